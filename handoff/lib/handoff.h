@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* libhandoff: /dev/handoff for programs. Errors are negative errno values. */
+#ifndef HANDOFF_H
+#define HANDOFF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <flotilla/flotilla.h>
+#include <flotilla/handoff.h>
+
+struct handoff;
+
+/* Opens the device for the calling thread's network namespace; non-blocking. */
+int handoff_open(struct handoff **out);
+void handoff_close(struct handoff *h);
+
+/* Descriptor to poll for POLLIN: events are waiting. */
+int handoff_fd(const struct handoff *h);
+
+int handoff_info(struct handoff *h, struct hof_info *info);
+
+/* Returns 0 or a negative errno; *refusal (may be NULL) then says more. */
+int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
+		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal);
+
+/* Reads up to max events without blocking; their number, 0 when there are none. */
+int handoff_events(struct handoff *h, struct hof_event *events, size_t max);
+
+/* "sendqueue", "nolistener", ... as in the counters; never NULL. */
+const char *handoff_refusal_name(enum flt_refusal why);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * TCP endpoints: take an established connection out of this kernel as a
+ * checkpoint, and adopt one under an unmodified listener.
+ *
+ * The giving side:                       The taking side:
+ *   lock_sock()                            flt_endpoint_adopt()
+ *   flt_endpoint_checkpoint()              flt_adoption_commit() or _abort()
+ *   release_sock()
+ *   ... the taker answers ...
+ *   lock_sock()
+ *   flt_endpoint_unchanged()
+ *   flt_endpoint_release()
+ *   release_sock()
+ *
+ * Between checkpoint and release the caller keeps the client's packets away
+ * from the socket (the forwarding entry in state HOLD does).
+ */
+#ifndef FLT_ENDPOINT_H
+#define FLT_ENDPOINT_H
+
+#include <linux/types.h>
+#include <net/sock.h>
+#include <flotilla/flotilla.h>
+
+/* Unread bytes that one checkpoint may carry. */
+#define FLT_CHECKPOINT_DATA_MAX	(1U << 20)
+
+/**
+ * struct flt_checkpoint - a connection as bytes
+ * @tuple: its addresses
+ * @len:   bytes in @wire
+ * @wire:  versioned, network byte order; goes to the other node as it is
+ */
+struct flt_checkpoint {
+	struct flt_tuple tuple;
+	u32 len;
+	u8 wire[] __counted_by(len);
+};
+
+/**
+ * flt_tuple_from_sock - addresses and ports of a connected TCP socket
+ * @sk:    IPv4 or IPv6 socket; an IPv4-mapped one yields AF_INET
+ * @tuple: filled, padding included, so that it can be compared and hashed as bytes
+ */
+void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
+
+/**
+ * flt_endpoint_checkpoint - copy a connection out; the socket stays as it is
+ * @sk:   TCP socket; the caller holds its lock
+ * @ckpt: the checkpoint; free with kvfree()
+ *
+ * Context: process.
+ * Return: FLT_REFUSE_NONE, or why this connection cannot move.
+ */
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint **ckpt);
+
+/**
+ * flt_endpoint_unchanged - is the socket still what the checkpoint says
+ * @sk:   the caller holds its lock
+ * @ckpt: from flt_endpoint_checkpoint() of the same socket
+ *
+ * False when bytes were read, written or received, or the state changed.
+ */
+bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
+
+/**
+ * flt_endpoint_release - end the local endpoint without a FIN or RST
+ * @sk: the caller holds its lock
+ *
+ * The descriptor then reads end of file.  Nothing is sent, no TIME_WAIT stays.
+ * A route for the client's packets must exist before this.
+ */
+void flt_endpoint_release(struct sock *sk);
+
+struct flt_adoption;
+
+/**
+ * flt_endpoint_adopt - build the connection of a checkpoint, not yet acceptable
+ * @net:  the service's network namespace
+ * @wire: checkpoint from another node: not trusted
+ * @len:  bytes in @wire
+ * @out:  the adoption; ends with flt_adoption_commit() or flt_adoption_abort()
+ *
+ * The child socket is in the established hash when this returns, so packets of
+ * the client reach it; no program sees it yet and it sends nothing.
+ *
+ * Context: process, may sleep.
+ * Return: FLT_REFUSE_NONE, or why not (32 to 63).
+ */
+enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
+				    struct flt_adoption **out);
+
+/* The child; valid until commit or abort. Attach a stack layer here to hear of its end. */
+struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
+const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
+
+/**
+ * flt_adoption_commit - put the child on its listener's accept queue
+ * @adoption: consumed in any case
+ *
+ * Return: FLT_REFUSE_NONE; FLT_REFUSE_NOLISTENER or FLT_REFUSE_FULL when the
+ * listener has gone or filled up meanwhile: the child is then reset, since
+ * the giving side no longer has the connection.
+ */
+enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption);
+
+/* Destroy the child without a FIN or RST; @adoption is consumed. */
+void flt_adoption_abort(struct flt_adoption *adoption);
+
+const char *flt_refusal_name(enum flt_refusal why);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libflotilla: the generic netlink family and the sysfs class for programs.
+ * Errors are negative errno values; flt_client_error() has the kernel's sentence.
+ */
+#ifndef FLOTILLA_LIB_H
+#define FLOTILLA_LIB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <flotilla/flotilla.h>
+
+struct flt_client;
+
+/* -ENOENT: flotilla.ko is not loaded. */
+int flt_client_open(struct flt_client **out);
+void flt_client_close(struct flt_client *c);
+const char *flt_client_error(const struct flt_client *c);
+
+struct flt_node_info {
+	uint32_t id;
+	char name[FLT_NAME_MAX];
+	struct sockaddr_storage addr;		/* link address and port */
+	struct sockaddr_storage fwd_addr;	/* ss_family 0: none given */
+	uint32_t weight;
+	uint8_t state, admin, role, forward, auth;
+	int32_t key;
+	uint32_t load, rtt_us, reconnects;
+	uint64_t uptime_ms;
+	uint32_t given;				/* with node_new/_set: bit (1 << FLT_A_NODE_x - FLT_A_NODE_ID) */
+};
+#define FLT_GIVEN(attr) (1U << ((attr) - FLT_A_NODE_ID))
+
+typedef int (*flt_node_fn)(const struct flt_node_info *node, void *arg);
+int flt_node_each(struct flt_client *c, flt_node_fn fn, void *arg);
+int flt_node_new(struct flt_client *c, const struct flt_node_info *node);
+int flt_node_set(struct flt_client *c, const struct flt_node_info *node);	/* by name */
+int flt_node_del(struct flt_client *c, const char *name);
+
+struct flt_local_info {
+	char name[FLT_NAME_MAX];
+	struct sockaddr_storage addr;
+};
+int flt_local_get(struct flt_client *c, struct flt_local_info *local);
+int flt_local_set(struct flt_client *c, const struct flt_local_info *local);
+
+struct flt_conn_info {
+	struct flt_tuple tuple;
+	char node[FLT_NAME_MAX];
+	char state[16];
+	uint64_t packets, bytes, age_ms;
+};
+typedef int (*flt_conn_fn)(const struct flt_conn_info *conn, void *arg);
+int flt_conn_each(struct flt_client *c, flt_conn_fn fn, void *arg);
+
+typedef int (*flt_stat_fn)(const char *room, const char *name, uint64_t value, void *arg);
+int flt_stats_each(struct flt_client *c, flt_stat_fn fn, void *arg);
+
+/* Events come on a socket of their own; poll its descriptor. */
+int flt_events_open(struct flt_client **out);
+int flt_events_fd(const struct flt_client *c);
+typedef int (*flt_event_fn)(enum flt_event type, const struct flt_node_info *node, void *arg);
+int flt_events_read(struct flt_client *c, flt_event_fn fn, void *arg);	/* does not block */
+
+/* /sys/class/flotilla/dispatch/NAME; text without the newline. */
+int flt_dispatch_get(const char *name, char *text, size_t size);
+int flt_dispatch_set(const char *name, const char *text);
+/* Descriptor on the attribute: POLLPRI when it changed; then re-read with flt_dispatch_get(). */
+int flt_dispatch_watch(const char *name);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The node table of a network namespace. */
+#ifndef FLT_NODE_H
+#define FLT_NODE_H
+
+#include <linux/kref.h>
+#include <linux/notifier.h>
+#include <net/net_namespace.h>
+#include <flotilla/flotilla.h>
+
+struct flt_link;
+
+/**
+ * union flt_addr - where a node is
+ * @sa: family tells which
+ */
+union flt_addr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/**
+ * struct flt_node - a peer
+ * @id:       never changes, unique in the namespace, from 1
+ * @name:     never changes
+ * @net:      the namespace whose table it is in; valid while it is in the table
+ * @addr:     link address and port; never changes (delete and add anew)
+ * @fwd_addr: where packets are forwarded; family 0: as @addr. Under @lock
+ * @weight:   0 to 65535; READ_ONCE
+ * @role, @admin, @forward: enums of the uapi; READ_ONCE
+ * @state:    enum flt_node_state, written by its link; READ_ONCE
+ * @load:     connections it serves for us; any context
+ *
+ * Found by RCU or with a reference (flt_node_get/put). Changed under the
+ * table's mutex, in process context.
+ */
+struct flt_node {
+	u32 id;
+	char name[FLT_NAME_MAX];
+	struct net *net;
+	union flt_addr addr;
+	union flt_addr fwd_addr;
+	u32 weight;
+	u8 role, admin, forward, state;
+	u8 auth;
+	s32 key;
+	atomic_t load;
+	struct flt_link *link;
+	struct kref ref;
+	struct rcu_head rcu;
+};
+
+/* Takes a reference; NULL when there is none. Any context. */
+struct flt_node *flt_node_by_id(struct net *net, u32 id);
+struct flt_node *flt_node_by_name(struct net *net, const char *name);
+struct flt_node *flt_node_get(struct flt_node *node);
+void flt_node_put(struct flt_node *node);
+
+static inline bool flt_node_is_up(const struct flt_node *node)
+{
+	return READ_ONCE(node->state) == FLT_NODE_UP;
+}
+
+/*
+ * Rooms that must act when a node comes, goes or is removed. Called in process
+ * context with a reference held and no lock of ours; @event is enum flt_event
+ * (NODE_UP, NODE_DOWN, NODE_REMOVED), @data the struct flt_node.
+ */
+int flt_node_notifier_register(struct notifier_block *nb);
+int flt_node_notifier_unregister(struct notifier_block *nb);
+
+#endif

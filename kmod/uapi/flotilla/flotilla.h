@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
+/*
+ * Generic netlink family "flotilla": the node table, the links between nodes,
+ * connections, counters and events of one network namespace.
+ *
+ * A cluster node is described to the kernel in three steps:
+ *
+ *   1. FLT_CMD_LOCAL_SET gives this node its name and the address its links
+ *      use.  From then on it listens for links.
+ *   2. FLT_CMD_NODE_NEW names each peer.  Of two nodes that list each other,
+ *      the one with the lower address connects, the other waits.
+ *   3. The peer's state becomes FLT_NODE_UP once both have exchanged a HELLO;
+ *      the "events" multicast group says so.
+ *
+ * Everything belongs to the network namespace of the netlink socket and goes
+ * with it.  Writing needs CAP_NET_ADMIN in the user namespace that owns it;
+ * reading needs nothing.  The same contract in machine-readable form is
+ * kmod/uapi/flotilla.yaml.  Numbers are never reused once released.
+ */
+#ifndef _UAPI_FLOTILLA_FLOTILLA_H
+#define _UAPI_FLOTILLA_FLOTILLA_H
+
+#include <linux/types.h>
+
+#define FLT_GENL_NAME		"flotilla"
+#define FLT_GENL_VERSION	1
+#define FLT_GENL_MCGRP_EVENTS	"events"
+
+/* Longest node name, with its terminating NUL. */
+#define FLT_NAME_MAX		32
+
+/* TCP port of the links between nodes, unless FLT_A_LOCAL_PORT says otherwise. */
+#define FLT_LINK_PORT		7471
+
+/* UDP port on which back-ends receive FLT_FORWARD_UDP packets (kernel FOU). */
+#define FLT_FORWARD_UDP_PORT	7472
+
+/**
+ * struct flt_tuple - one client connection, seen from the server side
+ * @family:      AF_INET or AF_INET6
+ * @client_port: network byte order
+ * @server_port: network byte order; the port of the service
+ * @pad:         zero
+ * @client:      IPv6 address, or an IPv4 one in the first four bytes and zeros
+ * @server:      the service's (virtual) address, in the same form
+ */
+struct flt_tuple {
+	__u16	family;
+	__be16	client_port;
+	__be16	server_port;
+	__u16	pad;
+	__u8	client[16];
+	__u8	server[16];
+};
+
+/**
+ * enum flt_node_state - what the link to a node says about it
+ * @FLT_NODE_DOWN:       no link; the last attempt failed or heartbeats stopped
+ * @FLT_NODE_CONNECTING: TCP connection or HELLO exchange under way
+ * @FLT_NODE_UP:         HELLOs exchanged, heartbeats arriving
+ */
+enum flt_node_state {
+	FLT_NODE_DOWN,
+	FLT_NODE_CONNECTING,
+	FLT_NODE_UP,
+};
+
+/**
+ * enum flt_node_admin - what the operator wants of a node
+ * @FLT_ADMIN_ACTIVE:      takes new connections when up
+ * @FLT_ADMIN_DRAIN:       keeps what it has, gets nothing new
+ * @FLT_ADMIN_MAINTENANCE: as DRAIN, and its state is not watched
+ */
+enum flt_node_admin {
+	FLT_ADMIN_ACTIVE,
+	FLT_ADMIN_DRAIN,
+	FLT_ADMIN_MAINTENANCE,
+};
+
+/**
+ * enum flt_node_role - what a peer is to this node
+ * @FLT_ROLE_BACKEND:  may be given connections
+ * @FLT_ROLE_FRONTEND: gives connections; never chosen by a policy
+ */
+enum flt_node_role {
+	FLT_ROLE_BACKEND,
+	FLT_ROLE_FRONTEND,
+};
+
+/**
+ * enum flt_forward - how packets of handed-off connections reach a node
+ * @FLT_FORWARD_DIRECT: same Ethernet segment; only the MAC header is new
+ * @FLT_FORWARD_IPIP:   IP in IP (protocol 4 or 41)
+ * @FLT_FORWARD_UDP:    IP in UDP to FLT_FORWARD_UDP_PORT (FOU)
+ */
+enum flt_forward {
+	FLT_FORWARD_DIRECT,
+	FLT_FORWARD_IPIP,
+	FLT_FORWARD_UDP,
+};
+
+/**
+ * enum flt_auth - how a link proves who is at its other end
+ * @FLT_AUTH_NONE: by source address only; the cluster network must be trusted
+ * @FLT_AUTH_PSK:  TLS 1.3 with a pre-shared key (FLT_A_NODE_KEY: key serial)
+ * @FLT_AUTH_X509: TLS 1.3 with certificates that tlshd is configured with
+ */
+enum flt_auth {
+	FLT_AUTH_NONE,
+	FLT_AUTH_PSK,
+	FLT_AUTH_X509,
+};
+
+/**
+ * enum flt_refusal - why an endpoint could not be taken out, moved or adopted
+ *
+ * 1 to 31: the socket cannot move.  32 to 63: the target would not have it.
+ * 64 and up: the way between them failed.  0 is success.
+ */
+enum flt_refusal {
+	FLT_REFUSE_NONE		= 0,
+	FLT_REFUSE_NOTTCP	= 1,	/* not a TCP socket over IPv4 or IPv6 */
+	FLT_REFUSE_STATE	= 2,	/* neither ESTABLISHED nor CLOSE_WAIT */
+	FLT_REFUSE_SENDQUEUE	= 3,	/* data sent or queued, not acknowledged */
+	FLT_REFUSE_OOO		= 4,	/* out-of-order data queued */
+	FLT_REFUSE_URGENT	= 5,	/* urgent data pending */
+	FLT_REFUSE_ULP		= 6,	/* kTLS or another upper-layer protocol */
+	FLT_REFUSE_MPTCP	= 7,
+	FLT_REFUSE_PSOCK	= 8,	/* in a sockmap or under strparser */
+	FLT_REFUSE_MD5		= 9,	/* TCP MD5 or TCP-AO keys */
+	FLT_REFUSE_IPOPTIONS	= 10,
+	FLT_REFUSE_FASTOPEN	= 11,
+	FLT_REFUSE_REPAIR	= 12,	/* already in repair mode */
+	FLT_REFUSE_TOOMUCH	= 13,	/* more unread data than a checkpoint holds */
+	FLT_REFUSE_FOREIGN	= 14,	/* private struct proto (SMC, another module) */
+	FLT_REFUSE_SHARED	= 15,	/* several processes use the socket */
+	FLT_REFUSE_BUSY		= 16,	/* a handoff of it is under way */
+	FLT_REFUSE_CHANGED	= 17,	/* changed between checkpoint and commit */
+	FLT_REFUSE_FINRECV	= 18,	/* the client has closed its side */
+
+	FLT_REFUSE_NOLISTENER	= 32,	/* nobody listens on that address and port */
+	FLT_REFUSE_FULL		= 33,	/* accept queue full */
+	FLT_REFUSE_DUPLICATE	= 34,	/* the target already has this connection */
+	FLT_REFUSE_NOROUTE	= 35,	/* no route back to the client */
+	FLT_REFUSE_NOMEM	= 36,
+	FLT_REFUSE_VERSION	= 37,	/* checkpoint of an unknown version */
+	FLT_REFUSE_MALFORMED	= 38,	/* checkpoint with impossible content */
+	FLT_REFUSE_NOTLOCAL	= 39,	/* the service address is not one of the target's */
+	FLT_REFUSE_POLICY	= 40,	/* target disabled, or a security module said no */
+
+	FLT_REFUSE_NODEDOWN	= 64,	/* no link to the node */
+	FLT_REFUSE_TIMEOUT	= 65,	/* the node did not answer in time */
+	FLT_REFUSE_ABORTED	= 66,	/* the dispatcher took it back */
+	FLT_REFUSE_TABLEFULL	= 67,	/* no room in the forwarding table */
+	FLT_REFUSE_NONODE	= 68,	/* no such node in the node table */
+};
+
+/**
+ * enum flt_cmd - commands and notifications
+ * @FLT_CMD_LOCAL_GET: this node: FLT_A_LOCAL_*
+ * @FLT_CMD_LOCAL_SET: set FLT_A_LOCAL_NAME, _ADDR4 or _ADDR6, _PORT; (re)starts
+ *	the listener.  EADDRNOTAVAIL: not an address of this machine.
+ * @FLT_CMD_NODE_GET: one node (FLT_A_NODE_NAME or _ID) or a dump of all
+ * @FLT_CMD_NODE_NEW: needs FLT_A_NODE_NAME and an address; EEXIST, EINVAL
+ * @FLT_CMD_NODE_SET: change what is given of an existing node; ENOENT
+ * @FLT_CMD_NODE_DEL: forget it; its link closes and its connections are reset
+ * @FLT_CMD_CONN_GET: dump of the connections handed off (FLT_A_CONN_*); needs
+ *	CAP_NET_ADMIN since it names clients
+ * @FLT_CMD_STATS_GET: dump of all counters of all rooms loaded (FLT_A_STAT_*)
+ * @FLT_CMD_EVENT: notification only: FLT_A_EVENT_TYPE and the object concerned
+ */
+enum flt_cmd {
+	FLT_CMD_UNSPEC,
+	FLT_CMD_LOCAL_GET,
+	FLT_CMD_LOCAL_SET,
+	FLT_CMD_NODE_GET,
+	FLT_CMD_NODE_NEW,
+	FLT_CMD_NODE_SET,
+	FLT_CMD_NODE_DEL,
+	FLT_CMD_CONN_GET,
+	FLT_CMD_STATS_GET,
+	FLT_CMD_EVENT,
+	__FLT_CMD_MAX
+};
+#define FLT_CMD_MAX (__FLT_CMD_MAX - 1)
+
+/**
+ * enum flt_event - what FLT_CMD_EVENT reports
+ * @FLT_EVENT_NODE_ADDED:   node attributes follow
+ * @FLT_EVENT_NODE_REMOVED: node name and id follow
+ * @FLT_EVENT_NODE_CHANGED: weight, admin state, ... changed; attributes follow
+ * @FLT_EVENT_NODE_UP:      its link came up
+ * @FLT_EVENT_NODE_DOWN:    its link went down
+ * @FLT_EVENT_DISPATCH:     a sysfs attribute of the dispatch device changed
+ */
+enum flt_event {
+	FLT_EVENT_UNSPEC,
+	FLT_EVENT_NODE_ADDED,
+	FLT_EVENT_NODE_REMOVED,
+	FLT_EVENT_NODE_CHANGED,
+	FLT_EVENT_NODE_UP,
+	FLT_EVENT_NODE_DOWN,
+	FLT_EVENT_DISPATCH,
+};
+
+/**
+ * enum flt_attr - attributes; one flat space, which command takes which is
+ * said at the command
+ */
+enum flt_attr {
+	FLT_A_UNSPEC,
+	FLT_A_PAD,
+
+	FLT_A_LOCAL_NAME,	/* string, 1 to FLT_NAME_MAX - 1 of [A-Za-z0-9._-] */
+	FLT_A_LOCAL_ADDR4,	/* u32, network order */
+	FLT_A_LOCAL_ADDR6,	/* 16 bytes */
+	FLT_A_LOCAL_PORT,	/* u16, host order; default FLT_LINK_PORT */
+
+	FLT_A_NODE_ID,		/* u32, given by the kernel, unique in the namespace, never 0 */
+	FLT_A_NODE_NAME,	/* string, as FLT_A_LOCAL_NAME */
+	FLT_A_NODE_ADDR4,	/* u32, network order: its link address */
+	FLT_A_NODE_ADDR6,	/* 16 bytes */
+	FLT_A_NODE_PORT,	/* u16: its link port */
+	FLT_A_NODE_WEIGHT,	/* u32, 0 to 65535, default 100; 0: nothing new */
+	FLT_A_NODE_STATE,	/* u8, enum flt_node_state; read only */
+	FLT_A_NODE_ADMIN,	/* u8, enum flt_node_admin */
+	FLT_A_NODE_ROLE,	/* u8, enum flt_node_role */
+	FLT_A_NODE_FORWARD,	/* u8, enum flt_forward */
+	FLT_A_NODE_FWD_ADDR4,	/* u32: where packets are forwarded; default the link address */
+	FLT_A_NODE_FWD_ADDR6,	/* 16 bytes */
+	FLT_A_NODE_AUTH,	/* u8, enum flt_auth */
+	FLT_A_NODE_KEY,		/* s32, serial of a key; only with FLT_AUTH_PSK */
+	FLT_A_NODE_LOAD,	/* u32: connections it now serves for us; read only */
+	FLT_A_NODE_RTT_US,	/* u32: last heartbeat round trip; read only */
+	FLT_A_NODE_UPTIME_MS,	/* u64: since the link came up; read only */
+	FLT_A_NODE_RECONNECTS,	/* u32; read only */
+
+	FLT_A_CONN_TUPLE,	/* struct flt_tuple */
+	FLT_A_CONN_NODE,	/* string: the owner's name */
+	FLT_A_CONN_STATE,	/* string: HOLD, FORWARD or LINGER */
+	FLT_A_CONN_PACKETS,	/* u64 forwarded */
+	FLT_A_CONN_BYTES,	/* u64 forwarded */
+	FLT_A_CONN_AGE_MS,	/* u64 */
+
+	FLT_A_STAT_ROOM,	/* string: flotilla, handoff, ... */
+	FLT_A_STAT_NAME,	/* string: HandoffDone, ... */
+	FLT_A_STAT_VALUE,	/* u64 */
+
+	FLT_A_EVENT_TYPE,	/* u8, enum flt_event */
+
+	__FLT_A_MAX
+};
+#define FLT_A_MAX (__FLT_A_MAX - 1)
+
+#endif /* _UAPI_FLOTILLA_FLOTILLA_H */
