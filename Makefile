@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+# Flotilla: `make help` says what there is. Everything that is made lands in build/.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+B      := build
+KERNEL ?= stock
+PREFIX ?= /usr/local
+V      ?= 0
+Q      := $(if $(filter 1,$(V)),,@)
+export KDIR KERNEL FLOTILLA_CACHE V
+
+# Where the kernel, its headers and its tools are kept (see tools/build/kernel).
+CACHE := $(or $(FLOTILLA_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/flotilla)
+CACHE_HEADERS := $(CACHE)/selftests
+
+.PHONY: all
+all: modules programs tests
+
+include tools/build/user-space.mk
+
+# --- kernel side ---
+
+.PHONY: modules modules-debug
+modules:
+	$(Q)+tools/build/modules $(KERNEL)
+
+modules-debug:
+	$(Q)+tools/build/modules debug
+
+# --- guests and tests ---
+
+.PHONY: guest shell guest-soak test check
+guest: all
+	$(Q)tools/vm/guest --kernel $(KERNEL) $(if $(CPUS),--cpus $(CPUS)) $(if $(MEM),--mem $(MEM)) -- bash -c '$(subst ','\'',$(CMD))'
+
+shell: all
+	$(Q)tools/vm/guest --kernel $(KERNEL) $(if $(CPUS),--cpus $(CPUS)) $(if $(MEM),--mem $(MEM)) --shell
+
+guest-soak:
+	$(Q)tools/vm/soak --kernel $(KERNEL) $(or $(N),100)
+
+test: all
+	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)')
+
+check: all
+	$(Q)+tools/build/check $(ROOM)
+
+# --- the machine ---
+
+.PHONY: deps debug-kernel install load unload clean help
+deps:
+	$(Q)tools/build/deps
+
+debug-kernel:
+	$(Q)+tools/build/debug-kernel
+
+install: modules programs
+	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
+
+load: modules
+	$(Q)tools/build/load
+
+unload:
+	$(Q)tools/build/load --unload
+
+clean:
+	$(Q)rm -rf $(B)
+
+help:
+	@cat tools/build/help.txt
