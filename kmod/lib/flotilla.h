@@ -67,7 +67,11 @@ int flt_events_read(struct flt_client *c, flt_event_fn fn, void *arg);	/* does n
 /* /sys/class/flotilla/dispatch/NAME; text without the newline. */
 int flt_dispatch_get(const char *name, char *text, size_t size);
 int flt_dispatch_set(const char *name, const char *text);
-/* Descriptor on the attribute: POLLPRI when it changed; then re-read with flt_dispatch_get(). */
+/*
+ * Descriptor on the attribute: POLLPRI when it changed. Only reading it through this descriptor,
+ * with flt_dispatch_read(), takes the POLLPRI back; flt_dispatch_get() does not.
+ */
 int flt_dispatch_watch(const char *name);
+int flt_dispatch_read(int fd, char *text, size_t size);
 
 #endif
