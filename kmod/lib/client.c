@@ -12,11 +12,25 @@ const char *flt_client_error(const struct flt_client *c)
 	return c->error;
 }
 
+static const char *plain_meaning(int err)
+{
+	switch (-err) {
+	case EPERM:
+		return "this needs CAP_NET_ADMIN in the network namespace";
+	case EEXIST:
+		return "it exists already";
+	case ENOENT:
+		return "there is no such thing";
+	default:
+		return strerror(-err);
+	}
+}
+
 /* Remembers why; @sentence NULL or empty: the plain meaning of @err. */
 int flt_fail(struct flt_client *c, int err, const char *sentence)
 {
 	snprintf(c->error, sizeof(c->error), "%s",
-		 sentence && *sentence ? sentence : strerror(-err));
+		 sentence && *sentence ? sentence : plain_meaning(err));
 	return err;
 }
 

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From words to a command: objects, verbs, batches, help and error sentences. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+const struct object *const cli_objects[] = {
+	&node_object, &local_object, &conn_object, &stats_object, &policy_object,
+	&explain_object, &probe_object, &monitor_object, NULL
+};
+
+void cli_doing(struct cli *cli, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(cli->doing, sizeof(cli->doing), format, args);
+	va_end(args);
+}
+
+static void say(const struct cli *cli, const char *format, va_list args)
+{
+	fflush(stdout);
+	fprintf(stderr, "flotilla: %s", cli->place);
+	if (cli->doing[0])
+		fprintf(stderr, "cannot %s: ", cli->doing);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+}
+
+int cli_fail(struct cli *cli, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(cli, format, args);
+	va_end(args);
+	return CLI_FAILED;
+}
+
+int cli_usage(struct cli *cli, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(cli, format, args);
+	va_end(args);
+	return CLI_USAGE;
+}
+
+int cli_unknown(struct cli *cli, const char *word)
+{
+	return cli_usage(cli, "%s is not an argument of this command; try \"help\" in its place",
+			 word);
+}
+
+struct flt_client *cli_client(struct cli *cli)
+{
+	int err;
+
+	if (cli->client)
+		return cli->client;
+	err = flt_client_open(&cli->client);
+	if (err == -ENOENT)
+		cli_fail(cli, "flotilla.ko is not loaded (modprobe flotilla)");
+	else if (err)
+		cli_fail(cli, "no netlink socket: %s", strerror(-err));
+	return cli->client;
+}
+
+int cli_result(struct cli *cli, int err)
+{
+	return err ? cli_fail(cli, "%s", flt_client_error(cli->client)) : CLI_OK;
+}
+
+void help_command(FILE *to, const struct object *object, const struct command *command)
+{
+	fprintf(to, "Usage: flotilla %s %s\n       %s.\n", object->name, command->usage,
+		command->about);
+	if (object->more)
+		fprintf(to, "\n%s", object->more);
+}
+
+void help_object(FILE *to, const struct object *object)
+{
+	const struct command *c;
+
+	fprintf(to, "%s: %s.\n", object->name, object->about);
+	for (c = object->commands; c->name; c++)
+		fprintf(to, "%s flotilla %s%s%s\n", c == object->commands ? "Usage:" : "      ",
+			object->name, *c->usage ? " " : "", c->usage);
+	if (object->more)
+		fprintf(to, "\n%s", object->more);
+}
+
+void help_program(FILE *to)
+{
+	const struct object *const *o;
+
+	fputs("Usage: flotilla [OPTIONS] OBJECT [COMMAND [ARGUMENTS]]\n"
+	      "       flotilla [OPTIONS] -b FILE\n\nObjects:\n", to);
+	for (o = cli_objects; *o; o++)
+		fprintf(to, "  %-8s %s\n", (*o)->name, (*o)->about);
+	fputs("\nOptions:\n"
+	      "  -j, --json        print JSON\n"
+	      "  -p, --pretty      print indented JSON\n"
+	      "  -t, --tabs        print rows with tabs between fields, for scripts\n"
+	      "  -b, --batch FILE  run the commands in FILE, one a line (-: standard input)\n"
+	      "  -V, --version     print the version\n"
+	      "  -h, --help        print this\n"
+	      "\n\"flotilla OBJECT help\" and \"flotilla OBJECT COMMAND help\" say more.\n", to);
+}
+
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static const struct object *find_object(const char *name)
+{
+	const struct object *const *o;
+
+	for (o = cli_objects; *o; o++)
+		if (!strcmp((*o)->name, name))
+			return *o;
+	return NULL;
+}
+
+static const struct command *find_command(const struct object *object, const char *name)
+{
+	const struct command *c;
+
+	for (c = object->commands; c->name; c++)
+		if (!strcmp(c->name, name) || (c->alias && !strcmp(c->alias, name)))
+			return c;
+	return NULL;
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+	const struct command *command;
+	const struct object *object;
+
+	cli->doing[0] = '\0';
+	if (is_help(argv[0])) {
+		object = argc > 1 ? find_object(argv[1]) : NULL;
+		if (object)
+			help_object(stdout, object);
+		else
+			help_program(stdout);
+		return CLI_OK;
+	}
+	object = find_object(argv[0]);
+	if (!object)
+		return cli_usage(cli, "there is no object %s; try \"flotilla help\"", argv[0]);
+	argc--, argv++;
+	if (argc && is_help(argv[0])) {
+		help_object(stdout, object);
+		return CLI_OK;
+	}
+	command = object->commands;
+	if (argc && !object->verbless) {
+		/* "stats --prometheus" means "stats show --prometheus". */
+		if (argv[0][0] != '-') {
+			command = find_command(object, argv[0]);
+			if (!command)
+				return cli_usage(cli, "%s has no command %s; try \"flotilla %s help\"",
+						 object->name, argv[0], object->name);
+			argc--, argv++;
+		}
+		if (argc && is_help(argv[0])) {
+			help_command(stdout, object, command);
+			return CLI_OK;
+		}
+	}
+	return command->run(cli, argc, argv);
+}
+
+#define BATCH_WORDS	64
+
+/* Words between blanks; a word that begins with # begins a comment. */
+static int split(char *line, char *words[BATCH_WORDS])
+{
+	char *rest = NULL, *word;
+	int nr = 0;
+
+	for (word = strtok_r(line, " \t\r\n", &rest); word; word = strtok_r(NULL, " \t\r\n", &rest)) {
+		if (word[0] == '#')
+			break;
+		if (nr == BATCH_WORDS)
+			return -1;
+		words[nr++] = word;
+	}
+	return nr;
+}
+
+static int batch_lines(struct cli *cli, const char *file, FILE *f)
+{
+	char *line = NULL, *words[BATCH_WORDS];
+	unsigned int number = 0;
+	int status = CLI_OK, nr;
+	size_t room = 0;
+
+	while (status == CLI_OK && getline(&line, &room, f) >= 0) {
+		snprintf(cli->place, sizeof(cli->place), "%s:%u: ", file, ++number);
+		cli->doing[0] = '\0';
+		nr = split(line, words);
+		if (nr < 0)
+			status = cli_usage(cli, "more than %d words", BATCH_WORDS);
+		else if (nr)
+			status = cli_run(cli, nr, words);
+	}
+	cli->place[0] = '\0';
+	cli->doing[0] = '\0';
+	if (ferror(f))
+		status = cli_fail(cli, "cannot read %s", file);
+	free(line);
+	return status;
+}
+
+/* Ends at the first command that fails, and with its status. */
+int cli_batch(struct cli *cli, const char *file)
+{
+	FILE *f;
+	int status;
+
+	if (!strcmp(file, "-"))
+		return batch_lines(cli, "standard input", stdin);
+	f = fopen(file, "re");
+	if (!f)
+		return cli_fail(cli, "cannot read %s: %s", file, strerror(errno));
+	status = batch_lines(cli, file, f);
+	fclose(f);
+	return status;
+}

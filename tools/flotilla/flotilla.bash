@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+# bash completion for flotilla(8)
+
+_flotilla_words()
+{
+	local object=$1 command=$2 previous=$3 position=$4
+
+	case $previous in
+	role)	echo backend frontend; return ;;
+	admin)	echo active drain maintenance; return ;;
+	forward) echo direct ipip udp; return ;;
+	auth)	echo none psk x509; return ;;
+	state)	echo hold forward linger; return ;;
+	node)	[[ $object == conn ]] && { _flotilla_nodes; return; } ;;
+	room)	flotilla -t stats 2>/dev/null | cut -f1 | sort -u; return ;;
+	name)	[[ $object == stats ]] && { flotilla -t stats 2>/dev/null | cut -f2; return; } ;;
+	policy)	[[ $position -gt 2 ]] && { echo wrr lb lard lard/r lc chbl; return; } ;;
+	max_outstanding) echo auto; return ;;
+	esac
+	case $object-$command in
+	node-)		echo show add set del help ;;
+	node-show|node-del|node-delete|node-list) _flotilla_nodes ;;
+	node-set)
+		if [[ $position -eq 2 ]]; then
+			_flotilla_nodes
+		else
+			echo weight role admin forward forward-address auth key
+		fi ;;
+	node-add)
+		[[ $position -gt 2 ]] &&
+			echo address port weight role admin forward forward-address auth key ;;
+	local-)		echo show set help ;;
+	local-set)	echo name address port ;;
+	conn-)		echo show help ;;
+	conn-show)	echo node state client count ;;
+	stats-*)	echo show room name nonzero --prometheus help ;;
+	policy-)	echo show set help ;;
+	policy-show)	echo policy t_low t_high replication_seconds max_outstanding ;;
+	policy-set)
+		[[ $position -eq 2 ]] && echo wrr lb lard lard/r lc chbl
+		echo t_low t_high replication_seconds max_outstanding ;;
+	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
+	monitor-*)	echo count timeout help ;;
+	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	esac
+}
+
+_flotilla_nodes()
+{
+	flotilla -t node show 2>/dev/null | cut -f2
+}
+
+_flotilla()
+{
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+	local i=1 object command words
+
+	# Options come before the object.
+	while [[ $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == -* ]]; do
+		[[ ${COMP_WORDS[i]} == -*b || ${COMP_WORDS[i]} == --batch ]] && ((i++))
+		((i++))
+	done
+	COMPREPLY=()
+	case $previous in
+	-b|--batch)
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		return ;;
+	esac
+	if [[ $i -ge $COMP_CWORD ]]; then
+		words='node local conn stats policy explain probe monitor help'
+		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
+	else
+		object=${COMP_WORDS[i]}
+		command=${COMP_WORDS[i + 1]}
+		[[ $((i + 1)) -ge $COMP_CWORD ]] && command=
+		words=$(_flotilla_words "$object" "$command" "$previous" $((COMP_CWORD - i)))
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+
+complete -F _flotilla flotilla

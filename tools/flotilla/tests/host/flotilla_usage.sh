@@ -1,0 +1,145 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The command line says in one sentence what is wrong with it, and asks nobody then.
+set -u
+here=$(dirname "$(readlink -f "$0")")
+top=${FLT_TOP:-$(readlink -f "$here/../../../..")}
+PATH=$top/build/bin:$PATH
+number=0
+failed=0
+
+result()	# status claim [what was seen]
+{
+	number=$((number + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $number - $2"
+	else
+		echo "not ok $number - $2"
+		printf '%s\n' "${3-}" | sed 's/^/# /'
+		failed=$((failed + 1))
+	fi
+}
+
+refuses()	# status sentence ARGUMENT...
+{
+	local status=$1 sentence=$2 seen code
+	shift 2
+	seen=$(flotilla "$@" 2>&1 >/dev/null)
+	code=$?
+	[ "$code" = "$status" ] && [ "$seen" = "flotilla: $sentence" ]
+	result $? "flotilla $*: $sentence" "status $code: $seen"
+}
+
+prints()	# claim pattern ARGUMENT...
+{
+	local claim=$1 pattern=$2 seen code
+	shift 2
+	seen=$(flotilla "$@" 2>&1)
+	code=$?
+	[ "$code" = 0 ] && grep -q -- "$pattern" <<<"$seen"
+	result $? "$claim" "status $code: $seen"
+}
+
+refuses 2 'cannot add node be1: address 10.0.0.300 is not an address' \
+	node add be1 address 10.0.0.300
+refuses 2 'cannot add node be1: its address is missing' node add be1 weight 3
+refuses 2 'cannot add a node: its name is missing' node add
+refuses 2 'cannot add node be1: weight 65536 is not between 0 and 65535' \
+	node add be1 address 10.0.0.3 weight 65536
+refuses 2 'cannot add node be1: weight -1 is not a number' \
+	node add be1 address 10.0.0.3 weight -1
+refuses 2 'cannot add node be1: weight 99999999999999999999 is not between 0 and 65535' \
+	node add be1 address 10.0.0.3 weight 99999999999999999999
+refuses 2 'cannot add node be1: port 0 is not between 1 and 65535' \
+	node add be1 address 10.0.0.3 port 0
+refuses 2 'cannot add node be1: forward gre is not direct, ipip or udp' \
+	node add be1 address 10.0.0.3 forward gre
+refuses 2 'cannot add node be1: role master is not backend or frontend' \
+	node add be1 address 10.0.0.3 role master
+refuses 2 'cannot add node be1: auth psk needs a key' node add be1 address ::1 auth psk
+refuses 2 'cannot add node be1: a key goes only with auth psk' node add be1 address ::1 key 5
+refuses 2 'cannot add node be1: weight needs a value' node add be1 address 10.0.0.3 weight
+refuses 2 \
+	'cannot add node be1: colour is not an argument of this command; try "help" in its place' \
+	node add be1 colour red
+refuses 2 "cannot add node b/1: name b/1 has a character other than letters, digits, '.', '_', '-'" \
+	node add b/1 address 10.0.0.3
+long=abcdefghijklmnopqrstuvwxyz012345
+refuses 2 "cannot add node $long: name \"$long\" does not have 1 to 31 characters" \
+	node add $long address 10.0.0.3
+refuses 2 'cannot change node be1: nothing to change is given' node set be1
+refuses 2 \
+	'cannot change node be1: address is not an argument of this command; try "help" in its place' \
+	node set be1 address 10.0.0.4
+refuses 2 'cannot set the policy: t_low many is not a number' policy set t_low many
+refuses 2 'cannot set the policy: t_low is given twice' policy set t_low 1 t_low 2
+refuses 2 'cannot set the policy: nothing to set is given' policy set
+refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
+refuses 2 'cannot probe: there is no probe named luck' probe luck
+refuses 2 'cannot explain: a URL is missing' explain
+refuses 2 'there is no object nod; try "flotilla help"' nod
+refuses 2 'node has no command ad; try "flotilla node help"' node ad
+refuses 2 '-j and -t exclude each other' -j -t node
+refuses 1 'cannot read /nonexistent/batch: No such file or directory' -b /nonexistent/batch
+
+prints 'help of the program names every object' '^  monitor ' help
+prints 'help of an object' '^Usage: flotilla node show' node help
+prints 'help of an object, the other way round' '^Usage: flotilla node show' help node
+prints 'help of a command' '^Usage: flotilla policy set' policy set help
+prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
+prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
+
+for object in node local conn stats policy explain probe monitor; do
+	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
+	result $? "the manual page has a section on $object"
+done
+
+batch=$(mktemp)
+trap 'rm -f "$batch"' EXIT
+printf '# nothing\n\nhelp node # said twice\nnode add be1 address nowhere\nhelp\n' >"$batch"
+seen=$(flotilla -b "$batch" 2>&1)
+code=$?
+[ $code = 2 ] && [ "$(tail -1 <<<"$seen")" = \
+	"flotilla: $batch:4: cannot add node be1: address nowhere is not an address" ]
+result $? 'a batch ends at the line that is wrong, and says which' "status $code: $seen"
+
+seen=$(printf 'help\n' | flotilla -b - 2>&1)
+result $? 'a batch comes from standard input' "$seen"
+
+flotilla help >/dev/full 2>/dev/null
+[ $? = 1 ]
+result $? 'an answer that cannot be written is a failure'
+
+if [ ! -e /sys/module/flotilla ]; then
+	refuses 1 'cannot show the nodes: flotilla.ko is not loaded (modprobe flotilla)' node
+	refuses 1 'cannot watch for events: flotilla.ko is not loaded (modprobe flotilla)' monitor
+	refuses 1 \
+		'cannot set the policy: flotilla.ko is not loaded, or /sys shows another network namespace' \
+		policy set wrr
+	flotilla probe flotilla >/dev/null
+	[ $? = 1 ]
+	result $? 'probe of a named thing that is not there fails'
+fi
+flotilla -j probe | python3 -c 'import json, sys
+rows = json.load(sys.stdin)
+assert all(r["available"] in ("yes", "no", "unknown") and r["reason"] for r in rows), rows'
+result $? 'every probe gives a verdict and a reason, in JSON'
+
+complete_for()	# words of the line, the last is the one being completed
+{
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	bash --norc -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _flotilla
+		echo "${COMPREPLY[*]}"' - "$top/tools/flotilla/flotilla.bash" "$@"
+}
+seen=$(complete_for flotilla -j po)
+[ "$seen" = policy ]
+result $? 'an object completes' "$seen"
+seen=$(complete_for flotilla node add be1 address 10.0.0.3 role b)
+[ "$seen" = backend ]
+result $? 'an argument value completes' "$seen"
+seen=$(complete_for flotilla policy set lar)
+[ "$seen" = 'lard lard/r' ]
+result $? 'a policy completes' "$seen"
+
+echo "1..$number"
+[ $failed = 0 ]
