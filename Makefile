@@ -42,7 +42,8 @@ shell: all
 guest-soak:
 	$(Q)tools/vm/soak --kernel $(KERNEL) $(or $(N),100)
 
-test: all
+test: all debug-kernel
+	$(Q)+tools/build/modules debug
 	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)')
 
 check: all

@@ -1,0 +1,170 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# Helpers for shell tests in guests: TAP, network namespaces, waiting for states.
+#
+#	. "$FLT_TOP/tools/testing/lib.sh"
+#	lan fe:10.0.0.1 be1:10.0.0.2 client:10.0.0.100	# namespaces on one segment, functions fe, be1, client
+#	fe ip route add ...				# run in a namespace
+#	check "the client reaches the front-end" client ping -c1 10.0.0.1
+#	finish						# prints the plan; exit status for the runner
+#
+# Everything made here is removed at exit. Functions that end the test say why.
+
+_points=0
+_failed=0
+_namespaces=()
+
+# claim NAME STATUS [DETAIL]: one TAP point.
+claim() {
+	_points=$((_points + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $_points - $1"
+	else
+		_failed=$((_failed + 1))
+		echo "not ok $_points - $1"
+		[ -z "${3:-}" ] || printf '%s\n' "$3" | sed 's/^/# /'
+	fi
+}
+
+# check NAME COMMAND...: the claim holds when the command succeeds; its output is shown when it does not.
+check() {
+	local name=$1 output status
+	shift
+	output=$("$@" 2>&1)
+	status=$?
+	claim "$name" $status "$* -> status $status"$'\n'"$output"
+}
+
+# refuse NAME COMMAND...: the claim holds when the command fails.
+refuse() {
+	local name=$1 output
+	shift
+	if output=$("$@" 2>&1); then
+		claim "$name" 1 "$* should have failed"$'\n'"$output"
+	else
+		claim "$name" 0
+	fi
+}
+
+# equal NAME EXPECTED ACTUAL
+equal() {
+	[ "$2" = "$3" ]
+	claim "$1" $? "expected '$2', got '$3'"
+}
+
+skip() {
+	_points=$((_points + 1))
+	echo "ok $_points - $1 # SKIP $2"
+}
+
+skip_all() {
+	echo "1..0 # SKIP $*"
+	exit 4
+}
+
+bail() {
+	echo "# $*"
+	echo "not ok $((_points + 1)) - set-up: $*"
+	exit 1
+}
+
+finish() {
+	echo "1..$_points"
+	exit $((_failed != 0))
+}
+
+# need PROGRAM...: skip the whole test without them.
+need() {
+	local program
+	for program; do
+		command -v "$program" >/dev/null || skip_all "$program is not installed"
+	done
+}
+
+load() {
+	local module
+	for module; do
+		modprobe "$module" || bail "cannot load $module"
+	done
+}
+
+# wait_for SECONDS COMMAND...: poll until it succeeds.
+wait_for() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.05
+	done
+}
+
+# must COMMAND...: set-up that has to work.
+must() {
+	local output
+	output=$("$@" 2>&1) || bail "$*: $output"
+}
+
+# namespace NAME...: a network namespace and a function of its name that runs commands in it.
+namespace() {
+	local ns
+	for ns; do
+		must ip netns add "$ns"
+		_namespaces+=("$ns")
+		must ip -n "$ns" link set lo up
+		eval "$ns() { ip netns exec $ns \"\$@\"; }"
+	done
+}
+
+# lan NAME:ADDRESS...: namespaces on one Ethernet segment, each with eth0. IPv4 is /24, IPv6 /64.
+lan() {
+	local member ns address
+	if ! ip netns list | grep -qw _switch; then
+		namespace _switch
+		must _switch ip link add br0 type bridge forward_delay 0
+		must _switch ip link set br0 up
+	fi
+	for member; do
+		ns=${member%%:*} address=${member#*:}
+		namespace "$ns"
+		must _switch ip link add "$ns" type veth peer name eth0 netns "$ns"
+		must _switch ip link set "$ns" master br0 up
+		case $address in
+		*:*) must ip -n "$ns" addr add "$address/64" dev eth0 nodad ;;
+		*) must ip -n "$ns" addr add "$address/24" dev eth0 ;;
+		esac
+		must ip -n "$ns" link set eth0 up
+	done
+	for member; do
+		ns=${member%%:*}
+		wait_for 10 carrier "$ns" || bail "no carrier in $ns"
+	done
+}
+
+carrier() {
+	[ "$(ip netns exec "$1" cat /sys/class/net/eth0/operstate)" = up ]
+}
+
+# listening NAMESPACE PORT: something accepts TCP connections there.
+listening() {
+	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q .
+}
+
+# at_exit COMMAND...: before the namespaces go, last one first.
+_at_exit=()
+at_exit() {
+	_at_exit=("$*" "${_at_exit[@]}")
+}
+
+_clean() {
+	local item pids
+	for item in "${_at_exit[@]}"; do
+		eval "$item" >/dev/null 2>&1
+	done
+	for item in "${_namespaces[@]}"; do
+		pids=$(ip netns pids "$item" 2>/dev/null)
+		# shellcheck disable=SC2086 # one word each
+		[ -z "$pids" ] || kill -9 $pids 2>/dev/null
+		ip netns del "$item" 2>/dev/null
+	done
+}
+trap _clean EXIT

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs tests on the host and in guests, and keeps the count."""
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import collect
+
+sys.path.insert(0, str(collect.TOP / "tools/vm"))
+import machine  # noqa: E402
+
+MARK = "flotilla-test:"
+BOOT_TIMEOUT = 120
+# What guest-batch says of a test that it had to stop.
+TIMEOUT = 124
+# A guest that says nothing this long after a test's own time-out is dead.
+GRACE = 60
+
+
+class Book:
+    """Counts and prints outcomes; used by several threads."""
+
+    def __init__(self, results):
+        self.results = results
+        self.lock = threading.Lock()
+        self.passed = self.failed = self.skipped = 0
+        shutil.rmtree(results, ignore_errors=True)
+        results.mkdir(parents=True)
+
+    def log(self, test, where):
+        """Where the output of a test goes."""
+        path = self.results / where / (test.name.replace("/", ".") + ".log")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def enter(self, test, where, outcome, seconds, log):
+        """One test file has run."""
+        with self.lock:
+            self.passed += len(outcome.passed)
+            self.failed += len(outcome.failed)
+            self.skipped += len(outcome.skipped)
+            word = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok"
+            print(f"{word:4} {where:5} {test.name}: {len(outcome.passed)} passed, {seconds:.1f} s")
+            for reason in outcome.skipped:
+                print(f"     skipped: {reason}")
+            for reason in outcome.failed:
+                print(f"     failed: {reason}")
+            if outcome.failed:
+                lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+                print("".join(f"     | {line}\n" for line in lines[-25:]), end="")
+                print(f"     whole output: {log}")
+            sys.stdout.flush()
+
+    def fail(self, what):
+        """Something that belongs to no test."""
+        with self.lock:
+            self.failed += 1
+            print(f"FAIL {what}", flush=True)
+
+    def good(self):
+        return self.failed == 0
+
+    def summary(self):
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def environment():
+    """Host tests see the built programs and TAP-speaking cmocka."""
+    env = dict(os.environ, FLT_TOP=str(collect.TOP), CMOCKA_MESSAGE_OUTPUT="TAP")
+    env["PATH"] = f"{collect.TOP}/build/bin:{env['PATH']}"
+    return env
+
+
+def run_on_host(test, book):
+    """Run a test here, in a session of its own that is ended with it."""
+    log = book.log(test, "host")
+    started = time.monotonic()
+    with open(log, "wb") as output:
+        process = subprocess.Popen([test.command], cwd=collect.TOP, env=environment(), stdout=output,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            status = process.wait(test.timeout)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    text = log.read_text(errors="replace")
+    outcome = collect.read_tap(text, status)
+    if status is None:
+        outcome.failed.append(f"no end after {test.timeout} s")
+    book.enter(test, "host", outcome, time.monotonic() - started, log)
+
+
+def batches(tests, kernels):
+    """Tests that can share a guest, longest first."""
+    found = []
+    for kernel in kernels:
+        groups = {}
+        for test in tests:
+            if test.place == "guest" and test.kernel in ("", kernel):
+                groups.setdefault((test.cpus, test.mem), []).append(test)
+        found += [(kernel, cpus, mem, group) for (cpus, mem), group in groups.items()]
+    return sorted(found, key=lambda b: -len(b[3]))
+
+
+def run_batch(batch, book):
+    """Run tests in one guest; after a death, the rest in the next."""
+    kernel, cpus, mem, left = batch
+    number = 0
+    barren = 0
+    while left:
+        number += 1
+        guest = Guest(kernel, cpus, mem, left, book, number)
+        before = len(left)
+        left = guest.run()
+        barren = barren + 1 if len(left) == before else 0
+        if barren == 2:
+            for test in left:
+                outcome = collect.Outcome(failed=["the guest does not boot"])
+                book.enter(test, kernel, outcome, 0, guest.share / "guest.log")
+            return
+
+
+class Guest:
+    """One boot and the tests it got through. tools/testing/guest-batch is its other half."""
+
+    def __init__(self, kernel, cpus, mem, tests, book, number):
+        self.kernel = kernel
+        self.tests = tests
+        self.book = book
+        self.share = book.results / kernel / f"guest-{cpus}{mem}-{number}"
+        self.share.mkdir(parents=True)
+        self.console = self.share / "console.log"
+        self.share.joinpath("list").write_text("".join(
+            f"{t.name}\t{t.timeout * (3 if kernel == 'debug' else 1)}\t{t.command}\n" for t in tests))
+        command = [collect.TOP / "tools/vm/guest", "--kernel", kernel, "--cpus", str(cpus),
+                   "--results", self.share, "--log", self.console, "--allow-reports", "--name", f"test-{kernel}"]
+        command += ["--mem", mem] if mem else []
+        self.process = subprocess.Popen(command + ["--", str(collect.TOP / "tools/testing/guest-batch")],
+                                        stdout=subprocess.PIPE, stderr=open(self.share / "guest.log", "wb"),
+                                        stdin=subprocess.DEVNULL, text=True, errors="replace")
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.split())
+        self.lines.put(None)
+
+    def run(self):
+        """Follow the guest; returns the tests it did not get to."""
+        waiting = list(self.tests)
+        finished = []
+        running = None
+        limit = BOOT_TIMEOUT * (3 if self.kernel == "debug" else 1)
+        while True:
+            try:
+                words = self.lines.get(timeout=limit)
+            except queue.Empty:
+                self.process.terminate()
+                self.process.wait()
+                break
+            if words is None:
+                break
+            if words[:1] == ["@begin"]:
+                running = waiting.pop(0)
+                limit = int(words[2]) + GRACE
+            elif words[:1] == ["@end"]:
+                finished.append((running, int(words[2]), float(words[3])))
+                running = None
+                limit = GRACE * 3
+            elif words[:1] == ["@done"]:
+                limit = GRACE * 3
+        self.process.wait()
+        reports = self.reports()
+        for test, status, seconds in finished:
+            self.enter(test, status, seconds, reports.pop(test.name, []))
+        if running:
+            self.enter(running, None, limit - GRACE, reports.pop(running.name, []))
+        for name, lines in reports.items():
+            self.book.fail(f"{self.kernel} kernel report {name}:\n" + "\n".join(lines[:60]))
+        return waiting
+
+    def enter(self, test, status, seconds, reports):
+        log = self.share / (test.name.replace("/", ".") + ".log")
+        text = log.read_text(errors="replace") if log.exists() else ""
+        outcome = collect.read_tap(text, None if status == TIMEOUT else status)
+        if status == TIMEOUT:
+            outcome.failed.append("no end in its time")
+        if status is None:
+            outcome.failed.append("the guest died or hung during it")
+        if reports:
+            outcome.failed.append("the kernel reported a problem")
+            with open(log, "a", encoding="utf-8") as output:
+                output.write("\n".join(["", "kernel:"] + reports[:80]) + "\n")
+        self.book.enter(test, self.kernel, outcome, seconds, log)
+
+    def reports(self):
+        """Kernel reports of this boot by the test that was running."""
+        found = {}
+        name, part = "before any test", []
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        for line in text.splitlines() + [f"{MARK} end"]:
+            if MARK in line:
+                lines = machine.reports("\n".join(part))
+                if lines:
+                    found.setdefault(name, []).extend(lines)
+                part = []
+                name = line.split(MARK, 1)[1].strip()
+            else:
+                part.append(line)
+        return found
