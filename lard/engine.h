@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Inside of the policy engine, shared by policy.c, decide.c and explain.c only. */
+#ifndef LARD_ENGINE_H
+#define LARD_ENGINE_H
+
+#include "policy.h"
+#include "ring.h"
+#include "target.h"
+
+/**
+ * struct node - one back-end
+ * @ident:     hash of the name, its identity on the ring
+ * @credit:    smooth weighted round-robin among nodes that tie
+ * @up_since:  start of its slow start
+ * @chosen:    decisions for it
+ * @forgotten: epoch of its last death; older mappings to it do not count
+ * @share:     weight in thousandths, less while it starts slowly
+ * @low:       T_low scaled to its share of the mean; load < @low is "below T_low"
+ * @high:      T_high likewise; load > @high is "above T_high"
+ * @cap:       2 T_high likewise; load >= @cap moves targets whatever the others do
+ * @gone:      deleted, waits for its last requests to end
+ */
+struct node {
+	char name[LARD_NAME_MAX];
+	uint64_t ident;
+	int64_t credit;
+	uint64_t up_since;
+	uint64_t chosen;
+	uint32_t forgotten;
+	uint32_t weight;
+	uint32_t share;
+	uint32_t load;
+	uint32_t low, high, cap;
+	enum lard_state state;
+	enum lard_admin admin;
+	bool used;
+	bool gone;
+};
+
+struct lard {
+	struct lard_params params;
+	struct node nodes[LARD_MAX_NODES];
+	struct target_table table;
+	uint64_t eligible;	/* up, active, weight not 0 */
+	uint64_t shares;	/* sum over eligible */
+	uint64_t next_ramp;	/* when a slow start takes its next step; UINT64_MAX: none */
+	uint32_t outstanding;	/* load of eligible nodes */
+	uint32_t limit;
+	uint32_t epoch;
+	unsigned int count;	/* eligible nodes */
+	unsigned int cursor;	/* where the next scan for the least loaded begins */
+	bool ring_stale;
+	uint64_t reasons[LARD_REASONS];
+	struct ring ring;
+};
+
+#define NODE_BIT(i) (1ULL << (i))
+
+#define for_each_node(i, set) \
+	for (uint64_t set_ = (set); \
+	     set_ && ((i) = (unsigned int)__builtin_ctzll(set_), true); set_ &= set_ - 1)
+
+/**
+ * struct plan - what a decision would change
+ * @set:      nodes of the target afterwards
+ * @ties:     wrr: the nodes that tied, whose credit moves
+ * @remember: the policy keeps mappings
+ * @changed:  the set's age starts anew
+ * @scanned:  all nodes were compared: the next scan begins after the chosen one
+ */
+struct plan {
+	uint64_t set;
+	uint64_t ties;
+	bool remember;
+	bool changed;
+	bool scanned;
+};
+
+/* Pure: reads the engine, writes only @d and @plan. */
+void decide(const struct lard *l, uint64_t key, uint64_t now, struct lard_decision *d,
+	    struct plan *plan);
+void decide_retry(const struct lard *l, uint64_t key, uint64_t tried, struct lard_decision *d);
+
+/* Members of a mapping that count: assigned before none of them died, and eligible. */
+uint64_t target_nodes(const struct lard *l, const struct target *t);
+
+#endif
