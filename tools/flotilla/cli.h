@@ -139,8 +139,8 @@ void table_begin(struct table *t, const struct cli *cli, const struct column *co
 		 unsigned int nr);
 void table_row(struct table *t, json_t *row);	/* takes over the reference */
 void table_end(struct table *t);
-/* A JSON document of its own, with the newline. */
-void json_print(const struct cli *cli, const json_t *value);
+/* A JSON document of its own, with the newline; takes over the reference. */
+void json_print(const struct cli *cli, json_t *value);
 void human_duration(const json_t *value, char *text, size_t size);	/* from milliseconds */
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

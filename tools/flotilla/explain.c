@@ -193,7 +193,7 @@ static int explain(struct cli *cli, int argc, char **argv)
 	if (why)
 		status = cli_fail(cli, "%s", why);
 	else if (cli->json)
-		json_print(cli, answer);
+		json_print(cli, json_incref(answer));
 	else
 		print_lines(answer, 0);
 	json_decref(answer);

@@ -74,7 +74,6 @@ static int show_json(struct cli *cli, const char *const values[])
 				    json_integer(number) : json_string(values[i]));
 	}
 	json_print(cli, all);
-	json_decref(all);
 	return CLI_OK;
 }
 

@@ -5,9 +5,10 @@
 
 #define CELL_SIZE	256
 
-void json_print(const struct cli *cli, const json_t *value)
+void json_print(const struct cli *cli, json_t *value)
 {
 	json_dumpf(value, stdout, (cli->pretty ? JSON_INDENT(2) : JSON_COMPACT) | JSON_ENCODE_ANY);
+	json_decref(value);
 	putchar('\n');
 }
 
