@@ -29,7 +29,7 @@ LIBRARIES :=
 SCRIPTS :=
 MANPAGES :=
 COMPLETIONS :=
-FRAGMENTS := $(wildcard */user.mk tools/*/user.mk)
+FRAGMENTS := $(wildcard */user.mk */*/user.mk)
 include $(FRAGMENTS)
 
 HOST_TESTS  := $(wildcard */tests/host/*.c tools/*/tests/host/*.c kmod/*/tests/host/*.c)
