@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The model of a cluster; see lard.md 2.8. */
+/* The model of a cluster; after Pai 1999, section 3.2. */
 #include <stdlib.h>
 #include <string.h>
 #include "cluster.h"

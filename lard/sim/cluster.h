@@ -24,7 +24,7 @@
 enum sim_model { SIM_ENGINE, SIM_LB_GC, SIM_WRR_GMS };
 
 /**
- * struct sim_costs - the service times of lard.md 2.8, in nanoseconds of a 1x CPU
+ * struct sim_costs - service times of Pai 1999, section 3.2.1, in nanoseconds of a 1x CPU
  * @connection:  set-up, and again tear-down
  * @transmit:    for each 512 bytes
  * @seek:        first access to a file
