@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A module that does one thing wrong when told to, so that tests can show that the harness notices:
+ * echo warn|leak|overrun|sleep|lock >/sys/module/flt_faulty/parameters/fault
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+static DEFINE_SPINLOCK(faulty_spin);
+static DEFINE_MUTEX(faulty_first);
+static DEFINE_MUTEX(faulty_second);
+
+static void faulty_leak(void)
+{
+	/* Only the address is forgotten. */
+	void *volatile lost = kmalloc(123, GFP_KERNEL);
+
+	lost = NULL;
+}
+
+static void faulty_overrun(void)
+{
+	volatile char *bytes = kmalloc(10, GFP_KERNEL);
+	volatile int past = 10;
+
+	if (bytes)
+		bytes[past] = 1;
+	kfree((void *)bytes);
+}
+
+static void faulty_sleep(void)
+{
+	spin_lock(&faulty_spin);
+	msleep(20);
+	spin_unlock(&faulty_spin);
+}
+
+static void faulty_lock_order(void)
+{
+	mutex_lock(&faulty_first);
+	mutex_lock(&faulty_second);
+	mutex_unlock(&faulty_second);
+	mutex_unlock(&faulty_first);
+	mutex_lock(&faulty_second);
+	mutex_lock(&faulty_first);
+	mutex_unlock(&faulty_first);
+	mutex_unlock(&faulty_second);
+}
+
+static int faulty_set(const char *value, const struct kernel_param *param)
+{
+	if (sysfs_streq(value, "warn"))
+		WARN(1, "asked to warn\n");
+	else if (sysfs_streq(value, "leak"))
+		faulty_leak();
+	else if (sysfs_streq(value, "overrun"))
+		faulty_overrun();
+	else if (sysfs_streq(value, "sleep"))
+		faulty_sleep();
+	else if (sysfs_streq(value, "lock"))
+		faulty_lock_order();
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static const struct kernel_param_ops faulty_ops = {
+	.set = faulty_set,
+};
+
+module_param_cb(fault, &faulty_ops, NULL, 0200);
+MODULE_PARM_DESC(fault, "what to do wrong now");
+
+static int __init faulty_init(void)
+{
+	return 0;
+}
+
+static void __exit faulty_exit(void)
+{
+}
+
+module_init(faulty_init);
+module_exit(faulty_exit);
+MODULE_DESCRIPTION("Does wrong what the test harness must notice");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,4 @@
+#!/bin/bash
+# kernel: debug
+modprobe flt_faulty
+echo sleep >/sys/module/flt_faulty/parameters/fault

@@ -1,0 +1,4 @@
+#!/bin/bash
+# kernel: stock
+# timeout: 2
+sleep 1000

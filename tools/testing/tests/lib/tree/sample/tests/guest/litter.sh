@@ -1,0 +1,3 @@
+#!/bin/bash
+# kernel: stock
+ip netns add litter

@@ -1,0 +1,5 @@
+#!/bin/bash
+# kernel: stock
+# Points that never came count.
+echo 1..3
+echo "ok 1 - right"

@@ -1,0 +1,3 @@
+#!/bin/bash
+# timeout: 1
+sleep 1000

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo "no such thing here"
+exit 4

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# A guest is a command: same status, same output, and the host's files stay as they are.
+. "$FLT_TOP/tools/testing/lib.sh"
+
+guest=$FLT_TOP/tools/vm/guest
+work=$(mktemp -d "$FLT_TOP/build/vm_guest.XXXXXX")
+at_exit rm -rf "$work"
+version=$(cat /etc/debian_version)
+
+# One boot for most claims.
+"$guest" --results "$work/results" --env COLOUR='dark "red"' -- bash -c "
+	echo 'to stderr' >&2
+	seq 1 200000
+	echo \"\$COLOUR\" >\$FLT_RESULTS/colour
+	echo after >/etc/debian_version; cp /etc/debian_version \$FLT_RESULTS/file
+	touch /etc/flotilla-was-here
+	touch '$FLT_TOP/Makefile' 2>/dev/null || echo refused >\$FLT_RESULTS/tree
+	modprobe loop && echo loaded >\$FLT_RESULTS/modprobe
+	stat -f -c %T /tmp >\$FLT_RESULTS/tmp
+	readlink /dev/fd >\$FLT_RESULTS/fd
+	exit 93" >"$work/out" 2>"$work/err"
+equal "the exit status is the command's" 93 $?
+equal "1.3 MB of output come through whole" "$(seq 1 200000 | sha256sum)" "$(sha256sum <"$work/out")"
+equal "stderr is kept apart" "to stderr" "$(cat "$work/err")"
+equal "environment reaches the command" 'dark "red"' "$(cat "$work/results/colour")"
+equal "the guest has its own modules" loaded "$(cat "$work/results/modprobe")"
+equal "/tmp is in memory" tmpfs "$(cat "$work/results/tmp")"
+equal "/dev/fd is there" /proc/self/fd "$(cat "$work/results/fd")"
+equal "the guest may write over the host's file" after "$(cat "$work/results/file")"
+equal "the host's file does not change" "$version" "$(cat /etc/debian_version)"
+equal "the built tree is read-only" refused "$(cat "$work/results/tree")"
+refuse "nothing is made on the host" test -e /etc/flotilla-was-here
+
+"$guest" --timeout 12 -- sleep 1000 >"$work/out" 2>"$work/err"
+equal "a time-out is status 124" 124 $?
+"$guest" -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
+equal "a kernel report is status 125" 125 $?
+check "and is shown" grep -q 'sysrq triggered crash' "$work/err"
+"$guest" --allow-reports -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
+equal "a dead guest is status 126" 126 $?
+"$guest" --cpus 1 -- bash -c 'exit $(nproc)' </dev/null
+equal "one CPU when asked" 1 $?
+finish
