@@ -11,26 +11,27 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
+/* These protect nothing. */
 static DEFINE_SPINLOCK(faulty_spin);
 static DEFINE_MUTEX(faulty_first);
 static DEFINE_MUTEX(faulty_second);
 
 static void faulty_leak(void)
 {
-	/* Only the address is forgotten. */
-	void *volatile lost = kmalloc(123, GFP_KERNEL);
+	void *lost = kmalloc(123, GFP_KERNEL);
 
-	lost = NULL;
+	OPTIMIZER_HIDE_VAR(lost);
 }
 
 static void faulty_overrun(void)
 {
-	volatile char *bytes = kmalloc(10, GFP_KERNEL);
-	volatile int past = 10;
+	char *bytes = kmalloc(10, GFP_KERNEL);
+	int past = 10;
 
+	OPTIMIZER_HIDE_VAR(past);
 	if (bytes)
-		bytes[past] = 1;
-	kfree((void *)bytes);
+		WRITE_ONCE(bytes[past], 1);
+	kfree(bytes);
 }
 
 static void faulty_sleep(void)

@@ -40,6 +40,7 @@ equal "a kernel report is status 125" 125 $?
 check "and is shown" grep -q 'sysrq triggered crash' "$work/err"
 "$guest" --allow-reports -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
 equal "a dead guest is status 126" 126 $?
+# shellcheck disable=SC2016 # the guest's shell expands it
 "$guest" --cpus 1 -- bash -c 'exit $(nproc)' </dev/null
 equal "one CPU when asked" 1 $?
 finish
