@@ -5,6 +5,7 @@
 
 #include <linux/kref.h>
 #include <linux/notifier.h>
+#include <linux/spinlock.h>
 #include <net/net_namespace.h>
 #include <flotilla/flotilla.h>
 
@@ -30,7 +31,12 @@ union flt_addr {
  * @weight:   0 to 65535; READ_ONCE
  * @role, @admin, @forward: enums of the uapi; READ_ONCE
  * @state:    enum flt_node_state, written by its link; READ_ONCE
+ * @auth, @key: how its link proves who it is; READ_ONCE
  * @load:     connections it serves for us; any context
+ * @instance: random number of the peer's last HELLO; another one after NODE_DOWN
+ *	      and NODE_UP: it was restarted, what it had is gone. READ_ONCE
+ * @link:     its link; never changes
+ * @lock:     leaf, bottom halves off; guards @fwd_addr
  *
  * Found by RCU or with a reference (flt_node_get/put). Changed under the
  * table's mutex, in process context.
@@ -46,7 +52,9 @@ struct flt_node {
 	u8 auth;
 	s32 key;
 	atomic_t load;
+	u64 instance;
 	struct flt_link *link;
+	spinlock_t lock;
 	struct kref ref;
 	struct rcu_head rcu;
 };
@@ -56,6 +64,14 @@ struct flt_node *flt_node_by_id(struct net *net, u32 id);
 struct flt_node *flt_node_by_name(struct net *net, const char *name);
 struct flt_node *flt_node_get(struct flt_node *node);
 void flt_node_put(struct flt_node *node);
+
+/* Where packets for the node go: @fwd_addr, or its link address. Any context. */
+static inline void flt_node_fwd_addr(struct flt_node *node, union flt_addr *addr)
+{
+	spin_lock_bh(&node->lock);
+	*addr = node->fwd_addr.sa.sa_family ? node->fwd_addr : node->addr;
+	spin_unlock_bh(&node->lock);
+}
 
 static inline bool flt_node_is_up(const struct flt_node *node)
 {

@@ -248,6 +248,8 @@ enum flt_attr {
 
 	FLT_A_EVENT_TYPE,	/* u8, enum flt_event */
 
+	FLT_A_NODE_REASON,	/* string: why its link is not up, or last went down; read only */
+
 	__FLT_A_MAX
 };
 #define FLT_A_MAX (__FLT_A_MAX - 1)
