@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Authenticated links: TLS 1.3 by the kernel, its handshake by the system's tlshd. */
+#ifndef FLT_AUTH_H
+#define FLT_AUTH_H
+
+#include "chan.h"
+
+/**
+ * flt_auth_start - ask for the handshake
+ * @chan: connected; its work calls flt_auth_done() when kicked
+ *
+ * Return: 0 under way; 1 nothing to do (FLT_AUTH_NONE); -ESRCH nobody to do it;
+ * another errno.
+ */
+int flt_auth_start(struct flt_chan *chan);
+
+/* 1: secured; 0: not yet; negative errno: it failed. */
+int flt_auth_done(struct flt_chan *chan);
+
+/* The handshake is not awaited any more; its answer finds nobody. */
+void flt_auth_cancel(struct flt_chan *chan);
+
+/* As kernel_recvmsg() without waiting, with TLS records of other types dealt with. */
+int flt_auth_recv(struct flt_chan *chan, struct kvec *vec);
+
+#endif

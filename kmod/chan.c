@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A channel's socket: made, watched, ended. */
+
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/tcp.h>
+#include <net/sock.h>
+#include <net/tcp.h>
+#include "chan.h"
+#include "linkwork.h"
+
+void flt_sock_abort(struct socket *sock)
+{
+	sock_no_linger(sock->sk);
+	/* With a file (TLS) the last reference must go now: the namespace may be next. */
+	if (sock->file)
+		__fput_sync(sock->file);
+	else
+		sock_release(sock);
+}
+
+void flt_chan_fail(struct flt_chan *chan, enum flt_why why)
+{
+	if (!cmpxchg(&chan->why, FLT_WHY_NONE, why))
+		flt_link_kick(chan->link);
+}
+
+static void flt_chan_data_ready(struct sock *sk)
+{
+	struct flt_chan *chan;
+
+	read_lock_bh(&sk->sk_callback_lock);
+	chan = sk->sk_user_data;
+	if (likely(chan))
+		queue_work(flt_msg_wq, &chan->rx_work);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void flt_chan_write_space(struct sock *sk)
+{
+	struct flt_chan *chan;
+
+	read_lock_bh(&sk->sk_callback_lock);
+	chan = sk->sk_user_data;
+	if (likely(chan) && sk_stream_is_writeable(sk)) {
+		clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+		queue_work(flt_msg_wq, &chan->tx_work);
+	}
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void flt_chan_state_change(struct sock *sk)
+{
+	struct flt_chan *chan;
+
+	read_lock_bh(&sk->sk_callback_lock);
+	chan = sk->sk_user_data;
+	if (likely(chan)) {
+		/* What was received before the end is still read, by the receive work. */
+		if (READ_ONCE(chan->state) == FLT_CHAN_CONNECTING)
+			flt_link_kick(chan->link);
+		else
+			queue_work(flt_msg_wq, &chan->rx_work);
+	}
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void flt_chan_attach(struct flt_chan *chan, struct socket *sock)
+{
+	struct sock *sk = sock->sk;
+
+	tcp_sock_set_nodelay(sk);
+	/* Messages of card.ko are written back on the way of memory reclaim. */
+	sk->sk_allocation = GFP_NOIO;
+	sk->sk_use_task_frag = false;
+
+	chan->sock = sock;
+	write_lock_bh(&sk->sk_callback_lock);
+	chan->old_data_ready = sk->sk_data_ready;
+	chan->old_write_space = sk->sk_write_space;
+	chan->old_state_change = sk->sk_state_change;
+	sk->sk_user_data = chan;
+	sk->sk_data_ready = flt_chan_data_ready;
+	sk->sk_write_space = flt_chan_write_space;
+	sk->sk_state_change = flt_chan_state_change;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void flt_chan_detach(struct flt_chan *chan)
+{
+	struct sock *sk = chan->sock->sk;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	sk->sk_user_data = NULL;
+	/* kTLS may sit on top of ours; its own end puts ours back, which then do nothing. */
+	if (sk->sk_data_ready == flt_chan_data_ready)
+		sk->sk_data_ready = chan->old_data_ready;
+	if (sk->sk_write_space == flt_chan_write_space)
+		sk->sk_write_space = chan->old_write_space;
+	if (sk->sk_state_change == flt_chan_state_change)
+		sk->sk_state_change = chan->old_state_change;
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+/**
+ * flt_chan_new - a channel without a socket
+ * @link: whose
+ * @fn:   its namespace
+ *
+ * Return: a channel to be ended by flt_chan_stop() and flt_chan_put(), or NULL.
+ */
+struct flt_chan *flt_chan_new(struct flt_link *link, struct flt_net *fn)
+{
+	struct flt_chan *chan;
+
+	chan = kzalloc(sizeof(*chan), GFP_KERNEL);
+	if (!chan)
+		return NULL;
+	chan->link = link;
+	chan->fn = fn;
+	chan->auth = READ_ONCE(link->node->auth);
+	chan->key = READ_ONCE(link->node->key);
+	chan->since = jiffies;
+	chan->heard = jiffies;
+	kref_init(&chan->ref);
+	flt_chan_tx_init(chan);
+	if (flt_chan_rx_init(chan)) {
+		kfree(chan);
+		return NULL;
+	}
+	return chan;
+}
+
+static void flt_chan_release(struct kref *ref)
+{
+	struct flt_chan *chan = container_of(ref, struct flt_chan, ref);
+
+	flt_chan_tx_free(chan);
+	flt_chan_rx_free(chan);
+	kfree_rcu(chan, rcu);
+}
+
+void flt_chan_put(struct flt_chan *chan)
+{
+	kref_put(&chan->ref, flt_chan_release);
+}
+
+/**
+ * flt_chan_connect - begin to connect; does not wait
+ * @chan:  without a socket
+ * @to:    the node
+ * @local: this node, has an address of the same family
+ *
+ * Return: 0 under way (flt_chan_connected() says when), or an errno.
+ */
+int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
+		     const struct flt_local *local)
+{
+	bool v4 = to->sa.sa_family == AF_INET;
+	union flt_addr from = {}, target = *to;
+	int len = v4 ? sizeof(to->v4) : sizeof(to->v6);
+	struct socket *sock;
+	int err;
+
+	if (v4)
+		from.v4 = local->v4;
+	else
+		from.v6 = local->v6;
+	err = sock_create_kern(chan->fn->net, to->sa.sa_family, SOCK_STREAM, IPPROTO_TCP, &sock);
+	if (err)
+		return err;
+	chan->outbound = true;
+	flt_chan_enter(chan, FLT_CHAN_CONNECTING);
+	flt_chan_attach(chan, sock);
+	/* The peer knows us by our address; the port is chosen at connect. */
+	inet_set_bit(BIND_ADDRESS_NO_PORT, sock->sk);
+	err = kernel_bind(sock, &from.sa, len);
+	if (err)
+		return err;
+	err = kernel_connect(sock, &target.sa, len, O_NONBLOCK);
+	return err == -EINPROGRESS ? 0 : err;
+}
+
+/**
+ * flt_chan_take - use an accepted socket
+ * @chan: without a socket
+ * @sock: taken
+ */
+void flt_chan_take(struct flt_chan *chan, struct socket *sock)
+{
+	flt_chan_attach(chan, sock);
+}
+
+/* 1: connected; 0: not yet; negative errno: it will not be. */
+int flt_chan_connected(struct flt_chan *chan)
+{
+	struct sock *sk = chan->sock->sk;
+
+	switch (inet_sk_state_load(sk)) {
+	case TCP_ESTABLISHED:
+	case TCP_CLOSE_WAIT:
+		return 1;
+	case TCP_SYN_SENT:
+		return 0;
+	default:
+		return sock_error(sk) ?: -ECONNREFUSED;
+	}
+}
+
+/* From here on messages to send are taken. */
+void flt_chan_open(struct flt_chan *chan)
+{
+	chan->pinged = jiffies;
+	spin_lock_bh(&chan->tx_lock);
+	flt_chan_enter(chan, FLT_CHAN_OPEN);
+	spin_unlock_bh(&chan->tx_lock);
+}
+
+/* From here on received messages are delivered. */
+void flt_chan_deliver(struct flt_chan *chan)
+{
+	spin_lock_bh(&chan->tx_lock);
+	flt_chan_enter(chan, FLT_CHAN_UP);
+	spin_unlock_bh(&chan->tx_lock);
+	/* Bytes after the HELLO may be waiting, and will not announce themselves again. */
+	queue_work(flt_msg_wq, &chan->rx_work);
+}
+
+/**
+ * flt_chan_stop - end the channel: nothing is sent or delivered after this
+ * @chan: with or without a socket; its reference stays with the caller
+ *
+ * Waits for a message handler that is running.
+ */
+void flt_chan_stop(struct flt_chan *chan)
+{
+	might_sleep();
+	spin_lock_bh(&chan->tx_lock);
+	flt_chan_enter(chan, FLT_CHAN_DEAD);
+	spin_unlock_bh(&chan->tx_lock);
+	if (!chan->sock)
+		return;
+	flt_chan_detach(chan);
+	disable_work_sync(&chan->rx_work);
+	disable_work_sync(&chan->tx_work);
+	/* A sender that saw UP is inside this mutex. */
+	mutex_lock(&chan->tx_mutex);
+	flt_sock_abort(chan->sock);
+	chan->sock = NULL;
+	mutex_unlock(&chan->tx_mutex);
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A channel's receiving side: bytes to frames, frames to handlers, in order.
+ * Nothing in a frame is believed: a length is compared with what that type may
+ * have before anything is allocated for it.
+ */
+
+#include <linux/slab.h>
+#include <net/sock.h>
+#include "auth.h"
+#include "chan.h"
+#include "counter.h"
+#include "linkwork.h"
+#include "trace.h"
+
+/* Buffers read before the worker lets others run. */
+#define FLT_RX_BUDGET	16
+
+static void flt_rx_refuse(struct flt_chan *chan, u8 type, u32 len, enum flt_why why)
+{
+	static const u8 counters[] = {
+		[FLT_WHY_MAGIC]		= FLT_BAD_MAGIC,
+		[FLT_WHY_VERSION]	= FLT_BAD_VERSION,
+		[FLT_WHY_LENGTH]	= FLT_BAD_LENGTH,
+		[FLT_WHY_TYPE]		= FLT_BAD_TYPE,
+		[FLT_WHY_BODY]		= FLT_BAD_BODY,
+		[FLT_WHY_NAME]		= FLT_REFUSED_NAME,
+	};
+
+	if (why < ARRAY_SIZE(counters) && counters[why])
+		flt_count(chan->fn, counters[why]);
+	trace_flt_msg_refused(chan->link->node, type, len, why);
+	flt_chan_fail(chan, why);
+}
+
+static enum flt_why flt_rx_hello(struct flt_chan *chan, const void *body, u32 len)
+{
+	const struct flt_hello *hello = body;
+
+	/* A later version's HELLO may be longer; magic and version come first. */
+	if (len < offsetofend(struct flt_hello, version))
+		return FLT_WHY_LENGTH;
+	if (hello->magic != cpu_to_be32(FLT_FRAME_MAGIC))
+		return FLT_WHY_MAGIC;
+	if (hello->version != cpu_to_be16(FLT_FRAME_VERSION))
+		return FLT_WHY_VERSION;
+	if (len != sizeof(*hello))
+		return FLT_WHY_LENGTH;
+	if (hello->zero || !hello->heartbeat_ms || !hello->instance ||
+	    strnlen(hello->name, sizeof(hello->name)) == sizeof(hello->name))
+		return FLT_WHY_BODY;
+	if (strcmp(hello->name, chan->link->node->name))
+		return FLT_WHY_NAME;
+	chan->peer = *hello;
+	return FLT_WHY_NONE;
+}
+
+static enum flt_why flt_rx_reject(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	const struct flt_reject *reject = msg->body;
+
+	if (msg->len != sizeof(*reject))
+		return FLT_WHY_LENGTH;
+	pr_warn_ratelimited("node %s refuses our link: %s\n", chan->link->node->name,
+			    flt_why_name(be32_to_cpu(reject->why)));
+	return FLT_WHY_REJECTED;
+}
+
+/* The first frame; the link's work decides what becomes of the channel then. */
+static void flt_rx_first(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	enum flt_why why = FLT_WHY_TYPE;
+
+	if (msg->type == FLT_FRAME_REJECT)
+		why = flt_rx_reject(chan, msg);
+	else if (msg->type == FLT_FRAME_HELLO)
+		why = flt_rx_hello(chan, msg->body, msg->len);
+	if (why) {
+		flt_rx_refuse(chan, msg->type, msg->len, why);
+		return;
+	}
+	WRITE_ONCE(chan->state, FLT_CHAN_GREETED);
+	flt_link_kick(chan->link);
+}
+
+static void flt_rx_pong(struct flt_chan *chan, const struct flt_ping *ping)
+{
+	u64 now = ktime_get_ns(), then = be64_to_cpu(ping->stamp);
+
+	/* A stamp that is not ours tells nothing, but harms nobody either. */
+	if (then < now)
+		WRITE_ONCE(chan->link->rtt_us, min_t(u64, (now - then) / 1000, U32_MAX));
+}
+
+static enum flt_why flt_rx_own(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	switch (msg->type) {
+	case FLT_FRAME_PING:
+	case FLT_FRAME_PONG:
+		if (msg->len != sizeof(struct flt_ping))
+			return FLT_WHY_LENGTH;
+		if (msg->type == FLT_FRAME_PING)
+			flt_chan_say_pong(chan, msg->body);
+		else
+			flt_rx_pong(chan, msg->body);
+		return FLT_WHY_NONE;
+	case FLT_FRAME_REJECT:
+		return flt_rx_reject(chan, msg);
+	default:
+		return FLT_WHY_TYPE;
+	}
+}
+
+static void flt_rx_message(struct flt_chan *chan, u8 type, const void *body, u32 len)
+{
+	struct flt_msg msg = { .type = type, .len = len, .body = body };
+	enum flt_why why = FLT_WHY_NONE;
+	int err;
+
+	if (READ_ONCE(chan->state) == FLT_CHAN_HELLO) {
+		flt_rx_first(chan, &msg);
+		return;
+	}
+	if (type < 16) {
+		why = flt_rx_own(chan, &msg);
+	} else {
+		flt_count(chan->fn, FLT_MSG_IN);
+		WRITE_ONCE(chan->handling, true);
+		err = flt_handle(chan, &msg);
+		WRITE_ONCE(chan->heard, jiffies);
+		WRITE_ONCE(chan->handling, false);
+		if (err == -EPROTONOSUPPORT)
+			why = FLT_WHY_TYPE;
+		else if (err < 0)
+			why = FLT_WHY_BODY;
+	}
+	if (why)
+		flt_rx_refuse(chan, type, len, why);
+}
+
+static bool flt_rx_open(const struct flt_chan *chan)
+{
+	u8 state = READ_ONCE(chan->state);
+
+	return (state == FLT_CHAN_HELLO || state == FLT_CHAN_UP) && !READ_ONCE(chan->why);
+}
+
+/* What a head promises, checked before a byte of it is awaited. */
+static enum flt_why flt_rx_check_head(const struct flt_chan *chan, const struct flt_frame *head)
+{
+	u32 max = FLT_MSG_MAX;
+
+	if (READ_ONCE(chan->state) == FLT_CHAN_HELLO)
+		max = FLT_HELLO_MAX;
+	else if (head->type < 16)
+		max = sizeof(struct flt_ping);
+	if (be32_to_cpu(head->len) > max)
+		return FLT_WHY_LENGTH;
+	if (head->zero[0] || head->zero[1] || head->zero[2])
+		return FLT_WHY_BODY;
+	return FLT_WHY_NONE;
+}
+
+/* A message larger than the buffer: the rest is received where it belongs. */
+static void flt_rx_begin_big(struct flt_chan *chan, u8 type, u32 len, const u8 *have, u32 nr)
+{
+	chan->big = kvmalloc(len, GFP_NOIO | __GFP_NOWARN);
+	if (!chan->big) {
+		flt_chan_fail(chan, FLT_WHY_NOMEM);
+		return;
+	}
+	memcpy(chan->big, have, nr);
+	chan->big_type = type;
+	chan->big_len = len;
+	chan->big_have = nr;
+	chan->have = 0;
+}
+
+/* Delivers the whole frames in the buffer and moves the rest to its start. */
+static void flt_rx_parse(struct flt_chan *chan)
+{
+	struct flt_frame head;
+	u32 off = 0, len;
+	enum flt_why why;
+
+	while (flt_rx_open(chan) && chan->have - off >= sizeof(head)) {
+		memcpy(&head, chan->buf + off, sizeof(head));
+		len = be32_to_cpu(head.len);
+		why = flt_rx_check_head(chan, &head);
+		if (why) {
+			flt_rx_refuse(chan, head.type, len, why);
+			return;
+		}
+		if (sizeof(head) + len > FLT_RX_SIZE) {
+			flt_rx_begin_big(chan, head.type, len, chan->buf + off + sizeof(head),
+					 chan->have - off - sizeof(head));
+			return;
+		}
+		if (chan->have - off < sizeof(head) + len)
+			break;
+		flt_rx_message(chan, head.type, chan->buf + off + sizeof(head), len);
+		off += sizeof(head) + len;
+	}
+	chan->have -= off;
+	if (off && chan->have)
+		memmove(chan->buf, chan->buf + off, chan->have);
+}
+
+static void flt_rx_end_big(struct flt_chan *chan)
+{
+	void *body = chan->big;
+
+	chan->big = NULL;
+	flt_rx_message(chan, chan->big_type, body, chan->big_len);
+	kvfree(body);
+}
+
+/* Reads once. False: nothing more now, or the channel is over. */
+static bool flt_rx_read(struct flt_chan *chan)
+{
+	struct kvec vec;
+	int n;
+
+	if (chan->big) {
+		vec.iov_base = chan->big + chan->big_have;
+		vec.iov_len = chan->big_len - chan->big_have;
+	} else {
+		vec.iov_base = chan->buf + chan->have;
+		vec.iov_len = FLT_RX_SIZE - chan->have;
+	}
+	n = flt_auth_recv(chan, &vec);
+	if (n == -EAGAIN)
+		return false;
+	if (n <= 0) {
+		flt_chan_fail(chan, FLT_WHY_CLOSED);
+		return false;
+	}
+	WRITE_ONCE(chan->heard, jiffies);
+	flt_count_add(chan->fn, FLT_BYTES_IN, n);
+	if (!chan->big) {
+		chan->have += n;
+		flt_rx_parse(chan);
+		return true;
+	}
+	chan->big_have += n;
+	if (chan->big_have == chan->big_len)
+		flt_rx_end_big(chan);
+	return true;
+}
+
+static void flt_chan_rx_work(struct work_struct *work)
+{
+	struct flt_chan *chan = container_of(work, struct flt_chan, rx_work);
+	int budget = FLT_RX_BUDGET;
+
+	if (!flt_rx_open(chan))
+		return;
+	WRITE_ONCE(chan->rx_task, current);
+	/* What came behind the HELLO, before the link was up. */
+	if (chan->have)
+		flt_rx_parse(chan);
+	while (flt_rx_open(chan) && flt_rx_read(chan)) {
+		/* Answers of the handlers that just ran leave in one batch. */
+		flt_chan_flush(chan);
+		if (!--budget) {
+			queue_work(flt_msg_wq, work);
+			break;
+		}
+	}
+	WRITE_ONCE(chan->rx_task, NULL);
+	flt_chan_flush(chan);
+}
+
+int flt_chan_rx_init(struct flt_chan *chan)
+{
+	chan->buf = kmalloc(FLT_RX_SIZE, GFP_KERNEL);
+	if (!chan->buf)
+		return -ENOMEM;
+	INIT_WORK(&chan->rx_work, flt_chan_rx_work);
+	return 0;
+}
+
+void flt_chan_rx_free(struct flt_chan *chan)
+{
+	kfree(chan->buf);
+	kvfree(chan->big);
+}

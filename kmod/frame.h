@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What goes over a link: frames of a fixed head and a body. Network byte order.
+ *
+ * The connecting side speaks first: HELLO. The other side checks it and answers
+ * with its own HELLO, or with REJECT and the end of the connection. Only then
+ * other frames may follow, both ways. PING asks for a PONG with the same body.
+ */
+#ifndef FLT_FRAME_H
+#define FLT_FRAME_H
+
+#include <linux/types.h>
+#include "link.h"
+
+#define FLT_FRAME_MAGIC		0x464c544c	/* "FLTL" */
+#define FLT_FRAME_VERSION	1
+
+/**
+ * struct flt_frame - head of every frame
+ * @len:  bytes that follow
+ * @type: FLT_FRAME_*, or a type of a registered range
+ * @zero: must be zero
+ */
+struct flt_frame {
+	__be32 len;
+	u8 type;
+	u8 zero[3];
+} __packed;
+
+enum flt_frame_type {
+	FLT_FRAME_HELLO		= FLT_MSG_LINK + 0,
+	FLT_FRAME_PING		= FLT_MSG_LINK + 1,
+	FLT_FRAME_PONG		= FLT_MSG_LINK + 2,
+	FLT_FRAME_REJECT	= FLT_MSG_LINK + 3,
+};
+
+/**
+ * struct flt_hello - body of FLT_FRAME_HELLO
+ * @magic:        FLT_FRAME_MAGIC
+ * @version:      FLT_FRAME_VERSION; another one is refused
+ * @zero:         must be zero
+ * @instance:     random number of the sender's table: another one is another boot
+ * @heartbeat_ms: how often the sender will send PING
+ * @name:         the sender's node name, NUL-terminated, zeros to the end
+ *
+ * A later version may be longer; its first three fields stay what they are.
+ */
+struct flt_hello {
+	__be32 magic;
+	__be16 version;
+	__be16 zero;
+	__be64 instance;
+	__be32 heartbeat_ms;
+	char name[FLT_NAME_MAX];
+} __packed;
+
+/* Bodies before the HELLO was accepted are at most this long. */
+#define FLT_HELLO_MAX	256
+
+/**
+ * struct flt_ping - body of FLT_FRAME_PING and FLT_FRAME_PONG
+ * @stamp: the asker's clock; means nothing to the other side
+ */
+struct flt_ping {
+	__be64 stamp;
+} __packed;
+
+/**
+ * struct flt_reject - body of FLT_FRAME_REJECT
+ * @why: enum flt_why of link.c's side, for the log of the one refused
+ */
+struct flt_reject {
+	__be32 why;
+} __packed;
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who receives which messages. */
+
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/srcu.h>
+#include "counter.h"
+#include "linkwork.h"
+
+/*
+ * By type / 16. Changed under flt_handler_lock; read under SRCU, since handlers
+ * sleep: who unregisters waits for those that run.
+ */
+static const struct flt_msg_handler __rcu *flt_handlers[16];
+static DEFINE_MUTEX(flt_handler_lock);
+DEFINE_STATIC_SRCU(flt_handler_srcu);
+
+/* Ranges that the protocol knows, whether their room is loaded here or not. */
+static bool flt_range_known(u8 range)
+{
+	switch (range) {
+	case FLT_MSG_HANDOFF:
+	case FLT_MSG_CARD:
+	case FLT_MSG_AFPA:
+	case FLT_MSG_TEST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * flt_msg_handler_register - receive a range of message types
+ * @handler: stays valid until unregistered
+ *
+ * Return: 0; -EINVAL for a range that does not exist; -EBUSY it is taken.
+ */
+int flt_msg_handler_register(const struct flt_msg_handler *handler)
+{
+	int err = 0;
+
+	if (!flt_range_known(handler->range))
+		return -EINVAL;
+	mutex_lock(&flt_handler_lock);
+	if (rcu_access_pointer(flt_handlers[handler->range / 16]))
+		err = -EBUSY;
+	else
+		rcu_assign_pointer(flt_handlers[handler->range / 16], handler);
+	mutex_unlock(&flt_handler_lock);
+	return err;
+}
+EXPORT_SYMBOL_GPL(flt_msg_handler_register);
+
+/**
+ * flt_msg_handler_unregister - receive no more
+ * @handler: registered
+ *
+ * On return no call of it is running or will start. Not from within a handler.
+ */
+void flt_msg_handler_unregister(const struct flt_msg_handler *handler)
+{
+	mutex_lock(&flt_handler_lock);
+	if (!WARN_ON_ONCE(rcu_access_pointer(flt_handlers[handler->range / 16]) != handler))
+		RCU_INIT_POINTER(flt_handlers[handler->range / 16], NULL);
+	mutex_unlock(&flt_handler_lock);
+	synchronize_srcu(&flt_handler_srcu);
+}
+EXPORT_SYMBOL_GPL(flt_msg_handler_unregister);
+
+/* -EPROTONOSUPPORT: no such type; a known one without its room here is dropped. */
+int flt_handle(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	const struct flt_msg_handler *handler;
+	int idx, err = 0;
+
+	idx = srcu_read_lock(&flt_handler_srcu);
+	handler = srcu_dereference(flt_handlers[msg->type / 16], &flt_handler_srcu);
+	if (handler)
+		err = handler->handle(chan->link->node, msg);
+	else if (flt_range_known(msg->type & 0xf0))
+		flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+	else
+		err = -EPROTONOSUPPORT;
+	srcu_read_unlock(&flt_handler_srcu, idx);
+	return err;
+}

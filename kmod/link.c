@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The link of a node. One work item for each node decides everything about it:
+ * when to connect, which channel counts, when it is dead; so nothing here needs
+ * a lock against itself. It never waits for the network: what takes time ends
+ * in a kick.
+ *
+ * Of two nodes the one with the lower address connects, and the other refuses
+ * to be connected to in the wrong direction. So two nodes that begin at the same
+ * time still end with one connection. A new connection from the right side
+ * replaces the old one only after its HELLO: the peer was restarted, or noticed
+ * before us that the old one is dead.
+ */
+
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+#include <net/sock.h>
+#include "auth.h"
+#include "counter.h"
+#include "linkwork.h"
+#include "table.h"
+#include "trace.h"
+
+#define FLT_CONNECT_MS		3000
+#define FLT_HELLO_MS		3000
+#define FLT_AUTH_MS		12000	/* tlshd has 10 s */
+#define FLT_STALL_MS		30000
+#define FLT_BACKOFF_MIN_MS	100
+#define FLT_BACKOFF_MAX_MS	4000
+#define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
+#define FLT_MISSED		3	/* heartbeats */
+#define FLT_PEER_HEARTBEAT_MAX	60000
+
+struct workqueue_struct *flt_link_wq;
+struct workqueue_struct *flt_msg_wq;
+
+static const char *const flt_why_names[] = {
+	[FLT_WHY_NONE]		= "",
+	[FLT_WHY_CLOSED]	= "closed by the peer",
+	[FLT_WHY_CONNECT]	= "cannot connect",
+	[FLT_WHY_TIMEOUT]	= "no HELLO came",
+	[FLT_WHY_HEARTBEAT]	= "heartbeats stopped",
+	[FLT_WHY_STALLED]	= "the peer takes no more data",
+	[FLT_WHY_MAGIC]		= "does not speak this protocol",
+	[FLT_WHY_VERSION]	= "speaks another version of the protocol",
+	[FLT_WHY_LENGTH]	= "impossible message length",
+	[FLT_WHY_TYPE]		= "unknown message type",
+	[FLT_WHY_BODY]		= "impossible message content",
+	[FLT_WHY_NAME]		= "its name is not the one it is listed by",
+	[FLT_WHY_REJECTED]	= "refused by the peer",
+	[FLT_WHY_REPLACED]	= "the peer connected anew",
+	[FLT_WHY_CHANGED]	= "settings changed",
+	[FLT_WHY_REMOVED]	= "node removed",
+	[FLT_WHY_NOMEM]		= "out of memory",
+	[FLT_WHY_NOAGENT]	= "no TLS handshake agent (tlshd) runs here",
+	[FLT_WHY_AUTH]		= "authentication failed",
+	[FLT_WHY_STRANGER]	= "address not in the node table",
+	[FLT_WHY_ORDER]		= "the wrong side connected",
+	[FLT_WHY_BACKOFF]	= "misbehaved a moment ago",
+	[FLT_WHY_NOLOCAL]	= "this node has no name or address of that family",
+};
+
+const char *flt_why_name(enum flt_why why)
+{
+	return why <= FLT_WHY_LAST ? flt_why_names[why] : "unknown reason";
+}
+
+static unsigned long flt_ms_after(unsigned long since, unsigned int ms)
+{
+	return since + msecs_to_jiffies(ms);
+}
+
+void flt_link_kick(struct flt_link *link)
+{
+	mod_delayed_work(flt_link_wq, &link->work, 0);
+}
+
+int flt_addr_cmp(const union flt_addr *a, const union flt_addr *b)
+{
+	int d;
+
+	if (a->sa.sa_family == AF_INET)
+		d = memcmp(&a->v4.sin_addr, &b->v4.sin_addr, sizeof(a->v4.sin_addr));
+	else
+		d = memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof(a->v6.sin6_addr));
+	return d < 0 ? -1 : d > 0;
+}
+
+/* This node as the peer sees it; false: it cannot be seen. */
+static bool flt_link_local(const struct flt_link *link, struct flt_local *local,
+			   union flt_addr *addr)
+{
+	memset(addr, 0, sizeof(*addr));
+	if (!flt_local_copy(link->fn, local))
+		return false;
+	if (link->node->addr.sa.sa_family == AF_INET)
+		addr->v4 = local->v4;
+	else
+		addr->v6 = local->v6;
+	return addr->sa.sa_family;
+}
+
+static void flt_link_set_state(struct flt_link *link, enum flt_node_state state, enum flt_why why)
+{
+	struct flt_node *node = link->node;
+
+	if (node->state == state)
+		return;
+	trace_flt_link_state(node, node->state, state, why);
+	WRITE_ONCE(node->state, state);
+}
+
+/* Did the peer do something that no correct peer does, or fail to prove itself. */
+static bool flt_why_bars(enum flt_why why)
+{
+	return (why >= FLT_WHY_MAGIC && why <= FLT_WHY_REJECTED) || why == FLT_WHY_AUTH;
+}
+
+static void flt_link_blame(struct flt_link *link, enum flt_why why)
+{
+	bool told = link->why == why;
+	unsigned int ms;
+
+	WRITE_ONCE(link->why, why);
+	link->barred = flt_why_bars(why);
+	if (link->barred)
+		link->backoff = FLT_BACKOFF_MAX_MS;
+	if ((link->barred || why == FLT_WHY_NOAGENT) && !told)
+		pr_warn_ratelimited("link to node %s: %s\n", link->node->name, flt_why_name(why));
+	if (why == FLT_WHY_CHANGED || why == FLT_WHY_REPLACED)
+		link->backoff = FLT_BACKOFF_MIN_MS;
+	/* A quarter up or down, so that a cluster does not reconnect in step. */
+	ms = link->backoff - link->backoff / 4 + get_random_u32_below(link->backoff / 2 + 1);
+	link->retry = flt_ms_after(jiffies, why == FLT_WHY_CHANGED ? 0 : ms);
+	link->backoff = min(link->backoff * 2, FLT_BACKOFF_MAX_MS);
+}
+
+static void flt_link_count_down(struct flt_link *link, enum flt_why why, bool was_up)
+{
+	if (was_up)
+		flt_count(link->fn, FLT_LINK_DOWN);
+	if (why == FLT_WHY_HEARTBEAT)
+		flt_count(link->fn, FLT_LINK_HEARTBEAT_LOST);
+	else if (why == FLT_WHY_STALLED)
+		flt_count(link->fn, FLT_LINK_STALLED);
+	else if (why == FLT_WHY_CONNECT)
+		flt_count(link->fn, FLT_LINK_CONNECT_FAILED);
+	else if (why == FLT_WHY_AUTH || why == FLT_WHY_NOAGENT)
+		flt_count(link->fn, FLT_LINK_AUTH_FAILED);
+}
+
+/* End a channel, telling the peer why when it is one that broke the rules. */
+static void flt_link_end(struct flt_chan *chan, enum flt_why why)
+{
+	if (chan->sock && (flt_why_bars(why) || why == FLT_WHY_NOAGENT) &&
+	    why != FLT_WHY_REJECTED && chan->state >= FLT_CHAN_HELLO)
+		flt_chan_say_reject(chan, why);
+	flt_chan_stop(chan);
+	flt_auth_cancel(chan);
+	flt_chan_put(chan);
+}
+
+static void flt_link_drop(struct flt_link *link, enum flt_why why)
+{
+	struct flt_chan *chan = link->chan;
+	bool was_up = link->node->state == FLT_NODE_UP;
+
+	if (!chan)
+		return;
+	if (was_up && time_after(jiffies, flt_ms_after(chan->since, FLT_STEADY_MS)))
+		link->backoff = FLT_BACKOFF_MIN_MS;
+	link->chan = NULL;
+	RCU_INIT_POINTER(link->up, NULL);
+	WRITE_ONCE(link->up_since, 0);
+	flt_link_count_down(link, why, was_up);
+	flt_link_blame(link, why);
+	flt_link_set_state(link, FLT_NODE_DOWN, why);
+	flt_link_end(chan, why);
+	/* After the last handler has returned: nothing of the old channel comes later. */
+	if (was_up)
+		flt_node_announce(link->node, FLT_EVENT_NODE_DOWN);
+}
+
+static void flt_link_drop_candidate(struct flt_link *link, enum flt_why why)
+{
+	struct flt_chan *chan = link->candidate;
+
+	if (!chan)
+		return;
+	link->candidate = NULL;
+	flt_link_count_down(link, why, false);
+	if (flt_why_bars(why) || why == FLT_WHY_NOAGENT)
+		flt_link_blame(link, why);
+	flt_link_end(chan, why);
+}
+
+/* The channel's HELLO was accepted. */
+static void flt_link_come_up(struct flt_link *link, struct flt_chan *chan,
+			     const struct flt_local *local)
+{
+	struct flt_node *node = link->node;
+	u64 instance = be64_to_cpu(chan->peer.instance);
+
+	if (!chan->outbound && flt_chan_say_hello(chan, local))
+		flt_chan_fail(chan, FLT_WHY_NOMEM);
+	if (link->instance && link->instance != instance)
+		flt_count(link->fn, FLT_LINK_PEER_RESTARTED);
+	link->instance = instance;
+	WRITE_ONCE(node->instance, instance);
+	WRITE_ONCE(link->ups, link->ups + 1);
+	WRITE_ONCE(link->up_since, ktime_to_ms(ktime_get()));
+	link->barred = false;
+	flt_count(link->fn, FLT_LINK_UP);
+
+	/* Who hears of NODE_UP may send at once; delivery begins when all have heard. */
+	flt_chan_open(chan);
+	rcu_assign_pointer(link->up, chan);
+	flt_link_set_state(link, FLT_NODE_UP, FLT_WHY_NONE);
+	flt_node_announce(node, FLT_EVENT_NODE_UP);
+	flt_chan_deliver(chan);
+}
+
+static enum flt_why flt_link_secure(struct flt_link *link, struct flt_chan *chan)
+{
+	int err = flt_auth_start(chan);
+
+	if (err < 0)
+		return err == -ESRCH ? FLT_WHY_NOAGENT : FLT_WHY_AUTH;
+	flt_chan_enter(chan, FLT_CHAN_SECURING);
+	return FLT_WHY_NONE;
+}
+
+static enum flt_why flt_link_greet(struct flt_link *link, struct flt_chan *chan,
+				   const struct flt_local *local)
+{
+	int err = 1;
+
+	if (chan->auth != FLT_AUTH_NONE) {
+		err = flt_auth_done(chan);
+		if (!err)
+			return FLT_WHY_NONE;
+		trace_flt_link_auth(link->node, chan->outbound, min(err, 0));
+		if (err < 0)
+			return FLT_WHY_AUTH;
+		flt_count(link->fn, FLT_LINK_AUTH_DONE);
+	}
+	flt_chan_enter(chan, FLT_CHAN_HELLO);
+	if (chan->outbound && flt_chan_say_hello(chan, local))
+		return FLT_WHY_NOMEM;
+	/* The peer's HELLO may be there already. */
+	queue_work(flt_msg_wq, &chan->rx_work);
+	return FLT_WHY_NONE;
+}
+
+static unsigned int flt_link_silence_ms(const struct flt_link *link, const struct flt_chan *chan)
+{
+	unsigned int own = READ_ONCE(link->fn->heartbeat_ms);
+	unsigned int peer = min_t(u32, be32_to_cpu(chan->peer.heartbeat_ms), FLT_PEER_HEARTBEAT_MAX);
+
+	return FLT_MISSED * max(own, peer);
+}
+
+static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
+				      unsigned long *deadline)
+{
+	unsigned int heartbeat = READ_ONCE(link->fn->heartbeat_ms);
+	unsigned long dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
+
+	/* Unread bytes, or a handler that takes its time, are our silence, not the peer's. */
+	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
+	    skb_queue_empty_lockless(&chan->sock->sk->sk_receive_queue) &&
+	    READ_ONCE(link->node->admin) != FLT_ADMIN_MAINTENANCE)
+		return FLT_WHY_HEARTBEAT;
+	if (READ_ONCE(chan->queued) &&
+	    time_after(jiffies, flt_ms_after(READ_ONCE(chan->tx_moved), FLT_STALL_MS)))
+		return FLT_WHY_STALLED;
+	if (time_after_eq(jiffies, flt_ms_after(chan->pinged, heartbeat))) {
+		chan->pinged = jiffies;
+		flt_chan_say_ping(chan);
+	}
+	*deadline = flt_ms_after(chan->pinged, heartbeat);
+	if (time_after(dead, jiffies) && time_before(dead, *deadline))
+		*deadline = dead;
+	return READ_ONCE(chan->why);
+}
+
+/* One look at a channel: take the next step if it can be taken; why it must end, if it must. */
+static enum flt_why flt_link_watch(struct flt_link *link, struct flt_chan *chan,
+				   const struct flt_local *local, unsigned long *deadline)
+{
+	enum flt_why why = READ_ONCE(chan->why);
+	unsigned int ms = FLT_HELLO_MS;
+	enum flt_why late = FLT_WHY_TIMEOUT;
+	int ready;
+
+	if (why)
+		return why;
+	if (chan->state == FLT_CHAN_CONNECTING) {
+		ready = flt_chan_connected(chan);
+		if (ready > 0)
+			why = flt_link_secure(link, chan);
+		else if (ready < 0)
+			why = FLT_WHY_CONNECT;
+		ms = FLT_CONNECT_MS;
+		late = FLT_WHY_CONNECT;
+	}
+	if (!why && chan->state == FLT_CHAN_SECURING) {
+		why = flt_link_greet(link, chan, local);
+		ms = FLT_AUTH_MS;
+		late = FLT_WHY_AUTH;
+	}
+	if (why || chan->state == FLT_CHAN_GREETED)
+		return why;
+	if (chan->state == FLT_CHAN_UP)
+		return flt_link_watch_up(link, chan, deadline);
+	if (chan->state == FLT_CHAN_HELLO) {
+		ms = FLT_HELLO_MS;
+		late = FLT_WHY_TIMEOUT;
+	}
+	*deadline = flt_ms_after(chan->since, ms);
+	return time_after_eq(jiffies, *deadline) ? late : FLT_WHY_NONE;
+}
+
+static void flt_link_connect(struct flt_link *link, const struct flt_local *local)
+{
+	struct flt_chan *chan;
+
+	chan = flt_chan_new(link, link->fn);
+	if (!chan) {
+		flt_link_blame(link, FLT_WHY_NOMEM);
+		return;
+	}
+	flt_count(link->fn, FLT_LINK_CONNECTS);
+	link->chan = chan;
+	flt_link_set_state(link, FLT_NODE_CONNECTING, FLT_WHY_NONE);
+	if (flt_chan_connect(chan, &link->node->addr, local))
+		flt_chan_fail(chan, FLT_WHY_CONNECT);
+}
+
+/* Accepted sockets become candidates here, if this side is the one that waits. */
+static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why gone)
+{
+	enum flt_why why = gone;
+	struct flt_chan *chan;
+	struct socket *sock;
+
+	spin_lock(&link->lock);
+	sock = link->incoming;
+	link->incoming = NULL;
+	spin_unlock(&link->lock);
+	if (!sock)
+		return;
+	if (!why && we_connect) {
+		flt_count(link->fn, FLT_REFUSED_ORDER);
+		why = FLT_WHY_ORDER;
+	} else if (!why && link->barred && time_before(jiffies, link->retry)) {
+		flt_count(link->fn, FLT_REFUSED_BACKOFF);
+		why = FLT_WHY_BACKOFF;
+	}
+	chan = why ? NULL : flt_chan_new(link, link->fn);
+	if (!chan) {
+		trace_flt_link_refused(link->fn->net, &link->node->addr, why ?: FLT_WHY_NOMEM);
+		flt_sock_abort(sock);
+		return;
+	}
+	flt_link_drop_candidate(link, FLT_WHY_REPLACED);
+	link->candidate = chan;
+	flt_chan_take(chan, sock);
+	why = flt_link_secure(link, chan);
+	if (why)
+		flt_chan_fail(chan, why);
+}
+
+/* True: it came up and is the link's channel now. */
+static void flt_link_tend_candidate(struct flt_link *link, const struct flt_local *local,
+				    unsigned long *deadline)
+{
+	struct flt_chan *chan = link->candidate;
+	enum flt_why why;
+
+	if (!chan)
+		return;
+	why = flt_link_watch(link, chan, local, deadline);
+	if (why) {
+		flt_link_drop_candidate(link, why);
+		return;
+	}
+	if (READ_ONCE(chan->state) != FLT_CHAN_GREETED)
+		return;
+	flt_link_drop(link, FLT_WHY_REPLACED);
+	link->candidate = NULL;
+	link->chan = chan;
+	flt_link_come_up(link, chan, local);
+	*deadline = jiffies;
+}
+
+static void flt_link_tend(struct flt_link *link, const struct flt_local *local,
+			  unsigned long *deadline)
+{
+	struct flt_chan *chan = link->chan;
+	enum flt_why why;
+
+	if (!chan)
+		return;
+	why = flt_link_watch(link, chan, local, deadline);
+	if (!why && READ_ONCE(chan->state) == FLT_CHAN_GREETED) {
+		flt_link_come_up(link, chan, local);
+		*deadline = jiffies;
+	}
+	if (why)
+		flt_link_drop(link, why);
+}
+
+static void flt_link_work(struct work_struct *work)
+{
+	struct flt_link *link = container_of(to_delayed_work(work), struct flt_link, work);
+	unsigned long deadline = flt_ms_after(jiffies, FLT_BACKOFF_MAX_MS);
+	unsigned long other = deadline;
+	enum flt_why gone = FLT_WHY_NONE;
+	union flt_addr self;
+	struct flt_local local;
+	bool we_connect = false;
+
+	if (!flt_link_local(link, &local, &self))
+		gone = FLT_WHY_NOLOCAL;
+	else
+		we_connect = flt_addr_cmp(&self, &link->node->addr) < 0;
+	if (test_and_clear_bit(FLT_LINK_RESTART, &link->flags) || gone) {
+		flt_link_drop_candidate(link, FLT_WHY_CHANGED);
+		flt_link_drop(link, FLT_WHY_CHANGED);
+		link->backoff = FLT_BACKOFF_MIN_MS;
+		link->barred = false;
+		link->retry = jiffies;
+	}
+	if (gone)
+		WRITE_ONCE(link->why, gone);
+	flt_link_admit(link, we_connect, gone);
+	flt_link_tend_candidate(link, &local, &other);
+	flt_link_tend(link, &local, &deadline);
+	if (we_connect && !link->chan) {
+		if (time_after_eq(jiffies, link->retry))
+			flt_link_connect(link, &local);
+		deadline = link->chan ? jiffies : link->retry;
+	}
+	if (time_before(other, deadline))
+		deadline = other;
+	/* Not mod_delayed_work: a kick that came meanwhile must not be put off. */
+	if (link->chan || link->candidate || we_connect)
+		queue_delayed_work(flt_link_wq, &link->work,
+				   time_after(deadline, jiffies) ? deadline - jiffies : 1);
+}
+
+void flt_link_offer(struct flt_link *link, struct socket *sock)
+{
+	struct socket *unwanted;
+
+	spin_lock(&link->lock);
+	if (link->stopped) {
+		unwanted = sock;
+	} else {
+		unwanted = link->incoming;
+		link->incoming = sock;
+	}
+	spin_unlock(&link->lock);
+	if (unwanted)
+		flt_sock_abort(unwanted);
+	flt_link_kick(link);
+}
+
+struct flt_link *flt_link_new(struct flt_net *fn, struct flt_node *node)
+{
+	struct flt_link *link;
+
+	link = kzalloc(sizeof(*link), GFP_KERNEL);
+	if (!link)
+		return NULL;
+	link->node = node;
+	link->fn = fn;
+	link->backoff = FLT_BACKOFF_MIN_MS;
+	link->retry = jiffies;
+	spin_lock_init(&link->lock);
+	INIT_DELAYED_WORK(&link->work, flt_link_work);
+	return link;
+}
+
+void flt_link_start(struct flt_link *link)
+{
+	flt_link_kick(link);
+}
+
+void flt_link_restart(struct flt_link *link)
+{
+	set_bit(FLT_LINK_RESTART, &link->flags);
+	flt_link_kick(link);
+}
+
+void flt_link_stop(struct flt_link *link)
+{
+	struct socket *sock;
+
+	disable_delayed_work_sync(&link->work);
+	spin_lock(&link->lock);
+	link->stopped = true;
+	sock = link->incoming;
+	link->incoming = NULL;
+	spin_unlock(&link->lock);
+	if (sock)
+		flt_sock_abort(sock);
+	flt_link_drop_candidate(link, FLT_WHY_REMOVED);
+	flt_link_drop(link, FLT_WHY_REMOVED);
+}
+
+void flt_link_free(struct flt_link *link)
+{
+	if (link)
+		kfree_rcu(link, rcu);
+}
+
+int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		  gfp_t gfp)
+{
+	struct flt_link *link = node->link;
+	struct flt_chan *chan;
+	int err = -ENOTCONN;
+
+	rcu_read_lock();
+	chan = rcu_dereference(link->up);
+	if (chan && !kref_get_unless_zero(&chan->ref))
+		chan = NULL;
+	rcu_read_unlock();
+	if (chan) {
+		err = flt_chan_send(chan, type, vec, nr, gfp);
+		flt_chan_put(chan);
+	}
+	if (likely(!err))
+		flt_count(link->fn, FLT_MSG_OUT);
+	else if (err == -ENOBUFS)
+		flt_count(link->fn, FLT_SEND_NO_BUFFERS);
+	else if (err == -ENOMEM)
+		flt_count(link->fn, FLT_SEND_NO_MEMORY);
+	else if (err == -ENOTCONN)
+		flt_count(link->fn, FLT_SEND_NOT_CONNECTED);
+	return err;
+}
+EXPORT_SYMBOL_GPL(flt_link_send);
+
+int __init flt_link_init(void)
+{
+	/* Above normal: heartbeats must leave in time on a loaded machine. */
+	flt_link_wq = alloc_workqueue("flt_link", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!flt_link_wq)
+		return -ENOMEM;
+	/* On the CPU that received, at normal priority: messages gather into batches. */
+	flt_msg_wq = alloc_workqueue("flt_msg", WQ_MEM_RECLAIM, 0);
+	if (!flt_msg_wq) {
+		destroy_workqueue(flt_link_wq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void flt_link_exit(void)
+{
+	destroy_workqueue(flt_msg_wq);
+	destroy_workqueue(flt_link_wq);
+}

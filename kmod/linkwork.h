@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The link of a node: which channel it uses, when it connects, when it is dead. */
+#ifndef FLT_LINKWORK_H
+#define FLT_LINKWORK_H
+
+#include "chan.h"
+
+/**
+ * struct flt_link - what keeps one node connected
+ * @node:     its node; the node owns the link
+ * @fn:       the namespace
+ * @work:     the only one that changes @chan, @candidate and the node's state
+ * @chan:     the channel in use or being made; @work only
+ * @up:       @chan while it is UP; RCU, written by @work; senders read it
+ * @candidate: an accepted channel whose HELLO has not come; @work only
+ * @lock:     leaf, process context; guards @incoming and @stopped
+ * @incoming: an accepted socket that @work has not yet seen
+ * @stopped:  takes no more sockets
+ * @restart:  drop what there is and begin anew; set by anyone
+ * @backoff:  milliseconds until the next attempt, doubled each time; @work only
+ * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
+ *	      taken before; written by @work, READ_ONCE
+ * @barred:   the peer misbehaved: @retry holds for its connections too
+ * @why:      of the last DOWN, READ_ONCE
+ * @instance: of the peer when the link was last up; @work only
+ * @ups:      how often it came up; READ_ONCE
+ * @rtt_us:   last heartbeat round trip; READ_ONCE
+ * @up_since: ktime in ms, 0 while not up; READ_ONCE
+ * @rcu:      for freeing
+ */
+struct flt_link {
+	struct flt_node *node;
+	struct flt_net *fn;
+	struct delayed_work work;
+	struct flt_chan *chan;
+	struct flt_chan __rcu *up;
+	struct flt_chan *candidate;
+	spinlock_t lock;
+	struct socket *incoming;
+	bool stopped;
+	unsigned long flags;
+#define FLT_LINK_RESTART	0
+	unsigned int backoff;
+	unsigned long retry;
+	bool barred;
+	u8 why;
+	u64 instance;
+	u32 ups;
+	u32 rtt_us;
+	u64 up_since;
+	struct rcu_head rcu;
+};
+
+extern struct workqueue_struct *flt_link_wq;	/* link works; never wait for messages */
+extern struct workqueue_struct *flt_msg_wq;	/* receive and send works */
+
+int flt_link_init(void);
+void flt_link_exit(void);
+
+struct flt_link *flt_link_new(struct flt_net *fn, struct flt_node *node);
+void flt_link_start(struct flt_link *link);
+void flt_link_restart(struct flt_link *link);
+/* Ends the link; a last NODE_DOWN is announced if it was up. May sleep. */
+void flt_link_stop(struct flt_link *link);
+void flt_link_free(struct flt_link *link);
+
+/* Wake the work. Any context. */
+void flt_link_kick(struct flt_link *link);
+
+/* Give an accepted socket to the link of the node it comes from; takes it in any case. */
+void flt_link_offer(struct flt_link *link, struct socket *sock);
+
+/* -1: @a is the lower address and connects; 1: waits; 0: the same. */
+int flt_addr_cmp(const union flt_addr *a, const union flt_addr *b);
+
+/* handler.c */
+int flt_handle(struct flt_chan *chan, const struct flt_msg *msg);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Flotilla's ground floor: node table, links, endpoints, control. See README.md. */
+
+#include <linux/module.h>
+#include "auth.h"
+#include "counter.h"
+#include "dispatch.h"
+#include "linkwork.h"
+#include "netlink.h"
+#include "netns.h"
+
+static int __init flt_init(void)
+{
+	int err;
+
+	err = flt_link_init();
+	if (err)
+		return err;
+	err = flt_dispatch_init();
+	if (err)
+		goto undo_link;
+	err = flt_netns_init();
+	if (err)
+		goto undo_dispatch;
+	err = flt_stats_init();
+	if (err)
+		goto undo_netns;
+	err = flt_netlink_init();
+	if (err)
+		goto undo_stats;
+	return 0;
+
+undo_stats:
+	flt_stats_exit();
+undo_netns:
+	flt_netns_exit();
+undo_dispatch:
+	flt_dispatch_exit();
+undo_link:
+	flt_link_exit();
+	return err;
+}
+
+static void __exit flt_exit(void)
+{
+	flt_netlink_exit();	/* no more commands */
+	flt_stats_exit();
+	flt_netns_exit();	/* ends every link of every namespace */
+	flt_dispatch_exit();
+	flt_link_exit();
+}
+
+module_init(flt_init);
+module_exit(flt_exit);
+
+MODULE_DESCRIPTION("Flotilla: nodes, links and TCP endpoints of a server cluster");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS_GENL_FAMILY(FLT_GENL_NAME);
