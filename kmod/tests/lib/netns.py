@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Network namespaces joined by a bridge, for tests; one process, a thread switches between them."""
+import atexit
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+
+from fltnl import Flotilla
+
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
+MS_REC, MS_SLAVE = 0x4000, 0x80000
+LIBC = ctypes.CDLL(None, use_errno=True)
+COUNT = itertools.count()
+
+
+def call(ret):
+    if ret:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def run(*words):
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def inside(name):
+    """Be in the named namespace."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open("/run/netns/" + name, os.O_RDONLY)
+    try:
+        call(LIBC.setns(there, CLONE_NEWNET))
+        yield
+    finally:
+        LIBC.setns(home, CLONE_NEWNET)
+        os.close(home)
+        os.close(there)
+
+
+class Net:
+    """A bridge in a namespace of its own, and a member per node."""
+
+    def __init__(self, prefix4="10.9.0.", prefix6="fd09::"):
+        self.tag = "f%d%d" % (os.getpid() % 10000, next(COUNT))
+        self.prefix4, self.prefix6 = prefix4, prefix6
+        self.bridge = self.tag + "br"
+        self.names = []
+        run("ip", "netns", "add", self.bridge)
+        atexit.register(self.close)
+        run("ip", "-n", self.bridge, "link", "add", "br0", "type", "bridge", "forward_delay", "0")
+        run("ip", "-n", self.bridge, "link", "set", "br0", "up")
+
+    def add(self, number):
+        """A namespace with addresses that end in number; its name."""
+        name = "%sn%d" % (self.tag, number)
+        port = "p%d" % number
+        run("ip", "netns", "add", name)
+        self.names.append(name)
+        run("ip", "-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+            "netns", name)
+        run("ip", "-n", self.bridge, "link", "set", port, "master", "br0", "up")
+        run("ip", "-n", name, "addr", "add", "%s%d/24" % (self.prefix4, number), "dev", "eth0")
+        run("ip", "-n", name, "addr", "add", "%s%d/64" % (self.prefix6, number), "dev", "eth0",
+            "nodad")
+        run("ip", "-n", name, "link", "set", "lo", "up")
+        run("ip", "-n", name, "link", "set", "eth0", "up")
+        return name
+
+    def ip4(self, number):
+        return "%s%d" % (self.prefix4, number)
+
+    def ip6(self, number):
+        return "%s%x" % (self.prefix6, int(str(number), 16))
+
+    def delete(self, name):
+        self.names.remove(name)
+        run("ip", "netns", "del", name)
+
+    def close(self):
+        for name in self.names + [self.bridge]:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+        self.names = []
+        self.bridge = None
+        atexit.unregister(self.close)
+
+
+def flotilla(name):
+    with inside(name):
+        return Flotilla()
