@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Adoption: a checkpoint becomes a child of a local listener in two steps.
+ *
+ * The child is made by the listener's own handshake code, as if the client had
+ * just finished one with the checkpoint's sequence numbers. From that instant
+ * it is in the established hash, so that no packet of the client draws a RST,
+ * and it is parked: owned, as by lock_sock(), but by no thread. TCP then puts
+ * arriving packets into the socket's backlog and puts timers off. So until
+ * commit the child acknowledges nothing, sends nothing and changes nothing,
+ * whether the giver holds the client's packets back or they come here directly:
+ *
+ *   commit  the backlog is processed like packets that came just now;
+ *   abort   the backlog is dropped unacknowledged, the client retransmits, and
+ *	     the giver, which still has the connection, receives it.
+ *
+ * Whoever wants the lock of a parked child (ss -i, ss -K) sleeps until then;
+ * the handoff's time-out bounds that.
+ */
+#include <linux/module.h>
+#include <linux/security.h>
+#include <linux/slab.h>
+#include <net/inet_connection_sock.h>
+#include <net/tcp.h>
+#include "adopt.h"
+#include "compat/compat.h"
+#include "endpoint.h"
+
+/**
+ * struct flt_adoption - a child between adopt and commit or abort
+ * @tuple:       its addresses
+ * @child:       parked, one reference
+ * @listener:    one reference
+ * @req:         stands in the accept queue for the child; one reference
+ * @ack_pending: the client waits for an acknowledgment
+ *
+ * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
+ */
+struct flt_adoption {
+	struct flt_tuple tuple;
+	struct sock *child;
+	struct sock *listener;
+	struct request_sock *req;
+	bool ack_pending;
+};
+
+#ifdef CONFIG_TCP_MD5SIG
+static struct tcp_md5sig_key *flt_req_md5_lookup(const struct sock *sk, const struct sock *addr_sk)
+{
+	return NULL;
+}
+#endif
+
+static const struct tcp_request_sock_ops flt_req_ops = {
+	.mss_clamp = TCP_MSS_DEFAULT,
+#ifdef CONFIG_TCP_MD5SIG
+	.req_md5_lookup = flt_req_md5_lookup,
+#endif
+};
+
+/* Between two owners: lockdep must not see the lock held by a thread that went on. */
+static void flt_child_park(struct sock *child)
+{
+	sock_owned_by_me(child);
+	mutex_release(&child->sk_lock.dep_map, _RET_IP_);
+}
+
+static void flt_child_unpark(struct sock *child)
+{
+	mutex_acquire(&child->sk_lock.dep_map, 0, 0, _RET_IP_);
+	sock_owned_by_me(child);
+}
+
+static void flt_req_addresses(struct request_sock *req, const struct flt_tuple *tuple)
+{
+	struct inet_request_sock *ireq = inet_rsk(req);
+
+	ireq->ir_num = ntohs(tuple->server_port);
+	ireq->ir_rmt_port = tuple->client_port;
+	ireq->ir_iif = 0;
+	if (tuple->family == AF_INET) {
+		__be32 client, server;
+
+		memcpy(&client, tuple->client, sizeof(client));
+		memcpy(&server, tuple->server, sizeof(server));
+		sk_rcv_saddr_set(req_to_sk(req), server);
+		sk_daddr_set(req_to_sk(req), client);
+#if IS_ENABLED(CONFIG_IPV6)
+	} else {
+		memcpy(&ireq->ir_v6_rmt_addr, tuple->client, sizeof(ireq->ir_v6_rmt_addr));
+		memcpy(&ireq->ir_v6_loc_addr, tuple->server, sizeof(ireq->ir_v6_loc_addr));
+		ireq->ipv6_opt = NULL;
+		ireq->pktopts = NULL;
+#endif
+	}
+}
+
+static struct request_sock *flt_req_alloc(struct sock *listener, const struct flt_state *state)
+{
+	const struct request_sock_ops *ops = listener->sk_prot->rsk_prot;
+	struct inet_request_sock *ireq;
+	struct tcp_request_sock *treq;
+	struct request_sock *req;
+
+	/* An IPv4 client of an IPv6 listener has a request of IPv4, as in tcp_v6_conn_request(). */
+	if (state->tuple.family == AF_INET)
+		ops = tcp_prot.rsk_prot;
+	req = inet_reqsk_alloc(ops, listener, false);
+	if (!req)
+		return NULL;
+	refcount_set(&req->rsk_refcnt, 1);
+	req->mss = state->mss_clamp;
+	req->ts_recent = state->ts_recent;
+	req->rsk_rcv_wnd = state->rcv_wnd;
+	req->rsk_window_clamp = state->window_clamp;
+	req->secid = 0;
+	req->peer_secid = 0;
+	req->dl_next = NULL;
+
+	ireq = inet_rsk(req);
+	flt_req_addresses(req, &state->tuple);
+	ireq->snd_wscale = state->snd_wscale;
+	ireq->rcv_wscale = state->rcv_wscale;
+	ireq->wscale_ok = !!(state->flags & FLT_WIRE_WSCALE);
+	ireq->tstamp_ok = !!(state->flags & FLT_WIRE_TIMESTAMP);
+	ireq->sack_ok = !!(state->flags & FLT_WIRE_SACK);
+	ireq->ecn_ok = !!(state->ecn_flags & TCP_ECN_OK);
+	ireq->acked = 0;
+	ireq->no_srccheck = 0;
+	ireq->smc_ok = 0;
+	ireq->ir_mark = READ_ONCE(listener->sk_mark);
+
+	/* The slab does not clear; new fields of newer kernels are better zero than stale. */
+	treq = tcp_rsk(req);
+	memset_after(treq, 0, req);
+	treq->af_specific = &flt_req_ops;
+	/* A sequence space begins one after its initial number. */
+	treq->rcv_isn = state->rcv_start - 1;
+	treq->snt_isn = state->snd_una - 1;
+	treq->rcv_nxt = state->rcv_start;
+	treq->txhash = net_tx_rndhash();
+	treq->req_usec_ts = !!(state->flags & FLT_WIRE_USEC_TS);
+	if (state->flags & FLT_WIRE_TIMESTAMP)
+		treq->ts_off = state->tsval - (u32)tcp_clock_ts(treq->req_usec_ts);
+	return req;
+}
+
+/* The same connection may be signed there and was not here: that is not ours to decide. */
+static bool flt_listener_wants_signatures(const struct sock *listener)
+{
+#ifdef CONFIG_TCP_MD5SIG
+	if (rcu_access_pointer(tcp_sk(listener)->md5sig_info))
+		return true;
+#endif
+#ifdef CONFIG_TCP_AO
+	if (rcu_access_pointer(tcp_sk(listener)->ao_info))
+		return true;
+#endif
+	return false;
+}
+
+/*
+ * Let the listener make the child and take the client's last ACK of the
+ * handshake, which brings it to ESTABLISHED; @skb is that ACK and is consumed.
+ * Return: the child, owned by the caller, with one reference, or NULL.
+ */
+static struct sock *flt_child_create(struct sock *listener, struct request_sock *req,
+				     struct sk_buff *skb)
+{
+	struct sock *child;
+	bool own = false;
+
+	rcu_read_lock();
+	local_bh_disable();
+	child = flt_compat_syn_recv_sock(listener, skb, req, &own);
+	if (child) {
+		child->sk_backlog_rcv(child, skb);
+		/* As lock_sock() does, without a gap in which a packet could come. */
+		child->sk_lock.owned = 1;
+		bh_unlock_sock(child);
+	} else {
+		kfree_skb(skb);
+	}
+	local_bh_enable();
+	rcu_read_unlock();
+	if (child)
+		mutex_acquire(&child->sk_lock.dep_map, 0, 0, _RET_IP_);
+	return child;
+}
+
+/* Without a FIN or RST; the caller owns @child and loses its reference. */
+static void flt_child_destroy(struct sock *child)
+{
+	sock_owned_by_me(child);
+
+	local_bh_disable();
+	bh_lock_sock(child);
+	sock_orphan(child);
+	this_cpu_inc(*child->sk_prot->orphan_count);
+	tcp_done(child);
+	bh_unlock_sock(child);
+	local_bh_enable();
+	/* What waits in the backlog finds state CLOSE and is dropped in silence. */
+	release_sock(child);
+	sock_put(child);
+}
+
+/* syn_recv_sock() only says no. */
+static enum flt_refusal flt_child_why_not(struct net *net, struct sock *listener,
+					  const struct flt_state *state)
+{
+	if (sk_acceptq_is_full(listener))
+		return FLT_REFUSE_FULL;
+	if (flt_tuple_vacate(net, state))
+		return FLT_REFUSE_DUPLICATE;
+	if (!flt_tuple_routed(net, &state->tuple))
+		return FLT_REFUSE_NOROUTE;
+	return FLT_REFUSE_NOMEM;
+}
+
+/* @skb is consumed. */
+static enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
+					   const void *data, struct sk_buff *skb,
+					   struct flt_adoption *adoption)
+{
+	struct sock *listener = adoption->listener;
+	enum flt_refusal why = FLT_REFUSE_NOMEM;
+	struct sock *child;
+
+	adoption->req = flt_req_alloc(listener, state);
+	if (!adoption->req)
+		goto free_skb;
+	why = FLT_REFUSE_POLICY;
+	if (security_inet_conn_request(listener, skb, adoption->req))
+		goto put_req;
+
+	child = flt_child_create(listener, adoption->req, skb);
+	skb = NULL;
+	if (!child) {
+		why = flt_child_why_not(net, listener, state);
+		goto put_req;
+	}
+	why = FLT_REFUSE_NOMEM;
+	if (child->sk_state == TCP_ESTABLISHED)
+		why = flt_child_fill(child, state, data);
+	if (why) {
+		flt_child_destroy(child);
+		goto put_req;
+	}
+	adoption->child = child;
+	flt_child_park(child);
+	return FLT_REFUSE_NONE;
+
+put_req:
+	reqsk_put(adoption->req);
+free_skb:
+	kfree_skb(skb);
+	return why;
+}
+
+enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
+				    struct flt_adoption **out)
+{
+	struct flt_adoption *adoption;
+	struct flt_state state;
+	enum flt_refusal why;
+	struct sk_buff *skb;
+	const void *data;
+
+	might_sleep();
+
+	why = flt_wire_decode(wire, len, &state, &data);
+	if (!why)
+		why = flt_tuple_local(net, &state.tuple);
+	if (why)
+		return why;
+
+	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
+	if (!adoption)
+		return FLT_REFUSE_NOMEM;
+	adoption->tuple = state.tuple;
+	adoption->ack_pending = state.flags & FLT_WIRE_ACK_PENDING;
+
+	/* With the largest window ever seen TCP finds the segment size that the giver had. */
+	skb = flt_segment(net, &state, TCPHDR_ACK, state.rcv_start, state.snd_una,
+			  min_t(u32, state.max_window >> state.snd_wscale, U16_MAX));
+	why = FLT_REFUSE_NOMEM;
+	if (!skb)
+		goto free;
+	why = FLT_REFUSE_NOLISTENER;
+	adoption->listener = flt_listener_lookup(net, &state.tuple, skb);
+	if (!adoption->listener)
+		goto free_skb;
+	why = FLT_REFUSE_FULL;
+	if (sk_acceptq_is_full(adoption->listener))
+		goto put_listener;
+	why = FLT_REFUSE_POLICY;
+	if (flt_listener_wants_signatures(adoption->listener))
+		goto put_listener;
+	why = flt_tuple_vacate(net, &state);
+	if (why)
+		goto put_listener;
+
+	why = flt_adoption_build(net, &state, data, skb, adoption);
+	skb = NULL;
+	if (why)
+		goto put_listener;
+	*out = adoption;
+	return FLT_REFUSE_NONE;
+
+put_listener:
+	sock_put(adoption->listener);
+free_skb:
+	kfree_skb(skb);
+free:
+	kfree(adoption);
+	return why;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_adopt);
+
+struct sock *flt_adoption_sock(const struct flt_adoption *adoption)
+{
+	return adoption->child;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_sock);
+
+const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption)
+{
+	return &adoption->tuple;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_tuple);
+
+/*
+ * A server that reloads closes its listener and has opened another: the child
+ * fits that one as well.
+ */
+static void flt_adoption_renew_listener(struct flt_adoption *adoption)
+{
+	struct sock *listener;
+
+	if (READ_ONCE(adoption->listener->sk_state) == TCP_LISTEN)
+		return;
+	listener = flt_listener_lookup(sock_net(adoption->child), &adoption->tuple, NULL);
+	if (!listener)
+		return;
+	if (flt_listener_wants_signatures(listener)) {
+		sock_put(listener);
+		return;
+	}
+	sock_put(adoption->listener);
+	adoption->listener = listener;
+}
+
+enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
+{
+	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct sock *child = adoption->child;
+	void (*data_ready)(struct sock *sk);
+	struct sock *listener;
+
+	flt_child_unpark(child);
+	flt_adoption_renew_listener(adoption);
+	listener = adoption->listener;
+	if (adoption->ack_pending) {
+		inet_csk_schedule_ack(child);
+		inet_csk_reset_xmit_timer(child, ICSK_TIME_DACK, TCP_DELACK_MIN, TCP_RTO_MAX);
+	}
+	release_sock(child);
+
+	/*
+	 * The accept queue may get longer than the listener wants by what is
+	 * under way, since adopt looked: better that than a lost connection.
+	 */
+	rcu_read_lock();
+	local_bh_disable();
+	bh_lock_sock(child);
+	if (inet_csk_reqsk_queue_add(listener, adoption->req, child)) {
+		data_ready = READ_ONCE(listener->sk_data_ready);
+		data_ready(listener);
+	} else {
+		/* The child has been reset and destroyed. */
+		reqsk_put(adoption->req);
+		why = FLT_REFUSE_NOLISTENER;
+	}
+	bh_unlock_sock(child);
+	local_bh_enable();
+	rcu_read_unlock();
+
+	sock_put(child);
+	sock_put(listener);
+	kfree(adoption);
+	return why;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_commit);
+
+void flt_adoption_abort(struct flt_adoption *adoption)
+{
+	flt_child_unpark(adoption->child);
+	flt_child_destroy(adoption->child);
+	reqsk_put(adoption->req);
+	sock_put(adoption->listener);
+	kfree(adoption);
+}
+EXPORT_SYMBOL_GPL(flt_adoption_abort);

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TCP endpoints, the giving side: may it move, what is its state, let it go. */
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/skmsg.h>
+#include <net/ipv6.h>
+#include <net/mptcp.h>
+#include <net/tcp.h>
+#include <net/transp_v6.h>
+#include "checkpoint.h"
+#include "endpoint.h"
+
+static bool flt_sock_is_mapped(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return sk->sk_family == AF_INET6 && ipv6_addr_v4mapped(&sk->sk_v6_daddr);
+#else
+	return false;
+#endif
+}
+
+void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+
+	memset(tuple, 0, sizeof(*tuple));
+	tuple->client_port = inet->inet_dport;
+	tuple->server_port = inet->inet_sport;
+	if (sk->sk_family == AF_INET || flt_sock_is_mapped(sk)) {
+		tuple->family = AF_INET;
+		memcpy(tuple->client, &inet->inet_daddr, sizeof(inet->inet_daddr));
+		memcpy(tuple->server, &inet->inet_rcv_saddr, sizeof(inet->inet_rcv_saddr));
+		return;
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	tuple->family = AF_INET6;
+	memcpy(tuple->client, &sk->sk_v6_daddr, sizeof(sk->sk_v6_daddr));
+	memcpy(tuple->server, &sk->sk_v6_rcv_saddr, sizeof(sk->sk_v6_rcv_saddr));
+#endif
+}
+EXPORT_SYMBOL_GPL(flt_tuple_from_sock);
+
+static bool flt_sock_is_plain(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_prot == &tcpv6_prot)
+		return true;
+#endif
+	return sk->sk_prot == &tcp_prot;
+}
+
+static bool flt_sock_is_signed(const struct tcp_sock *tp)
+{
+#ifdef CONFIG_TCP_MD5SIG
+	if (rcu_access_pointer(tp->md5sig_info))
+		return true;
+#endif
+#ifdef CONFIG_TCP_AO
+	if (rcu_access_pointer(tp->ao_info))
+		return true;
+#endif
+	return false;
+}
+
+static bool flt_sock_has_ip_options(struct sock *sk)
+{
+	if (rcu_access_pointer(inet_sk(sk)->inet_opt))
+		return true;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && rcu_access_pointer(inet6_sk(sk)->opt))
+		return true;
+#endif
+	return false;
+}
+
+static bool flt_sock_is_link_local(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return sk->sk_family == AF_INET6 &&
+	       ((ipv6_addr_type(&sk->sk_v6_daddr) | ipv6_addr_type(&sk->sk_v6_rcv_saddr)) &
+		IPV6_ADDR_LINKLOCAL);
+#else
+	return false;
+#endif
+}
+
+static bool flt_sock_has_psock(const struct sock *sk)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = sk_psock(sk);
+	rcu_read_unlock();
+	return has;
+}
+
+/* Everything that makes a socket more, or less, than one plain TCP connection. */
+static enum flt_refusal flt_sock_kind(struct sock *sk)
+{
+	if ((sk->sk_family != AF_INET && sk->sk_family != AF_INET6) ||
+	    sk->sk_type != SOCK_STREAM || sk->sk_protocol != IPPROTO_TCP)
+		return sk->sk_protocol == IPPROTO_MPTCP ? FLT_REFUSE_MPTCP : FLT_REFUSE_NOTTCP;
+	if (sk_is_mptcp(sk))
+		return FLT_REFUSE_MPTCP;
+	if (inet_csk(sk)->icsk_ulp_ops)
+		return FLT_REFUSE_ULP;
+	if (flt_sock_has_psock(sk))
+		return FLT_REFUSE_PSOCK;
+	if (!flt_sock_is_plain(sk))
+		return FLT_REFUSE_FOREIGN;
+	return FLT_REFUSE_NONE;
+}
+
+static enum flt_refusal flt_sock_movable(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (rcu_access_pointer(tp->fastopen_rsk) || tp->fastopen_req)
+		return FLT_REFUSE_FASTOPEN;
+	if (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_CLOSE_WAIT)
+		return FLT_REFUSE_STATE;
+	if (tp->repair)
+		return FLT_REFUSE_REPAIR;
+	if (flt_sock_is_signed(tp))
+		return FLT_REFUSE_MD5;
+	if (flt_sock_has_ip_options(sk))
+		return FLT_REFUSE_IPOPTIONS;
+	if (flt_sock_is_link_local(sk))
+		return FLT_REFUSE_SCOPE;
+	/* Non-zero also between reading the urgent byte and passing its place. */
+	if (tp->urg_data)
+		return FLT_REFUSE_URGENT;
+	if (tp->snd_una != tp->write_seq || !tcp_rtx_queue_empty(sk))
+		return FLT_REFUSE_SENDQUEUE;
+	/* Its bytes were SACKed: dropping them would make the client wait for a time-out. */
+	if (!RB_EMPTY_ROOT(&tp->out_of_order_queue))
+		return FLT_REFUSE_OOO;
+	return FLT_REFUSE_NONE;
+}
+
+static u32 flt_state_flags(const struct sock *sk)
+{
+	const struct tcp_options_received *opt = &tcp_sk(sk)->rx_opt;
+	u32 flags = 0;
+
+	if (opt->wscale_ok)
+		flags |= FLT_WIRE_WSCALE;
+	if (opt->sack_ok)
+		flags |= FLT_WIRE_SACK;
+	if (opt->tstamp_ok)
+		flags |= FLT_WIRE_TIMESTAMP;
+	if (opt->tstamp_ok && tcp_sk(sk)->tcp_usec_ts)
+		flags |= FLT_WIRE_USEC_TS;
+	if (sk->sk_state == TCP_CLOSE_WAIT)
+		flags |= FLT_WIRE_FIN;
+	if (inet_csk_ack_scheduled(sk))
+		flags |= FLT_WIRE_ACK_PENDING;
+	return flags;
+}
+
+static void flt_state_times(const struct tcp_sock *tp, struct flt_state *state)
+{
+	if (tp->rx_opt.tstamp_ok) {
+		time64_t age = ktime_get_seconds() - tp->rx_opt.ts_recent_stamp;
+
+		state->ts_recent = tp->rx_opt.ts_recent;
+		state->ts_recent_age = clamp_t(time64_t, age, 0, S32_MAX);
+		state->tsval = tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset;
+	}
+	if (tp->srtt_us) {
+		state->srtt_us = min_t(u32, tp->srtt_us, S32_MAX);
+		state->mdev_us = min_t(u32, tp->mdev_us, S32_MAX);
+		state->rttvar_us = min_t(u32, tp->rttvar_us, S32_MAX);
+		state->rtt_min_us = minmax_get(&tp->rtt_min);
+	}
+}
+
+/*
+ * The window to claim as promised. A delayed acknowledgment may still go out
+ * between checkpoint and release and promise more than was promised so far, by
+ * no more than this; an edge that is too far right costs the target a little
+ * buffer, one that is too far left would take back what the client was told.
+ */
+static u32 flt_rcv_window(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 unit = 1U << tp->rx_opt.rcv_wscale;
+	u32 most = min_t(u32, tp->rcv_ssthresh, (u32)U16_MAX << tp->rx_opt.rcv_wscale);
+
+	if (!inet_csk_ack_scheduled(sk))
+		return tp->rcv_wnd;
+	return max(tp->rcv_wnd, ALIGN(most, unit) + tp->rcv_nxt - tp->rcv_wup);
+}
+
+/* What is to be known of @sk; the caller has found that it can move. */
+static void flt_state_capture(const struct sock *sk, struct flt_state *state)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 end = tp->rcv_nxt;
+
+	memset(state, 0, sizeof(*state));
+	flt_tuple_from_sock(sk, &state->tuple);
+	state->flags = flt_state_flags(sk);
+	state->mss_clamp = tp->rx_opt.mss_clamp;
+	state->snd_wscale = tp->rx_opt.snd_wscale;
+	state->rcv_wscale = tp->rx_opt.rcv_wscale;
+	if (tp->ecn_flags & TCP_ECN_OK)
+		state->ecn_flags = tp->ecn_flags & (TCP_ECN_OK | TCP_ECN_QUEUE_CWR |
+						    TCP_ECN_DEMAND_CWR | TCP_ECN_SEEN);
+
+	state->snd_una = tp->snd_una;
+	state->snd_wnd = tp->snd_wnd;
+	state->max_window = max(tp->max_window, tp->snd_wnd);
+	/* Older than half the sequence space, it would look like the future. */
+	state->snd_wl1 = tp->snd_wl1;
+	if (tp->rcv_nxt - tp->snd_wl1 > BIT(30))
+		state->snd_wl1 = tp->rcv_nxt - 1;
+
+	/* A FIN takes a number but is no byte; the program may have read past it. */
+	if (state->flags & FLT_WIRE_FIN)
+		end--;
+	state->rcv_start = before(tp->copied_seq, end) ? tp->copied_seq : end;
+	state->unread = end - state->rcv_start;
+	state->rcv_wup = tp->rcv_wup;
+	state->rcv_wnd = flt_rcv_window(sk);
+	state->rcv_ssthresh = tp->rcv_ssthresh;
+	state->window_clamp = tp->window_clamp;
+	flt_state_times(tp, state);
+}
+
+/* Copy the unread bytes to @data; false when the queue is not what the numbers say. */
+static bool flt_unread_copy(struct sock *sk, const struct flt_state *state, u8 *data)
+{
+	u32 done = 0;
+	struct sk_buff *skb;
+
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		u32 skip = state->rcv_start + done - TCP_SKB_CB(skb)->seq;
+
+		if (skip >= skb->len)
+			continue;
+		if (skb->len - skip > state->unread - done ||
+		    skb_copy_bits(skb, skip, data + done, skb->len - skip))
+			return false;
+		done += skb->len - skip;
+	}
+	return done == state->unread;
+}
+
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint **out)
+{
+	struct flt_checkpoint *ckpt;
+	struct flt_state state;
+	enum flt_refusal why;
+	size_t len;
+
+	sock_owned_by_me(sk);
+
+	why = flt_sock_kind(sk);
+	if (!why)
+		why = flt_sock_movable(sk);
+	if (why)
+		return why;
+	flt_state_capture(sk, &state);
+	if (state.unread > FLT_CHECKPOINT_DATA_MAX)
+		return FLT_REFUSE_TOOMUCH;
+
+	len = sizeof(struct flt_wire) + state.unread;
+	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL);
+	if (!ckpt)
+		return FLT_REFUSE_NOMEM;
+	ckpt->tuple = state.tuple;
+	ckpt->len = len;
+	if (!flt_unread_copy(sk, &state, ckpt->wire + sizeof(struct flt_wire))) {
+		kvfree(ckpt);
+		return FLT_REFUSE_CHANGED;
+	}
+	flt_wire_encode((struct flt_wire *)ckpt->wire, &state);
+	*out = ckpt;
+	return FLT_REFUSE_NONE;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_checkpoint);
+
+bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
+{
+	struct flt_state then, now;
+	const void *data;
+
+	sock_owned_by_me(sk);
+
+	if (flt_sock_kind(sk) || flt_sock_movable(sk) ||
+	    flt_wire_decode(ckpt->wire, ckpt->len, &then, &data))
+		return false;
+	flt_state_capture(sk, &now);
+	/* An acknowledgment may have gone out meanwhile, see flt_rcv_window(). */
+	return !memcmp(&then.tuple, &now.tuple, sizeof(now.tuple)) &&
+	       !((then.flags ^ now.flags) & FLT_WIRE_FIN) &&
+	       then.snd_una == now.snd_una &&
+	       then.rcv_start == now.rcv_start &&
+	       flt_state_rcv_nxt(&then) == flt_state_rcv_nxt(&now) &&
+	       !after(flt_state_rcv_edge(&now), flt_state_rcv_edge(&then)) &&
+	       then.snd_wnd == now.snd_wnd;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_unchanged);
+
+/*
+ * tcp_done() is the path that an arriving RST takes: nothing is sent, waiting
+ * readers and pollers are woken and find end of file, timers stop, and the
+ * four-tuple leaves the hash without a TIME_WAIT. A packet that is already in
+ * the backlog is dropped by release_sock() in silence, since the state is
+ * CLOSE. EstabResets grows by one.
+ */
+void flt_endpoint_release(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct rb_node *node;
+
+	sock_owned_by_me(sk);
+	if (sk->sk_state == TCP_CLOSE || sk->sk_state == TCP_LISTEN)
+		return;
+
+	__skb_queue_purge(&sk->sk_receive_queue);
+	while ((node = rb_first(&tp->out_of_order_queue))) {
+		rb_erase(node, &tp->out_of_order_queue);
+		kfree_skb(rb_to_skb(node));
+	}
+	tp->ooo_last_skb = NULL;
+	WRITE_ONCE(tp->urg_data, 0);
+	WRITE_ONCE(tp->copied_seq, tp->rcv_nxt);
+	/* End of file, as after a FIN, for the readers that look at this first. */
+	sock_set_flag(sk, SOCK_DONE);
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	tcp_done(sk);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_HUP);
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_release);

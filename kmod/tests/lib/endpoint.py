@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A client and two nodes in namespaces, and the endpoint calls of flt_endpoint_test.ko.
+
+The client reaches the service address by node a or by node b; World.steer() is all the
+forwarding these tests need.
+"""
+import ctypes
+import fcntl
+import os
+import random
+import re
+import selectors
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+libc = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+
+VIP = {4: "10.20.0.1", 6: "fd20::1"}
+CLIENT = {4: "10.9.0.1", 6: "fd09::1"}
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+TCP_INFO_FIELDS = (  # struct tcp_info, in order: (name, struct code)
+    "state:B ca_state:B retransmits:B probes:B backoff:B options:B wscales:B flags:B "
+    "rto:I ato:I snd_mss:I rcv_mss:I unacked:I sacked:I lost:I retrans:I fackets:I "
+    "last_data_sent:I last_ack_sent:I last_data_recv:I last_ack_recv:I "
+    "pmtu:I rcv_ssthresh:I rtt:I rttvar:I snd_ssthresh:I snd_cwnd:I advmss:I reordering:I "
+    "rcv_rtt:I rcv_space:I total_retrans:I pacing_rate:Q max_pacing_rate:Q bytes_acked:Q "
+    "bytes_received:Q segs_out:I segs_in:I notsent_bytes:I min_rtt:I data_segs_in:I "
+    "data_segs_out:I delivery_rate:Q busy_time:Q rwnd_limited:Q sndbuf_limited:Q "
+    "delivered:I delivered_ce:I bytes_sent:Q bytes_retrans:Q dsack_dups:I reord_seen:I "
+    "rcv_ooopack:I snd_wnd:I rcv_wnd:I").split()
+
+
+def refusals():
+    """enum flt_refusal, out of the uapi header."""
+    path = os.path.join(os.path.dirname(__file__), "../../uapi/flotilla/flotilla.h")
+    with open(path, encoding="ascii") as header:
+        found = re.findall(r"\bFLT_REFUSE_(\w+)\s*=\s*(\d+)", header.read())
+    return {int(number): name for name, number in found}
+
+
+REFUSAL = refusals()
+
+
+class Namespace:
+    """A network namespace; `with` makes it the caller's."""
+
+    def __init__(self, name):
+        self.name = name
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        self.fd = os.open(f"/run/netns/{name}", os.O_RDONLY)
+        self.outside = []
+
+    def __enter__(self):
+        self.outside.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+        self._enter(self.fd)
+        return self
+
+    def __exit__(self, *_):
+        fd = self.outside.pop()
+        self._enter(fd)
+        os.close(fd)
+
+    @staticmethod
+    def _enter(fd):
+        if libc.setns(fd, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+
+    def ip(self, *lines):
+        """Several `ip` commands in one process."""
+        subprocess.run(["ip", "-n", self.name, "-batch", "-"], input="\n".join(lines) + "\n",
+                       text=True, check=True)
+
+    def sysctl(self, **values):
+        """net.ipv4 by name, e.g. tcp_sack=0; returns the values there were."""
+        before = {}
+        with self:
+            for name, value in values.items():
+                path = "/proc/sys/net/ipv4/" + name.replace("__", "/")
+                with open(path, "r+", encoding="ascii") as file:
+                    before[name] = file.read().strip()
+                    file.seek(0)
+                    file.write(str(value))
+        return before
+
+    def counters(self):
+        """Everything of /proc/net/snmp and netstat, as {name: value}."""
+        values = {}
+        with self:
+            for path in ("/proc/self/net/snmp", "/proc/self/net/netstat"):
+                with open(path, encoding="ascii") as file:
+                    lines = file.read().splitlines()
+                for names, numbers in zip(lines[::2], lines[1::2]):
+                    values.update(zip(names.split()[1:], map(int, numbers.split()[1:])))
+        return values
+
+    def close(self):
+        os.close(self.fd)
+        subprocess.run(["ip", "netns", "del", self.name], check=True)
+
+
+class World:
+    """Client c, nodes a and b, the service address on both."""
+
+    def __init__(self):
+        tag = f"ep{os.getpid()}"
+        self.c, self.a, self.b = (Namespace(f"{tag}-{n}") for n in "cab")
+        self.at = {}
+        for ns in (self.c, self.a, self.b):
+            ns.sysctl(conf__all__rp_filter=0, conf__default__rp_filter=0, tcp_no_metrics_save=1)
+        for number, node in ((1, self.a), (2, self.b)):
+            self.c.ip(f"link add n{number} type veth peer name port netns {node.name}",
+                      f"addr add 10.{number}.0.1/24 dev n{number}",
+                      f"addr add fd0{number}::1/64 dev n{number} nodad",
+                      f"link set n{number} up")
+            node.ip("link set lo up", "link set port up",
+                    f"addr add 10.{number}.0.2/24 dev port",
+                    f"addr add fd0{number}::2/64 dev port nodad",
+                    f"addr add {VIP[4]}/32 dev lo", f"addr add {VIP[6]}/128 dev lo nodad",
+                    f"route add {CLIENT[4]} via 10.{number}.0.1",
+                    f"route add {CLIENT[6]} via fd0{number}::1")
+        self.c.ip("link set lo up", f"addr add {CLIENT[4]}/32 dev lo",
+                  f"addr add {CLIENT[6]}/128 dev lo nodad")
+        self.steer(self.a)
+
+    def steer(self, node):
+        """The client's packets for the service go to this node from now on."""
+        number = 1 if node is self.a else 2
+        self.c.ip(f"route replace {VIP[4]} via 10.{number}.0.2 src {CLIENT[4]}",
+                  f"route replace {VIP[6]} via fd0{number}::2 src {CLIENT[6]}")
+
+    def close(self):
+        for ns in (self.c, self.a, self.b):
+            ns.close()
+
+
+class Endpoint:
+    """/dev/flt_endpoint_test; refusals come back by name, success as 'NONE'."""
+
+    CALL = struct.Struct("iIQII")
+    CHECKPOINT, UNCHANGED, RELEASE, ADOPT, COMMIT, ABORT = (0xc0184500 | n for n in range(1, 7))
+
+    def __init__(self):
+        self.dev = os.open("/dev/flt_endpoint_test", os.O_RDWR)
+
+    def call(self, request, sock=None, data=b"", room=0):
+        """Returns (refusal, bytes)."""
+        buf = ctypes.create_string_buffer(bytes(data), max(room, len(data), 1))
+        call = bytearray(self.CALL.pack(sock.fileno() if sock else -1, 0, ctypes.addressof(buf),
+                                        room or len(data), 0))
+        fcntl.ioctl(self.dev, request, call)
+        _, why, _, length, _ = self.CALL.unpack(call)
+        return REFUSAL[why], buf.raw[:length]
+
+    def checkpoint(self, sock):
+        """Returns the checkpoint, or raises Refused."""
+        why, wire = self.call(self.CHECKPOINT, sock, room=2 << 20)
+        if why != "NONE":
+            raise Refused(why)
+        return Wire(wire)
+
+    def unchanged(self, sock, wire):
+        return self.call(self.UNCHANGED, sock, wire)[0] == "NONE"
+
+    def release(self, sock):
+        self.call(self.RELEASE, sock)
+
+    def adopt(self, node, wire):
+        """Returns the refusal's name; 'NONE' is success."""
+        with node:
+            return self.call(self.ADOPT, None, wire)[0]
+
+    def commit(self):
+        return self.call(self.COMMIT)[0]
+
+    def abort(self):
+        return self.call(self.ABORT)[0]
+
+    def close(self):
+        os.close(self.dev)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Refused(Exception):
+    """A refusal where a checkpoint was wanted."""
+
+
+class Wire(bytearray):
+    """A checkpoint, its fields by name (struct flt_wire)."""
+
+    FIELDS = ("magic:I version:H header_len:H total_len:I flags:I family:H client_port:H "
+              "server_port:H mss_clamp:H client:16s server:16s snd_wscale:B rcv_wscale:B "
+              "ecn_flags:B reserved:B snd_una:I snd_wnd:I snd_wl1:I max_window:I rcv_start:I "
+              "unread:I rcv_wup:I rcv_wnd:I rcv_ssthresh:I window_clamp:I ts_recent:I "
+              "ts_recent_age:I tsval:I srtt_us:I mdev_us:I rttvar_us:I rtt_min_us:I").split()
+    LAYOUT = {}
+    HEADER = 0
+    for _field in FIELDS:
+        _name, _code = _field.split(":")
+        LAYOUT[_name] = (HEADER, ">" + _code)
+        HEADER += struct.calcsize(">" + _code)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            offset, code = self.LAYOUT[key]
+            return struct.unpack_from(code, self, offset)[0]
+        return super().__getitem__(key)
+
+    def __setitem__(self, key, value):
+        if isinstance(key, str):
+            offset, code = self.LAYOUT[key]
+            struct.pack_into(code, self, offset, value)
+        else:
+            super().__setitem__(key, value)
+
+    def but(self, **fields):
+        """A copy with other values."""
+        copy = Wire(self)
+        for name, value in fields.items():
+            copy[name] = value
+        return copy
+
+
+def listen(node, port, v=4, addr=None, **options):
+    """A listener on the service address; options by name, e.g. SO_REUSEPORT=1, backlog=5."""
+    with node:
+        sock = socket.socket(FAMILY[v], socket.SOCK_STREAM, options.pop("proto", 0))
+    backlog = options.pop("backlog", 64)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for name, value in options.items():
+        level = {"SO": socket.SOL_SOCKET, "TCP": socket.IPPROTO_TCP,
+                 "IPV6": socket.IPPROTO_IPV6}[name.split("_")[0]]
+        sock.setsockopt(level, getattr(socket, name), value)
+    sock.bind((VIP[v] if addr is None else addr, port))
+    sock.listen(backlog)
+    sock.settimeout(10)
+    return sock
+
+
+def connect(world, port, v=4, **options):
+    """The client's socket, connected to the service."""
+    with world.c:
+        sock = socket.socket(FAMILY[v], socket.SOCK_STREAM)
+    for name, value in options.items():
+        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
+        sock.setsockopt(level, getattr(socket, name), value)
+    sock.settimeout(10)
+    sock.bind((CLIENT[v], 0))
+    sock.connect((VIP[v], port))
+    return sock
+
+
+def tcp_info(sock):
+    """struct tcp_info as a dictionary."""
+    code = "=" + "".join(field.split(":")[1] for field in TCP_INFO_FIELDS)
+    raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, struct.calcsize(code))
+    info = dict(zip((field.split(":")[0] for field in TCP_INFO_FIELDS), struct.unpack(code, raw)))
+    info["snd_wscale"], info["rcv_wscale"] = info["wscales"] & 15, info["wscales"] >> 4
+    return info
+
+
+def until(condition, what, seconds=10):
+    """Wait for a state, not for a time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.01)
+
+
+def unread(sock):
+    """Bytes waiting in a socket."""
+    raw = fcntl.ioctl(sock, 0x541b, struct.pack("i", 0))
+    return struct.unpack("i", raw)[0]
+
+
+def receive(sock, count):
+    """Exactly count bytes, or what there was before end of file."""
+    parts = []
+    while count:
+        part = sock.recv(min(count, 1 << 16))
+        if not part:
+            break
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def noise(count, seed):
+    """Bytes that differ at every offset and are the same in every run."""
+    return random.Random(seed).randbytes(count)
+
+
+def exchange(one, other, there, back, seconds=30):
+    """Send `there` from one to other and `back` from other to one at once; both must arrive whole."""
+    sides = {one: [memoryview(there), bytearray(), len(back)],
+             other: [memoryview(back), bytearray(), len(there)]}
+    end = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for sock in sides:
+            sock.setblocking(False)
+            selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        while any(todo or len(got) < want for todo, got, want in sides.values()):
+            left = end - time.monotonic()
+            assert left > 0, "stalled: " + ", ".join(
+                f"{len(got)} of {want} received, {len(todo)} unsent"
+                for todo, got, want in sides.values())
+            for key, events in selector.select(min(left, 1)):
+                side = sides[key.fileobj]
+                if events & selectors.EVENT_READ:
+                    part = key.fileobj.recv(1 << 16)
+                    assert part or len(side[1]) == side[2], "early end of file"
+                    side[1] += part
+                if events & selectors.EVENT_WRITE and side[0]:
+                    side[0] = side[0][key.fileobj.send(side[0][:1 << 16]):]
+                if not side[0] and key.events & selectors.EVENT_WRITE:
+                    selector.modify(key.fileobj, selectors.EVENT_READ)
+    for sock in sides:
+        sock.settimeout(10)
+    assert bytes(sides[one][1]) == back, "the answer is not what was sent"
+    assert bytes(sides[other][1]) == there, "the request is not what was sent"
+
+
+def move(world, server, node, change=None, release=True):
+    """Move the connection of `server` to another node; its listener there gets it."""
+    with Endpoint() as endpoint:
+        wire = endpoint.checkpoint(server)
+        if change:
+            wire = change(wire)
+        why = endpoint.adopt(node, wire)
+        if why != "NONE":
+            raise Refused(why)
+        world.steer(node)
+        if release:
+            assert change or endpoint.unchanged(server, wire), "changed under way"
+            endpoint.release(server)
+        why = endpoint.commit()
+        assert why == "NONE", f"commit: {why}"
+    return wire
+
+
+class Suite:
+    """Named claims; a claim is a function that takes the world."""
+
+    def __init__(self):
+        self.claims = []
+
+    def claim(self, function):
+        """Decorator."""
+        self.claims.append((function.__name__, function))
+        return function
+
+    def each(self, values):
+        """Decorator: one claim for every value, named after it."""
+        def wrap(function):
+            for value in values:
+                name = f"{function.__name__}_{value}".replace(" ", "")
+                self.claims.append((name, lambda world, v=value: function(world, v)))
+            return function
+        return wrap
+
+    def main(self):
+        """Run all (or those that match an argument) and print TAP; the exit status is kselftest's."""
+        wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+        claims = [c for c in self.claims if wanted in c[0]]
+        subprocess.run(["modprobe", "flt_endpoint_test"], check=True)
+        world = World()
+        failed = 0
+        print(f"TAP version 13\n1..{len(claims)}")
+        for number, (name, function) in enumerate(claims, 1):
+            try:
+                world.steer(world.a)
+                function(world)
+                print(f"ok {number} - {name}", flush=True)
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                for line in traceback.format_exc().splitlines():
+                    print("#", line)
+                print(f"not ok {number} - {name}", flush=True)
+        world.close()
+        subprocess.run(["rmmod", "flt_endpoint_test"], check=True)
+        sys.exit(1 if failed else 0)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /dev/flt_endpoint_test: the calls of kmod/endpoint.h from user space, for
+ * tests only. An open file holds at most one adoption; closing it aborts that.
+ * Sockets are named by descriptor, the network namespace is the caller's. The
+ * checkpoint passes through user space, so that a test can spoil it.
+ */
+#ifndef FLT_ENDPOINT_TEST_H
+#define FLT_ENDPOINT_TEST_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/**
+ * struct flt_test_call - one call
+ * @fd:      socket (CHECKPOINT, UNCHANGED, RELEASE)
+ * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
+ * @buf:     the checkpoint
+ * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
+ * @pad:     zero
+ */
+struct flt_test_call {
+	__s32 fd;
+	__u32 refusal;
+	__u64 buf;
+	__u32 len;
+	__u32 pad;
+};
+
+#define FLT_TEST_CHECKPOINT	_IOWR('E', 1, struct flt_test_call)
+#define FLT_TEST_UNCHANGED	_IOWR('E', 2, struct flt_test_call)
+#define FLT_TEST_RELEASE	_IOWR('E', 3, struct flt_test_call)
+#define FLT_TEST_ADOPT		_IOWR('E', 4, struct flt_test_call)
+#define FLT_TEST_COMMIT		_IOWR('E', 5, struct flt_test_call)
+#define FLT_TEST_ABORT		_IOWR('E', 6, struct flt_test_call)
+
+#endif
