@@ -60,7 +60,8 @@ enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint 
  * @sk:   the caller holds its lock
  * @ckpt: from flt_endpoint_checkpoint() of the same socket
  *
- * False when bytes were read, written or received, or the state changed.
+ * False when bytes were read, written or received, or the state changed.  A
+ * delayed acknowledgment that went out meanwhile is no change.
  */
 bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
 
@@ -68,7 +69,8 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
  * flt_endpoint_release - end the local endpoint without a FIN or RST
  * @sk: the caller holds its lock
  *
- * The descriptor then reads end of file.  Nothing is sent, no TIME_WAIT stays.
+ * The descriptor then reads end of file, also for who waits already; writing
+ * gives EPIPE. Nothing is sent, no TIME_WAIT stays; EstabResets grows by one.
  * A route for the client's packets must exist before this.
  */
 void flt_endpoint_release(struct sock *sk);
@@ -83,7 +85,10 @@ struct flt_adoption;
  * @out:  the adoption; ends with flt_adoption_commit() or flt_adoption_abort()
  *
  * The child socket is in the established hash when this returns, so packets of
- * the client reach it; no program sees it yet and it sends nothing.
+ * the client draw no RST; no program sees it yet. It is parked: owned, as by
+ * lock_sock(), until commit or abort. Packets that come wait in its backlog,
+ * unacknowledged, and it sends nothing: after an abort the giver goes on with
+ * what it had. Do not keep one parked for longer than a handoff takes.
  *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE, or why not (32 to 63).
@@ -91,7 +96,10 @@ struct flt_adoption;
 enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 				    struct flt_adoption **out);
 
-/* The child; valid until commit or abort. Attach a stack layer here to hear of its end. */
+/*
+ * The child; valid until commit or abort. Attach a stack layer here to hear of
+ * its end, with GFP_ATOMIC: whoever does lock_sock() on it waits for commit.
+ */
 struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
 
@@ -99,13 +107,16 @@ const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
  * flt_adoption_commit - put the child on its listener's accept queue
  * @adoption: consumed in any case
  *
- * Return: FLT_REFUSE_NONE; FLT_REFUSE_NOLISTENER or FLT_REFUSE_FULL when the
- * listener has gone or filled up meanwhile: the child is then reset, since
- * the giving side no longer has the connection.
+ * A listener that has closed meanwhile is replaced by what now listens there,
+ * and one that has filled up gets the child nevertheless.
+ *
+ * Context: process, may sleep.
+ * Return: FLT_REFUSE_NONE; FLT_REFUSE_NOLISTENER when nobody listens any more:
+ * the child is then reset, since the giving side no longer has the connection.
  */
 enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption);
 
-/* Destroy the child without a FIN or RST; @adoption is consumed. */
+/* Destroy the child without a FIN or RST; @adoption is consumed. May sleep. */
 void flt_adoption_abort(struct flt_adoption *adoption);
 
 const char *flt_refusal_name(enum flt_refusal why);
