@@ -3,12 +3,12 @@
  * Layers on a socket: several rooms replace the callbacks and the operations
  * of the same socket, come and go in any order, and their modules unload.
  *
- * The stack owns the socket's saved pointers. A room adds a struct flt_layer;
- * the socket's callbacks then run the layers from the newest to the oldest and
- * last the original. Removing a layer anywhere in the order only unlinks it.
- * With the last layer gone the original pointers return, unless someone else
- * has put theirs on top meanwhile: then the trampolines stay, pass everything
- * through, and keep flotilla.ko loaded until the socket dies.
+ * The stack owns the socket's pointers. A room adds a struct flt_layer; the
+ * socket's callbacks then run the layers from the newest to the oldest and last
+ * TCP's own. Removing a layer anywhere in the order only unlinks it. With the
+ * last layer gone TCP's own pointers return, unless someone else (sockmap, kTLS)
+ * has saved ours meanwhile: then they stay, pass everything through, and keep
+ * flotilla.ko loaded until the socket dies. See stack.md.
  */
 #ifndef FLT_STACK_H
 #define FLT_STACK_H
@@ -19,21 +19,42 @@
 struct flt_layer;
 
 /**
+ * enum flt_op - operations that are reported by @returned once they have returned
+ */
+enum flt_op {
+	FLT_OP_CONNECT,
+	FLT_OP_ACCEPT,
+	FLT_OP_LISTEN,
+	FLT_OP_SETSOCKOPT,
+	FLT_OP_SPLICE_READ,
+};
+
+/**
  * struct flt_layer_ops - what a room wants to hear of or answer
- * @owner:        module, for the reference a layer holds
- * @name:         for the dump
+ * @owner:        module; a blocking operation inside the layer holds a reference, so
+ *	that rmmod says EBUSY instead of waiting. A layer as such holds none: the
+ *	module's exit calls flt_layer_remove_all().
+ * @name:         for traces
  * @data_ready, @write_space, @state_change, @error_report: in the context of
- *	the callback they replace (softirq or process, with sk_callback_lock held
- *	as usual). Return true to pass the event on to the next layer, false to
- *	swallow it.
+ *	the callback they replace (softirq or process) and under rcu_read_lock().
+ *	Return true to pass the event on to the next layer, false to swallow it.
  * @destruct:     the socket is being destroyed; the layer is unlinked already.
- *	Softirq or RCU context, must not sleep.
- * @inherit:      a child was cloned from this listener and is about to be
- *	hashed; return true to put the same layer_ops on it (a new struct
+ *	Softirq, RCU callback or process context; must not sleep.
+ * @free:         the layer's memory is about to go, once for each layer, whether it
+ *	was removed or its socket died; nothing of the layer runs. Must not sleep.
+ * @inherit:      a child was cloned from this listener; it is locked and nothing has
+ *	happened on it. Return true to put the same layer_ops on it (a new struct
  *	flt_layer is allocated with @priv_size and initialised by @init_child).
- *	NULL: children start bare.
- * @recvmsg, @sendmsg, @poll, @shutdown, @release: NULL, or an override of the
- *	operation of struct proto_ops; call flt_layer_next_*() for what is below.
+ *	Softirq. NULL: children start bare.
+ * @accepted:     the child got its struct socket by accept(); it has no descriptor yet.
+ * @recvmsg, @sendmsg, @poll, @shutdown: NULL, or an override of the operation of
+ *	struct proto_ops; call flt_layer_next_*() for what is below.
+ * @release:      the last descriptor is being closed; the close itself follows. Any
+ *	layer may be removed from here by flt_layer_detach().
+ * @returned:        @op of the socket has returned @ret; not called for overridable ones
+ *
+ * What is NULL costs nothing: a callback or the operations are replaced only on
+ * sockets with a layer that wants them.
  */
 struct flt_layer_ops {
 	struct module *owner;
@@ -43,8 +64,10 @@ struct flt_layer_ops {
 	bool (*state_change)(struct flt_layer *layer, struct sock *sk);
 	bool (*error_report)(struct flt_layer *layer, struct sock *sk);
 	void (*destruct)(struct flt_layer *layer, struct sock *sk);
+	void (*free)(struct flt_layer *layer);
 	bool (*inherit)(struct flt_layer *listener_layer, struct sock *child);
 	void (*init_child)(struct flt_layer *listener_layer, struct flt_layer *child_layer);
+	void (*accepted)(struct flt_layer *child_layer, struct socket *sock);
 	size_t priv_size;
 	int (*recvmsg)(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 		       size_t len, int flags);
@@ -53,7 +76,8 @@ struct flt_layer_ops {
 	__poll_t (*poll)(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait);
 	int (*shutdown)(struct flt_layer *layer, struct socket *sock, int how);
-	int (*release)(struct flt_layer *layer, struct socket *sock);
+	void (*release)(struct flt_layer *layer, struct socket *sock);
+	void (*returned)(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret);
 };
 
 /**
@@ -61,11 +85,19 @@ struct flt_layer_ops {
  * @sk:   TCP socket, IPv4 or IPv6; accepted, connected, listening or not yet
  *	  accepted; the caller holds a reference
  * @ops:  at most one layer of the same ops on one socket
- * @gfp:  GFP_ATOMIC in softirq
+ * @gfp:  GFP_KERNEL: takes the socket's lock, which the caller must not hold.
+ *	  GFP_ATOMIC: takes no lock but sk_callback_lock; the caller holds the
+ *	  socket's lock or no program can reach the socket yet.
+ *
+ * Events before the return are not reported: look at the socket's state after
+ * adding. Not from within a callback of a socket.
  *
  * Return: the layer with a zeroed private area of @ops->priv_size bytes;
- * ERR_PTR(-EEXIST), -EOPNOTSUPP (not TCP, kTLS, sockmap), -ESHUTDOWN (stack is
- * being unloaded), -ENOMEM.
+ * ERR_PTR(-EEXIST); -EOPNOTSUPP (not TCP, kTLS or another ULP, sockmap, a
+ * kernel user that has its own callbacks on it); -EINVAL (GFP_ATOMIC for a
+ * listener; GFP_ATOMIC, or a socket without a descriptor, for a layer that
+ * overrides operations: such layers are inherited); -ESHUTDOWN (flotilla.ko is
+ * being unloaded); -ENOMEM.
  */
 struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp);
 
@@ -74,13 +106,36 @@ struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_o
 void *flt_layer_priv(struct flt_layer *layer);
 struct sock *flt_layer_sock(const struct flt_layer *layer);
 
-/*
- * Unlink; on return no callback of the layer runs or will run. Process context,
- * may sleep. Not from within one of the layer's own callbacks.
+/**
+ * flt_layer_remove - take a layer off its socket and wait
+ * @layer: its socket is alive: the caller holds a reference to it, not its lock
+ *
+ * On return no callback of the layer runs or will run, and its memory is gone.
+ * Waits for operations that are inside the layer: end those that block in the
+ * layer itself first. Not from within the layer.
+ *
+ * Context: process, may sleep.
  */
 void flt_layer_remove(struct flt_layer *layer);
 
-/* Remove every layer of @ops from every socket of every namespace (module exit). */
+/**
+ * flt_layer_detach - take a layer off its socket without waiting
+ * @layer: as for flt_layer_remove(), but the socket's lock may be held
+ *
+ * Callbacks of the layer may still run until the end of a grace period; then
+ * @free is called and the memory goes. TCP's own pointers return a moment later.
+ *
+ * Context: any; also from within the layer.
+ */
+void flt_layer_detach(struct flt_layer *layer);
+
+/**
+ * flt_layer_remove_all - remove every layer of @ops from every socket of every namespace
+ * @ops: nobody adds or removes layers of it any more
+ *
+ * For module exit. On return nothing of @ops runs or will run. Layers get @free,
+ * not @destruct.
+ */
 void flt_layer_remove_all(const struct flt_layer_ops *ops);
 
 int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
@@ -90,5 +145,9 @@ int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct 
 __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait);
 int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how);
+
+/* For main.c. */
+int flt_stack_init(void);
+void flt_stack_exit(void);
 
 #endif

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Layers on a socket: the table of stacks, adding and finding. See stack.md. */
+
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+#define CREATE_TRACE_POINTS
+#include "stack_trace.h"
+#include "stack_priv.h"
+
+struct rhashtable flt_stacks;
+
+unsigned int flt_layer_needs(const struct flt_layer_ops *ops)
+{
+	unsigned int needs = 0;
+
+	if (ops->data_ready)
+		needs |= FLT_NEED_DATA_READY;
+	if (ops->write_space)
+		needs |= FLT_NEED_WRITE_SPACE;
+	if (ops->state_change)
+		needs |= FLT_NEED_STATE_CHANGE;
+	if (ops->error_report)
+		needs |= FLT_NEED_ERROR_REPORT;
+	if (ops->recvmsg || ops->sendmsg || ops->poll || ops->shutdown || ops->release ||
+	    ops->returned || ops->accepted)
+		needs |= FLT_NEED_OPS;
+	return needs;
+}
+
+unsigned int flt_stack_needs(struct flt_stack *st)
+{
+	struct flt_layer *layer;
+	unsigned int needs = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(layer, &st->layers, list)
+		needs |= flt_layer_needs(layer->ops);
+	rcu_read_unlock();
+	return needs;
+}
+
+struct flt_layer *flt_layer_alloc(const struct flt_layer_ops *ops, gfp_t gfp)
+{
+	struct flt_layer *layer = kzalloc(sizeof(*layer) + ops->priv_size, gfp);
+
+	if (layer) {
+		layer->ops = ops;
+		refcount_set(&layer->users, 1);
+		INIT_LIST_HEAD(&layer->list);
+		INIT_LIST_HEAD(&layer->leaving);
+	}
+	return layer;
+}
+
+/* The last user of an unlinked layer frees it, be it the remover or an operation. */
+void flt_layer_put(struct flt_layer *layer)
+{
+	if (!refcount_dec_and_test(&layer->users))
+		return;
+	if (layer->ops->free)
+		layer->ops->free(layer);
+	flt_layer_free_done(layer);
+}
+
+struct flt_stack *flt_stack_alloc(struct sock *sk, gfp_t gfp)
+{
+	struct flt_stack *st;
+
+	if (!try_module_get(THIS_MODULE))
+		return ERR_PTR(-ESHUTDOWN);
+	st = kzalloc(sizeof(*st), gfp);
+	if (!st) {
+		module_put(THIS_MODULE);
+		return ERR_PTR(-ENOMEM);
+	}
+	st->sk = sk;
+	st->base = flt_base(sk);
+	INIT_LIST_HEAD(&st->layers);
+	INIT_LIST_HEAD(&st->idle);
+	spin_lock_init(&st->lock);
+	refcount_set(&st->users, 1);
+	return st;
+}
+
+/* For operations: they sleep, so RCU does not hold the stack for them. */
+struct flt_stack *flt_stack_get(const struct sock *sk)
+{
+	struct flt_stack *st;
+
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (st && !refcount_inc_not_zero(&st->users))
+		st = NULL;
+	rcu_read_unlock();
+	return st;
+}
+
+void flt_stack_put(struct flt_stack *st)
+{
+	if (!refcount_dec_and_test(&st->users))
+		return;
+	kfree_rcu(st, rcu);
+	/* The instructions from here to the caller's end: see flt_stack_exit(). */
+	module_put(THIS_MODULE);
+}
+
+void flt_stack_link(struct flt_stack *st, struct flt_layer *layer)
+{
+	lockdep_assert_held(&st->lock);
+	layer->stack = st;
+	layer->seq = ++st->seq;
+	layer->linked = true;
+	list_add_rcu(&layer->list, &st->layers);
+}
+
+bool flt_stack_hash_in(struct flt_stack *st)
+{
+	return !rhashtable_insert_fast(&flt_stacks, &st->node, flt_stack_params);
+}
+
+void flt_stack_hash_out(struct flt_stack *st)
+{
+	rhashtable_remove_fast(&flt_stacks, &st->node, flt_stack_params);
+}
+
+static struct flt_layer *flt_stack_find(const struct flt_stack *st, const struct flt_layer_ops *ops)
+{
+	struct flt_layer *layer;
+
+	list_for_each_entry_rcu(layer, &st->layers, list)
+		if (layer->ops == ops)
+			return layer;
+	return NULL;
+}
+
+/* Linked first, then the pointers: no event comes to a trampoline that knows no stack. */
+static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_layer *layer)
+{
+	unsigned int needs = flt_layer_needs(layer->ops);
+	struct flt_stack *st;
+	int err = 0;
+
+	lockdep_assert_held_write(&sk->sk_callback_lock);
+	if (flt_sock_has_others(sk))
+		return -EOPNOTSUPP;
+	if ((needs & FLT_NEED_OPS) && !sk->sk_socket)
+		return -EINVAL;
+
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (!flt_base_fits(sk, st ? st->base : (*fresh)->base, needs)) {
+		err = -EOPNOTSUPP;
+	} else if (!st) {
+		st = *fresh;
+		spin_lock(&st->lock);
+		flt_stack_link(st, layer);
+		spin_unlock(&st->lock);
+		if (flt_stack_hash_in(st))
+			*fresh = NULL;
+		else
+			err = -ENOMEM;
+	} else {
+		spin_lock(&st->lock);
+		if (st->dead || st->no_ops)
+			err = -EOPNOTSUPP;
+		else if (flt_stack_find(st, layer->ops))
+			err = -EEXIST;
+		else
+			flt_stack_link(st, layer);
+		spin_unlock(&st->lock);
+	}
+	if (!err)
+		flt_base_install(sk, st->base, needs);
+	rcu_read_unlock();
+	return err;
+}
+
+struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp)
+{
+	bool block = gfpflags_allow_blocking(gfp);
+	struct flt_stack *fresh;
+	struct flt_layer *layer;
+	int err;
+
+	if (!sk_is_tcp(sk) || !sk_fullsock(sk) || !flt_base(sk))
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!block && (sk->sk_state == TCP_LISTEN || (flt_layer_needs(ops) & FLT_NEED_OPS)))
+		return ERR_PTR(-EINVAL);
+
+	layer = flt_layer_alloc(ops, gfp);
+	if (!layer)
+		return ERR_PTR(-ENOMEM);
+	fresh = flt_stack_alloc(sk, gfp);
+	if (IS_ERR(fresh)) {
+		kfree(layer);
+		return ERR_CAST(fresh);
+	}
+
+	if (block)
+		lock_sock(sk);
+	if (block && sk->sk_state == TCP_LISTEN) {
+		/*
+		 * A handshake that ends now may be past the hook, and its child
+		 * would take our callbacks with it unseen: wait for these.
+		 */
+		write_lock_bh(&sk->sk_callback_lock);
+		flt_base_hook(sk, fresh->base);
+		write_unlock_bh(&sk->sk_callback_lock);
+		synchronize_rcu();
+	}
+	write_lock_bh(&sk->sk_callback_lock);
+	err = flt_stack_push(sk, &fresh, layer);
+	write_unlock_bh(&sk->sk_callback_lock);
+	if (block)
+		release_sock(sk);
+
+	trace_flt_layer_add(sk, ops->name, err);
+	if (fresh)
+		flt_stack_put(fresh);
+	if (err) {
+		kfree(layer);
+		return ERR_PTR(err);
+	}
+	return layer;
+}
+EXPORT_SYMBOL_GPL(flt_layer_add);
+
+struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_ops *ops)
+{
+	struct flt_layer *layer = NULL;
+	struct flt_stack *st;
+
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (st)
+		layer = flt_stack_find(st, ops);
+	rcu_read_unlock();
+	return layer;
+}
+EXPORT_SYMBOL_GPL(flt_layer_find);
+
+void *flt_layer_priv(struct flt_layer *layer)
+{
+	return layer->priv;
+}
+EXPORT_SYMBOL_GPL(flt_layer_priv);
+
+struct sock *flt_layer_sock(const struct flt_layer *layer)
+{
+	return layer->stack->sk;
+}
+EXPORT_SYMBOL_GPL(flt_layer_sock);
+
+int flt_stack_init(void)
+{
+	int err;
+
+	err = flt_base_init();
+	if (err)
+		return err;
+	return rhashtable_init(&flt_stacks, &flt_stack_params);
+}
+
+/*
+ * No stack is left, each held a reference on this module. What may still run is the
+ * end of one of our functions: in softirq or under RCU, or in a task that was preempted
+ * after it had dropped that reference.
+ */
+void flt_stack_exit(void)
+{
+	flt_remove_exit();
+	synchronize_rcu();
+	synchronize_rcu_tasks();
+	rcu_barrier();
+	rhashtable_destroy(&flt_stacks);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Layers on a socket: TCP's own pointers, ours, and the way between them. See stack.md. */
+
+#include <linux/net.h>
+#include <net/tcp.h>
+#include "compat/syn_recv.h"
+#include "stack_priv.h"
+
+static struct flt_base flt_bases[2];
+static bool flt_base_has_v6;
+
+const struct flt_base *flt_base(const struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_family) == AF_INET)
+		return &flt_bases[0];
+	return flt_base_has_v6 ? &flt_bases[1] : NULL;
+}
+
+/*
+ * Ours, but no stack: the callback was read just before the stack went, or the
+ * child of a listener whose hook was lost (connect() to an IPv4-mapped address, then
+ * disconnect and listen()). Put TCP's own back; where the lock is taken, next time.
+ */
+static noinline void flt_base_heal(struct sock *sk)
+{
+	local_bh_disable();
+	if (write_trylock(&sk->sk_callback_lock)) {
+		if (!flt_stack_lookup(sk) && flt_base_fits(sk, flt_base(sk), FLT_NEED_CALLBACKS))
+			flt_base_restore(sk, flt_base(sk));
+		write_unlock(&sk->sk_callback_lock);
+	}
+	local_bh_enable();
+}
+
+/* The layers from the newest to the oldest, then TCP's own, unless one swallows the event. */
+#define FLT_CALLBACK(event)								\
+static void flt_on_##event(struct sock *sk)						\
+{											\
+	struct flt_layer *layer;							\
+	struct flt_stack *st;								\
+											\
+	rcu_read_lock();								\
+	st = flt_stack_lookup(sk);							\
+	if (unlikely(!st)) {								\
+		flt_base_heal(sk);							\
+		flt_base(sk)->event(sk);						\
+		goto out;								\
+	}										\
+	list_for_each_entry_rcu(layer, &st->layers, list)				\
+		if (layer->ops->event && !layer->ops->event(layer, sk))			\
+			goto out;							\
+	st->base->event(sk);								\
+out:											\
+	rcu_read_unlock();								\
+}
+
+FLT_CALLBACK(data_ready)
+FLT_CALLBACK(write_space)
+FLT_CALLBACK(state_change)
+FLT_CALLBACK(error_report)
+
+static void flt_on_destruct(struct sock *sk)
+{
+	const struct flt_base *base;
+	struct flt_stack *st;
+
+	/* flt_layer_remove_all() waits for the layers' destruct() by a grace period. */
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	base = st ? st->base : flt_base(sk);
+	sk->sk_destruct = base->destruct;
+	if (st)
+		flt_stack_die(st);
+	base->destruct(sk);
+	rcu_read_unlock();
+}
+
+static struct sock *flt_on_syn_recv(const struct sock *sk, struct sk_buff *skb,
+				    struct request_sock *req, struct dst_entry *dst,
+				    struct request_sock *req_unhash, bool *own_req
+				    FLT_SYN_RECV_PARAM)
+{
+	struct sock *child;
+
+	child = flt_base(sk)->real_af->syn_recv_sock(sk, skb, req, dst, req_unhash, own_req
+						     FLT_SYN_RECV_ARG);
+	if (child)
+		flt_child_cloned(sk, child, *own_req);
+	return child;
+}
+
+/* Somebody who saves the socket's pointers and puts them back when it suits him. */
+bool flt_sock_has_others(const struct sock *sk)
+{
+	uintptr_t data = (uintptr_t)rcu_access_pointer(__sk_user_data(sk));
+
+	return inet_csk_has_ulp(sk) || (data & SK_USER_DATA_PSOCK);
+}
+
+#define FLT_FITS(sk, base, event)							\
+	((sk)->sk_##event == (base)->event || (sk)->sk_##event == flt_on_##event)
+
+/**
+ * flt_base_fits - are the pointers that @needs asks for TCP's own or ours
+ * @sk:    sk_callback_lock held
+ * @base:  of its family
+ * @needs: FLT_NEED_*
+ */
+bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs)
+{
+	const struct proto_ops *ops;
+
+	if (!FLT_FITS(sk, base, destruct))
+		return false;
+	if ((needs & FLT_NEED_DATA_READY) && !FLT_FITS(sk, base, data_ready))
+		return false;
+	if ((needs & FLT_NEED_WRITE_SPACE) && !FLT_FITS(sk, base, write_space))
+		return false;
+	if ((needs & FLT_NEED_STATE_CHANGE) && !FLT_FITS(sk, base, state_change))
+		return false;
+	if ((needs & FLT_NEED_ERROR_REPORT) && !FLT_FITS(sk, base, error_report))
+		return false;
+	if (!(needs & FLT_NEED_OPS))
+		return true;
+	ops = READ_ONCE(sk->sk_socket->ops);
+	base = flt_base(sk);
+	return base && !sk->sk_kern_sock && (ops == base->real_ops || ops == &base->ops);
+}
+
+/* Children of the socket will be seen. A connected one may become a listener later. */
+void flt_base_hook(struct sock *sk, const struct flt_base *base)
+{
+	if (inet_csk(sk)->icsk_af_ops == base->real_af)
+		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, &base->af);
+}
+
+#define FLT_REPLACE(sk, field, old, new)						\
+do {											\
+	if ((sk)->field == (old))							\
+		WRITE_ONCE((sk)->field, (new));						\
+} while (0)
+
+void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs)
+{
+	/* The hook comes first: no child may take the callbacks along unseen. */
+	flt_base_hook(sk, base);
+	smp_wmb();
+	FLT_REPLACE(sk, sk_destruct, base->destruct, flt_on_destruct);
+	if (needs & FLT_NEED_DATA_READY)
+		FLT_REPLACE(sk, sk_data_ready, base->data_ready, flt_on_data_ready);
+	if (needs & FLT_NEED_WRITE_SPACE)
+		FLT_REPLACE(sk, sk_write_space, base->write_space, flt_on_write_space);
+	if (needs & FLT_NEED_STATE_CHANGE)
+		FLT_REPLACE(sk, sk_state_change, base->state_change, flt_on_state_change);
+	if (needs & FLT_NEED_ERROR_REPORT)
+		FLT_REPLACE(sk, sk_error_report, base->error_report, flt_on_error_report);
+	base = flt_base(sk);
+	if ((needs & FLT_NEED_OPS) && sk->sk_socket)
+		FLT_REPLACE(sk->sk_socket, ops, base->real_ops, &base->ops);
+}
+
+/**
+ * flt_base_restore - put TCP's own pointers back
+ * @sk:   sk_callback_lock held, and the socket's lock unless nobody can reach the socket;
+ *	  its callbacks fit: whoever has his on top has saved ours
+ * @base: of the family it was made with
+ */
+void flt_base_restore(struct sock *sk, const struct flt_base *base)
+{
+	struct socket *sock = sk->sk_socket;
+	const struct flt_base *now;
+
+	FLT_REPLACE(sk, sk_data_ready, flt_on_data_ready, base->data_ready);
+	FLT_REPLACE(sk, sk_write_space, flt_on_write_space, base->write_space);
+	FLT_REPLACE(sk, sk_state_change, flt_on_state_change, base->state_change);
+	FLT_REPLACE(sk, sk_error_report, flt_on_error_report, base->error_report);
+	FLT_REPLACE(sk, sk_destruct, flt_on_destruct, base->destruct);
+	if (sock) {
+		now = flt_base(sk);
+		FLT_REPLACE(sock, ops, &now->ops, now->real_ops);
+	}
+	/* The hook goes last: a child cloned meanwhile has taken our callbacks along. */
+	smp_wmb();
+	FLT_REPLACE(inet_csk(sk), icsk_af_ops, &base->af, base->real_af);
+}
+
+/* Operations of TCP's own (@ours false), or ours. */
+void flt_base_set_ops(struct sock *sk, bool ours)
+{
+	const struct flt_base *base = flt_base(sk);
+
+	lockdep_assert_held_write(&sk->sk_callback_lock);
+	if (!sk->sk_socket)
+		return;
+	if (ours)
+		FLT_REPLACE(sk->sk_socket, ops, base->real_ops, &base->ops);
+	else
+		FLT_REPLACE(sk->sk_socket, ops, &base->ops, base->real_ops);
+}
+
+/* The pointers of a socket that nobody has touched; most of them have no exported name. */
+static int flt_base_learn(struct flt_base *base, int family)
+{
+	struct socket *sock;
+	struct sock *sk;
+	int err;
+
+	err = sock_create_kern(&init_net, family, SOCK_STREAM, IPPROTO_TCP, &sock);
+	if (err)
+		return err;
+	sk = sock->sk;
+	base->data_ready = sk->sk_data_ready;
+	base->write_space = sk->sk_write_space;
+	base->state_change = sk->sk_state_change;
+	base->error_report = sk->sk_error_report;
+	base->destruct = sk->sk_destruct;
+	base->real_ops = sock->ops;
+	base->ops = *sock->ops;
+	flt_ops_init(&base->ops);
+	base->real_af = inet_csk(sk)->icsk_af_ops;
+	base->af = *base->real_af;
+	base->af.syn_recv_sock = flt_on_syn_recv;
+	sock_release(sock);
+	return 0;
+}
+
+int flt_base_init(void)
+{
+	int err;
+
+	err = flt_base_learn(&flt_bases[0], AF_INET);
+	if (err)
+		return err;
+	/* A kernel without IPv6 has no such sockets to put a layer on. */
+	err = flt_base_learn(&flt_bases[1], AF_INET6);
+	flt_base_has_v6 = !err;
+	return err == -EAFNOSUPPORT ? 0 : err;
+}

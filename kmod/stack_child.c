@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Layers on a socket: the children that a listener's handshakes make. See stack.md. */
+
+#include <net/tcp.h>
+#include "stack_trace.h"
+#include "stack_priv.h"
+
+/* The listener's layers that want to be on this child, in the listener's order. */
+static void flt_child_inherit(struct flt_stack *from, struct sock *child, struct list_head *layers)
+{
+	struct flt_layer *parent, *layer;
+
+	list_for_each_entry_rcu(parent, &from->layers, list) {
+		if (!parent->ops->inherit || !parent->ops->inherit(parent, child))
+			continue;
+		layer = flt_layer_alloc(parent->ops, GFP_ATOMIC);
+		trace_flt_layer_inherit(child, parent->ops->name, layer ? 0 : -ENOMEM);
+		if (!layer)
+			continue;
+		list_add(&layer->list, layers);		/* oldest first */
+		if (parent->ops->init_child)
+			parent->ops->init_child(parent, layer);
+	}
+}
+
+static void flt_child_drop(struct list_head *layers)
+{
+	struct flt_layer *layer, *next;
+
+	list_for_each_entry_safe(layer, next, layers, list) {
+		list_del(&layer->list);
+		flt_layer_put(layer);
+	}
+}
+
+/*
+ * The child is a copy of the listener, our pointers included. It is in the hash
+ * already, but its lock is ours until its first packet has been taken: no callback
+ * has run and none runs now. Here it becomes either a socket with a stack of its
+ * own or one without a trace of us.
+ *
+ * Softirq, or process context with bottom halves off.
+ */
+void flt_child_cloned(const struct sock *listener, struct sock *child, bool own)
+{
+	const struct flt_base *base = flt_base(child);
+	struct flt_layer *layer, *next;
+	struct flt_stack *from, *st;
+	LIST_HEAD(layers);
+	bool fits;
+
+	/* Lost the race for the request: it is destroyed at once. */
+	fits = flt_base_fits(child, base, FLT_NEED_CALLBACKS);
+	if (fits)
+		flt_base_restore(child, base);
+	if (!own)
+		return;
+
+	rcu_read_lock();
+	from = flt_stack_lookup(listener);
+	if (from)
+		flt_child_inherit(from, child, &layers);
+	rcu_read_unlock();
+	/* Without layers, but under someone's callbacks that may call ours: passed through. */
+	if (list_empty(&layers) && fits)
+		return;
+
+	st = flt_stack_alloc(child, GFP_ATOMIC);
+	if (IS_ERR(st)) {
+		flt_child_drop(&layers);
+		return;
+	}
+	if (!flt_stack_hash_in(st)) {
+		flt_child_drop(&layers);
+		flt_stack_put(st);
+		return;
+	}
+	spin_lock_bh(&st->lock);
+	list_for_each_entry_safe(layer, next, &layers, list) {
+		list_del(&layer->list);
+		flt_stack_link(st, layer);
+	}
+	spin_unlock_bh(&st->lock);
+	flt_base_install(child, base, flt_stack_needs(st));
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Layers on a socket: the operations of struct proto_ops. See stack.md. */
+
+#include <linux/module.h>
+#include <net/tcp.h>
+#include "stack_priv.h"
+
+#define FLT_FROM_TOP	U32_MAX
+
+/*
+ * The newest layer older than @seq that has the operation at @offset. By number and
+ * not by link: the layer that asks may have been removed while its operation slept.
+ * A call that @blocks holds the owner, so that rmmod says EBUSY; an owner that is
+ * being unloaded waits for nobody and is passed by.
+ */
+static struct flt_layer *flt_layer_below(struct flt_stack *st, u32 seq, size_t offset, bool blocks)
+{
+	struct flt_layer *layer;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(layer, &st->layers, list) {
+		if (layer->seq >= seq || !*(void **)((char *)layer->ops + offset))
+			continue;
+		if (blocks && !try_module_get(layer->ops->owner))
+			continue;
+		if (refcount_inc_not_zero(&layer->users)) {
+			rcu_read_unlock();
+			return layer;
+		}
+		if (blocks)
+			module_put(layer->ops->owner);
+	}
+	rcu_read_unlock();
+	return NULL;
+}
+
+static void flt_layer_leave(struct flt_layer *layer, bool blocks)
+{
+	struct module *owner = layer->ops->owner;
+
+	flt_layer_put(layer);
+	if (blocks)
+		module_put(owner);
+}
+
+#define FLT_BELOW(st, seq, op, blocks) \
+	flt_layer_below(st, seq, offsetof(struct flt_layer_ops, op), blocks)
+
+/* The operations of one socket, for the time of one call. */
+struct flt_call {
+	struct flt_stack *st;
+	const struct proto_ops *real;
+	bool pinned;
+};
+
+/*
+ * A stack holds this module, and the call the stack. Without a stack (sock->ops was
+ * read just before it went, or kernel_accept() copied the listener's pointer after us)
+ * put TCP's own back and hold the module itself.
+ */
+static void flt_call_begin(struct flt_call *call, struct sock *sk)
+{
+	call->real = flt_base(sk)->real_ops;
+	call->pinned = false;
+	call->st = flt_stack_get(sk);
+	if (likely(call->st))
+		return;
+
+	call->pinned = try_module_get(THIS_MODULE);
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_read_lock();
+	if (!flt_stack_lookup(sk))
+		flt_base_set_ops(sk, false);
+	rcu_read_unlock();
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static void flt_call_end(struct flt_call *call)
+{
+	if (call->st)
+		flt_stack_put(call->st);
+	if (call->pinned)
+		module_put(THIS_MODULE);
+}
+
+static void flt_call_returned(struct flt_call *call, struct socket *sock, enum flt_op op, int ret)
+{
+	struct flt_layer *layer;
+	u32 seq = FLT_FROM_TOP;
+
+	if (!call->st)
+		return;
+	while ((layer = FLT_BELOW(call->st, seq, returned, false))) {
+		layer->ops->returned(layer, sock, op, ret);
+		seq = layer->seq;
+		flt_layer_leave(layer, false);
+	}
+}
+
+/* --- operations that a layer may answer --- */
+
+static int flt_recvmsg_below(struct flt_stack *st, u32 seq, struct socket *sock,
+			     struct msghdr *msg, size_t len, int flags)
+{
+	bool blocks = !(flags & MSG_DONTWAIT);
+	struct flt_layer *layer;
+	int ret;
+
+	layer = st ? FLT_BELOW(st, seq, recvmsg, blocks) : NULL;
+	if (!layer)
+		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
+	ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
+	flt_layer_leave(layer, blocks);
+	return ret;
+}
+
+int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			   size_t len, int flags)
+{
+	return flt_recvmsg_below(layer->stack, layer->seq, sock, msg, len, flags);
+}
+EXPORT_SYMBOL_GPL(flt_layer_next_recvmsg);
+
+static int flt_on_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = flt_recvmsg_below(call.st, FLT_FROM_TOP, sock, msg, len, flags);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_sendmsg_below(struct flt_stack *st, u32 seq, struct socket *sock,
+			     struct msghdr *msg, size_t len)
+{
+	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
+	struct flt_layer *layer;
+	int ret;
+
+	layer = st ? FLT_BELOW(st, seq, sendmsg, blocks) : NULL;
+	if (!layer)
+		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
+	ret = layer->ops->sendmsg(layer, sock, msg, len);
+	flt_layer_leave(layer, blocks);
+	return ret;
+}
+
+int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			   size_t len)
+{
+	return flt_sendmsg_below(layer->stack, layer->seq, sock, msg, len);
+}
+EXPORT_SYMBOL_GPL(flt_layer_next_sendmsg);
+
+static int flt_on_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = flt_sendmsg_below(call.st, FLT_FROM_TOP, sock, msg, len);
+	flt_call_end(&call);
+	return ret;
+}
+
+static __poll_t flt_poll_below(struct flt_stack *st, u32 seq, struct file *file,
+			       struct socket *sock, struct poll_table_struct *wait)
+{
+	struct flt_layer *layer;
+	__poll_t ret;
+
+	layer = st ? FLT_BELOW(st, seq, poll, false) : NULL;
+	if (!layer)
+		return flt_base(sock->sk)->real_ops->poll(file, sock, wait);
+	ret = layer->ops->poll(layer, file, sock, wait);
+	flt_layer_leave(layer, false);
+	return ret;
+}
+
+__poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
+			     struct poll_table_struct *wait)
+{
+	return flt_poll_below(layer->stack, layer->seq, file, sock, wait);
+}
+EXPORT_SYMBOL_GPL(flt_layer_next_poll);
+
+static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_table_struct *wait)
+{
+	struct flt_call call;
+	__poll_t ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = flt_poll_below(call.st, FLT_FROM_TOP, file, sock, wait);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_shutdown_below(struct flt_stack *st, u32 seq, struct socket *sock, int how)
+{
+	struct flt_layer *layer;
+	int ret;
+
+	layer = st ? FLT_BELOW(st, seq, shutdown, false) : NULL;
+	if (!layer)
+		return flt_base(sock->sk)->real_ops->shutdown(sock, how);
+	ret = layer->ops->shutdown(layer, sock, how);
+	flt_layer_leave(layer, false);
+	return ret;
+}
+
+int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how)
+{
+	return flt_shutdown_below(layer->stack, layer->seq, sock, how);
+}
+EXPORT_SYMBOL_GPL(flt_layer_next_shutdown);
+
+static int flt_on_shutdown(struct socket *sock, int how)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = flt_shutdown_below(call.st, FLT_FROM_TOP, sock, how);
+	flt_call_end(&call);
+	return ret;
+}
+
+/* --- operations that a layer hears of --- */
+
+static int flt_on_release(struct socket *sock)
+{
+	struct flt_layer *layer;
+	u32 seq = FLT_FROM_TOP;
+	struct flt_call call;
+	int ret;
+
+	if (!sock->sk)
+		return 0;	/* an accept() that failed */
+	flt_call_begin(&call, sock->sk);
+	while (call.st && (layer = FLT_BELOW(call.st, seq, release, false))) {
+		layer->ops->release(layer, sock);
+		seq = layer->seq;
+		flt_layer_leave(layer, false);
+	}
+	ret = call.real->release(sock);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_on_connect(struct socket *sock, struct sockaddr *addr, int len, int flags)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->connect(sock, addr, len, flags);
+	flt_call_returned(&call, sock, FLT_OP_CONNECT, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_on_listen(struct socket *sock, int backlog)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->listen(sock, backlog);
+	flt_call_returned(&call, sock, FLT_OP_LISTEN, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+static ssize_t flt_on_splice_read(struct socket *sock, loff_t *ppos, struct pipe_inode_info *pipe,
+				  size_t len, unsigned int flags)
+{
+	struct flt_call call;
+	ssize_t ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->splice_read(sock, ppos, pipe, len, flags);
+	flt_call_returned(&call, sock, FLT_OP_SPLICE_READ, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+/* TCP's own or ours, as the layers of now want it; a ULP that was set keeps what it has. */
+static void flt_ops_settle(struct sock *sk, bool ulp_ahead)
+{
+	struct flt_stack *st;
+
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (st)
+		st->no_ops = ulp_ahead || inet_csk_has_ulp(sk);
+	flt_base_set_ops(sk, st && !st->no_ops && (flt_stack_needs(st) & FLT_NEED_OPS));
+	rcu_read_unlock();
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static int flt_on_accept(struct socket *sock, struct socket *newsock, struct proto_accept_arg *arg)
+{
+	struct flt_layer *layer;
+	u32 seq = FLT_FROM_TOP;
+	struct flt_stack *child;
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->accept(sock, newsock, arg);
+	if (ret) {
+		/* No socket, no stack: its release must not depend on this module. */
+		newsock->ops = call.real;
+		goto out;
+	}
+	/* The child came with the listener's operations, and nobody can call them yet. */
+	flt_ops_settle(newsock->sk, false);
+	child = flt_stack_get(newsock->sk);
+	if (child) {
+		while ((layer = FLT_BELOW(child, seq, accepted, false))) {
+			layer->ops->accepted(layer, newsock);
+			seq = layer->seq;
+			flt_layer_leave(layer, false);
+		}
+		flt_stack_put(child);
+	}
+out:
+	flt_call_returned(&call, sock, FLT_OP_ACCEPT, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_on_setsockopt(struct socket *sock, int level, int optname, sockptr_t optval,
+			     unsigned int optlen)
+{
+	bool ulp = level == SOL_TCP && optname == TCP_ULP;
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	/* kTLS makes its own tables from sock->ops once, and keeps them for good. */
+	if (ulp)
+		flt_ops_settle(sock->sk, true);
+	ret = call.real->setsockopt(sock, level, optname, optval, optlen);
+	/* IPV6_ADDRFORM has put in IPv4's. */
+	if (ulp || (level == SOL_IPV6 && optname == IPV6_ADDRFORM))
+		flt_ops_settle(sock->sk, false);
+	flt_call_returned(&call, sock, FLT_OP_SETSOCKOPT, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+void flt_ops_init(struct proto_ops *ops)
+{
+	ops->recvmsg = flt_on_recvmsg;
+	ops->sendmsg = flt_on_sendmsg;
+	ops->poll = flt_on_poll;
+	ops->shutdown = flt_on_shutdown;
+	ops->release = flt_on_release;
+	ops->connect = flt_on_connect;
+	ops->listen = flt_on_listen;
+	ops->accept = flt_on_accept;
+	ops->setsockopt = flt_on_setsockopt;
+	ops->splice_read = flt_on_splice_read;
+}

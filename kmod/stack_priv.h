@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Inside of the socket stack: stack.c, stack_base.c, stack_ops.c, stack_remove.c. */
+#ifndef FLT_STACK_PRIV_H
+#define FLT_STACK_PRIV_H
+
+#include <linux/completion.h>
+#include <linux/hash.h>
+#include <linux/rhashtable.h>
+#include <net/inet_connection_sock.h>
+#include "stack.h"
+
+/* What a layer needs replaced on the socket; the destructor always is. */
+#define FLT_NEED_DATA_READY	BIT(0)
+#define FLT_NEED_WRITE_SPACE	BIT(1)
+#define FLT_NEED_STATE_CHANGE	BIT(2)
+#define FLT_NEED_ERROR_REPORT	BIT(3)
+#define FLT_NEED_CALLBACKS	GENMASK(3, 0)
+#define FLT_NEED_OPS		BIT(4)
+
+/**
+ * struct flt_base - TCP's own pointers for one address family, and ours beside them
+ * @data_ready, @write_space, @state_change, @error_report, @destruct: TCP's own
+ * @real_ops, @real_af: TCP's own tables
+ * @ops, @af: copies of these with our functions; they live as long as the module, so
+ *	that a child can share its listener's until it is known whose it is
+ *
+ * Learnt from a socket of this family when the module loads; never changes after.
+ */
+struct flt_base {
+	void (*data_ready)(struct sock *sk);
+	void (*write_space)(struct sock *sk);
+	void (*state_change)(struct sock *sk);
+	void (*error_report)(struct sock *sk);
+	void (*destruct)(struct sock *sk);
+	const struct proto_ops *real_ops;
+	const struct inet_connection_sock_af_ops *real_af;
+	struct proto_ops ops;
+	struct inet_connection_sock_af_ops af;
+};
+
+/**
+ * struct flt_stack - the layers of one socket
+ * @node:   in the table of stacks, keyed by @sk
+ * @sk:     the socket; no reference: its destructor takes the stack away
+ * @base:   of the family that the socket was made with (IPV6_ADDRFORM changes it later)
+ * @lock:   orders changes of @layers, @seq, @dead; leaf, bottom halves off
+ * @layers: newest first; RCU
+ * @seq:    of the newest layer
+ * @dead:   the destructor or the restoring of the pointers has begun
+ * @no_ops: a ULP is being set: the operations stay TCP's own; under sk_callback_lock
+ * @idle:   in the list of stacks that flt_layer_detach() left empty
+ * @users:  one for the table, one for each operation that runs on the socket
+ * @rcu:    for freeing
+ *
+ * Found by RCU lookup from the callbacks (softirq) and operations (process). Made and
+ * taken away under sk_callback_lock of @sk held for writing, or when the socket is not
+ * yet or no longer visible to anyone. Each stack holds a reference on this module: its
+ * functions are on the socket. Lock order: socket's lock, sk_callback_lock, @lock.
+ */
+struct flt_stack {
+	struct rhash_head node;
+	struct sock *sk;
+	const struct flt_base *base;
+	struct list_head layers;
+	spinlock_t lock;
+	u32 seq;
+	bool dead;
+	bool no_ops;
+	struct list_head idle;
+	refcount_t users;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct flt_layer - one room's share of one socket
+ * @list:   in the stack's layers; under the stack's lock, RCU
+ * @leaving: in the list of layers that are unlinked and not yet freed (stack_remove.c)
+ * @ops:    of the room
+ * @stack:  valid while the layer is linked and while an operation runs in it
+ * @seq:    later layers have larger ones; tells what is below a layer even after its removal
+ * @linked: under the stack's lock
+ * @users:  one for being linked, one for each operation that runs in the layer
+ * @done:   who waits for the end, or NULL; set before the layer is unlinked
+ * @rcu:    for freeing
+ * @priv:   of the room
+ */
+struct flt_layer {
+	struct list_head list;
+	struct list_head leaving;
+	const struct flt_layer_ops *ops;
+	struct flt_stack *stack;
+	u32 seq;
+	bool linked;
+	refcount_t users;
+	struct completion *done;
+	struct rcu_head rcu;
+	u8 priv[] __aligned(8);
+};
+
+/* stack.c: the table */
+extern struct rhashtable flt_stacks;
+
+static inline u32 flt_stack_hash(const void *key, u32 len, u32 seed)
+{
+	return hash_ptr(*(const void *const *)key, 32) ^ seed;
+}
+
+static inline u32 flt_stack_obj_hash(const void *obj, u32 len, u32 seed)
+{
+	const struct flt_stack *st = obj;
+
+	return flt_stack_hash(&st->sk, len, seed);
+}
+
+static inline int flt_stack_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	const struct flt_stack *st = obj;
+
+	return st->sk != *(struct sock *const *)arg->key;
+}
+
+static const struct rhashtable_params flt_stack_params = {
+	.head_offset = offsetof(struct flt_stack, node),
+	.key_offset = offsetof(struct flt_stack, sk),
+	.key_len = sizeof(struct sock *),
+	.hashfn = flt_stack_hash,
+	.obj_hashfn = flt_stack_obj_hash,
+	.obj_cmpfn = flt_stack_cmp,
+	.automatic_shrinking = true,
+};
+
+static inline struct flt_stack *flt_stack_lookup(const struct sock *sk)
+{
+	return rhashtable_lookup(&flt_stacks, &sk, flt_stack_params);
+}
+
+unsigned int flt_layer_needs(const struct flt_layer_ops *ops);
+struct flt_layer *flt_layer_alloc(const struct flt_layer_ops *ops, gfp_t gfp);
+void flt_layer_put(struct flt_layer *layer);
+struct flt_stack *flt_stack_alloc(struct sock *sk, gfp_t gfp);
+struct flt_stack *flt_stack_get(const struct sock *sk);
+void flt_stack_put(struct flt_stack *st);
+void flt_stack_link(struct flt_stack *st, struct flt_layer *layer);
+bool flt_stack_hash_in(struct flt_stack *st);
+void flt_stack_hash_out(struct flt_stack *st);
+unsigned int flt_stack_needs(struct flt_stack *st);
+
+/* stack_base.c: the socket's pointers */
+int flt_base_init(void);
+const struct flt_base *flt_base(const struct sock *sk);
+bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs);
+void flt_base_hook(struct sock *sk, const struct flt_base *base);
+void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs);
+void flt_base_restore(struct sock *sk, const struct flt_base *base);
+void flt_base_set_ops(struct sock *sk, bool ours);
+bool flt_sock_has_others(const struct sock *sk);
+
+/* stack_child.c: children of a listener */
+void flt_child_cloned(const struct sock *listener, struct sock *child, bool own);
+
+/* stack_ops.c: the operations */
+void flt_ops_init(struct proto_ops *ops);
+
+/* stack_remove.c */
+void flt_stack_die(struct flt_stack *st);
+void flt_layer_free_done(struct flt_layer *layer);
+void flt_remove_exit(void);
+
+#endif
