@@ -8,14 +8,18 @@
 #include "linkwork.h"
 #include "netlink.h"
 #include "netns.h"
+#include "stack.h"
 
 static int __init flt_init(void)
 {
 	int err;
 
-	err = flt_link_init();
+	err = flt_stack_init();
 	if (err)
 		return err;
+	err = flt_link_init();
+	if (err)
+		goto undo_stack;
 	err = flt_dispatch_init();
 	if (err)
 		goto undo_link;
@@ -38,6 +42,8 @@ undo_dispatch:
 	flt_dispatch_exit();
 undo_link:
 	flt_link_exit();
+undo_stack:
+	flt_stack_exit();
 	return err;
 }
 
@@ -48,6 +54,7 @@ static void __exit flt_exit(void)
 	flt_netns_exit();	/* ends every link of every namespace */
 	flt_dispatch_exit();
 	flt_link_exit();
+	flt_stack_exit();
 }
 
 module_init(flt_init);
