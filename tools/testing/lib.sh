@@ -168,3 +168,12 @@ _clean() {
 	done
 }
 trap _clean EXIT
+
+# announce WORD, await WORD SECONDS: between the guests of tools/vm/cluster.
+announce() {
+	touch "$FLT_RESULTS/said.$1"
+}
+
+await() {
+	wait_for "$2" test -e "$FLT_RESULTS/said.$1"
+}

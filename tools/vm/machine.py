@@ -252,7 +252,7 @@ class Machine:
         env = {"FLT_TOP": TOP, "FLT_MODULES": self.kernel.built, "FLT_KERNEL": self.kernel.root,
                "FLT_MODULE_ROOT": self.kernel.module_root(), "FLT_KIND": self.kernel.name,
                "FLT_HOSTNAME": args.name, "FLT_RESULTS": "/run/results" if args.results else "",
-               "FLT_SHELL": "1" if args.shell else "", "TERM": os.environ.get("TERM", "dumb")}
+               "FLT_ADDRESS": args.address, "FLT_SHELL": "1" if args.shell else "", "TERM": os.environ.get("TERM", "dumb")}
         for pair in args.env:
             name, _, value = pair.partition("=")
             env[name] = value
