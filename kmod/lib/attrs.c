@@ -42,6 +42,7 @@ static const struct attr_rule rules[__FLT_A_MAX] = {
 	[FLT_A_STAT_ROOM]	= { MNL_TYPE_NUL_STRING, 0 },
 	[FLT_A_STAT_NAME]	= { MNL_TYPE_NUL_STRING, 0 },
 	[FLT_A_STAT_VALUE]	= { MNL_TYPE_U64, 0 },
+	[FLT_A_NODE_REASON]	= { MNL_TYPE_NUL_STRING, 0 },
 	[FLT_A_EVENT_TYPE]	= { MNL_TYPE_U8, 0 },
 };
 

@@ -29,6 +29,7 @@ struct flt_node_info {
 	int32_t key;
 	uint32_t load, rtt_us, reconnects;
 	uint64_t uptime_ms;
+	char reason[64];			/* why its link is not up, or last went down; "": never was */
 	uint32_t given;				/* with node_new/_set: bit (1 << FLT_A_NODE_x - FLT_A_NODE_ID) */
 };
 #define FLT_GIVEN(attr) (1U << ((attr) - FLT_A_NODE_ID))

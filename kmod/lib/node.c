@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Nodes: the table's rows out of and into messages. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
@@ -49,6 +50,9 @@ int flt_node_parse(const struct nlmsghdr *nlh, struct flt_node_info *node)
 	node->reconnects = get_u32(at[FLT_A_NODE_RECONNECTS]);
 	if (at[FLT_A_NODE_UPTIME_MS])
 		node->uptime_ms = mnl_attr_get_u64(at[FLT_A_NODE_UPTIME_MS]);
+	if (at[FLT_A_NODE_REASON])
+		snprintf(node->reason, sizeof(node->reason), "%s",
+			 mnl_attr_get_str(at[FLT_A_NODE_REASON]));
 	return 0;
 }
 

@@ -38,7 +38,7 @@ struct cli {
 
 /**
  * struct command - a verb of an object
- * @name:  as typed
+ * @name:  as typed; "" when the noun says it all
  * @alias: another name or NULL
  * @run:   gets what follows the verb; returns an exit status
  * @usage: what follows "flotilla OBJECT"
@@ -55,7 +55,7 @@ struct command {
  * @name:     as typed
  * @about:    one line
  * @commands: ends with an empty one; the first runs when no verb is given
- * @verbless: the noun is itself the command (explain, probe, monitor)
+ * @verbless: what follows the noun may be the first command's arguments (stats, explain, ...)
  * @more:     further text of its help, or NULL
  */
 struct object {

@@ -160,22 +160,19 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		help_object(stdout, object);
 		return CLI_OK;
 	}
-	command = object->commands;
-	if (argc && !object->verbless) {
-		/* "stats --prometheus" means "stats show --prometheus". */
-		if (argv[0][0] != '-') {
-			command = find_command(object, argv[0]);
-			if (!command)
-				return cli_usage(cli, "%s has no command %s; try \"flotilla %s help\"",
-						 object->name, argv[0], object->name);
-			argc--, argv++;
-		}
-		if (argc && is_help(argv[0])) {
-			help_command(stdout, object, command);
-			return CLI_OK;
-		}
+	if (!argc)
+		return object->commands->run(cli, 0, argv);
+	command = find_command(object, argv[0]);
+	if (!command && object->verbless)
+		return object->commands->run(cli, argc, argv);
+	if (!command)
+		return cli_usage(cli, "%s has no command %s; try \"flotilla %s help\"", object->name,
+				 argv[0], object->name);
+	if (argc > 1 && is_help(argv[1])) {
+		help_command(stdout, object, command);
+		return CLI_OK;
 	}
-	return command->run(cli, argc, argv);
+	return command->run(cli, argc - 1, argv + 1);
 }
 
 #define BATCH_WORDS	64

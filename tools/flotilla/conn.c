@@ -123,11 +123,11 @@ static int conn_show(struct cli *cli, int argc, char **argv)
 
 static const struct command commands[] = {
 	{ "show", "list", conn_show,
-	  "show [node NAME] [state hold|forward|linger] [client ADDRESS] [count]",
+	  "[show] [node NAME] [state hold|forward|linger] [client ADDRESS] [count]",
 	  "Show the connections that were handed off from here" },
 	{ 0 }
 };
 
 const struct object conn_object = {
-	"conn", "connections this node has handed off and forwards", commands, false, NULL,
+	"conn", "connections this node has handed off and forwards", commands, true, NULL,
 };

@@ -201,7 +201,7 @@ static int explain(struct cli *cli, int argc, char **argv)
 }
 
 static const struct command commands[] = {
-	{ "explain", NULL, explain, "URL [socket PATH]",
+	{ "", NULL, explain, "URL [socket PATH]",
 	  "Ask the dispatcher on this machine which node would serve URL, and why" },
 	{ 0 }
 };

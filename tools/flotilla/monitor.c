@@ -37,6 +37,8 @@ static int show_event(enum flt_event type, const struct flt_node_info *node, voi
 			json_object_set_new(row, "admin",
 					    json_string(word_of(&node_admins, node->admin)));
 			json_object_set_new(row, "weight", json_integer(node->weight));
+			if (node->reason[0])
+				json_object_set_new(row, "reason", json_string(node->reason));
 		}
 		json_dumpf(row, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
 		json_decref(row);
@@ -44,9 +46,10 @@ static int show_event(enum flt_event type, const struct flt_node_info *node, voi
 	} else {
 		char sep = w->cli->tabs ? '\t' : ' ';
 
-		printf("%lld.%06ld%c%s%c%s%c%s\n", (long long)now.tv_sec, now.tv_nsec / 1000, sep,
-		       word_of(&events, type), sep, node->name[0] ? node->name : "-", sep,
-		       node->addr.ss_family ? address_text(&node->addr, addr, sizeof(addr)) : "-");
+		printf("%lld.%06ld%c%s%c%s%c%s%c%s\n", (long long)now.tv_sec, now.tv_nsec / 1000,
+		       sep, word_of(&events, type), sep, node->name[0] ? node->name : "-", sep,
+		       node->addr.ss_family ? address_text(&node->addr, addr, sizeof(addr)) : "-",
+		       sep, node->reason[0] ? node->reason : "-");
 	}
 	fflush(stdout);
 	return w->left && !--w->left ? 1 : 0;
@@ -106,7 +109,7 @@ static int monitor(struct cli *cli, int argc, char **argv)
 }
 
 static const struct command commands[] = {
-	{ "monitor", NULL, monitor, "[count NUMBER] [timeout SECONDS]",
+	{ "", NULL, monitor, "[count NUMBER] [timeout SECONDS]",
 	  "Print events until interrupted, until NUMBER have come or SECONDS pass without one" },
 	{ 0 }
 };

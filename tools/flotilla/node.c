@@ -19,6 +19,7 @@ static const struct column columns[] = {
 	{ "rtt_us", "RTT-US", NULL },
 	{ "uptime_ms", "UPTIME", human_duration },
 	{ "reconnects", "RECONN", NULL },
+	{ "reason", "REASON", NULL },
 };
 
 static json_t *row_of(const struct flt_node_info *node)
@@ -43,6 +44,8 @@ static json_t *row_of(const struct flt_node_info *node)
 	json_object_set_new(row, "rtt_us", json_integer(node->rtt_us));
 	json_object_set_new(row, "uptime_ms", json_integer(node->uptime_ms));
 	json_object_set_new(row, "reconnects", json_integer(node->reconnects));
+	if (node->reason[0])
+		json_object_set_new(row, "reason", json_string(node->reason));
 	return row;
 }
 

@@ -74,7 +74,7 @@ static int probe(struct cli *cli, int argc, char **argv)
 }
 
 static const struct command commands[] = {
-	{ "probe", NULL, probe, "[NAME]...",
+	{ "", NULL, probe, "[NAME]...",
 	  "Show what is there and why not; with names, exit status 1 when one is not there" },
 	{ 0 }
 };

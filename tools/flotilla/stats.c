@@ -118,5 +118,5 @@ static const struct command commands[] = {
 };
 
 const struct object stats_object = {
-	"stats", "counters of every room that is loaded", commands, false, NULL,
+	"stats", "counters of every room that is loaded", commands, true, NULL,
 };

@@ -52,6 +52,7 @@ static void node_row_is_read_whole(void **state)
 	mnl_attr_put_u32(nlh, FLT_A_NODE_KEY, (uint32_t)-5);
 	mnl_attr_put_u32(nlh, FLT_A_NODE_LOAD, 12);
 	put_u64(nlh, FLT_A_NODE_UPTIME_MS, 1ULL << 40);
+	mnl_attr_put_strz(nlh, FLT_A_NODE_REASON, "no answer");
 
 	assert_int_equal(flt_node_parse(nlh, &node), 0);
 	assert_int_equal(node.id, 3);
@@ -66,6 +67,7 @@ static void node_row_is_read_whole(void **state)
 	assert_int_equal(node.key, -5);
 	assert_int_equal(node.load, 12);
 	assert_true(node.uptime_ms == 1ULL << 40);
+	assert_string_equal(node.reason, "no answer");
 }
 
 static void node_with_ipv6_address_is_read(void **state)

@@ -79,6 +79,9 @@ refuses 2 'cannot probe: there is no probe named luck' probe luck
 refuses 2 'cannot explain: a URL is missing' explain
 refuses 2 'there is no object nod; try "flotilla help"' nod
 refuses 2 'node has no command ad; try "flotilla node help"' node ad
+refuses 2 \
+	'cannot show the counters: nonsense is not an argument of this command; try "help" in its place' \
+	stats nonsense
 refuses 2 '-j and -t exclude each other' -j -t node
 refuses 1 'cannot read /nonexistent/batch: No such file or directory' -b /nonexistent/batch
 

@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+# shellcheck disable=SC2317 # functions that other functions call by name
+# The command line against the real module, in two namespaces of one kernel.
+. "$FLT_TOP/tools/testing/lib.sh"
+need flotilla python3 setpriv
+load flotilla
+lan fe:10.0.0.1 be:10.0.0.2
+namespace empty
+
+# says NAME SENTENCE COMMAND...: it fails with status 1 and this sentence.
+says() {
+	local name=$1 sentence=$2 seen status
+	shift 2
+	seen=$("$@" 2>&1 >/dev/null)
+	status=$?
+	[ $status = 1 ] && [ "$seen" = "flotilla: $sentence" ]
+	claim "$name" $? "status $status: $seen"
+}
+
+# field NAMESPACE NODE NUMBER: of the row with tabs.
+field() {
+	"$1" flotilla -t node show "$2" | cut -f"$3"
+}
+
+# member NAMESPACE ARGUMENT... EXPRESSION: of the JSON answer d, as Python says it.
+member() {
+	local ns=$1 expression=${*: -1}
+	shift
+	"$ns" flotilla -j "${@:1:$#-1}" | python3 -c "import json, sys
+d = json.load(sys.stdin)
+print($expression)"
+}
+
+is_up() {
+	[ "$(field "$1" "$2" 5)" = up ]
+}
+
+# group_has_member NAMESPACE: somebody listens to a generic netlink (16) multicast group.
+group_has_member() {
+	# shellcheck disable=SC2016 # the dollars are awk's
+	"$1" awk '$2 == 16 && $4 != "00000000" { found = 1 } END { exit !found }' /proc/net/netlink
+}
+
+# This node and its peers.
+says "a node without name says so" \
+	'cannot show this node: it has no name and address yet; try "flotilla local set help"' \
+	fe flotilla local
+check "this node gets its name and address" fe flotilla local set name fe address 10.0.0.1
+equal "this node is shown" $'fe\t10.0.0.1\t7471' "$(fe flotilla -t local show)"
+refuse "an address that is not here is refused" fe flotilla local set address 10.9.9.9
+equal "and changes nothing" $'fe\t10.0.0.1\t7471' "$(fe flotilla -t local show)"
+
+events=$(mktemp)
+at_exit rm -f "$events"
+ip netns exec fe flotilla -j monitor >"$events" &
+at_exit kill $!
+# What happens before the monitor listens would be missed.
+wait_for 10 group_has_member fe
+check "a peer is added" fe flotilla node add be address 10.0.0.2 weight 50
+refuse "a second one of that name is refused" fe flotilla node add be address 10.0.0.3
+equal "it is shown with its defaults" $'be\t10.0.0.2\t7471\tactive\tbackend\t50\tdirect\tnone' \
+	"$(fe flotilla -t node show be | cut -f2,3,4,6,7,8,10,12)"
+check "the peer gets its table from a batch" be flotilla -b - <<-END
+	local set name be address 10.0.0.2
+	node add fe address 10.0.0.1 role frontend   # gives, is never given
+END
+wait_for 20 is_up fe be
+claim "the link comes up" $? "$(fe flotilla node show)"
+wait_for 20 is_up be fe
+claim "at both ends" $?
+check "a node is changed" fe flotilla node set be weight 7 admin drain
+equal "and shown so in JSON" "7 drain up" "$(member fe node show be \
+	'f"{d[0]['\''weight'\'']} {d[0]['\''admin'\'']} {d[0]['\''state'\'']}"')"
+wait_for 10 grep -q node-changed "$events"
+equal "the monitor told all of it in order" "node-added node-up node-changed" \
+	"$(python3 <"$events" -c 'import json, sys
+names = (json.loads(line)["event"] for line in sys.stdin)
+print(*(name for name in names if name.startswith("node")))')"
+refuse "a monitor that waits in vain ends" empty flotilla monitor timeout 1
+equal "an empty namespace has no nodes" "[]" "$(empty flotilla -j node show)"
+says "a node that is not there is told" 'cannot show node nobody: there is no such node' \
+	fe flotilla node show nobody
+refuse "nor is it deleted" fe flotilla node del nobody
+refuse "nor changed" fe flotilla node set nobody weight 1
+says "without the capability a change is refused" \
+	'cannot add node x: this needs CAP_NET_ADMIN in the network namespace' \
+	fe setpriv --bounding-set=-net_admin --inh-caps=-net_admin flotilla node add x address 10.0.0.9
+check "but nodes are shown" \
+	fe setpriv --reuid=65534 --clear-groups --inh-caps=-all flotilla node show be
+
+# Policy.
+equal "limits have the paper's defaults" "25 65 20" \
+	"$(fe flotilla -t policy show t_low t_high replication_seconds | cut -f2 | xargs)"
+check "another namespace has its own policy" be flotilla policy set lb
+check "both limits rise in one command" fe flotilla policy set lard/r t_low 100 t_high 200
+equal "and are shown as numbers" "['lard/r', 100, 200]" \
+	"$(member fe policy show '[d["policy"], d["t_low"], d["t_high"]]')"
+check "both fall in one command" fe flotilla policy set t_high 40 t_low 10
+says "limits that cross are refused" \
+	'cannot set the policy: t_low 40 is refused: t_high must be above t_low, and both above 0' \
+	fe flotilla policy set wrr replication_seconds 5 t_low 40
+equal "and what came before them is put back" "lard/r 10 40 20" \
+	"$(fe flotilla -t policy show policy t_low t_high replication_seconds | cut -f2 | xargs)"
+says "a policy that does not exist is refused" \
+	'cannot set the policy: policy best is not one of wrr|lb|lard|lard/r|lc|chbl' \
+	fe flotilla policy set best
+check "the admission limit is set" fe flotilla policy set max_outstanding 12
+equal "and shown" 12 "$(fe flotilla -t policy show max_outstanding | cut -f2)"
+check "and is automatic again" fe flotilla policy set max_outstanding auto
+equal "which nobody else has changed" lb \
+	"$(be flotilla -t policy show policy | cut -f2)"
+
+# Counters, connections, probe.
+check "counters are shown" fe flotilla stats show room flotilla
+equal "each counter once, in JSON" True \
+	"$(member fe stats 'len(d) > 5 and len({(r["room"], r["name"]) for r in d}) == len(d)')"
+fe flotilla stats --prometheus | python3 -c 'import re, sys
+lines = [l for l in sys.stdin.read().splitlines() if not l.startswith("#")]
+wrong = [l for l in lines if not re.fullmatch(r"flotilla_[a-z0-9_]+\{\w+=\"[^\"]+\"\} \d+", l)]
+assert lines and not wrong, wrong or "nothing"
+assert "flotilla_node_up{node=\"be\"} 1" in lines, lines'
+claim "counters are told in Prometheus text" $?
+equal "there are no connections" 0 "$(fe flotilla conn show count)"
+equal "of which there is a JSON table" "[]" "$(fe flotilla -j conn show)"
+check "probe finds the module" fe flotilla probe flotilla dispatch netfilter
+refuse "and that nobody dispatches here" fe flotilla probe lardd
+
+check "a node is deleted" fe flotilla node del be
+equal "and is gone" "[]" "$(fe flotilla -j node show)"
+finish
