@@ -111,8 +111,12 @@ static struct request_sock *flt_req_alloc(struct sock *listener, const struct fl
 	refcount_set(&req->rsk_refcnt, 1);
 	req->mss = state->mss_clamp;
 	req->ts_recent = state->ts_recent;
-	req->rsk_rcv_wnd = state->rcv_wnd;
-	req->rsk_window_clamp = state->window_clamp;
+	/*
+	 * What a handshake would offer; flt_child_fill() sets the real windows.
+	 * TCP divides by a number that it takes from these: never zero.
+	 */
+	req->rsk_rcv_wnd = U16_MAX;
+	req->rsk_window_clamp = U16_MAX;
 	req->secid = 0;
 	req->peer_secid = 0;
 	req->dl_next = NULL;

@@ -170,14 +170,16 @@ static void flt_child_seed_rtt(struct sock *child, const struct flt_state *state
 static void flt_child_windows(struct sock *child, const struct flt_state *state)
 {
 	struct tcp_sock *tp = tcp_sk(child);
+	u32 least = 2 * tp->advmss;
 
 	tp->snd_wl1 = state->snd_wl1;
 	tp->snd_wnd = state->snd_wnd;
 	tp->max_window = state->max_window;
 	tp->rcv_wup = state->rcv_wup;
 	tp->rcv_wnd = state->rcv_wnd;
-	tp->rcv_ssthresh = state->rcv_ssthresh;
-	WRITE_ONCE(tp->window_clamp, state->window_clamp);
+	/* TCP never lets these fall lower by itself: the window could not open again. */
+	tp->rcv_ssthresh = max(state->rcv_ssthresh, least);
+	WRITE_ONCE(tp->window_clamp, max(state->window_clamp, least));
 	/* Header prediction holds the send window: off until TCP computes it again. */
 	tp->pred_flags = 0;
 }

@@ -330,6 +330,99 @@ def exchange(one, other, there, back, seconds=30):
     assert bytes(sides[other][1]) == there, "the request is not what was sent"
 
 
+def pair(world, port, v=4, listener=None, **options):
+    """Client's and node a's socket of a new connection."""
+    with listen(world.a, port, v, **(listener or {})) as at_a:
+        client = connect(world, port, v, **options)
+        server = at_a.accept()[0]
+    server.settimeout(10)
+    return client, server
+
+
+def queue_seq(sock, queue):
+    """Next sequence number of the send (2) or receive (1) queue, by TCP_REPAIR."""
+    sock.setsockopt(socket.IPPROTO_TCP, 19, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, 20, queue)
+    seq = sock.getsockopt(socket.IPPROTO_TCP, 21) & 0xffffffff
+    sock.setsockopt(socket.IPPROTO_TCP, 19, -1)
+    return seq
+
+
+SYN, FIN, RST, PSH, ACK, URG = 2, 1, 4, 8, 16, 32
+
+
+def inject(node, source, target, seq, ack, flags, data=b"", urgent=0, options=b""):
+    """Send an IPv4 segment as if (address, port) source had."""
+    offset = 5 + len(options) // 4
+    tcp = struct.pack("!HHIIBBHHH", source[1], target[1], seq & 0xffffffff, ack & 0xffffffff,
+                      offset << 4, flags, 60000, 0, urgent) + options + data
+    addresses = socket.inet_aton(source[0]) + socket.inet_aton(target[0])
+    total = addresses + struct.pack("!HH", socket.IPPROTO_TCP, len(tcp)) + tcp
+    total += b"\0" * (len(total) % 2)
+    check = sum(struct.unpack(f"!{len(total) // 2}H", total))
+    while check >> 16:
+        check = (check & 0xffff) + (check >> 16)
+    tcp = tcp[:16] + struct.pack("!H", ~check & 0xffff) + tcp[18:]
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, socket.IPPROTO_TCP, 0)
+    with node:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    with raw:
+        raw.sendto(head + addresses + tcp, (target[0], 0))
+
+
+class Capture:
+    """TCP segments over IPv4 that reach or leave a namespace from now on."""
+
+    def __init__(self, node):
+        with node:
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+        self.sock.setblocking(False)
+
+    def segments(self):
+        """[(source, target, flags, seq, ack, payload length)] since the last call."""
+        found = []
+        while True:
+            try:
+                packet = self.sock.recv(1 << 16)
+            except BlockingIOError:
+                return found
+            if packet[0] >> 4 != 4 or packet[9] != socket.IPPROTO_TCP:
+                continue
+            size = (packet[0] & 15) * 4
+            sport, dport, seq, ack, offset, flags = struct.unpack_from("!HHIIBB", packet, size)
+            length = struct.unpack_from("!H", packet, 2)[0] - size - (offset >> 4) * 4
+            found.append(((socket.inet_ntoa(packet[12:16]), sport),
+                          (socket.inet_ntoa(packet[16:20]), dport), flags, seq, ack, length))
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Difference:
+    """Counters of a namespace, as what they grew by."""
+
+    def __init__(self, node):
+        self.node = node
+        self.before = node.counters()
+
+    def __getitem__(self, name):
+        return self.node.counters()[name] - self.before[name]
+
+    def quiet(self):
+        """Nothing that a peer would take for trouble happened here."""
+        now = self.node.counters()
+        for name in ("OutRsts", "PAWSEstab", "TCPChallengeACK", "TCPDSACKRecv", "TCPDSACKOldSent",
+                     "InErrs", "TCPSACKReneging", "ListenOverflows", "ListenDrops"):
+            grown = now[name] - self.before[name]
+            assert not grown, f"{self.node.name}: {name} grew by {grown}"
+
+
 def move(world, server, node, change=None, release=True):
     """Move the connection of `server` to another node; its listener there gets it."""
     with Endpoint() as endpoint:
@@ -341,7 +434,11 @@ def move(world, server, node, change=None, release=True):
             raise Refused(why)
         world.steer(node)
         if release:
-            assert change or endpoint.unchanged(server, wire), "changed under way"
+            if not change and not endpoint.unchanged(server, wire):
+                now = endpoint.checkpoint(server)
+                raise AssertionError("changed under way: " + ", ".join(
+                    f"{name} {wire[name]} -> {now[name]}" for name in Wire.LAYOUT
+                    if wire[name] != now[name]))
             endpoint.release(server)
         why = endpoint.commit()
         assert why == "NONE", f"commit: {why}"
