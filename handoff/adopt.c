@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Taking a connection: built at HANDOFF, given to its listener at COMMIT. */
+
+#include <linux/slab.h>
+
+#include "kmod/endpoint.h"
+#include "kmod/stack.h"
+
+#include "adopt.h"
+#include "entry.h"
+#include "life.h"
+#include "net.h"
+#include "stats.h"
+#include "trace.h"
+
+/* A giver that never commits must not fill the memory of the taker. */
+#define HOF_PENDING_MAX	16384
+
+static void hof_adopt_destruct(struct flt_layer *layer, struct sock *sk)
+{
+	struct hof_adoption **priv = flt_layer_priv(layer);
+
+	hof_life_end(*priv);
+}
+
+static bool hof_adopt_data_ready(struct flt_layer *layer, struct sock *sk)
+{
+	struct hof_adoption **priv = flt_layer_priv(layer);
+
+	hof_life_busy(*priv);
+	return true;
+}
+
+static const struct flt_layer_ops hof_adopt_layer = {
+	.owner = THIS_MODULE,
+	.name = "handoff",
+	.destruct = hof_adopt_destruct,
+	.priv_size = sizeof(struct hof_adoption *),
+};
+
+/* For a giver that wants to know of idle connections. */
+static const struct flt_layer_ops hof_adopt_idle_layer = {
+	.owner = THIS_MODULE,
+	.name = "handoff-idle",
+	.data_ready = hof_adopt_data_ready,
+	.destruct = hof_adopt_destruct,
+	.priv_size = sizeof(struct hof_adoption *),
+};
+
+void hof_adopt_detach(void)
+{
+	flt_layer_remove_all(&hof_adopt_layer);
+	flt_layer_remove_all(&hof_adopt_idle_layer);
+}
+
+void hof_adoption_put(struct hof_adoption *a)
+{
+	if (!refcount_dec_and_test(&a->ref))
+		return;
+	flt_node_put(a->node);
+	kfree(a);
+}
+
+static struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *node,
+						u64 id, u32 flags)
+{
+	struct hof_adoption *a;
+
+	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX)
+		return NULL;
+	a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
+	if (!a)
+		return NULL;
+	refcount_set(&a->ref, 1);
+	a->hn = hn;
+	a->node = flt_node_get(node);
+	a->id = id;
+	a->flags = flags;
+	INIT_LIST_HEAD(&a->all);
+	INIT_LIST_HEAD(&a->waiting);
+	INIT_LIST_HEAD(&a->busy);
+	INIT_LIST_HEAD(&a->telling);
+	hof_hold_init(&a->hold);
+	return a;
+}
+
+/* From here on the child's death is heard of, and drops the reference of the layer. */
+static int hof_adopt_observe(struct hof_adoption *a)
+{
+	const struct flt_layer_ops *ops = a->flags & HOF_ADOPT_WANT_IDLE ?
+					  &hof_adopt_idle_layer : &hof_adopt_layer;
+	struct hof_net *hn = a->hn;
+	struct hof_adoption **priv;
+	struct flt_layer *layer;
+
+	/* Nothing reaches the child yet, so no callback comes before @priv is set. */
+	layer = flt_layer_add(a->sk, ops, GFP_KERNEL);
+	if (IS_ERR(layer))
+		return PTR_ERR(layer);
+	priv = flt_layer_priv(layer);
+	*priv = a;
+	spin_lock_bh(&hn->adopt_lock);
+	list_add_tail(&a->all, &hn->adopted);
+	hn->nr_adopted++;
+	spin_unlock_bh(&hn->adopt_lock);
+	return 0;
+}
+
+/*
+ * A connection that we once gave away comes back: our own entry would send its
+ * packets away from the child. Until it is decided they wait, so that they do
+ * not go round between us and the giver either.
+ */
+static enum flt_refusal hof_adopt_claim(struct hof_adoption *a)
+{
+	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct hof_entry *e;
+
+	rcu_read_lock();
+	e = hof_entry_find_tuple(a->hn, &a->tuple);
+	if (!e)
+		goto out;
+	if (hof_hold_begin(e, &a->hold)) {
+		a->back = e;
+		hof_count(a->hn, HOF_STAT_ADOPT_RETURNED);
+	} else if (hof_entry_state(e) == HOF_HOLD) {
+		why = FLT_REFUSE_DUPLICATE;
+	} else {
+		hof_entry_remove(a->hn, e);
+	}
+out:
+	rcu_read_unlock();
+	return why;
+}
+
+static enum flt_refusal hof_adopt_build(struct hof_adoption *a, const void *wire, u32 len)
+{
+	enum flt_refusal why;
+
+	why = flt_endpoint_adopt(a->hn->net, wire, len, &a->child);
+	if (why != FLT_REFUSE_NONE) {
+		hof_adoption_put(a);
+		return why;
+	}
+	a->tuple = *flt_adoption_tuple(a->child);
+	a->sk = flt_adoption_sock(a->child);
+	if (hof_adopt_observe(a)) {
+		flt_adoption_abort(a->child);
+		hof_adoption_put(a);
+		return FLT_REFUSE_NOMEM;
+	}
+	why = hof_adopt_claim(a);
+	if (why != FLT_REFUSE_NONE)
+		flt_adoption_abort(a->child);	/* its end drops the last reference */
+	return why;
+}
+
+/* Wait for the giver's decision; a reference goes with it. */
+static void hof_adopt_wait(struct hof_adoption *a, u32 timeout_ms)
+{
+	struct hof_net *hn = a->hn;
+	u32 ms = max(READ_ONCE(hn->tunables.query_ms), timeout_ms);
+
+	refcount_inc(&a->ref);
+	spin_lock_bh(&hn->adopt_lock);
+	a->ask_at = jiffies + msecs_to_jiffies(ms);
+	list_add_tail(&a->waiting, &hn->pending);
+	hn->nr_pending++;
+	spin_unlock_bh(&hn->adopt_lock);
+	queue_delayed_work(system_unbound_wq, &hn->ask, msecs_to_jiffies(ms) + 1);
+}
+
+/* Who takes it out decides it; the caller gets the reference of the list. */
+static void hof_adopt_take(struct hof_adoption *a)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	list_del_init(&a->waiting);
+	a->hn->nr_pending--;
+}
+
+static struct hof_adoption *hof_adopt_find(struct hof_net *hn, const struct flt_node *node,
+					   u64 id)
+{
+	struct hof_adoption *a;
+
+	lockdep_assert_held(&hn->adopt_lock);
+	list_for_each_entry(a, &hn->pending, waiting)
+		if (a->id == id && a->node == node)
+			return a;
+	return NULL;
+}
+
+static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
+{
+	struct hof_net *hn = a->hn;
+
+	hof_count(hn, HOF_STAT_ADOPT_ABORTED);
+	trace_hof_abort(&a->tuple, a->id, a->node->id, why);
+	flt_adoption_abort(a->child);
+	if (a->back)
+		hof_hold_forward(hn, a->back);
+	hof_adoption_put(a);
+}
+
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 timeout_ms,
+		      u32 flags, const void *wire, u32 len)
+{
+	static const struct flt_tuple unknown;
+	struct hof_adoption *a = NULL;
+	enum flt_refusal why;
+
+	hof_count(hn, HOF_STAT_ADOPT_REQUESTS);
+	if (!READ_ONCE(hn->tunables.adopt)) {
+		why = FLT_REFUSE_POLICY;
+	} else {
+		a = hof_adoption_create(hn, node, id, flags);
+		why = a ? hof_adopt_build(a, wire, len) : FLT_REFUSE_NOMEM;
+	}
+	if (why != FLT_REFUSE_NONE) {
+		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
+		trace_hof_adopt(&unknown, id, node->id, why);
+		hof_message_send(node, HOF_MSG_NAK, id, why);
+		return 0;
+	}
+	hof_count(hn, HOF_STAT_ADOPT_PREPARED);
+	trace_hof_adopt(&a->tuple, id, node->id, FLT_REFUSE_NONE);
+	hof_adopt_wait(a, timeout_ms);
+	/* When this is lost the giver times out and says ABORT, or the link is down. */
+	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE);
+	return 0;
+}
+
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
+{
+	enum flt_refusal why;
+	struct hof_adoption *a;
+
+	spin_lock_bh(&hn->adopt_lock);
+	a = hof_adopt_find(hn, node, id);
+	if (a) {
+		hof_adopt_take(a);
+		a->committed = true;
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!a)
+		return;
+	if (a->flags & HOF_ADOPT_WANT_IDLE)
+		hof_life_watch(a);
+	why = flt_adoption_commit(a->child);
+	if (why == FLT_REFUSE_NONE)
+		hof_count(hn, HOF_STAT_ADOPT_COMMITTED);
+	else
+		hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
+	trace_hof_commit(&a->tuple, id, node->id, why);
+	if (a->back)
+		hof_hold_reinject(hn, a->back);
+	hof_adoption_put(a);
+}
+
+void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id)
+{
+	struct hof_adoption *a;
+
+	spin_lock_bh(&hn->adopt_lock);
+	a = hof_adopt_find(hn, node, id);
+	if (a)
+		hof_adopt_take(a);
+	spin_unlock_bh(&hn->adopt_lock);
+	if (a)
+		hof_adopt_undo(a, FLT_REFUSE_ABORTED);
+}
+
+/* NULL: of any node. */
+static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
+{
+	struct hof_adoption *a, *next;
+	LIST_HEAD(undo);
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &hn->pending, waiting) {
+		if (node && a->node != node)
+			continue;
+		hof_adopt_take(a);
+		list_add_tail(&a->waiting, &undo);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &undo, waiting) {
+		list_del_init(&a->waiting);
+		hof_adopt_undo(a, FLT_REFUSE_NODEDOWN);
+	}
+}
+
+void hof_adopt_node_down(struct hof_net *hn, struct flt_node *node)
+{
+	hof_adopt_undo_all(hn, node);
+}
+
+/*
+ * Ask about one that is due. Not knowing is no reason to drop it: the giver may
+ * be about to commit. It says ABORT when it knows nothing of it, and a giver
+ * that is gone takes its link along.
+ */
+static bool hof_adopt_ask_one(struct hof_net *hn)
+{
+	struct hof_adoption *a, *due = NULL;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry(a, &hn->pending, waiting) {
+		if (time_before_eq(a->ask_at, jiffies)) {
+			due = a;
+			refcount_inc(&due->ref);
+			due->ask_at = jiffies +
+				      msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms));
+			break;
+		}
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!due)
+		return false;
+	hof_count(hn, HOF_STAT_ADOPT_QUERIED);
+	hof_message_send(due->node, HOF_MSG_QUERY, due->id, FLT_REFUSE_NONE);
+	hof_adoption_put(due);
+	return true;
+}
+
+static void hof_adopt_ask(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, ask.work);
+
+	while (hof_adopt_ask_one(hn))
+		cond_resched();
+	if (READ_ONCE(hn->nr_pending))
+		queue_delayed_work(system_unbound_wq, &hn->ask,
+				   msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms)));
+}
+
+void hof_adopt_net_init(struct hof_net *hn)
+{
+	spin_lock_init(&hn->adopt_lock);
+	INIT_LIST_HEAD(&hn->adopted);
+	INIT_LIST_HEAD(&hn->pending);
+	INIT_DELAYED_WORK(&hn->ask, hof_adopt_ask);
+	hof_life_net_init(hn);
+}
+
+void hof_adopt_net_exit(struct hof_net *hn)
+{
+	struct hof_adoption *a, *next;
+
+	hof_adopt_undo_all(hn, NULL);
+	cancel_delayed_work_sync(&hn->ask);
+	hof_life_net_exit(hn);
+	/* Module exit: the layers are off, their references are left. */
+	list_for_each_entry_safe(a, next, &hn->adopted, all) {
+		list_del(&a->all);
+		hof_adoption_put(a);
+	}
+}

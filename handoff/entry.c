@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Forwarding entries: their table, their changes of state, their end. */
+
+#include <linux/slab.h>
+#include <net/sock.h>
+
+#include "entry.h"
+#include "peer.h"
+#include "reset.h"
+#include "stats.h"
+#include "table.h"
+#include "ticket.h"
+#include "trace.h"
+
+#define HOF_SWEEP_EVERY		(HZ / 4)
+#define HOF_SWEEP_MIN		4096
+
+static struct kmem_cache *hof_cache4 __ro_after_init;
+static struct kmem_cache *hof_cache6 __ro_after_init;
+
+#define HOF_ENTRY4_SIZE (offsetof(struct hof_entry, key) + sizeof(struct hof_key4))
+
+int __init hof_entry_cache_create(void)
+{
+	hof_cache4 = kmem_cache_create("hof_entry4", HOF_ENTRY4_SIZE,
+				       __alignof__(struct hof_entry), SLAB_ACCOUNT, NULL);
+	if (!hof_cache4)
+		return -ENOMEM;
+	hof_cache6 = KMEM_CACHE(hof_entry, SLAB_ACCOUNT);
+	if (!hof_cache6) {
+		kmem_cache_destroy(hof_cache4);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void hof_entry_cache_destroy(void)
+{
+	kmem_cache_destroy(hof_cache4);
+	kmem_cache_destroy(hof_cache6);
+}
+
+static void hof_key_from_tuple(const struct flt_tuple *tuple, union hof_key *key)
+{
+	if (tuple->family == AF_INET) {
+		memcpy(&key->v4.client, tuple->client, 4);
+		memcpy(&key->v4.server, tuple->server, 4);
+		key->v4.client_port = tuple->client_port;
+		key->v4.server_port = tuple->server_port;
+	} else {
+		memcpy(&key->v6.client, tuple->client, 16);
+		memcpy(&key->v6.server, tuple->server, 16);
+		key->v6.client_port = tuple->client_port;
+		key->v6.server_port = tuple->server_port;
+	}
+}
+
+void hof_entry_tuple(const struct hof_entry *e, struct flt_tuple *tuple)
+{
+	memset(tuple, 0, sizeof(*tuple));
+	tuple->family = e->family;
+	if (e->family == AF_INET) {
+		memcpy(tuple->client, &e->key.v4.client, 4);
+		memcpy(tuple->server, &e->key.v4.server, 4);
+		tuple->client_port = e->key.v4.client_port;
+		tuple->server_port = e->key.v4.server_port;
+	} else {
+		memcpy(tuple->client, &e->key.v6.client, 16);
+		memcpy(tuple->server, &e->key.v6.server, 16);
+		tuple->client_port = e->key.v6.client_port;
+		tuple->server_port = e->key.v6.server_port;
+	}
+}
+
+static void hof_address_map(u16 family, const u8 *from, u8 *to)
+{
+	if (family == AF_INET6) {
+		memcpy(to, from, 16);
+		return;
+	}
+	memset(to, 0, 10);
+	memset(to + 10, 0xff, 2);
+	memcpy(to + 12, from, 4);
+}
+
+void hof_tuple_map(const struct flt_tuple *tuple, u8 *client, u8 *server)
+{
+	hof_address_map(tuple->family, tuple->client, client);
+	hof_address_map(tuple->family, tuple->server, server);
+}
+
+const char *hof_state_name(unsigned int state)
+{
+	switch (state) {
+	case HOF_HOLD:
+		return "HOLD";
+	case HOF_FORWARD:
+		return "FORWARD";
+	default:
+		return "LINGER";
+	}
+}
+
+struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
+				  struct hof_hold *hold)
+{
+	struct hof_entry *e;
+
+	e = kmem_cache_zalloc(tuple->family == AF_INET ? hof_cache4 : hof_cache6, GFP_KERNEL);
+	if (!e)
+		return NULL;
+	e->family = tuple->family;
+	hof_key_from_tuple(tuple, &e->key);
+	e->state = HOF_HOLD;
+	spin_lock_init(&e->lock);
+	refcount_inc(&peer->ref);
+	e->peer = peer;
+	e->hold = hold;
+	e->born = jiffies;
+	e->used = jiffies;
+	return e;
+}
+
+void hof_entry_trace(const struct hof_entry *e, u8 state)
+{
+	struct flt_tuple tuple;
+
+	if (!trace_hof_entry_enabled())
+		return;
+	hof_entry_tuple(e, &tuple);
+	trace_hof_entry(&tuple, e->id, e->peer->node->id, state);
+}
+
+static void hof_entry_free_rcu(struct rcu_head *rcu)
+{
+	struct hof_entry *e = container_of(rcu, struct hof_entry, rcu);
+
+	kmem_cache_free(e->family == AF_INET ? hof_cache4 : hof_cache6, e);
+}
+
+void hof_entry_free(struct hof_entry *e)
+{
+	hof_peer_put(e->peer);
+	hof_entry_free_rcu(&e->rcu);
+}
+
+int hof_entry_insert(struct hof_net *hn, struct hof_entry *e)
+{
+	struct rhashtable *table = e->family == AF_INET ? &hn->entries4 : &hn->entries6;
+	int err;
+
+	if (atomic_read(&table->nelems) >= READ_ONCE(hn->tunables.forward_max))
+		return -ENOSPC;
+	if (e->family == AF_INET)
+		err = rhashtable_lookup_insert_fast(table, &e->hash, hof_table4);
+	else
+		err = rhashtable_lookup_insert_fast(table, &e->hash, hof_table6);
+	if (err)
+		return err == -EEXIST ? err : -ENOMEM;
+	hof_entry_trace(e, HOF_HOLD);
+	queue_delayed_work(system_unbound_wq, &hn->sweep, HOF_SWEEP_EVERY);
+	return 0;
+}
+
+struct hof_entry *hof_entry_find(struct hof_net *hn, u8 family, const union hof_key *key)
+{
+	if (family == AF_INET)
+		return hof_entry_find4(hn, &key->v4);
+	return hof_entry_find6(hn, &key->v6);
+}
+
+struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tuple *tuple)
+{
+	union hof_key key;
+
+	hof_key_from_tuple(tuple, &key);
+	return hof_entry_find(hn, tuple->family, &key);
+}
+
+/* What a FORWARD entry owes to others when it stops being one. */
+static void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
+{
+	lockdep_assert_held(&e->lock);
+	atomic_dec(&e->peer->node->load);
+	hof_count(hn, HOF_STAT_HANDOFF_CLOSED);
+	if (e->ticket) {
+		hof_ticket_closed(e->ticket, why);
+		hof_ticket_put(e->ticket);
+		e->ticket = NULL;
+	}
+}
+
+static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why,
+			       unsigned long linger)
+{
+	u8 state = why == FLT_REFUSE_NONE ? HOF_LINGER : HOF_DEAD;
+	bool was;
+
+	spin_lock_bh(&e->lock);
+	was = e->state == HOF_FORWARD;
+	if (was) {
+		WRITE_ONCE(e->used, jiffies + linger);
+		hof_entry_set_state(e, state);
+		hof_entry_settle(hn, e, why);
+	}
+	spin_unlock_bh(&e->lock);
+	if (was)
+		hof_entry_trace(e, state);
+	return was;
+}
+
+bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
+{
+	u32 ms = READ_ONCE(e->seen) & HOF_SAW_RST ? READ_ONCE(hn->tunables.linger_rst_ms) :
+						    READ_ONCE(hn->tunables.linger_ms);
+
+	return hof_entry_close_if(hn, e, why, msecs_to_jiffies(ms));
+}
+
+void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e)
+{
+	if (e->family == AF_INET)
+		rhashtable_remove_fast(&hn->entries4, &e->hash, hof_table4);
+	else
+		rhashtable_remove_fast(&hn->entries6, &e->hash, hof_table6);
+	hof_entry_trace(e, HOF_GONE);
+	if (e->ticket)
+		hof_ticket_put(e->ticket);
+	hof_peer_put(e->peer);
+	call_rcu(&e->rcu, hof_entry_free_rcu);
+}
+
+void hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
+{
+	bool ours;
+
+	spin_lock_bh(&e->lock);
+	ours = e->state != HOF_GONE && e->state != HOF_HOLD;
+	if (ours) {
+		if (e->state == HOF_FORWARD)
+			hof_entry_settle(hn, e, FLT_REFUSE_NONE);
+		hof_entry_set_state(e, HOF_GONE);
+	}
+	spin_unlock_bh(&e->lock);
+	if (ours)
+		hof_entry_unlink(hn, e);
+}
+
+static void hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
+{
+	unsigned long used = READ_ONCE(e->used);
+
+	switch (hof_entry_state(e)) {
+	case HOF_FORWARD:
+		if (time_before(jiffies, used + READ_ONCE(hn->tunables.idle_s) * HZ))
+			return;
+		hof_count(hn, HOF_STAT_FORWARD_IDLE_EXPIRED);
+		break;
+	case HOF_LINGER:
+	case HOF_DEAD:
+		if (time_before(jiffies, used))
+			return;
+		hof_count(hn, HOF_STAT_FORWARD_LINGER_EXPIRED);
+		break;
+	default:
+		return;
+	}
+	hof_entry_remove(hn, e);
+}
+
+/*
+ * Walk a part of a table and go on there next time, so that a large table
+ * costs the same at each call.
+ */
+static void hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
+				  struct rhashtable_iter *iter)
+{
+	unsigned int left = max(HOF_SWEEP_MIN, atomic_read(&table->nelems) / 16);
+	struct hof_entry *e = NULL;
+
+	rhashtable_walk_start(iter);
+	while (left--) {
+		e = rhashtable_walk_next(iter);
+		if (!e)
+			break;
+		if (IS_ERR(e))
+			continue;	/* resized: some may be seen twice */
+		hof_entry_expire(hn, e);
+		if (left % 1024 == 0) {
+			rhashtable_walk_stop(iter);
+			cond_resched();
+			rhashtable_walk_start(iter);
+		}
+	}
+	rhashtable_walk_stop(iter);
+	if (!e) {
+		rhashtable_walk_exit(iter);
+		rhashtable_walk_enter(table, iter);
+	}
+}
+
+static void hof_entry_sweep(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, sweep.work);
+
+	hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
+	hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
+	if (hof_entry_count(hn))
+		queue_delayed_work(system_unbound_wq, &hn->sweep, HOF_SWEEP_EVERY);
+}
+
+void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
+{
+	u32 acked = READ_ONCE(e->acked);
+	struct flt_tuple tuple;
+
+	if (!hof_entry_close_if(hn, e, FLT_REFUSE_NODEDOWN,
+				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms))))
+		return;
+	hof_count(hn, HOF_STAT_HANDOFF_NODE_LOST);
+	hof_entry_tuple(e, &tuple);
+	hof_reset_client(hn, &tuple, acked);
+}
+
+static void hof_entry_kill_table(struct hof_net *hn, struct rhashtable *table,
+				 struct hof_peer *peer)
+{
+	struct rhashtable_iter iter;
+	struct hof_entry *e;
+	unsigned int n = 0;
+
+	rhashtable_walk_enter(table, &iter);
+	rhashtable_walk_start(&iter);
+	while ((e = rhashtable_walk_next(&iter))) {
+		if (IS_ERR(e))
+			continue;
+		if (e->peer == peer)
+			hof_entry_kill(hn, e);
+		if (++n % 256 == 0) {
+			rhashtable_walk_stop(&iter);
+			cond_resched();
+			rhashtable_walk_start(&iter);
+		}
+	}
+	rhashtable_walk_stop(&iter);
+	rhashtable_walk_exit(&iter);
+}
+
+void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
+{
+	hof_entry_kill_table(hn, &hn->entries4, peer);
+	hof_entry_kill_table(hn, &hn->entries6, peer);
+}
+
+unsigned int hof_entry_count(const struct hof_net *hn)
+{
+	return atomic_read(&hn->entries4.nelems) + atomic_read(&hn->entries6.nelems);
+}
+
+unsigned int hof_entry_size(u8 family)
+{
+	/* The hash table is between 30 and 75 percent full. */
+	return kmem_cache_size(family == AF_INET ? hof_cache4 : hof_cache6) + 2 * sizeof(void *);
+}
+
+int hof_entry_net_init(struct hof_net *hn)
+{
+	int err;
+
+	err = rhashtable_init(&hn->entries4, &hof_table4);
+	if (err)
+		return err;
+	err = rhashtable_init(&hn->entries6, &hof_table6);
+	if (err) {
+		rhashtable_destroy(&hn->entries4);
+		return err;
+	}
+	rhashtable_walk_enter(&hn->entries4, &hn->walk4);
+	rhashtable_walk_enter(&hn->entries6, &hn->walk6);
+	INIT_DELAYED_WORK(&hn->sweep, hof_entry_sweep);
+	return 0;
+}
+
+static void hof_entry_drop(void *entry, void *arg)
+{
+	struct hof_entry *e = entry;
+	struct hof_net *hn = arg;
+
+	WARN_ON(e->state == HOF_HOLD);
+	spin_lock_bh(&e->lock);
+	if (e->state == HOF_FORWARD)
+		hof_entry_settle(hn, e, FLT_REFUSE_NONE);
+	spin_unlock_bh(&e->lock);
+	if (e->ticket)
+		hof_ticket_put(e->ticket);
+	hof_peer_put(e->peer);
+	call_rcu(&e->rcu, hof_entry_free_rcu);
+}
+
+/* The hooks are gone: nobody looks entries up. */
+void hof_entry_net_exit(struct hof_net *hn)
+{
+	cancel_delayed_work_sync(&hn->sweep);
+	rhashtable_walk_exit(&hn->walk4);
+	rhashtable_walk_exit(&hn->walk6);
+	rhashtable_free_and_destroy(&hn->entries4, hof_entry_drop, hn);
+	rhashtable_free_and_destroy(&hn->entries6, hof_entry_drop, hn);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The forwarding table: whose each connection is that is not ours any more. */
+#ifndef HOF_ENTRY_H
+#define HOF_ENTRY_H
+
+#include <linux/in6.h>
+#include <linux/rhashtable-types.h>
+#include <linux/spinlock.h>
+#include <flotilla/flotilla.h>
+
+struct hof_hold;
+struct hof_net;
+struct hof_peer;
+struct hof_ticket;
+
+/**
+ * enum hof_state - of a forwarding entry
+ * @HOF_HOLD:    the owner is being decided; packets wait in @hold
+ * @HOF_FORWARD: packets go to the peer
+ * @HOF_LINGER:  closed there; late packets still go to the peer
+ * @HOF_DEAD:    the peer died; a packet draws a RST
+ * @HOF_GONE:    unlinked; as if not found
+ */
+enum hof_state {
+	HOF_HOLD,
+	HOF_FORWARD,
+	HOF_LINGER,
+	HOF_DEAD,
+	HOF_GONE,
+};
+
+/* The client's side first, as in the packets that are looked up. */
+struct hof_key4 {
+	__be32 client;
+	__be32 server;
+	__be16 client_port;
+	__be16 server_port;
+};
+
+struct hof_key6 {
+	struct in6_addr client;
+	struct in6_addr server;
+	__be16 client_port;
+	__be16 server_port;
+};
+
+union hof_key {
+	struct hof_key4 v4;
+	struct hof_key6 v6;
+};
+
+/* What the client's packets told; a hint, since anyone can forge them. */
+#define HOF_SAW_FIN	BIT(0)
+#define HOF_SAW_RST	BIT(1)
+
+/**
+ * struct hof_entry - one connection this node forwards
+ * @hash:    in the table of its family
+ * @peer:    owner; a counted reference; set before insertion
+ * @id:      of the handoff, as the peer knows it; set before insertion
+ * @packets: forwarded; written by softirq without a lock: a flow whose packets
+ *	     arrive on two CPUs at once may lose counts
+ * @bytes:   the same
+ * @used:    jiffies of the last packet; with LINGER and DEAD: when it ends
+ * @born:    jiffies
+ * @acked:   the client's last ack_seq: the sequence number of a RST
+ * @seen:    HOF_SAW_*; written by softirq without a lock
+ * @family:  AF_INET or AF_INET6
+ * @state:   enum hof_state; written under @lock, read by hof_entry_state()
+ * @lock:    guards @state, @hold and @ticket
+ * @hold:    with HOLD: where packets wait
+ * @ticket:  whom to tell of the end, NULL nobody; a counted reference
+ * @rcu:     to free it
+ * @key:     never changes once inserted; an IPv4 entry has memory for @v4 only
+ *
+ * Found by RCU lookup from the PRE_ROUTING hook (softirq); inserted in process
+ * context, removed in both. An entry in HOLD is removed only by the transfer or
+ * adoption whose queue it uses, so these may keep a pointer to it.
+ * Lock order: the socket's lock, then @lock. Under @lock only ticket locks are
+ * taken; bottom halves are off.
+ */
+struct hof_entry {
+	struct rhash_head hash;
+	struct hof_peer *peer;
+	u64 id;
+	unsigned long packets;
+	unsigned long bytes;
+	unsigned long used;
+	unsigned long born;
+	u32 acked;
+	u8 seen;
+	u8 family;
+	u8 state;
+	spinlock_t lock;	/* see above */
+	struct hof_hold *hold;
+	struct hof_ticket *ticket;
+	struct rcu_head rcu;
+	union hof_key key;
+};
+
+static inline u8 hof_entry_state(const struct hof_entry *e)
+{
+	/* Pairs with hof_entry_set_state(): what led to the state is seen with it. */
+	return smp_load_acquire(&e->state);
+}
+
+static inline void hof_entry_set_state(struct hof_entry *e, u8 state)
+{
+	lockdep_assert_held(&e->lock);
+	/* Pairs with hof_entry_state(). */
+	smp_store_release(&e->state, state);
+}
+
+int hof_entry_cache_create(void);
+void hof_entry_cache_destroy(void);
+int hof_entry_net_init(struct hof_net *hn);
+void hof_entry_net_exit(struct hof_net *hn);
+
+/**
+ * hof_entry_alloc - a new entry in state HOLD, not yet in the table
+ * @tuple: the connection
+ * @peer:  target; the entry takes a reference
+ * @hold:  where packets wait
+ */
+struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
+				  struct hof_hold *hold);
+/* One that was never inserted. */
+void hof_entry_free(struct hof_entry *e);
+
+/* Return: 0, -EEXIST, -ENOSPC (net.flotilla.forward_max) or -ENOMEM. */
+int hof_entry_insert(struct hof_net *hn, struct hof_entry *e);
+
+/* RCU; NULL when there is none. */
+struct hof_entry *hof_entry_find(struct hof_net *hn, u8 family, const union hof_key *key);
+struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tuple *tuple);
+
+/**
+ * hof_entry_close - the connection has ended at its owner
+ * @why: FLT_REFUSE_NONE: LINGER follows; FLT_REFUSE_NODEDOWN: DEAD follows
+ *
+ * Tells the dispatcher. RCU or process context.
+ * Return: whether the entry was in FORWARD.
+ */
+bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why);
+
+/* Unlink one that is not in HOLD; whoever comes second does nothing. RCU. */
+void hof_entry_remove(struct hof_net *hn, struct hof_entry *e);
+/* The same for the owner of its hold queue, after it set the state to GONE. */
+void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
+
+/* The connection is lost with its owner: reset the client. RCU. */
+void hof_entry_kill(struct hof_net *hn, struct hof_entry *e);
+/* Every connection of @peer is lost: reset the clients. Process context, may sleep. */
+void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer);
+
+unsigned int hof_entry_count(const struct hof_net *hn);
+/* Bytes that one entry costs, its share of the hash table included. */
+unsigned int hof_entry_size(u8 family);
+
+void hof_entry_tuple(const struct hof_entry *e, struct flt_tuple *tuple);
+void hof_tuple_map(const struct flt_tuple *tuple, u8 *client, u8 *server);
+/* Tracepoint hof_entry: it enters @state. */
+void hof_entry_trace(const struct hof_entry *e, u8 state);
+const char *hof_state_name(unsigned int state);
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Holding packets, and letting them go in order. */
+
+#include <linux/netdevice.h>
+#include <net/tcp.h>
+
+#include "forward.h"
+#include "hold.h"
+#include "stats.h"
+#include "ticket.h"
+
+/* Past this many packets the flood is dropped, or a worker would spin in it for ever. */
+#define HOF_DRAIN_MAX	4096
+
+void hof_hold_init(struct hof_hold *hold)
+{
+	__skb_queue_head_init(&hold->queue);
+	hold->okfn = NULL;
+}
+
+bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb,
+		     const struct nf_hook_state *state)
+{
+	struct hof_hold *hold;
+
+	spin_lock(&e->lock);
+	if (e->state != HOF_HOLD) {
+		spin_unlock(&e->lock);
+		return false;
+	}
+	hold = e->hold;
+	if (skb_queue_len(&hold->queue) >= READ_ONCE(hn->tunables.hold_max) ||
+	    (skb_dst(skb) && !skb_dst_force(skb))) {
+		spin_unlock(&e->lock);
+		hof_count(hn, HOF_STAT_HOLD_DROPPED);
+		kfree_skb(skb);
+		return true;
+	}
+	skb_orphan(skb);	/* a socket found early is valid under RCU only */
+	dev_hold(skb->dev);
+	hold->okfn = state->okfn;
+	__skb_queue_tail(&hold->queue, skb);
+	spin_unlock(&e->lock);
+	hof_count(hn, HOF_STAT_HOLD_QUEUED);
+	return true;
+}
+
+bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
+{
+	bool ok;
+
+	spin_lock_bh(&e->lock);
+	ok = e->state == HOF_FORWARD;
+	if (ok) {
+		e->hold = hold;
+		hof_entry_set_state(e, HOF_HOLD);
+	}
+	spin_unlock_bh(&e->lock);
+	if (ok)
+		hof_entry_trace(e, HOF_HOLD);
+	return ok;
+}
+
+/*
+ * Go on behind our hook, as if it had accepted the packet just now:
+ * nf_reinject() is not exported, and a way through netif_receive_skb() would
+ * show the packet twice to taps and, with RPS, lose the order.
+ */
+static void hof_hold_continue(struct hof_net *hn, u8 pf, struct sk_buff *skb,
+			      int (*okfn)(struct net *, struct sock *, struct sk_buff *))
+{
+	struct net_device *dev = skb->dev;
+	const struct nf_hook_entries *hooks;
+	struct nf_hook_state state;
+	unsigned int next = 0, i;
+
+	if (pf == NFPROTO_IPV4)
+		hooks = rcu_dereference(hn->net->nf.hooks_ipv4[NF_INET_PRE_ROUTING]);
+	else
+		hooks = rcu_dereference(hn->net->nf.hooks_ipv6[NF_INET_PRE_ROUTING]);
+	if (hooks) {
+		for (i = 0; i < hooks->num_hook_entries; i++)
+			if (hof_forward_is_hook(hooks->hooks[i].hook))
+				next = i + 1;
+		nf_hook_state_init(&state, NF_INET_PRE_ROUTING, pf, dev, NULL, NULL, hn->net, okfn);
+		if (nf_hook_slow(skb, &state, hooks, next) != 1)
+			goto put;
+	}
+	okfn(hn->net, NULL, skb);
+put:
+	dev_put(dev);
+}
+
+static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
+{
+	u8 pf = e->family == AF_INET ? NFPROTO_IPV4 : NFPROTO_IPV6;
+	unsigned int left = HOF_DRAIN_MAX;
+	struct hof_hold *hold = e->hold;
+	struct net_device *dev;
+	struct sk_buff *skb;
+
+	local_bh_disable();
+	rcu_read_lock();
+	spin_lock(&e->lock);
+	while ((skb = __skb_dequeue(&hold->queue)) && left--) {
+		spin_unlock(&e->lock);
+		if (next == HOF_FORWARD) {
+			dev = skb->dev;
+			hof_forward_packet(hn, e, skb);
+			dev_put(dev);
+			hof_count(hn, HOF_STAT_HOLD_FORWARDED);
+		} else {
+			hof_hold_continue(hn, pf, skb, hold->okfn);
+			hof_count(hn, HOF_STAT_HOLD_REINJECTED);
+		}
+		spin_lock(&e->lock);
+	}
+	for (; skb; skb = __skb_dequeue(&hold->queue)) {
+		dev_put(skb->dev);
+		kfree_skb(skb);
+		hof_count(hn, HOF_STAT_HOLD_DROPPED);
+	}
+	e->hold = NULL;
+	hof_entry_set_state(e, next);
+	spin_unlock(&e->lock);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+void hof_hold_forward(struct hof_net *hn, struct hof_entry *e)
+{
+	hof_hold_drain(hn, e, HOF_FORWARD);
+	hof_entry_trace(e, HOF_FORWARD);
+}
+
+void hof_hold_reinject(struct hof_net *hn, struct hof_entry *e)
+{
+	hof_hold_drain(hn, e, HOF_GONE);
+	hof_entry_unlink(hn, e);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Packets that wait until it is known whose they are. */
+#ifndef HOF_HOLD_H
+#define HOF_HOLD_H
+
+#include <linux/netfilter.h>
+#include <linux/skbuff.h>
+
+#include "entry.h"
+
+/**
+ * struct hof_hold - the queue of an entry in state HOLD
+ * @queue: packets as the hook got them, device references held; under the
+ *	   entry's lock, its own lock is not used
+ * @okfn:  what netfilter does with a packet at the end; the same for all packets
+ *	   of one family in one namespace
+ */
+struct hof_hold {
+	struct sk_buff_head queue;
+	int (*okfn)(struct net *net, struct sock *sk, struct sk_buff *skb);
+};
+
+void hof_hold_init(struct hof_hold *hold);
+
+/* Take a packet for an entry seen in HOLD; false: it has left that state. Softirq, RCU. */
+bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb,
+		     const struct nf_hook_state *state);
+
+/**
+ * hof_hold_begin - turn a FORWARD entry back to HOLD
+ * Return: false when it is in another state.
+ */
+bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold);
+
+/*
+ * The end of HOLD: every packet goes on in the order of arrival, those that
+ * arrive meanwhile after them, and only then does the entry change its state:
+ * to FORWARD, or to GONE and out of the table. Process context, may not sleep.
+ */
+void hof_hold_forward(struct hof_net *hn, struct hof_entry *e);
+void hof_hold_reinject(struct hof_net *hn, struct hof_entry *e);
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Life messages: an adopted connection has ended, waits for a request, has one.
+ * The end is learned from the socket's destructor. That a server waits for the
+ * next request cannot be heard, only seen: it has sent something since the
+ * last one, all of it is acknowledged, nothing is unread, and so it stays from
+ * one look to the next.
+ */
+
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "adopt.h"
+#include "entry.h"
+#include "life.h"
+#include "net.h"
+#include "peer.h"
+#include "stats.h"
+#include "ticket.h"
+#include "trace.h"
+
+#define HOF_WATCH_EVERY	msecs_to_jiffies(10)
+#define HOF_TELL_RETRY	msecs_to_jiffies(10)
+
+/**
+ * struct hof_life_batch - records on their way to one node
+ * @node: a counted reference, NULL: empty
+ * @nr:   of @record
+ * @record: as they go out
+ */
+struct hof_life_batch {
+	struct flt_node *node;
+	unsigned int nr;
+	struct hof_msg_life record[HOF_LIFE_MAX];
+};
+
+static void hof_life_record(const struct hof_adoption *a, enum hof_life what,
+			    struct hof_msg_life *record)
+{
+	record->id = cpu_to_be64(a->id);
+	record->family = cpu_to_be16(a->tuple.family == AF_INET ? 4 : 6);
+	record->what = cpu_to_be16(what);
+	record->client_port = a->tuple.client_port;
+	record->server_port = a->tuple.server_port;
+	memcpy(record->client, a->tuple.client, sizeof(record->client));
+	memcpy(record->server, a->tuple.server, sizeof(record->server));
+	trace_hof_life(&a->tuple, a->id, a->node->id, what);
+}
+
+static void hof_life_list(struct hof_adoption *a)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	if (list_empty(&a->telling))
+		list_add_tail(&a->telling, &a->hn->telling);
+	queue_delayed_work(system_unbound_wq, &a->hn->tell, 0);
+}
+
+void hof_life_end(struct hof_adoption *a)
+{
+	struct hof_net *hn = a->hn;
+	bool tell;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_del_init(&a->all);
+	list_del_init(&a->busy);
+	hn->nr_adopted--;
+	a->dead = true;
+	tell = a->committed;
+	if (tell)
+		hof_life_list(a);
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!tell)
+		hof_adoption_put(a);
+}
+
+/* Not idle now, whatever it was; @write_seq as a mark to see the server answer. */
+static void hof_life_set_busy(struct hof_adoption *a)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	a->idle = false;
+	a->sent = READ_ONCE(tcp_sk(a->sk)->write_seq);
+	a->seen = a->sent;
+	list_add_tail(&a->busy, &a->hn->busy);
+	queue_delayed_work(system_unbound_wq, &a->hn->watch, HOF_WATCH_EVERY);
+}
+
+void hof_life_watch(struct hof_adoption *a)
+{
+	spin_lock_bh(&a->hn->adopt_lock);
+	hof_life_set_busy(a);
+	spin_unlock_bh(&a->hn->adopt_lock);
+}
+
+void hof_life_busy(struct hof_adoption *a)
+{
+	/* Unlocked at first: most data comes for a connection that is busy anyway. */
+	if (!READ_ONCE(a->idle))
+		return;
+	spin_lock_bh(&a->hn->adopt_lock);
+	if (a->idle) {
+		hof_life_set_busy(a);
+		hof_life_list(a);
+	}
+	spin_unlock_bh(&a->hn->adopt_lock);
+}
+
+static bool hof_life_quiet(struct hof_adoption *a)
+{
+	const struct tcp_sock *tp = tcp_sk(a->sk);
+	u32 write_seq = READ_ONCE(tp->write_seq);
+	bool still = write_seq == a->seen;
+
+	a->seen = write_seq;
+	return still && write_seq != a->sent && READ_ONCE(tp->snd_una) == write_seq &&
+	       READ_ONCE(tp->copied_seq) == READ_ONCE(tp->rcv_nxt);
+}
+
+static void hof_life_look(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, watch.work);
+	struct hof_adoption *a, *next;
+	bool more;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &hn->busy, busy) {
+		if (!hof_life_quiet(a))
+			continue;
+		list_del_init(&a->busy);
+		WRITE_ONCE(a->idle, true);
+		hof_life_list(a);
+	}
+	more = !list_empty(&hn->busy);
+	spin_unlock_bh(&hn->adopt_lock);
+	if (more)
+		queue_delayed_work(system_unbound_wq, &hn->watch, HOF_WATCH_EVERY);
+}
+
+/* Fill @batch with records for one node; those that died are freed. */
+static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
+{
+	struct hof_adoption *a, *next;
+	LIST_HEAD(dead);
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &hn->telling, telling) {
+		if (!batch->node)
+			batch->node = flt_node_get(a->node);
+		if (a->node != batch->node)
+			continue;
+		if (batch->nr == HOF_LIFE_MAX)
+			break;
+		if (a->dead) {
+			list_move_tail(&a->telling, &dead);
+			hof_life_record(a, HOF_LIFE_CLOSED, &batch->record[batch->nr++]);
+			continue;
+		}
+		list_del_init(&a->telling);
+		if (a->idle == a->told)
+			continue;
+		a->told = a->idle;
+		hof_life_record(a, a->idle ? HOF_LIFE_IDLE : HOF_LIFE_BUSY,
+				&batch->record[batch->nr++]);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+
+	list_for_each_entry_safe(a, next, &dead, telling) {
+		list_del(&a->telling);
+		hof_count(hn, HOF_STAT_ADOPT_ENDED);
+		hof_adoption_put(a);
+	}
+}
+
+static void hof_life_batch_reset(struct hof_life_batch *batch)
+{
+	if (batch->node)
+		flt_node_put(batch->node);
+	batch->node = NULL;
+	batch->nr = 0;
+}
+
+static void hof_life_tell(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, tell.work);
+	struct hof_life_batch *batch = hn->batch;
+	struct kvec vec;
+	int err;
+
+	if (!batch) {
+		batch = kzalloc(sizeof(*batch), GFP_KERNEL);
+		if (!batch) {
+			queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_RETRY);
+			return;
+		}
+		hn->batch = batch;
+	}
+	for (;;) {
+		if (!batch->nr) {
+			hof_life_batch_reset(batch);
+			hof_life_collect(hn, batch);
+			if (!batch->nr)
+				break;
+		}
+		vec.iov_base = batch->record;
+		vec.iov_len = batch->nr * sizeof(batch->record[0]);
+		err = flt_link_send(batch->node, HOF_MSG_LIFE, &vec, 1, GFP_KERNEL);
+		if (err == -ENOBUFS || err == -ENOMEM) {
+			queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_RETRY);
+			return;
+		}
+		/* Link down: the giver has given these connections up already. */
+		if (err)
+			hof_count_add(hn, HOF_STAT_LIFE_LOST, batch->nr);
+		batch->nr = 0;
+	}
+	hof_life_batch_reset(batch);
+}
+
+void hof_life_receive(struct hof_net *hn, struct flt_node *node,
+		      const struct hof_msg_life *record)
+{
+	struct flt_tuple tuple = {
+		.family = record->family == cpu_to_be16(4) ? AF_INET : AF_INET6,
+		.client_port = record->client_port,
+		.server_port = record->server_port,
+	};
+	u16 what = be16_to_cpu(record->what);
+	size_t size = tuple.family == AF_INET ? 4 : 16;
+	struct hof_entry *e;
+
+	memcpy(tuple.client, record->client, size);
+	memcpy(tuple.server, record->server, size);
+	rcu_read_lock();
+	e = hof_entry_find_tuple(hn, &tuple);
+	if (!e || e->id != be64_to_cpu(record->id) || e->peer->node != node)
+		goto out;
+	if (what == HOF_LIFE_CLOSED) {
+		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+	} else if (what <= HOF_LIFE_BUSY) {
+		spin_lock_bh(&e->lock);
+		if (e->ticket)
+			hof_ticket_activity(e->ticket, what == HOF_LIFE_IDLE);
+		spin_unlock_bh(&e->lock);
+	}
+out:
+	rcu_read_unlock();
+}
+
+void hof_life_net_init(struct hof_net *hn)
+{
+	INIT_LIST_HEAD(&hn->busy);
+	INIT_LIST_HEAD(&hn->telling);
+	INIT_DELAYED_WORK(&hn->tell, hof_life_tell);
+	INIT_DELAYED_WORK(&hn->watch, hof_life_look);
+}
+
+void hof_life_net_exit(struct hof_net *hn)
+{
+	struct hof_adoption *a, *next;
+
+	cancel_delayed_work_sync(&hn->watch);
+	cancel_delayed_work_sync(&hn->tell);
+	list_for_each_entry_safe(a, next, &hn->telling, telling) {
+		list_del_init(&a->telling);
+		if (a->dead)
+			hof_adoption_put(a);
+	}
+	if (hn->batch) {
+		hof_life_batch_reset(hn->batch);
+		kfree(hn->batch);
+		hn->batch = NULL;
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How an adopted connection lives on, told to the node that gave it. */
+#ifndef HOF_LIFE_H
+#define HOF_LIFE_H
+
+struct flt_node;
+struct hof_adoption;
+struct hof_msg_life;
+struct hof_net;
+
+void hof_life_net_init(struct hof_net *hn);
+void hof_life_net_exit(struct hof_net *hn);
+
+/* The child was destroyed; drops the layer's reference. Softirq or process context. */
+void hof_life_end(struct hof_adoption *a);
+/* Begin to look for the child being idle. */
+void hof_life_watch(struct hof_adoption *a);
+/* Data came for the child. Softirq. */
+void hof_life_busy(struct hof_adoption *a);
+
+/* On the giving side: a record from @node. */
+void hof_life_receive(struct hof_net *hn, struct flt_node *node,
+		      const struct hof_msg_life *record);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Handoff: established TCP connections move between nodes. See README.md. */
+
+#include <linux/module.h>
+
+#include "adopt.h"
+#include "conn.h"
+#include "device.h"
+#include "entry.h"
+#include "message.h"
+#include "net.h"
+#include "peer.h"
+#include "stats.h"
+#include "transfer.h"
+
+static int __init hof_init(void)
+{
+	int err;
+
+	err = hof_entry_cache_create();
+	if (err)
+		return err;
+	err = hof_transfer_init();
+	if (err)
+		goto undo_entry;
+	err = hof_net_register();
+	if (err)
+		goto undo_transfer;
+	err = hof_peer_watch();
+	if (err)
+		goto undo_net;
+	err = hof_stats_register();
+	if (err)
+		goto undo_peer;
+	err = hof_conn_register();
+	if (err)
+		goto undo_stats;
+	err = hof_message_register();
+	if (err)
+		goto undo_conn;
+	err = hof_device_register();
+	if (err)
+		goto undo_message;
+	return 0;
+
+undo_message:
+	hof_message_unregister();
+undo_conn:
+	hof_conn_unregister();
+undo_stats:
+	hof_stats_unregister();
+undo_peer:
+	hof_peer_unwatch();
+undo_net:
+	hof_net_unregister();
+undo_transfer:
+	hof_transfer_exit();
+undo_entry:
+	hof_entry_cache_destroy();
+	return err;
+}
+
+static void __exit hof_exit(void)
+{
+	hof_device_unregister();	/* nothing is in flight: an open file pins the module */
+	hof_message_unregister();	/* no adoption begins or commits from here on */
+	hof_conn_unregister();
+	hof_stats_unregister();
+	hof_peer_unwatch();
+	hof_adopt_detach();		/* adopted connections go on without us */
+	hof_net_unregister();		/* uncommitted adoptions and all entries go */
+	hof_transfer_exit();
+	hof_entry_cache_destroy();
+}
+
+module_init(hof_init);
+module_exit(hof_exit);
+
+MODULE_DESCRIPTION("Flotilla: handoff of established TCP connections");
+MODULE_LICENSE("GPL");

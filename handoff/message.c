@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Sending and receiving the messages of this room. */
+
+#include <linux/module.h>
+
+#include "adopt.h"
+#include "message.h"
+#include "net.h"
+#include "life.h"
+#include "transfer.h"
+
+int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
+		     enum flt_refusal why)
+{
+	struct hof_msg_id body = { .id = cpu_to_be64(id), .refusal = cpu_to_be32(why) };
+	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
+
+	return flt_link_send(node, type, &vec, 1, GFP_KERNEL);
+}
+
+int hof_message_send_handoff(struct flt_node *node, u64 id, u32 timeout_ms, u32 flags,
+			     const void *wire, u32 len)
+{
+	struct hof_msg_handoff head = {
+		.id = cpu_to_be64(id),
+		.timeout_ms = cpu_to_be32(timeout_ms),
+		.flags = cpu_to_be32(flags),
+	};
+	struct kvec vec[2] = {
+		{ .iov_base = &head, .iov_len = sizeof(head) },
+		{ .iov_base = (void *)wire, .iov_len = len },
+	};
+
+	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 2, GFP_KERNEL);
+}
+
+static int hof_message_handoff(struct hof_net *hn, struct flt_node *node,
+			       const struct flt_msg *msg)
+{
+	const struct hof_msg_handoff *head = msg->body;
+
+	if (msg->len <= sizeof(*head))
+		return -EBADMSG;
+	return hof_adopt_request(hn, node, be64_to_cpu(head->id), be32_to_cpu(head->timeout_ms),
+				 be32_to_cpu(head->flags), head + 1, msg->len - sizeof(*head));
+}
+
+static int hof_message_life(struct hof_net *hn, struct flt_node *node,
+			    const struct flt_msg *msg)
+{
+	const struct hof_msg_life *record = msg->body;
+	u32 left = msg->len;
+
+	for (; left >= sizeof(*record); left -= sizeof(*record))
+		hof_life_receive(hn, node, record++);
+	return left ? -EBADMSG : 0;
+}
+
+static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
+{
+	const struct hof_msg_id *body = msg->body;
+	u64 id;
+
+	if (msg->len != sizeof(*body))
+		return -EBADMSG;
+	id = be64_to_cpu(body->id);
+	switch (msg->type) {
+	case HOF_MSG_ACK:
+		hof_transfer_answer(hn, node, id, FLT_REFUSE_NONE);
+		return 0;
+	case HOF_MSG_NAK:
+		if (!body->refusal || be32_to_cpu(body->refusal) > U16_MAX)
+			return -EBADMSG;
+		hof_transfer_answer(hn, node, id, be32_to_cpu(body->refusal));
+		return 0;
+	case HOF_MSG_COMMIT:
+		hof_adopt_commit(hn, node, id);
+		return 0;
+	case HOF_MSG_ABORT:
+		hof_adopt_abort(hn, node, id);
+		return 0;
+	case HOF_MSG_QUERY:
+		return hof_transfer_query(hn, node, id);
+	default:
+		return 0;	/* of a newer peer */
+	}
+}
+
+static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
+{
+	struct hof_net *hn = hof_net(node->net);
+	int err;
+
+	if (!hof_net_enter(hn))
+		return 0;
+	if (msg->type == HOF_MSG_HANDOFF)
+		err = hof_message_handoff(hn, node, msg);
+	else if (msg->type == HOF_MSG_LIFE)
+		err = hof_message_life(hn, node, msg);
+	else
+		err = hof_message_id(hn, node, msg);
+	hof_net_leave(hn);
+	return err;
+}
+
+static const struct flt_msg_handler hof_message_handler = {
+	.range = FLT_MSG_HANDOFF,
+	.owner = THIS_MODULE,
+	.handle = hof_message_handle,
+};
+
+int hof_message_register(void)
+{
+	return flt_msg_handler_register(&hof_message_handler);
+}
+
+void hof_message_unregister(void)
+{
+	flt_msg_handler_unregister(&hof_message_handler);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Life of a network namespace's part. */
+
+#include <linux/random.h>
+#include <net/netns/generic.h>
+
+#include "adopt.h"
+#include "entry.h"
+#include "forward.h"
+#include "net.h"
+#include "peer.h"
+#include "stats.h"
+#include "transfer.h"
+#include "tunable.h"
+
+unsigned int hof_net_id __read_mostly;
+
+struct hof_net *hof_net(const struct net *net)
+{
+	return net_generic(net, hof_net_id);
+}
+
+bool hof_net_enter(struct hof_net *hn)
+{
+	down_read(&hn->live);
+	if (!hn->going)
+		return true;
+	up_read(&hn->live);
+	return false;
+}
+
+void hof_net_leave(struct hof_net *hn)
+{
+	up_read(&hn->live);
+}
+
+static int __net_init hof_net_init(struct net *net)
+{
+	struct hof_net *hn = hof_net(net);
+	int err;
+
+	hn->net = net;
+	init_rwsem(&hn->live);
+	mutex_init(&hn->hook_lock);
+	hn->epoch = get_random_u32();
+	xa_init_flags(&hn->transfers, XA_FLAGS_ALLOC1);
+	hof_peer_net_init(hn);
+	hof_adopt_net_init(hn);
+
+	err = hof_stats_net_init(hn);
+	if (err)
+		return err;
+	err = hof_entry_net_init(hn);
+	if (err)
+		goto undo_stats;
+	err = hof_tunable_net_init(hn);
+	if (err)
+		goto undo_entry;
+	return 0;
+
+undo_entry:
+	hof_entry_net_exit(hn);
+undo_stats:
+	hof_stats_net_exit(hn);
+	return err;
+}
+
+/*
+ * No socket of the namespace is left, so no handoff is under way; on module
+ * unload none is since no file is open. Adoptions without COMMIT may be.
+ */
+static void __net_exit hof_net_exit(struct net *net)
+{
+	struct hof_net *hn = hof_net(net);
+
+	down_write(&hn->live);
+	hn->going = true;
+	up_write(&hn->live);
+
+	hof_tunable_net_exit(hn);
+	hof_adopt_net_exit(hn);
+	hof_forward_unhook(hn);
+	hof_entry_net_exit(hn);
+	hof_peer_net_exit(hn);
+	WARN_ON(!xa_empty(&hn->transfers));
+	hof_stats_net_exit(hn);
+}
+
+static struct pernet_operations hof_net_ops = {
+	.init = hof_net_init,
+	.exit = hof_net_exit,
+	.id = &hof_net_id,
+	.size = sizeof(struct hof_net),
+};
+
+int hof_net_register(void)
+{
+	return register_pernet_subsys(&hof_net_ops);
+}
+
+void hof_net_unregister(void)
+{
+	unregister_pernet_subsys(&hof_net_ops);
+	rcu_barrier();		/* entries, paths and peers on their way out */
+}

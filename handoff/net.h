@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What handoff keeps for each network namespace. */
+#ifndef HOF_NET_H
+#define HOF_NET_H
+
+#include <linux/mutex.h>
+#include <linux/netfilter.h>
+#include <linux/rhashtable-types.h>
+#include <linux/rwsem.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <net/net_namespace.h>
+
+/**
+ * struct hof_tunables - net.flotilla.* of this namespace; READ_ONCE
+ * @handoff:        0 refuses to give connections away
+ * @adopt:          0 refuses to take connections
+ * @timeout_ms:     how long a node may take to answer
+ * @query_ms:       when an adoption without COMMIT is asked about
+ * @linger_ms:      how long a closed connection is still forwarded
+ * @linger_rst_ms:  the same when the client has sent a RST
+ * @idle_s:         when an entry without packets goes
+ * @forward_max:    entries of one address family
+ * @hold_max:       packets held for one connection
+ */
+struct hof_tunables {
+	u32 handoff;
+	u32 adopt;
+	u32 timeout_ms;
+	u32 query_ms;
+	u32 linger_ms;
+	u32 linger_rst_ms;
+	u32 idle_s;
+	u32 forward_max;
+	u32 hold_max;
+};
+
+struct ctl_table;
+struct ctl_table_header;
+struct hof_life_batch;
+
+/**
+ * struct hof_net - a network namespace
+ * @net:       it
+ * @tunables:  see there
+ * @stats:     per-CPU counters, enum hof_stat
+ * @live:      read-held while a message or a node event is worked on; written
+ *	       once, at the end of the namespace
+ * @going:     no more work; under @live
+ * @entries4:  forwarding entries, keyed by addresses and ports
+ * @entries6:  the same for IPv6; inserted to only under RCU or in process context
+ * @walk4:     how far @sweep has come
+ * @walk6:     the same
+ * @sweep:     ends entries whose time has come
+ * @hook_lock: serialises @hooked; process context, outermost
+ * @hooked:    the netfilter hooks are registered
+ * @peer_lock: serialises creation and removal of peers; process context
+ * @peers:     struct hof_peer by node id; RCU
+ * @transfers: handoffs under way, by the low half of their id; its own lock
+ * @epoch:     high half of the ids given out here
+ * @next_id:   cursor of @transfers
+ * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
+ * @adopted:   every connection taken and not yet ended
+ * @pending:   those of them that wait for COMMIT
+ * @busy:      those whose giver wants to know when they are idle, and are not
+ * @telling:   those that have something to tell
+ * @nr_adopted: length of @adopted
+ * @nr_pending: length of @pending
+ * @ask:       looks after @pending
+ * @tell:      sends what @telling has
+ * @watch:     looks after @busy
+ * @batch:     of @tell only: records that the link had no room for
+ */
+struct hof_net {
+	struct net *net;
+	struct hof_tunables tunables;
+	struct ctl_table *table;
+	struct ctl_table_header *header;
+	u64 __percpu *stats;
+
+	struct rw_semaphore live;
+	bool going;
+
+	struct rhashtable entries4;
+	struct rhashtable entries6;
+	struct rhashtable_iter walk4;
+	struct rhashtable_iter walk6;
+	struct delayed_work sweep;
+
+	struct mutex hook_lock;	/* @hooked */
+	bool hooked;
+	struct nf_hook_ops hooks[2];
+
+	struct mutex peer_lock;	/* changes of @peers */
+	struct xarray peers;
+
+	struct xarray transfers;
+	u32 epoch;
+	u32 next_id;
+
+	spinlock_t adopt_lock;	/* the following */
+	struct list_head adopted;
+	struct list_head pending;
+	struct list_head busy;
+	struct list_head telling;
+	unsigned int nr_adopted;
+	unsigned int nr_pending;
+	struct delayed_work ask;
+	struct delayed_work tell;
+	struct delayed_work watch;
+	struct hof_life_batch *batch;
+};
+
+extern unsigned int hof_net_id;
+
+struct hof_net *hof_net(const struct net *net);
+int hof_net_register(void);
+void hof_net_unregister(void);
+
+/*
+ * Messages and node events may still come while the namespace is taken down:
+ * the work on one is bracketed by these. False: leave it.
+ */
+bool hof_net_enter(struct hof_net *hn);
+void hof_net_leave(struct hof_net *hn);
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Peers, and what happens to their connections when they die. */
+
+#include <linux/netdevice.h>
+#include <linux/slab.h>
+
+#include "adopt.h"
+#include "entry.h"
+#include "net.h"
+#include "path.h"
+#include "peer.h"
+#include "transfer.h"
+
+static void hof_peer_free_rcu(struct rcu_head *rcu)
+{
+	struct hof_peer *peer = container_of(rcu, struct hof_peer, rcu);
+
+	hof_path_free(rcu_dereference_protected(peer->path, 1));
+	flt_node_put(peer->node);
+	kfree(peer);
+}
+
+void hof_peer_put(struct hof_peer *peer)
+{
+	if (refcount_dec_and_test(&peer->ref))
+		call_rcu(&peer->rcu, hof_peer_free_rcu);
+}
+
+static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_peer *peer;
+	int err;
+
+	lockdep_assert_held(&hn->peer_lock);
+	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
+	if (!peer)
+		return ERR_PTR(-ENOMEM);
+	peer->node = flt_node_get(node);
+	peer->hn = hn;
+	refcount_set(&peer->ref, 1);
+	spin_lock_init(&peer->lock);
+	err = xa_err(xa_store(&hn->peers, node->id, peer, GFP_KERNEL));
+	if (err) {
+		hof_peer_put(peer);
+		return ERR_PTR(err);
+	}
+	return peer;
+}
+
+struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_peer *peer;
+
+	rcu_read_lock();
+	peer = xa_load(&hn->peers, node->id);
+	if (peer && !refcount_inc_not_zero(&peer->ref))
+		peer = NULL;
+	rcu_read_unlock();
+
+	if (!peer) {
+		mutex_lock(&hn->peer_lock);
+		peer = xa_load(&hn->peers, node->id);
+		if (!peer)
+			peer = hof_peer_create(hn, node);
+		if (!IS_ERR(peer))
+			refcount_inc(&peer->ref);
+		mutex_unlock(&hn->peer_lock);
+		if (IS_ERR(peer))
+			return peer;
+	}
+	if (!hof_path_ready(peer)) {
+		hof_peer_put(peer);
+		return ERR_PTR(-EHOSTUNREACH);
+	}
+	return peer;
+}
+
+static struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
+{
+	struct hof_peer *peer;
+
+	mutex_lock(&hn->peer_lock);
+	peer = xa_load(&hn->peers, node->id);
+	if (peer)
+		refcount_inc(&peer->ref);
+	mutex_unlock(&hn->peer_lock);
+	return peer;
+}
+
+/* A node of the same id never comes back, so a new peer will not be made. */
+static void hof_peer_forget(struct hof_net *hn, const struct flt_node *node)
+{
+	struct hof_peer *peer;
+
+	mutex_lock(&hn->peer_lock);
+	peer = xa_erase(&hn->peers, node->id);
+	mutex_unlock(&hn->peer_lock);
+	if (peer)
+		hof_peer_put(peer);
+}
+
+static void hof_peer_down(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_peer *peer;
+
+	hof_transfer_node_down(hn, node);
+	hof_adopt_node_down(hn, node);
+	peer = hof_peer_find(hn, node);
+	if (!peer)
+		return;
+	atomic_inc(&peer->downs);
+	/* Pairs with hof_transfer_done(), for a handoff that is being decided just now. */
+	smp_mb__after_atomic();
+	hof_entry_kill_peer(hn, peer);
+	hof_peer_put(peer);
+}
+
+static int hof_peer_event(struct notifier_block *nb, unsigned long event, void *data)
+{
+	struct flt_node *node = data;
+	struct hof_net *hn = hof_net(node->net);
+
+	if (event != FLT_EVENT_NODE_DOWN && event != FLT_EVENT_NODE_REMOVED)
+		return NOTIFY_DONE;
+	if (!hof_net_enter(hn))
+		return NOTIFY_DONE;
+	hof_peer_down(hn, node);
+	if (event == FLT_EVENT_NODE_REMOVED)
+		hof_peer_forget(hn, node);
+	hof_net_leave(hn);
+	return NOTIFY_OK;
+}
+
+/* A path pins its device through the neighbour: let go when that device goes. */
+static int hof_peer_device_event(struct notifier_block *nb, unsigned long event, void *data)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(data);
+	struct hof_net *hn = hof_net(dev_net(dev));
+	struct hof_peer *peer;
+	unsigned long id;
+
+	if (event != NETDEV_DOWN && event != NETDEV_UNREGISTER)
+		return NOTIFY_DONE;
+	rcu_read_lock();
+	xa_for_each(&hn->peers, id, peer)
+		hof_path_drop_device(peer, dev);
+	rcu_read_unlock();
+	return NOTIFY_OK;
+}
+
+static struct notifier_block hof_peer_nb = {
+	.notifier_call = hof_peer_event,
+};
+
+static struct notifier_block hof_peer_device_nb = {
+	.notifier_call = hof_peer_device_event,
+};
+
+int hof_peer_watch(void)
+{
+	int err;
+
+	err = flt_node_notifier_register(&hof_peer_nb);
+	if (err)
+		return err;
+	err = register_netdevice_notifier(&hof_peer_device_nb);
+	if (err)
+		flt_node_notifier_unregister(&hof_peer_nb);
+	return err;
+}
+
+void hof_peer_unwatch(void)
+{
+	unregister_netdevice_notifier(&hof_peer_device_nb);
+	flt_node_notifier_unregister(&hof_peer_nb);
+}
+
+void hof_peer_net_init(struct hof_net *hn)
+{
+	mutex_init(&hn->peer_lock);
+	xa_init(&hn->peers);
+}
+
+void hof_peer_net_exit(struct hof_net *hn)
+{
+	struct hof_peer *peer;
+	unsigned long id;
+
+	xa_for_each(&hn->peers, id, peer) {
+		xa_erase(&hn->peers, id);
+		hof_peer_put(peer);
+	}
+	xa_destroy(&hn->peers);
+}

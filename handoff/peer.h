@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A node that packets are forwarded to. */
+#ifndef HOF_PEER_H
+#define HOF_PEER_H
+
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include "kmod/node.h"
+
+struct hof_net;
+struct hof_path;
+
+/**
+ * struct hof_peer - a node of the node table, as far as forwarding goes
+ * @node: a counted reference
+ * @hn:   its namespace
+ * @ref:  the table of peers, each entry and each transfer hold one
+ * @downs: how often its link went down
+ * @path: how packets get there now, NULL unknown; RCU, replaced under @lock
+ * @retry: jiffies of the last attempt to find @path; under @lock
+ * @lock: softirq too; a leaf
+ * @rcu:  to free it after the last reader of an entry
+ */
+struct hof_peer {
+	struct flt_node *node;
+	struct hof_net *hn;
+	refcount_t ref;
+	atomic_t downs;
+	struct hof_path __rcu *path;
+	unsigned long retry;
+	spinlock_t lock;	/* @path, @retry */
+	struct rcu_head rcu;
+};
+
+void hof_peer_net_init(struct hof_net *hn);
+void hof_peer_net_exit(struct hof_net *hn);
+int hof_peer_watch(void);
+void hof_peer_unwatch(void);
+
+/**
+ * hof_peer_get - the peer of a node, with a path that works now
+ *
+ * Process context. Return: a counted reference; ERR_PTR(-ENOMEM, -EHOSTUNREACH).
+ */
+struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node);
+void hof_peer_put(struct hof_peer *peer);
+
+#endif

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The counter table of this room. */
+
+#include <linux/log2.h>
+#include <linux/module.h>
+
+#include "adopt.h"
+#include "entry.h"
+#include "stats.h"
+
+static const u8 hof_refusals[HOF_REFUSAL_SLOTS - 1] = {
+	FLT_REFUSE_NOTTCP,
+	FLT_REFUSE_STATE,
+	FLT_REFUSE_SENDQUEUE,
+	FLT_REFUSE_OOO,
+	FLT_REFUSE_URGENT,
+	FLT_REFUSE_ULP,
+	FLT_REFUSE_MPTCP,
+	FLT_REFUSE_PSOCK,
+	FLT_REFUSE_MD5,
+	FLT_REFUSE_IPOPTIONS,
+	FLT_REFUSE_FASTOPEN,
+	FLT_REFUSE_REPAIR,
+	FLT_REFUSE_TOOMUCH,
+	FLT_REFUSE_FOREIGN,
+	FLT_REFUSE_SHARED,
+	FLT_REFUSE_BUSY,
+	FLT_REFUSE_CHANGED,
+	FLT_REFUSE_FINRECV,
+	FLT_REFUSE_NOLISTENER,
+	FLT_REFUSE_FULL,
+	FLT_REFUSE_DUPLICATE,
+	FLT_REFUSE_NOROUTE,
+	FLT_REFUSE_NOMEM,
+	FLT_REFUSE_VERSION,
+	FLT_REFUSE_MALFORMED,
+	FLT_REFUSE_NOTLOCAL,
+	FLT_REFUSE_POLICY,
+	FLT_REFUSE_NODEDOWN,
+	FLT_REFUSE_TIMEOUT,
+	FLT_REFUSE_ABORTED,
+	FLT_REFUSE_TABLEFULL,
+	FLT_REFUSE_NONODE,
+};
+
+static const char *const hof_stat_names[] = {
+	[HOF_STAT_HANDOFF_SUBMITTED] = "HandoffSubmitted",
+	[HOF_STAT_HANDOFF_DONE] = "HandoffDone",
+	[HOF_STAT_HANDOFF_FAILED] = "HandoffFailed",
+	[HOF_STAT_HANDOFF_CLOSED] = "HandoffClosed",
+	[HOF_STAT_HANDOFF_NODE_LOST] = "HandoffNodeLost",
+	[HOF_STAT_HANDOFF_NO_PATH] = "HandoffNoPath",
+	[HOF_STAT_ADOPT_REQUESTS] = "AdoptRequests",
+	[HOF_STAT_ADOPT_PREPARED] = "AdoptPrepared",
+	[HOF_STAT_ADOPT_REFUSED] = "AdoptRefused",
+	[HOF_STAT_ADOPT_COMMITTED] = "AdoptCommitted",
+	[HOF_STAT_ADOPT_COMMIT_FAILED] = "AdoptCommitFailed",
+	[HOF_STAT_ADOPT_ABORTED] = "AdoptAborted",
+	[HOF_STAT_ADOPT_QUERIED] = "AdoptQueried",
+	[HOF_STAT_ADOPT_RETURNED] = "AdoptReturned",
+	[HOF_STAT_ADOPT_ENDED] = "AdoptEnded",
+	[HOF_STAT_LIFE_LOST] = "LifeLost",
+	[HOF_STAT_FORWARD_PACKETS] = "ForwardPackets",
+	[HOF_STAT_FORWARD_BYTES] = "ForwardBytes",
+	[HOF_STAT_FORWARD_ICMP] = "ForwardIcmp",
+	[HOF_STAT_FORWARD_LINGER] = "ForwardLinger",
+	[HOF_STAT_FORWARD_SYN_REUSE] = "ForwardSynReuse",
+	[HOF_STAT_FORWARD_IDLE_EXPIRED] = "ForwardIdleExpired",
+	[HOF_STAT_FORWARD_LINGER_EXPIRED] = "ForwardLingerExpired",
+	[HOF_STAT_FORWARD_NO_ROUTE] = "ForwardNoRoute",
+	[HOF_STAT_FORWARD_TOO_BIG] = "ForwardTooBig",
+	[HOF_STAT_FORWARD_TTL_EXPIRED] = "ForwardTtlExpired",
+	[HOF_STAT_FORWARD_FRAGMENTS] = "ForwardFragments",
+	[HOF_STAT_FORWARD_DROPPED] = "ForwardDropped",
+	[HOF_STAT_FORWARD_RESETS] = "ForwardResets",
+	[HOF_STAT_HOLD_QUEUED] = "HoldQueued",
+	[HOF_STAT_HOLD_DROPPED] = "HoldDropped",
+	[HOF_STAT_HOLD_FORWARDED] = "HoldForwarded",
+	[HOF_STAT_HOLD_REINJECTED] = "HoldReinjected",
+	/* in the order of hof_refusals[] */
+	[HOF_STAT_REFUSED] = "HandoffRefusedNotTcp",
+	"HandoffRefusedState",
+	"HandoffRefusedSendQueue",
+	"HandoffRefusedOoo",
+	"HandoffRefusedUrgent",
+	"HandoffRefusedUlp",
+	"HandoffRefusedMptcp",
+	"HandoffRefusedPsock",
+	"HandoffRefusedMd5",
+	"HandoffRefusedIpOptions",
+	"HandoffRefusedFastOpen",
+	"HandoffRefusedRepair",
+	"HandoffRefusedTooMuch",
+	"HandoffRefusedForeign",
+	"HandoffRefusedShared",
+	"HandoffRefusedBusy",
+	"HandoffRefusedChanged",
+	"HandoffRefusedFinRecv",
+	"HandoffRefusedNoListener",
+	"HandoffRefusedFull",
+	"HandoffRefusedDuplicate",
+	"HandoffRefusedNoRoute",
+	"HandoffRefusedNoMem",
+	"HandoffRefusedVersion",
+	"HandoffRefusedMalformed",
+	"HandoffRefusedNotLocal",
+	"HandoffRefusedPolicy",
+	"HandoffRefusedNodeDown",
+	"HandoffRefusedTimeout",
+	"HandoffRefusedAborted",
+	"HandoffRefusedTableFull",
+	"HandoffRefusedNoNode",
+	"HandoffRefusedOther",
+	[HOF_STAT_LATENCY] = "HandoffUsec1",
+	"HandoffUsec2",
+	"HandoffUsec4",
+	"HandoffUsec8",
+	"HandoffUsec16",
+	"HandoffUsec32",
+	"HandoffUsec64",
+	"HandoffUsec128",
+	"HandoffUsec256",
+	"HandoffUsec512",
+	"HandoffUsec1024",
+	"HandoffUsec2048",
+	"HandoffUsec4096",
+	"HandoffUsec8192",
+	"HandoffUsec16384",
+	"HandoffUsec32768",
+	"HandoffUsec65536",
+	"HandoffUsec131072",
+	"HandoffUsec262144",
+	"HandoffUsec524288",
+	"HandoffUsec1048576",
+	"HandoffUsecMore",
+	/* computed at the time of the dump, see hof_stats_gauge() */
+	[HOF_STAT_MAX] = "ForwardEntries",
+	"ForwardEntryBytes",
+	"HandoffInFlight",
+	"AdoptLive",
+	"AdoptPending",
+};
+
+void hof_count_refusal(struct hof_net *hn, enum flt_refusal why)
+{
+	unsigned int slot;
+
+	for (slot = 0; slot < ARRAY_SIZE(hof_refusals); slot++)
+		if (hof_refusals[slot] == why)
+			break;
+	hof_count(hn, HOF_STAT_REFUSED + slot);
+}
+
+void hof_count_latency(struct hof_net *hn, u32 usec)
+{
+	unsigned int slot = usec > 1 ? ilog2(usec - 1) + 1 : 0;
+
+	hof_count(hn, HOF_STAT_LATENCY + min_t(unsigned int, slot, HOF_LATENCY_SLOTS - 1));
+}
+
+static u64 hof_stats_gauge(struct net *net, unsigned int index)
+{
+	struct hof_net *hn = hof_net(net);
+	struct hof_transfer *t;
+	unsigned long i;
+	u64 n = 0;
+
+	switch (index - HOF_STAT_MAX) {
+	case 0:
+		return hof_entry_count(hn);
+	case 1:
+		return hof_entry_size(AF_INET);
+	case 2:
+		xa_for_each(&hn->transfers, i, t)
+			n++;
+		return n;
+	case 3:
+		return READ_ONCE(hn->nr_adopted);
+	case 4:
+		return READ_ONCE(hn->nr_pending);
+	default:
+		return 0;
+	}
+}
+
+/* The name of each slot is given by its place: none may be missing. */
+static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 5);
+
+static u64 __percpu *hof_stats_values(struct net *net)
+{
+	return hof_net(net)->stats;
+}
+
+static struct flt_stats hof_stats = {
+	.room = "handoff",
+	.names = hof_stat_names,
+	.nr = HOF_STAT_MAX,
+	.nr_gauges = ARRAY_SIZE(hof_stat_names) - HOF_STAT_MAX,
+	.values = hof_stats_values,
+	.gauge = hof_stats_gauge,
+	.owner = THIS_MODULE,
+};
+
+int hof_stats_net_init(struct hof_net *hn)
+{
+	hn->stats = __alloc_percpu(HOF_STAT_MAX * sizeof(u64), sizeof(u64));
+	return hn->stats ? 0 : -ENOMEM;
+}
+
+void hof_stats_net_exit(struct hof_net *hn)
+{
+	free_percpu(hn->stats);
+}
+
+int hof_stats_register(void)
+{
+	return flt_stats_register(&hof_stats);
+}
+
+void hof_stats_unregister(void)
+{
+	flt_stats_unregister(&hof_stats);
+}

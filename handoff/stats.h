@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Counters of this room; what each one means is in README.md. */
+#ifndef HOF_STATS_H
+#define HOF_STATS_H
+
+#include <flotilla/flotilla.h>
+#include "kmod/stats.h"
+
+#include "net.h"
+
+/* Submission to ownership in powers of two of a microsecond: 1, 2, 4, ... 2^20, more. */
+#define HOF_LATENCY_SLOTS	22
+/* The codes of enum flt_refusal, and one for those that a newer node may send. */
+#define HOF_REFUSAL_SLOTS	33
+
+enum hof_stat {
+	HOF_STAT_HANDOFF_SUBMITTED,
+	HOF_STAT_HANDOFF_DONE,
+	HOF_STAT_HANDOFF_FAILED,
+	HOF_STAT_HANDOFF_CLOSED,
+	HOF_STAT_HANDOFF_NODE_LOST,
+	HOF_STAT_HANDOFF_NO_PATH,
+	HOF_STAT_ADOPT_REQUESTS,
+	HOF_STAT_ADOPT_PREPARED,
+	HOF_STAT_ADOPT_REFUSED,
+	HOF_STAT_ADOPT_COMMITTED,
+	HOF_STAT_ADOPT_COMMIT_FAILED,
+	HOF_STAT_ADOPT_ABORTED,
+	HOF_STAT_ADOPT_QUERIED,
+	HOF_STAT_ADOPT_RETURNED,
+	HOF_STAT_ADOPT_ENDED,
+	HOF_STAT_LIFE_LOST,
+	HOF_STAT_FORWARD_PACKETS,
+	HOF_STAT_FORWARD_BYTES,
+	HOF_STAT_FORWARD_ICMP,
+	HOF_STAT_FORWARD_LINGER,
+	HOF_STAT_FORWARD_SYN_REUSE,
+	HOF_STAT_FORWARD_IDLE_EXPIRED,
+	HOF_STAT_FORWARD_LINGER_EXPIRED,
+	HOF_STAT_FORWARD_NO_ROUTE,
+	HOF_STAT_FORWARD_TOO_BIG,
+	HOF_STAT_FORWARD_TTL_EXPIRED,
+	HOF_STAT_FORWARD_FRAGMENTS,
+	HOF_STAT_FORWARD_DROPPED,
+	HOF_STAT_FORWARD_RESETS,
+	HOF_STAT_HOLD_QUEUED,
+	HOF_STAT_HOLD_DROPPED,
+	HOF_STAT_HOLD_FORWARDED,
+	HOF_STAT_HOLD_REINJECTED,
+	HOF_STAT_REFUSED,
+	HOF_STAT_LATENCY = HOF_STAT_REFUSED + HOF_REFUSAL_SLOTS,
+	HOF_STAT_MAX = HOF_STAT_LATENCY + HOF_LATENCY_SLOTS,
+};
+
+static inline void hof_count(struct hof_net *hn, enum hof_stat stat)
+{
+	flt_stats_inc(hn->stats, stat);
+}
+
+static inline void hof_count_add(struct hof_net *hn, enum hof_stat stat, u64 n)
+{
+	flt_stats_add(hn->stats, stat, n);
+}
+
+/* One more refusal for @why. */
+void hof_count_refusal(struct hof_net *hn, enum flt_refusal why);
+/* One more handoff that took @usec. */
+void hof_count_latency(struct hof_net *hn, u32 usec);
+
+int hof_stats_net_init(struct hof_net *hn);
+void hof_stats_net_exit(struct hof_net *hn);
+int hof_stats_register(void);
+void hof_stats_unregister(void);
+
+#endif

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Giving a connection away. The order is what makes it safe:
+ *
+ *	entry in HOLD	from here on the client's packets wait
+ *	checkpoint	so nothing changes behind its back
+ *	HANDOFF, ACK	the socket is not locked meanwhile
+ *	unchanged?	the program may have used the socket after all
+ *	COMMIT		the decision: before it everything can be undone
+ *	release		silently; a packet finds the entry, never a dead socket
+ *	entry FORWARD	held packets go first
+ */
+
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "kmod/endpoint.h"
+
+#include "entry.h"
+#include "forward.h"
+#include "message.h"
+#include "peer.h"
+#include "stats.h"
+#include "ticket.h"
+#include "trace.h"
+#include "transfer.h"
+
+static struct workqueue_struct *hof_transfer_wq __ro_after_init;
+
+int __init hof_transfer_init(void)
+{
+	hof_transfer_wq = alloc_workqueue("handoff", WQ_UNBOUND, 0);
+	return hof_transfer_wq ? 0 : -ENOMEM;
+}
+
+void hof_transfer_exit(void)
+{
+	destroy_workqueue(hof_transfer_wq);
+}
+
+static void hof_transfer_put(struct hof_transfer *t)
+{
+	if (!refcount_dec_and_test(&t->ref))
+		return;
+	if (t->peer)
+		hof_peer_put(t->peer);
+	kvfree(t->ckpt);
+	sock_put(t->sk);
+	hof_file_put(t->file);
+	kfree(t);
+}
+
+static struct hof_transfer *hof_transfer_get(struct hof_net *hn, u64 id)
+{
+	struct hof_transfer *t;
+
+	if (upper_32_bits(id) != hn->epoch)
+		return NULL;
+	xa_lock(&hn->transfers);
+	t = xa_load(&hn->transfers, lower_32_bits(id));
+	if (t)
+		refcount_inc(&t->ref);
+	xa_unlock(&hn->transfers);
+	return t;
+}
+
+/* Off every list; on return nobody finds it any more. */
+static void hof_transfer_unlist(struct hof_transfer *t)
+{
+	xa_erase(&t->hn->transfers, lower_32_bits(t->id));
+	spin_lock_bh(&t->file->lock);
+	list_del(&t->flying);
+	t->file->inflight--;
+	spin_unlock_bh(&t->file->lock);
+	wake_up(&t->file->wait);	/* it may be closing */
+	if (cancel_delayed_work(&t->timer))
+		hof_transfer_put(t);
+	hof_transfer_put(t);
+}
+
+/* The node owns the connection: the point of no return is behind us. */
+static void hof_transfer_done(struct hof_transfer *t)
+{
+	u32 usec = ktime_us_delta(ktime_get(), t->start);
+	struct hof_entry *e = t->entry;
+
+	atomic_inc(&t->peer->node->load);
+	hof_count(t->hn, HOF_STAT_HANDOFF_DONE);
+	hof_count_latency(t->hn, usec);
+	trace_hof_settle(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
+	hof_ticket_done(t->ticket, usec);
+	rcu_read_lock();	/* once it forwards, it may go at any time */
+	spin_lock_bh(&e->lock);
+	e->ticket = t->ticket;
+	spin_unlock_bh(&e->lock);
+	hof_hold_forward(t->hn, e);
+	/* Pairs with hof_peer_down(): either it sees FORWARD or we see the node go. */
+	smp_mb();
+	if (atomic_read(&t->peer->downs) != t->downs)
+		hof_entry_kill(t->hn, e);
+	rcu_read_unlock();
+}
+
+/* The connection stays here: what was held goes to its socket. */
+static void hof_transfer_failed(struct hof_transfer *t, enum flt_refusal why)
+{
+	hof_hold_reinject(t->hn, t->entry);
+	hof_count(t->hn, HOF_STAT_HANDOFF_FAILED);
+	hof_count_refusal(t->hn, why);
+	trace_hof_settle(&t->tuple, t->id, t->ticket->node, why);
+	hof_ticket_failed(t->ticket, why);
+	hof_ticket_put(t->ticket);
+}
+
+static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
+{
+	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct sock *sk = t->sk;
+
+	lock_sock(sk);
+	if (sock_flag(sk, SOCK_DEAD))
+		why = FLT_REFUSE_ABORTED;
+	else if (!flt_endpoint_unchanged(sk, t->ckpt))
+		why = FLT_REFUSE_CHANGED;
+	else if (hof_message_send(t->peer->node, HOF_MSG_COMMIT, t->id, FLT_REFUSE_NONE))
+		why = FLT_REFUSE_NODEDOWN;
+	else
+		flt_endpoint_release(sk);
+	release_sock(sk);
+	return why;
+}
+
+/* @why is the node's answer, or why there is none. Process context. */
+static void hof_transfer_settle(struct hof_transfer *t, enum flt_refusal why, bool answered)
+{
+	bool refused = answered && why != FLT_REFUSE_NONE;
+
+	if (atomic_cmpxchg(&t->phase, HOF_WAITING, HOF_SETTLING) != HOF_WAITING)
+		return;
+	if (why == FLT_REFUSE_NONE)
+		why = hof_transfer_commit(t);
+	if (why == FLT_REFUSE_NONE) {
+		hof_transfer_done(t);
+	} else {
+		if (!refused)
+			hof_message_send(t->peer->node, HOF_MSG_ABORT, t->id, why);
+		hof_transfer_failed(t, why);
+	}
+	hof_transfer_unlist(t);
+}
+
+static void hof_transfer_timeout(struct work_struct *work)
+{
+	struct hof_transfer *t = container_of(work, struct hof_transfer, timer.work);
+
+	if (atomic_read(&t->phase) == HOF_PREPARING) {
+		queue_delayed_work(hof_transfer_wq, &t->timer, 1);
+		return;
+	}
+	hof_transfer_settle(t, FLT_REFUSE_TIMEOUT, false);
+	hof_transfer_put(t);
+}
+
+void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
+			 enum flt_refusal why)
+{
+	struct hof_transfer *t = hof_transfer_get(hn, id);
+
+	if (!t)
+		return;
+	if (t->peer->node == node)
+		hof_transfer_settle(t, why, true);
+	hof_transfer_put(t);
+}
+
+int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id)
+{
+	struct hof_transfer *t = hof_transfer_get(hn, id);
+
+	if (t) {
+		/* Its timer runs; the node will hear. */
+		hof_transfer_put(t);
+		return 0;
+	}
+	hof_message_send(node, HOF_MSG_ABORT, id, FLT_REFUSE_ABORTED);
+	return 0;
+}
+
+void hof_transfer_node_down(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_transfer *t;
+	unsigned long i;
+
+	xa_for_each(&hn->transfers, i, t) {
+		t = hof_transfer_get(hn, (u64)hn->epoch << 32 | i);
+		if (!t)
+			continue;
+		if (t->peer->node == node)
+			hof_transfer_settle(t, FLT_REFUSE_NODEDOWN, false);
+		hof_transfer_put(t);
+	}
+}
+
+static struct hof_transfer *hof_transfer_waiting(struct hof_file *file)
+{
+	struct hof_transfer *t;
+
+	spin_lock_bh(&file->lock);
+	list_for_each_entry(t, &file->flying, flying) {
+		if (atomic_read(&t->phase) == HOF_WAITING) {
+			refcount_inc(&t->ref);
+			spin_unlock_bh(&file->lock);
+			return t;
+		}
+	}
+	spin_unlock_bh(&file->lock);
+	return NULL;
+}
+
+void hof_transfer_file_closed(struct hof_file *file)
+{
+	struct hof_transfer *t;
+
+	while ((t = hof_transfer_waiting(file))) {
+		hof_transfer_settle(t, FLT_REFUSE_ABORTED, false);
+		hof_transfer_put(t);
+	}
+	/* The rest is in the hands of others, and decided soon. */
+	wait_event(file->wait, list_empty_careful(&file->flying));
+}
+
+/*
+ * Something has the tuple already: a handoff of this very socket, or an entry
+ * that has outlived its connection, which must not keep a live one from moving.
+ */
+static int hof_transfer_collision(struct hof_transfer *t)
+{
+	struct hof_entry *e;
+	bool busy = false;
+
+	rcu_read_lock();
+	e = hof_entry_find_tuple(t->hn, &t->tuple);
+	if (e) {
+		busy = hof_entry_state(e) == HOF_HOLD;
+		if (!busy)
+			hof_entry_remove(t->hn, e);
+	}
+	rcu_read_unlock();
+	return busy ? -EBUSY : 0;
+}
+
+static int hof_transfer_insert(struct hof_transfer *t)
+{
+	int err, tries = 2;
+
+	while ((err = hof_entry_insert(t->hn, t->entry)) == -EEXIST && tries--) {
+		err = hof_transfer_collision(t);
+		if (err)
+			return err;
+	}
+	return err == -EEXIST ? -EBUSY : err;
+}
+
+static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
+{
+	enum flt_refusal why;
+
+	lock_sock(t->sk);
+	why = flt_endpoint_checkpoint(t->sk, &t->ckpt);
+	/* Nothing is unacknowledged, so this is what the client expects next. */
+	if (why == FLT_REFUSE_NONE)
+		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_una);
+	release_sock(t->sk);
+	return why;
+}
+
+static int hof_transfer_list(struct hof_transfer *t)
+{
+	struct hof_net *hn = t->hn;
+	u32 index;
+	int err;
+
+	err = xa_alloc_cyclic(&hn->transfers, &index, NULL, xa_limit_32b, &hn->next_id,
+			      GFP_KERNEL);
+	if (err < 0)
+		return err;
+	t->id = (u64)hn->epoch << 32 | index;
+	t->entry->id = t->id;
+	return 0;
+}
+
+/* From here on answers, the timer and others may settle it: see @phase. */
+static void hof_transfer_launch(struct hof_transfer *t, u32 timeout_ms)
+{
+	struct hof_file *file = t->file;
+
+	refcount_add(2, &t->ref);	/* the index, the timer */
+	spin_lock_bh(&file->lock);
+	list_add_tail(&t->flying, &file->flying);
+	file->inflight++;
+	spin_unlock_bh(&file->lock);
+	xa_store(&t->hn->transfers, lower_32_bits(t->id), t, GFP_KERNEL);
+	queue_delayed_work(hof_transfer_wq, &t->timer, msecs_to_jiffies(timeout_ms) + 1);
+	atomic_set_release(&t->phase, HOF_WAITING);
+}
+
+static int hof_transfer_errno(enum flt_refusal why)
+{
+	switch (why) {
+	case FLT_REFUSE_NONE:
+		return 0;
+	case FLT_REFUSE_BUSY:
+		return -EBUSY;
+	case FLT_REFUSE_NOMEM:
+		return -ENOMEM;
+	case FLT_REFUSE_NODEDOWN:
+	case FLT_REFUSE_TIMEOUT:
+	case FLT_REFUSE_NOROUTE:
+		return -EHOSTUNREACH;
+	case FLT_REFUSE_TABLEFULL:
+		return -ENOSPC;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 timeout_ms, u32 flags)
+{
+	int err = hof_message_send_handoff(t->peer->node, t->id, timeout_ms, flags,
+					   t->ckpt->wire, t->ckpt->len);
+
+	switch (err) {
+	case 0:
+		return FLT_REFUSE_NONE;
+	case -EMSGSIZE:
+		return FLT_REFUSE_TOOMUCH;
+	case -ENOMEM:
+		return FLT_REFUSE_NOMEM;
+	case -ENOBUFS:
+		return FLT_REFUSE_TIMEOUT;	/* it does not take what it has been sent already */
+	default:
+		return FLT_REFUSE_NODEDOWN;
+	}
+}
+
+static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct sock *sk,
+						struct flt_node *node, u64 cookie)
+{
+	struct hof_transfer *t = kzalloc(sizeof(*t), GFP_KERNEL_ACCOUNT);
+
+	if (!t)
+		return NULL;
+	t->ticket = hof_ticket_create(file, cookie, node->id);
+	if (!t->ticket) {
+		kfree(t);
+		return NULL;
+	}
+	refcount_set(&t->ref, 1);
+	t->hn = file->hn;
+	kref_get(&file->ref);
+	t->file = file;
+	hof_hold_init(&t->hold);
+	flt_tuple_from_sock(sk, &t->tuple);
+	t->start = ktime_get();
+	INIT_DELAYED_WORK(&t->timer, hof_transfer_timeout);
+	sock_hold(sk);
+	t->sk = sk;
+	return t;
+}
+
+/* Given away before: the socket is closed and its entry remembers the connection. */
+static bool hof_transfer_given(struct hof_net *hn, struct sock *sk)
+{
+	struct flt_tuple tuple;
+	struct hof_entry *e;
+	bool given;
+
+	flt_tuple_from_sock(sk, &tuple);
+	rcu_read_lock();
+	e = hof_entry_find_tuple(hn, &tuple);
+	given = e && hof_entry_state(e) != HOF_GONE;
+	rcu_read_unlock();
+	return given;
+}
+
+/*
+ * hof_transfer_begin - all that comes before the message
+ *
+ * Return: 0; or a negative errno, or a refusal, and then nothing of it is left.
+ */
+static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
+{
+	struct hof_peer *peer = hof_peer_get(t->hn, node);
+	enum flt_refusal why;
+	int err;
+
+	if (IS_ERR(peer)) {
+		if (PTR_ERR(peer) != -EHOSTUNREACH)
+			return PTR_ERR(peer);
+		hof_count(t->hn, HOF_STAT_HANDOFF_NO_PATH);
+		return FLT_REFUSE_NOROUTE;
+	}
+	t->peer = peer;
+	t->downs = atomic_read(&peer->downs);
+	t->entry = hof_entry_alloc(&t->tuple, peer, &t->hold);
+	if (!t->entry)
+		return -ENOMEM;
+	err = hof_transfer_list(t);
+	if (err)
+		goto free;
+	err = hof_transfer_insert(t);
+	if (err)
+		goto unlist;
+	why = hof_transfer_checkpoint(t);
+	if (why == FLT_REFUSE_NONE)
+		return 0;
+	hof_hold_reinject(t->hn, t->entry);
+	xa_release(&t->hn->transfers, lower_32_bits(t->id));
+	return why;
+
+unlist:
+	xa_release(&t->hn->transfers, lower_32_bits(t->id));
+free:
+	hof_entry_free(t->entry);
+	if (err == -EBUSY)
+		return FLT_REFUSE_BUSY;
+	return err == -ENOSPC ? FLT_REFUSE_TABLEFULL : err;
+}
+
+/* Message not sent: nobody else has seen the transfer move yet, or has settled it. */
+static bool hof_transfer_retract(struct hof_transfer *t)
+{
+	if (atomic_cmpxchg(&t->phase, HOF_WAITING, HOF_SETTLING) != HOF_WAITING)
+		return false;
+	hof_hold_reinject(t->hn, t->entry);
+	hof_transfer_unlist(t);
+	return true;
+}
+
+int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
+			struct hof_submit *args)
+{
+	struct hof_net *hn = file->hn;
+	u32 timeout_ms = args->timeout_ms ?: READ_ONCE(hn->tunables.timeout_ms);
+	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct hof_transfer *t;
+	int state, err;
+
+	state = inet_sk_state_load(sk);
+	if (state == TCP_CLOSE && hof_transfer_given(hn, sk))
+		return -EALREADY;
+	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT) {
+		why = FLT_REFUSE_STATE;
+		goto refuse;
+	}
+	if (!READ_ONCE(hn->tunables.handoff)) {
+		why = FLT_REFUSE_POLICY;
+		goto refuse;
+	}
+	if (!flt_node_is_up(node)) {
+		why = FLT_REFUSE_NODEDOWN;
+		goto refuse;
+	}
+	err = hof_forward_hook(hn);
+	if (err)
+		return err;
+	t = hof_transfer_create(file, sk, node, args->cookie);
+	if (!t)
+		return -ENOMEM;
+	err = hof_transfer_begin(t, node);
+	if (err) {
+		hof_ticket_put(t->ticket);
+		hof_transfer_put(t);
+		if (err < 0)
+			return err;
+		why = err;
+		goto refuse;
+	}
+	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
+	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
+	hof_transfer_launch(t, timeout_ms);
+	why = hof_transfer_send(t, timeout_ms, args->flags);
+	if (why != FLT_REFUSE_NONE && hof_transfer_retract(t))
+		hof_ticket_put(t->ticket);
+	else
+		why = FLT_REFUSE_NONE;	/* on its way, or an event tells */
+	hof_transfer_put(t);
+	if (why == FLT_REFUSE_NONE)
+		return 0;
+
+refuse:
+	args->refusal = why;
+	hof_count_refusal(hn, why);
+	if (trace_hof_submit_enabled()) {
+		struct flt_tuple tuple;
+
+		flt_tuple_from_sock(sk, &tuple);
+		trace_hof_submit(&tuple, 0, node->id, why);
+	}
+	return hof_transfer_errno(why);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The giving side of a handoff. */
+#ifndef HOF_TRANSFER_H
+#define HOF_TRANSFER_H
+
+#include <linux/refcount.h>
+#include <linux/workqueue.h>
+#include <flotilla/flotilla.h>
+#include <flotilla/handoff.h>
+
+#include "hold.h"
+
+struct flt_checkpoint;
+struct flt_node;
+struct hof_entry;
+struct hof_file;
+struct hof_net;
+struct hof_peer;
+struct hof_ticket;
+struct sock;
+
+/**
+ * enum hof_phase - of a transfer
+ * @HOF_PREPARING: in the hands of the submitting thread
+ * @HOF_WAITING:   the node has been asked
+ * @HOF_SETTLING:  one thread has the answer and acts on it
+ */
+enum hof_phase {
+	HOF_PREPARING,
+	HOF_WAITING,
+	HOF_SETTLING,
+};
+
+/**
+ * struct hof_transfer - a handoff under way
+ * @ref:    the index, the timer and each thread that works on it
+ * @phase:  who moves it from WAITING to SETTLING, by cmpxchg(), acts on it
+ * @hn:     namespace; the socket keeps it
+ * @id:     epoch and index
+ * @file:   who submitted; a counted reference
+ * @flying: in @file->flying, under @file->lock
+ * @ticket: passed on to the entry when the handoff succeeds
+ * @peer:   target; a counted reference
+ * @downs:  how often it had gone down at the submission
+ * @sk:     the connection; a counted reference. The program may close its
+ *	    descriptor: then the socket is orphaned, and the handoff fails
+ * @entry:  in HOLD
+ * @hold:   its queue
+ * @ckpt:   what was sent
+ * @tuple:  of the connection
+ * @start:  ktime of the submission
+ * @timer:  no answer
+ */
+struct hof_transfer {
+	refcount_t ref;
+	atomic_t phase;
+	struct hof_net *hn;
+	u64 id;
+	struct hof_file *file;
+	struct list_head flying;
+	struct hof_ticket *ticket;
+	struct hof_peer *peer;
+	int downs;
+	struct sock *sk;
+	struct hof_entry *entry;
+	struct hof_hold hold;
+	struct flt_checkpoint *ckpt;
+	struct flt_tuple tuple;
+	ktime_t start;
+	struct delayed_work timer;
+};
+
+int hof_transfer_init(void);
+void hof_transfer_exit(void);
+
+/**
+ * hof_transfer_submit - begin to hand a connection to a node
+ * @file: where events go
+ * @sk:   connected TCP socket of the file's namespace; the caller holds a reference
+ * @node: target; the caller holds a reference
+ * @args: of the ioctl; @args->refusal is set
+ *
+ * Return: 0 or the errno of HOF_IOC_SUBMIT; then the socket is as before.
+ */
+int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
+			struct hof_submit *args);
+
+/* The node's answer; unknown ids are ignored: it came too late. */
+void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
+			 enum flt_refusal why);
+/* The node asks: ABORT when the id is not under way. */
+int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id);
+
+/* Take back what waits for @node, or what @file submitted. Process context. */
+void hof_transfer_node_down(struct hof_net *hn, struct flt_node *node);
+void hof_transfer_file_closed(struct hof_file *file);
+
+#endif

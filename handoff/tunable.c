@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/* net.flotilla.*: what an administrator may set, by network namespace. */
+
+#include <linux/slab.h>
+#include <linux/sysctl.h>
+
+#include "net.h"
+#include "tunable.h"
+
+static const struct hof_tunables hof_defaults = {
+	.handoff = 1,
+	.adopt = 1,
+	.timeout_ms = 200,
+	.query_ms = 1000,
+	.linger_ms = 60000,
+	.linger_rst_ms = 2000,
+	.idle_s = 7200,
+	.forward_max = 1U << 20,
+	.hold_max = 64,
+};
+
+static unsigned int hof_one = 1;
+static unsigned int hof_minute_ms = 60000;
+static unsigned int hof_hour_ms = 3600000;
+static unsigned int hof_month_s = 2592000;
+static unsigned int hof_entries_max = 1U << 26;
+static unsigned int hof_packets_max = 1024;
+
+#define HOF_TUNABLE(_name, _field, _min, _max) {			\
+	.procname = _name,						\
+	.data = (void *)offsetof(struct hof_tunables, _field),		\
+	.maxlen = sizeof(u32),						\
+	.mode = 0644,							\
+	.proc_handler = proc_douintvec_minmax,				\
+	.extra1 = _min,							\
+	.extra2 = _max,							\
+}
+
+static const struct ctl_table hof_table[] = {
+	HOF_TUNABLE("handoff", handoff, SYSCTL_ZERO, SYSCTL_ONE),
+	HOF_TUNABLE("adopt", adopt, SYSCTL_ZERO, SYSCTL_ONE),
+	HOF_TUNABLE("handoff_timeout_ms", timeout_ms, &hof_one, &hof_minute_ms),
+	HOF_TUNABLE("adopt_query_ms", query_ms, &hof_one, &hof_minute_ms),
+	HOF_TUNABLE("forward_linger_ms", linger_ms, &hof_one, &hof_hour_ms),
+	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, &hof_one, &hof_hour_ms),
+	HOF_TUNABLE("forward_idle_s", idle_s, &hof_one, &hof_month_s),
+	HOF_TUNABLE("forward_max", forward_max, SYSCTL_ZERO, &hof_entries_max),
+	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
+};
+
+int hof_tunable_net_init(struct hof_net *hn)
+{
+	size_t i;
+
+	hn->tunables = hof_defaults;
+	hn->table = kmemdup(hof_table, sizeof(hof_table), GFP_KERNEL);
+	if (!hn->table)
+		return -ENOMEM;
+	for (i = 0; i < ARRAY_SIZE(hof_table); i++)
+		hn->table[i].data = (void *)&hn->tunables + (size_t)hof_table[i].data;
+	hn->header = register_net_sysctl_sz(hn->net, "net/flotilla", hn->table,
+					    ARRAY_SIZE(hof_table));
+	if (!hn->header) {
+		kfree(hn->table);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void hof_tunable_net_exit(struct hof_net *hn)
+{
+	unregister_net_sysctl_table(hn->header);
+	kfree(hn->table);
+}
