@@ -7,10 +7,10 @@
 #include "kmod/stack.h"
 
 #include "adopt.h"
+#include "counter.h"
 #include "entry.h"
 #include "life.h"
 #include "net.h"
-#include "stats.h"
 #include "trace.h"
 
 /* A giver that never commits must not fill the memory of the taker. */

@@ -14,9 +14,9 @@
 #include <net/netfilter/nf_conntrack.h>
 #include <net/udp.h>
 
+#include "counter.h"
 #include "forward.h"
 #include "path.h"
-#include "stats.h"
 
 #define HOF_ENCAP_HOPS	64
 /* Source ports of a flow's outer packets: one flow, one port, so that links can spread them. */

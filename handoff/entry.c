@@ -4,10 +4,10 @@
 #include <linux/slab.h>
 #include <net/sock.h>
 
+#include "counter.h"
 #include "entry.h"
 #include "peer.h"
 #include "reset.h"
-#include "stats.h"
 #include "table.h"
 #include "ticket.h"
 #include "trace.h"

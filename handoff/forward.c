@@ -16,11 +16,11 @@
 #include <net/neighbour.h>
 #include <net/tcp.h>
 
+#include "counter.h"
 #include "forward.h"
 #include "hold.h"
 #include "path.h"
 #include "reset.h"
-#include "stats.h"
 #include "table.h"
 
 /* Behind defragmentation, if that is loaded, and before everything that keeps state. */

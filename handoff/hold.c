@@ -4,9 +4,9 @@
 #include <linux/netdevice.h>
 #include <net/tcp.h>
 
+#include "counter.h"
 #include "forward.h"
 #include "hold.h"
-#include "stats.h"
 #include "ticket.h"
 
 /* Past this many packets the flood is dropped, or a worker would spin in it for ever. */

@@ -11,11 +11,11 @@
 #include <net/tcp.h>
 
 #include "adopt.h"
+#include "counter.h"
 #include "entry.h"
 #include "life.h"
 #include "net.h"
 #include "peer.h"
-#include "stats.h"
 #include "ticket.h"
 #include "trace.h"
 

@@ -5,12 +5,12 @@
 
 #include "adopt.h"
 #include "conn.h"
+#include "counter.h"
 #include "device.h"
 #include "entry.h"
 #include "message.h"
 #include "net.h"
 #include "peer.h"
-#include "stats.h"
 #include "transfer.h"
 
 static int __init hof_init(void)

@@ -4,9 +4,9 @@
 #include <linux/module.h>
 
 #include "adopt.h"
+#include "life.h"
 #include "message.h"
 #include "net.h"
-#include "life.h"
 #include "transfer.h"
 
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,

@@ -5,11 +5,11 @@
 #include <net/netns/generic.h>
 
 #include "adopt.h"
+#include "counter.h"
 #include "entry.h"
 #include "forward.h"
 #include "net.h"
 #include "peer.h"
-#include "stats.h"
 #include "transfer.h"
 #include "tunable.h"
 

@@ -12,8 +12,8 @@
 #include <net/ipv6.h>
 #include <net/route.h>
 
+#include "counter.h"
 #include "forward.h"
-#include "stats.h"
 #include "table.h"
 
 static bool hof_quote_is_error4(u8 type)

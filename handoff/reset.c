@@ -9,9 +9,9 @@
 #include <net/route.h>
 #include <net/tcp.h>
 
+#include "counter.h"
 #include "net.h"
 #include "reset.h"
-#include "stats.h"
 
 #define HOF_RESET_HOPS	64
 

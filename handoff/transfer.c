@@ -17,11 +17,11 @@
 
 #include "kmod/endpoint.h"
 
+#include "counter.h"
 #include "entry.h"
 #include "forward.h"
 #include "message.h"
 #include "peer.h"
-#include "stats.h"
 #include "ticket.h"
 #include "trace.h"
 #include "transfer.h"

@@ -5,8 +5,8 @@
 #include <linux/module.h>
 
 #include "adopt.h"
+#include "counter.h"
 #include "entry.h"
-#include "stats.h"
 
 static const u8 hof_refusals[HOF_REFUSAL_SLOTS - 1] = {
 	FLT_REFUSE_NOTTCP,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Counters of this room; what each one means is in README.md. */
-#ifndef HOF_STATS_H
-#define HOF_STATS_H
+#ifndef HOF_COUNTER_H
+#define HOF_COUNTER_H
 
 #include <flotilla/flotilla.h>
 #include "kmod/stats.h"
