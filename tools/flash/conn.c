@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "conn.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "app.h"
+#include "body.h"
+#include "response.h"
+#include "send.h"
+
+#define FREE_CONNS 256
+#define IN_START 2048
+#define NEVER 0xffffffff
+#define LINGER_SECONDS 2
+#define CONN_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
+
+static void conn_run(struct conn *c);
+
+void conn_deadline(struct conn *c, unsigned int seconds)
+{
+	uint64_t at = c->w->loop.now + (uint64_t)seconds * 1000;
+
+	/* Later costs a store; only earlier needs the wheel. */
+	if (list_empty(&c->timer.node) || at < c->timer.armed)
+		loop_timer_set(&c->w->loop, &c->timer, at);
+	else
+		c->timer.deadline = at;
+}
+
+void conn_arm(struct conn *c)
+{
+	if (!c->watch.events && loop_add(&c->w->loop, &c->watch, CONN_EVENTS))
+		conn_deadline(c, 0);	/* out of memory: nothing will come, so end it */
+}
+
+static void in_release(struct conn *c)
+{
+	free(c->in);
+	c->in = NULL;
+	c->in_off = 0;
+	c->in_len = 0;
+	c->in_cap = 0;
+	c->scanned = 0;
+}
+
+static void conn_free(struct grave *g)
+{
+	struct conn *c = container_of(g, struct conn, grave);
+	struct worker *w = c->w;
+
+	if (w->nr_free_conns < FREE_CONNS) {
+		list_add(&c->node, &w->free_conns);
+		w->nr_free_conns++;
+	} else {
+		free(c);
+	}
+}
+
+void conn_close(struct conn *c)
+{
+	struct worker *w = c->w;
+
+	loop_close(&w->loop, &c->watch);
+	loop_timer_del(&c->timer);
+	list_del(&c->waiter.node);
+	list_del(&c->node);
+	if (c->app)
+		app_abort(c);
+	if (c->path)
+		path_put(w->cache, c->path);
+	response_free(w, c->response);
+	body_free(c->body);
+	in_release(c);
+	stats_add(w->stats, closed, 1);
+	w->nr_conns--;
+	loop_bury(&w->loop, &c->grave);
+	if (w->draining && !w->nr_conns)
+		w->loop.stop = true;
+	else if (!w->accepting && !w->draining)
+		conn_accepting(w, true);
+}
+
+/* Ends the sending side and waits a little, so that a RST does not overtake the response. */
+static void linger(struct conn *c)
+{
+	c->state = CONN_LINGER;
+	in_release(c);
+	if (shutdown(c->watch.fd, SHUT_WR)) {
+		conn_close(c);
+		return;
+	}
+	conn_deadline(c, LINGER_SECONDS);
+	c->can_read = true;
+	conn_run(c);
+}
+
+/* Keeps [@buf, @buf + @len) for later; it may lie within what is kept already. */
+static bool keep(struct conn *c, char *buf, size_t len)
+{
+	char *in;
+	size_t cap = IN_START;
+
+	if (c->in && buf >= c->in && buf <= c->in + c->in_cap) {
+		c->in_off = buf - c->in;
+		c->in_len = len;
+		return true;
+	}
+	while (cap < len)
+		cap *= 2;
+	in = malloc(cap);
+	if (!in)
+		return false;
+	memcpy(in, buf, len);
+	in_release(c);
+	c->in = in;
+	c->in_len = len;
+	c->in_cap = cap;
+	return true;
+}
+
+/* Receives behind what is kept, or into the worker's buffer. 0: nothing now; -1: the end. */
+static ssize_t fill(struct conn *c, char **buf, size_t *len)
+{
+	struct worker *w = c->w;
+	size_t room = SCRATCH_SIZE;
+	char *to = w->in;
+	ssize_t n;
+
+	if (c->in) {
+		if (c->in_off) {
+			memmove(c->in, c->in + c->in_off, c->in_len);
+			c->in_off = 0;
+		}
+		if (c->in_len == c->in_cap) {
+			to = realloc(c->in, 2 * c->in_cap);
+			if (!to)
+				return -1;
+			c->in = to;
+			c->in_cap *= 2;
+		}
+		to = c->in + c->in_len;
+		room = c->in_cap - c->in_len;
+	}
+	do {
+		n = recv(c->watch.fd, to, room, 0);
+	} while (n < 0 && errno == EINTR && !w->blocking);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		c->can_read = false;
+		return 0;
+	}
+	if (n <= 0)
+		return -1;
+	/* Less than there was room for: it is empty, and the next arrival is a new edge. */
+	c->can_read = (size_t)n == room || c->peer_done;
+	if (c->in) {
+		c->in_len += n;
+		*buf = c->in;
+		*len = c->in_len;
+	} else {
+		*buf = to;
+		*len = n;
+	}
+	return n;
+}
+
+/* MSG_MORE was promised a successor that does not come now. */
+static void uncork(struct conn *c)
+{
+	int one = 1;
+
+	if (c->corked)
+		setsockopt(c->watch.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	c->corked = false;
+}
+
+/* The rest of what the client sends cannot be understood: answer and end. */
+static enum verdict refuse(struct conn *c, int status)
+{
+	stats_add(c->w->stats, bad_requests, 1);
+	return respond_status(c, NULL, status, NULL, true);
+}
+
+/* The head is not whole: keep it and read on, unless it is too large. */
+static enum verdict partial_head(struct conn *c, char *buf, size_t len)
+{
+	const struct request_limits limits = {
+		c->w->conf->max_line, c->w->conf->max_header_lines,
+	};
+	struct request req;
+	int n;
+
+	if (len >= c->w->conf->max_header) {
+		n = request_parse(&req, buf, len, &limits);
+		return refuse(c, n < 0 ? -n : 431);
+	}
+	if (!keep(c, buf, len))
+		return CLOSE;
+	c->scanned = len;
+	if (!c->partial)
+		conn_deadline(c, c->w->conf->header_timeout);
+	c->partial = true;
+	return SERVED;
+}
+
+/* Answers the requests in the buffer one after the other. SERVED: all used up, read on. */
+static enum verdict consume(struct conn *c, char *buf, size_t len)
+{
+	struct worker *w = c->w;
+	const struct conf *conf = w->conf;
+	const struct request_limits limits = { conf->max_line, conf->max_header_lines };
+	struct request req;
+	enum verdict v;
+	int n;
+
+	while (len) {
+		if (c->partial && !request_head_complete(buf, len, c->scanned))
+			return partial_head(c, buf, len);
+		n = request_parse(&req, buf, len, &limits);
+		if (!n)
+			return partial_head(c, buf, len);
+		c->partial = false;
+		c->scanned = 0;
+		if (n < 0)
+			return refuse(c, -n);
+		if ((unsigned int)n > conf->max_header)
+			return refuse(c, 431);
+		if (w->draining || (conf->keepalive_requests &&
+				    c->requests + 1 >= conf->keepalive_requests))
+			req.flags |= REQ_CLOSE;
+		v = serve(c, &req, len > (size_t)n);
+		if (v == WAIT) {
+			c->state = CONN_LOOKUP;
+			conn_deadline(c, NEVER);
+			return keep(c, buf, len) ? WAIT : CLOSE;
+		}
+		stats_add(w->stats, requests, 1);
+		c->requests++;
+		buf += n;
+		len -= n;
+		if (v == SERVED && req.flags & REQ_BODY)
+			return LINGER;
+		if (v == BLOCKED || v == BODY) {
+			if (v == BLOCKED && c->state == CONN_READ)
+				c->state = CONN_SEND;
+			return keep(c, buf, len) ? v : CLOSE;
+		}
+		if (v != SERVED)
+			return v;
+	}
+	in_release(c);
+	conn_deadline(c, conf->keepalive_timeout);
+	return SERVED;
+}
+
+static void read_lingering(struct conn *c)
+{
+	ssize_t n;
+
+	do {
+		n = recv(c->watch.fd, c->w->in, SCRATCH_SIZE, 0);
+	} while (n == SCRATCH_SIZE);
+	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
+		conn_close(c);
+	else
+		conn_arm(c);
+}
+
+/* Goes on until the client or something else has to be waited for. */
+static void conn_run(struct conn *c)
+{
+	enum verdict v = SERVED;
+	char *buf;
+	size_t len;
+	ssize_t n;
+
+	if (c->state == CONN_LINGER) {
+		read_lingering(c);
+		return;
+	}
+	for (;;) {
+		if (c->in_len && !c->partial) {
+			buf = c->in + c->in_off;
+			len = c->in_len;
+		} else {
+			if (!c->can_read)
+				break;
+			n = fill(c, &buf, &len);
+			if (n < 0) {
+				conn_close(c);
+				return;
+			}
+			if (!n)
+				break;
+		}
+		if (c->state == CONN_BODY) {
+			/* Takes what belongs to the body and keeps the rest. */
+			v = app_body(c, buf, len);
+		} else {
+			v = consume(c, buf, len);
+		}
+		if (v == BODY)
+			continue;
+		if (v != SERVED)
+			break;
+	}
+	switch (v) {
+	case CLOSE:
+		conn_close(c);
+		return;
+	case LINGER:
+		linger(c);
+		return;
+	default:
+		uncork(c);
+		conn_arm(c);
+	}
+}
+
+static void waiter_ready(struct waiter *waiter, struct path *path)
+{
+	struct conn *c = container_of(waiter, struct conn, waiter);
+
+	if (c->state == CONN_LOOKUP) {
+		path->refs++;		/* only loops wait, and a loop's cache has no lock */
+		c->path = path;
+		c->state = CONN_READ;
+		conn_run(c);
+	} else if (c->state == CONN_SEND) {
+		conn_deadline(c, c->w->conf->send_timeout);
+		conn_resume_send(c);
+	}
+}
+
+void conn_response_done(struct conn *c, bool ok)
+{
+	response_free(c->w, c->response);
+	c->response = NULL;
+	if (!ok || (c->close && !c->linger)) {
+		conn_close(c);
+		return;
+	}
+	if (c->close) {
+		linger(c);
+		return;
+	}
+	c->state = CONN_READ;
+	conn_deadline(c, c->w->conf->keepalive_timeout);
+	if (c->w->draining && !c->in_len) {
+		conn_close(c);
+		return;
+	}
+	conn_run(c);
+}
+
+void conn_resume_send(struct conn *c)
+{
+	switch (response_send(c, false)) {
+	case SERVED:
+		conn_response_done(c, true);
+		break;
+	case BLOCKED:
+		conn_arm(c);
+		break;
+	default:
+		conn_close(c);
+	}
+}
+
+static void conn_ready(struct watch *watch, uint32_t events)
+{
+	struct conn *c = container_of(watch, struct conn, watch);
+
+	if (events & (EPOLLERR | EPOLLHUP)) {
+		conn_close(c);
+		return;
+	}
+	if (events & (EPOLLIN | EPOLLRDHUP))
+		c->can_read = true;
+	if (events & EPOLLRDHUP)
+		c->peer_done = true;
+	switch (c->state) {
+	case CONN_READ:
+	case CONN_BODY:
+	case CONN_LINGER:
+		if (c->can_read)
+			conn_run(c);
+		break;
+	case CONN_SEND:
+		/* On a queue: a helper is reading, and the socket has to wait for it. */
+		if (events & EPOLLOUT && list_empty(&c->waiter.node))
+			conn_resume_send(c);
+		break;
+	case CONN_APP:
+		app_client_ready(c, events);
+		break;
+	case CONN_LOOKUP:
+		break;
+	}
+}
+
+static void conn_expired(struct timer *t)
+{
+	struct conn *c = container_of(t, struct conn, timer);
+	struct stats *stats = c->w->stats;
+
+	switch (c->state) {
+	case CONN_READ:
+		if (!c->partial && c->requests) {
+			stats_add(stats, timeouts_idle, 1);
+			break;
+		}
+		stats_add(stats, timeouts_header, 1);
+		if (c->partial && respond_status(c, NULL, 408, NULL, false) == LINGER) {
+			linger(c);
+			return;
+		}
+		break;
+	case CONN_SEND:
+		stats_add(stats, timeouts_send, 1);
+		break;
+	case CONN_BODY:
+		stats_add(stats, timeouts_body, 1);
+		break;
+	case CONN_APP:
+		app_expired(c);
+		return;
+	default:
+		break;
+	}
+	conn_close(c);
+}
+
+struct conn *conn_new(struct worker *w, int fd)
+{
+	struct conn *c;
+
+	if (!list_empty(&w->free_conns)) {
+		c = list_entry(w->free_conns.next, struct conn, node);
+		list_del(&c->node);
+		w->nr_free_conns--;
+	} else {
+		c = malloc(sizeof(*c));
+		if (!c)
+			return NULL;
+	}
+	memset(c, 0, sizeof(*c));
+	c->watch.fd = fd;
+	c->watch.ready = conn_ready;
+	c->grave.free = conn_free;
+	c->timer.expired = conn_expired;
+	c->waiter.ready = waiter_ready;
+	c->w = w;
+	c->can_read = true;
+	list_init(&c->timer.node);
+	list_init(&c->waiter.node);
+	list_add_tail(&c->node, &w->conns);
+	w->nr_conns++;
+	return c;
+}
+
+void conn_start(struct conn *c)
+{
+	conn_deadline(c, c->w->conf->header_timeout);
+	/* With deferred accept, or after a handoff, the request is there already. */
+	conn_run(c);
+}
+
+void conn_drain(struct worker *w)
+{
+	struct list *n, *next;
+
+	for (n = w->conns.next; n != &w->conns; n = next) {
+		struct conn *c = list_entry(n, struct conn, node);
+
+		next = n->next;
+		/* A request may be on its way: read once more before hanging up. */
+		if (c->state == CONN_READ && !c->in_len) {
+			c->can_read = true;
+			conn_deadline(c, 1);
+		}
+	}
+	if (!w->nr_conns)
+		w->loop.stop = true;
+}
+
+const char *conn_address(struct conn *c, char *out)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+
+	/* Asked for only when it is needed, and kept, for it is gone after a reset. */
+	if (!c->family && !getpeername(c->watch.fd, (struct sockaddr *)&addr, &len)) {
+		c->family = addr.ss_family;
+		if (addr.ss_family == AF_INET)
+			memcpy(c->addr, &((struct sockaddr_in *)&addr)->sin_addr, 4);
+		else if (addr.ss_family == AF_INET6)
+			memcpy(c->addr, &((struct sockaddr_in6 *)&addr)->sin6_addr, 16);
+	}
+	if (!c->family || !inet_ntop(c->family, c->addr, out, INET6_ADDRSTRLEN))
+		strcpy(out, "-");
+	return out;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A client's connection: from accept to close, through any number of requests. */
+#ifndef FLASH_CONN_H
+#define FLASH_CONN_H
+
+#include "request.h"
+#include "worker.h"
+
+struct app_run;
+struct body;
+struct response;
+
+enum conn_state {
+	CONN_READ,	/* for a request head, or idle */
+	CONN_LOOKUP,	/* for a helper to look a name up; the head is kept in @in */
+	CONN_SEND,	/* for room in the socket, or for a helper's read */
+	CONN_BODY,	/* for the rest of a request body */
+	CONN_APP,	/* for a program */
+	CONN_LINGER,	/* response sent, write side closed: the client's rest is thrown away */
+};
+
+/* What became of a request. */
+enum verdict {
+	SERVED,		/* the whole response is in the kernel's hands */
+	BLOCKED,	/* the request is used up, the response is on its way */
+	WAIT,		/* nothing happened yet: offer the same request again */
+	BODY,		/* the head is used up, now the body */
+	CLOSE,		/* the response, if any, is sent: the connection ends */
+	LINGER,		/* the same, but the client may still be sending */
+};
+
+/**
+ * struct conn
+ * @in:      what has been received and not used up; NULL for an idle connection
+ * @scanned: bytes of @in in which no end of a head was found
+ * @partial: @in holds the beginning of a head, and more must be read
+ * @path:    entry that a look-up has just found for the request at the start of @in
+ *
+ * One thread, that of its worker's loop.
+ */
+struct conn {
+	struct watch watch;
+	struct grave grave;
+	struct list node;		/* worker's conns */
+	struct timer timer;
+	struct waiter waiter;
+	struct worker *w;
+	enum conn_state state;
+	bool can_read, peer_done;	/* there may be more; FIN has been seen */
+	bool partial, corked, close, linger;
+	uint16_t status;		/* of the response under way, for the log */
+	uint32_t requests;
+	char *in;
+	uint32_t in_off, in_len, in_cap, scanned;
+	struct path *path;
+	struct response *response;
+	struct app_run *app;
+	struct body *body;		/* request body being collected */
+	uint8_t addr[16], family;
+};
+
+/* Accepting, accept.c */
+int conn_accept_init(struct worker *w, const struct listeners *ls);
+void conn_accept_exit(struct worker *w);
+int conn_accepting(struct worker *w, bool on);
+
+struct conn *conn_new(struct worker *w, int fd);
+/* Reads at once: the request may have come with the connection. */
+void conn_start(struct conn *c);
+void conn_resume_send(struct conn *c);
+
+/* The worker is to end: idle connections close, busy ones after their response. */
+void conn_drain(struct worker *w);
+void conn_close(struct conn *c);
+
+/* A response that had to wait is complete (or, not @ok, cannot be completed). */
+void conn_response_done(struct conn *c, bool ok);
+
+/* Moves the deadline of the present state. */
+void conn_deadline(struct conn *c, unsigned int seconds);
+
+/* Watches the socket from now on; cheap when it already does. */
+void conn_arm(struct conn *c);
+
+/* Client's address as text; @out has INET6_ADDRSTRLEN bytes. */
+const char *conn_address(struct conn *c, char *out);
+
+#endif

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define PAGE 4096ull
+#define READ_BUFFER (128 << 10)
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+struct cache_range {
+	uint64_t off, len;
+};
+
+struct cache_counts {
+	uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
+/**
+ * struct file_read - a part of a file that a helper brings into memory
+ * @waiters: struct waiter; loop's thread only, as everything but what run() reads
+ */
+struct file_read {
+	struct job job;
+	struct list node;
+	struct worker *w;
+	struct file *f;
+	uint64_t off;
+	uint32_t len;
+	void *map;
+	int err;
+	struct list waiters;
+};
+
+static bool probe_byte(int fd, uint64_t off)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	ssize_t n = preadv2(fd, &iov, 1, off, RWF_NOWAIT);
+
+	/* Past the end of a file that was cut meanwhile: nothing to wait for. */
+	if (n >= 0)
+		return true;
+	return errno == EOPNOTSUPP && file_on_memory_fs(fd);
+}
+
+static bool counted(int fd, uint64_t off, uint64_t len)
+{
+	struct cache_range range = { off, len };
+	struct cache_counts counts;
+	uint64_t pages = (off + len + PAGE - 1) / PAGE - off / PAGE;
+
+	if (syscall(SYS_cachestat, fd, &range, &counts, 0))
+		return probe_byte(fd, off) && probe_byte(fd, off + len - 1);
+	return counts.cached >= pages;
+}
+
+static bool core_resident(void *map, uint32_t len)
+{
+	unsigned char vec[(16 << 20) / PAGE];
+	uint64_t i, pages = (len + PAGE - 1) / PAGE;
+
+	if (mincore(map, len, vec))
+		return false;
+	for (i = 0; i < pages; i++)
+		if (!(vec[i] & 1))
+			return false;
+	return true;
+}
+
+bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map)
+{
+	bool yes;
+
+	if (!len)
+		return true;
+	stats_add(w->stats, residency_tests, 1);
+	switch (w->residency) {
+	case RESIDENCY_OFF:
+		return true;
+	case RESIDENCY_MINCORE:
+		if (map) {
+			yes = core_resident(map, len);
+			break;
+		}
+		/* fall through */
+	case RESIDENCY_PREADV2:
+	default:
+		yes = probe_byte(f->fd, off) &&
+		      (len <= PAGE || probe_byte(f->fd, off + len - 1));
+		break;
+	case RESIDENCY_CACHESTAT:
+		yes = counted(f->fd, off, len);
+		break;
+	}
+	if (!yes)
+		stats_add(w->stats, residency_misses, 1);
+	return yes;
+}
+
+/* The kernel's rule (can_do_mincore), for the first few files below @dir. */
+static bool may_ask_about(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), seen = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat st;
+	bool yes = true;
+
+	while (d && yes && seen < 32 && (e = readdir(d))) {
+		if (fstatat(dirfd(d), e->d_name, &st, 0) || !S_ISREG(st.st_mode))
+			continue;
+		seen++;
+		yes = st.st_uid == geteuid() || !faccessat(dirfd(d), e->d_name, W_OK, AT_EACCESS);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+	return yes;
+}
+
+enum residency residency_probe(const struct conf *conf)
+{
+	const struct vhost *v;
+
+	if (conf->residency != RESIDENCY_MINCORE && conf->residency != RESIDENCY_CACHESTAT)
+		return conf->residency;
+	for (v = conf->vhosts; v; v = v->next) {
+		if (v->root_fd < 0 || may_ask_about(v->root_fd))
+			continue;
+		fprintf(stderr, "flash: files below %s belong to another user: mincore and "
+			"cachestat do not tell what is in memory; using preadv2\n", v->root);
+		return RESIDENCY_PREADV2;
+	}
+	return conf->residency;
+}
+
+static void read_run(struct job *job)
+{
+	struct file_read *r = container_of(job, struct file_read, job);
+	uint64_t pos = r->off, end = r->off + r->len;
+	char *buf;
+	ssize_t n;
+
+	/* Unlike touching the pages, this reports an error instead of raising SIGBUS. */
+	if (r->map && !madvise(r->map, r->len, MADV_POPULATE_READ))
+		return;
+	buf = malloc(READ_BUFFER);
+	if (!buf) {
+		r->err = -ENOMEM;
+		return;
+	}
+	while (pos < end) {
+		uint64_t want = end - pos < READ_BUFFER ? end - pos : READ_BUFFER;
+
+		n = pread(r->f->fd, buf, want, pos);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			r->err = -errno;
+		if (n <= 0)
+			break;
+		pos += n;
+	}
+	free(buf);
+}
+
+static void read_done(struct job *job)
+{
+	struct file_read *r = container_of(job, struct file_read, job);
+	struct worker *w = r->w;
+	struct list waiters;
+
+	stats_add(w->stats, reads_helper, 1);
+	if (r->err)
+		stats_add(w->stats, read_errors, 1);
+	list_del(&r->node);
+	list_take(&r->waiters, &waiters);
+	while (!list_empty(&waiters)) {
+		struct waiter *waiter = list_entry(waiters.next, struct waiter, node);
+
+		list_del(&waiter->node);
+		waiter->ready(waiter, NULL);
+	}
+	file_put(w->cache, r->f);
+	free(r);
+}
+
+int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map,
+	      struct waiter *waiter)
+{
+	struct file_read *r;
+	struct list *n;
+
+	for (n = f->reads.next; n != &f->reads; n = n->next) {
+		r = list_entry(n, struct file_read, node);
+		if (r->off == off && r->len == len)
+			goto found;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->w = w;
+	r->f = file_get(w->cache, f);
+	r->off = off;
+	r->len = len;
+	r->map = map;
+	list_init(&r->waiters);
+	list_add(&r->node, &f->reads);
+	r->job.kind = JOB_READ;
+	r->job.run = read_run;
+	r->job.done = read_done;
+	if (waiter)
+		list_add_tail(&waiter->node, &r->waiters);
+	helper_submit(w->helpers, &r->job);
+	return 0;
+found:
+	if (waiter)
+		list_add_tail(&waiter->node, &r->waiters);
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Is a part of a file in memory, and if not, who brings it there? (spec 4.4.7, 5.2) */
+#ifndef FLASH_DISK_H
+#define FLASH_DISK_H
+
+#include "worker.h"
+
+/*
+ * Does the configured test tell the truth here? mincore() and cachestat() answer only who owns a
+ * file or may write it; mincore() even says "resident" to the others. Warns and returns the test
+ * to use.
+ */
+enum residency residency_probe(const struct conf *conf);
+
+/* @map: where the part is mapped, or NULL. */
+bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map);
+
+/*
+ * Has a helper read the part; @waiter (may be NULL) is called then. One read serves all who wait
+ * for the same part. 0, or a negative errno with @waiter not queued.
+ */
+int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map,
+	      struct waiter *waiter);
+
+#endif

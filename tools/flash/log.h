@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Access log: Combined or one JSON object a line. Written by a helper, never by the loop. */
+#ifndef FLASH_LOG_H
+#define FLASH_LOG_H
+
+#include "conn.h"
+
+struct log *log_open(struct worker *w);
+void log_close(struct log *log);
+/* Opens the file anew when @count differs from the last call (after rotation). */
+void log_reopen(struct log *log, int count);
+
+/* @req may be NULL when the head was not understood. */
+void log_request(struct conn *c, const struct request *req, int status, uint64_t bytes);
+
+/* For tests: one line into @out, with its LF. Returns its length. */
+struct log_entry {
+	const char *address;
+	const struct request *req;	/* or NULL */
+	int status;
+	uint64_t bytes;
+	long time;
+};
+size_t log_format_line(char *out, size_t size, unsigned int format, const struct log_entry *e);
+
+#endif

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "lookup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "listing.h"
+#include "mime.h"
+#include "target.h"
+#include "worker.h"
+
+/**
+ * struct lookup - one translation on its way
+ * @path:    entry to fill; the job holds a reference
+ * @rel:     name below the root, "" for the root itself
+ * @nowait:  on the loop: give up with -EAGAIN rather than wait
+ * @found:   state of the files found
+ *
+ * Belongs to whoever runs it: the loop, then a helper, then the loop again.
+ */
+struct lookup {
+	struct job job;
+	struct worker *w;
+	struct path *path;
+	const struct vhost *vhost;
+	char *name;		/* decoded, begins with '/' */
+	int root_fd;		/* the host's, or a user's directory */
+	bool nowait, has_slash, own_root;
+	int status;		/* 0, or an HTTP status */
+	enum path_kind kind;
+	struct file *files[ENC_COUNT];
+};
+
+static bool no_cached_flag;	/* kernel older than 5.12 */
+static bool no_openat2;
+
+void lookup_probe(void)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED };
+	int fd = syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how));
+
+	if (fd >= 0)
+		close(fd);
+	else if (errno == ENOSYS)
+		no_openat2 = true;
+	else if (errno == EINVAL)
+		no_cached_flag = true;
+}
+
+/* @rel is relative and without "..": target_decode() has seen to that. */
+static int open_beneath(const struct lookup *l, int dir, const char *rel, int flags)
+{
+	struct open_how how = {
+		.flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.resolve = RESOLVE_NO_MAGICLINKS,
+	};
+	int fd;
+
+	if (no_openat2) {
+		/* Links cannot be followed safely without it: treat all policies as deny. */
+		if (l->nowait)
+			return -EAGAIN;
+		fd = strchr(rel, '/') ? -1 : openat(dir, rel, how.flags | O_NOFOLLOW);
+		return fd < 0 ? -errno : fd;
+	}
+	if (l->vhost->symlinks == SYMLINKS_BENEATH)
+		how.resolve |= RESOLVE_BENEATH;
+	else if (l->vhost->symlinks == SYMLINKS_DENY)
+		how.resolve |= RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+	if (l->nowait) {
+		if (no_cached_flag)
+			return -EAGAIN;
+		how.resolve |= RESOLVE_CACHED;
+	}
+	do {
+		fd = syscall(SYS_openat2, dir, rel, &how, sizeof(how));
+	} while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
+}
+
+static int status_of(int err)
+{
+	switch (-err) {
+	case ENOENT:
+	case ENOTDIR:
+	case ENAMETOOLONG:
+	case ENXIO:
+	case ENODEV:
+		return 404;
+	case EACCES:
+	case EPERM:
+	case ELOOP:
+	case EXDEV:
+		return 403;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+		return 503;
+	}
+	return 500;
+}
+
+/* Makes or finds the file behind @fd, which is taken. 0, or a negative errno. */
+static int adopt_file(struct lookup *l, int fd, const struct stat *st, const char *name,
+		      enum encoding enc, bool vary)
+{
+	const char *mime = mime_type(l->w->conf->mime, name);
+	struct file *f = NULL;
+	struct file_id id;
+	int err;
+
+	file_identify(&id, st);
+	/* The table belongs to the loop; a helper leaves it alone. */
+	if ((l->nowait || l->w->may_wait) && l->w->conf->map_cache && l->w->conf->header_cache)
+		f = file_find(l->w->cache, l->vhost, &id, mime, enc, vary);
+	if (f) {
+		close(fd);
+		l->files[enc] = f;
+		return 0;
+	}
+	f = file_create(l->w->conf, l->vhost, fd, &id, mime, enc, vary);
+	if (!f)
+		return -ENOMEM;
+	err = file_load(f, l->nowait);
+	if (err) {
+		file_destroy(f);
+		return err;
+	}
+	l->files[enc] = f;
+	return 0;
+}
+
+static int find_precompressed(struct lookup *l, int dir, const char *rel, const struct stat *st)
+{
+	static const char *const suffix[ENC_COUNT] = { "", ".gz", ".br" };
+	char name[PATH_MAX];
+	struct stat own;
+	int enc, fd, err;
+
+	for (enc = ENC_GZIP; enc < ENC_COUNT; enc++) {
+		if (snprintf(name, sizeof(name), "%s%s", rel, suffix[enc]) >= (int)sizeof(name))
+			continue;
+		fd = open_beneath(l, dir, name, O_RDONLY);
+		if (fd == -EAGAIN && l->nowait)
+			return -EAGAIN;
+		if (fd < 0)
+			continue;
+		/* An older one was made from older contents. */
+		if (fstat(fd, &own) || !S_ISREG(own.st_mode) ||
+		    own.st_mtim.tv_sec < st->st_mtim.tv_sec) {
+			close(fd);
+			continue;
+		}
+		err = adopt_file(l, fd, &own, rel, enc, true);
+		if (err == -EAGAIN && l->nowait)
+			return err;
+	}
+	return 0;
+}
+
+static int found_regular(struct lookup *l, int dir, const char *rel, int fd, const struct stat *st)
+{
+	bool vary = l->vhost->precompressed;
+	int err;
+
+	l->kind = PATH_FILE;
+	if (vary) {
+		err = find_precompressed(l, dir, rel, st);
+		if (err) {
+			close(fd);
+			return err;
+		}
+	}
+	return adopt_file(l, fd, st, rel, ENC_IDENTITY, vary);
+}
+
+static int found_directory(struct lookup *l, int dir)
+{
+	struct stat st;
+	int i, fd, err;
+
+	if (!l->has_slash) {
+		l->kind = PATH_REDIRECT;
+		return 0;
+	}
+	for (i = 0; l->vhost->index[i]; i++) {
+		fd = open_beneath(l, dir, l->vhost->index[i], O_RDONLY);
+		if (fd == -ENOENT)
+			continue;
+		if (fd < 0)
+			return fd;
+		if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+			close(fd);
+			continue;
+		}
+		return found_regular(l, dir, l->vhost->index[i], fd, &st);
+	}
+	if (!l->vhost->listing)
+		return -EACCES;
+	if (l->nowait)		/* reading a directory has no way to say "not cached" */
+		return -EAGAIN;
+	err = listing_create(l->w->conf, l->vhost, dir, l->name, &l->files[ENC_IDENTITY]);
+	l->kind = PATH_FILE;
+	return err;
+}
+
+/* "/~bob/x" is "x" below "/home/bob/public_html". */
+static int enter_userdir(struct lookup *l, const char **rel)
+{
+	const char *user = l->name + 2, *end = strchr(user, '/'), *plus;
+	char dir[PATH_MAX];
+
+	if (!end)
+		end = user + strlen(user);
+	if (end == user || *user == '.')
+		return -ENOENT;
+	plus = strchr(l->vhost->userdir, '+');
+	if (snprintf(dir, sizeof(dir), "%.*s%.*s%s", (int)(plus - l->vhost->userdir),
+		     l->vhost->userdir, (int)(end - user), user, plus + 1) >= (int)sizeof(dir))
+		return -ENAMETOOLONG;
+	if (l->nowait)
+		return -EAGAIN;
+	l->root_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (l->root_fd < 0)
+		return -errno;
+	l->own_root = true;
+	*rel = *end ? end + 1 : end;
+	return 0;
+}
+
+static void drop_files(struct lookup *l)
+{
+	int i;
+
+	for (i = 0; i < ENC_COUNT; i++) {
+		if (!l->files[i])
+			continue;
+		if (l->files[i]->hashed)
+			file_put(l->w->cache, l->files[i]);
+		else
+			file_destroy(l->files[i]);
+		l->files[i] = NULL;
+	}
+}
+
+static int lookup_files(struct lookup *l)
+{
+	const char *rel = l->name + 1;
+	char trimmed[PATH_MAX];
+	size_t len;
+	struct stat st;
+	int fd, err;
+
+	if (l->vhost->userdir && l->name[1] == '~') {
+		err = enter_userdir(l, &rel);
+		if (err)
+			return err;
+		/* "/~bob" itself needs the slash like any directory. */
+	}
+	len = strlen(rel);
+	if (len >= sizeof(trimmed))
+		return -ENAMETOOLONG;
+	memcpy(trimmed, rel, len + 1);
+	while (len && trimmed[len - 1] == '/')
+		trimmed[--len] = '\0';
+	fd = open_beneath(l, l->root_fd, len ? trimmed : ".", O_RDONLY);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st)) {
+		err = -errno;
+	} else if (S_ISDIR(st.st_mode)) {
+		err = found_directory(l, fd);
+	} else if (!S_ISREG(st.st_mode)) {
+		err = -EACCES;
+	} else if (l->has_slash) {
+		err = -ENOENT;
+	} else {
+		return found_regular(l, l->root_fd, trimmed, fd, &st);
+	}
+	close(fd);
+	return err;
+}
+
+static void lookup_run(struct lookup *l)
+{
+	int err, tries = 0;
+
+	do {		/* -ESTALE: the file changed between fstat and read */
+		drop_files(l);
+		if (l->own_root)
+			close(l->root_fd);
+		l->own_root = false;
+		l->root_fd = l->vhost->root_fd;
+		l->kind = PATH_ERROR;
+		err = lookup_files(l);
+	} while (err == -ESTALE && ++tries < 3);
+	if (l->own_root)
+		close(l->root_fd);
+	l->own_root = false;
+	l->status = 0;
+	if (!err)
+		return;
+	drop_files(l);
+	l->kind = PATH_ERROR;
+	l->status = err == -EAGAIN && l->nowait ? -EAGAIN : status_of(err);
+}
+
+static void job_run(struct job *job)
+{
+	lookup_run(container_of(job, struct lookup, job));
+}
+
+/* Moves the result into the entry; on the loop (in mt: the thread that looked). */
+static void publish(struct lookup *l)
+{
+	struct path *p = l->path;
+	struct cache *c = l->w->cache;
+	int i;
+
+	for (i = 0; i < ENC_COUNT; i++) {
+		struct file *f = l->files[i];
+
+		if (f && !f->hashed)
+			file_insert(c, f);
+		p->files[i] = f;
+	}
+	if (l->kind == PATH_REDIRECT) {
+		p->location = malloc(3 * strlen(l->name) + 2);
+		if (p->location) {
+			target_encode(l->name, p->location);
+			strcat(p->location, "/");
+		} else {
+			l->kind = PATH_ERROR;
+			l->status = 503;
+		}
+	}
+	p->status = l->status;
+	p->checked = l->w->loop.now;
+	p->kind = l->kind;
+	free(l->name);
+	free(l);
+}
+
+static void job_done(struct job *job)
+{
+	struct lookup *l = container_of(job, struct lookup, job);
+	struct worker *w = l->w;
+	struct path *p = l->path;
+	struct list waiters;
+
+	publish(l);
+	list_take(&p->waiters, &waiters);
+	while (!list_empty(&waiters)) {
+		struct waiter *waiter = list_entry(waiters.next, struct waiter, node);
+
+		list_del(&waiter->node);
+		waiter->ready(waiter, p);
+	}
+	/* Short of something now says nothing about the next time. */
+	if (p->status >= 500)
+		path_remove(w->cache, p);
+	path_put(w->cache, p);
+}
+
+static bool app_matches(const struct app *app, const char *name)
+{
+	size_t len = strlen(app->match), n = strlen(name);
+
+	if (app->match[0] == '*')
+		return n >= len - 1 && !strcmp(name + n - (len - 1), app->match + 1);
+	if (app->kind == APP_STATUS)
+		return !strcmp(name, app->match);
+	return !strncmp(name, app->match, len);
+}
+
+/* Answers that need no file system: bad names and programs. */
+static bool settle_early(struct path *p, char *name)
+{
+	const struct app *app;
+	int err = target_decode(p->name, p->len, name);
+
+	if (err) {
+		p->kind = PATH_ERROR;
+		p->status = -err;
+		return true;
+	}
+	for (app = p->vhost->apps; app; app = app->next) {
+		if (!app_matches(app, name))
+			continue;
+		p->app_path = strdup(name);
+		p->app = app;
+		p->kind = p->app_path ? PATH_APP : PATH_ERROR;
+		p->status = 503;
+		return true;
+	}
+	return false;
+}
+
+static struct path *fill(struct worker *w, struct path *p, struct waiter *waiter)
+{
+	struct lookup *l;
+	char *name = malloc(p->len + 1);
+
+	if (!name)
+		goto no_memory;
+	if (settle_early(p, name)) {
+		free(name);
+		p->checked = w->loop.now;
+		goto insert;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		free(name);
+		goto no_memory;
+	}
+	l->w = w;
+	l->path = p;
+	l->vhost = p->vhost;
+	l->name = name;
+	l->has_slash = name[strlen(name) - 1] == '/';
+	l->nowait = !w->may_wait;
+	lookup_run(l);
+	if (l->status != -EAGAIN) {
+		stats_add(w->stats, lookups_inline, 1);
+		publish(l);
+		goto insert;
+	}
+	stats_add(w->stats, lookups_helper, 1);
+	p->refs++;	/* of the job */
+	p->kind = PATH_PENDING;
+	list_add_tail(&waiter->node, &p->waiters);
+	path_insert(w->cache, p, w->stats);
+	l->nowait = false;
+	l->job.kind = JOB_NAME;
+	l->job.run = job_run;
+	l->job.done = job_done;
+	helper_submit(w->helpers, &l->job);
+	path_put(w->cache, p);
+	return NULL;
+
+insert:
+	if (p->status < 500)
+		path_insert(w->cache, p, w->stats);
+	return p;
+
+no_memory:
+	path_put(w->cache, p);
+	return NULL;
+}
+
+struct path *lookup_path(struct worker *w, const struct vhost *vhost, const struct slice *name,
+			 uint32_t hash, struct waiter *waiter)
+{
+	struct path *p = path_find(w->cache, vhost, name, hash);
+
+	if (p) {
+		if (p->kind == PATH_PENDING) {
+			list_add_tail(&waiter->node, &p->waiters);
+			path_put(w->cache, p);
+			return NULL;
+		}
+		if (w->loop.now - __atomic_load_n(&p->checked, __ATOMIC_RELAXED) <=
+		    w->conf->revalidate_ms) {
+			stats_add(w->stats, path_hits, 1);
+			return p;
+		}
+		/* Looked up anew; a file still in the same state is found in the file table. */
+		path_put(w->cache, p);
+	}
+	stats_add(w->stats, path_misses, 1);
+	p = path_new(vhost, name, hash);
+	return p ? fill(w, p, waiter) : NULL;
+}

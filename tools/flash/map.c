@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/**
+ * struct map_cache
+ * @lru:   mappings nobody sends from, coldest first
+ * @bytes: mapped, in use or not
+ *
+ * Under the lock of the struct cache, which counts only when threads share it.
+ */
+struct map_cache {
+	struct cache *cache;
+	struct list lru;
+	uint64_t bytes, limit;
+};
+
+/* The file's last reference goes, and with it the mappings: struct cache knows only the file. */
+static __thread struct map_cache *unmap_from;
+static struct map_cache *shared_from;
+
+static void unmap(struct map_cache *m, struct mapping *map)
+{
+	munmap(map->addr, map->len);
+	m->bytes -= map->len;
+	list_del(&map->file_node);
+	list_del(&map->lru_node);
+	free(map);
+}
+
+static void unmap_file(struct file *f)
+{
+	struct map_cache *m = unmap_from ? unmap_from : shared_from;
+
+	while (!list_empty(&f->maps))
+		unmap(m, list_entry(f->maps.next, struct mapping, file_node));
+}
+
+struct map_cache *map_cache_new(struct cache *cache, uint64_t limit)
+{
+	struct map_cache *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->cache = cache;
+	m->limit = limit;
+	list_init(&m->lru);
+	cache->unmap = unmap_file;
+	if (cache->shared)
+		shared_from = m;
+	else
+		unmap_from = m;
+	return m;
+}
+
+void map_cache_free(struct map_cache *m)
+{
+	free(m);
+}
+
+static void evict(struct map_cache *m, struct stats *stats)
+{
+	struct list *n, *next;
+
+	for (n = m->lru.next; n != &m->lru && m->bytes > m->limit; n = next) {
+		struct mapping *map = list_entry(n, struct mapping, lru_node);
+
+		next = n->next;
+		if (!list_empty(&map->f->reads))	/* a helper works on one of its chunks */
+			continue;
+		unmap(m, map);
+		stats_add(stats, map_evictions, 1);
+	}
+}
+
+static struct mapping *find(struct file *f, uint64_t off)
+{
+	struct list *n;
+
+	for (n = f->maps.next; n != &f->maps; n = n->next) {
+		struct mapping *map = list_entry(n, struct mapping, file_node);
+
+		if (map->off == off)
+			return map;
+	}
+	return NULL;
+}
+
+struct mapping *map_get(struct worker *w, struct file *f, uint64_t off)
+{
+	struct map_cache *m = w->maps;
+	uint64_t chunk = w->conf->chunk, start = off - off % chunk;
+	struct mapping *map;
+	void *addr;
+
+	cache_lock(w->cache);
+	map = find(f, start);
+	if (map) {
+		stats_add(w->stats, map_hits, 1);
+		goto use;
+	}
+	stats_add(w->stats, map_misses, 1);
+	map = calloc(1, sizeof(*map));
+	if (!map)
+		goto out;
+	map->f = f;
+	map->off = start;
+	map->len = f->id.size - start < chunk ? f->id.size - start : chunk;
+	addr = mmap(NULL, map->len, PROT_READ, MAP_SHARED, f->fd, start);
+	if (addr == MAP_FAILED) {
+		free(map);
+		map = NULL;
+		goto out;
+	}
+	map->addr = addr;
+	m->bytes += map->len;
+	list_init(&map->lru_node);
+	list_add(&map->file_node, &f->maps);
+	evict(m, w->stats);
+use:
+	map->users++;
+	list_del(&map->lru_node);
+out:
+	cache_unlock(w->cache);
+	return map;
+}
+
+void map_put(struct worker *w, struct mapping *map)
+{
+	cache_lock(w->cache);
+	if (!--map->users) {
+		if (w->conf->map_cache)
+			list_add_tail(&map->lru_node, &w->maps->lru);
+		else if (list_empty(&map->f->reads))
+			unmap(w->maps, map);
+		else
+			list_add(&map->lru_node, &w->maps->lru);
+	}
+	cache_unlock(w->cache);
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "send.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "disk.h"
+#include "map.h"
+
+#define IOV 16
+
+struct response *response_new(unsigned int pieces)
+{
+	return calloc(1, sizeof(struct response) + pieces * sizeof(struct piece));
+}
+
+static void mapping_release(struct worker *w, struct response *r)
+{
+	if (r->mapping)
+		map_put(w, r->mapping);
+	r->mapping = NULL;
+}
+
+void response_free(struct worker *w, struct response *r)
+{
+	if (!r)
+		return;
+	mapping_release(w, r);
+	if (r->file)
+		file_put(w->cache, r->file);
+	free(r->text);
+	free(r);
+}
+
+void response_add_mem(struct response *r, const char *mem, uint64_t len)
+{
+	if (len)
+		r->pieces[r->nr++] = (struct piece){ .mem = mem, .len = len };
+}
+
+void response_add_file(struct response *r, uint64_t off, uint64_t len)
+{
+	if (len)
+		r->pieces[r->nr++] = (struct piece){ .off = off, .len = len };
+}
+
+static void advance(struct response *r, uint64_t n)
+{
+	r->sent += n;
+	while (n) {
+		struct piece *p = &r->pieces[r->cur];
+		uint64_t step = n < p->len ? n : p->len;
+
+		if (p->mem)
+			p->mem += step;
+		p->off += step;
+		p->len -= step;
+		n -= step;
+		if (!p->len)
+			r->cur++;
+	}
+}
+
+/* The next part to send: to the end of the chunk, so that a test holds for all of it. */
+static uint32_t part_length(const struct worker *w, const struct piece *p)
+{
+	uint64_t chunk = w->conf->chunk, left = chunk - p->off % chunk;
+
+	return p->len < left ? p->len : left;
+}
+
+/* True when the part may be sent now; otherwise a helper has it and will say so. */
+static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len, void *map)
+{
+	struct worker *w = c->w;
+	uint64_t chunk = w->conf->chunk, next = off + len;
+
+	if (w->may_wait || off < r->tested)
+		return true;
+	if (disk_resident(w, r->file, off, len, map)) {
+		r->tested = off + len;
+		r->retest = false;
+		return true;
+	}
+	if (r->retest) {
+		stats_add(w->stats, sends_cold, 1);
+		r->tested = off + len;
+		r->retest = false;
+		return true;
+	}
+	if (disk_read(w, r->file, off, len, map, &c->waiter))
+		return true;
+	r->retest = true;
+	/* The one after it too: a cold file is read at the disk's speed, not one trip a chunk. */
+	if (next < r->file->id.size && !map) {
+		uint64_t left = r->file->id.size - next;
+
+		disk_read(w, r->file, next, left < chunk ? left : chunk, NULL, NULL);
+	}
+	return false;
+}
+
+/* Points @iov at the part of the file that @p begins with. */
+static bool map_part(struct conn *c, struct response *r, const struct piece *p, struct iovec *iov,
+		     bool *waiting)
+{
+	uint32_t len = part_length(c->w, p);
+	uint64_t start = p->off - p->off % c->w->conf->chunk, page = p->off & ~4095ull;
+	char *at;
+
+	if (!r->mapping || r->mapping->off != start) {
+		mapping_release(c->w, r);
+		r->mapping = map_get(c->w, r->file, p->off);
+		if (!r->mapping)
+			return false;
+	}
+	at = r->mapping->addr + (p->off - start);
+	if (!part_ready(c, r, page, len + (p->off - page), r->mapping->addr + (page - start))) {
+		*waiting = true;
+		return false;
+	}
+	iov->iov_base = at;
+	iov->iov_len = len;
+	return true;
+}
+
+/* Memory, and what is mapped, in one call: header and data go together (spec 4.4.5). */
+static ssize_t send_iov(struct conn *c, struct response *r, bool more, bool *waiting)
+{
+	struct iovec iov[IOV];
+	struct msghdr msg = { .msg_iov = iov };
+	unsigned int i, n = 0;
+	bool rest;
+
+	for (i = r->cur; i < r->nr && n < IOV; i++) {
+		struct piece *p = &r->pieces[i];
+
+		if (p->mem) {
+			iov[n].iov_base = (void *)p->mem;
+			iov[n++].iov_len = p->len;
+			continue;
+		}
+		if (c->w->conf->transfer != TRANSFER_MMAP)
+			break;
+		if (!map_part(c, r, p, &iov[n], waiting))
+			return -1;
+		rest = iov[n++].iov_len < p->len;
+		i += !rest;
+		break;
+	}
+	msg.msg_iovlen = n;
+	/* A truncated mapping gives EFAULT here: the kernel copies, no signal is raised. */
+	return sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | (i < r->nr || more ? MSG_MORE : 0));
+}
+
+static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
+{
+	struct piece *p = &r->pieces[r->cur];
+	uint32_t len = part_length(c->w, p);
+	off_t off = p->off;
+
+	if (!part_ready(c, r, off, len, NULL)) {
+		*waiting = true;
+		return -1;
+	}
+	return sendfile(c->watch.fd, r->file->fd, &off, len);
+}
+
+enum verdict response_send(struct conn *c, bool more)
+{
+	struct response *r = c->response;
+	bool waiting = false;
+	uint64_t before = r->sent;
+	ssize_t n;
+
+	while (r->cur < r->nr) {
+		bool mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
+
+		n = mem ? send_iov(c, r, more, &waiting) : send_part(c, r, &waiting);
+		if (n > 0) {
+			advance(r, n);
+			continue;
+		}
+		if (waiting)
+			goto blocked;
+		if (!n && !mem) {
+			/* Shorter than it was: the promised length cannot be kept. */
+			stats_add(c->w->stats, truncated, 1);
+			return CLOSE;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			goto blocked;
+		if (errno == EFAULT)
+			stats_add(c->w->stats, truncated, 1);
+		else if (errno == EIO)
+			stats_add(c->w->stats, read_errors, 1);
+		return CLOSE;
+	}
+	stats_add(c->w->stats, bytes_sent, r->sent - before);
+	return SERVED;
+
+blocked:
+	stats_add(c->w->stats, bytes_sent, r->sent - before);
+	if (r->sent > before || waiting)
+		conn_deadline(c, waiting ? 0 : c->w->conf->send_timeout);
+	return BLOCKED;
+}

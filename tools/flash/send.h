@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A response as a list of pieces, memory and parts of a file, sent as the socket takes them. */
+#ifndef FLASH_SEND_H
+#define FLASH_SEND_H
+
+#include "conn.h"
+
+struct piece {
+	const char *mem;	/* NULL: part of the file */
+	uint64_t off, len;
+};
+
+/**
+ * struct response
+ * @file:   whose parts are sent; a reference is held
+ * @mapping: chunk being sent from, in use
+ * @text:   memory that pieces point into, freed with the response
+ * @tested: the file is known to be in memory up to here; the second test after a helper's read
+ *	    is the last one, so that memory pressure cannot starve a connection
+ * @retest: a helper has read the chunk at the current position
+ * @body:   bytes sent that are not header
+ */
+struct response {
+	struct file *file;
+	struct mapping *mapping;
+	char *text;
+	uint64_t tested;
+	bool retest;
+	uint64_t sent, head;
+	unsigned int nr, cur;
+	struct piece pieces[];
+};
+
+struct response *response_new(unsigned int pieces);
+void response_free(struct worker *w, struct response *r);
+void response_add_mem(struct response *r, const char *mem, uint64_t len);
+void response_add_file(struct response *r, uint64_t off, uint64_t len);
+
+/* Sends what can be sent now. BLOCKED (socket or disk), SERVED, or CLOSE when it cannot go on. */
+enum verdict response_send(struct conn *c, bool more);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Counters of one worker, in memory that all workers share: anybody may read the sum. */
+#ifndef FLASH_STATS_H
+#define FLASH_STATS_H
+
+#include <stdint.h>
+
+#include "loop.h"
+
+#define STATS(X) \
+	X(accepted)		/* connections accepted */ \
+	X(closed)		/* connections closed */ \
+	X(requests)		/* request heads parsed */ \
+	X(bad_requests)		/* heads refused with a 4xx or 5xx */ \
+	X(responses_2xx) X(responses_3xx) X(responses_4xx) X(responses_5xx) \
+	X(bytes_sent) \
+	X(path_hits) X(path_misses) X(path_evictions) \
+	X(lookups_inline)	/* names found without waiting for a disk */ \
+	X(lookups_helper)	/* names a helper looked up */ \
+	X(residency_tests) X(residency_misses) \
+	X(reads_helper)		/* chunks a helper read */ \
+	X(sends_cold)		/* sent although the second test failed too */ \
+	X(map_hits) X(map_misses) X(map_evictions) \
+	X(truncated)		/* responses cut because the file became shorter */ \
+	X(read_errors) \
+	X(timeouts_header) X(timeouts_body) X(timeouts_send) X(timeouts_idle) X(timeouts_app) \
+	X(accept_paused)	/* out of descriptors or at max_connections */ \
+	X(cgi_started) X(fastcgi_requests) X(fastcgi_connects) X(app_errors)
+
+struct stats {
+#define X(name) uint64_t name;
+	STATS(X)
+#undef X
+	uint64_t stalls[LOOP_STALL_BUCKETS];
+};
+
+/* Writers are one thread each, except in mt. */
+#define stats_add(stats, name, n) \
+	__atomic_store_n(&(stats)->name, (stats)->name + (n), __ATOMIC_RELAXED)
+
+/* The sum over @n workers as a JSON object; returns its length (at most @size - 1). */
+int stats_json(const struct stats *all, unsigned int n, char *buf, int size);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef FLASH_VHOST_H
+#define FLASH_VHOST_H
+
+#include "config.h"
+
+struct vhost *vhost_new(struct conf *conf);
+struct vhost *vhost_add(struct conf *conf, char **names, int n);
+/* 1: not a directive of a virtual host; -1: said on stderr what is wrong. */
+int vhost_set(struct conf *conf, struct vhost *vhost, char **words, int n, const char *where);
+int vhost_finish(struct conf *conf);
+void vhost_free_all(struct conf *conf);
+void vhost_help(FILE *out);
+void vhost_show(const struct conf *conf, FILE *out);
+
+const struct error_page *vhost_error_page(const struct vhost *vhost, int status);
+
+#endif

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "disk.h"
+#include "log.h"
+#include "lookup.h"
+#include "map.h"
+
+/* What signals asked for; read by every loop of the process. */
+static volatile sig_atomic_t asked_stop, asked_drain, asked_reopen;
+static struct loop *main_loop;		/* the one signals wake; NULL in mt */
+
+static void on_signal(int sig)
+{
+	if (sig == SIGQUIT)
+		asked_drain = 1;
+	else if (sig == SIGUSR1)
+		asked_reopen++;
+	else
+		asked_stop = 1;
+	if (main_loop)
+		loop_wake(main_loop);
+}
+
+static void signals_init(void)
+{
+	static const int ours[] = { SIGTERM, SIGINT, SIGQUIT, SIGUSR1 };
+	struct sigaction sa = { .sa_handler = on_signal };	/* no SA_RESTART: mp, mt */
+	sigset_t none;
+	size_t i;
+
+	for (i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		sigaction(ours[i], &sa, NULL);
+	sa.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	sigaction(SIGUSR2, &sa, NULL);
+	sa.sa_handler = SIG_DFL;
+	sigaction(SIGCHLD, &sa, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void drain_expired(struct timer *t)
+{
+	container_of(t, struct worker, drain_end)->loop.stop = true;
+}
+
+static void worker_woken(struct loop *loop)
+{
+	struct worker *w = container_of(loop, struct worker, loop);
+
+	if (w->helpers)
+		helpers_reap(w->helpers);
+	if (asked_stop)
+		loop->stop = true;
+	if (asked_drain && !w->draining) {
+		w->draining = true;
+		conn_accepting(w, false);
+		w->drain_end.expired = drain_expired;
+		loop_timer_set(loop, &w->drain_end,
+			       loop->now + w->conf->drain_timeout * 1000ull);
+		conn_drain(w);
+	}
+	if (w->log)
+		log_reopen(w->log, asked_reopen);
+}
+
+static const struct loop_backend *backend(const struct conf *conf)
+{
+	if (conf->architecture == ARCH_MP || conf->architecture == ARCH_MT)
+		return &loop_direct;
+	return conf->events == EVENTS_URING ? &loop_uring : &loop_epoll;
+}
+
+static int worker_init(struct worker *w, const struct listeners *ls, struct cache *shared)
+{
+	const struct conf *conf = w->conf;
+	int err;
+
+	w->blocking = conf->architecture == ARCH_MP || conf->architecture == ARCH_MT;
+	w->may_wait = conf->architecture != ARCH_AMPED;
+	list_init(&w->conns);
+	list_init(&w->free_conns);
+	list_init(&w->drain_end.node);
+	err = loop_init(&w->loop, backend(conf));
+	if (err)
+		return err;
+	w->loop.woken = worker_woken;
+	if (conf->stall_histogram)
+		w->loop.stalls = w->stats->stalls;
+	w->cache = shared ? shared : cache_new(conf, false);
+	if (!w->cache)
+		return -ENOMEM;
+	if (conf->architecture == ARCH_AMPED) {
+		w->helpers = helpers_new(&w->loop, conf->helpers);
+		if (!w->helpers)
+			return -ENOMEM;
+	}
+	if (conf->transfer == TRANSFER_MMAP) {
+		w->maps = map_cache_new(w->cache, conf->map_bytes);
+		if (!w->maps)
+			return -ENOMEM;
+	}
+	if (conf->access_log) {
+		w->log = log_open(w);
+		if (!w->log)
+			return -errno;
+	}
+	return conn_accept_init(w, ls);
+}
+
+/* All connections first: what they hold belongs to the caches. */
+static void worker_exit(struct worker *w, bool shared)
+{
+	conn_accept_exit(w);
+	while (!list_empty(&w->conns))
+		conn_close(list_entry(w->conns.next, struct conn, node));
+	loop_timer_del(&w->drain_end);
+	helpers_free(w->helpers);
+	if (w->log)
+		log_close(w->log);
+	if (!shared)
+		cache_free(w->cache);
+	map_cache_free(w->maps);
+	loop_exit(&w->loop);
+	while (!list_empty(&w->free_conns)) {
+		struct conn *c = list_entry(w->free_conns.next, struct conn, node);
+
+		list_del(&c->node);
+		free(c);
+	}
+}
+
+static int complain(const char *what, const char *name)
+{
+	fprintf(stderr, "flash: cannot %s %s: %s\n", what, name, strerror(errno));
+	return -(errno ? errno : EINVAL);
+}
+
+static int drop_privileges(const struct conf *conf)
+{
+	const struct passwd *pw = NULL;
+	const struct group *gr = NULL;
+	gid_t gid;
+
+	if (!conf->user && !conf->group)
+		return 0;
+	errno = 0;
+	if (conf->user && !(pw = getpwnam(conf->user)))
+		return complain("find user", conf->user);
+	if (conf->group && !(gr = getgrnam(conf->group)))
+		return complain("find group", conf->group);
+	gid = gr ? gr->gr_gid : pw->pw_gid;
+	if (geteuid()) {
+		if (pw && pw->pw_uid == geteuid())
+			return 0;
+		errno = EPERM;
+		return complain("become", conf->user ? conf->user : conf->group);
+	}
+	if (pw ? initgroups(conf->user, gid) : setgroups(1, &gid))
+		return complain("set groups of", conf->user ? conf->user : conf->group);
+	if (setresgid(gid, gid, gid))
+		return complain("become group", conf->group ? conf->group : conf->user);
+	if (pw && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid))
+		return complain("become", conf->user);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return 0;
+}
+
+static int open_roots(const struct conf *conf)
+{
+	struct vhost *v;
+
+	for (v = conf->vhosts; v; v = v->next) {
+		if (v->root_fd >= 0)
+			continue;
+		v->root_fd = open(v->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (v->root_fd < 0)
+			return complain("open document root", v->root);
+	}
+	return 0;
+}
+
+/* As many descriptors as the limits of the configuration may need, as far as allowed. */
+static void raise_limits(const struct conf *conf)
+{
+	rlim_t want = conf->max_connections + conf->open_files + 256;
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur >= want)
+		return;
+	if (rl.rlim_max < want && !geteuid())
+		rl.rlim_max = want;
+	rl.rlim_cur = want < rl.rlim_max ? want : rl.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &rl);
+}
+
+struct thread {
+	pthread_t id;
+	struct worker *w;
+};
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+
+	loop_run(&t->w->loop);
+	return NULL;
+}
+
+/* mt: one thread per connection at a time, all with the same cache. */
+static int run_threads(const struct conf *conf, const struct listeners *ls, struct worker *model)
+{
+	struct thread *threads = calloc(conf->threads, sizeof(*threads));
+	struct cache *cache = cache_new(conf, true);
+	unsigned int i, n = 0;
+	int err = 0;
+
+	if (!threads || !cache) {
+		free(threads);
+		cache_free(cache);
+		return -ENOMEM;
+	}
+	for (i = 0; i < conf->threads && !err; i++) {
+		struct worker *w = calloc(1, sizeof(*w));
+
+		if (!w) {
+			err = -ENOMEM;
+			break;
+		}
+		*w = *model;
+		w->stats = &model->stats[i];
+		threads[i].w = w;
+		n++;
+		err = worker_init(w, ls, cache);
+		if (!err)
+			err = -pthread_create(&threads[i].id, NULL, thread_main, &threads[i]);
+		if (err)
+			asked_stop = 1;
+	}
+	for (i = 0; i < n; i++) {
+		if (threads[i].id)
+			pthread_join(threads[i].id, NULL);
+	}
+	for (i = 0; i < n; i++) {
+		worker_exit(threads[i].w, true);
+		free(threads[i].w);
+	}
+	cache_free(cache);
+	free(threads);
+	return err;
+}
+
+int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int index,
+	       struct stats *all_stats, unsigned int nr_stats)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	signals_init();
+	raise_limits(conf);
+	err = drop_privileges(conf);
+	if (conf->workers)
+		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* a change of user clears it */
+	if (!err)
+		err = open_roots(conf);
+	if (err)
+		goto out;
+	lookup_probe();
+	w->conf = conf;
+	w->index = index;
+	w->stats = &all_stats[index];
+	w->all_stats = all_stats;
+	w->nr_stats = nr_stats;
+	w->residency = residency_probe(conf);
+	if (conf->architecture == ARCH_MT) {
+		err = run_threads(conf, ls, w);
+		goto out;
+	}
+	err = worker_init(w, ls, NULL);
+	if (!err) {
+		main_loop = &w->loop;
+		err = loop_run(&w->loop);
+		main_loop = NULL;
+		worker_exit(w, false);
+	} else {
+		fprintf(stderr, "flash: cannot start a worker: %s\n", strerror(-err));
+	}
+out:
+	free(w);
+	return err;
+}

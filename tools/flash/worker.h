@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One event loop with all that belongs to it; in mt a thread, otherwise a process. */
+#ifndef FLASH_WORKER_H
+#define FLASH_WORKER_H
+
+#include "cache.h"
+#include "config.h"
+#include "helper.h"
+#include "listener.h"
+#include "loop.h"
+#include "stats.h"
+
+struct log;
+struct fcgi_pools;
+struct map_cache;
+
+#define SCRATCH_SIZE 16384
+
+struct worker {
+	const struct conf *conf;
+	struct loop loop;
+	struct cache *cache;
+	struct helpers *helpers;	/* NULL: everything is done on the loop */
+	struct map_cache *maps;		/* transfer mmap */
+	struct log *log;		/* NULL: off */
+	struct stats *stats;		/* this worker's */
+	const struct stats *all_stats;
+	unsigned int nr_stats;
+	unsigned int index;
+	unsigned int residency;		/* enum residency, after the probe */
+	bool may_wait;			/* sped, mp, mt: no test before disk accesses */
+	bool blocking;			/* mp, mt: sockets block */
+	bool draining;			/* finish what there is, then end */
+
+	struct acceptor *acceptors;
+	unsigned int nr_acceptors;
+	bool accepting;
+	struct timer accept_retry;
+	struct timer drain_end;
+
+	struct list conns;
+	unsigned int nr_conns;
+	struct list free_conns;		/* up to a few, for reuse */
+	unsigned int nr_free_conns;
+
+	char in[SCRATCH_SIZE];		/* what was just received */
+	char out[SCRATCH_SIZE];		/* responses put together and sent at once */
+};
+
+/*
+ * Runs worker @index in this process until it is told to end (mt: with all its threads). Drops
+ * privileges first. Return: 0, or a negative errno when it could not start.
+ */
+int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int index,
+	       struct stats *all_stats, unsigned int nr_stats);
+
+#endif
