@@ -64,7 +64,10 @@ static bool flt_sock_is_signed(const struct tcp_sock *tp)
 
 static bool flt_sock_has_ip_options(struct sock *sk)
 {
-	if (rcu_access_pointer(inet_sk(sk)->inet_opt))
+	const struct ip_options_rcu *opt;
+
+	opt = rcu_dereference_protected(inet_sk(sk)->inet_opt, lockdep_sock_is_held(sk));
+	if (opt && opt->opt.optlen)
 		return true;
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6 && rcu_access_pointer(inet6_sk(sk)->opt))
@@ -340,43 +343,41 @@ void flt_endpoint_release(struct sock *sk)
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_release);
 
-#define FLT_REFUSAL(name, text)	[FLT_REFUSE_##name] = text
-
 static const char *const flt_refusal_names[] = {
-	FLT_REFUSAL(NONE, "none"),
-	FLT_REFUSAL(NOTTCP, "nottcp"),
-	FLT_REFUSAL(STATE, "state"),
-	FLT_REFUSAL(SENDQUEUE, "sendqueue"),
-	FLT_REFUSAL(OOO, "ooo"),
-	FLT_REFUSAL(URGENT, "urgent"),
-	FLT_REFUSAL(ULP, "ulp"),
-	FLT_REFUSAL(MPTCP, "mptcp"),
-	FLT_REFUSAL(PSOCK, "psock"),
-	FLT_REFUSAL(MD5, "md5"),
-	FLT_REFUSAL(IPOPTIONS, "ipoptions"),
-	FLT_REFUSAL(FASTOPEN, "fastopen"),
-	FLT_REFUSAL(REPAIR, "repair"),
-	FLT_REFUSAL(TOOMUCH, "toomuch"),
-	FLT_REFUSAL(FOREIGN, "foreign"),
-	FLT_REFUSAL(SHARED, "shared"),
-	FLT_REFUSAL(BUSY, "busy"),
-	FLT_REFUSAL(CHANGED, "changed"),
-	FLT_REFUSAL(FINRECV, "finrecv"),
-	FLT_REFUSAL(SCOPE, "scope"),
-	FLT_REFUSAL(NOLISTENER, "nolistener"),
-	FLT_REFUSAL(FULL, "full"),
-	FLT_REFUSAL(DUPLICATE, "duplicate"),
-	FLT_REFUSAL(NOROUTE, "noroute"),
-	FLT_REFUSAL(NOMEM, "nomem"),
-	FLT_REFUSAL(VERSION, "version"),
-	FLT_REFUSAL(MALFORMED, "malformed"),
-	FLT_REFUSAL(NOTLOCAL, "notlocal"),
-	FLT_REFUSAL(POLICY, "policy"),
-	FLT_REFUSAL(NODEDOWN, "nodedown"),
-	FLT_REFUSAL(TIMEOUT, "timeout"),
-	FLT_REFUSAL(ABORTED, "aborted"),
-	FLT_REFUSAL(TABLEFULL, "tablefull"),
-	FLT_REFUSAL(NONODE, "nonode"),
+	[FLT_REFUSE_NONE] = "none",
+	[FLT_REFUSE_NOTTCP] = "nottcp",
+	[FLT_REFUSE_STATE] = "state",
+	[FLT_REFUSE_SENDQUEUE] = "sendqueue",
+	[FLT_REFUSE_OOO] = "ooo",
+	[FLT_REFUSE_URGENT] = "urgent",
+	[FLT_REFUSE_ULP] = "ulp",
+	[FLT_REFUSE_MPTCP] = "mptcp",
+	[FLT_REFUSE_PSOCK] = "psock",
+	[FLT_REFUSE_MD5] = "md5",
+	[FLT_REFUSE_IPOPTIONS] = "ipoptions",
+	[FLT_REFUSE_FASTOPEN] = "fastopen",
+	[FLT_REFUSE_REPAIR] = "repair",
+	[FLT_REFUSE_TOOMUCH] = "toomuch",
+	[FLT_REFUSE_FOREIGN] = "foreign",
+	[FLT_REFUSE_SHARED] = "shared",
+	[FLT_REFUSE_BUSY] = "busy",
+	[FLT_REFUSE_CHANGED] = "changed",
+	[FLT_REFUSE_FINRECV] = "finrecv",
+	[FLT_REFUSE_SCOPE] = "scope",
+	[FLT_REFUSE_NOLISTENER] = "nolistener",
+	[FLT_REFUSE_FULL] = "full",
+	[FLT_REFUSE_DUPLICATE] = "duplicate",
+	[FLT_REFUSE_NOROUTE] = "noroute",
+	[FLT_REFUSE_NOMEM] = "nomem",
+	[FLT_REFUSE_VERSION] = "version",
+	[FLT_REFUSE_MALFORMED] = "malformed",
+	[FLT_REFUSE_NOTLOCAL] = "notlocal",
+	[FLT_REFUSE_POLICY] = "policy",
+	[FLT_REFUSE_NODEDOWN] = "nodedown",
+	[FLT_REFUSE_TIMEOUT] = "timeout",
+	[FLT_REFUSE_ABORTED] = "aborted",
+	[FLT_REFUSE_TABLEFULL] = "tablefull",
+	[FLT_REFUSE_NONODE] = "nonode",
 };
 
 const char *flt_refusal_name(enum flt_refusal why)

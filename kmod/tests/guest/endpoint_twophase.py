@@ -1,0 +1,305 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+"""Between adopt and commit a connection has one owner; abort costs nothing."""
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from endpoint import (CLIENT, FIN, RST, Capture, Difference, Endpoint, Namespace, Suite,  # noqa: E402
+                      connect, exchange, listen, noise, pair, receive, tcp_info, unread, until)
+
+suite = Suite()
+
+
+class Parked:
+    """A connection of a, with "request" unread, adopted by b and not committed."""
+
+    def __init__(self, world, port, v=4, **listener):
+        self.world = world
+        self.client, self.server = pair(world, port, v)
+        self.client.sendall(b"request")
+        until(lambda: unread(self.server) == 7, "the request is on a")
+        self.at_b = listen(world.b, port, v, **listener)
+        self.endpoint = Endpoint()
+        self.wire = self.endpoint.checkpoint(self.server)
+        why = self.endpoint.adopt(world.b, self.wire)
+        assert why == "NONE", why
+
+    def commit(self):
+        """The giver lets go, the taker gets it; returns the refusal."""
+        self.world.steer(self.world.b)
+        self.endpoint.release(self.server)
+        return self.endpoint.commit()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for thing in (self.client, self.server, self.at_b, self.endpoint):
+            thing.close()
+
+
+def waits(listener):
+    """Is there nothing to accept?"""
+    return not select.select([listener], [], [], 0.2)[0]
+
+
+@suite.claim
+def parked_child_is_not_accepted(world):
+    """The server hears of it at commit."""
+    with Parked(world, 8201) as parked:
+        assert waits(parked.at_b)
+        assert parked.commit() == "NONE"
+        assert not waits(parked.at_b)
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 7) == b"request"
+            exchange(parked.client, child, noise(20000, 1), noise(20000, 2))
+
+
+@suite.each((4, 6))
+def abort_leaves_the_giver_in_charge(world, v):
+    """Nothing is sent, the connection serves on a, and may be given again."""
+    with Capture(world.c) as capture:
+        with Parked(world, 8202, v) as parked:
+            count = Difference(world.b)
+            capture.segments()
+            parked.endpoint.abort()
+            assert count["OutSegs"] == 0
+            assert not capture.segments()
+            assert waits(parked.at_b)
+            assert parked.endpoint.unchanged(parked.server, parked.wire)
+            assert receive(parked.server, 7) == b"request"
+            exchange(parked.client, parked.server, noise(20000, 1), noise(20000, 2))
+            until(lambda: not tcp_info(parked.server)["unacked"], "acknowledged")
+            parked.wire = parked.endpoint.checkpoint(parked.server)
+            assert parked.endpoint.adopt(world.b, parked.wire) == "NONE", "b keeps something of it"
+            parked.endpoint.abort()
+
+
+@suite.claim
+def closing_the_caller_aborts(world):
+    """The test device, as the handoff, never leaves a parked child behind."""
+    with Parked(world, 8203) as parked:
+        parked.endpoint.close()
+        parked.endpoint = Endpoint()
+        assert parked.endpoint.adopt(world.b, parked.wire) == "NONE"
+
+
+@suite.claim
+def packets_for_a_parked_child_wait(world):
+    """They come in directly, are not acknowledged, and are read after commit, in order, once."""
+    with Parked(world, 8204) as parked:
+        world.steer(world.b)
+        count = Difference(world.b)
+        parked.client.sendall(b"direct")
+        until(lambda: count["InSegs"] > 0, "the bytes came to b")
+        time.sleep(0.1)
+        assert tcp_info(parked.client)["unacked"] > 0, "a parked child has acknowledged"
+        assert count["OutSegs"] == 0
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 13) == b"requestdirect"
+            exchange(parked.client, child, noise(20000, 1), noise(20000, 2))
+
+
+@suite.claim
+def packets_for_a_parked_child_are_not_lost_by_abort(world):
+    """What came to b directly comes to a again, since nobody has acknowledged it."""
+    with Parked(world, 8205) as parked:
+        world.steer(world.b)
+        count = Difference(world.b)
+        parked.client.sendall(b"direct")
+        until(lambda: count["InSegs"] > 0, "the bytes came to b")
+        world.steer(world.a)
+        parked.endpoint.abort()
+        assert count["OutSegs"] == 0, "b has answered"
+        assert receive(parked.server, 13) == b"requestdirect"
+        exchange(parked.client, parked.server, noise(20000, 1), noise(20000, 2))
+
+
+@suite.claim
+def client_closes_while_parked(world):
+    """Its FIN waits like data."""
+    with Parked(world, 8206) as parked:
+        world.steer(world.b)
+        count = Difference(world.b)
+        parked.client.close()
+        until(lambda: count["InSegs"] > 0, "the FIN came to b")
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 8) == b"request"
+
+
+@suite.claim
+def client_resets_while_parked(world):
+    """The server accepts a connection that has been reset, as it may with any."""
+    with Parked(world, 8207) as parked:
+        world.steer(world.b)
+        count = Difference(world.b)
+        parked.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        parked.client.close()
+        until(lambda: count["InSegs"] > 0, "the RST came to b")
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            try:
+                while child.recv(100):
+                    pass
+            except ConnectionResetError:
+                pass
+            else:
+                raise AssertionError("not reset")
+
+
+@suite.claim
+def listener_closes_before_commit(world):
+    """Nobody is left to take it: the client gets a RST, since the giver has let go."""
+    with Parked(world, 8208) as parked:
+        parked.at_b.close()
+        assert parked.commit() == "NOLISTENER"
+        try:
+            parked.client.recv(1)
+            raise AssertionError("the client was not told")
+        except ConnectionResetError:
+            pass
+
+
+@suite.claim
+def listener_closes_before_abort(world):
+    """Abort needs no listener."""
+    with Parked(world, 8209) as parked:
+        parked.at_b.close()
+        parked.endpoint.abort()
+        assert receive(parked.server, 7) == b"request"
+        exchange(parked.client, parked.server, noise(20000, 1), b"")
+
+
+@suite.claim
+def reloaded_server_gets_it(world):
+    """The listener is closed and another has been opened: that one accepts."""
+    with Parked(world, 8210) as parked:
+        parked.at_b.close()
+        parked.at_b = listen(world.b, 8210)
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 7) == b"request"
+            exchange(parked.client, child, noise(20000, 1), noise(20000, 2))
+
+
+@suite.claim
+def another_of_the_group_gets_it(world):
+    """One of several SO_REUSEPORT listeners ends."""
+    with Parked(world, 8211, SO_REUSEPORT=1) as parked:
+        other = listen(world.b, 8211, SO_REUSEPORT=1)
+        parked.at_b.close()
+        with other:
+            assert parked.commit() == "NONE"
+            with other.accept()[0] as child:
+                assert receive(child, 7) == b"request"
+
+
+@suite.claim
+def queue_fills_before_commit(world):
+    """A connection that was promised a place has one."""
+    with Parked(world, 8212, backlog=1) as parked:
+        world.steer(world.b)
+        waiting = [connect(world, 8212) for _ in range(2)]
+        assert parked.commit() == "NONE"
+        children = [parked.at_b.accept()[0] for _ in range(3)]
+        found = [child for child in children if child.getpeername() == parked.client.getsockname()]
+        assert len(found) == 1
+        assert receive(found[0], 7) == b"request"
+        for sock in waiting + children:
+            sock.close()
+
+
+@suite.claim
+def keepalive_of_a_parked_child_waits(world):
+    """Timers do not make it speak either."""
+    with Parked(world, 8213, SO_KEEPALIVE=1, TCP_KEEPIDLE=1, TCP_KEEPINTVL=1) as parked:
+        count = Difference(world.b)
+        time.sleep(2.5)
+        assert count["OutSegs"] == 0, "a parked child has sent something"
+        parked.endpoint.abort()
+        time.sleep(1.5)
+        assert count["OutSegs"] == 0, "an aborted child has sent something"
+
+
+@suite.claim
+def looking_at_a_parked_child_waits(world):
+    """ss -i ends when the child is committed."""
+    with Parked(world, 8214) as parked:
+        with subprocess.Popen(["ip", "netns", "exec", world.b.name, "ss", "-tin"],
+                              stdout=subprocess.PIPE, text=True) as ss:
+            time.sleep(0.5)
+            assert parked.commit() == "NONE"
+            output, _ = ss.communicate(timeout=10)
+        assert CLIENT[4] in output
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 7) == b"request"
+
+
+@suite.claim
+def namespace_goes_while_parked(world):
+    """The child keeps its network namespace until it is aborted."""
+    extra = Namespace(f"ep{os.getpid()}-x")
+    extra.ip("link set lo up", "addr add 10.20.0.1/32 dev lo", "route add 10.9.0.1 dev lo")
+    client, server = pair(world, 8215)
+    with client, server, listen(extra, 8215) as listener, Endpoint() as endpoint:
+        wire = endpoint.checkpoint(server)
+        assert endpoint.adopt(extra, wire) == "NONE"
+        extra.close()
+        listener.close()
+        endpoint.abort()
+        exchange(client, server, noise(1000, 1), noise(1000, 2))
+
+
+@suite.claim
+def many_at_once(world):
+    """Four threads adopt, abort and commit side by side; each connection ends on one node."""
+    rounds, failures = 15, []
+
+    def worker(port):
+        try:
+            for number in range(rounds):
+                with Endpoint() as endpoint, servers[port][number] as server:
+                    wire = endpoint.checkpoint(server)
+                    assert endpoint.adopt(world.b, wire) == "NONE"
+                    if number % 3 == 2:
+                        endpoint.abort()
+                        assert endpoint.adopt(world.b, wire) == "NONE"
+                    endpoint.release(server)
+                    assert endpoint.commit() == "NONE"
+        except Exception as error:  # pylint: disable=broad-except
+            failures.append(repr(error))
+
+    clients, servers = {}, {}
+    for port in range(8220, 8224):
+        made = [pair(world, port) for _ in range(rounds)]
+        clients[port] = [one for one, _ in made]
+        servers[port] = [other for _, other in made]
+    listeners = [listen(world.b, port) for port in clients]
+    threads = [threading.Thread(target=worker, args=(port,)) for port in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    world.steer(world.b)
+    for listener, port in zip(listeners, clients):
+        for _ in range(rounds):
+            with listener.accept()[0] as child:
+                child.sendall(b"done")
+        listener.close()
+        for client in clients[port]:
+            assert receive(client, 4) == b"done"
+            client.close()
+
+
+if __name__ == "__main__":
+    suite.main()
