@@ -1,13 +1,585 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "app.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "body.h"
+#include "file.h"
 #include "response.h"
+
+#define HEAD_MAX 16384		/* header of a program's answer */
+#define TX_HIGH (64 << 10)	/* more than this waiting for the client: stop reading */
+#define ENV_MAX (128 << 10)
+
+void app_run_free(struct app_run *run)
+{
+	free(run->request);
+	free(run->script);
+	free(run->env);
+	free(run->head);
+	free(run->tx);
+	free(run);
+}
+
+static int grow(char **p, size_t *cap, size_t need, size_t max)
+{
+	size_t n = *cap ? *cap : 1024;
+	char *grown;
+
+	if (need <= *cap)
+		return 0;
+	if (need > max)
+		return -1;
+	while (n < need)
+		n *= 2;
+	grown = realloc(*p, n);
+	if (!grown)
+		return -1;
+	*p = grown;
+	*cap = n;
+	return 0;
+}
+
+int app_env(struct app_run *run, const char *name, const char *value, size_t len)
+{
+	size_t name_len = strlen(name);
+	char *o;
+
+	if (memchr(value, '\0', len) ||
+	    grow(&run->env, &run->env_cap, run->env_len + name_len + len + 2, ENV_MAX))
+		return -1;
+	o = run->env + run->env_len;
+	memcpy(o, name, name_len);
+	o[name_len] = '=';
+	memcpy(o + name_len + 1, value, len);
+	o[name_len + 1 + len] = '\0';
+	run->env_len += name_len + len + 2;
+	return 0;
+}
+
+static int env_text(struct app_run *run, const char *name, const char *value)
+{
+	return app_env(run, name, value, strlen(value));
+}
+
+static int env_slice(struct app_run *run, const char *name, const struct slice *s)
+{
+	return app_env(run, name, s->p ? s->p : "", s->len);
+}
+
+/*
+ * "Accept-Language" -> HTTP_ACCEPT_LANGUAGE. A name with '_' could pass for another one with '-',
+ * and HTTP_PROXY would be taken for a proxy setting by programs: both are left out.
+ */
+static int env_headers(struct app_run *run, const struct request *req)
+{
+	struct slice name, value;
+	const char *pos = NULL;
+	char var[128] = "HTTP_";
+	uint32_t i;
+	int err = 0;
+
+	while (!err && request_header_next(req, &pos, &name, &value)) {
+		if (memchr(name.p, '_', name.len) || name.len > sizeof(var) - 6 ||
+		    slice_is(&name, "proxy") || slice_is(&name, "content-length"))
+			continue;
+		for (i = 0; i < name.len; i++) {
+			char c = name.p[i];
+
+			var[5 + i] = c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 32 : c;
+		}
+		var[5 + i] = '\0';
+		err = env_slice(run, strcmp(var, "HTTP_CONTENT_TYPE") ? var : var + 5, &value);
+	}
+	return err;
+}
+
+static int env_address(struct app_run *run)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	char text[INET6_ADDRSTRLEN], port[8];
+
+	if (getsockname(run->c->watch.fd, (struct sockaddr *)&addr, &len))
+		return -1;
+	snprintf(port, sizeof(port), "%d", ntohs(((struct sockaddr_in *)&addr)->sin_port));
+	return env_text(run, "SERVER_PORT", port) ||
+	       env_text(run, "REMOTE_ADDR", conn_address(run->c, text));
+}
+
+/* What part of the path names the script, and the file it stands for. */
+static int env_script(struct app_run *run, const struct path *p)
+{
+	const struct app *app = run->app;
+	const char *path = p->app_path, *name, *end;
+	char script_name[1024];
+
+	if (app->match[0] == '*') {		/* by suffix: a file below the root */
+		if (asprintf(&run->script, "%s%s", p->vhost->root, path) < 0)
+			return -503;
+		return env_text(run, "SCRIPT_NAME", path) || env_text(run, "PATH_INFO", "") ?
+		       -431 : 0;
+	}
+	name = path + strlen(app->match);
+	end = strchr(name, '/');
+	if (!end)
+		end = name + strlen(name);
+	if (app->kind == APP_CGI) {
+		if (end == name || *name == '.')
+			return -404;
+		if (asprintf(&run->script, "%s/%.*s", app->target, (int)(end - name), name) < 0)
+			return -503;
+	} else {
+		end = path + strlen(app->match) - (app->match[strlen(app->match) - 1] == '/');
+		if (asprintf(&run->script, "%s%s", p->vhost->root, path) < 0)
+			return -503;
+	}
+	if (snprintf(script_name, sizeof(script_name), "%.*s", (int)(end - path), path) >=
+	    (int)sizeof(script_name))
+		return -414;
+	return env_text(run, "SCRIPT_NAME", script_name) || env_text(run, "PATH_INFO", end) ?
+	       -431 : 0;
+}
+
+static int env_build(struct app_run *run, const struct request *req, const struct path *p)
+{
+	struct slice uri = { req->path.p, req->path.len };
+	int err;
+
+	if (req->query.p && req->query.p == uri.p + uri.len + 1)
+		uri.len += 1 + req->query.len;
+	err = env_script(run, p);
+	if (err)
+		return err;
+	if (env_text(run, "GATEWAY_INTERFACE", "CGI/1.1") ||
+	    env_text(run, "SERVER_SOFTWARE", "flash") ||
+	    env_text(run, "SERVER_PROTOCOL", run->http10 ? "HTTP/1.0" : "HTTP/1.1") ||
+	    env_slice(run, "SERVER_NAME", &req->host) ||
+	    env_slice(run, "REQUEST_METHOD", &req->method_name) ||
+	    env_slice(run, "QUERY_STRING", &req->query) || env_slice(run, "REQUEST_URI", &uri) ||
+	    env_text(run, "DOCUMENT_ROOT", p->vhost->root) ||
+	    env_text(run, "SCRIPT_FILENAME", run->script) || env_address(run) ||
+	    env_headers(run, req))
+		return -431;
+	return 0;
+}
+
+/* In mp and mt the program's pipe alone is waited for: the client's socket blocks. */
+static void watch_client(struct conn *c)
+{
+	if (c->w->blocking)
+		loop_del(&c->w->loop, &c->watch);
+	else
+		conn_arm(c);
+}
+
+static enum verdict run_start(struct app_run *run)
+{
+	struct conn *c = run->c;
+	char length[24];
+	int err = 0;
+
+	snprintf(length, sizeof(length), "%llu",
+		 c->body ? (unsigned long long)body_length(c->body) : 0);
+	if (env_text(run, "CONTENT_LENGTH", length))
+		err = -431;
+	c->state = CONN_APP;
+	conn_deadline(c, c->w->conf->app_timeout);
+	watch_client(c);
+	if (!err)
+		err = run->ops->start(run);
+	if (err) {
+		c->app = NULL;
+		c->close = true;
+		c->state = CONN_READ;
+		run->ops->release(run);
+		stats_add(c->w->stats, app_errors, 1);
+		return respond_status(c, NULL, -err, NULL, true);
+	}
+	return BLOCKED;
+}
+
+/* What the log will say about the request when the answer is complete. */
+static int remember(struct app_run *run, const struct request *req)
+{
+	const struct slice *from[] = { &req->line, &req->host_port, &req->referer,
+				       &req->user_agent };
+	struct slice *to[4];
+	size_t i, len = sizeof(struct request);
+	char *p;
+
+	for (i = 0; i < 4; i++)
+		len += from[i]->len;
+	run->request = malloc(len);
+	if (!run->request)
+		return -1;
+	memset(run->request, 0, sizeof(*run->request));
+	to[0] = &run->request->line;
+	to[1] = &run->request->host_port;
+	to[2] = &run->request->referer;
+	to[3] = &run->request->user_agent;
+	p = (char *)(run->request + 1);
+	for (i = 0; i < 4; i++) {
+		if (!from[i]->p)
+			continue;
+		memcpy(p, from[i]->p, from[i]->len);
+		to[i]->p = p;
+		to[i]->len = from[i]->len;
+		p += from[i]->len;
+	}
+	return 0;
+}
 
 enum verdict app_begin(struct conn *c, const struct request *req, const struct path *p, bool more)
 {
-	(void)p;
-	return respond_status(c, req, 501, NULL, more);
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct app_run *run;
+	int err;
+
+	if (req->method == METHOD_OTHER)
+		return respond_status(c, req, 501, NULL, more);
+	if (req->content_length > c->w->conf->max_body)
+		return respond_status(c, NULL, 413, NULL, true);
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return respond_status(c, req, 503, NULL, more);
+	run->c = c;
+	run->w = c->w;
+	run->app = p->app;
+	run->ops = p->app->kind == APP_CGI ? &cgi_ops : &fcgi_ops;
+	run->no_body = req->flags & REQ_HEAD;
+	run->http10 = req->flags & REQ_HTTP10;
+	run->close = req->flags & REQ_CLOSE;
+	c->close = run->close;
+	c->linger = false;
+	err = env_build(run, req, p);
+	if (err) {
+		app_run_free(run);
+		return respond_status(c, req->flags & REQ_BODY ? NULL : req, -err, NULL, more);
+	}
+	if (c->w->log && remember(run, req)) {
+		app_run_free(run);
+		return CLOSE;
+	}
+	c->app = run;
+	if (!(req->flags & REQ_BODY))
+		return run_start(run);
+	c->body = body_new(req, c->w->conf->max_body);
+	if (!c->body)
+		return CLOSE;
+	c->state = CONN_BODY;
+	conn_deadline(c, c->w->conf->body_timeout);
+	if (req->flags & REQ_EXPECT && !more &&
+	    send(c->watch.fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) < 0)
+		return CLOSE;
+	return BODY;
 }
-enum verdict app_body(struct conn *c, char *buf, size_t len) { (void)c; (void)buf; (void)len; return CLOSE; }
-void app_client_ready(struct conn *c, uint32_t events) { (void)c; (void)events; }
-void app_expired(struct conn *c) { (void)c; }
-void app_abort(struct conn *c) { (void)c; }
+
+enum verdict app_body(struct conn *c, char *buf, size_t len)
+{
+	size_t used = len;
+	int n = body_feed(c->body, buf, &used);
+
+	if (n < 0) {
+		struct app_run *run = c->app;
+
+		c->app = NULL;
+		run->ops->release(run);
+		return respond_status(c, NULL, -n, NULL, true);
+	}
+	if (!conn_keep(c, buf + used, len - used))
+		return CLOSE;
+	if (!n) {
+		conn_deadline(c, c->w->conf->body_timeout);
+		return BODY;
+	}
+	return run_start(c->app);
+}
+
+/* Everything is in the socket's hands. */
+static int run_complete(struct app_run *run)
+{
+	struct conn *c = run->c;
+
+	c->app = NULL;
+	c->close = c->close || run->close;
+	respond_account(c, run->request, run->status, run->sent);
+	body_free(c->body);
+	c->body = NULL;
+	run->c = NULL;
+	run->ops->release(run);
+	conn_response_done(c, true);
+	return -1;
+}
+
+static int run_broken(struct app_run *run)
+{
+	stats_add(run->w->stats, app_errors, 1);
+	conn_close(run->c);
+	return -1;
+}
+
+/* Sends what is waiting. -1: the run is gone. */
+static int tx_flush(struct app_run *run)
+{
+	struct conn *c = run->c;
+	unsigned int tries = 0;
+	ssize_t n;
+
+	while (run->tx_len) {
+		n = send(c->watch.fd, run->tx + run->tx_off, run->tx_len, MSG_NOSIGNAL);
+		if (n > 0) {
+			run->tx_off += n;
+			run->tx_len -= n;
+			stats_add(c->w->stats, bytes_sent, n);
+			conn_deadline(c, c->w->conf->app_timeout);
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			return run_broken(run);
+		if (!c->w->blocking)
+			break;
+		if (++tries > c->w->conf->send_timeout)
+			return run_broken(run);
+	}
+	if (!run->tx_len) {
+		run->tx_off = 0;
+		if (run->done)
+			return run_complete(run);
+	}
+	return 0;
+}
+
+static int tx_add(struct app_run *run, const char *p, size_t len)
+{
+	if (run->tx_off) {
+		memmove(run->tx, run->tx + run->tx_off, run->tx_len);
+		run->tx_off = 0;
+	}
+	if (grow(&run->tx, &run->tx_cap, run->tx_len + len, 4 << 20))
+		return -1;
+	memcpy(run->tx + run->tx_len, p, len);
+	run->tx_len += len;
+	return 0;
+}
+
+static int add_body(struct app_run *run, const char *p, size_t len)
+{
+	char size[24];
+	int n, err = 0;
+
+	if (run->no_body || !len)
+		return 0;
+	if (run->has_length) {
+		if (len > run->left)
+			len = run->left;
+		run->left -= len;
+	}
+	run->sent += len;
+	if (run->chunked) {
+		n = sprintf(size, "%zx\r\n", len);
+		err = tx_add(run, size, n);
+	}
+	if (!err)
+		err = tx_add(run, p, len);
+	if (!err && run->chunked)
+		err = tx_add(run, "\r\n", 2);
+	return err;
+}
+
+static bool is(const char *line, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	return len > n && line[n] == ':' && !strncasecmp(line, name, n);
+}
+
+/* The program's header as a response header. @end: behind its empty line. */
+static int answer_head(struct app_run *run, char *end)
+{
+	struct conn *c = run->c;
+	struct request req = { .flags = run->close ? REQ_CLOSE : 0 };
+	char out[2 * HEAD_MAX], *p, *lf, *reason = NULL;
+	const char *text;
+	int status = 0, n, fields = 0;
+
+	if (run->http10)
+		req.flags |= REQ_HTTP10;
+	for (p = run->head; p < end; p = lf + 1) {
+		lf = memchr(p, '\n', end - p);
+		*lf = '\0';
+		if (is(p, lf - p, "Status")) {
+			status = atoi(p + 7);
+			reason = strchr(p + 7 + strspn(p + 7, " "), ' ');
+		}
+		if (is(p, lf - p, "Location") && !status)
+			status = 302;
+		*lf = '\n';
+	}
+	if (!status)
+		status = 200;
+	if (status < 200 || status > 599)
+		return -1;
+	run->status = status;
+	text = status_text(status);
+	n = sprintf(out, "HTTP/1.1 %d ", status);
+	if (reason)
+		n += snprintf(out + n, 64, "%.*s", (int)strcspn(reason + 1, "\r\n"), reason + 1);
+	else
+		n += sprintf(out + n, "%s", text);
+	if (n > 80)
+		n = 80;
+	n += sprintf(out + n, "\r\nDate: %s\r\nServer: flash\r\n", c->w->loop.date);
+	for (p = run->head; p < end; p = lf + 1) {
+		size_t len;
+
+		lf = memchr(p, '\n', end - p);
+		len = lf - p - (lf > p && lf[-1] == '\r');
+		if (!len || is(p, len, "Status") || is(p, len, "Connection") ||
+		    is(p, len, "Keep-Alive") || is(p, len, "Transfer-Encoding") ||
+		    is(p, len, "Date") || is(p, len, "Server"))
+			continue;
+		if (!memchr(p, ':', len) || *p == ' ' || *p == '\t' || memchr(p, '\0', len))
+			return -1;
+		if (is(p, len, "Content-Length")) {
+			run->has_length = true;
+			run->left = strtoull(p + 15, NULL, 10);
+		}
+		memcpy(out + n, p, len);
+		n += len;
+		memcpy(out + n, "\r\n", 2);
+		n += 2;
+		fields++;
+	}
+	if (!fields)
+		return -1;
+	if (status == 204 || status == 304)
+		run->no_body = true;
+	else if (!run->has_length && !run->http10)
+		run->chunked = true;
+	else if (!run->has_length)
+		run->close = true;
+	if (run->close)
+		req.flags |= REQ_CLOSE;
+	n += sprintf(out + n, "%s%s\r\n", connection_header(c, &req),
+		     run->chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	run->head_done = true;
+	return tx_add(run, out, n);
+}
+
+/* End of the header in what has come, behind the empty line; NULL when it has not. */
+static char *head_end(char *p, size_t len)
+{
+	char *end = p + len, *lf;
+
+	while ((lf = memchr(p, '\n', end - p))) {
+		p = lf + 1;
+		if (p < end && *p == '\n')
+			return p + 1;
+		if (p + 1 < end && p[0] == '\r' && p[1] == '\n')
+			return p + 2;
+	}
+	return NULL;
+}
+
+int app_output(struct app_run *run, const char *p, size_t len)
+{
+	char *end;
+	size_t head;
+
+	conn_deadline(run->c, run->w->conf->app_timeout);
+	if (!run->head_done) {
+		size_t cap = run->head ? HEAD_MAX : 0, take;
+
+		if (grow(&run->head, &cap, HEAD_MAX, HEAD_MAX))
+			return app_finish(run, 503);
+		take = len < HEAD_MAX - run->head_len ? len : HEAD_MAX - run->head_len;
+		memcpy(run->head + run->head_len, p, take);
+		head = run->head_len;
+		run->head_len += take;
+		end = head_end(run->head, run->head_len);
+		if (!end)
+			return run->head_len == HEAD_MAX ? app_finish(run, 502) : 0;
+		if (answer_head(run, end))
+			return app_finish(run, 502);
+		take = end - run->head - head;
+		p += take;
+		len -= take;
+	}
+	if (add_body(run, p, len))
+		return run_broken(run);
+	if (tx_flush(run))
+		return -1;
+	run->full = run->tx_len > TX_HIGH;
+	return 0;
+}
+
+int app_finish(struct app_run *run, int status)
+{
+	struct conn *c = run->c;
+	enum verdict v;
+
+	if (!run->head_done) {
+		stats_add(run->w->stats, app_errors, 1);
+		c->app = NULL;
+		run->c = NULL;
+		run->ops->release(run);
+		body_free(c->body);
+		c->body = NULL;
+		v = respond_status(c, NULL, status ? status : 502, NULL, true);
+		c->close = true;
+		c->linger = true;
+		if (v == BLOCKED) {
+			c->state = CONN_SEND;
+			conn_arm(c);
+		} else {
+			conn_response_done(c, true);
+		}
+		return -1;
+	}
+	/* Too short, or broken off in the middle: the client must be able to tell. */
+	if (status || (run->has_length && run->left && !run->no_body))
+		return run_broken(run);
+	if (run->chunked && !run->no_body && tx_add(run, "0\r\n\r\n", 5))
+		return run_broken(run);
+	run->done = true;
+	return tx_flush(run);
+}
+
+void app_client_ready(struct conn *c, uint32_t events)
+{
+	struct app_run *run = c->app;
+
+	if (!(events & EPOLLOUT) || !run->tx_len)
+		return;
+	if (tx_flush(run))
+		return;
+	if (run->full && !run->done && run->tx_len <= TX_HIGH / 2) {
+		run->full = false;
+		run->ops->resume(run);
+	}
+}
+
+void app_expired(struct conn *c)
+{
+	stats_add(c->w->stats, timeouts_app, 1);
+	app_finish(c->app, 504);
+}
+
+void app_abort(struct conn *c)
+{
+	struct app_run *run = c->app;
+
+	c->app = NULL;
+	run->c = NULL;
+	run->ops->release(run);
+}

@@ -1,9 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Programs that answer requests: what CGI and FastCGI have in common. */
+/*
+ * Programs that answer requests: what CGI and FastCGI have in common. The request body is
+ * collected first, then the program gets it, then what the program says goes to the client as it
+ * comes, at the client's pace.
+ */
 #ifndef FLASH_APP_H
 #define FLASH_APP_H
 
 #include "conn.h"
+
+struct app_run;
+
+/* One way to reach a program. */
+struct app_ops {
+	/* 0, or minus an HTTP status. */
+	int (*start)(struct app_run *run);
+	/* The client has taken what there was: read on. */
+	void (*resume)(struct app_run *run);
+	/* Let go of the program; app_run_free() now or later. */
+	void (*release)(struct app_run *run);
+};
+
+/**
+ * struct app_run - one request at a program
+ * @c:     NULL once the client is gone
+ * @env:   "NAME=VALUE" strings, each with its NUL
+ * @head:  header lines of the program, until the empty one
+ * @tx:    bytes for the client
+ * @left:  bytes of a promised Content-Length still to come
+ * @full:  the client is slow: the program's output is not read
+ * @request: copy of what the log wants, when there is a log
+ * @sent:  bytes of body, for the log
+ * @priv:  of @ops
+ */
+struct app_run {
+	struct conn *c;
+	struct worker *w;
+	const struct app *app;
+	const struct app_ops *ops;
+	void *priv;
+	char *script;			/* file of the program or its script */
+	char *env;
+	size_t env_len, env_cap;
+	char *head;
+	size_t head_len;
+	char *tx;
+	size_t tx_off, tx_len, tx_cap;
+	uint64_t left, sent;
+	struct request *request;
+	int status;
+	bool head_done, chunked, has_length, no_body, http10, done, full, close;
+};
+
+extern const struct app_ops cgi_ops, fcgi_ops;
 
 /* Begins a request to the program of @p. BODY when its body has to be collected first. */
 enum verdict app_begin(struct conn *c, const struct request *req, const struct path *p, bool more);
@@ -17,5 +66,17 @@ void app_client_ready(struct conn *c, uint32_t events);
 void app_expired(struct conn *c);
 /* The client is gone. */
 void app_abort(struct conn *c);
+
+/*
+ * For the ops. app_output() takes bytes of the program's answer, app_finish() its end, or with
+ * @status above 0 the failure to answer. The run may be gone when they return: -1 says so.
+ */
+int app_output(struct app_run *run, const char *p, size_t len);
+int app_finish(struct app_run *run, int status);
+void app_run_free(struct app_run *run);
+int app_env(struct app_run *run, const char *name, const char *value, size_t len);
+
+/* End of the worker: idle connections and started programs. */
+void fcgi_exit(struct worker *w);
 
 #endif

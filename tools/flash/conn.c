@@ -101,7 +101,7 @@ static void linger(struct conn *c)
 }
 
 /* Keeps [@buf, @buf + @len) for later; it may lie within what is kept already. */
-static bool keep(struct conn *c, char *buf, size_t len)
+bool conn_keep(struct conn *c, char *buf, size_t len)
 {
 	char *in;
 	size_t cap = IN_START;
@@ -199,7 +199,7 @@ static enum verdict partial_head(struct conn *c, char *buf, size_t len)
 		n = request_parse(&req, buf, len, &limits);
 		return refuse(c, n < 0 ? -n : 431);
 	}
-	if (!keep(c, buf, len))
+	if (!conn_keep(c, buf, len))
 		return CLOSE;
 	c->scanned = len;
 	if (!c->partial)
@@ -237,7 +237,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		if (v == WAIT) {
 			c->state = CONN_LOOKUP;
 			conn_deadline(c, NEVER);
-			return keep(c, buf, len) ? WAIT : CLOSE;
+			return conn_keep(c, buf, len) ? WAIT : CLOSE;
 		}
 		stats_add(w->stats, requests, 1);
 		c->requests++;
@@ -248,7 +248,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		if (v == BLOCKED || v == BODY) {
 			if (v == BLOCKED && c->state == CONN_READ)
 				c->state = CONN_SEND;
-			return keep(c, buf, len) ? v : CLOSE;
+			return conn_keep(c, buf, len) ? v : CLOSE;
 		}
 		if (v != SERVED)
 			return v;

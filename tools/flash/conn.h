@@ -68,6 +68,8 @@ struct conn *conn_new(struct worker *w, int fd);
 /* Reads at once: the request may have come with the connection. */
 void conn_start(struct conn *c);
 void conn_resume_send(struct conn *c);
+/* Keeps received bytes that are not used yet; false: no memory. */
+bool conn_keep(struct conn *c, char *buf, size_t len);
 
 /* The worker is to end: idle connections close, busy ones after their response. */
 void conn_drain(struct worker *w);

@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "app.h"
+#include "child.h"
 #include "conn.h"
 #include "disk.h"
 #include "log.h"
@@ -96,6 +98,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->may_wait = conf->architecture != ARCH_AMPED;
 	list_init(&w->conns);
 	list_init(&w->free_conns);
+	list_init(&w->children);
 	list_init(&w->drain_end.node);
 	err = loop_init(&w->loop, backend(conf));
 	if (err)
@@ -132,6 +135,8 @@ static void worker_exit(struct worker *w, bool shared)
 		conn_close(list_entry(w->conns.next, struct conn, node));
 	loop_timer_del(&w->drain_end);
 	helpers_free(w->helpers);
+	fcgi_exit(w);
+	children_exit(w);
 	if (w->log)
 		log_close(w->log);
 	if (!shared)

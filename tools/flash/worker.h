@@ -11,7 +11,7 @@
 #include "stats.h"
 
 struct log;
-struct fcgi_pools;
+struct fcgi_pool;
 struct map_cache;
 
 #define SCRATCH_SIZE 16384
@@ -23,6 +23,8 @@ struct worker {
 	struct helpers *helpers;	/* NULL: everything is done on the loop */
 	struct map_cache *maps;		/* transfer mmap */
 	struct log *log;		/* NULL: off */
+	struct fcgi_pool **fcgi;	/* by struct app.index, made on first use */
+	struct list children;
 	struct stats *stats;		/* this worker's */
 	const struct stats *all_stats;
 	unsigned int nr_stats;

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CGI (RFC 3875): a process for each request, its answer through a pipe. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "body.h"
+#include "child.h"
+
+#define READ_SIZE (32 << 10)
+
+/**
+ * struct cgi - one process
+ * @job:      starts it; meanwhile only the helper touches @pid and @error
+ * @starting: @job is out
+ * @submitting: in cgi_start(), which reports an error itself
+ * @released: the run is to be freed when @job comes back
+ */
+struct cgi {
+	struct app_run *run;
+	struct worker *w;
+	struct watch out;
+	struct grave grave;
+	struct job job;
+	int in, child_out;
+	pid_t pid;
+	int error;
+	bool starting, released, submitting;
+	struct child *child;
+};
+
+static void cgi_free(struct grave *g)
+{
+	free(container_of(g, struct cgi, grave));
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void child_gone(struct child *child)
+{
+	struct cgi *cgi = child->owner;
+
+	if (cgi)
+		cgi->child = NULL;
+}
+
+static void cgi_dispose(struct cgi *cgi)
+{
+	if (cgi->child) {
+		cgi->child->owner = NULL;
+		/* It may do as it likes once its answer is complete, but not before. */
+		if (cgi->out.fd >= 0)
+			kill(-cgi->child->pid, SIGKILL);
+	}
+	if (cgi->out.fd >= 0)
+		loop_close(&cgi->w->loop, &cgi->out);
+	close_fd(&cgi->in);
+	close_fd(&cgi->child_out);
+	app_run_free(cgi->run);
+	loop_bury(&cgi->w->loop, &cgi->grave);
+}
+
+static void cgi_release(struct app_run *run)
+{
+	struct cgi *cgi = run->priv;
+
+	if (!cgi) {
+		app_run_free(run);
+		return;
+	}
+	cgi->released = true;
+	if (!cgi->starting)
+		cgi_dispose(cgi);
+}
+
+static void cgi_read(struct cgi *cgi)
+{
+	struct app_run *run = cgi->run;
+	char buf[READ_SIZE];
+	ssize_t n;
+
+	while (!run->full) {
+		n = read(cgi->out.fd, buf, sizeof(buf));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			loop_close(&cgi->w->loop, &cgi->out);
+			app_finish(run, n < 0 ? 502 : 0);
+			return;
+		}
+		if (app_output(run, buf, n))
+			return;
+	}
+}
+
+static void out_ready(struct watch *watch, uint32_t events)
+{
+	(void)events;
+	cgi_read(container_of(watch, struct cgi, out));
+}
+
+static void cgi_resume(struct app_run *run)
+{
+	cgi_read(run->priv);
+}
+
+static void spawn_run(struct job *job)
+{
+	struct cgi *cgi = container_of(job, struct cgi, job);
+	struct app_run *run = cgi->run;
+
+	cgi->pid = child_spawn(run->script, run->app->target, run->env, run->env_len, cgi->in,
+			       cgi->child_out);
+	cgi->error = cgi->pid < 0 ? -cgi->pid : 0;
+}
+
+static int status_of(int error)
+{
+	if (error == ENOENT || error == ENOTDIR)
+		return 404;
+	return error == EACCES || error == ENOEXEC ? 403 : 503;
+}
+
+static void spawn_done(struct job *job)
+{
+	struct cgi *cgi = container_of(job, struct cgi, job);
+
+	cgi->starting = false;
+	close_fd(&cgi->in);
+	close_fd(&cgi->child_out);
+	if (!cgi->error) {
+		stats_add(cgi->w->stats, cgi_started, 1);
+		cgi->child = child_watch(cgi->w, cgi->pid);
+		if (!cgi->child)
+			cgi->error = ENOMEM;
+	}
+	if (cgi->child) {
+		cgi->child->owner = cgi;
+		cgi->child->ended = child_gone;
+	}
+	if (cgi->released) {
+		cgi_dispose(cgi);
+		return;
+	}
+	if (!cgi->error && loop_add(&cgi->w->loop, &cgi->out, EPOLLIN | EPOLLET))
+		cgi->error = ENOMEM;
+	if (cgi->error && !cgi->submitting)
+		app_finish(cgi->run, status_of(cgi->error));
+}
+
+static int cgi_start(struct app_run *run)
+{
+	struct cgi *cgi = calloc(1, sizeof(*cgi));
+	int out[2];
+
+	if (!cgi)
+		return -503;
+	cgi->run = run;
+	cgi->w = run->w;
+	cgi->out.fd = -1;
+	cgi->child_out = -1;
+	cgi->grave.free = cgi_free;
+	run->priv = cgi;
+	cgi->in = run->c->body ? fcntl(body_fd(run->c->body), F_DUPFD_CLOEXEC, 3)
+			       : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (cgi->in < 0 || pipe2(out, O_CLOEXEC))
+		return -503;
+	fcntl(out[0], F_SETFL, O_NONBLOCK);
+	cgi->out.fd = out[0];
+	cgi->out.ready = out_ready;
+	cgi->child_out = out[1];
+	cgi->starting = true;
+	cgi->job.kind = JOB_NAME;
+	cgi->job.run = spawn_run;
+	cgi->job.done = spawn_done;
+	cgi->submitting = true;
+	job_submit(run->w, &cgi->job);
+	cgi->submitting = false;
+	return cgi->error && !cgi->starting ? -status_of(cgi->error) : 0;
+}
+
+const struct app_ops cgi_ops = {
+	.start = cgi_start,
+	.resume = cgi_resume,
+	.release = cgi_release,
+};

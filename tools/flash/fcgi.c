@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * FastCGI: persistent programs behind a socket, one request at a time on a connection, connections
+ * kept for the next. "exec:PROGRAM" starts the processes too, with the socket as descriptor 0.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "body.h"
+#include "child.h"
+
+enum { BEGIN = 1, ABORT = 2, END = 3, PARAMS = 4, STDIN = 5, STDOUT = 6, STDERR = 7 };
+
+#define HEADER 8
+#define RECORD_MAX 65528	/* a multiple of 8 below 64 KB */
+#define BODY_STEP (32 << 10)
+#define READ_SIZE (32 << 10)
+#define RESPAWN_MS 1000
+
+/**
+ * struct fcgi_pool - one program as one worker sees it
+ * @idle:   open connections without a request
+ * @listen: exec: what the processes accept on
+ * @spawn:  exec: starts one process; @missing says how many to go
+ */
+struct fcgi_pool {
+	struct worker *w;
+	const struct app *app;
+	struct sockaddr_storage addr;
+	socklen_t addr_len;
+	struct list idle;
+	int listen;
+	unsigned int missing;
+	bool spawning, stop;
+	struct job spawn;
+	struct timer respawn;
+	pid_t pid;
+};
+
+/**
+ * struct fcgi - one connection to the program
+ * @run:    request it works for; NULL when idle
+ * @reused: the program may have closed it meanwhile: worth a second try
+ * @out:    records to write
+ * @sent:   bytes of the request body put into records
+ * @left, @pad: of the record being read
+ */
+struct fcgi {
+	struct watch watch;
+	struct grave grave;
+	struct list node;
+	struct fcgi_pool *pool;
+	struct app_run *run;
+	bool reused, heard, stdin_done;
+	char *out;
+	size_t out_off, out_len;
+	uint64_t sent;
+	uint8_t head[HEADER];
+	unsigned int head_len, left, pad;
+	uint8_t end[8];
+	unsigned int end_len;
+};
+
+static void fcgi_conn_free(struct grave *g)
+{
+	struct fcgi *f = container_of(g, struct fcgi, grave);
+
+	free(f->out);
+	free(f);
+}
+
+static void fcgi_close(struct fcgi *f)
+{
+	list_del(&f->node);
+	loop_close(&f->pool->w->loop, &f->watch);
+	loop_bury(&f->pool->w->loop, &f->grave);
+}
+
+static void spawn_run(struct job *job)
+{
+	struct fcgi_pool *p = container_of(job, struct fcgi_pool, spawn);
+
+	p->pid = child_spawn(p->app->target + 5, NULL, "", 0, p->listen, -1);
+}
+
+static void spawn_next(struct fcgi_pool *p)
+{
+	if (!p->missing || p->spawning || p->stop)
+		return;
+	p->spawning = true;
+	job_submit(p->w, &p->spawn);
+}
+
+static void process_ended(struct child *child)
+{
+	struct fcgi_pool *p = child->owner;
+
+	p->missing++;
+	loop_timer_set(&p->w->loop, &p->respawn, p->w->loop.now + RESPAWN_MS);
+}
+
+static void spawn_done(struct job *job)
+{
+	struct fcgi_pool *p = container_of(job, struct fcgi_pool, spawn);
+	struct child *child;
+
+	p->spawning = false;
+	child = p->pid < 0 ? NULL : child_watch(p->w, p->pid);
+	if (!child) {
+		fprintf(stderr, "flash: cannot start %s: %s\n", p->app->target + 5,
+			strerror(p->pid < 0 ? -p->pid : ENOMEM));
+		loop_timer_set(&p->w->loop, &p->respawn, p->w->loop.now + RESPAWN_MS);
+		return;
+	}
+	child->owner = p;
+	child->ended = process_ended;
+	p->missing--;
+	spawn_next(p);
+}
+
+static void respawn_expired(struct timer *t)
+{
+	spawn_next(container_of(t, struct fcgi_pool, respawn));
+}
+
+/* A socket without a name in the file system: the kernel picks one. */
+static int listen_for_exec(struct fcgi_pool *p)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&p->addr;
+
+	un->sun_family = AF_UNIX;
+	p->listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (p->listen < 0 || bind(p->listen, (struct sockaddr *)un, sizeof(un->sun_family)) ||
+	    listen(p->listen, 1024))
+		return -1;
+	p->addr_len = sizeof(p->addr);
+	if (getsockname(p->listen, (struct sockaddr *)un, &p->addr_len))
+		return -1;
+	p->missing = p->app->procs;
+	return 0;
+}
+
+static int resolve(struct fcgi_pool *p)
+{
+	struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+	}, *res;
+	const char *target = p->app->target, *colon = strrchr(target, ':');
+	char host[64];
+
+	if (!strncmp(target, "unix:", 5)) {
+		struct sockaddr_un *un = (struct sockaddr_un *)&p->addr;
+		size_t len = strlen(target + 5);
+
+		if (len >= sizeof(un->sun_path))
+			return -1;
+		un->sun_family = AF_UNIX;
+		memcpy(un->sun_path, target + 5, len);
+		p->addr_len = offsetof(struct sockaddr_un, sun_path) + len + 1;
+		return 0;
+	}
+	if (*target == '[')
+		target++;
+	snprintf(host, sizeof(host), "%.*s", (int)(colon - target - (colon[-1] == ']')), target);
+	if (getaddrinfo(host, colon + 1, &hints, &res))
+		return -1;
+	memcpy(&p->addr, res->ai_addr, res->ai_addrlen);
+	p->addr_len = res->ai_addrlen;
+	freeaddrinfo(res);
+	return 0;
+}
+
+static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
+{
+	struct fcgi_pool *p;
+
+	if (!w->fcgi)
+		w->fcgi = calloc(w->conf->nr_apps, sizeof(*w->fcgi));
+	if (!w->fcgi)
+		return NULL;
+	if (w->fcgi[app->index])
+		return w->fcgi[app->index];
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->w = w;
+	p->app = app;
+	p->listen = -1;
+	p->spawn.kind = JOB_NAME;
+	p->spawn.run = spawn_run;
+	p->spawn.done = spawn_done;
+	p->respawn.expired = respawn_expired;
+	list_init(&p->idle);
+	list_init(&p->respawn.node);
+	if (strncmp(app->target, "exec:", 5) ? resolve(p) : listen_for_exec(p)) {
+		if (p->listen >= 0)
+			close(p->listen);
+		free(p);
+		return NULL;
+	}
+	w->fcgi[app->index] = p;
+	spawn_next(p);
+	return p;
+}
+
+void fcgi_exit(struct worker *w)
+{
+	unsigned int i;
+
+	for (i = 0; w->fcgi && i < w->conf->nr_apps; i++) {
+		struct fcgi_pool *p = w->fcgi[i];
+
+		if (!p)
+			continue;
+		while (!list_empty(&p->idle))
+			fcgi_close(list_entry(p->idle.next, struct fcgi, node));
+		loop_timer_del(&p->respawn);
+		if (p->listen >= 0)
+			close(p->listen);
+		free(p);
+	}
+	free(w->fcgi);
+	w->fcgi = NULL;
+}
+
+static char *put_record(char *o, int type, size_t len)
+{
+	o[0] = 1;
+	o[1] = type;
+	o[2] = 0;
+	o[3] = 1;		/* request id */
+	o[4] = len >> 8;
+	o[5] = len;
+	o[6] = 0;
+	o[7] = 0;
+	return o + HEADER;
+}
+
+static char *put_length(char *o, size_t len)
+{
+	if (len < 128) {
+		*o++ = len;
+		return o;
+	}
+	*o++ = len >> 24 | 0x80;
+	*o++ = len >> 16;
+	*o++ = len >> 8;
+	*o++ = len;
+	return o;
+}
+
+static size_t encode_params(const struct app_run *run, char *out)
+{
+	const char *p = run->env, *end = run->env + run->env_len;
+	char *o = out;
+
+	while (p < end) {
+		const char *eq = strchr(p, '=');
+		size_t n = eq - p, v = strlen(eq + 1);
+
+		o = put_length(o, n);
+		o = put_length(o, v);
+		memcpy(o, p, n);
+		memcpy(o + n, eq + 1, v);
+		o += n + v;
+		p = eq + 1 + v + 1;
+	}
+	return o - out;
+}
+
+/* Begin, parameters, their end. */
+static int encode_request(struct fcgi *f)
+{
+	const struct app_run *run = f->run;
+	size_t pairs = 0, i, n, at;
+	char *params, *o;
+
+	for (i = 0; i < run->env_len; i++)
+		pairs += !run->env[i];
+	params = malloc(run->env_len + 8 * pairs + 1);
+	if (!params)
+		return -1;
+	n = encode_params(run, params);
+	free(f->out);
+	f->out = malloc(n + HEADER * (n / RECORD_MAX + 4) + 8);
+	if (!f->out) {
+		free(params);
+		return -1;
+	}
+	o = put_record(f->out, BEGIN, 8);
+	memcpy(o, "\0\1\1\0\0\0\0\0", 8);	/* responder, keep the connection */
+	o += 8;
+	for (at = 0; at < n; at += i) {
+		i = n - at < RECORD_MAX ? n - at : RECORD_MAX;
+		o = put_record(o, PARAMS, i);
+		memcpy(o, params + at, i);
+		o += i;
+	}
+	o = put_record(o, PARAMS, 0);
+	free(params);
+	f->out_off = 0;
+	f->out_len = o - f->out;
+	f->sent = 0;
+	f->stdin_done = false;
+	return 0;
+}
+
+/* The next piece of the body, or its end. */
+static int encode_body(struct fcgi *f)
+{
+	struct body *body = f->run->c->body;
+	ssize_t n = 0;
+	char *grown = realloc(f->out, 2 * HEADER + BODY_STEP);
+
+	if (!grown)
+		return -1;
+	f->out = grown;
+	f->out_off = 0;
+	if (body && f->sent < body_length(body)) {
+		n = pread(body_fd(body), f->out + HEADER, BODY_STEP, f->sent);
+		if (n <= 0)
+			return -1;
+	}
+	put_record(f->out, STDIN, n);
+	f->out_len = HEADER + n;
+	f->sent += n;
+	f->stdin_done = !n;
+	return 0;
+}
+
+static int fcgi_begin(struct app_run *run, bool fresh);
+
+/* The program hung up or misbehaved. */
+static void fcgi_fail(struct fcgi *f)
+{
+	struct app_run *run = f->run;
+	bool again = f->reused && !f->heard;
+
+	f->run = NULL;
+	fcgi_close(f);
+	if (!run)
+		return;
+	run->priv = NULL;
+	if (again && !fcgi_begin(run, true))
+		return;
+	app_finish(run, 502);
+}
+
+static int fcgi_write(struct fcgi *f)
+{
+	ssize_t n;
+
+	for (;;) {
+		if (!f->out_len) {
+			if (f->stdin_done)
+				return 0;
+			if (encode_body(f))
+				return -1;
+		}
+		n = send(f->watch.fd, f->out + f->out_off, f->out_len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN || errno == ENOTCONN ? 0 : -1;
+		f->out_off += n;
+		f->out_len -= n;
+	}
+}
+
+/* END_REQUEST has come: the connection is free for another request. */
+static int request_ended(struct fcgi *f)
+{
+	struct app_run *run = f->run;
+	bool ok = !f->end[4];
+
+	f->run = NULL;
+	run->priv = NULL;
+	if (f->out_len || !f->stdin_done)
+		fcgi_close(f);		/* it did not want all of the body */
+	else
+		list_add(&f->node, &f->pool->idle);
+	app_finish(run, ok ? 0 : 503);
+	return -1;
+}
+
+/* One step through received bytes. Returns how many it used, 0 at the end of the request. */
+static size_t take(struct fcgi *f, const char *p, size_t len)
+{
+	unsigned int type = f->head[1], n;
+
+	if (f->head_len < HEADER) {
+		n = HEADER - f->head_len < len ? HEADER - f->head_len : len;
+		memcpy(f->head + f->head_len, p, n);
+		f->head_len += n;
+		if (f->head_len == HEADER) {
+			f->left = f->head[4] << 8 | f->head[5];
+			f->pad = f->head[6];
+			f->end_len = 0;
+		}
+		return n;
+	}
+	if (f->left) {
+		n = f->left < len ? f->left : len;
+		f->left -= n;
+		if (type == STDOUT && app_output(f->run, p, n))
+			return 0;
+		if (type == STDERR && write(STDERR_FILENO, p, n) < 0)
+			errno = 0;
+		if (type == END && f->end_len + n <= sizeof(f->end)) {
+			memcpy(f->end + f->end_len, p, n);
+			f->end_len += n;
+		}
+		return n;
+	}
+	n = f->pad < len ? f->pad : len;
+	f->pad -= n;
+	return n;
+}
+
+static void fcgi_read(struct fcgi *f)
+{
+	char buf[READ_SIZE];
+	ssize_t n, at;
+
+	while (f->run && !f->run->full) {
+		n = recv(f->watch.fd, buf, sizeof(buf), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			fcgi_fail(f);
+			return;
+		}
+		f->heard = true;
+		for (at = 0; at < n || (f->head_len == HEADER && !f->left && !f->pad); ) {
+			/* A whole record, perhaps an empty one, has been taken. */
+			if (f->head_len == HEADER && !f->left && !f->pad) {
+				f->head_len = 0;
+				if (f->head[1] == END) {
+					request_ended(f);
+					return;
+				}
+				continue;
+			}
+			at += take(f, buf + at, n - at);
+			if (!f->run)
+				return;		/* the client went away meanwhile */
+		}
+	}
+}
+
+static void fcgi_ready(struct watch *watch, uint32_t events)
+{
+	struct fcgi *f = container_of(watch, struct fcgi, watch);
+
+	if (!f->run) {			/* idle: the only news is its end */
+		if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+			fcgi_close(f);
+		return;
+	}
+	if (events & EPOLLOUT && fcgi_write(f)) {
+		fcgi_fail(f);
+		return;
+	}
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		fcgi_read(f);
+}
+
+static struct fcgi *fcgi_connect(struct fcgi_pool *p)
+{
+	struct fcgi *f = calloc(1, sizeof(*f));
+	int one = 1;
+
+	if (!f)
+		return NULL;
+	f->pool = p;
+	f->grave.free = fcgi_conn_free;
+	f->watch.ready = fcgi_ready;
+	list_init(&f->node);
+	f->watch.fd = socket(p->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (f->watch.fd < 0)
+		goto undo_alloc;
+	if (p->addr.ss_family != AF_UNIX)
+		setsockopt(f->watch.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(f->watch.fd, (struct sockaddr *)&p->addr, p->addr_len) && errno != EINPROGRESS)
+		goto undo_fd;
+	if (loop_add(&p->w->loop, &f->watch, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
+		goto undo_fd;
+	stats_add(p->w->stats, fastcgi_connects, 1);
+	return f;
+
+undo_fd:
+	close(f->watch.fd);
+undo_alloc:
+	free(f);
+	return NULL;
+}
+
+static int fcgi_begin(struct app_run *run, bool fresh)
+{
+	struct fcgi_pool *p = pool_get(run->w, run->app);
+	struct fcgi *f;
+
+	if (!p)
+		return -503;
+	if (!fresh && !list_empty(&p->idle)) {
+		f = list_entry(p->idle.next, struct fcgi, node);
+		list_del(&f->node);
+		f->reused = true;
+	} else {
+		f = fcgi_connect(p);
+		if (!f)
+			return -502;
+	}
+	f->run = run;
+	f->heard = false;
+	f->head_len = 0;
+	f->left = 0;
+	f->pad = 0;
+	run->priv = f;
+	if (encode_request(f) || (fcgi_write(f) && !f->reused)) {
+		f->run = NULL;
+		run->priv = NULL;
+		fcgi_close(f);
+		return -502;
+	}
+	return 0;
+}
+
+static int fcgi_start(struct app_run *run)
+{
+	stats_add(run->w->stats, fastcgi_requests, 1);
+	return fcgi_begin(run, false);
+}
+
+static void fcgi_resume(struct app_run *run)
+{
+	fcgi_read(run->priv);
+}
+
+/* The request is over for us; for the program perhaps not, so its connection cannot be kept. */
+static void fcgi_release(struct app_run *run)
+{
+	struct fcgi *f = run->priv;
+
+	if (f) {
+		f->run = NULL;
+		fcgi_close(f);
+	}
+	app_run_free(run);
+}
+
+const struct app_ops fcgi_ops = {
+	.start = fcgi_start,
+	.resume = fcgi_resume,
+	.release = fcgi_release,
+};

@@ -1,0 +1,267 @@
+"""Starts flash on a free port of loopback and talks to it in raw bytes; prints TAP."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.environ.get("FLT_TOP") or os.path.abspath(
+    os.path.join(os.path.dirname(__file__), "..", "..", "..", ".."))
+FLASH = os.environ.get("FLASH") or os.path.join(TOP, "build", "bin", "flash")
+
+
+def free_port():
+    """A port that was free a moment ago."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(what, seconds=10.0):
+    """Waits until what() is true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = what()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("waited %s s in vain" % seconds)
+
+
+class Response:
+    """One response, taken from a connection."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def __getitem__(self, name):
+        return self.headers.get(name.lower())
+
+    def __repr__(self):
+        return "<%s %r %d bytes %r>" % (self.status, self.headers, len(self.body), self.body[:60])
+
+
+class Client:
+    """A connection that keeps what it has received and not used."""
+
+    def __init__(self, port, timeout=10):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout)
+        self.buf = b""
+
+    def send(self, data):
+        """Sends bytes or text."""
+        self.sock.sendall(data.encode() if isinstance(data, str) else data)
+        return self
+
+    def more(self):
+        """Receives once; False at the end."""
+        data = self.sock.recv(1 << 16)
+        self.buf += data
+        return bool(data)
+
+    def line(self):
+        """One line without its end."""
+        while b"\n" not in self.buf:
+            if not self.more():
+                raise EOFError(self.buf)
+        line, self.buf = self.buf.split(b"\n", 1)
+        return line.rstrip(b"\r").decode("latin-1")
+
+    def exactly(self, n):
+        """n bytes."""
+        while len(self.buf) < n:
+            if not self.more():
+                raise EOFError("%d of %d bytes" % (len(self.buf), n))
+        data, self.buf = self.buf[:n], self.buf[n:]
+        return data
+
+    def rest(self):
+        """All until the end."""
+        while self.more():
+            pass
+        data, self.buf = self.buf, b""
+        return data
+
+    def response(self, head=False):
+        """The next final response."""
+        while True:
+            status = int(self.line().split(" ")[1])
+            headers = {}
+            while True:
+                line = self.line()
+                if not line:
+                    break
+                name, value = line.split(":", 1)
+                headers[name.lower()] = value.strip()
+            if status >= 200:
+                break
+        body = b""
+        if head or status in (204, 304):
+            pass
+        elif headers.get("transfer-encoding") == "chunked":
+            while True:
+                size = int(self.line().split(";")[0], 16)
+                body += self.exactly(size)
+                self.line()
+                if not size:
+                    break
+        elif "content-length" in headers:
+            body = self.exactly(int(headers["content-length"]))
+        else:
+            body = self.rest()
+        return Response(status, headers, body)
+
+    def get(self, path, *headers, method="GET", version="1.1"):
+        """One request and its response."""
+        lines = ["%s %s HTTP/%s" % (method, path, version), "Host: test"] + list(headers)
+        self.send("\r\n".join(lines) + "\r\n\r\n")
+        return self.response(head=method == "HEAD")
+
+    def closed(self):
+        """Has the server ended the connection?"""
+        try:
+            return not self.buf and not self.sock.recv(1)
+        except ConnectionResetError:
+            return True
+
+    def close(self):
+        """Ends it."""
+        self.sock.close()
+
+
+class Server:
+    """flash with a document root of its own."""
+
+    def __init__(self, *args, config=None, env=None, preexec=None, wrapper=()):
+        self.dir = tempfile.mkdtemp(prefix="flash-test-")
+        self.root = os.path.join(self.dir, "www")
+        os.mkdir(self.root)
+        self.port = free_port()
+        self.args, self.config, self.env = list(args), config, env
+        self.preexec, self.wrapper = preexec, list(wrapper)
+        self.proc = None
+        self.errors = open(os.path.join(self.dir, "stderr"), "wb+")
+
+    def write(self, name, data, mtime=None):
+        """A file below the root."""
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        if mtime is not None:
+            os.utime(path, (mtime, mtime))
+        return path
+
+    def command(self):
+        """The command line."""
+        cmd = self.wrapper + [FLASH, "--listen", "127.0.0.1:%d" % self.port, "--root", self.root]
+        if self.config is not None:
+            path = os.path.join(self.dir, "flash.conf")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(self.config.replace("@DIR@", self.dir).replace("@ROOT@", self.root))
+            cmd += ["--config", path]
+        return cmd + self.args
+
+    def start(self):
+        """Starts and waits until it accepts."""
+        self.proc = subprocess.Popen(self.command(), stderr=self.errors, env=self.env,
+                                     preexec_fn=self.preexec)
+        wait_for(self.accepts)
+        return self
+
+    def accepts(self):
+        """Does it?"""
+        if self.proc.poll() is not None:
+            raise AssertionError("flash ended with %s: %s" % (self.proc.returncode, self.stderr()))
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+    def client(self, **kw):
+        """A new connection."""
+        return Client(self.port, **kw)
+
+    def get(self, path, *headers, **kw):
+        """One request on a connection of its own."""
+        c = self.client()
+        try:
+            return c.get(path, *headers, **kw)
+        finally:
+            c.close()
+
+    def raw(self, data):
+        """Sends bytes, returns the first response."""
+        c = self.client()
+        try:
+            return c.send(data).response()
+        finally:
+            c.close()
+
+    def stderr(self):
+        """What it has said."""
+        self.errors.flush()
+        with open(self.errors.name, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self, sig=signal.SIGTERM):
+        """Ends it; its exit status."""
+        status = None
+        if self.proc:
+            if self.proc.poll() is None:
+                self.proc.send_signal(sig)
+            try:
+                status = self.proc.wait(20)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+                status = self.proc.wait()
+            self.proc = None
+        return status
+
+    def remove(self):
+        """Ends it and removes its files."""
+        status = self.stop()
+        self.errors.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+        return status
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()
+
+
+def equal(got, want, what=""):
+    """Fails with both values."""
+    if got != want:
+        raise AssertionError("%s: got %r, wanted %r" % (what or "value", got, want))
+
+
+def main(tests, header=""):
+    """Runs the functions and prints TAP; their names are the claims."""
+    if not os.access(FLASH, os.X_OK):
+        print("1..0 # SKIP %s is not built" % FLASH)
+        sys.exit(4)
+    chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
+    print("TAP version 13")
+    if header:
+        print("# " + header)
+    print("1..%d" % len(chosen))
+    failed = 0
+    for n, test in enumerate(chosen, 1):
+        name = test.__name__.replace("_", " ")
+        try:
+            skip = test()
+            print("ok %d - %s%s" % (n, name, " # SKIP " + skip if skip else ""))
+        except Exception as e:  # a test that breaks has failed
+            failed += 1
+            print("not ok %d - %s" % (n, name))
+            for line in ("%s: %s" % (type(e).__name__, e)).splitlines():
+                print("# " + line)
+        sys.stdout.flush()
+    sys.exit(1 if failed else 0)
