@@ -226,7 +226,8 @@ static int flt_test_hammer(struct sock *sk, u32 rounds, u32 seed)
 		if (flt_layer_find(sk, &flt_test_layers[id]))
 			err = flt_test_take(sk, id, what & BIT(16));
 		else
-			err = flt_test_add(sk, id, (what & BIT(17)) && id <= FLT_TEST_END);
+			err = flt_test_add(sk, id, (what & BIT(17)) && id <= FLT_TEST_END &&
+					   sk->sk_state != TCP_LISTEN);
 		if (err)
 			return err;
 		cond_resched();
