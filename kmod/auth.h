@@ -17,7 +17,10 @@ int flt_auth_start(struct flt_chan *chan);
 /* 1: secured; 0: not yet; negative errno: it failed. */
 int flt_auth_done(struct flt_chan *chan);
 
-/* The handshake is not awaited any more; its answer finds nobody. */
+/* Before any use of a socket: give it the file that tlshd will see. On error it is released. */
+int flt_auth_prepare(struct flt_chan *chan, struct socket *sock);
+
+/* The handshake, if one was asked for, is over on return: answered or never to be answered. */
 void flt_auth_cancel(struct flt_chan *chan);
 
 /* As kernel_recvmsg() without waiting, with TLS records of other types dealt with. */

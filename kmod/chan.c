@@ -6,17 +6,23 @@
 #include <linux/tcp.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#include "auth.h"
 #include "chan.h"
 #include "linkwork.h"
 
 void flt_sock_abort(struct socket *sock)
 {
 	sock_no_linger(sock->sk);
-	/* With a file (TLS) the last reference must go now: the namespace may be next. */
-	if (sock->file)
-		__fput_sync(sock->file);
-	else
+	if (!sock->file) {
 		sock_release(sock);
+		return;
+	}
+	/*
+	 * TLS: tlshd may still hold the file, which must not hold the connection.
+	 * Our reference must go now, not by and by: the namespace may be next.
+	 */
+	tcp_abort(sock->sk, ECONNABORTED);
+	__fput_sync(sock->file);
 }
 
 void flt_chan_fail(struct flt_chan *chan, enum flt_why why)
@@ -25,14 +31,23 @@ void flt_chan_fail(struct flt_chan *chan, enum flt_why why)
 		flt_link_kick(chan->link);
 }
 
+/* Until the handshake is done, tlshd sleeps on the socket in the ordinary way. */
+static bool flt_chan_is_lent(const struct flt_chan *chan)
+{
+	return READ_ONCE(chan->state) <= FLT_CHAN_SECURING;
+}
+
 static void flt_chan_data_ready(struct sock *sk)
 {
 	struct flt_chan *chan;
 
 	read_lock_bh(&sk->sk_callback_lock);
 	chan = sk->sk_user_data;
-	if (likely(chan))
+	if (likely(chan)) {
+		if (unlikely(flt_chan_is_lent(chan)))
+			chan->old_data_ready(sk);
 		queue_work(flt_msg_wq, &chan->rx_work);
+	}
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -42,7 +57,9 @@ static void flt_chan_write_space(struct sock *sk)
 
 	read_lock_bh(&sk->sk_callback_lock);
 	chan = sk->sk_user_data;
-	if (likely(chan) && sk_stream_is_writeable(sk)) {
+	if (likely(chan) && unlikely(flt_chan_is_lent(chan))) {
+		chan->old_write_space(sk);
+	} else if (likely(chan) && sk_stream_is_writeable(sk)) {
 		clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 		queue_work(flt_msg_wq, &chan->tx_work);
 	}
@@ -56,6 +73,8 @@ static void flt_chan_state_change(struct sock *sk)
 	read_lock_bh(&sk->sk_callback_lock);
 	chan = sk->sk_user_data;
 	if (likely(chan)) {
+		if (flt_chan_is_lent(chan))
+			chan->old_state_change(sk);
 		/* What was received before the end is still read, by the receive work. */
 		if (READ_ONCE(chan->state) == FLT_CHAN_CONNECTING)
 			flt_link_kick(chan->link);
@@ -122,6 +141,7 @@ struct flt_chan *flt_chan_new(struct flt_link *link, struct flt_net *fn)
 	chan->key = READ_ONCE(link->node->key);
 	chan->since = jiffies;
 	chan->heard = jiffies;
+	init_completion(&chan->answered);
 	kref_init(&chan->ref);
 	flt_chan_tx_init(chan);
 	if (flt_chan_rx_init(chan)) {
@@ -169,6 +189,9 @@ int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 	err = sock_create_kern(chan->fn->net, to->sa.sa_family, SOCK_STREAM, IPPROTO_TCP, &sock);
 	if (err)
 		return err;
+	err = flt_auth_prepare(chan, sock);
+	if (err)
+		return err;
 	chan->outbound = true;
 	flt_chan_enter(chan, FLT_CHAN_CONNECTING);
 	flt_chan_attach(chan, sock);
@@ -184,11 +207,17 @@ int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 /**
  * flt_chan_take - use an accepted socket
  * @chan: without a socket
- * @sock: taken
+ * @sock: taken in any case
+ *
+ * Return: 0 or an errno.
  */
-void flt_chan_take(struct flt_chan *chan, struct socket *sock)
+int flt_chan_take(struct flt_chan *chan, struct socket *sock)
 {
-	flt_chan_attach(chan, sock);
+	int err = flt_auth_prepare(chan, sock);
+
+	if (!err)
+		flt_chan_attach(chan, sock);
+	return err;
 }
 
 /* 1: connected; 0: not yet; negative errno: it will not be. */
@@ -240,6 +269,7 @@ void flt_chan_stop(struct flt_chan *chan)
 	spin_unlock_bh(&chan->tx_lock);
 	if (!chan->sock)
 		return;
+	flt_auth_cancel(chan);
 	flt_chan_detach(chan);
 	disable_work_sync(&chan->rx_work);
 	disable_work_sync(&chan->tx_work);

@@ -7,6 +7,7 @@
 #ifndef FLT_CHAN_H
 #define FLT_CHAN_H
 
+#include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/net.h>
@@ -112,6 +113,8 @@ struct flt_piece {
  *
  * Handshake:
  * @secured:    0 while under way, 1 done, negative errno; written by tlshd's answer
+ * @asked:      tlshd was asked and @answered not yet awaited; the link's work
+ * @answered:   tlshd has answered, and its answer has left the channel alone
  *
  * Senders in any context reach it by RCU from flt_link.up and take a reference.
  */
@@ -142,17 +145,19 @@ struct flt_chan {
 	u8 big_type;
 	struct task_struct *rx_task;
 
-	spinlock_t tx_lock;
+	spinlock_t tx_lock;	/* leaf: the send queue */
 	struct list_head queue;
 	u32 queued;
 	struct flt_piece *spare;
-	struct mutex tx_mutex;
+	struct mutex tx_mutex;	/* one writer at the socket */
 	struct list_head sending;
 	struct work_struct tx_work;
 	u32 tx_jiffy;
 	unsigned long tx_moved;
 
 	int secured;
+	bool asked;
+	struct completion answered;
 	struct kref ref;
 	struct rcu_head rcu;
 };
@@ -164,7 +169,7 @@ struct flt_chan {
 struct flt_chan *flt_chan_new(struct flt_link *link, struct flt_net *fn);
 int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 		     const struct flt_local *local);
-void flt_chan_take(struct flt_chan *chan, struct socket *sock);
+int flt_chan_take(struct flt_chan *chan, struct socket *sock);
 int flt_chan_connected(struct flt_chan *chan);
 void flt_chan_open(struct flt_chan *chan);
 void flt_chan_deliver(struct flt_chan *chan);

@@ -126,7 +126,8 @@ static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *
 }
 
 static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
-			  const struct kvec *vec, unsigned int nr, u32 bytes, bool urgent, gfp_t gfp)
+			  const struct kvec *vec, unsigned int nr, u32 bytes, bool urgent,
+			  gfp_t gfp)
 {
 	LIST_HEAD(fresh);
 	int err;
@@ -330,7 +331,8 @@ static bool flt_chan_send_direct(struct flt_chan *chan, const struct flt_frame *
  *
  * Return: as flt_link_send().
  */
-int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr, gfp_t gfp)
+int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
+		  gfp_t gfp)
 {
 	struct flt_frame head = { .type = type };
 	size_t len = 0;

@@ -31,7 +31,7 @@
 #define FLT_BACKOFF_MAX_MS	4000
 #define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
 #define FLT_MISSED		3	/* heartbeats */
-#define FLT_PEER_HEARTBEAT_MAX	60000
+#define FLT_PEER_HEARTBEAT_MAX	60000U
 
 struct workqueue_struct *flt_link_wq;
 struct workqueue_struct *flt_msg_wq;
@@ -158,7 +158,6 @@ static void flt_link_end(struct flt_chan *chan, enum flt_why why)
 	    why != FLT_WHY_REJECTED && chan->state >= FLT_CHAN_HELLO)
 		flt_chan_say_reject(chan, why);
 	flt_chan_stop(chan);
-	flt_auth_cancel(chan);
 	flt_chan_put(chan);
 }
 
@@ -257,9 +256,9 @@ static enum flt_why flt_link_greet(struct flt_link *link, struct flt_chan *chan,
 static unsigned int flt_link_silence_ms(const struct flt_link *link, const struct flt_chan *chan)
 {
 	unsigned int own = READ_ONCE(link->fn->heartbeat_ms);
-	unsigned int peer = min_t(u32, be32_to_cpu(chan->peer.heartbeat_ms), FLT_PEER_HEARTBEAT_MAX);
+	unsigned int peer = be32_to_cpu(chan->peer.heartbeat_ms);
 
-	return FLT_MISSED * max(own, peer);
+	return FLT_MISSED * max(own, min(peer, FLT_PEER_HEARTBEAT_MAX));
 }
 
 static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
@@ -367,8 +366,7 @@ static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why 
 	}
 	flt_link_drop_candidate(link, FLT_WHY_REPLACED);
 	link->candidate = chan;
-	flt_chan_take(chan, sock);
-	why = flt_link_secure(link, chan);
+	why = flt_chan_take(chan, sock) ? FLT_WHY_NOMEM : flt_link_secure(link, chan);
 	if (why)
 		flt_chan_fail(chan, why);
 }

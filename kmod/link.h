@@ -6,11 +6,12 @@
 #ifndef FLT_LINK_H
 #define FLT_LINK_H
 
+#include <linux/sizes.h>
 #include <linux/uio.h>
 #include "node.h"
 
 /* Bytes of one message's body. */
-#define FLT_MSG_MAX	(1U << 21)
+#define FLT_MSG_MAX	SZ_2M
 
 /*
  * Message types: a room owns a range of 16. They are wire numbers: never

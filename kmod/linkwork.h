@@ -35,7 +35,7 @@ struct flt_link {
 	struct flt_chan *chan;
 	struct flt_chan __rcu *up;
 	struct flt_chan *candidate;
-	spinlock_t lock;
+	spinlock_t lock;	/* leaf: incoming, stopped */
 	struct socket *incoming;
 	bool stopped;
 	unsigned long flags;

@@ -139,13 +139,13 @@ static int flt_put_addr(struct sk_buff *skb, const union flt_addr *addr, int att
 static int flt_put_link_attrs(struct sk_buff *skb, const struct flt_node *node)
 {
 	const struct flt_link *link = node->link;
-	u64 since = READ_ONCE(link->up_since);
+	u64 since = READ_ONCE(link->up_since), now = ktime_to_ms(ktime_get());
 	u32 ups = READ_ONCE(link->ups);
 	u8 why = READ_ONCE(link->why);
 
 	if (nla_put_u8(skb, FLT_A_NODE_STATE, READ_ONCE(node->state)) ||
 	    nla_put_u32(skb, FLT_A_NODE_RTT_US, READ_ONCE(link->rtt_us)) ||
-	    nla_put_u64_64bit(skb, FLT_A_NODE_UPTIME_MS, since ? ktime_to_ms(ktime_get()) - since : 0,
+	    nla_put_u64_64bit(skb, FLT_A_NODE_UPTIME_MS, since ? now - since : 0,
 			      FLT_A_PAD) ||
 	    nla_put_u32(skb, FLT_A_NODE_RECONNECTS, ups ? ups - 1 : 0))
 		return -EMSGSIZE;

@@ -39,7 +39,7 @@ struct flt_local {
  */
 struct flt_dispatch {
 	struct device *dev;
-	struct mutex lock;
+	struct mutex lock;	/* one writer; leaf */
 	unsigned int policy;
 	unsigned int t_low;
 	unsigned int t_high;
@@ -69,7 +69,7 @@ struct flt_dispatch {
  */
 struct flt_net {
 	struct net *net;
-	struct mutex lock;
+	struct mutex lock;	/* the table and this node's identity */
 	struct xarray nodes;
 	u32 next_id;
 	struct rhashtable by_name;

@@ -54,7 +54,7 @@ struct flt_node {
 	atomic_t load;
 	u64 instance;
 	struct flt_link *link;
-	spinlock_t lock;
+	spinlock_t lock;	/* leaf: fwd_addr */
 	struct kref ref;
 	struct rcu_head rcu;
 };
