@@ -120,6 +120,7 @@ def decode(data):
 
 class Flotilla:
     """A netlink socket in the network namespace of the calling thread."""
+    FAMILY = b"flotilla\0"
 
     def __init__(self, timeout=10):
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
@@ -129,7 +130,7 @@ class Flotilla:
         self.sock.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self.seq = 0
         self.interrupted = False
-        row = self.talk(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, attr(CTRL_ATTR_FAMILY_NAME, b"flotilla\0"))
+        row = self.talk(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, attr(CTRL_ATTR_FAMILY_NAME, self.FAMILY))
         attrs = dict(split(row[0]))
         self.family = struct.unpack("=H", attrs[CTRL_ATTR_FAMILY_ID])[0]
         self.groups = {}

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import subprocess
+import tempfile
 
 from fltnl import Flotilla
 
@@ -39,6 +40,30 @@ def inside(name):
         os.close(there)
 
 
+class SysfsView:
+    """A mount of sysfs made inside a namespace: sysfs shows the mounter's one."""
+    views = {}
+
+    def __init__(self, name):
+        self.path = tempfile.mkdtemp(prefix="sysfs-")
+        with inside(name):
+            call(LIBC.mount(b"sysfs", self.path.encode(), b"sysfs", 0, None))
+        atexit.register(self.close)
+
+    @classmethod
+    def of(cls, name):
+        if name not in cls.views:
+            cls.views[name] = cls(name)
+        return cls.views[name]
+
+    def open(self, path, mode):
+        return open(os.path.join(self.path, "class/flotilla", path), mode)
+
+    def close(self):
+        LIBC.umount2(self.path.encode(), 2)
+        os.rmdir(self.path)
+
+
 class Net:
     """A bridge in a namespace of its own, and a member per node."""
 
@@ -58,8 +83,9 @@ class Net:
         port = "p%d" % number
         run("ip", "netns", "add", name)
         self.names.append(name)
+        # The same address each time: who comes back is not hidden by old neighbour entries.
         run("ip", "-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", "eth0",
-            "netns", name)
+            "address", "02:00:00:00:00:%02x" % number, "netns", name)
         run("ip", "-n", self.bridge, "link", "set", port, "master", "br0", "up")
         run("ip", "-n", name, "addr", "add", "%s%d/24" % (self.prefix4, number), "dev", "eth0")
         run("ip", "-n", name, "addr", "add", "%s%d/64" % (self.prefix6, number), "dev", "eth0",
@@ -73,6 +99,11 @@ class Net:
 
     def ip6(self, number):
         return "%s%x" % (self.prefix6, int(str(number), 16))
+
+    @staticmethod
+    def sysfs(name, path, mode="r"):
+        """An open attribute /sys/class/flotilla/PATH as the namespace sees it."""
+        return SysfsView.of(name).open(path, mode)
 
     def delete(self, name):
         self.names.remove(name)

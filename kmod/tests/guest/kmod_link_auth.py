@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 180
+"""Links that must authenticate: through the handshake agent, never without it."""
+import contextlib
+import ctypes
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
+from fakeagent import FakeAgent                         # noqa: E402
+from fltnl import E, refused                            # noqa: E402
+from netns import run                                   # noqa: E402
+from tap import claim, main, wait                       # noqa: E402
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PSK, X509 = E["FLT_AUTH_PSK"], E["FLT_AUTH_X509"]
+SYS_ADD_KEY, USER_KEYRING = 248, -4
+
+
+def add_key(name):
+    data = b"0123456789abcdef"
+    serial = LIBC.syscall(SYS_ADD_KEY, b"user", name.encode(), data, len(data), USER_KEYRING)
+    assert serial > 0, os.strerror(ctypes.get_errno())
+    return serial
+
+
+@contextlib.contextmanager
+def agents(c, *modes):
+    running = [FakeAgent(node.ns, mode) for node, mode in zip(c.nodes, modes)]
+    try:
+        yield running
+    finally:
+        for agent in running:
+            agent.stop()
+
+
+def configure(c, **auth):
+    a, b = c.nodes
+    a.become()
+    b.become()
+    a.list(b, **auth)
+    b.list(a, **auth)
+
+
+def never_up(c, reason):
+    a, b = c.nodes
+    wait(lambda: reason in a.nl.node(b.name).get("NODE_REASON", ""), 20)
+    assert a.state(b) != UP and b.state(a) != UP
+    assert a.nl.stat("LinkUp") == b.nl.stat("LinkUp") == 0
+    assert a.nl.stat("MessagesIn") == a.nl.stat("LinkBytesIn") == 0
+
+
+@claim
+def without_agent_the_link_stays_down_and_says_why():
+    with cluster(listed=False) as c:
+        configure(c, node_auth=X509)
+        never_up(c, "tlshd")
+        assert c.nodes[0].nl.stat("LinkAuthFailed") > 0
+
+
+@claim
+def x509_link_comes_up_and_carries_messages():
+    with cluster(listed=False) as c, agents(c, "tls", "tls") as (ga, gb):
+        configure(c, node_auth=X509)
+        c.wait_up()
+        a, b = c.nodes
+        assert ga.seen == [("client", 3, "n2")] and gb.seen[0][0] == "server", (ga.seen, gb.seen)
+        a.test("storm %s 3000 9000" % b.name)
+        b.test("storm %s 20 1000000" % a.name)
+        a.test("call %s 200 wait" % b.name)
+        wait(lambda: b.numbers()["received"] == 3000, 60)
+        wait(lambda: a.numbers()["received"] == 20, 60)
+        for node in c.nodes:
+            n = node.numbers()
+            assert n["disorder"] == n["corrupt"] == n["downs"] == 0, n
+        assert a.nl.stat("LinkAuthDone") == 1
+
+
+@claim
+def psk_link_comes_up_with_the_key_asked_for():
+    key = add_key("flotilla-test")
+    with cluster(listed=False) as c, agents(c, "tls", "tls") as (ga, gb):
+        configure(c, node_auth=PSK, node_key=key)
+        c.wait_up()
+        assert ga.seen[0][:2] == ("client", 2) and gb.seen[0][:2] == ("server", 2)
+        assert c.nodes[0].nl.node("n2")["NODE_KEY"] == key
+
+
+@claim
+def keys_are_checked_when_they_are_given():
+    key = add_key("flotilla-test")
+    with cluster(listed=False) as c:
+        a, b = c.nodes
+        new = a.nl.do
+        refused(22, new, "NODE_NEW", node_name="n2", node_addr4=b.ip, node_auth=PSK)
+        refused(22, new, "NODE_NEW", node_name="n2", node_addr4=b.ip, node_key=key)
+        refused(126, new, "NODE_NEW", node_name="n2", node_addr4=b.ip, node_auth=PSK,
+                node_key=0x3fffffff)
+        assert a.nl.nodes() == []
+        a.list(b, node_auth=PSK, node_key=key)
+        refused(22, new, "NODE_SET", node_name="n2", node_auth=X509, node_key=key)
+        new("NODE_SET", node_name="n2", node_auth=X509)
+        assert "NODE_KEY" not in a.nl.node("n2")
+
+
+@claim
+def agent_that_does_nothing_is_not_believed():
+    with cluster(listed=False) as c, agents(c, "plain", "plain"):
+        configure(c, node_auth=X509)
+        never_up(c, "authentication failed")
+
+
+@claim
+def agent_that_fails_keeps_the_link_down():
+    with cluster(listed=False) as c, agents(c, "fail", "fail"):
+        configure(c, node_auth=X509)
+        never_up(c, "authentication failed")
+
+
+@claim
+def agent_that_never_answers_does_not_hold_anything():
+    with cluster(listed=False) as c, agents(c, "mute", "mute"):
+        configure(c, node_auth=X509)
+        never_up(c, "authentication failed")
+        for node, other in ((0, 1), (1, 0)):
+            c.nodes[node].nl.do("NODE_DEL", node_name=c.nodes[other].name)
+
+
+@claim
+def one_side_alone_cannot_turn_it_off():
+    with cluster(listed=False) as c, agents(c, "tls", "tls"):
+        a, b = c.nodes
+        a.become()
+        b.become()
+        b.list(a, node_auth=X509)
+        # a speaks plain; to b that is a handshake that fails or garbage in place of a record.
+        peer = FakePeer(a, b).connect()
+        peer.send(frame(HELLO, hello("n1")))
+        peer.gone()
+        assert b.state(a) != UP and b.nl.stat("LinkUp") == 0
+
+
+@claim
+def turning_it_on_renews_the_link():
+    with cluster() as c:
+        a, b = c.nodes
+        with agents(c, "tls", "tls"):
+            a.nl.do("NODE_SET", node_name="n2", node_auth=X509)
+            b.nl.do("NODE_SET", node_name="n1", node_auth=X509)
+            wait(lambda: a.nl.stat("LinkAuthDone") >= 1 and a.state(b) == UP and b.state(a) == UP,
+                 25)
+
+
+@claim
+def namespace_with_a_pending_handshake_can_go():
+    for _ in range(3):
+        with cluster(listed=False) as c, agents(c, "mute", "mute") as (ga, gb):
+            configure(c, node_auth=X509)
+            wait(lambda: ga.seen)
+            assert gb
+
+
+if __name__ == "__main__":
+    run("modprobe", "tls")
+    run("modprobe", "flotilla")
+    run("modprobe", "flt_link_test")
+    try:
+        main()
+    finally:
+        run("modprobe", "-r", "flt_link_test")
+        run("modprobe", "-r", "flotilla")
