@@ -93,8 +93,12 @@ static int hof_adopt_observe(struct hof_adoption *a)
 	struct hof_adoption **priv;
 	struct flt_layer *layer;
 
-	/* Nothing reaches the child yet, so no callback comes before @priv is set. */
-	layer = flt_layer_add(a->sk, ops, GFP_KERNEL);
+	/*
+	 * Nothing reaches the child yet, so no callback comes before @priv is set. Its
+	 * lock is held for the adoption: the layer must not want it too, as it does
+	 * when it may sleep.
+	 */
+	layer = flt_layer_add(a->sk, ops, GFP_ATOMIC);
 	if (IS_ERR(layer))
 		return PTR_ERR(layer);
 	priv = flt_layer_priv(layer);
