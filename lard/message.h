@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What requests and responses have in common: header fields and how a body is framed. */
+#ifndef LARD_MESSAGE_H
+#define LARD_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MESSAGE_FIELDS_MAX 100
+
+struct span {
+	const char *at;
+	size_t len;
+};
+
+struct field {
+	struct span name;
+	struct span value;
+};
+
+enum framing {
+	FRAMING_NONE,		/* no body */
+	FRAMING_LENGTH,
+	FRAMING_CHUNKED,
+	FRAMING_EOF,		/* until the peer closes; responses only */
+};
+
+/**
+ * struct fields - header fields of a message; spans point into the caller's buffer
+ * @folded: a value went on on the next line (obsolete; refused)
+ * @excess: more than MESSAGE_FIELDS_MAX
+ */
+struct fields {
+	struct field at[MESSAGE_FIELDS_MAX];
+	unsigned int count;
+	bool in_value;
+	bool folded;
+	bool excess;
+};
+
+void fields_name(struct fields *f, const char *at, size_t len);
+void fields_value(struct fields *f, const char *at, size_t len);
+
+/* Names are tokens, values without control characters (lenient parsers let both pass). */
+bool fields_are_sound(const struct fields *f);
+
+bool span_is(struct span s, const char *word);
+/* Is @word one of the comma-separated words of @list? Case is ignored. */
+bool span_lists(struct span list, const char *word, size_t len);
+struct span span_trim(struct span s);
+
+/* Does the field concern only one hop (Connection, what it lists, Keep-Alive, ...)? */
+bool field_is_hop_by_hop(const struct field *field, const struct fields *all);
+
+/*
+ * Length of the header with its blank line, 0 while it is not complete. @from: where the last
+ * search of a shorter @len left off, so that a slow sender does not cost a search from the start.
+ */
+size_t message_header_length(const char *text, size_t len, size_t from);
+
+/* Follows a chunked body; see chunks.c. */
+struct chunks {
+	_Alignas(8) unsigned char parser[128];
+	bool done;
+};
+
+void chunks_init(struct chunks *c);
+/* Bytes of @data that belong to the body; c->done at its end; -1: malformed. */
+long chunks_feed(struct chunks *c, const char *data, size_t len);
+
+#endif
