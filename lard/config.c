@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Reading the configuration. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config.h"
+
+#define WORDS_MAX	16
+#define INCLUDE_DEPTH	8
+
+struct reader {
+	struct config *config;
+	const char *path;
+	unsigned int line;
+	unsigned int depth;
+	char *error;
+	size_t error_size;
+};
+
+__attribute__((format(printf, 2, 3)))
+static int wrong(struct reader *r, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	n = snprintf(r->error, r->error_size, "%s:%u: ", r->path, r->line);
+	if (n < 0 || (size_t)n >= r->error_size)
+		return -EINVAL;
+	va_start(args, format);
+	vsnprintf(r->error + n, r->error_size - n, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static int parse_number(struct reader *r, const char *name, const char *text, uint64_t low,
+			uint64_t high, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || *number < low || *number > high)
+		return wrong(r, "%s must be a number from %" PRIu64 " to %" PRIu64 ", not \"%s\"",
+			     name, low, high, text);
+	return 0;
+}
+
+/* "20s", "500ms", "2m", "1h"; a bare number is seconds. */
+static int parse_time(struct reader *r, const char *name, const char *text, uint64_t *us)
+{
+	static const struct {
+		const char *suffix;
+		uint64_t us;
+	} units[] = {
+		{ "", 1000000 }, { "s", 1000000 }, { "ms", 1000 }, { "us", 1 },
+		{ "m", 60000000 }, { "h", 3600000000ULL },
+	};
+	unsigned int i;
+	uint64_t number;
+	char *end;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !errno && number < 1000000000)
+		for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+			if (!strcmp(end, units[i].suffix)) {
+				*us = number * units[i].us;
+				return 0;
+			}
+	return wrong(r, "%s must be a time such as 20s or 500ms, not \"%s\"", name, text);
+}
+
+static int parse_switch(struct reader *r, const char *name, const char *text, bool *on)
+{
+	*on = !strcmp(text, "on");
+	return *on || !strcmp(text, "off") ? 0 : wrong(r, "%s must be on or off", name);
+}
+
+static int copy_text(struct reader *r, const char *name, const char *text, char *out, size_t size)
+{
+	if (strlen(text) >= size)
+		return wrong(r, "%s is longer than %zu characters", name, size - 1);
+	strcpy(out, text);
+	return 0;
+}
+
+static int set_listen(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (c->listens == CONFIG_LISTEN_MAX)
+			return wrong(r, "more than %d addresses to listen on", CONFIG_LISTEN_MAX);
+		if (address_parse(argv[i], 0, &c->listen[c->listens]))
+			return wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
+				     argv[i]);
+		c->listens++;
+	}
+	return 0;
+}
+
+static int set_policy(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	if (lard_policy_parse(argv[1], &r->config->params.policy))
+		return wrong(r, "\"%s\" is not one of wrr, lb, lard, lard/r, lc, chbl", argv[1]);
+	return 0;
+}
+
+static bool name_is_good(const char *name)
+{
+	return *name && strlen(name) < LARD_NAME_MAX &&
+	       !name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+			    "0123456789._-")];
+}
+
+static int set_node_option(struct reader *r, struct config_node *node, const char *key,
+			   const char *value)
+{
+	uint64_t number;
+	int err;
+
+	if (!strcmp(key, "weight")) {
+		err = parse_number(r, key, value, 0, 65535, &number);
+		node->weight = number;
+		return err;
+	}
+	if (!strcmp(key, "admin")) {
+		node->admin = !strcmp(value, "drain") ? LARD_DRAIN :
+			      !strcmp(value, "maintenance") ? LARD_MAINTENANCE : LARD_ACTIVE;
+		if (node->admin == LARD_ACTIVE && strcmp(value, "active"))
+			return wrong(r, "admin must be active, drain or maintenance");
+		return 0;
+	}
+	if (!strcmp(key, "proxy-protocol"))
+		return parse_switch(r, key, value, &node->proxy_protocol);
+	return wrong(r, "a node has no \"%s\"", key);
+}
+
+static int set_node(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	struct config_node *node = &c->nodes[c->node_count];
+	unsigned int i;
+	int arg, err;
+
+	if (c->node_count == LARD_MAX_NODES)
+		return wrong(r, "more than %d nodes", LARD_MAX_NODES);
+	if (argc < 3 || argc % 2 == 0)
+		return wrong(r, "a node is: node NAME ADDRESS:PORT [KEY VALUE]...");
+	if (!name_is_good(argv[1]))
+		return wrong(r, "\"%s\" is not a node name: up to %d of A-Z a-z 0-9 . _ -", argv[1],
+			     LARD_NAME_MAX - 1);
+	for (i = 0; i < c->node_count; i++)
+		if (!strcmp(c->nodes[i].name, argv[1]))
+			return wrong(r, "node %s is there twice", argv[1]);
+	*node = (struct config_node){ .weight = 100 };
+	strcpy(node->name, argv[1]);
+	if (address_parse(argv[2], 0, &node->address))
+		return wrong(r, "\"%s\" is not ADDRESS:PORT", argv[2]);
+	for (arg = 3; arg < argc; arg += 2) {
+		err = set_node_option(r, node, argv[arg], argv[arg + 1]);
+		if (err)
+			return err;
+	}
+	c->node_count++;
+	return 0;
+}
+
+/* health-check tcp|http|none [path P] [interval T] [fall N] [rise N] */
+static int set_health(struct reader *r, int argc, char **argv)
+{
+	struct config_health *h = &r->config->health;
+	uint64_t number;
+	int i, err = 0;
+
+	if (!strcmp(argv[1], "tcp"))
+		h->kind = HEALTH_TCP;
+	else if (!strcmp(argv[1], "http"))
+		h->kind = HEALTH_HTTP;
+	else if (!strcmp(argv[1], "none"))
+		h->kind = HEALTH_NONE;
+	else
+		return wrong(r, "health-check must be tcp, http or none");
+	if (argc % 2)
+		return wrong(r, "health-check: %s has no value", argv[argc - 1]);
+	for (i = 2; i < argc && !err; i += 2) {
+		if (!strcmp(argv[i], "path")) {
+			err = *argv[i + 1] == '/' ?
+			      copy_text(r, "path", argv[i + 1], h->path, sizeof(h->path)) :
+			      wrong(r, "a path begins with /");
+		} else if (!strcmp(argv[i], "interval")) {
+			err = parse_time(r, "interval", argv[i + 1], &h->interval_us);
+			if (!err && h->interval_us < 10000)
+				err = wrong(r, "interval must be at least 10ms");
+		} else if (!strcmp(argv[i], "fall")) {
+			err = parse_number(r, "fall", argv[i + 1], 1, 1000, &number);
+			h->fall = number;
+		} else if (!strcmp(argv[i], "rise")) {
+			err = parse_number(r, "rise", argv[i + 1], 1, 1000, &number);
+			h->rise = number;
+		} else {
+			err = wrong(r, "health-check has no \"%s\"", argv[i]);
+		}
+	}
+	return err;
+}
+
+static int set_mode(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	if (!strcmp(argv[1], "auto"))
+		r->config->mode = MODE_AUTO;
+	else if (!strcmp(argv[1], "proxy"))
+		r->config->mode = MODE_PROXY;
+	else
+		return wrong(r, "mode must be auto or proxy");
+	return 0;
+}
+
+static int set_metrics(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	r->config->metrics_given = strcmp(argv[1], "off");
+	if (r->config->metrics_given && address_parse(argv[1], 0, &r->config->metrics))
+		return wrong(r, "metrics must be ADDRESS:PORT or off");
+	return 0;
+}
+
+static int set_access_log(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+
+	if (argc == 3 && strcmp(argv[2], "json") && strcmp(argv[2], "logfmt"))
+		return wrong(r, "the access log's format is json or logfmt");
+	c->access_json = argc < 3 || !strcmp(argv[2], "json");
+	if (!strcmp(argv[1], "off")) {
+		c->access_log[0] = '\0';
+		return 0;
+	}
+	return copy_text(r, "access-log", argv[1], c->access_log, sizeof(c->access_log));
+}
+
+static int set_log_level(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	if (log_parse_level(argv[1], &r->config->log_level))
+		return wrong(r, "log-level must be error, warn, info or debug");
+	return 0;
+}
+
+static int set_control(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	char *end;
+
+	if (argc == 3) {
+		c->control_mode = strtoul(argv[2], &end, 8);
+		if (*end || c->control_mode > 0777)
+			return wrong(r, "control: \"%s\" is not a file mode", argv[2]);
+	}
+	if (!strcmp(argv[1], "off")) {
+		c->control[0] = '\0';
+		return 0;
+	}
+	return copy_text(r, "control", argv[1], c->control, sizeof(c->control));
+}
+
+static int read_file(struct reader *r, const char *path);
+
+static int set_include(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	if (r->depth == INCLUDE_DEPTH)
+		return wrong(r, "files include each other");
+	return read_file(r, argv[1]);
+}
+
+enum kind { KIND_CALL, KIND_NUMBER, KIND_PORT, KIND_TIME, KIND_SWITCH, KIND_TEXT };
+
+struct directive {
+	const char *name;
+	enum kind kind;
+	int words;		/* at most, with the name; 0: any number */
+	int (*set)(struct reader *r, int argc, char **argv);
+	size_t offset;
+	uint64_t low, high;	/* high: size of a text */
+};
+
+#define NUMBER(text, member, low, high) \
+	{ text, KIND_NUMBER, 2, NULL, offsetof(struct config, member), low, high }
+#define TIME(text, member) { text, KIND_TIME, 2, NULL, offsetof(struct config, member), 0, 0 }
+#define SWITCH(text, member) { text, KIND_SWITCH, 2, NULL, offsetof(struct config, member), 0, 0 }
+#define CALL(text, words, function) { text, KIND_CALL, words, function, 0, 0, 0 }
+
+static const struct directive directives[] = {
+	CALL("listen", 0, set_listen),
+	CALL("policy", 2, set_policy),
+	NUMBER("t_low", params.t_low, 1, 1000000),
+	NUMBER("t_high", params.t_high, 2, 1000000),
+	NUMBER("max_outstanding", params.max_outstanding, 0, 100000000),
+	NUMBER("load-bound", params.bound_percent, 100, 10000),
+	TIME("replication_seconds", params.replication_us),
+	TIME("slow-start", params.slow_start_us),
+	NUMBER("targets", targets, 1, 1 << 28),
+	CALL("node", 0, set_node),
+	CALL("health-check", 0, set_health),
+	CALL("mode", 2, set_mode),
+	NUMBER("workers", workers, 1, CONFIG_WORKERS_MAX),
+	NUMBER("backlog", backlog, 1, 1 << 20),
+	NUMBER("max-connections", max_connections, 1, 1 << 28),
+	NUMBER("max-queue", max_queue, 0, 1 << 28),
+	NUMBER("max-header", max_header, 256, REQUEST_HEADER_MAX),
+	NUMBER("keepalive-requests", keepalive_requests, 1, UINT_MAX),
+	TIME("header-timeout", header_timeout_us),
+	TIME("idle-timeout", idle_timeout_us),
+	TIME("queue-timeout", queue_timeout_us),
+	TIME("connect-timeout", connect_timeout_us),
+	TIME("io-timeout", io_timeout_us),
+	TIME("stop-timeout", stop_timeout_us),
+	NUMBER("handoff-timeout-ms", handoff_timeout_ms, 0, 600000),
+	SWITCH("key-host", key_host),
+	SWITCH("forwarded-for", forwarded_for),
+	{ "default-host", KIND_TEXT, 2, NULL, offsetof(struct config, default_host), 0, 256 },
+	{ "proxy-port", KIND_PORT, 2, NULL, offsetof(struct config, proxy_port), 1, 65535 },
+	CALL("control", 3, set_control),
+	CALL("metrics", 2, set_metrics),
+	CALL("access-log", 3, set_access_log),
+	CALL("log-level", 2, set_log_level),
+	CALL("include", 2, set_include),
+};
+
+static int run_directive(struct reader *r, const struct directive *d, int argc, char **argv)
+{
+	void *member = (char *)r->config + d->offset;
+	uint64_t number;
+	int err;
+
+	if (argc < 2)
+		return wrong(r, "%s needs a value", d->name);
+	if (d->words && argc > d->words)
+		return wrong(r, "%s: \"%s\" is too much", d->name, argv[d->words]);
+	switch (d->kind) {
+	case KIND_NUMBER:
+		err = parse_number(r, d->name, argv[1], d->low, d->high, &number);
+		if (!err)
+			*(unsigned int *)member = number;
+		return err;
+	case KIND_PORT:
+		err = parse_number(r, d->name, argv[1], d->low, d->high, &number);
+		if (!err)
+			*(uint16_t *)member = number;
+		return err;
+	case KIND_TIME:
+		return parse_time(r, d->name, argv[1], member);
+	case KIND_SWITCH:
+		return parse_switch(r, d->name, argv[1], member);
+	case KIND_TEXT:
+		return copy_text(r, d->name, argv[1], member, d->high);
+	default:
+		return d->set(r, argc, argv);
+	}
+}
+
+/* Words apart at blanks; "..." keeps blanks; # begins a comment. Number of words, or -EINVAL. */
+static int split(struct reader *r, char *line, char **argv)
+{
+	int argc = 0;
+
+	for (;;) {
+		line += strspn(line, " \t\r\n");
+		if (!*line || *line == '#')
+			return argc;
+		if (argc == WORDS_MAX)
+			return wrong(r, "more than %d words", WORDS_MAX);
+		if (*line == '"') {
+			argv[argc++] = ++line;
+			line = strchr(line, '"');
+			if (!line)
+				return wrong(r, "a quotation mark is missing");
+		} else {
+			argv[argc++] = line;
+			line += strcspn(line, " \t\r\n");
+		}
+		if (*line)
+			*line++ = '\0';
+	}
+}
+
+static int read_line(struct reader *r, char *line)
+{
+	char *argv[WORDS_MAX];
+	unsigned int i;
+	int argc = split(r, line, argv);
+
+	if (argc <= 0)
+		return argc;
+	for (i = 0; i < sizeof(directives) / sizeof(directives[0]); i++)
+		if (!strcmp(argv[0], directives[i].name))
+			return run_directive(r, &directives[i], argc, argv);
+	return wrong(r, "unknown directive \"%s\"", argv[0]);
+}
+
+static int read_file(struct reader *r, const char *path)
+{
+	const char *outer_path = r->path;
+	unsigned int outer_line = r->line;
+	char *line = NULL;
+	size_t size = 0;
+	int err = 0;
+	FILE *file;
+
+	file = fopen(path, "re");
+	if (!file) {
+		if (r->depth)
+			return wrong(r, "cannot read %s: %s", path, strerror(errno));
+		snprintf(r->error, r->error_size, "cannot read %s: %s", path, strerror(errno));
+		return -errno;
+	}
+	r->path = path;
+	r->line = 0;
+	r->depth++;
+	while (!err && getline(&line, &size, file) >= 0) {
+		r->line++;
+		err = read_line(r, line);
+	}
+	if (!err && ferror(file))
+		err = wrong(r, "cannot read on: %s", strerror(errno));
+	fclose(file);
+	free(line);
+	r->depth--;
+	if (!err) {
+		r->path = outer_path;
+		r->line = outer_line;
+	}
+	return err;
+}
+
+static int check_whole(struct reader *r)
+{
+	const char *why;
+
+	if (lard_check_params(&r->config->params, &why)) {
+		snprintf(r->error, r->error_size, "%s: %s", r->path, why);
+		return -EINVAL;
+	}
+	if (!r->config->listens) {
+		snprintf(r->error, r->error_size, "%s: no address to listen on", r->path);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static const struct config defaults = {
+	.users = 1,
+	.health = {
+		.kind = HEALTH_TCP, .path = "/", .interval_us = 1000000, .fall = 3, .rise = 2,
+	},
+	.params = LARD_PARAMS_DEFAULT,
+	.targets = LARD_TARGETS_DEFAULT,
+	.workers = 1,
+	.backlog = 4096,
+	.max_connections = 1 << 20,
+	.max_queue = 10000,
+	.max_header = 8192,
+	.keepalive_requests = 1000,
+	.header_timeout_us = 10000000,
+	.idle_timeout_us = 60000000,
+	.queue_timeout_us = 30000000,
+	.connect_timeout_us = 3000000,
+	.io_timeout_us = 60000000,
+	.stop_timeout_us = 30000000,
+	.key_host = true,
+	.forwarded_for = true,
+	.control = "/run/flotilla/lardd.sock",
+	.control_mode = 0660,
+	.access_json = true,
+	.log_level = LOG_LEVEL_INFO,
+};
+
+struct config *config_read(const char *path, char *error, size_t size)
+{
+	struct config *config = malloc(sizeof(*config));
+	struct reader reader = {
+		.config = config, .path = path, .error = error, .error_size = size,
+	};
+
+	if (!config) {
+		snprintf(error, size, "no memory");
+		return NULL;
+	}
+	*config = defaults;
+	if (read_file(&reader, path) || (reader.path = path, check_whole(&reader))) {
+		config_put(config);
+		return NULL;
+	}
+	return config;
+}
+
+struct config *config_get(struct config *config)
+{
+	config->users++;
+	return config;
+}
+
+void config_put(struct config *config)
+{
+	if (config && !--config->users)
+		free(config);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * lardd's configuration: a text file, one directive a line. README.md lists the directives.
+ * A struct config never changes once read; reload makes another one.
+ */
+#ifndef LARD_CONFIG_H
+#define LARD_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "address.h"
+#include "log.h"
+#include "policy.h"
+
+#define CONFIG_PATH		"/etc/flotilla/lardd.conf"
+#define CONFIG_LISTEN_MAX	16
+#define CONFIG_WORKERS_MAX	64
+#define REQUEST_HEADER_MAX	16384
+
+enum config_mode {
+	MODE_AUTO,	/* hand off where that is possible, else proxy */
+	MODE_PROXY,
+};
+
+enum health_kind { HEALTH_TCP, HEALTH_HTTP, HEALTH_NONE };
+
+struct config_node {
+	char name[LARD_NAME_MAX];
+	union address address;		/* of its web server */
+	uint32_t weight;
+	enum lard_admin admin;
+	bool proxy_protocol;
+};
+
+struct config_health {
+	enum health_kind kind;
+	char path[256];
+	uint64_t interval_us;
+	unsigned int fall, rise;
+};
+
+struct config {
+	_Atomic unsigned int users;
+	union address listen[CONFIG_LISTEN_MAX];
+	unsigned int listens;
+	struct config_node nodes[LARD_MAX_NODES];
+	unsigned int node_count;
+	struct config_health health;
+	struct lard_params params;
+	uint32_t targets;
+	enum config_mode mode;
+	unsigned int workers;
+	unsigned int backlog;
+	unsigned int max_connections;
+	unsigned int max_queue;
+	unsigned int max_header;
+	unsigned int keepalive_requests;
+	uint64_t header_timeout_us;
+	uint64_t idle_timeout_us;
+	uint64_t queue_timeout_us;
+	uint64_t connect_timeout_us;
+	uint64_t io_timeout_us;
+	uint64_t stop_timeout_us;
+	unsigned int handoff_timeout_ms;
+	bool key_host;
+	bool forwarded_for;
+	char default_host[256];
+	uint16_t proxy_port;		/* 0: the port the client came to */
+	char control[108];
+	unsigned int control_mode;
+	union address metrics;
+	bool metrics_given;
+	char access_log[256];
+	bool access_json;
+	enum log_level log_level;
+};
+
+/* NULL after writing "file:line: sentence" into @error. */
+struct config *config_read(const char *path, char *error, size_t size);
+/* One user, the reader, to begin with; freed with the last. */
+struct config *config_get(struct config *config);
+void config_put(struct config *config);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* lardd's counters: one table, stable names. */
+#ifndef LARD_COUNTER_H
+#define LARD_COUNTER_H
+
+#include <stdint.h>
+
+#define COUNTER_TABLE(X)						\
+	X(ACCEPTED, "LardAccepted", "connections accepted")		\
+	X(REQUESTS, "LardRequests", "requests parsed and dispatched")	\
+	X(QUEUED, "LardQueued", "requests that had to wait for room")	\
+	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\
+	X(HANDOFF_FAILED, "LardHandoffFailed", "handoffs refused or timed out") \
+	X(HANDOFF_RETRIED, "LardHandoffRetried", "handoffs tried again on another node") \
+	X(HANDOFF_USEC, "LardHandoffUsec", "microseconds of all handoffs that succeeded") \
+	X(REMOTE_CLOSED, "LardRemoteClosed", "handed-off connections that ended") \
+	X(REMOTE_LOST, "LardRemoteLost", "handed-off connections that ended with their node") \
+	X(PROXIED, "LardProxied", "requests proxied")			\
+	X(PROXY_FALLBACK, "LardProxyFallback", "of those, after a handoff was refused") \
+	X(PROXY_RETRIED, "LardProxyRetried", "proxied requests tried again on another node") \
+	X(BACKEND_OPENED, "LardBackendOpened", "connections opened to back-ends") \
+	X(BACKEND_REUSED, "LardBackendReused", "requests on a kept connection to a back-end") \
+	X(BYTES_UP, "LardBytesUp", "bytes proxied to back-ends")	\
+	X(BYTES_DOWN, "LardBytesDown", "bytes proxied to clients")	\
+	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed (400, 501, 505)") \
+	X(TOO_LARGE, "LardTooLarge", "request headers beyond the limit (431)") \
+	X(TIMED_OUT, "LardTimedOut", "requests that came too slowly (408)") \
+	X(UNAVAILABLE, "LardUnavailable", "requests refused for want of a node or of room (503)") \
+	X(BAD_GATEWAY, "LardBadGateway", "back-ends that failed to answer (502, 504)") \
+	X(ABORTED, "LardAborted", "clients that went away before their answer") \
+	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")
+
+#define X(name, text, help) COUNTER_##name,
+enum counter { COUNTER_TABLE(X) COUNTERS };
+#undef X
+
+extern const char *const counter_names[COUNTERS];
+extern const char *const counter_helps[COUNTERS];
+
+#endif

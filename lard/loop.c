@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The event loop. */
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+#include "loop.h"
+
+#define BATCH 256
+
+uint64_t loop_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000ULL + ts.tv_nsec / 1000;
+}
+
+int loop_init(struct loop *loop)
+{
+	*loop = (struct loop){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC), .now = loop_clock() };
+	list_init(&loop->queues);
+	return loop->epoll_fd < 0 ? -errno : 0;
+}
+
+static void bury_dead(struct loop *loop)
+{
+	while (loop->dead) {
+		struct source *s = loop->dead;
+
+		loop->dead = s->next_dead;
+		s->bury(s);
+	}
+}
+
+void loop_exit(struct loop *loop)
+{
+	bury_dead(loop);
+	if (loop->epoll_fd >= 0)
+		close(loop->epoll_fd);
+	loop->epoll_fd = -1;
+}
+
+int loop_add(struct loop *loop, struct source *s, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = s };
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, s->fd, &e) ? -errno : 0;
+}
+
+int loop_modify(struct loop *loop, struct source *s, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = s };
+
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, s->fd, &e) ? -errno : 0;
+}
+
+void loop_remove(struct loop *loop, struct source *s)
+{
+	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
+}
+
+void loop_again(struct loop *loop, struct source *s)
+{
+	if (s->again || s->dead)
+		return;
+	s->again = true;
+	s->next_again = loop->again;
+	loop->again = s;
+}
+
+void loop_bury(struct loop *loop, struct source *s, void (*bury)(struct source *s))
+{
+	struct source **at;
+
+	if (s->dead)
+		return;
+	for (at = &loop->again; s->again && *at; at = &(*at)->next_again) {
+		if (*at == s) {
+			*at = s->next_again;
+			break;
+		}
+	}
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	s->dead = true;
+	s->bury = bury;
+	s->next_dead = loop->dead;
+	loop->dead = s;
+}
+
+void timer_queue_init(struct loop *loop, struct timer_queue *q, void (*expired)(struct timer *t))
+{
+	list_init(&q->timers);
+	list_add_before(&loop->queues, &q->link);
+	q->expired = expired;
+}
+
+void timer_init(struct timer *t)
+{
+	list_init(&t->link);
+}
+
+void timer_start(struct loop *loop, struct timer_queue *q, struct timer *t, uint64_t after_us)
+{
+	struct list *at = &q->timers;
+
+	list_del(&t->link);
+	t->when = loop->now + after_us;
+	while (at->prev != &q->timers && container_of(at->prev, struct timer, link)->when > t->when)
+		at = at->prev;
+	list_add_before(at, &t->link);
+}
+
+void timer_stop(struct timer *t)
+{
+	list_del(&t->link);
+}
+
+static void run_timers(struct loop *loop)
+{
+	struct list *l;
+
+	for (l = loop->queues.next; l != &loop->queues; l = l->next) {
+		struct timer_queue *q = container_of(l, struct timer_queue, link);
+
+		while (!list_empty(&q->timers)) {
+			struct timer *t = container_of(q->timers.next, struct timer, link);
+
+			if (t->when > loop->now)
+				break;
+			timer_stop(t);
+			q->expired(t);
+		}
+	}
+}
+
+/* Milliseconds until the first timer, rounded up; -1: none. */
+static int next_timeout(const struct loop *loop)
+{
+	uint64_t first = UINT64_MAX;
+	const struct list *l;
+
+	if (loop->again)
+		return 0;
+	for (l = loop->queues.next; l != &loop->queues; l = l->next) {
+		struct timer_queue *q = container_of(l, struct timer_queue, link);
+
+		if (!list_empty(&q->timers)) {
+			uint64_t when = container_of(q->timers.next, struct timer, link)->when;
+
+			if (when < first)
+				first = when;
+		}
+	}
+	if (first == UINT64_MAX)
+		return -1;
+	return first <= loop->now ? 0 : (first - loop->now + 999) / 1000;
+}
+
+static void run_again(struct loop *loop)
+{
+	struct source *s = loop->again, *next;
+
+	loop->again = NULL;
+	for (; s; s = next) {
+		next = s->next_again;
+		s->again = false;
+		if (!s->dead)
+			s->ready(s, 0);
+	}
+}
+
+void loop_run(struct loop *loop, void (*batch_end)(void *arg), void *arg)
+{
+	struct epoll_event events[BATCH];
+	int n, i;
+
+	while (!loop->stop) {
+		n = epoll_wait(loop->epoll_fd, events, BATCH, next_timeout(loop));
+		loop->now = loop_clock();
+		run_again(loop);
+		for (i = 0; i < n; i++) {
+			struct source *s = events[i].data.ptr;
+
+			if (!s->dead)
+				s->ready(s, events[i].events);
+		}
+		run_timers(loop);
+		if (batch_end)
+			batch_end(arg);
+		bury_dead(loop);
+	}
+}
