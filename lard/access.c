@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The access log. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "access.h"
+#include "worker.h"
+
+#define TARGET_MAX	1024	/* of a target in a line; what is longer is cut */
+
+/* Guards everything below; a leaf. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int log_fd = -1;
+static bool json;
+static char buffer[65536];
+static size_t buffered;
+
+static void flush_locked(void)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < buffered) {
+		n = write(log_fd, buffer + done, buffered - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;		/* a full disk costs lines, not service */
+		done += n;
+	}
+	buffered = 0;
+}
+
+void access_flush(void)
+{
+	pthread_mutex_lock(&lock);
+	if (log_fd >= 0)
+		flush_locked();
+	pthread_mutex_unlock(&lock);
+}
+
+int access_open(const struct config *config)
+{
+	int fd = -1;
+
+	if (*config->access_log) {
+		fd = open(config->access_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+		if (fd < 0)
+			return -errno;
+	}
+	pthread_mutex_lock(&lock);
+	if (log_fd >= 0) {
+		flush_locked();
+		close(log_fd);
+	}
+	__atomic_store_n(&log_fd, fd, __ATOMIC_RELAXED);
+	json = config->access_json;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+void access_close(void)
+{
+	static const struct config none;
+
+	access_open(&none);
+}
+
+static bool is_on(void)
+{
+	return __atomic_load_n(&log_fd, __ATOMIC_RELAXED) >= 0;
+}
+
+/* Escapes that JSON and logfmt both understand; bytes above ASCII stay, if they are UTF-8 or not. */
+static size_t put_text(char *out, size_t room, const char *text, size_t len)
+{
+	size_t at = 0, i;
+
+	for (i = 0; i < len && at + 7 < room; i++) {
+		unsigned char c = text[i];
+
+		if (c == '"' || c == '\\')
+			at += sprintf(out + at, "\\%c", c);
+		else if (c < ' ' || c > '~')
+			at += sprintf(out + at, "\\u%04x", c);
+		else
+			out[at++] = c;
+	}
+	out[at] = '\0';
+	return at;
+}
+
+void access_keep(struct conn *conn)
+{
+	const struct request *r = &conn->worker->request;
+	char target[TARGET_MAX], host[256], method[32];
+
+	if (!is_on())
+		return;
+	put_text(method, sizeof(method), r->method.at, r->method.len);
+	put_text(host, sizeof(host), r->host.at, r->host.len);
+	put_text(target, sizeof(target), r->target.at, r->target.len);
+	free(conn->line);
+	if (asprintf(&conn->line, json ? "\"method\":\"%s\",\"host\":\"%s\",\"target\":\"%s\"" :
+		     "method=\"%s\" host=\"%s\" target=\"%s\"", method, host, target) < 0)
+		conn->line = NULL;
+}
+
+static void put_line(const char *line, size_t len)
+{
+	pthread_mutex_lock(&lock);
+	if (log_fd >= 0) {
+		if (buffered + len > sizeof(buffer))
+			flush_locked();
+		memcpy(buffer + buffered, line, len);
+		buffered += len;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((format(printf, 4, 5)))
+static size_t add(char *line, size_t size, size_t len, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(line + len, size - len, format, args);
+	va_end(args);
+	return n < 0 ? len : len + n >= size ? size - 1 : len + n;
+}
+
+static void write_line(struct conn *conn, const char *how, unsigned int status, int64_t bytes,
+		       int64_t handoff_us, bool truncated)
+{
+	struct worker *w = conn->worker;
+	char line[4096], peer[ADDRESS_TEXT], when[40], name[LARD_NAME_MAX] = "-";
+	struct timespec now;
+	struct tm tm;
+	size_t len;
+
+	if (!is_on())
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
+	if (conn->node >= 0) {
+		pthread_mutex_lock(&w->lardd->lock);
+		strcpy(name, w->lardd->nodes.at[conn->node].name);
+		pthread_mutex_unlock(&w->lardd->lock);
+	}
+	len = add(line, sizeof(line), 0, json ?
+		  "{\"time\":\"%s.%03ldZ\",\"client\":\"%s\",\"how\":\"%s\",\"node\":\"%s\",\"why\":\"%s\""
+		  ",\"total_us\":%" PRIu64 :
+		  "time=%s.%03ldZ client=%s how=%s node=%s why=%s total_us=%" PRIu64,
+		  when, now.tv_nsec / 1000000, address_text(&conn->peer, peer, sizeof(peer)), how, name,
+		  conn->node < 0 ? "-" : lard_reason_name(conn->why), w->loop.now - conn->began_us);
+	if (conn->line)
+		len = add(line, sizeof(line), len, "%s%s", json ? "," : " ", conn->line);
+	if (status)
+		len = add(line, sizeof(line), len, json ? ",\"status\":%u" : " status=%u", status);
+	if (bytes >= 0)
+		len = add(line, sizeof(line), len, json ? ",\"bytes\":%" PRId64 : " bytes=%" PRId64,
+			  bytes);
+	if (handoff_us >= 0)
+		len = add(line, sizeof(line), len,
+			  json ? ",\"handoff_us\":%" PRId64 : " handoff_us=%" PRId64, handoff_us);
+	if (truncated)
+		len = add(line, sizeof(line), len, json ? ",\"truncated\":true" : " truncated=true");
+	len = add(line, sizeof(line), len, json ? "}\n" : "\n");
+	put_line(line, len);
+}
+
+void access_handed_off(struct conn *conn, uint32_t usec)
+{
+	write_line(conn, "handoff", 0, -1, usec, false);
+	free(conn->line);
+	conn->line = NULL;
+}
+
+void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool truncated)
+{
+	write_line(conn, conn->fallback ? "proxy-fallback" : "proxy", status, bytes, -1, truncated);
+}
+
+void access_refused(struct conn *conn, unsigned int status)
+{
+	write_line(conn, "refused", status, -1, -1, false);
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the control socket answers. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "control.h"
+#include "dispatch.h"
+#include "floor.h"
+#include "lardd.h"
+#include "url.h"
+#include "worker.h"
+
+static const char *const state_names[CONN_STATES] = {
+	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
+};
+
+static const char *const admin_names[] = { "active", "drain", "maintenance" };
+
+__attribute__((format(printf, 1, 2)))
+static json_t *sorry(const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return json_pack("{s:s}", "error", text);
+}
+
+static uint64_t total(struct lardd *lardd, enum counter which)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < lardd->workers; i++)
+		sum += atomic_load_explicit(&lardd->worker[i]->counters[which],
+					    memory_order_relaxed);
+	return sum;
+}
+
+static json_t *params_json(const struct lard_params *p, uint32_t limit)
+{
+	return json_pack("{s:s, s:I, s:I, s:f, s:I, s:b, s:I, s:f}",
+			 "policy", lard_policy_name(p->policy),
+			 "t_low", (json_int_t)p->t_low, "t_high", (json_int_t)p->t_high,
+			 "replication_seconds", p->replication_us / 1e6,
+			 "max_outstanding", (json_int_t)limit,
+			 "max_outstanding_auto", !p->max_outstanding,
+			 "load_bound", (json_int_t)p->bound_percent,
+			 "slow_start_seconds", p->slow_start_us / 1e6);
+}
+
+static json_t *connections_json(struct lardd *lardd)
+{
+	json_t *states = json_object();
+	unsigned int i, state;
+
+	for (state = CONN_READ; state < CONN_STATES; state++) {
+		uint64_t sum = 0;
+
+		for (i = 0; i < lardd->workers; i++)
+			sum += atomic_load_explicit(&lardd->worker[i]->live[state],
+						    memory_order_relaxed);
+		json_object_set_new(states, state_names[state], json_integer(sum));
+	}
+	return states;
+}
+
+static json_t *listeners_json(const struct config *config)
+{
+	json_t *all = json_array();
+	char text[ADDRESS_TEXT];
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		json_array_append_new(all, json_string(address_text(&config->listen[i], text,
+								    sizeof(text))));
+	return all;
+}
+
+static json_t *answer_status(struct lardd *lardd, const json_t *request)
+{
+	struct worker *w = lardd->worker[0];
+	struct lard_params params;
+	uint32_t outstanding, limit;
+	unsigned int nodes;
+	json_t *answer;
+
+	(void)request;
+	pthread_mutex_lock(&lardd->lock);
+	params = *lard_get_params(lardd->engine);
+	outstanding = lard_outstanding(lardd->engine);
+	limit = lard_limit(lardd->engine);
+	nodes = lard_nodes(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I}",
+			   "version", LARDD_VERSION, "pid", (int)getpid(),
+			   "mode", give_ready(&w->give) && w->config->mode == MODE_AUTO ?
+			   "handoff" : "proxy",
+			   "mode_why", lardd_mode_why(lardd),
+			   "policy", lard_policy_name(params.policy),
+			   "parameters_from", floor_rules(lardd->floor) ? "sysfs" : "configuration",
+			   "uptime", (w->loop.now - lardd->started_us) / 1e6,
+			   "workers", (json_int_t)lardd->workers,
+			   "nodes", (json_int_t)nodes,
+			   "outstanding", (json_int_t)outstanding,
+			   "limit", (json_int_t)limit,
+			   "queued", (json_int_t)lardd->waiters,
+			   "reloads", (json_int_t)lardd->reloads);
+	json_object_set_new(answer, "listen", listeners_json(w->config));
+	json_object_set_new(answer, "connections", connections_json(lardd));
+	return answer;
+}
+
+static json_t *node_json(const struct lardd_node *node, const struct lard_node_info *info)
+{
+	char text[ADDRESS_TEXT] = "";
+
+	if (node->address.any.sa_family)
+		address_text(&node->address, text, sizeof(text));
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
+			 "name", info->name, "state", info->state == LARD_UP ? "up" : "down",
+			 "admin", admin_names[info->admin], "eligible", info->eligible,
+			 "suspended", node->suspended != 0, "weight", (json_int_t)info->weight,
+			 "load", (json_int_t)info->load, "t_low", (json_int_t)info->low,
+			 "t_high", (json_int_t)info->high, "chosen", (json_int_t)info->chosen,
+			 "id", (json_int_t)node->kernel_id, "address", text,
+			 "mode", node->kernel_id ? "handoff" : "proxy");
+}
+
+static json_t *answer_nodes(struct lardd *lardd, const json_t *request)
+{
+	json_t *nodes = json_array();
+	struct lard_node_info info;
+	int slot;
+
+	(void)request;
+	pthread_mutex_lock(&lardd->lock);
+	for (slot = 0; slot < LARD_MAX_NODES; slot++)
+		if (lard_node_get(lardd->engine, slot, &info))
+			json_array_append_new(nodes, node_json(&lardd->nodes.at[slot], &info));
+	pthread_mutex_unlock(&lardd->lock);
+	return json_pack("{s:o}", "nodes", nodes);
+}
+
+/* Names of a set of nodes; under the lock. */
+static json_t *set_json(struct lardd *lardd, uint64_t set)
+{
+	json_t *names = json_array();
+
+	for (; set; set &= set - 1)
+		json_array_append_new(names, json_string(
+			lardd->nodes.at[__builtin_ctzll(set)].name));
+	return names;
+}
+
+static json_t *answer_explain(struct lardd *lardd, const json_t *request)
+{
+	const char *url = json_string_value(json_object_get(request, "url"));
+	const char *host = json_string_value(json_object_get(request, "host"));
+	const struct config *config = lardd->worker[0]->config;
+	char canonical[URL_CANONICAL_MAX(256, REQUEST_HEADER_MAX)], text[1024];
+	struct lard_decision d;
+	json_t *answer;
+	long len;
+
+	if (!url || (*url != '/' && strncasecmp(url, "http://", 7)))
+		return sorry("\"url\" must be http://host/path or /path");
+	if (strlen(url) > REQUEST_HEADER_MAX || (host && strlen(host) > 255))
+		return sorry("the URL is longer than a request may be");
+	len = dispatch_canonical(config, host ? host : "", host ? strlen(host) : 0, url,
+				 strlen(url), canonical, sizeof(canonical));
+	if (len < 0)
+		return sorry("the URL cannot be made canonical");
+
+	pthread_mutex_lock(&lardd->lock);
+	lard_explain(lardd->engine, url_key(canonical, len), lardd->worker[0]->loop.now, &d);
+	lard_decision_text(lardd->engine, &d, canonical, text, sizeof(text));
+	answer = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
+			   "target", canonical,
+			   "node", d.node < 0 ? json_null() :
+			   json_string(lardd->nodes.at[d.node].name),
+			   "policy", lard_policy_name(lard_get_params(lardd->engine)->policy),
+			   "reason", lard_reason_name(d.why), "why", text,
+			   "load", (json_int_t)d.load, "outstanding", (json_int_t)d.total,
+			   "limit", (json_int_t)d.limit,
+			   "assigned", set_json(lardd, d.was), "assigned_then", set_json(lardd, d.set));
+	pthread_mutex_unlock(&lardd->lock);
+	return answer;
+}
+
+/* A number of @request into @value, if it is there; false: it is no number in range. */
+static bool take_number(const json_t *request, const char *key, uint32_t *value)
+{
+	const json_t *v = json_object_get(request, key);
+
+	if (!v)
+		return true;
+	if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+	    json_integer_value(v) > UINT32_MAX)
+		return false;
+	*value = json_integer_value(v);
+	return true;
+}
+
+static json_t *answer_policy(struct lardd *lardd, const json_t *request)
+{
+	const char *policy = json_string_value(json_object_get(request, "policy"));
+	const json_t *seconds = json_object_get(request, "replication_seconds");
+	struct lard_params params;
+	const char *why = NULL;
+	uint32_t limit;
+
+	pthread_mutex_lock(&lardd->lock);
+	params = *lard_get_params(lardd->engine);
+	limit = lard_limit(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	if (json_object_size(request) == 1)
+		return params_json(&params, limit);
+
+	if (floor_rules(lardd->floor))
+		return sorry("the parameters are in /sys/class/flotilla/dispatch: write them there");
+	if (policy && lard_policy_parse(policy, &params.policy))
+		return sorry("\"%s\" is not one of wrr, lb, lard, lard/r, lc, chbl", policy);
+	if (seconds && (!json_is_number(seconds) || json_number_value(seconds) < 0 ||
+			json_number_value(seconds) > 1e9))
+		return sorry("replication_seconds must be a number");
+	if (seconds)
+		params.replication_us = json_number_value(seconds) * 1e6;
+	if (!take_number(request, "t_low", &params.t_low) ||
+	    !take_number(request, "t_high", &params.t_high) ||
+	    !take_number(request, "max_outstanding", &params.max_outstanding) ||
+	    !take_number(request, "load_bound", &params.bound_percent))
+		return sorry("t_low, t_high, max_outstanding and load_bound are whole numbers");
+	if (lard_check_params(&params, &why))
+		return sorry("%s", why);
+
+	pthread_mutex_lock(&lardd->lock);
+	lard_set_params(lardd->engine, &params, lardd->worker[0]->loop.now);
+	limit = lard_limit(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	lardd->worker[0]->room = true;
+	log_info("dispatch-parameters", "policy=%s t_low=%u t_high=%u max_outstanding=%u",
+		 lard_policy_name(params.policy), params.t_low, params.t_high,
+		 params.max_outstanding);
+	return params_json(&params, limit);
+}
+
+static json_t *answer_stats(struct lardd *lardd, const json_t *request)
+{
+	json_t *counters = json_object(), *reasons = json_object();
+	struct lard_table_info table;
+	unsigned int i;
+
+	(void)request;
+	for (i = 0; i < COUNTERS; i++)
+		json_object_set_new(counters, counter_names[i], json_integer(total(lardd, i)));
+	pthread_mutex_lock(&lardd->lock);
+	for (i = 0; i < LARD_REASONS; i++)
+		json_object_set_new(reasons, lard_reason_name(i),
+				    json_integer(lard_reason_count(lardd->engine, i)));
+	lard_table_get(lardd->engine, &table);
+	pthread_mutex_unlock(&lardd->lock);
+	return json_pack("{s:o, s:o, s:{s:I, s:I, s:I}}", "counters", counters,
+			 "reasons", reasons, "table", "used", (json_int_t)table.used,
+			 "capacity", (json_int_t)table.capacity,
+			 "evictions", (json_int_t)table.evictions);
+}
+
+static json_t *answer_reload(struct lardd *lardd, const json_t *request)
+{
+	char error[512];
+
+	(void)request;
+	if (lardd_reload(lardd, error, sizeof(error)))
+		return sorry("%s", error);
+	return json_pack("{s:I}", "reloads", (json_int_t)lardd->reloads);
+}
+
+static const struct {
+	const char *name;
+	json_t *(*answer)(struct lardd *lardd, const json_t *request);
+} commands[] = {
+	{ "status", answer_status },
+	{ "nodes", answer_nodes },
+	{ "explain", answer_explain },
+	{ "policy", answer_policy },
+	{ "stats", answer_stats },
+	{ "reload", answer_reload },
+};
+
+static json_t *answer(struct lardd *lardd, const json_t *request)
+{
+	const char *name = json_string_value(json_object_get(request, "cmd"));
+	unsigned int i;
+
+	if (!name)
+		return sorry("a request is {\"cmd\":\"...\"}");
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(name, commands[i].name))
+			return commands[i].answer(lardd, request);
+	return sorry("unknown command: status, nodes, explain, policy, stats and reload are known");
+}
+
+char *control_answer(struct lardd *lardd, const char *line, size_t len)
+{
+	json_t *request, *reply;
+	json_error_t where;
+	char *text;
+
+	request = json_loadb(line, len, JSON_REJECT_DUPLICATES, &where);
+	reply = json_is_object(request) ? answer(lardd, request) :
+		sorry("the request is not a JSON object");
+	text = json_dumps(reply, JSON_COMPACT);
+	json_decref(request);
+	json_decref(reply);
+	return text;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Connections to back-ends, kept for reuse. A worker's own. */
+#ifndef LARD_BACKEND_H
+#define LARD_BACKEND_H
+
+#include <stdbool.h>
+#include "address.h"
+#include "list.h"
+#include "loop.h"
+
+struct exchange;
+struct worker;
+
+/**
+ * struct backend - a connection to a node's web server
+ * @exchange:  that uses it; NULL: idle, on worker->backends
+ * @connected: the handshake is over
+ * @reused:    served an exchange before this one
+ */
+struct backend {
+	struct source source;
+	struct timer timer;
+	struct list link;
+	struct worker *worker;
+	struct exchange *exchange;
+	union address address;
+	int slot;
+	bool connected;
+	bool reused;
+};
+
+/* A kept connection, or with @fresh a new one. NULL with errno. */
+struct backend *backend_get(struct worker *w, int slot, const union address *address, bool fresh);
+/* Keep it for a next request, or close it. */
+void backend_put(struct backend *backend, bool reusable);
+void backend_idle_expired(struct timer *t);
+void backend_exit(struct worker *w);
+
+/* In proxy.c. */
+void proxy_backend_ready(struct backend *backend, uint32_t events);
+
+#endif

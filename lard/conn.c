@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Client connections. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "access.h"
+#include "dispatch.h"
+#include "proxy.h"
+#include "worker.h"
+
+#define LINGER_US	2000000
+
+/* --- numbers --- */
+
+static int pool_grow(struct conn_pool *pool)
+{
+	struct conn **chunks = realloc(pool->chunks, (pool->chunk_count + 1) * sizeof(*chunks));
+	struct conn *chunk;
+	unsigned int i;
+
+	if (!chunks)
+		return -ENOMEM;
+	pool->chunks = chunks;
+	chunk = calloc(CONN_CHUNK, sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	for (i = 0; i < CONN_CHUNK; i++) {
+		chunk[i].index = pool->chunk_count * CONN_CHUNK + i;
+		chunk[i].source.fd = -1;
+		timer_init(&chunk[i].timer);
+		list_init(&chunk[i].link);
+		list_add_before(&pool->free, &chunk[i].link);
+	}
+	pool->chunks[pool->chunk_count++] = chunk;
+	return 0;
+}
+
+void conn_pool_exit(struct conn_pool *pool)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < pool->chunk_count; i++) {
+		for (j = 0; j < CONN_CHUNK; j++)
+			if (pool->chunks[i][j].source.fd >= 0)
+				close(pool->chunks[i][j].source.fd);
+		free(pool->chunks[i]);
+	}
+	free(pool->chunks);
+}
+
+uint64_t conn_cookie(const struct conn *conn)
+{
+	return (uint64_t)conn->generation << 32 | conn->index;
+}
+
+struct conn *conn_find(struct conn_pool *pool, uint64_t cookie)
+{
+	uint32_t index = cookie, generation = cookie >> 32;
+	struct conn *conn;
+
+	if (index / CONN_CHUNK >= pool->chunk_count)
+		return NULL;
+	conn = &pool->chunks[index / CONN_CHUNK][index % CONN_CHUNK];
+	return conn->state != CONN_FREE && conn->generation == generation ? conn : NULL;
+}
+
+static struct conn *pool_take(struct conn_pool *pool)
+{
+	struct conn *conn;
+
+	if (list_empty(&pool->free) && pool_grow(pool))
+		return NULL;
+	conn = container_of(pool->free.next, struct conn, link);
+	list_del(&conn->link);
+	pool->used++;
+	return conn;
+}
+
+static void conn_bury(struct source *s)
+{
+	struct conn *conn = container_of(s, struct conn, source);
+	struct conn_pool *pool = &conn->worker->pool;
+
+	/* First in, last out: what is warm in the cache is used first. */
+	list_add_before(pool->free.next, &conn->link);
+	pool->used--;
+}
+
+/* --- states --- */
+
+static void live_add(struct worker *w, enum conn_state state, int more)
+{
+	uint32_t n = atomic_load_explicit(&w->live[state], memory_order_relaxed);
+
+	atomic_store_explicit(&w->live[state], n + more, memory_order_relaxed);
+}
+
+void conn_enter(struct conn *conn, enum conn_state state)
+{
+	if (conn->state != CONN_FREE)
+		live_add(conn->worker, conn->state, -1);
+	if (state != CONN_FREE)
+		live_add(conn->worker, state, 1);
+	conn->state = state;
+}
+
+void conn_close(struct conn *conn)
+{
+	if (conn->state == CONN_FREE)
+		return;
+	timer_stop(&conn->timer);
+	free(conn->line);
+	conn->line = NULL;
+	conn_enter(conn, CONN_FREE);
+	conn->generation++;
+	loop_bury(&conn->worker->loop, &conn->source, conn_bury);
+}
+
+void conn_each(struct worker *w, void (*fn)(struct conn *conn))
+{
+	uint32_t i;
+
+	for (i = 0; i < w->pool.chunk_count * CONN_CHUNK; i++) {
+		struct conn *conn = &w->pool.chunks[i / CONN_CHUNK][i % CONN_CHUNK];
+
+		if (conn->state != CONN_FREE)
+			fn(conn);
+	}
+}
+
+void conn_abandon(struct conn *conn)
+{
+	if (conn->exchange)
+		proxy_abandon(conn);
+	conn_close(conn);
+}
+
+/* --- requests --- */
+
+/* Bytes that are there, without taking them; -EAGAIN: none yet; 0: the client has closed. */
+static ssize_t peek(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	ssize_t n;
+
+	do {
+		n = recv(conn->source.fd, w->peek, w->config->max_header, MSG_PEEK);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+bool conn_peek_again(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	ssize_t n = peek(conn);
+
+	if (n > 0 && request_parse(&w->request, w->peek, n, NULL) == 1)
+		return true;
+	count(w, COUNTER_ABORTED);
+	return false;
+}
+
+bool conn_poll(struct conn *conn)
+{
+	/* Edge-triggered: what was peeked at stays in the socket and must not wake us again. */
+	if (!conn->polled && loop_add(&conn->worker->loop, &conn->source,
+				      EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
+		return false;
+	conn->polled = true;
+	return true;
+}
+
+static void log_refusal(struct conn *conn, unsigned int status, const char *why)
+{
+	char peer[ADDRESS_TEXT];
+
+	log_client("request-refused", "client=%s status=%u reason=\"%s\"",
+		   address_text(&conn->peer, peer, sizeof(peer)), status, why);
+}
+
+static void read_request(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	size_t before = conn->searched;
+	ssize_t n = peek(conn);
+	int verdict;
+
+	if (n <= 0 && n != -EAGAIN) {
+		conn_close(conn);
+		return;
+	}
+	verdict = n > 0 ? request_parse(&w->request, w->peek, n, &conn->searched) : 0;
+	if (verdict > 0) {
+		timer_stop(&conn->timer);
+		conn->searched = 0;
+		dispatch_request(conn);
+	} else if (verdict < 0) {
+		conn_refuse(conn, -verdict, w->request.error);
+	} else if (n >= (ssize_t)w->config->max_header) {
+		conn_refuse(conn, 431, "header beyond the limit");
+	} else if (!conn_poll(conn)) {
+		conn_close(conn);
+	} else if (list_empty(&conn->timer.link) || (n > 0 && !before && conn->served)) {
+		/* From the first byte on, the whole header has header-timeout to arrive. */
+		timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->header_timeout_us);
+	}
+}
+
+static void linger(struct conn *conn)
+{
+	ssize_t n;
+
+	do {
+		n = recv(conn->source.fd, conn->worker->peek, sizeof(conn->worker->peek), 0);
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n == 0 || errno != EAGAIN)
+		conn_close(conn);
+}
+
+static void conn_ready(struct source *s, uint32_t events)
+{
+	struct conn *conn = container_of(s, struct conn, source);
+
+	switch (conn->state) {
+	case CONN_READ:
+		read_request(conn);
+		break;
+	case CONN_WAIT:
+		/* Half-closed is still waiting for its answer. */
+		if (events & (EPOLLERR | EPOLLHUP))
+			dispatch_abandon(conn);
+		break;
+	case CONN_PROXY:
+		proxy_client_ready(conn, events);
+		break;
+	case CONN_LINGER:
+		linger(conn);
+		break;
+	default:
+		break;
+	}
+}
+
+void conn_accept(struct worker *w, uint16_t port, int fd, const union address *peer)
+{
+	struct conn *conn = pool_take(&w->pool);
+
+	if (!conn) {
+		count(w, COUNTER_ACCEPT_FAILED);
+		close(fd);
+		return;
+	}
+	conn->source = (struct source){ .fd = fd, .ready = conn_ready };
+	conn->worker = w;
+	conn->peer = *peer;
+	conn->port = port;
+	conn->began_us = w->loop.now;
+	conn->searched = 0;
+	conn->served = 0;
+	conn->tried = 0;
+	conn->node = -1;
+	conn->attempts = 0;
+	conn->polled = false;
+	conn->fallback = false;
+	conn_enter(conn, CONN_READ);
+	read_request(conn);
+}
+
+void conn_next(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	conn->served++;
+	conn->searched = 0;
+	conn->tried = 0;
+	conn->attempts = 0;
+	conn->fallback = false;
+	conn->began_us = w->loop.now;
+	if (lardd_stopping(w)) {
+		conn_close(conn);
+		return;
+	}
+	conn_enter(conn, CONN_READ);
+	timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->idle_timeout_us);
+	/* Not at once: a client that pipelines must not keep the loop to itself. */
+	loop_again(&w->loop, &conn->source);
+}
+
+/* --- refusing --- */
+
+static const char *reason_phrase(unsigned int status)
+{
+	switch (status) {
+	case 400:
+		return "Bad Request";
+	case 408:
+		return "Request Timeout";
+	case 431:
+		return "Request Header Fields Too Large";
+	case 501:
+		return "Not Implemented";
+	case 502:
+		return "Bad Gateway";
+	case 503:
+		return "Service Unavailable";
+	case 504:
+		return "Gateway Timeout";
+	case 505:
+		return "HTTP Version Not Supported";
+	default:
+		return "Error";
+	}
+}
+
+static void count_refusal(struct worker *w, unsigned int status)
+{
+	switch (status) {
+	case 408:
+		count(w, COUNTER_TIMED_OUT);
+		break;
+	case 431:
+		count(w, COUNTER_TOO_LARGE);
+		break;
+	case 502:
+	case 504:
+		count(w, COUNTER_BAD_GATEWAY);
+		break;
+	case 503:
+		count(w, COUNTER_UNAVAILABLE);
+		break;
+	default:
+		count(w, COUNTER_BAD_REQUEST);
+		break;
+	}
+}
+
+void conn_refuse(struct conn *conn, unsigned int status, const char *why)
+{
+	struct worker *w = conn->worker;
+	char answer[512];
+	int len;
+
+	count_refusal(w, status);
+	log_refusal(conn, status, why);
+	access_refused(conn, status);
+	len = snprintf(answer, sizeof(answer),
+		       "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+		       "%sConnection: close\r\n\r\n%u %s: %s\n",
+		       status, reason_phrase(status),
+		       strlen(reason_phrase(status)) + strlen(why) + 7,
+		       status == 503 ? "Retry-After: 1\r\n" : "", status, reason_phrase(status), why);
+	if (send(conn->source.fd, answer, len, MSG_NOSIGNAL) == len)
+		conn_end(conn, true);
+	else
+		conn_close(conn);
+}
+
+void conn_end(struct conn *conn, bool unread)
+{
+	struct worker *w = conn->worker;
+
+	/* Closing with unread bytes would reset the connection and with it our answer. */
+	if ((!unread && peek(conn) <= 0) || shutdown(conn->source.fd, SHUT_WR) || !conn_poll(conn)) {
+		conn_close(conn);
+		return;
+	}
+	conn_enter(conn, CONN_LINGER);
+	timer_start(&w->loop, &w->linger_timers, &conn->timer, LINGER_US);
+	linger(conn);
+}
+
+/* --- time-outs --- */
+
+void conn_header_expired(struct timer *t)
+{
+	struct conn *conn = container_of(t, struct conn, timer);
+
+	if (conn->state != CONN_READ)
+		return;
+	/* Nothing sent on a kept connection: it may close without a word. */
+	if (conn->served && !conn->searched && recv(conn->source.fd, &(char){ 0 }, 1, MSG_PEEK) <= 0)
+		conn_close(conn);
+	else
+		conn_refuse(conn, 408, "the request did not arrive in time");
+}
+
+void conn_queue_expired(struct timer *t)
+{
+	struct conn *conn = container_of(t, struct conn, timer);
+
+	if (conn->state == CONN_WAIT)
+		dispatch_expired(conn);
+}
+
+void conn_linger_expired(struct timer *t)
+{
+	conn_close(container_of(t, struct conn, timer));
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Client connections, from accept to the end of what was done with them. */
+#ifndef LARD_CONN_H
+#define LARD_CONN_H
+
+#include "address.h"
+#include "loop.h"
+#include "policy.h"
+
+struct worker;
+struct exchange;
+
+/**
+ * enum conn_state - where a connection is
+ * @CONN_READ:   its next request is incomplete or has not begun
+ * @CONN_WAIT:   beyond the admission limit, on lardd->waiting
+ * @CONN_GIVEN:  submitted for handoff; its descriptor must not be touched
+ * @CONN_REMOTE: a node owns it; here it is a load unit without a descriptor
+ * @CONN_IDLE:   as REMOTE, between requests: no load unit
+ * @CONN_PROXY:  proxied
+ * @CONN_LINGER: refused; what the client still sends is thrown away
+ */
+enum conn_state {
+	CONN_FREE,
+	CONN_READ,
+	CONN_WAIT,
+	CONN_GIVEN,
+	CONN_REMOTE,
+	CONN_IDLE,
+	CONN_PROXY,
+	CONN_LINGER,
+	CONN_STATES,
+};
+
+/**
+ * struct conn - a client connection; its worker's, except where said
+ * @link:     on lardd->waiting or its worker's mail; under lardd->lock
+ * @node:     slot it is charged to, -1: none; under lardd->lock while CONN_WAIT
+ * @node_id:  the kernel's number of @node, 0: it takes no handoffs
+ * @why:      enum lard_reason of the last decision
+ * @tried:    nodes that refused this request
+ * @key:      of the request
+ * @polled:   its descriptor is in the loop
+ * @searched: how much of an incomplete header has been searched for its end
+ * @served:   requests before this one
+ * @port:     that the client came to
+ */
+struct conn {
+	struct source source;
+	struct timer timer;
+	struct list link;
+	struct worker *worker;
+	struct exchange *exchange;
+	uint64_t key;
+	uint64_t tried;
+	uint64_t began_us;
+	uint32_t index;
+	uint32_t generation;
+	uint32_t node_id;
+	uint32_t served;
+	size_t searched;
+	int16_t node;
+	uint16_t port;
+	uint8_t state;
+	uint8_t attempts;
+	uint8_t why;
+	bool polled;
+	bool fallback;
+	union address peer;
+	char *line;		/* access log: method and target, while it is needed */
+};
+
+#define CONN_CHUNK 256
+
+/* Connections by number; memory is kept and reused. */
+struct conn_pool {
+	struct conn **chunks;
+	uint32_t chunk_count;
+	struct list free;
+	uint32_t used;
+};
+
+void conn_pool_exit(struct conn_pool *pool);
+/* The cookie of a handoff names a connection; NULL: it is gone. */
+struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
+uint64_t conn_cookie(const struct conn *conn);
+
+/* A new connection; reads its request if it is there. Closes @fd on failure. */
+void conn_accept(struct worker *w, uint16_t port, int fd, const union address *peer);
+/* State and counters that go with it. */
+void conn_enter(struct conn *conn, enum conn_state state);
+/* Put the descriptor into the loop, if it is not yet. False: it cannot be, and is closed. */
+bool conn_poll(struct conn *conn);
+/* Look at the request again into worker->peek and ->request. False: it is gone; closed. */
+bool conn_peek_again(struct conn *conn);
+/* After a proxied request: wait for the next. */
+void conn_next(struct conn *conn);
+/* After an answer that ends the connection. @unread: the client may still be sending. */
+void conn_end(struct conn *conn, bool unread);
+/* Answer with an error of ours, then close. */
+void conn_refuse(struct conn *conn, unsigned int status, const char *why);
+/* The connection is over; what it is charged for must have been released. */
+void conn_close(struct conn *conn);
+/* Every connection of a worker. */
+void conn_each(struct worker *w, void (*fn)(struct conn *conn));
+/* The process ends: close it whatever it is doing. */
+void conn_abandon(struct conn *conn);
+/* For timer queues. */
+void conn_header_expired(struct timer *t);
+void conn_queue_expired(struct timer *t);
+void conn_linger_expired(struct timer *t);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The control socket: a Unix stream socket, /run/flotilla/lardd.sock by default. A request is a
+ * JSON object on one line, its answer a JSON object on one line; a connection takes any number.
+ * An answer with "error" (a sentence) did nothing.
+ *
+ *	{"cmd":"status"}	mode, policy, workers, connections, queue, listeners, uptime
+ *	{"cmd":"nodes"}		"nodes": name, state, admin, weight, load, thresholds, decisions
+ *	{"cmd":"explain","url":U}
+ *				which node would get U now, and why; changes nothing. U is
+ *				"http://host/path?query" or "/path"; "host" may be given beside
+ *	{"cmd":"policy"}	the parameters; with "policy", "t_low", "t_high",
+ *				"replication_seconds", "max_outstanding" (0: automatic) or
+ *				"load_bound" also sets these, where sysfs does not rule them
+ *	{"cmd":"stats"}		"counters", "reasons" (decisions by rule), "table"
+ *	{"cmd":"reload"}	as SIGHUP, but the answer says what is wrong
+ *
+ * Who may connect is a matter of the socket's mode and directory.
+ */
+#ifndef LARD_CONTROL_H
+#define LARD_CONTROL_H
+
+#include <stddef.h>
+
+struct control;
+struct lardd;
+
+#define CONTROL_LINE_MAX 65536
+
+/* NULL after a sentence in @error. Worker 0. */
+struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, char *error,
+			     size_t size);
+void control_close(struct control *control);
+/* One request; the answer is to be freed. Never NULL unless memory is out. */
+char *control_answer(struct lardd *lardd, const char *line, size_t len);
+
+#endif

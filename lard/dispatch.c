@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From a request to a node. */
+#include <errno.h>
+#include <string.h>
+#include "access.h"
+#include "dispatch.h"
+#include "proxy.h"
+#include "url.h"
+#include "worker.h"
+
+#define CANONICAL_MAX URL_CANONICAL_MAX(256, REQUEST_HEADER_MAX)
+
+long dispatch_canonical(const struct config *config, const char *host, size_t host_len,
+			const char *target, size_t target_len, char *out, size_t size)
+{
+	char first[ADDRESS_TEXT];
+
+	if (!host_len && *config->default_host) {
+		host = config->default_host;
+		host_len = strlen(host);
+	} else if (!host_len) {
+		host = address_text(&config->listen[0], first, sizeof(first));
+		host_len = strlen(host);
+	}
+	if (!config->key_host)
+		host_len = 0;
+	return url_canonical(host, host_len, target, target_len, out, size);
+}
+
+uint64_t dispatch_key(const struct config *config, const struct request *r)
+{
+	char canonical[CANONICAL_MAX];
+	long len;
+
+	len = dispatch_canonical(config, r->host.at, r->host.len, r->target.at, r->target.len,
+				 canonical, sizeof(canonical));
+	/* Cannot happen: the header limit is below the buffer's size. Any key would be served. */
+	return len < 0 ? 0 : url_key(canonical, len);
+}
+
+/* The node is chosen and charged; the request is in worker->peek. */
+static void go(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_REQUESTS);
+	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give))
+		give_submit(conn);
+	else
+		proxy_request(conn);
+}
+
+/* Under lardd->lock. */
+static void assign(struct lardd *lardd, struct conn *conn, const struct lard_decision *d)
+{
+	conn->node = d->node;
+	conn->node_id = lardd->nodes.at[d->node].kernel_id;
+	conn->why = d->why;
+}
+
+static void wait_in_queue(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_QUEUED);
+	timer_start(&w->loop, &w->queue_timers, &conn->timer, w->config->queue_timeout_us);
+}
+
+void dispatch_request(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct lardd *lardd = w->lardd;
+	struct lard_decision d = { .node = -1, .why = LARD_WHY_FULL };
+	bool queued = false;
+
+	conn->key = dispatch_key(w->config, &w->request);
+	access_keep(conn);
+	pthread_mutex_lock(&lardd->lock);
+	/* First come, first served: nobody overtakes those who wait. */
+	if (list_empty(&lardd->waiting))
+		lard_dispatch(lardd->engine, conn->key, w->loop.now, &d);
+	if (d.node >= 0) {
+		assign(lardd, conn, &d);
+	} else if (d.why == LARD_WHY_FULL && lardd->waiters < w->config->max_queue) {
+		conn_enter(conn, CONN_WAIT);
+		list_add_before(&lardd->waiting, &conn->link);
+		lardd->waiters++;
+		queued = true;
+		w->room = lard_has_room(lardd->engine);
+	}
+	pthread_mutex_unlock(&lardd->lock);
+
+	if (d.node >= 0)
+		go(conn);
+	else if (queued)
+		wait_in_queue(conn);
+	else
+		conn_refuse(conn, 503, d.why == LARD_WHY_FULL ? "too many requests are waiting" :
+			    "no back-end is available");
+}
+
+bool dispatch_again(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct lardd *lardd = w->lardd;
+	struct lard_decision d;
+
+	pthread_mutex_lock(&lardd->lock);
+	if (lard_retry(lardd->engine, conn->key, w->loop.now, conn->tried, &d) >= 0)
+		assign(lardd, conn, &d);
+	pthread_mutex_unlock(&lardd->lock);
+	return d.node >= 0;
+}
+
+void dispatch_release(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	pthread_mutex_lock(&w->lardd->lock);
+	lard_release(w->lardd->engine, conn->node);
+	pthread_mutex_unlock(&w->lardd->lock);
+	w->room = true;
+}
+
+void dispatch_charge(struct conn *conn)
+{
+	struct lardd *lardd = conn->worker->lardd;
+
+	pthread_mutex_lock(&lardd->lock);
+	lard_charge(lardd->engine, conn->node);
+	pthread_mutex_unlock(&lardd->lock);
+}
+
+/* Off the queue; false: another worker has just taken it off, with a node, and mailed it to us. */
+static bool leave_queue(struct conn *conn)
+{
+	struct lardd *lardd = conn->worker->lardd;
+	bool waiting;
+
+	pthread_mutex_lock(&lardd->lock);
+	waiting = conn->node < 0;
+	if (waiting) {
+		list_del(&conn->link);
+		lardd->waiters--;
+	}
+	pthread_mutex_unlock(&lardd->lock);
+	return waiting;
+}
+
+void dispatch_abandon(struct conn *conn)
+{
+	if (!leave_queue(conn))
+		return;
+	count(conn->worker, COUNTER_ABORTED);
+	conn_close(conn);
+}
+
+void dispatch_expired(struct conn *conn)
+{
+	if (leave_queue(conn))
+		conn_refuse(conn, 503, "no room came up in time");
+}
+
+/* The first of the queue, with a node; NULL: nobody waits or there is no room. Under the lock. */
+static struct conn *take_first(struct lardd *lardd, uint64_t now)
+{
+	struct lard_decision d;
+	struct conn *conn;
+
+	if (list_empty(&lardd->waiting))
+		return NULL;
+	conn = container_of(lardd->waiting.next, struct conn, link);
+	if (lard_dispatch(lardd->engine, conn->key, now, &d) < 0)
+		return NULL;
+	list_del(&conn->link);
+	lardd->waiters--;
+	assign(lardd, conn, &d);
+	return conn;
+}
+
+static void go_from_queue(struct conn *conn)
+{
+	timer_stop(&conn->timer);
+	if (conn_peek_again(conn)) {
+		go(conn);
+		return;
+	}
+	dispatch_release(conn);
+	conn_close(conn);
+}
+
+static void deliver_mail(struct worker *w)
+{
+	struct conn *conn;
+
+	for (;;) {
+		pthread_mutex_lock(&w->lardd->lock);
+		conn = list_empty(&w->mail) ? NULL :
+		       container_of(w->mail.next, struct conn, link);
+		if (conn)
+			list_del(&conn->link);
+		pthread_mutex_unlock(&w->lardd->lock);
+		if (!conn)
+			return;
+		go_from_queue(conn);
+	}
+}
+
+void dispatch_batch_end(struct worker *w)
+{
+	struct lardd *lardd = w->lardd;
+	struct conn *conn;
+
+	while (w->room && atomic_load_explicit(&lardd->waiters, memory_order_relaxed)) {
+		struct worker *owner = w;
+
+		w->room = false;
+		pthread_mutex_lock(&lardd->lock);
+		conn = take_first(lardd, w->loop.now);
+		if (conn) {
+			w->room = true;
+			owner = conn->worker;
+			if (owner != w)
+				list_add_before(&owner->mail, &conn->link);
+		}
+		pthread_mutex_unlock(&lardd->lock);
+		if (conn && owner == w)
+			go_from_queue(conn);
+		else if (conn)
+			worker_wake(owner);
+	}
+	w->room = false;
+	if (lardd->workers > 1)
+		deliver_mail(w);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Between connections and the policy engine: decisions, the queue at the limit, retries. */
+#ifndef LARD_DISPATCH_H
+#define LARD_DISPATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conn;
+struct lardd;
+struct request;
+struct worker;
+
+#define DISPATCH_TRIES 2	/* nodes asked to take a connection before it is proxied */
+
+/* worker->request is complete: choose a node and go there, wait, or answer 503. */
+void dispatch_request(struct conn *conn);
+/* The node refused the request (it is released): another one. False: none is left. */
+bool dispatch_again(struct conn *conn);
+/* The request on @conn no longer loads its node. */
+void dispatch_release(struct conn *conn);
+/* After release: it does again (a kept connection that became busy). */
+void dispatch_charge(struct conn *conn);
+
+/* A connection in CONN_WAIT: its client has gone; it has waited too long. */
+void dispatch_abandon(struct conn *conn);
+void dispatch_expired(struct conn *conn);
+/* Once a batch: serve the queue while there is room, and our mail. */
+void dispatch_batch_end(struct worker *w);
+
+/* The key of a request, as the configuration says. */
+struct config;
+uint64_t dispatch_key(const struct config *config, const struct request *r);
+/* "host/path?query"; its length or a negative errno. */
+long dispatch_canonical(const struct config *config, const char *host, size_t host_len,
+			const char *target, size_t target_len, char *out, size_t size);
+
+#endif

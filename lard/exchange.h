@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One proxied request with its response. */
+#ifndef LARD_EXCHANGE_H
+#define LARD_EXCHANGE_H
+
+#include "config.h"
+#include "message.h"
+#include "loop.h"
+
+struct backend;
+struct conn;
+struct request;
+struct response;
+
+#define UP_PREFIX	64	/* room for the PROXY protocol's header before the request */
+#define UP_SIZE		(UP_PREFIX + REQUEST_HEADER_MAX + 1024)
+#define DOWN_SIZE	65536
+#define HEADER_SIZE	(REQUEST_HEADER_MAX + 1024)
+
+/**
+ * struct exchange - see above
+ * @up:          to the back-end: @up_start to @up_end are not sent yet
+ * @up_header:   end of what was made of the request's header, from UP_PREFIX on; it can be sent
+ *		 again while no byte of the body was taken
+ * @body:        how much of the request's body is still to be taken from the client
+ * @header:      to the client: the response's header as rewritten
+ * @down:        to the client, after @header; while @in_header, the response's header as it came
+ * @answer:      how the response's body is framed, @answer_left with FRAMING_LENGTH
+ * @safe:        the request may be sent twice
+ * @*_readable:  the last read did not say EAGAIN; likewise writable
+ * @began:       bytes of the response went to the client: too late for an error of ours
+ * @touched_us:  when the timer was last restarted
+ */
+struct exchange {
+	struct conn *conn;
+	struct backend *backend;
+	struct exchange *next_spare;
+	struct timer timer;
+	uint64_t touched_us;
+	uint64_t bytes_down;
+	uint64_t body_left;
+	uint64_t answer_left;
+	struct chunks body_chunks;
+	struct chunks answer_chunks;
+	size_t up_start, up_end, up_header;
+	size_t header_start, header_end;
+	size_t down_start, down_end;
+	enum framing body;
+	enum framing answer;
+	unsigned int status;
+	unsigned int minor;
+	bool head;
+	bool safe;
+	bool upgrade;
+	bool tunnel;
+	bool in_header;
+	bool complete;
+	bool began;
+	bool body_taken;
+	bool client_keep;
+	bool backend_keep;
+	bool client_eof;
+	bool client_shut;
+	bool proxy_protocol;
+	bool client_readable, client_writable;
+	bool backend_readable, backend_writable;
+	char up[UP_SIZE];
+	char header[HEADER_SIZE];
+	char down[DOWN_SIZE];
+};
+
+/* rewrite.c: headers as they go on. 0 or -ENOSPC. */
+int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r);
+int rewrite_response(struct exchange *ex, const struct response *r);
+/* The PROXY protocol's header (version 2) in front of the request; returns its length. */
+size_t rewrite_prefix(struct exchange *ex);
+
+#endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Handing connections off. The request stays in the socket (it was only peeked at), where the
+ * checkpoint takes it. Submitting does not wait; what became of it is read as events, many with
+ * one read().
+ */
+#include <errno.h>
+#include <handoff.h>
+#include <string.h>
+#include <unistd.h>
+#include "access.h"
+#include "dispatch.h"
+#include "nodes.h"
+#include "proxy.h"
+#include "worker.h"
+
+#define EVENTS 128
+
+/* Not the target's fault: the connection itself cannot move, so another node is no help. */
+static bool refusal_is_of_connection(enum flt_refusal why)
+{
+	return why && why < FLT_REFUSE_NOLISTENER;
+}
+
+/*
+ * Not moved; the descriptor is as before. Next-best node, after DISPATCH_TRIES proxy it.
+ * False: proxy it now.
+ */
+static bool try_another(struct conn *conn, enum flt_refusal why)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_HANDOFF_FAILED);
+	log_debug("handoff-failed", "node=%d refusal=%s", conn->node, handoff_refusal_name(why));
+	if (refusal_is_of_connection(why))
+		return false;
+	nodes_fault(w, conn->node, why);
+	if (++conn->attempts >= DISPATCH_TRIES)
+		return false;
+	dispatch_release(conn);
+	conn->tried |= 1ULL << conn->node;
+	if (!dispatch_again(conn)) {
+		/* Nobody else: the first choice, by proxy. */
+		dispatch_charge(conn);
+		return false;
+	}
+	count(w, COUNTER_HANDOFF_RETRIED);
+	return conn->node_id;
+}
+
+static void fall_back(struct conn *conn)
+{
+	count(conn->worker, COUNTER_PROXY_FALLBACK);
+	conn->fallback = true;
+	if (conn_peek_again(conn)) {
+		proxy_request(conn);
+		return;
+	}
+	dispatch_release(conn);
+	conn_close(conn);
+}
+
+void give_submit(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	enum flt_refusal why;
+	int err;
+
+	do {
+		why = FLT_REFUSE_NONE;
+		conn_enter(conn, CONN_GIVEN);
+		err = handoff_submit(w->give.device, conn->source.fd, conn->node_id,
+				     conn_cookie(conn), HOF_WANT_IDLE,
+				     w->config->handoff_timeout_ms, &why);
+		if (!err)
+			return;
+		if (!why && (err == -ENOENT || err == -EHOSTUNREACH))
+			why = FLT_REFUSE_NODEDOWN;
+		else if (!why)
+			log_client("handoff-error", "error=%d text=\"%s\"", -err, strerror(-err));
+	} while (why && try_another(conn, why));
+	fall_back(conn);
+}
+
+static void event_done(struct conn *conn, const struct hof_event *event)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_HANDED_OFF);
+	count_by(w, COUNTER_HANDOFF_USEC, event->usec);
+	nodes_fine(w, conn->node);
+	access_handed_off(conn, event->usec);
+	conn_enter(conn, CONN_REMOTE);
+	close(conn->source.fd);
+	conn->source.fd = -1;
+}
+
+static void event_failed(struct conn *conn, enum flt_refusal why)
+{
+	if (try_another(conn, why))
+		give_submit(conn);
+	else
+		fall_back(conn);
+}
+
+static void event_closed(struct conn *conn, enum flt_refusal why)
+{
+	count(conn->worker, why ? COUNTER_REMOTE_LOST : COUNTER_REMOTE_CLOSED);
+	if (conn->state == CONN_REMOTE)
+		dispatch_release(conn);
+	conn_close(conn);
+}
+
+static void handle_event(struct worker *w, const struct hof_event *event)
+{
+	struct conn *conn = conn_find(&w->pool, event->cookie);
+
+	if (!conn)
+		return;
+	switch (event->type) {
+	case HOF_EVENT_DONE:
+		if (conn->state == CONN_GIVEN)
+			event_done(conn, event);
+		break;
+	case HOF_EVENT_FAILED:
+		if (conn->state == CONN_GIVEN)
+			event_failed(conn, event->refusal);
+		break;
+	case HOF_EVENT_CLOSED:
+		if (conn->state == CONN_REMOTE || conn->state == CONN_IDLE)
+			event_closed(conn, event->refusal);
+		break;
+	case HOF_EVENT_IDLE:
+		if (conn->state == CONN_REMOTE) {
+			conn_enter(conn, CONN_IDLE);
+			dispatch_release(conn);
+		}
+		break;
+	case HOF_EVENT_BUSY:
+		if (conn->state == CONN_IDLE) {
+			conn_enter(conn, CONN_REMOTE);
+			dispatch_charge(conn);
+		}
+		break;
+	}
+}
+
+static void give_ready_to_read(struct source *s, uint32_t ready)
+{
+	struct give *give = container_of(s, struct give, source);
+	struct hof_event events[EVENTS];
+	int n, i;
+
+	(void)ready;
+	n = handoff_events(give->device, events, EVENTS);
+	if (n < 0) {
+		log_error("handoff-device", "error=%d text=\"%s\"", -n, strerror(-n));
+		return;
+	}
+	for (i = 0; i < n; i++)
+		handle_event(give->worker, &events[i]);
+}
+
+int give_open(struct give *give, struct worker *w)
+{
+	int err;
+
+	if (give->device)
+		return 0;
+	give->worker = w;
+	err = handoff_open(&give->device);
+	if (err) {
+		give->device = NULL;
+		return err;
+	}
+	give->source = (struct source){
+		.fd = handoff_fd(give->device), .ready = give_ready_to_read,
+	};
+	err = loop_add(&w->loop, &give->source, EPOLLIN);
+	if (err)
+		give_close(give);
+	return err;
+}
+
+void give_close(struct give *give)
+{
+	if (give->device)
+		handoff_close(give->device);
+	give->device = NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Giving connections away through /dev/handoff. */
+#ifndef LARD_GIVE_H
+#define LARD_GIVE_H
+
+#include <stdbool.h>
+#include "loop.h"
+
+struct conn;
+struct handoff;
+struct worker;
+
+/**
+ * struct give - a worker's device; events come to the file that submitted
+ * @device: NULL: the module is not there
+ */
+struct give {
+	struct source source;
+	struct worker *worker;
+	struct handoff *device;
+};
+
+/* 0, or a negative errno: connections are then proxied. May be called again later. */
+int give_open(struct give *give, struct worker *w);
+void give_close(struct give *give);
+
+static inline bool give_ready(const struct give *give)
+{
+	return give->device;
+}
+
+/* The connection is charged to a node that takes handoffs. */
+void give_submit(struct conn *conn);
+
+#endif

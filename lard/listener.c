@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Accepting clients. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "worker.h"
+
+#define BATCH_MAX	64
+#define BATCH_STREAK	4
+#define PAUSE_US	100000
+#define DEFER_SECONDS	3
+
+static void pause_accepting(struct listener *l)
+{
+	l->paused = true;
+	loop_remove(&l->worker->loop, &l->source);
+	timer_start(&l->worker->loop, &l->worker->listen_timers, &l->timer, PAUSE_US);
+}
+
+void listener_pause_expired(struct timer *t)
+{
+	struct listener *l = container_of(t, struct listener, timer);
+
+	l->paused = false;
+	if (loop_add(&l->worker->loop, &l->source, EPOLLIN))
+		pause_accepting(l);
+}
+
+/* False: nothing more to accept now. */
+static bool accept_one(struct listener *l)
+{
+	struct worker *w = l->worker;
+	union address peer;
+	socklen_t len = sizeof(peer);
+	int fd;
+
+	fd = accept4(l->source.fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		count(w, COUNTER_ACCEPTED);
+		conn_accept(w, address_port(&l->address), fd, &peer);
+		return true;
+	}
+	switch (errno) {
+	case EAGAIN:
+		return false;
+	case EINTR:
+	case ECONNABORTED:
+		return true;
+	default:
+		count(w, COUNTER_ACCEPT_FAILED);
+		log_client("accept-failed", "error=%d text=\"%s\"", errno, strerror(errno));
+		pause_accepting(l);
+		return false;
+	}
+}
+
+/*
+ * The batch adapts: a lone connection per wake-up must not cost a second accept() that says EAGAIN,
+ * a flood must not cost an epoll_wait() per connection. The loop is level-triggered, so that
+ * stopping early loses nothing.
+ */
+static void listener_ready(struct source *s, uint32_t events)
+{
+	struct listener *l = container_of(s, struct listener, source);
+	struct worker *w = l->worker;
+	unsigned int accepted = 0;
+
+	(void)events;
+	if (w->pool.used >= w->config->max_connections) {
+		pause_accepting(l);
+		return;
+	}
+	while (accepted < l->batch) {
+		if (!accept_one(l)) {
+			l->batch = accepted ? accepted : 1;
+			l->streak = 0;
+			return;
+		}
+		accepted++;
+	}
+	if (++l->streak >= BATCH_STREAK && l->batch < BATCH_MAX) {
+		l->batch *= 2;
+		l->streak = 0;
+	}
+}
+
+static int open_socket(const union address *address, unsigned int backlog)
+{
+	static const int on = 1, defer = DEFER_SECONDS;
+	int fd, err;
+
+	fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	/* Children inherit NODELAY; DEFER_ACCEPT makes the request present at accept(). */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
+	    (address->any.sa_family == AF_INET6 &&
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof(defer)) ||
+	    bind(fd, &address->any, address_len(address)) || listen(fd, backlog)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int listener_open(struct worker *w, const union address *address, int fd, struct listener **out)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	l->worker = w;
+	l->address = *address;
+	l->batch = 1;
+	l->source.fd = fd >= 0 ? fd : open_socket(address, w->config->backlog);
+	l->source.ready = listener_ready;
+	timer_init(&l->timer);
+	err = l->source.fd < 0 ? l->source.fd : loop_add(&w->loop, &l->source, EPOLLIN);
+	if (err) {
+		if (l->source.fd >= 0)
+			close(l->source.fd);
+		free(l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+static void listener_bury(struct source *s)
+{
+	free(container_of(s, struct listener, source));
+}
+
+void listener_close(struct listener *l)
+{
+	timer_stop(&l->timer);
+	loop_bury(&l->worker->loop, &l->source, listener_bury);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The nodes: from the kernel's table where flotilla.ko is loaded, from the configuration file, or
+ * both (a node line with the name of a kernel node says where its web server is, for proxying).
+ */
+#ifndef LARD_NODES_H
+#define LARD_NODES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <flotilla/flotilla.h>
+#include "address.h"
+#include "loop.h"
+#include "policy.h"
+
+struct config;
+struct config_node;
+struct flt_node_info;
+struct lardd;
+struct worker;
+struct health;
+
+/**
+ * struct lardd_node - one slot
+ * @kernel_id:  its number in the kernel's table; 0: it takes no handoffs
+ * @in_kernel:  state, weight and admin come from the kernel
+ * @in_config:  has a node line
+ * @address:    of its web server; port 0: that of the client's connection
+ * @up:         what the link or the health check says
+ * @faults:     refusals in a row; see nodes_fault()
+ * @suspended:  taken out by nodes_fault() until then; 0: not
+ * @health:     its checks, if it has any; worker 0's
+ *
+ * All under lardd->lock.
+ */
+struct lardd_node {
+	bool used;
+	bool in_kernel;
+	bool in_config;
+	bool seen;
+	bool up;
+	bool proxy_protocol;
+	char name[LARD_NAME_MAX];
+	uint32_t kernel_id;
+	union address address;
+	unsigned int faults;
+	uint64_t suspended;
+	struct health *health;
+};
+
+struct nodes {
+	struct lardd_node at[LARD_MAX_NODES];
+};
+
+/* Node lines; what is no longer there goes. Worker 0. */
+void nodes_configure(struct lardd *lardd, const struct config *config);
+void nodes_exit(struct lardd *lardd);
+
+/* From the kernel; worker 0. */
+void nodes_kernel_begin(struct lardd *lardd);
+void nodes_kernel_add(struct lardd *lardd, const struct flt_node_info *info);
+void nodes_kernel_end(struct lardd *lardd);
+void nodes_kernel_remove(struct lardd *lardd, uint32_t kernel_id);
+/* Nodes that the kernel's automatic limit counts: back-ends up and active. */
+unsigned int nodes_kernel_count(struct lardd *lardd);
+
+/* What a health check has found; worker 0. */
+void nodes_health(struct lardd *lardd, int slot, bool up, const char *why);
+
+/*
+ * A node refused a connection (@why: enum flt_refusal, or 0: connecting to it failed). Several in a
+ * row, of a kind that says that its server is gone, suspend it for a second.
+ */
+void nodes_fault(struct worker *w, int slot, unsigned int why);
+void nodes_fine(struct worker *w, int slot);
+/* Once a second, worker 0: end suspensions that are over. */
+void nodes_tick(struct lardd *lardd, uint64_t now);
+
+/* Where to proxy for it; false: nowhere known. */
+bool nodes_address(struct worker *w, int slot, uint16_t port, union address *address,
+		   bool *proxy_protocol);
+
+#endif

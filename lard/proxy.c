@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Proxying. Four steps move bytes as far as they go: the client's body into @up, @up to the
+ * back-end, the answer into @down, @down to the client. Each says whether it got anywhere, or that
+ * the exchange is over. Bytes of a next request are never taken off the client's socket, so that
+ * it can be peeked at, and handed off, like a first one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "access.h"
+#include "backend.h"
+#include "dispatch.h"
+#include "exchange.h"
+#include "proxy.h"
+#include "response.h"
+#include "worker.h"
+
+#define ROUNDS		16	/* per event, so that one fast stream does not stop the others */
+#define SPARES_MAX	64
+#define TOUCH_US	1000000
+
+enum step { STEP_IDLE, STEP_MOVED, STEP_OVER };
+
+/* --- exchanges --- */
+
+static struct exchange *exchange_new(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct exchange *ex = w->spare;
+
+	if (ex) {
+		w->spare = ex->next_spare;
+		w->spares--;
+	} else {
+		ex = malloc(sizeof(*ex));
+		if (!ex)
+			return NULL;
+	}
+	memset(ex, 0, offsetof(struct exchange, up));
+	ex->conn = conn;
+	conn->exchange = ex;
+	timer_init(&ex->timer);
+	return ex;
+}
+
+static void exchange_free(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+
+	timer_stop(&ex->timer);
+	ex->conn->exchange = NULL;
+	if (w->spares >= SPARES_MAX) {
+		free(ex);
+		return;
+	}
+	ex->next_spare = w->spare;
+	w->spare = ex;
+	w->spares++;
+}
+
+void proxy_exit(struct worker *w)
+{
+	while (w->spare) {
+		struct exchange *ex = w->spare;
+
+		w->spare = ex->next_spare;
+		free(ex);
+	}
+}
+
+static void drop_backend(struct exchange *ex, bool reusable)
+{
+	if (ex->backend)
+		backend_put(ex->backend, reusable && !ex->proxy_protocol);
+	ex->backend = NULL;
+}
+
+/* The exchange ends, its node is released; the connection is the caller's. */
+static void finish(struct exchange *ex, bool backend_reusable)
+{
+	struct conn *conn = ex->conn;
+
+	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
+	drop_backend(ex, backend_reusable);
+	dispatch_release(conn);
+	exchange_free(ex);
+}
+
+void proxy_abandon(struct conn *conn)
+{
+	finish(conn->exchange, false);
+}
+
+/* Nothing of the answer was sent: one of ours instead. */
+static enum step fail(struct exchange *ex, unsigned int status, const char *why)
+{
+	struct conn *conn = ex->conn;
+
+	finish(ex, false);
+	conn_refuse(conn, status, why);
+	return STEP_OVER;
+}
+
+/* The client must not take a truncated answer for a whole one: reset. */
+static enum step abort_exchange(struct exchange *ex)
+{
+	static const struct linger now = { .l_onoff = 1 };
+	struct conn *conn = ex->conn;
+
+	count(conn->worker, COUNTER_ABORTED);
+	access_proxied(conn, ex->status, ex->bytes_down, true);
+	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	finish(ex, false);
+	conn_close(conn);
+	return STEP_OVER;
+}
+
+static enum step complete(struct exchange *ex)
+{
+	struct conn *conn = ex->conn;
+	bool all_taken = ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
+	bool keep = ex->client_keep && all_taken;
+
+	access_proxied(conn, ex->status, ex->bytes_down, false);
+	finish(ex, ex->backend_keep && all_taken);
+	if (keep)
+		conn_next(conn);
+	else
+		conn_end(conn, !all_taken);
+	return STEP_OVER;
+}
+
+/* --- connecting, and failing to --- */
+
+static bool start(struct exchange *ex, bool fresh)
+{
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+	union address address;
+
+	if (!nodes_address(w, conn->node, conn->port, &address, &ex->proxy_protocol)) {
+		errno = EADDRNOTAVAIL;
+		return false;
+	}
+	/*
+	 * A connection that begins with one client's address serves no other. And what must not be
+	 * sent twice does not go where a kept connection may just be closing.
+	 */
+	ex->backend = backend_get(w, conn->node, &address,
+				  fresh || ex->proxy_protocol || !ex->safe);
+	if (!ex->backend)
+		return false;
+	ex->backend->exchange = ex;
+	ex->up_start = UP_PREFIX - (ex->proxy_protocol ? rewrite_prefix(ex) : 0);
+	ex->up_end = ex->up_header;
+	ex->down_start = ex->down_end = 0;
+	ex->header_start = ex->header_end = 0;
+	ex->in_header = true;
+	ex->backend_writable = ex->backend->connected;
+	ex->backend_readable = false;
+	ex->touched_us = w->loop.now;
+	if (ex->backend->connected)
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	else
+		timer_start(&w->loop, &w->connect_timers, &ex->timer, w->config->connect_timeout_us);
+	return true;
+}
+
+/* The back-end is no good and the client has seen nothing: the next one, or @status. */
+static enum step retry(struct exchange *ex, unsigned int status, const char *why)
+{
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+	struct backend *b = ex->backend;
+	bool stale = b && b->reused, connected = b && b->connected;
+
+	drop_backend(ex, false);
+	if (ex->began)
+		return abort_exchange(ex);
+	if (ex->body_taken || (connected && !ex->safe))
+		return fail(ex, status, why);
+	/* A kept connection may have been closed just before: that says nothing of the node. */
+	if (stale && start(ex, true))
+		return STEP_MOVED;
+	do {
+		/* A bad answer is no proof that the server is gone; no connection is. */
+		if (!connected)
+			nodes_fault(w, conn->node, 0);
+		connected = false;
+		if (++conn->attempts >= DISPATCH_TRIES)
+			return fail(ex, status, why);
+		conn->tried |= 1ULL << conn->node;
+		dispatch_release(conn);
+		if (!dispatch_again(conn)) {
+			dispatch_charge(conn);	/* fail() releases */
+			return fail(ex, status, why);
+		}
+		count(w, COUNTER_PROXY_RETRIED);
+	} while (!start(ex, true));
+	return STEP_MOVED;
+}
+
+/* --- the four steps --- */
+
+static bool would_block(void)
+{
+	return errno == EAGAIN || errno == EINTR;
+}
+
+/* Bytes of the body into @up; a chunked one is peeked at, as only the parser knows its end. */
+static ssize_t take(struct exchange *ex, int fd, char *into, size_t room)
+{
+	ssize_t n;
+	long used;
+
+	if (ex->body != FRAMING_CHUNKED)
+		return recv(fd, into, ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
+	n = recv(fd, into, room, MSG_PEEK);
+	if (n <= 0)
+		return n;
+	used = chunks_feed(&ex->body_chunks, into, n);
+	if (used < 0)
+		return -2;
+	return recv(fd, into, used, MSG_TRUNC) == used ? used : -2;
+}
+
+static enum step take_body(struct exchange *ex)
+{
+	int fd = ex->conn->source.fd;
+	ssize_t n;
+
+	if (ex->body == FRAMING_NONE || !ex->client_readable || ex->client_eof)
+		return STEP_IDLE;
+	if (ex->up_start == ex->up_end)
+		ex->up_start = ex->up_end = 0;
+	if (ex->up_end == sizeof(ex->up))
+		return STEP_IDLE;
+	n = take(ex, fd, ex->up + ex->up_end, sizeof(ex->up) - ex->up_end);
+	if (n == -2)
+		return ex->began ? abort_exchange(ex) : fail(ex, 400, "malformed chunk");
+	if (n < 0 && would_block()) {
+		ex->client_readable = errno == EINTR;
+		return STEP_IDLE;
+	}
+	if (n <= 0) {
+		if (!ex->tunnel)
+			return abort_exchange(ex);
+		ex->client_eof = true;
+		return STEP_MOVED;
+	}
+	ex->body_taken = true;
+	ex->up_end += n;
+	if (ex->body == FRAMING_LENGTH) {
+		ex->body_left -= n;
+		if (!ex->body_left)
+			ex->body = FRAMING_NONE;
+	} else if (ex->body == FRAMING_CHUNKED && ex->body_chunks.done) {
+		ex->body = FRAMING_NONE;
+	}
+	return STEP_MOVED;
+}
+
+static enum step push_up(struct exchange *ex)
+{
+	ssize_t n;
+
+	if (!ex->backend_writable)
+		return STEP_IDLE;
+	if (ex->up_start == ex->up_end) {
+		if (ex->tunnel && ex->client_eof && !ex->client_shut) {
+			ex->client_shut = true;
+			shutdown(ex->backend->source.fd, SHUT_WR);
+		}
+		return STEP_IDLE;
+	}
+	n = send(ex->backend->source.fd, ex->up + ex->up_start, ex->up_end - ex->up_start,
+		 MSG_NOSIGNAL);
+	if (n < 0 && would_block()) {
+		ex->backend_writable = errno == EINTR;
+		return STEP_IDLE;
+	}
+	if (n < 0) {
+		/* It may have answered before it closed (413): read first. */
+		ex->backend_writable = false;
+		ex->backend_readable = true;
+		return STEP_IDLE;
+	}
+	count_by(ex->conn->worker, COUNTER_BYTES_UP, n);
+	ex->up_start += n;
+	return STEP_MOVED;
+}
+
+/* Body bytes at the end of @down: how many belong to the answer? -1: malformed. */
+static long claim(struct exchange *ex, const char *at, size_t len)
+{
+	long used = len;
+
+	switch (ex->answer) {
+	case FRAMING_NONE:
+		used = 0;
+		break;
+	case FRAMING_LENGTH:
+		if (len > ex->answer_left)
+			used = ex->answer_left;
+		ex->answer_left -= used;
+		ex->complete = !ex->answer_left;
+		break;
+	case FRAMING_CHUNKED:
+		used = chunks_feed(&ex->answer_chunks, at, len);
+		ex->complete = ex->answer_chunks.done;
+		break;
+	case FRAMING_EOF:
+		break;
+	}
+	/* More than it announced: whatever that is, it is not the next answer. */
+	if (used >= 0 && (size_t)used < len)
+		ex->backend_keep = false;
+	return used;
+}
+
+static void decide_keeping(struct exchange *ex, const struct response *r)
+{
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+
+	ex->backend_keep = r->keep_alive && r->minor;
+	ex->client_keep = ex->client_keep && r->framing != FRAMING_EOF &&
+			  (ex->minor || r->framing != FRAMING_CHUNKED) &&
+			  conn->served + 1 < w->config->keepalive_requests && !lardd_stopping(w);
+}
+
+/* The header in @down is complete: rewrite it; what follows it is body. */
+static enum step begin_answer(struct exchange *ex, const struct response *r)
+{
+	size_t rest = ex->down_end - r->length;
+	long used;
+
+	ex->status = r->status;
+	if (r->status == 101 && !ex->upgrade)
+		return retry(ex, 502, "the back-end switched protocols unasked");
+	if (r->status >= 200)
+		decide_keeping(ex, r);
+	if (rewrite_response(ex, r))
+		return retry(ex, 502, "the back-end's header is too long");
+
+	ex->down_start = r->length;
+	if (r->status < 200 && r->status != 101) {
+		/* Interim: the header proper follows. */
+		memmove(ex->down, ex->down + r->length, rest);
+		ex->down_start = 0;
+		ex->down_end = rest;
+		return STEP_MOVED;
+	}
+	ex->in_header = false;
+	if (r->status == 101) {
+		ex->tunnel = true;
+		ex->body = FRAMING_EOF;
+		ex->answer = FRAMING_EOF;
+		ex->client_keep = false;
+		return STEP_MOVED;
+	}
+	ex->answer = r->framing;
+	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
+	ex->complete = r->framing == FRAMING_NONE;
+	if (r->framing == FRAMING_CHUNKED)
+		chunks_init(&ex->answer_chunks);
+	used = claim(ex, ex->down + ex->down_start, rest);
+	if (used < 0)
+		return retry(ex, 502, "the back-end sent a malformed chunk");
+	ex->down_end = ex->down_start + used;
+	return STEP_MOVED;
+}
+
+static enum step parse_answer(struct exchange *ex)
+{
+	struct response r;
+	enum step step;
+	int verdict;
+
+	do {
+		verdict = response_parse(&r, ex->down, ex->down_end, ex->head);
+		if (verdict < 0)
+			return retry(ex, 502, "the back-end's answer is malformed");
+		if (!verdict)
+			return ex->down_end < REQUEST_HEADER_MAX ? STEP_MOVED :
+			       retry(ex, 502, "the back-end's header is too long");
+		step = begin_answer(ex, &r);
+	} while (step == STEP_MOVED && ex->in_header && ex->backend && ex->down_end);
+	return step;
+}
+
+static enum step answer_ended(struct exchange *ex)
+{
+	ex->backend_keep = false;
+	ex->backend_readable = false;
+	if (ex->in_header)
+		return retry(ex, 502, "the back-end closed without an answer");
+	if (ex->answer != FRAMING_EOF)
+		return abort_exchange(ex);
+	ex->complete = true;
+	return STEP_MOVED;
+}
+
+static enum step fill_down(struct exchange *ex)
+{
+	ssize_t n;
+	long used;
+
+	if (!ex->backend_readable || ex->complete)
+		return STEP_IDLE;
+	if (!ex->in_header && ex->down_start == ex->down_end)
+		ex->down_start = ex->down_end = 0;
+	if (ex->down_end == sizeof(ex->down))
+		return STEP_IDLE;
+	n = recv(ex->backend->source.fd, ex->down + ex->down_end, sizeof(ex->down) - ex->down_end,
+		 0);
+	if (n < 0 && would_block()) {
+		ex->backend_readable = errno == EINTR;
+		return STEP_IDLE;
+	}
+	if (n < 0)
+		return ex->in_header ? retry(ex, 502, "the back-end reset the connection") :
+		       abort_exchange(ex);
+	if (!n)
+		return answer_ended(ex);
+	if (ex->in_header) {
+		ex->down_end += n;
+		return parse_answer(ex);
+	}
+	used = claim(ex, ex->down + ex->down_end, n);
+	if (used < 0)
+		return abort_exchange(ex);
+	ex->down_end += used;
+	return STEP_MOVED;
+}
+
+static enum step drain_down(struct exchange *ex)
+{
+	size_t header = ex->header_end - ex->header_start;
+	size_t body = ex->in_header ? 0 : ex->down_end - ex->down_start;
+	struct iovec parts[] = {
+		{ ex->header + ex->header_start, header },
+		{ ex->down + ex->down_start, body },
+	};
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	ssize_t n;
+
+	if (!header && !body)
+		return ex->complete ? complete(ex) : STEP_IDLE;
+	if (!ex->client_writable)
+		return STEP_IDLE;
+	n = sendmsg(ex->conn->source.fd, &message, MSG_NOSIGNAL);
+	if (n < 0 && would_block()) {
+		ex->client_writable = errno == EINTR;
+		return STEP_IDLE;
+	}
+	if (n < 0)
+		return abort_exchange(ex);
+	ex->began = true;
+	ex->bytes_down += n;
+	if ((size_t)n < header) {
+		ex->header_start += n;
+		return STEP_MOVED;
+	}
+	ex->header_start = ex->header_end = 0;
+	ex->down_start += ex->in_header ? 0 : n - header;
+	if (ex->complete && ex->down_start == ex->down_end)
+		return complete(ex);
+	return STEP_MOVED;
+}
+
+static void touch(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+
+	if (w->loop.now - ex->touched_us < TOUCH_US)
+		return;
+	ex->touched_us = w->loop.now;
+	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+}
+
+static void pump(struct exchange *ex)
+{
+	static enum step (*const steps[])(struct exchange *ex) = {
+		take_body, push_up, fill_down, drain_down,
+	};
+	unsigned int round, i;
+
+	for (round = 0; round < ROUNDS; round++) {
+		bool moved = false;
+
+		for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+			enum step step = steps[i](ex);
+
+			if (step == STEP_OVER)
+				return;
+			moved |= step == STEP_MOVED;
+		}
+		if (!moved)
+			return;
+		if (ex->backend->connected)
+			touch(ex);
+	}
+	loop_again(&ex->conn->worker->loop, &ex->conn->source);
+}
+
+/* --- events --- */
+
+void proxy_request(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	const struct request *r = &w->request;
+	struct exchange *ex = exchange_new(conn);
+
+	count(w, COUNTER_PROXIED);
+	conn_enter(conn, CONN_PROXY);
+	if (!ex || !conn_poll(conn)) {
+		if (ex)
+			exchange_free(ex);
+		dispatch_release(conn);
+		conn_refuse(conn, 503, "no memory");
+		return;
+	}
+	ex->minor = r->minor;
+	ex->head = r->head;
+	ex->client_keep = r->keep_alive;
+	ex->body = r->framing;
+	ex->body_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
+	ex->upgrade = r->upgrade.len && r->minor && r->framing == FRAMING_NONE;
+	ex->safe = span_is(r->method, "GET") || r->head || span_is(r->method, "OPTIONS");
+	ex->client_readable = ex->client_writable = true;
+	if (r->framing == FRAMING_CHUNKED)
+		chunks_init(&ex->body_chunks);
+	if (rewrite_request(ex, w->config, r)) {
+		fail(ex, 431, "header beyond the limit");
+		return;
+	}
+	/* Now it is taken off the socket; the bytes themselves are in @up already. */
+	if (recv(conn->source.fd, NULL, r->length, MSG_TRUNC) != (ssize_t)r->length) {
+		abort_exchange(ex);
+		return;
+	}
+	if (start(ex, false) || retry(ex, 503, "no back-end can be reached") != STEP_OVER)
+		pump(ex);
+}
+
+void proxy_client_ready(struct conn *conn, uint32_t events)
+{
+	struct exchange *ex = conn->exchange;
+
+	if (events & EPOLLERR || (events & EPOLLHUP && !ex->tunnel)) {
+		abort_exchange(ex);
+		return;
+	}
+	if (events & (EPOLLIN | EPOLLRDHUP))
+		ex->client_readable = true;
+	if (events & EPOLLOUT)
+		ex->client_writable = true;
+	pump(ex);
+}
+
+static bool connected(struct backend *b)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (getsockopt(b->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)
+		return false;
+	b->connected = true;
+	nodes_fine(b->worker, b->slot);
+	return true;
+}
+
+void proxy_backend_ready(struct backend *b, uint32_t events)
+{
+	struct exchange *ex = b->exchange;
+	struct worker *w = b->worker;
+
+	if (!b->connected) {
+		if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+			return;
+		if (!connected(b)) {
+			if (retry(ex, 502, "the back-end refused the connection") != STEP_OVER)
+				pump(ex);
+			return;
+		}
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	}
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		ex->backend_readable = true;
+	if (events & EPOLLOUT)
+		ex->backend_writable = true;
+	pump(ex);
+}
+
+void proxy_connect_expired(struct timer *t)
+{
+	struct exchange *ex = container_of(t, struct exchange, timer);
+
+	if (retry(ex, 504, "the back-end did not accept in time") != STEP_OVER)
+		pump(ex);
+}
+
+void proxy_io_expired(struct timer *t)
+{
+	struct exchange *ex = container_of(t, struct exchange, timer);
+
+	if (ex->began)
+		abort_exchange(ex);
+	else if (ex->body != FRAMING_NONE && !ex->tunnel)
+		fail(ex, 408, "the request's body did not arrive in time");
+	else
+		fail(ex, 504, "the back-end did not answer in time");
+}

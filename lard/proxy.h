@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Proxying: one request and its response at a time, both directions non-blocking. */
+#ifndef LARD_PROXY_H
+#define LARD_PROXY_H
+
+#include <stdint.h>
+#include "loop.h"
+
+struct conn;
+struct worker;
+
+/* worker->request is complete in the socket; the connection is charged to a node. */
+void proxy_request(struct conn *conn);
+void proxy_client_ready(struct conn *conn, uint32_t events);
+/* The process ends. */
+void proxy_abandon(struct conn *conn);
+/* For timer queues. */
+void proxy_connect_expired(struct timer *t);
+void proxy_io_expired(struct timer *t);
+void proxy_exit(struct worker *w);
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Headers on their way through the proxy: built anew from what was parsed, hop by hop fields out. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include "conn.h"
+#include "exchange.h"
+#include "request.h"
+#include "response.h"
+
+struct text {
+	char *at;
+	size_t len, size;
+	bool full;
+};
+
+static void put(struct text *t, const char *bytes, size_t len)
+{
+	if (len > t->size - t->len) {
+		t->full = true;
+		return;
+	}
+	memcpy(t->at + t->len, bytes, len);
+	t->len += len;
+}
+
+static void put_string(struct text *t, const char *string)
+{
+	put(t, string, strlen(string));
+}
+
+static void put_span(struct text *t, struct span s)
+{
+	put(t, s.at, s.len);
+}
+
+static void put_field(struct text *t, const struct field *f)
+{
+	put_span(t, f->name);
+	put(t, ": ", 2);
+	put_span(t, f->value);
+	put(t, "\r\n", 2);
+}
+
+/* "http://host/path" becomes "/path"; its host goes into @host. */
+static struct span origin_form(struct span target, struct span *host)
+{
+	static const char scheme[] = "http://";
+	size_t at = sizeof(scheme) - 1, start = at;
+
+	if (target.len < at || strncasecmp(target.at, scheme, at))
+		return target;
+	while (at < target.len && target.at[at] != '/' && target.at[at] != '?')
+		at++;
+	*host = (struct span){ target.at + start, at - start };
+	return (struct span){ target.at + at, target.len - at };
+}
+
+/* The version 2 header of the PROXY protocol: who the client is, in binary. */
+size_t rewrite_prefix(struct exchange *ex)
+{
+	static const char signature[] = "\r\n\r\n\0\r\nQUIT\n\x21";
+	const struct conn *conn = ex->conn;
+	bool v6 = conn->peer.any.sa_family == AF_INET6;
+	size_t size = v6 ? 52 : 28;
+	struct text t = { .at = ex->up + UP_PREFIX - size, .size = size };
+	uint16_t rest = htons(size - 16);
+	union address server = { 0 };
+	socklen_t len = sizeof(server);
+
+	getsockname(conn->source.fd, &server.any, &len);
+	put(&t, signature, 13);
+	put(&t, v6 ? "\x21" : "\x11", 1);
+	put(&t, (char *)&rest, 2);
+	if (v6) {
+		put(&t, (char *)&conn->peer.in6.sin6_addr, 16);
+		put(&t, (char *)&server.in6.sin6_addr, 16);
+	} else {
+		put(&t, (char *)&conn->peer.in.sin_addr, 4);
+		put(&t, (char *)&server.in.sin_addr, 4);
+	}
+	put(&t, (char *)&conn->peer.in.sin_port, 2);
+	put(&t, (char *)&server.in.sin_port, 2);
+	return size;
+}
+
+int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r)
+{
+	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
+	struct span host = { NULL, 0 }, target = origin_form(r->target, &host);
+	char peer[INET6_ADDRSTRLEN];
+	unsigned int i;
+
+	put_span(&t, r->method);
+	put_string(&t, target.len && *target.at != '?' ? " " : " /");
+	put_span(&t, target);
+	put_string(&t, r->minor ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n");
+	if (host.len) {
+		put_string(&t, "Host: ");
+		put_span(&t, host);
+		put(&t, "\r\n", 2);
+	}
+	for (i = 0; i < r->fields.count; i++) {
+		const struct field *f = &r->fields.at[i];
+
+		if (!field_is_hop_by_hop(f, &r->fields) && !(host.len && span_is(f->name, "host")))
+			put_field(&t, f);
+	}
+	if (ex->upgrade) {
+		put_string(&t, "Connection: Upgrade\r\nUpgrade: ");
+		put_span(&t, r->upgrade);
+		put(&t, "\r\n", 2);
+	}
+	if (config->forwarded_for) {
+		put_string(&t, "X-Forwarded-For: ");
+		put_string(&t, address_host(&ex->conn->peer, peer, sizeof(peer)));
+		put(&t, "\r\n", 2);
+	}
+	put(&t, "\r\n", 2);
+	ex->up_header = t.len;
+	return t.full ? -ENOSPC : 0;
+}
+
+int rewrite_response(struct exchange *ex, const struct response *r)
+{
+	struct text t = { .at = ex->header, .len = ex->header_end, .size = sizeof(ex->header) };
+	struct span rest = r->status_line;
+	bool switching = r->status == 101;
+	unsigned int i;
+
+	/* Our own version; the code and phrase are the server's. */
+	put_string(&t, "HTTP/1.1");
+	rest.at += 8;
+	rest.len -= 8;
+	put_span(&t, rest);
+	put(&t, "\r\n", 2);
+	for (i = 0; i < r->fields.count; i++) {
+		const struct field *f = &r->fields.at[i];
+
+		if (!field_is_hop_by_hop(f, &r->fields) ||
+		    (switching && span_is(f->name, "upgrade")))
+			put_field(&t, f);
+	}
+	if (switching)
+		put_string(&t, "Connection: Upgrade\r\n");
+	else if (r->status >= 200 && !ex->client_keep)
+		put_string(&t, "Connection: close\r\n");
+	else if (r->status >= 200 && !ex->minor)
+		put_string(&t, "Connection: keep-alive\r\n");
+	put(&t, "\r\n", 2);
+	ex->header_end = t.len;
+	return t.full ? -ENOSPC : 0;
+}

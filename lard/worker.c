@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A worker: its listeners, its tick, what it does at the end of a batch. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "access.h"
+#include "backend.h"
+#include "dispatch.h"
+#include "floor.h"
+#include "proxy.h"
+#include "worker.h"
+
+#define TICK_US 1000000
+
+void worker_wake(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (write(w->wake.fd, &one, sizeof(one)) < 0)
+		return;		/* it is full: the worker is awake */
+}
+
+static void wake_ready(struct source *s, uint32_t events)
+{
+	uint64_t times;
+
+	(void)events;
+	if (read(s->fd, &times, sizeof(times)) < 0)
+		return;
+}
+
+static void tick(struct timer *t)
+{
+	struct worker *w = container_of(t, struct worker, tick);
+	bool had = give_ready(&w->give);
+
+	timer_start(&w->loop, &w->tick_timers, t, TICK_US);
+	if (w->config->mode == MODE_AUTO && !had && !give_open(&w->give, w))
+		log_info("mode", "mode=handoff worker=%u", w->index);
+	access_flush();
+	if (w->index)
+		return;
+	floor_tick(w->lardd->floor);
+	nodes_tick(w->lardd, w->loop.now);
+}
+
+struct worker *worker_new(struct lardd *lardd, unsigned int index)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int slot;
+
+	if (!w)
+		return NULL;
+	w->lardd = lardd;
+	w->index = index;
+	w->wake = (struct source){ .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+				   .ready = wake_ready };
+	list_init(&w->mail);
+	list_init(&w->pool.free);
+	for (slot = 0; slot < LARD_MAX_NODES; slot++)
+		list_init(&w->backends[slot]);
+	if (loop_init(&w->loop) || w->wake.fd < 0 || loop_add(&w->loop, &w->wake, EPOLLIN)) {
+		worker_free(w);
+		return NULL;
+	}
+	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
+	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
+	timer_queue_init(&w->loop, &w->connect_timers, proxy_connect_expired);
+	timer_queue_init(&w->loop, &w->io_timers, proxy_io_expired);
+	timer_queue_init(&w->loop, &w->linger_timers, conn_linger_expired);
+	timer_queue_init(&w->loop, &w->backend_timers, backend_idle_expired);
+	timer_queue_init(&w->loop, &w->listen_timers, listener_pause_expired);
+	timer_queue_init(&w->loop, &w->tick_timers, tick);
+	timer_init(&w->tick);
+	timer_start(&w->loop, &w->tick_timers, &w->tick, TICK_US);
+	w->config = config_get(lardd->config);
+	return w;
+}
+
+void worker_free(struct worker *w)
+{
+	unsigned int i;
+
+	if (!w)
+		return;
+	for (i = 0; i < CONFIG_LISTEN_MAX; i++)
+		if (w->listeners[i])
+			listener_close(w->listeners[i]);
+	give_close(&w->give);
+	conn_each(w, conn_abandon);
+	backend_exit(w);
+	loop_exit(&w->loop);
+	proxy_exit(w);
+	conn_pool_exit(&w->pool);
+	if (w->wake.fd >= 0)
+		close(w->wake.fd);
+	config_put(w->config);
+	free(w);
+}
+
+static bool is_listed(const struct config *config, const union address *address)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (!memcmp(&config->listen[i], address, sizeof(*address)))
+			return true;
+	return false;
+}
+
+static bool is_open(const struct worker *w, const union address *address)
+{
+	unsigned int i;
+
+	for (i = 0; i < CONFIG_LISTEN_MAX; i++)
+		if (w->listeners[i] && !memcmp(&w->listeners[i]->address, address, sizeof(*address)))
+			return true;
+	return false;
+}
+
+/* Closes what the configuration no longer names, if @all everything. */
+static void close_listeners(struct worker *w, bool all)
+{
+	unsigned int i;
+
+	for (i = 0; i < CONFIG_LISTEN_MAX; i++) {
+		if (!w->listeners[i] || (!all && is_listed(w->config, &w->listeners[i]->address)))
+			continue;
+		listener_close(w->listeners[i]);
+		w->listeners[i] = NULL;
+	}
+}
+
+int worker_listen(struct worker *w, char *error, size_t size)
+{
+	char text[ADDRESS_TEXT];
+	unsigned int i, slot;
+	int err;
+
+	close_listeners(w, false);
+	for (i = 0; i < w->config->listens; i++) {
+		const union address *address = &w->config->listen[i];
+
+		if (is_open(w, address))
+			continue;
+		for (slot = 0; w->listeners[slot]; slot++)
+			;
+		err = listener_open(w, address, -1, &w->listeners[slot]);
+		if (err) {
+			w->listeners[slot] = NULL;
+			snprintf(error, size, "cannot listen on %s: %s",
+				 address_text(address, text, sizeof(text)), strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}
+
+static void adopt_config(struct worker *w)
+{
+	struct config *old = w->config;
+	char error[256];
+
+	pthread_mutex_lock(&w->lardd->lock);
+	w->config = config_get(w->lardd->config);
+	pthread_mutex_unlock(&w->lardd->lock);
+	config_put(old);
+	if (w->index && worker_listen(w, error, sizeof(error)))
+		log_error("listen", "worker=%u text=\"%s\"", w->index, error);
+}
+
+/* Nothing left that needs this process? Handed-off connections go on without it. */
+static bool is_quiet(const struct worker *w)
+{
+	return !w->live[CONN_WAIT] && !w->live[CONN_GIVEN] && !w->live[CONN_PROXY] &&
+	       !w->live[CONN_LINGER] && !w->live[CONN_READ];
+}
+
+static void close_idle(struct conn *conn)
+{
+	if (conn->state == CONN_READ && (conn->served || !conn->searched))
+		conn_close(conn);
+}
+
+static void batch_end(void *arg)
+{
+	struct worker *w = arg;
+
+	dispatch_batch_end(w);
+	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))
+		adopt_config(w);
+	if (lardd_stopping(w)) {
+		close_listeners(w, true);
+		conn_each(w, close_idle);
+		w->loop.stop = is_quiet(w) || w->loop.now > w->lardd->stop_by_us;
+	}
+}
+
+void worker_run(struct worker *w)
+{
+	loop_run(&w->loop, batch_end, w);
+}

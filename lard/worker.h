@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The daemon's two central structs: what a worker owns alone, and what all share.
+ *
+ * A worker is a thread with its own loop, listeners (SO_REUSEPORT), handoff device, connections
+ * and counters. Worker 0 is the main thread; it alone also has the control socket, the node table's
+ * events and health checks.
+ */
+#ifndef LARD_WORKER_H
+#define LARD_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "config.h"
+#include "conn.h"
+#include "counter.h"
+#include "give.h"
+#include "listener.h"
+#include "loop.h"
+#include "nodes.h"
+#include "policy.h"
+#include "request.h"
+
+/**
+ * struct worker - one thread's world; touched by that thread alone, except
+ * @mail:      connections of this worker that another one took off the queue; under lardd->lock
+ * @counters:  written by the worker, read by worker 0
+ * @live:      likewise; connections that exist, by state
+ *
+ * @peek, @request: the request being looked at; valid until the loop's next event
+ */
+struct worker {
+	struct lardd *lardd;
+	unsigned int index;
+	pthread_t thread;
+	struct loop loop;
+	struct config *config;
+	struct listener *listeners[CONFIG_LISTEN_MAX];
+	struct give give;
+	struct conn_pool pool;
+	struct timer_queue header_timers;	/* request expected or incomplete */
+	struct timer_queue queue_timers;	/* waits for room */
+	struct timer_queue connect_timers;	/* to back-ends */
+	struct timer_queue io_timers;		/* proxying without progress */
+	struct timer_queue linger_timers;	/* refused: reads until the client has read */
+	struct timer_queue backend_timers;	/* idle connections to back-ends */
+	struct timer_queue tick_timers;
+	struct timer tick;			/* once a second */
+	struct timer_queue listen_timers;	/* listeners that pause */
+	struct list backends[LARD_MAX_NODES];	/* idle connections, by node */
+	struct exchange *spare;			/* exchanges to reuse */
+	unsigned int spares;
+	struct source wake;			/* eventfd */
+	struct list mail;
+	bool room;				/* load was released: look at the queue */
+	_Atomic uint64_t counters[COUNTERS];
+	_Atomic uint32_t live[CONN_STATES];
+	char peek[REQUEST_HEADER_MAX + 1];
+	struct request request;
+};
+
+/**
+ * struct lardd - what the workers share
+ * @lock:     guards @engine, @nodes, @waiting and every worker's @mail. A leaf; never held across
+ *            a system call that can block.
+ * @waiting:  connections beyond the admission limit, first come first served
+ * @waiters:  their number; may be read without the lock as a hint
+ * @config:   the newest; each worker moves to it at the end of a batch
+ */
+struct lardd {
+	pthread_mutex_t lock;
+	struct lard *engine;
+	struct nodes nodes;
+	struct list waiting;
+	_Atomic unsigned int waiters;
+	_Atomic(struct config *) config;
+	const char *config_path;
+	unsigned int workers;
+	struct worker *worker[CONFIG_WORKERS_MAX];
+	struct timer_queue health_timers;	/* worker 0 */
+	struct floor *floor;
+	struct control *control;
+	struct metrics *metrics;
+	uint64_t started_us;
+	uint64_t reloads, reload_failures;
+	bool stopping;
+	uint64_t stop_by_us;
+};
+
+static inline void count(struct worker *w, enum counter which)
+{
+	uint64_t n = atomic_load_explicit(&w->counters[which], memory_order_relaxed);
+
+	/* One writer: no locked instruction. */
+	atomic_store_explicit(&w->counters[which], n + 1, memory_order_relaxed);
+}
+
+static inline void count_by(struct worker *w, enum counter which, uint64_t more)
+{
+	uint64_t n = atomic_load_explicit(&w->counters[which], memory_order_relaxed);
+
+	atomic_store_explicit(&w->counters[which], n + more, memory_order_relaxed);
+}
+
+static inline bool lardd_stopping(const struct worker *w)
+{
+	return __atomic_load_n(&w->lardd->stopping, __ATOMIC_RELAXED);
+}
+
+struct worker *worker_new(struct lardd *lardd, unsigned int index);
+void worker_free(struct worker *w);
+/* 0 or -errno; opens listeners as the worker's config says, keeps those already open. */
+int worker_listen(struct worker *w, char *error, size_t size);
+void worker_run(struct worker *w);
+void worker_wake(struct worker *w);
+
+#endif
