@@ -151,36 +151,42 @@ static void control_ready(struct source *s, uint32_t events)
 	control->count++;
 }
 
-/* A socket that nobody answers on is left over from a crash. */
-static bool is_stale(const struct sockaddr_un *addr)
+static bool is_answered(const struct sockaddr_un *addr)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool stale = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) &&
-		     errno == ECONNREFUSED;
+	bool answered = fd >= 0 && !connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
 
 	if (fd >= 0)
 		close(fd);
-	return stale;
+	return answered;
 }
 
+/*
+ * Under another name first, so that whoever finds the socket can connect and finds its mode right.
+ * One that nobody answers on is left over from a crash and is replaced.
+ */
 static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode)
 {
 	char directory[sizeof(addr->sun_path)], *slash;
+	struct sockaddr_un fresh = *addr;
 
+	if (is_answered(addr))
+		return -EADDRINUSE;
+	if (strlen(addr->sun_path) + 5 > sizeof(fresh.sun_path))
+		return -ENAMETOOLONG;
+	strcat(fresh.sun_path, ".new");
 	strcpy(directory, addr->sun_path);
 	slash = strrchr(directory, '/');
 	if (slash && slash != directory) {
 		*slash = '\0';
 		mkdir(directory, 0755);
 	}
-	if (bind(fd, (const struct sockaddr *)addr, sizeof(*addr))) {
-		if (errno != EADDRINUSE || !is_stale(addr))
-			return -errno;
-		unlink(addr->sun_path);
-		if (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)))
-			return -errno;
-	}
-	return chmod(addr->sun_path, mode) || listen(fd, 16) ? -errno : 0;
+	unlink(fresh.sun_path);
+	if (bind(fd, (const struct sockaddr *)&fresh, sizeof(fresh)) ||
+	    chmod(fresh.sun_path, mode) || listen(fd, 16) ||
+	    rename(fresh.sun_path, addr->sun_path))
+		return -errno;
+	return 0;
 }
 
 struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, char *error,
