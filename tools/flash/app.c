@@ -339,7 +339,6 @@ static int tx_flush(struct app_run *run)
 			run->tx_off += n;
 			run->tx_len -= n;
 			stats_add(c->w->stats, bytes_sent, n);
-			conn_deadline(c, c->w->conf->app_timeout);
 			continue;
 		}
 		if (errno == EINTR)
@@ -356,6 +355,10 @@ static int tx_flush(struct app_run *run)
 		if (run->done)
 			return run_complete(run);
 	}
+	/* Who keeps us waiting, the program or the client? */
+	run->full = run->tx_len > TX_HIGH || (run->full && run->tx_len > TX_HIGH / 2);
+	conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
+						   c->w->conf->app_timeout);
 	return 0;
 }
 
@@ -517,10 +520,7 @@ int app_output(struct app_run *run, const char *p, size_t len)
 	}
 	if (add_body(run, p, len))
 		return run_broken(run);
-	if (tx_flush(run))
-		return -1;
-	run->full = run->tx_len > TX_HIGH;
-	return 0;
+	return tx_flush(run);
 }
 
 int app_finish(struct app_run *run, int status)
@@ -558,15 +558,12 @@ int app_finish(struct app_run *run, int status)
 void app_client_ready(struct conn *c, uint32_t events)
 {
 	struct app_run *run = c->app;
+	bool was_full = run->full;
 
 	if (!(events & EPOLLOUT) || !run->tx_len)
 		return;
-	if (tx_flush(run))
-		return;
-	if (run->full && !run->done && run->tx_len <= TX_HIGH / 2) {
-		run->full = false;
+	if (!tx_flush(run) && was_full && !run->full && !run->done)
 		run->ops->resume(run);
-	}
 }
 
 void app_expired(struct conn *c)

@@ -61,6 +61,11 @@ struct loop {
 	time_t wall;			/* s */
 	char date[HTTPDATE_LEN + 1];	/* of @wall */
 	bool stop;
+	/*
+	 * Programs are started: between fork and exec they hold our descriptors too, and closing
+	 * ours then does not end the watch. (vfork's parent goes on before exec closes them.)
+	 */
+	bool spawns;
 	int wake_fd;
 	struct watch wake;
 	void (*woken)(struct loop *loop);	/* on the loop's thread, after loop_wake() */
@@ -103,7 +108,9 @@ static inline void loop_del(struct loop *loop, struct watch *w)
 /* Stops watching and closes the descriptor. */
 static inline void loop_close(struct loop *loop, struct watch *w)
 {
-	if (w->events && loop->backend->closing)
+	if (w->events && loop->spawns)
+		loop->backend->del(loop, w);
+	else if (w->events && loop->backend->closing)
 		loop->backend->closing(loop, w);
 	w->events = 0;
 	close(w->fd);

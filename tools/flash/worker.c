@@ -104,6 +104,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	if (err)
 		return err;
 	w->loop.woken = worker_woken;
+	w->loop.spawns = conf->nr_apps > 0;
 	if (conf->stall_histogram)
 		w->loop.stalls = w->stats->stalls;
 	w->cache = shared ? shared : cache_new(conf, false);

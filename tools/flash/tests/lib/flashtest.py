@@ -255,9 +255,11 @@ def main(tests, header=""):
     failed = 0
     for n, test in enumerate(chosen, 1):
         name = test.__name__.replace("_", " ")
+        start = time.monotonic()
         try:
             skip = test()
-            print("ok %d - %s%s" % (n, name, " # SKIP " + skip if skip else ""))
+            print("ok %d - %s%s" % (n, name, " # SKIP " + skip if skip else
+                                    " # %.1f s" % (time.monotonic() - start)))
         except Exception as e:  # a test that breaks has failed
             failed += 1
             print("not ok %d - %s" % (n, name))
