@@ -43,7 +43,7 @@ static void file_drop(struct cache *c, struct file *f)
 		c->nr_fds -= f->fd >= 0;
 	}
 	if (!list_empty(&f->maps))
-		c->unmap(f);
+		c->unmap(c->maps, f);
 	file_destroy(f);
 }
 

@@ -15,6 +15,7 @@
 #include "file.h"
 #include "stats.h"
 
+struct map_cache;
 struct path;
 
 enum path_kind {
@@ -69,7 +70,8 @@ struct cache {
 	struct list clock;		/* second chance: the hand is at the head */
 	unsigned int nr_paths, nr_fds;
 	uint64_t bytes;			/* of struct file blocks */
-	void (*unmap)(struct file *f);	/* drops mappings of a file about to go */
+	struct map_cache *maps;		/* transfer mmap */
+	void (*unmap)(struct map_cache *maps, struct file *f);	/* of a file about to go */
 };
 
 struct cache *cache_new(const struct conf *conf, bool shared);

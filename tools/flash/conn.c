@@ -150,6 +150,8 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 	do {
 		n = recv(c->watch.fd, to, room, 0);
 	} while (n < 0 && errno == EINTR && !w->blocking);
+	if (w->blocking)		/* it may have waited long */
+		loop_clock(&w->loop);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		c->can_read = false;
 		return 0;

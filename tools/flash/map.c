@@ -18,10 +18,6 @@ struct map_cache {
 	uint64_t bytes, limit;
 };
 
-/* The file's last reference goes, and with it the mappings: struct cache knows only the file. */
-static __thread struct map_cache *unmap_from;
-static struct map_cache *shared_from;
-
 static void unmap(struct map_cache *m, struct mapping *map)
 {
 	munmap(map->addr, map->len);
@@ -31,10 +27,9 @@ static void unmap(struct map_cache *m, struct mapping *map)
 	free(map);
 }
 
-static void unmap_file(struct file *f)
+/* The file's last reference goes, and with it the mappings. */
+static void unmap_file(struct map_cache *m, struct file *f)
 {
-	struct map_cache *m = unmap_from ? unmap_from : shared_from;
-
 	while (!list_empty(&f->maps))
 		unmap(m, list_entry(f->maps.next, struct mapping, file_node));
 }
@@ -49,10 +44,7 @@ struct map_cache *map_cache_new(struct cache *cache, uint64_t limit)
 	m->limit = limit;
 	list_init(&m->lru);
 	cache->unmap = unmap_file;
-	if (cache->shared)
-		shared_from = m;
-	else
-		unmap_from = m;
+	cache->maps = m;
 	return m;
 }
 

@@ -70,7 +70,8 @@ static enum verdict start(struct conn *c, const struct request *req, struct resp
 	enum verdict v;
 
 	c->response = r;
-	v = response_send(c, more && req && !(req->flags & REQ_CLOSE));
+	c->corked = more && req && !(req->flags & REQ_CLOSE);
+	v = response_send(c, c->corked);
 	if (v == BLOCKED) {
 		c->close = !req || req->flags & REQ_CLOSE;
 		c->linger = !req || more || req->flags & REQ_BODY;

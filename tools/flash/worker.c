@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "map.h"
 
 /* What signals asked for; read by every loop of the process. */
-static volatile sig_atomic_t asked_stop, asked_drain, asked_reopen;
+static atomic_int asked_stop, asked_drain, asked_reopen;
 static struct loop *main_loop;		/* the one signals wake; NULL in mt */
 
 static void on_signal(int sig)
@@ -101,6 +102,11 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->children);
 	list_init(&w->drain_end.node);
 	err = loop_init(&w->loop, backend(conf));
+	if (err && conf->events == EVENTS_URING) {
+		fprintf(stderr, "flash: io_uring cannot be used (%s); using epoll\n",
+			strerror(-err));
+		err = loop_init(&w->loop, &loop_epoll);
+	}
 	if (err)
 		return err;
 	w->loop.woken = worker_woken;
@@ -115,7 +121,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 		if (!w->helpers)
 			return -ENOMEM;
 	}
-	if (conf->transfer == TRANSFER_MMAP) {
+	if (conf->transfer == TRANSFER_MMAP && !w->maps) {
 		w->maps = map_cache_new(w->cache, conf->map_bytes);
 		if (!w->maps)
 			return -ENOMEM;
@@ -140,9 +146,10 @@ static void worker_exit(struct worker *w, bool shared)
 	children_exit(w);
 	if (w->log)
 		log_close(w->log);
-	if (!shared)
+	if (!shared) {
 		cache_free(w->cache);
-	map_cache_free(w->maps);
+		map_cache_free(w->maps);
+	}
 	loop_exit(&w->loop);
 	while (!list_empty(&w->free_conns)) {
 		struct conn *c = list_entry(w->free_conns.next, struct conn, node);
@@ -238,7 +245,9 @@ static int run_threads(const struct conf *conf, const struct listeners *ls, stru
 	unsigned int i, n = 0;
 	int err = 0;
 
-	if (!threads || !cache) {
+	if (cache && conf->transfer == TRANSFER_MMAP)
+		model->maps = map_cache_new(cache, conf->map_bytes);
+	if (!threads || !cache || (conf->transfer == TRANSFER_MMAP && !model->maps)) {
 		free(threads);
 		cache_free(cache);
 		return -ENOMEM;
@@ -269,6 +278,7 @@ static int run_threads(const struct conf *conf, const struct listeners *ls, stru
 		free(threads[i].w);
 	}
 	cache_free(cache);
+	map_cache_free(model->maps);
 	free(threads);
 	return err;
 }

@@ -11,7 +11,7 @@ from flashtest import Server, equal, main  # noqa: E402
 OLD = 1000000000        # Sun, 09 Sep 2001 01:46:40 GMT
 BIG = bytes(range(256)) * 4000
 server = Server("--workers", "1", "--revalidate", "100ms", "--header-timeout", "2s",
-                "--keepalive-timeout", "3s",
+                "--keepalive-timeout", "3s", *os.environ.get("FLASH_ARGS", "").split(),
                 config="""
 precompressed on
 error_page 404 @DIR@/404.html
