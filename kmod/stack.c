@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
+#include "counter.h"
 #define CREATE_TRACE_POINTS
 #include "stack_trace.h"
 #include "stack_priv.h"
@@ -216,6 +217,7 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 		release_sock(sk);
 
 	trace_flt_layer_add(sk, ops->name, err);
+	flt_count(flt_net(sock_net(sk)), err ? FLT_LAYERS_REFUSED : FLT_LAYERS_ADDED);
 	if (fresh)
 		flt_stack_put(fresh);
 	if (err) {
@@ -259,7 +261,10 @@ int flt_stack_init(void)
 	err = flt_base_init();
 	if (err)
 		return err;
-	return rhashtable_init(&flt_stacks, &flt_stack_params);
+	err = rhashtable_init(&flt_stacks, &flt_stack_params);
+	if (err)
+		flt_base_exit();
+	return err;
 }
 
 /*
@@ -274,4 +279,5 @@ void flt_stack_exit(void)
 	synchronize_rcu_tasks();
 	rcu_barrier();
 	rhashtable_destroy(&flt_stacks);
+	flt_base_exit();
 }

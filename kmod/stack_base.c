@@ -2,6 +2,7 @@
 /* Layers on a socket: TCP's own pointers, ours, and the way between them. See stack.md. */
 
 #include <linux/net.h>
+#include <linux/slab.h>
 #include <net/tcp.h>
 #include "compat/syn_recv.h"
 #include "stack_priv.h"
@@ -32,32 +33,59 @@ static noinline void flt_base_heal(struct sock *sk)
 	local_bh_enable();
 }
 
-/* The layers from the newest to the oldest, then TCP's own, unless one swallows the event. */
-#define FLT_CALLBACK(event)								\
-static void flt_on_##event(struct sock *sk)						\
-{											\
-	struct flt_layer *layer;							\
-	struct flt_stack *st;								\
-											\
-	rcu_read_lock();								\
-	st = flt_stack_lookup(sk);							\
-	if (unlikely(!st)) {								\
-		flt_base_heal(sk);							\
-		flt_base(sk)->event(sk);						\
-		goto out;								\
-	}										\
-	list_for_each_entry_rcu(layer, &st->layers, list)				\
-		if (layer->ops->event && !layer->ops->event(layer, sk))			\
-			goto out;							\
-	st->base->event(sk);								\
-out:											\
-	rcu_read_unlock();								\
+typedef void (*flt_callback)(struct sock *sk);
+typedef bool (*flt_hearer)(struct flt_layer *layer, struct sock *sk);
+
+/*
+ * The layers from the newest to the oldest, then TCP's own, unless one swallows the
+ * event. Where the layer and the base keep this event is known at compile time.
+ */
+static __always_inline void flt_run(struct sock *sk, size_t hearer, size_t own)
+{
+	struct flt_layer *layer;
+	struct flt_stack *st;
+	flt_hearer hear;
+
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (unlikely(!st)) {
+		flt_base_heal(sk);
+		(*(const flt_callback *)((const char *)flt_base(sk) + own))(sk);
+		goto out;
+	}
+	list_for_each_entry_rcu(layer, &st->layers, list) {
+		hear = *(const flt_hearer *)((const char *)layer->ops + hearer);
+		if (hear && !hear(layer, sk))
+			goto out;
+	}
+	(*(const flt_callback *)((const char *)st->base + own))(sk);
+out:
+	rcu_read_unlock();
 }
 
-FLT_CALLBACK(data_ready)
-FLT_CALLBACK(write_space)
-FLT_CALLBACK(state_change)
-FLT_CALLBACK(error_report)
+static void flt_on_data_ready(struct sock *sk)
+{
+	flt_run(sk, offsetof(struct flt_layer_ops, data_ready),
+		offsetof(struct flt_base, data_ready));
+}
+
+static void flt_on_write_space(struct sock *sk)
+{
+	flt_run(sk, offsetof(struct flt_layer_ops, write_space),
+		offsetof(struct flt_base, write_space));
+}
+
+static void flt_on_state_change(struct sock *sk)
+{
+	flt_run(sk, offsetof(struct flt_layer_ops, state_change),
+		offsetof(struct flt_base, state_change));
+}
+
+static void flt_on_error_report(struct sock *sk)
+{
+	flt_run(sk, offsetof(struct flt_layer_ops, error_report),
+		offsetof(struct flt_base, error_report));
+}
 
 static void flt_on_destruct(struct sock *sk)
 {
@@ -75,17 +103,17 @@ static void flt_on_destruct(struct sock *sk)
 	rcu_read_unlock();
 }
 
+/* The last parameter is compat's: not every kernel has it. */
 static struct sock *flt_on_syn_recv(const struct sock *sk, struct sk_buff *skb,
 				    struct request_sock *req, struct dst_entry *dst,
-				    struct request_sock *req_unhash, bool *own_req
-				    FLT_SYN_RECV_PARAM)
+				    struct request_sock *req_unhash, bool *own FLT_SYN_RECV_PARAM)
 {
 	struct sock *child;
 
-	child = flt_base(sk)->real_af->syn_recv_sock(sk, skb, req, dst, req_unhash, own_req
+	child = flt_base(sk)->real_af->syn_recv_sock(sk, skb, req, dst, req_unhash, own
 						     FLT_SYN_RECV_ARG);
 	if (child)
-		flt_child_cloned(sk, child, *own_req);
+		flt_child_cloned(sk, child, *own);
 	return child;
 }
 
@@ -97,34 +125,39 @@ bool flt_sock_has_others(const struct sock *sk)
 	return inet_csk_has_ulp(sk) || (data & SK_USER_DATA_PSOCK);
 }
 
-#define FLT_FITS(sk, base, event)							\
-	((sk)->sk_##event == (base)->event || (sk)->sk_##event == flt_on_##event)
+static void flt_replace(flt_callback *where, flt_callback old, flt_callback new)
+{
+	if (*where == old)
+		WRITE_ONCE(*where, new);
+}
 
 /**
  * flt_base_fits - are the pointers that @needs asks for TCP's own or ours
  * @sk:    sk_callback_lock held
  * @base:  of its family
- * @needs: FLT_NEED_*
+ * @needs: FLT_NEED_*, the callbacks in the order of their bits
  */
 bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs)
 {
+	const flt_callback now[] = { sk->sk_data_ready, sk->sk_write_space, sk->sk_state_change,
+				     sk->sk_error_report };
+	const flt_callback own[] = { base->data_ready, base->write_space, base->state_change,
+				     base->error_report };
+	const flt_callback ours[] = { flt_on_data_ready, flt_on_write_space, flt_on_state_change,
+				      flt_on_error_report };
 	const struct proto_ops *ops;
+	unsigned int i;
 
-	if (!FLT_FITS(sk, base, destruct))
+	if (sk->sk_destruct != base->destruct && sk->sk_destruct != flt_on_destruct)
 		return false;
-	if ((needs & FLT_NEED_DATA_READY) && !FLT_FITS(sk, base, data_ready))
-		return false;
-	if ((needs & FLT_NEED_WRITE_SPACE) && !FLT_FITS(sk, base, write_space))
-		return false;
-	if ((needs & FLT_NEED_STATE_CHANGE) && !FLT_FITS(sk, base, state_change))
-		return false;
-	if ((needs & FLT_NEED_ERROR_REPORT) && !FLT_FITS(sk, base, error_report))
-		return false;
+	for (i = 0; i < ARRAY_SIZE(now); i++)
+		if ((needs & BIT(i)) && now[i] != own[i] && now[i] != ours[i])
+			return false;
 	if (!(needs & FLT_NEED_OPS))
 		return true;
 	ops = READ_ONCE(sk->sk_socket->ops);
 	base = flt_base(sk);
-	return base && !sk->sk_kern_sock && (ops == base->real_ops || ops == &base->ops);
+	return base && !sk->sk_kern_sock && (ops == base->real_ops || ops == base->ops);
 }
 
 /* Children of the socket will be seen. A connected one may become a listener later. */
@@ -134,29 +167,38 @@ void flt_base_hook(struct sock *sk, const struct flt_base *base)
 		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, &base->af);
 }
 
-#define FLT_REPLACE(sk, field, old, new)						\
-do {											\
-	if ((sk)->field == (old))							\
-		WRITE_ONCE((sk)->field, (new));						\
-} while (0)
+/**
+ * flt_base_set_ops - operations: ours, or TCP's own
+ * @sk:   sk_callback_lock held, or nobody can reach the socket; it may have no socket yet
+ * @ours: which; someone else's stay as they are
+ */
+void flt_base_set_ops(struct sock *sk, bool ours)
+{
+	const struct flt_base *base = flt_base(sk);
+	struct socket *sock = sk->sk_socket;
+
+	if (sock && ours && sock->ops == base->real_ops)
+		WRITE_ONCE(sock->ops, base->ops);
+	else if (sock && !ours && sock->ops == base->ops)
+		WRITE_ONCE(sock->ops, base->real_ops);
+}
 
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs)
 {
-	/* The hook comes first: no child may take the callbacks along unseen. */
 	flt_base_hook(sk, base);
+	/* The hook comes first: no child may take the callbacks along unseen. */
 	smp_wmb();
-	FLT_REPLACE(sk, sk_destruct, base->destruct, flt_on_destruct);
+	flt_replace(&sk->sk_destruct, base->destruct, flt_on_destruct);
 	if (needs & FLT_NEED_DATA_READY)
-		FLT_REPLACE(sk, sk_data_ready, base->data_ready, flt_on_data_ready);
+		flt_replace(&sk->sk_data_ready, base->data_ready, flt_on_data_ready);
 	if (needs & FLT_NEED_WRITE_SPACE)
-		FLT_REPLACE(sk, sk_write_space, base->write_space, flt_on_write_space);
+		flt_replace(&sk->sk_write_space, base->write_space, flt_on_write_space);
 	if (needs & FLT_NEED_STATE_CHANGE)
-		FLT_REPLACE(sk, sk_state_change, base->state_change, flt_on_state_change);
+		flt_replace(&sk->sk_state_change, base->state_change, flt_on_state_change);
 	if (needs & FLT_NEED_ERROR_REPORT)
-		FLT_REPLACE(sk, sk_error_report, base->error_report, flt_on_error_report);
-	base = flt_base(sk);
-	if ((needs & FLT_NEED_OPS) && sk->sk_socket)
-		FLT_REPLACE(sk->sk_socket, ops, base->real_ops, &base->ops);
+		flt_replace(&sk->sk_error_report, base->error_report, flt_on_error_report);
+	if (needs & FLT_NEED_OPS)
+		flt_base_set_ops(sk, true);
 }
 
 /**
@@ -167,35 +209,16 @@ void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int
  */
 void flt_base_restore(struct sock *sk, const struct flt_base *base)
 {
-	struct socket *sock = sk->sk_socket;
-	const struct flt_base *now;
-
-	FLT_REPLACE(sk, sk_data_ready, flt_on_data_ready, base->data_ready);
-	FLT_REPLACE(sk, sk_write_space, flt_on_write_space, base->write_space);
-	FLT_REPLACE(sk, sk_state_change, flt_on_state_change, base->state_change);
-	FLT_REPLACE(sk, sk_error_report, flt_on_error_report, base->error_report);
-	FLT_REPLACE(sk, sk_destruct, flt_on_destruct, base->destruct);
-	if (sock) {
-		now = flt_base(sk);
-		FLT_REPLACE(sock, ops, &now->ops, now->real_ops);
-	}
+	flt_replace(&sk->sk_data_ready, flt_on_data_ready, base->data_ready);
+	flt_replace(&sk->sk_write_space, flt_on_write_space, base->write_space);
+	flt_replace(&sk->sk_state_change, flt_on_state_change, base->state_change);
+	flt_replace(&sk->sk_error_report, flt_on_error_report, base->error_report);
+	flt_replace(&sk->sk_destruct, flt_on_destruct, base->destruct);
+	flt_base_set_ops(sk, false);
 	/* The hook goes last: a child cloned meanwhile has taken our callbacks along. */
 	smp_wmb();
-	FLT_REPLACE(inet_csk(sk), icsk_af_ops, &base->af, base->real_af);
-}
-
-/* Operations of TCP's own (@ours false), or ours. */
-void flt_base_set_ops(struct sock *sk, bool ours)
-{
-	const struct flt_base *base = flt_base(sk);
-
-	lockdep_assert_held_write(&sk->sk_callback_lock);
-	if (!sk->sk_socket)
-		return;
-	if (ours)
-		FLT_REPLACE(sk->sk_socket, ops, base->real_ops, &base->ops);
-	else
-		FLT_REPLACE(sk->sk_socket, ops, &base->ops, base->real_ops);
+	if (inet_csk(sk)->icsk_af_ops == &base->af)
+		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, base->real_af);
 }
 
 /* The pointers of a socket that nobody has touched; most of them have no exported name. */
@@ -215,13 +238,13 @@ static int flt_base_learn(struct flt_base *base, int family)
 	base->error_report = sk->sk_error_report;
 	base->destruct = sk->sk_destruct;
 	base->real_ops = sock->ops;
-	base->ops = *sock->ops;
-	flt_ops_init(&base->ops);
+	base->ops = flt_ops_make(sock->ops);
+	err = base->ops ? 0 : -ENOMEM;
 	base->real_af = inet_csk(sk)->icsk_af_ops;
 	base->af = *base->real_af;
 	base->af.syn_recv_sock = flt_on_syn_recv;
 	sock_release(sock);
-	return 0;
+	return err;
 }
 
 int flt_base_init(void)
@@ -231,8 +254,18 @@ int flt_base_init(void)
 	err = flt_base_learn(&flt_bases[0], AF_INET);
 	if (err)
 		return err;
-	/* A kernel without IPv6 has no such sockets to put a layer on. */
 	err = flt_base_learn(&flt_bases[1], AF_INET6);
 	flt_base_has_v6 = !err;
-	return err == -EAFNOSUPPORT ? 0 : err;
+	/* A kernel without IPv6 has no such sockets to put a layer on. */
+	if (err && err != -EAFNOSUPPORT) {
+		flt_base_exit();
+		return err;
+	}
+	return 0;
+}
+
+void flt_base_exit(void)
+{
+	kfree(flt_bases[0].ops);
+	kfree(flt_bases[1].ops);
 }

@@ -2,6 +2,7 @@
 /* Layers on a socket: the children that a listener's handshakes make. See stack.md. */
 
 #include <net/tcp.h>
+#include "counter.h"
 #include "stack_trace.h"
 #include "stack_priv.h"
 
@@ -15,6 +16,8 @@ static void flt_child_inherit(struct flt_stack *from, struct sock *child, struct
 			continue;
 		layer = flt_layer_alloc(parent->ops, GFP_ATOMIC);
 		trace_flt_layer_inherit(child, parent->ops->name, layer ? 0 : -ENOMEM);
+		flt_count(flt_net(sock_net(child)),
+			  layer ? FLT_LAYERS_INHERITED : FLT_LAYERS_LOST);
 		if (!layer)
 			continue;
 		list_add(&layer->list, layers);		/* oldest first */
@@ -23,12 +26,13 @@ static void flt_child_inherit(struct flt_stack *from, struct sock *child, struct
 	}
 }
 
-static void flt_child_drop(struct list_head *layers)
+static void flt_child_drop(struct sock *child, struct list_head *layers)
 {
 	struct flt_layer *layer, *next;
 
 	list_for_each_entry_safe(layer, next, layers, list) {
 		list_del(&layer->list);
+		flt_count(flt_net(sock_net(child)), FLT_LAYERS_LOST);
 		flt_layer_put(layer);
 	}
 }
@@ -67,11 +71,11 @@ void flt_child_cloned(const struct sock *listener, struct sock *child, bool own)
 
 	st = flt_stack_alloc(child, GFP_ATOMIC);
 	if (IS_ERR(st)) {
-		flt_child_drop(&layers);
+		flt_child_drop(child, &layers);
 		return;
 	}
 	if (!flt_stack_hash_in(st)) {
-		flt_child_drop(&layers);
+		flt_child_drop(child, &layers);
 		flt_stack_put(st);
 		return;
 	}

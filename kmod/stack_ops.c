@@ -2,6 +2,7 @@
 /* Layers on a socket: the operations of struct proto_ops. See stack.md. */
 
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <net/tcp.h>
 #include "stack_priv.h"
 
@@ -353,16 +354,30 @@ static int flt_on_setsockopt(struct socket *sock, int level, int optname, sockpt
 	return ret;
 }
 
-void flt_ops_init(struct proto_ops *ops)
+static const struct proto_ops flt_ops_ours = {
+	.recvmsg = flt_on_recvmsg,
+	.sendmsg = flt_on_sendmsg,
+	.poll = flt_on_poll,
+	.shutdown = flt_on_shutdown,
+	.release = flt_on_release,
+	.connect = flt_on_connect,
+	.listen = flt_on_listen,
+	.accept = flt_on_accept,
+	.setsockopt = flt_on_setsockopt,
+	.splice_read = flt_on_splice_read,
+};
+
+/* A copy of TCP's own with ours where we have one; family and owner stay TCP's. */
+const struct proto_ops *flt_ops_make(const struct proto_ops *real)
 {
-	ops->recvmsg = flt_on_recvmsg;
-	ops->sendmsg = flt_on_sendmsg;
-	ops->poll = flt_on_poll;
-	ops->shutdown = flt_on_shutdown;
-	ops->release = flt_on_release;
-	ops->connect = flt_on_connect;
-	ops->listen = flt_on_listen;
-	ops->accept = flt_on_accept;
-	ops->setsockopt = flt_on_setsockopt;
-	ops->splice_read = flt_on_splice_read;
+	const unsigned long *ours = (const unsigned long *)&flt_ops_ours;
+	unsigned long *made = kmemdup(real, sizeof(*real), GFP_KERNEL);
+	size_t i;
+
+	if (!made)
+		return NULL;
+	for (i = 0; i < sizeof(*real) / sizeof(*made); i++)
+		if (ours[i])
+			made[i] = ours[i];
+	return (const struct proto_ops *)made;
 }

@@ -34,7 +34,7 @@ struct flt_base {
 	void (*destruct)(struct sock *sk);
 	const struct proto_ops *real_ops;
 	const struct inet_connection_sock_af_ops *real_af;
-	struct proto_ops ops;
+	const struct proto_ops *ops;
 	struct inet_connection_sock_af_ops af;
 };
 
@@ -62,7 +62,7 @@ struct flt_stack {
 	struct sock *sk;
 	const struct flt_base *base;
 	struct list_head layers;
-	spinlock_t lock;
+	spinlock_t lock;	/* @layers, @seq, @dead */
 	u32 seq;
 	bool dead;
 	bool no_ops;
@@ -147,6 +147,7 @@ unsigned int flt_stack_needs(struct flt_stack *st);
 
 /* stack_base.c: the socket's pointers */
 int flt_base_init(void);
+void flt_base_exit(void);
 const struct flt_base *flt_base(const struct sock *sk);
 bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_hook(struct sock *sk, const struct flt_base *base);
@@ -159,7 +160,7 @@ bool flt_sock_has_others(const struct sock *sk);
 void flt_child_cloned(const struct sock *listener, struct sock *child, bool own);
 
 /* stack_ops.c: the operations */
-void flt_ops_init(struct proto_ops *ops);
+const struct proto_ops *flt_ops_make(const struct proto_ops *real);
 
 /* stack_remove.c */
 void flt_stack_die(struct flt_stack *st);

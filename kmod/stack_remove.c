@@ -5,6 +5,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <net/tcp.h>
+#include "counter.h"
 #include "stack_trace.h"
 #include "stack_priv.h"
 
@@ -73,7 +74,9 @@ static void flt_stack_restore(struct sock *sk)
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
 	st = flt_stack_lookup(sk);
-	if (st && !flt_sock_has_others(sk) && flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS)) {
+	if (st && (flt_sock_has_others(sk) || !flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS))) {
+		flt_count(flt_net(sock_net(sk)), FLT_STACKS_KEPT);
+	} else if (st) {
 		spin_lock(&st->lock);
 		empty = list_empty(&st->layers) && !st->dead;
 		if (empty)

@@ -115,6 +115,11 @@ static const char *const flt_counter_names[FLT_GAUGE_END] = {
 	[FLT_SEND_NO_BUFFERS]		= "SendNoBuffers",
 	[FLT_SEND_NO_MEMORY]		= "SendNoMemory",
 	[FLT_EVENTS_LOST]		= "EventsLost",
+	[FLT_LAYERS_ADDED]		= "LayersAdded",
+	[FLT_LAYERS_INHERITED]		= "LayersInherited",
+	[FLT_LAYERS_REFUSED]		= "LayersRefused",
+	[FLT_LAYERS_LOST]		= "LayersLost",
+	[FLT_STACKS_KEPT]		= "StacksKept",
 	[FLT_GAUGE_NODES]		= "Nodes",
 	[FLT_GAUGE_READY]		= "NodesReady",
 };
