@@ -65,7 +65,8 @@ def x509_link_comes_up_and_carries_messages():
         configure(c, node_auth=X509)
         c.wait_up()
         a, b = c.nodes
-        assert ga.seen == [("client", 3, "n2")] and gb.seen[0][0] == "server", (ga.seen, gb.seen)
+        # On a slow machine one side may give up and try again: the same, once more.
+        assert set(ga.seen) == {("client", 3, "n2")} and gb.seen[0][0] == "server", (ga.seen, gb.seen)
         a.test("storm %s 3000 9000" % b.name)
         b.test("storm %s 20 1000000" % a.name)
         a.test("call %s 200 wait" % b.name)

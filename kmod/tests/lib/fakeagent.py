@@ -73,13 +73,15 @@ class FakeAgent(threading.Thread):
             if self.mode == "mute":
                 self.held.append(fd)
                 continue
-            if self.mode == "tls":
-                sock = socket.socket(fileno=os.dup(fd))
-                sock.setsockopt(socket.SOL_TCP, TCP_ULP, b"tls")
-                sock.setsockopt(SOL_TLS, TLS_TX, keys(1 if client else 2))
-                sock.setsockopt(SOL_TLS, TLS_RX, keys(2 if client else 1))
-                sock.detach()
             status = 13 if self.mode == "fail" else 0
+            if self.mode == "tls":
+                with socket.socket(fileno=os.dup(fd)) as sock:
+                    try:
+                        sock.setsockopt(socket.SOL_TCP, TCP_ULP, b"tls")
+                        sock.setsockopt(SOL_TLS, TLS_TX, keys(1 if client else 2))
+                        sock.setsockopt(SOL_TLS, TLS_RX, keys(2 if client else 1))
+                    except OSError as error:    # the peer gave up meanwhile
+                        status = error.errno
             self.nl.talk(self.nl.family, DONE,
                          fltnl.attr(D_STATUS, struct.pack("=I", status)) +
                          fltnl.attr(D_SOCKFD, struct.pack("=i", fd)))
