@@ -1,0 +1,2 @@
+LIBRARIES += libhandoff
+libhandoff_SRCS := handoff/lib/handoff.c
