@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The multicast group "events". */
 
+#include <linux/rwsem.h>
 #include "counter.h"
 #include "event.h"
 #include "netlink.h"
+
+/*
+ * Namespaces come before the family and go after it; its group numbers mean
+ * something only while it is registered. Held for reading while an event is
+ * sent; outside of all our locks.
+ */
+static DECLARE_RWSEM(flt_event_sem);
+static bool flt_event_open;
+
+void flt_event_enable(bool on)
+{
+	down_write(&flt_event_sem);
+	flt_event_open = on;
+	up_write(&flt_event_sem);
+}
 
 static void flt_event_send(struct flt_net *fn, struct flt_node *node, enum flt_event type)
 {
 	struct sk_buff *skb;
 	void *head;
 
-	if (!genl_has_listeners(&flt_family, fn->net, 0))
+	lockdep_assert_held(&flt_event_sem);
+	if (!flt_event_open || !genl_has_listeners(&flt_family, fn->net, 0))
 		return;
 	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	if (!skb)
@@ -31,10 +48,14 @@ lost:
 
 void flt_event_node(struct flt_net *fn, struct flt_node *node, enum flt_event type)
 {
+	down_read(&flt_event_sem);
 	flt_event_send(fn, node, type);
+	up_read(&flt_event_sem);
 }
 
 void flt_event_dispatch(struct flt_net *fn)
 {
+	down_read(&flt_event_sem);
 	flt_event_send(fn, NULL, FLT_EVENT_DISPATCH);
+	up_read(&flt_event_sem);
 }

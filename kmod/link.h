@@ -65,7 +65,7 @@ void flt_msg_handler_unregister(const struct flt_msg_handler *handler);
  *
  * Queued messages that are sent together share segments. Order is kept.
  *
- * Context: any but hard interrupt.
+ * Context: any but hard interrupt; not with a socket's lock held.
  * Return: 0; -ENOTCONN link not up; -EMSGSIZE; -ENOBUFS the peer has not taken
  * what is queued already; -ENOMEM.
  */

@@ -11,6 +11,7 @@
 #include <net/genetlink.h>
 #include <net/ipv6.h>
 #include "connwalk.h"
+#include "event.h"
 #include "linkwork.h"
 #include "listen.h"
 #include "netlink.h"
@@ -500,10 +501,15 @@ struct genl_family flt_family __ro_after_init = {
 
 int __init flt_netlink_init(void)
 {
-	return genl_register_family(&flt_family);
+	int err = genl_register_family(&flt_family);
+
+	if (!err)
+		flt_event_enable(true);
+	return err;
 }
 
 void flt_netlink_exit(void)
 {
+	flt_event_enable(false);
 	genl_unregister_family(&flt_family);
 }
