@@ -61,7 +61,7 @@ def storm_from_softirq_context():
 @claim
 def storm_large_messages_whole():
     with cluster() as c:
-        both_ways(c, "storm %%s %d %d" % (200, 2 << 20))
+        both_ways(c, "storm %%s %d %d" % (30, 2 << 20))
 
 
 @claim
