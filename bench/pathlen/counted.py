@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A guest whose instructions are counted, and the load that is put on it from outside."""
+import json
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+# QEMU 10's `max` copies with rep movsb, charged per byte; without these, per 8 bytes.
+CPU = "max,-erms,-fsrm,-fsrs,-fzrm"
+ICOUNT = "-icount shift=0"
+
+
+def qemu_version():
+    out = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True)
+    return re.search(r"version (\S+( \([^)]*\))?)", out.stdout).group(1)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Guest:
+    """tools/vm/guest with one counted CPU; @command ends by running snapshot.py on port 8090."""
+
+    def __init__(self, command, name="counted", nets=(), mem="1G", timeout=900):
+        self.http, self.control = free_port(), free_port()
+        user = (f"user,hostfwd=tcp:127.0.0.1:{self.http}-10.0.2.15:8080,"
+                f"hostfwd=tcp:127.0.0.1:{self.control}-10.0.2.15:8090")
+        line = [str(TOP / "tools/vm/guest"), "--accel", "tcg", "--cpus", "1", "--cpu", CPU, "--qemu", ICOUNT,
+                "--mem", mem, "--timeout", str(timeout), "--name", name, "--net", user,
+                "--address", "10.0.2.15/24"]
+        for net in nets:
+            line += ["--net", net]
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([*line, "--", *command], stdout=self.errors, stderr=self.errors)
+        end = time.monotonic() + 300
+        while True:
+            try:
+                self.snapshot()
+                break
+            except (OSError, ValueError) as e:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(f"the counted guest did not start: {self.said()}") from e
+                time.sleep(1)
+        time.sleep(2)
+        # What one snapshot costs, so that it can be taken off.
+        costs = [self.busy(self.snapshot(), self.snapshot()) for _ in range(3)]
+        self.snapshot_cost = statistics.median(costs)
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()[-2000:]
+
+    def snapshot(self):
+        with socket.create_connection(("127.0.0.1", self.control), 30) as s:
+            s.sendall(b"snapshot\n")
+            data = b""
+            while not data.endswith(b"\n"):
+                part = s.recv(65536)
+                if not part:
+                    raise ValueError("no snapshot")
+                data += part
+        return json.loads(data)
+
+    @staticmethod
+    def busy(before, after):
+        """Instructions from @before to @after."""
+        return ((after["elapsed"] - before["elapsed"]) - (after["idle"] - before["idle"])) * 1e9
+
+    def end(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.control), 10) as s:
+                s.sendall(b"quit\n")
+        except OSError:
+            pass
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            self.process.wait()
+        self.errors.close()
+
+    def measure(self, load):
+        """Instructions, switches and packets per request of one run of @load() -> requests."""
+        before = self.snapshot()
+        requests = load()
+        after = self.snapshot()
+        packets = sum(after["packets"][n][way] - before["packets"][n][way]
+                      for n in after["packets"] if n != "lo" for way in ("rx", "tx"))
+        return {"requests": requests,
+                "instructions": round((self.busy(before, after) - self.snapshot_cost) / requests),
+                "switches": round((after["switches"] - before["switches"]) / requests, 2),
+                "packets": round(packets / requests, 2)}
+
+
+def wrk(url, seconds, connections=8, close=False):
+    """Runs wrk from the host; every answer must be good."""
+    line = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--timeout", "60"]
+    if close:
+        line += ["-H", "Connection: close"]
+    out = subprocess.run([*line, url], capture_output=True, text=True, check=True).stdout
+    bad = re.search(r"Non-2xx.*", out) or (not close and re.search(r"Socket errors.*", out))
+    if bad:
+        raise RuntimeError(f"{url}: {bad.group(0)}")
+    return int(re.search(r"(\d+) requests in", out).group(1))
+
+
+class Origin:
+    """nginx on the host's loopback, outside every counted guest."""
+
+    def __init__(self):
+        self.dir = Path(tempfile.mkdtemp(prefix="flotilla-origin-"))
+        self.port = free_port()
+        www = self.dir / "www"
+        www.mkdir()
+        for size in (64, 1024, 8192, 65536):
+            (www / f"f{size}").write_bytes(b"x" * size)
+        self.dir.chmod(0o755)
+        conf = self.dir / "nginx.conf"
+        conf.write_text(f"""
+            daemon off; worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error;
+            events {{ worker_connections 1024; }}
+            http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000;
+                keepalive_timeout 600s; open_file_cache max=100;
+                client_body_temp_path {self.dir}/a; proxy_temp_path {self.dir}/b;
+                fastcgi_temp_path {self.dir}/c; uwsgi_temp_path {self.dir}/d; scgi_temp_path {self.dir}/e;
+                server {{ listen 127.0.0.1:{self.port}; root {www}; }} }}""")
+        self.process = subprocess.Popen(["nginx", "-c", str(conf), "-e", f"{self.dir}/error"])
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)

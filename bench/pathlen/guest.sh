@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# guest.sh SERVER [ORIGIN]: in the counted guest, start a server on port 8080 as its own documentation
+# says is fast, and answer snapshots on port 8090 until told to quit.
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+www=/run/www
+mkdir -p $www /run/etc
+for size in 64 1024 8192 65536; do
+	head -c $size /dev/zero | tr '\0' x >$www/f$size
+done
+
+nginx_conf() {
+	cat <<-END
+	worker_processes 1;
+	user root;
+	pid /run/nginx.pid;
+	error_log /run/nginx.error;
+	events { worker_connections 4096; }
+	http {
+		access_log off;
+		sendfile on;
+		tcp_nopush on;
+		keepalive_requests 100000000;
+		keepalive_timeout 600s;
+		open_file_cache max=10000 inactive=600s;
+		open_file_cache_valid 600s;
+		server { listen 8080 backlog=4096; root $www; }
+	}
+	END
+}
+
+haproxy_conf() {
+	cat <<-END
+	global
+		nbthread 1
+		maxconn 4096
+	defaults
+		mode http
+		timeout connect 60s
+		timeout client 600s
+		timeout server 600s
+		http-reuse always
+	listen proxy
+		bind :8080 backlog 4096
+		server origin ${1:?haproxy needs the origin} maxconn 4096
+	END
+}
+
+lighttpd_conf() {
+	cat <<-END
+	server.port = 8080
+	server.document-root = "$www"
+	server.max-keep-alive-requests = 100000
+	server.max-keep-alive-idle = 600
+	server.max-fds = 8192
+	END
+}
+
+case ${1:?which server} in
+nginx)
+	nginx_conf >/run/etc/nginx.conf
+	nginx -c /run/etc/nginx.conf -e /run/nginx.error
+	;;
+haproxy)
+	haproxy_conf "${2:-}" >/run/etc/haproxy.cfg
+	haproxy -D -f /run/etc/haproxy.cfg
+	;;
+lighttpd)
+	lighttpd_conf >/run/etc/lighttpd.conf
+	lighttpd -f /run/etc/lighttpd.conf
+	;;
+flash)
+	flash --port 8080 --root $www --workers 1 >/run/flash.log 2>&1 &
+	;;
+none) ;;
+*)
+	echo "guest.sh: no server called '$1'" >&2
+	exit 2
+	;;
+esac
+exec python3 "$here/snapshot.py" 8090

@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""snapshot.py PORT: in the counted guest, tell how far its clocks and counters are.
+
+Answers each connection with one JSON line and ends when a connection says "quit". With QEMU's
+-icount shift=0 the guest's clock advances one nanosecond an instruction, so elapsed minus idle time
+is the number of instructions executed.
+"""
+import json
+import socket
+import sys
+
+
+def read(path):
+    with open(path, encoding="ascii") as f:
+        return f.read()
+
+
+def snapshot():
+    elapsed, idle = map(float, read("/proc/uptime").split())
+    stat = dict(line.split(None, 1) for line in read("/proc/stat").splitlines())
+    packets = {}
+    for line in read("/proc/net/dev").splitlines()[2:]:
+        name, numbers = line.split(":")
+        fields = numbers.split()
+        packets[name.strip()] = {"rx": int(fields[1]), "tx": int(fields[9])}
+    return {"elapsed": elapsed, "idle": idle, "switches": int(stat["ctxt"]),
+            "interrupts": int(stat["intr"].split()[0]), "packets": packets}
+
+
+def main():
+    server = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+    while True:
+        connection = server.accept()[0]
+        with connection:
+            if connection.recv(16).startswith(b"quit"):
+                return
+            connection.sendall(json.dumps(snapshot()).encode() + b"\n")
+
+
+main()
