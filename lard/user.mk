@@ -18,3 +18,6 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c
 lardd_PKGS := jansson
 lardd_LIBS := $(lard_http) -lpthread
 lardd_DEPS := libhandoff libflotilla
+
+lard_message_SRCS := lard/request.c lard/response.c lard/message.c lard/chunks.c
+lard_message_LIBS := $(lard_http)

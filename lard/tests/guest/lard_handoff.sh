@@ -1,0 +1,169 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 180
+# lardd with handoff: client, front-end and two back-ends in namespaces; nginx, unmodified, answers.
+. "$FLT_TOP/tools/testing/lib.sh"
+
+VIP=10.0.0.200
+DIR=$(mktemp -d)
+at_exit "rm -rf $DIR"
+
+need nginx curl flotilla lardd
+load handoff
+lan client:10.0.0.100 fe:10.0.0.1 be1:10.0.0.2 be2:10.0.0.3
+must fe ip addr add $VIP/24 dev eth0
+
+# A back-end holds the VIP without saying so, and serves it.
+backend() {
+	local ns=$1
+	must "$ns" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
+		net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
+	must "$ns" ip addr add $VIP/32 dev lo
+	mkdir -p "$DIR/$ns"
+	head -c 200000 /dev/zero | tr '\0' "${ns: -1}" >"$DIR/$ns/big"
+	echo "$ns" >"$DIR/$ns/index.html"
+	for i in $(seq 12); do echo "$ns" >"$DIR/$ns/t$i"; done
+	cat >"$DIR/$ns.conf" <<-CONF
+		daemon off; worker_processes 1; pid $DIR/$ns.pid; error_log $DIR/$ns.error;
+		events { }
+		http {
+			access_log off; keepalive_timeout 60;
+			server { listen 80; root $DIR/$ns; add_header X-Node $ns; }
+		}
+	CONF
+	"$ns" nginx -c "$DIR/$ns.conf" >/dev/null 2>&1 &
+	wait_for 10 listening "$ns" 80 || bail "nginx does not listen in $ns"
+}
+
+link_up() {
+	fe flotilla -j node show "$1" | grep -q '"state": *"up"'
+}
+
+for ns in fe be1 be2; do
+	must "$ns" flotilla local set name $ns address "$("$ns" hostname -I | tr ' ' '\n' | grep -v $VIP | head -1)"
+done
+backend be1
+backend be2
+for ns in be1 be2; do
+	must "$ns" flotilla node add fe address 10.0.0.1 role frontend
+done
+must fe flotilla node add be1 address 10.0.0.2
+must fe flotilla node add be2 address 10.0.0.3
+wait_for 20 link_up be1 && wait_for 20 link_up be2 || bail "links do not come up: $(fe flotilla node show)"
+fe sysctl -qw net.flotilla.handoff_timeout_ms=5000 2>/dev/null
+
+cat >"$DIR/lardd.conf" <<CONF
+listen $VIP:80
+control $DIR/lardd.sock
+CONF
+fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
+LARDD=$!
+ask() {
+	fe python3 - "$DIR/lardd.sock" "$@" <<-'PY'
+		import json, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(sys.argv[1])
+		s.sendall((sys.argv[2] + "\n").encode())
+		answer = json.loads(s.makefile().readline())
+		for key in sys.argv[3:]:
+		    answer = answer[int(key) if key.isdigit() else key]
+		print(answer)
+	PY
+}
+answers() { [ "$(ask '{"cmd":"status"}' nodes)" = "$1" ]; }
+wait_for 20 answers 2 || bail "lardd does not see two nodes: $(cat "$DIR/lardd.log")"
+load_is() { [ "$(ask '{"cmd":"status"}' outstanding)" = "$1" ]; }
+get() { client curl -s -m 20 -D "$DIR/head" -o "$DIR/body" "http://$VIP$1" && node_of_head; }
+node_of_head() { tr -d '\r' <"$DIR/head" | sed -n 's/^X-Node: //p'; }
+param() { echo "$2" | fe tee "/sys/class/flotilla/dispatch/$1" >/dev/null; }
+counter() { ask '{"cmd":"stats"}' counters "$1"; }
+
+equal "the mode is handoff" handoff "$(ask '{"cmd":"status"}' mode)"
+equal "parameters come from sysfs" sysfs "$(ask '{"cmd":"status"}' parameters_from)"
+
+must param policy lb
+first=$(get /t1)
+claim "a request is answered by a node ($first)" $([ "$first" = be1 ] || [ "$first" = be2 ]; echo $?)
+same=$(for i in 1 2 3 4; do get /t1; done | sort -u)
+equal "lb keeps a target on its node" "$first" "$same"
+equal "explain agrees" "$first" "$(ask '{"cmd":"explain","url":"http://'$VIP'/t1"}' node)"
+equal "the command line's explain agrees" "$first" \
+	"$(fe flotilla explain http://$VIP/t1 socket "$DIR/lardd.sock" | sed -n 's/^node: //p')"
+
+# The claim of the issue: what is written to sysfs holds for the next request.
+late=0
+for round in $(seq 10); do
+	must param policy wrr
+	a=$(get /t1) b=$(get /t1)
+	[ "$a" != "$b" ] || late=$((late + 1))
+	must param policy lb
+	[ "$(get /t1)" = "$first" ] || late=$((late + 1))
+done
+equal "a policy written to sysfs holds from the next request on (10 rounds)" 0 $late
+must param t_low 7
+equal "and so does t_low" 7 "$(ask '{"cmd":"policy"}' t_low)"
+equal "the limit follows" $((65 + 7 - 1)) "$(ask '{"cmd":"policy"}' max_outstanding)"
+must param t_low 25
+
+get /big >/dev/null
+equal "200,000 bytes arrive" 200000 "$(stat -c %s "$DIR/body")"
+equal "all requests so far were handed off" "$(counter LardRequests)" "$(counter LardHandedOff)"
+equal "none was proxied" 0 "$(counter LardProxied)"
+check "closed connections are no load" wait_for 10 load_is 0
+
+# One connection, kept: all its requests on one node, and idle it is no load.
+client curl -s -m 20 -D "$DIR/heads" "http://$VIP/t1" "http://$VIP/t2" "http://$VIP/t3" >"$DIR/three"
+equal "a kept connection stays on its node" 1 "$(sort -u "$DIR/three" | wc -l)"
+
+cat >"$DIR/idle.py" <<'PY'
+import socket, sys, time
+s = socket.create_connection((sys.argv[1], 80))
+s.sendall(b"GET /t1 HTTP/1.1\r\nHost: x\r\n\r\n")
+s.recv(4096)
+open(sys.argv[2], "w").close()
+time.sleep(60)
+PY
+client python3 "$DIR/idle.py" $VIP "$DIR/idle" &
+IDLE=$!
+wait_for 10 test -e "$DIR/idle"
+check "an idle kept connection is no load" wait_for 10 load_is 0
+remote_idle() { [ "$(ask '{"cmd":"status"}' connections remote-idle)" = "$1" ]; }
+check "it is known to be idle" remote_idle 1
+kill $IDLE
+check "and forgotten when it closes" wait_for 10 remote_idle 0
+
+must param policy wrr
+done_before=$(counter LardHandedOff)
+client wrk -t1 -c16 -d3s -H "Connection: close" "http://$VIP/t1" >"$DIR/wrk"
+echo "# $(grep -E 'requests in|Requests/sec' "$DIR/wrk" | tr -s ' \n' ' '), $(($(counter LardHandedOff) - done_before)) handed off"
+check "no request failed under load" bash -c "! grep -E 'Socket errors|Non-2xx' '$DIR/wrk'"
+check "the load returns to none" wait_for 10 load_is 0
+balance=$(ask '{"cmd":"nodes"}' nodes 0 chosen)/$(ask '{"cmd":"nodes"}' nodes 1 chosen)
+echo "# chosen: $balance"
+
+# A server that is gone: its node refuses, the other takes the connection.
+must param policy lb
+kill "$(cat "$DIR/$first.pid")"
+wait_for 10 refuse_listen "$first" || true
+refuse_listen() { ! listening "$1" 80; }
+wait_for 10 refuse_listen "$first"
+other=$([ "$first" = be1 ] && echo be2 || echo be1)
+equal "the next-best node takes what one refuses" "$other" "$(get /t1)"
+claim "the refusal was counted" $([ "$(counter LardHandoffRetried)" -gt 0 ]; echo $?)
+
+# A node that is taken out of the table.
+must fe flotilla node del "$first"
+check "lardd follows the node table" wait_for 10 answers 1
+equal "the limit is that of one node" 24 "$(ask '{"cmd":"status"}' limit)"
+equal "requests go on" "$other" "$(get /t2)"
+must fe flotilla node set "$other" admin drain
+check "a drained node gets nothing" wait_for 10 answers 0
+equal "and the client hears 503" 503 "$(client curl -s -m 20 -o /dev/null -w '%{http_code}' http://$VIP/t1)"
+must fe flotilla node set "$other" admin active
+check "active again it does" wait_for 10 answers 1
+equal "requests go on then" "$other" "$(get /t2)"
+
+kill $LARDD
+wait $LARDD
+equal "lardd ends cleanly" 0 $?
+finish

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Parsing requests, responses and chunks, however they are cut into pieces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lard/request.h"
+#include "lard/response.h"
+
+static struct request request;
+static struct response response;
+
+static int parse(const char *text)
+{
+	return request_parse(&request, text, strlen(text), NULL);
+}
+
+static void a_request_is_taken_apart(void **state)
+{
+	static const char text[] = "POST /a?b HTTP/1.1\r\nHost:  h:8080 \r\nContent-Length: 12\r\n\r\nbody";
+
+	(void)state;
+	assert_int_equal(parse(text), 1);
+	assert_int_equal(request.length, strlen(text) - 4);
+	assert_true(span_is(request.method, "POST") && span_is(request.target, "/a?b"));
+	assert_true(span_is(request.host, "h:8080"));
+	assert_int_equal(request.framing, FRAMING_LENGTH);
+	assert_int_equal(request.content_length, 12);
+	assert_true(request.keep_alive);
+	assert_int_equal(request.fields.count, 2);
+}
+
+/* Every prefix needs more; none is refused, none taken for whole. */
+static void every_prefix_waits_for_the_rest(void **state)
+{
+	static const char text[] =
+		"\r\nGET /some/where HTTP/1.1\r\nHost: example.com\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n";
+	size_t len, searched = 0;
+
+	(void)state;
+	for (len = 1; len < strlen(text); len++)
+		assert_int_equal(request_parse(&request, text, len, NULL), 0);
+	/* Byte by byte, remembering how far it was searched. */
+	for (len = 1; len < strlen(text); len++)
+		assert_int_equal(request_parse(&request, text, len, &searched), 0);
+	assert_int_equal(request_parse(&request, text, len, &searched), 1);
+	assert_int_equal(request.length, len);
+	assert_int_equal(request.framing, FRAMING_CHUNKED);
+}
+
+static void keep_alive_follows_version_and_connection(void **state)
+{
+	static const struct {
+		const char *text;
+		bool keep;
+	} cases[] = {
+		{ "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n", false },
+		{ "GET / HTTP/1.0\r\n\r\n", false },
+		{ "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(parse(cases[i].text), 1);
+		assert_int_equal(request.keep_alive, cases[i].keep);
+	}
+}
+
+static void refusals_have_their_status(void **state)
+{
+	static const struct {
+		const char *text;
+		int status;
+	} cases[] = {
+		{ "GET / HTTP/1.1\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		  400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked"
+		  "\r\n\r\n", 400 },
+		{ "GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505 },
+		{ "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", 501 },
+		{ "\x16\x03\x01\r\n\r\n", 400 },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (parse(cases[i].text) != -cases[i].status)
+			fail_msg("case %u: %d", i, parse(cases[i].text));
+		assert_non_null(request.error);
+	}
+}
+
+static void framing_of_responses(void **state)
+{
+	static const struct {
+		const char *text;
+		bool head;
+		enum framing framing;
+		bool keep;
+	} cases[] = {
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, FRAMING_LENGTH, true },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, FRAMING_NONE, true },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false, FRAMING_NONE, true },
+		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", false, FRAMING_CHUNKED, true },
+		{ "HTTP/1.1 200 OK\r\n\r\n", false, FRAMING_EOF, false },
+		{ "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", false, FRAMING_NONE, true },
+		{ "HTTP/1.1 204 No Content\r\n\r\n", false, FRAMING_NONE, true },
+		{ "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n", false, FRAMING_LENGTH, false },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n", false,
+		  FRAMING_LENGTH, false },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(response_parse(&response, cases[i].text, strlen(cases[i].text),
+						cases[i].head), 1);
+		assert_int_equal(response.framing, cases[i].framing);
+		assert_int_equal(response.keep_alive, cases[i].keep);
+	}
+	assert_int_equal(response_parse(&response, "HTTP/1.1 2", 10, false), 0);
+	assert_int_equal(response_parse(&response, "nonsense\r\n\r\n", 12, false), -1);
+}
+
+static void chunks_end_at_the_same_byte_however_they_come(void **state)
+{
+	static const char text[] = "5\r\nhello\r\na;x=y\r\n0123456789\r\n0\r\nT: t\r\n\r\nGET /";
+	size_t body = strlen(text) - 5, cut, second;
+	struct chunks c;
+
+	(void)state;
+	for (cut = 0; cut <= body; cut++) {
+		chunks_init(&c);
+		assert_int_equal(chunks_feed(&c, text, cut), cut);
+		assert_int_equal(c.done, cut == body);
+		if (c.done)
+			continue;
+		second = chunks_feed(&c, text + cut, strlen(text) - cut);
+		assert_int_equal(cut + second, body);
+		assert_true(c.done);
+	}
+	chunks_init(&c);
+	assert_int_equal(chunks_feed(&c, "xyz\r\n", 5), -1);
+}
+
+static void hop_by_hop_fields_are_known(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: X-A ,Host, content-length\r\n"
+			       "X-A: 1\r\nX-B: 2\r\nContent-Length: 0\r\nUpgrade: w\r\n\r\n"), 1);
+	assert_false(field_is_hop_by_hop(&request.fields.at[0], &request.fields));	/* Host */
+	assert_true(field_is_hop_by_hop(&request.fields.at[1], &request.fields));
+	assert_true(field_is_hop_by_hop(&request.fields.at[2], &request.fields));	/* X-A */
+	assert_false(field_is_hop_by_hop(&request.fields.at[3], &request.fields));
+	assert_false(field_is_hop_by_hop(&request.fields.at[4], &request.fields));
+	assert_true(field_is_hop_by_hop(&request.fields.at[5], &request.fields));
+}
+
+/* 100,000 random heaps of header pieces, seed 3: whatever is accepted is sound. */
+static void what_is_accepted_is_sound(void **state)
+{
+	static const char *const pieces[] = {
+		"GET / HTTP/1.1\r\n", "POST http://a/b?c HTTP/1.0\r\n", "Host: h\r\n", "X", ": ", "\r\n",
+		"\n", "\r\n\r\n", "Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n", " ", "\t",
+		"\r", "Connection: close\r\n", "HTTP/1.1", "A: b\r\n", "\x01", "\xff", "?",
+	};
+	char text[512];
+	int round, accepted = 0;
+
+	(void)state;
+	srand(3);
+	for (round = 0; round < 100000; round++) {
+		int n = rand() % 8, i, verdict;
+		unsigned int j;
+
+		strcpy(text, pieces[rand() % 2]);
+		for (i = 0; i < n; i++)
+			strcat(text, pieces[rand() % (sizeof(pieces) / sizeof(pieces[0]))]);
+		verdict = parse(text);
+		assert_true(verdict == 0 || verdict == 1 || (verdict <= -400 && verdict > -600));
+		if (verdict != 1)
+			continue;
+		accepted++;
+		assert_in_range(request.length, 16, strlen(text));
+		assert_int_equal(text[request.length - 1], '\n');
+		assert_true(request.target.len && request.method.len);
+		for (j = 0; j < request.fields.count; j++) {
+			const struct field *f = &request.fields.at[j];
+
+			assert_true(f->name.at > text && f->name.len);
+			assert_null(memchr(f->name.at, ' ', f->name.len));
+			if (f->value.len)
+				assert_null(memchr(f->value.at, '\n', f->value.len));
+		}
+	}
+	assert_true(accepted > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_taken_apart),
+		cmocka_unit_test(every_prefix_waits_for_the_rest),
+		cmocka_unit_test(keep_alive_follows_version_and_connection),
+		cmocka_unit_test(refusals_have_their_status),
+		cmocka_unit_test(framing_of_responses),
+		cmocka_unit_test(chunks_end_at_the_same_byte_however_they_come),
+		cmocka_unit_test(hop_by_hop_fields_are_known),
+		cmocka_unit_test(what_is_accepted_is_sound),
+	};
+
+	return cmocka_run_group_tests_name("lard_message", tests, NULL, NULL);
+}
