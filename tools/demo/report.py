@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demo's report: text from what was measured."""
+import measure
+
+WIDTH = 78
+
+
+def heading(text):
+    return f"\n{text}\n{'-' * len(text)}"
+
+
+def table(rows):
+    """Columns as wide as they must be; all but the first are right-aligned."""
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    return ["  " + "  ".join(str(cell).ljust(w) if not i else str(cell).rjust(w)
+                             for i, (cell, w) in enumerate(zip(row, widths))) for row in rows]
+
+
+def megabytes(count):
+    return f"{count / 1e6:.1f} MB"
+
+
+def clients(runs):
+    rows = [("policy", "requests", "per s", "median", "p99", "errors", "bodies", "from disk",
+             "from memory")]
+    for r in runs:
+        rows.append((r["policy"], r["requests"], f"{r['requests'] / r['seconds']:.0f}",
+                     f"{r['median_ms']:.0f} ms", f"{r['p99_ms']:.0f} ms",
+                     sum(r["errors"].values()), megabytes(r["bytes"]), megabytes(r["disk_bytes"]),
+                     f"{100 * r['from_memory']:.0f} %"))
+    lines = [heading("What the same load got under two policies")] + table(rows)
+    for r in runs:
+        kinds = [f"{kind} {n}" for kind, n in r["errors"].items() if n]
+        if kinds:
+            lines.append(f"  errors that wrk saw under {r['policy']}: {', '.join(kinds)}")
+    return lines
+
+
+def nodes(runs, backends):
+    rows = [["requests answered by"] + [f"{b.name} ({b.server})" for b in backends]]
+    for r in runs:
+        rows.append([r["policy"]] + [r["nodes"].get(b.name, 0) for b in backends])
+        strangers = set(r["nodes"]) - {b.name for b in backends}
+        if strangers:
+            rows[-1][0] += f" (and {sum(r['nodes'][s] for s in strangers)} by nobody known)"
+    return [heading("Who answered, as the answers themselves say")] + table(rows)
+
+
+def handoffs(runs):
+    lines = [heading("Handoffs")]
+    for r in runs:
+        c = r["counters"]
+        refused = {n[14:]: v for n, v in c.items() if n.startswith("HandoffRefused") and v}
+        spread = measure.latency(c)
+        lines.append(f"  {r['policy']}: {c.get('HandoffDone', 0)} done, "
+                     f"{c.get('HandoffFailed', 0)} failed"
+                     + "".join(f", {v} refused: {n}" for n, v in refused.items()))
+        if len(spread) == 2:
+            lines.append(f"    half of them took at most {spread[0]} us, 99 % at most {spread[1]} us"
+                         " (on an emulated machine)")
+        lines.append(f"    {c.get('ForwardPackets', 0)} packets of clients (ACKs) forwarded to nodes")
+    return lines
+
+
+def around(runs):
+    lines = [heading("What went around the front-end")]
+    for r in runs:
+        got, sent = r["received_by_client"], r["sent_by_front_end"]
+        lines.append(f"  {r['policy']}: clients received {megabytes(got)}; the front-end's interface "
+                     f"sent {megabytes(sent)} in all")
+        lines.append(f"    (SYN-ACKs, handoffs, forwarded ACKs), so at least "
+                     f"{megabytes(max(0, got - sent))} = {100 * max(0, got - sent) / got:.0f} % "
+                     "never touched it")
+    return lines
+
+
+def places(explained):
+    rows = [("target", "node", "because")]
+    for url, answer in explained:
+        rows.append((url, answer.get("node") or "-", answer.get("why") or answer.get("text") or ""))
+    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    return ([heading("Where targets live now, and why (flotilla explain)")]
+            + [f"  {a.ljust(widths[0])}  {b.ljust(widths[1])}  {c}" for a, b, c in rows])
+
+
+def text(cluster, runs, explained, right, asked):
+    lines = clients(runs) + nodes(runs, cluster.backends) + places(explained) + handoffs(runs)
+    lines += around(runs)
+    lines += [heading("Right bodies"), f"  {right} of {asked} documents arrived with the bytes they "
+              "have on disk (SHA-256)"]
+    return "\n".join(lines)
