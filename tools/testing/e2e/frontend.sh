@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# The front-end of the end-to-end test.
+. "$FLT_TOP/tools/testing/e2e/common.sh"
+
+must modprobe handoff
+must ip address add $SERVICE/32 dev eth0
+must flotilla local set name fe address "$(address_of fe)"
+for name in be1 be2; do
+	await $name 90 || bail "$name is not there"
+	must flotilla node add $name address "$(address_of $name)"
+done
+for name in be1 be2; do
+	wait_for 30 is_up $name || bail "no link to $name: $(flotilla node show)"
+done
+must flotilla policy set wrr
+printf 'listen %s:80\n' $SERVICE >/tmp/lardd.conf
+lardd -f -c /tmp/lardd.conf 2>/tmp/lardd.log &
+wait_for 30 flotilla probe lardd || bail "lardd does not answer: $(cat /tmp/lardd.log)"
+
+sent() {
+	cat /sys/class/net/eth0/statistics/tx_bytes
+}
+
+before=$(sent)
+announce fe
+await downloading 60
+check "fe: forwards a connection that is under way" \
+	wait_for 10 sh -c 'flotilla -t conn show | grep -q FORWARD'
+equal "fe: and has no socket of it" "" "$(ss -Htn state established "sport = :80")"
+await end 150
+sent=$(($(sent) - before))
+bytes=$(cat "$FLT_RESULTS/bytes")
+[ "$sent" -lt $((bytes / 4)) ]
+claim "fe: the answers went around it" $? "it sent $sent bytes, the client got $bytes"
+echo "# it sent $sent bytes in all, the client got $bytes"
+equal "fe: each connection was handed off" "$(cat "$FLT_RESULTS/connections")" "$(counter HandoffDone)"
+equal "fe: and none refused" "" "$(flotilla -t stats show nonzero name 'HandoffRefused*')"
+check "fe: an explanation is there" flotilla explain http://$SERVICE/small
+timestamps_are_right
+finish
