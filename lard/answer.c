@@ -13,6 +13,15 @@
 #include "url.h"
 #include "worker.h"
 
+/* Takes the reference over; to be freed. */
+static char *json_line(json_t *json)
+{
+	char *text = json_dumps(json, JSON_COMPACT);
+
+	json_decref(json);
+	return text;
+}
+
 static const char *const state_names[CONN_STATES] = {
 	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
 };
@@ -293,6 +302,29 @@ static const struct {
 	{ "reload", answer_reload },
 };
 
+char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
+{
+	json_t *addresses = json_array(), *reply;
+	char text[ADDRESS_TEXT];
+	unsigned int w, i;
+
+	*count = 0;
+	/* Worker 0 may read what others own here: listeners change only with the configuration. */
+	for (w = 0; w < lardd->workers; w++) {
+		for (i = 0; i < CONFIG_LISTEN_MAX; i++) {
+			const struct listener *l = lardd->worker[w]->listeners[i];
+
+			if (!l || *count == max)
+				continue;
+			fds[(*count)++] = l->source.fd;
+			json_array_append_new(addresses, json_string(address_text(&l->address, text,
+										  sizeof(text))));
+		}
+	}
+	reply = json_pack("{s:o}", "listen", addresses);
+	return json_line(reply);
+}
+
 static json_t *answer(struct lardd *lardd, const json_t *request)
 {
 	const char *name = json_string_value(json_object_get(request, "cmd"));
@@ -310,13 +342,10 @@ char *control_answer(struct lardd *lardd, const char *line, size_t len)
 {
 	json_t *request, *reply;
 	json_error_t where;
-	char *text;
 
 	request = json_loadb(line, len, JSON_REJECT_DUPLICATES, &where);
 	reply = json_is_object(request) ? answer(lardd, request) :
 		sorry("the request is not a JSON object");
-	text = json_dumps(reply, JSON_COMPACT);
 	json_decref(request);
-	json_decref(reply);
-	return text;
+	return json_line(reply);
 }

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "control.h"
+#include "lardd.h"
+#include "takeover.h"
 #include "worker.h"
 
 #define CLIENTS_MAX 64
@@ -18,6 +20,7 @@ struct control {
 	struct list clients;
 	unsigned int count;
 	char path[108];
+	ino_t inode;
 };
 
 /**
@@ -79,10 +82,29 @@ static bool write_out(struct client *client)
 	return true;
 }
 
+/* The sockets go with the first bytes of the answer; without them there is no handover. */
+static void hand_over(struct client *client)
+{
+	struct lardd *lardd = client->control->lardd;
+	int fds[TAKEOVER_MAX];
+	size_t count;
+	char *answer = control_handover(lardd, fds, TAKEOVER_MAX, &count);
+
+	if (answer && !takeover_send(client->source.fd, answer, fds, count))
+		lardd_stop(lardd);
+	free(answer);
+}
+
 static void answer_line(struct client *client, const char *line, size_t len)
 {
-	char *answer = control_answer(client->control->lardd, line, len);
+	static const char handover[] = "{\"cmd\":\"handover\"}";
+	char *answer;
 
+	if (len == sizeof(handover) - 1 && !memcmp(line, handover, len)) {
+		hand_over(client);
+		return;
+	}
+	answer = control_answer(client->control->lardd, line, len);
 	if (!answer)
 		return;
 	client->out = answer;
@@ -151,6 +173,13 @@ static void control_ready(struct source *s, uint32_t events)
 	control->count++;
 }
 
+static ino_t inode_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
 static bool is_answered(const struct sockaddr_un *addr)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -165,12 +194,12 @@ static bool is_answered(const struct sockaddr_un *addr)
  * Under another name first, so that whoever finds the socket can connect and finds its mode right.
  * One that nobody answers on is left over from a crash and is replaced.
  */
-static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode)
+static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode, bool replace)
 {
 	char directory[sizeof(addr->sun_path)], *slash;
 	struct sockaddr_un fresh = *addr;
 
-	if (is_answered(addr))
+	if (!replace && is_answered(addr))
 		return -EADDRINUSE;
 	if (strlen(addr->sun_path) + 5 > sizeof(fresh.sun_path))
 		return -ENAMETOOLONG;
@@ -189,8 +218,8 @@ static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode
 	return 0;
 }
 
-struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, char *error,
-			     size_t size)
+struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
+			     char *error, size_t size)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct control *control = calloc(1, sizeof(*control));
@@ -205,7 +234,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	control->lardd = lardd;
 	list_init(&control->clients);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	err = fd < 0 ? -errno : bind_socket(fd, &addr, mode);
+	err = fd < 0 ? -errno : bind_socket(fd, &addr, mode, replace);
 	if (!err) {
 		control->source = (struct source){ .fd = fd, .ready = control_ready };
 		err = loop_add(loop_of(control), &control->source, EPOLLIN);
@@ -218,6 +247,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 		free(control);
 		return NULL;
 	}
+	control->inode = inode_of(path);
 	return control;
 }
 
@@ -228,6 +258,8 @@ void control_close(struct control *control)
 	while (!list_empty(&control->clients))
 		client_close(container_of(control->clients.next, struct client, link));
 	close(control->source.fd);
-	unlink(control->path);
+	/* Not if a successor's is there by now. */
+	if (inode_of(control->path) == control->inode)
+		unlink(control->path);
 	free(control);
 }

@@ -14,12 +14,16 @@
  *				"load_bound" also sets these, where sysfs does not rule them
  *	{"cmd":"stats"}		"counters", "reasons" (decisions by rule), "table"
  *	{"cmd":"reload"}	as SIGHUP, but the answer says what is wrong
+ *	{"cmd":"handover"}	"listen": addresses, with the listening sockets beside (SCM_RIGHTS,
+ *				in that order); then it stops accepting and drains. What a new
+ *				lardd started with --takeover asks of the old one
  *
  * Who may connect is a matter of the socket's mode and directory.
  */
 #ifndef LARD_CONTROL_H
 #define LARD_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct control;
@@ -27,10 +31,12 @@ struct lardd;
 
 #define CONTROL_LINE_MAX 65536
 
-/* NULL after a sentence in @error. Worker 0. */
-struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, char *error,
-			     size_t size);
+/* NULL after a sentence in @error. @replace: even if another lardd answers there. Worker 0. */
+struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
+			     char *error, size_t size);
 void control_close(struct control *control);
+/* The answer of "handover"; the sockets of @fds go with it. Up to @max. */
+char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count);
 /* One request; the answer is to be freed. Never NULL unless memory is out. */
 char *control_answer(struct lardd *lardd, const char *line, size_t len);
 

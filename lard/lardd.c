@@ -15,6 +15,7 @@
 #include "lardd.h"
 #include "metrics.h"
 #include "notify.h"
+#include "takeover.h"
 #include "worker.h"
 
 static struct source signals = { .fd = -1 };
@@ -104,8 +105,8 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 		if (worker_listen(lardd->worker[i], error, size))
 			return -1;
 	if (*config->control) {
-		lardd->control = control_open(lardd, config->control, config->control_mode, error,
-					      size);
+		lardd->control = control_open(lardd, config->control, config->control_mode,
+					      lardd->takeover, error, size);
 		if (!lardd->control)
 			return -1;
 	}
@@ -121,7 +122,8 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 	return 0;
 }
 
-struct lardd *lardd_new(struct config *config, const char *path, char *error, size_t size)
+struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
+			size_t size)
 {
 	struct lardd *lardd = calloc(1, sizeof(*lardd));
 
@@ -140,8 +142,15 @@ struct lardd *lardd_new(struct config *config, const char *path, char *error, si
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
+	if (takeover) {
+		lardd->takeover = takeover_ask(config->control, error, size);
+		if (!lardd->takeover)
+			goto fail;
+	}
 	if (watch_signals(lardd) || open_doors(lardd, config, error, size))
 		goto fail;
+	takeover_free(lardd->takeover);	/* what we do not listen on any more */
+	lardd->takeover = NULL;
 	nodes_configure(lardd, config);
 	lardd->floor = floor_new(lardd);
 	if (!lardd->floor)
@@ -165,6 +174,7 @@ void lardd_free(struct lardd *lardd)
 		floor_free(lardd->floor);
 		nodes_exit(lardd);
 	}
+	takeover_free(lardd->takeover);
 	access_close();
 	for (i = lardd->workers; i-- > 0;)
 		worker_free(lardd->worker[i]);

@@ -3,6 +3,7 @@
 #ifndef LARD_LARDD_H
 #define LARD_LARDD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define LARDD_VERSION "0.1"
@@ -10,8 +11,12 @@
 struct config;
 struct lardd;
 
-/* NULL after a sentence in @error. Takes @config over. */
-struct lardd *lardd_new(struct config *config, const char *path, char *error, size_t size);
+/*
+ * NULL after a sentence in @error. Takes @config over. @takeover: from the lardd that answers on the
+ * configured control socket take the listening sockets; it then drains and ends.
+ */
+struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
+			size_t size);
 void lardd_free(struct lardd *lardd);
 /* Until told to stop. */
 void lardd_run(struct lardd *lardd);

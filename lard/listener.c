@@ -141,5 +141,8 @@ static void listener_bury(struct source *s)
 void listener_close(struct listener *l)
 {
 	timer_stop(&l->timer);
+	/* Closing would not take it out of the loop while a successor has the socket too. */
+	if (!l->paused)
+		loop_remove(&l->worker->loop, &l->source);
 	loop_bury(&l->worker->loop, &l->source, listener_bury);
 }

@@ -15,6 +15,8 @@ static const char usage[] =
 	"handed off in the kernel where handoff.ko is loaded, else proxied.\n"
 	"\n"
 	"  -c, --config FILE   configuration (default " CONFIG_PATH ")\n"
+	"      --takeover      take the listening sockets of the lardd that runs, which then\n"
+	"                      finishes what it has and ends: no connection is refused\n"
 	"      --check         read the configuration, say what is wrong, and exit\n"
 	"  -f, --foreground    stay in the foreground, log to standard error\n"
 	"  -V, --version       print the version\n"
@@ -63,14 +65,14 @@ static int go_to_background(void)
 	return ends[1];
 }
 
-static int run(struct config *config, const char *path, bool foreground)
+static int run(struct config *config, const char *path, bool foreground, bool takeover)
 {
 	struct lardd *lardd;
 	char error[1024];
 	int parent = foreground ? -1 : go_to_background();
 
 	raise_descriptor_limit();
-	lardd = lardd_new(config, path, error, sizeof(error));
+	lardd = lardd_new(config, path, takeover, error, sizeof(error));
 	if (!lardd)
 		return fail(error);
 	if (parent >= 0) {
@@ -88,13 +90,14 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "check", no_argument, NULL, 'k' },
+		{ "takeover", no_argument, NULL, 't' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 }
 	};
 	const char *path = CONFIG_PATH;
-	bool check = false, foreground = false;
+	bool check = false, foreground = false, takeover = false;
 	struct config *config;
 	char error[1024], *full;
 	int c;
@@ -106,6 +109,9 @@ int main(int argc, char **argv)
 			break;
 		case 'k':
 			check = true;
+			break;
+		case 't':
+			takeover = true;
 			break;
 		case 'f':
 			foreground = true;
@@ -132,7 +138,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	full = realpath(path, NULL);	/* a reload must find it from any directory */
-	c = run(config, full ? full : path, foreground);
+	c = run(config, full ? full : path, foreground, takeover);
 	free(full);
 	return c;
 }

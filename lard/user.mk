@@ -14,8 +14,10 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c
 	lard/give.c lard/proxy.c lard/rewrite.c lard/backend.c lard/request.c lard/response.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
 	lard/control.c lard/answer.c lard/metrics.c lard/access.c lard/counter.c lard/address.c \
-	lard/log.c lard/loop.c lard/notify.c lard/url.c $(lard_engine)
+	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
+	lard/url.c $(lard_engine)
 lardd_PKGS := jansson
+MANPAGES += lard/lardd.8
 lardd_LIBS := $(lard_http) -lpthread
 lardd_DEPS := libhandoff libflotilla
 

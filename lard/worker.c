@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "floor.h"
 #include "proxy.h"
+#include "takeover.h"
 #include "worker.h"
 
 #define TICK_US 1000000
@@ -148,7 +149,8 @@ int worker_listen(struct worker *w, char *error, size_t size)
 			continue;
 		for (slot = 0; w->listeners[slot]; slot++)
 			;
-		err = listener_open(w, address, -1, &w->listeners[slot]);
+		err = listener_open(w, address, takeover_take(w->lardd->takeover, address),
+				    &w->listeners[slot]);
 		if (err) {
 			w->listeners[slot] = NULL;
 			snprintf(error, size, "cannot listen on %s: %s",

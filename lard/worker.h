@@ -75,6 +75,7 @@ struct lardd {
 	_Atomic unsigned int waiters;
 	_Atomic(struct config *) config;
 	const char *config_path;
+	struct takeover *takeover;	/* sockets of a predecessor, while starting */
 	unsigned int workers;
 	struct worker *worker[CONFIG_WORKERS_MAX];
 	struct timer_queue health_timers;	/* worker 0 */

@@ -295,6 +295,69 @@ def stopping_finishes_what_is_under_way():
         assert lardd.process.wait(10) == 0
 
 
+def takeover_refuses_no_connection_and_finishes_the_old():
+    with cluster(2, "workers 2") as lardd, lardd.connect() as held:
+        for backend in lardd.backends:
+            backend.gate.clear()
+        held.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+        until(lambda: lardd.load() == 1, what="load 1")
+        failed, stop = [], threading.Event()
+
+        def client():
+            while not stop.is_set():
+                try:
+                    if lardd.get("/size/10")[2] != content(10):
+                        failed.append("content")
+                except (OSError, EOFError) as error:
+                    failed.append(error)
+
+        threads = [threading.Thread(target=client) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        first = lardd.take_over()
+        second = lardd.take_over()
+        assert second.wait(10) == 0
+        assert first.poll() is None, "it still serves what it has"
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not failed, failed[:5]
+        for backend in lardd.backends:
+            backend.gate.set()
+        assert b"200 OK" in receive_all(held)
+        assert first.wait(10) == 0
+        assert os.path.exists(lardd.socket_path), "the old ones leave the new one's socket alone"
+        assert lardd.get("/size/4")[2] == content(4)
+
+
+def takeover_of_nobody_fails():
+    with cluster(1) as lardd:
+        path = os.path.join(lardd.directory.name, "other.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"listen 127.0.0.1:{free_port()}\ncontrol {lardd.directory.name}/none\n")
+        run = subprocess.run([LARDD, "-c", path, "--foreground", "--takeover"],
+                             capture_output=True, text=True, timeout=20, check=False)
+        assert run.returncode == 1 and "cannot take over" in run.stderr, run
+
+
+def service_manager_is_told():
+    with cluster(1) as lardd, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        path = os.path.join(lardd.directory.name, "notify")
+        notices.bind(path)
+        notices.settimeout(10)
+        lardd.process.send_signal(signal.SIGTERM)
+        assert lardd.process.wait(10) == 0
+        lardd.process = subprocess.Popen([LARDD, "-c", lardd.config_path, "--foreground"],
+                                         stderr=lardd.log_file,
+                                         env={**os.environ, "NOTIFY_SOCKET": path})
+        assert notices.recv(1000) == b"READY=1"
+        lardd.reload()
+        assert notices.recv(1000).startswith(b"RELOADING=1\nMONOTONIC_USEC=")
+        assert notices.recv(1000) == b"READY=1"
+        lardd.process.send_signal(signal.SIGTERM)
+        assert notices.recv(1000) == b"STOPPING=1"
+
+
 def background_start_reports_its_success():
     with tempfile.TemporaryDirectory() as directory:
         path, port = os.path.join(directory, "c"), free_port()
@@ -323,4 +386,5 @@ if __name__ == "__main__":
                    bad_reload_changes_nothing, reload_moves_listeners,
                    no_request_fails_while_reloading, metrics_are_well_formed_and_scoped,
                    access_log_has_a_line_a_request, stopping_finishes_what_is_under_way,
-                   background_start_reports_its_success]))
+                   takeover_refuses_no_connection_and_finishes_the_old, takeover_of_nobody_fails,
+                   service_manager_is_told, background_start_reports_its_success]))

@@ -242,6 +242,21 @@ class Lardd:
     def node_of(self, target):
         return self.get(target)[1]["x-node"]
 
+    def take_over(self):
+        """A new process in the place of this one; returns the old one."""
+        old = self.process
+        self.process = subprocess.Popen([LARDD, "-c", self.config_path, "--foreground",
+                                         "--takeover"], stderr=self.log_file)
+        until(lambda: self.control_or_none("status", "pid") == self.process.pid,
+              what="the new process")
+        return old
+
+    def control_or_none(self, command, key):
+        try:
+            return self.control(command)[key]
+        except OSError:
+            return None
+
     def reload(self):
         self.process.send_signal(signal.SIGHUP)
 

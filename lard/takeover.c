@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Graceful restart. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "takeover.h"
+
+struct takeover {
+	int fds[TAKEOVER_MAX];
+	size_t count;
+};
+
+union rights {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(TAKEOVER_MAX * sizeof(int))];
+};
+
+int takeover_send(int fd, const char *answer, const int *fds, size_t count)
+{
+	struct iovec parts[] = { { (char *)answer, strlen(answer) }, { "\n", 1 } };
+	union rights rights;
+	struct msghdr message = {
+		.msg_iov = parts, .msg_iovlen = 2,
+		.msg_control = rights.bytes, .msg_controllen = CMSG_SPACE(count * sizeof(int)),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	ssize_t n;
+
+	if (!count)
+		return -ENOENT;
+	memset(&rights, 0, sizeof(rights));
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, count * sizeof(int));
+	n = sendmsg(fd, &message, MSG_NOSIGNAL);
+	/* Empty as it is, the socket's buffer takes a line whole. */
+	return n < 0 ? -errno : 0;
+}
+
+static int ask(int fd, struct takeover *t)
+{
+	static const char request[] = "{\"cmd\":\"handover\"}\n";
+	char answer[16384];
+	struct iovec part = { answer, sizeof(answer) };
+	union rights rights;
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1,
+		.msg_control = rights.bytes, .msg_controllen = sizeof(rights.bytes),
+	};
+	struct cmsghdr *c;
+	ssize_t n;
+
+	if (send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
+		return -errno;
+	n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	if (n <= 0)
+		return n < 0 ? -errno : -ECONNRESET;
+	for (c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		t->count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(t->fds, CMSG_DATA(c), t->count * sizeof(int));
+	}
+	return t->count ? 0 : -ENOENT;
+}
+
+struct takeover *takeover_ask(const char *path, char *error, size_t size)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = 5 };
+	struct takeover *t = calloc(1, sizeof(*t));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = -ENOMEM;
+
+	if (t && fd >= 0) {
+		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		err = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(fd, t);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!err)
+		return t;
+	snprintf(error, size, "cannot take over from the lardd on %s: %s", path, strerror(-err));
+	free(t);
+	return NULL;
+}
+
+int takeover_take(struct takeover *t, const union address *address)
+{
+	size_t i;
+
+	for (i = 0; t && i < t->count; i++) {
+		union address own = { 0 };
+		socklen_t len = sizeof(own);
+		int fd = t->fds[i];
+
+		if (fd < 0 || getsockname(fd, &own.any, &len) ||
+		    memcmp(&own, address, sizeof(own)))
+			continue;
+		t->fds[i] = -1;
+		return fd;
+	}
+	return -1;
+}
+
+void takeover_free(struct takeover *t)
+{
+	size_t i;
+
+	for (i = 0; t && i < t->count; i++)
+		if (t->fds[i] >= 0)
+			close(t->fds[i]);
+	free(t);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Graceful restart: listening sockets go from the old lardd to the new one, with their queues. */
+#ifndef LARD_TAKEOVER_H
+#define LARD_TAKEOVER_H
+
+#include <stddef.h>
+#include "address.h"
+
+#define TAKEOVER_MAX 128	/* sockets; the kernel's limit for one message is 253 */
+
+struct takeover;
+
+/* Old side: the answer (without newline) with the sockets beside it. 0 or -errno. */
+int takeover_send(int fd, const char *answer, const int *fds, size_t count);
+
+/* New side: ask the lardd behind @path. NULL after a sentence in @error. */
+struct takeover *takeover_ask(const char *path, char *error, size_t size);
+/* A socket that listens on @address, now the caller's; -1: none. NULL is fine. */
+int takeover_take(struct takeover *takeover, const union address *address);
+/* Closes what nobody took. */
+void takeover_free(struct takeover *takeover);
+
+#endif
