@@ -16,7 +16,6 @@
 
 #define FREE_CONNS 256
 #define IN_START 2048
-#define NEVER 0xffffffff
 #define LINGER_SECONDS 2
 #define CONN_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
@@ -238,7 +237,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		v = serve(c, &req, len > (size_t)n);
 		if (v == WAIT) {
 			c->state = CONN_LOOKUP;
-			conn_deadline(c, NEVER);
+			conn_deadline(c, CONN_NEVER);
 			return conn_keep(c, buf, len) ? WAIT : CLOSE;
 		}
 		stats_add(w->stats, requests, 1);

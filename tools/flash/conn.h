@@ -78,7 +78,8 @@ void conn_close(struct conn *c);
 /* A response that had to wait is complete (or, not @ok, cannot be completed). */
 void conn_response_done(struct conn *c, bool ok);
 
-/* Moves the deadline of the present state. */
+/* Moves the deadline of the present state; disks and helpers may take as long as they like. */
+#define CONN_NEVER 0xffffffff
 void conn_deadline(struct conn *c, unsigned int seconds);
 
 /* Watches the socket from now on; cheap when it already does. */

@@ -208,6 +208,6 @@ enum verdict response_send(struct conn *c, bool more)
 blocked:
 	stats_add(c->w->stats, bytes_sent, r->sent - before);
 	if (r->sent > before || waiting)
-		conn_deadline(c, waiting ? 0 : c->w->conf->send_timeout);
+		conn_deadline(c, waiting ? CONN_NEVER : c->w->conf->send_timeout);
 	return BLOCKED;
 }

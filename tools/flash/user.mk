@@ -5,3 +5,8 @@ flash_parts := accept app body cache cgi child config conn disk fcgi file helper
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)
 flash_LIBS := -luring -lpthread
+
+flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c target.c)
+flash_parse_LIBS := -lcmocka
+flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c)
+flash_cache_LIBS := -lcmocka -lpthread

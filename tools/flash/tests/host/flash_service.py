@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+# timeout: 90
+"""flash as a service: architectures, slow disks, reload, upgrade, limits, logs, many clients."""
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from flashtest import FLASH, Client, Server, equal, main, wait_for  # noqa: E402
+
+STATUS = "status /status\n"
+SANITIZED = b"__asan_init" in open(FLASH, "rb").read() if os.path.exists(FLASH) else False
+PRELOAD = None
+
+
+def slow_disk():
+    """The preloaded slow disk, built once."""
+    global PRELOAD
+    if PRELOAD is None:
+        d = tempfile.mkdtemp(prefix="flash-slow-")
+        PRELOAD = os.path.join(d, "slow_disk.so")
+        subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", PRELOAD,
+                        os.path.join(HERE, "..", "lib", "slow_disk.c"), "-ldl"], check=True)
+    return dict(os.environ, LD_PRELOAD=PRELOAD, SLOW_MS="300")
+
+
+def counters(s):
+    """The counters of a server."""
+    return json.loads(s.get("/status").body)
+
+
+def every_architecture_serves_the_same():
+    for args in ("amped", "sped", "mp --processes 3", "mt --threads 3", "amped --events io_uring",
+                 "amped --workers 2 --reuseport off", "sped --transfer mmap --memory-file 0",
+                 "mt --threads 3 --transfer mmap --memory-file 0",
+                 "amped --transfer mmap --memory-file 0 --residency mincore",
+                 "amped --residency cachestat --memory-file 0"):
+        with Server("--architecture", *args.split()) as s:
+            s.write("small", "x" * 500)
+            s.write("large", bytes(range(256)) * 2000)
+            s.start()
+            for _ in range(2):
+                c = s.client()
+                for _ in range(2):
+                    equal(c.get("/small").body, b"x" * 500, args)
+                    equal(c.get("/large").body, bytes(range(256)) * 2000, args)
+                equal(c.get("/none").status, 404, args)
+                c.close()
+            equal(s.stop(), 0, args)
+            equal(s.stderr(), "", args)
+
+
+def all_combinations_of_the_caches_work():
+    for n in range(8):
+        on = ["on" if n >> i & 1 else "off" for i in range(3)]
+        with Server("--path-cache", on[0], "--header-cache", on[1], "--map-cache", on[2]) as s:
+            s.write("a", "first")
+            s.write("b", b"y" * 200000)
+            s.start()
+            c = s.client()
+            for _ in range(3):
+                equal((c.get("/a").body, c.get("/b").body), (b"first", b"y" * 200000), on)
+            equal(s.stop(), 0)
+
+
+def latency_of_warm_beside_cold(architecture):
+    """Longest wait for a warm file while a cold one is read, and for the cold one."""
+    with Server("--architecture", architecture, config=STATUS, env=slow_disk()) as s:
+        s.write("warm", "warm")
+        s.write("cold", b"c" * 150000)
+        s.start()
+        c = s.client()
+        equal(c.get("/warm").body, b"warm")
+        took = {}
+
+        def cold():
+            start = time.monotonic()
+            equal(s.get("/cold").body, b"c" * 150000)
+            took["cold"] = time.monotonic() - start
+        t = threading.Thread(target=cold)
+        t.start()
+        worst = 0
+        while t.is_alive():
+            start = time.monotonic()
+            equal(c.get("/warm").body, b"warm")
+            worst = max(worst, time.monotonic() - start)
+        t.join()
+        return worst, took["cold"]
+
+
+def a_cold_file_does_not_delay_a_warm_one_in_amped():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    worst, cold = latency_of_warm_beside_cold("amped")
+    assert cold > 0.25, cold
+    assert worst < 0.15, "a warm request took %.3f s beside a cold one of %.3f s" % (worst, cold)
+    return None
+
+
+def a_cold_file_stops_everything_in_sped():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    worst, cold = latency_of_warm_beside_cold("sped")
+    assert worst > 0.2, "the worst was only %.3f s beside %.3f s" % (worst, cold)
+    return None
+
+
+def one_read_serves_all_who_wait():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server(config=STATUS, env=slow_disk()) as s:
+        s.write("cold", b"c" * 120000)
+        s.start()
+        clients = [s.client().send("GET /cold HTTP/1.1\r\nHost: t\r\n\r\n") for _ in range(50)]
+        for c in clients:
+            equal(len(c.response().body), 120000)
+        n = counters(s)
+        equal((n["reads_helper"], n["sends_cold"]), (1, 0), "reads")
+    return None
+
+
+def helpers_are_bounded_and_names_go_first():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server("--helpers", "2", "--memory-file", "0", env=slow_disk()) as s:
+        for i in range(6):
+            s.write("cold%d" % i, b"c" * 120000)
+        s.start()
+        clients = [s.client().send("GET /cold%d HTTP/1.1\r\nHost: t\r\n\r\n" % i)
+                   for i in range(6)]
+        time.sleep(0.05)
+        pid = subprocess.run(["pgrep", "-P", str(s.proc.pid)], stdout=subprocess.PIPE,
+                             check=True).stdout.split()[0].decode()
+        assert len(os.listdir("/proc/%s/task" % pid)) <= 3
+        for c in clients:
+            equal(len(c.response().body), 120000)
+    return None
+
+
+def a_file_cut_while_it_is_sent_ends_only_its_connection():
+    for args in ((), ("--transfer", "mmap"), ("--architecture", "mt", "--threads", "3")):
+        with Server(*args, "--send-buffer", "64k", config=STATUS) as s:
+            path = s.write("f", b"z" * 8000000)
+            s.write("other", "alive")
+            s.start()
+            c = Client(s.port)
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            c.send("GET /f HTTP/1.1\r\nHost: t\r\n\r\n")
+            c.more()
+            os.truncate(path, 100000)
+            assert len(c.rest()) < 8000000, args
+            equal(s.get("/other").body, b"alive", args)
+            equal(counters(s)["truncated"], 1, args)
+
+
+def a_reload_loses_nothing_and_takes_effect():
+    with Server("--workers", "2", config="header X-Version one\n") as s:
+        s.write("a", "a" * 100)
+        s.write("big", b"b" * 3000000)
+        s.start()
+        idle = s.client()
+        equal(idle.get("/a")["x-version"], "one")
+        slow = Client(s.port)
+        slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        slow.send("GET /big HTTP/1.1\r\nHost: t\r\n\r\n")
+        failed, stop = [], threading.Event()
+
+        def load():
+            while not stop.is_set():
+                try:
+                    equal(s.get("/a", "Connection: close").status, 200)
+                except Exception as e:      # counted below
+                    failed.append(repr(e))
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for n in range(5):
+            s.config = "header X-Version v%d\n" % n
+            s.command()
+            s.proc.send_signal(signal.SIGHUP)
+            wait_for(lambda v="v%d" % n: all(s.get("/a")["x-version"] == v for _ in range(4)))
+        stop.set()
+        for t in threads:
+            t.join()
+        equal(failed, [], "failed requests")
+        equal(slow.response().body, b"b" * 3000000)
+        equal(idle.closed(), True)
+        s.config = "nonsense on\n"
+        s.command()
+        s.proc.send_signal(signal.SIGHUP)
+        wait_for(lambda: "former configuration" in s.stderr())
+        equal(s.get("/a")["x-version"], "v4")
+        equal(s.stop(), 0)
+
+
+def a_new_binary_takes_over():
+    with Server("--workers", "2", config="pidfile @DIR@/pid\n") as s:
+        s.write("a", "a")
+        s.start()
+        pidfile = os.path.join(s.dir, "pid")
+        old = s.proc.pid
+        equal(int(open(pidfile, encoding="ascii").read()), old)
+        failed, stop = [], threading.Event()
+
+        def load():
+            while not stop.is_set():
+                try:
+                    equal(s.get("/a", "Connection: close").status, 200)
+                except Exception as e:      # counted below
+                    failed.append(repr(e))
+        t = threading.Thread(target=load)
+        t.start()
+        s.proc.send_signal(signal.SIGUSR2)
+        equal(s.proc.wait(10), 0)
+        stop.set()
+        t.join()
+        equal(failed, [], "failed requests")
+        new = int(open(pidfile, encoding="ascii").read())
+        assert new != old
+        equal(s.get("/a").body, b"a")
+        os.kill(new, signal.SIGTERM)
+        wait_for(lambda: not os.path.exists(pidfile))
+
+
+def a_worker_that_dies_is_replaced():
+    with Server("--workers", "2") as s:
+        s.write("a", "a")
+        s.start()
+        time.sleep(1.1)
+        out = subprocess.run(["pgrep", "-P", str(s.proc.pid)], stdout=subprocess.PIPE,
+                             check=True).stdout
+        victim = int(out.split()[0])
+        os.kill(victim, signal.SIGKILL)
+
+        def replaced():
+            now = subprocess.run(["pgrep", "-P", str(s.proc.pid)], stdout=subprocess.PIPE,
+                                 check=False).stdout.split()
+            return len(now) == 2 and str(victim).encode() not in now
+        wait_for(replaced)
+        equal(s.get("/a").body, b"a")
+        assert "died of signal 9" in s.stderr()
+
+
+def a_socket_from_systemd_is_used():
+    with Server() as s:
+        s.write("a", "a")
+        listener = socket.create_server(("127.0.0.1", s.port))
+
+        def hand_in():
+            os.dup2(listener.fileno(), 3)
+            os.set_inheritable(3, True)
+        s.wrapper = ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh"]
+        s.proc = subprocess.Popen(s.command() + ["--workers", "2"], stderr=s.errors,
+                                  preexec_fn=hand_in, close_fds=False)
+        equal(s.get("/a").body, b"a")
+        listener.close()
+        equal(s.get("/a").body, b"a")
+        equal(s.stop(), 0)
+        equal(s.stderr(), "")
+
+
+def readiness_is_notified():
+    with Server() as s:
+        path = os.path.join(s.dir, "notify")
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sock.bind(path)
+        sock.settimeout(5)
+        s.env = dict(os.environ, NOTIFY_SOCKET=path)
+        s.start()
+        assert b"READY=1" in sock.recv(300)
+        s.proc.send_signal(signal.SIGHUP)
+        assert re.match(rb"RELOADING=1\nMONOTONIC_USEC=\d+$", sock.recv(300))
+        assert b"READY=1" in sock.recv(300)
+        s.proc.send_signal(signal.SIGQUIT)
+        assert b"STOPPING=1" in sock.recv(300)
+        sock.close()
+
+
+def the_log_is_combined_or_json():
+    for form in ("combined", "json"):
+        with Server("--log-format", form, config="access_log @DIR@/log\n") as s:
+            s.write("a", "12345")
+            s.start()
+            c = s.client()
+            c.get('/a?q="\\', "Referer: http://r/", "User-Agent: agent \"x\"\x01")
+            c.get("/none")
+            c.send("broken\r\n\r\n").response()
+            equal(s.stop(signal.SIGQUIT), 0)
+            with open(os.path.join(s.dir, "log"), encoding="ascii") as f:
+                lines = [line for line in f if "a?q" in line or "none" in line or " 400 " in line
+                         or '"status":400' in line]
+            equal(len(lines), 3, lines)
+            if form == "json":
+                first = json.loads(lines[0])
+                equal((first["client"], first["status"], first["bytes"], first["request"],
+                       first["agent"]),
+                      ("127.0.0.1", 200, 5, 'GET /a?q="\\ HTTP/1.1', 'agent "x"\x01'))
+                equal(json.loads(lines[1])["status"], 404)
+            else:
+                assert re.match(r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] '
+                                r'"GET /a\?q=\\x22\\x5c HTTP/1\.1" 200 5 "http://r/" '
+                                r'"agent \\x22x\\x22\\x01"$', lines[0]), lines[0]
+
+
+def a_log_is_opened_anew_after_rotation():
+    with Server("--workers", "1", config="access_log @DIR@/log\n") as s:
+        s.write("a", "a")
+        s.start()
+        log = os.path.join(s.dir, "log")
+        s.get("/a?one")
+        wait_for(lambda: "one" in open(log, encoding="ascii").read())
+        os.rename(log, log + ".1")
+        s.proc.send_signal(signal.SIGUSR1)
+        wait_for(lambda: os.path.exists(log))
+        s.get("/a?two")
+        wait_for(lambda: "two" in open(log, encoding="ascii").read())
+
+
+def mistakes_in_the_configuration_are_told():
+    with Server() as s:
+        for text, message in (("nonsense on", "flash.conf:1: there is no setting called nonsense"),
+                              ("workers many", "flash.conf:1: workers cannot be many"),
+                              ("chunk 1", "chunk cannot be 1"),
+                              ("\nvhost a {\nworkers 1\n}", "flash.conf:3: workers cannot stand"),
+                              ("vhost a {", "not closed"), ("}", "} without vhost"),
+                              ("root /nonexistent", "document root"),
+                              ("listen 1.2.3.4.5:80", "not an address"),
+                              ("cgi /x /y", "cgi needs a prefix"),
+                              ("error_page 200 /x", "status from 400"),
+                              ("error_page 404 /nonexistent", "not a readable file"),
+                              ('header "A B" c', "not a header name"),
+                              ('access_log "x', "unbalanced quote")):
+            s.config = text
+            args = [a for a in s.command() if a not in ("--root", s.root)]
+            r = subprocess.run(args + ["--check"], stderr=subprocess.PIPE, check=False, timeout=10)
+            equal(r.returncode, 1, text)
+            assert message in r.stderr.decode(), (text, r.stderr)
+        s.config = STATUS
+        r = subprocess.run(s.command() + ["--show"], stdout=subprocess.PIPE, check=True, timeout=10)
+        assert b"\nworkers 1\n" in r.stdout and b"status /status" in r.stdout
+        equal(subprocess.run([FLASH, "oops"], stderr=subprocess.DEVNULL, check=False).returncode, 2)
+
+
+def privileges_are_dropped():
+    if os.geteuid():
+        return "needs root"
+    with Server("--user", "nobody", config=STATUS) as s:
+        os.chmod(s.dir, 0o755)
+        s.write("a", "a")
+        os.chmod(s.write("private", "p"), 0o600)
+        s.start()
+        equal(s.get("/a").body, b"a")
+        equal(s.get("/private").status, 403)
+        worker = subprocess.run(["pgrep", "-P", str(s.proc.pid)], stdout=subprocess.PIPE,
+                                check=True).stdout.split()[0].decode()
+        status = open("/proc/%s/status" % worker, encoding="ascii").read()
+        assert re.search(r"^Uid:\t65534\t65534\t65534", status, re.M), status
+        assert re.search(r"^CapEff:\t0000000000000000", status, re.M), status
+        assert re.search(r"^NoNewPrivs:\t1", status, re.M), status
+    return None
+
+
+def connections_over_the_limit_wait():
+    with Server("--max-connections", "10", "--workers", "1") as s:
+        s.write("a", "a")
+        s.start()
+        clients = [s.client() for _ in range(10)]
+        for c in clients:
+            equal(c.get("/a").status, 200)
+        late = s.client().send("GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
+        late.sock.settimeout(0.3)
+        try:
+            late.response()
+            raise AssertionError("served beyond the limit")
+        except socket.timeout:
+            pass
+        clients.pop().close()
+        late.sock.settimeout(5)
+        equal(late.response().status, 200)
+
+
+def ten_thousand_slow_clients_delay_nobody():
+    want = 10000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < want + 200:
+        try:
+            hard = want + 2000
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (ValueError, OSError):
+            want = soft - 200
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Server("--workers", "1", "--header-timeout", "60s", "--defer-accept", "off",
+                config=STATUS) as s:
+        s.write("a", "a")
+        s.start()
+        slow = []
+        for i in range(want):
+            sock = socket.socket()
+            sock.connect(("127.0.0.1", s.port))
+            sock.send(b"GET /a HTTP/1.1\r\nX: %d" % i)
+            slow.append(sock)
+        wait_for(lambda: counters(s)["accepted"] >= want, 30)
+        c, times = s.client(), []
+        for i in range(500):
+            slow[i * 7 % want].send(b"x")
+            start = time.monotonic()
+            equal(c.get("/a").body, b"a")
+            times.append(time.monotonic() - start)
+        times.sort()
+        print("# %d slow clients: median %.2f ms, 99th percentile %.2f ms" %
+              (want, times[250] * 1000, times[495] * 1000))
+        assert times[495] < 0.2, times[495]
+        for sock in slow[:100]:
+            sock.send(b"\r\nHost: t\r\n\r\n")
+        for sock in slow[:100]:
+            assert sock.recv(15) == b"HTTP/1.1 200 OK"
+        for sock in slow:
+            sock.close()
+        equal(s.stop(), 0)
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items())
+          if callable(v) and getattr(v, "__module__", "") == "__main__"
+          and k not in ("slow_disk", "counters", "latency_of_warm_beside_cold")])

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A slow disk for tests, preloaded into flash: the contents of a file whose size is above 100 KB
+ * are "not in memory" until somebody has read the chunk, and reading takes SLOW_MS. Calls that
+ * must not wait say EAGAIN, those that wait do so, whoever makes them.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define CHUNK (128 << 10)
+#define CHUNKS 4096
+
+static atomic_int warm[CHUNKS];
+
+static int chunk_of(int fd, off_t off)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 100 << 10)
+		return -1;
+	return (st.st_ino * 61 + off / CHUNK) % CHUNKS;
+}
+
+static void wait_for_disk(int chunk)
+{
+	const char *ms = getenv("SLOW_MS");
+
+	if (chunk < 0 || warm[chunk])
+		return;
+	usleep(1000 * (ms ? atoi(ms) : 300));
+	warm[chunk] = 1;
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	static ssize_t (*real)(int, void *, size_t, off_t);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "pread");
+	wait_for_disk(chunk_of(fd, off));
+	return real(fd, buf, n, off);
+}
+
+ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
+{
+	static ssize_t (*real)(int, const struct iovec *, int, off_t, int);
+	int chunk = chunk_of(fd, off);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "preadv2");
+	if (flags & RWF_NOWAIT && chunk >= 0 && !warm[chunk]) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return real(fd, iov, n, off, flags);
+}
+
+ssize_t sendfile(int out, int in, off_t *off, size_t n)
+{
+	static ssize_t (*real)(int, int, off_t *, size_t);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "sendfile");
+	wait_for_disk(chunk_of(in, *off));
+	return real(out, in, off, n);
+}
