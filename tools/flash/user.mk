@@ -10,3 +10,4 @@ flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c
 flash_parse_LIBS := -lcmocka
 flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c)
 flash_cache_LIBS := -lcmocka -lpthread
+flash_fuzz_SRCS := $(flash_parse_SRCS)
