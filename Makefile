@@ -32,7 +32,7 @@ modules-debug:
 
 # --- guests and tests ---
 
-.PHONY: guest shell guest-soak test check
+.PHONY: guest shell guest-soak test check demo
 guest: all
 	$(Q)tools/vm/guest --kernel $(KERNEL) $(if $(CPUS),--cpus $(CPUS)) $(if $(MEM),--mem $(MEM)) -- bash -c '$(subst ','\'',$(CMD))'
 
@@ -45,6 +45,12 @@ guest-soak:
 test: all debug-kernel
 	$(Q)+tools/build/modules debug
 	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)')
+
+# Starts from nothing: what is missing is installed before the rest of the file is read again.
+demo:
+	$(Q)tools/build/deps
+	$(Q)+$(MAKE) all
+	$(Q)tools/demo/run
 
 check: all
 	$(Q)+tools/build/check $(ROOM)
