@@ -66,7 +66,8 @@ static void hof_forward_direct(struct hof_net *hn, const struct hof_path *path,
 		return;
 	}
 	skb->dev = neigh->dev;
-	neigh_output(neigh, skb, false);
+	/* The cached header names the protocol of the node's address, which may be the other. */
+	neigh_output(neigh, skb, skb->protocol != neigh->tbl->protocol);
 }
 
 void hof_forward_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb)

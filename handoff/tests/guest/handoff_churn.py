@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 290
+"""Handoffs under loss, reordering, duplicates and clients that give up: none lost, none doubled.
+
+CHURN=100000 for the long run (several hours of emulation: split it by SEED), CHURN_PARALLEL, SEED.
+"""
+import os
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import Cluster, claim, main, run, wait     # noqa: E402
+from servers import Site, installed                 # noqa: E402
+
+CHURN = int(os.environ.get("CHURN", "2000"))
+PARALLEL = int(os.environ.get("CHURN_PARALLEL", "64"))
+SEED = int(os.environ.get("SEED", str(int(time.time()))))
+NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%".split()
+
+
+@claim
+def none_lost_none_doubled_none_stalled():
+    print("# %d connections, %d at a time, seed %d, netem %s" % (
+        CHURN, PARALLEL, SEED, " ".join(NETEM)), flush=True)
+    run("modprobe", "sch_netem")
+    c = Cluster(2)
+    site = Site(c)
+    for be, name in zip(c.be, installed("nginx", "lighttpd", "nginx")):
+        site.serve(be, name)
+    for node in c.nodes:
+        node.sysctl("net.flotilla.forward_linger_ms", 1000)
+    # The client's side of the segment loses and mixes, both ways; the links of the nodes do not.
+    c.client.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
+    run("tc", "-n", c.net.bridge, "qdisc", "add", "dev", "p%d" % c.client.number, "root", "netem",
+        *NETEM)
+    begin = time.monotonic()
+    site.dispatch(c.be)
+    got = site.clients(CHURN, PARALLEL, SEED, aborts=100, timeout=86400)
+    spent = time.monotonic() - begin
+    assert got["ok"] + got["aborted"] == CHURN
+    # Clients that gave up without a word keep their connections until the servers tire of them.
+    wait(lambda: site.report()["open"] == 0, 20)
+    report = site.report()
+    print("# dispatcher: %s; %.0f connections/s" % (report, CHURN / spent), flush=True)
+    stats = c.fe.stats()
+    print("# front-end: %s" % {k: v for k, v in stats.items() if v}, flush=True)
+    assert report["done"] + report["dropped"] == report["accepted"], report
+    assert report["refused"] == 0, report
+    for be in c.be:
+        stats = be.stats()
+        assert stats["AdoptCommitFailed"] == 0, stats
+    site.stop()
+    c.close()
+
+
+@claim
+def the_module_unloads_with_nothing_left():
+    run("rmmod", "handoff")
+    with open("/proc/slabinfo", encoding="ascii") as file:
+        assert "hof_entry" not in file.read()
+    run("modprobe", "handoff")
+
+
+if __name__ == "__main__":
+    main()

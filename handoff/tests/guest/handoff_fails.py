@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 280
+"""Whatever goes wrong, a connection is here or there, never nowhere, and the dispatcher is told."""
+import errno
+import os
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import (CLOSED, DONE, E, FAILED, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
+                 receive, usable, wait)
+
+CLUSTER = None
+
+
+def cluster():
+    """One for all tests; each closes its sockets."""
+    global CLUSTER
+    if not CLUSTER:
+        CLUSTER = Cluster(2)
+    return CLUSTER
+
+
+class Case:
+    """An accepted connection, its client, a device, a listener on the first back-end."""
+
+    def __init__(self, request=b"GET", listen=True, backlog=128):
+        self.c = cluster()
+        self.fe, self.be = self.c.fe, self.c.be[0]
+        self.dev = self.fe.handoff()
+        self.front = self.fe.listen()
+        self.back = self.be.listen(backlog=backlog) if listen else None
+        self.node = self.fe.id["be1"]
+        self.client, self.here = self.connect(request)
+
+    def connect(self, request=b"GET"):
+        client = self.c.client.connect()
+        client.sendall(request)
+        here = accept(self.front)
+        peek(here, len(request))
+        return client, here
+
+    def usable(self, request=b"GET"):
+        """The descriptor is as before: its request unread, both directions alive."""
+        assert receive(self.here, len(request)) == request
+        usable(self.here, self.client)
+        assert not self.fe.conns()
+
+    def block_links(self, node=None):
+        """Nothing of the links reaches the back-end any more."""
+        node = node or self.be
+        node.run("nft", "table inet mute { chain c { type filter hook input priority -400; "
+                        "tcp dport 7471 drop; tcp sport 7471 drop; }; }")
+
+    def unblock_links(self, node=None):
+        (node or self.be).run("nft", "delete table inet mute")
+
+    def close(self):
+        for thing in (self.client, self.here, self.front, self.back, self.dev):
+            if thing:
+                thing.close()
+        wait(lambda: not [x for x in self.fe.conns() if x["CONN_STATE"] != "LINGER"], 10)
+
+
+@claim
+def full_accept_queue_refuses():
+    case = Case(backlog=0)
+    extra = []
+    while True:
+        client, here = case.connect()
+        case.dev.submit(here, case.node)
+        kind, _, _, why, _ = case.dev.event()
+        extra += [client, here]
+        if kind == FAILED:
+            assert why == "full", why
+            break
+        assert len(extra) < 20
+    usable_case = here, client
+    assert receive(usable_case[0], 3) == b"GET"
+    usable(*usable_case)
+    for sock in extra:
+        sock.close()
+    case.close()
+
+
+@claim
+def silent_node_times_out_and_the_descriptor_is_usable():
+    case = Case()
+    case.block_links()
+    begin = time.monotonic()
+    case.dev.submit(case.here, case.node, 5, timeout_ms=200)
+    case.dev.expect(FAILED, 5, "timeout")
+    assert 0.19 < time.monotonic() - begin < 2
+    case.usable()
+    case.unblock_links()
+    # It hears HANDOFF and ABORT now: nothing must be left there.
+    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets(), 20)
+    case.close()
+
+
+@claim
+def same_connection_goes_to_another_node_after_a_timeout():
+    case = Case()
+    other = cluster().be[1].listen()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=200)
+    case.dev.expect(FAILED, refusal="timeout")
+    case.dev.submit(case.here, case.fe.id["be2"])
+    case.dev.expect(DONE)
+    there = accept(other)
+    assert receive(there, 3) == b"GET"
+    usable(there, case.client)
+    case.unblock_links()
+    wait(lambda: case.be.stat("AdoptPending") == 0, 20)
+    usable(there, case.client)
+    there.close()
+    other.close()
+    case.close()
+
+
+@claim
+def read_meanwhile_is_noticed():
+    case = Case()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=8000)
+    assert case.here.recv(1) == b"G"
+    case.unblock_links()
+    case.dev.expect(FAILED, refusal="changed", seconds=12)
+    assert receive(case.here, 2) == b"ET"
+    usable(case.here, case.client)
+    case.close()
+
+
+@claim
+def close_meanwhile_takes_it_back():
+    case = Case()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=8000)
+    case.here.close()
+    case.unblock_links()
+    case.dev.expect(FAILED, refusal="aborted", seconds=12)
+    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets(), 20)
+    case.close()
+
+
+@claim
+def closing_the_device_takes_back_what_is_not_done():
+    case = Case()
+    case.block_links()
+    before = case.fe.stat("HandoffRefusedAborted")
+    case.dev.submit(case.here, case.node, timeout_ms=60000)
+    assert case.dev.info()[2:] == (1, 0)
+    case.dev.close()
+    case.dev = None
+    assert case.fe.stat("HandoffRefusedAborted") == before + 1
+    case.usable()
+    case.unblock_links()
+    case.close()
+
+
+@claim
+def second_submission_is_busy_and_a_third_is_too_late():
+    case = Case()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=10000)
+    for node in ("be1", "be2"):
+        try:
+            case.dev.submit(case.here, case.fe.id[node])
+            assert False, "submitted twice"
+        except Refused as error:
+            assert (error.errno, error.refusal) == (errno.EBUSY, "busy"), error
+    case.unblock_links()
+    case.dev.expect(DONE, seconds=12)
+    try:
+        case.dev.submit(case.here, case.node)
+        assert False, "submitted after it was given"
+    except Refused as error:
+        assert error.errno == errno.EALREADY, error
+    case.close()
+
+
+@claim
+def packets_that_come_meanwhile_are_held_and_delivered_in_order():
+    case = Case()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=10000)
+    before = case.fe.stats()
+    case.client.setsockopt(6, 1, 1)     # TCP_NODELAY: a packet each
+    sent = b""
+    for i in range(40):
+        part = b"%04d" % i * (1 + i % 7)
+        case.client.sendall(part)
+        sent += part
+    wait(lambda: case.fe.stat("HoldQueued") > before["HoldQueued"] + 5)
+    case.unblock_links()
+    case.dev.expect(DONE, seconds=12)
+    there = accept(case.back)
+    assert receive(there, 3 + len(sent)) == b"GET" + sent
+    usable(there, case.client)
+    after = case.fe.stats()
+    assert after["HoldForwarded"] > before["HoldForwarded"]
+    there.close()
+    case.close()
+
+
+@claim
+def packets_that_were_held_come_back_in_order_when_it_fails():
+    case = Case()
+    case.block_links()
+    case.client.setsockopt(6, 1, 1)
+    before = case.fe.stats()
+    case.dev.submit(case.here, case.node, timeout_ms=1000)
+    sent = b""
+    for i in range(30):
+        part = b"%04d" % i
+        case.client.sendall(part)
+        sent += part
+    case.dev.expect(FAILED, refusal="timeout")
+    case.usable(b"GET" + sent)
+    after = case.fe.stats()
+    assert after["HoldReinjected"] >= before["HoldReinjected"] + 10, (before, after)
+    case.unblock_links()
+    case.close()
+
+
+@claim
+def more_than_the_limit_is_dropped_counted_and_sent_again_by_the_client():
+    case = Case()
+    case.fe.sysctl("net.flotilla.hold_max", 4)
+    case.block_links()
+    case.client.setsockopt(6, 1, 1)
+    before = case.fe.stats()
+    case.dev.submit(case.here, case.node, timeout_ms=1000)
+    for _ in range(9):
+        case.client.sendall(b"x" * 100)
+    case.dev.expect(FAILED, refusal="timeout")
+    case.usable(b"GET" + b"x" * 900)
+    after = case.fe.stats()
+    assert after["HoldDropped"] > before["HoldDropped"]
+    case.fe.sysctl("net.flotilla.hold_max", 64)
+    case.unblock_links()
+    case.close()
+
+
+@claim
+def query_ends_what_the_giver_has_forgotten():
+    """COMMIT is held up; the giver times out; the taker asks and is told."""
+    case = Case()
+    case.be.sysctl("net.flotilla.adopt_query_ms", 100)
+    case.block_links(case.fe)       # the answers do not reach the giver
+    case.dev.submit(case.here, case.node, timeout_ms=700)
+    wait(lambda: case.be.stat("AdoptPending") == 1)
+    case.dev.expect(FAILED, refusal="timeout")
+    wait(lambda: case.be.stat("AdoptQueried") >= 1, 5)
+    case.unblock_links(case.fe)
+    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets(), 20)
+    case.usable()
+    case.be.sysctl("net.flotilla.adopt_query_ms", 1000)
+    case.close()
+
+
+@claim
+def dead_node_resets_its_clients_and_only_those():
+    case = Case()
+    other = cluster().be[1].listen()
+    client2, here2 = case.connect()
+    case.dev.submit(case.here, case.node, 1)
+    case.dev.submit(here2, case.fe.id["be2"], 2)
+    assert {case.dev.event()[:2], case.dev.event()[:2]} == {(DONE, 1), (DONE, 2)}
+    there, there2 = accept(case.back), accept(other)
+    there.sendall(b"first")
+    assert receive(case.client, 5) == b"first"
+    case.be.run("ip", "link", "set", "eth0", "down")
+    case.dev.expect(CLOSED, 1, "nodedown", seconds=20)
+    # It waits for an answer and sends nothing: it is told all the same.
+    try:
+        assert case.client.recv(1) and False, "no reset"
+    except ConnectionResetError:
+        pass
+    assert case.fe.stat("ForwardResets") >= 1 and case.fe.stat("HandoffNodeLost") >= 1
+    assert receive(there2, 3) == b"GET"
+    usable(there2, client2)
+    assert case.fe.nl.node("be1")["NODE_LOAD"] == 0
+    try:
+        client3, here3 = case.connect()
+        case.dev.submit(here3, case.node)
+        assert False, "given to a dead node"
+    except Refused as error:
+        assert (error.errno, error.refusal) == (errno.EHOSTUNREACH, "nodedown"), error
+    case.be.run("ip", "link", "set", "eth0", "up")
+    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"], 30)
+    for sock in (there, there2, client2, here2, client3, here3, other):
+        sock.close()
+    case.close()
+
+
+@claim
+def deleted_node_resets_its_clients():
+    case = Case()
+    case.dev.submit(case.here, case.node, 1)
+    case.dev.expect(DONE, 1)
+    case.fe.nl.do("NODE_DEL", node_name="be1")
+    case.dev.expect(CLOSED, 1, "nodedown")
+    try:
+        assert case.client.recv(1) and False, "no reset"
+    except ConnectionResetError:
+        pass
+    cluster().list(case.fe, case.be)
+    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"], 30)
+    case.close()
+
+
+@claim
+def connection_comes_back_to_the_front_end_and_goes_out_again():
+    """Request by request to another node, by way of the front-end: three moves of one connection."""
+    case = Case()
+    dev2 = case.be.handoff()
+    other = cluster().be[1].listen()
+    case.dev.submit(case.here, case.node, 1)
+    case.dev.expect(DONE, 1)
+    there = accept(case.back)
+    assert receive(there, 3) == b"GET"
+    usable(there, case.client)
+    time.sleep(0.2)                     # the client's last ACK must have come
+    dev2.submit(there, case.be.id["fe"], 2)
+    dev2.expect(DONE, 2)
+    case.dev.expect(CLOSED, 1)
+    again = accept(case.front)
+    usable(again, case.client)
+    time.sleep(0.2)
+    case.client.sendall(b"NEXT")
+    peek(again, 4)
+    case.dev.submit(again, case.fe.id["be2"], 3)
+    case.dev.expect(DONE, 3)
+    dev2.expect(CLOSED, 2)
+    last = accept(other)
+    assert receive(last, 4) == b"NEXT"
+    usable(last, case.client)
+    last.close()
+    assert case.client.recv(1) == b""
+    case.client.close()
+    case.dev.expect(CLOSED, 3)
+    for thing in (again, there, other, dev2):
+        thing.close()
+    case.close()
+
+
+@claim
+def switched_off_it_refuses_on_either_side():
+    case = Case()
+    case.be.sysctl("net.flotilla.adopt", 0)
+    case.dev.submit(case.here, case.node)
+    case.dev.expect(FAILED, refusal="policy")
+    case.be.sysctl("net.flotilla.adopt", 1)
+    case.fe.sysctl("net.flotilla.handoff", 0)
+    try:
+        case.dev.submit(case.here, case.node)
+        assert False, "submitted"
+    except Refused as error:
+        assert (error.errno, error.refusal) == (errno.EOPNOTSUPP, "policy"), error
+    case.fe.sysctl("net.flotilla.handoff", 1)
+    case.usable()
+    case.close()
+
+
+if __name__ == "__main__":
+    main()
