@@ -31,11 +31,12 @@ says stock litter FAIL "network namespace litter"
 says stock warn FAIL "asked to warn"
 says stock die FAIL "the guest died"
 says stock zz_after_death ok
-says debug debug_leak FAIL "kmemleak: unreferenced object"
+says debug zz_leak FAIL "kmemleak: unreferenced object"
 says debug debug_overrun FAIL "slab-out-of-bounds"
 says debug debug_sleep FAIL "scheduling while atomic"
 says debug debug_lock FAIL "possible circular locking"
 says debug zz_clean ok
-equal "the last line counts it all" "8 passed, 14 failed, 3 skipped" "$(tail -n1 <<<"$output")"
+says debug zz_last ok
+equal "the last line counts it all" "9 passed, 14 failed, 3 skipped" "$(tail -n1 <<<"$output")"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
