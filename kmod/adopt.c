@@ -25,6 +25,7 @@
 #include "adopt.h"
 #include "compat/compat.h"
 #include "endpoint.h"
+#include "endpoint_trace.h"
 
 /**
  * struct flt_adoption - a child between adopt and commit or abort
@@ -32,6 +33,7 @@
  * @child:       parked, one reference
  * @listener:    one reference
  * @req:         stands in the accept queue for the child; one reference
+ * @unread:      bytes the child was given
  * @ack_pending: the client waits for an acknowledgment
  *
  * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
@@ -41,21 +43,8 @@ struct flt_adoption {
 	struct sock *child;
 	struct sock *listener;
 	struct request_sock *req;
+	u32 unread;
 	bool ack_pending;
-};
-
-#ifdef CONFIG_TCP_MD5SIG
-static struct tcp_md5sig_key *flt_req_md5_lookup(const struct sock *sk, const struct sock *addr_sk)
-{
-	return NULL;
-}
-#endif
-
-static const struct tcp_request_sock_ops flt_req_ops = {
-	.mss_clamp = TCP_MSS_DEFAULT,
-#ifdef CONFIG_TCP_MD5SIG
-	.req_md5_lookup = flt_req_md5_lookup,
-#endif
 };
 
 /* Between two owners: lockdep must not see the lock held by a thread that went on. */
@@ -134,10 +123,13 @@ static struct request_sock *flt_req_alloc(struct sock *listener, const struct fl
 	ireq->smc_ok = 0;
 	ireq->ir_mark = READ_ONCE(listener->sk_mark);
 
-	/* The slab does not clear; new fields of newer kernels are better zero than stale. */
+	/*
+	 * The slab does not clear; fields that newer kernels add are better zero
+	 * than stale. af_specific stays NULL: it serves to make a SYN-ACK and to
+	 * sign, and a request in the accept queue outlives this module.
+	 */
 	treq = tcp_rsk(req);
 	memset_after(treq, 0, req);
-	treq->af_specific = &flt_req_ops;
 	/* A sequence space begins one after its initial number. */
 	treq->rcv_isn = state->rcv_start - 1;
 	treq->snt_isn = state->snd_una - 1;
@@ -262,37 +254,32 @@ free_skb:
 	return why;
 }
 
-enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
-				    struct flt_adoption **out)
+static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_state *state,
+					  const void *data, struct flt_adoption **out)
 {
 	struct flt_adoption *adoption;
-	struct flt_state state;
 	enum flt_refusal why;
 	struct sk_buff *skb;
-	const void *data;
 
-	might_sleep();
-
-	why = flt_wire_decode(wire, len, &state, &data);
-	if (!why)
-		why = flt_tuple_local(net, &state.tuple);
+	why = flt_tuple_local(net, &state->tuple);
 	if (why)
 		return why;
 
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
-	adoption->tuple = state.tuple;
-	adoption->ack_pending = state.flags & FLT_WIRE_ACK_PENDING;
+	adoption->tuple = state->tuple;
+	adoption->unread = state->unread;
+	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
 
 	/* With the largest window ever seen TCP finds the segment size that the giver had. */
-	skb = flt_segment(net, &state, TCPHDR_ACK, state.rcv_start, state.snd_una,
-			  min_t(u32, state.max_window >> state.snd_wscale, U16_MAX));
+	skb = flt_segment(net, state, TCPHDR_ACK, state->rcv_start, state->snd_una,
+			  min_t(u32, state->max_window >> state->snd_wscale, U16_MAX));
 	why = FLT_REFUSE_NOMEM;
 	if (!skb)
 		goto free;
 	why = FLT_REFUSE_NOLISTENER;
-	adoption->listener = flt_listener_lookup(net, &state.tuple, skb);
+	adoption->listener = flt_listener_lookup(net, &state->tuple, skb);
 	if (!adoption->listener)
 		goto free_skb;
 	why = FLT_REFUSE_FULL;
@@ -301,11 +288,11 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 	why = FLT_REFUSE_POLICY;
 	if (flt_listener_wants_signatures(adoption->listener))
 		goto put_listener;
-	why = flt_tuple_vacate(net, &state);
+	why = flt_tuple_vacate(net, state);
 	if (why)
 		goto put_listener;
 
-	why = flt_adoption_build(net, &state, data, skb, adoption);
+	why = flt_adoption_build(net, state, data, skb, adoption);
 	skb = NULL;
 	if (why)
 		goto put_listener;
@@ -318,6 +305,22 @@ free_skb:
 	kfree_skb(skb);
 free:
 	kfree(adoption);
+	return why;
+}
+
+enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
+				    struct flt_adoption **out)
+{
+	struct flt_state state = {};
+	enum flt_refusal why;
+	const void *data;
+
+	might_sleep();
+
+	why = flt_wire_decode(wire, len, &state, &data);
+	if (!why)
+		why = flt_adoption_make(net, &state, data, out);
+	trace_flt_endpoint_adopt(&state.tuple, state.unread, why);
 	return why;
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_adopt);
@@ -390,6 +393,7 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 	local_bh_enable();
 	rcu_read_unlock();
 
+	trace_flt_adoption_commit(&adoption->tuple, adoption->unread, why);
 	sock_put(child);
 	sock_put(listener);
 	kfree(adoption);
@@ -399,6 +403,7 @@ EXPORT_SYMBOL_GPL(flt_adoption_commit);
 
 void flt_adoption_abort(struct flt_adoption *adoption)
 {
+	trace_flt_adoption_abort(&adoption->tuple, adoption->unread, FLT_REFUSE_NONE);
 	flt_child_unpark(adoption->child);
 	flt_child_destroy(adoption->child);
 	reqsk_put(adoption->req);

@@ -10,6 +10,9 @@
 #include "checkpoint.h"
 #include "endpoint.h"
 
+#define CREATE_TRACE_POINTS
+#include "endpoint_trace.h"
+
 static bool flt_sock_is_mapped(const struct sock *sk)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -251,37 +254,48 @@ static bool flt_unread_copy(struct sock *sk, const struct flt_state *state, u8 *
 	return done == state->unread;
 }
 
+static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_state *state,
+					    struct flt_checkpoint **out)
+{
+	size_t len = sizeof(struct flt_wire) + state->unread;
+	struct flt_checkpoint *ckpt;
+
+	if (state->unread > FLT_CHECKPOINT_DATA_MAX)
+		return FLT_REFUSE_TOOMUCH;
+	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL);
+	if (!ckpt)
+		return FLT_REFUSE_NOMEM;
+	ckpt->tuple = state->tuple;
+	ckpt->len = len;
+	if (!flt_unread_copy(sk, state, ckpt->wire + sizeof(struct flt_wire))) {
+		kvfree(ckpt);
+		return FLT_REFUSE_CHANGED;
+	}
+	flt_wire_encode((struct flt_wire *)ckpt->wire, state);
+	*out = ckpt;
+	return FLT_REFUSE_NONE;
+}
+
 enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint **out)
 {
-	struct flt_checkpoint *ckpt;
-	struct flt_state state;
+	struct flt_state state = {};
 	enum flt_refusal why;
-	size_t len;
 
 	sock_owned_by_me(sk);
 
 	why = flt_sock_kind(sk);
+	if (why == FLT_REFUSE_NOTTCP)
+		return why;
 	if (!why)
 		why = flt_sock_movable(sk);
-	if (why)
-		return why;
-	flt_state_capture(sk, &state);
-	if (state.unread > FLT_CHECKPOINT_DATA_MAX)
-		return FLT_REFUSE_TOOMUCH;
-
-	len = sizeof(struct flt_wire) + state.unread;
-	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL);
-	if (!ckpt)
-		return FLT_REFUSE_NOMEM;
-	ckpt->tuple = state.tuple;
-	ckpt->len = len;
-	if (!flt_unread_copy(sk, &state, ckpt->wire + sizeof(struct flt_wire))) {
-		kvfree(ckpt);
-		return FLT_REFUSE_CHANGED;
+	if (!why) {
+		flt_state_capture(sk, &state);
+		why = flt_checkpoint_make(sk, &state, out);
+	} else if (why != FLT_REFUSE_MPTCP) {
+		flt_tuple_from_sock(sk, &state.tuple);
 	}
-	flt_wire_encode((struct flt_wire *)ckpt->wire, &state);
-	*out = ckpt;
-	return FLT_REFUSE_NONE;
+	trace_flt_endpoint_checkpoint(&state.tuple, state.unread, why);
+	return why;
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_checkpoint);
 
@@ -317,11 +331,14 @@ EXPORT_SYMBOL_GPL(flt_endpoint_unchanged);
 void flt_endpoint_release(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct flt_tuple tuple;
 	struct rb_node *node;
 
 	sock_owned_by_me(sk);
 	if (sk->sk_state == TCP_CLOSE || sk->sk_state == TCP_LISTEN)
 		return;
+	flt_tuple_from_sock(sk, &tuple);
+	trace_flt_endpoint_release(&tuple, tp->rcv_nxt - tp->copied_seq, FLT_REFUSE_NONE);
 
 	__skb_queue_purge(&sk->sk_receive_queue);
 	while ((node = rb_first(&tp->out_of_order_queue))) {

@@ -116,6 +116,35 @@ def patient(world):
 
 
 @suite.claim
+def microsecond_timestamps_stay(world):
+    """The unit of the timestamps moves, though b's own routes know nothing of it."""
+    world.a.usec_timestamps(CLIENT[4], "10.1.0.1")
+    try:
+        client, server = pair(world, 8026)
+    finally:
+        world.a.ip(f"route replace {CLIENT[4]} via 10.1.0.1")
+    usec = 64  # TCPI_OPT_USEC_TS
+    assert tcp_info(server)["options"] & usec, "milliseconds on a already"
+    count = Difference(world.c)
+    with client, server, adopted(world, server, 8026) as child:
+        assert tcp_info(child)["options"] & usec, "b counts milliseconds"
+        exchange(client, child, noise(200000, 3), noise(200000, 4))
+    count.quiet()
+
+
+@suite.claim
+def small_buffer_on_b(world):
+    """More unread than the target's listener has room for."""
+    client, server = pair(world, 8027)
+    request = noise(65536, 6)
+    client.sendall(request)
+    until(lambda: unread(server) == len(request), "the request is on a")
+    with client, server, adopted(world, server, 8027, SO_RCVBUF=4096) as child:
+        assert receive(child, len(request)) == request
+        exchange(client, child, noise(50000, 3), noise(50000, 4))
+
+
+@suite.claim
 def nothing_shows_on_the_wire(world):
     """No FIN, no RST, no repeated acknowledgment: the client cannot tell that it was moved."""
     with patient(world):

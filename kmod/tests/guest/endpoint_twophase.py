@@ -11,7 +11,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from endpoint import (CLIENT, FIN, RST, Capture, Difference, Endpoint, Namespace, Suite,  # noqa: E402
+from endpoint import (CLIENT, Capture, Difference, Endpoint, Namespace, Suite,  # noqa: E402
                       connect, exchange, listen, noise, pair, receive, tcp_info, unread, until)
 
 suite = Suite()
