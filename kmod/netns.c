@@ -60,22 +60,35 @@ undo_stats:
 	return err;
 }
 
+/*
+ * The links end before any room has left the namespace: rooms came after us, so
+ * they leave before us, and could no longer be told of NODE_DOWN and NODE_REMOVED.
+ * The namespace's devices are still there too, so the peers learn of it at once.
+ */
+static void __net_exit flt_netns_end(struct net *net)
+{
+	struct flt_net *fn = flt_net(net);
+
+	flt_listen_stop(fn);	/* no more sockets from outside */
+	flt_table_clear(fn);
+}
+
 static void __net_exit flt_netns_leave(struct net *net)
 {
 	struct flt_net *fn = flt_net(net);
 
 	flt_tunable_leave(fn);
-	flt_listen_stop(fn);	/* no more sockets from outside */
 	flt_table_exit(fn);
 	flt_dispatch_leave(fn);
 	free_percpu(fn->stats);
 }
 
 static struct pernet_operations flt_netns_ops = {
-	.init = flt_netns_enter,
-	.exit = flt_netns_leave,
-	.id   = &flt_net_id,
-	.size = sizeof(struct flt_net),
+	.init	  = flt_netns_enter,
+	.pre_exit = flt_netns_end,
+	.exit	  = flt_netns_leave,
+	.id	  = &flt_net_id,
+	.size	  = sizeof(struct flt_net),
 };
 
 int __init flt_netns_init(void)

@@ -488,7 +488,7 @@ int flt_table_init(struct flt_net *fn)
 
 void flt_table_exit(struct flt_net *fn)
 {
-	flt_table_clear(fn);
+	WARN_ON_ONCE(fn->nr_nodes);
 	rhashtable_destroy(&fn->by_addr);
 	rhashtable_destroy(&fn->by_name);
 	xa_destroy(&fn->nodes);

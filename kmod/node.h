@@ -81,7 +81,8 @@ static inline bool flt_node_is_up(const struct flt_node *node)
 /*
  * Rooms that must act when a node comes, goes or is removed. Called in process
  * context with a reference held and no lock of ours; @event is enum flt_event
- * (NODE_UP, NODE_DOWN, NODE_REMOVED), @data the struct flt_node.
+ * (NODE_UP, NODE_DOWN, NODE_REMOVED), @data the struct flt_node.  When a
+ * namespace goes, all are called before any room's pernet exit (but after pre_exit).
  */
 int flt_node_notifier_register(struct notifier_block *nb);
 int flt_node_notifier_unregister(struct notifier_block *nb);
