@@ -160,10 +160,10 @@ static enum flt_refusal hof_adopt_build(struct hof_adoption *a, const void *wire
 }
 
 /* Wait for the giver's decision; a reference goes with it. */
-static void hof_adopt_wait(struct hof_adoption *a, u32 timeout_ms)
+static void hof_adopt_wait(struct hof_adoption *a)
 {
 	struct hof_net *hn = a->hn;
-	u32 ms = max(READ_ONCE(hn->tunables.query_ms), timeout_ms);
+	u32 ms = READ_ONCE(hn->tunables.query_ms);
 
 	refcount_inc(&a->ref);
 	spin_lock_bh(&hn->adopt_lock);
@@ -206,8 +206,8 @@ static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
 	hof_adoption_put(a);
 }
 
-int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 timeout_ms,
-		      u32 flags, const void *wire, u32 len)
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
+		      const void *wire, u32 len)
 {
 	static const struct flt_tuple unknown;
 	struct hof_adoption *a = NULL;
@@ -228,7 +228,7 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 tim
 	}
 	hof_count(hn, HOF_STAT_ADOPT_PREPARED);
 	trace_hof_adopt(&a->tuple, id, node->id, FLT_REFUSE_NONE);
-	hof_adopt_wait(a, timeout_ms);
+	hof_adopt_wait(a);
 	/* When this is lost the giver times out and says ABORT, or the link is down. */
 	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE);
 	return 0;

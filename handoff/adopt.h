@@ -75,8 +75,8 @@ void hof_adopt_net_exit(struct hof_net *hn);
 void hof_adopt_detach(void);
 
 /* Messages of the giver, see message.h. Process context. */
-int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 timeout_ms,
-		      u32 flags, const void *wire, u32 len);
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
+		      const void *wire, u32 len);
 void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id);
 void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id);
 

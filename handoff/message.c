@@ -18,12 +18,11 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 	return flt_link_send(node, type, &vec, 1, GFP_KERNEL);
 }
 
-int hof_message_send_handoff(struct flt_node *node, u64 id, u32 timeout_ms, u32 flags,
+int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len)
 {
 	struct hof_msg_handoff head = {
 		.id = cpu_to_be64(id),
-		.timeout_ms = cpu_to_be32(timeout_ms),
 		.flags = cpu_to_be32(flags),
 	};
 	struct kvec vec[2] = {
@@ -41,8 +40,8 @@ static int hof_message_handoff(struct hof_net *hn, struct flt_node *node,
 
 	if (msg->len <= sizeof(*head))
 		return -EBADMSG;
-	return hof_adopt_request(hn, node, be64_to_cpu(head->id), be32_to_cpu(head->timeout_ms),
-				 be32_to_cpu(head->flags), head + 1, msg->len - sizeof(*head));
+	return hof_adopt_request(hn, node, be64_to_cpu(head->id), be32_to_cpu(head->flags),
+				 head + 1, msg->len - sizeof(*head));
 }
 
 static int hof_message_life(struct hof_net *hn, struct flt_node *node,

@@ -33,8 +33,8 @@ enum hof_msg_type {
 /* Followed by the checkpoint. */
 struct hof_msg_handoff {
 	__be64 id;
-	__be32 timeout_ms;
 	__be32 flags;
+	__be32 pad;
 };
 
 /* ACK, COMMIT, ABORT and QUERY; in NAK with the reason. */
@@ -69,7 +69,7 @@ void hof_message_unregister(void);
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 		     enum flt_refusal why);
-int hof_message_send_handoff(struct flt_node *node, u64 id, u32 timeout_ms, u32 flags,
+int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len);
 
 #endif

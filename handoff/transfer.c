@@ -325,10 +325,10 @@ static int hof_transfer_errno(enum flt_refusal why)
 	}
 }
 
-static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 timeout_ms, u32 flags)
+static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags)
 {
-	int err = hof_message_send_handoff(t->peer->node, t->id, timeout_ms, flags,
-					   t->ckpt->wire, t->ckpt->len);
+	int err = hof_message_send_handoff(t->peer->node, t->id, flags, t->ckpt->wire,
+					   t->ckpt->len);
 
 	switch (err) {
 	case 0:
@@ -480,7 +480,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
 	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
 	hof_transfer_launch(t, timeout_ms);
-	why = hof_transfer_send(t, timeout_ms, args->flags);
+	why = hof_transfer_send(t, args->flags);
 	if (why != FLT_REFUSE_NONE && hof_transfer_retract(t))
 		hof_ticket_put(t->ticket);
 	else

@@ -99,7 +99,7 @@ static void give(struct conn *c)
 	refuse(c);
 }
 
-static void request(struct conn *c)
+static void request(struct conn *c, uint32_t how)
 {
 	char head[HEADER_MAX + 1];
 	ssize_t len = recv(c->fd, head, HEADER_MAX, MSG_PEEK | MSG_DONTWAIT);
@@ -114,8 +114,12 @@ static void request(struct conn *c)
 	}
 	head[len] = 0;
 	if (!strstr(head, "\r\n\r\n")) {
-		if (len == HEADER_MAX)
+		if (len == HEADER_MAX) {
 			refuse(c);
+		} else if (how & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+			count.dropped++;
+			drop(c);
+		}
 		return;
 	}
 	path = strchr(head, ' ');
@@ -288,7 +292,7 @@ int main(int argc, char **argv)
 			else if (on == ON_SIGNAL)
 				stop = ends(signal_fd);
 			else
-				request((struct conn *)(uintptr_t)on);
+				request((struct conn *)(uintptr_t)on, ready[i].events);
 		}
 		/* Last: an event may free a connection that this round has to look at. */
 		events();

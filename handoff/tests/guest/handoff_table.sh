@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 180
+# A million entries: inserted, each found, refused beyond the limit, swept away, no memory kept.
+. "$FLT_TOP/tools/testing/lib.sh"
+
+entries=${ENTRIES:-1000000}
+# The debug kernel's entries are several times as large.
+grep -q KASAN /proc/config.gz 2>/dev/null || grep -q kasan_ /proc/kallsyms && entries=${ENTRIES:-100000}
+
+used() {
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/MemAvailable/ { print $2 }' /proc/meminfo
+}
+
+load flotilla
+modprobe -r handoff 2>/dev/null
+before=$(used)
+check "$entries entries come and go" insmod "$FLT_MODULES/hof_table_test.ko" entries="$entries"
+dmesg | grep hof_table_test | tail -n 4 | sed 's/^/# /'
+rmmod hof_table_test
+after=$(used)
+[ $((before - after)) -lt 30000 ]
+claim "their memory is free again" $? "available before $before kB, after $after kB"
+finish
