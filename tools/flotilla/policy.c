@@ -49,7 +49,7 @@ static int explain_errno(struct cli *cli, unsigned int i, const char *value, int
 		return cli_fail(cli, "%s may only be written with CAP_NET_ADMIN", attributes[i].name);
 	case EINVAL:
 		if (i == T_LOW || i == T_HIGH)
-			return cli_fail(cli, "%s %s is refused: t_high must be above t_low, and both above 0",
+			return cli_fail(cli, "%s %s is refused: t_low must be at least 2, t_high above it",
 					attributes[i].name, value);
 		return cli_fail(cli, "%s %s is not one of %s", attributes[i].name, value,
 				attributes[i].values);

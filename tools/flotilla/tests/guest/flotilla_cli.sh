@@ -99,7 +99,7 @@ equal "and are shown as numbers" "['lard/r', 100, 200]" \
 	"$(member fe policy show '[d["policy"], d["t_low"], d["t_high"]]')"
 check "both fall in one command" fe flotilla policy set t_high 40 t_low 10
 says "limits that cross are refused" \
-	'cannot set the policy: t_low 40 is refused: t_high must be above t_low, and both above 0' \
+	'cannot set the policy: t_low 40 is refused: t_low must be at least 2, t_high above it' \
 	fe flotilla policy set wrr replication_seconds 5 t_low 40
 equal "and what came before them is put back" "lard/r 10 40 20" \
 	"$(fe flotilla -t policy show policy t_low t_high replication_seconds | cut -f2 | xargs)"
