@@ -29,11 +29,13 @@ def free_port():
 class Guest:
     """tools/vm/guest with one counted CPU; @command ends by running snapshot.py on port 8090."""
 
-    def __init__(self, command, name="counted", nets=(), mem="1G", timeout=900):
+    def __init__(self, command, name="counted", nets=(), mem="1G", timeout=900, forward="",
+                 qemu=""):
         self.http, self.control = free_port(), free_port()
         user = (f"user,hostfwd=tcp:127.0.0.1:{self.http}-10.0.2.15:8080,"
-                f"hostfwd=tcp:127.0.0.1:{self.control}-10.0.2.15:8090")
-        line = [str(TOP / "tools/vm/guest"), "--accel", "tcg", "--cpus", "1", "--cpu", CPU, "--qemu", ICOUNT,
+                f"hostfwd=tcp:127.0.0.1:{self.control}-10.0.2.15:8090") + (f",{forward}" if forward else "")
+        line = [str(TOP / "tools/vm/guest"), "--accel", "tcg", "--cpus", "1", "--cpu", CPU,
+                "--qemu", f"{ICOUNT} {qemu}",
                 "--mem", mem, "--timeout", str(timeout), "--name", name, "--net", user,
                 "--address", "10.0.2.15/24"]
         for net in nets:

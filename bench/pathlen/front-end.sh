@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# front-end.sh: the counted guest holds the front-end and nothing else. agent.py starts one at a time by
+# `front-end.sh start KIND` and ends it by `front-end.sh stop`; snapshot.py counts.
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "$0")")
+vip=10.77.0.200
+backends="be1:10.77.0.11 be2:10.77.0.12"
+state=/run/front-end
+mkdir -p $state
+
+haproxy_conf() {
+	cat <<-END
+	global
+		nbthread 1
+		maxconn 4096
+	defaults
+		mode http
+		timeout connect 60s
+		timeout client 600s
+		timeout server 600s
+		http-reuse always
+		balance roundrobin
+	listen proxy
+		bind $vip:80
+	END
+	for backend in $backends; do
+		echo "	server ${backend%%:*} ${backend#*:}:80"
+	done
+}
+
+links_up() {
+	local backend
+	for backend in $backends; do
+		flotilla -j node show "${backend%%:*}" | grep -q '"state": *"up"' || return 1
+	done
+}
+
+start() {
+	case $1 in
+	haproxy)
+		haproxy_conf >$state/haproxy.cfg
+		haproxy -D -p $state/pid -f $state/haproxy.cfg
+		;;
+	ipvs)
+		modprobe ip_vs_rr
+		ipvsadm -A -t $vip:80 -s rr
+		for backend in $backends; do
+			ipvsadm -a -t $vip:80 -r "${backend#*:}" -g
+		done
+		;;
+	handoff)
+		modprobe handoff
+		flotilla local set name fe address 10.77.0.1
+		for backend in $backends; do
+			flotilla node add "${backend%%:*}" address "${backend#*:}"
+		done
+		for _ in $(seq 300); do
+			! links_up || break
+			sleep 0.2
+		done
+		links_up
+		echo wrr >/sys/class/flotilla/dispatch/policy
+		printf 'listen %s:80\ncontrol %s\n' $vip $state/lardd.sock >$state/lardd.conf
+		lardd -c $state/lardd.conf --foreground >$state/lardd.log 2>&1 &
+		echo $! >$state/pid
+		for _ in $(seq 100); do
+			[ ! -S $state/lardd.sock ] || break
+			sleep 0.1
+		done
+		;;
+	*) echo "front-end.sh: no front-end called '$1'" >&2; exit 2 ;;
+	esac
+}
+
+stop() {
+	[ ! -s $state/pid ] || kill "$(cat $state/pid)" || true
+	rm -f $state/pid
+	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
+	if [ -d /sys/module/flotilla ]; then
+		for backend in $backends; do
+			flotilla node del "${backend%%:*}" || true
+		done
+	fi
+}
+
+case ${1:-serve} in
+start) start "$2" ;;
+stop) stop ;;
+serve)
+	ip addr add 10.77.0.1/24 dev eth1
+	ip addr add $vip/24 dev eth1
+	ip link set eth1 up
+	python3 "$here/agent.py" 8091 &
+	exec python3 "$here/snapshot.py" 8090
+	;;
+esac

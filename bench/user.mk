@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0
+# count: BPF programs that any kernel with BTF takes; their types are those of the guest's kernel.
+PROGRAMS += count
+count_SRCS := bench/count/main.c bench/count/process.c bench/count/calls.c
+count_PKGS := libbpf
+
+# The image that guests boot, or the running kernel where there is none.
+bench_image = $(firstword $(wildcard $(CACHE)/kernel/current/boot/vmlinuz-*))
+
+$(B)/gen/vmlinux.h: $(wildcard $(CACHE)/kernel/current/version) | $(CACHE_HEADERS)/kselftest_harness.h
+	$(call say,BTF,$@)
+	@mkdir -p $(@D)
+	$(Q)if [ -n "$(bench_image)" ]; then \
+		sh $(CACHE_HEADERS)/extract-vmlinux $(bench_image) >$(B)/gen/vmlinux; \
+	else cp /sys/kernel/btf/vmlinux $(B)/gen/vmlinux; fi
+	$(Q)$(BPFTOOL) btf dump file $(B)/gen/vmlinux format c >$@
+	@rm -f $(B)/gen/vmlinux
+
+$(B)/gen/count.bpf.o: bench/count/count.bpf.c bench/count/count.h $(B)/gen/vmlinux.h
+	$(call say,BPF,$<)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -g -O2 -Wall -I$(B)/gen -Ibench/count -c -o $@ $<
+
+$(B)/gen/count.skel.h: $(B)/gen/count.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name count_bpf >$@
+
+$(B)/obj/bench/count/main.o: $(B)/gen/count.skel.h
