@@ -8,8 +8,7 @@ lard_url_SRCS := lard/url.c
 # llhttp where the distribution has it (Debian 13), else its predecessor (Debian 12).
 lard_http := $(if $(wildcard /usr/include/llhttp.h),-lllhttp,-lhttp_parser)
 
-# Built once libhandoff is there.
-PROGRAMS += $(if $(wildcard handoff/lib/handoff.c),lardd)
+PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/rewrite.c lard/backend.c lard/request.c lard/response.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
