@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The event loop. */
 #include <errno.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 #include "loop.h"
@@ -15,11 +16,29 @@ uint64_t loop_clock(void)
 	return ts.tv_sec * 1000000ULL + ts.tv_nsec / 1000;
 }
 
+/* It has rung: the timers themselves are looked at after every batch. */
+static void alarm_ready(struct source *s, uint32_t events)
+{
+	(void)events;
+	container_of(s, struct loop, alarm)->rings = UINT64_MAX;
+}
+
 int loop_init(struct loop *loop)
 {
-	*loop = (struct loop){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC), .now = loop_clock() };
+	*loop = (struct loop){
+		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+		.now = loop_clock(),
+		.rings = UINT64_MAX,
+		.alarm = {
+			.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+			.ready = alarm_ready,
+		},
+	};
 	list_init(&loop->queues);
-	return loop->epoll_fd < 0 ? -errno : 0;
+	if (loop->epoll_fd < 0 || loop->alarm.fd < 0)
+		return -errno;
+	/* Edge-triggered: setting it anew is enough, it need not be read. */
+	return loop_add(loop, &loop->alarm, EPOLLIN | EPOLLET);
 }
 
 static void bury_dead(struct loop *loop)
@@ -35,9 +54,11 @@ static void bury_dead(struct loop *loop)
 void loop_exit(struct loop *loop)
 {
 	bury_dead(loop);
+	if (loop->alarm.fd >= 0)
+		close(loop->alarm.fd);
 	if (loop->epoll_fd >= 0)
 		close(loop->epoll_fd);
-	loop->epoll_fd = -1;
+	loop->epoll_fd = loop->alarm.fd = -1;
 }
 
 int loop_add(struct loop *loop, struct source *s, uint32_t events)
@@ -135,14 +156,13 @@ static void run_timers(struct loop *loop)
 	}
 }
 
-/* Milliseconds until the first timer, rounded up; -1: none. */
-static int next_timeout(const struct loop *loop)
+/* The alarm rings for the first timer, or earlier. */
+static void set_alarm(struct loop *loop)
 {
 	uint64_t first = UINT64_MAX;
+	struct itimerspec at = { 0 };
 	const struct list *l;
 
-	if (loop->again)
-		return 0;
 	for (l = loop->queues.next; l != &loop->queues; l = l->next) {
 		struct timer_queue *q = container_of(l, struct timer_queue, link);
 
@@ -153,9 +173,13 @@ static int next_timeout(const struct loop *loop)
 				first = when;
 		}
 	}
-	if (first == UINT64_MAX)
-		return -1;
-	return first <= loop->now ? 0 : (first - loop->now + 999) / 1000;
+	if (first >= loop->rings)
+		return;
+	/* Zero would disarm it; what is past rings at once. */
+	at.it_value.tv_sec = first / 1000000;
+	at.it_value.tv_nsec = first % 1000000 * 1000 + 1;
+	if (!timerfd_settime(loop->alarm.fd, TFD_TIMER_ABSTIME, &at, NULL))
+		loop->rings = first;
 }
 
 static void run_again(struct loop *loop)
@@ -177,7 +201,8 @@ void loop_run(struct loop *loop, void (*batch_end)(void *arg), void *arg)
 	int n, i;
 
 	while (!loop->stop) {
-		n = epoll_wait(loop->epoll_fd, events, BATCH, next_timeout(loop));
+		set_alarm(loop);
+		n = epoll_wait(loop->epoll_fd, events, BATCH, loop->again ? 0 : -1);
 		loop->now = loop_clock();
 		run_again(loop);
 		for (i = 0; i < n; i++) {

@@ -41,10 +41,15 @@ struct timer_queue {
 
 /**
  * struct loop - see above
- * @now: microseconds of CLOCK_MONOTONIC at the start of the batch
+ * @now:   microseconds of CLOCK_MONOTONIC at the start of the batch
+ * @alarm: timerfd for the first timer. A time-out of epoll_wait() would set up and cancel a kernel
+ *	   timer each time the loop sleeps; this one is set when the first timer is sooner than it.
+ * @rings: when it expires; UINT64_MAX: not set
  */
 struct loop {
 	int epoll_fd;
+	struct source alarm;
+	uint64_t rings;
 	bool stop;
 	uint64_t now;
 	struct list queues;
