@@ -35,6 +35,9 @@ void fields_value(struct fields *f, const char *at, size_t len)
 	}
 }
 
+/* RFC 9110's tchar, a bit for each of the first 128 characters. */
+static const uint32_t token_bits[4] = { 0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff };
+
 static bool is_token(struct span s)
 {
 	size_t i;
@@ -42,7 +45,7 @@ static bool is_token(struct span s)
 	for (i = 0; i < s.len; i++) {
 		unsigned char c = s.at[i];
 
-		if (c <= ' ' || c > '~' || strchr("\"(),/:;<=>?@[\\]{}", c))
+		if (c > 127 || !(token_bits[c / 32] >> c % 32 & 1))
 			return false;
 	}
 	return s.len;

@@ -163,6 +163,24 @@ static void hop_by_hop_fields_are_known(void **state)
 	assert_true(field_is_hop_by_hop(&request.fields.at[5], &request.fields));
 }
 
+static void names_are_tokens(void **state)
+{
+	char name[2] = "x";
+	struct fields f = { .count = 1 };
+	int c;
+
+	(void)state;
+	for (c = 1; c < 256; c++) {
+		bool token = c < 128 && (strchr("!#$%&'*+-.^_`|~", c) || (c >= '0' && c <= '9') ||
+					 ((c | 32) >= 'a' && (c | 32) <= 'z'));
+
+		name[0] = c;
+		f.at[0].name = (struct span){ name, 1 };
+		if (fields_are_sound(&f) != token)
+			fail_msg("character %d", c);
+	}
+}
+
 /* 100,000 random heaps of header pieces, seed 3: whatever is accepted is sound. */
 static void what_is_accepted_is_sound(void **state)
 {
@@ -213,6 +231,7 @@ int main(void)
 		cmocka_unit_test(framing_of_responses),
 		cmocka_unit_test(chunks_end_at_the_same_byte_however_they_come),
 		cmocka_unit_test(hop_by_hop_fields_are_known),
+		cmocka_unit_test(names_are_tokens),
 		cmocka_unit_test(what_is_accepted_is_sound),
 	};
 
