@@ -73,8 +73,9 @@ def all_combinations_of_the_caches_work():
 
 
 def latency_of_warm_beside_cold(architecture):
-    """Longest wait for a warm file while a cold one is read, and for the cold one."""
-    with Server("--architecture", architecture, config=STATUS, env=slow_disk()) as s:
+    """Longest wait for a warm file beside a cold one; for the cold one; longest loop turn."""
+    with Server("--architecture", architecture, "--stall-histogram", "on", config=STATUS,
+                env=slow_disk()) as s:
         s.write("warm", "warm")
         s.write("cold", b"c" * 150000)
         s.start()
@@ -94,14 +95,15 @@ def latency_of_warm_beside_cold(architecture):
             equal(c.get("/warm").body, b"warm")
             worst = max(worst, time.monotonic() - start)
         t.join()
-        return worst, took["cold"]
+        return worst, took["cold"], len(counters(s)["stall_us_log2"]) - 1
 
 
 def a_cold_file_does_not_delay_a_warm_one_in_amped():
     if SANITIZED:
         return "preloading and sanitizers do not mix"
-    worst, cold = latency_of_warm_beside_cold("amped")
+    worst, cold, stall = latency_of_warm_beside_cold("amped")
     assert cold > 0.25, cold
+    assert stall < 18, "a turn of the loop took up to 2^%d us" % stall
     assert worst < 0.15, "a warm request took %.3f s beside a cold one of %.3f s" % (worst, cold)
     return None
 
@@ -109,7 +111,8 @@ def a_cold_file_does_not_delay_a_warm_one_in_amped():
 def a_cold_file_stops_everything_in_sped():
     if SANITIZED:
         return "preloading and sanitizers do not mix"
-    worst, cold = latency_of_warm_beside_cold("sped")
+    worst, cold, stall = latency_of_warm_beside_cold("sped")
+    assert stall >= 18, "no turn of the loop took longer than 2^%d us" % stall
     assert worst > 0.2, "the worst was only %.3f s beside %.3f s" % (worst, cold)
     return None
 
