@@ -24,7 +24,7 @@
 #include <flotilla/flotilla.h>
 
 /* Unread bytes that one checkpoint may carry. */
-#define FLT_CHECKPOINT_DATA_MAX	(1U << 20)
+#define FLT_CHECKPOINT_DATA_MAX	(1024U * 1024)
 
 /**
  * struct flt_checkpoint - a connection as bytes

@@ -103,15 +103,13 @@ static void flt_on_destruct(struct sock *sk)
 	rcu_read_unlock();
 }
 
-/* The last parameter is compat's: not every kernel has it. */
-static struct sock *flt_on_syn_recv(const struct sock *sk, struct sk_buff *skb,
-				    struct request_sock *req, struct dst_entry *dst,
-				    struct request_sock *req_unhash, bool *own FLT_SYN_RECV_PARAM)
+static struct sock *flt_syn_recv(const struct sock *sk, struct sk_buff *skb,
+				 struct request_sock *req, struct dst_entry *dst,
+				 struct request_sock *req_unhash, bool *own, flt_child_init init)
 {
 	struct sock *child;
 
-	child = flt_base(sk)->real_af->syn_recv_sock(sk, skb, req, dst, req_unhash, own
-						     FLT_SYN_RECV_ARG);
+	child = flt_real_syn_recv(flt_base(sk)->real_af, sk, skb, req, dst, req_unhash, own, init);
 	if (child)
 		flt_child_cloned(sk, child, *own);
 	return child;

@@ -183,6 +183,7 @@ enum flt_cmd {
 	FLT_CMD_EVENT,
 	__FLT_CMD_MAX
 };
+
 #define FLT_CMD_MAX (__FLT_CMD_MAX - 1)
 
 /**
@@ -253,6 +254,7 @@ enum flt_attr {
 
 	__FLT_A_MAX
 };
+
 #define FLT_A_MAX (__FLT_A_MAX - 1)
 
 #endif /* _UAPI_FLOTILLA_FLOTILLA_H */
