@@ -166,7 +166,8 @@ def base_initramfs(kernel):
     key = hashlib.sha256(init + busybox + Path(__file__).read_bytes() + str(kernel.root).encode()).hexdigest()[:16]
     path = kernel.root / f"initramfs-{key}"
     if not path.exists():
-        directories = [(d, b"", stat.S_IFDIR | 0o755) for d in ("bin", "dev", "proc", "sys", "modules", "modules/net", "run")]
+        names = ("bin", "dev", "proc", "sys", "modules", "modules/net", "run")
+        directories = [(name, b"", stat.S_IFDIR | 0o755) for name in names]
         files = [("init", init, stat.S_IFREG | 0o755), ("bin/busybox", busybox, stat.S_IFREG | 0o755)]
         files += [(n, d, stat.S_IFREG | 0o644) for n, d in kernel.boot_files()]
         temporary = path.with_name(f"{path.name}.{os.getpid()}")
@@ -264,7 +265,8 @@ class Machine:
         env = {"FLT_TOP": TOP, "FLT_MODULES": self.kernel.built, "FLT_KERNEL": self.kernel.root,
                "FLT_MODULE_ROOT": self.kernel.module_root(), "FLT_KIND": self.kernel.name,
                "FLT_HOSTNAME": args.name, "FLT_RESULTS": "/run/results" if args.results else "",
-               "FLT_NET": "1" if args.net else "", "FLT_ADDRESS": args.address, "FLT_SHELL": "1" if args.shell else "", "TERM": os.environ.get("TERM", "dumb")}
+               "FLT_NET": "1" if args.net else "", "FLT_ADDRESS": args.address,
+               "FLT_SHELL": "1" if args.shell else "", "TERM": os.environ.get("TERM", "dumb")}
         for pair in args.env:
             name, _, value = pair.partition("=")
             env[name] = value

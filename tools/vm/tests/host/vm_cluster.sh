@@ -7,6 +7,7 @@
 cluster=$FLT_TOP/tools/vm/cluster
 work=$(mktemp -d "$FLT_TOP/build/vm_cluster.XXXXXX")
 at_exit rm -rf "$work"
+# shellcheck disable=SC2016 # the guests' shells expand it
 lib='. $FLT_TOP/tools/testing/lib.sh;'
 
 output=$("$cluster" --results "$work/one" \
