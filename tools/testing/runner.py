@@ -38,8 +38,8 @@ class Book:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def enter(self, test, where, outcome, seconds, log):
-        """One test file has run."""
+    def enter(self, test, where, outcome, seconds, log, reports=()):
+        """One test file has run; REPORTS are the kernel's lines about it."""
         with self.lock:
             self.passed += len(outcome.passed)
             self.failed += len(outcome.failed)
@@ -53,6 +53,7 @@ class Book:
             if outcome.failed:
                 lines = log.read_text(errors="replace").splitlines() if log.exists() else []
                 print("".join(f"     | {line}\n" for line in lines[-25:]), end="")
+                print("".join(f"     kernel: {line}\n" for line in reports[:25]), end="")
                 print(f"     whole output: {log}")
             sys.stdout.flush()
 
@@ -199,10 +200,10 @@ class Guest:
         if status is None:
             outcome.failed.append("the guest died or hung during it")
         if reports:
+            if outcome.passed == ["exit status 0"]:
+                outcome.passed.clear()
             outcome.failed.append("the kernel reported a problem")
-            with open(log, "a", encoding="utf-8") as output:
-                output.write("\n".join(["", "kernel:"] + reports[:80]) + "\n")
-        self.book.enter(test, self.kernel, outcome, seconds, log)
+        self.book.enter(test, self.kernel, outcome, seconds, log, reports)
 
     def reports(self):
         """Kernel reports of this boot by the test that was running."""
