@@ -11,6 +11,7 @@
 #include "entry.h"
 #include "life.h"
 #include "net.h"
+#include "peer.h"
 #include "trace.h"
 
 /* A giver that never commits must not fill the memory of the taker. */
@@ -194,6 +195,25 @@ static struct hof_adoption *hof_adopt_find(struct hof_net *hn, const struct flt_
 	return NULL;
 }
 
+/* It stays where it was, unless that has died meanwhile. */
+static void hof_adopt_resume(struct hof_net *hn, struct hof_entry *e)
+{
+	rcu_read_lock();	/* once it forwards, it may go at any time */
+	hof_hold_forward(hn, e);
+	if (!flt_node_is_up(e->peer->node))
+		hof_entry_kill(hn, e);
+	rcu_read_unlock();
+}
+
+/* It is ours again: for its last owner, and for who watches, that is its end. */
+static void hof_adopt_return(struct hof_net *hn, struct hof_entry *e)
+{
+	spin_lock_bh(&e->lock);
+	hof_entry_settle(hn, e, FLT_REFUSE_NONE);
+	spin_unlock_bh(&e->lock);
+	hof_hold_reinject(hn, e);
+}
+
 static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
 {
 	struct hof_net *hn = a->hn;
@@ -202,7 +222,7 @@ static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
 	trace_hof_abort(&a->tuple, a->id, a->node->id, why);
 	flt_adoption_abort(a->child);
 	if (a->back)
-		hof_hold_forward(hn, a->back);
+		hof_adopt_resume(hn, a->back);
 	hof_adoption_put(a);
 }
 
@@ -257,7 +277,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 		hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
 	trace_hof_commit(&a->tuple, id, node->id, why);
 	if (a->back)
-		hof_hold_reinject(hn, a->back);
+		hof_adopt_return(hn, a->back);
 	hof_adoption_put(a);
 }
 

@@ -177,8 +177,7 @@ struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tupl
 	return hof_entry_find(hn, tuple->family, &key);
 }
 
-/* What a FORWARD entry owes to others when it stops being one. */
-static void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
+void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
 {
 	lockdep_assert_held(&e->lock);
 	atomic_dec(&e->peer->node->load);
@@ -199,7 +198,7 @@ static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt
 	spin_lock_bh(&e->lock);
 	was = e->state == HOF_FORWARD;
 	if (was) {
-		WRITE_ONCE(e->used, jiffies + linger);
+		WRITE_ONCE(e->expires, jiffies + linger);
 		hof_entry_set_state(e, state);
 		hof_entry_settle(hn, e, why);
 	}
@@ -248,17 +247,17 @@ void hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
 
 static void hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
 {
-	unsigned long used = READ_ONCE(e->used);
+	unsigned long idle = READ_ONCE(hn->tunables.idle_s) * HZ;
 
 	switch (hof_entry_state(e)) {
 	case HOF_FORWARD:
-		if (time_before(jiffies, used + READ_ONCE(hn->tunables.idle_s) * HZ))
+		if (time_before(jiffies, READ_ONCE(e->used) + idle))
 			return;
 		hof_count(hn, HOF_STAT_FORWARD_IDLE_EXPIRED);
 		break;
 	case HOF_LINGER:
 	case HOF_DEAD:
-		if (time_before(jiffies, used))
+		if (time_before(jiffies, READ_ONCE(e->expires)))
 			return;
 		hof_count(hn, HOF_STAT_FORWARD_LINGER_EXPIRED);
 		break;

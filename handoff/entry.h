@@ -61,7 +61,8 @@ union hof_key {
  * @packets: forwarded; written by softirq without a lock: a flow whose packets
  *	     arrive on two CPUs at once may lose counts
  * @bytes:   the same
- * @used:    jiffies of the last packet; with LINGER and DEAD: when it ends
+ * @used:    jiffies of the last packet; written by softirq without a lock
+ * @expires: jiffies when LINGER or DEAD ends
  * @born:    jiffies
  * @acked:   the client's last ack_seq: the sequence number of a RST
  * @seen:    HOF_SAW_*; written by softirq without a lock
@@ -86,6 +87,7 @@ struct hof_entry {
 	unsigned long packets;
 	unsigned long bytes;
 	unsigned long used;
+	unsigned long expires;
 	unsigned long born;
 	u32 acked;
 	u8 seen;
@@ -142,6 +144,12 @@ struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tupl
  * Return: whether the entry was in FORWARD.
  */
 bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why);
+
+/*
+ * What an entry that was in FORWARD owes to others when it ceases to be: the load
+ * of the node, the last event. Under its lock.
+ */
+void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why);
 
 /* Unlink one that is not in HOLD; whoever comes second does nothing. RCU. */
 void hof_entry_remove(struct hof_net *hn, struct hof_entry *e);

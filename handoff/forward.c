@@ -113,7 +113,7 @@ static void hof_forward_note(struct hof_entry *e, const struct tcphdr *th)
 	if (unlikely(th->fin | th->rst))
 		WRITE_ONCE(e->seen, e->seen | (th->fin ? HOF_SAW_FIN : 0) |
 				    (th->rst ? HOF_SAW_RST : 0));
-	if (READ_ONCE(e->used) != now && hof_entry_state(e) == HOF_FORWARD)
+	if (READ_ONCE(e->used) != now)
 		WRITE_ONCE(e->used, now);
 }
 
