@@ -14,7 +14,7 @@ static const struct hof_tunables hof_defaults = {
 	.query_ms = 1000,
 	.linger_ms = 60000,
 	.linger_rst_ms = 2000,
-	.idle_s = 7200,
+	.idle_s = 10800,
 	.forward_max = 1U << 20,
 	.hold_max = 64,
 };

@@ -44,6 +44,7 @@ struct conn {
 	char head[HEAD_MAX];
 	size_t head_len, body_pos;
 	int in_body;
+	char server[32];		/* who answered last */
 	size_t abort_at, got;		/* give up after so many bytes; 0: do not */
 	time_t moved;
 	struct conn *next, **link;
@@ -115,10 +116,10 @@ static void end(struct conn *c, unsigned long *why)
 		socklen_t len = sizeof(me);
 
 		getsockname(c->fd, (void *)&me, &len);
-		fprintf(stderr, "client port %u: %s, %u of %u answers, %zu bytes, errno %s\n",
+		fprintf(stderr, "client port %u: %s, %u of %u answers, %zu bytes, %ld s ago, by %s, %s\n",
 			ntohs(me.sin6_port), why == &count.wrong ? "wrong" :
 			why == &count.reset ? "reset" : "stalled", c->answered, c->nr, c->got,
-			strerror(errno));
+			(long)(now() - c->moved), c->server, strerror(errno));
 	}
 	close(c->fd);
 	*c->link = c->next;
@@ -195,13 +196,17 @@ static int send_some(struct conn *c)
 
 static int head_done(struct conn *c)
 {
-	const char *length;
+	const char *length, *server;
 
 	c->head[c->head_len] = 0;
 	if (strncmp(c->head, "HTTP/1.1 200", 12)) {
 		end(c, strncmp(c->head, "HTTP/1.1 503", 12) ? &count.wrong : &count.refused);
 		return -1;
 	}
+	server = strcasestr(c->head, "\nServer: ");
+	if (server)
+		snprintf(c->server, sizeof(c->server), "%.*s", (int)strcspn(server + 9, "\r/"),
+			 server + 9);
 	length = strcasestr(c->head, "\nContent-Length:");
 	if (!length || strtoul(length + 16, NULL, 10) != files[c->file[c->answered]].size) {
 		end(c, &count.wrong);
@@ -271,6 +276,8 @@ static void receive_some(struct conn *c)
 	}
 	if (n < 0 && errno == EAGAIN)
 		return;
+	if (!n)
+		errno = 0;
 	if (!n && c->answered == c->nr)
 		end(c, &count.ok);
 	else

@@ -24,6 +24,7 @@ http {{
     uwsgi_temp_path {dir}/uwsgi;
     scgi_temp_path {dir}/scgi;
     keepalive_requests 100;
+    keepalive_timeout 60s;
     server {{ listen {v4}:80 backlog=1024; listen [{v6}]:80 backlog=1024; root {root}; }}
 }}
 """
@@ -33,6 +34,7 @@ server.port = 80
 server.bind = "{v4}"
 server.errorlog = "{dir}/error.log"
 server.max-keep-alive-requests = 100
+server.max-keep-alive-idle = 60
 server.listen-backlog = 1024
 $SERVER["socket"] == "[{v6}]:80" {{ }}
 """
@@ -42,6 +44,7 @@ PidFile {dir}/pid
 ErrorLog {dir}/error.log
 LoadModule mpm_event_module {modules}/mod_mpm_event.so
 LoadModule authz_core_module {modules}/mod_authz_core.so
+KeepAliveTimeout 60
 Listen {v4}:80
 Listen [{v6}]:80
 User nobody
