@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Layers on a socket: the table of stacks, adding and finding. See stack.md. */
 
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -9,7 +10,11 @@
 #include "stack_trace.h"
 #include "stack_priv.h"
 
-struct rhashtable flt_stacks;
+/* Heads of the table: at least this many, at most these, which are 2 MB. */
+#define FLT_HEADS_MIN	1024UL
+#define FLT_HEADS_MAX	262144UL
+
+struct flt_stack_table flt_stacks __read_mostly;
 
 unsigned int flt_layer_needs(const struct flt_layer_ops *ops)
 {
@@ -115,14 +120,27 @@ void flt_stack_link(struct flt_stack *st, struct flt_layer *layer)
 	list_add_rcu(&layer->list, &st->layers);
 }
 
-bool flt_stack_hash_in(struct flt_stack *st)
+static spinlock_t *flt_stack_table_lock(const struct flt_stack *st)
 {
-	return !rhashtable_insert_fast(&flt_stacks, &st->node, flt_stack_params);
+	return &flt_stacks.locks[flt_stack_hash(st->sk) % ARRAY_SIZE(flt_stacks.locks)];
+}
+
+void flt_stack_hash_in(struct flt_stack *st)
+{
+	spinlock_t *lock = flt_stack_table_lock(st);
+
+	spin_lock_bh(lock);
+	hlist_add_head_rcu(&st->node, &flt_stacks.heads[flt_stack_hash(st->sk)]);
+	spin_unlock_bh(lock);
 }
 
 void flt_stack_hash_out(struct flt_stack *st)
 {
-	rhashtable_remove_fast(&flt_stacks, &st->node, flt_stack_params);
+	spinlock_t *lock = flt_stack_table_lock(st);
+
+	spin_lock_bh(lock);
+	hlist_del_rcu(&st->node);
+	spin_unlock_bh(lock);
 }
 
 static struct flt_layer *flt_stack_find(const struct flt_stack *st, const struct flt_layer_ops *ops)
@@ -157,10 +175,8 @@ static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_
 		spin_lock(&st->lock);
 		flt_stack_link(st, layer);
 		spin_unlock(&st->lock);
-		if (flt_stack_hash_in(st))
-			*fresh = NULL;
-		else
-			err = -ENOMEM;
+		flt_stack_hash_in(st);
+		*fresh = NULL;
 	} else {
 		spin_lock(&st->lock);
 		if (st->dead || st->no_ops)
@@ -254,6 +270,21 @@ struct sock *flt_layer_sock(const struct flt_layer *layer)
 }
 EXPORT_SYMBOL_GPL(flt_layer_sock);
 
+static int flt_stack_table_init(void)
+{
+	unsigned long tcp = init_net.ipv4.tcp_death_row.hashinfo->ehash_mask + 1UL;
+	unsigned long heads = clamp(tcp, FLT_HEADS_MIN, FLT_HEADS_MAX);
+	unsigned int i;
+
+	flt_stacks.heads = kvcalloc(heads, sizeof(*flt_stacks.heads), GFP_KERNEL);
+	if (!flt_stacks.heads)
+		return -ENOMEM;
+	flt_stacks.shift = 64 - ilog2(heads);
+	for (i = 0; i < ARRAY_SIZE(flt_stacks.locks); i++)
+		spin_lock_init(&flt_stacks.locks[i]);
+	return 0;
+}
+
 int flt_stack_init(void)
 {
 	int err;
@@ -261,7 +292,7 @@ int flt_stack_init(void)
 	err = flt_base_init();
 	if (err)
 		return err;
-	err = rhashtable_init(&flt_stacks, &flt_stack_params);
+	err = flt_stack_table_init();
 	if (err)
 		flt_base_exit();
 	return err;
@@ -278,6 +309,6 @@ void flt_stack_exit(void)
 	synchronize_rcu();
 	synchronize_rcu_tasks();
 	rcu_barrier();
-	rhashtable_destroy(&flt_stacks);
+	kvfree(flt_stacks.heads);
 	flt_base_exit();
 }

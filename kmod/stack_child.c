@@ -74,11 +74,7 @@ void flt_child_cloned(const struct sock *listener, struct sock *child, bool own)
 		flt_child_drop(child, &layers);
 		return;
 	}
-	if (!flt_stack_hash_in(st)) {
-		flt_child_drop(child, &layers);
-		flt_stack_put(st);
-		return;
-	}
+	flt_stack_hash_in(st);
 	spin_lock_bh(&st->lock);
 	list_for_each_entry_safe(layer, next, &layers, list) {
 		list_del(&layer->list);

@@ -5,7 +5,7 @@
 
 #include <linux/completion.h>
 #include <linux/hash.h>
-#include <linux/rhashtable.h>
+#include <linux/rculist.h>
 #include <net/inet_connection_sock.h>
 #include "stack.h"
 
@@ -58,7 +58,7 @@ struct flt_base {
  * functions are on the socket. Lock order: socket's lock, sk_callback_lock, @lock.
  */
 struct flt_stack {
-	struct rhash_head node;
+	struct hlist_node node;
 	struct sock *sk;
 	const struct flt_base *base;
 	struct list_head layers;
@@ -97,41 +97,37 @@ struct flt_layer {
 	u8 priv[] __aligned(8);
 };
 
-/* stack.c: the table */
-extern struct rhashtable flt_stacks;
-
-static inline u32 flt_stack_hash(const void *key, u32 len, u32 seed)
-{
-	return hash_ptr(*(const void *const *)key, 32) ^ seed;
-}
-
-static inline u32 flt_stack_obj_hash(const void *obj, u32 len, u32 seed)
-{
-	const struct flt_stack *st = obj;
-
-	return flt_stack_hash(&st->sk, len, seed);
-}
-
-static inline int flt_stack_cmp(struct rhashtable_compare_arg *arg, const void *obj)
-{
-	const struct flt_stack *st = obj;
-
-	return st->sk != *(struct sock *const *)arg->key;
-}
-
-static const struct rhashtable_params flt_stack_params = {
-	.head_offset = offsetof(struct flt_stack, node),
-	.key_offset = offsetof(struct flt_stack, sk),
-	.key_len = sizeof(struct sock *),
-	.hashfn = flt_stack_hash,
-	.obj_hashfn = flt_stack_obj_hash,
-	.obj_cmpfn = flt_stack_cmp,
-	.automatic_shrinking = true,
+/**
+ * struct flt_stack_table - all stacks, by socket
+ * @heads: as many as TCP's own table of connections has, within bounds; RCU
+ * @shift: leaves the number of a head of a 64-bit hash
+ * @locks: of the heads whose number ends in the lock's; leaves, bottom halves off
+ *
+ * Of fixed size like TCP's: the look-up is on the way of every event, and a table that
+ * can be resized costs three times as many instructions there.
+ */
+struct flt_stack_table {
+	struct hlist_head *heads;
+	unsigned int shift;
+	spinlock_t locks[64];	/* @heads */
 };
 
+extern struct flt_stack_table flt_stacks;
+
+static inline unsigned long flt_stack_hash(const struct sock *sk)
+{
+	return ((u64)(unsigned long)sk * GOLDEN_RATIO_64) >> flt_stacks.shift;
+}
+
+/* Under rcu_read_lock(). */
 static inline struct flt_stack *flt_stack_lookup(const struct sock *sk)
 {
-	return rhashtable_lookup(&flt_stacks, &sk, flt_stack_params);
+	struct flt_stack *st;
+
+	hlist_for_each_entry_rcu(st, &flt_stacks.heads[flt_stack_hash(sk)], node)
+		if (st->sk == sk)
+			return st;
+	return NULL;
 }
 
 unsigned int flt_layer_needs(const struct flt_layer_ops *ops);
@@ -141,7 +137,7 @@ struct flt_stack *flt_stack_alloc(struct sock *sk, gfp_t gfp);
 struct flt_stack *flt_stack_get(const struct sock *sk);
 void flt_stack_put(struct flt_stack *st);
 void flt_stack_link(struct flt_stack *st, struct flt_layer *layer);
-bool flt_stack_hash_in(struct flt_stack *st);
+void flt_stack_hash_in(struct flt_stack *st);
 void flt_stack_hash_out(struct flt_stack *st);
 unsigned int flt_stack_needs(struct flt_stack *st);
 

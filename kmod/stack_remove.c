@@ -182,33 +182,18 @@ static bool flt_stack_drop(struct flt_stack *st, const struct flt_layer_ops *ops
 	return found;
 }
 
-/* One walk may miss stacks while the table is resized: the caller walks again. */
 static unsigned long flt_stacks_drop(const struct flt_layer_ops *ops)
 {
-	struct rhashtable_iter iter;
-	unsigned long dropped = 0;
+	unsigned long i, dropped = 0;
 	struct flt_stack *st;
-	bool again = false;
 
-	rhashtable_walk_enter(&flt_stacks, &iter);
-	do {
-		rhashtable_walk_start(&iter);
-		again = false;
-		while ((st = rhashtable_walk_next(&iter))) {
-			if (IS_ERR(st)) {
-				again = true;	/* resized: the walk has begun anew */
-				continue;
-			}
+	for (i = 0; i < 1UL << (64 - flt_stacks.shift); i++) {
+		rcu_read_lock();
+		hlist_for_each_entry_rcu(st, &flt_stacks.heads[i], node)
 			dropped += flt_stack_drop(st, ops);
-			if (need_resched()) {
-				again = true;
-				break;
-			}
-		}
-		rhashtable_walk_stop(&iter);
+		rcu_read_unlock();
 		cond_resched();
-	} while (again);
-	rhashtable_walk_exit(&iter);
+	}
 	return dropped;
 }
 
