@@ -98,63 +98,59 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* --- copies between kernel and program, at the functions all of them go through --- */
+/*
+ * Copies between kernel and program, at the functions all of them go through. These are
+ * built without what fentry needs, hence kprobes. Iterators over kernel memory do not count.
+ */
+static void count_iter(u32 what, size_t n, struct iov_iter *iter)
+{
+	u64 left = BPF_CORE_READ(iter, count);
 
-SEC("fexit/_copy_to_user")
-int BPF_PROG(on_copy_to_user, void *to, const void *from, unsigned long n, unsigned long left)
+	if (ours() && BPF_CORE_READ(iter, iter_type) <= bpf_core_enum_value(enum iter_type, ITER_IOVEC))
+		count(what, n < left ? n : left);
+}
+
+SEC("kprobe/_copy_to_user")
+int BPF_KPROBE(on_copy_to_user, void *to, const void *from, unsigned long n)
 {
 	if (ours())
-		count(COUNT_COPIED_TO_USER, n - left);
+		count(COUNT_COPIED_TO_USER, n);
 	return 0;
 }
 
-SEC("fexit/_copy_from_user")
-int BPF_PROG(on_copy_from_user, void *to, const void *from, unsigned long n, unsigned long left)
+SEC("kprobe/_copy_from_user")
+int BPF_KPROBE(on_copy_from_user, void *to, const void *from, unsigned long n)
 {
 	if (ours())
-		count(COUNT_COPIED_FROM_USER, n - left);
+		count(COUNT_COPIED_FROM_USER, n);
 	return 0;
 }
 
-SEC("fexit/_copy_to_iter")
-int BPF_PROG(on_copy_to_iter, const void *from, size_t n, struct iov_iter *iter, size_t done)
+SEC("kprobe/_copy_to_iter")
+int BPF_KPROBE(on_copy_to_iter, const void *from, size_t n, struct iov_iter *iter)
 {
-	if (ours())
-		count(COUNT_COPIED_TO_USER, done);
+	count_iter(COUNT_COPIED_TO_USER, n, iter);
 	return 0;
 }
 
-SEC("fexit/copy_page_to_iter")
-int BPF_PROG(on_copy_page_to_iter, struct page *page, size_t offset, size_t n, struct iov_iter *iter,
-	     size_t done)
+SEC("kprobe/_copy_from_iter")
+int BPF_KPROBE(on_copy_from_iter, void *to, size_t n, struct iov_iter *iter)
 {
-	if (ours())
-		count(COUNT_COPIED_TO_USER, done);
+	count_iter(COUNT_COPIED_FROM_USER, n, iter);
 	return 0;
 }
 
-SEC("fexit/_copy_from_iter")
-int BPF_PROG(on_copy_from_iter, void *to, size_t n, struct iov_iter *iter, size_t done)
+SEC("kprobe/_copy_from_iter_nocache")
+int BPF_KPROBE(on_copy_from_iter_nocache, void *to, size_t n, struct iov_iter *iter)
 {
-	if (ours())
-		count(COUNT_COPIED_FROM_USER, done);
+	count_iter(COUNT_COPIED_FROM_USER, n, iter);
 	return 0;
 }
 
-SEC("fexit/_copy_from_iter_nocache")
-int BPF_PROG(on_copy_from_iter_nocache, void *to, size_t n, struct iov_iter *iter, size_t done)
+SEC("kprobe/copy_page_from_iter_atomic")
+int BPF_KPROBE(on_copy_page_from_iter, struct page *page, size_t offset, size_t n, struct iov_iter *iter)
 {
-	if (ours())
-		count(COUNT_COPIED_FROM_USER, done);
-	return 0;
-}
-
-SEC("fexit/copy_page_from_iter_atomic")
-int BPF_PROG(on_copy_page_from_iter, struct page *page, size_t offset, size_t n,
-	     struct iov_iter *iter, size_t done)
-{
-	if (ours())
-		count(COUNT_COPIED_FROM_USER, done);
+	count_iter(COUNT_COPIED_FROM_USER, n, iter);
 	return 0;
 }
 

@@ -28,6 +28,8 @@ static const char *const what_names[COUNT_WHATS] = {
 	"bytes copied from program", "packets in", "packets out", "bytes in", "bytes out",
 };
 
+#define LINKS_MAX	32
+
 static const char usage[] =
 	"usage: count -p PID[,PID...] [-n REQUESTS] [-j] -- LOAD...\n";
 
@@ -50,22 +52,34 @@ static uint64_t sum(int map, uint32_t key, int cpus)
 	return total;
 }
 
-/* A kernel that lacks one of the copying functions has inlined it: the rest is still counted. */
-static void leave_out_missing(struct count_bpf *skel)
+/* A copying function that this kernel has inlined or forbids to probe is said and left out. */
+static int attach(struct count_bpf *skel, struct bpf_link **links)
 {
 	struct bpf_program *prog;
-	const char *name, *function;
+	const char *section;
+	int n = 0;
 
 	bpf_object__for_each_program(prog, skel->obj) {
-		name = bpf_program__section_name(prog);
-		function = strchr(name, '/');
-		if (!function || !strncmp(name, "tp_btf", 6))
-			continue;
-		if (libbpf_find_vmlinux_btf_id(function + 1, bpf_program__expected_attach_type(prog)) < 0) {
-			fprintf(stderr, "count: this kernel has no %s(); not counted\n", function + 1);
-			bpf_program__set_autoload(prog, false);
+		section = bpf_program__section_name(prog);
+		links[n] = bpf_program__attach(prog);
+		if (links[n]) {
+			n++;
+		} else if (!strncmp(section, "kprobe/", 7)) {
+			fprintf(stderr, "count: no %s() to look at: its copies are not counted\n", section + 7);
+		} else {
+			fprintf(stderr, "count: cannot attach to %s: %s\n", section, strerror(errno));
+			break;
 		}
+		if (n == LINKS_MAX)
+			break;
 	}
+	return !prog ? n : -n - 1;
+}
+
+static void detach(struct bpf_link **links, int n)
+{
+	while (n-- > 0)
+		bpf_link__destroy(links[n]);
 }
 
 /* Runs the load, passes its output on and picks wrk's number out of it. */
@@ -148,10 +162,11 @@ static void report(struct count_bpf *skel, unsigned long requests, bool json)
 int main(int argc, char **argv)
 {
 	unsigned long requests = 0, given = 0;
+	struct bpf_link *links[LINKS_MAX];
 	struct count_bpf *skel;
 	char *pids = NULL, *end;
+	int opt, err, attached;
 	bool json = false;
-	int opt, err;
 
 	while ((opt = getopt(argc, argv, "+p:n:jh")) != -1) {
 		switch (opt) {
@@ -181,7 +196,6 @@ int main(int argc, char **argv)
 	skel = count_bpf__open();
 	if (!skel)
 		return fail("cannot open the programs");
-	leave_out_missing(skel);
 	err = count_bpf__load(skel);
 	if (err) {
 		fprintf(stderr, "count: the kernel does not take the programs (root? BTF?): %s\n",
@@ -191,13 +205,14 @@ int main(int argc, char **argv)
 	err = count_watch(pids, bpf_map__fd(skel->maps.targets), bpf_map__fd(skel->maps.ports));
 	if (err)
 		goto out;
-	err = count_bpf__attach(skel);
-	if (err) {
-		fprintf(stderr, "count: cannot attach: %s\n", strerror(-err));
+	attached = attach(skel, links);
+	if (attached < 0) {
+		detach(links, -attached - 1);
+		err = 1;
 		goto out;
 	}
 	err = run_load(argv + optind, &requests);
-	count_bpf__detach(skel);
+	detach(links, attached);
 	if (err)
 		goto out;
 	if (given)

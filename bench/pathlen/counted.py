@@ -74,7 +74,7 @@ class Guest:
     @staticmethod
     def busy(before, after):
         """Instructions from @before to @after."""
-        return ((after["elapsed"] - before["elapsed"]) - (after["idle"] - before["idle"])) * 1e9
+        return (after["elapsed"] - before["elapsed"]) - (after["idle"] - before["idle"])
 
     def end(self):
         try:
