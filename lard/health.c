@@ -46,11 +46,11 @@ static void result(struct health *h, bool good, const char *why)
 	unsigned int needed = h->fresh ? 1 : good ? h->config.rise : h->config.fall;
 
 	end_check(h);
-	if (good == h->up && !h->fresh) {
+	h->fresh = false;
+	if (good == h->up) {
 		h->streak = 0;
 		return;
 	}
-	h->fresh = false;
 	if (++h->streak < needed)
 		return;
 	h->streak = 0;
@@ -138,7 +138,7 @@ void health_init(struct lardd *lardd)
 }
 
 struct health *health_start(struct lardd *lardd, int slot, const union address *address,
-			    const struct config_health *config, bool up)
+			    const struct config_health *config, bool up, bool fresh)
 {
 	struct health *h = calloc(1, sizeof(*h));
 
@@ -151,7 +151,7 @@ struct health *health_start(struct lardd *lardd, int slot, const union address *
 		.address = *address,
 		.config = *config,
 		.up = up,
-		.fresh = !up,
+		.fresh = fresh,
 	};
 	timer_init(&h->timer);
 	/* From the loop, so that results never come while the caller holds the lock. */

@@ -81,10 +81,15 @@ static void configure_one(struct lardd *lardd, const struct config *config,
 {
 	int slot = slot_of(lardd, given->name);
 	struct lardd_node *node;
+	bool fresh;
 
 	if (slot < 0)
 		return;
 	node = &lardd->nodes.at[slot];
+	fresh = !node->in_config && !node->in_kernel;
+	/* Until the first check says otherwise: a restart must not refuse who comes before it. */
+	if (fresh)
+		node->up = true;
 	node->seen = true;
 	node->in_config = true;
 	node->address = given->address;
@@ -98,7 +103,8 @@ static void configure_one(struct lardd *lardd, const struct config *config,
 	if (config->health.kind == HEALTH_NONE)
 		node->up = true;
 	else
-		node->health = health_start(lardd, slot, &given->address, &config->health, node->up);
+		node->health = health_start(lardd, slot, &given->address, &config->health, node->up,
+					    fresh);
 	settle(lardd, slot);
 }
 

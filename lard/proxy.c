@@ -539,7 +539,7 @@ void proxy_request(struct conn *conn)
 		return;
 	}
 	/* Now it is taken off the socket; the bytes themselves are in @up already. */
-	if (recv(conn->source.fd, NULL, r->length, MSG_TRUNC) != (ssize_t)r->length) {
+	if (recv(conn->source.fd, w->peek, r->length, MSG_TRUNC) != (ssize_t)r->length) {
 		abort_exchange(ex);
 		return;
 	}
