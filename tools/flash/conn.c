@@ -312,6 +312,9 @@ static void conn_run(struct conn *c)
 	}
 	switch (v) {
 	case CLOSE:
+		/* Pushes what is corked: close() would drop it if the client had sent more. */
+		if (c->corked)
+			shutdown(c->watch.fd, SHUT_WR);
 		conn_close(c);
 		return;
 	case LINGER:

@@ -141,9 +141,11 @@ static void tune(int fd, const struct conf *conf)
 	bool blocks = conf->architecture == ARCH_MP || conf->architecture == ARCH_MT;
 	struct timeval second = { .tv_sec = 1 }, never = { 0 };
 	int one = 1, defer = conf->defer_accept ? (int)conf->header_timeout : 0;
-	int size = conf->send_buffer;
+	int size = conf->send_buffer, off = 0;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	/* The answer follows at once and carries the acknowledgement of the request. */
+	setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
 	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof(defer));
 	if (size)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));

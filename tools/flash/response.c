@@ -65,12 +65,21 @@ static enum verdict blocked(struct conn *c, const struct request *req, struct re
 	return BLOCKED;
 }
 
+/*
+ * Something follows the response at once: the next response, or the end of the connection, whose
+ * FIN then travels in the last segment instead of one of its own.
+ */
+static bool followed(const struct request *req, bool more)
+{
+	return more || !req || req->flags & REQ_CLOSE;
+}
+
 static enum verdict start(struct conn *c, const struct request *req, struct response *r, bool more)
 {
 	enum verdict v;
 
 	c->response = r;
-	c->corked = more && req && !(req->flags & REQ_CLOSE);
+	c->corked = followed(req, more);
 	v = response_send(c, c->corked);
 	if (v == BLOCKED) {
 		c->close = !req || req->flags & REQ_CLOSE;
@@ -85,7 +94,7 @@ static enum verdict start(struct conn *c, const struct request *req, struct resp
 static enum verdict bytes_out(struct conn *c, const struct request *req, const char *p, size_t len,
 			      bool more)
 {
-	bool cork = more && req && !(req->flags & REQ_CLOSE);
+	bool cork = followed(req, more);
 	struct response *r;
 	ssize_t n;
 

@@ -314,6 +314,7 @@ int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int
 	err = worker_init(w, ls, NULL);
 	if (!err) {
 		main_loop = &w->loop;
+		loop_wake(&w->loop);	/* a signal may have come before there was a loop */
 		err = loop_run(&w->loop);
 		main_loop = NULL;
 		worker_exit(w, false);
