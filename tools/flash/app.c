@@ -473,7 +473,7 @@ static int answer_head(struct app_run *run, char *end)
 		run->close = true;
 	if (run->close)
 		req.flags |= REQ_CLOSE;
-	n += sprintf(out + n, "%s%s\r\n", connection_header(c, &req),
+	n += sprintf(out + n, "%s%s\r\n", connection_header(&req),
 		     run->chunked ? "Transfer-Encoding: chunked\r\n" : "");
 	run->head_done = true;
 	return tx_add(run, out, n);

@@ -167,8 +167,3 @@ void helpers_reap(struct helpers *h)
 		job->done(job);
 	}
 }
-
-unsigned int helpers_count(const struct helpers *h)
-{
-	return h ? h->count : 0;
-}

@@ -32,6 +32,4 @@ void helper_submit(struct helpers *h, struct job *job);
 /* Calls @done of everything finished. On the loop's thread. */
 void helpers_reap(struct helpers *h);
 
-unsigned int helpers_count(const struct helpers *h);
-
 #endif

@@ -19,9 +19,8 @@
 #define CONNECTION_KEEP  "Connection: keep-alive        \r\n"
 #define CONNECTION_LEN 32
 
-const char *connection_header(const struct conn *c, const struct request *req)
+const char *connection_header(const struct request *req)
 {
-	(void)c;
 	if (!req || req->flags & REQ_CLOSE)
 		return CONNECTION_CLOSE;
 	return req->flags & REQ_HTTP10 ? CONNECTION_KEEP : "";
@@ -120,13 +119,6 @@ static enum verdict bytes_out(struct conn *c, const struct request *req, const c
 	return blocked(c, req, r, more);
 }
 
-enum verdict respond_bytes(struct conn *c, const char *p, size_t len, bool more)
-{
-	static const struct request open_ended;
-
-	return bytes_out(c, &open_ended, p, len, more);
-}
-
 static enum verdict respond_page(struct conn *c, const struct request *req, int status,
 				 const char *type, const char *extra, const char *body, size_t len,
 				 bool more)
@@ -136,7 +128,7 @@ static enum verdict respond_page(struct conn *c, const struct request *req, int 
 	size_t n;
 
 	n = snprintf(w->out, sizeof(w->out), "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: flash\r\n%s%s",
-		     status, status_text(status), w->loop.date, connection_header(c, req),
+		     status, status_text(status), w->loop.date, connection_header(req),
 		     extra ? extra : "");
 	if (n >= sizeof(w->out) - 256)
 		return CLOSE;
@@ -223,7 +215,7 @@ static struct response *response_about(struct conn *c, struct file *f, unsigned 
 static size_t compose(struct conn *c, const struct request *req, const struct file *f, char *out)
 {
 	const struct conf *conf = c->w->conf;
-	const char *line = connection_header(c, req);
+	const char *line = connection_header(req);
 	size_t n = f->head_len;
 
 	if (conf->header_cache) {
@@ -311,7 +303,7 @@ static enum verdict respond_block(struct conn *c, const struct request *req, str
 static size_t put_header(char *out, struct conn *c, const struct request *req,
 			 const struct file *f, struct header_options *opt)
 {
-	const char *line = connection_header(c, req);
+	const char *line = connection_header(req);
 	size_t n;
 
 	opt->date = c->w->loop.date;

@@ -19,13 +19,10 @@ enum verdict respond_status(struct conn *c, const struct request *req, int statu
 enum verdict respond_text(struct conn *c, const struct request *req, const char *type,
 			  const char *body, size_t len, bool more);
 
-/* One send() of bytes that are not needed afterwards; keeps a copy of what did not fit. */
-enum verdict respond_bytes(struct conn *c, const char *p, size_t len, bool more);
-
 /* Connection header that @req calls for, with CRLF, or "". */
-const char *connection_header(const struct conn *c, const struct request *req);
+const char *connection_header(const struct request *req);
 
-/* Counts and logs a response; @bytes of body, @later when respond_done() will say how many. */
+/* Counts and logs a response with @bytes of body. */
 void respond_account(struct conn *c, const struct request *req, int status, uint64_t bytes);
 
 #endif
