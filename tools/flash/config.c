@@ -34,6 +34,7 @@ static const struct directive {
 	const char *help;
 } directives[] = {
 	{ "listen", LISTEN, 0, 0, 0, NULL, 0, "address to listen on: PORT, ADDRESS:PORT, [V6]:PORT" },
+	{ "port", LISTEN, 0, 0, 0, NULL, 0, "the same as listen" },
 	{ "architecture", CHOICE, FIELD(architecture), 0, 0, architecture_names, 0,
 	  "amped, sped, mp or mt" },
 	{ "events", CHOICE, FIELD(events), 0, 0, event_backend_names, 0, "epoll or io_uring" },
