@@ -187,7 +187,8 @@ static int cgi_start(struct app_run *run)
 	cgi->submitting = true;
 	job_submit(run->w, &cgi->job);
 	cgi->submitting = false;
-	return cgi->error && !cgi->starting ? -status_of(cgi->error) : 0;
+	/* While it is starting, @error is the helper's. */
+	return !cgi->starting && cgi->error ? -status_of(cgi->error) : 0;
 }
 
 const struct app_ops cgi_ops = {
