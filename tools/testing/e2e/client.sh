@@ -38,16 +38,22 @@ equal "three requests on one connection" \
 connections=$((connections + 1))
 bytes=$((bytes + 2 * SIZE[small] + SIZE[middle]))
 
-curl -s -m 60 --limit-rate 200k "http://$SERVICE/large" | sha256sum >/tmp/slow &
-slow=$!
-wait_for 10 sh -c 'ss -Htn state established "dport = :80" | grep -q .'
-announce downloading
-seen=$(ss -Htin state established "dport = :80")
+# A connection that stays open between two requests, for as long as the front-end looks at it.
+exec 3<>"/dev/tcp/$SERVICE/80"
+printf 'GET /small HTTP/1.1\r\nHost: %s\r\n\r\n' "$SERVICE" >&3
+IFS= read -r -t 20 _ <&3
+seen=$(ss -Htino state established "dport = :80")
 for option in ' ts ' ' sack ' ' wscale:'; do
 	grep -q -- "$option" <<<"$seen "
 	claim "the moved connection still has$option" $? "$seen"
 done
-wait $slow
+announce downloading
+await seen 60
+exec 3>&-
+connections=$((connections + 1))
+bytes=$((bytes + SIZE[small]))
+
+curl -s -m 60 --limit-rate 400k "http://$SERVICE/large" | sha256sum >/tmp/slow
 equal "a slow download is whole" "${hash[large]}" "$(cat /tmp/slow)"
 connections=$((connections + 1))
 bytes=$((bytes + SIZE[large]))

@@ -28,6 +28,7 @@ await downloading 60
 check "fe: forwards a connection that is under way" \
 	wait_for 10 sh -c 'flotilla -t conn show | grep -q FORWARD'
 equal "fe: and has no socket of it" "" "$(ss -Htn state established "sport = :80")"
+announce seen
 await end 150
 sent=$(($(sent) - before))
 bytes=$(cat "$FLT_RESULTS/bytes")

@@ -28,7 +28,7 @@ says stock wrong_status FAIL "exit status 3"
 says stock wrong_plan FAIL "planned 3 points, saw 1"
 says stock hang FAIL "no end in its time"
 says stock litter FAIL "network namespace litter"
-says stock warn FAIL "asked to warn"
+says stock warn FAIL "faulty_set"
 says stock die FAIL "the guest died"
 says stock zz_after_death ok
 says debug zz_leak FAIL "kmemleak: unreferenced object"
