@@ -18,9 +18,14 @@ static DEFINE_MUTEX(faulty_second);
 
 static void faulty_leak(void)
 {
-	void *lost = kmalloc(123, GFP_KERNEL);
+	int i;
 
-	OPTIMIZER_HIDE_VAR(lost);
+	/* A stale copy of a pointer may hide one of them. */
+	for (i = 0; i < 16; i++) {
+		void *lost = kmalloc(123, GFP_KERNEL);
+
+		OPTIMIZER_HIDE_VAR(lost);
+	}
 }
 
 static void faulty_overrun(void)
