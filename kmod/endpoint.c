@@ -182,20 +182,18 @@ static void flt_state_times(const struct tcp_sock *tp, struct flt_state *state)
 }
 
 /*
- * The window to claim as promised. A delayed acknowledgment may still go out
- * between checkpoint and release and promise more than was promised so far, by
- * no more than tcp_select_window() could make of this; an edge that is too far
- * right costs the target a little buffer, one that is too far left would take
- * back what the client was told.
+ * The window to claim as promised. A delayed acknowledgment or a keep-alive
+ * probe may still go out between checkpoint and release and promise more than
+ * was promised so far, by no more than tcp_select_window() could make of this.
+ * An edge that is too far right costs the target a little buffer; one that is
+ * too far left would take back what the client was told.
  */
 static u32 flt_rcv_window(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 most = min_t(u32, tp->rcv_ssthresh, (u32)U16_MAX << tp->rx_opt.rcv_wscale);
+	u32 room = clamp_t(int, tcp_space(sk), 0, U16_MAX << tp->rx_opt.rcv_wscale);
+	u32 most = max(min(room, tp->rcv_ssthresh), tcp_receive_window(tp));
 
-	if (!inet_csk_ack_scheduled(sk))
-		return tp->rcv_wnd;
-	most = max(most, tcp_receive_window(tp));
 	return ALIGN(most, 1U << tp->rx_opt.rcv_wscale) + tp->rcv_nxt - tp->rcv_wup;
 }
 
