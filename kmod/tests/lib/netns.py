@@ -26,6 +26,12 @@ def run(*words):
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
 
 
+def batch(name, *lines):
+    """ip commands in a namespace, by one process: guests without KVM start programs slowly."""
+    subprocess.run(["ip", "-n", name, "-batch", "-"], check=True,
+                   input="\n".join(lines).encode())
+
+
 @contextlib.contextmanager
 def inside(name):
     """Be in the named namespace."""
@@ -74,8 +80,7 @@ class Net:
         self.names = []
         run("ip", "netns", "add", self.bridge)
         atexit.register(self.close)
-        run("ip", "-n", self.bridge, "link", "add", "br0", "type", "bridge", "forward_delay", "0")
-        run("ip", "-n", self.bridge, "link", "set", "br0", "up")
+        batch(self.bridge, "link add br0 type bridge forward_delay 0", "link set br0 up")
 
     def add(self, number):
         """A namespace with addresses that end in number; its name."""
@@ -84,14 +89,13 @@ class Net:
         run("ip", "netns", "add", name)
         self.names.append(name)
         # The same address each time: who comes back is not hidden by old neighbour entries.
-        run("ip", "-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", "eth0",
-            "address", "02:00:00:00:00:%02x" % number, "netns", name)
-        run("ip", "-n", self.bridge, "link", "set", port, "master", "br0", "up")
-        run("ip", "-n", name, "addr", "add", "%s%d/24" % (self.prefix4, number), "dev", "eth0")
-        run("ip", "-n", name, "addr", "add", "%s%d/64" % (self.prefix6, number), "dev", "eth0",
-            "nodad")
-        run("ip", "-n", name, "link", "set", "lo", "up")
-        run("ip", "-n", name, "link", "set", "eth0", "up")
+        batch(self.bridge,
+              "link add %s type veth peer name eth0 address 02:00:00:00:00:%02x netns %s" % (
+                  port, number, name),
+              "link set %s master br0 up" % port)
+        batch(name, "addr add %s/24 dev eth0" % self.ip4(number),
+              "addr add %s%d/64 dev eth0 nodad" % (self.prefix6, number),
+              "link set lo up", "link set eth0 up")
         return name
 
     def ip4(self, number):
