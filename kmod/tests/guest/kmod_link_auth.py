@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 180
+# timeout: 300
 """Links that must authenticate: through the handshake agent, never without it."""
 import contextlib
 import ctypes

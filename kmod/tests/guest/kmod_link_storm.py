@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 300
 """Messages over a link: all arrive, in order, whole, both ways at once, whoever sends them."""
 import os
 import sys
@@ -67,7 +67,7 @@ def storm_large_messages_whole():
 @claim
 def storm_sizes_around_the_buffers():
     with cluster() as c:
-        both_ways(c, "storm %%s %d %d" % (COUNT // 20, 40000))
+        both_ways(c, "storm %%s %d %d" % (COUNT // 50, 40000))
 
 
 @claim

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 60
+# timeout: 120
 """Two namespaces that list each other get a link, in either order, over IPv4 and IPv6."""
 import os
 import sys
