@@ -243,14 +243,14 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	if (why != FLT_REFUSE_NONE) {
 		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
 		trace_hof_adopt(&unknown, id, node->id, why);
-		hof_message_send(node, HOF_MSG_NAK, id, why);
+		hof_message_send(node, HOF_MSG_NAK, id, why, GFP_KERNEL);
 		return 0;
 	}
 	hof_count(hn, HOF_STAT_ADOPT_PREPARED);
 	trace_hof_adopt(&a->tuple, id, node->id, FLT_REFUSE_NONE);
 	hof_adopt_wait(a);
 	/* When this is lost the giver times out and says ABORT, or the link is down. */
-	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE);
+	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE, GFP_KERNEL);
 	return 0;
 }
 
@@ -342,7 +342,7 @@ static bool hof_adopt_ask_one(struct hof_net *hn)
 	if (!due)
 		return false;
 	hof_count(hn, HOF_STAT_ADOPT_QUERIED);
-	hof_message_send(due->node, HOF_MSG_QUERY, due->id, FLT_REFUSE_NONE);
+	hof_message_send(due->node, HOF_MSG_QUERY, due->id, FLT_REFUSE_NONE, GFP_KERNEL);
 	hof_adoption_put(due);
 	return true;
 }

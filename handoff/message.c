@@ -10,12 +10,12 @@
 #include "transfer.h"
 
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
-		     enum flt_refusal why)
+		     enum flt_refusal why, gfp_t gfp)
 {
 	struct hof_msg_id body = { .id = cpu_to_be64(id), .refusal = cpu_to_be32(why) };
 	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
-	return flt_link_send(node, type, &vec, 1, GFP_KERNEL);
+	return flt_link_send(node, type, &vec, 1, gfp);
 }
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,

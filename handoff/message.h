@@ -68,7 +68,7 @@ void hof_message_unregister(void);
 
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
-		     enum flt_refusal why);
+		     enum flt_refusal why, gfp_t gfp);
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len);
 

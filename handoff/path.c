@@ -62,9 +62,11 @@ static int hof_path_route6(struct hof_path *path, const struct sockaddr_in6 *to)
 	return ipv6_dev_get_saddr(path->net, path->dst->dev, &path->to, 0, &path->from);
 }
 
-static bool hof_path_to(const struct flt_node *node, union flt_addr *to)
+static bool hof_path_to(struct flt_node *node, union flt_addr *to)
 {
+	spin_lock_bh(&node->lock);
 	*to = node->fwd_addr;
+	spin_unlock_bh(&node->lock);
 	if (to->sa.sa_family == AF_UNSPEC)
 		*to = node->addr;
 	return to->sa.sa_family == AF_INET || to->sa.sa_family == AF_INET6;
@@ -135,7 +137,7 @@ out:
 	return path;
 }
 
-static bool hof_path_matches(const struct hof_path *path, const struct flt_node *node)
+static bool hof_path_matches(const struct hof_path *path, struct flt_node *node)
 {
 	union flt_addr to;
 

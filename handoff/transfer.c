@@ -117,16 +117,22 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
 	struct sock *sk = t->sk;
+	int err;
 
 	lock_sock(sk);
 	if (sock_flag(sk, SOCK_DEAD))
 		why = FLT_REFUSE_ABORTED;
 	else if (!flt_endpoint_unchanged(sk, t->ckpt))
 		why = FLT_REFUSE_CHANGED;
-	else if (hof_message_send(t->peer->node, HOF_MSG_COMMIT, t->id, FLT_REFUSE_NONE))
-		why = FLT_REFUSE_NODEDOWN;
+	if (why != FLT_REFUSE_NONE)
+		goto out;
+	/* Atomic only queues: a link that sends at once would lock its socket inside ours. */
+	err = hof_message_send(t->peer->node, HOF_MSG_COMMIT, t->id, why, GFP_ATOMIC);
+	if (err)
+		why = err == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_NODEDOWN;
 	else
 		flt_endpoint_release(sk);
+out:
 	release_sock(sk);
 	return why;
 }
@@ -144,7 +150,7 @@ static void hof_transfer_settle(struct hof_transfer *t, enum flt_refusal why, bo
 		hof_transfer_done(t);
 	} else {
 		if (!refused)
-			hof_message_send(t->peer->node, HOF_MSG_ABORT, t->id, why);
+			hof_message_send(t->peer->node, HOF_MSG_ABORT, t->id, why, GFP_KERNEL);
 		hof_transfer_failed(t, why);
 	}
 	hof_transfer_unlist(t);
@@ -183,7 +189,7 @@ int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id)
 		hof_transfer_put(t);
 		return 0;
 	}
-	hof_message_send(node, HOF_MSG_ABORT, id, FLT_REFUSE_ABORTED);
+	hof_message_send(node, HOF_MSG_ABORT, id, FLT_REFUSE_ABORTED, GFP_KERNEL);
 	return 0;
 }
 
