@@ -65,10 +65,11 @@ debug-kernel:
 	$(Q)+tools/build/debug-kernel
 
 install: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
+# Before LIBRARIES becomes a list of files.
+install: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.h $(LIBRARIES:lib%=$(r)/lib/%.h)))
 install: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
 install: export MANPAGES := $(MANPAGES)
 install: export COMPLETIONS := $(COMPLETIONS)
-install: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.h $(LIBRARIES:lib%=$(r)/lib/%.h)))
 install: modules programs
 	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
 
