@@ -193,6 +193,16 @@ static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_
 	return err;
 }
 
+static bool flt_stack_is_on(const struct sock *sk)
+{
+	bool on;
+
+	rcu_read_lock();
+	on = flt_stack_lookup(sk);
+	rcu_read_unlock();
+	return on;
+}
+
 struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp)
 {
 	bool block = gfpflags_allow_blocking(gfp);
@@ -228,6 +238,9 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 	}
 	write_lock_bh(&sk->sk_callback_lock);
 	err = flt_stack_push(sk, &fresh, layer);
+	/* Only a stack holds this module for what of it is on the socket. */
+	if (err && !flt_stack_is_on(sk))
+		flt_base_unhook(sk, fresh->base);
 	write_unlock_bh(&sk->sk_callback_lock);
 	if (block)
 		release_sock(sk);

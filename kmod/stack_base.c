@@ -165,6 +165,12 @@ void flt_base_hook(struct sock *sk, const struct flt_base *base)
 		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, &base->af);
 }
 
+void flt_base_unhook(struct sock *sk, const struct flt_base *base)
+{
+	if (inet_csk(sk)->icsk_af_ops == &base->af)
+		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, base->real_af);
+}
+
 /**
  * flt_base_set_ops - operations: ours, or TCP's own
  * @sk:   sk_callback_lock held, or nobody can reach the socket; it may have no socket yet
@@ -215,8 +221,7 @@ void flt_base_restore(struct sock *sk, const struct flt_base *base)
 	flt_base_set_ops(sk, false);
 	/* The hook goes last: a child cloned meanwhile has taken our callbacks along. */
 	smp_wmb();
-	if (inet_csk(sk)->icsk_af_ops == &base->af)
-		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, base->real_af);
+	flt_base_unhook(sk, base);
 }
 
 /* The pointers of a socket that nobody has touched; most of them have no exported name. */

@@ -147,6 +147,7 @@ void flt_base_exit(void);
 const struct flt_base *flt_base(const struct sock *sk);
 bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_hook(struct sock *sk, const struct flt_base *base);
+void flt_base_unhook(struct sock *sk, const struct flt_base *base);
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_restore(struct sock *sk, const struct flt_base *base);
 void flt_base_set_ops(struct sock *sk, bool ours);

@@ -98,6 +98,15 @@ def bad_requests_change_nothing():
                     equal("errno", e.errno, 95)
         equal("state", (dev.pointers(server), refs(), dev.live()), before)
         equal("listener", dev.pointers(lsn), set())
+        # a listener of a sockmap: what is done to a listener beforehand is undone
+        with closing(Sockmap()) as sockmap:
+            sockmap.add(lsn)
+            try:
+                dev.add(lsn, "a")
+                raise AssertionError("a layer on a sockmap's listener")
+            except OSError as e:
+                equal("errno", e.errno, 95)
+            equal("hook", "hook" in dev.pointers(lsn), False)
 
 
 def socket_that_dies_tells_its_layers(family, address):
