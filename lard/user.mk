@@ -22,3 +22,7 @@ lardd_DEPS := libhandoff libflotilla
 
 lard_message_SRCS := lard/request.c lard/response.c lard/message.c lard/chunks.c
 lard_message_LIBS := $(lard_http)
+
+lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
+lard_give_PKGS := jansson
+lard_give_LIBS := $(lard_http) -lpthread

@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The whole daemon on a kernel of pretence: libflotilla and libhandoff are played by this file, so
+ * that refusals, lost nodes and odd events come when the test wants them. The daemon's loop runs in
+ * a thread; the test is the client, the nodes and the kernel.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <flotilla.h>
+#include <handoff.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "lard/lardd.h"
+#include "lard/worker.h"
+
+/* --- the kernel of pretence --- */
+
+#define NODES 2
+
+/* What a node does with a connection. */
+enum answer { TAKES, REFUSES_LATER, REFUSES_AT_ONCE };
+
+struct handoff {
+	int ends[2];
+};
+
+struct flt_client {
+	int fd;
+};
+
+/* Guards everything in it. */
+static struct {
+	pthread_mutex_t lock;
+	struct handoff device;
+	struct flt_client events;
+	struct flt_node_info nodes[NODES];
+	enum answer answers[NODES];
+	enum flt_refusal refusal;
+	int submissions;
+	int moved[NODES];		/* what a node has adopted last; -1: nothing */
+	uint64_t cookies[NODES];
+	const char *policy;
+	unsigned int max_outstanding;
+	int attributes[8];
+	const char *names[8];
+	int attribute_count;
+} kernel = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+int handoff_open(struct handoff **out)
+{
+	*out = &kernel.device;
+	return pipe2(kernel.device.ends, O_NONBLOCK | O_CLOEXEC) ? -errno : 0;
+}
+
+void handoff_close(struct handoff *h)
+{
+	close(h->ends[0]);
+	close(h->ends[1]);
+}
+
+int handoff_fd(const struct handoff *h)
+{
+	return h->ends[0];
+}
+
+static void emit(uint64_t cookie, unsigned int node, unsigned int type, unsigned int refusal)
+{
+	struct hof_event event = { .cookie = cookie, .node = node, .type = type,
+				   .refusal = refusal, .usec = 100 };
+
+	assert_int_equal(write(kernel.device.ends[1], &event, sizeof(event)), sizeof(event));
+}
+
+int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
+		   uint32_t timeout_ms, enum flt_refusal *refusal)
+{
+	unsigned int i = node - 1;
+	int err = 0;
+
+	(void)h;
+	(void)timeout_ms;
+	pthread_mutex_lock(&kernel.lock);
+	kernel.submissions++;
+	if (i >= NODES || flags != HOF_WANT_IDLE) {
+		err = -EINVAL;
+	} else if (kernel.answers[i] == REFUSES_AT_ONCE) {
+		*refusal = kernel.refusal;
+		err = -EOPNOTSUPP;
+	} else if (kernel.answers[i] == REFUSES_LATER) {
+		emit(cookie, node, HOF_EVENT_FAILED, kernel.refusal);
+	} else {
+		kernel.moved[i] = dup(fd);
+		kernel.cookies[i] = cookie;
+		emit(cookie, node, HOF_EVENT_DONE, 0);
+	}
+	pthread_mutex_unlock(&kernel.lock);
+	return err;
+}
+
+int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
+{
+	ssize_t n = read(h->ends[0], events, max * sizeof(*events));
+
+	return n < 0 ? (errno == EAGAIN ? 0 : -errno) : n / (ssize_t)sizeof(*events);
+}
+
+const char *handoff_refusal_name(enum flt_refusal why)
+{
+	(void)why;
+	return "refusal";
+}
+
+int flt_client_open(struct flt_client **out)
+{
+	static struct flt_client client = { -1 };
+
+	*out = &client;
+	return 0;
+}
+
+int flt_events_open(struct flt_client **out)
+{
+	kernel.events.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	*out = &kernel.events;
+	return 0;
+}
+
+void flt_client_close(struct flt_client *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+}
+
+const char *flt_client_error(const struct flt_client *c)
+{
+	(void)c;
+	return "";
+}
+
+int flt_events_fd(const struct flt_client *c)
+{
+	return c->fd;
+}
+
+int flt_events_read(struct flt_client *c, flt_event_fn fn, void *arg)
+{
+	uint64_t times;
+
+	return read(c->fd, &times, sizeof(times)) < 0 ? 0 :
+	       fn(FLT_EVENT_NODE_CHANGED, &kernel.nodes[0], arg);
+}
+
+int flt_node_each(struct flt_client *c, flt_node_fn fn, void *arg)
+{
+	struct flt_node_info nodes[NODES];
+	int i;
+
+	(void)c;
+	pthread_mutex_lock(&kernel.lock);
+	memcpy(nodes, kernel.nodes, sizeof(nodes));
+	pthread_mutex_unlock(&kernel.lock);
+	for (i = 0; i < NODES; i++)
+		if (nodes[i].id)
+			fn(&nodes[i], arg);
+	return 0;
+}
+
+int flt_dispatch_watch(const char *name)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	kernel.attributes[kernel.attribute_count] = fd;
+	kernel.names[kernel.attribute_count++] = name;
+	return fd;
+}
+
+int flt_dispatch_read(int fd, char *text, size_t size)
+{
+	int i;
+
+	for (i = 0; i < kernel.attribute_count; i++) {
+		if (kernel.attributes[i] != fd)
+			continue;
+		pthread_mutex_lock(&kernel.lock);
+		if (!strcmp(kernel.names[i], "policy"))
+			snprintf(text, size, "%s", kernel.policy);
+		else if (!strcmp(kernel.names[i], "max_outstanding"))
+			snprintf(text, size, "%u", kernel.max_outstanding);
+		else
+			snprintf(text, size, "%s", !strcmp(kernel.names[i], "t_low") ? "25" :
+				 !strcmp(kernel.names[i], "t_high") ? "65" : "20");
+		pthread_mutex_unlock(&kernel.lock);
+		return 0;
+	}
+	return -EBADF;
+}
+
+/* --- the test's hands --- */
+
+static struct lardd *lardd;
+static pthread_t thread;
+static uint16_t port;
+static int web;			/* where lardd proxies to */
+
+static int listen_anywhere(uint16_t *at)
+{
+	struct sockaddr_in addr = { AF_INET, 0, { htonl(INADDR_LOOPBACK) }, { 0 } };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	*at = ntohs(addr.sin_port);
+	return fd;
+}
+
+static void *run(void *arg)
+{
+	lardd_run(arg);
+	return NULL;
+}
+
+static void kernel_changed(void)
+{
+	uint64_t one = 1;
+
+	assert_int_equal(write(kernel.events.fd, &one, sizeof(one)), sizeof(one));
+}
+
+static int start(void **state)
+{
+	char path[] = "/tmp/lard_give.XXXXXX", error[512];
+	struct config *config;
+	uint16_t web_port;
+	FILE *file;
+	int fd, i;
+
+	(void)state;
+	kernel.policy = "wrr";
+	kernel.max_outstanding = 0;
+	kernel.submissions = kernel.attribute_count = 0;
+	web = listen_anywhere(&web_port);
+	close(listen_anywhere(&port));
+	for (i = 0; i < NODES; i++) {
+		struct sockaddr_in *addr = (void *)&kernel.nodes[i].addr;
+
+		kernel.nodes[i] = (struct flt_node_info){
+			.id = i + 1, .weight = 100, .state = FLT_NODE_UP,
+		};
+		snprintf(kernel.nodes[i].name, FLT_NAME_MAX, "be%d", i);
+		addr->sin_family = AF_INET;
+		addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		kernel.moved[i] = -1;
+		kernel.answers[i] = TAKES;
+	}
+	fd = mkstemp(path);
+	file = fdopen(fd, "w");
+	fprintf(file, "listen 127.0.0.1:%u\nproxy-port %u\ncontrol off\nlog-level error\n", port,
+		web_port);
+	fclose(file);
+	config = config_read(path, error, sizeof(error));
+	unlink(path);
+	assert_non_null(config);
+	lardd = lardd_new(config, path, false, error, sizeof(error));
+	if (!lardd)
+		fail_msg("%s", error);
+	return pthread_create(&thread, NULL, run, lardd);
+}
+
+static int stop(void **state)
+{
+	int i;
+
+	(void)state;
+	kill(getpid(), SIGTERM);	/* once: another would wait for the next test's daemon */
+	pthread_join(thread, NULL);
+	lardd_free(lardd);
+	close(web);
+	for (i = 0; i < NODES; i++)
+		if (kernel.moved[i] >= 0)
+			close(kernel.moved[i]);
+	return 0;
+}
+
+static uint32_t outstanding(void)
+{
+	uint32_t load;
+
+	pthread_mutex_lock(&lardd->lock);
+	load = lard_outstanding(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	return load;
+}
+
+static unsigned int nodes_up(void)
+{
+	unsigned int nodes;
+
+	pthread_mutex_lock(&lardd->lock);
+	nodes = lard_nodes(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	return nodes;
+}
+
+static struct lard_params params(void)
+{
+	struct lard_params p;
+
+	pthread_mutex_lock(&lardd->lock);
+	p = *lard_get_params(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	return p;
+}
+
+static uint32_t limit(void)
+{
+	uint32_t limit;
+
+	pthread_mutex_lock(&lardd->lock);
+	limit = lard_limit(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	return limit;
+}
+
+static bool only_first_is_up(void)
+{
+	uint64_t eligible;
+
+	pthread_mutex_lock(&lardd->lock);
+	eligible = lard_eligible(lardd->engine);
+	pthread_mutex_unlock(&lardd->lock);
+	return eligible == 1;
+}
+
+static uint64_t counted(enum counter which)
+{
+	return lardd->worker[0]->counters[which];
+}
+
+/* No connection in any state. */
+static bool all_closed(void)
+{
+	unsigned int state;
+
+	for (state = CONN_READ; state < CONN_STATES; state++)
+		if (lardd->worker[0]->live[state])
+			return false;
+	return true;
+}
+
+/* Waits up to 10 s for the state, then insists on it. */
+#define UNTIL(condition)						\
+	do {								\
+		int tries_ = 10000;					\
+									\
+		while (!(condition) && --tries_)			\
+			usleep(1000);					\
+		assert_true(condition);					\
+	} while (0)
+
+static int connect_client(const char *request)
+{
+	struct sockaddr_in addr = { AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
+	struct timeval limit = { .tv_sec = 10 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(send(fd, request, strlen(request), 0), strlen(request));
+	return fd;
+}
+
+#define REQUEST "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+
+static void expect(int fd, const char *text)
+{
+	char got[4096];
+	size_t len = strlen(text);
+	ssize_t n = recv(fd, got, len, MSG_WAITALL);
+
+	assert_int_equal(n, len);
+	assert_memory_equal(got, text, len);
+}
+
+/* Which node has adopted the connection; its socket into *fd. */
+static int adopted(int *fd)
+{
+	int node = -1, i, tries;
+
+	for (tries = 0; node < 0 && tries < 10000; tries++) {
+		pthread_mutex_lock(&kernel.lock);
+		for (i = 0; i < NODES; i++) {
+			if (kernel.moved[i] < 0)
+				continue;
+			node = i;
+			*fd = kernel.moved[i];
+			kernel.moved[i] = -1;
+		}
+		pthread_mutex_unlock(&kernel.lock);
+		usleep(1000);
+	}
+	assert_true(node >= 0);
+	return node;
+}
+
+/* The test as web server: one request, one answer. */
+static void serve_proxied(void)
+{
+	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nproxied";
+	int fd = accept(web, NULL, NULL);
+	char request[1024];
+
+	assert_true(recv(fd, request, sizeof(request), 0) > 20);
+	assert_int_equal(send(fd, answer, strlen(answer), 0), strlen(answer));
+	close(fd);
+}
+
+static void expect_proxied(int client)
+{
+	char answer[1024] = "";
+	size_t len = 0;
+	ssize_t n;
+
+	serve_proxied();
+	while (!strstr(answer, "proxied")) {
+		n = recv(client, answer + len, sizeof(answer) - 1 - len, 0);
+		assert_true(n > 0);
+		len += n;
+	}
+	close(client);
+}
+
+/* --- claims --- */
+
+static void a_connection_moves_with_its_request(void **state)
+{
+	int client = connect_client(REQUEST), server, node;
+
+	(void)state;
+	node = adopted(&server);
+	expect(server, REQUEST);		/* unread until now */
+	UNTIL(counted(COUNTER_HANDED_OFF) == 1);
+	assert_int_equal(outstanding(), 1);
+	UNTIL(lardd->worker[0]->live[CONN_REMOTE] == 1);
+	/* Ours is the last descriptor: what is written and closed here is what the client sees. */
+	assert_int_equal(send(server, "answer", 6, 0), 6);
+	close(server);
+	expect(client, "answer");
+	assert_int_equal(recv(client, &(char){ 0 }, 1, 0), 0);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(outstanding() == 0);
+	assert_int_equal(counted(COUNTER_REMOTE_CLOSED), 1);
+	UNTIL(all_closed());
+	close(client);
+}
+
+static void idle_is_no_load_and_busy_is(void **state)
+{
+	int client = connect_client(REQUEST), server, node;
+
+	(void)state;
+	node = adopted(&server);
+	UNTIL(outstanding() == 1);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	UNTIL(outstanding() == 0);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);	/* twice: once */
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
+	UNTIL(outstanding() == 1);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(lardd->worker[0]->live[CONN_IDLE] == 0 && counted(COUNTER_REMOTE_CLOSED) == 1);
+	assert_int_equal(outstanding(), 0);
+	close(server);
+	close(client);
+}
+
+static void refusal_of_a_node_sends_it_to_the_next(enum answer how)
+{
+	int client, server;
+
+	kernel.answers[0] = how;
+	kernel.refusal = FLT_REFUSE_FULL;
+	client = connect_client(REQUEST);
+	assert_int_equal(adopted(&server), 1);
+	expect(server, REQUEST);
+	assert_int_equal(counted(COUNTER_HANDOFF_RETRIED), 1);
+	assert_int_equal(counted(COUNTER_PROXIED), 0);
+	assert_int_equal(outstanding(), 1);
+	close(server);
+	close(client);
+}
+
+static void refusal_at_once_sends_it_to_the_next_node(void **state)
+{
+	(void)state;
+	refusal_of_a_node_sends_it_to_the_next(REFUSES_AT_ONCE);
+}
+
+static void refusal_later_sends_it_to_the_next_node(void **state)
+{
+	(void)state;
+	refusal_of_a_node_sends_it_to_the_next(REFUSES_LATER);
+}
+
+static void after_two_refusals_it_is_proxied(void **state)
+{
+	int client;
+
+	(void)state;
+	kernel.answers[0] = REFUSES_LATER;
+	kernel.answers[1] = REFUSES_AT_ONCE;
+	kernel.refusal = FLT_REFUSE_FULL;
+	client = connect_client(REQUEST);
+	expect_proxied(client);
+	assert_int_equal(kernel.submissions, 2);
+	assert_int_equal(counted(COUNTER_PROXY_FALLBACK), 1);
+	UNTIL(outstanding() == 0);
+}
+
+static void what_cannot_move_is_proxied_at_once(void **state)
+{
+	int client;
+
+	(void)state;
+	kernel.answers[0] = kernel.answers[1] = REFUSES_AT_ONCE;
+	kernel.refusal = FLT_REFUSE_FINRECV;
+	client = connect_client(REQUEST);
+	expect_proxied(client);
+	assert_int_equal(kernel.submissions, 1);
+	UNTIL(outstanding() == 0);
+}
+
+static void node_without_server_is_left_out_for_a_while(void **state)
+{
+	int i, client, server;
+
+	(void)state;
+	kernel.answers[0] = REFUSES_LATER;
+	kernel.refusal = FLT_REFUSE_NOLISTENER;
+	for (i = 0; i < 8; i++) {
+		client = connect_client(REQUEST);
+		assert_int_equal(adopted(&server), 1);
+		emit(kernel.cookies[1], 2, HOF_EVENT_CLOSED, 0);
+		UNTIL(outstanding() == 0);
+		close(server);
+		close(client);
+	}
+	assert_int_equal(counted(COUNTER_HANDOFF_FAILED), 3);
+	/* Then it gets another chance. */
+	kernel.answers[0] = TAKES;
+	UNTIL(nodes_up() == 2);
+}
+
+static void lost_node_ends_its_connections(void **state)
+{
+	int client = connect_client(REQUEST), server, node;
+
+	(void)state;
+	node = adopted(&server);
+	UNTIL(outstanding() == 1);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, FLT_REFUSE_NODEDOWN);
+	UNTIL(outstanding() == 0);
+	assert_int_equal(counted(COUNTER_REMOTE_LOST), 1);
+	close(server);
+	close(client);
+}
+
+static void events_of_nobody_are_ignored(void **state)
+{
+	int client = connect_client(REQUEST), server, node;
+
+	(void)state;
+	node = adopted(&server);
+	UNTIL(counted(COUNTER_HANDED_OFF) == 1);
+	emit(0, 1, HOF_EVENT_DONE, 0);
+	emit(UINT64_MAX, 1, HOF_EVENT_CLOSED, 0);
+	emit(kernel.cookies[node] ^ 1ULL << 32, 1, HOF_EVENT_CLOSED, 0);	/* another generation */
+	emit(kernel.cookies[node], 1, HOF_EVENT_FAILED, FLT_REFUSE_FULL);
+	emit(kernel.cookies[node], 1, HOF_EVENT_DONE, 0);
+	emit(kernel.cookies[node], 1, HOF_EVENT_BUSY, 0);
+	emit(kernel.cookies[node], 1, 99, 0);
+	emit(kernel.cookies[node], 1, HOF_EVENT_IDLE, 0);
+	UNTIL(outstanding() == 0);
+	emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
+	emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 1);
+	assert_int_equal(counted(COUNTER_HANDED_OFF), 1);
+	UNTIL(all_closed());
+	close(server);
+	close(client);
+}
+
+static void what_waits_at_the_limit_is_handed_off_later(void **state)
+{
+	int first, second, server, other, node;
+
+	(void)state;
+	kernel.max_outstanding = 1;
+	kernel_changed();
+	UNTIL(limit() == 1);
+	first = connect_client(REQUEST);
+	node = adopted(&server);
+	second = connect_client("GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
+	UNTIL(lardd->waiters == 1);
+	assert_int_equal(kernel.submissions, 1);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	adopted(&other);
+	expect(other, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(outstanding(), 1);
+	close(server);
+	close(other);
+	close(first);
+	close(second);
+}
+
+static void nodes_and_parameters_follow_the_kernel(void **state)
+{
+	int client, server, i;
+
+	(void)state;
+	assert_int_equal(limit(), 89);
+	pthread_mutex_lock(&kernel.lock);
+	kernel.nodes[0].state = FLT_NODE_DOWN;
+	kernel.policy = "lb";
+	kernel.max_outstanding = 24;	/* what the kernel's automatic limit is for one node */
+	pthread_mutex_unlock(&kernel.lock);
+	kernel_changed();
+	UNTIL(nodes_up() == 1);
+	UNTIL(params().policy == LARD_LB);
+	assert_int_equal(params().max_outstanding, 0);
+	for (i = 0; i < 4; i++) {
+		client = connect_client(REQUEST);
+		assert_int_equal(adopted(&server), 1);
+		close(server);
+		close(client);
+	}
+	pthread_mutex_lock(&kernel.lock);
+	kernel.nodes[1].id = 0;		/* deleted */
+	kernel.nodes[0].state = FLT_NODE_UP;
+	pthread_mutex_unlock(&kernel.lock);
+	kernel_changed();
+	UNTIL(only_first_is_up());
+	client = connect_client(REQUEST);
+	assert_int_equal(adopted(&server), 0);
+	close(server);
+	close(client);
+}
+
+#define WITH_DAEMON(f) cmocka_unit_test_setup_teardown(f, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_DAEMON(a_connection_moves_with_its_request),
+		WITH_DAEMON(idle_is_no_load_and_busy_is),
+		WITH_DAEMON(refusal_at_once_sends_it_to_the_next_node),
+		WITH_DAEMON(refusal_later_sends_it_to_the_next_node),
+		WITH_DAEMON(after_two_refusals_it_is_proxied),
+		WITH_DAEMON(what_cannot_move_is_proxied_at_once),
+		WITH_DAEMON(node_without_server_is_left_out_for_a_while),
+		WITH_DAEMON(lost_node_ends_its_connections),
+		WITH_DAEMON(events_of_nobody_are_ignored),
+		WITH_DAEMON(what_waits_at_the_limit_is_handed_off_later),
+		WITH_DAEMON(nodes_and_parameters_follow_the_kernel),
+	};
+
+	return cmocka_run_group_tests_name("lard_give", tests, NULL, NULL);
+}
