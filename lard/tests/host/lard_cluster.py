@@ -7,7 +7,6 @@ import collections
 import os
 import sys
 import threading
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import cluster, main, read_answer, until  # noqa: E402
@@ -135,7 +134,7 @@ def requests_beyond_the_limit_wait_and_are_bound_late():
             held.send(f"/slow?{n}")
             until(lambda n=n: lardd.control("status")["queued"] == n + 1, what="the queue")
         assert lardd.load() == 2
-        assert sum(len(b.seen) for b in lardd.backends) == 2
+        until(lambda: [len(b.seen) for b in lardd.backends] == [1, 1], what="one request each")
         # Room appears only on be1: that is where all who wait go, first come first served.
         lardd.backends[1].gate.set()
         until(lambda: len(lardd.backends[1].seen) == 7, what="all served by be1")
@@ -224,8 +223,7 @@ def workers_share_policy_limit_and_queue():
             held.send(f"/slow?{n}")
         until(lambda: lardd.control("status")["queued"] == 36, what="36 waiting")
         assert lardd.load() == 4
-        time.sleep(0.1)
-        assert sum(len(b.seen) for b in lardd.backends) == 4
+        until(lambda: sum(len(b.seen) for b in lardd.backends) == 4, what="4 requests at nodes")
         for backend in lardd.backends:
             backend.gate.set()
         assert held.answers() == [200] * 40
