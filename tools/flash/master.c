@@ -324,8 +324,8 @@ int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 		case SIGQUIT:
 			notify("STOPPING=1");
 			if (!ending) {
-				if (conf->pidfile && !getenv("FLASH_UPGRADE") && !upgrade_pid)
-					unlink(conf->pidfile);
+				if (current->conf->pidfile && !upgrade_pid)
+					unlink(current->conf->pidfile);
 				retire(current, sig);
 				current = NULL;
 				ending = true;
