@@ -187,14 +187,16 @@ def a_request_in_single_bytes_is_understood():
 
 
 def the_last_pipelined_response_is_not_held_back():
-    c = server.client()
-    c.send("GET /a.txt HTTP/1.1\r\nHost: t\r\n\r\nGET /a.txt HT")
-    start = time.monotonic()
-    equal(c.response().status, 200)
-    took = time.monotonic() - start
-    assert took < 0.15, "%.3f s: the response waited for its successor" % took
-    c.send("TP/1.1\r\nHost: t\r\n\r\n")
-    equal(c.response().status, 200)
+    took = []
+    for _ in range(5):          # corked, it takes 0.2 s each time; a busy machine is slow now and then
+        c = server.client()
+        c.send("GET /a.txt HTTP/1.1\r\nHost: t\r\n\r\nGET /a.txt HT")
+        start = time.monotonic()
+        equal(c.response().status, 200)
+        took.append(time.monotonic() - start)
+        c.send("TP/1.1\r\nHost: t\r\n\r\n")
+        equal(c.response().status, 200)
+    assert min(took) < 0.15, "%s s: the response waited for its successor" % took
 
 
 def malformed_requests_are_400():
