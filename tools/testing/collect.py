@@ -11,6 +11,8 @@ SCRIPTS = (".sh", ".py")
 # Exit status that guest-batch gives to a test that passed but did not clean up.
 LEFT_BEHIND = 99
 DIRECTIVE = re.compile(r"^\W*(timeout|cpus|kernel|mem):\s*(\S+)\s*(?:\*/)?$")
+# Not run on that kernel (or on `both`) until what the reason says is settled; shown as skipped.
+HELD = re.compile(r"^\W*held: (stock|debug|both) (.+)$")
 POINT = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?([^#]*)(?:#\s*(\w+)\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)(?:\s*#\s*skip\w*\s*(.*))?$", re.IGNORECASE)
 
@@ -25,6 +27,11 @@ class Test:
     cpus: int = 2
     mem: str = ""
     kernel: str = ""
+    held: tuple = ()
+
+    def held_on(self, kernel):
+        """Why it is not run there, or None."""
+        return self.held[1] if self.held and self.held[0] in (kernel, "both") else None
 
 
 @dataclass
@@ -40,6 +47,9 @@ def directives(path):
     found = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(20), lines):
+            held = HELD.match(line.strip())
+            if held:
+                found["held"] = held.groups()
             match = DIRECTIVE.match(line.strip())
             if match:
                 found[match[1]] = match[2] if match[1] in ("kernel", "mem") else int(match[2])

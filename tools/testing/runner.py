@@ -101,13 +101,18 @@ def run_on_host(test, book):
     book.enter(test, "host", outcome, time.monotonic() - started, log)
 
 
-def batches(tests, kernels):
-    """Tests that can share a guest, longest first."""
+def batches(tests, kernels, book):
+    """Tests that can share a guest, longest first; those that are held are only named."""
     found = []
     for kernel in kernels:
         groups = {}
         for test in tests:
-            if test.place == "guest" and test.kernel in ("", kernel):
+            if test.place != "guest" or test.kernel not in ("", kernel):
+                continue
+            why = test.held_on(kernel)
+            if why:
+                book.enter(test, kernel, collect.Outcome(skipped=[f"held: {why}"]), 0, book.results)
+            else:
                 groups.setdefault((test.cpus, test.mem), []).append(test)
         found += [(kernel, cpus, mem, group) for (cpus, mem), group in groups.items()]
     return sorted(found, key=lambda b: -len(b[3]))

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# held: both copied bytes are not counted on this kernel yet
 # timeout: 120
 # `count` sees what is known of nginx beforehand: its calls, copies and packets for one request.
 . "$FLT_TOP/tools/testing/lib.sh"
