@@ -177,3 +177,10 @@ void hof_path_drop_device(struct hof_peer *peer, const struct net_device *dev)
 		hof_path_set(peer, NULL);
 	spin_unlock_bh(&peer->lock);
 }
+
+void hof_path_drop(struct hof_peer *peer)
+{
+	spin_lock_bh(&peer->lock);
+	hof_path_set(peer, NULL);
+	spin_unlock_bh(&peer->lock);
+}

@@ -95,8 +95,11 @@ static void hof_peer_forget(struct hof_net *hn, const struct flt_node *node)
 	mutex_lock(&hn->peer_lock);
 	peer = xa_erase(&hn->peers, node->id);
 	mutex_unlock(&hn->peer_lock);
-	if (peer)
-		hof_peer_put(peer);
+	if (!peer)
+		return;
+	/* Entries hold the peer as long as they linger; it must not pin a device for that long. */
+	hof_path_drop(peer);
+	hof_peer_put(peer);
 }
 
 static void hof_peer_down(struct hof_net *hn, struct flt_node *node)
