@@ -17,6 +17,8 @@ import sys
 import time
 import traceback
 
+from patience import PATIENCE
+
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 
@@ -260,7 +262,7 @@ def listen(node, port, v=4, addr=None, **options):
         sock.setsockopt(level, getattr(socket, name), value)
     sock.bind((VIP[v] if addr is None else addr, port))
     sock.listen(backlog)
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE)
     return sock
 
 
@@ -271,7 +273,7 @@ def connect(world, port, v=4, **options):
     for name, value in options.items():
         level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
         sock.setsockopt(level, getattr(socket, name), value)
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE)
     sock.bind((CLIENT[v], 0))
     sock.connect((VIP[v], port))
     return sock
@@ -286,7 +288,7 @@ def tcp_info(sock):
     return info
 
 
-def until(condition, what, seconds=10):
+def until(condition, what, seconds=PATIENCE):
     """Wait for a state, not for a time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -317,7 +319,7 @@ def noise(count, seed):
     return random.Random(seed).randbytes(count)
 
 
-def exchange(one, other, there, back, seconds=30):
+def exchange(one, other, there, back, seconds=PATIENCE):
     """Send `there` from one to other and `back` from other to one at once; both must arrive whole."""
     sides = {one: [memoryview(there), bytearray(), len(back)],
              other: [memoryview(back), bytearray(), len(there)]}
@@ -342,7 +344,7 @@ def exchange(one, other, there, back, seconds=30):
                 if not side[0] and key.events & selectors.EVENT_WRITE:
                     selector.modify(key.fileobj, selectors.EVENT_READ)
     for sock in sides:
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE)
     assert bytes(sides[one][1]) == back, "the answer is not what was sent"
     assert bytes(sides[other][1]) == there, "the request is not what was sent"
 
@@ -352,7 +354,7 @@ def pair(world, port, v=4, listener=None, **options):
     with listen(world.a, port, v, **(listener or {})) as at_a:
         client = connect(world, port, v, **options)
         server = at_a.accept()[0]
-    server.settimeout(10)
+    server.settimeout(PATIENCE)
     return client, server
 
 

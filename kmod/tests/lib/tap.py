@@ -4,6 +4,8 @@ import sys
 import time
 import traceback
 
+from patience import PATIENCE
+
 TESTS = []
 
 
@@ -12,7 +14,7 @@ def claim(func):
     return func
 
 
-def wait(what, seconds=10, every=0.02):
+def wait(what, seconds=PATIENCE, every=0.02):
     """Wait until what() is true; the value it had."""
     end = time.monotonic() + seconds
     while True:
