@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: both two of its claims do not hold yet
+# held: debug not seen to pass on this kernel yet
 # timeout: 300
 """Netlink family and sysfs class: what is accepted, what is refused, by whom, and who hears of it."""
 import errno
@@ -25,6 +25,12 @@ def new(nl, **attrs):
     return nl.do("NODE_NEW", **{"node_" + k: v for k, v in attrs.items()})
 
 
+def settings(row):
+    """What was given; the rest tells of the link, which tries to connect meanwhile."""
+    return {k: v for k, v in row.items() if k not in (
+        "NODE_STATE", "NODE_REASON", "NODE_RTT_US", "NODE_UPTIME_MS", "NODE_RECONNECTS")}
+
+
 BAD_NODES = [
     (errno.EINVAL, dict(addr4="10.0.0.1"), "name"),
     (errno.EINVAL, dict(name="x"), "address"),
@@ -42,7 +48,7 @@ BAD_NODES = [
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", addr6="fd00::1"), "one address"),
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", fwd_addr4="1.1.1.1", fwd_addr6="fd00::1"), "one"),
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", fwd_addr4="239.1.1.1"), "one host"),
-    (errno.ERANGE, dict(name="x" * 32, addr4="10.0.0.1"), ""),
+    (errno.EINVAL, dict(name="x" * 32, addr4="10.0.0.1"), ""),
     (errno.ERANGE, dict(name="x", addr4="10.0.0.1", weight=65536), "range"),
     (errno.ERANGE, dict(name="x", addr4="10.0.0.1", admin=3), "range"),
     (errno.ERANGE, dict(name="x", addr4="10.0.0.1", role=2), "range"),
@@ -52,7 +58,7 @@ BAD_NODES = [
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", state=2), ""),
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", load=2), ""),
     (errno.EINVAL, dict(name="x", addr4=b"\1\2\3"), ""),
-    (errno.EINVAL, dict(name="x", addr6=b"\1\2\3\4"), ""),
+    (errno.ERANGE, dict(name="x", addr6=b"\1\2\3\4"), ""),
     (errno.EINVAL, dict(name="x", addr4="10.0.0.1", weight=b"\1"), ""),
     (errno.EINVAL, dict(name=b"nonul", addr4="10.0.0.1"), ""),
 ]
@@ -117,7 +123,7 @@ def set_changes_what_is_given_and_no_more():
         refused(errno.EINVAL, nl.do, "NODE_SET", node_admin=1)
         refused(errno.EINVAL, nl.do, "NODE_SET", node_name="x", node_addr4="10.0.0.2")
         refused(errno.ERANGE, nl.do, "NODE_SET", node_name="x", node_weight=70000, node_admin=0)
-        assert nl.node("x") == row
+        assert settings(nl.node("x")) == settings(row)
         refused(errno.ENOENT, nl.do, "NODE_DEL", node_name="y")
         refused(errno.ENOENT, nl.do, "NODE_GET", node_id=4711)
         nl.do("NODE_DEL", node_id=row["NODE_ID"])

@@ -203,6 +203,6 @@ def refused(code, call, *args, **kwargs):
     except NlError as err:
         if err.errno == code:
             return err.text
-        raise AssertionError("errno %s instead of %s" % (errno.errorcode[err.errno],
-                                                         errno.errorcode[code])) from err
-    raise AssertionError("was accepted; %s expected" % errno.errorcode[code])
+        raise AssertionError("errno %s (%s) instead of %s for %r" % (
+            errno.errorcode[err.errno], err.text, errno.errorcode[code], kwargs)) from err
+    raise AssertionError("%r was accepted; %s expected" % (kwargs, errno.errorcode[code]))
