@@ -70,6 +70,7 @@ install: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.
 install: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
 install: export MANPAGES := $(MANPAGES)
 install: export COMPLETIONS := $(COMPLETIONS)
+install: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
 install: modules programs
 	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
 
