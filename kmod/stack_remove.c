@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: taking them off, and the end of a stack. See stack.md. */
+/* Layers on a socket: taking them off, and the end of a stack. See README.md. */
 
 #include <linux/slab.h>
 #include <linux/wait.h>
