@@ -99,58 +99,57 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 }
 
 /*
- * Copies between kernel and program, at the functions all of them go through. These are
- * built without what fentry needs, hence kprobes. Iterators over kernel memory do not count.
+ * Copies between kernel and program, at the functions all of them go through: breakpoints that
+ * main.c sets by the program's name (on_ and the function). Iterators over kernel memory do not
+ * count. Writes to files copy by a function of their own, seen by its caller's result.
  */
-static void count_iter(u32 what, size_t n, struct iov_iter *iter)
+static void count_iter(u32 what, struct bpf_perf_event_data *ctx)
 {
-	u64 left = BPF_CORE_READ(iter, count);
+	struct iov_iter *iter = (void *)PT_REGS_PARM3(&ctx->regs);
+	u64 n = PT_REGS_PARM2(&ctx->regs), left;
 
-	if (ours() && BPF_CORE_READ(iter, iter_type) <= bpf_core_enum_value(enum iter_type, ITER_IOVEC))
-		count(what, n < left ? n : left);
+	if (!ours() || BPF_CORE_READ(iter, iter_type) > bpf_core_enum_value(enum iter_type, ITER_IOVEC))
+		return;
+	left = BPF_CORE_READ(iter, count);
+	count(what, n < left ? n : left);
 }
 
-SEC("kprobe/_copy_to_user")
-int BPF_KPROBE(on_copy_to_user, void *to, const void *from, unsigned long n)
+SEC("perf_event")
+int on__copy_to_user(struct bpf_perf_event_data *ctx)
 {
 	if (ours())
-		count(COUNT_COPIED_TO_USER, n);
+		count(COUNT_COPIED_TO_USER, PT_REGS_PARM3(&ctx->regs));
 	return 0;
 }
 
-SEC("kprobe/_copy_from_user")
-int BPF_KPROBE(on_copy_from_user, void *to, const void *from, unsigned long n)
+SEC("perf_event")
+int on__copy_from_user(struct bpf_perf_event_data *ctx)
 {
 	if (ours())
-		count(COUNT_COPIED_FROM_USER, n);
+		count(COUNT_COPIED_FROM_USER, PT_REGS_PARM3(&ctx->regs));
 	return 0;
 }
 
-SEC("kprobe/_copy_to_iter")
-int BPF_KPROBE(on_copy_to_iter, const void *from, size_t n, struct iov_iter *iter)
+SEC("perf_event")
+int on__copy_to_iter(struct bpf_perf_event_data *ctx)
 {
-	count_iter(COUNT_COPIED_TO_USER, n, iter);
+	count_iter(COUNT_COPIED_TO_USER, ctx);
 	return 0;
 }
 
-SEC("kprobe/_copy_from_iter")
-int BPF_KPROBE(on_copy_from_iter, void *to, size_t n, struct iov_iter *iter)
+SEC("perf_event")
+int on__copy_from_iter(struct bpf_perf_event_data *ctx)
 {
-	count_iter(COUNT_COPIED_FROM_USER, n, iter);
+	count_iter(COUNT_COPIED_FROM_USER, ctx);
 	return 0;
 }
 
-SEC("kprobe/_copy_from_iter_nocache")
-int BPF_KPROBE(on_copy_from_iter_nocache, void *to, size_t n, struct iov_iter *iter)
+SEC("fexit/generic_perform_write")
+int BPF_PROG(on_file_write, struct kiocb *iocb, struct iov_iter *iter, ssize_t written)
 {
-	count_iter(COUNT_COPIED_FROM_USER, n, iter);
-	return 0;
-}
-
-SEC("kprobe/copy_page_from_iter_atomic")
-int BPF_KPROBE(on_copy_page_from_iter, struct page *page, size_t offset, size_t n, struct iov_iter *iter)
-{
-	count_iter(COUNT_COPIED_FROM_USER, n, iter);
+	if (written > 0 && ours() &&
+	    BPF_CORE_READ(iter, iter_type) <= bpf_core_enum_value(enum iter_type, ITER_IOVEC))
+		count(COUNT_COPIED_FROM_USER, written);
 	return 0;
 }
 

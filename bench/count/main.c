@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "bench/count/breakpoint.h"
 #include "bench/count/count.h"
 #include "bench/count/process.h"
 #include "bench/count/calls.h"
@@ -52,34 +53,39 @@ static uint64_t sum(int map, uint32_t key, int cpus)
 	return total;
 }
 
-/* A copying function that this kernel has inlined or forbids to probe is said and left out. */
-static int attach(struct count_bpf *skel, struct bpf_link **links)
-{
-	struct bpf_program *prog;
-	const char *section;
-	int n = 0;
-
-	bpf_object__for_each_program(prog, skel->obj) {
-		section = bpf_program__section_name(prog);
-		links[n] = bpf_program__attach(prog);
-		if (links[n]) {
-			n++;
-		} else if (!strncmp(section, "kprobe/", 7)) {
-			fprintf(stderr, "count: no %s() to look at: its copies are not counted\n", section + 7);
-		} else {
-			fprintf(stderr, "count: cannot attach to %s: %s\n", section, strerror(errno));
-			break;
-		}
-		if (n == LINKS_MAX)
-			break;
-	}
-	return !prog ? n : -n - 1;
-}
-
-static void detach(struct bpf_link **links, int n)
+static void detach(struct bpf_link **links, int n, struct breakpoints *bp)
 {
 	while (n-- > 0)
 		bpf_link__destroy(links[n]);
+	breakpoint_detach(bp);
+}
+
+/* The number of @links, or a negative errno with everything undone. */
+static int attach(struct count_bpf *skel, struct bpf_link **links, struct breakpoints *bp)
+{
+	int cpus = libbpf_num_possible_cpus(), n = 0, err;
+	struct bpf_program *prog;
+	const char *where;
+
+	bpf_object__for_each_program(prog, skel->obj) {
+		where = bpf_program__section_name(prog);
+		if (!strcmp(where, "perf_event")) {
+			where = bpf_program__name(prog) + strlen("on_");
+			err = breakpoint_attach(bp, prog, where, cpus);
+		} else if (n == LINKS_MAX) {
+			err = -E2BIG;
+		} else {
+			links[n] = bpf_program__attach(prog);
+			err = links[n] ? 0 : -errno;
+			n += !err;
+		}
+		if (err) {
+			fprintf(stderr, "count: cannot watch %s: %s\n", where, strerror(-err));
+			detach(links, n, bp);
+			return err;
+		}
+	}
+	return n;
 }
 
 /* Runs the load, passes its output on and picks wrk's number out of it. */
@@ -163,6 +169,7 @@ int main(int argc, char **argv)
 {
 	unsigned long requests = 0, given = 0;
 	struct bpf_link *links[LINKS_MAX];
+	struct breakpoints bp = {};
 	struct count_bpf *skel;
 	char *pids = NULL, *end;
 	int opt, err, attached;
@@ -205,14 +212,13 @@ int main(int argc, char **argv)
 	err = count_watch(pids, bpf_map__fd(skel->maps.targets), bpf_map__fd(skel->maps.ports));
 	if (err)
 		goto out;
-	attached = attach(skel, links);
+	attached = attach(skel, links, &bp);
 	if (attached < 0) {
-		detach(links, -attached - 1);
 		err = 1;
 		goto out;
 	}
 	err = run_load(argv + optind, &requests);
-	detach(links, attached);
+	detach(links, attached, &bp);
 	if (err)
 		goto out;
 	if (given)
