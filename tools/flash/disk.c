@@ -45,26 +45,28 @@ struct file_read {
 	struct list waiters;
 };
 
-static bool probe_byte(int fd, uint64_t off)
+static bool probe_byte(struct file *f, uint64_t off)
 {
 	char byte;
 	struct iovec iov = { &byte, 1 };
-	ssize_t n = preadv2(fd, &iov, 1, off, RWF_NOWAIT);
 
-	/* Past the end of a file that was cut meanwhile: nothing to wait for. */
-	if (n >= 0)
+	if (f->memory_fs)
 		return true;
-	return errno == EOPNOTSUPP && file_on_memory_fs(fd);
+	/* Past the end of a file that was cut meanwhile: nothing to wait for. */
+	if (preadv2(f->fd, &iov, 1, off, RWF_NOWAIT) >= 0)
+		return true;
+	f->memory_fs = errno == EOPNOTSUPP && file_on_memory_fs(f->fd);
+	return f->memory_fs;
 }
 
-static bool counted(int fd, uint64_t off, uint64_t len)
+static bool counted(struct file *f, uint64_t off, uint64_t len)
 {
 	struct cache_range range = { off, len };
 	struct cache_counts counts;
 	uint64_t pages = (off + len + PAGE - 1) / PAGE - off / PAGE;
 
-	if (syscall(SYS_cachestat, fd, &range, &counts, 0))
-		return probe_byte(fd, off) && probe_byte(fd, off + len - 1);
+	if (syscall(SYS_cachestat, f->fd, &range, &counts, 0))
+		return probe_byte(f, off) && probe_byte(f, off + len - 1);
 	return counts.cached >= pages;
 }
 
@@ -99,11 +101,10 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		/* fall through */
 	case RESIDENCY_PREADV2:
 	default:
-		yes = probe_byte(f->fd, off) &&
-		      (len <= PAGE || probe_byte(f->fd, off + len - 1));
+		yes = probe_byte(f, off) && (len <= PAGE || probe_byte(f, off + len - 1));
 		break;
 	case RESIDENCY_CACHESTAT:
-		yes = counted(f->fd, off, len);
+		yes = counted(f, off, len);
 		break;
 	}
 	if (!yes)

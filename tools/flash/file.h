@@ -37,6 +37,7 @@ struct file_id {
  * @date:      second for which the date in @block holds; loop's thread only
  * @body_len:  0, or the whole size when the contents are in memory
  * @used:      set on use, cleared by the eviction hand
+ * @memory_fs: a residency test found that its file system has no disk; loop's thread only
  * @reads:     reads of helpers in progress
  *
  * All else never changes after file_create().
@@ -49,7 +50,7 @@ struct file {
 	const struct vhost *vhost;
 	const char *mime;
 	uint8_t encoding;
-	bool vary, weak, hashed;
+	bool vary, weak, hashed, memory_fs;
 	char *block;
 	uint32_t head_len;
 	uint64_t body_len;
