@@ -55,6 +55,8 @@ lighttpd_conf() {
 	server.max-keep-alive-requests = 100000
 	server.max-keep-alive-idle = 600
 	server.max-fds = 8192
+	# Without a type it would leave out the validators that the others send.
+	mimetype.assign = ( "" => "application/octet-stream" )
 	END
 }
 
