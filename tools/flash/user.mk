@@ -12,3 +12,8 @@ flash_parse_LIBS := -lcmocka
 flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c)
 flash_cache_LIBS := -lcmocka -lpthread
 flash_fuzz_SRCS := $(flash_parse_SRCS)
+
+# flash-replay: the load of the comparisons, after a log or a trace of lardsim
+PROGRAMS += flash-replay
+flash-replay_SRCS := $(addprefix tools/flash/replay/,main.c client.c tally.c work.c) lard/sim/trace.c
+flash-replay_LIBS := -lm
