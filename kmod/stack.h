@@ -27,6 +27,8 @@ enum flt_op {
 	FLT_OP_LISTEN,
 	FLT_OP_SETSOCKOPT,
 	FLT_OP_SPLICE_READ,
+	FLT_OP_GETSOCKOPT,	/* TCP_ZEROCOPY_RECEIVE reads */
+	FLT_OP_RCVLOWAT,	/* SO_RCVLOWAT; with the socket's lock held */
 };
 
 /**
@@ -48,7 +50,8 @@ enum flt_op {
  *	Softirq. NULL: children start bare.
  * @accepted:     the child got its struct socket by accept(); it has no descriptor yet.
  * @recvmsg, @sendmsg, @poll, @shutdown: NULL, or an override of the operation of
- *	struct proto_ops; call flt_layer_next_*() for what is below.
+ *	struct proto_ops; call flt_layer_next_*() for what is below. @poll with a NULL
+ *	poll table comes from flt_layer_poll(): any context, must not sleep.
  * @release:      the last descriptor is being closed; the close itself follows. Any
  *	layer may be removed from here by flt_layer_detach().
  * @returned:        @op of the socket has returned @ret; not called for overridable ones
@@ -145,6 +148,19 @@ int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct 
 __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait);
 int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how);
+
+/**
+ * flt_layer_poll - what would a program's poll() of the socket say now
+ * @layer: who asks; its own @poll is passed by
+ * @sock:  the layer's socket, not an orphan
+ *
+ * Whoever changes in his @poll what TCP itself would say, tells the others by running
+ * the socket's callbacks (sk_data_ready, sk_write_space, sk_state_change), not by waking
+ * its wait queue alone.
+ *
+ * Context: any, under rcu_read_lock().
+ */
+__poll_t flt_layer_poll(struct flt_layer *layer, struct socket *sock);
 
 /* For main.c. */
 int flt_stack_init(void);

@@ -198,6 +198,18 @@ static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_
 	return ret;
 }
 
+__poll_t flt_layer_poll(struct flt_layer *asker, struct socket *sock)
+{
+	struct flt_layer *layer;
+
+	/* No reference is taken: without a poll table nobody sleeps. */
+	list_for_each_entry_rcu(layer, &asker->stack->layers, list)
+		if (layer != asker && layer->ops->poll)
+			return layer->ops->poll(layer, sock->file, sock, NULL);
+	return flt_base(sock->sk)->real_ops->poll(sock->file, sock, NULL);
+}
+EXPORT_SYMBOL_GPL(flt_layer_poll);
+
 static int flt_shutdown_below(struct flt_stack *st, u32 seq, struct socket *sock, int how)
 {
 	struct flt_layer *layer;
@@ -354,6 +366,33 @@ static int flt_on_setsockopt(struct socket *sock, int level, int optname, sockpt
 	return ret;
 }
 
+static int flt_on_getsockopt(struct socket *sock, int level, int optname, char __user *optval,
+			     int __user *optlen)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->getsockopt(sock, level, optname, optval, optlen);
+	flt_call_returned(&call, sock, FLT_OP_GETSOCKOPT, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+static int flt_on_set_rcvlowat(struct sock *sk, int val)
+{
+	struct socket *sock = sk->sk_socket;
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sk);
+	ret = call.real->set_rcvlowat(sk, val);
+	if (sock)
+		flt_call_returned(&call, sock, FLT_OP_RCVLOWAT, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
 static const struct proto_ops flt_ops_ours = {
 	.recvmsg = flt_on_recvmsg,
 	.sendmsg = flt_on_sendmsg,
@@ -365,6 +404,8 @@ static const struct proto_ops flt_ops_ours = {
 	.accept = flt_on_accept,
 	.setsockopt = flt_on_setsockopt,
 	.splice_read = flt_on_splice_read,
+	.getsockopt = flt_on_getsockopt,
+	.set_rcvlowat = flt_on_set_rcvlowat,
 };
 
 /* A copy of TCP's own with ours where we have one; family and owner stay TCP's. */
