@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The layer on each hooked socket: which events and operations change what is ready. */
+
+#include <linux/module.h>
+#include <net/sock.h>
+#include "kmod/stack.h"
+
+#include "counter.h"
+#include "fd.h"
+#include "region.h"
+#include "set.h"
+#include "sock.h"
+
+/**
+ * struct usel_layer - private area of a layer
+ * @us: set once with release semantics; NULL for a child that is not yet accepted
+ */
+struct usel_layer {
+	struct usel_sock *us;
+};
+
+static struct usel_sock *usel_of(struct flt_layer *layer)
+{
+	struct usel_layer *priv = flt_layer_priv(layer);
+
+	return smp_load_acquire(&priv->us);
+}
+
+/* --- events: softirq or process, under RCU --- */
+
+static bool usel_data_ready(struct flt_layer *layer, struct sock *sk)
+{
+	usel_sock_update(usel_of(layer), USEL_R | USEL_E);
+	return true;
+}
+
+static bool usel_write_space(struct flt_layer *layer, struct sock *sk)
+{
+	usel_sock_update(usel_of(layer), USEL_W);
+	return true;
+}
+
+static bool usel_state_change(struct flt_layer *layer, struct sock *sk)
+{
+	usel_sock_update(usel_of(layer), USEL_ALL);
+	return true;
+}
+
+static bool usel_error_report(struct flt_layer *layer, struct sock *sk)
+{
+	usel_sock_update(usel_of(layer), USEL_ALL);
+	return true;
+}
+
+/* --- operations: process context --- */
+
+static int usel_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			size_t len, int flags)
+{
+	int ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+
+	usel_fd_seen(usel_of(layer), sock);
+	usel_sock_update(usel_of(layer), 0);
+	return ret;
+}
+
+static int usel_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			size_t len)
+{
+	int ret = flt_layer_next_sendmsg(layer, sock, msg, len);
+
+	usel_fd_seen(usel_of(layer), sock);
+	usel_sock_update(usel_of(layer), 0);
+	return ret;
+}
+
+static __poll_t usel_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
+			  struct poll_table_struct *wait)
+{
+	/* Without a table it is flt_layer_poll() that asks, on our behalf or another's. */
+	if (wait) {
+		usel_count(sock_net(sock->sk), USEL_STAT_POLLS);
+		usel_fd_seen(usel_of(layer), sock);
+	}
+	return flt_layer_next_poll(layer, file, sock, wait);
+}
+
+static int usel_shutdown(struct flt_layer *layer, struct socket *sock, int how)
+{
+	int ret = flt_layer_next_shutdown(layer, sock, how);
+
+	usel_sock_update(usel_of(layer), USEL_ALL);
+	return ret;
+}
+
+static void usel_returned(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret)
+{
+	/* Called with the socket locked, and not in the way of a descriptor. */
+	if (op != FLT_OP_RCVLOWAT)
+		usel_fd_seen(usel_of(layer), sock);
+	usel_sock_update(usel_of(layer), 0);
+}
+
+static void usel_release(struct flt_layer *layer, struct socket *sock)
+{
+	struct usel_sock *us = usel_of(layer);
+
+	if (us)
+		usel_sock_retire(us, USEL_WHY_CLOSE);
+}
+
+/* --- life --- */
+
+static bool usel_inherit(struct flt_layer *listener_layer, struct sock *child)
+{
+	struct usel_sock *us = usel_of(listener_layer);
+
+	return us && usel_sock_is_bound(us);
+}
+
+/* Only a registered process's sockets are hooked, be the listener another's as well. */
+static void usel_accepted(struct flt_layer *layer, struct socket *sock)
+{
+	struct usel_layer *priv = flt_layer_priv(layer);
+	struct usel_sock *us;
+
+	if (!usel_region_has_current()) {
+		flt_layer_detach(layer);
+		return;
+	}
+	us = usel_sock_make(layer, sock->sk);
+	if (!us)
+		return;
+	smp_store_release(&priv->us, us);
+	usel_count(sock_net(sock->sk), USEL_STAT_HOOKED);
+	usel_fd_accepted(us, sock);
+}
+
+static void usel_destruct(struct flt_layer *layer, struct sock *sk)
+{
+	struct usel_sock *us = usel_of(layer);
+
+	if (us)
+		usel_sock_retire(us, USEL_WHY_CLOSE);
+}
+
+static void usel_free(struct flt_layer *layer)
+{
+	struct usel_sock *us = usel_of(layer);
+
+	if (us) {
+		usel_sock_retire(us, USEL_WHY_END);
+		usel_sock_free(us);
+	}
+}
+
+static const struct flt_layer_ops usel_layer_ops = {
+	.owner		= THIS_MODULE,
+	.name		= "uselect",
+	.data_ready	= usel_data_ready,
+	.write_space	= usel_write_space,
+	.state_change	= usel_state_change,
+	.error_report	= usel_error_report,
+	.destruct	= usel_destruct,
+	.free		= usel_free,
+	.inherit	= usel_inherit,
+	.accepted	= usel_accepted,
+	.priv_size	= sizeof(struct usel_layer),
+	.recvmsg	= usel_recvmsg,
+	.sendmsg	= usel_sendmsg,
+	.poll		= usel_poll,
+	.shutdown	= usel_shutdown,
+	.release	= usel_release,
+	.returned	= usel_returned,
+};
+
+struct usel_sock *usel_sock_find(const struct sock *sk)
+{
+	struct usel_sock *us = NULL;
+	struct flt_layer *layer;
+
+	rcu_read_lock();
+	layer = flt_layer_find(sk, &usel_layer_ops);
+	if (layer)
+		us = usel_of(layer);
+	rcu_read_unlock();
+	return us;
+}
+
+struct usel_sock *usel_sock_add(struct sock *sk)
+{
+	struct usel_layer *priv;
+	struct flt_layer *layer;
+	struct usel_sock *us;
+
+	layer = flt_layer_add(sk, &usel_layer_ops, GFP_KERNEL);
+	if (IS_ERR(layer)) {
+		usel_count(sock_net(sk), USEL_STAT_REFUSED);
+		return ERR_CAST(layer);
+	}
+	us = usel_sock_make(layer, sk);
+	if (!us) {
+		flt_layer_detach(layer);
+		return ERR_PTR(-ENOMEM);
+	}
+	priv = flt_layer_priv(layer);
+	smp_store_release(&priv->us, us);
+	usel_count(sock_net(sk), USEL_STAT_HOOKED);
+	return us;
+}
+
+void usel_layer_remove_all(void)
+{
+	flt_layer_remove_all(&usel_layer_ops);
+}

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The list of what is ready: interest, the kernel's ring, and an epoll for what is not tracked. */
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "loop.h"
+
+#define USL_BATCH	64
+/* In the epoll: the set's own descriptor. */
+#define USL_SELF	UINT64_MAX
+
+static void *usl_table(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static unsigned int usl_loop_limit(void)
+{
+	unsigned int limit = 1, most = 1048576;
+	struct rlimit nofile;
+
+	if (!getrlimit(RLIMIT_NOFILE, &nofile) && nofile.rlim_max < most)
+		most = nofile.rlim_max;
+	if (most < usl_region.nfds)
+		most = usl_region.nfds;
+	while (limit < most)
+		limit *= 2;
+	return limit;
+}
+
+/* Without a set everything goes by the epoll. */
+static void usl_loop_open_set(struct usl_loop *loop)
+{
+	struct epoll_event self = { .events = EPOLLIN, .data.u64 = USL_SELF };
+	uint32_t flags = usl_region.flags;
+
+	loop->epoch = usl_epoch;
+	if (!usl_region.nfds)
+		return;
+	if (flags & USEL_SETUP_BYTES)
+		flags |= USEL_SETUP_THRESHOLD;
+	loop->set = usl_set_open(flags, 0);
+	if (loop->set && usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, loop->set->fd, &self)) {
+		usl_set_close(loop->set);
+		loop->set = NULL;
+	}
+	if (loop->set) {
+		loop->ring_mask = loop->set->out->ring_size - 1;
+		loop->set->in->flags = USEL_WANT_RING;
+	}
+}
+
+bool usl_loop_init(struct usl_loop *loop, int epfd)
+{
+	*loop = (struct usl_loop){ .epfd = epfd, .limit = usl_loop_limit() };
+	pthread_mutex_init(&loop->lock, NULL);
+	loop->fds = usl_table(loop->limit * sizeof(*loop->fds));
+	loop->queue = usl_table(loop->limit * sizeof(*loop->queue));
+	if (!loop->fds || !loop->queue) {
+		usl_loop_done(loop);
+		errno = ENOMEM;
+		return false;
+	}
+	usl_loop_open_set(loop);
+	return true;
+}
+
+void usl_loop_done(struct usl_loop *loop)
+{
+	usl_set_close(loop->set);
+	if (loop->fds)
+		munmap(loop->fds, loop->limit * sizeof(*loop->fds));
+	if (loop->queue)
+		munmap(loop->queue, loop->limit * sizeof(*loop->queue));
+	pthread_mutex_destroy(&loop->lock);
+}
+
+/* --- what is ready --- */
+
+static void usl_enqueue(struct usl_loop *loop, unsigned int fd)
+{
+	if (loop->fds[fd].flags & USL_QUEUED)
+		return;
+	loop->fds[fd].flags |= USL_QUEUED;
+	loop->queue[loop->tail++ & (loop->limit - 1)] = fd;
+}
+
+static void usl_want(struct usl_loop *loop, unsigned int fd, uint32_t events)
+{
+	struct usl_set *set = loop->set;
+
+	if (events & (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND))
+		usl_set_bit(set->want_write, fd);
+	else
+		usl_clear_bit(set->want_write, fd);
+	if (events & EPOLLPRI)
+		usl_set_bit(set->want_except, fd);
+	else
+		usl_clear_bit(set->want_except, fd);
+	/* Errors and hang-ups make a socket readable; they are always wanted, but by nobody. */
+	if (events)
+		usl_set_bit(set->want_read, fd);
+	else
+		usl_clear_bit(set->want_read, fd);
+}
+
+static void usl_unwant(struct usl_loop *loop, unsigned int fd)
+{
+	usl_want(loop, fd, 0);
+	if (loop->set->want_rx)
+		loop->set->want_rx[fd] = 0;
+}
+
+/* The kernel's ring, or its bitmap when the ring was too short, becomes the queue. */
+static void usl_harvest(struct usl_loop *loop)
+{
+	struct usl_set *set = loop->set;
+	uint64_t overflows = __atomic_load_n(&set->out->overflows, __ATOMIC_RELAXED);
+	uint32_t head = __atomic_load_n(&set->out->head, __ATOMIC_ACQUIRE), fd, i;
+	unsigned long bits;
+
+	for (; loop->taken != head; loop->taken++) {
+		fd = __atomic_load_n(&set->ring[loop->taken & loop->ring_mask], __ATOMIC_RELAXED);
+		usl_clear_bit(set->pending, fd);
+		usl_enqueue(loop, fd);
+	}
+	__atomic_store_n(&set->in->tail, head, __ATOMIC_RELEASE);
+	if (overflows != loop->overflows) {
+		loop->overflows = overflows;
+		for (i = 0; i < usl_region.nfds / USL_BITS; i++) {
+			bits = atomic_exchange_explicit(&set->pending[i], 0, memory_order_relaxed);
+			for (; bits; bits &= bits - 1)
+				usl_enqueue(loop, i * USL_BITS + __builtin_ctzl(bits));
+		}
+	}
+	/* Pending is cleared, then the state is read. */
+	usl_fence();
+}
+
+/* Closed, and perhaps another by now; or no longer tracked, and the epoll's. */
+static void usl_lost(struct usl_loop *loop, unsigned int fd)
+{
+	struct usl_fd *it = &loop->fds[fd];
+	struct epoll_event ev = { .events = it->events, .data.u64 = fd };
+
+	it->flags &= ~USL_TRACKED;
+	usl_unwant(loop, fd);
+	if (usl_fd_gen(fd) == it->gen + 1 && usl_fd_events(fd) == USEL_FD_LOST &&
+	    !usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, fd, &ev)) {
+		it->flags |= USL_OTHER;
+		loop->others++;
+	}
+}
+
+/* The next of the queue, or 0 when it has nothing to say. */
+static uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
+{
+	struct usl_fd *it = &loop->fds[fd];
+	uint32_t events;
+
+	if (!(it->flags & USL_TRACKED))
+		return 0;
+	if (usl_fd_gen(fd) != it->gen) {
+		usl_lost(loop, fd);
+		return 0;
+	}
+	if (!(it->events & ~USL_MODES))
+		return 0;
+	events = usl_fd_events(fd) & (it->events | EPOLLERR | EPOLLHUP);
+	if (loop->set->want_rx && loop->set->want_rx[fd] &&
+	    !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) &&
+	    __atomic_load_n(&usl_region.fds[fd].rx_bytes, __ATOMIC_RELAXED) <
+		    loop->set->want_rx[fd])
+		events &= ~(EPOLLIN | EPOLLRDNORM);
+	return events;
+}
+
+static int usl_report(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	unsigned int todo = loop->tail - loop->head, fd;
+	struct usl_fd *it;
+	uint32_t events;
+	int n = 0;
+
+	while (todo-- && n < max) {
+		fd = loop->queue[loop->head++ & (loop->limit - 1)];
+		it = &loop->fds[fd];
+		it->flags &= ~USL_QUEUED;
+		events = usl_look(loop, fd);
+		if (!events)
+			continue;
+		out[n++] = (struct epoll_event){ .events = events, .data.u64 = it->data };
+		if (it->events & EPOLLONESHOT) {
+			it->events &= USL_MODES;
+			usl_want(loop, fd, 0);
+		} else if (!(it->events & EPOLLET)) {
+			usl_enqueue(loop, fd);
+		}
+	}
+	return n;
+}
+
+/* --- interest --- */
+
+static bool usl_live(const struct usl_loop *loop, unsigned int fd)
+{
+	const struct usl_fd *it = &loop->fds[fd];
+
+	return (it->flags & USL_OTHER) || ((it->flags & USL_TRACKED) && it->gen == usl_fd_gen(fd));
+}
+
+/* Something may be ready already; whoever sleeps on the loop's descriptor is told. */
+static void usl_begin(struct usl_loop *loop, unsigned int fd)
+{
+	struct usl_fd *it = &loop->fds[fd];
+
+	usl_want(loop, fd, it->events & ~USL_MODES ? it->events : 0);
+	usl_fence();
+	usl_enqueue(loop, fd);
+	if (usl_look(loop, fd)) {
+		usl_set_seen(loop->set, usl_set_seq(loop->set) - 1);
+		if (loop->nested)
+			ioctl(loop->set->fd, USEL_KICK);
+	}
+}
+
+static int usl_add_other(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = fd };
+
+	if (usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, fd, &ev))
+		return -1;
+	loop->fds[fd].events = events;
+	loop->fds[fd].data = data;
+	if (!(loop->fds[fd].flags & USL_OTHER))
+		loop->others++;
+	loop->fds[fd].flags |= USL_OTHER;
+	return 0;
+}
+
+/* A socket that was made before the process registered is tracked from now on. */
+static bool usl_trackable(int fd)
+{
+	return usl_tracked(fd) || ((unsigned int)fd < usl_region.nfds && !uselect_track(fd));
+}
+
+int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
+{
+	struct usl_fd *it = &loop->fds[fd];
+	int ret = 0;
+
+	if (fd < 0 || (unsigned int)fd >= loop->limit) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_mutex_lock(&loop->lock);
+	if (!loop->set || (events & EPOLLEXCLUSIVE) || !usl_trackable(fd)) {
+		ret = usl_add_other(loop, fd, events, data);
+	} else if ((it->flags & USL_TRACKED) && it->gen == usl_fd_gen(fd)) {
+		errno = EEXIST;
+		ret = -1;
+	} else {
+		/* What the epoll had under this number is closed and gone. */
+		if (it->flags & USL_OTHER)
+			loop->others--;
+		it->flags = (it->flags & USL_QUEUED) | USL_TRACKED;
+		it->gen = usl_fd_gen(fd);
+		it->events = events;
+		it->data = data;
+		usl_begin(loop, fd);
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return ret;
+}
+
+int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = fd };
+	struct usl_fd *it = &loop->fds[fd];
+	int ret = 0;
+
+	if (fd < 0 || (unsigned int)fd >= loop->limit) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_mutex_lock(&loop->lock);
+	if (!(it->flags & USL_TRACKED)) {
+		ret = usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_MOD, fd, &ev);
+	} else if (!usl_live(loop, fd)) {
+		errno = ENOENT;
+		ret = -1;
+	}
+	if (!ret) {
+		it->events = events;
+		it->data = data;
+		if (it->flags & USL_TRACKED)
+			usl_begin(loop, fd);
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return ret;
+}
+
+int usl_loop_del(struct usl_loop *loop, int fd)
+{
+	struct usl_fd *it = &loop->fds[fd];
+	int ret = 0;
+
+	if (fd < 0 || (unsigned int)fd >= loop->limit) {
+		errno = EBADF;
+		return -1;
+	}
+	pthread_mutex_lock(&loop->lock);
+	if (it->flags & USL_TRACKED) {
+		if (!usl_live(loop, fd)) {
+			errno = ENOENT;
+			ret = -1;
+		}
+		usl_unwant(loop, fd);
+		it->flags &= ~USL_TRACKED;
+	} else {
+		ret = usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_DEL, fd, NULL);
+		if (it->flags & USL_OTHER)
+			loop->others--;
+		it->flags &= ~USL_OTHER;
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return ret;
+}
+
+/* --- waiting --- */
+
+/* What the epoll says about the rest; the set's own descriptor is not passed on. */
+static int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+			   const sigset_t *mask, bool *self)
+{
+	int n, i, kept = 0;
+
+	*self = false;
+	n = usl_sys_epoll_pwait(loop->epfd, out, max, timeout, mask);
+	for (i = 0; i < n; i++) {
+		if (out[i].data.u64 == USL_SELF) {
+			*self = true;
+			continue;
+		}
+		out[kept] = out[i];
+		out[kept++].data.u64 = loop->fds[out[i].data.u64].data;
+	}
+	return n < 0 ? n : kept;
+}
+
+/* Says what is ready, and whether more is, which the set's descriptor then shows. */
+static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	uint64_t seq;
+	int n;
+
+	pthread_mutex_lock(&loop->lock);
+	seq = usl_set_seq(loop->set);
+	usl_harvest(loop);
+	n = usl_report(loop, out, max);
+	usl_set_seen(loop->set, loop->head == loop->tail ? seq : seq - 1);
+	pthread_mutex_unlock(&loop->lock);
+	return n;
+}
+
+static int usl_ms_left(const struct timespec *deadline)
+{
+	struct timespec left;
+
+	if (!usl_left(deadline, &left))
+		return -1;
+	/* Rounded up: not before the time. */
+	return left.tv_sec > INT_MAX / 1000 - 1 ? INT_MAX :
+						  left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000;
+}
+
+int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+		  const sigset_t *mask)
+{
+	struct timespec span = { timeout / 1000, timeout % 1000 * 1000000L }, deadline, *until;
+	bool self;
+	int n, more;
+
+	if (!loop->set)
+		return usl_wait_others(loop, out, max, timeout, mask, &self);
+	if (max <= 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	n = usl_loop_collect(loop, out, max);
+	if (!mask && ((n && (!loop->others || usl_pass_on(&loop->pass))) ||
+		      (!n && !timeout && !loop->others)))
+		return n;
+	loop->pass.passes = 0;
+	if (n) {
+		/* Some are ready: what of the others is, without waiting. */
+		more = n < max ? usl_wait_others(loop, out + n, max - n, 0, mask, &self) : 0;
+		return more > 0 ? n + more : n;
+	}
+
+	until = timeout < 0 ? NULL : usl_deadline(&span, &deadline);
+	for (;;) {
+		n = usl_wait_others(loop, out, max, timeout, mask, &self);
+		if (n < 0)
+			return n;
+		if (n < max) {
+			more = usl_loop_collect(loop, out + n, max - n);
+			n += more;
+		}
+		/* Woken for nothing, or for what is over. */
+		if (n || !self || !timeout)
+			return n;
+		timeout = usl_ms_left(until);
+	}
+}
+
+/* --- as a library --- */
+
+struct uselect_loop {
+	struct usl_loop loop;
+};
+
+struct uselect_loop *uselect_loop_new(void)
+{
+	struct uselect_loop *ul = calloc(1, sizeof(*ul));
+	int epfd, err;
+
+	if (!ul)
+		return NULL;
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (epfd >= 0 && usl_loop_init(&ul->loop, epfd))
+		return ul;
+	err = errno;
+	if (epfd >= 0)
+		usl_sys_close(epfd);
+	free(ul);
+	errno = err;
+	return NULL;
+}
+
+void uselect_loop_free(struct uselect_loop *ul)
+{
+	if (!ul)
+		return;
+	usl_loop_done(&ul->loop);
+	usl_sys_close(ul->loop.epfd);
+	free(ul);
+}
+
+int uselect_loop_fd(const struct uselect_loop *ul)
+{
+	/* From now on the kernel has to be told what only we know. */
+	((struct usl_loop *)&ul->loop)->nested = true;
+	return ul->loop.epfd;
+}
+
+int uselect_loop_add(struct uselect_loop *ul, int fd, uint32_t events, uint64_t data)
+{
+	return usl_loop_add(&ul->loop, fd, events, data);
+}
+
+int uselect_loop_mod(struct uselect_loop *ul, int fd, uint32_t events, uint64_t data)
+{
+	return usl_loop_mod(&ul->loop, fd, events, data);
+}
+
+int uselect_loop_del(struct uselect_loop *ul, int fd)
+{
+	return usl_loop_del(&ul->loop, fd);
+}
+
+int uselect_loop_pwait(struct uselect_loop *ul, struct epoll_event *events, int max, int timeout,
+		       const sigset_t *mask)
+{
+	return usl_loop_wait(&ul->loop, events, max, timeout, mask);
+}
+
+int uselect_loop_wait(struct uselect_loop *ul, struct epoll_event *events, int max, int timeout)
+{
+	return usl_loop_wait(&ul->loop, events, max, timeout, NULL);
+}
+
+int uselect_loop_threshold(struct uselect_loop *ul, int fd, uint32_t rx_bytes)
+{
+	struct usl_loop *loop = &ul->loop;
+	int ret = 0;
+
+	pthread_mutex_lock(&loop->lock);
+	if (!loop->set || !loop->set->want_rx) {
+		errno = EOPNOTSUPP;
+		ret = -1;
+	} else if (fd < 0 || (unsigned int)fd >= usl_region.nfds ||
+		   !(loop->fds[fd].flags & USL_TRACKED)) {
+		errno = ENOENT;
+		ret = -1;
+	} else {
+		__atomic_store_n(&loop->set->want_rx[fd], rx_bytes, __ATOMIC_RELAXED);
+		usl_begin(loop, fd);
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return ret;
+}

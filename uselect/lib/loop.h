@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A list of what is ready: under uselect_loop_*() and under the preload library's epoll. */
+#ifndef USELECT_LOOP_H
+#define USELECT_LOOP_H
+
+#include <pthread.h>
+
+#include "internal.h"
+
+#define USL_TRACKED	1	/* by the set */
+#define USL_OTHER	2	/* by the epoll */
+#define USL_QUEUED	4
+
+#define USL_MODES	(EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE)
+
+/**
+ * struct usl_fd - interest in one descriptor
+ * @gen:    usel_fd.gen of what it was added for; another one: that is closed
+ * @events: EPOLL*; only modes after a oneshot
+ */
+struct usl_fd {
+	uint64_t data;
+	uint32_t events;
+	uint32_t gen;
+	uint32_t flags;
+};
+
+/**
+ * struct usl_loop - interest, and what is ready of it
+ * @lock:   all of it; not held while sleeping
+ * @epfd:   epoll of what is not tracked, and of the set's descriptor
+ * @set:    NULL: nothing is tracked
+ * @epoch:  usl_epoch of its making
+ * @limit:  size of @fds and @queue, a power of two
+ * @fds:    by descriptor; memory comes as it is touched
+ * @queue:  descriptors to look at, from @head to @tail, each once
+ * @taken:  entries of the kernel's ring that were taken
+ * @overflows: as last seen
+ * @others: descriptors in the epoll, at least
+ * @nested: somebody else may sleep on @epfd
+ */
+struct usl_loop {
+	pthread_mutex_t lock;
+	int epfd;
+	struct usl_set *set;
+	unsigned int epoch;
+	unsigned int limit;
+	struct usl_fd *fds;
+	uint32_t *queue;
+	uint32_t head;
+	uint32_t tail;
+	uint32_t taken;
+	uint32_t ring_mask;
+	uint64_t overflows;
+	unsigned int others;
+	bool nested;
+	struct usl_pass pass;
+};
+
+/* False with errno; @epfd stays the caller's. */
+bool usl_loop_init(struct usl_loop *loop, int epfd);
+void usl_loop_done(struct usl_loop *loop);
+int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);
+int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);
+int usl_loop_del(struct usl_loop *loop, int fd);
+int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+		  const sigset_t *mask);
+
+#endif

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Registration of the process, its region, and the sets of its threads. */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+struct usl_region usl_region;
+_Atomic unsigned int usl_epoch;
+
+/* @usl_lock: @usl_region, @usl_first, @usl_atfork. */
+static pthread_mutex_t usl_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct usl_set *usl_first;
+static bool usl_atfork;
+
+static pthread_once_t usl_once = PTHREAD_ONCE_INIT;
+static pthread_key_t usl_key;
+
+static void usl_set_unmap(struct usl_set *set)
+{
+	if (set->out)
+		munmap(set->out, set->out_size);
+	if (set->in)
+		munmap(set->in, set->in_size);
+	set->out = NULL;
+	set->in = NULL;
+}
+
+void usl_set_close(struct usl_set *set)
+{
+	if (!set)
+		return;
+	/* In a child the mappings are gone already, and others may be at their place. */
+	if (set->epoch == usl_epoch)
+		usl_set_unmap(set);
+	usl_sys_close(set->fd);
+	free(set->scratch);
+	free(set);
+}
+
+static void *usl_map(int fd, size_t size, int prot, off_t offset)
+{
+	void *at = mmap(NULL, size, prot, MAP_SHARED, fd, offset);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static int usl_region_map(int fd, const struct usel_setup *setup)
+{
+	const struct usel_region_head *head;
+	const char *base;
+
+	if (usl_region.head)
+		return 0;
+	head = usl_map(fd, setup->region_size, PROT_READ, USEL_MAP_REGION);
+	if (!head)
+		return -1;
+	base = (const char *)head;
+	usl_region.size = setup->region_size;
+	usl_region.active = (const usl_word *)(base + head->active);
+	usl_region.read = (const usl_word *)(base + head->read);
+	usl_region.write = (const usl_word *)(base + head->write);
+	usl_region.except = (const usl_word *)(base + head->except);
+	usl_region.fds = (const struct usel_fd *)(base + head->fds);
+	usl_region.flags = setup->flags;
+	usl_region.features = setup->features;
+	usl_region.head = head;
+	usl_region.nfds = head->nfds;
+	return 0;
+}
+
+static int usl_set_map(struct usl_set *set, const struct usel_setup *setup)
+{
+	char *base;
+
+	set->out_size = setup->set_size;
+	set->in_size = setup->want_size;
+	set->out = usl_map(set->fd, set->out_size, PROT_READ, USEL_MAP_SET);
+	set->in = usl_map(set->fd, set->in_size, PROT_READ | PROT_WRITE, USEL_MAP_WANT);
+	if (!set->out || !set->in)
+		return -1;
+	set->ring = (uint32_t *)((char *)set->out + set->out->ring);
+	base = (char *)set->in;
+	set->want_read = (usl_word *)(base + set->in->read);
+	set->want_write = (usl_word *)(base + set->in->write);
+	set->want_except = (usl_word *)(base + set->in->except);
+	set->pending = (usl_word *)(base + set->in->pending);
+	set->want_rx = set->in->rx ? (uint32_t *)(base + set->in->rx) : NULL;
+	return 0;
+}
+
+/* Out of the way of the program's own small numbers, and of select()'s sets. */
+static int usl_device_open(void)
+{
+	int fd = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && (errno == ENOENT || errno == ENXIO))
+		errno = ENODEV;
+	return fd;
+}
+
+struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
+{
+	struct usel_setup setup = { .abi = USEL_ABI, .flags = flags, .ring = ring };
+	struct usl_set *set = calloc(1, sizeof(*set));
+	int err;
+
+	if (!set)
+		return NULL;
+	set->epoch = usl_epoch;
+	set->fd = usl_device_open();
+	if (set->fd < 0)
+		goto no_device;
+	if (ioctl(set->fd, USEL_SETUP, &setup) || usl_set_map(set, &setup) ||
+	    usl_region_map(set->fd, &setup))
+		goto no_set;
+	return set;
+
+no_set:
+	err = errno;
+	usl_set_unmap(set);
+	usl_sys_close(set->fd);
+	errno = err;
+no_device:
+	free(set);
+	return NULL;
+}
+
+/* The kernel has taken the mappings out of the child; what is left is memory of ours. */
+static void usl_in_child(void)
+{
+	pthread_mutex_init(&usl_lock, NULL);
+	usl_epoch++;
+	usl_region = (struct usl_region){ 0 };
+	/* Its descriptor is a copy of the parent's. */
+	if (usl_first) {
+		usl_sys_close(usl_first->fd);
+		free(usl_first);
+		usl_first = NULL;
+	}
+}
+
+static int usl_register(uint32_t flags)
+{
+	struct usl_set *set;
+	int err = 0;
+
+	pthread_mutex_lock(&usl_lock);
+	if (usl_region.head) {
+		errno = EBUSY;
+		err = -1;
+		goto out;
+	}
+	if (!usl_atfork && !pthread_atfork(NULL, NULL, usl_in_child))
+		usl_atfork = true;
+	set = usl_set_open(flags, 1);
+	if (!set) {
+		err = -1;
+		goto out;
+	}
+	usl_first = set;
+out:
+	pthread_mutex_unlock(&usl_lock);
+	return err;
+}
+
+int uselect_init(void)
+{
+	return usl_register(0);
+}
+
+int uselect_init_bytes(void)
+{
+	return usl_register(USEL_SETUP_BYTES);
+}
+
+bool uselect_active(void)
+{
+	return usl_region.nfds;
+}
+
+static void usl_thread_ends(void *arg)
+{
+	usl_set_close(arg);
+}
+
+static void usl_key_make(void)
+{
+	pthread_key_create(&usl_key, usl_thread_ends);
+}
+
+struct usl_set *usl_set_mine(void)
+{
+	struct usl_set *set;
+
+	if (!usl_region.nfds)
+		return NULL;
+	pthread_once(&usl_once, usl_key_make);
+	set = pthread_getspecific(usl_key);
+	if (set && set->epoch != usl_epoch) {
+		usl_set_close(set);
+		set = NULL;
+	}
+	if (!set) {
+		set = usl_set_open(0, 1);
+		if (pthread_setspecific(usl_key, set)) {
+			usl_set_close(set);
+			set = NULL;
+		}
+	}
+	return set;
+}
+
+int get_socket_state(int fd)
+{
+	int state = 0;
+
+	if (!usl_tracked(fd)) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (usl_test(usl_region.read, fd))
+		state |= USEL_STATE_R;
+	if (usl_test(usl_region.write, fd))
+		state |= USEL_STATE_W;
+	if (usl_test(usl_region.except, fd))
+		state |= USEL_STATE_E;
+	return state;
+}
+
+int uselect_get_info(int fd, struct uselect_info *info)
+{
+	const struct usel_fd *state;
+
+	if (!usl_tracked(fd)) {
+		errno = ENOENT;
+		return -1;
+	}
+	state = &usl_region.fds[fd];
+	info->events = usl_fd_events(fd);
+	info->rx_bytes = __atomic_load_n(&state->rx_bytes, __ATOMIC_RELAXED);
+	info->tx_space = __atomic_load_n(&state->tx_space, __ATOMIC_RELAXED);
+	info->snd_cwnd = __atomic_load_n(&state->snd_cwnd, __ATOMIC_RELAXED);
+	info->srtt_us = __atomic_load_n(&state->srtt_us, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int uselect_track(int fd)
+{
+	struct usl_set *set = usl_first;
+
+	if (!set) {
+		errno = ENODEV;
+		return -1;
+	}
+	return ioctl(set->fd, USEL_TRACK, &fd);
+}
+
+int uselect_close(int fd)
+{
+	struct usl_set *set = usl_first;
+	bool tracked = usl_tracked(fd);
+	int ret = usl_sys_close(fd);
+
+	if (tracked && set && usl_tracked(fd) && !(usl_region.features & USEL_FEATURE_TRACE_FD)) {
+		int err = errno;
+
+		ioctl(set->fd, USEL_FORGET, &fd);
+		errno = err;
+	}
+	return ret;
+}

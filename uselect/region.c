@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Regions: what a registered process can read. */
+
+#include <linux/fdtable.h>
+#include <linux/hashtable.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "counter.h"
+#include "fd.h"
+#include "hook.h"
+#include "region.h"
+#include "set.h"
+#include "sock.h"
+
+/* Comings and goings of regions and sets; the table itself is read under RCU. */
+static DEFINE_MUTEX(usel_regions_lock);
+static DEFINE_HASHTABLE(usel_regions, 8);
+
+struct workqueue_struct *usel_wq;
+
+struct usel_region *usel_region_current(void)
+{
+	const struct files_struct *files = current->files;
+	struct usel_region *region;
+
+	hash_for_each_possible_rcu(usel_regions, region, node, (unsigned long)files)
+		if (region->files == files)
+			return region;
+	return NULL;
+}
+
+bool usel_region_has_current(void)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = usel_region_current();
+	rcu_read_unlock();
+	return has;
+}
+
+static void usel_region_layout(struct usel_region *region)
+{
+	struct usel_region_head *head = region->mem.base;
+	size_t map = region->nfds / BITS_PER_BYTE;
+
+	head->magic = USEL_MAGIC;
+	head->abi = USEL_ABI;
+	head->nfds = region->nfds;
+	head->active = PAGE_SIZE;
+	head->read = head->active + map;
+	head->write = head->read + map;
+	head->except = head->write + map;
+	head->fds = PAGE_ALIGN(head->except + map);
+	region->head = head;
+	region->active = region->mem.base + head->active;
+	region->read = region->mem.base + head->read;
+	region->write = region->mem.base + head->write;
+	region->except = region->mem.base + head->except;
+	region->fds = region->mem.base + head->fds;
+}
+
+static size_t usel_region_size(unsigned int nfds)
+{
+	return PAGE_SIZE + PAGE_ALIGN(4 * nfds / BITS_PER_BYTE) + nfds * sizeof(struct usel_fd);
+}
+
+static void usel_region_free(struct usel_region *region)
+{
+	usel_pinned_free(&region->mem);
+	kvfree(region->owner);
+	put_net(region->net);
+	kfree(region);
+}
+
+static struct usel_region *usel_region_make(unsigned int nfds)
+{
+	struct usel_region *region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
+
+	if (!region)
+		return NULL;
+	region->net = get_net(current->nsproxy->net_ns);
+	region->owner = kvcalloc(nfds, sizeof(*region->owner), GFP_KERNEL_ACCOUNT);
+	if (!region->owner || usel_pinned_alloc(&region->mem, usel_region_size(nfds))) {
+		usel_region_free(region);
+		return NULL;
+	}
+	region->files = current->files;
+	region->nfds = nfds;
+	spin_lock_init(&region->lock);
+	INIT_LIST_HEAD(&region->sets);
+	refcount_set(&region->users, 1);
+	usel_region_layout(region);
+	return region;
+}
+
+static void usel_region_free_work(struct work_struct *work)
+{
+	usel_region_free(container_of(to_rcu_work(work), struct usel_region, free));
+}
+
+void usel_region_put(struct usel_region *region)
+{
+	if (!refcount_dec_and_test(&region->users))
+		return;
+	INIT_RCU_WORK(&region->free, usel_region_free_work);
+	queue_rcu_work(usel_wq, &region->free);
+}
+
+static struct usel_region *usel_region_find(void)
+{
+	struct usel_region *region;
+
+	rcu_read_lock();
+	region = usel_region_current();
+	rcu_read_unlock();
+	return region;
+}
+
+int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
+{
+	struct usel_region *region;
+	int err = 0;
+
+	mutex_lock(&usel_regions_lock);
+	region = usel_region_find();
+	if (region) {
+		refcount_inc(&region->users);
+	} else {
+		region = usel_region_make(setup->nfds);
+		if (!region) {
+			err = -ENOMEM;
+			goto out;
+		}
+		usel_hook_get();
+		usel_fd_get();
+		hash_add_rcu(usel_regions, &region->node, (unsigned long)region->files);
+		usel_count(region->net, USEL_STAT_REGIONS_OPENED);
+	}
+	if (setup->flags & USEL_SETUP_BYTES)
+		WRITE_ONCE(region->bytes, true);
+	region->nr_sets++;
+	set->region = region;
+out:
+	mutex_unlock(&usel_regions_lock);
+	return err;
+}
+
+/* From here on @files may be another process's table. */
+static void usel_region_end(struct usel_region *region)
+{
+	unsigned int fd;
+
+	hash_del_rcu(&region->node);
+	spin_lock_irq(&region->lock);
+	region->dead = true;
+	spin_unlock_irq(&region->lock);
+	/* Who has found the region just before, and does not look at @dead: hooks. */
+	for (fd = 0; fd < region->nfds; fd++) {
+		if (rcu_access_pointer(region->owner[fd]))
+			usel_sock_evict(region, fd, USEL_WHY_END);
+		if (fd % 4096 == 0)
+			cond_resched();
+	}
+	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
+	usel_fd_put();
+	usel_hook_put();
+	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
+}
+
+void usel_region_leave(struct usel_set *set)
+{
+	struct usel_region *region = set->region;
+
+	mutex_lock(&usel_regions_lock);
+	if (!set->left) {
+		set->left = true;
+		list_del_rcu(&set->list);
+		if (!--region->nr_sets)
+			usel_region_end(region);
+		usel_set_wake(set);
+	}
+	mutex_unlock(&usel_regions_lock);
+}
+
+/* The set is ready to be told. */
+void usel_set_link(struct usel_set *set)
+{
+	mutex_lock(&usel_regions_lock);
+	list_add_tail_rcu(&set->list, &set->region->sets);
+	mutex_unlock(&usel_regions_lock);
+}
+
+int usel_region_init(void)
+{
+	usel_wq = alloc_workqueue("uselect", WQ_UNBOUND, 0);
+	return usel_wq ? 0 : -ENOMEM;
+}
+
+void usel_region_exit(void)
+{
+	rcu_barrier();
+	destroy_workqueue(usel_wq);
+}

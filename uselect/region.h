@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Regions: what a registered process can read. */
+#ifndef USEL_REGION_H
+#define USEL_REGION_H
+
+#include <linux/list.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <flotilla/uselect.h>
+
+#include "pinned.h"
+
+struct files_struct;
+struct net;
+struct usel_bind;
+struct usel_set;
+
+/**
+ * struct usel_region - the tracked descriptors of one descriptor table
+ * @node:    in the table of regions, by @files; RCU
+ * @files:   whose descriptors; compared, never followed: the process's own flush() of the
+ *	     device ends the region before the table goes
+ * @net:     whose counters; a reference
+ * @mem:     what is mapped; the following five point into it
+ * @bytes:   keep the numbers of struct usel_fd; set once
+ * @lock:    @owner, @dead; interrupts off; inside struct usel_sock's lock
+ * @owner:   by descriptor: who has its bit in @active; written under the owner's socket's
+ *	     lock and @lock, read under RCU
+ * @dead:    no new descriptors
+ * @sets:    struct usel_set; changed under @sets_lock, RCU
+ * @nr_sets: their number; under usel_regions' lock
+ * @users:   one for each set that is not yet freed
+ * @free:    frees after a grace period
+ *
+ * Lock order: usel_regions_lock (mutex), then; usel_sock's lock, @lock.
+ */
+struct usel_region {
+	struct hlist_node node;
+	const struct files_struct *files;
+	struct net *net;
+	struct usel_pinned mem;
+	struct usel_region_head *head;
+	unsigned long *active;
+	unsigned long *read;
+	unsigned long *write;
+	unsigned long *except;
+	struct usel_fd *fds;
+	unsigned int nfds;
+	bool bytes;
+	spinlock_t lock;	/* @owner, @dead */
+	struct usel_bind __rcu **owner;
+	bool dead;
+	struct list_head sets;
+	unsigned int nr_sets;
+	refcount_t users;
+	struct rcu_work free;
+};
+
+int usel_region_init(void);
+void usel_region_exit(void);
+
+/* The region of the caller's descriptor table or NULL; under RCU. */
+struct usel_region *usel_region_current(void);
+/* Does the caller have one? For decisions only. */
+bool usel_region_has_current(void);
+
+/**
+ * usel_region_join - a set joins the region of the caller's table, which is made if need be
+ * @set:   with @set->mem not yet allocated; gets @set->region
+ * @setup: checked; @nfds says how many for a new region
+ *
+ * Return: 0, -ENOMEM.
+ */
+int usel_region_join(struct usel_set *set, const struct usel_setup *setup);
+
+/* The set's descriptor is closed in the table that it was opened in; the last one ends the region. */
+void usel_region_leave(struct usel_set *set);
+void usel_region_put(struct usel_region *region);
+
+/* For freeing after a grace period. */
+extern struct workqueue_struct *usel_wq;
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sets of interest: one open file of the device each. */
+#ifndef USEL_SET_H
+#define USEL_SET_H
+
+#include <linux/poll.h>
+#include <linux/wait.h>
+
+#include "region.h"
+
+/* What became true, as far as the bitmaps distinguish it. */
+#define USEL_R		BIT(0)
+#define USEL_W		BIT(1)
+#define USEL_E		BIT(2)
+#define USEL_ALL	(USEL_R | USEL_W | USEL_E)
+
+/**
+ * struct usel_set - who wants to know what, and how to tell
+ * @list:    in the region's sets; RCU
+ * @region:  holds one of its users
+ * @out:     read-only to the process: struct usel_set_head and the ring
+ * @in:      writable by it: struct usel_want_head and bitmaps; the offsets there are never read
+ * @wq:      who sleeps on the descriptor
+ * @lock:    @seq, @head, the ring; interrupts off; a leaf but for @wq's
+ * @seq:     the kernel's own copy of what is in @out
+ * @head:    the same
+ * @ring_size: the same
+ * @left:    the owner has closed it; under usel_regions_lock
+ * @free:    frees after a grace period
+ */
+struct usel_set {
+	struct list_head list;
+	struct usel_region *region;
+	struct usel_pinned out;
+	struct usel_pinned in;
+	struct usel_set_head *out_head;
+	struct usel_want_head *in_head;
+	u32 *ring;
+	unsigned long *want_read;
+	unsigned long *want_write;
+	unsigned long *want_except;
+	unsigned long *pending;
+	u32 *want_rx;
+	wait_queue_head_t wq;
+	spinlock_t lock;	/* @seq, @head, the ring */
+	u64 seq;
+	u32 head;
+	u32 ring_size;
+	bool left;
+	struct rcu_work free;
+};
+
+/* Sizes are the caller's to check. ERR_PTR(-ENOMEM). */
+struct usel_set *usel_set_open(struct usel_setup *setup);
+/* The file is released. */
+void usel_set_close(struct usel_set *set);
+void usel_set_link(struct usel_set *set);
+
+/**
+ * usel_set_tell - something happened to a descriptor
+ * @set:      of the region
+ * @fd:       below nfds
+ * @what:     USEL_*
+ * @rx_bytes: unread bytes, or U32_MAX when the number does not matter
+ *
+ * The caller has set the bits and executed a full barrier since: the process publishes
+ * what it wants, executes one, and looks at the bits.
+ */
+void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32 rx_bytes);
+/* Whatever it waits for, it will not come. */
+void usel_set_wake(struct usel_set *set);
+__poll_t usel_set_poll(struct usel_set *set, struct file *file, struct poll_table_struct *wait);
+
+#endif
