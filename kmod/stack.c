@@ -28,8 +28,8 @@ unsigned int flt_layer_needs(const struct flt_layer_ops *ops)
 		needs |= FLT_NEED_STATE_CHANGE;
 	if (ops->error_report)
 		needs |= FLT_NEED_ERROR_REPORT;
-	if (ops->recvmsg || ops->sendmsg || ops->poll || ops->shutdown || ops->release ||
-	    ops->returned || ops->accepted)
+	if (ops->recvmsg || ops->sendmsg || ops->splice_read || ops->poll || ops->shutdown ||
+	    ops->release || ops->returned || ops->accepted)
 		needs |= FLT_NEED_OPS;
 	return needs;
 }

@@ -49,12 +49,12 @@ enum flt_op {
  *	flt_layer is allocated with @priv_size and initialised by @init_child).
  *	Softirq. NULL: children start bare.
  * @accepted:     the child got its struct socket by accept(); it has no descriptor yet.
- * @recvmsg, @sendmsg, @poll, @shutdown: NULL, or an override of the operation of
- *	struct proto_ops; call flt_layer_next_*() for what is below. @poll with a NULL
- *	poll table comes from flt_layer_poll(): any context, must not sleep.
+ * @recvmsg, @sendmsg, @splice_read, @poll, @shutdown: NULL, or an override of the
+ *	operation of struct proto_ops; call flt_layer_next_*() for what is below. @poll
+ *	with a NULL poll table comes from flt_layer_poll(): any context, must not sleep.
  * @release:      the last descriptor is being closed; the close itself follows. Any
  *	layer may be removed from here by flt_layer_detach().
- * @returned:        @op of the socket has returned @ret; not called for overridable ones
+ * @returned:        @op of the socket has returned @ret
  *
  * What is NULL costs nothing: a callback or the operations are replaced only on
  * sockets with a layer that wants them.
@@ -76,6 +76,8 @@ struct flt_layer_ops {
 		       size_t len, int flags);
 	int (*sendmsg)(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 		       size_t len);
+	ssize_t (*splice_read)(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
+			       struct pipe_inode_info *pipe, size_t len, unsigned int flags);
 	__poll_t (*poll)(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait);
 	int (*shutdown)(struct flt_layer *layer, struct socket *sock, int how);
@@ -145,6 +147,8 @@ int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct 
 			   size_t len, int flags);
 int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 			   size_t len);
+ssize_t flt_layer_next_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
+				   struct pipe_inode_info *pipe, size_t len, unsigned int flags);
 __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait);
 int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how);

@@ -3,6 +3,7 @@
 
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/splice.h>
 #include <net/tcp.h>
 #include "stack_priv.h"
 
@@ -166,6 +167,42 @@ static int flt_on_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 	return ret;
 }
 
+static ssize_t flt_splice_read_below(struct flt_stack *st, u32 seq, struct socket *sock,
+				     loff_t *ppos, struct pipe_inode_info *pipe, size_t len,
+				     unsigned int flags)
+{
+	bool blocks = !(flags & SPLICE_F_NONBLOCK);
+	struct flt_layer *layer;
+	ssize_t ret;
+
+	layer = st ? FLT_BELOW(st, seq, splice_read, blocks) : NULL;
+	if (!layer)
+		return flt_base(sock->sk)->real_ops->splice_read(sock, ppos, pipe, len, flags);
+	ret = layer->ops->splice_read(layer, sock, ppos, pipe, len, flags);
+	flt_layer_leave(layer, blocks);
+	return ret;
+}
+
+ssize_t flt_layer_next_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
+				   struct pipe_inode_info *pipe, size_t len, unsigned int flags)
+{
+	return flt_splice_read_below(layer->stack, layer->seq, sock, ppos, pipe, len, flags);
+}
+EXPORT_SYMBOL_GPL(flt_layer_next_splice_read);
+
+static ssize_t flt_on_splice_read(struct socket *sock, loff_t *ppos, struct pipe_inode_info *pipe,
+				  size_t len, unsigned int flags)
+{
+	struct flt_call call;
+	ssize_t ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = flt_splice_read_below(call.st, FLT_FROM_TOP, sock, ppos, pipe, len, flags);
+	flt_call_returned(&call, sock, FLT_OP_SPLICE_READ, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
 static __poll_t flt_poll_below(struct flt_stack *st, u32 seq, struct file *file,
 			       struct socket *sock, struct poll_table_struct *wait)
 {
@@ -282,19 +319,6 @@ static int flt_on_listen(struct socket *sock, int backlog)
 	flt_call_begin(&call, sock->sk);
 	ret = call.real->listen(sock, backlog);
 	flt_call_returned(&call, sock, FLT_OP_LISTEN, ret);
-	flt_call_end(&call);
-	return ret;
-}
-
-static ssize_t flt_on_splice_read(struct socket *sock, loff_t *ppos, struct pipe_inode_info *pipe,
-				  size_t len, unsigned int flags)
-{
-	struct flt_call call;
-	ssize_t ret;
-
-	flt_call_begin(&call, sock->sk);
-	ret = call.real->splice_read(sock, ppos, pipe, len, flags);
-	flt_call_returned(&call, sock, FLT_OP_SPLICE_READ, ret);
 	flt_call_end(&call);
 	return ret;
 }
