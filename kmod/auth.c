@@ -96,7 +96,7 @@ static int flt_auth_record(struct flt_chan *chan, const struct cmsghdr *cmsg)
 	}
 }
 
-static int flt_auth_recv_tls(struct flt_chan *chan, struct kvec *vec)
+static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 {
 	union {
 		struct cmsghdr cmsg;
@@ -108,13 +108,17 @@ static int flt_auth_recv_tls(struct flt_chan *chan, struct kvec *vec)
 		struct msghdr msg = {
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
+			.msg_iter = *iter,
 		};
 
-		n = kernel_recvmsg(chan->sock, &msg, vec, 1, vec->iov_len, MSG_DONTWAIT);
+		n = sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
 		err = 0;
 		/* A shorter length than was given: kTLS has filled in the type. */
 		if (n >= 0 && msg.msg_controllen < sizeof(control))
 			err = flt_auth_record(chan, &control.cmsg);
+		/* What a record of another type has left behind is written over. */
+		if (!err)
+			*iter = msg.msg_iter;
 	} while (err == -EINTR);
 	return err ?: n;
 }
@@ -130,7 +134,7 @@ void flt_auth_cancel(struct flt_chan *chan)
 {
 }
 
-static int flt_auth_recv_tls(struct flt_chan *chan, struct kvec *vec)
+static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 {
 	return -EOPNOTSUPP;
 }
@@ -142,11 +146,14 @@ int flt_auth_done(struct flt_chan *chan)
 	return READ_ONCE(chan->secured);
 }
 
-int flt_auth_recv(struct flt_chan *chan, struct kvec *vec)
+int flt_auth_recv(struct flt_chan *chan, struct iov_iter *iter)
 {
-	struct msghdr msg = {};
+	struct msghdr msg = { .msg_iter = *iter };
+	int n;
 
 	if (chan->auth != FLT_AUTH_NONE)
-		return flt_auth_recv_tls(chan, vec);
-	return kernel_recvmsg(chan->sock, &msg, vec, 1, vec->iov_len, MSG_DONTWAIT);
+		return flt_auth_recv_tls(chan, iter);
+	n = sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
+	*iter = msg.msg_iter;
+	return n;
 }

@@ -23,7 +23,7 @@ int flt_auth_prepare(struct flt_chan *chan, struct socket *sock);
 /* The handshake, if one was asked for, is over on return: answered or never to be answered. */
 void flt_auth_cancel(struct flt_chan *chan);
 
-/* As kernel_recvmsg() without waiting, with TLS records of other types dealt with. */
-int flt_auth_recv(struct flt_chan *chan, struct kvec *vec);
+/* As sock_recvmsg() without waiting, with TLS records of other types dealt with; moves @iter on. */
+int flt_auth_recv(struct flt_chan *chan, struct iov_iter *iter);
 
 #endif

@@ -273,6 +273,7 @@ void flt_chan_stop(struct flt_chan *chan)
 	flt_chan_detach(chan);
 	disable_work_sync(&chan->rx_work);
 	disable_work_sync(&chan->tx_work);
+	flt_chan_rx_end(chan);
 	/* A sender that saw UP is inside this mutex. */
 	mutex_lock(&chan->tx_mutex);
 	flt_sock_abort(chan->sock);

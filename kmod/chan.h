@@ -59,18 +59,20 @@ enum flt_chan_state {
 };
 
 /* Bytes of messages in one piece of the send queue, and of the receive buffer. */
-#define FLT_PIECE_SIZE	(8192 - 32)
+#define FLT_PIECE_SIZE	(8192 - 40)
 #define FLT_RX_SIZE	16384
 
 /**
  * struct flt_piece - some of a channel's queued bytes, several messages or a part of one
  * @list: in flt_chan.queue or .sending
- * @len:  bytes in @data
+ * @bulk: NULL, or what is sent in place of @data, for which there is no memory then
+ * @len:  bytes in @data or @bulk
  * @off:  bytes of these already sent
  * @data: frames
  */
 struct flt_piece {
 	struct list_head list;
+	struct flt_bulk *bulk;
 	u32 len;
 	u32 off;
 	u8 data[FLT_PIECE_SIZE];
@@ -97,6 +99,9 @@ struct flt_piece {
  * Received bytes, touched by @rx_work only:
  * @rx_work, @buf, @have: @have bytes are in @buf, from its start
  * @big, @big_len, @big_have, @big_type: a message that does not fit in @buf
+ * @sink, @sink_left, @sinker, @sink_srcu: data of a bulk message on its way to @sinker
+ * @bulky:    bytes of the last message's head if it was bulk: so may be the next,
+ *	      whose data should not be read into @buf
  * @rx_task:  the task in rx_work; its own sends are sent when it is done
  *
  * Bytes to send:
@@ -104,6 +109,7 @@ struct flt_piece {
  *		steps of @state to OPEN, UP and DEAD
  * @queue:      pieces not yet looked at by a sender
  * @queued:     bytes in @queue and @sending
+ * @bulked:     those of them that are of bulk data
  * @spare:      one piece kept for reuse
  * @tx_mutex:   held by whoever writes to the socket; outside @tx_lock, inside nothing
  * @sending:    pieces being sent, before @queue; under @tx_mutex
@@ -143,11 +149,17 @@ struct flt_chan {
 	u32 big_len;
 	u32 big_have;
 	u8 big_type;
+	struct flt_sink sink;
+	u32 sink_left;
+	const struct flt_msg_handler *sinker;
+	int sink_srcu;
+	u16 bulky;
 	struct task_struct *rx_task;
 
 	spinlock_t tx_lock;	/* leaf: the send queue */
 	struct list_head queue;
 	u32 queued;
+	u32 bulked;
 	struct flt_piece *spare;
 	struct mutex tx_mutex;	/* one writer at the socket */
 	struct list_head sending;
@@ -192,7 +204,7 @@ static inline void flt_chan_enter(struct flt_chan *chan, enum flt_chan_state sta
 void flt_chan_tx_init(struct flt_chan *chan);
 void flt_chan_tx_free(struct flt_chan *chan);
 int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
-		  gfp_t gfp);
+		  struct flt_bulk *bulk, gfp_t gfp);
 int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local);
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);
@@ -201,6 +213,8 @@ void flt_chan_flush(struct flt_chan *chan);
 
 /* chan_rx.c */
 int flt_chan_rx_init(struct flt_chan *chan);
+/* The channel is dead: data that was awaited will not come. */
+void flt_chan_rx_end(struct flt_chan *chan);
 void flt_chan_rx_free(struct flt_chan *chan);
 
 #endif

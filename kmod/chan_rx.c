@@ -176,20 +176,81 @@ static void flt_rx_begin_big(struct flt_chan *chan, u8 type, u32 len, const u8 *
 	chan->have = 0;
 }
 
+static void flt_rx_end_sink(struct flt_chan *chan)
+{
+	int err;
+
+	WRITE_ONCE(chan->handling, true);
+	err = flt_handle_sunk(chan, 0);
+	WRITE_ONCE(chan->heard, jiffies);
+	WRITE_ONCE(chan->handling, false);
+	if (err)
+		flt_rx_refuse(chan, 0, 0, FLT_WHY_BODY);
+}
+
+/*
+ * The head of a bulk message is at @body, @have bytes of the message are there.
+ * The rest of the data is received where its handler wants it. Returns how many
+ * bytes were used.
+ */
+static u32 flt_rx_begin_sink(struct flt_chan *chan, u8 type, u32 len, const u8 *body, u32 have,
+			     u32 bulk_head)
+{
+	struct flt_msg msg = { .type = type, .len = len, .body = body };
+	u32 data = len - bulk_head, here = min(have - bulk_head, data);
+	int err;
+
+	flt_count(chan->fn, FLT_MSG_IN);
+	iov_iter_discard(&chan->sink.iter, ITER_DEST, data);
+	chan->sink.type = type;
+	WRITE_ONCE(chan->handling, true);
+	err = flt_handle_sink(chan, &msg);
+	WRITE_ONCE(chan->handling, false);
+	if (!err && iov_iter_count(&chan->sink.iter) < data)
+		err = -EIO;
+	if (err) {
+		flt_rx_refuse(chan, type, len, FLT_WHY_BODY);
+		return 0;
+	}
+	if (copy_to_iter(body + bulk_head, here, &chan->sink.iter) != here) {
+		flt_chan_fail(chan, FLT_WHY_NOMEM);
+		return 0;
+	}
+	chan->sink_left = data - here;
+	if (!chan->sink_left)
+		flt_rx_end_sink(chan);
+	return bulk_head + here;
+}
+
 /* Delivers the whole frames in the buffer and moves the rest to its start. */
 static void flt_rx_parse(struct flt_chan *chan)
 {
+	u32 off = 0, len, bulk_head;
 	struct flt_frame head;
-	u32 off = 0, len;
 	enum flt_why why;
 
-	while (flt_rx_open(chan) && chan->have - off >= sizeof(head)) {
+	while (flt_rx_open(chan) && !chan->sink_left && chan->have - off >= sizeof(head)) {
 		memcpy(&head, chan->buf + off, sizeof(head));
 		len = be32_to_cpu(head.len);
 		why = flt_rx_check_head(chan, &head);
 		if (why) {
 			flt_rx_refuse(chan, head.type, len, why);
 			return;
+		}
+		bulk_head = READ_ONCE(chan->state) == FLT_CHAN_UP ?
+			    flt_handler_bulk_head(head.type) : 0;
+		if (bulk_head && len < bulk_head) {
+			flt_rx_refuse(chan, head.type, len, FLT_WHY_LENGTH);
+			return;
+		}
+		chan->bulky = len > bulk_head ? bulk_head : 0;
+		if (chan->bulky) {
+			if (chan->have - off < sizeof(head) + bulk_head)
+				break;
+			off += sizeof(head);
+			off += flt_rx_begin_sink(chan, head.type, len, chan->buf + off,
+						 chan->have - off, bulk_head);
+			continue;
 		}
 		if (sizeof(head) + len > FLT_RX_SIZE) {
 			flt_rx_begin_big(chan, head.type, len, chan->buf + off + sizeof(head),
@@ -215,20 +276,43 @@ static void flt_rx_end_big(struct flt_chan *chan)
 	kvfree(body);
 }
 
-/* Reads once. False: nothing more now, or the channel is over. */
-static bool flt_rx_read(struct flt_chan *chan)
+/* Room for the next read into the buffer. */
+static u32 flt_rx_room(const struct flt_chan *chan)
 {
-	struct kvec vec;
-	int n;
+	u32 head = sizeof(struct flt_frame) + chan->bulky;
 
+	/* What is read past a bulk message's head has to be copied a second time. */
+	if (chan->bulky && chan->have < head)
+		return head - chan->have;
+	return FLT_RX_SIZE - chan->have;
+}
+
+static int flt_rx_recv(struct flt_chan *chan)
+{
+	struct iov_iter iter;
+	struct kvec vec;
+
+	if (chan->sink_left) {
+		iter = chan->sink.iter;
+		iov_iter_truncate(&iter, chan->sink_left);
+		return flt_auth_recv(chan, &iter);
+	}
 	if (chan->big) {
 		vec.iov_base = chan->big + chan->big_have;
 		vec.iov_len = chan->big_len - chan->big_have;
 	} else {
 		vec.iov_base = chan->buf + chan->have;
-		vec.iov_len = FLT_RX_SIZE - chan->have;
+		vec.iov_len = flt_rx_room(chan);
 	}
-	n = flt_auth_recv(chan, &vec);
+	iov_iter_kvec(&iter, ITER_DEST, &vec, 1, vec.iov_len);
+	return flt_auth_recv(chan, &iter);
+}
+
+/* Reads once. False: nothing more now, or the channel is over. */
+static bool flt_rx_read(struct flt_chan *chan)
+{
+	int n = flt_rx_recv(chan);
+
 	if (n == -EAGAIN)
 		return false;
 	if (n <= 0) {
@@ -237,6 +321,13 @@ static bool flt_rx_read(struct flt_chan *chan)
 	}
 	WRITE_ONCE(chan->heard, jiffies);
 	flt_count_add(chan->fn, FLT_BYTES_IN, n);
+	if (chan->sink_left) {
+		iov_iter_advance(&chan->sink.iter, n);
+		chan->sink_left -= n;
+		if (!chan->sink_left)
+			flt_rx_end_sink(chan);
+		return true;
+	}
 	if (!chan->big) {
 		chan->have += n;
 		flt_rx_parse(chan);
@@ -278,6 +369,12 @@ int flt_chan_rx_init(struct flt_chan *chan)
 		return -ENOMEM;
 	INIT_WORK(&chan->rx_work, flt_chan_rx_work);
 	return 0;
+}
+
+void flt_chan_rx_end(struct flt_chan *chan)
+{
+	flt_handle_sunk(chan, -ECONNRESET);
+	chan->sink_left = 0;
 }
 
 void flt_chan_rx_free(struct flt_chan *chan)

@@ -23,17 +23,25 @@
 /* Parts of one message that are written directly; more go through the queue. */
 #define FLT_TX_DIRECT_PARTS	7
 
+static void flt_piece_free(struct flt_piece *piece)
+{
+	if (piece && piece->bulk)
+		piece->bulk->done(piece->bulk);
+	kfree(piece);
+}
+
 static void flt_pieces_free(struct list_head *list)
 {
 	struct flt_piece *piece, *next;
 
 	list_for_each_entry_safe(piece, next, list, list)
-		kfree(piece);
+		flt_piece_free(piece);
 	INIT_LIST_HEAD(list);
 }
 
 static void flt_piece_add(struct list_head *list, struct flt_piece *piece)
 {
+	piece->bulk = NULL;
 	piece->len = 0;
 	piece->off = 0;
 	list_add_tail(&piece->list, list);
@@ -53,6 +61,19 @@ static int flt_pieces_alloc(struct list_head *list, u32 bytes, gfp_t gfp)
 		flt_piece_add(list, piece);
 	}
 	return 0;
+}
+
+static struct flt_piece *flt_piece_of_bulk(struct flt_bulk *bulk, gfp_t gfp)
+{
+	struct flt_piece *piece;
+
+	piece = kmalloc(offsetof(struct flt_piece, data), gfp | __GFP_NOWARN);
+	if (!piece)
+		return NULL;
+	piece->bulk = bulk;
+	piece->len = bulk->len;
+	piece->off = 0;
+	return piece;
 }
 
 /* Appends to the pieces from *@piece on, which have the room. */
@@ -99,7 +120,7 @@ static int flt_chan_may_queue(struct flt_chan *chan, u32 bytes, bool urgent)
 	if (urgent)
 		max += SZ_64K;
 	/* One message of any legal size is taken by an empty queue. */
-	if (chan->queued && chan->queued + bytes > max)
+	if (chan->queued && chan->queued - chan->bulked + bytes > max)
 		return -ENOBUFS;
 	return 0;
 }
@@ -113,7 +134,7 @@ static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *
 	lockdep_assert_held(&chan->tx_lock);
 	tail = list_empty(&chan->queue) ? NULL :
 	       list_last_entry(&chan->queue, struct flt_piece, list);
-	if (!tail || FLT_PIECE_SIZE - tail->len < bytes) {
+	if (!tail || tail->bulk || FLT_PIECE_SIZE - tail->len < bytes) {
 		tail = chan->spare;
 		if (!tail || bytes > FLT_PIECE_SIZE)
 			return false;
@@ -125,9 +146,20 @@ static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *
 	return true;
 }
 
+static void flt_chan_queue_bulk(struct flt_chan *chan, struct flt_piece *piece)
+{
+	lockdep_assert_held(&chan->tx_lock);
+	if (!piece)
+		return;
+	list_add_tail(&piece->list, &chan->queue);
+	chan->queued += piece->len;
+	chan->bulked += piece->len;
+}
+
+/* Queues a message of @bytes, and @bulk, if there is one, behind them. */
 static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
-			  const struct kvec *vec, unsigned int nr, u32 bytes, bool urgent,
-			  gfp_t gfp)
+			  const struct kvec *vec, unsigned int nr, u32 bytes,
+			  struct flt_piece *bulk, bool urgent, gfp_t gfp)
 {
 	LIST_HEAD(fresh);
 	int err;
@@ -135,6 +167,8 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	spin_lock_bh(&chan->tx_lock);
 	err = flt_chan_may_queue(chan, bytes, urgent);
 	if (err || flt_chan_queue_small(chan, head, vec, nr, bytes)) {
+		if (!err)
+			flt_chan_queue_bulk(chan, bulk);
 		spin_unlock_bh(&chan->tx_lock);
 		return err;
 	}
@@ -150,6 +184,7 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	if (!err) {
 		list_splice_tail_init(&fresh, &chan->queue);
 		chan->queued += bytes;
+		flt_chan_queue_bulk(chan, bulk);
 	}
 	spin_unlock_bh(&chan->tx_lock);
 	flt_pieces_free(&fresh);
@@ -172,10 +207,12 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 			break;
 		list_del(&piece->list);
 		spin_lock_bh(&chan->tx_lock);
-		if (!chan->spare)
+		if (piece->bulk)
+			chan->bulked -= piece->len;
+		else if (!chan->spare)
 			swap(chan->spare, piece);
 		spin_unlock_bh(&chan->tx_lock);
-		kfree(piece);
+		flt_piece_free(piece);
 	}
 	spin_lock_bh(&chan->tx_lock);
 	chan->queued -= n;
@@ -191,6 +228,18 @@ static int flt_sock_write(struct socket *sock, struct kvec *vec, unsigned int nr
 	};
 
 	return kernel_sendmsg(sock, &msg, vec, nr, bytes);
+}
+
+/* Hands the pages of a bulk piece to the socket. */
+static int flt_sock_splice(struct socket *sock, const struct flt_piece *piece, bool more)
+{
+	struct msghdr msg = {
+		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_SPLICE_PAGES | (more ? MSG_MORE : 0),
+	};
+
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, piece->bulk->bvec, piece->bulk->nr, piece->len);
+	iov_iter_advance(&msg.msg_iter, piece->off);
+	return sock_sendmsg(sock, &msg);
 }
 
 /* Writes queued pieces until the socket is full or nothing is left. */
@@ -211,16 +260,20 @@ static void flt_chan_drain(struct flt_chan *chan)
 		nr = 0;
 		bytes = 0;
 		list_for_each_entry(piece, &chan->sending, list) {
-			if (nr == FLT_TX_VECS)
+			if (nr == FLT_TX_VECS || piece->bulk)
 				break;
 			vec[nr].iov_base = piece->data + piece->off;
 			vec[nr].iov_len = piece->len - piece->off;
 			bytes += vec[nr++].iov_len;
 		}
-		if (!nr)
+		if (nr)
+			n = flt_sock_write(chan->sock, vec, nr, bytes,
+					   !list_entry_is_head(piece, &chan->sending, list));
+		else if (!list_empty(&chan->sending))
+			n = flt_sock_splice(chan->sock, piece,
+					    !list_is_last(&piece->list, &chan->sending));
+		else
 			break;
-		n = flt_sock_write(chan->sock, vec, nr, bytes,
-				   !list_entry_is_head(piece, &chan->sending, list));
 		if (n == -EAGAIN)
 			break;	/* write_space queues the work again */
 		if (n < 0) {
@@ -327,32 +380,43 @@ static bool flt_chan_send_direct(struct flt_chan *chan, const struct flt_frame *
  * @type: as flt_link_send()
  * @vec:  as flt_link_send()
  * @nr:   as flt_link_send()
+ * @bulk: as flt_link_send_bulk(), or NULL
  * @gfp:  as flt_link_send()
  *
  * Return: as flt_link_send().
  */
 int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
-		  gfp_t gfp)
+		  struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_frame head = { .type = type };
-	size_t len = 0;
+	size_t len = bulk ? bulk->len : 0;
+	struct flt_piece *piece = NULL;
 	unsigned int i;
 	u32 bytes;
 	int err;
 
+	if (len > FLT_MSG_MAX)
+		return -EMSGSIZE;
 	for (i = 0; i < nr; i++) {
 		if (vec[i].iov_len > FLT_MSG_MAX - len)
 			return -EMSGSIZE;
 		len += vec[i].iov_len;
 	}
 	head.len = cpu_to_be32(len);
-	bytes = len + sizeof(head);
+	bytes = len + sizeof(head) - (bulk ? bulk->len : 0);
 
-	if (gfpflags_allow_blocking(gfp) &&
-	    flt_chan_send_direct(chan, &head, vec, nr, bytes, &err))
+	if (bulk) {
+		piece = flt_piece_of_bulk(bulk, gfp);
+		if (!piece)
+			return -ENOMEM;
+	} else if (gfpflags_allow_blocking(gfp) &&
+		   flt_chan_send_direct(chan, &head, vec, nr, bytes, &err)) {
 		return err;
+	}
 
-	err = flt_chan_queue(chan, &head, vec, nr, bytes, false, gfp);
+	err = flt_chan_queue(chan, &head, vec, nr, bytes, piece, false, gfp);
+	if (err)
+		kfree(piece);	/* not done: the caller keeps the data */
 	/* The receive work sends its handlers' answers itself. */
 	if (!err && READ_ONCE(chan->rx_task) != current)
 		queue_work(flt_msg_wq, &chan->tx_work);
@@ -366,7 +430,7 @@ static int flt_chan_say(struct flt_chan *chan, enum flt_frame_type type, const v
 	struct kvec vec = { .iov_base = (void *)body, .iov_len = len };
 	int err;
 
-	err = flt_chan_queue(chan, &head, &vec, 1, sizeof(head) + len, true, GFP_NOIO);
+	err = flt_chan_queue(chan, &head, &vec, 1, sizeof(head) + len, NULL, true, GFP_NOIO);
 	if (!err && READ_ONCE(chan->rx_task) != current)
 		flt_chan_flush(chan);
 	return err;

@@ -41,6 +41,8 @@ int flt_msg_handler_register(const struct flt_msg_handler *handler)
 
 	if (!flt_range_known(handler->range))
 		return -EINVAL;
+	if (handler->bulk && (!handler->bulk_head || handler->bulk_head > FLT_BULK_HEAD_MAX))
+		return -EINVAL;
 	mutex_lock(&flt_handler_lock);
 	if (rcu_access_pointer(flt_handlers[handler->range / 16]))
 		err = -EBUSY;
@@ -82,5 +84,60 @@ int flt_handle(struct flt_chan *chan, const struct flt_msg *msg)
 	else
 		err = -EPROTONOSUPPORT;
 	srcu_read_unlock(&flt_handler_srcu, idx);
+	return err;
+}
+
+u32 flt_handler_bulk_head(u8 type)
+{
+	const struct flt_msg_handler *handler;
+	u32 bytes = 0;
+	int idx;
+
+	if (type < 16)
+		return 0;
+	idx = srcu_read_lock(&flt_handler_srcu);
+	handler = srcu_dereference(flt_handlers[type / 16], &flt_handler_srcu);
+	if (handler && handler->bulk & BIT(type % 16))
+		bytes = handler->bulk_head;
+	srcu_read_unlock(&flt_handler_srcu, idx);
+	return bytes;
+}
+
+/*
+ * The handler stays until its data has come or the channel has ended, whichever
+ * is first: who unregisters waits no longer than a silent link lives.
+ */
+int flt_handle_sink(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	const struct flt_msg_handler *handler;
+	int idx, err;
+
+	idx = srcu_down_read(&flt_handler_srcu);
+	handler = srcu_dereference_check(flt_handlers[msg->type / 16], &flt_handler_srcu, true);
+	if (!handler || !(handler->bulk & BIT(msg->type % 16))) {
+		/* Unregistered a moment ago: the data goes nowhere. */
+		srcu_up_read(&flt_handler_srcu, idx);
+		flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+		return 0;
+	}
+	err = handler->sink(chan->link->node, msg, &chan->sink);
+	if (err) {
+		srcu_up_read(&flt_handler_srcu, idx);
+		return err;
+	}
+	chan->sinker = handler;
+	chan->sink_srcu = idx;
+	return 0;
+}
+
+int flt_handle_sunk(struct flt_chan *chan, int err)
+{
+	const struct flt_msg_handler *handler = chan->sinker;
+
+	if (!handler)
+		return 0;
+	chan->sinker = NULL;
+	err = handler->sunk(chan->link->node, &chan->sink, err);
+	srcu_up_read(&flt_handler_srcu, chan->sink_srcu);
 	return err;
 }

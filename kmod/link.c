@@ -516,8 +516,8 @@ void flt_link_free(struct flt_link *link)
 		kfree_rcu(link, rcu);
 }
 
-int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
-		  gfp_t gfp)
+int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		       struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_link *link = node->link;
 	struct flt_chan *chan;
@@ -529,7 +529,7 @@ int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsign
 		chan = NULL;
 	rcu_read_unlock();
 	if (chan) {
-		err = flt_chan_send(chan, type, vec, nr, gfp);
+		err = flt_chan_send(chan, type, vec, nr, bulk, gfp);
 		flt_chan_put(chan);
 	}
 	if (likely(!err))
@@ -541,6 +541,13 @@ int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsign
 	else if (err == -ENOTCONN)
 		flt_count(link->fn, FLT_SEND_NOT_CONNECTED);
 	return err;
+}
+EXPORT_SYMBOL_GPL(flt_link_send_bulk);
+
+int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		  gfp_t gfp)
+{
+	return flt_link_send_bulk(node, type, vec, nr, NULL, gfp);
 }
 EXPORT_SYMBOL_GPL(flt_link_send);
 

@@ -6,6 +6,7 @@
 #ifndef FLT_LINK_H
 #define FLT_LINK_H
 
+#include <linux/bvec.h>
 #include <linux/sizes.h>
 #include <linux/uio.h>
 #include "node.h"
@@ -38,18 +39,45 @@ struct flt_msg {
 };
 
 /**
+ * struct flt_sink - where the data of a bulk message goes
+ * @iter: set by the handler, at least the data's length, ITER_DEST; left alone,
+ *	  the data is thrown away
+ * @type: of the message; set by the link
+ * @priv: the handler's
+ */
+struct flt_sink {
+	struct iov_iter iter;
+	u8 type;
+	void *priv;
+};
+
+/**
  * struct flt_msg_handler - who receives a range of message types
  * @range:  first type of the 16
  * @owner:  module
  * @handle: process context (one ordered worker for each link), may sleep but
  *	    then delays everything behind it on that link. @node is referenced for
  *	    the call. A negative return (EPROTO, EBADMSG) closes the link.
+ * @bulk:      bit for each type of the range that is bulk: a head of @bulk_head bytes,
+ *	       then data that is received straight to where it belongs, not through @handle
+ * @bulk_head: bytes, 1 to FLT_BULK_HEAD_MAX; a message without data goes to @handle
+ * @sink:   like @handle, once the head of a bulk message is there: @msg->body is the
+ *	    head, @msg->len the whole message; says where the data goes
+ * @sunk:   after each @sink that returned 0: the data is there, or @err: the link has
+ *	    ended before it was. Process context, with the same @node.  A negative
+ *	    return closes the link.
  */
 struct flt_msg_handler {
 	u8 range;
 	struct module *owner;
 	int (*handle)(struct flt_node *node, const struct flt_msg *msg);
+	u16 bulk;
+	u16 bulk_head;
+	int (*sink)(struct flt_node *node, const struct flt_msg *msg, struct flt_sink *sink);
+	int (*sunk)(struct flt_node *node, struct flt_sink *sink, int err);
 };
+
+#define FLT_BULK_HEAD_MAX	256
 
 int flt_msg_handler_register(const struct flt_msg_handler *handler);
 /* On return no call of @handler is running or will start. */
@@ -71,5 +99,38 @@ void flt_msg_handler_unregister(const struct flt_msg_handler *handler);
  */
 int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec,
 		  unsigned int nr, gfp_t gfp);
+
+/**
+ * struct flt_bulk - data at the end of a message, sent from where it lies
+ * @bvec: parts, in pages of which TCP takes references: never of a slab
+ * @nr:   number of parts
+ * @len:  bytes of all parts
+ * @done: called once, when the link is through with @bvec; TCP may still hold
+ *	  references, so the pages must not change until only the caller's are left.
+ *	  Any context but hard interrupt; neither sleeps nor sends.
+ */
+struct flt_bulk {
+	const struct bio_vec *bvec;
+	unsigned int nr;
+	u32 len;
+	void (*done)(struct flt_bulk *bulk);
+};
+
+/**
+ * flt_link_send_bulk - queue a message whose end is not copied
+ * @node: target
+ * @type: message type
+ * @vec:  parts of the head, copied before return
+ * @nr:   number of parts
+ * @bulk: the rest; stays valid until its done() is called, which may be at once
+ * @gfp:  as flt_link_send()
+ *
+ * The data does not count in what a link may queue: it takes none of the link's memory.
+ *
+ * Context: as flt_link_send().
+ * Return: as flt_link_send(); then done() is not called.
+ */
+int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec,
+		       unsigned int nr, struct flt_bulk *bulk, gfp_t gfp);
 
 #endif

@@ -75,5 +75,9 @@ int flt_addr_cmp(const union flt_addr *a, const union flt_addr *b);
 
 /* handler.c */
 int flt_handle(struct flt_chan *chan, const struct flt_msg *msg);
+/* Bytes of a bulk message's head; 0: this type is not bulk. */
+u32 flt_handler_bulk_head(u8 type);
+int flt_handle_sink(struct flt_chan *chan, const struct flt_msg *msg);
+int flt_handle_sunk(struct flt_chan *chan, int err);
 
 #endif
