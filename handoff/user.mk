@@ -2,7 +2,7 @@ LIBRARIES += libhandoff
 libhandoff_SRCS := handoff/lib/handoff.c
 
 # The smallest dispatcher and a client that checks every byte, for the tests of this room.
-PROGRAMS += handoff-dispatch handoff-client
+TEST_PROGRAMS += handoff-dispatch handoff-client
 handoff-dispatch_SRCS := handoff/tests/lib/dispatch.c
 handoff-dispatch_DEPS := libhandoff
 handoff-client_SRCS := handoff/tests/lib/client.c

@@ -2,6 +2,7 @@
 # Programs, libraries and test programs, described by the user.mk of each room:
 #
 #   PROGRAMS  += NAME    NAME_SRCS NAME_DEPS NAME_PKGS NAME_LIBS      -> build/bin/NAME
+#   TEST_PROGRAMS += NAME  the same, for tests to run, not installed  -> build/tests/NAME
 #   LIBRARIES += libNAME libNAME_SRCS ...                             -> build/lib/libNAME.{a,so}
 #   SCRIPTS   += PATH    a program that needs no building             -> build/bin/basename
 #   MANPAGES  += PATH.8  COMPLETIONS += PATH                          for `make install`
@@ -25,6 +26,7 @@ CFLAGS  ?= -O2 -g
 FLAGS   := -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -fPIC $(INCLUDES)
 
 PROGRAMS :=
+TEST_PROGRAMS :=
 LIBRARIES :=
 SCRIPTS :=
 MANPAGES :=
@@ -48,7 +50,7 @@ pkg-libs = $(if $(1),$$(pkg-config --libs $(1) 2>/dev/null || { \
 
 say = @$(if $(filter 1,$(V)),:,printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PACKAGE_FLAGS := $(shell for p in $(sort $(foreach n,$(PROGRAMS) $(LIBRARIES) \
+PACKAGE_FLAGS := $(shell for p in $(sort $(foreach n,$(PROGRAMS) $(TEST_PROGRAMS) $(LIBRARIES) \
 	$(call stem,$(HOST_TESTS) $(GUEST_TESTS)),$($(n)_PKGS))); do \
 	pkg-config --cflags $$p 2>/dev/null; done)
 
@@ -95,6 +97,7 @@ $(1): $(3) $(call archives,$(2))
 		$$(call pkg-libs,$(call packages,$(2))) $(call plain,$(2)) $(4)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(B)/bin/$(p),$(p),$(call objs,$($(p)_SRCS)))))
+$(foreach p,$(TEST_PROGRAMS),$(eval $(call program,$(B)/tests/$(p),$(p),$(call objs,$($(p)_SRCS)))))
 $(foreach t,$(HOST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(call \
 	stem,$(t)),$(call objs,$(t) $($(call stem,$(t))_SRCS)),-lcmocka)))
 $(foreach t,$(GUEST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(call \
@@ -110,8 +113,9 @@ $(foreach s,$(SCRIPTS),$(eval $(call script,$(s))))
 .PHONY: programs libraries tests
 libraries: $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
 programs: libraries $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
-tests: $(foreach t,$(HOST_TESTS) $(GUEST_TESTS),$(B)/tests/$(call stem,$(t)))
+tests: $(TEST_PROGRAMS:%=$(B)/tests/%) \
+	$(foreach t,$(HOST_TESTS) $(GUEST_TESTS),$(B)/tests/$(call stem,$(t)))
 
-$(PROGRAMS:%=$(B)/bin/%) $(LIBRARIES:%=$(B)/lib/%.a): $(FRAGMENTS)
+$(PROGRAMS:%=$(B)/bin/%) $(TEST_PROGRAMS:%=$(B)/tests/%) $(LIBRARIES:%=$(B)/lib/%.a): $(FRAGMENTS)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

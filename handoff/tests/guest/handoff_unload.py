@@ -62,7 +62,7 @@ def under_load_it_goes_and_comes():
             site.serve(be, name)
         for i in range(ROUNDS):
             site.dispatch(c.be)
-            load = c.client.spawn(os.path.join(TOP, "build/bin/handoff-client"), VIP4, "80",
+            load = c.client.spawn(os.path.join(TOP, "build/tests/handoff-client"), VIP4, "80",
                                   site.root, "100000", "32", str(i), "50",
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wait(lambda: site.report()["done"] > 50, 30)

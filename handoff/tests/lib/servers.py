@@ -96,7 +96,7 @@ class Site:
         """Start the dispatcher of the tests on the front-end."""
         fe = self.cluster.fe
         self.dispatcher = fe.spawn(
-            os.path.join(TOP, "build/bin/handoff-dispatch"), *options, address, "80",
+            os.path.join(TOP, "build/tests/handoff-dispatch"), *options, address, "80",
             *(str(fe.id[n.name]) for n in nodes), stdout=subprocess.PIPE)
         wait(lambda: "LISTEN" in fe.output("ss", "-Htln", "sport = :80"))
 
@@ -115,7 +115,7 @@ class Site:
         """Run the client of the tests; its report. It fails when a byte is wrong or missing."""
         ran = subprocess.run(
             ("ip", "netns", "exec", self.cluster.client.ns,
-             os.path.join(TOP, "build/bin/handoff-client"), address, "80", self.root,
+             os.path.join(TOP, "build/tests/handoff-client"), address, "80", self.root,
              str(connections), str(parallel), str(seed), str(aborts)),
             stdout=subprocess.PIPE, timeout=timeout, stdin=subprocess.DEVNULL, check=False)
         got = json.loads(ran.stdout)
