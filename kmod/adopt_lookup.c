@@ -76,14 +76,14 @@ static struct sock *flt_established_lookup(struct net *net, const struct flt_tup
 /*
  * The rule that tcp_timewait_state_process() has for a SYN: the client has
  * begun anew when its sequence numbers or its clock are past what the old
- * connection ended with.
+ * connection ended with. It has answered a SYN-ACK at the giver, so it is not
+ * in the old connection any more: one that still waits for the client's FIN
+ * (substate FIN_WAIT2) waits in vain.
  */
 static bool flt_timewait_may_end(const struct sock *sk, const struct flt_state *state)
 {
 	const struct tcp_timewait_sock *tw = tcp_twsk(sk);
 
-	if (READ_ONCE(tw->tw_sk.tw_substate) != TCP_TIME_WAIT)
-		return false;
 	if (after(state->rcv_start, READ_ONCE(tw->tw_rcv_nxt)))
 		return true;
 	return (state->flags & FLT_WIRE_TIMESTAMP) && READ_ONCE(tw->tw_ts_recent_stamp) &&

@@ -341,8 +341,9 @@ def the_same_connection_twice(world):
             assert receive(child, 7) == b"request"
 
 
-def time_wait_on_b(world, port):
-    """Make b close a connection first; returns the client's port."""
+def time_wait_on_b(world, port, vanish=False):
+    """Make b close a connection first; returns the client's port. The client says FIN or vanishes."""
+    before = time_waits(world)
     world.steer(world.b)
     with listen(world.b, port) as at_b:
         client = connect(world, port)
@@ -350,7 +351,10 @@ def time_wait_on_b(world, port):
             at_b.accept()[0].close()
             assert client.recv(1) == b""
             local = client.getsockname()[1]
-    until(lambda: time_waits(world) > 0, "a TIME_WAIT on b")
+            if vanish:      # b waits for a FIN that does not come: FIN_WAIT2, kept like a TIME_WAIT
+                until(lambda: time_waits(world) > before, "a FIN_WAIT2 on b")
+                client.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    until(lambda: time_waits(world) > before, "a TIME_WAIT on b")
     world.steer(world.a)
     return local
 
@@ -361,20 +365,19 @@ def time_waits(world):
     return int(words[words.index("tw") + 1])
 
 
-@suite.claim
-def time_wait_gives_way_to_a_newer_connection(world):
-    """As it does for a SYN, when sequence number or timestamp are past it; else it stays."""
-    local = time_wait_on_b(world, 8117)
-    with listen(world.a, 8117) as at_a, world.c:
+def gives_way(world, port, vanish):
+    """To what is newer by sequence number or timestamp, and to nothing else."""
+    local = time_wait_on_b(world, port, vanish)
+    with listen(world.a, port) as at_a, world.c:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         client.bind((CLIENT[4], local))
-        client.connect((VIP[4], 8117))
+        client.connect((VIP[4], port))
         server = at_a.accept()[0]
     client.sendall(b"request")
     until(lambda: unread(server) == 7, "the request is on a")
     before = time_waits(world)
-    with client, server, listen(world.b, 8117), Endpoint() as endpoint:
+    with client, server, listen(world.b, port), Endpoint() as endpoint:
         wire = endpoint.checkpoint(server)
         back = 1 << 29
         old = wire.but(**{name: (wire[name] - back) & 0xffffffff for name in
@@ -383,6 +386,18 @@ def time_wait_gives_way_to_a_newer_connection(world):
         assert time_waits(world) == before
         assert endpoint.adopt(world.b, wire) == "NONE"
         assert time_waits(world) == before - 1
+
+
+@suite.claim
+def time_wait_gives_way_to_a_newer_connection(world):
+    """As it does for a SYN."""
+    gives_way(world, 8117, vanish=False)
+
+
+@suite.claim
+def wait_for_a_fin_gives_way_to_a_newer_connection(world):
+    """The client has done a handshake with the giver: it will not end the old connection any more."""
+    gives_way(world, 8141, vanish=True)
 
 
 @suite.each((4, 6))
