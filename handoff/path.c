@@ -125,7 +125,7 @@ struct hof_path *hof_path_renew(struct hof_peer *peer)
 
 	spin_lock_bh(&peer->lock);
 	path = rcu_dereference_protected(peer->path, lockdep_is_held(&peer->lock));
-	if (path && hof_path_valid(path))
+	if ((path && hof_path_valid(path)) || peer->gone)
 		goto out;
 	if (!path && time_before_eq(jiffies, peer->retry))
 		goto out;
@@ -181,6 +181,7 @@ void hof_path_drop_device(struct hof_peer *peer, const struct net_device *dev)
 void hof_path_drop(struct hof_peer *peer)
 {
 	spin_lock_bh(&peer->lock);
+	peer->gone = true;
 	hof_path_set(peer, NULL);
 	spin_unlock_bh(&peer->lock);
 }

@@ -66,7 +66,7 @@ static inline struct hof_path *hof_path_get(struct hof_peer *peer)
 bool hof_path_ready(struct hof_peer *peer);
 /* Forget the path if it uses @dev. */
 void hof_path_drop_device(struct hof_peer *peer, const struct net_device *dev);
-/* Forget the path: the peer leaves the table, where hof_path_drop_device() would be called. */
+/* No path from now on: the peer leaves the table, where hof_path_drop_device() looks for it. */
 void hof_path_drop(struct hof_peer *peer);
 /* NULL is fine; the caller waited for readers. */
 void hof_path_free(struct hof_path *path);

@@ -18,6 +18,7 @@ struct hof_path;
  * @downs: how often its link went down
  * @path: how packets get there now, NULL unknown; RCU, replaced under @lock
  * @retry: jiffies of the last attempt to find @path; under @lock
+ * @gone: it has left the table and gets no path any more; under @lock
  * @lock: softirq too; a leaf
  * @rcu:  to free it after the last reader of an entry
  */
@@ -28,7 +29,8 @@ struct hof_peer {
 	atomic_t downs;
 	struct hof_path __rcu *path;
 	unsigned long retry;
-	spinlock_t lock;	/* @path, @retry */
+	bool gone;
+	spinlock_t lock;	/* @path, @retry, @gone */
 	struct rcu_head rcu;
 };
 
