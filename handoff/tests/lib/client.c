@@ -116,10 +116,11 @@ static void end(struct conn *c, unsigned long *why)
 		socklen_t len = sizeof(me);
 
 		getsockname(c->fd, (void *)&me, &len);
-		fprintf(stderr, "client port %u: %s, %u of %u answers, %zu bytes, %ld s ago, by %s, %s\n",
-			ntohs(me.sin6_port), why == &count.wrong ? "wrong" :
-			why == &count.reset ? "reset" : "stalled", c->answered, c->nr, c->got,
-			(long)(now() - c->moved), c->server, strerror(errno));
+		fprintf(stderr, "client port %u: %s, %u of %u answers, %zu bytes, %zu of %zu bytes "
+			"asked, %ld s ago, by %s, %s\n", ntohs(me.sin6_port),
+			why == &count.wrong ? "wrong" : why == &count.reset ? "reset" : "stalled",
+			c->answered, c->nr, c->got, c->out_pos, c->out_len,
+			(long)(now() - c->moved), c->server, errno ? strerror(errno) : "end of file");
 	}
 	close(c->fd);
 	*c->link = c->next;

@@ -95,6 +95,12 @@ static void give(struct conn *c)
 			return;
 		}
 		count.failed++;
+		/* The client reset it after the request was whole: nobody is left to answer. */
+		if (why == FLT_REFUSE_STATE) {
+			count.dropped++;
+			drop(c);
+			return;
+		}
 	}
 	refuse(c);
 }
