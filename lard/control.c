@@ -10,87 +10,42 @@
 #include "control.h"
 #include "lardd.h"
 #include "takeover.h"
+#include "visitor.h"
 #include "worker.h"
 
 #define CLIENTS_MAX 64
 
 struct control {
-	struct source source;
+	struct service service;
 	struct lardd *lardd;
-	struct list clients;
-	unsigned int count;
 	char path[108];
 	ino_t inode;
 };
 
 /**
  * struct client - one connection
- * @in:  bytes of a request without its newline yet
- * @out: answers not written yet, @out_len bytes from @out_start on
+ * @in: bytes of a request without its newline yet
  */
 struct client {
-	struct source source;
-	struct list link;
-	struct control *control;
+	struct visitor visitor;
 	size_t in_len;
-	char *out;
-	size_t out_start, out_len;
 	char in[CONTROL_LINE_MAX];
 };
 
-static struct loop *loop_of(struct control *control)
+static struct control *control_of(struct client *client)
 {
-	return &control->lardd->worker[0]->loop;
-}
-
-static void client_bury(struct source *s)
-{
-	struct client *client = container_of(s, struct client, source);
-
-	free(client->out);
-	free(client);
-}
-
-static void client_close(struct client *client)
-{
-	list_del(&client->link);
-	client->control->count--;
-	loop_bury(loop_of(client->control), &client->source, client_bury);
-}
-
-/* False: closed. */
-static bool write_out(struct client *client)
-{
-	while (client->out_len) {
-		ssize_t n = send(client->source.fd, client->out + client->out_start,
-				 client->out_len, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return true;
-		if (n < 0) {
-			client_close(client);
-			return false;
-		}
-		client->out_start += n;
-		client->out_len -= n;
-	}
-	free(client->out);
-	client->out = NULL;
-	client->out_start = 0;
-	return true;
+	return container_of(client->visitor.service, struct control, service);
 }
 
 /* The sockets go with the first bytes of the answer; without them there is no handover. */
 static void hand_over(struct client *client)
 {
-	struct lardd *lardd = client->control->lardd;
+	struct lardd *lardd = control_of(client)->lardd;
 	int fds[TAKEOVER_MAX];
 	size_t count;
 	char *answer = control_handover(lardd, fds, TAKEOVER_MAX, &count);
 
-	if (answer && !takeover_send(client->source.fd, answer, fds, count))
+	if (answer && !takeover_send(client->visitor.source.fd, answer, fds, count))
 		lardd_stop(lardd);
 	free(answer);
 }
@@ -104,25 +59,24 @@ static void answer_line(struct client *client, const char *line, size_t len)
 		hand_over(client);
 		return;
 	}
-	answer = control_answer(client->control->lardd, line, len);
+	answer = control_answer(control_of(client)->lardd, line, len);
 	if (!answer)
 		return;
-	client->out = answer;
-	client->out_start = 0;
-	client->out_len = strlen(answer);
-	client->out[client->out_len++] = '\n';	/* in place of the NUL */
+	client->visitor.out = answer;
+	client->visitor.out_len = strlen(answer) + 1;
+	answer[client->visitor.out_len - 1] = '\n';	/* in place of the NUL */
 }
 
 /* One request after another; the next is looked at when the last answer is out. */
 static void client_ready(struct source *s, uint32_t events)
 {
-	struct client *client = container_of(s, struct client, source);
+	struct client *client = container_of(s, struct client, visitor.source);
 	char *newline;
 	ssize_t n;
 
 	(void)events;
 	for (;;) {
-		if (!write_out(client) || client->out_len)
+		if (visitor_write(&client->visitor) <= 0)
 			return;
 		newline = memchr(client->in, '\n', client->in_len);
 		if (newline) {
@@ -140,37 +94,11 @@ static void client_ready(struct source *s, uint32_t events)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
-			client_close(client);
+			visitor_close(&client->visitor);
 			return;
 		}
 		client->in_len += n;
 	}
-}
-
-static void control_ready(struct source *s, uint32_t events)
-{
-	struct control *control = container_of(s, struct control, source);
-	struct client *client;
-	int fd;
-
-	(void)events;
-	fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0)
-		return;
-	client = control->count < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
-	if (!client) {
-		close(fd);
-		return;
-	}
-	client->source = (struct source){ .fd = fd, .ready = client_ready };
-	client->control = control;
-	if (loop_add(loop_of(control), &client->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
-		close(fd);
-		free(client);
-		return;
-	}
-	list_add_before(&control->clients, &client->link);
-	control->count++;
 }
 
 static ino_t inode_of(const char *path)
@@ -194,10 +122,12 @@ static bool is_answered(const struct sockaddr_un *addr)
  * Under another name first, so that whoever finds the socket can connect and finds its mode right.
  * One that nobody answers on is left over from a crash and is replaced.
  */
-static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode, bool replace)
+static int bind_socket(struct service *service, struct loop *loop, int fd,
+		       const struct sockaddr_un *addr, unsigned int mode, bool replace)
 {
 	char directory[sizeof(addr->sun_path)], *slash;
 	struct sockaddr_un fresh = *addr;
+	int err;
 
 	if (!replace && is_answered(addr))
 		return -EADDRINUSE;
@@ -212,10 +142,12 @@ static int bind_socket(int fd, const struct sockaddr_un *addr, unsigned int mode
 	}
 	unlink(fresh.sun_path);
 	if (bind(fd, (const struct sockaddr *)&fresh, sizeof(fresh)) ||
-	    chmod(fresh.sun_path, mode) || listen(fd, 16) ||
-	    rename(fresh.sun_path, addr->sun_path))
+	    chmod(fresh.sun_path, mode))
 		return -errno;
-	return 0;
+	err = service_open(service, loop, fd);
+	if (!err && rename(fresh.sun_path, addr->sun_path))
+		err = -errno;
+	return err;
 }
 
 struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
@@ -232,13 +164,12 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	strcpy(addr.sun_path, path);
 	strcpy(control->path, path);
 	control->lardd = lardd;
-	list_init(&control->clients);
+	control->service.max = CLIENTS_MAX;
+	control->service.size = sizeof(struct client);
+	control->service.ready = client_ready;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	err = fd < 0 ? -errno : bind_socket(fd, &addr, mode, replace);
-	if (!err) {
-		control->source = (struct source){ .fd = fd, .ready = control_ready };
-		err = loop_add(loop_of(control), &control->source, EPOLLIN);
-	}
+	err = fd < 0 ? -errno : bind_socket(&control->service, &lardd->worker[0]->loop, fd, &addr,
+					    mode, replace);
 	if (err) {
 		snprintf(error, size, "cannot listen on %s: %s", path, err == -EADDRINUSE ?
 			 "another lardd answers there" : strerror(-err));
@@ -255,9 +186,7 @@ void control_close(struct control *control)
 {
 	if (!control)
 		return;
-	while (!list_empty(&control->clients))
-		client_close(container_of(control->clients.next, struct client, link));
-	close(control->source.fd);
+	service_close(&control->service);
 	/* Not if a successor's is there by now. */
 	if (inode_of(control->path) == control->inode)
 		unlink(control->path);

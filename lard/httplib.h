@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The HTTP parser library: llhttp where the distribution has it, else its predecessor http_parser.
- * Only request.c, response.c and chunks.c include this.
+ * Only header.c and chunks.c include this.
  */
 #ifndef LARD_HTTPLIB_H
 #define LARD_HTTPLIB_H

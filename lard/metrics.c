@@ -7,30 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 #include "metrics.h"
+#include "visitor.h"
 #include "worker.h"
 
 #define REQUEST_MAX	4096
 #define CLIENTS_MAX	32
 
 struct metrics {
-	struct source source;
+	struct service service;
 	struct lardd *lardd;
-	struct list clients;
-	unsigned int count;
 };
-
-struct client {
-	struct source source;
-	struct list link;
-	struct metrics *metrics;
-	char *out;
-	size_t out_len, out_done;
-};
-
-static struct loop *loop_of(struct metrics *metrics)
-{
-	return &metrics->lardd->worker[0]->loop;
-}
 
 /* "LardHandedOff" is lard_handed_off_total to Prometheus. */
 static void put_counter_name(FILE *out, const char *name)
@@ -142,23 +128,9 @@ static char *page(struct lardd *lardd, struct span query, size_t *len)
 	return text;
 }
 
-static void client_bury(struct source *s)
+static void prepare(struct visitor *visitor, const struct request *r)
 {
-	struct client *client = container_of(s, struct client, source);
-
-	free(client->out);
-	free(client);
-}
-
-static void client_close(struct client *client)
-{
-	list_del(&client->link);
-	client->metrics->count--;
-	loop_bury(loop_of(client->metrics), &client->source, client_bury);
-}
-
-static void prepare(struct client *client, const struct request *r)
-{
+	struct metrics *metrics = container_of(visitor->service, struct metrics, service);
 	static const char path[] = "/metrics";
 	struct span query = { NULL, 0 };
 	bool found = r->target.len >= 8 && !memcmp(r->target.at, path, 8) &&
@@ -170,81 +142,43 @@ static void prepare(struct client *client, const struct request *r)
 	if (r->target.len > 15 && !memcmp(r->target.at + 8, "?scope=", 7))
 		query = (struct span){ r->target.at + 15, r->target.len - 15 };
 	if (found)
-		body = page(client->metrics->lardd, query, &len);
-	n = asprintf(&client->out, "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
+		body = page(metrics->lardd, query, &len);
+	n = asprintf(&visitor->out, "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
 		     "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
 		     found ? "200 OK" : "404 Not Found", len, r->head || !body ? "" : body);
 	free(body);
 	if (n < 0)
-		client->out = NULL;
+		visitor->out = NULL;
 	else
-		client->out_len = n;
+		visitor->out_len = n;
 }
 
-static void read_request(struct client *client)
+static void read_request(struct visitor *visitor)
 {
 	static struct request r;	/* worker 0 only; spans are used before it returns */
 	char text[REQUEST_MAX];
-	ssize_t n = recv(client->source.fd, text, sizeof(text), MSG_PEEK);
+	ssize_t n = recv(visitor->source.fd, text, sizeof(text), MSG_PEEK);
 	int verdict = n > 0 ? request_parse(&r, text, n, NULL) : 0;
 
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (verdict > 0) {
-		recv(client->source.fd, NULL, r.length, MSG_TRUNC);
-		prepare(client, &r);
+		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
+		prepare(visitor, &r);
 	}
-	if (n <= 0 || verdict < 0 || n == sizeof(text) || (verdict > 0 && !client->out))
-		client_close(client);
+	if (n <= 0 || verdict < 0 || n == sizeof(text) || (verdict > 0 && !visitor->out))
+		visitor_close(visitor);
 }
 
 static void client_ready(struct source *s, uint32_t events)
 {
-	struct client *client = container_of(s, struct client, source);
+	struct visitor *visitor = container_of(s, struct visitor, source);
 
 	(void)events;
-	if (!client->out)
-		read_request(client);
-	while (client->out && client->out_done < client->out_len) {
-		ssize_t n = send(s->fd, client->out + client->out_done,
-				 client->out_len - client->out_done, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n < 0)
-			break;
-		client->out_done += n;
-	}
-	if (client->out && !s->dead)
-		client_close(client);
-}
-
-static void metrics_ready(struct source *s, uint32_t events)
-{
-	struct metrics *metrics = container_of(s, struct metrics, source);
-	struct client *client;
-	int fd;
-
-	(void)events;
-	fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0)
-		return;
-	client = metrics->count < CLIENTS_MAX ? calloc(1, sizeof(*client)) : NULL;
-	if (!client) {
-		close(fd);
-		return;
-	}
-	client->source = (struct source){ .fd = fd, .ready = client_ready };
-	client->metrics = metrics;
-	if (loop_add(loop_of(metrics), &client->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
-		close(fd);
-		free(client);
-		return;
-	}
-	list_add_before(&metrics->clients, &client->link);
-	metrics->count++;
+	if (!visitor->out)
+		read_request(visitor);
+	if (visitor->out && visitor_write(visitor) > 0)
+		visitor_close(visitor);
 }
 
 struct metrics *metrics_open(struct lardd *lardd, const union address *address, char *error,
@@ -252,24 +186,27 @@ struct metrics *metrics_open(struct lardd *lardd, const union address *address, 
 {
 	struct metrics *metrics = calloc(1, sizeof(*metrics));
 	char text[ADDRESS_TEXT];
-	int fd, on = 1;
+	int fd, on = 1, err;
 
 	if (!metrics) {
 		snprintf(error, size, "no memory");
 		return NULL;
 	}
 	metrics->lardd = lardd;
-	list_init(&metrics->clients);
+	metrics->service.max = CLIENTS_MAX;
+	metrics->service.size = sizeof(struct visitor);
+	metrics->service.ready = client_ready;
 	fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd >= 0) {
+	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		metrics->source = (struct source){ .fd = fd, .ready = metrics_ready };
-		if (!bind(fd, &address->any, address_len(address)) && !listen(fd, 16) &&
-		    !loop_add(loop_of(metrics), &metrics->source, EPOLLIN))
-			return metrics;
-	}
+	if (fd < 0 || bind(fd, &address->any, address_len(address)))
+		err = -errno;
+	else
+		err = service_open(&metrics->service, &lardd->worker[0]->loop, fd);
+	if (!err)
+		return metrics;
 	snprintf(error, size, "cannot listen on %s for metrics: %s",
-		 address_text(address, text, sizeof(text)), strerror(errno));
+		 address_text(address, text, sizeof(text)), strerror(-err));
 	if (fd >= 0)
 		close(fd);
 	free(metrics);
@@ -280,8 +217,6 @@ void metrics_close(struct metrics *metrics)
 {
 	if (!metrics)
 		return;
-	while (!list_empty(&metrics->clients))
-		client_close(container_of(metrics->clients.next, struct client, link));
-	close(metrics->source.fd);
+	service_close(&metrics->service);
 	free(metrics);
 }
