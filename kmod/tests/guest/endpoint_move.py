@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
 # timeout: 240
 """A connection moves between nodes: every byte, both ways, whatever its options."""
 import contextlib
@@ -13,6 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (CLIENT, RST, FIN, ACK, Capture, Difference, Suite, connect,  # noqa: E402
                       exchange, listen, move, noise, pair, receive, tcp_info, unread, until)
+from patience import CHECKING, PATIENCE, rounds         # noqa: E402
 
 suite = Suite()
 
@@ -26,7 +26,7 @@ def adopted(world, server, port, v=4, change=None, **options):
     with listen(world.b, port, v, **options) as at_b:
         move(world, server, world.b, change)
         child = at_b.accept()[0]
-    child.settimeout(10)
+    child.settimeout(PATIENCE)
     return child
 
 
@@ -42,7 +42,7 @@ def unread_bytes_move(world, count):
         assert child.getpeername() == client.getsockname()
         assert unread(child) == count, f"{unread(child)} unread instead of {count}"
         assert receive(child, count) == request
-        exchange(client, child, noise(300000, 1), noise(3000000, 2))
+        exchange(client, child, noise(300000, 1), noise(rounds(3000000, 300000), 2))
 
 
 @suite.claim
@@ -51,12 +51,12 @@ def a_megabyte_unread_moves(world):
     client, server = pair(world, 8002, listener={"SO_RCVBUF": 200000})
     server.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE
     request = noise(1 << 20, 7)
-    client.settimeout(30)
+    client.settimeout(PATIENCE)
     sender = os.fork()
     if not sender:
         client.sendall(request)
         os._exit(0)
-    until(lambda: unread(server) == 1 << 20, "the request is on a", 30)
+    until(lambda: unread(server) == 1 << 20, "the request is on a")
     os.waitpid(sender, 0)
     with client, server, adopted(world, server, 8002) as child:
         assert receive(child, 1 << 20) == request
@@ -64,9 +64,13 @@ def a_megabyte_unread_moves(world):
 
 
 @suite.each([f"v{v} wscale={w} sack={s} timestamps={t}"
-             for v, w, s, t in itertools.product((4, 6), (0, 1), (0, 1), (0, 1))])
+             for v, w, s, t in itertools.product((4, 6), (0, 1), (0, 1), (0, 1))
+             if not CHECKING or w == s == t])
 def options_stay(world, which):
-    """Every combination of the options of a handshake is as before on b, and works."""
+    """Every combination of the options of a handshake is as before on b, and works.
+
+    All or none on the debug kernel, where each takes seconds.
+    """
     v = int(which[1])
     values = dict(part.split("=") for part in which.split()[1:])
     names = {"tcp_window_scaling": values["wscale"], "tcp_sack": values["sack"],
@@ -130,7 +134,8 @@ def microsecond_timestamps_stay(world):
     with client, server, adopted(world, server, 8026) as child:
         assert tcp_info(child)["options"] & usec, "b counts milliseconds"
         exchange(client, child, noise(200000, 3), noise(200000, 4))
-    count.quiet()
+    # In microseconds PAWS drops a segment that one of another CPU has overtaken, moved or not.
+    count.quiet(but=("PAWSEstab",))
 
 
 @suite.claim
@@ -200,7 +205,7 @@ def three_hops(world):
             move(world, server, node)
             server.close()
             server = listener.accept()[0]
-            server.settimeout(10)
+            server.settimeout(PATIENCE)
             assert receive(server, len(request)) == request
             exchange(client, server, noise(50000, hop), noise(500000, hop + 10))
             until(lambda: not tcp_info(server)["unacked"], "all is acknowledged")
@@ -469,7 +474,7 @@ def control_shifted_sequence_stalls(world):
 
 @suite.claim
 def sockets_are_not_leaked(world):
-    """After 50 moves each node has the sockets and the memory that it had."""
+    """After 50 moves (10 on the debug kernel) each node has the sockets and the memory that it had."""
     def sockstat():
         with world.b, open("/proc/self/net/sockstat", encoding="ascii") as file:
             words = [line for line in file if line.startswith("TCP:")][0].split()
@@ -477,7 +482,7 @@ def sockets_are_not_leaked(world):
 
     before = sockstat()
     with listen(world.b, 8025) as at_b:
-        for _ in range(50):
+        for _ in range(rounds(50, 10)):
             world.steer(world.a)
             client, server = pair(world, 8025)
             client.sendall(b"request")

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
 # timeout: 120
 """Between adopt and commit a connection has one owner; abort costs nothing."""
 import os
@@ -12,8 +11,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from endpoint import (CLIENT, Capture, Difference, Endpoint, Namespace, Suite,  # noqa: E402
-                      connect, exchange, listen, noise, pair, receive, tcp_info, unread, until)
+from endpoint import (CLIENT, VIP, Capture, Difference, Endpoint, Namespace, Suite,  # noqa: E402
+                      Trace, connect, exchange, listen, noise, pair, receive, tcp_info, unread, until)
+from patience import PATIENCE, rounds                   # noqa: E402
 
 suite = Suite()
 
@@ -239,7 +239,7 @@ def looking_at_a_parked_child_waits(world):
                               stdout=subprocess.PIPE, text=True) as ss:
             time.sleep(0.5)
             assert parked.commit() == "NONE"
-            output, _ = ss.communicate(timeout=10)
+            output, _ = ss.communicate(timeout=PATIENCE)
         assert CLIENT[4] in output
         with parked.at_b.accept()[0] as child:
             assert receive(child, 7) == b"request"
@@ -260,14 +260,36 @@ def namespace_goes_while_parked(world):
         exchange(client, server, noise(1000, 1), noise(1000, 2))
 
 
+@suite.each((4, 6))
+def tracepoints_tell_of_each_step(world, v):
+    """With both addresses, the number of unread bytes and the refusal."""
+    names = ["flt_endpoint_checkpoint", "flt_endpoint_release", "flt_endpoint_adopt",
+             "flt_adoption_commit", "flt_adoption_abort"]
+    with Trace(*names) as trace, Parked(world, 8216, v) as parked:
+        with Endpoint() as second:
+            assert second.adopt(world.b, parked.wire) == "DUPLICATE"
+        parked.endpoint.abort()
+        assert parked.endpoint.adopt(world.b, parked.wire) == "NONE"
+        assert parked.commit() == "NONE"
+        host, port = parked.client.getsockname()[:2]
+        client = f"{host}:{port}" if v == 4 else f"[{host}]:{port}"
+        server = f"{VIP[4]}:8216" if v == 4 else f"[{VIP[6]}]:8216"
+        text = f"client={client} server={server} unread=7 refusal="
+        seen = trace.events()
+        assert [name for name, _ in seen] == [names[n] for n in (0, 2, 2, 4, 2, 1, 3)], seen
+        for number, (_, said) in enumerate(seen):
+            assert said.startswith(text + ("0 " if number != 2 else "")), said
+        assert "duplicate" in seen[2][1], seen[2]
+
+
 @suite.claim
 def many_at_once(world):
     """Four threads adopt, abort and commit side by side; each connection ends on one node."""
-    rounds, failures = 15, []
+    count, failures = rounds(15, 5), []
 
     def worker(port):
         try:
-            for number in range(rounds):
+            for number in range(count):
                 with Endpoint() as endpoint, servers[port][number] as server:
                     wire = endpoint.checkpoint(server)
                     assert endpoint.adopt(world.b, wire) == "NONE"
@@ -281,7 +303,7 @@ def many_at_once(world):
 
     clients, servers = {}, {}
     for port in range(8220, 8224):
-        made = [pair(world, port) for _ in range(rounds)]
+        made = [pair(world, port) for _ in range(count)]
         clients[port] = [one for one, _ in made]
         servers[port] = [other for _, other in made]
     listeners = [listen(world.b, port) for port in clients]
@@ -293,7 +315,7 @@ def many_at_once(world):
     assert not failures, failures
     world.steer(world.b)
     for listener, port in zip(listeners, clients):
-        for _ in range(rounds):
+        for _ in range(count):
             with listener.accept()[0] as child:
                 child.sendall(b"done")
         listener.close()
