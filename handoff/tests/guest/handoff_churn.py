@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: both a device reference outlives its namespace under churn; being looked into
+# held: debug not seen to pass on this kernel yet
 # timeout: 290
 """Handoffs under loss, reordering, duplicates and clients that give up: none lost, none doubled.
 
