@@ -127,6 +127,7 @@ int flt_handle_sink(struct flt_chan *chan, const struct flt_msg *msg)
 	}
 	chan->sinker = handler;
 	chan->sink_srcu = idx;
+	__release(&flt_handler_srcu);	/* for sparse: flt_handle_sunk() gives it back */
 	return 0;
 }
 
@@ -138,6 +139,7 @@ int flt_handle_sunk(struct flt_chan *chan, int err)
 		return 0;
 	chan->sinker = NULL;
 	err = handler->sunk(chan->link->node, &chan->sink, err);
+	__acquire(&flt_handler_srcu);	/* for sparse: flt_handle_sink() took it */
 	srcu_up_read(&flt_handler_srcu, chan->sink_srcu);
 	return err;
 }
