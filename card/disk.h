@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Disks: exports of other nodes as block devices of this one. */
+#ifndef CARD_DISK_H
+#define CARD_DISK_H
+
+#include <linux/blk-mq.h>
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include "kmod/node.h"
+
+#include "net.h"
+#include "wire.h"
+
+struct netlink_ext_ack;
+
+/**
+ * struct card_disk_spec - what CARD_CMD_DISK_NEW gave
+ * @node, @export: names
+ * @flags, @mode, @depth, @timeout_ms, @retries: as in the uapi
+ * @readahead: pages; negative: what the exporter says
+ */
+struct card_disk_spec {
+	char node[FLT_NAME_MAX];
+	char export[CARD_NAME_MAX];
+	u32 flags;
+	u8 mode;
+	u32 depth;
+	u32 timeout_ms;
+	u32 retries;
+	s64 readahead;
+};
+
+/**
+ * struct card_geometry - what the exporter said about the disk; never changes later
+ * @sectors, @block, @phys_block, @features, @readahead: as in struct card_wire_attached
+ * @policy: name
+ */
+struct card_geometry {
+	u64 sectors;
+	u32 block, phys_block;
+	u32 features;
+	u32 readahead;
+	char policy[CARD_NAME_MAX];
+};
+
+/**
+ * struct card_disk - one attached disk
+ * @cn:      the namespace
+ * @id:      its number: repeated by the exporter in every answer
+ * @spec:    as configured; numbers may be changed, READ_ONCE
+ * @node:    the exporter, referenced; another one after the node was removed and
+ *	     added again. Under @lock
+ * @index:   of the device's name
+ * @geo:     valid once @known
+ * @known:   the exporter has answered once; written by the attach worker's answer
+ * @ready:   the device is there for all to see; under the namespace's lock
+ * @set:     the block layer's requests
+ * @uses:    counts uses of tags: no two requests in flight have the same number
+ * @gendisk: the device; NULL until the exporter has answered
+ * @lock:    leaf, bottom halves off; guards @node, @state, @why, @cookie, @export, @epoch
+ * @state:   enum card_state; READ_ONCE without the lock
+ * @why:     positive errno that says why it is REFUSED
+ * @cookie:  of the attempt to attach whose answer is awaited
+ * @export, @epoch: address at the exporter; meaningful while LIVE
+ * @attach:  asks the exporter, again and again, until it is LIVE
+ * @answered: completed by the first answer
+ * @resend:  sends again what was in flight when it became LIVE
+ * @ref:     one for the table, one for each who looks at it, one for the gendisk
+ */
+struct card_disk {
+	struct card_net *cn;
+	u32 id;
+	struct card_disk_spec spec;
+	struct flt_node *node;
+	int index;
+	struct card_geometry geo;
+	bool known;
+	bool ready;
+	struct blk_mq_tag_set set;
+	atomic_t uses;
+	struct gendisk *gendisk;
+	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch */
+	u8 state;
+	int why;
+	u32 cookie;
+	u32 export;
+	u64 epoch;
+	struct delayed_work attach;
+	struct completion answered;
+	struct work_struct resend;
+	struct kref ref;
+	struct rcu_head rcu;
+};
+
+int card_disk_init(void);
+void card_disk_exit(void);
+
+/* Waits for the exporter's answer. On success @name is the device's. */
+int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *name,
+		  struct netlink_ext_ack *extack);
+/* By device name, or by node and export. Not @force: refused while it is open. */
+int card_disk_del(struct card_net *cn, const char *name, const char *node, const char *export,
+		  bool force, struct netlink_ext_ack *extack);
+void card_disk_del_all(struct card_net *cn);
+
+/* References. Any context; the last one is put in process context. */
+struct card_disk *card_disk_find(struct card_net *cn, u32 id);
+void card_disk_put(struct card_disk *disk);
+
+/* Is the answer from a node that may answer. */
+static inline bool card_disk_answers(const struct card_disk *disk, const struct flt_node *node)
+{
+	return READ_ONCE(disk->node) == node;
+}
+
+/* The exporter's answer to ATTACH. */
+void card_disk_attached(struct card_disk *disk, const struct card_wire_attached *answer);
+/* The exporter does not know the address @head names: ask again. Any context. */
+void card_disk_stale(struct card_disk *disk, const struct card_wire_block *head);
+/* Link events of a node. Process context. */
+void card_disk_node_up(struct card_net *cn, struct flt_node *node);
+void card_disk_node_down(struct card_net *cn, struct flt_node *node);
+
+unsigned int card_disk_inflight(struct card_disk *disk);
+/* A sentence on why a disk is not LIVE. */
+const char *card_disk_reason(const struct card_disk *disk, u8 state, int why);
+
+extern const struct blk_mq_ops card_mq_ops;
+
+#endif

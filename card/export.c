@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Exports: opened and closed by the administrator, attached by listed nodes.
+ *
+ * A node that is not listed is told ENOENT, as if there were no such export.
+ */
+
+#include <linux/mount.h>
+#include <linux/namei.h>
+#include <linux/netlink.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "counter.h"
+#include "export.h"
+#include "serve.h"
+#include "thread.h"
+#include "trace.h"
+
+static void card_export_free(struct card_export *export)
+{
+	struct card_session *session;
+	unsigned long id;
+
+	xa_for_each(&export->sessions, id, session)
+		kfree_rcu(session, rcu);
+	xa_destroy(&export->sessions);
+	card_thread_stop(export->thread);
+	card_pool_exit(&export->pool);
+	if (export->mnt.mnt)
+		path_put(&export->mnt);
+	if (export->file)
+		bdev_fput(export->file);
+	kfree_rcu(export, rcu);
+}
+
+static int card_export_open(struct card_export *export, struct netlink_ext_ack *extack)
+{
+	bool write = export->spec.flags & CARD_FLAG_WRITE;
+	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+	struct file *file;
+
+	/* Who writes for others is alone: a mounted file system would not see it. */
+	file = bdev_file_open_by_path(export->spec.path, mode, write ? export : NULL, NULL);
+	if (IS_ERR(file)) {
+		NL_SET_ERR_MSG_FMT(extack, "cannot open %s for %s", export->spec.path,
+				   write ? "writing by us alone" : "reading");
+		return PTR_ERR(file);
+	}
+	export->file = file;
+	export->bdev = file_bdev(file);
+	export->sectors = bdev_nr_sectors(export->bdev);
+	export->block = bdev_logical_block_size(export->bdev);
+	if (!export->sectors || export->block > PAGE_SIZE) {
+		NL_SET_ERR_MSG(extack, "the disk is empty, or its blocks are larger than a page");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int card_export_mount(struct card_export *export, struct netlink_ext_ack *extack)
+{
+	int err;
+
+	if (!export->spec.mount[0])
+		return 0;
+	err = kern_path(export->spec.mount, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &export->mnt);
+	if (err) {
+		NL_SET_ERR_MSG_FMT(extack, "cannot find %s", export->spec.mount);
+		return err;
+	}
+	if (!export->mnt.mnt->mnt_sb->s_bdev ||
+	    export->mnt.mnt->mnt_sb->s_bdev->bd_dev != export->bdev->bd_dev) {
+		NL_SET_ERR_MSG(extack, "that is not where this disk is mounted");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool card_export_named(struct card_net *cn, const char *name)
+{
+	struct card_export *export;
+	unsigned long id;
+
+	lockdep_assert_held(&cn->lock);
+	xa_for_each(&cn->exports, id, export)
+		if (!strcmp(export->spec.name, name))
+			return true;
+	return false;
+}
+
+/**
+ * card_export_add - offer a disk
+ * @cn:     namespace
+ * @spec:   checked one by one
+ * @extack: what is wrong with it
+ *
+ * Return: 0 or an errno of the uapi; then nothing has changed.
+ */
+int card_export_add(struct card_net *cn, struct card_export_spec *spec,
+		    struct netlink_ext_ack *extack)
+{
+	struct card_export *export;
+	int err;
+
+	export = kzalloc(sizeof(*export), GFP_KERNEL);
+	if (!export)
+		return -ENOMEM;
+	export->cn = cn;
+	export->spec = *spec;
+	export->epoch = get_random_u64();
+	xa_init(&export->sessions);
+	refcount_set(&export->users, 1);
+	init_completion(&export->unused);
+	err = card_export_open(export, extack);
+	if (!err)
+		err = card_export_mount(export, extack);
+	if (!err)
+		err = card_pool_init(&export->pool);
+	if (!err) {
+		export->thread = card_thread_start(export);
+		err = PTR_ERR_OR_ZERO(export->thread);
+		if (err)
+			export->thread = NULL;
+	}
+	if (err)
+		goto undo;
+
+	mutex_lock(&cn->lock);
+	if (cn->going)
+		err = -ENODEV;
+	else if (card_export_named(cn, spec->name))
+		err = -EEXIST;
+	if (err == -EEXIST)
+		NL_SET_ERR_MSG(extack, "an export of that name exists");
+	if (!err)
+		err = xa_alloc_cyclic(&cn->exports, &export->id, export, XA_LIMIT(1, S32_MAX),
+				      &cn->next_export, GFP_KERNEL);
+	mutex_unlock(&cn->lock);
+	if (err >= 0)
+		return 0;
+undo:
+	card_export_free(export);
+	return err;
+}
+
+static void card_export_end(struct card_export *export)
+{
+	/* The thread still works on what is queued: each of these is a user. */
+	if (refcount_dec_and_test(&export->users))
+		complete(&export->unused);
+	wait_for_completion(&export->unused);
+	card_export_free(export);
+}
+
+int card_export_del(struct card_net *cn, const char *name)
+{
+	struct card_export *export, *found = NULL;
+	unsigned long id;
+
+	mutex_lock(&cn->lock);
+	xa_for_each(&cn->exports, id, export) {
+		if (strcmp(export->spec.name, name))
+			continue;
+		found = export;
+		xa_erase(&cn->exports, id);
+		break;
+	}
+	mutex_unlock(&cn->lock);
+	if (!found)
+		return -ENOENT;
+	card_export_end(found);
+	return 0;
+}
+
+/* Negative values leave what is. */
+int card_export_set(struct card_net *cn, const char *name, int serve, int deliver)
+{
+	struct card_export *export;
+	int err = -ENOENT;
+	unsigned long id;
+
+	mutex_lock(&cn->lock);
+	xa_for_each(&cn->exports, id, export) {
+		if (strcmp(export->spec.name, name))
+			continue;
+		if (serve >= 0)
+			WRITE_ONCE(export->spec.serve, serve);
+		if (deliver >= 0)
+			WRITE_ONCE(export->spec.deliver, deliver);
+		err = 0;
+	}
+	mutex_unlock(&cn->lock);
+	return err;
+}
+
+void card_export_del_all(struct card_net *cn)
+{
+	struct card_export *export;
+	unsigned long id;
+
+	xa_for_each(&cn->exports, id, export) {
+		xa_erase(&cn->exports, id);
+		card_export_end(export);
+	}
+}
+
+struct card_export *card_export_find(struct card_net *cn, u32 id, u64 epoch)
+{
+	struct card_export *export;
+
+	rcu_read_lock();
+	export = xa_load(&cn->exports, id);
+	if (export && (export->epoch != epoch || !refcount_inc_not_zero(&export->users)))
+		export = NULL;
+	rcu_read_unlock();
+	return export;
+}
+
+void card_export_put(struct card_export *export)
+{
+	if (refcount_dec_and_test(&export->users))
+		complete(&export->unused);
+}
+
+static void card_session_put(struct card_session *session)
+{
+	if (session && refcount_dec_and_test(&session->ref))
+		kfree_rcu(session, rcu);
+}
+
+struct card_session *card_session_enter(struct card_export *export, const struct flt_node *node)
+{
+	struct card_session *session;
+
+	rcu_read_lock();
+	session = xa_load(&export->sessions, node->id);
+	if (session && (session->instance != READ_ONCE(node->instance) ||
+			!refcount_inc_not_zero(&session->ref)))
+		session = NULL;
+	rcu_read_unlock();
+	if (!session)
+		return ERR_PTR(-ESTALE);
+	if (atomic_inc_return(&session->requests) > CARD_SESSION_REQUESTS) {
+		card_session_leave(session);
+		return ERR_PTR(-EBUSY);
+	}
+	return session;
+}
+
+void card_session_leave(struct card_session *session)
+{
+	atomic_dec(&session->requests);
+	card_session_put(session);
+}
+
+unsigned int card_export_sessions(struct card_export *export)
+{
+	struct card_session *session;
+	unsigned int n = 0;
+	unsigned long id;
+
+	rcu_read_lock();
+	xa_for_each(&export->sessions, id, session)
+		n++;
+	rcu_read_unlock();
+	return n;
+}
+
+static bool card_export_lists(const struct card_export *export, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < export->spec.nr_nodes; i++)
+		if (!strcmp(export->spec.nodes[i], name))
+			return true;
+	return false;
+}
+
+static int card_session_add(struct card_export *export, const struct flt_node *node, bool write)
+{
+	struct card_session *session, *old;
+
+	if (write && !(export->spec.flags & CARD_FLAG_WRITE))
+		return -EACCES;
+	session = kzalloc(sizeof(*session), GFP_NOIO);
+	if (!session)
+		return -ENOMEM;
+	refcount_set(&session->ref, 1);
+	session->write = write;
+	session->instance = READ_ONCE(node->instance);
+	old = xa_store(&export->sessions, node->id, session, GFP_NOIO);
+	if (xa_is_err(old)) {
+		kfree(session);
+		return -ENOMEM;
+	}
+	card_session_put(old);
+	return 0;
+}
+
+static void card_export_describe(struct card_export *export, struct card_wire_attached *answer)
+{
+	struct block_device *bdev = export->bdev;
+	u32 features = 0;
+
+	if (bdev_write_cache(bdev))
+		features |= CARD_FEATURE_WRITE_CACHE;
+	if (bdev_fua(bdev))
+		features |= CARD_FEATURE_FUA;
+	if (!bdev_nonrot(bdev))
+		features |= CARD_FEATURE_ROTATIONAL;
+	if (export->mnt.mnt)
+		features |= CARD_FEATURE_FILES;
+	answer->features = cpu_to_be32(features);
+	answer->epoch = cpu_to_be64(export->epoch);
+	answer->export = cpu_to_be32(export->id);
+	answer->sectors = cpu_to_be64(export->sectors);
+	answer->block = cpu_to_be32(export->block);
+	answer->phys_block = cpu_to_be32(bdev_physical_block_size(bdev));
+	answer->readahead = cpu_to_be32(bdev->bd_disk->bdi->ra_pages);
+	strscpy_pad(answer->policy, export->spec.policy, sizeof(answer->policy));
+}
+
+static struct card_export *card_export_by_name(struct card_net *cn, const char *name)
+{
+	struct card_export *export, *found = NULL;
+	unsigned long id;
+
+	rcu_read_lock();
+	xa_for_each(&cn->exports, id, export) {
+		if (!strcmp(export->spec.name, name) && refcount_inc_not_zero(&export->users)) {
+			found = export;
+			break;
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* ATTACH: answered in any case. Process context. */
+int card_export_attach(struct card_net *cn, struct flt_node *node,
+		       const struct card_wire_attach *ask)
+{
+	struct card_wire_attached answer = { .disk = ask->disk, .cookie = ask->cookie };
+	struct kvec vec = { .iov_base = &answer, .iov_len = sizeof(answer) };
+	struct card_export *export;
+	u32 flags = be32_to_cpu(ask->flags);
+	int err = -ENOENT;
+
+	export = card_export_by_name(cn, ask->name);
+	if (be32_to_cpu(ask->version) != CARD_WIRE_VERSION)
+		err = -EPROTO;
+	else if (flags & ~CARD_FLAG_WRITE)
+		err = -EOPNOTSUPP;
+	else if (export && card_export_lists(export, node->name))
+		err = card_session_add(export, node, flags & CARD_FLAG_WRITE);
+	if (!err)
+		card_export_describe(export, &answer);
+	else
+		card_count(cn, CARD_STAT_DENIED);
+	trace_card_attach(node, ask->name, err);
+	if (export)
+		card_export_put(export);
+	answer.status = cpu_to_be32(-err);
+	return flt_link_send(node, CARD_MSG_ATTACHED, &vec, 1, GFP_NOIO);
+}
+
+static void card_session_del(struct card_export *export, const struct flt_node *node)
+{
+	card_session_put(xa_erase(&export->sessions, node->id));
+}
+
+void card_export_detach(struct card_net *cn, struct flt_node *node,
+			const struct card_wire_detach *ask)
+{
+	struct card_export *export;
+
+	export = card_export_find(cn, be32_to_cpu(ask->export), be64_to_cpu(ask->epoch));
+	if (!export)
+		return;
+	card_session_del(export, node);
+	card_export_put(export);
+}
+
+void card_export_forget(struct card_net *cn, const struct flt_node *node)
+{
+	struct card_export *export;
+	unsigned long id;
+
+	mutex_lock(&cn->lock);
+	xa_for_each(&cn->exports, id, export)
+		card_session_del(export, node);
+	mutex_unlock(&cn->lock);
+}

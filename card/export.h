@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Exports: disks of this node that listed nodes may use. */
+#ifndef CARD_EXPORT_H
+#define CARD_EXPORT_H
+
+#include <linux/blkdev.h>
+#include <linux/completion.h>
+#include <linux/path.h>
+#include <linux/refcount.h>
+#include "kmod/node.h"
+
+#include "net.h"
+#include "pool.h"
+#include "wire.h"
+
+/* Requests of one session that may be worked on at once: more are refused, to be asked again. */
+#define CARD_SESSION_REQUESTS	1024
+
+struct netlink_ext_ack;
+
+/**
+ * struct card_session - a node that has attached an export
+ * @ref:      the table's and one for each request worked on
+ * @requests: being worked on
+ * @write:    was asked for and granted
+ * @instance: of the node when it attached: after its restart it must attach again
+ */
+struct card_session {
+	refcount_t ref;
+	atomic_t requests;
+	bool write;
+	u64 instance;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct card_export_spec - what CARD_CMD_EXPORT_NEW gave
+ * @name, @path, @mount, @policy: strings; @mount and @policy may be empty
+ * @flags, @serve, @deliver: enums of the uapi
+ * @nr_nodes, @nodes: who may attach
+ */
+struct card_export_spec {
+	char name[CARD_NAME_MAX];
+	char path[CARD_PATH_MAX];
+	char mount[CARD_PATH_MAX];
+	char policy[CARD_NAME_MAX];
+	u32 flags;
+	u8 serve, deliver;
+	unsigned int nr_nodes;
+	char nodes[CARD_NODES_MAX][FLT_NAME_MAX];
+};
+
+struct card_thread;
+
+/**
+ * struct card_export - one exported disk
+ * @cn:       the namespace
+ * @id:       its number, address part of every message
+ * @epoch:    random, address part of every message
+ * @spec:     as configured; @spec.serve and .deliver: READ_ONCE, may change
+ * @file:     the opened block device
+ * @bdev:     of @file
+ * @mnt:      where it is mounted here; mnt.mnt is NULL without CARD_MODE_PAGE
+ * @sectors, @block: size of the disk and of its logical block
+ * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
+ * @pool:     reply pages
+ * @thread:   works on what is not answered at once
+ * @users:    1 while it is configured, and one for each request worked on
+ * @unused:   completed with the last user
+ *
+ * Found under RCU by number; ended in process context, which waits for @unused.
+ */
+struct card_export {
+	struct rcu_head rcu;	/* early: kfree_rcu() takes no far one */
+	struct card_net *cn;
+	u32 id;
+	u64 epoch;
+	struct card_export_spec spec;
+	struct file *file;
+	struct block_device *bdev;
+	struct path mnt;
+	sector_t sectors;
+	u32 block;
+	struct xarray sessions;
+	struct card_pool pool;
+	struct card_thread *thread;
+	refcount_t users;
+	struct completion unused;
+};
+
+int card_export_add(struct card_net *cn, struct card_export_spec *spec,
+		    struct netlink_ext_ack *extack);
+int card_export_del(struct card_net *cn, const char *name);
+int card_export_set(struct card_net *cn, const char *name, int serve, int deliver);
+void card_export_del_all(struct card_net *cn);
+unsigned int card_export_sessions(struct card_export *export);
+
+/* A reference to be given back by card_export_put(); NULL. Any context. */
+struct card_export *card_export_find(struct card_net *cn, u32 id, u64 epoch);
+void card_export_put(struct card_export *export);
+
+/* The session of a node, with a reference and one more request; ERR_PTR: errno for the asker. */
+struct card_session *card_session_enter(struct card_export *export, const struct flt_node *node);
+void card_session_leave(struct card_session *session);
+
+int card_export_attach(struct card_net *cn, struct flt_node *node,
+		       const struct card_wire_attach *ask);
+void card_export_detach(struct card_net *cn, struct flt_node *node,
+			const struct card_wire_detach *ask);
+/* The node is down or gone: its sessions end. */
+void card_export_forget(struct card_net *cn, const struct flt_node *node);
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Card: a remote disk as a local block device. See README.md. */
+
+#include <linux/module.h>
+#include <net/genetlink.h>
+
+#include "counter.h"
+#include "disk.h"
+#include "message.h"
+#include "net.h"
+#include "netlink.h"
+#include "serve.h"
+
+static int __init card_init(void)
+{
+	int err;
+
+	err = card_serve_init();
+	if (err)
+		return err;
+	err = card_disk_init();
+	if (err)
+		goto undo_serve;
+	err = card_net_register();
+	if (err)
+		goto undo_disk;
+	err = card_event_register();
+	if (err)
+		goto undo_net;
+	err = card_message_register();
+	if (err)
+		goto undo_event;
+	err = card_stats_register();
+	if (err)
+		goto undo_message;
+	err = card_netlink_register();
+	if (err)
+		goto undo_stats;
+	return 0;
+
+undo_stats:
+	card_stats_unregister();
+undo_message:
+	card_message_unregister();
+undo_event:
+	card_event_unregister();
+undo_net:
+	card_net_unregister();
+undo_disk:
+	card_disk_exit();
+undo_serve:
+	card_serve_exit();
+	return err;
+}
+
+static void __exit card_exit(void)
+{
+	card_netlink_unregister();	/* no more commands; no disk is open, or we were not here */
+	card_stats_unregister();
+	card_message_unregister();	/* requests in flight find no answer from here on */
+	card_event_unregister();
+	card_net_unregister();		/* ends every disk and export of every namespace */
+	card_disk_exit();
+	card_serve_exit();
+}
+
+module_init(card_init);
+module_exit(card_exit);
+
+MODULE_DESCRIPTION("Flotilla: remote disks as local ones");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS_GENL_FAMILY(CARD_GENL_NAME);

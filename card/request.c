@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests of an attached disk. A tag of the block layer is a place in the list of
+ * requests in flight; the block layer's timer of each request is the time-out of an
+ * attempt. Requests are sent at once, many at a time, and answers come in any order.
+ *
+ * An answer names the use of the tag that it is for. Who ends a request, or receives
+ * into its pages, first takes it by moving its state on from SENT: so a late answer,
+ * a second one, or one that comes while the timer expires, does no harm.
+ */
+
+#include <linux/crc32c.h>
+#include <linux/slab.h>
+
+#include "counter.h"
+#include "file.h"
+#include "request.h"
+#include "serve.h"
+#include "trace.h"
+
+static bool card_cmd_move(struct card_flight *cmd, u32 use, enum card_cmd_state from,
+			  enum card_cmd_state to)
+{
+	int old = use | from;
+
+	return atomic_try_cmpxchg(&cmd->life, &old, use | to);
+}
+
+static void card_cmd_end(struct request *rq, blk_status_t status)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+
+	cmd->status = status;
+	blk_mq_complete_request(rq);
+}
+
+static enum card_op card_op_of(struct request *rq)
+{
+	switch (req_op(rq)) {
+	case REQ_OP_WRITE:
+		return CARD_OP_WRITE;
+	case REQ_OP_FLUSH:
+		return CARD_OP_FLUSH;
+	default:
+		return CARD_OP_READ;
+	}
+}
+
+static u16 card_flags_of(const struct card_disk *disk, struct request *rq)
+{
+	u32 set = READ_ONCE(disk->spec.flags);
+	u16 flags = 0;
+
+	if (set & CARD_FLAG_KEEP)
+		flags |= CARD_REQ_KEEP;
+	if (set & CARD_FLAG_NOLOOKUP)
+		flags |= CARD_REQ_NOLOOKUP;
+	if (rq->cmd_flags & REQ_RAHEAD)
+		flags |= CARD_REQ_RAHEAD;
+	if (rq->cmd_flags & REQ_FUA)
+		flags |= CARD_REQ_FUA;
+	return flags;
+}
+
+/**
+ * struct card_sending - a request's message, ready but for the data of a write
+ * @node: to whom; referenced
+ * @ask:   the message
+ * @file:  follows it, if @files
+ * @files: the request reads a file's pages
+ */
+struct card_sending {
+	struct flt_node *node;
+	struct card_wire_block ask;
+	struct card_wire_file file;
+	bool files;
+};
+
+/* Looks into the request, which therefore must not end meanwhile. */
+static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 use,
+				struct card_sending *to)
+{
+	u16 flags = card_flags_of(disk, rq);
+	u8 op = card_op_of(rq);
+
+	memset(to, 0, sizeof(*to));
+	to->ask.disk = cpu_to_be32(disk->id);
+	to->ask.tag = cpu_to_be32(rq->tag);
+	to->ask.gen = cpu_to_be32(use);
+	to->ask.origin = cpu_to_be16(CARD_NOBODY);
+	to->ask.deliverer = cpu_to_be16(CARD_NOBODY);
+	to->ask.op = op;
+	if (op != CARD_OP_FLUSH) {
+		to->ask.sector = cpu_to_be64(blk_rq_pos(rq));
+		to->ask.bytes = cpu_to_be32(blk_rq_bytes(rq));
+	}
+	if (op == CARD_OP_READ && READ_ONCE(disk->spec.mode) == CARD_MODE_PAGE &&
+	    disk->geo.features & CARD_FEATURE_FILES)
+		to->files = card_file_of(disk->gendisk->part0, rq, &to->file);
+	if (to->files)
+		flags |= CARD_REQ_FILE;
+	to->ask.flags = cpu_to_be16(flags);
+
+	spin_lock_bh(&disk->lock);
+	/* Else it waits for the exporter, as long as its attempts last. */
+	if (disk->state == CARD_STATE_LIVE) {
+		to->node = flt_node_get(disk->node);
+		to->ask.export = cpu_to_be32(disk->export);
+		to->ask.epoch = cpu_to_be64(disk->epoch);
+	}
+	spin_unlock_bh(&disk->lock);
+	return to->node ? 0 : -ENOTCONN;
+}
+
+/* Data of a write is copied into the link: the request may end before the link is through. */
+static int card_send_write(struct request *rq, struct card_sending *to, gfp_t gfp)
+{
+	struct req_iterator iter;
+	struct bio_vec bv;
+	struct kvec *vec;
+	unsigned int nr = 1;
+	u32 crc = ~0;
+	int err;
+
+	rq_for_each_bvec(bv, rq, iter)
+		nr++;
+	vec = kmalloc_array(nr, sizeof(*vec), gfp | __GFP_NOWARN);
+	if (!vec)
+		return -ENOMEM;
+	nr = 1;
+	rq_for_each_bvec(bv, rq, iter) {
+		vec[nr].iov_base = bvec_virt(&bv);
+		vec[nr].iov_len = bv.bv_len;
+		crc = crc32c(crc, vec[nr].iov_base, vec[nr].iov_len);
+		nr++;
+	}
+	to->ask.crc = cpu_to_be32(~crc);
+	vec[0].iov_base = &to->ask;
+	vec[0].iov_len = sizeof(to->ask);
+	err = flt_link_send(to->node, CARD_MSG_WRITE, vec, nr, gfp);
+	kfree(vec);
+	return err;
+}
+
+static int card_request_transmit(struct card_disk *disk, struct request *rq,
+				 struct card_sending *to, gfp_t gfp)
+{
+	struct kvec vec[2] = {
+		{ .iov_base = &to->ask, .iov_len = sizeof(to->ask) },
+		{ .iov_base = &to->file, .iov_len = sizeof(to->file) },
+	};
+	int err;
+
+	trace_card_send(disk, &to->ask);
+	if (to->ask.op == CARD_OP_WRITE)
+		err = card_send_write(rq, to, gfp);
+	else
+		err = flt_link_send(to->node, CARD_MSG_READ, vec, to->files ? 2 : 1, gfp);
+	flt_node_put(to->node);
+	return err;
+}
+
+/* Lets others end the request again; nobody else will if the disk has died meanwhile. */
+static void card_cmd_release(struct card_disk *disk, struct request *rq, u32 use)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+
+	card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_SENT);
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD &&
+	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
+		card_cmd_end(rq, BLK_STS_OFFLINE);
+}
+
+/* A further attempt, while the answer to an earlier one may come at any time. */
+static void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	struct card_sending to;
+	bool write;
+	int err;
+
+	if (!card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_FILLING))
+		return;
+	err = card_request_prepare(disk, rq, use, &to);
+	write = to.ask.op == CARD_OP_WRITE;
+	/* A read's message needs nothing more of the request, and its answer must be welcome. */
+	if (err || !write)
+		card_cmd_release(disk, rq, use);
+	if (err)
+		return;
+	card_count(disk->cn, CARD_STAT_RESENT);
+	card_request_transmit(disk, rq, &to, GFP_NOWAIT);
+	if (write)
+		card_cmd_release(disk, rq, use);
+}
+
+static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+{
+	struct card_disk *disk = hctx->queue->queuedata;
+	struct request *rq = bd->rq;
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	u32 use = atomic_add_return(CARD_CMD_USE, &disk->uses);
+	struct card_sending to;
+	int err;
+
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+		break;
+	case REQ_OP_WRITE:
+	case REQ_OP_FLUSH:
+		if (disk->spec.flags & CARD_FLAG_WRITE)
+			break;
+		fallthrough;
+	default:
+		return BLK_STS_NOTSUPP;
+	}
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
+		return BLK_STS_OFFLINE;
+
+	cmd->tries = 0;
+	cmd->status = BLK_STS_OK;
+	cmd->bvec = NULL;
+	cmd->begun = ktime_get_ns();
+	card_count(disk->cn, CARD_STAT_REQUESTS);
+	blk_mq_start_request(rq);
+	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
+	err = card_request_prepare(disk, rq, use, &to) ?:
+	      card_request_transmit(disk, rq, &to, GFP_NOIO);
+	if ((err == -ENOBUFS || err == -ENOMEM) &&
+	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_IDLE))
+		return BLK_STS_RESOURCE;
+	/* DEAD came meanwhile, and may not have seen it. */
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD &&
+	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
+		card_cmd_end(rq, BLK_STS_OFFLINE);
+	return BLK_STS_OK;
+}
+
+static void card_complete_rq(struct request *rq)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	struct card_disk *disk = rq->q->queuedata;
+	struct card_net *cn = disk->cn;
+
+	if (cmd->status) {
+		card_count(cn, CARD_STAT_ERRORS);
+	} else if (req_op(rq) == REQ_OP_READ) {
+		card_count(cn, CARD_STAT_READS);
+		card_count_add(cn, CARD_STAT_BYTES_READ, blk_rq_bytes(rq));
+		card_count_add(cn, CARD_STAT_TOTAL_NS, ktime_get_ns() - cmd->begun);
+	} else if (req_op(rq) == REQ_OP_WRITE) {
+		card_count(cn, CARD_STAT_WRITES);
+		card_count_add(cn, CARD_STAT_BYTES_WRITTEN, blk_rq_bytes(rq));
+	}
+	trace_card_complete(disk, rq, cmd->status, ktime_get_ns() - cmd->begun, cmd->tries);
+	blk_mq_end_request(rq, cmd->status);
+}
+
+/* An attempt has failed: make another one, or end it. */
+static void card_request_again(struct card_disk *disk, struct request *rq, u32 use,
+			       blk_status_t status)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+
+	if (cmd->tries++ >= READ_ONCE(disk->spec.retries)) {
+		if (card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
+			card_cmd_end(rq, status);
+		return;
+	}
+	card_request_resend(disk, rq, use);
+}
+
+/* The timer of a request: one attempt is over. */
+static enum blk_eh_timer_return card_timeout(struct request *rq)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	struct card_disk *disk = rq->q->queuedata;
+	u32 life = atomic_read(&cmd->life);
+	u32 use = life & ~CARD_CMD_STATE;
+
+	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT) {
+		card_count(disk->cn, CARD_STAT_TIMEOUTS);
+		card_request_again(disk, rq, use, BLK_STS_TIMEOUT);
+		life = atomic_read(&cmd->life);
+	}
+	/* FILLING ends when the data is there, or the link has noticed that it is dead. */
+	return (life & CARD_CMD_STATE) == CARD_CMD_OVER ? BLK_EH_DONE : BLK_EH_RESET_TIMER;
+}
+
+const struct blk_mq_ops card_mq_ops = {
+	.queue_rq = card_queue_rq,
+	.complete = card_complete_rq,
+	.timeout = card_timeout,
+};
+
+/* The request that an answer is for, if it is still that one; in state SENT at this moment. */
+static struct request *card_request_find(struct card_disk *disk,
+					 const struct card_wire_block *head)
+{
+	u32 tag = be32_to_cpu(head->tag), use = be32_to_cpu(head->gen);
+	struct card_flight *cmd;
+	struct request *rq;
+
+	if (tag >= disk->set.queue_depth || !disk->gendisk)
+		return NULL;
+	rq = blk_mq_tag_to_rq(disk->set.tags[0], tag);
+	if (!rq)
+		return NULL;
+	cmd = blk_mq_rq_to_pdu(rq);
+	return atomic_read(&cmd->life) == (int)(use | CARD_CMD_SENT) ? rq : NULL;
+}
+
+/* The parts of a request as an iterator over its pages. */
+static int card_request_iter(struct request *rq, struct card_flight *cmd, struct iov_iter *iter)
+{
+	struct bio *bio = rq->bio;
+	struct req_iterator each;
+	unsigned int nr = 0;
+	struct bio_vec bv;
+
+	rq_for_each_bvec(bv, rq, each)
+		nr++;
+	if (bio == rq->biotail) {
+		iov_iter_bvec(iter, ITER_DEST, __bvec_iter_bvec(bio->bi_io_vec, bio->bi_iter), nr,
+			      blk_rq_bytes(rq));
+		iter->iov_offset = bio->bi_iter.bi_bvec_done;
+		return 0;
+	}
+	cmd->bvec = kmalloc_array(nr, sizeof(*cmd->bvec), GFP_NOIO | __GFP_NOWARN);
+	if (!cmd->bvec)
+		return -ENOMEM;
+	nr = 0;
+	rq_for_each_bvec(bv, rq, each)
+		cmd->bvec[nr++] = bv;
+	iov_iter_bvec(iter, ITER_DEST, cmd->bvec, nr, blk_rq_bytes(rq));
+	return 0;
+}
+
+/**
+ * struct card_fill - an answer's data on its way into a request
+ * @disk: referenced
+ * @rq:   FILLING
+ * @head: of the answer
+ */
+struct card_fill {
+	struct card_disk *disk;
+	struct request *rq;
+	struct card_wire_block head;
+};
+
+int card_request_sink(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg,
+		      struct flt_sink *sink)
+{
+	const struct card_wire_block *head = msg->body;
+	u32 use = be32_to_cpu(head->gen);
+	struct card_disk *disk;
+	struct card_fill *fill;
+	struct card_flight *cmd;
+	struct request *rq;
+
+	sink->priv = NULL;
+	if (use & CARD_CMD_STATE)
+		return -EBADMSG;
+	disk = card_disk_find(cn, be32_to_cpu(head->disk));
+	rq = disk && card_disk_answers(disk, node) ? card_request_find(disk, head) : NULL;
+	fill = rq ? kmalloc(sizeof(*fill), GFP_NOIO | __GFP_NOWARN) : NULL;
+	if (!fill)
+		goto late;
+	cmd = blk_mq_rq_to_pdu(rq);
+	if (!card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_FILLING))
+		goto late;
+	/* From here on it cannot end without us, and is what it was when it was sent. */
+	if (req_op(rq) != REQ_OP_READ || blk_rq_bytes(rq) != msg->len - sizeof(*head) ||
+	    blk_rq_pos(rq) != be64_to_cpu(head->sector) ||
+	    card_request_iter(rq, cmd, &sink->iter)) {
+		card_count(cn, CARD_STAT_BAD_REPLY);
+		card_cmd_release(disk, rq, use);
+		goto drop;
+	}
+	cmd->filled = ktime_get_ns();
+	fill->disk = disk;
+	fill->rq = rq;
+	fill->head = *head;
+	sink->priv = fill;
+	return 0;
+
+late:
+	card_count(cn, CARD_STAT_LATE);
+drop:
+	kfree(fill);
+	if (disk)
+		card_disk_put(disk);
+	return 0;	/* the data is thrown away */
+}
+
+static u32 card_request_crc(struct request *rq)
+{
+	struct req_iterator iter;
+	struct bio_vec bv;
+	u32 crc = ~0;
+
+	rq_for_each_segment(bv, rq, iter) {
+		void *data = bvec_kmap_local(&bv);
+
+		crc = crc32c(crc, data, bv.bv_len);
+		kunmap_local(data);
+	}
+	return ~crc;
+}
+
+static void card_request_account(struct card_net *cn, const struct card_fill *fill,
+				 const struct card_flight *cmd)
+{
+	static const enum card_stat from[] = {
+		[CARD_SOURCE_DISK]	= CARD_STAT_FROM_DISK,
+		[CARD_SOURCE_CACHE]	= CARD_STAT_FROM_CACHE,
+		[CARD_SOURCE_PEER]	= CARD_STAT_FROM_PEER,
+	};
+	u32 service_ns = be32_to_cpu(fill->head.service_ns);
+	u32 disk_us = be32_to_cpu(fill->head.disk_us);
+	u64 now = ktime_get_ns();
+
+	if (fill->head.source < ARRAY_SIZE(from))
+		card_count(cn, from[fill->head.source]);
+	card_count_add(cn, CARD_STAT_COPY_NS, now - cmd->filled);
+	card_count_add(cn, CARD_STAT_SERVICE_NS, service_ns);
+	card_count_add(cn, CARD_STAT_REMOTE_DISK_US, disk_us);
+	trace_card_data(fill->disk, &fill->head, now - cmd->begun, now - cmd->filled, service_ns,
+			disk_us);
+}
+
+int card_request_sunk(struct flt_sink *sink, int err)
+{
+	struct card_fill *fill = sink->priv;
+	struct card_disk *disk;
+	struct card_flight *cmd;
+	u32 use;
+
+	if (!fill)
+		return 0;
+	disk = fill->disk;
+	cmd = blk_mq_rq_to_pdu(fill->rq);
+	use = be32_to_cpu(fill->head.gen);
+	kfree(cmd->bvec);
+	cmd->bvec = NULL;
+	if (err) {
+		/* The link broke in the middle; it will be sent again. */
+		card_cmd_release(disk, fill->rq, use);
+	} else if (card_request_crc(fill->rq) != be32_to_cpu(fill->head.crc)) {
+		card_count(disk->cn, CARD_STAT_BAD_CRC);
+		pr_warn_ratelimited("%s: data from %s is damaged\n", disk->gendisk->disk_name,
+				    disk->spec.node);
+		card_cmd_release(disk, fill->rq, use);
+		card_request_again(disk, fill->rq, use, BLK_STS_IOERR);
+	} else {
+		card_request_account(disk->cn, fill, cmd);
+		card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_OVER);
+		card_cmd_end(fill->rq, BLK_STS_OK);
+	}
+	kfree(fill);
+	card_disk_put(disk);
+	return 0;
+}
+
+/* DONE: written, flushed, or an error. */
+int card_request_done(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg)
+{
+	const struct card_wire_block *head = msg->body;
+	u32 use = be32_to_cpu(head->gen);
+	u32 status = be32_to_cpu(head->status);
+	struct card_disk *disk;
+	struct request *rq;
+
+	if (msg->len != sizeof(*head) || use & CARD_CMD_STATE || status >= MAX_ERRNO)
+		return -EBADMSG;
+	disk = card_disk_find(cn, be32_to_cpu(head->disk));
+	rq = disk && card_disk_answers(disk, node) ? card_request_find(disk, head) : NULL;
+	if (!rq) {
+		card_count(cn, CARD_STAT_LATE);
+	} else if (status == ESTALE) {
+		/* The exporter was restarted: the request waits until it knows us again. */
+		card_disk_stale(disk, head);
+	} else if (status == EBUSY || status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
+		/* The timer asks again. */
+		if (!status)
+			card_count(cn, CARD_STAT_BAD_REPLY);
+	} else if (card_cmd_move(blk_mq_rq_to_pdu(rq), use, CARD_CMD_SENT, CARD_CMD_OVER)) {
+		card_cmd_end(rq, status ? errno_to_blk_status(-(int)status) : BLK_STS_OK);
+	}
+	if (disk)
+		card_disk_put(disk);
+	return 0;
+}
+
+static bool card_request_resend_one(struct request *rq, void *arg)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	u32 life = atomic_read(&cmd->life);
+
+	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT)
+		card_request_resend(arg, rq, life & ~CARD_CMD_STATE);
+	return true;
+}
+
+void card_request_resend_all(struct card_disk *disk)
+{
+	blk_mq_tagset_busy_iter(&disk->set, card_request_resend_one, disk);
+}
+
+static bool card_request_fail_one(struct request *rq, void *arg)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	u32 life = atomic_read(&cmd->life);
+
+	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT &&
+	    card_cmd_move(cmd, life & ~CARD_CMD_STATE, CARD_CMD_SENT, CARD_CMD_OVER))
+		card_cmd_end(rq, BLK_STS_OFFLINE);
+	return true;
+}
+
+void card_request_fail_all(struct card_disk *disk)
+{
+	blk_mq_tagset_busy_iter(&disk->set, card_request_fail_one, disk);
+}

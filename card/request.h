@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Requests of an attached disk, from the block layer to the wire and back. */
+#ifndef CARD_REQUEST_H
+#define CARD_REQUEST_H
+
+#include "disk.h"
+#include "kmod/link.h"
+
+/**
+ * enum card_cmd_state - low two bits of card_flight.life; the rest is the request's number
+ * @CARD_CMD_IDLE:    not given to us
+ * @CARD_CMD_SENT:    in flight, or waits for the exporter to come back
+ * @CARD_CMD_FILLING: its data is being received; nobody else may end it
+ * @CARD_CMD_OVER:    being completed
+ */
+enum card_cmd_state {
+	CARD_CMD_IDLE,
+	CARD_CMD_SENT,
+	CARD_CMD_FILLING,
+	CARD_CMD_OVER,
+};
+
+#define CARD_CMD_STATE	3
+#define CARD_CMD_USE	4
+
+/**
+ * struct card_flight - our part of a request
+ * @life:   number and state: a late answer finds another number
+ * @tries:  attempts made; only by queue_rq and the timer
+ * @begun:  ktime_get_ns() of the first attempt
+ * @filled: the same when its data began to come
+ * @status: how it ended
+ * @bvec:   parts of the request while data is received into it, when it has several bios
+ */
+struct card_flight {
+	atomic_t life;
+	u32 tries;
+	u64 begun;
+	u64 filled;
+	blk_status_t status;
+	struct bio_vec *bvec;
+};
+
+/* Messages; process context. A negative return closes the link. */
+int card_request_sink(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg,
+		      struct flt_sink *sink);
+int card_request_sunk(struct flt_sink *sink, int err);
+int card_request_done(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg);
+
+/* All that is in flight: again (LIVE), or never (DEAD). Process context. */
+void card_request_resend_all(struct card_disk *disk);
+void card_request_fail_all(struct card_disk *disk);
+
+#endif

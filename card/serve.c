@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One request at the exporter: checked, looked up in the cache, else read from the
+ * disk into pages that go out as they are. The only copy is made by the asker.
+ */
+
+#include <linux/bio.h>
+#include <linux/crc32c.h>
+#include <linux/pagemap.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+
+#include "counter.h"
+#include "file.h"
+#include "serve.h"
+#include "thread.h"
+#include "trace.h"
+
+static struct bio_set card_bios;
+
+u32 card_crc(struct bio_vec *bvec, unsigned int nr)
+{
+	u32 crc = ~0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		void *data = bvec_kmap_local(&bvec[i]);
+
+		crc = crc32c(crc, data, bvec[i].bv_len);
+		kunmap_local(data);
+	}
+	return ~crc;
+}
+
+void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,
+		    int err)
+{
+	struct card_wire_block done = *ask;
+	struct kvec vec = { .iov_base = &done, .iov_len = sizeof(done) };
+
+	done.status = cpu_to_be32(-err);
+	done.deliverer = cpu_to_be16(CARD_NOBODY);
+	if (flt_link_send(node, CARD_MSG_DONE, &vec, 1, GFP_ATOMIC))
+		card_count(cn, CARD_STAT_NOT_SENT);
+}
+
+static struct card_serve *card_serve_new(struct card_export *export, struct flt_node *node,
+					 const struct card_wire_block *ask)
+{
+	sector_t sector = be64_to_cpu(ask->sector);
+	u32 bytes = be32_to_cpu(ask->bytes);
+	unsigned int nr, i, off;
+	struct card_serve *s;
+
+	off = offset_in_page(sector << SECTOR_SHIFT);
+	nr = DIV_ROUND_UP(off + bytes, PAGE_SIZE);
+	s = kmalloc(struct_size(s, bvec, nr) + nr, GFP_NOIO | __GFP_NOWARN);
+	if (!s)
+		return NULL;
+	memset(s, 0, offsetof(struct card_serve, bvec));
+	s->nr = nr;
+	s->kind = (u8 *)&s->bvec[nr];
+	memset(s->kind, CARD_PAGE_NONE, nr);
+	s->export = export;
+	s->node = flt_node_get(node);
+	s->ask = *ask;
+	s->sector = sector;
+	s->bytes = bytes;
+	s->flags = be16_to_cpu(ask->flags);
+	s->op = ask->op;
+	s->deliver = CARD_DELIVER_EVENT;
+	s->arrived = ktime_get_ns();
+	for (i = 0; i < nr; i++) {
+		u32 len = min_t(u32, PAGE_SIZE - off, bytes);
+
+		bvec_set_page(&s->bvec[i], NULL, len, off);
+		bytes -= len;
+		off = 0;
+	}
+	return s;
+}
+
+static void card_serve_free(struct card_serve *s)
+{
+	struct card_export *export = s->export;
+	unsigned int i;
+
+	for (i = 0; i < s->nr; i++)
+		if (s->kind[i] != CARD_PAGE_NONE)
+			put_page(s->bvec[i].bv_page);
+	card_session_leave(s->session);
+	flt_node_put(s->node);
+	kfree(s);
+	card_export_put(export);
+}
+
+/* The link is through with the pages. The module stays at least until we have returned. */
+static void card_serve_sent(struct flt_bulk *bulk)
+{
+	rcu_read_lock();
+	card_serve_free(container_of(bulk, struct card_serve, bulk));
+	rcu_read_unlock();
+}
+
+static pgoff_t card_serve_index(const struct card_serve *s, unsigned int i)
+{
+	return (s->sector >> PAGE_SECTORS_SHIFT) + i;
+}
+
+/*
+ * The block device's own cache: what its users here have read through it, what file
+ * systems keep of their metadata, and what was kept for other nodes.
+ */
+static bool card_serve_lookup_block(struct card_serve *s, unsigned int i)
+{
+	pgoff_t index = card_serve_index(s, i);
+	struct folio *folio;
+
+	folio = filemap_get_folio(s->export->bdev->bd_mapping, index);
+	if (IS_ERR(folio))
+		return false;
+	if (!folio_test_uptodate(folio)) {
+		folio_put(folio);
+		return false;
+	}
+	folio_mark_accessed(folio);
+	s->bvec[i].bv_page = folio_file_page(folio, index);
+	s->kind[i] = CARD_PAGE_CACHED;
+	return true;
+}
+
+/* Finds what is cached. True: all of it. Process context with CARD_REQ_FILE, else any. */
+bool card_serve_lookup(struct card_serve *s)
+{
+	unsigned int i, found = 0;
+
+	if (s->flags & CARD_REQ_NOLOOKUP)
+		return false;
+	if (s->flags & CARD_REQ_FILE)
+		card_file_lookup(s);
+	for (i = 0; i < s->nr; i++)
+		if (s->kind[i] != CARD_PAGE_NONE || card_serve_lookup_block(s, i))
+			found++;
+	if (found < s->nr)
+		return false;
+	s->source = CARD_SOURCE_CACHE;
+	s->service_ns = ktime_get_ns() - s->arrived;
+	return true;
+}
+
+/*
+ * Cached pages that the disk has filled become readable for all. Not later: whoever is
+ * to answer may be waiting for one of them.
+ */
+static void card_serve_unlock(struct card_serve *s)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < s->nr; i++) {
+		if (s->kind[i] != CARD_PAGE_FILL)
+			continue;
+		folio_end_read(page_folio(s->bvec[i].bv_page), !READ_ONCE(s->status));
+		s->kind[i] = CARD_PAGE_POOL;
+		kept++;
+	}
+	card_count_add(s->export->cn, CARD_STAT_KEPT_PAGES, kept);
+}
+
+static void card_serve_put_pending(struct card_serve *s)
+{
+	if (!atomic_dec_and_test(&s->pending))
+		return;
+	card_serve_unlock(s);
+	s->disk_ns = ktime_get_ns() - s->submitted;
+	card_thread_disk_done(s);
+}
+
+static void card_serve_end_io(struct bio *bio)
+{
+	struct card_serve *s = bio->bi_private;
+
+	if (bio->bi_status)
+		WRITE_ONCE(s->status, blk_status_to_errno(bio->bi_status));
+	bio_put(bio);
+	card_serve_put_pending(s);
+}
+
+/*
+ * A page for the disk to fill: in the cache when the asker lets us keep it, and the
+ * disk has all of it.
+ */
+static int card_serve_get_page(struct card_serve *s, unsigned int i)
+{
+	struct address_space *mapping = s->export->bdev->bd_mapping;
+	pgoff_t index = card_serve_index(s, i);
+	struct folio *folio;
+	bool fresh;
+
+	if (s->flags & CARD_REQ_KEEP && !mapping_min_folio_order(mapping) &&
+	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors) {
+		folio = filemap_alloc_folio(GFP_NOIO | __GFP_NOWARN, 0);
+		if (folio && !filemap_add_folio(mapping, folio, index, GFP_NOIO | __GFP_NOWARN)) {
+			s->bvec[i].bv_page = folio_page(folio, 0);
+			s->kind[i] = CARD_PAGE_FILL;
+			return 0;
+		}
+		/* Someone else is just reading it: nothing to add. */
+		if (folio)
+			folio_put(folio);
+	}
+	s->bvec[i].bv_page = card_pool_get(&s->export->pool, &fresh);
+	if (!s->bvec[i].bv_page)
+		return -ENOMEM;
+	s->kind[i] = CARD_PAGE_POOL;
+	if (fresh)
+		card_count(s->export->cn, CARD_STAT_FRESH_PAGES);
+	return 0;
+}
+
+static struct bio *card_serve_bio(struct card_serve *s, sector_t sector, unsigned int nr,
+				  blk_opf_t opf)
+{
+	struct bio *bio = bio_alloc_bioset(s->export->bdev, bio_max_segs(nr), opf, GFP_NOIO,
+					   &card_bios);
+
+	bio->bi_iter.bi_sector = sector;
+	bio->bi_private = s;
+	bio->bi_end_io = card_serve_end_io;
+	atomic_inc(&s->pending);
+	return bio;
+}
+
+static void card_serve_submit_data(struct card_serve *s, blk_opf_t opf)
+{
+	struct bio *bio = NULL;
+	sector_t sector, at = s->sector;
+	unsigned int i, off, len;
+
+	for (i = 0; i < s->nr; at += s->bvec[i++].bv_len >> SECTOR_SHIFT) {
+		if (s->kind[i] != CARD_PAGE_NONE && s->op == CARD_OP_READ)
+			continue;
+		if (s->op == CARD_OP_READ && card_serve_get_page(s, i)) {
+			WRITE_ONCE(s->status, -ENOMEM);
+			break;
+		}
+		sector = at;
+		off = s->bvec[i].bv_offset;
+		len = s->bvec[i].bv_len;
+		if (s->kind[i] == CARD_PAGE_FILL) {
+			sector = (sector_t)card_serve_index(s, i) << PAGE_SECTORS_SHIFT;
+			off = 0;
+			len = PAGE_SIZE;
+		}
+		if (bio && bio_end_sector(bio) == sector &&
+		    bio_add_page(bio, s->bvec[i].bv_page, len, off) == len)
+			continue;
+		if (bio)
+			submit_bio(bio);
+		bio = card_serve_bio(s, sector, s->nr - i, opf);
+		__bio_add_page(bio, s->bvec[i].bv_page, len, off);
+	}
+	if (bio)
+		submit_bio(bio);
+}
+
+/* What was not found goes to the disk. Process context. */
+void card_serve_submit(struct card_serve *s)
+{
+	blk_opf_t opf = REQ_OP_READ;
+	struct blk_plug plug;
+
+	atomic_set(&s->pending, 1);
+	s->source = CARD_SOURCE_DISK;
+	s->submitted = ktime_get_ns();
+	s->service_ns = s->submitted - s->arrived;
+	if (s->flags & CARD_REQ_RAHEAD)
+		opf |= REQ_RAHEAD;
+	if (s->op == CARD_OP_WRITE)
+		opf = REQ_OP_WRITE | REQ_SYNC | (s->flags & CARD_REQ_FUA ? REQ_FUA : 0);
+	blk_start_plug(&plug);
+	if (s->op == CARD_OP_FLUSH)
+		submit_bio(card_serve_bio(s, 0, 0, REQ_OP_WRITE | REQ_PREFLUSH));
+	else
+		card_serve_submit_data(s, opf);
+	blk_finish_plug(&plug);
+	card_serve_put_pending(s);
+}
+
+static void card_serve_count_pages(struct card_serve *s)
+{
+	unsigned int i, cached = 0;
+
+	for (i = 0; i < s->nr; i++)
+		cached += s->kind[i] == CARD_PAGE_CACHED;
+	card_count_add(s->export->cn, CARD_STAT_SERVED_CACHED_PAGES, cached);
+	card_count_add(s->export->cn, CARD_STAT_SERVED_DISK_PAGES, s->nr - cached);
+}
+
+static int card_serve_reply(struct card_serve *s)
+{
+	struct card_wire_block head = s->ask;
+	struct kvec vec = { .iov_base = &head, .iov_len = sizeof(head) };
+	struct card_net *cn = s->export->cn;
+	u64 begun = ktime_get_ns();
+	int err;
+
+	card_serve_count_pages(s);
+	if (s->status) {
+		card_count(cn, CARD_STAT_DISK_ERRORS);
+		return s->status;
+	}
+	head.crc = cpu_to_be32(card_crc(s->bvec, s->nr));
+	head.source = s->source;
+	head.deliverer = cpu_to_be16(0);
+	s->service_ns += ktime_get_ns() - begun;
+	head.service_ns = cpu_to_be32(min_t(u64, s->service_ns, U32_MAX));
+	head.disk_us = cpu_to_be32(min_t(u64, div_u64(s->disk_ns, NSEC_PER_USEC), U32_MAX));
+
+	s->bulk.bvec = s->bvec;
+	s->bulk.nr = s->nr;
+	s->bulk.len = s->bytes;
+	s->bulk.done = card_serve_sent;
+	card_count(cn, CARD_STAT_SERVED);
+	card_count(cn, s->source == CARD_SOURCE_CACHE ? CARD_STAT_SERVED_CACHED :
+		   CARD_STAT_SERVED_DISK);
+	card_count_add(cn, CARD_STAT_SERVED_BYTES, s->bytes);
+	card_count_add(cn, CARD_STAT_SERVE_NS, s->service_ns);
+	card_count_add(cn, CARD_STAT_DISK_NS, s->disk_ns);
+	trace_card_serve(s->node, &s->ask, s->source, s->deliver, s->service_ns, s->disk_ns);
+	err = flt_link_send_bulk(s->node, CARD_MSG_DATA, &vec, 1, &s->bulk, GFP_ATOMIC);
+	if (!err)
+		return 0;
+	/* The asker will ask again, or is gone. */
+	card_count(cn, CARD_STAT_NOT_SENT);
+	card_serve_free(s);
+	return 0;
+}
+
+static int card_serve_end_write(struct card_serve *s)
+{
+	pgoff_t first = card_serve_index(s, 0);
+
+	if (s->op == CARD_OP_WRITE) {
+		/* What was read through our cache before is old now. */
+		invalidate_inode_pages2_range(s->export->bdev->bd_mapping, first,
+					      first + s->nr - 1);
+		card_count(s->export->cn, CARD_STAT_SERVED_WRITES);
+	}
+	if (s->status)
+		card_count(s->export->cn, CARD_STAT_DISK_ERRORS);
+	return s->status;
+}
+
+void card_serve_finish(struct card_serve *s)
+{
+	int err;
+
+	if (s->op == CARD_OP_READ) {
+		err = card_serve_reply(s);
+		if (!err)
+			return;
+	} else {
+		err = card_serve_end_write(s);
+	}
+	card_send_done(s->export->cn, s->node, &s->ask, err);
+	card_serve_free(s);
+}
+
+/* Nothing of a message is believed. 0 or the errno that the asker gets. */
+static int card_serve_check(const struct card_export *export, const struct card_wire_block *ask)
+{
+	u64 sector = be64_to_cpu(ask->sector);
+	u32 bytes = be32_to_cpu(ask->bytes);
+	u32 sectors = bytes >> SECTOR_SHIFT;
+
+	if (be16_to_cpu(ask->flags) & ~CARD_REQ_ALL || ask->op > CARD_OP_FLUSH)
+		return -EOPNOTSUPP;
+	if (ask->op == CARD_OP_FLUSH)
+		return sector || bytes ? -EINVAL : 0;
+	if (!bytes || bytes > CARD_IO_MAX || bytes % export->block ||
+	    sector % (export->block >> SECTOR_SHIFT) || sector > export->sectors ||
+	    sectors > export->sectors - sector)
+		return -EINVAL;
+	return 0;
+}
+
+/* Finds everything a request needs; on error the asker has been told. */
+static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node *node,
+					   const struct card_wire_block *ask)
+{
+	struct card_export *export;
+	struct card_session *session = NULL;
+	struct card_serve *s = NULL;
+	int err = -ESTALE;
+
+	export = card_export_find(cn, be32_to_cpu(ask->export), be64_to_cpu(ask->epoch));
+	if (!export) {
+		card_count(cn, CARD_STAT_STALE);
+		goto refuse;
+	}
+	session = card_session_enter(export, node);
+	if (IS_ERR(session)) {
+		err = PTR_ERR(session);
+		card_count(cn, err == -EBUSY ? CARD_STAT_BUSY : CARD_STAT_DENIED);
+		goto undo_export;
+	}
+	err = card_serve_check(export, ask);
+	if (!err && ask->op != CARD_OP_READ && !session->write)
+		err = -EACCES;
+	if (err) {
+		card_count(cn, err == -EACCES ? CARD_STAT_DENIED : CARD_STAT_RANGE);
+		goto undo_session;
+	}
+	s = card_serve_new(export, node, ask);
+	if (!s) {
+		err = -ENOMEM;
+		goto undo_session;
+	}
+	s->session = session;
+	return s;
+
+undo_session:
+	card_session_leave(session);
+undo_export:
+	card_export_put(export);
+refuse:
+	trace_card_refuse(node, ask, err);
+	card_send_done(cn, node, ask, err);
+	return NULL;
+}
+
+int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg)
+{
+	const struct card_wire_block *ask = msg->body;
+	u32 want = sizeof(*ask);
+	struct card_serve *s;
+	u8 mode;
+
+	if (msg->len < want)
+		return -EBADMSG;
+	if (be16_to_cpu(ask->flags) & CARD_REQ_FILE)
+		want += sizeof(struct card_wire_file);
+	if (msg->len != want || ask->op == CARD_OP_WRITE)
+		return -EBADMSG;
+	s = card_serve_begin(cn, node, ask);
+	if (!s)
+		return 0;
+	if (s->flags & CARD_REQ_FILE)
+		memcpy(&s->file, ask + 1, sizeof(s->file));
+
+	mode = READ_ONCE(s->export->spec.serve);
+	/* Files are found by functions that may sleep for the disk. */
+	if (mode == CARD_SERVE_THREAD || s->flags & CARD_REQ_FILE || s->op != CARD_OP_READ) {
+		card_thread_queue(s);
+	} else if (card_serve_lookup(s)) {
+		card_count(cn, CARD_STAT_SERVE_INLINE);
+		card_serve_finish(s);
+	} else if (mode == CARD_SERVE_EVENT) {
+		card_count(cn, CARD_STAT_SERVE_INLINE);
+		card_serve_submit(s);
+	} else {
+		card_thread_queue(s);
+	}
+	return 0;
+}
+
+int card_serve_write_sink(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg,
+			  struct flt_sink *sink)
+{
+	const struct card_wire_block *ask = msg->body;
+	struct card_serve *s;
+	unsigned int i;
+	bool fresh;
+
+	sink->priv = NULL;
+	if (ask->op != CARD_OP_WRITE || be32_to_cpu(ask->bytes) != msg->len - sizeof(*ask))
+		return -EBADMSG;
+	s = card_serve_begin(cn, node, ask);
+	if (!s)
+		return 0;	/* refused: the data is thrown away */
+	for (i = 0; i < s->nr; i++) {
+		s->bvec[i].bv_page = card_pool_get(&s->export->pool, &fresh);
+		if (!s->bvec[i].bv_page) {
+			card_send_done(cn, node, ask, -ENOMEM);
+			card_serve_free(s);
+			return 0;
+		}
+		s->kind[i] = CARD_PAGE_POOL;
+	}
+	iov_iter_bvec(&sink->iter, ITER_DEST, s->bvec, s->nr, s->bytes);
+	sink->priv = s;
+	return 0;
+}
+
+int card_serve_write_sunk(struct flt_sink *sink, int err)
+{
+	struct card_serve *s = sink->priv;
+
+	if (!s)
+		return 0;
+	if (!err && card_crc(s->bvec, s->nr) == be32_to_cpu(s->ask.crc)) {
+		card_thread_queue(s);
+		return 0;
+	}
+	if (!err) {
+		card_count(s->export->cn, CARD_STAT_BAD_CRC);
+		card_send_done(s->export->cn, s->node, &s->ask, -EILSEQ);
+	}
+	card_serve_free(s);
+	return 0;
+}
+
+int card_serve_init(void)
+{
+	return bioset_init(&card_bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
+}
+
+void card_serve_exit(void)
+{
+	bioset_exit(&card_bios);
+}

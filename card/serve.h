@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One request at the node that answers it. */
+#ifndef CARD_SERVE_H
+#define CARD_SERVE_H
+
+#include <linux/bvec.h>
+#include <linux/llist.h>
+#include "kmod/link.h"
+
+#include "export.h"
+#include "wire.h"
+
+/**
+ * enum card_page - where a page of a reply comes from
+ * @CARD_PAGE_NONE:   not found yet
+ * @CARD_PAGE_CACHED: of a page cache, a reference held
+ * @CARD_PAGE_POOL:   of the pool, to be filled by the disk: no cache keeps it
+ * @CARD_PAGE_FILL:   new in the disk's page cache, locked until the disk has filled it
+ */
+enum card_page {
+	CARD_PAGE_NONE,
+	CARD_PAGE_CACHED,
+	CARD_PAGE_POOL,
+	CARD_PAGE_FILL,
+};
+
+/**
+ * struct card_serve - a request being worked on
+ * @list:    in the thread's queue
+ * @done:    in the thread's list of what the disk has finished
+ * @export:  a user of it
+ * @session: a reference and one of its requests
+ * @node:    who asked, referenced
+ * @ask:     as it came
+ * @file:    valid with CARD_REQ_FILE
+ * @bulk:    the pages as a message's end
+ * @sector, @bytes, @flags, @op: from @ask
+ * @source:  enum card_source of the reply
+ * @deliver: enum card_deliver_mode
+ * @nr:      pages
+ * @pending: disk requests under way, and one while they are being submitted
+ * @status:  negative errno of the disk, 0; any of the disk requests may write it
+ * @arrived, @submitted, @disk_ns, @service_ns: times, ktime_get_ns()
+ * @kind:    enum card_page of each page
+ * @bvec:    the pages' parts that are asked for
+ *
+ * Belongs to one context at a time: receiver, thread, disk, link; no lock needed.
+ */
+struct card_serve {
+	struct list_head list;
+	struct llist_node done;
+	struct card_export *export;
+	struct card_session *session;
+	struct flt_node *node;
+	struct card_wire_block ask;
+	struct card_wire_file file;
+	struct flt_bulk bulk;
+	sector_t sector;
+	u32 bytes;
+	u16 flags;
+	u8 op;
+	u8 source;
+	u8 deliver;
+	unsigned int nr;
+	atomic_t pending;
+	int status;
+	u64 arrived, submitted, disk_ns, service_ns;
+	u8 *kind;
+	struct bio_vec bvec[] __counted_by(nr);
+};
+
+int card_serve_init(void);
+void card_serve_exit(void);
+
+/* Messages; process context. A negative return closes the link. */
+int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg);
+int card_serve_write_sink(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg,
+			  struct flt_sink *sink);
+int card_serve_write_sunk(struct flt_sink *sink, int err);
+
+/* The steps, for the thread. */
+bool card_serve_lookup(struct card_serve *s);
+void card_serve_submit(struct card_serve *s);
+/* Ends it: sends what there is to be sent, which may be an error. Not in hard interrupts. */
+void card_serve_finish(struct card_serve *s);
+
+/* DONE to the asker of @ask; @err is 0 or a negative errno. Not in hard interrupts. */
+void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,
+		    int err);
+
+/* CRC32C of @bytes in @bvec. */
+u32 card_crc(struct bio_vec *bvec, unsigned int nr);
+
+#endif

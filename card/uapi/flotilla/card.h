@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
+/*
+ * Generic netlink family "flotilla_card": disks that this node offers to others,
+ * and disks of others that it has as block devices.
+ *
+ * Both nodes list each other in the node table first (family "flotilla"). Then
+ *
+ *   1. On the node that has the disk: CARD_CMD_EXPORT_NEW with a name, the path
+ *      of the block device and the names of the nodes that may use it.  A node
+ *      that is not listed gets nothing, and cannot tell that the export exists.
+ *   2. On another node: CARD_CMD_DISK_NEW with the exporter's name and the
+ *      export's.  The answer holds the name of the new block device, "card0".
+ *   3. CARD_CMD_DISK_DEL and CARD_CMD_EXPORT_DEL end them, in either order.
+ *
+ * A device outlives its exporter: requests wait for it as long as their time-out
+ * and retries allow and then fail with an I/O error; the device is there again
+ * when the exporter is.  Everything belongs to the network namespace of the
+ * netlink socket and goes with it; block devices have one name space for all.
+ *
+ * All but the dumps need CAP_SYS_ADMIN in the initial user namespace, because
+ * they give and take whole disks.  The dumps need nothing.
+ *
+ * Errors: EPERM no CAP_SYS_ADMIN; EINVAL malformed, out of range, a name with
+ * other characters than [A-Za-z0-9._-]; EEXIST the name is taken; ENOENT no such
+ * node, export or disk; EBUSY in use, or attached already: a node has one disk of
+ * an export; EACCES writing is not offered, or the disk is read-only; ETIMEDOUT,
+ * ENOTCONN the node did not answer or is not up; EOPNOTSUPP unknown flags; what
+ * opening the block device gives (ENOTBLK, ENXIO, ...).
+ */
+#ifndef _UAPI_FLOTILLA_CARD_H
+#define _UAPI_FLOTILLA_CARD_H
+
+#define CARD_GENL_NAME		"flotilla_card"
+#define CARD_GENL_VERSION	1
+
+/* Longest name of an export, of a policy and of a block device, with the NUL. */
+#define CARD_NAME_MAX		32
+/* Longest path, with the NUL. */
+#define CARD_PATH_MAX		256
+/* Nodes of one export: those that may use it. */
+#define CARD_NODES_MAX		64
+
+enum card_cmd {
+	CARD_CMD_UNSPEC,
+	CARD_CMD_EXPORT_NEW,	/* EXPORT_NAME, _PATH, _NODE (one for each); also others */
+	CARD_CMD_EXPORT_DEL,	/* EXPORT_NAME */
+	CARD_CMD_EXPORT_GET,	/* dump */
+	CARD_CMD_EXPORT_SET,	/* EXPORT_NAME and what changes: _SERVE, _DELIVER */
+	CARD_CMD_DISK_NEW,	/* DISK_NODE, _EXPORT; others may be given; answers DISK_NAME */
+	CARD_CMD_DISK_DEL,	/* DISK_NAME, or DISK_NODE and _EXPORT; _FORCE: if open too */
+	CARD_CMD_DISK_GET,	/* dump */
+	CARD_CMD_EXPLAIN,	/* DISK_NAME, EXPLAIN_BLOCK: where a read of it would go, and why */
+	__CARD_CMD_MAX
+};
+
+#define CARD_CMD_MAX (__CARD_CMD_MAX - 1)
+
+/* CARD_A_EXPORT_FLAGS and CARD_A_DISK_FLAGS; others are refused with EOPNOTSUPP. */
+enum card_flag {
+	CARD_FLAG_WRITE		= 1 << 0,	/* allow, or ask for, writing */
+	CARD_FLAG_KEEP		= 1 << 1,	/* disk: the exporter may cache what is read */
+	CARD_FLAG_NOLOOKUP	= 1 << 2,	/* disk: read the exporter's disk, cached or not */
+};
+
+/**
+ * enum card_mode - which cache of the exporter a disk's requests are looked up in
+ * @CARD_MODE_BLOCK: the block device's own (default)
+ * @CARD_MODE_PAGE:  file by file, as the exporter's own reads of the file system see it
+ */
+enum card_mode {
+	CARD_MODE_BLOCK,
+	CARD_MODE_PAGE,
+};
+
+/**
+ * enum card_serve_mode - where the exporter works on a request
+ * @CARD_SERVE_MIX:    cached blocks where the message is received, others by a thread (default)
+ * @CARD_SERVE_EVENT:  all where the message is received
+ * @CARD_SERVE_THREAD: all by a thread
+ */
+enum card_serve_mode {
+	CARD_SERVE_MIX,
+	CARD_SERVE_EVENT,
+	CARD_SERVE_THREAD,
+};
+
+/**
+ * enum card_deliver_mode - who answers when the exporter's disk has delivered
+ * @CARD_DELIVER_EVENT: the completion of the disk's request (default)
+ * @CARD_DELIVER_ASYNC: the thread, which submits several and sleeps until one is done
+ * @CARD_DELIVER_SYNC:  the thread, one by one
+ */
+enum card_deliver_mode {
+	CARD_DELIVER_EVENT,
+	CARD_DELIVER_ASYNC,
+	CARD_DELIVER_SYNC,
+};
+
+/**
+ * enum card_state - of an attached disk
+ * @CARD_STATE_WAITING: the link is down, or the exporter was asked and has not answered
+ * @CARD_STATE_LIVE:    requests flow
+ * @CARD_STATE_REFUSED: the exporter says no (CARD_A_DISK_REASON); asked again every second
+ * @CARD_STATE_DEAD:    detached, not yet closed by all
+ */
+enum card_state {
+	CARD_STATE_WAITING,
+	CARD_STATE_LIVE,
+	CARD_STATE_REFUSED,
+	CARD_STATE_DEAD,
+};
+
+enum card_attr {
+	CARD_A_UNSPEC,
+	CARD_A_PAD,
+
+	CARD_A_EXPORT_NAME,	/* string */
+	CARD_A_EXPORT_PATH,	/* string: block device */
+	CARD_A_EXPORT_MOUNT,	/* string: directory where it is mounted here, for CARD_MODE_PAGE */
+	CARD_A_EXPORT_NODE,	/* string, one for each node that may attach; their order counts */
+	CARD_A_EXPORT_FLAGS,	/* u32: CARD_FLAG_WRITE */
+	CARD_A_EXPORT_SERVE,	/* u8, enum card_serve_mode */
+	CARD_A_EXPORT_DELIVER,	/* u8, enum card_deliver_mode */
+	CARD_A_EXPORT_POLICY,	/* string: "none", "hscc", "hdc"; default none */
+	CARD_A_EXPORT_SIZE,	/* u64 bytes; read only */
+	CARD_A_EXPORT_SESSIONS,	/* u32: nodes that have it now; read only */
+
+	CARD_A_DISK_NAME,	/* string: "card0"; read only */
+	CARD_A_DISK_NODE,	/* string: exporter */
+	CARD_A_DISK_EXPORT,	/* string */
+	CARD_A_DISK_FLAGS,	/* u32, enum card_flag */
+	CARD_A_DISK_MODE,	/* u8, enum card_mode */
+	CARD_A_DISK_DEPTH,	/* u32: requests in flight, 1 to 1024, default 128 */
+	CARD_A_DISK_TIMEOUT_MS,	/* u32: of one attempt, 100 to 600000, default 1000 */
+	CARD_A_DISK_RETRIES,	/* u32: further attempts, 0 to 1000, default 3 */
+	CARD_A_DISK_READAHEAD,	/* u32: pages; default what the exporter's disk has */
+	CARD_A_DISK_SIZE,	/* u64 bytes; read only */
+	CARD_A_DISK_STATE,	/* u8, enum card_state; read only */
+	CARD_A_DISK_REASON,	/* string: why it is not live; read only */
+	CARD_A_DISK_POLICY,	/* string; read only */
+	CARD_A_DISK_OPENERS,	/* u32; read only */
+	CARD_A_DISK_INFLIGHT,	/* u32; read only */
+	CARD_A_DISK_FORCE,	/* flag */
+
+	CARD_A_EXPLAIN_BLOCK,	/* u64: number of a 4 KB block */
+	CARD_A_EXPLAIN_HOME,	/* string: the block's home */
+	CARD_A_EXPLAIN_TARGET,	/* string: node that would be asked */
+	CARD_A_EXPLAIN_WHY,	/* string: one sentence */
+
+	__CARD_A_MAX
+};
+
+#define CARD_A_MAX (__CARD_A_MAX - 1)
+
+#endif /* _UAPI_FLOTILLA_CARD_H */

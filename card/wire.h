@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What cards say to each other over a link. Network byte order.
+ *
+ * A disk is known in the cluster by where it is (the physical id: the exporter's
+ * node), the number that the exporter gave it, and the export's epoch, a random
+ * number: requests that were meant for what an exporter had before it was
+ * restarted find nothing. Numbers of devices never cross the wire.
+ */
+#ifndef CARD_WIRE_H
+#define CARD_WIRE_H
+
+#include <flotilla/card.h>
+#include "kmod/link.h"
+
+#define CARD_WIRE_VERSION	1
+
+enum card_msg {
+	CARD_MSG_ATTACH		= FLT_MSG_CARD + 0,
+	CARD_MSG_ATTACHED	= FLT_MSG_CARD + 1,
+	CARD_MSG_DETACH		= FLT_MSG_CARD + 2,
+	CARD_MSG_READ		= FLT_MSG_CARD + 3,
+	CARD_MSG_DATA		= FLT_MSG_CARD + 4,	/* bulk: the blocks follow */
+	CARD_MSG_DONE		= FLT_MSG_CARD + 5,	/* without data: written, or an error */
+	CARD_MSG_WRITE		= FLT_MSG_CARD + 6,	/* bulk */
+	CARD_MSG_SAVE		= FLT_MSG_CARD + 7,	/* bulk */
+	CARD_MSG_INDEX		= FLT_MSG_CARD + 8,
+};
+
+/* Bytes of one request. */
+#define CARD_IO_MAX	SZ_512K
+
+/**
+ * struct card_wire_attach - body of ATTACH
+ * @version: CARD_WIRE_VERSION
+ * @disk:    the asker's number of the disk, repeated in the answer
+ * @cookie:  of this attempt, repeated in the answer
+ * @flags:   CARD_FLAG_WRITE
+ * @zero:    must be zero
+ * @name:    of the export, zeros to the end
+ */
+struct card_wire_attach {
+	__be32 version;
+	__be32 disk;
+	__be32 cookie;
+	__be32 flags;
+	__be32 zero;
+	char name[CARD_NAME_MAX];
+} __packed;
+
+/* What card_wire_attached.features may hold. */
+enum card_feature {
+	CARD_FEATURE_WRITE_CACHE	= 1 << 0,
+	CARD_FEATURE_FUA		= 1 << 1,
+	CARD_FEATURE_ROTATIONAL		= 1 << 2,
+	CARD_FEATURE_FILES		= 1 << 3,	/* takes struct card_wire_file */
+};
+
+/**
+ * struct card_wire_attached - body of ATTACHED
+ * @disk, @cookie: of ATTACH
+ * @status:     0, or a positive errno; then the rest is zero
+ * @features:   enum card_feature
+ * @export, @epoch: address of the disk in later messages
+ * @sectors:    size, 512 bytes each
+ * @block:      logical block size
+ * @phys_block: physical block size
+ * @readahead:  pages, of the exporter's disk
+ * @policy:     name, zeros to the end
+ * @depth, @nr_nodes: of the policy; names of @nr_nodes nodes follow, the exporter's
+ *	        first, FLT_NAME_MAX bytes each: the participants, whose places in this
+ *	        list stand for them in messages
+ */
+struct card_wire_attached {
+	__be32 disk;
+	__be32 cookie;
+	__be32 status;
+	__be32 features;
+	__be64 epoch;
+	__be64 sectors;
+	__be32 export;
+	__be32 block;
+	__be32 phys_block;
+	__be32 readahead;
+	char policy[CARD_NAME_MAX];
+	__be16 depth;
+	__be16 nr_nodes;
+	char nodes[][FLT_NAME_MAX];
+} __packed;
+
+/**
+ * struct card_wire_detach - body of DETACH
+ * @epoch, @export: the disk
+ */
+struct card_wire_detach {
+	__be64 epoch;
+	__be32 export;
+	__be32 zero;
+} __packed;
+
+enum card_op {
+	CARD_OP_READ,
+	CARD_OP_WRITE,
+	CARD_OP_FLUSH,
+};
+
+enum card_wire_flag {
+	CARD_REQ_KEEP		= 1 << 0,	/* not exclusive: the exporter may cache it */
+	CARD_REQ_NOLOOKUP	= 1 << 1,	/* read the disk even when it is cached */
+	CARD_REQ_FILE		= 1 << 2,	/* a struct card_wire_file follows */
+	CARD_REQ_RAHEAD		= 1 << 3,	/* read ahead: nobody waits yet */
+	CARD_REQ_FORWARDED	= 1 << 4,	/* has been at its home, or at a hint */
+	CARD_REQ_NOCOOP		= 1 << 5,	/* the policy has nothing to say */
+	CARD_REQ_FUA		= 1 << 6,
+	CARD_REQ_ALL		= (1 << 7) - 1,
+};
+
+enum card_source {
+	CARD_SOURCE_DISK,
+	CARD_SOURCE_CACHE,
+	CARD_SOURCE_PEER,
+};
+
+/**
+ * struct card_wire_block - head of READ, DATA, DONE, WRITE and SAVE
+ * @epoch, @export: the disk
+ * @sector, @bytes: what part of it; whole logical blocks
+ * @disk, @tag, @gen: the asker's number of the request, repeated in the answer
+ * @crc:       CRC32C of the data (DATA, WRITE, SAVE)
+ * @status:    DONE: 0 or a positive errno
+ * @flags:     enum card_wire_flag
+ * @origin:    place of the asker in the list of participants, or CARD_NOBODY
+ * @deliverer: the same of who answers
+ * @op:        enum card_op
+ * @source:    enum card_source (DATA)
+ * @class:     enum card_class of the document
+ * @depth:     forwardings left (SAVE)
+ * @kind:      SAVE: enum card_save
+ * @recirc:    SAVE: how often a singlet was passed on already
+ * @service_ns, @disk_us: DATA: what answering took here, and the disk of that
+ */
+struct card_wire_block {
+	__be64 epoch;
+	__be64 sector;
+	__be32 export;
+	__be32 bytes;
+	__be32 disk;
+	__be32 tag;
+	__be32 gen;
+	__be32 crc;
+	__be32 status;
+	__be16 flags;
+	__be16 origin;
+	__be16 deliverer;
+	u8 op;
+	u8 source;
+	u8 class;
+	u8 depth;
+	u8 kind;
+	u8 recirc;
+	__be32 service_ns;
+	__be32 disk_us;
+} __packed;
+
+#define CARD_NOBODY	0xffff
+
+/**
+ * struct card_wire_file - follows READ's struct card_wire_block with CARD_REQ_FILE
+ * @ino, @igen: the file in the disk's file system
+ * @index:      page of the file, of the first block
+ */
+struct card_wire_file {
+	__be64 ino;
+	__be64 index;
+	__be32 igen;
+	__be32 zero;
+} __packed;
+
+static_assert(sizeof(struct card_wire_block) == 64);
+
+#endif
