@@ -66,7 +66,7 @@ struct object {
 };
 
 extern const struct object node_object, local_object, conn_object, stats_object, policy_object,
-	explain_object, probe_object, monitor_object;
+	explain_object, probe_object, monitor_object, card_object;
 
 /* Says what is being tried; messages begin with "cannot" and this. */
 void cli_doing(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));

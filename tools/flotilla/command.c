@@ -8,7 +8,7 @@
 
 const struct object *const cli_objects[] = {
 	&node_object, &local_object, &conn_object, &stats_object, &policy_object,
-	&explain_object, &probe_object, &monitor_object, NULL
+	&explain_object, &probe_object, &monitor_object, &card_object, NULL
 };
 
 void cli_doing(struct cli *cli, const char *format, ...)

@@ -16,6 +16,9 @@ _flotilla_words()
 	name)	[[ $object == stats ]] && { flotilla -t stats 2>/dev/null | cut -f2; return; } ;;
 	policy)	[[ $position -gt 2 ]] && { echo wrr lb lard lard/r lc chbl; return; } ;;
 	max_outstanding) echo auto; return ;;
+	serve)	echo mix event thread; return ;;
+	deliver) echo event async sync; return ;;
+	mode)	echo block page; return ;;
 	esac
 	case $object-$command in
 	node-)		echo show add set del help ;;
@@ -42,6 +45,17 @@ _flotilla_words()
 	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	card-)		echo show export unexport set attach detach stats help ;;
+	card-show)	echo exports disks ;;
+	card-export)	[[ $position -gt 2 ]] && echo device nodes write mount serve deliver ;;
+	card-set)	[[ $position -gt 2 ]] && echo serve deliver ;;
+	card-attach)
+		if [[ $position -eq 2 ]]; then
+			_flotilla_nodes
+		elif [[ $position -gt 3 ]]; then
+			echo write keep nolookup mode depth timeout retries readahead
+		fi ;;
+	card-detach)	echo force ;;
 	esac
 }
 
@@ -67,7 +81,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local conn stats policy explain probe monitor help'
+		words='node local conn stats policy explain probe monitor card help'
 		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

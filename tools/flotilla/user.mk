@@ -1,6 +1,6 @@
 PROGRAMS += flotilla
 flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c value.c table.c node.c local.c \
-	conn.c stats.c policy.c explain.c probe.c probe_room.c probe_kernel.c monitor.c)
+	conn.c stats.c policy.c explain.c probe.c probe_room.c probe_kernel.c monitor.c card.c)
 flotilla_DEPS := libflotilla
 flotilla_PKGS := jansson libmnl
 

@@ -1,0 +1,1 @@
+MANPAGES += card/flotilla-card.8
