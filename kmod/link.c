@@ -29,6 +29,7 @@
 #define FLT_STALL_MS		30000
 #define FLT_BACKOFF_MIN_MS	100
 #define FLT_BACKOFF_MAX_MS	4000
+#define FLT_TURN_MS		20	/* between attempts of a namespace's links */
 #define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
 #define FLT_MISSED		3	/* heartbeats */
 #define FLT_PEER_HEARTBEAT_MAX	60000U
@@ -116,6 +117,31 @@ static void flt_link_set_state(struct flt_link *link, enum flt_node_state state,
 static bool flt_why_bars(enum flt_why why)
 {
 	return (why >= FLT_WHY_MAGIC && why <= FLT_WHY_REJECTED) || why == FLT_WHY_AUTH;
+}
+
+/*
+ * May the link connect now? If not, @retry says when. The first attempt is free.
+ * After that the links of a namespace take turns: a thousand dead nodes, each
+ * tried every few seconds, would leave a slow machine no time for its work.
+ */
+static bool flt_link_turn(struct flt_link *link)
+{
+	struct flt_net *fn = link->fn;
+	unsigned long turn;
+
+	if (link->backoff == FLT_BACKOFF_MIN_MS || link->booked) {
+		link->booked = false;
+		return true;
+	}
+	spin_lock(&fn->turn_lock);
+	turn = time_after(fn->turn, jiffies) ? fn->turn : jiffies;
+	fn->turn = flt_ms_after(turn, FLT_TURN_MS);
+	spin_unlock(&fn->turn_lock);
+	if (time_before_eq(turn, jiffies))
+		return true;
+	link->booked = true;
+	link->retry = turn;
+	return false;
 }
 
 static void flt_link_blame(struct flt_link *link, enum flt_why why)
@@ -430,6 +456,7 @@ static void flt_link_work(struct work_struct *work)
 		flt_link_drop(link, FLT_WHY_CHANGED);
 		link->backoff = FLT_BACKOFF_MIN_MS;
 		link->barred = false;
+		link->booked = false;
 		link->retry = jiffies;
 	}
 	if (gone)
@@ -438,7 +465,7 @@ static void flt_link_work(struct work_struct *work)
 	flt_link_tend_candidate(link, &local, &other);
 	flt_link_tend(link, &local, &deadline);
 	if (we_connect && !link->chan) {
-		if (time_after_eq(jiffies, link->retry))
+		if (time_after_eq(jiffies, link->retry) && flt_link_turn(link))
 			flt_link_connect(link, &local);
 		deadline = link->chan ? jiffies : link->retry;
 	}

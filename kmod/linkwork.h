@@ -21,6 +21,7 @@
  * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
  *	      taken before; written by @work, READ_ONCE
  * @barred:   the peer misbehaved: @retry holds for its connections too
+ * @booked:   @retry is this link's turn among those of the namespace; @work only
  * @why:      of the last DOWN, READ_ONCE
  * @instance: of the peer when the link was last up; @work only
  * @ups:      how often it came up; READ_ONCE
@@ -43,6 +44,7 @@ struct flt_link {
 	unsigned int backoff;
 	unsigned long retry;
 	bool barred;
+	bool booked;
 	u8 why;
 	u64 instance;
 	u32 ups;

@@ -36,6 +36,8 @@ static int __net_init flt_netns_enter(struct net *net)
 
 	fn->net = net;
 	fn->instance = get_random_u64();
+	spin_lock_init(&fn->turn_lock);
+	fn->turn = jiffies;
 	flt_tunable_reset(fn);
 	fn->stats = __alloc_percpu(FLT_NR_COUNTERS * sizeof(u64), sizeof(u64));
 	if (!fn->stats)

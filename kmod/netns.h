@@ -62,6 +62,8 @@ struct flt_dispatch {
  * @local:     RCU, replaced under @lock
  * @listener:  IPv4 and IPv6, under @lock
  * @instance:  random; a peer that hears another one knows we were restarted
+ * @turn_lock: leaf, process context; guards @turn
+ * @turn:      jiffies when the next link that failed may try again
  * @stats:     enum flt_counter, per CPU
  * @heartbeat_ms, @queue_max: tunables of the links, READ_ONCE
  * @links_dev: the sysfs device of these tunables
@@ -79,6 +81,8 @@ struct flt_net {
 	struct flt_local __rcu *local;
 	struct flt_listener *listener[2];
 	u64 instance;
+	spinlock_t turn_lock;	/* leaf: turn */
+	unsigned long turn;
 	u64 __percpu *stats;
 	unsigned int heartbeat_ms;
 	unsigned int queue_max;
