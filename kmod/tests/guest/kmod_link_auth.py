@@ -12,6 +12,7 @@ from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E, refused                            # noqa: E402
 from netns import run                                   # noqa: E402
+from patience import PATIENCE, rounds                   # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -46,7 +47,7 @@ def configure(c, **auth):
 
 def never_up(c, reason):
     a, b = c.nodes
-    wait(lambda: reason in a.nl.node(b.name).get("NODE_REASON", ""), 20)
+    wait(lambda: reason in a.nl.node(b.name).get("NODE_REASON", ""))
     assert a.state(b) != UP and b.state(a) != UP
     assert a.nl.stat("LinkUp") == b.nl.stat("LinkUp") == 0
     assert a.nl.stat("MessagesIn") == a.nl.stat("LinkBytesIn") == 0
@@ -68,11 +69,12 @@ def x509_link_comes_up_and_carries_messages():
         a, b = c.nodes
         # On a slow machine one side may give up and try again: the same, once more.
         assert set(ga.seen) == {("client", 3, "n2")} and gb.seen[0][0] == "server", (ga.seen, gb.seen)
-        a.test("storm %s 3000 9000" % b.name)
+        count = rounds(3000, 600)
+        a.test("storm %s %d 9000" % (b.name, count))
         b.test("storm %s 20 1000000" % a.name)
         a.test("call %s 200 wait" % b.name)
-        wait(lambda: b.numbers()["received"] == 3000, 60)
-        wait(lambda: a.numbers()["received"] == 20, 60)
+        wait(lambda: b.numbers()["received"] == count, 2 * PATIENCE)
+        wait(lambda: a.numbers()["received"] == 20, 2 * PATIENCE)
         for node in c.nodes:
             n = node.numbers()
             assert n["disorder"] == n["corrupt"] == n["downs"] == 0, n
@@ -150,8 +152,7 @@ def turning_it_on_renews_the_link():
         with agents(c, "tls", "tls"):
             a.nl.do("NODE_SET", node_name="n2", node_auth=X509)
             b.nl.do("NODE_SET", node_name="n1", node_auth=X509)
-            wait(lambda: a.nl.stat("LinkAuthDone") >= 1 and a.state(b) == UP and b.state(a) == UP,
-                 25)
+            wait(lambda: a.nl.stat("LinkAuthDone") >= 1 and a.state(b) == UP and b.state(a) == UP)
 
 
 @claim

@@ -25,8 +25,8 @@ def pair(order, family):
     }
     for step in order:
         steps[step]()
-    wait(lambda: fa.node("b")["NODE_STATE"] == UP, 10)
-    wait(lambda: fb.node("a")["NODE_STATE"] == UP, 10)
+    wait(lambda: fa.node("b")["NODE_STATE"] == UP)
+    wait(lambda: fb.node("a")["NODE_STATE"] == UP)
     assert fa.stat("LinkUp") == 1 and fb.stat("LinkUp") == 1
     net.close()
 

@@ -3,8 +3,8 @@
 # held: debug not seen to pass on this kernel yet
 # timeout: 300
 # cpus: 2
-"""Layers put on and off under load: 10,000 rounds on busy sockets, connections that come and go
-under a listener whose layers change, modules that unload meanwhile."""
+"""Layers put on and off under load: 10,000 rounds (2,000 on the debug kernel) on busy sockets,
+connections that come and go under a listener whose layers change, modules that unload meanwhile."""
 import hashlib
 import os
 import random
@@ -14,11 +14,12 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+from patience import PATIENCE, rounds                   # noqa: E402
 from stacktest import (FAMILIES, HAMMER, LAYERS, Device, closing, connect, equal, listener, load,  # noqa: E402
                        main, pair, unload, wait_for)
 
 SEED = int(os.environ.get("FLT_SEED", "20261121"))
-ROUNDS = int(os.environ.get("FLT_ROUNDS", "10000"))
+ROUNDS = int(os.environ.get("FLT_ROUNDS", rounds(10000, 2000)))
 dev = None
 
 
@@ -48,7 +49,7 @@ class Stream:
         os.set_blocking(self.stop_r, False)
         block = rnd.randbytes(1 << 17)
         stopped = False
-        client.settimeout(30)
+        client.settimeout(PATIENCE)
         while not stopped:
             try:
                 stopped = bool(os.read(self.stop_r, 1))
@@ -63,7 +64,7 @@ class Stream:
     @staticmethod
     def receive(server, seed):
         digest, tail = hashlib.sha1(), b""
-        server.settimeout(30)   # does not block in recv(): a blocking one holds the layer's module
+        server.settimeout(PATIENCE)  # does not block in recv(), which would hold the layer's module
         while data := server.recv(65536):
             tail += data
             digest.update(tail[:-20])
@@ -99,13 +100,13 @@ def hammer_busy_sockets(family, address):
 def hammer_two_at_once():
     """Two threads put layers on and off the same socket; ENOENT and EEXIST are theirs to lose."""
     dev.reset()
-    rounds = ROUNDS // 20
+    changes = ROUNDS // 20
     with pair() as (client, server):
         stream = Stream(client, server, SEED + 3)
 
         def change(layers, seed):
             rnd = random.Random(seed)
-            for _ in range(rounds):
+            for _ in range(changes):
                 layer = rnd.choice(layers)
                 if dev.has(server, layer):
                     rnd.choice((dev.remove, dev.detach))(server, layer)
@@ -141,7 +142,7 @@ class Churn:
             except TimeoutError:
                 continue
             with closing(child):
-                child.settimeout(10)
+                child.settimeout(PATIENCE)
                 try:
                     child.sendall(child.recv(64))
                 except OSError as e:
@@ -154,7 +155,7 @@ class Churn:
                 with closing(connect(server)) as client:
                     if rnd.random() < 0.1:
                         continue    # closed before accept, or before the question
-                    client.settimeout(10)
+                    client.settimeout(PATIENCE)
                     client.sendall(b"question")
                     if client.recv(64) != b"question":
                         raise OSError("wrong answer")
@@ -200,7 +201,7 @@ def module_unloads_under_load():
             time.sleep(0.2)
             dev.close()
             try:
-                wait_for("rmmod", lambda: unload("flt_stack_test"), 30)
+                wait_for("rmmod", lambda: unload("flt_stack_test"))
             finally:
                 stream.end()
                 churn.end()

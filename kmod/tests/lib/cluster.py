@@ -6,6 +6,7 @@ import struct
 
 from fltnl import E
 from netns import Net, flotilla, inside
+from patience import PATIENCE
 from tap import wait
 
 UP, DOWN = E["FLT_NODE_UP"], E["FLT_NODE_DOWN"]
@@ -60,11 +61,11 @@ class Cluster:
                         node.list(other)
             self.wait_up()
 
-    def wait_up(self, seconds=15):
+    def wait_up(self):
         for node in self.nodes:
             for other in self.nodes:
                 if node is not other:
-                    wait(lambda a=node, b=other: a.state(b) == UP, seconds)
+                    wait(lambda a=node, b=other: a.state(b) == UP)
 
     def close(self):
         for node in self.nodes:
@@ -104,7 +105,7 @@ class FakePeer:
     def connect(self):
         with inside(self.node.ns):
             self.sock = socket.socket()
-        self.sock.settimeout(5)
+        self.sock.settimeout(PATIENCE)
         self.sock.bind((self.node.ip, 0))
         # Who is refused may be reset before connect() or sendall() returns: gone() tells.
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):

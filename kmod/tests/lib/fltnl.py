@@ -9,6 +9,8 @@ import re
 import socket
 import struct
 
+from patience import PATIENCE
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 HEADER = os.path.join(TOP, "kmod", "uapi", "flotilla", "flotilla.h")
 
@@ -122,7 +124,7 @@ class Flotilla:
     """A netlink socket in the network namespace of the calling thread."""
     FAMILY = b"flotilla\0"
 
-    def __init__(self, timeout=10):
+    def __init__(self, timeout=PATIENCE):
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
         self.sock.bind((0, 0))
         self.sock.settimeout(timeout)

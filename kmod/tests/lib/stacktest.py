@@ -11,6 +11,8 @@ import sys
 import time
 import traceback
 
+from patience import PATIENCE
+
 LAYERS = ("a", "b", "c", "end", "ops1", "ops2")
 COUNTS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "free",
           "init_child", "accepted", "recvmsg", "sendmsg", "poll", "shutdown", "release",
@@ -50,7 +52,7 @@ def equal(what, is_, should):
         raise AssertionError(f"{what}: is {is_!r}, should be {should!r}")
 
 
-def wait_for(what, condition, seconds=20):
+def wait_for(what, condition, seconds=PATIENCE):
     """Waits for a state, not a time."""
     end = time.monotonic() + seconds
     while not condition():
