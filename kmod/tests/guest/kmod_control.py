@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
 # timeout: 300
 """Netlink family and sysfs class: what is accepted, what is refused, by whom, and who hears of it."""
 import errno
