@@ -22,6 +22,10 @@ static const char usage_text[] =
 	"        --t-low N --t-high N --replication SECONDS\n"
 	"        --max-outstanding N the dispatcher's parameters (25, 65, 20, automatic)\n"
 	"        --table N           targets the dispatcher remembers (all)\n"
+	"        --connection-us X --transmit-us X   CPU time of set-up, and again of\n"
+	"                            tear-down (145); of each 512 bytes (40)\n"
+	"        --seek-us X --reseek-us X --transfer-us X   disk time of a file (28000), of\n"
+	"                            each further 44 KB (14000), of each 4 KB (410)\n"
 	"    -r, --requests N        stop after N requests of the trace\n"
 	"    -j, --json              machine-readable result\n"
 	"  gen KIND FILE  write a synthetic trace: rice, ibm or chess\n"
@@ -45,7 +49,19 @@ static int usage(const char *complaint)
 }
 
 enum { OPT_T_LOW = 256, OPT_T_HIGH, OPT_REPLICATION, OPT_OUTSTANDING, OPT_TABLE, OPT_SEED,
-       OPT_WINDOW, OPT_HOT_TARGETS, OPT_HOT_SIZE, OPT_HOT_SHARE };
+       OPT_WINDOW, OPT_HOT_TARGETS, OPT_HOT_SIZE, OPT_HOT_SHARE,
+       OPT_CONNECTION, OPT_TRANSMIT, OPT_SEEK, OPT_RESEEK, OPT_TRANSFER };
+
+/* Microseconds of an option as nanoseconds. */
+static bool opt_cost(const char *text, uint64_t *ns)
+{
+	double us;
+
+	if (!opt_double(text, 0, 1e9, &us))
+		return false;
+	*ns = us * 1000;
+	return true;
+}
 
 static int cmd_run(int argc, char **argv)
 {
@@ -61,6 +77,11 @@ static int cmd_run(int argc, char **argv)
 		{ "replication", required_argument, NULL, OPT_REPLICATION },
 		{ "max-outstanding", required_argument, NULL, OPT_OUTSTANDING },
 		{ "table", required_argument, NULL, OPT_TABLE },
+		{ "connection-us", required_argument, NULL, OPT_CONNECTION },
+		{ "transmit-us", required_argument, NULL, OPT_TRANSMIT },
+		{ "seek-us", required_argument, NULL, OPT_SEEK },
+		{ "reseek-us", required_argument, NULL, OPT_RESEEK },
+		{ "transfer-us", required_argument, NULL, OPT_TRANSFER },
 		{ "requests", required_argument, NULL, 'r' },
 		{ "json", no_argument, NULL, 'j' },
 		{ }
@@ -97,6 +118,11 @@ static int cmd_run(int argc, char **argv)
 			ok = opt_uint(optarg, 0, 10000000, &p.policy.max_outstanding);
 			break;
 		case OPT_TABLE: ok = opt_uint(optarg, 1, 1 << 30, &p.table); break;
+		case OPT_CONNECTION: ok = opt_cost(optarg, &p.costs.connection); break;
+		case OPT_TRANSMIT: ok = opt_cost(optarg, &p.costs.transmit); break;
+		case OPT_SEEK: ok = opt_cost(optarg, &p.costs.seek); break;
+		case OPT_RESEEK: ok = opt_cost(optarg, &p.costs.reseek); break;
+		case OPT_TRANSFER: ok = opt_cost(optarg, &p.costs.transfer); break;
 		case 'r': ok = opt_u64(optarg, 1, UINT32_MAX, &p.requests); break;
 		case 'j': json = true; break;
 		default: return usage(NULL);
