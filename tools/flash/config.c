@@ -17,7 +17,9 @@
 const char *const architecture_names[] = { "amped", "sped", "mp", "mt", NULL };
 const char *const event_backend_names[] = { "epoll", "io_uring", NULL };
 static const char *const transfer_names[] = { "sendfile", "mmap", NULL };
-static const char *const residency_names[] = { "preadv2", "cachestat", "mincore", "off", NULL };
+static const char *const residency_names[] = { "preadv2", "cachestat", "mincore",
+						"mlock", "clock", "off", NULL };
+static const char *const schedule_names[] = { "fifo", "small-first", NULL };
 static const char *const log_format_names[] = { "combined", "json", NULL };
 
 enum kind { FLAG, COUNT, SIZE, SECONDS, MILLISECONDS, TEXT, CHOICE, LISTEN, WORKERS };
@@ -72,7 +74,9 @@ static const struct directive {
 	{ "transfer", CHOICE, FIELD(transfer), 0, 0, transfer_names, 0,
 	  "how large files are sent: sendfile or mmap" },
 	{ "residency", CHOICE, FIELD(residency), 0, 0, residency_names, 0,
-	  "test before sending: preadv2, cachestat, mincore or off" },
+	  "what tells that a part is in memory: preadv2, cachestat, mincore, mlock, clock or off" },
+	{ "schedule", CHOICE, FIELD(schedule), 0, 0, schedule_names, 0,
+	  "order of helpers' reads: fifo or small-first (small files before large ones)" },
 	{ "header_align", FLAG, FIELD(header_align), 0, 0, NULL, 0,
 	  "pad headers to a multiple of 32 bytes" },
 	{ "max_connections", COUNT, FIELD(max_connections), 1, 1000000, NULL, 0,
@@ -397,6 +401,10 @@ int config_finish(struct conf *conf)
 	conf->chunk &= ~4095u;
 	if (conf->max_line > conf->max_header)
 		return complain("max_line", "cannot be larger than max_header");
+	if ((conf->residency == RESIDENCY_MLOCK || conf->residency == RESIDENCY_CLOCK) &&
+	    conf->transfer != TRANSFER_MMAP)
+		return complain("residency", "%s needs transfer mmap",
+				residency_names[conf->residency]);
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))

@@ -18,7 +18,11 @@ struct mime_map;
 enum architecture { ARCH_AMPED, ARCH_SPED, ARCH_MP, ARCH_MT };
 enum event_backend { EVENTS_EPOLL, EVENTS_URING };
 enum transfer { TRANSFER_SENDFILE, TRANSFER_MMAP };
-enum residency { RESIDENCY_PREADV2, RESIDENCY_CACHESTAT, RESIDENCY_MINCORE, RESIDENCY_OFF };
+enum residency {
+	RESIDENCY_PREADV2, RESIDENCY_CACHESTAT, RESIDENCY_MINCORE, RESIDENCY_MLOCK,
+	RESIDENCY_CLOCK, RESIDENCY_OFF,
+};
+enum schedule { SCHEDULE_FIFO, SCHEDULE_SMALL_FIRST };
 enum symlinks { SYMLINKS_BENEATH, SYMLINKS_FOLLOW, SYMLINKS_DENY };
 enum log_format { LOG_COMBINED, LOG_JSON };
 enum app_kind { APP_CGI, APP_FASTCGI, APP_STATUS };
@@ -100,6 +104,7 @@ struct conf {
 	unsigned int revalidate_ms;
 	unsigned int transfer;		/* enum transfer */
 	unsigned int residency;		/* enum residency */
+	unsigned int schedule;		/* enum schedule, of helpers' reads */
 	bool header_align;
 
 	/* limits */

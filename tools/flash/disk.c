@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "map.h"
+#include "predict.h"
+
 #define PAGE 4096ull
 #define READ_BUFFER (128 << 10)
+#define LOOK_EVERY 16	/* predictions between two looks at the loop's page faults */
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -31,7 +36,10 @@ struct cache_counts {
 
 /**
  * struct file_read - a part of a file that a helper brings into memory
- * @waiters: struct waiter; loop's thread only, as everything but what run() reads
+ * @addr:    where the part is mapped, NULL without @map
+ * @lock:    residency mlock: lock the whole of @map
+ * @locked, @cold: what run() found: locked; some of it came from the disk
+ * @waiters: struct waiter; loop's thread only, as everything but what run() reads and writes
  */
 struct file_read {
 	struct job job;
@@ -40,8 +48,10 @@ struct file_read {
 	struct file *f;
 	uint64_t off;
 	uint32_t len;
-	void *map;
+	struct mapping *map;
+	void *addr;
 	int err;
+	bool lock, locked, cold;
 	struct list waiters;
 };
 
@@ -83,19 +93,78 @@ static bool core_resident(void *map, uint32_t len)
 	return true;
 }
 
-bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map)
+static void *part_address(const struct mapping *map, uint64_t off)
+{
+	return map ? map->addr + (off - map->off) : NULL;
+}
+
+/* Page faults of this thread that had to wait for a disk. */
+static long major_faults(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) ? 0 : usage.ru_majflt;
+}
+
+int disk_predict_init(struct worker *w)
+{
+	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE;
+	uint64_t min = 16ull * w->conf->chunk, start = w->conf->map_bytes;
+
+	if (start > all)
+		start = all;
+	if (start < min)
+		start = min;
+	w->predict = predict_new(start, min, all > min ? all : min);
+	if (!w->predict)
+		return -ENOMEM;
+	w->faults = major_faults();
+	w->stats->predict_budget = start;
+	return 0;
+}
+
+static uint64_t chunk_key(const struct worker *w, const struct file *f, uint64_t off)
+{
+	return predict_key(f->id.dev, f->id.ino, f->id.mtime_ns, off / w->conf->chunk);
+}
+
+static void show_budget(struct worker *w)
+{
+	__atomic_store_n(&w->stats->predict_budget, predict_budget(w->predict), __ATOMIC_RELAXED);
+}
+
+/* Nobody is asked. How wrong the last guesses were is seen in the faults they led to. */
+static bool predicted(struct worker *w, struct file *f, uint64_t off)
+{
+	if (++w->predictions % LOOK_EVERY == 0) {
+		long now = major_faults();
+
+		stats_add(w->stats, predict_faults, now - w->faults);
+		for (; w->faults < now; w->faults++)
+			predict_fault(w->predict);
+		show_budget(w);
+	}
+	return predict_resident(w->predict, chunk_key(w, f, off));
+}
+
+bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
+		   struct mapping *map)
 {
 	bool yes;
 
 	if (!len)
 		return true;
+	if (w->residency == RESIDENCY_OFF)
+		return true;
+	if (w->residency == RESIDENCY_MLOCK && map)
+		return map->ready;
+	if (w->residency == RESIDENCY_CLOCK && map)
+		return predicted(w, f, off);
 	stats_add(w->stats, residency_tests, 1);
 	switch (w->residency) {
-	case RESIDENCY_OFF:
-		return true;
 	case RESIDENCY_MINCORE:
 		if (map) {
-			yes = core_resident(map, len);
+			yes = core_resident(part_address(map, off), len);
 			break;
 		}
 		/* fall through */
@@ -154,12 +223,17 @@ static void read_run(struct job *job)
 {
 	struct file_read *r = container_of(job, struct file_read, job);
 	uint64_t pos = r->off, end = r->off + r->len;
+	long faults = major_faults();
 	char *buf;
 	ssize_t n;
 
+	r->locked = r->lock && !mlock(r->map->addr, r->map->len);
 	/* Unlike touching the pages, this reports an error instead of raising SIGBUS. */
-	if (r->map && !madvise(r->map, r->len, MADV_POPULATE_READ))
+	if (r->locked || (r->addr && !madvise(r->addr, r->len, MADV_POPULATE_READ))) {
+		r->cold = major_faults() > faults;
 		return;
+	}
+	r->cold = true;
 	buf = malloc(READ_BUFFER);
 	if (!buf) {
 		r->err = -ENOMEM;
@@ -189,6 +263,15 @@ static void read_done(struct job *job)
 	stats_add(w->stats, reads_helper, 1);
 	if (r->err)
 		stats_add(w->stats, read_errors, 1);
+	if (r->lock) {
+		map_locked(w, r->map, r->locked);
+		stats_add(w->stats, lock_failures, !r->locked);
+	}
+	if (w->predict && r->map && !r->err) {
+		predict_read(w->predict, chunk_key(w, r->f, r->off), r->len, r->cold);
+		stats_add(w->stats, predict_needless, !r->cold);
+		show_budget(w);
+	}
 	list_del(&r->node);
 	list_take(&r->waiters, &waiters);
 	while (!list_empty(&waiters)) {
@@ -201,8 +284,8 @@ static void read_done(struct job *job)
 	free(r);
 }
 
-int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map,
-	      struct waiter *waiter)
+int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len,
+	      struct mapping *map, struct waiter *waiter)
 {
 	struct file_read *r;
 	struct list *n;
@@ -220,9 +303,15 @@ int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len, void
 	r->off = off;
 	r->len = len;
 	r->map = map;
+	r->addr = part_address(map, off);
+	if (w->residency == RESIDENCY_MLOCK && map && !map->locked) {
+		r->lock = map_may_lock(w, map);
+		stats_add(w->stats, lock_failures, !r->lock);
+	}
 	list_init(&r->waiters);
 	list_add(&r->node, &f->reads);
 	r->job.kind = JOB_READ;
+	r->job.size = f->id.size;
 	r->job.run = read_run;
 	r->job.done = read_done;
 	if (waiter)

@@ -12,14 +12,18 @@
  */
 enum residency residency_probe(const struct conf *conf);
 
-/* @map: where the part is mapped, or NULL. */
-bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map);
+/* @map: the mapping of the part's chunk, or NULL. */
+bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
+		   struct mapping *map);
+
+/* residency clock: the predictor of the loop. 0, or -ENOMEM. */
+int disk_predict_init(struct worker *w);
 
 /*
  * Has a helper read the part; @waiter (may be NULL) is called then. One read serves all who wait
  * for the same part. 0, or a negative errno with @waiter not queued.
  */
-int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len, void *map,
-	      struct waiter *waiter);
+int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len,
+	      struct mapping *map, struct waiter *waiter);
 
 #endif

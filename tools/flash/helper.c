@@ -8,11 +8,13 @@
 
 #include "loop.h"
 
+#define PASSED_MAX 64	/* a read that so many went before waits in its place */
+
 /**
  * struct helpers - the pool of one worker
  * @lock:   guards all below; a leaf, never held while a job runs
  * @work:   signalled once per queued job
- * @queue:  jobs nobody has taken, by kind, first in first out
+ * @queue:  jobs nobody has taken, by kind, first in first out unless @small_first
  * @done:   finished jobs, waiting for the loop
  * @idle:   threads in pthread_cond_wait()
  * @running: jobs of each kind that a thread has taken
@@ -25,7 +27,7 @@ struct helpers {
 	struct list done;
 	unsigned int idle, count, max;
 	unsigned int running[JOB_KINDS];
-	bool stop;
+	bool stop, small_first;
 	struct loop *loop;
 	pthread_t threads[];
 };
@@ -75,7 +77,7 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-struct helpers *helpers_new(struct loop *loop, unsigned int max)
+struct helpers *helpers_new(struct loop *loop, unsigned int max, bool small_first)
 {
 	struct helpers *h = calloc(1, sizeof(*h) + max * sizeof(h->threads[0]));
 	int i;
@@ -88,6 +90,7 @@ struct helpers *helpers_new(struct loop *loop, unsigned int max)
 		list_init(&h->queue[i]);
 	list_init(&h->done);
 	h->max = max;
+	h->small_first = small_first;
 	h->loop = loop;
 	return h;
 }
@@ -134,6 +137,22 @@ static bool start_thread(struct helpers *h)
 	return !err;
 }
 
+/* Before the larger ones, as far as they have not been passed too often (spec 4.5.2, Zeus). */
+static void enqueue(struct helpers *h, struct job *job)
+{
+	struct list *head = &h->queue[job->kind], *at = head;
+
+	while (h->small_first && at->prev != head) {
+		struct job *before = list_entry(at->prev, struct job, node);
+
+		if (before->size <= job->size || before->passed >= PASSED_MAX)
+			break;
+		before->passed++;
+		at = at->prev;
+	}
+	list_add_tail(&job->node, at);
+}
+
 void helper_submit(struct helpers *h, struct job *job)
 {
 	pthread_mutex_lock(&h->lock);
@@ -145,7 +164,7 @@ void helper_submit(struct helpers *h, struct job *job)
 		list_add_tail(&job->node, &h->done);
 		loop_wake(h->loop);
 	} else {
-		list_add_tail(&job->node, &h->queue[job->kind]);
+		enqueue(h, job);
 		pthread_cond_signal(&h->work);
 	}
 	pthread_mutex_unlock(&h->lock);

@@ -8,6 +8,9 @@
 #ifndef FLASH_HELPER_H
 #define FLASH_HELPER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "list.h"
 
 struct helpers;
@@ -15,14 +18,22 @@ struct loop;
 
 enum job_kind { JOB_NAME, JOB_READ, JOB_KINDS };
 
+/**
+ * struct job
+ * @size:   small-first: bytes of the file it is about
+ * @passed: jobs that came later and went before
+ */
 struct job {
 	struct list node;
 	enum job_kind kind;
+	unsigned int passed;
+	uint64_t size;
 	void (*run)(struct job *job);	/* on a helper */
 	void (*done)(struct job *job);	/* on the loop */
 };
 
-struct helpers *helpers_new(struct loop *loop, unsigned int max);
+/* @small_first: reads of small files go before those of large ones, which wait a bounded time. */
+struct helpers *helpers_new(struct loop *loop, unsigned int max, bool small_first);
 /* Finishes all jobs first. */
 void helpers_free(struct helpers *h);
 

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 /**
  * struct map_cache
  * @lru:   mappings nobody sends from, coldest first
  * @bytes: mapped, in use or not
+ * @locked: residency mlock: whole pages counted as locked, at most @lock_limit
  *
  * Under the lock of the struct cache, which counts only when threads share it.
  */
@@ -16,10 +18,28 @@ struct map_cache {
 	struct cache *cache;
 	struct list lru;
 	uint64_t bytes, limit;
+	uint64_t locked, lock_limit;
+	struct stats *stats;
 };
+
+static uint64_t whole_pages(const struct mapping *map)
+{
+	return (map->len + 4095ull) & ~4095ull;
+}
+
+static void count_locked(struct map_cache *m, struct mapping *map, bool yes)
+{
+	uint64_t n = whole_pages(map);
+
+	map->locked = yes;
+	m->locked = yes ? m->locked + n : m->locked - n;
+	__atomic_store_n(&m->stats->locked_bytes, m->locked, __ATOMIC_RELAXED);
+}
 
 static void unmap(struct map_cache *m, struct mapping *map)
 {
+	if (map->locked)
+		count_locked(m, map, false);
 	munmap(map->addr, map->len);
 	m->bytes -= map->len;
 	list_del(&map->file_node);
@@ -34,14 +54,19 @@ static void unmap_file(struct map_cache *m, struct file *f)
 		unmap(m, list_entry(f->maps.next, struct mapping, file_node));
 }
 
-struct map_cache *map_cache_new(struct cache *cache, uint64_t limit)
+struct map_cache *map_cache_new(struct cache *cache, uint64_t limit, struct stats *stats)
 {
 	struct map_cache *m = calloc(1, sizeof(*m));
+	struct rlimit rl;
 
 	if (!m)
 		return NULL;
 	m->cache = cache;
 	m->limit = limit;
+	m->lock_limit = limit;
+	if (!getrlimit(RLIMIT_MEMLOCK, &rl) && rl.rlim_cur < limit)
+		m->lock_limit = rl.rlim_cur;
+	m->stats = stats;
 	list_init(&m->lru);
 	cache->unmap = unmap_file;
 	cache->maps = m;
@@ -118,6 +143,23 @@ use:
 out:
 	cache_unlock(w->cache);
 	return map;
+}
+
+bool map_may_lock(struct worker *w, struct mapping *map)
+{
+	struct map_cache *m = w->maps;
+
+	if (map->locked || m->locked + whole_pages(map) > m->lock_limit)
+		return false;
+	count_locked(m, map, true);
+	return true;
+}
+
+void map_locked(struct worker *w, struct mapping *map, bool ok)
+{
+	map->ready = ok;
+	if (!ok)
+		count_locked(w->maps, map, false);
 }
 
 void map_put(struct worker *w, struct mapping *map)

@@ -74,7 +74,8 @@ static uint32_t part_length(const struct worker *w, const struct piece *p)
 }
 
 /* True when the part may be sent now; otherwise a helper has it and will say so. */
-static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len, void *map)
+static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len,
+		       struct mapping *map)
 {
 	struct worker *w = c->w;
 	uint64_t chunk = w->conf->chunk, next = off + len;
@@ -119,7 +120,7 @@ static bool map_part(struct conn *c, struct response *r, const struct piece *p, 
 			return false;
 	}
 	at = r->mapping->addr + (p->off - start);
-	if (!part_ready(c, r, page, len + (p->off - page), r->mapping->addr + (page - start))) {
+	if (!part_ready(c, r, page, len + (p->off - page), r->mapping)) {
 		*waiting = true;
 		return false;
 	}

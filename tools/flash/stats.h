@@ -20,6 +20,11 @@
 	X(residency_tests) X(residency_misses) \
 	X(reads_helper)		/* chunks a helper read */ \
 	X(sends_cold)		/* sent although the second test failed too */ \
+	X(locked_bytes)		/* residency mlock: locked now */ \
+	X(lock_failures)	/* chunks that could not be locked */ \
+	X(predict_budget)	/* residency clock: memory the kernel is thought to give */ \
+	X(predict_faults)	/* faults of the loop on what was thought to be there */ \
+	X(predict_needless)	/* helpers' reads that found all in memory */ \
 	X(map_hits) X(map_misses) X(map_evictions) \
 	X(truncated)		/* responses cut because the file became shorter */ \
 	X(read_errors) \

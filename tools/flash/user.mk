@@ -1,7 +1,7 @@
 # flash: the AMPED web server
 flash_parts := accept app body cache cgi child config conn disk fcgi file helper httpdate listener \
-	listing log lookup loop loop_direct loop_epoll loop_uring map master mime notify range \
-	request response send stats target vhost worker
+	listing log lookup loop loop_direct loop_epoll loop_uring map master mime notify predict \
+	range request response send stats target vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)
 flash_LIBS := -luring -lpthread
@@ -11,6 +11,8 @@ flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c
 flash_parse_LIBS := -lcmocka
 flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c)
 flash_cache_LIBS := -lcmocka -lpthread
+flash_predict_SRCS := tools/flash/predict.c
+flash_predict_LIBS := -lcmocka
 flash_fuzz_SRCS := $(flash_parse_SRCS)
 
 # flash-replay: the load of the comparisons, after a log or a trace of lardsim

@@ -22,6 +22,7 @@
 #include "log.h"
 #include "lookup.h"
 #include "map.h"
+#include "predict.h"
 
 /* What signals asked for; read by every loop of the process. */
 static atomic_int asked_stop, asked_drain, asked_reopen;
@@ -117,14 +118,20 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	if (!w->cache)
 		return -ENOMEM;
 	if (conf->architecture == ARCH_AMPED) {
-		w->helpers = helpers_new(&w->loop, conf->helpers);
+		w->helpers = helpers_new(&w->loop, conf->helpers,
+					 conf->schedule == SCHEDULE_SMALL_FIRST);
 		if (!w->helpers)
 			return -ENOMEM;
 	}
 	if (conf->transfer == TRANSFER_MMAP && !w->maps) {
-		w->maps = map_cache_new(w->cache, conf->map_bytes);
+		w->maps = map_cache_new(w->cache, conf->map_bytes, w->stats);
 		if (!w->maps)
 			return -ENOMEM;
+	}
+	if (w->residency == RESIDENCY_CLOCK && !w->may_wait) {
+		err = disk_predict_init(w);
+		if (err)
+			return err;
 	}
 	if (conf->access_log) {
 		w->log = log_open(w);
@@ -150,6 +157,7 @@ static void worker_exit(struct worker *w, bool shared)
 		cache_free(w->cache);
 		map_cache_free(w->maps);
 	}
+	predict_free(w->predict);
 	loop_exit(&w->loop);
 	while (!list_empty(&w->free_conns)) {
 		struct conn *c = list_entry(w->free_conns.next, struct conn, node);
@@ -210,18 +218,31 @@ static int open_roots(const struct conf *conf)
 	return 0;
 }
 
+static void raise_limit(int which, rlim_t want)
+{
+	struct rlimit rl;
+
+	if (getrlimit(which, &rl) || rl.rlim_cur >= want)
+		return;
+	if (rl.rlim_max < want && !geteuid())
+		rl.rlim_max = want;
+	rl.rlim_cur = want < rl.rlim_max ? want : rl.rlim_max;
+	setrlimit(which, &rl);
+}
+
 /* As many descriptors as the limits of the configuration may need, as far as allowed. */
 static void raise_limits(const struct conf *conf)
 {
 	rlim_t want = conf->max_connections + conf->open_files + 256;
 	struct rlimit rl;
 
-	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur >= want)
+	raise_limit(RLIMIT_NOFILE, want);
+	if (conf->residency != RESIDENCY_MLOCK)
 		return;
-	if (rl.rlim_max < want && !geteuid())
-		rl.rlim_max = want;
-	rl.rlim_cur = want < rl.rlim_max ? want : rl.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &rl);
+	raise_limit(RLIMIT_MEMLOCK, conf->map_bytes);
+	if (!getrlimit(RLIMIT_MEMLOCK, &rl) && rl.rlim_cur < conf->map_bytes)
+		fprintf(stderr, "flash: only %llu bytes may be locked in memory, not map_bytes\n",
+			(unsigned long long)rl.rlim_cur);
 }
 
 struct thread {
@@ -246,7 +267,7 @@ static int run_threads(const struct conf *conf, const struct listeners *ls, stru
 	int err = 0;
 
 	if (cache && conf->transfer == TRANSFER_MMAP)
-		model->maps = map_cache_new(cache, conf->map_bytes);
+		model->maps = map_cache_new(cache, conf->map_bytes, model->stats);
 	if (!threads || !cache || (conf->transfer == TRANSFER_MMAP && !model->maps)) {
 		free(threads);
 		cache_free(cache);

@@ -13,6 +13,7 @@
 struct log;
 struct fcgi_pool;
 struct map_cache;
+struct predict;
 
 #define SCRATCH_SIZE 16384
 
@@ -30,6 +31,9 @@ struct worker {
 	unsigned int nr_stats;
 	unsigned int index;
 	unsigned int residency;		/* enum residency, after the probe */
+	struct predict *predict;	/* residency clock */
+	unsigned int predictions;
+	long faults;			/* the loop's, when they were last looked at */
 	bool may_wait;			/* sped, mp, mt: no test before disk accesses */
 	bool blocking;			/* mp, mt: sockets block */
 	bool draining;			/* finish what there is, then end */

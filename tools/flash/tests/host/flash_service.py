@@ -43,7 +43,12 @@ def every_architecture_serves_the_same():
                  "amped --workers 2 --reuseport off", "sped --transfer mmap --memory-file 0",
                  "mt --threads 3 --transfer mmap --memory-file 0",
                  "amped --transfer mmap --memory-file 0 --residency mincore",
-                 "amped --residency cachestat --memory-file 0"):
+                 "amped --residency cachestat --memory-file 0",
+                 "amped --transfer mmap --memory-file 0 --residency clock",
+                 "amped --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m",
+                 "amped --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m --map-cache off",
+                 "mt --threads 3 --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m",
+                 "amped --schedule small-first --memory-file 0"):
         with Server("--architecture", *args.split()) as s:
             s.write("small", "x" * 500)
             s.write("large", bytes(range(256)) * 2000)
@@ -147,6 +152,67 @@ def helpers_are_bounded_and_names_go_first():
         for c in clients:
             equal(len(c.response().body), 120000)
     return None
+
+
+def small_files_are_read_before_large_ones_that_came_earlier():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    first = {}
+    for order in ("fifo", "small-first"):
+        # Two helpers, one of them kept for names: one read at a time.
+        with Server("--helpers", "2", "--memory-file", "0", "--schedule", order, config=STATUS,
+                    env=slow_disk(150)) as s:
+            for i in range(3):
+                s.write("large%d" % i, b"l" * 300000)
+            s.write("small", b"s" * 110000)
+            s.start()
+            large = []
+            for i in range(3):
+                large.append(s.client().send("GET /large%d HTTP/1.1\r\nHost: t\r\n\r\n" % i))
+                wait_for(lambda i=i: counters(s)["residency_misses"] > i)
+            equal(len(s.get("/small").body), 110000)
+            first[order] = counters(s)["reads_helper"]
+            for c in large:
+                equal(len(c.response().body), 300000)
+    assert first["small-first"] < first["fifo"], "reads before the small file was there: %r" % first
+    return None
+
+
+def locked_memory_is_bounded_and_nothing_is_tested():
+    with Server("--transfer", "mmap", "--memory-file", "0", "--residency", "mlock", "--map-bytes", "1m",
+                "--workers", "0", config=STATUS) as s:
+        for i in range(30):
+            s.write("f%d" % i, b"x" * 100000)
+        s.start()
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+        for _ in range(2):
+            for i in range(30):
+                equal(len(s.get("/f%d" % i).body), 100000)
+                n = counters(s)
+                with open("/proc/%d/status" % s.proc.pid, encoding="ascii") as f:
+                    locked = int(re.search(r"VmLck:\s+(\d+) kB", f.read()).group(1)) << 10
+                equal(locked, n["locked_bytes"], "locked")
+                assert locked <= 1 << 20, locked
+        equal(n["residency_tests"], 0, "tests")
+        if limit == resource.RLIM_INFINITY or limit >= 1 << 20 or os.geteuid() == 0:
+            equal((n["lock_failures"], n["sends_cold"]), (0, 0), "failures")
+            assert locked >= 900000, locked
+    return None
+
+
+def the_clock_says_what_is_in_memory_without_a_test():
+    with Server("--transfer", "mmap", "--memory-file", "0", "--residency", "clock", config=STATUS) as s:
+        for i in range(10):
+            s.write("f%d" % i, b"x" * 300000)
+        s.start()
+        for _ in range(5):
+            for i in range(10):
+                equal(len(s.get("/f%d" % i).body), 300000)
+        n = counters(s)
+        equal((n["residency_tests"], n["sends_cold"], n["predict_faults"]), (0, 0, 0), "tests, cold sends, faults")
+        equal(n["reads_helper"], 30, "helpers' reads, one a chunk")
+        # They were just written: the reads found them in memory.
+        assert n["predict_needless"] > 0, n
 
 
 def a_file_cut_while_it_is_sent_ends_only_its_connection():
@@ -333,6 +399,9 @@ def mistakes_in_the_configuration_are_told():
         for text, message in (("nonsense on", "flash.conf:1: there is no setting called nonsense"),
                               ("workers many", "flash.conf:1: workers cannot be many"),
                               ("chunk 1", "chunk cannot be 1"),
+                              ("residency mlock", "residency: mlock needs transfer mmap"),
+                              ("residency clock", "residency: clock needs transfer mmap"),
+                              ("schedule random", "schedule cannot be random"),
                               ("\nvhost a {\nworkers 1\n}", "flash.conf:3: workers cannot stand"),
                               ("vhost a {", "not closed"), ("}", "} without vhost"),
                               ("root /nonexistent", "document root"),
