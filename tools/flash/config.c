@@ -19,6 +19,7 @@ const char *const event_backend_names[] = { "epoll", "io_uring", NULL };
 static const char *const transfer_names[] = { "sendfile", "mmap", NULL };
 static const char *const residency_names[] = { "preadv2", "cachestat", "mincore",
 						"mlock", "clock", "off", NULL };
+static const char *const helper_kind_names[] = { "threads", "processes", NULL };
 static const char *const schedule_names[] = { "fifo", "small-first", NULL };
 static const char *const log_format_names[] = { "combined", "json", NULL };
 
@@ -44,7 +45,9 @@ static const struct directive {
 	  "event-loop processes (amped, sped); auto: one a CPU; 0: one, without a master" },
 	{ "processes", COUNT, FIELD(processes), 1, 1024, NULL, 0, "processes of mp" },
 	{ "threads", COUNT, FIELD(threads), 1, 4096, NULL, 0, "threads of mt" },
-	{ "helpers", COUNT, FIELD(helpers), 1, 256, NULL, 0, "most helper threads of a worker" },
+	{ "helpers", COUNT, FIELD(helpers), 1, 256, NULL, 0, "most helpers of a worker" },
+	{ "helper_kind", CHOICE, FIELD(helper_kind), 0, 0, helper_kind_names, 0,
+	  "threads or processes" },
 	{ "reuseport", FLAG, FIELD(reuseport), 0, 0, NULL, 0, "one listening socket a worker" },
 	{ "defer_accept", FLAG, FIELD(defer_accept), 0, 0, NULL, 0,
 	  "accept a connection when its request has come" },
@@ -405,6 +408,8 @@ int config_finish(struct conf *conf)
 	    conf->transfer != TRANSFER_MMAP)
 		return complain("residency", "%s needs transfer mmap",
 				residency_names[conf->residency]);
+	if (conf->residency == RESIDENCY_MLOCK && conf->helper_kind == HELPERS_PROCESSES)
+		return complain("residency", "helpers that are processes cannot mlock");
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))

@@ -22,6 +22,7 @@ enum residency {
 	RESIDENCY_PREADV2, RESIDENCY_CACHESTAT, RESIDENCY_MINCORE, RESIDENCY_MLOCK,
 	RESIDENCY_CLOCK, RESIDENCY_OFF,
 };
+enum helper_kind { HELPERS_THREADS, HELPERS_PROCESSES };
 enum schedule { SCHEDULE_FIFO, SCHEDULE_SMALL_FIRST };
 enum symlinks { SYMLINKS_BENEATH, SYMLINKS_FOLLOW, SYMLINKS_DENY };
 enum log_format { LOG_COMBINED, LOG_JSON };
@@ -85,7 +86,8 @@ struct conf {
 	unsigned int workers;		/* processes of an event loop each; 0: no master */
 	unsigned int processes;		/* mp */
 	unsigned int threads;		/* mt */
-	unsigned int helpers;		/* most helper threads of a worker */
+	unsigned int helpers;		/* most helpers of a worker */
+	unsigned int helper_kind;	/* enum helper_kind */
 	bool reuseport;
 	bool defer_accept;
 	unsigned int backlog;

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "helper_process.h"
 #include "map.h"
 #include "predict.h"
 
@@ -219,13 +220,54 @@ enum residency residency_probe(const struct conf *conf)
 	return conf->residency;
 }
 
+static int read_all(int fd, uint64_t pos, uint64_t len)
+{
+	uint64_t end = pos + len;
+	char *buf = malloc(READ_BUFFER);
+	ssize_t n;
+	int err = 0;
+
+	if (!buf)
+		return -ENOMEM;
+	while (pos < end) {
+		uint64_t want = end - pos < READ_BUFFER ? end - pos : READ_BUFFER;
+
+		n = pread(fd, buf, want, pos);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			err = -errno;
+		if (n <= 0)
+			break;
+		pos += n;
+	}
+	free(buf);
+	return err;
+}
+
+int disk_bring(int fd, uint64_t off, uint64_t len, bool map, bool *cold)
+{
+	uint64_t page = off & ~(PAGE - 1);
+	long faults = major_faults();
+	size_t size = len + (off - page);
+	void *addr = map ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, page) : MAP_FAILED;
+	bool done;
+
+	if (addr != MAP_FAILED) {
+		done = !madvise(addr, size, MADV_POPULATE_READ);
+		munmap(addr, size);
+		*cold = major_faults() > faults;
+		if (done)
+			return 0;
+	}
+	*cold = true;
+	return read_all(fd, off, len);
+}
+
 static void read_run(struct job *job)
 {
 	struct file_read *r = container_of(job, struct file_read, job);
-	uint64_t pos = r->off, end = r->off + r->len;
 	long faults = major_faults();
-	char *buf;
-	ssize_t n;
 
 	r->locked = r->lock && !mlock(r->map->addr, r->map->len);
 	/* Unlike touching the pages, this reports an error instead of raising SIGBUS. */
@@ -234,24 +276,25 @@ static void read_run(struct job *job)
 		return;
 	}
 	r->cold = true;
-	buf = malloc(READ_BUFFER);
-	if (!buf) {
-		r->err = -ENOMEM;
-		return;
-	}
-	while (pos < end) {
-		uint64_t want = end - pos < READ_BUFFER ? end - pos : READ_BUFFER;
+	r->err = read_all(r->f->fd, r->off, r->len);
+}
 
-		n = pread(r->f->fd, buf, want, pos);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			r->err = -errno;
-		if (n <= 0)
-			break;
-		pos += n;
-	}
-	free(buf);
+static void read_pack(struct job *job, struct helper_call *call)
+{
+	struct file_read *r = container_of(job, struct file_read, job);
+
+	call->fd = r->f->fd;
+	call->off = r->off;
+	call->len = r->len;
+	call->map = !!r->addr;
+}
+
+static void read_answer(struct job *job, int err, bool cold)
+{
+	struct file_read *r = container_of(job, struct file_read, job);
+
+	r->err = err;
+	r->cold = cold;
 }
 
 static void read_done(struct job *job)
@@ -313,6 +356,8 @@ int disk_read(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 	r->job.kind = JOB_READ;
 	r->job.size = f->id.size;
 	r->job.run = read_run;
+	r->job.pack = read_pack;
+	r->job.answer = read_answer;
 	r->job.done = read_done;
 	if (waiter)
 		list_add_tail(&waiter->node, &r->waiters);

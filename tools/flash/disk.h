@@ -16,6 +16,12 @@ enum residency residency_probe(const struct conf *conf);
 bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map);
 
+/*
+ * Reads the part, mapped for the purpose if @map. On a helper. 0, or a negative errno; *@cold:
+ * it waited for a disk, as far as is known.
+ */
+int disk_bring(int fd, uint64_t off, uint64_t len, bool map, bool *cold);
+
 /* residency clock: the predictor of the loop. 0, or -ENOMEM. */
 int disk_predict_init(struct worker *w);
 

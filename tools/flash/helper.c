@@ -6,48 +6,29 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "loop.h"
-
-#define PASSED_MAX 64	/* a read that so many went before waits in its place */
+#include "helper_process.h"
+#include "worker.h"
 
 /**
  * struct helpers - the pool of one worker
+ * @procs:  helper processes instead; then nothing below but @done is used, and only by the loop
  * @lock:   guards all below; a leaf, never held while a job runs
  * @work:   signalled once per queued job
- * @queue:  jobs nobody has taken, by kind, first in first out unless @small_first
  * @done:   finished jobs, waiting for the loop
  * @idle:   threads in pthread_cond_wait()
- * @running: jobs of each kind that a thread has taken
  * @loop:   woken when @done becomes non-empty; never changes
  */
 struct helpers {
+	struct helper_procs *procs;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct list queue[JOB_KINDS];
+	struct job_queue queue;
 	struct list done;
-	unsigned int idle, count, max;
-	unsigned int running[JOB_KINDS];
-	bool stop, small_first;
+	unsigned int idle, count;
+	bool stop;
 	struct loop *loop;
 	pthread_t threads[];
 };
-
-/* A read is not taken when it would occupy the last thread and names could come. */
-static struct job *take(struct helpers *h)
-{
-	struct job *job = NULL;
-
-	if (!list_empty(&h->queue[JOB_NAME]))
-		job = list_entry(h->queue[JOB_NAME].next, struct job, node);
-	else if (!list_empty(&h->queue[JOB_READ]) &&
-		 (h->max == 1 || h->running[JOB_READ] + 1 < h->max))
-		job = list_entry(h->queue[JOB_READ].next, struct job, node);
-	if (job) {
-		list_del(&job->node);
-		h->running[job->kind]++;
-	}
-	return job;
-}
 
 static void *helper_main(void *arg)
 {
@@ -57,7 +38,7 @@ static void *helper_main(void *arg)
 
 	pthread_mutex_lock(&h->lock);
 	for (;;) {
-		while (!h->stop && !(job = take(h))) {
+		while (!h->stop && !(job = job_queue_take(&h->queue))) {
 			h->idle++;
 			pthread_cond_wait(&h->work, &h->lock);
 			h->idle--;
@@ -67,7 +48,7 @@ static void *helper_main(void *arg)
 		pthread_mutex_unlock(&h->lock);
 		job->run(job);
 		pthread_mutex_lock(&h->lock);
-		h->running[job->kind]--;
+		job_queue_ended(&h->queue, job);
 		first = list_empty(&h->done);
 		list_add_tail(&job->node, &h->done);
 		if (first)
@@ -77,21 +58,25 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-struct helpers *helpers_new(struct loop *loop, unsigned int max, bool small_first)
+struct helpers *helpers_new(struct worker *w)
 {
-	struct helpers *h = calloc(1, sizeof(*h) + max * sizeof(h->threads[0]));
-	int i;
+	const struct conf *conf = w->conf;
+	struct helpers *h = calloc(1, sizeof(*h) + conf->helpers * sizeof(h->threads[0]));
 
 	if (!h)
 		return NULL;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_cond_init(&h->work, NULL);
-	for (i = 0; i < JOB_KINDS; i++)
-		list_init(&h->queue[i]);
+	job_queue_init(&h->queue, conf->helpers, conf->schedule == SCHEDULE_SMALL_FIRST);
 	list_init(&h->done);
-	h->max = max;
-	h->small_first = small_first;
-	h->loop = loop;
+	h->loop = &w->loop;
+	if (conf->helper_kind == HELPERS_PROCESSES) {
+		h->procs = helper_procs_new(w);
+		if (!h->procs) {
+			free(h);
+			return NULL;
+		}
+	}
 	return h;
 }
 
@@ -101,6 +86,8 @@ void helpers_free(struct helpers *h)
 
 	if (!h)
 		return;
+	helper_procs_free(h->procs);
+	h->procs = NULL;
 	pthread_mutex_lock(&h->lock);
 	h->stop = true;
 	pthread_cond_broadcast(&h->work);
@@ -108,8 +95,8 @@ void helpers_free(struct helpers *h)
 	for (i = 0; i < h->count; i++)
 		pthread_join(h->threads[i], NULL);
 	for (i = 0; i < JOB_KINDS; i++) {
-		while (!list_empty(&h->queue[i])) {
-			struct job *job = list_entry(h->queue[i].next, struct job, node);
+		while (!list_empty(&h->queue.waiting[i])) {
+			struct job *job = list_entry(h->queue.waiting[i].next, struct job, node);
 
 			list_del(&job->node);
 			job->run(job);
@@ -137,36 +124,34 @@ static bool start_thread(struct helpers *h)
 	return !err;
 }
 
-/* Before the larger ones, as far as they have not been passed too often (spec 4.5.2, Zeus). */
-static void enqueue(struct helpers *h, struct job *job)
+/* Better slow than never. */
+static void run_here(struct helpers *h, struct job *job)
 {
-	struct list *head = &h->queue[job->kind], *at = head;
-
-	while (h->small_first && at->prev != head) {
-		struct job *before = list_entry(at->prev, struct job, node);
-
-		if (before->size <= job->size || before->passed >= PASSED_MAX)
-			break;
-		before->passed++;
-		at = at->prev;
-	}
-	list_add_tail(&job->node, at);
+	job->run(job);
+	pthread_mutex_lock(&h->lock);
+	list_add_tail(&job->node, &h->done);
+	loop_wake(h->loop);
+	pthread_mutex_unlock(&h->lock);
 }
 
 void helper_submit(struct helpers *h, struct job *job)
 {
-	pthread_mutex_lock(&h->lock);
-	if (!h->idle && h->count < h->max && !start_thread(h) && !h->count) {
-		/* Not one thread to be had: better slow than never. */
-		pthread_mutex_unlock(&h->lock);
-		job->run(job);
-		pthread_mutex_lock(&h->lock);
-		list_add_tail(&job->node, &h->done);
-		loop_wake(h->loop);
-	} else {
-		enqueue(h, job);
-		pthread_cond_signal(&h->work);
+	if (h->procs) {
+		if (job->pack)
+			helper_procs_submit(h->procs, job);
+		else
+			run_here(h, job);
+		return;
 	}
+	pthread_mutex_lock(&h->lock);
+	if (!h->idle && h->count < h->queue.max && !start_thread(h) && !h->count) {
+		/* Not one thread to be had. */
+		pthread_mutex_unlock(&h->lock);
+		run_here(h, job);
+		return;
+	}
+	job_queue_add(&h->queue, job);
+	pthread_cond_signal(&h->work);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -177,6 +162,8 @@ void helpers_reap(struct helpers *h)
 
 	if (!h)
 		return;
+	if (h->procs)
+		helper_procs_reap(h->procs);
 	pthread_mutex_lock(&h->lock);
 	list_take(&h->done, &done);
 	pthread_mutex_unlock(&h->lock);

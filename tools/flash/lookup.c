@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "helper_process.h"
 #include "listing.h"
 #include "mime.h"
 #include "target.h"
@@ -20,6 +22,8 @@
  * @path:    entry to fill; the job holds a reference
  * @rel:     name below the root, "" for the root itself
  * @nowait:  on the loop: give up with -EAGAIN rather than wait
+ * @warmed:  a helper process has just been there: what cannot say "not cached" is tried all the same
+ * @remote:  what it answered: 0, a negative errno; 1 when none was asked
  * @found:   state of the files found
  *
  * Belongs to whoever runs it: the loop, then a helper, then the loop again.
@@ -31,7 +35,8 @@ struct lookup {
 	const struct vhost *vhost;
 	char *name;		/* decoded, begins with '/' */
 	int root_fd;		/* the host's, or a user's directory */
-	bool nowait, has_slash, own_root;
+	bool nowait, warmed, has_slash, own_root;
+	int remote;
 	int status;		/* 0, or an HTTP status */
 	enum path_kind kind;
 	struct file *files[ENC_COUNT];
@@ -203,7 +208,7 @@ static int found_directory(struct lookup *l, int dir)
 	}
 	if (!l->vhost->listing)
 		return -EACCES;
-	if (l->nowait)		/* reading a directory has no way to say "not cached" */
+	if (l->nowait && !l->warmed)	/* reading a directory has no way to say "not cached" */
 		return -EAGAIN;
 	err = listing_create(l->w->conf, l->vhost, dir, l->name, &l->files[ENC_IDENTITY]);
 	l->kind = PATH_FILE;
@@ -224,7 +229,7 @@ static int enter_userdir(struct lookup *l, const char **rel)
 	if (snprintf(dir, sizeof(dir), "%.*s%.*s%s", (int)(plus - l->vhost->userdir),
 		     l->vhost->userdir, (int)(end - user), user, plus + 1) >= (int)sizeof(dir))
 		return -ENAMETOOLONG;
-	if (l->nowait)
+	if (l->nowait && !l->warmed)
 		return -EAGAIN;
 	l->root_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (l->root_fd < 0)
@@ -316,6 +321,37 @@ static void job_run(struct job *job)
 	lookup_run(container_of(job, struct lookup, job));
 }
 
+static void job_pack(struct job *job, struct helper_call *call)
+{
+	struct lookup *l = container_of(job, struct lookup, job);
+
+	call->vhost = l->vhost->id;
+	call->name_len = snprintf(call->name, sizeof(call->name), "%s", l->name) + 1;
+	if (call->name_len > sizeof(call->name))
+		call->name_len = sizeof(call->name);
+}
+
+static void job_answer(struct job *job, int err, bool cold)
+{
+	(void)cold;
+	container_of(job, struct lookup, job)->remote = err;
+}
+
+int lookup_warm(const struct conf *conf, int vhost, const char *name)
+{
+	struct worker w = { .conf = conf };
+	struct lookup l = { .w = &w, .vhost = conf->vhosts, .name = (char *)name };
+
+	while (l.vhost && l.vhost->id != vhost)
+		l.vhost = l.vhost->next;
+	if (!l.vhost)
+		return -EINVAL;
+	l.has_slash = name[strlen(name) - 1] == '/';
+	lookup_run(&l);
+	drop_files(&l);
+	return 0;
+}
+
 /* Moves the result into the entry; on the loop (in mt: the thread that looked). */
 static void publish(struct lookup *l)
 {
@@ -347,6 +383,34 @@ static void publish(struct lookup *l)
 	free(l);
 }
 
+/*
+ * A helper process has been where the name leads; now the loop goes there itself. False: it was
+ * evicted meanwhile, and a helper goes once more.
+ */
+static bool collect(struct lookup *l)
+{
+	bool first = !l->warmed;
+
+	if (l->remote == -EINTR) {		/* the worker ends */
+		l->status = 503;
+		l->kind = PATH_ERROR;
+		return true;
+	}
+	l->nowait = true;
+	l->warmed = true;
+	lookup_run(l);
+	if (l->status != -EAGAIN)
+		return true;
+	if (first && !l->remote) {
+		helper_submit(l->w->helpers, &l->job);
+		return false;
+	}
+	stats_add(l->w->stats, lookups_cold, 1);
+	l->nowait = false;
+	lookup_run(l);
+	return true;
+}
+
 static void job_done(struct job *job)
 {
 	struct lookup *l = container_of(job, struct lookup, job);
@@ -354,6 +418,8 @@ static void job_done(struct job *job)
 	struct path *p = l->path;
 	struct list waiters;
 
+	if (l->remote <= 0 && !collect(l))
+		return;
 	publish(l);
 	list_take(&p->waiters, &waiters);
 	while (!list_empty(&waiters)) {
@@ -437,9 +503,12 @@ static struct path *fill(struct worker *w, struct path *p, struct waiter *waiter
 	list_add_tail(&waiter->node, &p->waiters);
 	path_insert(w->cache, p, w->stats);
 	l->nowait = false;
+	l->remote = 1;
 	l->job.kind = JOB_NAME;
 	l->job.run = job_run;
 	l->job.done = job_done;
+	l->job.pack = job_pack;
+	l->job.answer = job_answer;
 	helper_submit(w->helpers, &l->job);
 	path_put(w->cache, p);
 	return NULL;

@@ -10,6 +10,7 @@
 
 #include "cache.h"
 
+struct conf;
 struct worker;
 
 /**
@@ -25,6 +26,12 @@ struct worker;
  */
 struct path *lookup_path(struct worker *w, const struct vhost *vhost, const struct slice *name,
 			 uint32_t hash, struct waiter *waiter);
+
+/*
+ * In a helper process: looks the name up and reads what the loop would, so that the loop finds all
+ * of it in memory. 0, also when there is no such file: that is for the loop to see.
+ */
+int lookup_warm(const struct conf *conf, int vhost, const char *name);
 
 /* Is symlink-safe opening without waiting possible here? Decided once at start. */
 void lookup_probe(void);

@@ -17,6 +17,8 @@
 	X(path_hits) X(path_misses) X(path_evictions) \
 	X(lookups_inline)	/* names found without waiting for a disk */ \
 	X(lookups_helper)	/* names a helper looked up */ \
+	X(lookups_cold)		/* names the loop waited for, a helper process could not help */ \
+	X(helpers_lost)		/* helper processes that died at work; their jobs went to others */ \
 	X(residency_tests) X(residency_misses) \
 	X(reads_helper)		/* chunks a helper read */ \
 	X(sends_cold)		/* sent although the second test failed too */ \

@@ -1,6 +1,6 @@
 # flash: the AMPED web server
-flash_parts := accept app body cache cgi child config conn disk fcgi file helper httpdate listener \
-	listing log lookup loop loop_direct loop_epoll loop_uring map master mime notify predict \
+flash_parts := accept app body cache cgi child config conn disk fcgi file helper helper_process httpdate job \
+	listener listing log lookup loop loop_direct loop_epoll loop_uring map master mime notify predict \
 	range request response send stats target vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)

@@ -102,6 +102,12 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->free_conns);
 	list_init(&w->children);
 	list_init(&w->drain_end.node);
+	if (conf->architecture == ARCH_AMPED) {
+		/* First: what helper processes inherit must not keep an event mechanism alive. */
+		w->helpers = helpers_new(w);
+		if (!w->helpers)
+			return -ENOMEM;
+	}
 	err = loop_init(&w->loop, backend(conf));
 	if (err && conf->events == EVENTS_URING) {
 		fprintf(stderr, "flash: io_uring cannot be used (%s); using epoll\n",
@@ -117,12 +123,6 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->cache = shared ? shared : cache_new(conf, false);
 	if (!w->cache)
 		return -ENOMEM;
-	if (conf->architecture == ARCH_AMPED) {
-		w->helpers = helpers_new(&w->loop, conf->helpers,
-					 conf->schedule == SCHEDULE_SMALL_FIRST);
-		if (!w->helpers)
-			return -ENOMEM;
-	}
 	if (conf->transfer == TRANSFER_MMAP && !w->maps) {
 		w->maps = map_cache_new(w->cache, conf->map_bytes, w->stats);
 		if (!w->maps)

@@ -15,7 +15,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from flashtest import FLASH, Client, Server, equal, main, wait_for  # noqa: E402
+from flashtest import (FLASH, Client, Server, equal, helper_processes, main,  # noqa: E402
+                       processes_with, spawner_of, wait_for)
 
 STATUS = "status /status\n"
 SANITIZED = b"__asan_init" in open(FLASH, "rb").read() if os.path.exists(FLASH) else False
@@ -48,7 +49,10 @@ def every_architecture_serves_the_same():
                  "amped --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m",
                  "amped --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m --map-cache off",
                  "mt --threads 3 --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m",
-                 "amped --schedule small-first --memory-file 0"):
+                 "amped --schedule small-first --memory-file 0",
+                 "amped --helper-kind processes", "amped --helper-kind processes --memory-file 0",
+                 "amped --helper-kind processes --memory-file 0 --transfer mmap --residency clock",
+                 "amped --helper-kind processes --memory-file 0 --events io_uring --workers 2"):
         with Server("--architecture", *args.split()) as s:
             s.write("small", "x" * 500)
             s.write("large", bytes(range(256)) * 2000)
@@ -62,6 +66,7 @@ def every_architecture_serves_the_same():
                 c.close()
             equal(s.stop(), 0, args)
             equal(s.stderr(), "", args)
+            wait_for(lambda s=s: not processes_with(s.root))
 
 
 def all_combinations_of_the_caches_work():
@@ -77,9 +82,9 @@ def all_combinations_of_the_caches_work():
             equal(s.stop(), 0)
 
 
-def latency_of_warm_beside_cold(architecture):
+def latency_of_warm_beside_cold(architecture, *args):
     """Longest wait for a warm file beside a cold one; for the cold one; longest loop turn."""
-    with Server("--architecture", architecture, "--stall-histogram", "on", config=STATUS,
+    with Server("--architecture", architecture, *args, "--stall-histogram", "on", config=STATUS,
                 env=slow_disk(800)) as s:
         s.write("warm", "warm")
         s.write("cold", b"c" * 150000)
@@ -106,10 +111,11 @@ def latency_of_warm_beside_cold(architecture):
 def a_cold_file_does_not_delay_a_warm_one_in_amped():
     if SANITIZED:
         return "preloading and sanitizers do not mix"
-    worst, cold, stall = latency_of_warm_beside_cold("amped")
-    assert cold > 0.7, cold
-    assert stall < 20, "a turn of the loop took up to 2^%d us" % stall
-    assert worst < 0.5, "a warm request took %.3f s beside a cold one of %.3f s" % (worst, cold)
+    for kind in ("threads", "processes"):
+        worst, cold, stall = latency_of_warm_beside_cold("amped", "--helper-kind", kind)
+        assert cold > 0.7, (kind, cold)
+        assert stall < 20, "%s: a turn of the loop took up to 2^%d us" % (kind, stall)
+        assert worst < 0.5, "%s: warm %.3f s beside cold %.3f s" % (kind, worst, cold)
     return None
 
 
@@ -125,14 +131,43 @@ def a_cold_file_stops_everything_in_sped():
 def one_read_serves_all_who_wait():
     if SANITIZED:
         return "preloading and sanitizers do not mix"
-    with Server(config=STATUS, env=slow_disk()) as s:
-        s.write("cold", b"c" * 120000)
+    for kind in ("threads", "processes"):
+        with Server("--helper-kind", kind, config=STATUS, env=slow_disk()) as s:
+            s.write("cold", b"c" * 120000)
+            s.start()
+            clients = [s.client().send("GET /cold HTTP/1.1\r\nHost: t\r\n\r\n") for _ in range(50)]
+            for c in clients:
+                equal(len(c.response().body), 120000)
+            n = counters(s)
+            equal((n["reads_helper"], n["sends_cold"], n["lookups_cold"]), (1, 0, 0), kind)
+            equal(s.stop(), 0, kind)
+    return None
+
+
+def a_helper_process_that_dies_gives_its_job_to_another():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server("--helper-kind", "processes", "--helpers", "4", "--workers", "0", "--memory-file", "0",
+                config=STATUS, env=slow_disk(1000)) as s:
+        for i in range(8):
+            s.write("cold%d" % i, b"c" * 120000)
         s.start()
-        clients = [s.client().send("GET /cold HTTP/1.1\r\nHost: t\r\n\r\n") for _ in range(50)]
+        spawner = wait_for(lambda: spawner_of(s.proc.pid))
+        equal(helper_processes().get(spawner, []), [], "helpers before there is work")
+        clients = [s.client().send("GET /cold%d HTTP/1.1\r\nHost: t\r\n\r\n" % i) for i in range(8)]
+        wait_for(lambda: len(helper_processes().get(spawner, [])) >= 3)
+        for pid in helper_processes()[spawner][:2]:
+            os.kill(pid, signal.SIGKILL)
         for c in clients:
             equal(len(c.response().body), 120000)
         n = counters(s)
-        equal((n["reads_helper"], n["sends_cold"]), (1, 0), "reads")
+        assert n["helpers_lost"] >= 1, n
+        equal(n["sends_cold"], 0, "cold sends")
+        assert len(helper_processes()[spawner]) <= 4, helper_processes()
+        os.kill(spawner, signal.SIGKILL)     # the helpers that live go on
+        equal(s.get("/cold0").status, 200)
+        equal(s.stop(), 0)
+        wait_for(lambda: spawner not in helper_processes())
     return None
 
 
@@ -179,6 +214,8 @@ def small_files_are_read_before_large_ones_that_came_earlier():
 
 
 def locked_memory_is_bounded_and_nothing_is_tested():
+    if SANITIZED:
+        return "sanitizers do not lock"
     with Server("--transfer", "mmap", "--memory-file", "0", "--residency", "mlock", "--map-bytes", "1m",
                 "--workers", "0", config=STATUS) as s:
         for i in range(30):
@@ -401,6 +438,7 @@ def mistakes_in_the_configuration_are_told():
                               ("chunk 1", "chunk cannot be 1"),
                               ("residency mlock", "residency: mlock needs transfer mmap"),
                               ("residency clock", "residency: clock needs transfer mmap"),
+                              ("residency mlock\ntransfer mmap\nhelper_kind processes", "cannot mlock"),
                               ("schedule random", "schedule cannot be random"),
                               ("\nvhost a {\nworkers 1\n}", "flash.conf:3: workers cannot stand"),
                               ("vhost a {", "not closed"), ("}", "} without vhost"),

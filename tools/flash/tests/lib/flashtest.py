@@ -1,5 +1,6 @@
 """Starts flash on a free port of loopback and talks to it in raw bytes; prints TAP."""
 import os
+import re
 import shutil
 import signal
 import socket
@@ -234,6 +235,44 @@ class Server:
 
     def __exit__(self, *exc):
         self.remove()
+
+
+def processes_with(text):
+    """Those whose command line holds it."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                if text.encode() in f.read():
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def helper_processes():
+    """Process ids of those that live, by the name of their parents."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid, encoding="ascii") as f:
+                name, rest = re.match(r"\d+ \((.*)\) (.*)", f.read()).groups()
+        except (OSError, AttributeError):
+            continue
+        if name == "flash-helper" and rest[0] not in "ZX":
+            found.setdefault(int(rest.split()[1]), []).append(int(pid))
+    return found
+
+
+def spawner_of(pid):
+    """The process that forks the helpers of a worker."""
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+        children = [int(c) for c in f.read().split()]
+    for c in children:
+        with open("/proc/%d/comm" % c, encoding="ascii") as f:
+            if f.read() == "flash-spawner\n":
+                return c
+    return None
 
 
 def equal(got, want, what=""):

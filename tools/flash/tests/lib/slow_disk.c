@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -16,7 +17,16 @@
 #define CHUNK (128 << 10)
 #define CHUNKS 4096
 
-static atomic_int warm[CHUNKS];
+/* Shared by all processes, as the page cache is. */
+static atomic_int *warm;
+
+__attribute__((constructor)) static void begin(void)
+{
+	warm = mmap(NULL, CHUNKS * sizeof(*warm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		    -1, 0);
+	if (warm == MAP_FAILED)
+		abort();
+}
 
 static int chunk_of(int fd, off_t off)
 {
