@@ -27,11 +27,14 @@ struct request {
  * @cpu_free, @disk_free: when the queue will have served all that is in it now
  * @reader:   for each target, the request that reads it from disk, plus one
  * @waiters:  by request, the first of those that joined its read
+ * @seen, @level: training: until when it was observed, and its load since then
  */
 struct node {
 	struct cache cache;
 	uint64_t cpu_free, disk_free[SIM_MAX_DISKS];
 	uint64_t cpu_busy, disk_busy, idle, idle_since;
+	uint64_t seen;
+	uint32_t level;
 	uint32_t *reader;
 	bool idling;
 	struct sim_node stat;
@@ -68,11 +71,41 @@ static uint64_t units(uint64_t bytes, uint32_t unit)
 	return (bytes + unit - 1) / unit;
 }
 
+static uint64_t overlap(uint64_t from, uint64_t to, uint64_t busy_until)
+{
+	uint64_t end = busy_until < to ? busy_until : to;
+
+	return end > from ? end - from : 0;
+}
+
+/* Before anything of the node changes: what it did since it last changed. */
+static void observe(struct sim *s, unsigned int n)
+{
+	struct training *t = s->p.training;
+	struct node *node = &s->node[n];
+	uint64_t disk = 0;
+
+	if (!t)
+		return;
+	if (t->step >= 0) {
+		for (unsigned int d = 0; d < s->p.disks; d++)
+			disk += overlap(node->seen, s->now, node->disk_free[d]);
+		t->time[node->level] += s->now - node->seen;
+		t->cpu[node->level] += overlap(node->seen, s->now, node->cpu_free);
+		t->disk[node->level] += disk / s->p.disks;
+	}
+	node->seen = s->now;
+	node->level = lard_load(s->lard, n);
+	if (node->level >= TRAIN_LOADS)
+		node->level = TRAIN_LOADS - 1;
+}
+
 static void note_load(struct sim *s, unsigned int n)
 {
 	struct node *node = &s->node[n];
 	bool idle = lard_load(s->lard, n) < s->idle_below;
 
+	observe(s, n);
 	if (idle == node->idling)
 		return;
 	if (idle)
@@ -86,6 +119,7 @@ static void run_cpu(struct sim *s, uint32_t r, unsigned int n, uint64_t cost, en
 {
 	struct node *node = &s->node[n];
 
+	observe(s, n);
 	cost /= s->p.cpu_speed;
 	if (node->cpu_free < s->now)
 		node->cpu_free = s->now;
@@ -123,6 +157,7 @@ static void read_extent(struct sim *s, uint32_t r)
 	uint64_t cost = (q->offset ? s->p.costs.reseek : s->p.costs.seek) +
 			units(extent_at(s, q), 4096) * s->p.costs.transfer;
 
+	observe(s, q->node);
 	if (*disk < s->now)
 		*disk = s->now;
 	*disk += cost;
@@ -322,6 +357,17 @@ static bool slot_grow(struct sim *s)
 	return events_reserve(&s->events, n);
 }
 
+/* The next step of a training phase. */
+static void train(struct sim *s)
+{
+	struct lard_params p = *lard_get_params(s->lard);
+	int before = s->p.training->step;
+
+	p.max_outstanding = train_limit(s->next, s->limit, s->p.nodes, &s->p.training->step);
+	if (s->p.training->step != before)
+		lard_set_params(s->lard, &p, s->now / 1000);
+}
+
 /* Late binding: the next request of the trace goes out as soon as the limit permits. */
 static bool admit(struct sim *s)
 {
@@ -330,6 +376,8 @@ static bool admit(struct sim *s)
 		struct lard_decision d;
 		int node;
 
+		if (s->p.training)
+			train(s);
 		if (s->free == NONE && !slot_grow(s))
 			return false;
 		if (s->p.model == SIM_LB_GC) {

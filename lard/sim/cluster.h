@@ -10,6 +10,7 @@
 #include "cache.h"
 #include "lard/policy.h"
 #include "trace.h"
+#include "train.h"
 
 #define SIM_MAX_NODES	LARD_MAX_NODES
 #define SIM_MAX_DISKS	16
@@ -57,6 +58,7 @@ struct sim_params {
 	uint32_t table;			/* mappings the engine remembers; 0: all targets */
 	uint64_t requests;		/* of the trace, from its start; 0: all */
 	uint64_t seed;
+	struct training *training;	/* filled by a training phase; NULL: none */
 };
 
 struct sim_node {

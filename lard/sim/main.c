@@ -28,6 +28,8 @@ static const char usage_text[] =
 	"                            each further 44 KB (14000), of each 4 KB (410)\n"
 	"    -r, --requests N        stop after N requests of the trace\n"
 	"    -j, --json              machine-readable result\n"
+	"  train TRACE    T_low from a training phase in which the nodes tell how busy they are;\n"
+	"                 options as for run, and --busy SHARE that leaves none idle (0.95)\n"
 	"  gen KIND FILE  write a synthetic trace: rice, ibm or chess\n"
 	"        --requests N --seed N --window SHARE\n"
 	"        --hot-targets N --hot-size BYTES --hot-share SHARE\n"
@@ -50,7 +52,7 @@ static int usage(const char *complaint)
 
 enum { OPT_T_LOW = 256, OPT_T_HIGH, OPT_REPLICATION, OPT_OUTSTANDING, OPT_TABLE, OPT_SEED,
        OPT_WINDOW, OPT_HOT_TARGETS, OPT_HOT_SIZE, OPT_HOT_SHARE,
-       OPT_CONNECTION, OPT_TRANSMIT, OPT_SEEK, OPT_RESEEK, OPT_TRANSFER };
+       OPT_BUSY, OPT_CONNECTION, OPT_TRANSMIT, OPT_SEEK, OPT_RESEEK, OPT_TRANSFER };
 
 /* Microseconds of an option as nanoseconds. */
 static bool opt_cost(const char *text, uint64_t *ns)
@@ -63,6 +65,7 @@ static bool opt_cost(const char *text, uint64_t *ns)
 	return true;
 }
 
+/* run, and train: the same cluster. */
 static int cmd_run(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -82,6 +85,7 @@ static int cmd_run(int argc, char **argv)
 		{ "seek-us", required_argument, NULL, OPT_SEEK },
 		{ "reseek-us", required_argument, NULL, OPT_RESEEK },
 		{ "transfer-us", required_argument, NULL, OPT_TRANSFER },
+		{ "busy", required_argument, NULL, OPT_BUSY },
 		{ "requests", required_argument, NULL, 'r' },
 		{ "json", no_argument, NULL, 'j' },
 		{ }
@@ -92,9 +96,10 @@ static int cmd_run(int argc, char **argv)
 	};
 	struct sim_result result;
 	const char *why, *policy = "lard/r";
-	bool json = false, ok = true;
+	bool train = !strcmp(argv[0], "train"), json = false, ok = true;
+	struct training training = { .step = -1 };
+	double x, busy = 0.95;
 	struct trace t;
-	double x;
 	int c, err;
 
 	while (ok && (c = getopt_long(argc, argv, "n:p:m:c:d:s:r:j", options, NULL)) != -1) {
@@ -118,6 +123,7 @@ static int cmd_run(int argc, char **argv)
 			ok = opt_uint(optarg, 0, 10000000, &p.policy.max_outstanding);
 			break;
 		case OPT_TABLE: ok = opt_uint(optarg, 1, 1 << 30, &p.table); break;
+		case OPT_BUSY: ok = train && opt_double(optarg, 0.01, 1, &busy); break;
 		case OPT_CONNECTION: ok = opt_cost(optarg, &p.costs.connection); break;
 		case OPT_TRANSMIT: ok = opt_cost(optarg, &p.costs.transmit); break;
 		case OPT_SEEK: ok = opt_cost(optarg, &p.costs.seek); break;
@@ -133,13 +139,18 @@ static int cmd_run(int argc, char **argv)
 		return 2;
 	}
 	if (argc - optind != 1)
-		return usage("run takes one trace");
+		return usage(train ? "train takes one trace" : "run takes one trace");
+	if (train && p.model != SIM_ENGINE)
+		return usage("train needs a policy of the dispatcher");
+	p.training = train ? &training : NULL;
 	if (trace_load(&t, argv[optind], &why))
 		return fail("read", argv[optind], why);
 	err = sim_run(&t, &p, &result, &why);
 	trace_free(&t);
 	if (err)
 		return fail("simulate", argv[optind], why);
+	if (train)
+		return report_training(stdout, &training, busy, json);
 	return report_result(stdout, policy, &p, &result, json);
 }
 
@@ -246,7 +257,7 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} commands[] = {
-		{ "run", cmd_run }, { "gen", cmd_gen }, { "convert", cmd_convert },
+		{ "run", cmd_run }, { "train", cmd_run }, { "gen", cmd_gen }, { "convert", cmd_convert },
 		{ "info", cmd_info },
 	};
 	const char *name = argc > 1 ? argv[1] : "";

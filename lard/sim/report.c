@@ -70,6 +70,43 @@ int report_result(FILE *out, const char *policy, const struct sim_params *p,
 	return fflush(out) != 0;
 }
 
+static json_t *loads_json(const struct training *t)
+{
+	json_t *loads = json_array();
+
+	for (uint32_t load = 1; load < TRAIN_LOADS; load++) {
+		double cpu = train_busy(t, load, true), disk = train_busy(t, load, false);
+
+		if (cpu >= 0)
+			json_array_append_new(loads, json_pack("{si sf sf}", "load", (int)load,
+							       "cpu_busy", cpu, "disk_busy", disk));
+	}
+	return loads;
+}
+
+int report_training(FILE *out, const struct training *t, double busy, bool json)
+{
+	bool cpu;
+	uint32_t proposed = train_propose(t, busy, &cpu);
+
+	if (json)
+		return print_json(out, json_pack("{si ss sf so}", "t_low", (int)proposed, "busiest",
+						 cpu ? "cpu" : "disk", "busy", busy, "loads",
+						 loads_json(t)));
+	fprintf(out, "load  CPU busy  disk busy\n");
+	for (uint32_t load = 1; load < TRAIN_LOADS; load += 1 + load / 4)
+		if (train_busy(t, load, true) >= 0)
+			fprintf(out, "%4u  %6.1f %%  %7.1f %%\n", load,
+				100 * train_busy(t, load, true), 100 * train_busy(t, load, false));
+	if (proposed)
+		fprintf(out, "from %u connections on the %s of a node is busy %g %% of the time: "
+			"t_low %u\n", proposed, cpu ? "CPU" : "disk", 100 * busy, proposed);
+	else
+		fprintf(out, "no load kept a node's %s busy %g %% of the time\n",
+			cpu ? "CPU" : "disk", 100 * busy);
+	return fflush(out) != 0;
+}
+
 int report_facts(FILE *out, const struct trace *t, const struct trace_facts *f, bool json)
 {
 	if (json)

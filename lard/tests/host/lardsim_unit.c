@@ -324,6 +324,67 @@ static void log_lines_become_requests(void **state)
 	trace_free(&t);
 }
 
+static double throughput(const struct trace *t, struct sim_params p, uint32_t outstanding)
+{
+	struct sim_result r;
+
+	p.training = NULL;
+	p.policy.max_outstanding = outstanding;
+	simulate(t, &p, &r);
+	return r.throughput;
+}
+
+static void training_finds_the_least_load_without_idle_time(void **state)
+{
+	struct gen_params gen = *gen_preset("rice");
+	struct sim_params p = params(4, LARD_BASIC);
+	struct training training = { .step = -1 };
+	struct sim_result r;
+	const char *why;
+	struct trace t;
+	double full;
+	uint32_t found;
+	bool cpu;
+
+	(void)state;
+	gen.requests = 400000;
+	assert_int_equal(gen_trace(&t, &gen, &why), 0);
+	p.training = &training;
+	simulate(&t, &p, &r);
+	assert_int_equal(r.requests, 400000);
+	found = train_propose(&training, 0.95, &cpu);
+	full = throughput(&t, p, 4 * 64);
+	print_message("t_low %u, %s; requests/s with that load %.0f, with 1: %.0f, with 64: %.0f\n",
+		      found, cpu ? "CPU" : "disk", throughput(&t, p, 4 * found),
+		      throughput(&t, p, 4), full);
+	assert_false(cpu);
+	assert_in_range(found, 2, 16);
+	assert_true(throughput(&t, p, 4 * found) > 0.85 * full);
+	assert_true(throughput(&t, p, 4) < 0.75 * full);
+	trace_free(&t);
+}
+
+static void training_of_a_cached_set_looks_at_the_cpu(void **state)
+{
+	struct gen_params gen = *gen_preset("chess");
+	struct sim_params p = params(2, LARD_WRR);
+	struct training training = { .step = -1 };
+	struct sim_result r;
+	const char *why;
+	struct trace t;
+	bool cpu;
+
+	(void)state;
+	gen.requests = 100000;
+	assert_int_equal(gen_trace(&t, &gen, &why), 0);
+	p.training = &training;
+	simulate(&t, &p, &r);
+	assert_in_range(train_propose(&training, 0.95, &cpu), 1, 3);
+	assert_true(cpu);
+	assert_int_equal(train_propose(&training, 1.01, &cpu), 0);
+	trace_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +401,8 @@ int main(void)
 		cmocka_unit_test(trace_has_all_its_targets_and_its_bytes),
 		cmocka_unit_test(hot_targets_take_their_share),
 		cmocka_unit_test(trace_survives_a_file_and_bad_files_are_refused),
+		cmocka_unit_test(training_finds_the_least_load_without_idle_time),
+		cmocka_unit_test(training_of_a_cached_set_looks_at_the_cpu),
 		cmocka_unit_test(log_lines_become_requests),
 	};
 
