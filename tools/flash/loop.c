@@ -51,6 +51,8 @@ void loop_stall_end(struct loop *loop)
 		return;
 	us = precise_us() - loop->stall_start;
 	bucket = us ? 64 - __builtin_clzll(us) : 0;
+	if (us > *loop->stall_max)
+		*loop->stall_max = us;
 	loop->stalls[bucket < LOOP_STALL_BUCKETS ? bucket : LOOP_STALL_BUCKETS - 1]++;
 }
 

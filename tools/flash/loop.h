@@ -76,6 +76,7 @@ struct loop {
 
 	struct list graveyard;		/* freed only after the batch of events */
 	uint64_t *stalls;		/* histogram, or NULL */
+	uint64_t *stall_max;		/* us, of the longest turn; with @stalls */
 	uint64_t stall_start;
 };
 

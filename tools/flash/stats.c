@@ -24,6 +24,7 @@ int stats_json(const struct stats *all, unsigned int n, char *buf, int size)
 		STATS(X)
 #undef X
 	};
+	uint64_t longest = 0, us;
 	int len = 0, last = -1, i;
 
 	len += snprintf(buf + len, size - len, "{\"workers\": %u", n);
@@ -38,6 +39,12 @@ int stats_json(const struct stats *all, unsigned int n, char *buf, int size)
 	for (i = 0; i <= last; i++)
 		len += snprintf(buf + len, size - len, "%s%llu", i ? ", " : "", (unsigned long long)
 				sum(all, n, offsetof(struct stats, stalls) + i * sizeof(uint64_t)));
-	len += snprintf(buf + len, size - len, "]}\n");
+	for (i = 0; i < (int)n; i++) {
+		us = __atomic_load_n(&all[i].stall_max, __ATOMIC_RELAXED);
+		if (us > longest)
+			longest = us;
+	}
+	len += snprintf(buf + len, size - len, "],\n\"stall_max_us\": %llu}\n",
+			(unsigned long long)longest);
 	return len;
 }

@@ -39,6 +39,7 @@ struct stats {
 	STATS(X)
 #undef X
 	uint64_t stalls[LOOP_STALL_BUCKETS];
+	uint64_t stall_max;
 };
 
 /* Writers are one thread each, except in mt. */

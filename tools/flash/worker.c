@@ -120,6 +120,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->loop.spawns = conf->nr_apps > 0;
 	if (conf->stall_histogram)
 		w->loop.stalls = w->stats->stalls;
+	w->loop.stall_max = &w->stats->stall_max;
 	w->cache = shared ? shared : cache_new(conf, false);
 	if (!w->cache)
 		return -ENOMEM;
