@@ -15,9 +15,10 @@ nginx_conf() {
 	cat <<-END
 	worker_processes 1;
 	user root;
+	worker_rlimit_nofile 20000;
 	pid /run/nginx.pid;
 	error_log /run/nginx.error;
-	events { worker_connections 4096; }
+	events { worker_connections 16384; }
 	http {
 		access_log off;
 		sendfile on;
@@ -54,7 +55,7 @@ lighttpd_conf() {
 	server.document-root = "$www"
 	server.max-keep-alive-requests = 100000
 	server.max-keep-alive-idle = 600
-	server.max-fds = 8192
+	server.max-fds = 20000
 	# Without a type it would leave out the validators that the others send.
 	mimetype.assign = ( "" => "application/octet-stream" )
 	END
