@@ -287,32 +287,48 @@ static u32 flt_rx_room(const struct flt_chan *chan)
 	return FLT_RX_SIZE - chan->have;
 }
 
-static int flt_rx_recv(struct flt_chan *chan)
+/* Where the next bytes go. */
+static void flt_rx_where(struct flt_chan *chan, struct kvec *vec, struct iov_iter *iter)
 {
-	struct iov_iter iter;
-	struct kvec vec;
-
 	if (chan->sink_left) {
-		iter = chan->sink.iter;
-		iov_iter_truncate(&iter, chan->sink_left);
-		return flt_auth_recv(chan, &iter);
+		*iter = chan->sink.iter;
+		iov_iter_truncate(iter, chan->sink_left);
+		return;
 	}
 	if (chan->big) {
-		vec.iov_base = chan->big + chan->big_have;
-		vec.iov_len = chan->big_len - chan->big_have;
+		vec->iov_base = chan->big + chan->big_have;
+		vec->iov_len = chan->big_len - chan->big_have;
 	} else {
-		vec.iov_base = chan->buf + chan->have;
-		vec.iov_len = flt_rx_room(chan);
+		vec->iov_base = chan->buf + chan->have;
+		vec->iov_len = flt_rx_room(chan);
 	}
-	iov_iter_kvec(&iter, ITER_DEST, &vec, 1, vec.iov_len);
-	return flt_auth_recv(chan, &iter);
+	iov_iter_kvec(iter, ITER_DEST, vec, 1, vec->iov_len);
+}
+
+/*
+ * TCP has given less than asked: what comes now rings data_ready, and the work
+ * runs again. Not so with TLS, which gives a record, nor behind a FIN, which
+ * may have rung already.
+ */
+static bool flt_rx_is_empty(const struct flt_chan *chan)
+{
+	const struct sock *sk = chan->sock->sk;
+
+	return chan->auth == FLT_AUTH_NONE && !READ_ONCE(sk->sk_shutdown) && !READ_ONCE(sk->sk_err);
 }
 
 /* Reads once. False: nothing more now, or the channel is over. */
 static bool flt_rx_read(struct flt_chan *chan)
 {
-	int n = flt_rx_recv(chan);
+	struct iov_iter iter;
+	struct kvec vec;
+	size_t room;
+	bool more;
+	int n;
 
+	flt_rx_where(chan, &vec, &iter);
+	room = iov_iter_count(&iter);
+	n = flt_auth_recv(chan, &iter);
 	if (n == -EAGAIN)
 		return false;
 	if (n <= 0) {
@@ -321,22 +337,23 @@ static bool flt_rx_read(struct flt_chan *chan)
 	}
 	WRITE_ONCE(chan->heard, jiffies);
 	flt_count_add(chan->fn, FLT_BYTES_IN, n);
+	more = n == room || !flt_rx_is_empty(chan);
 	if (chan->sink_left) {
 		iov_iter_advance(&chan->sink.iter, n);
 		chan->sink_left -= n;
 		if (!chan->sink_left)
 			flt_rx_end_sink(chan);
-		return true;
+		return more;
 	}
 	if (!chan->big) {
 		chan->have += n;
 		flt_rx_parse(chan);
-		return true;
+		return more;
 	}
 	chan->big_have += n;
 	if (chan->big_have == chan->big_len)
 		flt_rx_end_big(chan);
-	return true;
+	return more;
 }
 
 static void flt_chan_rx_work(struct work_struct *work)
