@@ -12,8 +12,13 @@
 #include "ticket.h"
 #include "trace.h"
 
-#define HOF_SWEEP_EVERY		(HZ / 4)
-#define HOF_SWEEP_MIN		4096
+/*
+ * Most looks at an entry find that its time has not come: a pass a second is
+ * enough, and more only while many are to go.
+ */
+#define HOF_SWEEP_EVERY		HZ
+#define HOF_SWEEP_BUSY		(HZ / 4)
+#define HOF_SWEEP_MIN		1024
 
 static struct kmem_cache *hof_cache4 __ro_after_init;
 static struct kmem_cache *hof_cache6 __ro_after_init;
@@ -245,36 +250,39 @@ void hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
 		hof_entry_unlink(hn, e);
 }
 
-static void hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
+/* Whether its time has come. */
+static bool hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
 {
 	unsigned long idle = READ_ONCE(hn->tunables.idle_s) * HZ;
 
 	switch (hof_entry_state(e)) {
 	case HOF_FORWARD:
 		if (time_before(jiffies, READ_ONCE(e->used) + idle))
-			return;
+			return false;
 		hof_count(hn, HOF_STAT_FORWARD_IDLE_EXPIRED);
 		break;
 	case HOF_LINGER:
 	case HOF_DEAD:
 		if (time_before(jiffies, READ_ONCE(e->expires)))
-			return;
+			return false;
 		hof_count(hn, HOF_STAT_FORWARD_LINGER_EXPIRED);
 		break;
 	default:
-		return;
+		return false;
 	}
 	hof_entry_remove(hn, e);
+	return true;
 }
 
 /*
  * Walk a part of a table and go on there next time, so that a large table
- * costs the same at each call.
+ * costs the same at each call. Returns how many went.
  */
-static void hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
-				  struct rhashtable_iter *iter)
+static unsigned int hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
+					  struct rhashtable_iter *iter)
 {
 	unsigned int left = max(HOF_SWEEP_MIN, atomic_read(&table->nelems) / 16);
+	unsigned int gone = 0;
 	struct hof_entry *e = NULL;
 
 	rhashtable_walk_start(iter);
@@ -284,7 +292,7 @@ static void hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
 			break;
 		if (IS_ERR(e))
 			continue;	/* resized: some may be seen twice */
-		hof_entry_expire(hn, e);
+		gone += hof_entry_expire(hn, e);
 		if (left % 1024 == 0) {
 			rhashtable_walk_stop(iter);
 			cond_resched();
@@ -296,16 +304,19 @@ static void hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
 		rhashtable_walk_exit(iter);
 		rhashtable_walk_enter(table, iter);
 	}
+	return gone;
 }
 
 static void hof_entry_sweep(struct work_struct *work)
 {
 	struct hof_net *hn = container_of(work, struct hof_net, sweep.work);
+	unsigned int gone;
 
-	hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
-	hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
+	gone = hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
+	gone += hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
 	if (hof_entry_count(hn))
-		queue_delayed_work(system_unbound_wq, &hn->sweep, HOF_SWEEP_EVERY);
+		queue_delayed_work(system_unbound_wq, &hn->sweep,
+				   gone < HOF_SWEEP_MIN / 4 ? HOF_SWEEP_EVERY : HOF_SWEEP_BUSY);
 }
 
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
