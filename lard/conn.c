@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Client connections. */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,17 @@ static void log_refusal(struct conn *conn, unsigned int status, const char *why)
 		   address_text(&conn->peer, peer, sizeof(peer)), status, why);
 }
 
+/*
+ * A request that has arrived whole is acknowledged by its answer, from wherever that comes: one packet
+ * less for each connection. A client that has more to send may be waiting for an ACK before it does.
+ */
+static void acknowledge(struct conn *conn)
+{
+	static const int on = 1;
+
+	setsockopt(conn->source.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
+}
+
 static void read_request(struct conn *conn)
 {
 	struct worker *w = conn->worker;
@@ -192,6 +204,8 @@ static void read_request(struct conn *conn)
 		return;
 	}
 	verdict = n > 0 ? request_parse(&w->request, w->peek, n, &conn->searched) : 0;
+	if (n > 0 && (!verdict || (verdict > 0 && w->request.framing != FRAMING_NONE)))
+		acknowledge(conn);
 	if (verdict > 0) {
 		timer_stop(&conn->timer);
 		conn->searched = 0;

@@ -88,7 +88,7 @@ static void listener_ready(struct source *s, uint32_t events)
 
 static int open_socket(const union address *address, unsigned int backlog)
 {
-	static const int on = 1, defer = DEFER_SECONDS;
+	static const int on = 1, off = 0, defer = DEFER_SECONDS;
 	int fd, err;
 
 	fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -101,7 +101,9 @@ static int open_socket(const union address *address, unsigned int backlog)
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof(defer)) ||
-	    bind(fd, &address->any, address_len(address)) || listen(fd, backlog)) {
+	    bind(fd, &address->any, address_len(address)) || listen(fd, backlog) ||
+	    /* listen() resets it. The answer acknowledges the request; see acknowledge(). */
+	    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off))) {
 		err = -errno;
 		close(fd);
 		return err;
