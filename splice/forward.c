@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The engine: bytes go from one socket's receive queue to the other's send queue. */
+
+#include <net/tcp.h>
+
+#include "copy.h"
+#include "counter.h"
+#include "forward.h"
+#include "judge.h"
+#include "send.h"
+#include "trace.h"
+#include "tunable.h"
+
+/**
+ * struct ssp_pass - one pass over a receive queue
+ * @p:      the pair
+ * @from:   the end that is read
+ * @budget: bytes that may still be forwarded in this pass
+ * @done:   bytes that were
+ */
+struct ssp_pass {
+	struct ssp_pair *p;
+	int from;
+	unsigned int budget;
+	unsigned int done;
+};
+
+static int ssp_stop(struct ssp_pass *pass, enum ssp_stat why)
+{
+	ssp_count(pass->p->net, why);
+	if (why == SSP_STAT_NO_MEMORY)
+		pass->p->retry = true;
+	else if (why == SSP_STAT_COPY_HELD)
+		WRITE_ONCE(pass->p->held, true);
+	else if (why == SSP_STAT_BUDGET)
+		pass->p->again |= BIT(pass->from);
+	return 0;
+}
+
+/* @dst takes no more: an ACK will make room and call us, if there is anything to be ACKed. */
+static int ssp_stop_full(struct ssp_pass *pass, struct sock *dst)
+{
+	if (!sk_stream_memory_free(dst)) {
+		set_bit(SOCK_NOSPACE, &dst->sk_socket->flags);
+		if (!tcp_rtx_and_write_queues_empty(dst))
+			return ssp_stop(pass, SSP_STAT_FULL);
+	}
+	return ssp_stop(pass, SSP_STAT_NO_MEMORY);
+}
+
+/*
+ * Whether TCP shall wait with the last segment: only if the next packet is sure to be
+ * sent in this pass, else the segment would be left to a timer.
+ */
+static bool ssp_more(const struct ssp_pass *pass, const struct sock *src,
+		     const struct sk_buff *skb, unsigned int n, size_t len)
+{
+	const struct ssp_pair *p = pass->p;
+
+	return n == len && pass->budget > n && !skb_queue_is_last(&src->sk_receive_queue, skb) &&
+	       p->limit - p->taken > n && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data &&
+	       skb_queue_next(&src->sk_receive_queue, skb)->len;
+}
+
+static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int off, size_t len)
+{
+	struct ssp_pass *pass = desc->arg.data;
+	struct ssp_pair *p = pass->p;
+	struct sock *src = p->sk[pass->from], *dst = p->sk[!pass->from];
+	unsigned int n = min_t(size_t, len, pass->budget);
+	struct sk_buff *clone = NULL;
+	int sent;
+
+	if (!ssp_is_bidir(p))
+		n = min_t(u64, n, p->limit - p->taken);
+	else if (p->fin[pass->from])
+		return 0;
+	if (!n)
+		return p->limit == p->taken ? 0 : ssp_stop(pass, SSP_STAT_BUDGET);
+	if (unlikely(!skb_frags_readable(skb))) {
+		p->unreadable = true;
+		return 0;
+	}
+	if (ssp_keeps_copy(p)) {
+		n = min(n, ssp_copy_room(p->end[0], p->max2cache));
+		if (!n)
+			return ssp_stop(pass, SSP_STAT_COPY_HELD);
+		if (!ssp_copy_extends(p->end[0], skb, off)) {
+			clone = ssp_copy_make(p->end[0], src, skb);
+			if (!clone)
+				return ssp_stop(pass, SSP_STAT_NO_MEMORY);
+		}
+	}
+
+	if (p->sink_gone)
+		sent = n;
+	else if (sk_stream_memory_free(dst))
+		sent = ssp_send(dst, skb, off, n, ssp_more(pass, src, skb, n, len), p->net);
+	else
+		sent = -EAGAIN;
+	if (sent <= 0) {
+		if (clone)
+			ssp_copy_free(src, clone);
+		if (sent == -EAGAIN)
+			return ssp_stop_full(pass, dst);
+		/* TCP has told us the connection's error and forgotten it. */
+		p->error = -sent;
+		return ssp_can_send(dst) ? ssp_stop(pass, SSP_STAT_NO_MEMORY) : 0;
+	}
+
+	if (ssp_keeps_copy(p))
+		ssp_copy_append(p->end[0], clone, off, sent);
+	if (!p->sink_gone)
+		p->moved[pass->from] += sent;
+	if (!pass->from)
+		p->taken += sent;
+	pass->budget -= sent;
+	pass->done += sent;
+	if (sent != skb->len)
+		ssp_count(p->net, SSP_STAT_PARTIAL);
+	return sent;
+}
+
+/* Forward what @from has received. */
+static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
+{
+	struct sock *src = p->sk[from], *dst = p->sk[!from];
+	struct ssp_pass pass = {
+		.p = p,
+		.from = from,
+		.budget = max(READ_ONCE(ssp_fwd_budget), 1U),
+	};
+	read_descriptor_t desc = { .arg.data = &pass, .count = 1 };
+
+	if (skb_queue_empty(&src->sk_receive_queue))
+		return;
+	if (!p->sink_gone && !ssp_can_send(dst)) {
+		if (!ssp_keeps_copy(p))
+			return;
+		p->sink_gone = true;
+		ssp_count(p->net, SSP_STAT_COPY_ONLY);
+		trace_ssp_sink_gone(p);
+	}
+	WRITE_ONCE(p->held, false);
+	tcp_read_sock(src, &desc, ssp_actor);
+	if (!pass.done)
+		return;
+	ssp_count_add(p->net, SSP_STAT_BYTES + where, pass.done);
+	if (ssp_keeps_copy(p))
+		ssp_count_add(p->net, SSP_STAT_COPY_BYTES, pass.done);
+	trace_ssp_forward(p, from, pass.done, where);
+}
+
+void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bool tell)
+{
+	bool had;
+
+	ssp_assert_locked(p);
+	if (p->state == SSP_ENDED)
+		return;
+
+	p->busy = true;
+	p->again = 0;
+	p->retry = false;
+	had = ssp_copy_readable(p);
+	if (p->state == SSP_RUNNING) {
+		if (dirs & SSP_FROM0)
+			ssp_forward(p, 0, where);
+		if (ssp_is_bidir(p) && (dirs & SSP_FROM1))
+			ssp_forward(p, 1, where);
+	}
+	/* What is called from here on passes on to the program. */
+	p->telling = true;
+	if (tell && !had && ssp_copy_readable(p))
+		p->sk[0]->sk_data_ready(p->sk[0]);
+	ssp_judge(p, tell);
+	p->telling = false;
+	p->busy = false;
+
+	if (p->state == SSP_ENDED)
+		return;
+	if (p->dead)
+		ssp_pair_queue(p, 0);
+	else if (p->retry)
+		ssp_pair_queue(p, 1);
+	else if (p->again)
+		ssp_pair_queue(p, 0);
+}
+
+void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
+{
+	struct sock *other = p->sk[!ssp_side(p, sk)];
+
+	/* Called from within: who holds both locks sees to it. */
+	if (p->busy) {
+		p->again |= dirs;
+		return;
+	}
+	/* A program holds the socket and lets it work off its backlog, or is in a call. */
+	if (sock_owned_by_user(sk) || !READ_ONCE(ssp_softirq)) {
+		ssp_pair_queue(p, 0);
+		return;
+	}
+	/*
+	 * The other CPU may be forwarding the opposite way, from @other's lock to this:
+	 * never wait.
+	 */
+	if (!spin_trylock(&other->sk_lock.slock)) {
+		ssp_count(p->net, SSP_STAT_TRYLOCK_MISSED);
+		ssp_pair_queue(p, 0);
+		return;
+	}
+	if (sock_owned_by_user(other)) {
+		ssp_count(p->net, SSP_STAT_OWNED);
+		ssp_pair_queue(p, 0);
+	} else {
+		ssp_advance(p, dirs, SSP_SOFTIRQ, true);
+	}
+	spin_unlock(&other->sk_lock.slock);
+}
+
+/* SSP_BIDIR: one connection is dead, so the other one is reset. */
+static void ssp_pass_reset(struct ssp_pair *p)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct sock *sk = p->sk[i];
+
+		if (sk->sk_prot->diag_destroy) {
+			sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
+			continue;
+		}
+		lock_sock(sk);
+		if (sk->sk_state != TCP_CLOSE)
+			sk->sk_prot->disconnect(sk, 0);
+		release_sock(sk);
+	}
+}
+
+/*
+ * As a softirq would: nobody owns the sockets meanwhile, so that what arrives does not
+ * take the way over their backlogs. False: a program has one of them.
+ */
+static bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
+{
+	struct sock *a = min(p->sk[0], p->sk[1]), *b = max(p->sk[0], p->sk[1]);
+	bool mine;
+
+	local_bh_disable();
+	bh_lock_sock(a);
+	spin_lock_nested(&b->sk_lock.slock, SINGLE_DEPTH_NESTING);
+	mine = !sock_owned_by_user(a) && !sock_owned_by_user(b);
+	if (mine)
+		ssp_advance(p, SSP_FROM0 | SSP_FROM1, where, true);
+	bh_unlock_sock(b);
+	bh_unlock_sock(a);
+	local_bh_enable();
+	return mine;
+}
+
+void ssp_run(struct ssp_pair *p, enum ssp_where where)
+{
+	if (!ssp_run_light(p, where)) {
+		ssp_count(p->net, SSP_STAT_WORK_SLOW);
+		ssp_lock_socks(p->sk[0], p->sk[1]);
+		ssp_advance(p, SSP_FROM0 | SSP_FROM1, where, true);
+		ssp_unlock_socks(p->sk[0], p->sk[1]);
+	}
+	if (READ_ONCE(p->dead) && READ_ONCE(p->state) == SSP_RUNNING)
+		ssp_pass_reset(p);
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+/* This room's layer on a socket: what TCP and programs do to a spliced one. */
+
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#include "kmod/stack.h"
+
+#include "copy.h"
+#include "counter.h"
+#include "forward.h"
+#include "judge.h"
+#include "layer.h"
+#include "pair.h"
+
+static struct ssp_end *ssp_end(struct flt_layer *layer)
+{
+	return flt_layer_priv(layer);
+}
+
+/* --- what TCP says; the socket is locked, RCU is held --- */
+
+static struct ssp_pair *ssp_pair_of(struct flt_layer *layer)
+{
+	return rcu_dereference(ssp_end(layer)->pair);
+}
+
+static bool ssp_data_ready(struct flt_layer *layer, struct sock *sk)
+{
+	struct ssp_pair *p = ssp_pair_of(layer);
+	int side;
+
+	if (!p || p->telling || p->state == SSP_ENDED)
+		return true;
+	side = ssp_side(p, sk);
+	if (side && !ssp_is_bidir(p))
+		return true;
+	if (p->state == SSP_RUNNING)
+		ssp_kick(p, sk, BIT(side));
+	return false;
+}
+
+static bool ssp_write_space(struct flt_layer *layer, struct sock *sk)
+{
+	struct ssp_pair *p = ssp_pair_of(layer);
+	int side;
+
+	if (!p || p->telling || p->state == SSP_ENDED)
+		return true;
+	side = ssp_side(p, sk);
+	if (!side && !ssp_is_bidir(p))
+		return true;
+	/* Not for each ACK: TCP's own measure of when it is worth while. */
+	if (p->state == SSP_RUNNING && sk_stream_is_writeable(sk)) {
+		if (sk->sk_socket)
+			clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+		ssp_kick(p, sk, BIT(!side));
+	}
+	return false;
+}
+
+/*
+ * A FIN is in the queue and data_ready follows; the queue must not be touched here,
+ * in the midst of TCP's work on the packet. Anything else is rare: left to the work item.
+ */
+static bool ssp_state_change(struct flt_layer *layer, struct sock *sk)
+{
+	struct ssp_pair *p = ssp_pair_of(layer);
+
+	if (p && !p->telling && p->state == SSP_RUNNING && sk->sk_state != TCP_CLOSE_WAIT)
+		ssp_pair_queue(p, 0);
+	return true;
+}
+
+static bool ssp_error_report(struct flt_layer *layer, struct sock *sk)
+{
+	struct ssp_pair *p = ssp_pair_of(layer);
+
+	if (p && !p->telling && p->state == SSP_RUNNING)
+		ssp_pair_queue(p, 0);
+	return true;
+}
+
+/* --- what programs do --- */
+
+/* The transfer forbids it; @write: sending, else receiving. */
+static bool ssp_forbids(struct ssp_pair *p, const struct sock *sk, bool write)
+{
+	if (READ_ONCE(p->state) == SSP_ENDED)
+		return false;
+	return ssp_is_bidir(p) || ssp_side(p, sk) == write;
+}
+
+static int ssp_refuse(struct ssp_pair *p)
+{
+	ssp_count(p->net, SSP_STAT_BUSY_CALLS);
+	return -EBUSY;
+}
+
+static bool ssp_is_forbidden(struct ssp_end *end, const struct sock *sk, bool write)
+{
+	struct ssp_pair *p;
+	bool no;
+
+	rcu_read_lock();
+	p = rcu_dereference(end->pair);
+	no = p && ssp_forbids(p, sk, write);
+	if (no)
+		ssp_refuse(p);
+	rcu_read_unlock();
+	return no;
+}
+
+static int ssp_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+		       size_t len)
+{
+	if (ssp_is_forbidden(ssp_end(layer), sock->sk, true))
+		return -EBUSY;
+	return flt_layer_next_sendmsg(layer, sock, msg, len);
+}
+
+/* Either there is something to read or nothing will come; the source is locked. */
+static bool ssp_copy_settled(const struct ssp_end *end, const struct ssp_pair *p)
+{
+	return end->copy_bytes || READ_ONCE(p->state) != SSP_RUNNING;
+}
+
+/* Under the source's lock: wait for the copy. */
+static int ssp_copy_wait(struct sock *sk, struct ssp_end *end, struct ssp_pair *p, int flags)
+{
+	long timeo = sock_rcvtimeo(sk, flags & MSG_DONTWAIT);
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int err = 0;
+
+	add_wait_queue(sk_sleep(sk), &wait);
+	while (!ssp_copy_settled(end, p)) {
+		if (!timeo) {
+			err = -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			err = sock_intr_errno(timeo);
+			break;
+		}
+		sk_wait_event(sk, &timeo, ssp_copy_settled(end, p), &wait);
+	}
+	remove_wait_queue(sk_sleep(sk), &wait);
+	return err;
+}
+
+/*
+ * The copy comes before what the socket itself has. Returns the number of bytes, or
+ * 0: there is no copy (any more), or a negative errno.
+ */
+static int ssp_recv_copy(struct sock *sk, struct ssp_end *end, struct ssp_pair *p,
+			 struct msghdr *msg, int flags)
+{
+	int ret = 0;
+
+	lock_sock(sk);
+	if (p)
+		ret = ssp_copy_wait(sk, end, p, flags);
+	if (!ret && msg_data_left(msg))
+		ret = ssp_copy_read(end, sk, msg, flags & MSG_PEEK);
+	if (!p)
+		ssp_copy_pin(end);
+	release_sock(sk);
+	return ret;
+}
+
+static int ssp_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+		       size_t len, int flags)
+{
+	struct ssp_end *end = ssp_end(layer);
+	struct sock *sk = sock->sk;
+	struct ssp_pair *p;
+	int ret = 0;
+
+	if (flags & MSG_ERRQUEUE)
+		return flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+	p = ssp_pair_get(end);
+	if (p && ssp_forbids(p, sk, false) && !ssp_keeps_copy(p)) {
+		ret = ssp_refuse(p);
+		goto out;
+	}
+	if (p ? ssp_keeps_copy(p) && !ssp_side(p, sk) : READ_ONCE(end->copy_bytes)) {
+		if (flags & (MSG_OOB | MSG_TRUNC)) {
+			ret = -EOPNOTSUPP;
+			goto out;
+		}
+		ret = ssp_recv_copy(sk, end, p, msg, flags);
+		/* There is room for the forwarding, or this was the last of it. */
+		if (p && ret > 0 && (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING))
+			ssp_run(p, SSP_CALL);
+		if (ret || !len)
+			goto out;
+	}
+	ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+out:
+	if (p)
+		ssp_pair_put(p);
+	return ret;
+}
+
+static ssize_t ssp_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
+			       struct pipe_inode_info *pipe, size_t len, unsigned int flags)
+{
+	struct ssp_end *end = ssp_end(layer);
+
+	if (ssp_is_forbidden(end, sock->sk, false))
+		return -EBUSY;
+	if (READ_ONCE(end->copy_bytes))
+		return copy_splice_read(sock->file, ppos, pipe, len, flags);
+	return flt_layer_next_splice_read(layer, sock, ppos, pipe, len, flags);
+}
+
+static int ssp_shutdown(struct flt_layer *layer, struct socket *sock, int how)
+{
+	struct ssp_end *end = ssp_end(layer);
+
+	if (((how + 1) & SEND_SHUTDOWN && ssp_is_forbidden(end, sock->sk, true)) ||
+	    ((how + 1) & RCV_SHUTDOWN && ssp_is_forbidden(end, sock->sk, false)))
+		return -EBUSY;
+	return flt_layer_next_shutdown(layer, sock, how);
+}
+
+#define SSP_POLL_IN	(EPOLLIN | EPOLLRDNORM | EPOLLRDHUP)
+#define SSP_POLL_OUT	(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
+
+static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
+			 struct poll_table_struct *wait)
+{
+	__poll_t mask = flt_layer_next_poll(layer, file, sock, wait);
+	struct ssp_end *end = ssp_end(layer);
+	struct sock *sk = sock->sk;
+	struct ssp_pair *p;
+
+	rcu_read_lock();
+	p = rcu_dereference(end->pair);
+	if (!p || READ_ONCE(p->state) == SSP_ENDED) {
+		if (READ_ONCE(end->copy_bytes))
+			mask |= EPOLLIN | EPOLLRDNORM;
+		goto out;
+	}
+	if (ssp_forbids(p, sk, true))
+		mask &= ~SSP_POLL_OUT;
+	if (ssp_forbids(p, sk, false)) {
+		/* The source's end or error is ours to hear until all before it is passed on. */
+		mask &= ~(SSP_POLL_IN | EPOLLHUP | EPOLLERR);
+		if (ssp_keeps_copy(p) && ssp_copy_readable(p))
+			mask |= EPOLLIN | EPOLLRDNORM;
+	}
+out:
+	rcu_read_unlock();
+	return mask;
+}
+
+/* The last descriptor of @sock is being closed. */
+static void ssp_release(struct flt_layer *layer, struct socket *sock)
+{
+	struct ssp_end *end = ssp_end(layer);
+	struct sock *sk = sock->sk;
+	struct ssp_pair *p;
+
+	p = ssp_pair_get(end);
+	if (p) {
+		ssp_lock_socks(p->sk[0], p->sk[1]);
+		/* It may have ended meanwhile. */
+		if (rcu_access_pointer(end->pair) == p) {
+			if (ssp_keeps_copy(p) && ssp_side(p, sk) == 1 && p->state != SSP_ENDED)
+				ssp_judge_sink_close(p);
+			else
+				ssp_judge_close(p);
+		}
+		ssp_unlock_socks(p->sk[0], p->sk[1]);
+		ssp_pair_put(p);
+	}
+	if (READ_ONCE(end->copy_bytes)) {
+		lock_sock(sk);
+		ssp_copy_drop(end, sk);
+		ssp_copy_pin(end);
+		release_sock(sk);
+	}
+}
+
+static void ssp_destruct(struct flt_layer *layer, struct sock *sk)
+{
+	ssp_copy_drop(ssp_end(layer), sk);
+}
+
+/* SO_RCVLOWAT of a spliced socket is ours; what the program wants it gets at the end. */
+static void ssp_keep_lowat(struct ssp_pair *p, struct sock *sk)
+{
+	if (p->state == SSP_ENDED)
+		return;
+	p->lowat[ssp_side(p, sk)] = sk->sk_rcvlowat;
+	WRITE_ONCE(sk->sk_rcvlowat, 1);
+}
+
+static void ssp_returned(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret)
+{
+	struct ssp_pair *p;
+
+	if (ret || (op != FLT_OP_SETSOCKOPT && op != FLT_OP_RCVLOWAT))
+		return;
+	p = ssp_pair_get(ssp_end(layer));
+	if (!p)
+		return;
+	if (op == FLT_OP_RCVLOWAT)
+		ssp_keep_lowat(p, sock->sk);
+	else
+		ssp_pair_queue(p, 0);	/* it may be kTLS's now */
+	ssp_pair_put(p);
+}
+
+static const struct flt_layer_ops ssp_layer_ops = {
+	.owner = THIS_MODULE,
+	.name = "splice",
+	.data_ready = ssp_data_ready,
+	.write_space = ssp_write_space,
+	.state_change = ssp_state_change,
+	.error_report = ssp_error_report,
+	.destruct = ssp_destruct,
+	.priv_size = sizeof(struct ssp_end),
+	.recvmsg = ssp_recvmsg,
+	.sendmsg = ssp_sendmsg,
+	.splice_read = ssp_splice_read,
+	.poll = ssp_poll,
+	.shutdown = ssp_shutdown,
+	.release = ssp_release,
+	.returned = ssp_returned,
+};
+
+struct ssp_end *ssp_end_find(struct sock *sk)
+{
+	struct flt_layer *layer = flt_layer_find(sk, &ssp_layer_ops);
+
+	return layer ? ssp_end(layer) : NULL;
+}
+
+struct ssp_end *ssp_end_make(struct sock *sk)
+{
+	struct ssp_end *end = ssp_end_find(sk);
+	struct flt_layer *layer;
+
+	if (end)
+		return end;
+	layer = flt_layer_add(sk, &ssp_layer_ops, GFP_KERNEL);
+	if (IS_ERR(layer)) {
+		/* Another thread was faster. */
+		end = PTR_ERR(layer) == -EEXIST ? ssp_end_find(sk) : NULL;
+		return end ?: ERR_CAST(layer);
+	}
+	return ssp_end(layer);
+}
+
+void ssp_layer_remove_all(void)
+{
+	flt_layer_remove_all(&ssp_layer_ops);
+}

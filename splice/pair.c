@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Life of a pair. */
+
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "copy.h"
+#include "counter.h"
+#include "forward.h"
+#include "pair.h"
+#include "trace.h"
+#include "tunable.h"
+
+static struct kmem_cache *ssp_pair_cache;
+static struct workqueue_struct *ssp_wq;
+static atomic_t ssp_pairs;
+
+unsigned int ssp_pair_count(void)
+{
+	return atomic_read(&ssp_pairs);
+}
+
+static void ssp_pair_work(struct work_struct *work)
+{
+	struct ssp_pair *p = container_of(to_delayed_work(work), struct ssp_pair, work);
+
+	ssp_run(p, SSP_WORKER);
+	ssp_pair_put(p);
+}
+
+struct ssp_pair *ssp_pair_alloc(struct sock *sk0, struct sock *sk1, const struct ssp_splice *args)
+{
+	struct ssp_pair *p = kmem_cache_zalloc(ssp_pair_cache, GFP_KERNEL);
+
+	if (!p)
+		return NULL;
+	/* The caller has the device open, which holds the module. */
+	__module_get(THIS_MODULE);
+	sock_hold(sk0);
+	sock_hold(sk1);
+	p->sk[0] = sk0;
+	p->sk[1] = sk1;
+	p->net = ssp_net(sock_net(sk0));
+	p->flags = args->flags;
+	p->limit = args->flags & SSP_LIMIT ? args->limit : U64_MAX;
+	p->min2read = max(args->min2read, 1U);
+	p->max2cache = args->max2cache ?: max(READ_ONCE(ssp_max2cache), p->min2read);
+	INIT_DELAYED_WORK(&p->work, ssp_pair_work);
+	refcount_set(&p->users, 1);
+	return p;
+}
+
+/* The sockets wait for RCU too: a callback of one uses the other under RCU. */
+static void ssp_pair_free(struct rcu_head *rcu)
+{
+	struct ssp_pair *p = container_of(rcu, struct ssp_pair, rcu);
+
+	sock_put(p->sk[0]);
+	sock_put(p->sk[1]);
+	kmem_cache_free(ssp_pair_cache, p);
+	module_put(THIS_MODULE);	/* ssp_pair_exit() waits for the end of this function */
+}
+
+void ssp_pair_put(struct ssp_pair *p)
+{
+	if (refcount_dec_and_test(&p->users))
+		call_rcu(&p->rcu, ssp_pair_free);
+}
+
+struct ssp_pair *ssp_pair_get(struct ssp_end *end)
+{
+	struct ssp_pair *p;
+
+	rcu_read_lock();
+	p = rcu_dereference(end->pair);
+	if (p && !refcount_inc_not_zero(&p->users))
+		p = NULL;
+	rcu_read_unlock();
+	return p;
+}
+
+void ssp_pair_attach(struct ssp_pair *p)
+{
+	int i;
+
+	ssp_assert_locked(p);
+	refcount_inc(&p->users);
+	atomic_inc(&ssp_pairs);
+	atomic_inc(&p->net->active);
+	for (i = 0; i < 2; i++) {
+		p->lowat[i] = p->sk[i]->sk_rcvlowat;
+		/* A tail shorter than the mark would never be announced. */
+		WRITE_ONCE(p->sk[i]->sk_rcvlowat, 1);
+		rcu_assign_pointer(p->end[i]->pair, p);
+	}
+	ssp_count(p->net, SSP_STAT_STARTED);
+	trace_ssp_start(p);
+}
+
+void ssp_pair_ended(struct ssp_pair *p)
+{
+	int i;
+
+	ssp_assert_locked(p);
+	WRITE_ONCE(p->state, SSP_ENDED);
+	for (i = 0; i < 2; i++) {
+		if (p->sk[i]->sk_rcvlowat == 1)
+			WRITE_ONCE(p->sk[i]->sk_rcvlowat, p->lowat[i]);
+		ssp_pair_outcome(p, &p->end[i]->last);
+	}
+	atomic_dec(&ssp_pairs);
+	atomic_dec(&p->net->active);
+	ssp_count(p->net, SSP_STAT_ENDED + p->cause - SSP_CAUSE_LIMIT);
+	trace_ssp_end(p);
+}
+
+void ssp_pair_outcome(const struct ssp_pair *p, struct ssp_outcome *out)
+{
+	ssp_assert_locked(p);
+	*out = (struct ssp_outcome) {
+		.status = p->state == SSP_ENDED ? SSP_DONE : SSP_ACTIVE,
+		.cause = p->state == SSP_RUNNING ? SSP_CAUSE_NONE : p->cause,
+		.error = p->error,
+		.moved = { p->moved[0], p->moved[1] },
+		.copied = ssp_keeps_copy(p) ? p->taken : 0,
+	};
+}
+
+void ssp_pair_detach(struct ssp_pair *p)
+{
+	int i;
+
+	ssp_assert_locked(p);
+	for (i = 0; i < 2; i++)
+		RCU_INIT_POINTER(p->end[i]->pair, NULL);
+	ssp_copy_pin(p->end[0]);
+	ssp_pair_put(p);
+}
+
+void ssp_lock_socks(struct sock *a, struct sock *b)
+{
+	if (a > b)
+		swap(a, b);
+	lock_sock(a);
+	lock_sock_nested(b, SINGLE_DEPTH_NESTING);
+}
+
+void ssp_unlock_socks(struct sock *a, struct sock *b)
+{
+	release_sock(a);
+	release_sock(b);
+}
+
+void ssp_pair_queue(struct ssp_pair *p, unsigned long delay)
+{
+	if (!refcount_inc_not_zero(&p->users))
+		return;
+	if (!queue_delayed_work(ssp_wq, &p->work, delay))
+		ssp_pair_put(p);
+}
+
+int ssp_pair_init(void)
+{
+	ssp_pair_cache = KMEM_CACHE(ssp_pair, 0);
+	if (!ssp_pair_cache)
+		return -ENOMEM;
+	ssp_wq = alloc_workqueue("sksplice", WQ_HIGHPRI, 0);
+	if (!ssp_wq) {
+		kmem_cache_destroy(ssp_pair_cache);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void ssp_pair_exit(void)
+{
+	destroy_workqueue(ssp_wq);
+	rcu_barrier();
+	kmem_cache_destroy(ssp_pair_cache);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Sending a part of a received packet by reference. */
+
+#include <linux/bvec.h>
+#include <linux/uio.h>
+#include <net/tcp.h>
+
+#include "counter.h"
+#include "send.h"
+
+/**
+ * struct ssp_batch - pages that go to TCP in one call
+ * @sk:   where to
+ * @sn:   for counters
+ * @done: bytes that were taken
+ * @left: bytes that are not yet collected
+ * @err:  what ended it, or 0
+ * @more: further bytes follow after the last of these
+ * @nr:   pages that are collected
+ * @len:  their bytes
+ * @bv:   they
+ */
+struct ssp_batch {
+	struct sock *sk;
+	struct ssp_net *sn;
+	unsigned int done;
+	unsigned int left;
+	int err;
+	bool more;
+	unsigned int nr;
+	unsigned int len;
+	struct bio_vec bv[MAX_SKB_FRAGS + 1];
+};
+
+/* TCP took @ret of @len bytes, or refused. False: stop. */
+static bool ssp_batch_taken(struct ssp_batch *b, int ret, unsigned int len)
+{
+	ssp_count(b->sn, SSP_STAT_SENDS);
+	if (ret < 0) {
+		b->err = ret;
+		return false;
+	}
+	b->done += ret;
+	if (ret < len)
+		b->err = -EAGAIN;
+	return ret == len;
+}
+
+static int ssp_batch_flags(const struct ssp_batch *b)
+{
+	/* Without NOSIGNAL a dead connection would kill whom the softirq interrupts. */
+	return MSG_DONTWAIT | MSG_NOSIGNAL | (b->left || b->more ? MSG_MORE : 0);
+}
+
+static bool ssp_batch_flush(struct ssp_batch *b)
+{
+	struct msghdr msg = { .msg_flags = ssp_batch_flags(b) | MSG_SPLICE_PAGES };
+	unsigned int len = b->len;
+
+	if (!len)
+		return true;
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, b->bv, b->nr, len);
+	b->nr = 0;
+	b->len = 0;
+	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &msg, len), len);
+}
+
+static bool ssp_batch_page(struct ssp_batch *b, struct page *page, unsigned int off,
+			   unsigned int len)
+{
+	if (b->nr == ARRAY_SIZE(b->bv) && !ssp_batch_flush(b))
+		return false;
+	bvec_set_page(&b->bv[b->nr++], page, len, off);
+	b->len += len;
+	b->left -= len;
+	return true;
+}
+
+/* Memory of the slab allocator has no references: it is copied. */
+static bool ssp_batch_copy(struct ssp_batch *b, void *from, unsigned int len)
+{
+	struct kvec kv = { .iov_base = from, .iov_len = len };
+	struct msghdr msg = {};
+
+	if (!ssp_batch_flush(b))
+		return false;
+	b->left -= len;
+	msg.msg_flags = ssp_batch_flags(b);
+	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &kv, 1, len);
+	ssp_count_add(b->sn, SSP_STAT_BYTES_LINEAR, len);
+	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &msg, len), len);
+}
+
+/* The linear part of @skb from @off on; of a driver that uses page fragments it is not copied. */
+static bool ssp_batch_head(struct ssp_batch *b, struct sk_buff *skb, unsigned int off)
+{
+	unsigned int len = min(skb_headlen(skb) - off, b->left);
+	unsigned char *from = skb->data + off;
+	struct page *page;
+
+	if (!skb->head_frag)
+		return ssp_batch_copy(b, from, len);
+	page = virt_to_head_page(from);
+	if (!sendpage_ok(page))
+		return ssp_batch_copy(b, from, len);
+	return ssp_batch_page(b, page, from - (unsigned char *)page_address(page), len);
+}
+
+static bool ssp_batch_frag(struct ssp_batch *b, const skb_frag_t *frag, unsigned int off)
+{
+	unsigned int len = min(skb_frag_size(frag) - off, b->left);
+	struct page *page = skb_frag_page(frag);
+
+	if (unlikely(!sendpage_ok(page)))
+		return ssp_batch_copy(b, skb_frag_address(frag) + off, len);
+	return ssp_batch_page(b, page, skb_frag_off(frag) + off, len);
+}
+
+/* One skb, without its list, from *@off on; *@off becomes what is to be skipped after it. */
+static bool ssp_batch_skb(struct ssp_batch *b, struct sk_buff *skb, unsigned int *off)
+{
+	unsigned int size, i;
+
+	if (*off < skb_headlen(skb)) {
+		if (!ssp_batch_head(b, skb, *off))
+			return false;
+		*off = 0;
+	} else {
+		*off -= skb_headlen(skb);
+	}
+	for (i = 0; i < skb_shinfo(skb)->nr_frags && b->left; i++) {
+		size = skb_frag_size(&skb_shinfo(skb)->frags[i]);
+		if (*off >= size) {
+			*off -= size;
+			continue;
+		}
+		if (!ssp_batch_frag(b, &skb_shinfo(skb)->frags[i], *off))
+			return false;
+		*off = 0;
+	}
+	return true;
+}
+
+int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,
+	     struct ssp_net *sn)
+{
+	bool task_frag = sk->sk_use_task_frag;
+	gfp_t gfp = sk->sk_allocation;
+	struct sk_buff *part;
+	struct ssp_batch b;
+
+	b.sk = sk;
+	b.sn = sn;
+	b.done = 0;
+	b.left = len;
+	b.err = 0;
+	b.more = more;
+	b.nr = 0;
+	b.len = 0;
+
+	/* No sleep, and no page fragment of the program that was interrupted. */
+	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;
+	sk->sk_use_task_frag = false;
+	if (ssp_batch_skb(&b, skb, &off)) {
+		skb_walk_frags(skb, part)
+			if (!b.left || !ssp_batch_skb(&b, part, &off))
+				break;
+	}
+	if (!b.err)
+		ssp_batch_flush(&b);
+	sk->sk_allocation = gfp;
+	sk->sk_use_task_frag = task_frag;
+	return b.done ?: b.err;
+}

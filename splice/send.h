@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sending a part of a received packet by reference. */
+#ifndef SSP_SEND_H
+#define SSP_SEND_H
+
+#include <linux/skbuff.h>
+#include <net/sock.h>
+
+#include "net.h"
+
+/**
+ * ssp_send - put bytes of a received packet into a socket's send queue
+ * @sk:   locked; ESTABLISHED or CLOSE_WAIT, no error, not shut down for sending
+ * @skb:  stays the caller's; its pages get further references
+ * @off:  first byte
+ * @len:  how many; within @skb
+ * @more: further bytes follow at once
+ * @sn:   for counters
+ *
+ * Never sleeps and takes no memory that could make it.
+ *
+ * Return: the number of bytes taken, at least one; -EAGAIN: the socket is full or
+ * there is no memory; another error of the connection.
+ */
+int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,
+	     struct ssp_net *sn);
+
+#endif

@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# held: debug not tried yet
+# timeout: 180
+# cpus: 2
+"""One-way and two-way transfers: every byte, in order, and both sockets ordinary afterwards."""
+import errno
+import os
+import select
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, Device, Proxy, Thread, body, claim,  # noqa: E402
+                 counters, equal, events, fails, main, recv_all, recv_exactly, reset, same,
+                 wait_event, wait_for)
+
+dev = None
+
+
+def device():
+    global dev
+    dev = dev or Device()
+    return dev
+
+
+def transfer(proxy, size, seed=0, **how):
+    """Spliced first, then sent; the client's bytes are checked."""
+    sent = body(size, seed)
+    answer = device().splice(proxy.src, proxy.dst, limit=size, flags=AUTORELEASE, **how)
+    sender = Thread(proxy.server.sendall, sent)
+    same("body", recv_exactly(proxy.client, size), sent)
+    sender.join()
+    if answer.status == ACTIVE:
+        wait_event(proxy.dst, select.POLLOUT)
+    result = device().result(proxy.src)
+    equal("status", result.status, DONE)
+    equal("cause", result.cause, "limit")
+    equal("bytes", result.moved01, size)
+
+
+@claim
+def a_limit_is_exact_for_sizes_from_0_to_3_MB():
+    with Proxy() as p:
+        for size in (0, 1, 2, 100, 1447, 1448, 1449, 4096, 65535, 65536, 65537, 1 << 20, 3000001):
+            transfer(p, size)
+        p.still_ordinary()
+
+
+@claim
+def ipv6_and_mixed_families():
+    for families in ((6, 6), (4, 6), (6, 4)):
+        with Proxy(families) as p:
+            transfer(p, 300000)
+            p.still_ordinary()
+
+
+@claim
+def what_is_there_already_ends_within_the_call():
+    with Proxy() as p:
+        p.server.sendall(b"x" * 5000)
+        wait_event(p.src, select.POLLIN)
+        wait_for("bytes", lambda: len(p.src.recv(8192, socket.MSG_PEEK)) == 5000)
+        answer = device().splice(p.src, p.dst, limit=5000, flags=0, data=b"headers;")
+        equal("status", answer.status, DONE)
+        equal("cause", answer.cause, "limit")
+        equal("moved", answer.moved01, 5000)
+        equal("data", answer.data_done, 8)
+        same("body", recv_exactly(p.client, 5008), b"headers;" + b"x" * 5000)
+        fails(errno.ENOENT, device().unsplice, p.src, p.dst)
+        equal("writable", events(p.dst), "O")
+        p.still_ordinary()
+
+
+@claim
+def the_rest_behind_the_limit_stays_readable():
+    with Proxy() as p:
+        p.server.sendall(b"a" * 1000 + b"b" * 500)
+        wait_for("bytes", lambda: len(p.src.recv(8192, socket.MSG_PEEK)) == 1500)
+        device().splice(p.src, p.dst, limit=1000, flags=AUTORELEASE)
+        same("client", recv_exactly(p.client, 1000), b"a" * 1000)
+        same("rest", recv_exactly(p.src, 500), b"b" * 500)
+        p.still_ordinary()
+
+
+@claim
+def until_close_of_the_source_and_the_client_stays_open():
+    with Proxy() as p:
+        sent = body(200000)
+        answer = device().splice(p.src, p.dst, flags=AUTORELEASE)
+        equal("status", answer.status, ACTIVE)
+        sender = Thread(lambda: (p.server.sendall(sent), p.server.shutdown(socket.SHUT_WR)))
+        same("body", recv_exactly(p.client, len(sent)), sent)
+        sender.join()
+        wait_event(p.dst, select.POLLOUT)
+        equal("cause", device().result(p.dst).cause, "eof")
+        equal("client", events(p.client), "O")
+        p.dst.sendall(b"more")
+        equal("more", recv_exactly(p.client, 4), b"more")
+        equal("source", p.src.recv(10), b"")
+
+
+@claim
+def a_source_that_has_sent_its_fin_already():
+    with Proxy() as p:
+        p.server.sendall(b"z" * 3000)
+        p.server.shutdown(socket.SHUT_WR)
+        wait_for("FIN", lambda: events(p.src) and len(p.src.recv(8192, socket.MSG_PEEK)) == 3000)
+        device().splice(p.src, p.dst, flags=AUTORELEASE)
+        same("body", recv_exactly(p.client, 3000), b"z" * 3000)
+        wait_for("end", lambda: device().result(p.src).cause == "eof")
+
+
+@claim
+def three_answers_of_two_servers_on_one_client_connection():
+    with Proxy() as p, Proxy() as q:
+        transfer(p, 10000, 1)
+        q.dst, q.client, keep = p.dst, p.client, (q.dst, q.client)
+        transfer(q, 20000, 2)
+        transfer(p, 30000, 3)
+        q.dst, q.client = keep
+        p.still_ordinary()
+        q.still_ordinary()
+
+
+@claim
+def requests_pass_both_ways_in_the_midst_of_an_answer():
+    with Proxy() as p:
+        device().splice(p.src, p.dst, limit=100000, flags=AUTORELEASE)
+        p.server.sendall(b"1" * 50000)
+        recv_exactly(p.client, 50000)
+        p.client.sendall(b"next request")
+        wait_event(p.dst, select.POLLIN)
+        equal("request", p.dst.recv(100), b"next request")
+        p.src.sendall(b"next request")
+        equal("at the server", recv_exactly(p.server, 12), b"next request")
+        p.server.sendall(b"2" * 50000)
+        same("rest", recv_exactly(p.client, 50000), b"2" * 50000)
+        wait_event(p.dst, select.POLLOUT)
+        p.still_ordinary()
+
+
+@claim
+def both_ways_at_once_with_half_close_until_both_are_closed():
+    for families in ((4, 4), (6, 4)):
+        with Proxy(families) as p:
+            up, down = body(700001, 1), body(900001, 2)
+            equal("status", device().splice(p.src, p.dst, flags=BIDIR).status, ACTIVE)
+            threads = [Thread(lambda: (p.server.sendall(down), p.server.shutdown(socket.SHUT_WR))),
+                       Thread(p.client.sendall, up), Thread(recv_all, p.client)]
+            same("up", recv_exactly(p.server, len(up)), up)
+            same("down", threads[2].join(), down)
+            threads[0].join()
+            threads[1].join()
+            # The client still sends after the server's FIN.
+            p.client.sendall(b"late")
+            equal("late", recv_exactly(p.server, 4), b"late")
+            equal("no event yet", events(p.src) + events(p.dst), "")
+            p.client.shutdown(socket.SHUT_WR)
+            equal("FIN", p.server.recv(1), b"")
+            wait_for("HUP", lambda: "H" in events(p.src) and "H" in events(p.dst))
+            result = device().unsplice(p.dst, p.src)
+            equal("cause", result.cause, "both")
+            equal("moved", (result.moved01, result.moved10), (len(down), len(up) + 4))
+
+
+@claim
+def a_reset_of_either_side_resets_the_other_of_a_two_way_transfer():
+    for side in ("server", "client"):
+        with Proxy() as p:
+            device().splice(p.src, p.dst, flags=BIDIR | AUTORELEASE)
+            p.server.sendall(b"hello")
+            equal("hello", recv_exactly(p.client, 5), b"hello")
+            reset(getattr(p, side))
+            other = p.client if side == "server" else p.server
+            fails(errno.ECONNRESET, other.recv, 1)
+            wait_for("end", lambda: device().result(p.src).cause == "both")
+
+
+@claim
+def forwarding_happens_where_data_arrives():
+    before = counters()
+    with Proxy() as p:
+        transfer(p, 4 << 20)
+    after = counters()
+    moved = {k: after[k] - before[k] for k in after if k.startswith("SpliceBytes")}
+    print("#", moved)
+    equal("sum", moved["SpliceBytesSoftirq"] + moved["SpliceBytesWorker"] +
+          moved["SpliceBytesCall"], 4 << 20)
+    if not moved["SpliceBytesSoftirq"]:
+        raise AssertionError("nothing was forwarded in softirq")
+
+
+@claim
+def nothing_is_left_under_way():
+    global dev
+    wait_for("transfers", lambda: device().info()["active"] == 0)
+    dev.close()
+    dev = None
+
+
+if __name__ == "__main__":
+    main()

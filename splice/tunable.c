@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What an administrator may set. */
+
+#include <linux/moduleparam.h>
+
+#include "tunable.h"
+
+bool ssp_enabled = true;
+module_param_named(enabled, ssp_enabled, bool, 0644);
+MODULE_PARM_DESC(enabled, "accept new transfers (default Y)");
+
+bool ssp_softirq = true;
+module_param_named(softirq, ssp_softirq, bool, 0644);
+MODULE_PARM_DESC(softirq, "forward where data and ACKs arrive, not in a work item (default Y)");
+
+unsigned int ssp_fwd_budget = 65536;
+module_param_named(fwd_budget, ssp_fwd_budget, uint, 0644);
+MODULE_PARM_DESC(fwd_budget, "bytes forwarded by one event (default 65536, at least 1)");
+
+unsigned int ssp_max2cache = 65536;
+module_param_named(max2cache, ssp_max2cache, uint, 0644);
+MODULE_PARM_DESC(max2cache, "unread bytes of a copy when the program does not say (default 65536)");
+
+unsigned int ssp_max_truesize = 262144;
+module_param_named(max_truesize_per_conn, ssp_max_truesize, uint, 0644);
+MODULE_PARM_DESC(max_truesize_per_conn, "memory of an unread copy (default 262144)");

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Module parameters: /sys/module/sksplice/parameters, effective at once; READ_ONCE. */
+#ifndef SSP_TUNABLE_H
+#define SSP_TUNABLE_H
+
+#include <linux/types.h>
+
+/* 0: new transfers are refused; those under way go on. */
+extern bool ssp_enabled;
+/* 0: forward from a work item instead of softirq, to measure what that costs. */
+extern bool ssp_softirq;
+/* Bytes that one event may forward before others get the processor. */
+extern unsigned int ssp_fwd_budget;
+/* Default of max2cache. */
+extern unsigned int ssp_max2cache;
+/* Kernel memory that the unread copy of one transfer may hold. */
+extern unsigned int ssp_max_truesize;
+
+#endif

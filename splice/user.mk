@@ -1,0 +1,3 @@
+LIBRARIES += libsksplice
+libsksplice_SRCS := splice/lib/sksplice.c
+MANPAGES += splice/lib/libsksplice.3
