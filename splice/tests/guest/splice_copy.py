@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# held: both not seen to pass yet
+# timeout: 180
+# cpus: 2
+"""KeepCopy: the program reads what is passed on, and the copy is complete whatever the client does."""
+import errno
+import os
+import select
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+from ssp import (ACTIVE, AUTORELEASE, DISCARD, DONE, KEEPCOPY, Device, Proxy, Thread,  # noqa: E402
+                 body, claim, equal, events, fails, main, recv_exactly, reset, same, wait_event,
+                 wait_for)
+
+dev = None
+
+
+def device():
+    global dev
+    dev = dev or Device()
+    return dev
+
+
+def keep(proxy, limit, **how):
+    how.setdefault("flags", AUTORELEASE)
+    how["flags"] |= KEEPCOPY
+    return device().splice(proxy.src, proxy.dst, limit=limit, **how)
+
+
+def read_copy(sock, length, step=65536):
+    parts, left = [], length
+    while left:
+        wait_event(sock, select.POLLIN)
+        part = sock.recv(min(step, left))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+@claim
+def the_copy_is_what_the_client_got():
+    for size in (1, 1000, 65536, 65537, 500001):
+        with Proxy() as p:
+            sent = body(size)
+            keep(p, size, min2read=min(size, 16384), max2cache=65536)
+            threads = [Thread(p.server.sendall, sent), Thread(recv_exactly, p.client, size)]
+            same("copy", read_copy(p.src, size), sent)
+            same("client", threads[1].join(), sent)
+            threads[0].join()
+            wait_event(p.dst, select.POLLOUT)
+            result = device().result(p.src)
+            equal("result", (result.status, result.cause, result.moved01, result.copied),
+                  (DONE, "limit", size, size))
+            p.still_ordinary()
+
+
+@claim
+def readable_from_min2read_on_and_for_the_rest_at_the_end():
+    with Proxy() as p:
+        keep(p, 20000, min2read=16000)
+        p.server.sendall(b"a" * 15999)
+        recv_exactly(p.client, 15999)
+        wait_for("copied", lambda: device().result(p.src).copied == 15999)
+        equal("below the mark", events(p.src), "O")
+        p.server.sendall(b"a")
+        wait_event(p.src, select.POLLIN)
+        recv_exactly(p.src, 16000)
+        p.server.sendall(b"b" * 4000)
+        wait_event(p.src, select.POLLIN)
+        equal("not yet the end", events(p.dst), "")
+        equal("rest", len(recv_exactly(p.src, 3999)), 3999)
+        equal("still not", events(p.dst), "")
+        recv_exactly(p.src, 1)
+        wait_event(p.dst, select.POLLOUT)
+        recv_exactly(p.client, 4001)
+        p.still_ordinary()
+
+
+@claim
+def a_slow_reader_holds_the_client_at_max2cache_and_restarts_it():
+    with Proxy() as p:
+        size, most = 400000, 30000
+        sent = body(size)
+        keep(p, size, min2read=1, max2cache=most)
+        sender = Thread(p.server.sendall, sent)
+        same("first", recv_exactly(p.client, most), sent[:most])
+        wait_for("copy", lambda: device().result(p.src).unread == most)
+        got = b""
+        reader = Thread(recv_exactly, p.client, size - most)
+        while len(got) < size:
+            wait_event(p.src, select.POLLIN)
+            if device().result(p.src).unread > most:
+                raise AssertionError("more than max2cache unread")
+            got += p.src.recv(7000)
+        same("copy", got, sent)
+        same("client", reader.join(), sent[most:])
+        sender.join()
+
+
+@claim
+def what_is_there_already_fills_inbuf_and_ends_in_the_call():
+    with Proxy() as p:
+        p.server.sendall(b"k" * 9000)
+        wait_for("bytes", lambda: len(p.src.recv(16384, socket.MSG_PEEK)) == 9000)
+        answer = keep(p, 9000, inbuf=16384)
+        equal("answer", (answer.status, answer.cause, answer.inbuf_done), (DONE, "limit", 9000))
+        same("copy", answer.inbuf, b"k" * 9000)
+        same("client", recv_exactly(p.client, 9000), b"k" * 9000)
+        p.server.sendall(b"l" * 9000)
+        wait_for("bytes", lambda: len(p.src.recv(16384, socket.MSG_PEEK)) == 9000)
+        answer = keep(p, 9000, inbuf=4000)
+        equal("answer", (answer.status, answer.inbuf_done), (ACTIVE, 4000))
+        same("rest", recv_exactly(p.src, 5000), b"l" * 5000)
+        wait_event(p.dst, select.POLLOUT)
+        recv_exactly(p.client, 9000)
+        p.still_ordinary()
+
+
+@claim
+def the_copy_goes_on_when_the_client_resets_or_the_proxy_closes_it():
+    for how in ("client", "dst"):
+        with Proxy() as p:
+            size = 300000
+            sent = body(size)
+            keep(p, size, max2cache=50000)
+            p.server.sendall(sent[:20000])
+            recv_exactly(p.client, 20000)
+            same("copy", read_copy(p.src, 20000), sent[:20000])
+            if how == "client":
+                reset(p.client)
+                wait_event(p.dst, 0)
+            else:
+                p.dst.close()
+            sender = Thread(p.server.sendall, sent[20000:])
+            same("copy", read_copy(p.src, size - 20000), sent[20000:])
+            sender.join()
+            wait_for("end", lambda: device().result(p.src).status == DONE)
+            result = device().result(p.src)
+            equal("copied", (result.cause, result.copied), ("limit", size))
+            if result.moved01 > size:
+                raise AssertionError(repr(result))
+
+
+@claim
+def until_close_the_copy_ends_with_eof():
+    with Proxy() as p:
+        sent = body(100000)
+        keep(p, None)
+        sender = Thread(lambda: (p.server.sendall(sent), p.server.close()))
+        reader = Thread(recv_exactly, p.client, len(sent))
+        same("copy", read_copy(p.src, len(sent) + 1), sent)
+        reader.join()
+        sender.join()
+        wait_event(p.dst, select.POLLOUT)
+        equal("cause", device().result(p.dst).cause, "eof")
+
+
+@claim
+def an_unread_copy_outlives_unsplice_unless_it_is_discarded():
+    for flags in (0, DISCARD):
+        with Proxy() as p:
+            keep(p, 100000)
+            p.server.sendall(b"1" * 5000)
+            recv_exactly(p.client, 5000)
+            wait_for("copied", lambda: device().result(p.src).copied == 5000)
+            result = device().unsplice(p.src, p.dst, flags)
+            equal("result", (result.cause, result.moved01, result.unread),
+                  ("unspliced", 5000, 0 if flags else 5000))
+            p.server.sendall(b"2" * 1000)
+            wait_event(p.src, select.POLLIN)
+            if not flags:
+                fails(errno.EBUSY, keep, p, 10)
+                equal("peek", p.src.recv(100, socket.MSG_PEEK), b"1" * 100)
+                same("the copy", recv_exactly(p.src, 5000), b"1" * 5000)
+            same("the socket's own", recv_exactly(p.src, 1000), b"2" * 1000)
+            p.still_ordinary()
+
+
+@claim
+def a_blocked_reader_of_the_copy_wakes_and_may_time_out():
+    with Proxy() as p:
+        keep(p, 1000)
+        p.src.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, b"\0" * 8 + b"\x90\xd0\3" + b"\0" * 5)
+        os.set_blocking(p.src.fileno(), True)
+        fails(errno.EAGAIN, p.src.recv, 100)
+        p.src.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, b"\0" * 16)
+        reader = Thread(p.src.recv, 1000, socket.MSG_WAITALL)
+        p.server.sendall(b"w" * 1000)
+        same("read", reader.join(), b"w" * 1000)
+        recv_exactly(p.client, 1000)
+
+
+@claim
+def nothing_is_left_under_way():
+    global dev
+    wait_for("transfers", lambda: device().info()["active"] == 0)
+    dev.close()
+    dev = None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// held: both not seen to pass yet
+// timeout: 240
+// cpus: 2
+/*
+ * Randomised transfers, each byte checked at the client, in the copy and in what is left at
+ * the proxy: sizes, modes, tiny buffers, resets of either side, half-closes, taking back,
+ * closing. FLT_SESSIONS says how many (default 4000), FLT_SEED which.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "splice/lib/sksplice.h"
+#include "splice/tests/lib/pattern.h"
+#include "splice/tests/lib/session.h"
+
+#define WORKERS	4
+
+static unsigned long env(const char *name, unsigned long otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? strtoul(value, NULL, 0) : otherwise;
+}
+
+static int work(int dev, unsigned long sessions, unsigned long seed)
+{
+	struct worker w;
+	unsigned long i;
+	int err = 0;
+
+	if (session_open(&w, dev, seed)) {
+		printf("# cannot listen: %s\n", strerror(errno));
+		return 1;
+	}
+	for (i = 0; i < sessions && !err; i++)
+		err = session_run(&w);
+	session_close(&w);
+	printf("# %llu sessions (%llu in the call), %llu MB; client reset %llu, server reset %llu, "
+	       "taken back %llu, closed %llu, short %llu\n",
+	       (unsigned long long)w.number, (unsigned long long)w.in_call,
+	       (unsigned long long)w.bytes >> 20,
+	       (unsigned long long)w.mishaps[MISHAP_CLIENT_RESET],
+	       (unsigned long long)w.mishaps[MISHAP_SERVER_RESET],
+	       (unsigned long long)w.mishaps[MISHAP_UNSPLICE],
+	       (unsigned long long)w.mishaps[MISHAP_SINK_CLOSE],
+	       (unsigned long long)w.mishaps[MISHAP_SHORT]);
+	fflush(stdout);
+	return err ? 1 : 0;
+}
+
+static int run_workers(int dev, unsigned long sessions, unsigned long seed)
+{
+	int failed = 0, status;
+	unsigned int i;
+
+	for (i = 0; i < WORKERS; i++) {
+		fflush(stdout);
+		if (!fork())
+			_exit(work(dev, sessions / WORKERS, seed + i));
+	}
+	while (wait(&status) > 0)
+		failed |= status;
+	return failed;
+}
+
+/* Transfers of sockets that are closed are over; nothing may be left under way. */
+static int left(int dev)
+{
+	struct timespec pause = { .tv_nsec = 10000000 };
+	struct ssp_info info;
+	int i;
+
+	for (i = 0; i < 3000; i++) {
+		if (sksplice_info(dev, &info))
+			return -1;
+		if (!info.active)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return info.active;
+}
+
+int main(void)
+{
+	unsigned long sessions = env("FLT_SESSIONS", 4000), seed = env("FLT_SEED", 20261121);
+	char load[4096];
+	int dev, bad;
+
+	snprintf(load, sizeof(load), "for m in flotilla sksplice; do [ -d /sys/module/$m ] || "
+		 "insmod $FLT_MODULES/$m.ko || exit 1; done");
+	if (system(load)) {
+		printf("1..0 # SKIP sksplice.ko cannot be loaded\n");
+		return 4;
+	}
+	dev = sksplice_open();
+	if (dev < 0) {
+		printf("Bail out! /dev/sksplice: %s\n", strerror(-dev));
+		return 1;
+	}
+	printf("TAP version 13\n1..3\n# %lu sessions by %d processes, seed %lu\n", sessions, WORKERS,
+	       seed);
+	pattern_init(seed);
+	bad = run_workers(dev, sessions, seed);
+	printf("%s 1 no_byte_is_wrong_or_missing\n", bad ? "not ok" : "ok");
+	bad |= left(dev);
+	printf("%s 2 nothing_is_left_under_way\n", bad ? "not ok" : "ok");
+	close(dev);
+	bad |= system("for i in $(seq 300); do rmmod sksplice 2>/dev/null && exit 0; sleep 0.1; done; "
+		      "exit 1");
+	printf("%s 3 the_module_unloads\n", bad ? "not ok" : "ok");
+	return bad ? 1 : 0;
+}
