@@ -24,13 +24,14 @@ MODULE_PARM_DESC(enabled, "accept new registrations (those that exist go on)");
 /* private_data: NULL, then a set for good. */
 static struct usel_set *usel_device_set(struct file *file)
 {
+	/* Pairs with cmpxchg() in usel_device_setup(). */
 	return smp_load_acquire((struct usel_set **)&file->private_data);
 }
 
 static int usel_device_check(struct usel_setup *setup)
 {
 	static const u32 zero[ARRAY_SIZE(setup->reserved)];
-	unsigned long limit = min(rlimit_max(RLIMIT_NOFILE), (unsigned long)USEL_NFDS_MAX);
+	unsigned long limit = min_t(unsigned long, rlimit_max(RLIMIT_NOFILE), USEL_NFDS_MAX);
 
 	if (setup->abi != USEL_ABI)
 		return -EPROTO;
@@ -41,7 +42,7 @@ static int usel_device_check(struct usel_setup *setup)
 	if (memcmp(setup->reserved, zero, sizeof(zero)))
 		return -EINVAL;
 	if (!setup->nfds)
-		setup->nfds = min(limit, (unsigned long)USEL_NFDS_DEFAULT);
+		setup->nfds = min_t(unsigned long, limit, USEL_NFDS_DEFAULT);
 	if (!setup->ring)
 		setup->ring = USEL_RING_DEFAULT;
 	if (setup->nfds > USEL_NFDS_MAX || setup->ring > USEL_RING_MAX)

@@ -77,6 +77,7 @@ static int usel_on_install(struct kprobe *probe, struct pt_regs *regs)
 		      (struct file *)regs_get_kernel_argument(regs, 1));
 	return 0;
 }
+
 NOKPROBE_SYMBOL(usel_on_install);
 
 static int usel_on_dup2(struct kprobe *probe, struct pt_regs *regs)
@@ -86,6 +87,7 @@ static int usel_on_dup2(struct kprobe *probe, struct pt_regs *regs)
 			      (struct file *)regs_get_kernel_argument(regs, 1));
 	return 0;
 }
+
 NOKPROBE_SYMBOL(usel_on_dup2);
 
 static struct kprobe usel_probes[] = {

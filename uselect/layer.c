@@ -23,7 +23,14 @@ static struct usel_sock *usel_of(struct flt_layer *layer)
 {
 	struct usel_layer *priv = flt_layer_priv(layer);
 
+	/* Pairs with usel_layer_publish(): it is whole. */
 	return smp_load_acquire(&priv->us);
+}
+
+static void usel_layer_publish(struct usel_layer *priv, struct usel_sock *us)
+{
+	/* Pairs with usel_of(). */
+	smp_store_release(&priv->us, us);
 }
 
 /* --- events: softirq or process, under RCU --- */
@@ -131,7 +138,7 @@ static void usel_accepted(struct flt_layer *layer, struct socket *sock)
 	us = usel_sock_make(layer, sock->sk);
 	if (!us)
 		return;
-	smp_store_release(&priv->us, us);
+	usel_layer_publish(priv, us);
 	usel_count(sock_net(sock->sk), USEL_STAT_HOOKED);
 	usel_fd_accepted(us, sock);
 }
@@ -204,7 +211,7 @@ struct usel_sock *usel_sock_add(struct sock *sk)
 		return ERR_PTR(-ENOMEM);
 	}
 	priv = flt_layer_priv(layer);
-	smp_store_release(&priv->us, us);
+	usel_layer_publish(priv, us);
 	usel_count(sock_net(sk), USEL_STAT_HOOKED);
 	return us;
 }

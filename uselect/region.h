@@ -74,7 +74,7 @@ bool usel_region_has_current(void);
  */
 int usel_region_join(struct usel_set *set, const struct usel_setup *setup);
 
-/* The set's descriptor is closed in the table that it was opened in; the last one ends the region. */
+/* The set's descriptor is closed in the table it was opened in; the last one ends the region. */
 void usel_region_leave(struct usel_set *set);
 void usel_region_put(struct usel_region *region);
 

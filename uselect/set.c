@@ -108,6 +108,7 @@ static void usel_set_put(struct usel_set *set, unsigned int fd)
 		return;
 	}
 	WRITE_ONCE(set->ring[set->head & (set->ring_size - 1)], fd);
+	/* Pairs with the process's load-acquire: the entry comes before the count. */
 	smp_store_release(&set->out_head->head, ++set->head);
 }
 

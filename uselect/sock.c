@@ -100,6 +100,12 @@ static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 		usel_set_tell(set, bind->fd, fresh, rx_bytes);
 }
 
+/* Nobody has closed it. */
+static bool usel_why_open(enum usel_why why)
+{
+	return why == USEL_WHY_FOREIGN || why == USEL_WHY_END || why == USEL_WHY_WRONG;
+}
+
 /*
  * The active bit goes first: whoever sees another one sees that none of them counts.
  * Those who wait are told when the descriptor itself stays: they must ask poll() now.
@@ -114,11 +120,11 @@ static void usel_unbind(struct usel_bind *bind, enum usel_why why)
 	spin_lock(&region->lock);
 	RCU_INIT_POINTER(region->owner[bind->fd], NULL);
 	clear_bit(bind->fd, region->active);
+	/* Inactive before anything else is seen to change. */
 	smp_mb__after_atomic();
 	usel_bind_bits(bind, 0);
 	WRITE_ONCE(state->gen, state->gen + 1);
-	WRITE_ONCE(state->events, why == USEL_WHY_FOREIGN || why == USEL_WHY_END ||
-				  why == USEL_WHY_WRONG ? USEL_FD_LOST : 0);
+	WRITE_ONCE(state->events, usel_why_open(why) ? USEL_FD_LOST : 0);
 	spin_unlock(&region->lock);
 
 	trace_usel_untrack(bind->us->sk, bind->fd, why);
@@ -225,8 +231,8 @@ static int usel_sock_bind_locked(struct usel_sock *us, struct usel_bind *fresh)
 	err = usel_bind_insert(us, fresh);
 	if (err)
 		return err;
-	/* Bits first: once active is set the process believes them. */
 	usel_bind_write(fresh, usel_sock_mask(us, sock), 0);
+	/* Bits first: once active is set the process believes them. */
 	smp_mb__before_atomic();
 	set_bit(fresh->fd, fresh->region->active);
 	if (!fresh->guessed)

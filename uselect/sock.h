@@ -69,7 +69,7 @@ struct usel_sock {
 	struct rcu_head rcu;
 };
 
-/* The socket's struct, or NULL when no layer is on it; under RCU or with a reference to the file. */
+/* NULL when no layer is on the socket; under RCU or with a reference to the file. */
 struct usel_sock *usel_sock_find(const struct sock *sk);
 
 /* Puts the layer on a socket of the caller's. ERR_PTR as flt_layer_add(), -ENOMEM. */
@@ -86,7 +86,9 @@ void usel_sock_free(struct usel_sock *us);
  * @fd:      a bind that another socket has there is evicted
  * @guessed: see struct usel_bind
  *
- * Any context but hard interrupts. Return: 0 (now, or it was so before), -ENOSPC, -ESHUTDOWN, -ENOMEM.
+ * Any context but hard interrupts.
+ *
+ * Return: 0 (now, or it was so before), -ENOSPC, -ESHUTDOWN, -ENOMEM.
  */
 int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned int fd, bool guessed);
 /* Whoever is bound there is not any more; its layer goes when that was the last. */

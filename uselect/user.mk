@@ -3,3 +3,6 @@ libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c u
 libuselect_LIBS := -lpthread
 
 uselect_random_DEPS := libuselect
+uselect_rules_DEPS := libuselect
+uselect_rules_LIBS := -lpthread
+uselect_loop_DEPS := libuselect

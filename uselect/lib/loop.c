@@ -41,13 +41,16 @@ static void usl_loop_open_set(struct usl_loop *loop)
 {
 	struct epoll_event self = { .events = EPOLLIN, .data.u64 = USL_SELF };
 	uint32_t flags = usl_region.flags;
+	const char *ring;
 
 	loop->epoch = usl_epoch;
 	if (!usl_region.nfds)
 		return;
 	if (flags & USEL_SETUP_BYTES)
 		flags |= USEL_SETUP_THRESHOLD;
-	loop->set = usl_set_open(flags, 0);
+	/* For tests: what does not fit into the ring is found in the bitmap. */
+	ring = getenv("USELECT_RING");
+	loop->set = usl_set_open(flags, ring ? strtoul(ring, NULL, 0) : 0);
 	if (loop->set && usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, loop->set->fd, &self)) {
 		usl_set_close(loop->set);
 		loop->set = NULL;

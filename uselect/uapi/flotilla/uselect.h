@@ -183,7 +183,7 @@ struct usel_set_head {
 #define USEL_WANT_ALL		(1U << 1)	/* count each event into @seq, wanted or not */
 
 /**
- * struct usel_want_head - start of the set's writable part; what is wrong here harms the writer only
+ * struct usel_want_head - start of the writable part; mistakes harm the writer only
  * @seen:    the value of usel_set_head.seq that has been acted upon
  * @tail:    entries of the ring that have been taken; at most @head
  * @flags:   USEL_WANT_*

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0
+// held: both not yet seen to pass
+// timeout: 120
+// cpus: 2
+/* What must hold beyond "the bits are right": each hole of the paper has its claim here. */
+
+#include <kselftest_harness.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <flotilla/uselect.h>
+#include "uselect/tests/lib/sockets.h"
+
+/* A set of these descriptors, up to -1; the next call makes another of the same memory. */
+static unsigned long *set_of(const int *fds)
+{
+	static unsigned long set[1024];
+
+	memset(set, 0, sizeof(set));
+	for (; *fds >= 0; fds++)
+		uselect_fd_set(*fds, set);
+	return set;
+}
+
+#define SET(...)	set_of((const int[]){ __VA_ARGS__, -1 })
+
+FIXTURE(rules) {
+	int a, b;
+	char buf[65536];
+};
+
+FIXTURE_SETUP(rules)
+{
+	int fds[2];
+
+	ASSERT_EQ(0, load_module(""));
+	ASSERT_EQ(0, uselect_init());
+	pair(AF_INET, fds);
+	self->a = fds[0];
+	self->b = fds[1];
+}
+
+FIXTURE_TEARDOWN(rules)
+{
+}
+
+TEST_F(rules, second_init_is_busy)
+{
+	ASSERT_EQ(-1, uselect_init());
+	ASSERT_EQ(EBUSY, errno);
+}
+
+TEST_F(rules, accepted_and_connected_are_tracked_before_the_first_wait)
+{
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->a));
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
+}
+
+TEST_F(rules, region_cannot_be_written)
+{
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+	struct usel_setup setup = { .abi = USEL_ABI };
+	void *map;
+
+	ASSERT_EQ(0, ioctl(dev, USEL_SETUP, &setup));
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, setup.region_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+				   dev, USEL_MAP_REGION));
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, setup.region_size, PROT_READ, MAP_PRIVATE, dev,
+				   USEL_MAP_REGION));
+	map = mmap(NULL, setup.region_size, PROT_READ, MAP_SHARED, dev, USEL_MAP_REGION);
+	ASSERT_NE(MAP_FAILED, map);
+	ASSERT_EQ(-1, mprotect(map, setup.region_size, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(EACCES, errno);
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, setup.region_size + 4096, PROT_READ, MAP_SHARED, dev,
+				   USEL_MAP_REGION));
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, dev, 0x30000000));
+}
+
+static int setup_errno(int dev, struct usel_setup setup)
+{
+	return ioctl(dev, USEL_SETUP, &setup) ? errno : 0;
+}
+
+TEST_F(rules, bad_input_has_its_errno)
+{
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), file = open("/proc/self/stat", O_RDONLY);
+	int bad = -1, none = 60000;
+
+	ASSERT_EQ(-1, ioctl(dev, USEL_TRACK, &file));
+	ASSERT_EQ(EINVAL, errno);
+	ASSERT_EQ(-1, ioctl(dev, USEL_KICK));
+	ASSERT_EQ(EINVAL, errno);
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, dev, 0));
+	ASSERT_EQ(EPROTO, setup_errno(dev, (struct usel_setup){ .abi = 77 }));
+	ASSERT_EQ(EOPNOTSUPP, setup_errno(dev, (struct usel_setup){ .abi = 1, .flags = 1 << 9 }));
+	ASSERT_EQ(EINVAL, setup_errno(dev, (struct usel_setup){ .abi = 1, .reserved = { 1 } }));
+	ASSERT_EQ(EINVAL, setup_errno(dev, (struct usel_setup){ .abi = 1, .nfds = 1 << 21 }));
+	ASSERT_EQ(EINVAL, setup_errno(dev, (struct usel_setup){ .abi = 1, .ring = 1 << 21 }));
+	ASSERT_EQ(EINVAL, setup_errno(dev, (struct usel_setup){ .abi = 1,
+					      .flags = USEL_SETUP_THRESHOLD }));
+	ASSERT_EQ(-1, ioctl(dev, USEL_SETUP, NULL));
+	ASSERT_EQ(EFAULT, errno);
+	ASSERT_EQ(0, setup_errno(dev, (struct usel_setup){ .abi = 1 }));
+	ASSERT_EQ(EBUSY, setup_errno(dev, (struct usel_setup){ .abi = 1 }));
+	ASSERT_EQ(-1, ioctl(dev, 0x7531));
+	ASSERT_EQ(ENOTTY, errno);
+	ASSERT_EQ(-1, ioctl(dev, USEL_TRACK, &file));
+	ASSERT_EQ(ENOTSOCK, errno);
+	ASSERT_EQ(-1, ioctl(dev, USEL_TRACK, &bad));
+	ASSERT_EQ(EBADF, errno);
+	ASSERT_EQ(-1, ioctl(dev, USEL_TRACK, &none));
+	ASSERT_EQ(EBADF, errno);
+	file = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_EQ(-1, ioctl(dev, USEL_TRACK, &file));
+	ASSERT_EQ(EOPNOTSUPP, errno);
+}
+
+/* 5.1 item 3: nobody but us arms SOCK_NOSPACE, for nobody polls the socket. */
+TEST_F(rules, writer_stopped_short_of_eagain_is_woken)
+{
+	struct timeval limit = { .tv_sec = WAIT_S };
+	size_t sent = 0, got = 0;
+	unsigned long *wr;
+	ssize_t n;
+
+	while (get_socket_state(self->a) & USEL_STATE_W) {
+		n = send(self->a, self->buf, 1000, MSG_NOSIGNAL);
+		ASSERT_LT(0, n);
+		sent += n;
+	}
+	while (got < sent) {
+		n = recv(self->b, self->buf, sizeof(self->buf), 0);
+		if (n > 0)
+			got += n;
+	}
+	wr = SET(self->a);
+	ASSERT_EQ(1, uselect(self->a + 1, NULL, (fd_set *)wr, NULL, &limit));
+	ASSERT_TRUE(uselect_fd_isset(self->a, wr));
+}
+
+struct later {
+	int fd;
+	unsigned int ms;
+};
+
+static void *send_later(void *arg)
+{
+	struct later *later = arg;
+
+	usleep(later->ms * 1000);
+	(void)!send(later->fd, "x", 1, MSG_NOSIGNAL);
+	return NULL;
+}
+
+TEST_F(rules, sleeper_is_woken_by_data)
+{
+	struct later later = { self->a, 50 };
+	struct timeval limit = { .tv_sec = WAIT_S };
+	unsigned long *rd = SET(self->b);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, send_later, &later);
+	ASSERT_EQ(1, uselect(self->b + 1, (fd_set *)rd, NULL, NULL, &limit));
+	ASSERT_TRUE(uselect_fd_isset(self->b, rd));
+	pthread_join(thread, NULL);
+}
+
+/* 5.1 item 2: data for a socket that nobody asked about does not look like a timeout. */
+TEST_F(rules, uninteresting_event_does_not_end_the_wait)
+{
+	struct later later = { self->a, 50 };
+	struct timeval limit = { .tv_usec = 400000 };
+	unsigned long *rd;
+	pthread_t thread;
+	int other[2];
+	double began;
+
+	pair(AF_INET, other);
+	rd = SET(other[0]);
+	began = now_s();
+	pthread_create(&thread, NULL, send_later, &later);
+	ASSERT_EQ(0, uselect(other[0] + 1, (fd_set *)rd, NULL, NULL, &limit));
+	ASSERT_LE(0.39, now_s() - began);
+	pthread_join(thread, NULL);
+}
+
+/* 5.1 item 1: work is pending and everything tracked: MaxPass does not make it sleep. */
+TEST_F(rules, ready_socket_never_sleeps)
+{
+	unsigned long *rd;
+	int i, pipes[2];
+
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) & USEL_STATE_R));
+	for (i = 0; i < 200; i++) {
+		rd = SET(self->b, pipes[0]);
+		ASSERT_EQ(1, uselect(pipes[0] + 1, (fd_set *)rd, NULL, NULL, NULL));
+	}
+}
+
+TEST_F(rules, untracked_descriptor_is_not_starved)
+{
+	int i, pipes[2], max;
+	unsigned long *rd;
+
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(1, write(pipes[1], "x", 1));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) & USEL_STATE_R));
+	ASSERT_EQ(0, uselect_set_option(USELECT_MAX_PASS, 16));
+	max = pipes[0] > self->b ? pipes[0] : self->b;
+	for (i = 0; i < 17; i++) {
+		rd = SET(self->b, pipes[0]);
+		ASSERT_LE(1, uselect(max + 1, (fd_set *)rd, NULL, NULL, NULL));
+		if (uselect_fd_isset(pipes[0], rd))
+			break;
+	}
+	ASSERT_GT(17, i);
+}
+
+/* 5.1 item 6: release() does not run, for a copy is open; the number gets another file. */
+TEST_F(rules, reused_number_is_not_taken_for_the_socket)
+{
+	int copy = fcntl(self->b, F_DUPFD, 100), pipes[2], fd = self->b;
+
+	ASSERT_LE(100, copy);
+	uselect_close(fd);
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(fd, pipes[0]);
+	ASSERT_EQ(-1, get_socket_state(fd));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(truth(copy) & POLLIN));
+	ASSERT_EQ(-1, get_socket_state(fd));
+}
+
+TEST_F(rules, dup2_over_a_socket_ends_its_tracking)
+{
+	int copy = fcntl(self->b, F_DUPFD, 100), null = open("/dev/null", O_RDONLY);
+	struct usel_setup setup = { .abi = USEL_ABI };
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+
+	ASSERT_LE(100, copy);
+	ASSERT_EQ(0, ioctl(dev, USEL_SETUP, &setup));
+	if (!(setup.features & USEL_FEATURE_TRACE_FD))
+		SKIP(return, "descriptors are not followed by a probe on this kernel");
+	/* Both numbers name it, both are tracked. */
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(copy));
+	ASSERT_EQ(self->b, dup2(null, self->b));
+	ASSERT_EQ(-1, get_socket_state(self->b));
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(copy));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(copy) & USEL_STATE_R));
+}
+
+TEST_F(rules, number_follows_the_socket_through_close_and_reopen)
+{
+	int i, fds[2], fd;
+
+	for (i = 0; i < 300; i++) {
+		pair(i % 2 ? AF_INET : AF_INET6, fds);
+		ASSERT_EQ(USEL_STATE_W, get_socket_state(fds[0]));
+		ASSERT_EQ(USEL_STATE_W, get_socket_state(fds[1]));
+		close(fds[1]);
+		fd = open("/dev/null", O_RDONLY);
+		ASSERT_EQ(-1, get_socket_state(fd));
+		close(fd);
+		close(fds[0]);
+	}
+}
+
+TEST_F(rules, child_has_nothing_and_disturbs_nothing)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		char c;
+		int fds[2];
+
+		if (uselect_active() || get_socket_state(self->b) != -1)
+			_exit(1);
+		if (uselect_init() || get_socket_state(self->b) != -1)
+			_exit(2);
+		pair(AF_INET, fds);
+		if (get_socket_state(fds[0]) != USEL_STATE_W)
+			_exit(3);
+		/* The parent's socket: reading changes the parent's bits. */
+		if (!WAIT(recv(self->b, &c, 1, 0) == 1))
+			_exit(4);
+		if (uselect_track(self->b) || get_socket_state(self->b) != USEL_STATE_W)
+			_exit(5);
+		_exit(0);
+	}
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_TRUE(uselect_active());
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) == (USEL_STATE_R | USEL_STATE_W)));
+}
+
+TEST_F(rules, exec_ends_the_registration)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (uselect_init())
+			_exit(1);
+		execl("/bin/sh", "sh", "-c", "! ls -l /proc/self/fd | grep -q uselect", NULL);
+		_exit(2);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST_F(rules, unregistered_process_is_not_hooked)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fds[2];
+
+		pair(AF_INET, fds);
+		_exit(get_socket_state(fds[0]) != -1);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST_F(rules, socket_older_than_the_registration_is_tracked_on_request)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fds[2], i;
+
+		pair(AF_INET6, fds);
+		if (uselect_init() || get_socket_state(fds[1]) != -1)
+			_exit(1);
+		for (i = 0; i < 2; i++)
+			if (uselect_track(fds[1]))
+				_exit(2);
+		if (get_socket_state(fds[1]) != USEL_STATE_W)
+			_exit(3);
+		if (send(fds[0], "x", 1, 0) != 1 ||
+		    !WAIT(get_socket_state(fds[1]) == (USEL_STATE_R | USEL_STATE_W)))
+			_exit(4);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST_F(rules, blocking_reader_still_wakes)
+{
+	struct later later = { self->a, 50 };
+	pthread_t thread;
+	char c;
+
+	fcntl(self->b, F_SETFL, 0);
+	pthread_create(&thread, NULL, send_later, &later);
+	ASSERT_EQ(1, recv(self->b, &c, 1, 0));
+	pthread_join(thread, NULL);
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
+}
+
+TEST_F(rules, listener_follows_its_queue)
+{
+	struct sockaddr_storage addr;
+	int i, c[3], lfd;
+	socklen_t len;
+
+	lfd = listener(AF_INET, &addr, &len);
+	ASSERT_EQ(0, get_socket_state(lfd));
+	for (i = 0; i < 3; i++) {
+		c[i] = socket(AF_INET, SOCK_STREAM, 0);
+		ASSERT_EQ(0, connect(c[i], (struct sockaddr *)&addr, len));
+	}
+	for (i = 0; i < 3; i++) {
+		ASSERT_TRUE(WAIT(truth(lfd) == POLLIN + POLLRDNORM));
+		ASSERT_EQ(USEL_STATE_R, get_socket_state(lfd));
+		ASSERT_LE(0, accept(lfd, NULL, NULL));
+	}
+	ASSERT_EQ(0, get_socket_state(lfd));
+}
+
+TEST_F(rules, refused_connection_is_ready_for_all)
+{
+	struct sockaddr_storage addr;
+	socklen_t len;
+	int fd = listener(AF_INET, &addr, &len);
+
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	connect(fd, (struct sockaddr *)&addr, len);
+	ASSERT_TRUE(WAIT(get_socket_state(fd) == (USEL_STATE_R | USEL_STATE_W)));
+	ASSERT_EQ(told(fd), truth(fd));
+}
+
+TEST_F(rules, module_in_use_is_busy)
+{
+	ASSERT_NE(0, system("rmmod uselect 2>/dev/null"));
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->a));
+}
+
+TEST_HARNESS_MAIN
