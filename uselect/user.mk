@@ -1,5 +1,6 @@
 LIBRARIES += libuselect
-libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c uselect/lib/poll.c uselect/lib/loop.c
+libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c uselect/lib/poll.c \
+	uselect/lib/loop.c uselect/lib/list.c
 libuselect_LIBS := -lpthread
 
 uselect_random_DEPS := libuselect

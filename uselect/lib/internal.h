@@ -17,13 +17,16 @@ typedef _Atomic unsigned long usl_word;
 
 /**
  * struct usl_set - a set of interest
- * @fd:    descriptor of the device; readable while something wanted has not been seen
+ * @fd:    descriptor of the device; readable while something wanted has not been seen; -1
+ *	   in a child of the opener, which has no mappings either
+ * @next:  of the sets of this process
  * @epoch: usl_epoch when it was opened; another one: this process is a child of the opener
  * @words: of the want bitmaps that may hold bits
  * @scratch: arrays of the calls of uselect() and uselect_poll()
  */
 struct usl_set {
 	int fd;
+	struct usl_set *next;
 	unsigned int epoch;
 	unsigned int words;
 	struct usel_set_head *out;
@@ -66,6 +69,8 @@ extern _Atomic unsigned int usl_max_delay_us;
 /* NULL with errno; @flags: USEL_SETUP_*. */
 struct usl_set *usl_set_open(uint32_t flags, uint32_t ring);
 void usl_set_close(struct usl_set *set);
+/* The descriptor is one of the library's, and the program does not know of it. */
+bool usl_is_own(int fd);
 /* The calling thread's own, or NULL: the process is not registered, or out of something. */
 struct usl_set *usl_set_mine(void);
 

@@ -83,6 +83,9 @@ void usl_loop_done(struct usl_loop *loop)
 		munmap(loop->fds, loop->limit * sizeof(*loop->fds));
 	if (loop->queue)
 		munmap(loop->queue, loop->limit * sizeof(*loop->queue));
+	loop->set = NULL;
+	loop->fds = NULL;
+	loop->queue = NULL;
 	pthread_mutex_destroy(&loop->lock);
 }
 
@@ -167,7 +170,7 @@ static void usl_lost(struct usl_loop *loop, unsigned int fd)
 static uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 {
 	struct usl_fd *it = &loop->fds[fd];
-	uint32_t events;
+	uint32_t all, events;
 
 	if (!(it->flags & USL_TRACKED))
 		return 0;
@@ -177,9 +180,11 @@ static uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 	}
 	if (!(it->events & ~USL_MODES))
 		return 0;
-	events = usl_fd_events(fd) & (it->events | EPOLLERR | EPOLLHUP);
+	all = usl_fd_events(fd);
+	events = all & (it->events | EPOLLERR | EPOLLHUP);
+	/* After the end no more bytes come, whether the end is of interest or not. */
 	if (loop->set->want_rx && loop->set->want_rx[fd] &&
-	    !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) &&
+	    !(all & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) &&
 	    __atomic_load_n(&usl_region.fds[fd].rx_bytes, __ATOMIC_RELAXED) <
 		    loop->set->want_rx[fd])
 		events &= ~(EPOLLIN | EPOLLRDNORM);
@@ -213,11 +218,13 @@ static int usl_report(struct usl_loop *loop, struct epoll_event *out, int max)
 
 /* --- interest --- */
 
-static bool usl_live(const struct usl_loop *loop, unsigned int fd)
+/* What was tracked under the number, and is not any more, is forgotten or the epoll's. */
+static void usl_settle(struct usl_loop *loop, unsigned int fd)
 {
 	const struct usl_fd *it = &loop->fds[fd];
 
-	return (it->flags & USL_OTHER) || ((it->flags & USL_TRACKED) && it->gen == usl_fd_gen(fd));
+	if ((it->flags & USL_TRACKED) && it->gen != usl_fd_gen(fd))
+		usl_lost(loop, fd);
 }
 
 /* Something may be ready already; whoever sleeps on the loop's descriptor is told. */
@@ -230,7 +237,7 @@ static void usl_begin(struct usl_loop *loop, unsigned int fd)
 	usl_enqueue(loop, fd);
 	if (usl_look(loop, fd)) {
 		usl_set_seen(loop->set, usl_set_seq(loop->set) - 1);
-		if (loop->nested)
+		if (loop->nested || loop->asleep)
 			ioctl(loop->set->fd, USEL_KICK);
 	}
 }
@@ -257,19 +264,22 @@ static bool usl_trackable(int fd)
 
 int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 {
-	struct usl_fd *it = &loop->fds[fd];
+	struct usl_fd *it;
 	int ret = 0;
 
 	if (fd < 0 || (unsigned int)fd >= loop->limit) {
 		errno = EBADF;
 		return -1;
 	}
+	it = &loop->fds[fd];
 	pthread_mutex_lock(&loop->lock);
-	if (!loop->set || (events & EPOLLEXCLUSIVE) || !usl_trackable(fd)) {
-		ret = usl_add_other(loop, fd, events, data);
-	} else if ((it->flags & USL_TRACKED) && it->gen == usl_fd_gen(fd)) {
+	if (loop->set)
+		usl_settle(loop, fd);
+	if (it->flags & USL_TRACKED) {
 		errno = EEXIST;
 		ret = -1;
+	} else if (!loop->set || (events & EPOLLEXCLUSIVE) || !usl_trackable(fd)) {
+		ret = usl_add_other(loop, fd, events, data);
 	} else {
 		/* What the epoll had under this number is closed and gone. */
 		if (it->flags & USL_OTHER)
@@ -287,20 +297,19 @@ int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 {
 	struct epoll_event ev = { .events = events, .data.u64 = fd };
-	struct usl_fd *it = &loop->fds[fd];
+	struct usl_fd *it;
 	int ret = 0;
 
 	if (fd < 0 || (unsigned int)fd >= loop->limit) {
 		errno = EBADF;
 		return -1;
 	}
+	it = &loop->fds[fd];
 	pthread_mutex_lock(&loop->lock);
-	if (!(it->flags & USL_TRACKED)) {
+	if (loop->set)
+		usl_settle(loop, fd);
+	if (!(it->flags & USL_TRACKED))
 		ret = usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_MOD, fd, &ev);
-	} else if (!usl_live(loop, fd)) {
-		errno = ENOENT;
-		ret = -1;
-	}
 	if (!ret) {
 		it->events = events;
 		it->data = data;
@@ -313,19 +322,18 @@ int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 
 int usl_loop_del(struct usl_loop *loop, int fd)
 {
-	struct usl_fd *it = &loop->fds[fd];
+	struct usl_fd *it;
 	int ret = 0;
 
 	if (fd < 0 || (unsigned int)fd >= loop->limit) {
 		errno = EBADF;
 		return -1;
 	}
+	it = &loop->fds[fd];
 	pthread_mutex_lock(&loop->lock);
+	if (loop->set)
+		usl_settle(loop, fd);
 	if (it->flags & USL_TRACKED) {
-		if (!usl_live(loop, fd)) {
-			errno = ENOENT;
-			ret = -1;
-		}
 		usl_unwant(loop, fd);
 		it->flags &= ~USL_TRACKED;
 	} else {
@@ -333,6 +341,26 @@ int usl_loop_del(struct usl_loop *loop, int fd)
 		if (it->flags & USL_OTHER)
 			loop->others--;
 		it->flags &= ~USL_OTHER;
+	}
+	pthread_mutex_unlock(&loop->lock);
+	return ret;
+}
+
+int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&loop->lock);
+	if (!loop->set || !loop->set->want_rx) {
+		errno = EOPNOTSUPP;
+		ret = -1;
+	} else if (fd < 0 || (unsigned int)fd >= usl_region.nfds ||
+		   !(loop->fds[fd].flags & USL_TRACKED)) {
+		errno = ENOENT;
+		ret = -1;
+	} else {
+		__atomic_store_n(&loop->set->want_rx[fd], rx_bytes, __ATOMIC_RELAXED);
+		usl_begin(loop, fd);
 	}
 	pthread_mutex_unlock(&loop->lock);
 	return ret;
@@ -360,16 +388,46 @@ static int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int m
 }
 
 /* Says what is ready, and whether more is, which the set's descriptor then shows. */
-static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max)
+static int usl_loop_collect_locked(struct usl_loop *loop, struct epoll_event *out, int max)
 {
-	uint64_t seq;
+	uint64_t seq = usl_set_seq(loop->set);
 	int n;
 
-	pthread_mutex_lock(&loop->lock);
-	seq = usl_set_seq(loop->set);
 	usl_harvest(loop);
 	n = usl_report(loop, out, max);
 	usl_set_seen(loop->set, loop->head == loop->tail ? seq : seq - 1);
+	return n;
+}
+
+static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	int n;
+
+	pthread_mutex_lock(&loop->lock);
+	n = usl_loop_collect_locked(loop, out, max);
+	pthread_mutex_unlock(&loop->lock);
+	return n;
+}
+
+/* Whoever adds something that is ready from now on wakes us, unless we have it already. */
+static int usl_loop_fall_asleep(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	int n;
+
+	pthread_mutex_lock(&loop->lock);
+	n = usl_loop_collect_locked(loop, out, max);
+	loop->asleep += !n;
+	pthread_mutex_unlock(&loop->lock);
+	return n;
+}
+
+static int usl_loop_wake_up(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	int n;
+
+	pthread_mutex_lock(&loop->lock);
+	loop->asleep--;
+	n = max > 0 ? usl_loop_collect_locked(loop, out, max) : 0;
 	pthread_mutex_unlock(&loop->lock);
 	return n;
 }
@@ -385,39 +443,27 @@ static int usl_ms_left(const struct timespec *deadline)
 						  left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000;
 }
 
-int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
-		  const sigset_t *mask)
+static int usl_loop_sleep(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+			  const sigset_t *mask)
 {
 	struct timespec span = { timeout / 1000, timeout % 1000 * 1000000L }, deadline, *until;
 	bool self;
-	int n, more;
-
-	if (!loop->set)
-		return usl_wait_others(loop, out, max, timeout, mask, &self);
-	if (max <= 0) {
-		errno = EINVAL;
-		return -1;
-	}
-	n = usl_loop_collect(loop, out, max);
-	if (!mask && ((n && (!loop->others || usl_pass_on(&loop->pass))) ||
-		      (!n && !timeout && !loop->others)))
-		return n;
-	loop->pass.passes = 0;
-	if (n) {
-		/* Some are ready: what of the others is, without waiting. */
-		more = n < max ? usl_wait_others(loop, out + n, max - n, 0, mask, &self) : 0;
-		return more > 0 ? n + more : n;
-	}
+	int n;
 
 	until = timeout < 0 ? NULL : usl_deadline(&span, &deadline);
 	for (;;) {
-		n = usl_wait_others(loop, out, max, timeout, mask, &self);
-		if (n < 0)
+		n = usl_loop_fall_asleep(loop, out, max);
+		if (n)
 			return n;
-		if (n < max) {
-			more = usl_loop_collect(loop, out + n, max - n);
-			n += more;
+		n = usl_wait_others(loop, out, max, timeout, mask, &self);
+		if (n < 0) {
+			int err = errno;
+
+			usl_loop_wake_up(loop, out, 0);
+			errno = err;
+			return n;
 		}
+		n += usl_loop_wake_up(loop, out + n, max - n);
 		/* Woken for nothing, or for what is over. */
 		if (n || !self || !timeout)
 			return n;
@@ -425,89 +471,33 @@ int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int t
 	}
 }
 
-/* --- as a library --- */
-
-struct uselect_loop {
-	struct usl_loop loop;
-};
-
-struct uselect_loop *uselect_loop_new(void)
+int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+		  const sigset_t *mask)
 {
-	struct uselect_loop *ul = calloc(1, sizeof(*ul));
-	int epfd, err;
+	int n = 0, more;
+	bool self;
 
-	if (!ul)
-		return NULL;
-	epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (epfd >= 0 && usl_loop_init(&ul->loop, epfd))
-		return ul;
-	err = errno;
-	if (epfd >= 0)
-		usl_sys_close(epfd);
-	free(ul);
-	errno = err;
-	return NULL;
-}
-
-void uselect_loop_free(struct uselect_loop *ul)
-{
-	if (!ul)
-		return;
-	usl_loop_done(&ul->loop);
-	usl_sys_close(ul->loop.epfd);
-	free(ul);
-}
-
-int uselect_loop_fd(const struct uselect_loop *ul)
-{
-	/* From now on the kernel has to be told what only we know. */
-	((struct usl_loop *)&ul->loop)->nested = true;
-	return ul->loop.epfd;
-}
-
-int uselect_loop_add(struct uselect_loop *ul, int fd, uint32_t events, uint64_t data)
-{
-	return usl_loop_add(&ul->loop, fd, events, data);
-}
-
-int uselect_loop_mod(struct uselect_loop *ul, int fd, uint32_t events, uint64_t data)
-{
-	return usl_loop_mod(&ul->loop, fd, events, data);
-}
-
-int uselect_loop_del(struct uselect_loop *ul, int fd)
-{
-	return usl_loop_del(&ul->loop, fd);
-}
-
-int uselect_loop_pwait(struct uselect_loop *ul, struct epoll_event *events, int max, int timeout,
-		       const sigset_t *mask)
-{
-	return usl_loop_wait(&ul->loop, events, max, timeout, mask);
-}
-
-int uselect_loop_wait(struct uselect_loop *ul, struct epoll_event *events, int max, int timeout)
-{
-	return usl_loop_wait(&ul->loop, events, max, timeout, NULL);
-}
-
-int uselect_loop_threshold(struct uselect_loop *ul, int fd, uint32_t rx_bytes)
-{
-	struct usl_loop *loop = &ul->loop;
-	int ret = 0;
-
-	pthread_mutex_lock(&loop->lock);
-	if (!loop->set || !loop->set->want_rx) {
-		errno = EOPNOTSUPP;
-		ret = -1;
-	} else if (fd < 0 || (unsigned int)fd >= usl_region.nfds ||
-		   !(loop->fds[fd].flags & USL_TRACKED)) {
-		errno = ENOENT;
-		ret = -1;
-	} else {
-		__atomic_store_n(&loop->set->want_rx[fd], rx_bytes, __ATOMIC_RELAXED);
-		usl_begin(loop, fd);
+	if (!loop->set)
+		return usl_wait_others(loop, out, max, timeout, mask, &self);
+	if (max <= 0) {
+		errno = EINVAL;
+		return -1;
 	}
-	pthread_mutex_unlock(&loop->lock);
-	return ret;
+	/* One call of a few looks at the others first, and leaves room for the rest. */
+	if (loop->others && !usl_pass_on(&loop->pass)) {
+		n = usl_wait_others(loop, out, (max + 1) / 2, 0, NULL, &self);
+		if (n < 0)
+			return n;
+	}
+	if (n < max)
+		n += usl_loop_collect(loop, out + n, max - n);
+	if (!mask && (n || (!timeout && !loop->others)))
+		return n;
+	if (n) {
+		/* The caller's signals are let in by the kernel only. */
+		more = n < max ? usl_wait_others(loop, out + n, max - n, 0, mask, &self) : 0;
+		return more > 0 ? n + more : n;
+	}
+	loop->pass.passes = 0;
+	return usl_loop_sleep(loop, out, max, timeout, mask);
 }

@@ -38,6 +38,7 @@ struct usl_fd {
  * @overflows: as last seen
  * @others: descriptors in the epoll, at least
  * @nested: somebody else may sleep on @epfd
+ * @asleep: threads that sleep in usl_loop_wait()
  */
 struct usl_loop {
 	pthread_mutex_t lock;
@@ -54,6 +55,7 @@ struct usl_loop {
 	uint64_t overflows;
 	unsigned int others;
 	bool nested;
+	unsigned int asleep;
 	struct usl_pass pass;
 };
 
@@ -63,6 +65,7 @@ void usl_loop_done(struct usl_loop *loop);
 int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);
 int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);
 int usl_loop_del(struct usl_loop *loop, int fd);
+int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes);
 int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
 		  const sigset_t *mask);
 

@@ -13,10 +13,23 @@
 struct usl_region usl_region;
 _Atomic unsigned int usl_epoch;
 
-/* @usl_lock: @usl_region, @usl_first, @usl_atfork. */
+/*
+ * @usl_lock: registration, that is @usl_region, @usl_first and @usl_atfork.
+ * @usl_sets_lock: @usl_sets, the sets of this process; inside @usl_lock, held over fork().
+ */
 static pthread_mutex_t usl_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t usl_sets_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct usl_set *usl_sets;
 static struct usl_set *usl_first;
 static bool usl_atfork;
+
+/* A bit for each number that is a set's; memory comes as it is touched. */
+static usl_word usl_own[USEL_NFDS_MAX / USL_BITS];
+
+bool usl_is_own(int fd)
+{
+	return (unsigned int)fd < USEL_NFDS_MAX && usl_test(usl_own, fd);
+}
 
 static pthread_once_t usl_once = PTHREAD_ONCE_INIT;
 static pthread_key_t usl_key;
@@ -31,14 +44,39 @@ static void usl_set_unmap(struct usl_set *set)
 	set->in = NULL;
 }
 
+static void usl_set_list(struct usl_set *set)
+{
+	pthread_mutex_lock(&usl_sets_lock);
+	set->next = usl_sets;
+	usl_sets = set;
+	usl_set_bit(usl_own, set->fd);
+	pthread_mutex_unlock(&usl_sets_lock);
+}
+
+static void usl_set_unlist(struct usl_set *set)
+{
+	struct usl_set **at;
+
+	pthread_mutex_lock(&usl_sets_lock);
+	for (at = &usl_sets; *at; at = &(*at)->next) {
+		if (*at == set) {
+			*at = set->next;
+			usl_clear_bit(usl_own, set->fd);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&usl_sets_lock);
+}
+
 void usl_set_close(struct usl_set *set)
 {
 	if (!set)
 		return;
-	/* In a child the mappings are gone already, and others may be at their place. */
-	if (set->epoch == usl_epoch)
+	if (set->fd >= 0) {
+		usl_set_unlist(set);
 		usl_set_unmap(set);
-	usl_sys_close(set->fd);
+		usl_sys_close(set->fd);
+	}
 	free(set->scratch);
 	free(set);
 }
@@ -94,13 +132,23 @@ static int usl_set_map(struct usl_set *set, const struct usel_setup *setup)
 	return 0;
 }
 
-/* Out of the way of the program's own small numbers, and of select()'s sets. */
+/* Not in the place of a standard stream that the program has closed. */
 static int usl_device_open(void)
 {
-	int fd = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+	int fd = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), low = -1;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENXIO))
 		errno = ENODEV;
+	if (fd >= 0 && fd <= STDERR_FILENO) {
+		low = fd;
+		fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		usl_sys_close(low);
+	}
+	if (fd >= USEL_NFDS_MAX) {
+		usl_sys_close(fd);
+		errno = EMFILE;
+		fd = -1;
+	}
 	return fd;
 }
 
@@ -119,6 +167,7 @@ struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 	if (ioctl(set->fd, USEL_SETUP, &setup) || usl_set_map(set, &setup) ||
 	    usl_region_map(set->fd, &setup))
 		goto no_set;
+	usl_set_list(set);
 	return set;
 
 no_set:
@@ -131,18 +180,39 @@ no_device:
 	return NULL;
 }
 
-/* The kernel has taken the mappings out of the child; what is left is memory of ours. */
+static void usl_before_fork(void)
+{
+	pthread_mutex_lock(&usl_lock);
+	pthread_mutex_lock(&usl_sets_lock);
+}
+
+static void usl_in_parent(void)
+{
+	pthread_mutex_unlock(&usl_sets_lock);
+	pthread_mutex_unlock(&usl_lock);
+}
+
+/*
+ * The kernel has taken the mappings out of the child; the descriptors are copies of the
+ * parent's. What is left of a set is memory, which whoever has the set frees.
+ */
 static void usl_in_child(void)
 {
-	pthread_mutex_init(&usl_lock, NULL);
+	struct usl_set *set;
+
 	usl_epoch++;
 	usl_region = (struct usl_region){ 0 };
-	/* Its descriptor is a copy of the parent's. */
-	if (usl_first) {
-		usl_sys_close(usl_first->fd);
-		free(usl_first);
-		usl_first = NULL;
+	for (set = usl_sets; set; set = set->next) {
+		usl_clear_bit(usl_own, set->fd);
+		usl_sys_close(set->fd);
+		set->fd = -1;
+		set->out = NULL;
+		set->in = NULL;
 	}
+	usl_sets = NULL;
+	free(usl_first);
+	usl_first = NULL;
+	usl_in_parent();
 }
 
 static int usl_register(uint32_t flags)
@@ -156,7 +226,7 @@ static int usl_register(uint32_t flags)
 		err = -1;
 		goto out;
 	}
-	if (!usl_atfork && !pthread_atfork(NULL, NULL, usl_in_child))
+	if (!usl_atfork && !pthread_atfork(usl_before_fork, usl_in_parent, usl_in_child))
 		usl_atfork = true;
 	set = usl_set_open(flags, 1);
 	if (!set) {
@@ -203,12 +273,13 @@ struct usl_set *usl_set_mine(void)
 	pthread_once(&usl_once, usl_key_make);
 	set = pthread_getspecific(usl_key);
 	if (set && set->epoch != usl_epoch) {
+		pthread_setspecific(usl_key, NULL);
 		usl_set_close(set);
 		set = NULL;
 	}
 	if (!set) {
 		set = usl_set_open(0, 1);
-		if (pthread_setspecific(usl_key, set)) {
+		if (set && pthread_setspecific(usl_key, set)) {
 			usl_set_close(set);
 			set = NULL;
 		}

@@ -120,7 +120,7 @@ int uselect_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeou
 
 struct uselect_loop;
 
-/* NULL with errno. One thread waits in a loop; descriptors are added and removed by it. */
+/* NULL with errno. A child by fork() can free it and must make its own. */
 struct uselect_loop *uselect_loop_new(void);
 void uselect_loop_free(struct uselect_loop *loop);
 
