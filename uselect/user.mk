@@ -7,3 +7,6 @@ uselect_random_DEPS := libuselect
 uselect_rules_DEPS := libuselect
 uselect_rules_LIBS := -lpthread
 uselect_loop_DEPS := libuselect
+uselect_race_DEPS := libuselect
+uselect_race_LIBS := -lpthread
+uselect_unload_DEPS := libuselect

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+// held: both not yet seen to pass
+// timeout: 120
+// cpus: 2
+/*
+ * The module goes while sockets that it was on are in use, and comes again. A process registers,
+ * makes connections and leaves them to a child that never stops using them; when the process has
+ * ended the module must go, and the child must not notice. USELECT_ROUNDS (6), USELECT_PAIRS (20).
+ */
+
+#include <kselftest_harness.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <flotilla/uselect.h>
+#include "uselect/tests/lib/sockets.h"
+
+#define PAIRS_MAX	200
+
+struct shared {
+	uint64_t moved;		/* bytes that arrived as they were sent */
+	uint64_t wrong;
+};
+
+/* Sends and receives a sequence of bytes on each pair until it is killed. */
+static void traffic(int (*fds)[2], int pairs, struct shared *shared)
+{
+	unsigned char in[4096], out[4096], sent[PAIRS_MAX] = { 0 }, got[PAIRS_MAX] = { 0 };
+	uint64_t seed = 1;
+	ssize_t n, k;
+	int i;
+
+	for (;;) {
+		i = rnd(&seed) % pairs;
+		for (k = 0; k < (ssize_t)sizeof(out); k++)
+			out[k] = sent[i] + k;
+		n = send(fds[i][0], out, 1 + rnd(&seed) % sizeof(out), MSG_NOSIGNAL);
+		if (n > 0)
+			sent[i] += n;
+		else if (errno != EAGAIN)
+			shared->wrong++;
+		i = rnd(&seed) % pairs;
+		n = recv(fds[i][1], in, sizeof(in), 0);
+		for (k = 0; k < n; k++)
+			shared->wrong += in[k] != (unsigned char)(got[i] + k);
+		if (n > 0) {
+			got[i] += n;
+			__atomic_fetch_add(&shared->moved, n, __ATOMIC_RELAXED);
+		} else if (!n || errno != EAGAIN) {
+			shared->wrong++;
+		}
+	}
+}
+
+/* Registers, leaves its connections to a child, uses the list for a while, and ends somehow. */
+static void owner(int pairs, struct shared *shared, int pids, int how)
+{
+	int fds[PAIRS_MAX][2], i;
+	struct uselect_loop *loop;
+	struct epoll_event ev[16];
+	pid_t child;
+
+	if (uselect_init())
+		_exit(1);
+	for (i = 0; i < pairs; i++)
+		pair(i % 2 ? AF_INET6 : AF_INET, fds[i]);
+	child = fork();
+	if (!child) {
+		traffic(fds, pairs, shared);
+		_exit(0);
+	}
+	if (write(pids, &child, sizeof(child)) != sizeof(child))
+		_exit(2);
+	loop = uselect_loop_new();
+	for (i = 0; i < pairs; i++)
+		if (uselect_loop_add(loop, fds[i][1], EPOLLIN | EPOLLOUT, i))
+			_exit(3);
+	for (i = 0; i < 200; i++)
+		if (uselect_loop_wait(loop, ev, 16, WAIT_S * 1000) < 1)
+			_exit(4);
+	if (how % 3 == 0)
+		_exit(0);
+	if (how % 3 == 1)
+		kill(getpid(), SIGKILL);
+	execl("/bin/true", "true", NULL);
+	_exit(5);
+}
+
+static bool moves(struct shared *shared)
+{
+	uint64_t before = __atomic_load_n(&shared->moved, __ATOMIC_RELAXED);
+
+	return WAIT(__atomic_load_n(&shared->moved, __ATOMIC_RELAXED) > before + 100000);
+}
+
+TEST(module_goes_under_load_and_comes_again)
+{
+	int rounds = env_number("USELECT_ROUNDS", 6), pairs = env_number("USELECT_PAIRS", 20);
+	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int i, status, pids[2];
+	pid_t pid, child;
+
+	ASSERT_NE(MAP_FAILED, shared);
+	ASSERT_GE(PAIRS_MAX, pairs);
+	for (i = 0; i < rounds; i++) {
+		ASSERT_EQ(0, load_module(""));
+		ASSERT_EQ(0, pipe(pids));
+		pid = fork();
+		if (!pid)
+			owner(pairs, shared, pids[1], i);
+		ASSERT_EQ(sizeof(child), read(pids[0], &child, sizeof(child)));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(i % 3 == 1 ? SIGKILL : 0, status);
+		/* The child's sockets still stand; nobody is registered. */
+		ASSERT_TRUE(WAIT(!unload_module()));
+		ASSERT_NE(0, access(USEL_DEVICE, F_OK));
+		ASSERT_TRUE(moves(shared));
+		/* And with the module again, which the sockets know nothing of. */
+		ASSERT_EQ(0, load_module(""));
+		ASSERT_TRUE(moves(shared));
+		ASSERT_EQ(0, kill(child, SIGKILL));
+		ASSERT_TRUE(WAIT(!unload_module()));
+		ASSERT_EQ(0, shared->wrong);
+		close(pids[0]);
+		close(pids[1]);
+	}
+	TH_LOG("%d rounds with %d pairs, %llu bytes", rounds, pairs,
+	       (unsigned long long)shared->moved);
+}
+
+TEST(registration_refused_while_switched_off)
+{
+	ASSERT_EQ(0, load_module("enabled=0"));
+	ASSERT_EQ(-1, uselect_init());
+	ASSERT_EQ(ENODEV, errno);
+	ASSERT_TRUE(WAIT(!unload_module()));
+}
+
+TEST_HARNESS_MAIN
