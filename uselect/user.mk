@@ -3,6 +3,11 @@ libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c u
 	uselect/lib/loop.c uselect/lib/list.c
 libuselect_LIBS := -lpthread
 
+LIBRARIES += libuselect-preload
+libuselect-preload_SRCS := $(libuselect_SRCS) uselect/lib/preload/descriptor.c \
+	uselect/lib/preload/epoll.c uselect/lib/preload/register.c uselect/lib/preload/wait.c
+libuselect-preload_LIBS := -lpthread
+
 uselect_random_DEPS := libuselect
 uselect_rules_DEPS := libuselect
 uselect_rules_LIBS := -lpthread
