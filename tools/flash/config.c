@@ -15,7 +15,7 @@
 #include "vhost.h"
 
 const char *const architecture_names[] = { "amped", "sped", "mp", "mt", NULL };
-const char *const event_backend_names[] = { "epoll", "io_uring", NULL };
+const char *const event_backend_names[] = { "epoll", "io_uring", "uselect", NULL };
 static const char *const transfer_names[] = { "sendfile", "mmap", NULL };
 static const char *const residency_names[] = { "preadv2", "cachestat", "mincore",
 						"mlock", "clock", "off", NULL };
@@ -40,7 +40,7 @@ static const struct directive {
 	{ "port", LISTEN, 0, 0, 0, NULL, 0, "the same as listen" },
 	{ "architecture", CHOICE, FIELD(architecture), 0, 0, architecture_names, 0,
 	  "amped, sped, mp or mt" },
-	{ "events", CHOICE, FIELD(events), 0, 0, event_backend_names, 0, "epoll or io_uring" },
+	{ "events", CHOICE, FIELD(events), 0, 0, event_backend_names, 0, "epoll, io_uring or uselect" },
 	{ "workers", WORKERS, FIELD(workers), 0, 256, NULL, 0,
 	  "event-loop processes (amped, sped); auto: one a CPU; 0: one, without a master" },
 	{ "processes", COUNT, FIELD(processes), 1, 1024, NULL, 0, "processes of mp" },

@@ -16,7 +16,7 @@
 struct mime_map;
 
 enum architecture { ARCH_AMPED, ARCH_SPED, ARCH_MP, ARCH_MT };
-enum event_backend { EVENTS_EPOLL, EVENTS_URING };
+enum event_backend { EVENTS_EPOLL, EVENTS_URING, EVENTS_USELECT };
 enum transfer { TRANSFER_SENDFILE, TRANSFER_MMAP };
 enum residency {
 	RESIDENCY_PREADV2, RESIDENCY_CACHESTAT, RESIDENCY_MINCORE, RESIDENCY_MLOCK,

@@ -48,7 +48,7 @@ struct loop_backend {
 	int (*wait)(struct loop *loop, int timeout);
 };
 
-extern const struct loop_backend loop_epoll, loop_uring, loop_direct;
+extern const struct loop_backend loop_epoll, loop_uring, loop_uselect, loop_direct;
 
 #define LOOP_TICK 64		/* ms a wheel slot stands for */
 #define LOOP_SLOTS 256

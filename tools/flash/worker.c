@@ -88,6 +88,8 @@ static const struct loop_backend *backend(const struct conf *conf)
 {
 	if (conf->architecture == ARCH_MP || conf->architecture == ARCH_MT)
 		return &loop_direct;
+	if (conf->events == EVENTS_USELECT)
+		return &loop_uselect;
 	return conf->events == EVENTS_URING ? &loop_uring : &loop_epoll;
 }
 
@@ -109,9 +111,9 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 			return -ENOMEM;
 	}
 	err = loop_init(&w->loop, backend(conf));
-	if (err && conf->events == EVENTS_URING) {
-		fprintf(stderr, "flash: io_uring cannot be used (%s); using epoll\n",
-			strerror(-err));
+	if (err && backend(conf) != &loop_epoll && backend(conf) != &loop_direct) {
+		fprintf(stderr, "flash: %s cannot be used (%s); using epoll\n",
+			event_backend_names[conf->events], strerror(-err));
 		err = loop_init(&w->loop, &loop_epoll);
 	}
 	if (err)
