@@ -24,3 +24,9 @@ $(B)/gen/count.skel.h: $(B)/gen/count.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name count_bpf >$@
 
 $(B)/obj/bench/count/main.o: $(B)/gen/count.skel.h
+
+TEST_PROGRAMS += uselect-bench
+uselect-bench_SRCS := bench/uselect/main.c bench/uselect/wait.c
+uselect-bench_DEPS := libuselect
+uselect-bench_LIBS := -luring -lpthread
+uselect-bench_LDFLAGS := -Wl,--wrap=syscall

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The ways to wait that are compared. */
+
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "uselect.h"
+#include "wait.h"
+
+#define WORDS	(FDS_MAX / 64)
+#define BATCH	256
+
+uint64_t wait_calls;
+
+/* The library makes its calls by syscall(), and nothing else here does. */
+long __real_syscall(long nr, ...);
+long __wrap_syscall(long nr, ...);
+
+long __wrap_syscall(long nr, ...)
+{
+	long a[6];
+	va_list args;
+	int i;
+
+	va_start(args, nr);
+	for (i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	wait_calls++;
+	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void broken(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* --- select(), and uselect() in its place: the interest is copied, the answer walked --- */
+
+static unsigned long interest[WORDS], answer[WORDS];
+static int highest;
+
+static bool plain_open(void)
+{
+	return true;
+}
+
+static void set_add(int fd)
+{
+	uselect_fd_set(fd, interest);
+	if (fd >= highest)
+		highest = fd + 1;
+}
+
+static void set_walk(void)
+{
+	unsigned long bits;
+	int i;
+
+	for (i = 0; i < (int)USELECT_WORDS(highest); i++)
+		for (bits = answer[i]; bits; bits &= bits - 1)
+			serve(i * 64 + __builtin_ctzl(bits));
+}
+
+static void select_wait(void)
+{
+	memcpy(answer, interest, USELECT_WORDS(highest) * sizeof(long));
+	if (syscall(SYS_select, highest, answer, NULL, NULL, NULL) < 0)
+		broken("select");
+	set_walk();
+}
+
+static bool uselect_open(void)
+{
+	return !uselect_init();
+}
+
+static void uselect_wait(void)
+{
+	memcpy(answer, interest, USELECT_WORDS(highest) * sizeof(long));
+	if (uselect(highest, (fd_set *)answer, NULL, NULL, NULL) < 0)
+		broken("uselect");
+	set_walk();
+}
+
+/* --- poll() --- */
+
+static struct pollfd polled[FDS_MAX];
+static int nr_polled;
+
+static void poll_add(int fd)
+{
+	polled[nr_polled++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+}
+
+static void poll_wait(void)
+{
+	int i, n;
+
+	wait_calls++;
+	n = poll(polled, nr_polled, -1);
+	if (n < 0)
+		broken("poll");
+	for (i = 0; i < nr_polled && n; i++) {
+		if (polled[i].revents) {
+			n--;
+			serve(polled[i].fd);
+		}
+	}
+}
+
+/*
+ * --- epoll as the paper measured it (section 4.1): the whole table is walked to register what is
+ * new, and again to do what interest and a remembered flag allow ---
+ */
+
+static struct { bool present, registered, readable; } table[FDS_MAX];
+static int epfd;
+
+static bool epoll_open(void)
+{
+	epfd = epoll_create1(EPOLL_CLOEXEC);
+	return epfd >= 0;
+}
+
+static void paper_add(int fd)
+{
+	table[fd].present = true;
+	if (fd >= highest)
+		highest = fd + 1;
+}
+
+static void epoll_register(int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = fd };
+
+	wait_calls++;
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
+		broken("epoll_ctl");
+}
+
+static void paper_wait(void)
+{
+	struct epoll_event ev[BATCH];
+	int fd, i, n;
+
+	for (fd = 0; fd < highest; fd++) {
+		if (table[fd].present && !table[fd].registered) {
+			epoll_register(fd);
+			table[fd].registered = true;
+			table[fd].readable = true;
+		}
+	}
+	wait_calls++;
+	n = epoll_wait(epfd, ev, BATCH, -1);
+	if (n < 0)
+		broken("epoll_wait");
+	for (i = 0; i < n; i++)
+		table[ev[i].data.fd].readable = true;
+	for (fd = 0; fd < highest; fd++)
+		if (table[fd].present && table[fd].readable && !serve(fd))
+			table[fd].readable = false;
+}
+
+/* --- epoll as it is used today: edges, and the list of what is ready --- */
+
+static void epoll_wait_list(void)
+{
+	struct epoll_event ev[BATCH];
+	int i, n;
+
+	wait_calls++;
+	n = epoll_wait(epfd, ev, BATCH, -1);
+	if (n < 0)
+		broken("epoll_wait");
+	for (i = 0; i < n; i++)
+		serve(ev[i].data.fd);
+}
+
+/* --- io_uring: a multishot poll for each connection; completions are read from memory --- */
+
+static struct io_uring ring;
+
+static bool uring_open(void)
+{
+	return !io_uring_queue_init(4096, &ring, IORING_SETUP_COOP_TASKRUN |
+				    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+}
+
+static void uring_add(int fd)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	if (!sqe) {
+		wait_calls++;
+		io_uring_submit(&ring);
+		sqe = io_uring_get_sqe(&ring);
+	}
+	io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	io_uring_sqe_set_data64(sqe, fd);
+}
+
+static void uring_wait(void)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, n = 0, i;
+	int fds[BATCH];
+
+	wait_calls++;
+	if (io_uring_submit_and_wait(&ring, 1) < 0)
+		broken("io_uring_enter");
+	io_uring_for_each_cqe(&ring, head, cqe) {
+		if (n == BATCH)
+			break;
+		if (!(cqe->flags & IORING_CQE_F_MORE))
+			uring_add(cqe->user_data);
+		fds[n++] = cqe->user_data;
+	}
+	io_uring_cq_advance(&ring, n);
+	for (i = 0; i < n; i++)
+		serve(fds[i]);
+}
+
+/* --- uselect's list of what is ready --- */
+
+static struct uselect_loop *list;
+
+static bool list_open(void)
+{
+	if (uselect_init())
+		return false;
+	list = uselect_loop_new();
+	return list;
+}
+
+static void list_add(int fd)
+{
+	if (uselect_loop_add(list, fd, EPOLLIN | EPOLLET, fd))
+		broken("uselect_loop_add");
+}
+
+static void list_wait(void)
+{
+	struct epoll_event ev[BATCH];
+	int i, n;
+
+	n = uselect_loop_wait(list, ev, BATCH, -1);
+	if (n < 0)
+		broken("uselect_loop_wait");
+	for (i = 0; i < n; i++)
+		serve(ev[i].data.u64);
+}
+
+const struct wait_layer wait_layers[] = {
+	{ "select", plain_open, set_add, select_wait },
+	{ "poll", plain_open, poll_add, poll_wait },
+	{ "epoll-paper", epoll_open, paper_add, paper_wait },
+	{ "epoll", epoll_open, epoll_register, epoll_wait_list },
+	{ "io_uring", uring_open, uring_add, uring_wait },
+	{ "uselect", uselect_open, set_add, uselect_wait },
+	{ "uselect-list", list_open, list_add, list_wait },
+	{ NULL },
+};
