@@ -8,6 +8,8 @@ libuselect-preload_SRCS := $(libuselect_SRCS) uselect/lib/preload/descriptor.c \
 	uselect/lib/preload/epoll.c uselect/lib/preload/register.c uselect/lib/preload/wait.c
 libuselect-preload_LIBS := -lpthread
 
+MANPAGES += uselect/man/uselect.3 uselect/man/uselect-preload.1
+
 uselect_random_DEPS := libuselect
 uselect_rules_DEPS := libuselect
 uselect_rules_LIBS := -lpthread
