@@ -98,7 +98,7 @@ def a_disk_is_detached_and_attached_while_the_exporter_is_dead():
         wait(lambda: c.nodes[1].state(c.nodes[0]) != 2, 30 * SLOW)
         refused("", c.nodes[1], "attach", "n1", "data", *QUICK)
         mend(c, 1)
-        c.wait_up(60 * SLOW)
+        c.wait_up()
         card = attach(c.nodes[1], "data")
         assert hash_of("/dev/" + card) == disk.hash()
 
@@ -120,7 +120,7 @@ def a_disk_in_use_is_detached_only_by_force_and_then_fails_at_once():
             assert not reader.is_alive()
             assert time.monotonic() - begin < BOUND * 2
         mend(c, 1)
-        c.wait_up(60 * SLOW)
+        c.wait_up()
 
 
 @claim
