@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
 # timeout: 240
 # cpus: 2
 """Layers on a socket: order, swallowing, removal in any order, children, sockmap, kTLS."""
