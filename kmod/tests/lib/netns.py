@@ -11,7 +11,9 @@ import tempfile
 from fltnl import Flotilla
 
 CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
-MS_REC, MS_SLAVE = 0x4000, 0x80000
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
+MNT_DETACH = 2
+PLACE = "/run/netns/"
 LIBC = ctypes.CDLL(None, use_errno=True)
 COUNT = itertools.count()
 
@@ -32,11 +34,33 @@ def batch(name, *lines):
                    input="\n".join(lines).encode())
 
 
+def add_namespace(name):
+    """As `ip netns add` does, which makes the place, but without a process for each."""
+    with open("/proc/self/mountinfo", encoding="ascii") as mounts:
+        if " %s " % PLACE.rstrip("/") not in mounts.read():
+            run("ip", "netns", "add", name)
+            return
+    path = PLACE + name
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0))
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        call(LIBC.unshare(CLONE_NEWNET))
+        call(LIBC.mount(b"/proc/thread-self/ns/net", path.encode(), b"none", MS_BIND, None))
+    finally:
+        LIBC.setns(home, CLONE_NEWNET)
+        os.close(home)
+
+
+def delete_namespace(name):
+    call(LIBC.umount2((PLACE + name).encode(), MNT_DETACH))
+    os.unlink(PLACE + name)
+
+
 @contextlib.contextmanager
 def inside(name):
     """Be in the named namespace."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    there = os.open("/run/netns/" + name, os.O_RDONLY)
+    there = os.open(PLACE + name, os.O_RDONLY)
     try:
         call(LIBC.setns(there, CLONE_NEWNET))
         yield
@@ -66,7 +90,7 @@ class SysfsView:
         return open(os.path.join(self.path, "class/flotilla", path), mode)
 
     def close(self):
-        LIBC.umount2(self.path.encode(), 2)
+        LIBC.umount2(self.path.encode(), MNT_DETACH)
         os.rmdir(self.path)
 
 
@@ -78,7 +102,7 @@ class Net:
         self.prefix4, self.prefix6 = prefix4, prefix6
         self.bridge = self.tag + "br"
         self.names = []
-        run("ip", "netns", "add", self.bridge)
+        add_namespace(self.bridge)
         atexit.register(self.close)
         batch(self.bridge, "link add br0 type bridge forward_delay 0", "link set br0 up")
 
@@ -86,7 +110,7 @@ class Net:
         """A namespace with addresses that end in number; its name."""
         name = "%sn%d" % (self.tag, number)
         port = "p%d" % number
-        run("ip", "netns", "add", name)
+        add_namespace(name)
         self.names.append(name)
         # The same address each time: who comes back is not hidden by old neighbour entries.
         batch(self.bridge,
@@ -111,11 +135,11 @@ class Net:
 
     def delete(self, name):
         self.names.remove(name)
-        run("ip", "netns", "del", name)
+        delete_namespace(name)
 
     def close(self):
         for name in self.names + [self.bridge]:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+            delete_namespace(name)
         self.names = []
         self.bridge = None
         atexit.unregister(self.close)
