@@ -14,7 +14,8 @@ TOP = os.environ.get("FLT_TOP") or os.path.dirname(os.path.dirname(os.path.dirna
     os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
 from fltnl import E, Flotilla               # noqa: E402
-from netns import Net, inside, run          # noqa: E402
+from netns import Net, batch, inside, run   # noqa: E402
+from patience import PATIENCE, SLOW, rounds   # noqa: E402,F401
 from tap import claim, main, wait           # noqa: E402,F401
 
 SUBMIT = struct.Struct("=IiIIQII")
@@ -56,7 +57,7 @@ class Handoff:
     def info(self):
         return INFO.unpack(fcntl.ioctl(self.fd, IOC_INFO, bytes(INFO.size)))
 
-    def event(self, seconds=5):
+    def event(self, seconds=PATIENCE):
         """(type, cookie, node, refusal, usec) of the next event."""
         if not self.waiting:
             if not select.select([self.fd], [], [], seconds)[0]:
@@ -71,7 +72,7 @@ class Handoff:
         assert not self.waiting, self.waiting
         assert not select.select([self.fd], [], [], seconds)[0], self.event()
 
-    def expect(self, kind, cookie=None, refusal="none", seconds=5):
+    def expect(self, kind, cookie=None, refusal="none", seconds=PATIENCE):
         got = self.event(seconds)
         assert got[0] == kind and got[3] == refusal and cookie in (None, got[1]), \
             "expected type %s refusal %s cookie %s, got %s" % (kind, refusal, cookie, got)
@@ -105,7 +106,9 @@ class Node:
         return child
 
     def sysctl(self, name, value):
-        self.run("sysctl", "-qw", "%s=%s" % (name, value))
+        # What /proc/sys/net shows is the opener's namespace.
+        with self.inside(), open("/proc/sys/" + name.replace(".", "/"), "w", encoding="ascii") as file:
+            file.write(str(value))
 
     def stat(self, name):
         return self.nl.stat(name, "handoff")
@@ -123,10 +126,10 @@ class Node:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((address or (VIP6 if family == 6 else VIP4), port))
             sock.listen(backlog)
-            sock.settimeout(10)
+            sock.settimeout(PATIENCE)
         return sock
 
-    def connect(self, port=80, family=4, source=None, timeout=10, options=()):
+    def connect(self, port=80, family=4, source=None, timeout=PATIENCE, options=()):
         with self.inside():
             sock = socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET)
             for option in options:
@@ -161,8 +164,7 @@ class Cluster:
         self.fe = Node(self, "fe", 1)
         self.be = [Node(self, "be%d" % (i + 1), 2 + i) for i in range(backends)]
         self.nodes = [self.fe] + self.be
-        self.fe.run("ip", "addr", "add", VIP4 + "/24", "dev", "eth0")
-        self.fe.run("ip", "addr", "add", VIP6 + "/64", "dev", "eth0", "nodad")
+        batch(self.fe.ns, "addr add %s/24 dev eth0" % VIP4, "addr add %s/64 dev eth0 nodad" % VIP6)
         for be in self.be:
             self.hold_vip(be)
         for node in self.nodes:
@@ -173,10 +175,12 @@ class Cluster:
                     self.list(a, b)
         for node in self.nodes:
             # An emulated machine that others load too may take its time; tests that are about it set it.
-            node.sysctl("net.flotilla.handoff_timeout_ms", 5000)
+            node.sysctl("net.flotilla.handoff_timeout_ms", 5000 * SLOW)
+            with self.net.sysfs(node.ns, "links/heartbeat_ms", "w") as file:
+                file.write(str(1000 * SLOW))
         for be in self.be:
             wait(lambda be=be: self.fe.nl.node(be.name)["NODE_STATE"] == E["FLT_NODE_UP"] and
-                 be.nl.node("fe")["NODE_STATE"] == E["FLT_NODE_UP"], 20)
+                 be.nl.node("fe")["NODE_STATE"] == E["FLT_NODE_UP"])
 
     @staticmethod
     def hold_vip(node):
@@ -185,8 +189,7 @@ class Cluster:
             node.sysctl("net.ipv4.conf.%s.arp_ignore" % item, 1)
             node.sysctl("net.ipv4.conf.%s.arp_announce" % item, 2)
             node.sysctl("net.ipv4.conf.%s.rp_filter" % item, 0)
-        node.run("ip", "addr", "add", VIP4 + "/32", "dev", "lo")
-        node.run("ip", "addr", "add", VIP6 + "/128", "dev", "lo", "nodad")
+        batch(node.ns, "addr add %s/32 dev lo" % VIP4, "addr add %s/128 dev lo nodad" % VIP6)
 
     def list(self, a, b):
         a.nl.do("NODE_NEW", node_name=b.name, node_addr4=self.net.ip4(b.number),
@@ -213,11 +216,11 @@ class Cluster:
 
 def accept(listener):
     sock = listener.accept()[0]
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE)
     return sock
 
 
-def peek(sock, size, seconds=5):
+def peek(sock, size, seconds=PATIENCE):
     """Wait until that much is unread; it stays so."""
     end = time.monotonic() + seconds
     while len(data := sock.recv(size, socket.MSG_PEEK)) < size:

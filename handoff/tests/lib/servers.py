@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from hof import TOP, VIP4, VIP6, wait
+from hof import SLOW, TOP, VIP4, VIP6, wait
 
 SIZES = (0, 1, 17, 500, 1460, 4096, 10000, 33333, 100000, 262144)
 
@@ -88,11 +88,11 @@ class Site:
         with open(os.path.join(place, "conf"), "w", encoding="utf-8") as file:
             file.write(conf.format(**values))
         child = node.spawn(*(w.format(**values) for w in words))
-        wait(lambda: "LISTEN" in node.output("ss", "-Htln", "sport = :80"), 60)
+        wait(lambda: "LISTEN" in node.output("ss", "-Htln", "sport = :80"))
         assert child.poll() is None, name
         return child
 
-    def dispatch(self, nodes, address=VIP4, options=("-t", "5000")):
+    def dispatch(self, nodes, address=VIP4, options=("-t", str(5000 * SLOW))):
         """Start the dispatcher of the tests on the front-end."""
         fe = self.cluster.fe
         self.dispatcher = fe.spawn(
