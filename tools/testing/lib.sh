@@ -88,9 +88,13 @@ load() {
 	done
 }
 
-# wait_for SECONDS COMMAND...: poll until it succeeds.
+# What takes a second on the stock kernel may take so many on this one.
+slow=1
+[ "${FLT_KIND:-}" != debug ] || slow=3
+
+# wait_for SECONDS COMMAND...: poll until it succeeds; three times as long on the debug kernel.
 wait_for() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1 * slow))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1

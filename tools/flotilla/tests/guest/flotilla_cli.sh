@@ -58,7 +58,7 @@ at_exit rm -f "$events"
 ip netns exec fe flotilla -j monitor >"$events" &
 at_exit kill $!
 # What happens before the monitor listens would be missed.
-wait_for 10 group_has_member fe
+wait_for 30 group_has_member fe
 check "a peer is added" fe flotilla node add be address 10.0.0.2 weight 50
 refuse "a second one of that name is refused" fe flotilla node add be address 10.0.0.3
 equal "it is shown with its defaults" $'be\t10.0.0.2\t7471\tactive\tbackend\t50\tdirect\tnone' \
@@ -67,14 +67,14 @@ check "the peer gets its table from a batch" be flotilla -b - <<-END
 	local set name be address 10.0.0.2
 	node add fe address 10.0.0.1 role frontend   # gives, is never given
 END
-wait_for 20 is_up fe be
+wait_for 30 is_up fe be
 claim "the link comes up" $? "$(fe flotilla node show)"
-wait_for 20 is_up be fe
+wait_for 30 is_up be fe
 claim "at both ends" $?
 check "a node is changed" fe flotilla node set be weight 7 admin drain
 equal "and shown so in JSON" "7 drain up" "$(member fe node show be \
 	'f"{d[0]['\''weight'\'']} {d[0]['\''admin'\'']} {d[0]['\''state'\'']}"')"
-wait_for 10 grep -q node-changed "$events"
+wait_for 30 grep -q node-changed "$events"
 equal "the monitor told all of it in order" "node-added node-up node-changed" \
 	"$(python3 <"$events" -c 'import json, sys
 names = (json.loads(line)["event"] for line in sys.stdin)
