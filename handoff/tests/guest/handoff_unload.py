@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import DONE, TOP, VIP4, Cluster, accept, claim, main, peek, receive, run, wait  # noqa: E402
+from hof import (DONE, TOP, VIP4, Cluster, accept, claim, main, peek, receive, rounds,  # noqa: E402
+                 run, wait)
 from servers import Site, installed                                                     # noqa: E402
 
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
+ROUNDS = int(os.environ.get("ROUNDS", rounds(3, 1)))
 
 
 def unload():
@@ -65,17 +66,17 @@ def under_load_it_goes_and_comes():
             load = c.client.spawn(os.path.join(TOP, "build/tests/handoff-client"), VIP4, "80",
                                   site.root, "100000", "32", str(i), "50",
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait(lambda: site.report()["done"] > 50, 30)
+            wait(lambda: site.report()["done"] > rounds(50, 20))
             # The dispatcher dies: what is under way is taken back, then the module can go.
             site.dispatcher.kill()
             site.dispatcher.wait()
             begin = time.monotonic()
-            wait(lambda: unload() == 0 or not loaded(), 10)
+            wait(lambda: unload() == 0 or not loaded())
             print("# round %d: unloaded in %.1f s" % (i, time.monotonic() - begin), flush=True)
             load.kill()
             load.wait()
             run("modprobe", "handoff")
-            wait(lambda: all(n["NODE_STATE"] == 2 for n in c.fe.nl.nodes()), 20)
+            wait(lambda: all(n["NODE_STATE"] == 2 for n in c.fe.nl.nodes()))
 
 
 if __name__ == "__main__":
