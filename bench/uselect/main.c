@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * uselect-bench LAYER BATCH REQUESTS IDLE...: a server that waits by LAYER, and its load, in one guest.
+ * uselect-bench LAYER REQUESTS BATCH,BATCH... IDLE...: a server that waits by LAYER, and its load, in one guest.
  *
  * One client process holds 100 connections that ask, and as many more that never do as IDLE says; in each
  * round it sends a request on BATCH of the 100, drawn at random, and reads the answers of 8 KB. One JSON
- * line for each IDLE: the server's run time in nanoseconds for a request, which with QEMU's -icount shift=0
+ * line for each IDLE and BATCH: the server's run time in nanoseconds for a request, which with QEMU's -icount shift=0
  * and one CPU is the number of instructions, its system calls for readiness, and the busy time of
  * all, for a request.
  */
@@ -167,7 +167,6 @@ static void measure(pid_t pid, unsigned int idle, unsigned int batch, unsigned i
 {
 	uint64_t server, load, calls;
 
-	connect_to(ACTIVE + idle);
 	ask(batch, requests / 4);
 	server = run_time(pid);
 	load = run_time(getpid());
@@ -183,6 +182,24 @@ static void measure(pid_t pid, unsigned int idle, unsigned int batch, unsigned i
 	fflush(stdout);
 }
 
+/* Once for each of "1,10,100". */
+static void measure_batches(pid_t pid, unsigned int idle, const char *batches, unsigned int requests)
+{
+	unsigned int batch;
+	char *end;
+
+	connect_to(ACTIVE + idle);
+	while (*batches) {
+		batch = strtoul(batches, &end, 10);
+		if (batch < 1 || batch > ACTIVE || (*end && *end != ',')) {
+			fprintf(stderr, "uselect-bench: '%s' is not 1 to %d\n", batches, ACTIVE);
+			return;
+		}
+		measure(pid, idle, batch, requests);
+		batches = *end ? end + 1 : end;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct rlimit nofile = { FDS_MAX * 2, FDS_MAX * 2 };
@@ -193,8 +210,8 @@ int main(int argc, char **argv)
 
 	for (layer = wait_layers; argc > 4 && layer->name && strcmp(layer->name, argv[1]); layer++)
 		;
-	if (argc < 5 || !layer->name || atoi(argv[2]) < 1 || atoi(argv[2]) > ACTIVE) {
-		fputs("usage: uselect-bench LAYER BATCH REQUESTS IDLE...\n", stderr);
+	if (argc < 5 || !layer->name || atoi(argv[2]) < 1) {
+		fputs("usage: uselect-bench LAYER REQUESTS BATCH,BATCH... IDLE...\n", stderr);
 		return 2;
 	}
 	setrlimit(RLIMIT_NOFILE, &nofile);
@@ -209,7 +226,7 @@ int main(int argc, char **argv)
 	close(ready[1]);
 	if (read(ready[0], &c, 1) == 1)
 		for (i = 4; i < argc; i++)
-			measure(pid, atoi(argv[i]), atoi(argv[2]), atoi(argv[3]));
+			measure_batches(pid, atoi(argv[i]), argv[3], atoi(argv[2]));
 	kill(pid, SIGTERM);
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
