@@ -8,7 +8,7 @@
 #include "uselect/lib/internal.h"
 #include "preload.h"
 
-#define USL_AFTER	256
+#define USL_AFTER	32
 
 /* @usl_try_lock: @usl_tried. */
 static pthread_mutex_t usl_try_lock = PTHREAD_MUTEX_INITIALIZER;
