@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: both not yet seen to pass
+// held: debug not yet seen to pass
 // timeout: 120
 // cpus: 2
 /*
