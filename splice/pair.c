@@ -58,13 +58,19 @@ static void ssp_pair_free(struct rcu_head *rcu)
 	sock_put(p->sk[0]);
 	sock_put(p->sk[1]);
 	kmem_cache_free(ssp_pair_cache, p);
-	module_put(THIS_MODULE);	/* ssp_pair_exit() waits for the end of this function */
 }
 
+/*
+ * The module is let go now and not a grace period later, or it could never be unloaded
+ * under traffic. Its exit waits for everyone who calls this (layers, work items; a caller
+ * of the device holds the module), and then for the grace period.
+ */
 void ssp_pair_put(struct ssp_pair *p)
 {
-	if (refcount_dec_and_test(&p->users))
-		call_rcu(&p->rcu, ssp_pair_free);
+	if (!refcount_dec_and_test(&p->users))
+		return;
+	call_rcu(&p->rcu, ssp_pair_free);
+	module_put(THIS_MODULE);
 }
 
 struct ssp_pair *ssp_pair_get(struct ssp_end *end)
