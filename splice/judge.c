@@ -76,6 +76,12 @@ static bool ssp_is_attached(const struct ssp_pair *p)
 	return rcu_access_pointer(p->end[0]->pair) == p;
 }
 
+/* Nobody can name the pair any more: its destination was closed. */
+static bool ssp_is_nameless(const struct ssp_pair *p)
+{
+	return rcu_access_pointer(p->end[1]->pair) != p;
+}
+
 static void ssp_conclude(struct ssp_pair *p, bool tell)
 {
 	ssp_pair_ended(p);
@@ -86,7 +92,7 @@ static void ssp_conclude(struct ssp_pair *p, bool tell)
 		WRITE_ONCE(p->sk[1]->sk_err, p->error ?: ECONNRESET);
 		sk_error_report(p->sk[1]);
 	}
-	if (p->flags & SSP_AUTORELEASE)
+	if ((p->flags & SSP_AUTORELEASE) || ssp_is_nameless(p))
 		ssp_pair_detach(p);
 	ssp_tell(p);
 }

@@ -37,8 +37,9 @@
  * The end is reported when its last byte has been read.
  *
  * Closing either descriptor for good ends the transfer (closing @fd1 with
- * SSP_KEEPCOPY lets the copy go on).  The device need not stay open.  The
- * descriptors may be shared by fork(2): a transfer belongs to the sockets.
+ * SSP_KEEPCOPY lets the copy go on; its end then releases @fd0 by itself).  The
+ * device need not stay open.  The descriptors may be shared by fork(2): a
+ * transfer belongs to the sockets.
  * The module cannot be unloaded while a transfer is active.
  *
  * Anyone may use it on descriptors that he has.
