@@ -62,6 +62,7 @@ struct config {
 	uint64_t io_timeout_us;
 	uint64_t stop_timeout_us;
 	unsigned int handoff_timeout_ms;
+	unsigned int splice_min;	/* bytes of an answer that are left to splice; 0: none */
 	bool key_host;
 	bool forwarded_for;
 	char default_host[256];

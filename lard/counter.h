@@ -20,6 +20,7 @@
 	X(PROXY_RETRIED, "LardProxyRetried", "proxied requests tried again on another node") \
 	X(BACKEND_OPENED, "LardBackendOpened", "connections opened to back-ends") \
 	X(BACKEND_REUSED, "LardBackendReused", "requests on a kept connection to a back-end") \
+	X(SPLICED, "LardSpliced", "answers whose rest the kernel passed on") \
 	X(BYTES_UP, "LardBytesUp", "bytes proxied to back-ends")	\
 	X(BYTES_DOWN, "LardBytesDown", "bytes proxied to clients")	\
 	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed (400, 501, 505)") \

@@ -30,6 +30,7 @@ struct response;
  * @*_readable:  the last read did not say EAGAIN; likewise writable
  * @began:       bytes of the response went to the client: too late for an error of ours
  * @touched_us:  when the timer was last restarted
+ * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
  */
 struct exchange {
 	struct conn *conn;
@@ -40,6 +41,7 @@ struct exchange {
 	uint64_t bytes_down;
 	uint64_t body_left;
 	uint64_t answer_left;
+	uint64_t splice_moved;
 	struct chunks body_chunks;
 	struct chunks answer_chunks;
 	size_t up_start, up_end, up_header;
@@ -64,6 +66,8 @@ struct exchange {
 	bool proxy_protocol;
 	bool client_readable, client_writable;
 	bool backend_readable, backend_writable;
+	bool spliced;
+	bool splice_refused;
 	char up[UP_SIZE];
 	char header[HEADER_SIZE];
 	char down[DOWN_SIZE];

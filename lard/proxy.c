@@ -16,6 +16,7 @@
 #include "exchange.h"
 #include "proxy.h"
 #include "response.h"
+#include "splice.h"
 #include "worker.h"
 
 #define ROUNDS		16	/* per event, so that one fast stream does not stop the others */
@@ -409,7 +410,7 @@ static enum step fill_down(struct exchange *ex)
 	ssize_t n;
 	long used;
 
-	if (!ex->backend_readable || ex->complete)
+	if (!ex->backend_readable || ex->complete || ex->spliced)
 		return STEP_IDLE;
 	if (!ex->in_header && ex->down_start == ex->down_end)
 		ex->down_start = ex->down_end = 0;
@@ -437,6 +438,18 @@ static enum step fill_down(struct exchange *ex)
 	return STEP_MOVED;
 }
 
+/* The client's socket can be written to: the kernel has passed on the rest, or given up. */
+static enum step end_splice(struct exchange *ex)
+{
+	if (!ex->client_writable)
+		return STEP_IDLE;
+	if (!splice_over(ex)) {
+		ex->client_writable = false;
+		return STEP_IDLE;
+	}
+	return ex->complete ? complete(ex) : abort_exchange(ex);
+}
+
 static enum step drain_down(struct exchange *ex)
 {
 	size_t header = ex->header_end - ex->header_start;
@@ -448,6 +461,8 @@ static enum step drain_down(struct exchange *ex)
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 	ssize_t n;
 
+	if (ex->spliced)
+		return end_splice(ex);
 	if (!header && !body)
 		return ex->complete ? complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
@@ -467,9 +482,11 @@ static enum step drain_down(struct exchange *ex)
 	}
 	ex->header_start = ex->header_end = 0;
 	ex->down_start += ex->in_header ? 0 : n - header;
-	if (ex->complete && ex->down_start == ex->down_end)
-		return complete(ex);
-	return STEP_MOVED;
+	if (ex->in_header || ex->down_start != ex->down_end)
+		return STEP_MOVED;
+	if (!ex->complete)
+		splice_begin(ex);
+	return ex->complete ? complete(ex) : STEP_MOVED;
 }
 
 static void touch(struct exchange *ex)
@@ -607,8 +624,11 @@ void proxy_connect_expired(struct timer *t)
 void proxy_io_expired(struct timer *t)
 {
 	struct exchange *ex = container_of(t, struct exchange, timer);
+	struct worker *w = ex->conn->worker;
 
-	if (ex->began)
+	if (splice_moves(ex))
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	else if (ex->began)
 		abort_exchange(ex);
 	else if (ex->body != FRAMING_NONE && !ex->tunnel)
 		fail(ex, 408, "the request's body did not arrive in time");

@@ -10,7 +10,7 @@ lard_http := $(if $(wildcard /usr/include/llhttp.h),-lllhttp,-lhttp_parser)
 
 PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c lard/dispatch.c \
-	lard/give.c lard/proxy.c lard/rewrite.c lard/backend.c lard/request.c lard/response.c \
+	lard/give.c lard/proxy.c lard/splice.c lard/rewrite.c lard/backend.c lard/request.c lard/response.c \
 	lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/access.c lard/counter.c lard/address.c \
@@ -19,7 +19,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c
 lardd_PKGS := jansson
 MANPAGES += lard/lardd.8
 lardd_LIBS := $(lard_http) -lpthread
-lardd_DEPS := libhandoff libflotilla
+lardd_DEPS := libhandoff libflotilla libsksplice
 
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c
 lard_message_LIBS := $(lard_http)
@@ -27,3 +27,4 @@ lard_message_LIBS := $(lard_http)
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
 lard_give_PKGS := jansson
 lard_give_LIBS := $(lard_http) -lpthread
+lard_give_DEPS := libsksplice

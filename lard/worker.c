@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "floor.h"
 #include "proxy.h"
+#include "splice.h"
 #include "takeover.h"
 #include "worker.h"
 
@@ -41,6 +42,9 @@ static void tick(struct timer *t)
 	timer_start(&w->loop, &w->tick_timers, t, TICK_US);
 	if (w->config->mode == MODE_AUTO && !had && !give_open(&w->give, w))
 		log_info("mode", "mode=handoff worker=%u", w->index);
+	/* The module may come later. */
+	if (w->splicer < 0)
+		w->splicer = splice_open();
 	access_flush();
 	if (w->index)
 		return;
@@ -57,6 +61,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 		return NULL;
 	w->lardd = lardd;
 	w->index = index;
+	w->splicer = -1;
 	w->wake = (struct source){ .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 				   .ready = wake_ready };
 	list_init(&w->mail);
@@ -78,6 +83,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	timer_init(&w->tick);
 	timer_start(&w->loop, &w->tick_timers, &w->tick, TICK_US);
 	w->config = config_get(lardd->config);
+	w->splicer = splice_open();
 	return w;
 }
 
@@ -92,6 +98,7 @@ void worker_free(struct worker *w)
 			listener_close(w->listeners[i]);
 	give_close(&w->give);
 	conn_each(w, conn_abandon);
+	splice_close(w->splicer);
 	backend_exit(w);
 	loop_exit(&w->loop);
 	proxy_exit(w);

@@ -37,6 +37,7 @@ struct worker {
 	struct config *config;
 	struct listener *listeners[CONFIG_LISTEN_MAX];
 	struct give give;
+	int splicer;				/* /dev/sksplice, or -1 */
 	struct conn_pool pool;
 	struct timer_queue header_timers;	/* request expected or incomplete */
 	struct timer_queue queue_timers;	/* waits for room */

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Leaving the rest of an answer's body to sksplice.ko, where it is loaded. */
+#include <unistd.h>
+#include "backend.h"
+#include "conn.h"
+#include "exchange.h"
+#include "splice.h"
+#include "splice/lib/sksplice.h"
+#include "worker.h"
+
+int splice_open(void)
+{
+	int device = sksplice_open();
+
+	return device < 0 ? -1 : device;
+}
+
+void splice_close(int device)
+{
+	if (device >= 0)
+		close(device);
+}
+
+static void account(struct exchange *ex, uint64_t moved)
+{
+	ex->bytes_down += moved - ex->splice_moved;
+	ex->answer_left -= moved - ex->splice_moved;
+	ex->splice_moved = moved;
+	ex->complete = !ex->answer_left;
+}
+
+bool splice_begin(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+	unsigned int least = w->config->splice_min;
+	struct ssp_splice req = {
+		.flags = SSP_LIMIT | SSP_AUTORELEASE,
+		.fd0 = ex->backend->source.fd,
+		.fd1 = ex->conn->source.fd,
+		.limit = ex->answer_left,
+	};
+	int ret;
+
+	if (w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
+	    ex->splice_refused)
+		return false;
+	ret = sksplice_start(w->splicer, &req);
+	if (ret < 0) {
+		ex->splice_refused = true;
+		return false;
+	}
+	count(w, COUNTER_SPLICED);
+	ex->splice_moved = 0;
+	account(ex, req.moved01);
+	ex->spliced = ret == SSP_ACTIVE;
+	/* The next time that the client's socket is writable, the transfer is over. */
+	ex->client_writable = !ex->spliced;
+	return true;
+}
+
+bool splice_over(struct exchange *ex)
+{
+	struct ssp_result result;
+
+	if (sksplice_result(ex->conn->worker->splicer, ex->conn->source.fd, &result))
+		return true;
+	account(ex, result.moved01);
+	if (result.status == SSP_ACTIVE)
+		return false;
+	ex->spliced = false;
+	return true;
+}
+
+bool splice_moves(struct exchange *ex)
+{
+	uint64_t moved = ex->splice_moved;
+
+	return ex->spliced && !splice_over(ex) && ex->splice_moved != moved;
+}

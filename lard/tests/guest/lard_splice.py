@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# held: debug not tried yet
+# timeout: 120
+"""lardd beside sksplice.ko: the kernel passes on large answers, and nobody can tell."""
+
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import cluster, content, main, read_answer, until  # noqa: E402
+
+
+def module(load):
+    for name in ("flotilla", "sksplice") if load else ("sksplice",):
+        if os.path.isdir(f"/sys/module/{name}") != load:
+            path = f"{os.environ['FLT_MODULES']}/{name}.ko"
+            subprocess.run(["insmod", path] if load else ["rmmod", name], check=True)
+
+
+def large_answers_are_spliced_and_small_ones_are_not():
+    with cluster(2) as lardd:
+        for size in (0, 1000, 16384, 60000):
+            assert lardd.get(f"/size/{size}")[2] == content(size), size
+        few = lardd.counter("LardSpliced")
+        for size in (200_000, 1_000_001, 5_000_000):
+            assert lardd.get(f"/size/{size}")[2] == content(size), size
+        assert lardd.counter("LardSpliced") == few + 3
+        assert lardd.counter("LardAborted") == 0
+        until(lambda: lardd.load() == 0, what="all load released")
+
+
+def pipelined_requests_on_one_connection_get_their_answers_in_order():
+    with cluster(2) as lardd, lardd.connect() as s:
+        sizes = (300_000, 10, 70_000, 0, 1_000_000, 200_000)
+        s.sendall(b"".join(b"GET /size/%d HTTP/1.1\r\nHost: h\r\n\r\n" % n for n in sizes))
+        stream = s.makefile("rb")
+        for size in sizes:
+            assert read_answer(stream)[2] == content(size), size
+        assert lardd.counter("LardSpliced") >= 3
+        assert lardd.counter("LardBytesDown") > sum(sizes)
+
+
+def answers_that_are_not_framed_by_length_go_the_usual_way():
+    with cluster(1) as lardd:
+        assert lardd.get("/chunked")[2] == b"c" * 70006
+        assert lardd.get("/eof")[2] == b"until the end"
+        assert lardd.counter("LardSpliced") == 0
+
+
+def a_slow_reader_gets_everything():
+    with cluster(1) as lardd, lardd.connect() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.sendall(b"GET /size/400000 HTTP/1.0\r\n\r\n")
+        assert read_answer(s.makefile("rb", buffering=1000))[2] == content(400_000)
+
+
+def a_truncated_answer_is_not_passed_as_whole():
+    with cluster(1) as lardd, lardd.connect() as s:
+        s.sendall(b"GET /half HTTP/1.1\r\nHost: h\r\n\r\n")
+        stream = s.makefile("rb")
+        try:
+            got = len(read_answer(stream)[2])
+        except ConnectionResetError:
+            got = 0
+        assert got < 100000
+        until(lambda: lardd.counter("LardAborted") == 1, what="the abort")
+        assert lardd.get("/size/100000")[2] == content(100000)
+
+
+def clients_that_leave_in_the_midst_cost_nothing():
+    with cluster(1) as lardd:
+        for _ in range(5):
+            with lardd.connect() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.sendall(b"GET /size/3000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+                s.recv(1000)
+        until(lambda: lardd.load() == 0, what="all load released")
+        assert lardd.get("/size/200000")[2] == content(200000)
+
+
+def splice_min_of_nought_turns_it_off():
+    with cluster(1, "splice-min 0") as lardd:
+        assert lardd.get("/size/1000000")[2] == content(1_000_000)
+        assert lardd.counter("LardSpliced") == 0
+
+
+def the_module_can_be_unloaded_afterwards():
+    module(False)
+
+
+if __name__ == "__main__":
+    module(True)
+    sys.exit(main([large_answers_are_spliced_and_small_ones_are_not,
+                   pipelined_requests_on_one_connection_get_their_answers_in_order,
+                   answers_that_are_not_framed_by_length_go_the_usual_way,
+                   a_slow_reader_gets_everything, a_truncated_answer_is_not_passed_as_whole,
+                   clients_that_leave_in_the_midst_cost_nothing,
+                   splice_min_of_nought_turns_it_off, the_module_can_be_unloaded_afterwards]))
