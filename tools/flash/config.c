@@ -17,7 +17,7 @@
 const char *const architecture_names[] = { "amped", "sped", "mp", "mt", NULL };
 const char *const event_backend_names[] = { "epoll", "io_uring", "uselect", NULL };
 static const char *const transfer_names[] = { "sendfile", "mmap", NULL };
-static const char *const residency_names[] = { "preadv2", "cachestat", "mincore",
+static const char *const residency_names[] = { "auto", "preadv2", "cachestat", "mincore",
 						"mlock", "clock", "off", NULL };
 static const char *const helper_kind_names[] = { "threads", "processes", NULL };
 static const char *const schedule_names[] = { "fifo", "small-first", NULL };
@@ -77,7 +77,7 @@ static const struct directive {
 	{ "transfer", CHOICE, FIELD(transfer), 0, 0, transfer_names, 0,
 	  "how large files are sent: sendfile or mmap" },
 	{ "residency", CHOICE, FIELD(residency), 0, 0, residency_names, 0,
-	  "what tells that a part is in memory: preadv2, cachestat, mincore, mlock, clock or off" },
+	  "what tells that a part is in memory: auto, preadv2, cachestat, mincore, mlock, clock or off" },
 	{ "schedule", CHOICE, FIELD(schedule), 0, 0, schedule_names, 0,
 	  "order of helpers' reads: fifo or small-first (small files before large ones)" },
 	{ "header_align", FLAG, FIELD(header_align), 0, 0, NULL, 0,

@@ -70,15 +70,21 @@ static bool probe_byte(struct file *f, uint64_t off)
 	return f->memory_fs;
 }
 
+/*
+ * Unlike a probe it starts no readahead, which is one more request to the disk when there is
+ * more than a page. But it counts pages that are still being read: the last one is probed too.
+ */
 static bool counted(struct file *f, uint64_t off, uint64_t len)
 {
 	struct cache_range range = { off, len };
 	struct cache_counts counts;
 	uint64_t pages = (off + len + PAGE - 1) / PAGE - off / PAGE;
 
+	if (len <= PAGE || f->memory_fs)
+		return probe_byte(f, off);
 	if (syscall(SYS_cachestat, f->fd, &range, &counts, 0))
 		return probe_byte(f, off) && probe_byte(f, off + len - 1);
-	return counts.cached >= pages;
+	return counts.cached >= pages && probe_byte(f, off + len - 1);
 }
 
 static bool core_resident(void *map, uint32_t len)
@@ -169,7 +175,6 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 			break;
 		}
 		/* fall through */
-	case RESIDENCY_PREADV2:
 	default:
 		yes = probe_byte(f, off) && (len <= PAGE || probe_byte(f, off + len - 1));
 		break;
@@ -206,18 +211,24 @@ static bool may_ask_about(int dir)
 
 enum residency residency_probe(const struct conf *conf)
 {
+	bool chosen = conf->residency != RESIDENCY_AUTO;
 	const struct vhost *v;
 
-	if (conf->residency != RESIDENCY_MINCORE && conf->residency != RESIDENCY_CACHESTAT)
+	if (chosen && conf->residency != RESIDENCY_MINCORE &&
+	    conf->residency != RESIDENCY_CACHESTAT)
 		return conf->residency;
+	if (!chosen && syscall(SYS_cachestat, -1, NULL, NULL, 0) < 0 && errno == ENOSYS)
+		return RESIDENCY_PREADV2;
 	for (v = conf->vhosts; v; v = v->next) {
 		if (v->root_fd < 0 || may_ask_about(v->root_fd))
 			continue;
-		fprintf(stderr, "flash: files below %s belong to another user: mincore and "
-			"cachestat do not tell what is in memory; using preadv2\n", v->root);
+		if (chosen)
+			fprintf(stderr, "flash: files below %s belong to another user: mincore and "
+				"cachestat do not tell what is in memory; using preadv2\n",
+				v->root);
 		return RESIDENCY_PREADV2;
 	}
-	return conf->residency;
+	return chosen ? conf->residency : RESIDENCY_CACHESTAT;
 }
 
 static int read_all(int fd, uint64_t pos, uint64_t len)
