@@ -12,6 +12,7 @@
 #include "map.h"
 
 #define IOV 16
+#define READS_MAX 8	/* by helpers, of one part: more would be a livelock under memory pressure */
 
 struct response *response_new(unsigned int pieces)
 {
@@ -73,6 +74,12 @@ static uint32_t part_length(const struct worker *w, const struct piece *p)
 	return p->len < left ? p->len : left;
 }
 
+/* Where nobody is asked, the answer would be the same again. */
+static unsigned int reads_max(const struct worker *w)
+{
+	return w->residency == RESIDENCY_MLOCK || w->residency == RESIDENCY_CLOCK ? 1 : READS_MAX;
+}
+
 /* True when the part may be sent now; otherwise a helper has it and will say so. */
 static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len,
 		       struct mapping *map)
@@ -84,18 +91,20 @@ static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_
 		return true;
 	if (disk_resident(w, r->file, off, len, map)) {
 		r->tested = off + len;
-		r->retest = false;
+		r->reads = 0;
 		return true;
 	}
-	if (r->retest) {
+	if (r->reads >= reads_max(w)) {
 		stats_add(w->stats, sends_cold, 1);
 		r->tested = off + len;
-		r->retest = false;
+		r->reads = 0;
 		return true;
 	}
+	if (r->reads)
+		stats_add(w->stats, reads_again, 1);
 	if (disk_read(w, r->file, off, len, map, &c->waiter))
 		return true;
-	r->retest = true;
+	r->reads++;
 	/* The one after it too: a cold file is read at the disk's speed, not one trip a chunk. */
 	if (next < r->file->id.size && !map) {
 		uint64_t left = r->file->id.size - next;

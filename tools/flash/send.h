@@ -15,9 +15,9 @@ struct piece {
  * @file:   whose parts are sent; a reference is held
  * @mapping: chunk being sent from, in use
  * @text:   memory that pieces point into, freed with the response
- * @tested: the file is known to be in memory up to here; the second test after a helper's read
- *	    is the last one, so that memory pressure cannot starve a connection
- * @retest: a helper has read the chunk at the current position
+ * @tested: the file is known to be in memory up to here
+ * @reads:  how often a helper has read the part at the current position; it may have been evicted
+ *	    again before its turn came
  * @body:   bytes sent that are not header
  */
 struct response {
@@ -25,7 +25,7 @@ struct response {
 	struct mapping *mapping;
 	char *text;
 	uint64_t tested;
-	bool retest;
+	unsigned int reads;
 	uint64_t sent, head;
 	unsigned int nr, cur;
 	struct piece pieces[];

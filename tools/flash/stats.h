@@ -21,7 +21,8 @@
 	X(helpers_lost)		/* helper processes that died at work; their jobs went to others */ \
 	X(residency_tests) X(residency_misses) \
 	X(reads_helper)		/* chunks a helper read */ \
-	X(sends_cold)		/* sent although the second test failed too */ \
+	X(reads_again)		/* of what was evicted before it could be sent */ \
+	X(sends_cold)		/* sent although it was evicted eight times */ \
 	X(locked_bytes)		/* residency mlock: locked now */ \
 	X(lock_failures)	/* chunks that could not be locked */ \
 	X(predict_budget)	/* residency clock: memory the kernel is thought to give */ \

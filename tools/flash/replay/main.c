@@ -141,6 +141,7 @@ static void start_clients(struct load *l)
 
 static void wake(struct load *l)
 {
+	enum client_event e;
 	unsigned int i;
 
 	start_clients(l);
@@ -153,8 +154,9 @@ static void wake(struct load *l)
 	}
 	if (l->probe_path && !l->probe.busy && l->now >= l->probe_at) {
 		l->probe_at = l->now + PROBE_US;
-		if (client_begin(&l->probe, &l->to, l->probe_path, l->now) == CLIENT_FAILED)
-			settle(l, &l->probe, CLIENT_FAILED);
+		e = client_begin(&l->probe, &l->to, l->probe_path, l->now);
+		if (e != CLIENT_GOES_ON)	/* a server with priority may have answered already */
+			settle(l, &l->probe, e);
 	}
 }
 

@@ -29,7 +29,8 @@ class NullServer:
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
 
     def accept(self):
         while True:
@@ -68,6 +69,9 @@ class NullServer:
         return self
 
     def __exit__(self, *_):
+        # First: the thread must not accept from the next server, which may get the descriptor's number.
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.acceptor.join(PATIENCE)
         self.socket.close()
 
 
