@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Each script of bench/ explains itself, and refuses what it cannot do before it starts anything.
+set -u
+cd "$(dirname "$0")/../../.." || exit
+
+count=0 failed=0
+
+ok() {
+	count=$((count + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $count - $2"
+	else
+		echo "not ok $count - $2"
+		failed=$((failed + 1))
+	fi
+}
+
+explains() {
+	timeout 30 "$1" --help 2>&1 | grep -q '^usage: '
+	ok $? "$1 explains itself"
+}
+
+# SCRIPT ARGUMENTS...: exit status 2 and a sentence
+refuses() {
+	local said status
+	said=$(timeout 30 "$@" 2>&1)
+	status=$?
+	[ $status = 2 ] && [[ $said == *"error: "* ]]
+	ok $? "refused: $*"
+}
+
+echo "TAP version 13"
+for script in bench/flash/{calls,disk-bound,profile} bench/pathlen/servers bench/lardsim/run; do
+	explains "$script"
+	refuses "$script" --nonsense
+done
+refuses bench/flash/calls --requests 0
+refuses bench/flash/calls apache
+refuses bench/flash/disk-bound --regime floppy
+refuses bench/flash/disk-bound --server apache
+echo "1..$count"
+exit $((failed != 0))
