@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Buffers: allocate, seal, let go; and lists of their slices. */
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "counter.h"
+#include "trace.h"
+#include "window.h"
+
+static struct kmem_cache *iol_buf_cache;
+
+/* Under a pool's lock, which reclaim may want: no reclaim into file systems. */
+struct iol_buf *iol_buf_struct_alloc(void)
+{
+	return kmem_cache_zalloc(iol_buf_cache, GFP_NOFS | __GFP_ACCOUNT);
+}
+
+void iol_buf_struct_free(struct iol_buf *buf)
+{
+	kmem_cache_free(iol_buf_cache, buf);
+}
+
+/**
+ * iol_buf_alloc - a buffer to fill
+ * @pool:     where
+ * @size:     1 to 65536 bytes; made whole pages
+ * @producer: domain that may store into it, 0: the kernel
+ *
+ * Return: the buffer with one reference, or -ENOMEM, -ENOSPC, -ESTALE.
+ */
+struct iol_buf *iol_buf_alloc(struct iol_pool *pool, size_t size, u64 producer)
+{
+	struct iol_buf *buf;
+
+	mutex_lock(&pool->lock);
+	buf = iol_pool_carve(pool, DIV_ROUND_UP(size, PAGE_SIZE));
+	if (!IS_ERR(buf)) {
+		buf->state = producer ? IOL_BUF_FILLING : IOL_BUF_SEALED;
+		buf->producer = producer;
+		buf->generation = iol_id_next();
+		refcount_set(&buf->refs, 1);
+		INIT_LIST_HEAD(&buf->node);
+		iol_count(IOL_BUFFERS_MADE);
+		trace_iol_alloc(pool->id, iol_buf_pgoff(buf), buf->npages, buf->generation);
+	}
+	mutex_unlock(&pool->lock);
+	return buf;
+}
+
+/* Does anyone but us refer to the memory: a packet, a device, a reader's pipe? */
+bool iol_buf_in_flight(const struct iol_buf *buf)
+{
+	unsigned int i;
+
+	for (i = 0; i < buf->npages; i++)
+		if (page_count(buf->chunk->pages[buf->first + i]) != 1)
+			return true;
+	return false;
+}
+
+static void iol_buf_revoke_write(struct iol_buf *buf)
+{
+	lockdep_assert_held(&buf->chunk->pool->lock);
+	if (!buf->fill_mapped)
+		return;
+	buf->fill_mapped = false;
+	iol_window_zap(IOL_WINDOW_PAGES + iol_buf_pgoff(buf), buf->npages);
+	iol_count(IOL_WRITE_REVOKES);
+}
+
+/**
+ * iol_buf_put - let go of a buffer
+ * @buf: its memory goes back to the pool, unless a packet still reads it: then later
+ *
+ * Context: may sleep; no pool's lock.
+ */
+void iol_buf_put(struct iol_buf *buf)
+{
+	struct iol_pool *pool = buf->chunk->pool;
+	LIST_HEAD(dead);
+
+	if (!refcount_dec_and_mutex_lock(&buf->refs, &pool->lock))
+		return;
+	/* The chunk, and with it the pool, may go at the end of this. */
+	iol_pool_get(pool);
+	iol_buf_revoke_write(buf);
+	/* What comes next here must not show through a mapping that was for this buffer alone. */
+	if (buf->read_mapped) {
+		buf->read_mapped = false;
+		iol_window_zap(iol_buf_pgoff(buf), buf->npages);
+		iol_count(IOL_ZAPS);
+	}
+	if (!pool->retired && iol_buf_in_flight(buf)) {
+		list_add_tail(&buf->node, &pool->limbo);
+		pool->nlimbo += buf->npages;
+		iol_count(IOL_BUFFERS_LIMBO);
+		iol_pool_poll_later(pool);
+	} else {
+		iol_pool_uncarve(buf, &dead);
+	}
+	mutex_unlock(&pool->lock);
+	iol_pool_free_chunks(&dead);
+	iol_pool_put(pool);
+}
+
+/**
+ * iol_buf_from_page - the buffer that a page in a pipe or packet belongs to
+ * @page: any page; the caller holds a reference that came with the data
+ * @off:  out: of the page in the buffer
+ *
+ * The page was in flight since it was sent, so the buffer cannot have been used anew; one that
+ * everybody else let go of comes back from limbo.
+ *
+ * Return: the buffer with a reference, or NULL: not ours, or its pool is gone.
+ */
+struct iol_buf *iol_buf_from_page(struct page *page, u32 *off)
+{
+	struct iol_chunk *chunk;
+	struct iol_buf *buf;
+	unsigned int nth;
+
+	chunk = iol_chunk_get_page(page, &nth);
+	if (!chunk)
+		return NULL;
+	mutex_lock(&chunk->pool->lock);
+	buf = chunk->dead ? NULL : chunk->buf[nth];
+	if (buf && buf->state != IOL_BUF_SEALED)
+		buf = NULL;
+	if (buf && !refcount_inc_not_zero(&buf->refs)) {
+		list_del_init(&buf->node);
+		chunk->pool->nlimbo -= buf->npages;
+		refcount_set(&buf->refs, 1);
+	}
+	mutex_unlock(&chunk->pool->lock);
+	if (buf)
+		*off = (nth - buf->first) << PAGE_SHIFT;
+	iol_chunk_put(chunk);
+	return buf;
+}
+
+/**
+ * iol_buf_seal - from here on the contents never change
+ * @buf: held by the caller
+ *
+ * The fault handler makes write PTEs under the same lock and only while FILLING, so when the zap
+ * returns, no CPU can store any more.
+ *
+ * Return: 1 when it was sealed by this call, 0 when it was before.
+ */
+int iol_buf_seal(struct iol_buf *buf)
+{
+	struct iol_pool *pool = buf->chunk->pool;
+
+	/* No way back without the only reference, which the caller would have to give up. */
+	if (READ_ONCE(buf->state) == IOL_BUF_SEALED)
+		return 0;
+	mutex_lock(&pool->lock);
+	if (buf->state == IOL_BUF_SEALED) {
+		mutex_unlock(&pool->lock);
+		return 0;
+	}
+	WRITE_ONCE(buf->state, IOL_BUF_SEALED);
+	iol_buf_revoke_write(buf);
+	mutex_unlock(&pool->lock);
+	iol_count(IOL_SEALS);
+	trace_iol_seal(pool->id, iol_buf_pgoff(buf), buf->npages, buf->generation);
+	return 1;
+}
+
+/**
+ * iol_buf_reopen - fill a sealed buffer again
+ * @buf:      the caller has one reference
+ * @producer: domain; must own the pool
+ *
+ * Contents may change, so the name does.
+ *
+ * Return: 0, or -EBUSY when anyone else has a reference or a page is in flight.
+ */
+int iol_buf_reopen(struct iol_buf *buf, u64 producer)
+{
+	struct iol_pool *pool = buf->chunk->pool;
+	int err = -EBUSY;
+
+	mutex_lock(&pool->lock);
+	if (refcount_read(&buf->refs) == 1 && !iol_buf_in_flight(buf)) {
+		buf->generation = iol_id_next();
+		buf->producer = producer;
+		WRITE_ONCE(buf->state, IOL_BUF_FILLING);
+		iol_count(IOL_BUFFERS_REOPENED);
+		err = 0;
+	}
+	mutex_unlock(&pool->lock);
+	return err;
+}
+
+/**
+ * iol_buf_trim - keep only what was filled
+ * @buf: fresh: nobody else has seen it
+ * @len: bytes to keep, at least 1
+ */
+void iol_buf_trim(struct iol_buf *buf, size_t len)
+{
+	struct iol_pool *pool = buf->chunk->pool;
+
+	mutex_lock(&pool->lock);
+	iol_pool_shorten(buf, DIV_ROUND_UP(len, PAGE_SIZE));
+	mutex_unlock(&pool->lock);
+}
+
+/* For a buffer that the kernel fills. */
+void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_off, u32 len)
+{
+	while (len) {
+		u32 to = offset_in_page(off);
+		u32 part = min3(len, (u32)PAGE_SIZE - to, (u32)PAGE_SIZE - page_off);
+
+		memcpy_page(iol_buf_page(buf, off), to, page, page_off, part);
+		page_off += part;
+		off += part;
+		len -= part;
+		if (page_off == PAGE_SIZE) {
+			page_off = 0;
+			page++;
+		}
+	}
+}
+
+int iol_list_init(struct iol_list *list, u32 max)
+{
+	list->n = 0;
+	list->max = max;
+	list->bytes = 0;
+	list->vec = kvmalloc_array(max, sizeof(*list->vec), GFP_KERNEL_ACCOUNT);
+	return list->vec ? 0 : -ENOMEM;
+}
+
+void iol_list_drop(struct iol_list *list)
+{
+	u32 i;
+
+	for (i = 0; i < list->n; i++) {
+		if (list->vec[i].buf)
+			iol_buf_put(list->vec[i].buf);
+		else
+			put_page(list->vec[i].page);
+	}
+	kvfree(list->vec);
+	list->vec = NULL;
+	list->n = 0;
+}
+
+/**
+ * iol_list_append - add a range of a buffer
+ * @list: where
+ * @buf:  consumes a reference if added
+ * @off:  start in the buffer
+ * @len:  bytes
+ *
+ * Return: false when the list is full; the reference stays the caller's.
+ */
+bool iol_list_append(struct iol_list *list, struct iol_buf *buf, u32 off, u32 len)
+{
+	struct iol_vec *last = list->n ? &list->vec[list->n - 1] : NULL;
+
+	if (last && last->buf == buf && last->off + last->len == off) {
+		last->len += len;
+		list->bytes += len;
+		/* The list's own reference remains. */
+		refcount_dec(&buf->refs);
+		return true;
+	}
+	if (list->n == list->max)
+		return false;
+	list->vec[list->n++] = (struct iol_vec){ .buf = buf, .off = off, .len = len };
+	list->bytes += len;
+	return true;
+}
+
+int iol_buffers_init(void)
+{
+	iol_buf_cache = KMEM_CACHE(iol_buf, 0);
+	return iol_buf_cache ? 0 : -ENOMEM;
+}
+
+void iol_buffers_exit(void)
+{
+	kmem_cache_destroy(iol_buf_cache);
+}

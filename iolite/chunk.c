@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Chunks: places in the window, and pages for them. */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "chunk.h"
+#include "counter.h"
+#include "pool.h"
+#include "window.h"
+
+static DEFINE_XARRAY_ALLOC(iol_chunks);
+
+static void iol_chunk_free_pages(struct iol_chunk *chunk)
+{
+	unsigned int i;
+
+	for (i = 0; i < IOL_CHUNK_PAGES && chunk->pages[i]; i++) {
+		set_page_private(chunk->pages[i], 0);
+		/* A packet that still reads the page frees it later. */
+		put_page(chunk->pages[i]);
+	}
+}
+
+/* Zeroed: nothing of anyone else may show. Charged to the caller's memory cgroup. */
+static int iol_chunk_alloc_pages(struct iol_chunk *chunk)
+{
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO;
+	struct page *run;
+	unsigned int i;
+
+	/* One run makes longer segments for devices; single pages do as well. */
+	run = alloc_pages(gfp | __GFP_NORETRY | __GFP_NOWARN, IOL_CHUNK_ORDER);
+	if (run)
+		split_page(run, IOL_CHUNK_ORDER);
+	for (i = 0; i < IOL_CHUNK_PAGES; i++) {
+		chunk->pages[i] = run ? run + i : alloc_page(gfp | __GFP_NOWARN);
+		if (!chunk->pages[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * iol_chunk_make - a new chunk of a pool
+ * @pool: the pool; the chunk takes a reference
+ *
+ * Context: may sleep and reclaim, so without the pool's lock.
+ * Return: the chunk, in no list, or an error: -ENOMEM, or -ENOSPC when the window is full.
+ */
+struct iol_chunk *iol_chunk_make(struct iol_pool *pool)
+{
+	struct iol_chunk *chunk;
+	unsigned int i;
+	int err;
+
+	chunk = kzalloc(sizeof(*chunk), GFP_KERNEL_ACCOUNT);
+	if (!chunk)
+		return ERR_PTR(-ENOMEM);
+	refcount_set(&chunk->refs, 1);
+	INIT_LIST_HEAD(&chunk->node);
+	chunk->pool = pool;
+	err = iol_chunk_alloc_pages(chunk);
+	if (err)
+		goto free;
+	err = xa_alloc(&iol_chunks, &chunk->index, NULL, XA_LIMIT(0, IOL_WINDOW_CHUNKS - 1),
+		       GFP_KERNEL);
+	if (err) {
+		if (err == -EBUSY)
+			err = -ENOSPC;
+		goto free;
+	}
+	iol_pool_get(pool);
+	for (i = 0; i < IOL_CHUNK_PAGES; i++)
+		set_page_private(chunk->pages[i], iol_chunk_pgoff(chunk) + i);
+	/* Reserved before, so this needs no memory. */
+	xa_store(&iol_chunks, chunk->index, chunk, GFP_KERNEL);
+	iol_count(IOL_CHUNKS_MADE);
+	return chunk;
+
+free:
+	iol_chunk_free_pages(chunk);
+	kfree(chunk);
+	return ERR_PTR(err);
+}
+
+/**
+ * iol_chunk_free - take a chunk out of the window
+ * @chunk: @dead was set under the pool's lock, so no PTE is made any more
+ */
+void iol_chunk_free(struct iol_chunk *chunk)
+{
+	if (chunk->read_mapped)
+		iol_window_zap(iol_chunk_pgoff(chunk), IOL_CHUNK_PAGES);
+	/* Only now may the place in the window be given to another. */
+	xa_erase(&iol_chunks, chunk->index);
+	iol_chunk_free_pages(chunk);
+	iol_count(IOL_CHUNKS_FREED);
+	iol_chunk_put(chunk);
+}
+
+/* The chunk at a place in the window, with a reference, or NULL. */
+struct iol_chunk *iol_chunk_get(unsigned long index)
+{
+	struct iol_chunk *chunk;
+
+	rcu_read_lock();
+	chunk = xa_load(&iol_chunks, index);
+	if (chunk && !refcount_inc_not_zero(&chunk->refs))
+		chunk = NULL;
+	rcu_read_unlock();
+	return chunk;
+}
+
+static void iol_chunk_free_rcu(struct rcu_head *rcu)
+{
+	struct iol_chunk *chunk = container_of(rcu, struct iol_chunk, rcu);
+
+	kfree(chunk);
+}
+
+void iol_chunk_put(struct iol_chunk *chunk)
+{
+	if (!refcount_dec_and_test(&chunk->refs))
+		return;
+	iol_pool_put(chunk->pool);
+	call_rcu(&chunk->rcu, iol_chunk_free_rcu);
+}
+
+/**
+ * iol_chunk_peek_page - whose page is this?
+ * @page: any page that the caller holds
+ * @nth:  out: which page of the chunk
+ *
+ * A page says where in the window it is, and the chunk there says whether that is true.
+ *
+ * Context: RCU read side, for as long as the result is used.
+ */
+struct iol_chunk *iol_chunk_peek_page(struct page *page, unsigned int *nth)
+{
+	unsigned long pgoff = page_private(page);
+	struct iol_chunk *chunk;
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "page looked up without protection");
+	if (PageCompound(page) || pgoff >= IOL_WINDOW_PAGES)
+		return NULL;
+	chunk = xa_load(&iol_chunks, pgoff / IOL_CHUNK_PAGES);
+	*nth = pgoff % IOL_CHUNK_PAGES;
+	return chunk && chunk->pages[*nth] == page ? chunk : NULL;
+}
+
+/* As iol_chunk_peek_page(), with a reference. */
+struct iol_chunk *iol_chunk_get_page(struct page *page, unsigned int *nth)
+{
+	struct iol_chunk *chunk;
+
+	rcu_read_lock();
+	chunk = iol_chunk_peek_page(page, nth);
+	if (chunk && !refcount_inc_not_zero(&chunk->refs))
+		chunk = NULL;
+	rcu_read_unlock();
+	return chunk;
+}
+
+bool iol_chunks_empty(void)
+{
+	return xa_empty(&iol_chunks);
+}

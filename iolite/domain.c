@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Domains: what a process holds, what it may read, and how all of it goes when the process does. */
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "counter.h"
+#include "domain.h"
+#include "trace.h"
+
+static ulong domain_quota = 256UL << 20;
+module_param(domain_quota, ulong, 0644);
+MODULE_PARM_DESC(domain_quota, "most bytes of buffers that one process may hold (256 MiB)");
+
+/* All domains. The lock is taken inside a domain's, and in reclaim when a pool ends there. */
+static LIST_HEAD(iol_domains);
+static DEFINE_MUTEX(iol_domains_lock);
+
+/**
+ * iol_domain_create - make the caller's process a domain
+ * @scratch: pipe; consumed when this succeeds
+ *
+ * Return: the domain or NULL.
+ */
+struct iol_domain *iol_domain_create(struct file *scratch)
+{
+	struct iol_domain *domain = kzalloc(sizeof(*domain), GFP_KERNEL_ACCOUNT);
+	u64 id;
+
+	if (!domain)
+		return NULL;
+	domain->id = iol_id_next();
+	domain->mm = current->mm;
+	mmgrab(domain->mm);
+	mutex_init(&domain->lock);
+	mutex_init(&domain->scratch_lock);
+	xa_init(&domain->held);
+	xa_init(&domain->acl);
+	xa_init(&domain->pools);
+	INIT_LIST_HEAD(&domain->node);
+	if (iol_domain_pool_create(domain, 0, &id)) {
+		iol_domain_destroy(domain);
+		return NULL;
+	}
+	domain->pool = xa_load(&domain->pools, id);
+	domain->scratch = scratch;
+	mutex_lock(&iol_domains_lock);
+	list_add(&domain->node, &iol_domains);
+	mutex_unlock(&iol_domains_lock);
+	return domain;
+}
+
+/* The buffer that starts at this page of the window; the domain holds it, so it is there. */
+static struct iol_buf *iol_held_buf(unsigned long pgoff)
+{
+	struct iol_chunk *chunk = iol_chunk_get(pgoff / IOL_CHUNK_PAGES);
+	struct iol_buf *buf = chunk->buf[pgoff % IOL_CHUNK_PAGES];
+
+	iol_chunk_put(chunk);
+	return buf;
+}
+
+/**
+ * iol_domain_kill - everything the domain holds goes
+ * @domain: its process died, called exec, or unmapped a window
+ */
+void iol_domain_kill(struct iol_domain *domain)
+{
+	struct iol_pool *pool;
+	unsigned long index;
+	void *entry;
+
+	mutex_lock(&domain->lock);
+	domain->dead = true;
+	xa_for_each(&domain->held, index, entry) {
+		struct iol_buf *buf = iol_held_buf(index);
+
+		xa_erase(&domain->held, index);
+		iol_buf_put(buf);
+	}
+	domain->bytes = 0;
+	xa_for_each(&domain->pools, index, pool) {
+		xa_erase(&domain->pools, index);
+		iol_pool_retire(pool);
+	}
+	domain->pool = NULL;
+	mutex_unlock(&domain->lock);
+}
+
+void iol_domain_destroy(struct iol_domain *domain)
+{
+	mutex_lock(&iol_domains_lock);
+	list_del_init(&domain->node);
+	mutex_unlock(&iol_domains_lock);
+	iol_domain_kill(domain);
+	xa_destroy(&domain->held);
+	xa_destroy(&domain->acl);
+	xa_destroy(&domain->pools);
+	if (domain->scratch)
+		fput(domain->scratch);
+	mmdrop(domain->mm);
+	kfree(domain);
+}
+
+bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool)
+{
+	return xa_load(&domain->acl, pool->id);
+}
+
+bool iol_domain_holds(struct iol_domain *domain, const struct iol_buf *buf)
+{
+	return xa_load(&domain->held, iol_buf_pgoff(buf));
+}
+
+static int iol_domain_admit(struct iol_domain *domain, const struct iol_pool *pool)
+{
+	int err;
+
+	if (pool->kind == IOL_POOL_FILE || xa_load(&domain->acl, pool->id))
+		return 0;
+	err = xa_err(xa_store(&domain->acl, pool->id, xa_mk_value(1), GFP_KERNEL_ACCOUNT));
+	if (err)
+		return err;
+	iol_count(IOL_GRANTS);
+	trace_iol_grant(domain->id, pool->id);
+	return 0;
+}
+
+/**
+ * iol_domain_grant - let a domain read a pool before anything was passed to it
+ * @id:   of the domain
+ * @pool: owned by the caller
+ *
+ * Return: 0, -ESRCH, -ENOMEM.
+ */
+int iol_domain_grant(u64 id, const struct iol_pool *pool)
+{
+	unsigned int nofs = memalloc_nofs_save();
+	struct iol_domain *domain;
+	int err = -ESRCH;
+
+	mutex_lock(&iol_domains_lock);
+	list_for_each_entry(domain, &iol_domains, node) {
+		if (domain->id != id)
+			continue;
+		err = iol_domain_admit(domain, pool);
+		break;
+	}
+	mutex_unlock(&iol_domains_lock);
+	memalloc_nofs_restore(nofs);
+	return err;
+}
+
+/* Ids are never used again, so this only saves memory. */
+void iol_domains_forget_pool(u64 pool)
+{
+	struct iol_domain *domain;
+
+	mutex_lock(&iol_domains_lock);
+	list_for_each_entry(domain, &iol_domains, node)
+		xa_erase(&domain->acl, pool);
+	mutex_unlock(&iol_domains_lock);
+}
+
+static int iol_domain_hold_one(struct iol_domain *domain, struct iol_buf *buf, bool whole)
+{
+	unsigned long index = iol_buf_pgoff(buf);
+	void *entry = xa_load(&domain->held, index);
+	unsigned long times = entry ? xa_to_value(entry) : 0;
+	int err;
+
+	lockdep_assert_held(&domain->lock);
+	if (times == LONG_MAX)
+		return -EOVERFLOW;
+	if (!times && domain->bytes + iol_buf_size(buf) > READ_ONCE(domain_quota)) {
+		iol_count(IOL_QUOTA_REFUSED);
+		return -ENOMEM;
+	}
+	err = whole ? iol_domain_admit(domain, buf->chunk->pool) : 0;
+	if (err)
+		return err;
+	err = xa_err(xa_store(&domain->held, index, xa_mk_value(times + 1), GFP_KERNEL_ACCOUNT));
+	if (err)
+		return err;
+	if (!times) {
+		domain->bytes += iol_buf_size(buf);
+		iol_buf_get(buf);
+	}
+	return 0;
+}
+
+static void iol_domain_drop_one(struct iol_domain *domain, struct iol_buf *buf, unsigned long times)
+{
+	unsigned long index = iol_buf_pgoff(buf);
+	unsigned long now = xa_to_value(xa_load(&domain->held, index));
+
+	lockdep_assert_held(&domain->lock);
+	if (now > times) {
+		/* The slot is there, so this needs no memory. */
+		xa_store(&domain->held, index, xa_mk_value(now - times), GFP_KERNEL);
+		return;
+	}
+	xa_erase(&domain->held, index);
+	domain->bytes -= iol_buf_size(buf);
+	iol_buf_put(buf);
+}
+
+/**
+ * iol_domain_hold - give the domain a buffer
+ * @domain: gets a reference of its own, and sight of the buffer
+ * @buf:    the caller's reference stays the caller's
+ * @whole:  the pool was opened to it, not this buffer alone: by one who may read the pool itself
+ *
+ * Return: 0, -ENOMEM (quota too), -ESHUTDOWN.
+ */
+int iol_domain_hold(struct iol_domain *domain, struct iol_buf *buf, bool whole)
+{
+	int err = -ESHUTDOWN;
+
+	mutex_lock(&domain->lock);
+	if (!domain->dead)
+		err = iol_domain_hold_one(domain, buf, whole);
+	mutex_unlock(&domain->lock);
+	return err;
+}
+
+/* Undo one iol_domain_hold(). */
+void iol_domain_unhold(struct iol_domain *domain, struct iol_buf *buf)
+{
+	mutex_lock(&domain->lock);
+	if (!domain->dead)
+		iol_domain_drop_one(domain, buf, 1);
+	mutex_unlock(&domain->lock);
+}
+
+/**
+ * iol_domain_trim - shorten a fresh buffer that the domain holds
+ * @domain: nothing of the tail is in a slice
+ * @buf:    nobody else has it
+ * @len:    bytes to keep
+ */
+void iol_domain_trim(struct iol_domain *domain, struct iol_buf *buf, size_t len)
+{
+	size_t before = iol_buf_size(buf);
+
+	mutex_lock(&domain->lock);
+	iol_buf_trim(buf, len);
+	if (!domain->dead)
+		domain->bytes -= before - iol_buf_size(buf);
+	mutex_unlock(&domain->lock);
+}
+
+/* Where a slice starts in its buffer. */
+static u32 iol_slice_off(const struct iol_buf *buf, const struct iol_slice *slice)
+{
+	return slice->offset - ((u64)iol_buf_pgoff(buf) << PAGE_SHIFT);
+}
+
+/* The buffer that a slice of this domain names; under the domain's lock, which keeps it held. */
+static struct iol_buf *iol_domain_lookup(struct iol_domain *domain, const struct iol_slice *slice)
+{
+	unsigned long pgoff = slice->offset >> PAGE_SHIFT;
+	struct iol_buf *buf = NULL;
+	struct iol_chunk *chunk;
+	int err = -EACCES;
+
+	lockdep_assert_held(&domain->lock);
+	if (slice->reserved || !slice->length || slice->length > IOL_CHUNK_SIZE ||
+	    slice->offset >= IOL_WINDOW_SIZE)
+		return ERR_PTR(-EINVAL);
+	chunk = iol_chunk_get(pgoff / IOL_CHUNK_PAGES);
+	if (!chunk)
+		return ERR_PTR(-ESTALE);
+	mutex_lock(&chunk->pool->lock);
+	buf = chunk->buf[pgoff % IOL_CHUNK_PAGES];
+	if (!buf || buf->generation != slice->generation)
+		err = -ESTALE;
+	else if (iol_domain_holds(domain, buf))
+		err = 0;
+	mutex_unlock(&chunk->pool->lock);
+	iol_chunk_put(chunk);
+	if (!err && iol_slice_off(buf, slice) + slice->length > iol_buf_size(buf))
+		err = -EINVAL;
+	if (err) {
+		iol_count(IOL_SLICES_REFUSED);
+		return ERR_PTR(err);
+	}
+	return buf;
+}
+
+/* As iol_domain_lookup(), with a reference. */
+struct iol_buf *iol_domain_find(struct iol_domain *domain, const struct iol_slice *slice)
+{
+	struct iol_buf *buf;
+
+	mutex_lock(&domain->lock);
+	buf = iol_domain_lookup(domain, slice);
+	if (!IS_ERR(buf))
+		iol_buf_get(buf);
+	mutex_unlock(&domain->lock);
+	return buf;
+}
+
+/**
+ * iol_domain_release - the domain lets go of a buffer
+ * @domain: who
+ * @slice:  any valid range of the buffer
+ * @times:  of the times that it got the buffer
+ *
+ * Return: 0, -EINVAL: more often than it has it, or no slice; -ESTALE, -EACCES.
+ */
+int iol_domain_release(struct iol_domain *domain, const struct iol_slice *slice,
+		       unsigned long times)
+{
+	struct iol_buf *buf;
+	int err = 0;
+
+	mutex_lock(&domain->lock);
+	buf = iol_domain_lookup(domain, slice);
+	if (IS_ERR(buf))
+		err = PTR_ERR(buf);
+	else if (!times || times > xa_to_value(xa_load(&domain->held, iol_buf_pgoff(buf))))
+		err = -EINVAL;
+	else
+		iol_domain_drop_one(domain, buf, times);
+	mutex_unlock(&domain->lock);
+	return err;
+}
+
+/**
+ * iol_domain_reopen - fill a buffer of the domain's own again
+ * @domain: must own the pool and be the only one that has the buffer
+ * @slice:  names it; gets the new generation
+ *
+ * Return: 0, -EBUSY, -EACCES: another's pool; -EINVAL, -ESTALE.
+ */
+int iol_domain_reopen(struct iol_domain *domain, struct iol_slice *slice)
+{
+	struct iol_buf *buf;
+	int err;
+
+	mutex_lock(&domain->lock);
+	buf = iol_domain_lookup(domain, slice);
+	if (IS_ERR(buf))
+		err = PTR_ERR(buf);
+	else if (buf->chunk->pool->owner != domain->id)
+		err = -EACCES;
+	else
+		err = iol_buf_reopen(buf, domain->id);
+	if (!err)
+		slice->generation = buf->generation;
+	mutex_unlock(&domain->lock);
+	return err;
+}
+
+/* Small data of an open buffer goes by value: cheaper than taking the write permission away. */
+static int iol_vec_inline(struct iol_vec *vec, struct iol_buf *buf, u32 off, u32 len)
+{
+	struct page *page = alloc_page(GFP_KERNEL_ACCOUNT);
+	u32 done = 0;
+
+	if (!page)
+		return -ENOMEM;
+	while (done < len) {
+		u32 in_page = offset_in_page(off + done);
+		u32 part = min_t(u32, len - done, PAGE_SIZE - in_page);
+
+		memcpy_page(page, done, iol_buf_page(buf, off + done), in_page, part);
+		done += part;
+	}
+	*vec = (struct iol_vec){ .page = page, .len = len };
+	iol_count_add(IOL_BYTES_INLINE, len);
+	return 0;
+}
+
+/**
+ * iol_domain_import - turn slices of user space into references, and seal what they name
+ * @domain:     must hold each
+ * @slices:     copied in by the caller
+ * @n:          how many
+ * @inline_max: slices of open buffers up to this length go by value
+ * @list:       out; the caller drops it, also after an error
+ *
+ * Return: 0, -EINVAL, -ESTALE, -EACCES, -ENOMEM, -ESHUTDOWN. On an error nothing was sealed.
+ */
+int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices, u32 n,
+		      u32 inline_max, struct iol_list *list)
+{
+	int err = 0;
+	u32 i;
+
+	mutex_lock(&domain->lock);
+	if (domain->dead)
+		err = -ESHUTDOWN;
+	for (i = 0; i < n && !err; i++) {
+		struct iol_vec *vec = &list->vec[list->n];
+		struct iol_buf *buf = iol_domain_lookup(domain, &slices[i]);
+		u32 off;
+
+		if (IS_ERR(buf)) {
+			err = PTR_ERR(buf);
+			break;
+		}
+		off = iol_slice_off(buf, &slices[i]);
+		if (buf->state == IOL_BUF_FILLING && slices[i].length <= inline_max) {
+			err = iol_vec_inline(vec, buf, off, slices[i].length);
+			if (err)
+				break;
+		} else {
+			*vec = (struct iol_vec){ .buf = iol_buf_get(buf), .off = off,
+						 .len = slices[i].length };
+		}
+		list->bytes += slices[i].length;
+		list->n++;
+	}
+	mutex_unlock(&domain->lock);
+	if (err)
+		return err;
+	for (i = 0; i < list->n; i++)
+		if (list->vec[i].buf)
+			iol_buf_seal(list->vec[i].buf);
+	return 0;
+}
+
+/* With a reference. 0 names the default pool. */
+struct iol_pool *iol_domain_pool(struct iol_domain *domain, u64 id)
+{
+	struct iol_pool *pool;
+
+	mutex_lock(&domain->lock);
+	pool = id ? xa_load(&domain->pools, id) : domain->pool;
+	if (pool)
+		iol_pool_get(pool);
+	mutex_unlock(&domain->lock);
+	return pool;
+}
+
+int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id)
+{
+	struct iol_pool *pool = iol_pool_create(IOL_POOL_SHARED, domain->id, quota);
+	int err;
+
+	if (!pool)
+		return -ENOMEM;
+	mutex_lock(&domain->lock);
+	err = domain->dead ? -ESHUTDOWN : iol_domain_admit(domain, pool);
+	if (!err)
+		err = xa_err(xa_store(&domain->pools, pool->id, pool, GFP_KERNEL_ACCOUNT));
+	mutex_unlock(&domain->lock);
+	if (err) {
+		iol_pool_retire(pool);
+		return err;
+	}
+	*id = pool->id;
+	return 0;
+}
+
+int iol_domain_pool_destroy(struct iol_domain *domain, u64 id)
+{
+	struct iol_pool *pool;
+	int err = 0;
+
+	mutex_lock(&domain->lock);
+	pool = xa_load(&domain->pools, id);
+	if (!pool)
+		err = -ENOENT;
+	else if (pool == domain->pool)
+		err = -EPERM;
+	else
+		xa_erase(&domain->pools, id);
+	mutex_unlock(&domain->lock);
+	if (!err)
+		iol_pool_retire(pool);
+	return err;
+}

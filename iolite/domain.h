@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Domains: processes that take part. */
+#ifndef IOL_DOMAIN_H
+#define IOL_DOMAIN_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/xarray.h>
+
+#include "buffer.h"
+#include "pool.h"
+
+/**
+ * struct iol_domain - one process's side: an open /dev/iolite that was initialised
+ * @id:      never used again
+ * @mm:      address space it is bound to; only compared, and kept so that no other gets its address
+ * @lock:    @held, @pools, @bytes, @dead; taken under mmap_lock when a window is unmapped, so no
+ *           user memory may be touched under it
+ * @dead:    a window is gone: nothing is held or given any more
+ * @held:    window page of a buffer's start -> how many times the domain has it (one reference
+ *           of the buffer for all); read by the fault handler without a lock
+ * @bytes:   sum of sizes of held buffers
+ * @acl:     ids of pools that it may read; read by the fault handler without a lock
+ * @pools:   its own pools, by id
+ * @pool:    the default one
+ * @scratch: pipe through which UNIX sockets are read, or NULL
+ * @scratch_lock: one reader at a time; taken before the pipe's lock
+ * @windows: mappings that are there, bit by bit; under @lock
+ * @node:    in the list of all domains
+ *
+ * Lock order: mmap_lock, @lock, pool's lock.
+ */
+struct iol_domain {
+	u64 id;
+	struct mm_struct *mm;
+	struct mutex lock;		/* what is held and owned */
+	bool dead;
+	struct xarray held;
+	u64 bytes;
+	struct xarray acl;
+	struct xarray pools;
+	struct iol_pool *pool;
+	struct file *scratch;
+	struct mutex scratch_lock;	/* use of @scratch */
+	unsigned long windows;
+	struct list_head node;
+};
+
+struct iol_domain *iol_domain_create(struct file *scratch);
+void iol_domain_kill(struct iol_domain *domain);
+void iol_domain_destroy(struct iol_domain *domain);
+
+int iol_domain_hold(struct iol_domain *domain, struct iol_buf *buf, bool whole);
+void iol_domain_unhold(struct iol_domain *domain, struct iol_buf *buf);
+void iol_domain_trim(struct iol_domain *domain, struct iol_buf *buf, size_t len);
+int iol_domain_reopen(struct iol_domain *domain, struct iol_slice *slice);
+int iol_domain_release(struct iol_domain *domain, const struct iol_slice *slice,
+		       unsigned long times);
+struct iol_buf *iol_domain_find(struct iol_domain *domain, const struct iol_slice *slice);
+int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices, u32 n,
+		      u32 inline_max, struct iol_list *list);
+
+bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool);
+bool iol_domain_holds(struct iol_domain *domain, const struct iol_buf *buf);
+struct iol_pool *iol_domain_pool(struct iol_domain *domain, u64 id);
+int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id);
+int iol_domain_pool_destroy(struct iol_domain *domain, u64 id);
+int iol_domain_grant(u64 id, const struct iol_pool *pool);
+void iol_domains_forget_pool(u64 pool);
+
+#endif

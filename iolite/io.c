@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which kind of descriptor it is, and the way for those that know nothing of references: a copy. */
+#include <linux/bvec.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/net.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "counter.h"
+#include "io.h"
+#include "trace.h"
+
+/**
+ * iol_list_bvec - a list as page ranges
+ * @list: stays referenced by the caller for as long as the result is used
+ * @n:    out: how many
+ *
+ * Return: an array to kvfree(), or NULL.
+ */
+struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n)
+{
+	unsigned int most = list->bytes / PAGE_SIZE + 2 * list->n;
+	struct bio_vec *bvec = kvmalloc_array(most, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
+	u32 i;
+
+	*n = 0;
+	if (!bvec)
+		return NULL;
+	for (i = 0; i < list->n; i++) {
+		const struct iol_vec *vec = &list->vec[i];
+		u32 off = vec->off;
+		u32 left = vec->len;
+
+		while (left) {
+			u32 part = min_t(u32, left, PAGE_SIZE - offset_in_page(off));
+			struct page *page = vec->buf ? iol_buf_page(vec->buf, off) : vec->page;
+
+			bvec_set_page(&bvec[(*n)++], page, part, offset_in_page(off));
+			off += part;
+			left -= part;
+		}
+	}
+	return bvec;
+}
+
+/**
+ * iol_call_take - add data by reference to what was read
+ * @call: the domain gets hold of the buffer
+ * @buf:  consumes a reference if it succeeds
+ * @off:  start in the buffer
+ * @len:  bytes
+ * @whole: see iol_domain_hold()
+ *
+ * Before the data is consumed, so that a quota never costs data.
+ *
+ * Return: 0, -ENOSPC: no room for another slice; -ENOMEM, -ESHUTDOWN.
+ */
+int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, bool whole)
+{
+	u32 n = call->list.n;
+	int err;
+
+	err = iol_domain_hold(call->domain, buf, whole);
+	if (err)
+		return err;
+	if (!iol_list_append(&call->list, buf, off, len)) {
+		iol_domain_unhold(call->domain, buf);
+		return -ENOSPC;
+	}
+	/* It grew the last slice, for which the domain has it already. */
+	if (call->list.n == n)
+		iol_domain_unhold(call->domain, buf);
+	return 0;
+}
+
+/* Done with the present copy buffer, if any: what was not filled goes back. */
+void iol_call_copy_end(struct iol_call *call)
+{
+	if (!call->copy)
+		return;
+	if (call->copied)
+		iol_domain_trim(call->domain, call->copy, call->copied);
+	iol_buf_put(call->copy);
+	call->copy = NULL;
+	call->copied = 0;
+}
+
+/**
+ * iol_call_copy_buf - have an empty buffer for data that must be copied
+ * @call: gets it as @call->copy
+ * @size: bytes that are expected
+ */
+int iol_call_copy_buf(struct iol_call *call, size_t size)
+{
+	struct iol_buf *buf;
+
+	iol_call_copy_end(call);
+	buf = iol_buf_alloc(call->pool, min_t(size_t, size, IOL_CHUNK_SIZE), 0);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	call->copy = buf;
+	return 0;
+}
+
+/**
+ * iol_call_copy - add data by copy to what was read
+ * @call: @call->copy is filled first, and replaced when it is full
+ * @page: where the data is now
+ * @off:  start in the page
+ * @len:  bytes
+ * @left: bytes that may follow, these included
+ * @err:  out: why not all of it, 0 if all
+ *
+ * Return: bytes added.
+ */
+u32 iol_call_copy(struct iol_call *call, struct page *page, u32 off, u32 len, size_t left,
+		  int *err)
+{
+	u32 done = 0;
+
+	*err = 0;
+	while (done < len && !*err) {
+		u32 part;
+
+		if (!call->copy || call->copied == iol_buf_size(call->copy)) {
+			*err = iol_call_copy_buf(call, left - done);
+			continue;
+		}
+		part = min_t(u32, len - done, iol_buf_size(call->copy) - call->copied);
+		iol_buf_copy_in(call->copy, call->copied, page, off + done, part);
+		*err = iol_call_take(call, iol_buf_get(call->copy), call->copied, part, true);
+		if (*err) {
+			iol_buf_put(call->copy);
+			break;
+		}
+		call->copied += part;
+		done += part;
+	}
+	iol_count_add(IOL_BYTES_COPIED_RECEIVE, done);
+	return done;
+}
+
+/* A kiocb of the caller's position; the file's own is taken under its lock by whoever calls. */
+void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call)
+{
+	init_sync_kiocb(iocb, call->file);
+	if (call->nowait)
+		iocb->ki_flags |= IOCB_NOWAIT;
+	if (call->file->f_flags & O_APPEND)
+		iocb->ki_flags |= IOCB_APPEND;
+	iocb->ki_pos = call->position == IOL_POSITION_FILE ? call->file->f_pos : call->position;
+}
+
+/**
+ * iol_read_copy - read anything into a new buffer
+ * @call: at most one buffer's worth is read
+ */
+ssize_t iol_read_copy(struct iol_call *call)
+{
+	size_t size = min_t(size_t, call->size, IOL_CHUNK_SIZE);
+	struct bio_vec bvec[IOL_CHUNK_PAGES];
+	struct iov_iter iter;
+	struct iol_buf *buf;
+	struct kiocb iocb;
+	unsigned int i;
+	ssize_t ret;
+	int err;
+
+	if (!call->file->f_op->read_iter)
+		return -EINVAL;
+	err = iol_call_copy_buf(call, size);
+	if (err)
+		return err;
+	buf = call->copy;
+	err = iol_call_take(call, iol_buf_get(buf), 0, size, true);
+	if (err) {
+		iol_buf_put(buf);
+		return err;
+	}
+	for (i = 0; i < buf->npages; i++)
+		bvec_set_page(&bvec[i], iol_buf_page(buf, i << PAGE_SHIFT), PAGE_SIZE, 0);
+	iov_iter_bvec(&iter, ITER_DEST, bvec, buf->npages, size);
+	iol_kiocb_init(&iocb, call);
+	ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
+	if (ret <= 0) {
+		iol_domain_unhold(call->domain, buf);
+		iol_list_drop(&call->list);
+		return ret;
+	}
+	if (call->position == IOL_POSITION_FILE && (call->file->f_mode & FMODE_ATOMIC_POS))
+		call->file->f_pos = iocb.ki_pos;
+	call->list.vec[0].len = ret;
+	call->list.bytes = ret;
+	call->copied = ret;
+	iol_count_add(IOL_BYTES_COPIED_RECEIVE, ret);
+	return ret;
+}
+
+/* The target copies; our side has nothing to copy. */
+ssize_t iol_write_copy(struct iol_call *call)
+{
+	struct bio_vec *bvec;
+	struct iov_iter iter;
+	struct kiocb iocb;
+	unsigned int n;
+	ssize_t ret;
+
+	if (!call->file->f_op->write_iter)
+		return -EINVAL;
+	bvec = iol_list_bvec(&call->list, &n);
+	if (!bvec)
+		return -ENOMEM;
+	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
+	iol_kiocb_init(&iocb, call);
+	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);
+	if (ret > 0) {
+		if (call->position == IOL_POSITION_FILE && (call->file->f_mode & FMODE_ATOMIC_POS))
+			call->file->f_pos = iocb.ki_pos;
+		iol_count_add(IOL_BYTES_COPIED_SEND, ret);
+	}
+	kvfree(bvec);
+	return ret;
+}
+
+static bool iol_position_ok(struct iol_call *call)
+{
+	if (call->position == IOL_POSITION_FILE)
+		return true;
+	return call->position >= 0 && (call->file->f_mode & FMODE_PREAD);
+}
+
+static ssize_t iol_read_any(struct iol_call *call)
+{
+	struct socket *sock = sock_from_file(call->file);
+
+	if (sock)
+		return iol_socket_read(call, sock);
+	if (iol_is_pipe(call->file))
+		return iol_pipe_read(call);
+	return iol_read_copy(call);
+}
+
+static ssize_t iol_write_any(struct iol_call *call)
+{
+	struct socket *sock = sock_from_file(call->file);
+
+	if (sock)
+		return iol_socket_write(call, sock);
+	if (iol_is_pipe(call->file))
+		return iol_pipe_write(call);
+	return iol_write_copy(call);
+}
+
+/* As fdget_pos(): calls that move a file's position do so one at a time. */
+static bool iol_position_lock(struct iol_call *call)
+{
+	if (call->position != IOL_POSITION_FILE || !(call->file->f_mode & FMODE_ATOMIC_POS))
+		return false;
+	mutex_lock(&call->file->f_pos_lock);
+	return true;
+}
+
+/**
+ * iol_read - read from a descriptor of any kind
+ * @call: the domain holds what comes back, once for each slice
+ *
+ * Return: bytes, 0 at the end, or -errno.
+ */
+ssize_t iol_read(struct iol_call *call)
+{
+	bool locked;
+	ssize_t ret;
+
+	if (!(call->file->f_mode & FMODE_READ))
+		return -EBADF;
+	if (!iol_position_ok(call))
+		return call->position < 0 ? -EINVAL : -ESPIPE;
+	if (!call->size)
+		return 0;
+	locked = iol_position_lock(call);
+	ret = iol_read_any(call);
+	iol_call_copy_end(call);
+	if (locked)
+		mutex_unlock(&call->file->f_pos_lock);
+	trace_iol_io(call->domain->id, false, file_inode(call->file)->i_mode, ret);
+	return ret;
+}
+
+/**
+ * iol_write - write to a descriptor of any kind
+ * @call: the list stays the caller's
+ *
+ * Return: bytes, perhaps fewer than the list has, or -errno.
+ */
+ssize_t iol_write(struct iol_call *call)
+{
+	bool locked;
+	ssize_t ret;
+
+	if (!(call->file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (!iol_position_ok(call))
+		return call->position < 0 ? -EINVAL : -ESPIPE;
+	if (!call->list.bytes)
+		return 0;
+	locked = iol_position_lock(call);
+	ret = iol_write_any(call);
+	if (locked)
+		mutex_unlock(&call->file->f_pos_lock);
+	trace_iol_io(call->domain->id, true, file_inode(call->file)->i_mode, ret);
+	return ret;
+}

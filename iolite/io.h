@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Reading and writing descriptors of each kind. */
+#ifndef IOL_IO_H
+#define IOL_IO_H
+
+#include "domain.h"
+
+/**
+ * struct iol_call - one READ or WRITE under way
+ * @domain:   whose
+ * @file:     the target; the call holds it
+ * @pool:     READ: for data that must be copied
+ * @size:     READ: most bytes
+ * @position: IOL_POSITION_FILE or an offset
+ * @nowait:   do not sleep for data or room
+ * @copy:     READ: buffer that copied data goes to, or NULL
+ * @copied:   bytes in @copy
+ * @list:     WRITE: what to write; READ: what was read, at most as many slices as it has room for
+ */
+struct iol_call {
+	struct iol_domain *domain;
+	struct file *file;
+	struct iol_pool *pool;
+	size_t size;
+	loff_t position;
+	bool nowait;
+	struct iol_buf *copy;
+	u32 copied;
+	struct iol_list list;
+};
+
+ssize_t iol_read(struct iol_call *call);
+ssize_t iol_write(struct iol_call *call);
+
+ssize_t iol_read_copy(struct iol_call *call);
+ssize_t iol_write_copy(struct iol_call *call);
+
+int iol_call_copy_buf(struct iol_call *call, size_t size);
+void iol_call_copy_end(struct iol_call *call);
+u32 iol_call_copy(struct iol_call *call, struct page *page, u32 off, u32 len, size_t left,
+		  int *err);
+int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, bool whole);
+
+/* One writer of an object at a time, so that a write in several steps is one write. */
+struct iol_object;
+struct iol_object *iol_object_lock(struct iol_call *call);
+void iol_object_unlock(struct iol_object *object);
+
+bool iol_is_pipe(struct file *file);
+ssize_t iol_pipe_read(struct iol_call *call);
+ssize_t iol_pipe_write(struct iol_call *call);
+struct kiocb;
+struct pipe_inode_info;
+ssize_t iol_pipe_take(struct iol_call *call, struct pipe_inode_info *pipe, size_t size);
+
+struct socket;
+ssize_t iol_socket_read(struct iol_call *call, struct socket *sock);
+ssize_t iol_socket_write(struct iol_call *call, struct socket *sock);
+
+void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call);
+
+struct bio_vec;
+struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n);
+
+#endif

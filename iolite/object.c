@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A lock for each pipe and socket that is being written, for as long as somebody wants it. */
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/slab.h>
+
+#include "io.h"
+
+/**
+ * struct iol_object - a pipe or socket that is being written
+ * @inode: whose; the writers' files keep it
+ * @users: writers that have or want the lock; under iol_objects_lock
+ * @lock:  held for a whole IOL_write
+ * @node:  under iol_objects_lock
+ */
+struct iol_object {
+	struct inode *inode;
+	unsigned int users;
+	struct mutex lock;	/* one write */
+	struct list_head node;
+};
+
+static LIST_HEAD(iol_objects);
+static DEFINE_SPINLOCK(iol_objects_lock);
+
+static struct iol_object *iol_object_find(struct inode *inode)
+{
+	struct iol_object *object;
+
+	lockdep_assert_held(&iol_objects_lock);
+	list_for_each_entry(object, &iol_objects, node) {
+		if (object->inode == inode) {
+			object->users++;
+			return object;
+		}
+	}
+	return NULL;
+}
+
+static struct iol_object *iol_object_get(struct inode *inode)
+{
+	struct iol_object *object, *fresh;
+
+	spin_lock(&iol_objects_lock);
+	object = iol_object_find(inode);
+	spin_unlock(&iol_objects_lock);
+	if (object)
+		return object;
+	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	if (!fresh)
+		return NULL;
+	fresh->inode = inode;
+	fresh->users = 1;
+	mutex_init(&fresh->lock);
+	spin_lock(&iol_objects_lock);
+	object = iol_object_find(inode);
+	if (!object)
+		list_add(&fresh->node, &iol_objects);
+	spin_unlock(&iol_objects_lock);
+	if (!object)
+		return fresh;
+	kfree(fresh);
+	return object;
+}
+
+static void iol_object_put(struct iol_object *object)
+{
+	bool last;
+
+	spin_lock(&iol_objects_lock);
+	last = !--object->users;
+	if (last)
+		list_del(&object->node);
+	spin_unlock(&iol_objects_lock);
+	if (last)
+		kfree(object);
+}
+
+/**
+ * iol_object_lock - keep other IOL_writes of the same object out
+ * @call: says which, and whether waiting is allowed
+ *
+ * Return: the object, or -EAGAIN, -ERESTARTSYS, -ENOMEM.
+ */
+struct iol_object *iol_object_lock(struct iol_call *call)
+{
+	struct iol_object *object = iol_object_get(file_inode(call->file));
+	int err = 0;
+
+	if (!object)
+		return ERR_PTR(-ENOMEM);
+	if (call->nowait) {
+		if (!mutex_trylock(&object->lock))
+			err = -EAGAIN;
+	} else if (mutex_lock_interruptible(&object->lock)) {
+		err = -ERESTARTSYS;
+	}
+	if (err) {
+		iol_object_put(object);
+		return ERR_PTR(err);
+	}
+	return object;
+}
+
+void iol_object_unlock(struct iol_object *object)
+{
+	mutex_unlock(&object->lock);
+	iol_object_put(object);
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pipes: a slot holds a reference to a page of a buffer. An IOL_read takes the reference out, an
+ * ordinary read(2) copies from the page, tee(2) and splice(2) share it; nobody can change it.
+ */
+#include <linux/fs.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/pipe_fs_i.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/splice.h>
+
+#include "counter.h"
+#include "io.h"
+
+/* Lowest bit of a slot's private word: the writer may read the whole pool, so the reader may. */
+#define IOL_SLOT_WHOLE		1UL
+
+static struct iol_buf *iol_slot_buf(struct pipe_buffer *slot)
+{
+	return (struct iol_buf *)(slot->private & ~IOL_SLOT_WHOLE);
+}
+
+/* A slot keeps the module: its operations are ours. */
+static void iol_slot_release(struct pipe_inode_info *pipe, struct pipe_buffer *slot)
+{
+	iol_buf_put(iol_slot_buf(slot));
+	module_put(THIS_MODULE);
+}
+
+static bool iol_slot_get(struct pipe_inode_info *pipe, struct pipe_buffer *slot)
+{
+	iol_buf_get(iol_slot_buf(slot));
+	__module_get(THIS_MODULE);
+	return true;
+}
+
+/* No try_steal: the page is never anybody else's. */
+static const struct pipe_buf_operations iol_slot_ops = {
+	.release = iol_slot_release,
+	.get = iol_slot_get,
+};
+
+/* Notification pipes have their own writers and are read by copy. */
+bool iol_is_pipe(struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	return S_ISFIFO(inode->i_mode) && inode->i_pipe && file->private_data == inode->i_pipe &&
+	       !pipe_has_watch_queue(inode->i_pipe);
+}
+
+static bool iol_pipe_nowait(struct iol_call *call)
+{
+	return call->nowait || (call->file->f_flags & O_NONBLOCK);
+}
+
+/* Move or copy up to @len bytes of a slot; how many, or 0 and the reason. */
+static u32 iol_slot_take(struct iol_call *call, struct pipe_buffer *slot, u32 len, size_t left,
+			 int *err)
+{
+	bool whole = false;
+	struct iol_buf *buf;
+	u32 off;
+
+	if (slot->ops == &iol_slot_ops) {
+		buf = iol_buf_get(iol_slot_buf(slot));
+		whole = slot->private & IOL_SLOT_WHOLE;
+		off = (page_private(slot->page) - iol_buf_pgoff(buf)) << PAGE_SHIFT;
+	} else {
+		buf = iol_buf_from_page(slot->page, &off);
+	}
+	if (!buf)
+		return iol_call_copy(call, slot->page, slot->offset, len, left, err);
+	*err = iol_call_take(call, buf, off + slot->offset, len, whole);
+	if (*err) {
+		iol_buf_put(buf);
+		return 0;
+	}
+	iol_count_add(IOL_BYTES_BY_REFERENCE, len);
+	return len;
+}
+
+/**
+ * iol_pipe_take - take what is in a pipe
+ * @call: gets the data
+ * @pipe: locked
+ * @size: most bytes
+ *
+ * Return: bytes, 0: empty, or -errno when nothing could be taken.
+ */
+ssize_t iol_pipe_take(struct iol_call *call, struct pipe_inode_info *pipe, size_t size)
+{
+	size_t done = 0;
+	int err = 0;
+
+	while (done < size && !pipe_empty(pipe->head, pipe->tail)) {
+		struct pipe_buffer *slot = &pipe->bufs[pipe->tail & (pipe->ring_size - 1)];
+		bool packet = slot->flags & PIPE_BUF_FLAG_PACKET;
+		u32 part = min_t(size_t, slot->len, size - done);
+
+		err = pipe_buf_confirm(pipe, slot);
+		if (!err && part)
+			part = iol_slot_take(call, slot, part, size - done, &err);
+		if (err && !part)
+			break;
+		slot->offset += part;
+		slot->len -= part;
+		done += part;
+		if (!slot->len || packet) {
+			pipe_buf_release(pipe, slot);
+			pipe->tail++;
+		}
+		if (err || packet)
+			break;
+	}
+	/* No room for another slice is a short read. */
+	return done ? done : err;
+}
+
+static bool iol_pipe_readable(struct pipe_inode_info *pipe)
+{
+	return !pipe_empty(READ_ONCE(pipe->head), READ_ONCE(pipe->tail)) ||
+	       !READ_ONCE(pipe->writers);
+}
+
+static bool iol_pipe_writable(struct pipe_inode_info *pipe)
+{
+	return !pipe_full(READ_ONCE(pipe->head), READ_ONCE(pipe->tail),
+			  READ_ONCE(pipe->max_usage)) ||
+	       !READ_ONCE(pipe->readers);
+}
+
+ssize_t iol_pipe_read(struct iol_call *call)
+{
+	struct pipe_inode_info *pipe = call->file->private_data;
+	bool was_full, writers;
+	ssize_t ret;
+
+	for (;;) {
+		pipe_lock(pipe);
+		was_full = pipe_full(pipe->head, pipe->tail, pipe->max_usage);
+		ret = iol_pipe_take(call, pipe, call->size);
+		writers = pipe->writers;
+		pipe_unlock(pipe);
+		if (ret || !writers)
+			break;
+		if (iol_pipe_nowait(call))
+			return -EAGAIN;
+		if (wait_event_interruptible(pipe->rd_wait, iol_pipe_readable(pipe)))
+			return -ERESTARTSYS;
+	}
+	if (was_full)
+		wake_up_interruptible_sync_poll(&pipe->wr_wait, EPOLLOUT | EPOLLWRNORM);
+	kill_fasync(&pipe->fasync_writers, SIGIO, POLL_OUT);
+	return ret;
+}
+
+/**
+ * struct iol_cursor - place in a list that is being written
+ * @domain: the writer
+ * @vec:    slice
+ * @done:   bytes of it
+ */
+struct iol_cursor {
+	struct iol_domain *domain;
+	const struct iol_vec *vec;
+	u32 done;
+};
+
+/* One slot for the rest of the present page of the present slice. */
+static void iol_slot_make(struct pipe_buffer *slot, struct iol_cursor *at)
+{
+	const struct iol_vec *vec = at->vec;
+	u32 off = vec->off + at->done;
+
+	*slot = (struct pipe_buffer){
+		.offset = offset_in_page(off),
+		.len = min_t(u32, vec->len - at->done, PAGE_SIZE - offset_in_page(off)),
+	};
+	if (vec->buf) {
+		slot->page = iol_buf_page(vec->buf, off);
+		slot->ops = &iol_slot_ops;
+		slot->private = (unsigned long)iol_buf_get(vec->buf);
+		if (iol_domain_may_read(at->domain, vec->buf->chunk->pool))
+			slot->private |= IOL_SLOT_WHOLE;
+		__module_get(THIS_MODULE);
+		iol_count_add(IOL_BYTES_BY_REFERENCE, slot->len);
+	} else {
+		slot->page = vec->page;
+		slot->ops = &nosteal_pipe_buf_ops;
+		get_page(slot->page);
+	}
+	at->done += slot->len;
+	if (at->done == vec->len) {
+		at->vec++;
+		at->done = 0;
+	}
+}
+
+/* Fill the slots that are free; bytes, or -EPIPE. */
+static ssize_t iol_pipe_fill(struct pipe_inode_info *pipe, struct iol_cursor *at, size_t left)
+{
+	size_t done = 0;
+
+	if (!pipe->readers) {
+		send_sig(SIGPIPE, current, 0);
+		return -EPIPE;
+	}
+	while (done < left && !pipe_full(pipe->head, pipe->tail, pipe->max_usage)) {
+		struct pipe_buffer *slot = &pipe->bufs[pipe->head & (pipe->ring_size - 1)];
+
+		iol_slot_make(slot, at);
+		done += slot->len;
+		pipe->head++;
+	}
+	return done;
+}
+
+static ssize_t iol_pipe_write_locked(struct iol_call *call, struct pipe_inode_info *pipe)
+{
+	struct iol_cursor at = { .domain = call->domain, .vec = call->list.vec };
+	size_t done = 0;
+	bool was_empty;
+	ssize_t ret;
+
+	for (;;) {
+		pipe_lock(pipe);
+		was_empty = pipe_empty(pipe->head, pipe->tail);
+		ret = iol_pipe_fill(pipe, &at, call->list.bytes - done);
+		pipe_unlock(pipe);
+		if (ret < 0)
+			break;
+		if (ret && (was_empty || pipe->poll_usage))
+			wake_up_interruptible_sync_poll(&pipe->rd_wait, EPOLLIN | EPOLLRDNORM);
+		kill_fasync(&pipe->fasync_readers, SIGIO, POLL_IN);
+		done += ret;
+		if (done == call->list.bytes)
+			break;
+		ret = -EAGAIN;
+		if (iol_pipe_nowait(call))
+			break;
+		ret = -ERESTARTSYS;
+		if (wait_event_interruptible(pipe->wr_wait, iol_pipe_writable(pipe)))
+			break;
+	}
+	return done ? done : ret;
+}
+
+ssize_t iol_pipe_write(struct iol_call *call)
+{
+	struct iol_object *object = iol_object_lock(call);
+	ssize_t ret;
+
+	if (IS_ERR(object))
+		return PTR_ERR(object);
+	ret = iol_pipe_write_locked(call, call->file->private_data);
+	iol_object_unlock(object);
+	return ret;
+}

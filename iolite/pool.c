@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pools: where buffers are cut from chunks and where their memory goes back. */
+#include <linux/bitmap.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "counter.h"
+#include "domain.h"
+#include "pool.h"
+
+/* Free chunks that a pool keeps, with the mappings that readers have of them. */
+static uint pool_spare = 64;
+module_param(pool_spare, uint, 0644);
+MODULE_PARM_DESC(pool_spare, "free 64 KiB chunks a pool keeps for its next buffers (64)");
+
+/* How long after a buffer was freed its pages are looked at again. */
+#define IOL_LIMBO_POLL		msecs_to_jiffies(10)
+/* Chunks with room that are tried before a new chunk is made. */
+#define IOL_CARVE_TRIES		64
+
+static atomic64_t iol_ids = ATOMIC64_INIT(0);
+static struct workqueue_struct *iol_workqueue;
+
+/* Domains, pools and generations take their names from one counter that never wraps. */
+u64 iol_id_next(void)
+{
+	return atomic64_inc_return(&iol_ids);
+}
+
+void iol_pool_get(struct iol_pool *pool)
+{
+	refcount_inc(&pool->refs);
+}
+
+void iol_pool_put(struct iol_pool *pool)
+{
+	if (!refcount_dec_and_test(&pool->refs))
+		return;
+	WARN_ON(pool->nchunks);
+	iol_domains_forget_pool(pool->id);
+	mutex_destroy(&pool->lock);
+	kfree(pool);
+}
+
+/* Both lists give chunks with room in the order that keeps mapped memory in use: newest first. */
+static void iol_pool_place(struct iol_pool *pool, struct iol_chunk *chunk)
+{
+	lockdep_assert_held(&pool->lock);
+	if (bitmap_full(&chunk->busy, IOL_CHUNK_PAGES))
+		list_move_tail(&chunk->node, &pool->full);
+	else
+		list_move(&chunk->node, &pool->room);
+}
+
+/* Cut @npages of @chunk, NULL if it has no such run. */
+static struct iol_buf *iol_chunk_carve(struct iol_chunk *chunk, unsigned int npages)
+{
+	struct iol_pool *pool = chunk->pool;
+	struct iol_buf *buf;
+	unsigned long first;
+	unsigned int i;
+
+	lockdep_assert_held(&pool->lock);
+	first = bitmap_find_next_zero_area(&chunk->busy, IOL_CHUNK_PAGES, 0, npages, 0);
+	if (first >= IOL_CHUNK_PAGES)
+		return NULL;
+	buf = iol_buf_struct_alloc();
+	if (!buf)
+		return NULL;
+	if (!chunk->busy)
+		pool->nspare--;
+	buf->chunk = chunk;
+	buf->first = first;
+	buf->npages = npages;
+	pool->allocs++;
+	if (find_next_bit(&chunk->used, first + npages, first) < first + npages) {
+		pool->recycled++;
+		iol_count(IOL_BUFFERS_RECYCLED);
+	}
+	bitmap_set(&chunk->busy, first, npages);
+	bitmap_set(&chunk->used, first, npages);
+	for (i = first; i < first + npages; i++)
+		chunk->buf[i] = buf;
+	pool->nbusy += npages;
+	iol_pool_place(pool, chunk);
+	return buf;
+}
+
+static struct iol_buf *iol_pool_carve_known(struct iol_pool *pool, unsigned int npages)
+{
+	unsigned int tries = IOL_CARVE_TRIES;
+	struct iol_chunk *chunk;
+	struct iol_buf *buf;
+
+	list_for_each_entry(chunk, &pool->room, node) {
+		buf = iol_chunk_carve(chunk, npages);
+		if (buf || !--tries)
+			return buf;
+	}
+	return NULL;
+}
+
+static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
+{
+	struct iol_buf *buf, *next;
+
+	lockdep_assert_held(&pool->lock);
+	list_for_each_entry_safe(buf, next, &pool->limbo, node) {
+		if (iol_buf_in_flight(buf))
+			continue;
+		list_del_init(&buf->node);
+		pool->nlimbo -= buf->npages;
+		iol_pool_uncarve(buf, dead);
+	}
+}
+
+/**
+ * iol_pool_carve - find memory for a buffer
+ * @pool:   where
+ * @npages: 1 to 16
+ *
+ * Memory that was used before comes first: its readers have it mapped.
+ *
+ * Context: called and returns with the pool's lock held, drops it to make a chunk.
+ * Return: the buffer, in no state yet, or -ENOMEM, -ENOSPC (window full), -ESTALE (pool retired).
+ */
+struct iol_buf *iol_pool_carve(struct iol_pool *pool, unsigned int npages)
+{
+	struct iol_chunk *chunk;
+	struct iol_buf *buf;
+	LIST_HEAD(dead);
+
+	lockdep_assert_held(&pool->lock);
+	if (pool->retired)
+		return ERR_PTR(-ESTALE);
+	iol_pool_poll_limbo(pool, &dead);
+	buf = iol_pool_carve_known(pool, npages);
+	if (buf)
+		goto out;
+	if (pool->quota && ((u64)pool->nchunks + 1) * IOL_CHUNK_SIZE > pool->quota) {
+		iol_count(IOL_QUOTA_REFUSED);
+		buf = ERR_PTR(-ENOMEM);
+		goto out;
+	}
+	mutex_unlock(&pool->lock);
+	chunk = iol_chunk_make(pool);
+	mutex_lock(&pool->lock);
+	if (IS_ERR(chunk)) {
+		buf = ERR_CAST(chunk);
+		goto out;
+	}
+	pool->nchunks++;
+	pool->nspare++;
+	list_add(&chunk->node, &pool->room);
+	buf = pool->retired ? ERR_PTR(-ESTALE) : iol_chunk_carve(chunk, npages);
+	if (!buf)
+		buf = ERR_PTR(-ENOMEM);
+	if (IS_ERR(buf)) {
+		chunk->dead = true;
+		pool->nchunks--;
+		pool->nspare--;
+		list_move(&chunk->node, &dead);
+	}
+out:
+	if (!list_empty(&dead)) {
+		mutex_unlock(&pool->lock);
+		iol_pool_free_chunks(&dead);
+		mutex_lock(&pool->lock);
+	}
+	return buf;
+}
+
+/**
+ * iol_pool_uncarve - give a buffer's pages back to the pool
+ * @buf:  nobody refers to it, no page of it is in flight
+ * @dead: out: chunks that the caller frees when it has let go of the pool's lock
+ */
+void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead)
+{
+	struct iol_chunk *chunk = buf->chunk;
+	struct iol_pool *pool = chunk->pool;
+	unsigned int i;
+
+	lockdep_assert_held(&pool->lock);
+	for (i = buf->first; i < buf->first + buf->npages; i++)
+		chunk->buf[i] = NULL;
+	bitmap_clear(&chunk->busy, buf->first, buf->npages);
+	pool->nbusy -= buf->npages;
+	iol_buf_struct_free(buf);
+	iol_count(IOL_BUFFERS_FREED);
+	iol_pool_place(pool, chunk);
+	if (chunk->busy)
+		return;
+	pool->nspare++;
+	if (pool->retired || pool->nspare > READ_ONCE(pool_spare)) {
+		chunk->dead = true;
+		pool->nchunks--;
+		pool->nspare--;
+		list_move(&chunk->node, dead);
+	}
+}
+
+/* Give the tail of a buffer back; it has @npages then. */
+void iol_pool_shorten(struct iol_buf *buf, unsigned int npages)
+{
+	struct iol_chunk *chunk = buf->chunk;
+	unsigned int i;
+
+	lockdep_assert_held(&chunk->pool->lock);
+	for (i = buf->first + npages; i < buf->first + buf->npages; i++)
+		chunk->buf[i] = NULL;
+	bitmap_clear(&chunk->busy, buf->first + npages, buf->npages - npages);
+	chunk->pool->nbusy -= buf->npages - npages;
+	buf->npages = npages;
+	iol_pool_place(chunk->pool, chunk);
+}
+
+/* Not under the pool's lock: the last chunk may take the pool with it. */
+void iol_pool_free_chunks(struct list_head *dead)
+{
+	struct iol_chunk *chunk, *next;
+
+	list_for_each_entry_safe(chunk, next, dead, node) {
+		list_del_init(&chunk->node);
+		iol_chunk_free(chunk);
+	}
+}
+
+static void iol_pool_poll(struct work_struct *work)
+{
+	struct iol_pool *pool = container_of(to_delayed_work(work), struct iol_pool, poll);
+	LIST_HEAD(dead);
+
+	mutex_lock(&pool->lock);
+	iol_pool_poll_limbo(pool, &dead);
+	if (!list_empty(&pool->limbo))
+		iol_pool_poll_later(pool);
+	mutex_unlock(&pool->lock);
+	iol_pool_free_chunks(&dead);
+	iol_pool_put(pool);
+}
+
+/* The work holds a reference of its own. */
+void iol_pool_poll_later(struct iol_pool *pool)
+{
+	lockdep_assert_held(&pool->lock);
+	iol_pool_get(pool);
+	if (!queue_delayed_work(iol_workqueue, &pool->poll, IOL_LIMBO_POLL))
+		refcount_dec(&pool->refs);
+}
+
+/* A retired pool waits for nobody: pages in flight are freed by whoever has them last. */
+static void iol_pool_drop_limbo(struct iol_pool *pool, struct list_head *dead)
+{
+	struct iol_buf *buf, *next;
+
+	list_for_each_entry_safe(buf, next, &pool->limbo, node) {
+		list_del_init(&buf->node);
+		pool->nlimbo -= buf->npages;
+		iol_pool_uncarve(buf, dead);
+	}
+}
+
+/**
+ * iol_pool_trim - give free chunks back to the system
+ * @pool: any
+ */
+void iol_pool_trim(struct iol_pool *pool)
+{
+	struct iol_chunk *chunk, *next;
+	LIST_HEAD(dead);
+
+	mutex_lock(&pool->lock);
+	list_for_each_entry_safe(chunk, next, &pool->room, node) {
+		if (chunk->busy)
+			continue;
+		chunk->dead = true;
+		pool->nchunks--;
+		pool->nspare--;
+		list_move(&chunk->node, &dead);
+	}
+	mutex_unlock(&pool->lock);
+	iol_pool_free_chunks(&dead);
+}
+
+/**
+ * iol_pool_retire - the owner is done with it
+ * @pool: consumes the owner's reference; buffers in use stay
+ */
+void iol_pool_retire(struct iol_pool *pool)
+{
+	LIST_HEAD(dead);
+
+	mutex_lock(&pool->lock);
+	pool->retired = true;
+	iol_pool_drop_limbo(pool, &dead);
+	mutex_unlock(&pool->lock);
+	iol_pool_free_chunks(&dead);
+	iol_pool_trim(pool);
+	iol_pool_put(pool);
+}
+
+struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, u64 quota)
+{
+	struct iol_pool *pool;
+
+	pool = kzalloc(sizeof(*pool), GFP_KERNEL_ACCOUNT);
+	if (!pool)
+		return NULL;
+	pool->id = iol_id_next();
+	pool->owner = owner;
+	pool->kind = kind;
+	pool->quota = quota;
+	refcount_set(&pool->refs, 1);
+	mutex_init(&pool->lock);
+	INIT_LIST_HEAD(&pool->room);
+	INIT_LIST_HEAD(&pool->full);
+	INIT_LIST_HEAD(&pool->limbo);
+	INIT_DELAYED_WORK(&pool->poll, iol_pool_poll);
+	return pool;
+}
+
+void iol_pool_stat(struct iol_pool *pool, struct iol_pool_args *args)
+{
+	mutex_lock(&pool->lock);
+	args->quota = pool->quota;
+	args->chunks = pool->nchunks;
+	args->busy = (pool->nbusy - pool->nlimbo) << PAGE_SHIFT;
+	args->limbo = pool->nlimbo << PAGE_SHIFT;
+	args->allocs = pool->allocs;
+	args->recycled = pool->recycled;
+	mutex_unlock(&pool->lock);
+}
+
+int iol_pools_init(void)
+{
+	iol_workqueue = alloc_workqueue("iolite", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return iol_workqueue ? 0 : -ENOMEM;
+}
+
+void iol_pools_exit(void)
+{
+	destroy_workqueue(iol_workqueue);
+	WARN_ON(!iol_chunks_empty());
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/iolite: one immutable copy of data, shared by files, processes, pipes and sockets.
+ *
+ * Programs use libiolite (IOL_*); this is what the library uses:
+ *
+ *	fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
+ *	ioctl(fd, IOL_IOC_INIT, &init);		this process becomes a domain, with one pool
+ *	mmap(hint, init.window, PROT_READ, MAP_SHARED, fd, 0);
+ *	mmap(NULL, init.window, PROT_READ | PROT_WRITE, MAP_SHARED, fd, init.fill);
+ *	ioctl(fd, IOL_IOC_ALLOC, &alloc);	a buffer at alloc.offset; store through the second
+ *						mapping
+ *	ioctl(fd, IOL_IOC_WRITE, &write);	to a pipe, a socket, a file: the buffer is sealed
+ *	ioctl(fd, IOL_IOC_READ, &read);		slices come back; load through the first mapping
+ *	ioctl(fd, IOL_IOC_RELEASE, &batch);	when the data is no longer needed
+ *
+ * The window is a range of offsets, the same in every domain. Mapping 0 shows what a domain may
+ * read and can never be made writable. Mapping 1 (from offset init.fill) shows only the buffers
+ * this domain is filling now; a page leaves it when its buffer is sealed. Everything else in
+ * either mapping is SIGBUS. Nothing in them can be reached by ptrace, /proc/PID/mem, O_DIRECT,
+ * vmsplice or registered buffers (EFAULT, EIO); read(2) and write(2) from and to them work.
+ *
+ * A buffer is named by offset and generation. The generation is new each time that the memory is
+ * used anew, so an old name is ESTALE and never other data.
+ *
+ * Who may read: whoever was given a slice. Through a pipe, from a process that may read the whole
+ * pool, this opens the whole pool, present and future, and the reader's mapping of it stays; keep
+ * data for different audiences in different pools. Through a socket or file, and for file data, it
+ * is that buffer alone.
+ *
+ * close, munmap of a window, exec and exit end the domain and drop all it holds. fork: the child
+ * has no window and, using the parent's descriptor, gets EPERM; it opens its own. The module cannot
+ * be unloaded while a domain is open or a pipe holds one of its buffers.
+ *
+ * Errors of all calls: EPERM: another process's domain. ENXIO: not initialised. EFAULT: bad
+ * address. ESHUTDOWN: the domain ended. EOPNOTSUPP: unknown flag. EINVAL: reserved field not zero.
+ */
+#ifndef _UAPI_FLOTILLA_IOLITE_H
+#define _UAPI_FLOTILLA_IOLITE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define IOL_VERSION		1
+#define IOL_CHUNK_SIZE		65536
+/* Most slices of one READ or WRITE, and most entries of one RELEASE. */
+#define IOL_SLICES_MAX		1024
+/* Position that means "the file's own, and move it". */
+#define IOL_POSITION_FILE	(-1)
+
+/**
+ * struct iol_slice - a range of one buffer
+ * @offset:     of the first byte in the window; the range ends within the buffer
+ * @generation: of the buffer; ESTALE when it is another's now
+ * @length:     bytes, 1 to 65536
+ * @reserved:   zero
+ */
+struct iol_slice {
+	__u64 offset;
+	__u64 generation;
+	__u32 length;
+	__u32 reserved;
+};
+
+/**
+ * struct iol_init - make the caller a domain
+ * @version:  in: IOL_VERSION, else EPROTONOSUPPORT
+ * @flags:    zero
+ * @features: out: bits IOL_FEATURE_*
+ * @window:   out: bytes of the window
+ * @fill:     out: file offset of the mapping for filling
+ * @domain:   out: the domain's id, never used again
+ * @pool:     out: the default pool, which cannot be destroyed
+ * @scratch:  in: a pipe for receiving from UNIX sockets by reference, or -1: receive by copy.
+ *            EINVAL: not a pipe. Nothing else may use this pipe.
+ * @reserved: zero
+ *
+ * EBUSY: done before. ENOMEM.
+ */
+struct iol_init {
+	__u32 version;
+	__u32 flags;
+	__u64 features;
+	__u64 window;
+	__u64 fill;
+	__u64 domain;
+	__u64 pool;
+	__s32 scratch;
+	__u32 reserved;
+};
+
+#define IOL_FEATURE_PIPE	(1 << 0)
+#define IOL_FEATURE_UNIX	(1 << 1)
+#define IOL_FEATURE_TCP		(1 << 2)
+#define IOL_FEATURE_FILE	(1 << 3)
+
+/**
+ * struct iol_pool_args - IOL_IOC_POOL_CREATE, _DESTROY, _GRANT, _STAT
+ * @pool:   out of CREATE, else in: ENOENT when the caller has none of this id
+ * @domain: GRANT: this domain may read the pool; ESRCH: no such domain
+ * @quota:  CREATE: bytes the pool may have, 0: only the domain's quota. STAT: the same
+ * @flags:  zero
+ * @chunks: out of STAT: chunks of memory
+ * @busy:   out of STAT: bytes in buffers that are in use
+ * @limbo:  out of STAT: bytes of freed buffers that a device or socket still reads
+ * @allocs: out of STAT: buffers given out
+ * @recycled: out of STAT: of these, from memory used before
+ *
+ * DESTROY: buffers stay until their last user lets go. EPERM: the default pool.
+ */
+struct iol_pool_args {
+	__u64 pool;
+	__u64 domain;
+	__u64 quota;
+	__u32 flags;
+	__u32 chunks;
+	__u64 busy;
+	__u64 limbo;
+	__u64 allocs;
+	__u64 recycled;
+};
+
+/**
+ * struct iol_alloc - a buffer to fill, or to fill again
+ * @pool:       ENOENT
+ * @size:       in: 1 to 65536, EINVAL; out: whole pages
+ * @flags:      zero
+ * @offset:     out; IOL_IOC_REOPEN: in
+ * @generation: out; IOL_IOC_REOPEN: in and out
+ *
+ * ENOMEM: no memory, or quota. IOL_IOC_REOPEN makes a sealed buffer of the caller's own pool
+ * writable again; EBUSY when anyone else holds it, in flight included.
+ */
+struct iol_alloc {
+	__u64 pool;
+	__u32 size;
+	__u32 flags;
+	__u64 offset;
+	__u64 generation;
+};
+
+/**
+ * struct iol_release - give buffers back
+ * @slices: address of @count slices; length is how many times the caller got the buffer
+ * @count:  1 to IOL_SLICES_MAX
+ * @done:   out: how many; on an error, the entry that is wrong
+ */
+struct iol_release {
+	__u64 slices;
+	__u32 count;
+	__u32 done;
+};
+
+/**
+ * struct iol_io - IOL_IOC_READ, IOL_IOC_WRITE
+ * @fd:         file, pipe, socket or anything else; EBADF unless open for it
+ * @flags:      IOL_IO_*
+ * @position:   for files; IOL_POSITION_FILE or an offset
+ * @pool:       READ: where copied data is put; 0: the default pool
+ * @size:       READ: in: most bytes; both: out: bytes done, 0 is end of file
+ * @slices:     address of slices
+ * @count:      WRITE: in; READ: in: room, out: slices
+ * @inline_max: WRITE: in: slices of unsealed buffers up to this length go by value and leave the
+ *              buffer open; out: what was used, the module's own limit is an upper bound
+ *
+ * Errors of read(2) and write(2), also ESTALE, EACCES (a slice not held), ENOMEM (quota).
+ * A short count is success. A READ may always return less than asked.
+ */
+struct iol_io {
+	__s32 fd;
+	__u32 flags;
+	__s64 position;
+	__u64 pool;
+	__u64 size;
+	__u64 slices;
+	__u32 count;
+	__u32 inline_max;
+};
+
+/* Do not wait, as if the descriptor were O_NONBLOCK. */
+#define IOL_IO_NOWAIT		(1 << 0)
+
+/**
+ * struct iol_seal - seal one buffer without sending it
+ * @slice: any range of it
+ */
+struct iol_seal {
+	struct iol_slice slice;
+};
+
+#define IOL_IOC_MAGIC		0xf5
+#define IOL_IOC_INIT		_IOWR(IOL_IOC_MAGIC, 1, struct iol_init)
+#define IOL_IOC_POOL_CREATE	_IOWR(IOL_IOC_MAGIC, 2, struct iol_pool_args)
+#define IOL_IOC_POOL_DESTROY	_IOWR(IOL_IOC_MAGIC, 3, struct iol_pool_args)
+#define IOL_IOC_POOL_GRANT	_IOWR(IOL_IOC_MAGIC, 4, struct iol_pool_args)
+#define IOL_IOC_POOL_STAT	_IOWR(IOL_IOC_MAGIC, 5, struct iol_pool_args)
+#define IOL_IOC_ALLOC		_IOWR(IOL_IOC_MAGIC, 6, struct iol_alloc)
+#define IOL_IOC_REOPEN		_IOWR(IOL_IOC_MAGIC, 7, struct iol_alloc)
+#define IOL_IOC_SEAL		_IOW(IOL_IOC_MAGIC, 8, struct iol_seal)
+#define IOL_IOC_RELEASE		_IOWR(IOL_IOC_MAGIC, 9, struct iol_release)
+#define IOL_IOC_READ		_IOWR(IOL_IOC_MAGIC, 10, struct iol_io)
+#define IOL_IOC_WRITE		_IOWR(IOL_IOC_MAGIC, 11, struct iol_io)
+
+#endif
