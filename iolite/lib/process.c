@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+/* This process's domain. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Where the window goes if nothing is there: the same pointers in every process that can. */
+#define IOL_WINDOW_HINT		((void *)0x600000000000UL)
+
+struct iol_process iol_process = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.fd = -1,
+};
+
+static void *iol_map(void *hint, size_t size, int prot, uint64_t offset)
+{
+	void *at = mmap(hint, size, prot, MAP_SHARED | (hint ? MAP_FIXED_NOREPLACE : 0),
+			iol_process.fd, offset);
+
+	if (at == MAP_FAILED && hint)
+		at = mmap(NULL, size, prot, MAP_SHARED, iol_process.fd, offset);
+	return at;
+}
+
+/* The pipe through which UNIX sockets are read; without one they are read by copy. */
+static void iol_scratch_open(int ends[2])
+{
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) {
+		ends[0] = -1;
+		ends[1] = -1;
+	}
+}
+
+static void iol_scratch_close(const int ends[2])
+{
+	if (ends[0] < 0)
+		return;
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static int iol_init(struct iol_init *init)
+{
+	int ends[2], err;
+
+	iol_scratch_open(ends);
+	init->version = IOL_VERSION;
+	init->scratch = ends[0];
+	err = ioctl(iol_process.fd, IOL_IOC_INIT, init);
+	iol_scratch_close(ends);
+	return err;
+}
+
+static bool iol_domain_open(void)
+{
+	struct iol_init init = { 0 };
+	const char *off = getenv("IOLITE");
+
+	if (off && !strcmp(off, "off"))
+		return false;
+	iol_process.fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
+	if (iol_process.fd < 0)
+		return false;
+	if (iol_init(&init))
+		return false;
+	iol_process.window = iol_map(IOL_WINDOW_HINT, init.window, PROT_READ, 0);
+	if (iol_process.window == MAP_FAILED)
+		return false;
+	iol_process.fill = iol_map(NULL, init.window, PROT_READ | PROT_WRITE, init.fill);
+	if (iol_process.fill == MAP_FAILED) {
+		munmap(iol_process.window, init.window);
+		return false;
+	}
+	iol_process.domain = init.domain;
+	iol_process.pool.pool = init.pool;
+	return true;
+}
+
+/* The parent's buffers are not ours; nothing of them is given back. */
+static void iol_process_start(void)
+{
+	if (iol_process.pid && iol_process.fd >= 0)
+		close(iol_process.fd);
+	iol_buffers_forget();
+	iol_process.fd = -1;
+	iol_process.domain = 0;
+	iol_process.pool = (struct IOL_Allocator){ 0 };
+	iol_process.pid = getpid();
+	if (!iol_domain_open() && iol_process.fd >= 0) {
+		close(iol_process.fd);
+		iol_process.fd = -1;
+	}
+}
+
+void iol_lock(void)
+{
+	int keep = errno;
+
+	pthread_mutex_lock(&iol_process.lock);
+	if (iol_process.pid != getpid())
+		iol_process_start();
+	errno = keep;
+}
+
+void iol_unlock(void)
+{
+	pthread_mutex_unlock(&iol_process.lock);
+}
+
+uint64_t IOL_domain(void)
+{
+	uint64_t domain;
+
+	iol_lock();
+	domain = iol_process.domain;
+	iol_unlock();
+	return domain;
+}

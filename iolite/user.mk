@@ -1,0 +1,8 @@
+LIBRARIES += libiolite
+libiolite_SRCS := iolite/lib/process.c iolite/lib/buffer.c iolite/lib/allocator.c iolite/lib/aggregate.c \
+	iolite/lib/context.c iolite/lib/io.c
+libiolite_LIBS := -lpthread
+MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4
+
+iolite_aggregate_DEPS := libiolite
+iolite_aggregate_LIBS := -lcmocka
