@@ -6,3 +6,6 @@ MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4
 
 iolite_aggregate_DEPS := libiolite
 iolite_aggregate_LIBS := -lcmocka
+iolite_pass_DEPS := libiolite
+iolite_death_DEPS := libiolite
+iolite_attack_LIBS := -lpthread

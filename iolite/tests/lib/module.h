@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The module for one test, and its counters. */
+#ifndef IOLITE_TEST_MODULE_H
+#define IOLITE_TEST_MODULE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+static inline int module_load(void)
+{
+	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	if (system("modprobe -a loop ext4; modprobe iolite"))
+		return -1;
+	return access("/dev/iolite", R_OK | W_OK);
+}
+
+/* Slots of pipes and dying processes may keep it for a moment. */
+static inline int module_unload(void)
+{
+	int tries;
+
+	for (tries = 0; tries < 300; tries++) {
+		if (!system("rmmod iolite 2>/dev/null"))
+			return 0;
+		usleep(100000);
+	}
+	return -1;
+}
+
+static inline unsigned long long counter(const char *name)
+{
+	FILE *file = fopen("/sys/kernel/debug/iolite/counters", "r");
+	unsigned long long value = 0, found = ~0ULL;
+	char line[64];
+
+	while (file && fscanf(file, "%63s %llu", line, &value) == 2)
+		if (!strcmp(line, name))
+			found = value;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+#endif
