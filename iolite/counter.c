@@ -31,6 +31,13 @@ static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_BYTES_INLINE] = "BytesCopiedInline",
 	[IOL_BYTES_COPIED_RECEIVE] = "BytesCopiedReceive",
 	[IOL_BYTES_COPIED_SEND] = "BytesCopiedSend",
+	[IOL_BYTES_COPIED_FILE] = "BytesCopiedFile",
+	[IOL_FILE_HITS] = "FileHits",
+	[IOL_FILE_MISSES] = "FileMisses",
+	[IOL_FILE_BYPASSES] = "FileBypasses",
+	[IOL_FILE_INVALIDATED] = "FileInvalidated",
+	[IOL_FILE_EVICTED] = "FileEvicted",
+	[IOL_FILE_EVICTED_REFERENCED] = "FileEvictedReferenced",
 };
 
 static struct dentry *iol_debugfs;

@@ -95,7 +95,7 @@ static int iol_ioc_init(struct file *file, void __user *arg)
 			fput(scratch);
 		return -ENOMEM;
 	}
-	init.features = IOL_FEATURE_PIPE | IOL_FEATURE_TCP;
+	init.features = IOL_FEATURE_PIPE | IOL_FEATURE_TCP | IOL_FEATURE_FILE;
 	if (scratch)
 		init.features |= IOL_FEATURE_UNIX;
 	init.window = IOL_WINDOW_SIZE;

@@ -239,6 +239,8 @@ static ssize_t iol_read_any(struct iol_call *call)
 		return iol_socket_read(call, sock);
 	if (iol_is_pipe(call->file))
 		return iol_pipe_read(call);
+	if (iol_is_cacheable(call->file))
+		return iol_file_read(call);
 	return iol_read_copy(call);
 }
 
@@ -250,6 +252,8 @@ static ssize_t iol_write_any(struct iol_call *call)
 		return iol_socket_write(call, sock);
 	if (iol_is_pipe(call->file))
 		return iol_pipe_write(call);
+	if (iol_is_cacheable(call->file))
+		return iol_file_write(call);
 	return iol_write_copy(call);
 }
 

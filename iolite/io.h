@@ -57,7 +57,12 @@ struct socket;
 ssize_t iol_socket_read(struct iol_call *call, struct socket *sock);
 ssize_t iol_socket_write(struct iol_call *call, struct socket *sock);
 
+bool iol_is_cacheable(struct file *file);
+ssize_t iol_file_read(struct iol_call *call);
+ssize_t iol_file_write(struct iol_call *call);
 void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call);
+int iol_files_init(void);
+void iol_files_exit(void);
 
 struct bio_vec;
 struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n);

@@ -4,6 +4,7 @@
 #include <linux/rcupdate.h>
 
 #include "buffer.h"
+#include "cache.h"
 #include "counter.h"
 #include "device.h"
 #include "io.h"
@@ -23,6 +24,12 @@ static int __init iol_init(void)
 	err = iol_window_init();
 	if (err)
 		goto undo_pools;
+	err = iol_cache_init();
+	if (err)
+		goto undo_window;
+	err = iol_files_init();
+	if (err)
+		goto undo_cache;
 	iol_counters_init();
 	err = iol_device_register();
 	if (err)
@@ -31,6 +38,10 @@ static int __init iol_init(void)
 
 undo_counters:
 	iol_counters_exit();
+	iol_files_exit();
+undo_cache:
+	iol_cache_exit();
+undo_window:
 	iol_window_exit();
 undo_pools:
 	iol_pools_exit();
@@ -45,6 +56,8 @@ static void __exit iol_exit(void)
 	/* Whoever released the last pipe slot may still be on the way out of our code. */
 	synchronize_rcu();
 	iol_counters_exit();
+	iol_files_exit();
+	iol_cache_exit();
 	iol_pools_exit();		/* waits for work on pools that are left */
 	iol_window_exit();
 	rcu_barrier();			/* chunks are freed by RCU */

@@ -9,3 +9,4 @@ iolite_aggregate_LIBS := -lcmocka
 iolite_pass_DEPS := libiolite
 iolite_death_DEPS := libiolite
 iolite_attack_LIBS := -lpthread
+iolite_files_DEPS := libiolite

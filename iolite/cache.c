@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file cache's entries and which of them goes first. Evicting one drops a reference; its memory
+ * is free when nobody else reads it. Loads and stores of programs do not count as uses.
+ */
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
+#include <linux/vmstat.h>
+
+#include "cache.h"
+#include "counter.h"
+
+static bool gds;
+module_param(gds, bool, 0644);
+MODULE_PARM_DESC(gds, "Greedy-Dual-Size instead of LRU, from now on (N)");
+
+static uint gds_cost;
+module_param(gds_cost, uint, 0644);
+MODULE_PARM_DESC(gds_cost, "0: every document costs 1; 1: its packets, 2 + size / 536 (0)");
+
+static ulong cache_max;
+module_param(cache_max, ulong, 0644);
+MODULE_PARM_DESC(cache_max, "most bytes of cached file data; 0: half of the memory (0)");
+
+static bool half_rule = true;
+module_param(half_rule, bool, 0644);
+MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim is asked of us (Y)");
+
+/* Candidates that are looked at for one that nobody uses. */
+#define IOL_EVICT_LOOK		256
+#define IOL_GDS_SHIFT		32
+
+/* All extents, ranks and sums below. A leaf: no buffer is put and nothing allocated under it. */
+static DEFINE_SPINLOCK(iol_cache_lock);
+static struct rb_root_cached iol_ranks = RB_ROOT_CACHED;
+static u64 iol_cache_bytes;
+/* LRU: time of the last use. GDS: the paper's L, what the last victim was worth. */
+static u64 iol_clock;
+static u64 iol_inflation;
+/* The half rule: pages that reclaim looked at since the last eviction, and those asked of us. */
+static u64 iol_scanned_all;
+static u64 iol_scanned_ours;
+
+static struct kmem_cache *iol_extent_cache;
+static struct iol_pool *iol_file_pool;
+static struct shrinker *iol_shrinker;
+
+struct iol_pool *iol_cache_pool(void)
+{
+	return iol_file_pool;
+}
+
+static u64 iol_cache_limit(void)
+{
+	u64 max = READ_ONCE(cache_max);
+
+	return max ? max : (u64)totalram_pages() << (PAGE_SHIFT - 1);
+}
+
+static u64 iol_rank_now(const struct iol_extent *extent)
+{
+	u64 size = max_t(u64, extent->extents->size, extent->len);
+	u64 cost = READ_ONCE(gds_cost) ? 2 + size / 536 : 1;
+
+	if (READ_ONCE(gds))
+		return iol_inflation + div64_u64(cost << IOL_GDS_SHIFT, size);
+	/* So that entries ranked by the other policy are neither immortal nor doomed. */
+	iol_clock = max(iol_clock, iol_inflation) + 1;
+	return iol_clock;
+}
+
+static void iol_rank_insert(struct iol_extent *extent)
+{
+	struct rb_node **link = &iol_ranks.rb_root.rb_node, *parent = NULL;
+	bool leftmost = true;
+
+	lockdep_assert_held(&iol_cache_lock);
+	while (*link) {
+		parent = *link;
+		if (extent->rank < rb_entry(parent, struct iol_extent, by_rank)->rank) {
+			link = &parent->rb_left;
+		} else {
+			link = &parent->rb_right;
+			leftmost = false;
+		}
+	}
+	rb_link_node(&extent->by_rank, parent, link);
+	rb_insert_color_cached(&extent->by_rank, &iol_ranks, leftmost);
+}
+
+static void iol_extent_touch(struct iol_extent *extent)
+{
+	rb_erase_cached(&extent->by_rank, &iol_ranks);
+	extent->rank = iol_rank_now(extent);
+	iol_rank_insert(extent);
+}
+
+/* The first extent that ends after @offset. */
+static struct iol_extent *iol_extent_after(struct iol_extents *extents, u64 offset)
+{
+	struct rb_node *node = extents->by_offset.rb_node;
+	struct iol_extent *found = NULL;
+
+	lockdep_assert_held(&iol_cache_lock);
+	while (node) {
+		struct iol_extent *extent = rb_entry(node, struct iol_extent, by_offset);
+
+		if (extent->offset + extent->len > offset) {
+			found = extent;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
+static void iol_extent_link(struct iol_extent *extent)
+{
+	struct rb_node **link = &extent->extents->by_offset.rb_node, *parent = NULL;
+
+	lockdep_assert_held(&iol_cache_lock);
+	while (*link) {
+		parent = *link;
+		if (extent->offset < rb_entry(parent, struct iol_extent, by_offset)->offset)
+			link = &parent->rb_left;
+		else
+			link = &parent->rb_right;
+	}
+	rb_link_node(&extent->by_offset, parent, link);
+	rb_insert_color(&extent->by_offset, &extent->extents->by_offset);
+	extent->rank = iol_rank_now(extent);
+	iol_rank_insert(extent);
+	iol_cache_bytes += extent->len;
+}
+
+/* The caller frees it, and puts its buffer, without the lock. */
+static void iol_extent_unlink(struct iol_extent *extent)
+{
+	lockdep_assert_held(&iol_cache_lock);
+	rb_erase(&extent->by_offset, &extent->extents->by_offset);
+	rb_erase_cached(&extent->by_rank, &iol_ranks);
+	iol_cache_bytes -= extent->len;
+}
+
+static void iol_extent_free(struct iol_extent *extent)
+{
+	iol_buf_put(extent->buf);
+	kmem_cache_free(iol_extent_cache, extent);
+}
+
+/**
+ * iol_cache_find - look an offset of a file up
+ * @extents: the file's
+ * @offset:  in the file
+ * @buf_off: out: where the byte is in the buffer
+ * @len:     in: most bytes wanted; out: bytes from there on; when nothing is found, how far it is
+ *           to the next extent at most
+ *
+ * Return: the buffer, with a reference, or NULL.
+ */
+struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf_off, u32 *len)
+{
+	struct iol_extent *extent;
+	struct iol_buf *buf = NULL;
+
+	spin_lock(&iol_cache_lock);
+	extent = iol_extent_after(extents, offset);
+	if (extent && extent->offset <= offset) {
+		u32 skip = offset - extent->offset;
+
+		buf = iol_buf_get(extent->buf);
+		*buf_off = extent->buf_off + skip;
+		*len = min(*len, extent->len - skip);
+		iol_extent_touch(extent);
+	} else if (extent) {
+		*len = min_t(u64, *len, extent->offset - offset);
+	}
+	spin_unlock(&iol_cache_lock);
+	return buf;
+}
+
+/* Does anyone but the cache use it? A buffer in several entries counts as used: worth more. */
+static bool iol_extent_used(const struct iol_extent *extent)
+{
+	return refcount_read(&extent->buf->refs) > 1 || iol_buf_in_flight(extent->buf);
+}
+
+/* Of those with no user the lowest, else the lowest of all. */
+static struct iol_extent *iol_victim(void)
+{
+	struct rb_node *node = rb_first_cached(&iol_ranks);
+	struct rb_node *first = node;
+	int look = IOL_EVICT_LOOK;
+
+	lockdep_assert_held(&iol_cache_lock);
+	for (; node && look--; node = rb_next(node)) {
+		struct iol_extent *extent = rb_entry(node, struct iol_extent, by_rank);
+
+		if (!iol_extent_used(extent))
+			return extent;
+	}
+	if (!first)
+		return NULL;
+	iol_count(IOL_FILE_EVICTED_REFERENCED);
+	return rb_entry(first, struct iol_extent, by_rank);
+}
+
+/* Bytes evicted, 0 when there is nothing. */
+static u32 iol_cache_evict(void)
+{
+	struct iol_extent *extent;
+	u32 len = 0;
+
+	spin_lock(&iol_cache_lock);
+	extent = iol_victim();
+	if (extent) {
+		len = extent->len;
+		if (READ_ONCE(gds))
+			iol_inflation = max(iol_inflation, extent->rank);
+		iol_extent_unlink(extent);
+	}
+	spin_unlock(&iol_cache_lock);
+	if (!extent)
+		return 0;
+	iol_extent_free(extent);
+	iol_count(IOL_FILE_EVICTED);
+	return len;
+}
+
+/**
+ * iol_cache_insert - cache a range of a file
+ * @extents: the file's; the caller keeps writers of the file out and has removed what was there
+ * @offset:  in the file
+ * @buf:     sealed; the cache takes a reference of its own
+ * @buf_off: start in the buffer
+ * @len:     bytes
+ *
+ * Return: 0, -ENOMEM, -EEXIST: something is there already, which is as good.
+ */
+int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *buf, u32 buf_off,
+		     u32 len)
+{
+	struct iol_extent *extent, *there;
+
+	while (READ_ONCE(iol_cache_bytes) + len > iol_cache_limit())
+		if (!iol_cache_evict())
+			break;
+	extent = kmem_cache_alloc(iol_extent_cache, GFP_KERNEL_ACCOUNT);
+	if (!extent)
+		return -ENOMEM;
+	*extent = (struct iol_extent){
+		.extents = extents,
+		.offset = offset,
+		.len = len,
+		.buf = iol_buf_get(buf),
+		.buf_off = buf_off,
+	};
+	spin_lock(&iol_cache_lock);
+	there = iol_extent_after(extents, offset);
+	if (there && there->offset < offset + len) {
+		spin_unlock(&iol_cache_lock);
+		iol_extent_free(extent);
+		return -EEXIST;
+	}
+	iol_extent_link(extent);
+	spin_unlock(&iol_cache_lock);
+	return 0;
+}
+
+/* Make an extent end at @end, and give what lies behind @from, if any, to @tail. */
+static bool iol_extent_cut(struct iol_extent *extent, u64 end, u64 from, struct iol_extent *tail)
+{
+	u64 old_end = extent->offset + extent->len;
+	bool split = old_end > from;
+
+	if (split) {
+		*tail = *extent;
+		tail->buf_off += from - extent->offset;
+		tail->len = old_end - from;
+		tail->offset = from;
+		iol_buf_get(tail->buf);
+	}
+	iol_cache_bytes -= old_end - end;
+	extent->len = end - extent->offset;
+	return split;
+}
+
+/**
+ * iol_cache_remove - forget a range of a file
+ * @extents: the file's
+ * @offset:  in the file
+ * @len:     bytes; entries that reach over an edge are cut, readers keep what they have
+ *
+ * Return: 0, or -ENOMEM and nothing was done.
+ */
+int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len)
+{
+	struct iol_extent *tail = kmem_cache_alloc(iol_extent_cache, GFP_KERNEL_ACCOUNT);
+	u64 end = offset + len;
+	struct iol_extent *extent;
+
+	if (!tail)
+		return -ENOMEM;
+	for (;;) {
+		struct iol_extent *whole = NULL;
+
+		spin_lock(&iol_cache_lock);
+		extent = iol_extent_after(extents, offset);
+		if (!extent || extent->offset >= end) {
+			spin_unlock(&iol_cache_lock);
+			break;
+		}
+		if (extent->offset < offset) {
+			if (iol_extent_cut(extent, offset, end, tail)) {
+				iol_extent_link(tail);
+				tail = NULL;
+			}
+		} else if (extent->offset + extent->len > end) {
+			u32 cut = end - extent->offset;
+
+			/* Stays at its place among the others of the file. */
+			extent->offset += cut;
+			extent->buf_off += cut;
+			extent->len -= cut;
+			iol_cache_bytes -= cut;
+		} else {
+			whole = extent;
+			iol_extent_unlink(extent);
+		}
+		spin_unlock(&iol_cache_lock);
+		if (whole)
+			iol_extent_free(whole);
+		if (!tail)
+			break;
+	}
+	if (tail)
+		kmem_cache_free(iol_extent_cache, tail);
+	return 0;
+}
+
+/* Forget a whole file. Was there anything? */
+bool iol_cache_drop(struct iol_extents *extents)
+{
+	struct iol_extent *extent;
+	bool any = false;
+
+	for (;;) {
+		struct rb_node *node;
+
+		spin_lock(&iol_cache_lock);
+		node = rb_first(&extents->by_offset);
+		extent = node ? rb_entry(node, struct iol_extent, by_offset) : NULL;
+		if (extent)
+			iol_extent_unlink(extent);
+		spin_unlock(&iol_cache_lock);
+		if (!extent)
+			return any;
+		iol_extent_free(extent);
+		any = true;
+	}
+}
+
+static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long pages = READ_ONCE(iol_cache_bytes) >> PAGE_SHIFT;
+
+	return pages ? pages : SHRINK_EMPTY;
+}
+
+/*
+ * The paper's rule: of all pages that the pageout daemon picks, while more than half hold cached
+ * data, evict. The kernel asks each shrinker for its share; what it looked at elsewhere is in its
+ * own statistics.
+ */
+static bool iol_half_of_all(unsigned long asked)
+{
+	static unsigned long last;
+	unsigned long *events, now;
+	bool evict;
+
+	if (!READ_ONCE(half_rule))
+		return true;
+	events = kmalloc_array(NR_VM_EVENT_ITEMS, sizeof(*events), GFP_NOWAIT | __GFP_NOWARN);
+	if (!events)
+		return true;
+	all_vm_events(events);
+	now = events[PGSCAN_KSWAPD] + events[PGSCAN_DIRECT];
+	kfree(events);
+	spin_lock(&iol_cache_lock);
+	iol_scanned_all += asked + (now - last);
+	iol_scanned_ours += asked;
+	last = now;
+	evict = iol_scanned_ours * 2 > iol_scanned_all;
+	if (evict) {
+		iol_scanned_all = 0;
+		iol_scanned_ours = 0;
+	}
+	spin_unlock(&iol_cache_lock);
+	return evict;
+}
+
+static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long freed = 0;
+
+	/* Putting a buffer takes locks under which others allocate. */
+	if (!(sc->gfp_mask & __GFP_FS))
+		return SHRINK_STOP;
+	if (!iol_half_of_all(sc->nr_to_scan))
+		return 0;
+	while (freed < sc->nr_to_scan) {
+		u32 len = iol_cache_evict();
+
+		if (!len)
+			break;
+		freed += DIV_ROUND_UP(len, PAGE_SIZE);
+	}
+	iol_pool_trim(iol_file_pool);
+	return freed ? freed : SHRINK_STOP;
+}
+
+int iol_cache_init(void)
+{
+	iol_extent_cache = KMEM_CACHE(iol_extent, 0);
+	if (!iol_extent_cache)
+		return -ENOMEM;
+	iol_file_pool = iol_pool_create(IOL_POOL_FILE, 0, 0);
+	if (!iol_file_pool)
+		goto undo_cache;
+	iol_shrinker = shrinker_alloc(0, "iolite-files");
+	if (!iol_shrinker)
+		goto undo_pool;
+	iol_shrinker->count_objects = iol_shrink_count;
+	iol_shrinker->scan_objects = iol_shrink_scan;
+	shrinker_register(iol_shrinker);
+	return 0;
+
+undo_pool:
+	iol_pool_retire(iol_file_pool);
+undo_cache:
+	kmem_cache_destroy(iol_extent_cache);
+	return -ENOMEM;
+}
+
+/* Files are gone, and with them all extents. */
+void iol_cache_exit(void)
+{
+	shrinker_free(iol_shrinker);
+	WARN_ON(!RB_EMPTY_ROOT(&iol_ranks.rb_root));
+	iol_pool_retire(iol_file_pool);
+	kmem_cache_destroy(iol_extent_cache);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The file cache: <file, offset, length> -> a range of a buffer. */
+#ifndef IOL_CACHE_H
+#define IOL_CACHE_H
+
+#include <linux/rbtree.h>
+
+#include "buffer.h"
+
+/**
+ * struct iol_extents - cached ranges of one file, which do not overlap
+ * @by_offset: under the cache's lock
+ * @size:      of the file, for policies that look at whole documents
+ */
+struct iol_extents {
+	struct rb_root by_offset;
+	u64 size;
+};
+
+/**
+ * struct iol_extent - a cached range of a file
+ * @extents:   of which file
+ * @by_offset: in the file's tree; under the cache's lock
+ * @by_rank:   in the order of eviction; under the cache's lock
+ * @rank:      lowest goes first; under the cache's lock
+ * @offset:    in the file
+ * @len:       bytes
+ * @buf:       where the bytes are; one reference
+ * @buf_off:   start in the buffer
+ */
+struct iol_extent {
+	struct iol_extents *extents;
+	struct rb_node by_offset;
+	struct rb_node by_rank;
+	u64 rank;
+	u64 offset;
+	u32 len;
+	struct iol_buf *buf;
+	u32 buf_off;
+};
+
+struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf_off, u32 *len);
+int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *buf, u32 buf_off,
+		     u32 len);
+int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len);
+bool iol_cache_drop(struct iol_extents *extents);
+struct iol_pool *iol_cache_pool(void);
+int iol_cache_init(void);
+void iol_cache_exit(void);
+
+#endif

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The file cache: snapshots, coherence with ordinary calls, one physical copy, eviction. */
+/* timeout: 180 */
+// held: debug not seen to pass there yet
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+
+#include <iolite.h>
+#include "iolite/tests/lib/module.h"
+
+#define MNT	"/tmp/iolite.mnt"
+#define SIZE	300000
+
+FIXTURE(files) {
+	int fd;
+	char *model;
+};
+
+FIXTURE_SETUP(files)
+{
+	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, system("umount " MNT " 2>/dev/null; rm -f /tmp/iolite.img; mkdir -p " MNT "; "
+			    "dd if=/dev/zero of=/tmp/iolite.img bs=1M count=0 seek=64 2>/dev/null && "
+			    "mkfs.ext4 -q /tmp/iolite.img && mount -o loop /tmp/iolite.img " MNT));
+	self->model = malloc(4 * SIZE);
+	for (int i = 0; i < SIZE; i++)
+		self->model[i] = i * 7 + i / 256;
+	self->fd = open(MNT "/f", O_RDWR | O_CREAT, 0644);
+	ASSERT_EQ(SIZE, write(self->fd, self->model, SIZE));
+	ASSERT_EQ(0, fsync(self->fd));
+	/* Young changes are not cached: another one might hide in the same tick. */
+	usleep(100000);
+}
+
+FIXTURE_TEARDOWN(files)
+{
+	close(self->fd);
+	free(self->model);
+	IOL_flush();
+	EXPECT_EQ(0, system("umount " MNT " && e2fsck -fn /tmp/iolite.img >/dev/null 2>&1"));
+	unlink("/tmp/iolite.img");
+}
+
+/* Does the file read as the model, through us? */
+static int same(int fd, const char *model, size_t size)
+{
+	char *bytes = malloc(size + 1);
+	size_t at = 0, n;
+	int bad = 0;
+	IOL_Agg *agg;
+
+	while (at < size) {
+		if (IOL_pread(fd, &agg, size - at, at, &n) || !n) {
+			bad = 1;
+			break;
+		}
+		IOL_copy_out(agg, 0, bytes + at, n);
+		IOL_destroy(agg);
+		at += n;
+	}
+	if (!bad && memcmp(bytes, model, size))
+		bad = 2;
+	free(bytes);
+	return bad;
+}
+
+static IOL_Agg *text(const char *from, size_t len)
+{
+	IOL_Agg *agg = NULL;
+
+	IOL_from_memory(IOL_DEF_ALLOC, &agg, from, len);
+	return agg;
+}
+
+TEST_F(files, a_second_read_hits_and_copies_nothing)
+{
+	unsigned long long misses, hits, copied;
+
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	misses = counter("FileMisses");
+	hits = counter("FileHits");
+	copied = counter("BytesCopiedFile") + counter("BytesCopiedReceive");
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	EXPECT_EQ(misses, counter("FileMisses"));
+	EXPECT_LT(hits, counter("FileHits"));
+	EXPECT_EQ(copied, counter("BytesCopiedFile") + counter("BytesCopiedReceive"));
+}
+
+TEST_F(files, a_read_is_a_snapshot)
+{
+	char byte;
+	IOL_Agg *old, *now;
+	size_t n;
+
+	ASSERT_EQ(0, IOL_pread(self->fd, &old, 1000, 0, &n));
+	ASSERT_EQ(3, pwrite(self->fd, "new", 3, 100));
+	ASSERT_EQ(0, IOL_pread(self->fd, &now, 1000, 0, &n));
+	IOL_copy_out(old, 100, &byte, 1);
+	EXPECT_EQ(self->model[100], byte);
+	IOL_copy_out(now, 100, &byte, 1);
+	EXPECT_EQ('n', byte);
+	IOL_destroy(old);
+	IOL_destroy(now);
+}
+
+TEST_F(files, ordinary_writes_and_truncation_are_seen_at_once)
+{
+	int round;
+
+	for (round = 0; round < 50; round++) {
+		size_t at = (round * 7919) % (SIZE - 10);
+
+		ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+		memset(self->model + at, round, 10);
+		ASSERT_EQ(10, pwrite(self->fd, self->model + at, 10, at));
+	}
+	usleep(50000);
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	ASSERT_EQ(0, ftruncate(self->fd, 1000));
+	ASSERT_EQ(0, ftruncate(self->fd, SIZE));
+	memset(self->model + 1000, 0, SIZE - 1000);
+	EXPECT_EQ(0, same(self->fd, self->model, SIZE));
+}
+
+TEST_F(files, stores_through_a_mapping_are_seen)
+{
+	int round;
+
+	for (round = 0; round < 20; round++) {
+		char *map;
+
+		ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+		map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
+		ASSERT_NE(MAP_FAILED, map);
+		map[round * 5000] = self->model[round * 5000] = round + 1;
+		ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+		map[round * 5000 + 1] = self->model[round * 5000 + 1] = round + 2;
+		munmap(map, SIZE);
+		ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+		usleep(30000);
+	}
+}
+
+TEST_F(files, writes_of_both_kinds_and_reads_of_both_kinds_agree_in_500_rounds)
+{
+	unsigned long seed = 1;
+	size_t size = SIZE;
+	int round;
+
+	TH_LOG("seed %lu", seed);
+	for (round = 0; round < 500; round++) {
+		size_t at, len, n;
+		IOL_Agg *agg;
+
+		seed = seed * 6364136223846793005UL + 1442695040888963407UL;
+		at = (seed >> 20) % size;
+		len = 1 + (seed >> 40) % 90000;
+		memset(self->model + at, seed >> 33, len);
+		if (at + len > size)
+			size = at + len;
+		if (seed >> 62) {
+			agg = text(self->model + at, len);
+			ASSERT_NE(NULL, agg);
+			ASSERT_EQ(0, IOL_pwrite(self->fd, agg, at, &n));
+			ASSERT_EQ(len, n);
+			IOL_destroy(agg);
+		} else {
+			ASSERT_EQ(len, pwrite(self->fd, self->model + at, len, at));
+		}
+		if (round % 5 == 0) {
+			char *bytes = malloc(size);
+
+			ASSERT_EQ(size, pread(self->fd, bytes, size, 0));
+			ASSERT_EQ(0, memcmp(bytes, self->model, size));
+			free(bytes);
+			ASSERT_EQ(0, same(self->fd, self->model, size));
+		}
+	}
+}
+
+TEST_F(files, what_is_written_is_cached_without_a_copy_and_unaligned)
+{
+	unsigned long long hits, misses;
+	IOL_Agg *agg, *in;
+	size_t n;
+
+	agg = text(self->model + 5, 1000);
+	ASSERT_EQ(0, IOL_pwrite(self->fd, agg, 17, &n));
+	memcpy(self->model + 17, self->model + 5, 0);
+	hits = counter("FileHits");
+	misses = counter("FileMisses");
+	ASSERT_EQ(0, IOL_pread(self->fd, &in, 1000, 17, &n));
+	EXPECT_EQ(1000, n);
+	EXPECT_EQ(hits + 1, counter("FileHits"));
+	EXPECT_EQ(misses, counter("FileMisses"));
+	IOL_destroy(agg);
+	IOL_destroy(in);
+}
+
+TEST_F(files, position_append_eof_and_directions_are_those_of_read_and_write)
+{
+	IOL_Agg *agg;
+	size_t n;
+	int fd;
+
+	ASSERT_EQ(SIZE - 10, lseek(self->fd, SIZE - 10, SEEK_SET));
+	ASSERT_EQ(0, IOL_read(self->fd, &agg, 100, &n));
+	EXPECT_EQ(10, n);
+	EXPECT_EQ(SIZE, lseek(self->fd, 0, SEEK_CUR));
+	IOL_destroy(agg);
+	ASSERT_EQ(0, IOL_read(self->fd, &agg, 100, &n));
+	EXPECT_EQ(0, n);
+	IOL_destroy(agg);
+	fd = open(MNT "/f", O_WRONLY | O_APPEND);
+	agg = text("tail", 4);
+	ASSERT_EQ(0, IOL_write(fd, agg, &n));
+	EXPECT_EQ(4, n);
+	EXPECT_EQ(SIZE + 4, lseek(self->fd, 0, SEEK_END));
+	EXPECT_EQ(-EBADF, IOL_read(fd, &agg, 1, &n));
+	close(fd);
+}
+
+TEST_F(files, file_data_goes_on_to_a_pipe_by_reference_and_nothing_else_is_seen)
+{
+	unsigned long long copied;
+	int ends[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	ASSERT_EQ(0, pipe(ends));
+	copied = counter("BytesCopiedReceive");
+	pid = fork();
+	if (!pid) {
+		size_t at = 0, n;
+		IOL_Agg *agg;
+		char *bytes = malloc(SIZE);
+
+		close(ends[1]);
+		while (at < SIZE) {
+			if (IOL_read(ends[0], &agg, SIZE - at, &n) || !n)
+				_exit(1);
+			IOL_copy_out(agg, 0, bytes + at, n);
+			IOL_destroy(agg);
+			at += n;
+		}
+		_exit(memcmp(bytes, self->model, SIZE) ? 2 : 0);
+	}
+	for (size_t at = 0, n; at < SIZE; at += n) {
+		IOL_Agg *agg;
+
+		ASSERT_EQ(0, IOL_pread(self->fd, &agg, 60000, at, &n));
+		ASSERT_EQ(0, IOL_write_destroy(ends[1], &agg, NULL));
+		ASSERT_EQ(NULL, agg);
+	}
+	waitpid(pid, &status, 0);
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(copied, counter("BytesCopiedReceive"));
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_F(files, a_file_in_memory_is_watched_too)
+{
+	int fd = open("/tmp/iolite.f", O_RDWR | O_CREAT | O_TRUNC, 0600), in, round;
+	unsigned long long hits;
+
+	ASSERT_EQ(SIZE, write(fd, self->model, SIZE));
+	EXPECT_EQ(0, same(fd, self->model, SIZE));
+	self->model[5]++;
+	ASSERT_EQ(1, pwrite(fd, self->model + 5, 1, 5));
+	EXPECT_EQ(0, same(fd, self->model, SIZE));
+	close(fd);
+	in = open("/tmp/iolite.f", O_RDONLY);
+	for (round = 0; round < 20; round++) {
+		char *map;
+
+		usleep(30000);
+		EXPECT_EQ(0, same(in, self->model, SIZE));
+		hits = counter("FileHits");
+		EXPECT_EQ(0, same(in, self->model, SIZE));
+		EXPECT_LT(hits, counter("FileHits"));
+		/* Mapped, stored to and gone before the next read; no time stamp shows it. */
+		fd = open("/tmp/iolite.f", O_RDWR);
+		map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		ASSERT_NE(MAP_FAILED, map);
+		close(fd);
+		map[round * 9000] = self->model[round * 9000] = round + 3;
+		munmap(map, SIZE);
+		EXPECT_EQ(0, same(in, self->model, SIZE));
+	}
+	close(in);
+	unlink("/tmp/iolite.f");
+}
+
+TEST_F(files, the_cache_gives_memory_back_under_pressure)
+{
+	unsigned long long evicted = counter("FileEvicted");
+	int i, fd;
+
+	ASSERT_EQ(0, system("for i in $(seq 40); do cp " MNT "/f " MNT "/g$i || exit 1; done; sync; sleep 0.1"));
+	for (i = 1; i <= 40; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), MNT "/g%d", i);
+		fd = open(name, O_RDONLY);
+		ASSERT_EQ(0, same(fd, self->model, SIZE));
+		close(fd);
+	}
+	IOL_flush();
+	ASSERT_EQ(0, system("echo N > /sys/module/iolite/parameters/half_rule; echo 3 > /proc/sys/vm/drop_caches; "
+			    "echo Y > /sys/module/iolite/parameters/half_rule"));
+	EXPECT_LT(evicted + 30, counter("FileEvicted"));
+	EXPECT_EQ(0, same(self->fd, self->model, SIZE));
+}
+
+TEST_F(files, behind_the_end_of_a_file_nothing_of_another_is_seen)
+{
+	unsigned long long recycled = counter("BuffersRecycled");
+	int i, fd = open(MNT "/small", O_RDWR | O_CREAT, 0644);
+	IOL_Context *context;
+	const char *addr;
+	IOL_Agg *agg;
+	size_t len;
+
+	ASSERT_EQ(10, write(fd, "0123456789", 10));
+	memset(self->model, 'S', SIZE);
+	ASSERT_EQ(SIZE, pwrite(self->fd, self->model, SIZE, 0));
+	ASSERT_EQ(0, fsync(fd));
+	usleep(100000);
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	IOL_flush();
+	/* The next buffer is one of those that this frees. */
+	ASSERT_EQ(0, ftruncate(self->fd, 0));
+	ASSERT_EQ(0, IOL_pread(self->fd, &agg, 1, 0, NULL));
+	IOL_destroy(agg);
+	ASSERT_EQ(0, IOL_pread(fd, &agg, 100, 0, NULL));
+	ASSERT_EQ(0, IOL_gen_start(agg, &context));
+	ASSERT_EQ(0, IOL_gen_nextRd(context, &addr, &len));
+	ASSERT_EQ(10, len);
+	EXPECT_LT(recycled, counter("BuffersRecycled"));
+	for (i = 10; i < 4096; i++)
+		ASSERT_EQ(0, addr[i]);
+	IOL_gen_end(context);
+	IOL_destroy(agg);
+	close(fd);
+}
+
+TEST_F(files, a_small_limit_evicts_what_nobody_uses_first)
+{
+	unsigned long long referenced = counter("FileEvictedReferenced");
+	IOL_Agg *old;
+	size_t n;
+	int i;
+
+	/* The oldest entry is in use. */
+	ASSERT_EQ(0, IOL_pread(self->fd, &old, 65536, 0, &n));
+	ASSERT_EQ(0, system("echo 400000 > /sys/module/iolite/parameters/cache_max"));
+	ASSERT_EQ(0, system("cp " MNT "/f " MNT "/h; sync; sleep 0.1"));
+	for (i = 0; i < 3; i++) {
+		int fd = open(MNT "/h", O_RDONLY);
+
+		ASSERT_EQ(0, same(fd, self->model, SIZE));
+		close(fd);
+		IOL_flush();
+	}
+	EXPECT_EQ(referenced, counter("FileEvictedReferenced"));
+	n = counter("FileHits");
+	IOL_destroy(old);
+	ASSERT_EQ(0, IOL_pread(self->fd, &old, 65536, 0, NULL));
+	EXPECT_EQ(n + 1, counter("FileHits"));
+	IOL_destroy(old);
+	ASSERT_EQ(0, system("echo 0 > /sys/module/iolite/parameters/cache_max"));
+}
+
+/* A fixture, so that it comes last. */
+FIXTURE(end) {
+};
+
+FIXTURE_SETUP(end)
+{
+}
+
+FIXTURE_TEARDOWN(end)
+{
+}
+
+TEST_F(end, the_module_unloads)
+{
+	EXPECT_EQ(0, module_unload());
+}
+
+TEST_HARNESS_MAIN
