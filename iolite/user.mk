@@ -10,3 +10,14 @@ iolite_pass_DEPS := libiolite
 iolite_death_DEPS := libiolite
 iolite_attack_LIBS := -lpthread
 iolite_files_DEPS := libiolite
+
+# Programs of the paper, converted
+PROGRAMS += iol-cat iol-wc iol-grep iol-permute
+iol-cat_SRCS := iolite/tools/cat.c
+iol-wc_SRCS := iolite/tools/wc.c
+iol-grep_SRCS := iolite/tools/grep.c
+iol-permute_SRCS := iolite/tools/permute.c
+iol-cat_DEPS := libiolite
+iol-wc_DEPS := libiolite
+iol-grep_DEPS := libiolite
+iol-permute_DEPS := libiolite
