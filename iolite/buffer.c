@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "counter.h"
+#include "csum.h"
 #include "trace.h"
 #include "window.h"
 
@@ -185,6 +186,7 @@ int iol_buf_reopen(struct iol_buf *buf, u64 producer)
 
 	mutex_lock(&pool->lock);
 	if (refcount_read(&buf->refs) == 1 && !iol_buf_in_flight(buf)) {
+		iol_sums_forget(buf->chunk, buf->first, buf->npages);
 		buf->generation = iol_id_next();
 		buf->producer = producer;
 		WRITE_ONCE(buf->state, IOL_BUF_FILLING);

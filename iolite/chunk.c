@@ -7,6 +7,7 @@
 
 #include "chunk.h"
 #include "counter.h"
+#include "csum.h"
 #include "pool.h"
 #include "window.h"
 
@@ -117,6 +118,7 @@ static void iol_chunk_free_rcu(struct rcu_head *rcu)
 {
 	struct iol_chunk *chunk = container_of(rcu, struct iol_chunk, rcu);
 
+	kfree(chunk->sums);
 	kfree(chunk);
 }
 

@@ -20,6 +20,7 @@
 
 struct iol_pool;
 struct iol_buf;
+struct iol_sums;
 
 /**
  * struct iol_chunk - unit of the window's bookkeeping; belongs to one pool for all its life
@@ -31,6 +32,7 @@ struct iol_buf;
  * @used:        pages that were ever in a buffer; under the pool's lock
  * @read_mapped: some domain may have read PTEs; under the pool's lock
  * @dead:        on its way out: no PTE may be made; under the pool's lock
+ * @sums:        checksums of contents, made when first needed; freed with the chunk
  * @node:        in the pool's list of chunks with or without room; under the pool's lock
  * @refs:        the pool's, and lookups under way
  *
@@ -45,6 +47,7 @@ struct iol_chunk {
 	unsigned long used;
 	bool read_mapped;
 	bool dead;
+	struct iol_sums *sums;
 	struct list_head node;
 	refcount_t refs;
 	struct rcu_head rcu;

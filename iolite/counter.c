@@ -38,6 +38,10 @@ static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_FILE_INVALIDATED] = "FileInvalidated",
 	[IOL_FILE_EVICTED] = "FileEvicted",
 	[IOL_FILE_EVICTED_REFERENCED] = "FileEvictedReferenced",
+	[IOL_BYTES_SUMMED] = "BytesSummed",
+	[IOL_BYTES_SUMMED_CACHED] = "BytesSummedFromCache",
+	[IOL_PACKETS_SUMMED] = "PacketsSummed",
+	[IOL_PACKETS_NOT_SUMMED] = "PacketsNotSummed",
 };
 
 static struct dentry *iol_debugfs;

@@ -6,6 +6,7 @@
 #include "buffer.h"
 #include "cache.h"
 #include "counter.h"
+#include "csum.h"
 #include "device.h"
 #include "io.h"
 #include "pool.h"
@@ -30,6 +31,9 @@ static int __init iol_init(void)
 	err = iol_files_init();
 	if (err)
 		goto undo_cache;
+	err = iol_csum_register();
+	if (err)
+		goto undo_files;
 	iol_counters_init();
 	err = iol_device_register();
 	if (err)
@@ -38,6 +42,8 @@ static int __init iol_init(void)
 
 undo_counters:
 	iol_counters_exit();
+	iol_csum_unregister();
+undo_files:
 	iol_files_exit();
 undo_cache:
 	iol_cache_exit();
@@ -56,6 +62,7 @@ static void __exit iol_exit(void)
 	/* Whoever released the last pipe slot may still be on the way out of our code. */
 	synchronize_rcu();
 	iol_counters_exit();
+	iol_csum_unregister();
 	iol_files_exit();
 	iol_cache_exit();
 	iol_pools_exit();		/* waits for work on pools that are left */

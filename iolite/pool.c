@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "counter.h"
+#include "csum.h"
 #include "domain.h"
 #include "pool.h"
 
@@ -78,6 +79,7 @@ static struct iol_buf *iol_chunk_carve(struct iol_chunk *chunk, unsigned int npa
 		pool->recycled++;
 		iol_count(IOL_BUFFERS_RECYCLED);
 	}
+	iol_sums_forget(chunk, first, npages);
 	bitmap_set(&chunk->busy, first, npages);
 	bitmap_set(&chunk->used, first, npages);
 	for (i = first; i < first + npages; i++)

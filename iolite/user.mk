@@ -10,6 +10,7 @@ iolite_pass_DEPS := libiolite
 iolite_death_DEPS := libiolite
 iolite_attack_LIBS := -lpthread
 iolite_files_DEPS := libiolite
+iolite_net_DEPS := libiolite
 
 # Programs of the paper, converted
 PROGRAMS += iol-cat iol-wc iol-grep iol-permute
