@@ -7,10 +7,10 @@ MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4
 iolite_aggregate_DEPS := libiolite
 iolite_aggregate_LIBS := -lcmocka
 iolite_pass_DEPS := libiolite
-iolite_death_DEPS := libiolite
-iolite_attack_LIBS := -lpthread
 iolite_files_DEPS := libiolite
+iolite_attack_LIBS := -lpthread
 iolite_net_DEPS := libiolite
+iolite_death_DEPS := libiolite
 
 # Programs of the paper, converted
 PROGRAMS += iol-cat iol-wc iol-grep iol-permute
