@@ -16,7 +16,7 @@
 
 const char *const architecture_names[] = { "amped", "sped", "mp", "mt", NULL };
 const char *const event_backend_names[] = { "epoll", "io_uring", "uselect", NULL };
-static const char *const transfer_names[] = { "sendfile", "mmap", NULL };
+static const char *const transfer_names[] = { "sendfile", "mmap", "iolite", NULL };
 static const char *const residency_names[] = { "auto", "preadv2", "cachestat", "mincore",
 						"mlock", "clock", "off", NULL };
 static const char *const helper_kind_names[] = { "threads", "processes", NULL };
@@ -75,7 +75,7 @@ static const struct directive {
 	{ "revalidate", MILLISECONDS, FIELD(revalidate_ms), 0, 86400000, NULL, 0,
 	  "age at which a cached file is looked at again" },
 	{ "transfer", CHOICE, FIELD(transfer), 0, 0, transfer_names, 0,
-	  "how large files are sent: sendfile or mmap" },
+	  "how large files are sent: sendfile, mmap or iolite" },
 	{ "residency", CHOICE, FIELD(residency), 0, 0, residency_names, 0,
 	  "what tells that a part is in memory: auto, preadv2, cachestat, mincore, mlock, clock or off" },
 	{ "schedule", CHOICE, FIELD(schedule), 0, 0, schedule_names, 0,
@@ -410,6 +410,8 @@ int config_finish(struct conf *conf)
 				residency_names[conf->residency]);
 	if (conf->residency == RESIDENCY_MLOCK && conf->helper_kind == HELPERS_PROCESSES)
 		return complain("residency", "helpers that are processes cannot mlock");
+	if (conf->transfer == TRANSFER_IOLITE && conf->helper_kind == HELPERS_PROCESSES)
+		return complain("transfer", "helpers that are processes cannot fill iolite's cache for the worker");
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))

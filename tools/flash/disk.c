@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "helper_process.h"
+#include "lite.h"
 #include "map.h"
 #include "predict.h"
 
@@ -287,7 +288,10 @@ static void read_run(struct job *job)
 		return;
 	}
 	r->cold = true;
-	r->err = read_all(r->f->fd, r->off, r->len);
+	if (r->w->conf->transfer == TRANSFER_IOLITE)
+		r->err = lite_load(r->f->fd, r->off, r->len);
+	else
+		r->err = read_all(r->f->fd, r->off, r->len);
 }
 
 static void read_pack(struct job *job, struct helper_call *call)

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "disk.h"
+#include "lite.h"
 #include "map.h"
 
 #define IOV 16
@@ -167,6 +168,26 @@ static ssize_t send_iov(struct conn *c, struct response *r, bool more, bool *wai
 	return sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | (i < r->nr || more ? MSG_MORE : 0));
 }
 
+/* By reference; what is not in memory a helper brings, and in the end it may be waited for. */
+static ssize_t send_lite(struct conn *c, struct response *r, bool *waiting)
+{
+	bool wait = c->w->may_wait || r->reads >= READS_MAX;
+	struct lite_want want;
+	ssize_t n = lite_send(c, r, wait, &want);
+
+	if (n >= 0 || !want.len) {
+		r->reads = 0;
+		return n;
+	}
+	if (r->reads)
+		stats_add(c->w->stats, reads_again, 1);
+	if (disk_read(c->w, r->file, want.off, want.len, NULL, &c->waiter))
+		return lite_send(c, r, true, &want);
+	r->reads++;
+	*waiting = true;
+	return -1;
+}
+
 static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 {
 	struct piece *p = &r->pieces[r->cur];
@@ -190,7 +211,12 @@ enum verdict response_send(struct conn *c, bool more)
 	while (r->cur < r->nr) {
 		bool mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
 
-		n = mem ? send_iov(c, r, more, &waiting) : send_part(c, r, &waiting);
+		if (r->file && c->w->conf->transfer == TRANSFER_IOLITE)
+			n = send_lite(c, r, &waiting);
+		else if (mem)
+			n = send_iov(c, r, more, &waiting);
+		else
+			n = send_part(c, r, &waiting);
 		if (n > 0) {
 			advance(r, n);
 			continue;

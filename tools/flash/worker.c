@@ -19,6 +19,7 @@
 #include "child.h"
 #include "conn.h"
 #include "disk.h"
+#include "lite.h"
 #include "log.h"
 #include "lookup.h"
 #include "map.h"
@@ -136,6 +137,8 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 		if (err)
 			return err;
 	}
+	if (conf->transfer == TRANSFER_IOLITE)
+		lite_check();
 	if (conf->access_log) {
 		w->log = log_open(w);
 		if (!w->log)

@@ -439,6 +439,7 @@ def mistakes_in_the_configuration_are_told():
                               ("residency mlock", "residency: mlock needs transfer mmap"),
                               ("residency clock", "residency: clock needs transfer mmap"),
                               ("residency mlock\ntransfer mmap\nhelper_kind processes", "cannot mlock"),
+                              ("transfer iolite\nhelper_kind processes", "cannot fill"),
                               ("schedule random", "schedule cannot be random"),
                               ("\nvhost a {\nworkers 1\n}", "flash.conf:3: workers cannot stand"),
                               ("vhost a {", "not closed"), ("}", "} without vhost"),

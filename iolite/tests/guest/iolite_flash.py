@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+# held: both not seen to pass twice yet
+"""Flash-Lite: the same bytes as any server sends, and none of them copied."""
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["FLT_TOP"], "tools/flash/tests/lib"))
+from flashtest import Server, equal, main  # noqa: E402
+
+COUNTERS = "/sys/kernel/debug/iolite/counters"
+DISK = "/tmp/iolite.flash"
+SIZES = (1, 300, 4096, 65536, 65537, 200000, 3000000)
+server = Server("--transfer", "iolite", "--memory_file", "0", "--workers", "1")
+
+
+def sh(command):
+    """Runs it, and fails if it does."""
+    subprocess.run(command, shell=True, check=True)
+
+
+def counters():
+    """All of them."""
+    with open(COUNTERS, encoding="ascii") as f:
+        return {name: int(value) for name, value in (line.split() for line in f)}
+
+
+def contents(size):
+    """What a file of this size has."""
+    return random.Random(size).randbytes(size)
+
+
+def prepare():
+    """Files on a disk, young ones no more, and nothing of them in memory."""
+    sh("modprobe -a loop ext4 iolite; mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; "
+       f"truncate -s 64M {DISK} && mkfs.ext4 -q {DISK} && mount -o loop {DISK} {server.root}")
+    for size in SIZES:
+        server.write(f"f{size}", contents(size))
+    time.sleep(0.1)
+    sh("sync; echo 3 > /proc/sys/vm/drop_caches")
+    server.start()
+
+
+def all_files():
+    """Each, in turn, on one connection."""
+    client = server.client()
+    for size in SIZES:
+        equal(client.get(f"/f{size}").body == contents(size), True, f"/f{size}")
+    client.close()
+
+
+def files_come_out_right_and_from_the_disk_only_once():
+    """The first time around they are read, by helpers."""
+    all_files()
+    before = counters()
+    all_files()
+    equal(counters()["FileMisses"], before["FileMisses"], "misses")
+
+
+def no_byte_of_a_body_is_copied():
+    """Headers go by value; all else is by reference."""
+    before = counters()
+    for _ in range(5):
+        all_files()
+    now = counters()
+    for name in ("BytesCopiedSend", "BytesCopiedReceive", "BytesCopiedFile"):
+        equal(now[name] - before[name], 0, name)
+    copied = now["BytesCopiedInline"] - before["BytesCopiedInline"]
+    requests = 5 * len(SIZES)
+    print(f"# {copied / requests:.0f} bytes of header copied for each of {requests} requests")
+    if not 100 < copied / requests < 512:
+        raise AssertionError(f"{copied} bytes copied")
+    equal(now["Seals"], before["Seals"], "seals")
+
+
+def ranges_and_heads_are_right():
+    """Parts of a file need no alignment."""
+    client = server.client()
+    body = contents(200000)
+    for first, last in ((0, 0), (17, 70001), (65535, 65536), (199999, 199999)):
+        got = client.get("/f200000", f"Range: bytes={first}-{last}")
+        equal(got.status, 206)
+        equal(got.body == body[first:last + 1], True, f"{first}-{last}")
+    equal(client.get("/f200000", method="HEAD")["content-length"], "200000")
+    client.close()
+
+
+def a_change_is_seen():
+    """An ordinary write to a cached file, and another that takes it back."""
+    body = contents(65536)
+    for first in (b"changed", body[:7]):
+        with open(os.path.join(server.root, "f65536"), "r+b") as f:
+            f.write(first)
+        equal(server.get("/f65536").body == first + body[7:], True, "contents")
+
+
+def a_slow_client_keeps_its_pages_while_others_are_served():
+    """A body waits in the socket until the client reads on."""
+    slow = server.client()
+    slow.send("GET /f3000000 HTTP/1.1\r\nHost: test\r\n\r\n")
+    for _ in range(3):
+        all_files()
+    equal(slow.response().body == contents(3000000), True, "what waited")
+    slow.close()
+
+
+def the_module_unloads():
+    """With the server gone nothing of it is left."""
+    equal(server.stop(), 0, "exit status")
+    sh(f"umount {server.root}; rm {DISK}; for i in $(seq 300); do rmmod iolite 2>/dev/null && exit 0; sleep 0.1; done; "
+       "exit 1")
+
+
+prepare()
+try:
+    main([files_come_out_right_and_from_the_disk_only_once, no_byte_of_a_body_is_copied,
+          ranges_and_heads_are_right, a_change_is_seen,
+          a_slow_client_keeps_its_pages_while_others_are_served, the_module_unloads])
+finally:
+    server.remove()
