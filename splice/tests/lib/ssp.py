@@ -23,7 +23,7 @@ SPLICE = struct.Struct("IIiiQQQIIIIIIQQII")
 RESULT = struct.Struct("IIiiIIIIQQQ")
 INFO = struct.Struct("IIII")
 IN_OPS = 0xF2
-PATIENCE = 90       # seconds; a debug guest on a busy machine is slow
+PATIENCE = int(os.environ.get("FLT_PATIENCE", 90))     # seconds; a debug guest on a busy machine is slow
 
 
 def request(number, size, direction=3):
