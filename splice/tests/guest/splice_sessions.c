@@ -4,10 +4,12 @@
 // cpus: 2
 /*
  * Randomised transfers, each byte checked at the client, in the copy and in what is left at
- * the proxy: sizes, modes, tiny buffers, resets of either side, half-closes, taking back,
- * closing. FLT_SESSIONS says how many (default 4000), FLT_SEED which.
+ * the proxy: sizes, modes, families, segment sizes, tiny buffers, resets of either side,
+ * half-closes, taking back, closing; a tenth of them with loss and reordering.
+ * FLT_SESSIONS says how many (default 4000), FLT_SEED which.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +93,7 @@ int main(void)
 {
 	unsigned long sessions = env("FLT_SESSIONS", 4000), seed = env("FLT_SEED", 20261121);
 	char load[4096];
-	int dev, bad;
+	int dev, bad, lossy;
 
 	snprintf(load, sizeof(load), "for m in flotilla sksplice; do [ -d /sys/module/$m ] || "
 		 "insmod $FLT_MODULES/$m.ko || exit 1; done");
@@ -104,16 +106,28 @@ int main(void)
 		printf("Bail out! /dev/sksplice: %s\n", strerror(-dev));
 		return 1;
 	}
-	printf("TAP version 13\n1..3\n# %lu sessions by %d processes, seed %lu\n", sessions, WORKERS,
+	if (unshare(CLONE_NEWNET) || system("ip link set lo up")) {
+		printf("Bail out! no network namespace\n");
+		return 1;
+	}
+	printf("TAP version 13\n1..4\n# %lu sessions by %d processes, seed %lu\n", sessions, WORKERS,
 	       seed);
 	pattern_init(seed);
 	bad = run_workers(dev, sessions, seed);
 	printf("%s 1 no_byte_is_wrong_or_missing\n", bad ? "not ok" : "ok");
-	bad |= left(dev);
-	printf("%s 2 nothing_is_left_under_way\n", bad ? "not ok" : "ok");
+	if (system("tc qdisc add dev lo root netem delay 200us 100us loss 0.5% reorder 10%")) {
+		printf("ok 2 the_same_with_loss_and_reordering # SKIP no netem\n");
+	} else {
+		lossy = run_workers(dev, sessions / 10, seed + WORKERS);
+		printf("%s 2 the_same_with_loss_and_reordering\n", lossy ? "not ok" : "ok");
+		bad |= lossy;
+	}
+	lossy = left(dev);
+	printf("%s 3 nothing_is_left_under_way\n", lossy ? "not ok" : "ok");
+	bad |= lossy;
 	close(dev);
-	bad |= system("for i in $(seq 300); do rmmod sksplice 2>/dev/null && exit 0; sleep 0.1; done; "
-		      "exit 1");
-	printf("%s 3 the_module_unloads\n", bad ? "not ok" : "ok");
-	return bad ? 1 : 0;
+	lossy = system("for i in $(seq 300); do rmmod sksplice 2>/dev/null && exit 0; sleep 0.1; done; "
+		       "exit 1");
+	printf("%s 4 the_module_unloads\n", lossy ? "not ok" : "ok");
+	return bad || lossy ? 1 : 0;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pattern.h"
@@ -16,6 +17,7 @@
 #include "splice/lib/sksplice.h"
 
 #define STALL_MS	120000	/* nothing at all happened for so long */
+#define SLOW_MS		2000	/* worth a line of the log */
 
 /**
  * struct flow - a stream from one peer towards the other
@@ -112,7 +114,7 @@ static void far_close(struct far *far)
 	far->near = -1;
 }
 
-static int far_open(struct far *far, int ear, bool tiny)
+static int far_open(struct far *far, int ear, bool tiny, int mss)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
@@ -123,6 +125,8 @@ static int far_open(struct far *far, int ear, bool tiny)
 	far->peer = socket(addr.ss_family, SOCK_STREAM, 0);
 	if (far->peer < 0)
 		return -1;
+	if (mss)
+		setsockopt(far->peer, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss));
 	if (tiny)
 		setsockopt(far->peer, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	if (connect(far->peer, (struct sockaddr *)&addr, len))
@@ -284,8 +288,9 @@ static void session_choose(struct session *s)
 	unsigned int bits = rnd(s, 8) ? 15 : 18;
 	struct worker *w = s->w;
 
+	/* Such a window costs a retransmission or a probe for each KB, spliced or not. */
 	if (w->server.tiny || w->client.tiny)
-		bits = 14;
+		bits = 12;
 	s->req.flags = modes[mode] | (rnd(s, 2) ? SSP_AUTORELEASE : 0);
 	w->modes[mode]++;
 	s->head = rnd(s, 2) ? rnd(s, w->client.tiny ? 1000 : 4000) : 0;
@@ -294,7 +299,8 @@ static void session_choose(struct session *s)
 	if (has(s, SSP_LIMIT))
 		s->req.limit = s->body;
 	if (has(s, SSP_KEEPCOPY)) {
-		s->req.max2cache = 1 + rnd_size(s, 16);
+		/* Byte by byte takes minutes for a long body. */
+		s->req.max2cache = 1 + s->body / 64 + rnd_size(s, 16);
 		s->req.min2read = rnd(s, s->req.max2cache + 1);
 	}
 	s->down.key = rnd(s, PATTERN_SIZE);
@@ -316,15 +322,20 @@ static void session_choose(struct session *s)
 	w->mishaps[s->mishap]++;
 }
 
+/* A connection of either family, sometimes with tiny buffers, often with segments as on a wire. */
+static int session_open_far(struct session *s, struct far *far)
+{
+	static const int mss[] = { 0, 0, 536, 1220, 1448, 8948 };
+
+	if (far->near >= 0)
+		return 0;
+	return far_open(far, s->w->ears[rnd(s, 2)], !rnd(s, 16),
+			mss[rnd(s, sizeof(mss) / sizeof(mss[0]))]);
+}
+
 static int session_connect(struct session *s)
 {
-	struct worker *w = s->w;
-
-	if (w->server.near < 0 && far_open(&w->server, w->ears[rnd(s, 2)], !rnd(s, 8)))
-		return -1;
-	if (w->client.near < 0 && far_open(&w->client, w->ears[rnd(s, 2)], !rnd(s, 8)))
-		return -1;
-	return 0;
+	return session_open_far(s, &s->w->server) ?: session_open_far(s, &s->w->client);
 }
 
 /* Headers, and how much of the body the server was ahead of the proxy. */
@@ -593,9 +604,27 @@ static int session_refused(struct session *s, int err)
 	return 0;
 }
 
+static void session_is_slow(const struct session *s, long ms)
+{
+	printf("# session %llu took %ld ms: flags %x mishap %d at %llu, %llu bytes after %llu, %s%s\n",
+	       (unsigned long long)s->w->number, ms, s->req.flags, s->mishap,
+	       (unsigned long long)s->at, (unsigned long long)s->body, (unsigned long long)s->head,
+	       s->w->server.tiny ? "tiny server " : "", s->w->client.tiny ? "tiny client" : "");
+	fflush(stdout);
+}
+
+static long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 int session_run(struct worker *w)
 {
 	struct session s = { .w = w };
+	long begin = now_ms();
 	int ret;
 
 	w->number++;
@@ -613,5 +642,7 @@ int session_run(struct worker *w)
 	}
 	if (check_cause(&s) || check_client(&s) || check_bidir(&s) || check_source(&s))
 		return -1;
+	if (now_ms() - begin > SLOW_MS)
+		session_is_slow(&s, now_ms() - begin);
 	return session_finish(&s);
 }
