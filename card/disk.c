@@ -320,15 +320,19 @@ static int card_disk_publish(struct card_disk *disk)
 	snprintf(gendisk->disk_name, sizeof(gendisk->disk_name), "card%d", disk->index);
 	set_capacity(gendisk, geo->sectors);
 	set_disk_ro(gendisk, !(disk->spec.flags & CARD_FLAG_WRITE));
-	/* How far to read ahead is for the exporter's disk to say [Olaru 3.8]. */
-	gendisk->bdi->ra_pages = disk->spec.readahead >= 0 ? disk->spec.readahead : geo->readahead;
 	err = device_add_disk(NULL, gendisk, NULL);
 	if (err) {
 		disk->gendisk = NULL;
 		put_disk(gendisk);
 		card_disk_put(disk);	/* free_disk() is not called for what was not added */
+		return err;
 	}
-	return err;
+	/*
+	 * How far to read ahead is for the exporter's disk to say [Olaru 3.8]. Only now:
+	 * adding a disk raises it to the usual value.
+	 */
+	gendisk->bdi->ra_pages = disk->spec.readahead >= 0 ? disk->spec.readahead : geo->readahead;
+	return 0;
 }
 
 static bool card_disk_taken(struct card_net *cn, const struct card_disk_spec *spec)
