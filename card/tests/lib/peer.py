@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A node that is only a socket and says to an exporter what it likes."""
+import struct
+
+from card import MIB, export, pair
+from cluster import FakePeer, frame, hello
+
+ATTACH, ATTACHED, DETACH, READ, DATA, DONE, WRITE, SAVE, INDEX = range(0x20, 0x29)
+BLOCK = ">QQIIIIIIIHHHBBBBBBII"
+ESTALE, EINVAL, EACCES, ENOENT, EOPNOTSUPP, EPROTO = 116, 22, 13, 2, 95, 71
+
+
+def block(epoch=0, sector=0, export_id=0, size=4096, disk=1, tag=0, gen=4, crc=0, flags=0, op=0):
+    return struct.pack(BLOCK, epoch, sector, export_id, size, disk, tag, gen, crc, 0, flags,
+                       0xffff, 0xffff, op, 0, 0, 0, 0, 0, 0, 0)
+
+
+def ask_attach(name="data", version=1, flags=0, zero=0):
+    return struct.pack(">IIIII", version, 7, 9, flags, zero) + name.encode().ljust(32, b"\0")
+
+
+class Peer(FakePeer):
+    """Node 2 as a plain socket that says what it likes to node 1, the exporter."""
+
+    def greet(self):
+        self.connect()
+        self.send(frame(0, hello(self.node.name)))
+        while self.frame()[0] != 0:
+            pass
+        return self
+
+    def say(self, kind, body):
+        self.send(frame(kind, body))
+        return self
+
+    def answer(self, kind):
+        """The next message of this type; PINGs are answered on the way."""
+        while (got := self.frame()) is not None:
+            if got[0] == 1:
+                self.send(frame(2, got[1]))
+            if got[0] == kind:
+                return got[1]
+        raise AssertionError("the link was closed")
+
+    def attach(self, **more):
+        body = self.say(ATTACH, ask_attach(**more)).answer(ATTACHED)
+        _, _, status, _, epoch, sectors, export_id = struct.unpack_from(">IIIIQQI", body)
+        return status, epoch, export_id, sectors
+
+    def read(self, **more):
+        return struct.unpack(BLOCK, self.say(READ, block(**more)).answer(DONE))[8]
+
+
+class Fake:
+    """Node 1 exports to node 2, which is a Peer; node 2's own link is silenced."""
+
+    def __init__(self, *words):
+        self.pair = pair(size=MIB, words=words)
+
+    def __enter__(self):
+        self.c, self.disk = self.pair.__enter__()
+        a, b = self.c.nodes
+        # The lower address connects: so the exporter must be the higher one to be called.
+        b.nl.do("NODE_DEL", node_name=a.name)
+        export(b, "data", self.disk.device, nodes="n1")
+        a.nl.do("NODE_DEL", node_name=b.name)
+        b.list(a)
+        self.exporter = b
+        self.peer = Peer(a, b).greet()
+        return self
+
+    def __exit__(self, *what):
+        self.peer.close()
+        return self.pair.__exit__(*what)
