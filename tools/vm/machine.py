@@ -39,12 +39,12 @@ def cache():
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flotilla"
 
 
-def reports(text):
+def reports(text, context=40):
     """Lines of every kernel report in a console log, each with what follows it."""
     found, room = [], 0
     for line in text.splitlines():
         if REPORT.search(line):
-            room = 40
+            room = context
         if room:
             found.append(line)
             room -= 1

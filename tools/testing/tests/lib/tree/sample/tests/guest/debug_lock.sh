@@ -2,3 +2,5 @@
 # kernel: debug
 modprobe flt_faulty
 echo lock >/sys/module/flt_faulty/parameters/fault
+# The guest ends with the report.
+sleep 60
