@@ -10,11 +10,11 @@ import os
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import Cluster, claim, main, run, wait     # noqa: E402
+from hof import Cluster, claim, main, rounds, run, wait     # noqa: E402
 from servers import Site, installed                 # noqa: E402
 
-CHURN = int(os.environ.get("CHURN", "2000"))
-PARALLEL = int(os.environ.get("CHURN_PARALLEL", "64"))
+CHURN = int(os.environ.get("CHURN", rounds(2000, 200)))
+PARALLEL = int(os.environ.get("CHURN_PARALLEL", rounds(64, 16)))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%".split()
 

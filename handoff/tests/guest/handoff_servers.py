@@ -6,7 +6,7 @@
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import VIP6, Cluster, claim, main, run, wait       # noqa: E402
+from hof import VIP6, Cluster, claim, main, rounds, run, wait       # noqa: E402
 from servers import Site, installed                         # noqa: E402
 
 SERVERS = installed("nginx", "lighttpd", "apache2")
@@ -23,7 +23,7 @@ def cluster_of_servers():
 
 def settled(site, count):
     """All connections have ended, each with its event; nobody counts as loaded."""
-    wait(lambda: site.report()["closed"] == site.report()["done"], 20)
+    wait(lambda: site.report()["closed"] == site.report()["done"])
     report = site.report()
     print("# dispatcher: %s" % report, flush=True)
     assert report["accepted"] == count and report["refused"] == 0 and report["open"] == 0, report
@@ -37,11 +37,12 @@ def three_stock_servers_answer():
     c, site = cluster_of_servers()
     with c:
         site.dispatch(c.be)
-        site.clients(150, 16, SEED)
-        report = settled(site, 150)
-        assert report["done"] == 150, report
+        count = rounds(150, 60)
+        site.clients(count, 16, SEED)
+        report = settled(site, count)
+        assert report["done"] == count, report
         for be in c.be:
-            assert be.stat("AdoptCommitted") == 150 // len(SERVERS)
+            assert be.stat("AdoptCommitted") == count // len(SERVERS)
         site.stop()
 
 
@@ -50,8 +51,9 @@ def they_answer_over_ipv6():
     c, site = cluster_of_servers()
     with c:
         site.dispatch(c.be, address=VIP6)
-        site.clients(60, 8, SEED, address=VIP6)
-        assert settled(site, 60)["done"] == 60
+        count = rounds(60, 24)
+        site.clients(count, 8, SEED, address=VIP6)
+        assert settled(site, count)["done"] == count
         site.stop()
 
 

@@ -15,6 +15,7 @@ from cluster import (DOWN, HELLO, PING, PONG, REJECT, UP, FakePeer, Node, cluste
                      hello)
 from fltnl import E                                     # noqa: E402
 from netns import flotilla, inside, run                 # noqa: E402
+from patience import rounds                             # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 
@@ -279,7 +280,7 @@ def random_bytes_harm_nobody():
     rng = random.Random(seed)
     with cluster(2, listed=False) as c:
         low, high = listening(c)
-        for _ in range(60):
+        for _ in range(rounds(60, 20)):
             peer = FakePeer(low, high).connect()
             data = b""
             if rng.random() < 0.7:
@@ -296,7 +297,7 @@ def random_bytes_harm_nobody():
             peer.gone()
             high.nl.do("NODE_DEL", node_name=low.name)
             high.list(low)
-        print("# 60 rounds, seed %d" % seed)
+        print("# %d rounds, seed %d" % (rounds(60, 20), seed))
         peer = greeted(low, high)
         peer.close()
 
@@ -357,7 +358,7 @@ def changed_identity_moves_the_link():
 
 @claim
 def namespace_deleted_under_traffic():
-    for round_ in range(5):
+    for round_ in range(rounds(5, 2)):
         with cluster() as c:
             a, b = c.nodes
             stop = threading.Event()
@@ -382,7 +383,7 @@ def namespace_deleted_under_traffic():
 
 @claim
 def module_unloaded_under_traffic():
-    for round_ in range(3):
+    for round_ in range(rounds(3, 2)):
         run("modprobe", "flotilla")
         with cluster(2, listed=False) as c:
             low, high = listening(c)

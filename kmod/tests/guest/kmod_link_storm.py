@@ -14,7 +14,7 @@ from netns import run                                   # noqa: E402
 from patience import PATIENCE, SLOW, rounds             # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
-COUNT = int(os.environ.get("FLT_STORM", rounds(100000, 20000)))
+COUNT = int(os.environ.get("FLT_STORM", rounds(100000, 5000)))
 
 
 def both_ways(c, words):
