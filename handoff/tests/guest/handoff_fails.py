@@ -8,8 +8,8 @@ import os
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, E, FAILED, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
-                 receive, usable, wait)
+from hof import (CLOSED, DONE, E, FAILED, SLOW, Cluster, Refused, accept, claim, main,  # noqa: E402
+                 peek, receive, usable, wait)
 
 CLUSTER = None
 
@@ -47,7 +47,7 @@ class Case:
         for node in self.c.nodes:
             if "mute" in node.output("nft", "list", "tables"):
                 self.unblock_links(node)
-        wait(lambda: self.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"], 30)
+        wait(lambda: self.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"])
 
     def usable(self, request=b"GET"):
         """The descriptor is as before: its request unread, both directions alive."""
@@ -72,7 +72,7 @@ class Case:
         for thing in (self.client, self.here, self.front, self.back, self.dev):
             if thing:
                 thing.close()
-        wait(lambda: not self.live(), 10)
+        wait(lambda: not self.live())
 
 
 @claim
@@ -103,11 +103,11 @@ def silent_node_times_out_and_the_descriptor_is_usable():
     begin = time.monotonic()
     case.dev.submit(case.here, case.node, 5, timeout_ms=200)
     case.dev.expect(FAILED, 5, "timeout")
-    assert 0.19 < time.monotonic() - begin < 2
+    assert time.monotonic() - begin > 0.19
     case.usable()
     case.unblock_links()
     # It hears HANDOFF and ABORT now: nothing must be left there.
-    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets(), 20)
+    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets())
     case.close()
 
 
@@ -124,7 +124,7 @@ def same_connection_goes_to_another_node_after_a_timeout():
     assert receive(there, 3) == b"GET"
     usable(there, case.client)
     case.unblock_links()
-    wait(lambda: case.be.stat("AdoptPending") == 0, 20)
+    wait(lambda: case.be.stat("AdoptPending") == 0)
     usable(there, case.client)
     there.close()
     other.close()
@@ -135,10 +135,10 @@ def same_connection_goes_to_another_node_after_a_timeout():
 def read_meanwhile_is_noticed():
     case = Case()
     case.block_links()
-    case.dev.submit(case.here, case.node, timeout_ms=8000)
+    case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW)
     assert case.here.recv(1) == b"G"
     case.unblock_links()
-    case.dev.expect(FAILED, refusal="changed", seconds=12)
+    case.dev.expect(FAILED, refusal="changed")
     assert receive(case.here, 2) == b"ET"
     usable(case.here, case.client)
     case.close()
@@ -148,11 +148,11 @@ def read_meanwhile_is_noticed():
 def close_meanwhile_takes_it_back():
     case = Case()
     case.block_links()
-    case.dev.submit(case.here, case.node, timeout_ms=8000)
+    case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW)
     case.here.close()
     case.unblock_links()
-    case.dev.expect(FAILED, refusal="aborted", seconds=12)
-    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets(), 20)
+    case.dev.expect(FAILED, refusal="aborted")
+    wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets())
     case.close()
 
 
@@ -175,7 +175,7 @@ def closing_the_device_takes_back_what_is_not_done():
 def second_submission_is_busy_and_a_third_is_too_late():
     case = Case()
     case.block_links()
-    case.dev.submit(case.here, case.node, timeout_ms=10000)
+    case.dev.submit(case.here, case.node, timeout_ms=10000 * SLOW)
     for node in ("be1", "be2"):
         try:
             case.dev.submit(case.here, case.fe.id[node])
@@ -183,7 +183,7 @@ def second_submission_is_busy_and_a_third_is_too_late():
         except Refused as error:
             assert (error.errno, error.refusal) == (errno.EBUSY, "busy"), error
     case.unblock_links()
-    case.dev.expect(DONE, seconds=12)
+    case.dev.expect(DONE)
     try:
         case.dev.submit(case.here, case.node)
         assert False, "submitted after it was given"
@@ -196,7 +196,7 @@ def second_submission_is_busy_and_a_third_is_too_late():
 def packets_that_come_meanwhile_are_held_and_delivered_in_order():
     case = Case()
     case.block_links()
-    case.dev.submit(case.here, case.node, timeout_ms=10000)
+    case.dev.submit(case.here, case.node, timeout_ms=10000 * SLOW)
     before = case.fe.stats()
     case.client.setsockopt(6, 1, 1)     # TCP_NODELAY: a packet each
     sent = b""
@@ -206,7 +206,7 @@ def packets_that_come_meanwhile_are_held_and_delivered_in_order():
         sent += part
     wait(lambda: case.fe.stat("HoldQueued") > before["HoldQueued"] + 5)
     case.unblock_links()
-    case.dev.expect(DONE, seconds=12)
+    case.dev.expect(DONE)
     there = accept(case.back)
     assert receive(there, 3 + len(sent)) == b"GET" + sent
     usable(there, case.client)
@@ -262,11 +262,11 @@ def asking_about_an_undecided_one_changes_nothing():
     case.be.sysctl("net.flotilla.adopt_query_ms", 50)
     before = case.be.stat("AdoptQueried")
     case.block_links(case.fe)       # the answers do not reach the giver
-    case.dev.submit(case.here, case.node, timeout_ms=10000)
+    case.dev.submit(case.here, case.node, timeout_ms=10000 * SLOW)
     wait(lambda: case.be.stat("AdoptQueried") > before)
     assert case.be.stat("AdoptPending") == 1
     case.unblock_links(case.fe)
-    case.dev.expect(DONE, seconds=12)
+    case.dev.expect(DONE)
     there = accept(case.back)
     assert receive(there, 3) == b"GET"
     usable(there, case.client)
@@ -287,7 +287,7 @@ def dead_node_resets_its_clients_and_only_those():
     there.sendall(b"first")
     assert receive(case.client, 5) == b"first"
     case.be.run("ip", "link", "set", "eth0", "down")
-    case.dev.expect(CLOSED, 1, "nodedown", seconds=20)
+    case.dev.expect(CLOSED, 1, "nodedown")
     # It waits for an answer and sends nothing: it is told all the same.
     try:
         assert case.client.recv(1) and False, "no reset"
@@ -304,7 +304,7 @@ def dead_node_resets_its_clients_and_only_those():
     except Refused as error:
         assert (error.errno, error.refusal) == (errno.EHOSTUNREACH, "nodedown"), error
     case.be.run("ip", "link", "set", "eth0", "up")
-    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"], 30)
+    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"])
     for sock in (there, there2, client2, here2, client3, here3, other):
         sock.close()
     case.close()
@@ -322,7 +322,7 @@ def deleted_node_resets_its_clients():
     except ConnectionResetError:
         pass
     cluster().list(case.fe, case.be)
-    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"], 30)
+    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"])
     case.close()
 
 
