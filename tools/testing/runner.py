@@ -20,6 +20,8 @@ BOOT_TIMEOUT = 120
 TIMEOUT = 124
 # A guest that says nothing this long after a test's own time-out is dead.
 GRACE = 60
+# Tests for one guest: fewer and booting counts, more and the last guest runs alone.
+BATCH = 16
 
 
 class Book:
@@ -114,18 +116,21 @@ def batches(tests, kernels, book):
                 book.enter(test, kernel, collect.Outcome(skipped=[f"held: {why}"]), 0, book.results)
             else:
                 groups.setdefault((test.cpus, test.mem), []).append(test)
-        found += [(kernel, cpus, mem, group) for (cpus, mem), group in groups.items()]
+        for (cpus, mem), group in groups.items():
+            parts = -(-len(group) // BATCH)
+            # Neighbours are of one room and alike: dealt out, the guests take about as long.
+            found += [(kernel, cpus, mem, group[i::parts], f"guest-{cpus}{mem}-{i + 1}") for i in range(parts)]
     return sorted(found, key=lambda b: -len(b[3]))
 
 
 def run_batch(batch, book):
     """Run tests in one guest; after a death, the rest in the next."""
-    kernel, cpus, mem, left = batch
+    kernel, cpus, mem, left, name = batch
     number = 0
     barren = 0
     while left:
         number += 1
-        guest = Guest(kernel, cpus, mem, left, book, number)
+        guest = Guest(kernel, cpus, mem, left, book, f"{name}.{number}")
         before = len(left)
         left = guest.run()
         barren = barren + 1 if len(left) == before else 0
@@ -139,11 +144,11 @@ def run_batch(batch, book):
 class Guest:
     """One boot and the tests it got through. tools/testing/guest-batch is its other half."""
 
-    def __init__(self, kernel, cpus, mem, tests, book, number):
+    def __init__(self, kernel, cpus, mem, tests, book, name):
         self.kernel = kernel
         self.tests = tests
         self.book = book
-        self.share = book.results / kernel / f"guest-{cpus}{mem}-{number}"
+        self.share = book.results / kernel / name
         self.share.mkdir(parents=True)
         self.console = self.share / "console.log"
         self.share.joinpath("list").write_text("".join(
