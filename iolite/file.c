@@ -220,7 +220,7 @@ static ssize_t iol_file_load(struct iol_call *call, struct iol_buf *buf, u64 off
 		bvec_set_page(&bvec[i], iol_buf_page(buf, i << PAGE_SHIFT), PAGE_SIZE, 0);
 	for (;;) {
 		iov_iter_bvec(&iter, ITER_DEST, bvec, buf->npages, iol_buf_size(buf));
-		iol_kiocb_init(&iocb, call);
+		iol_kiocb_init(&iocb, call, false);
 		iocb.ki_pos = offset;
 		if (direct)
 			iocb.ki_flags |= IOCB_DIRECT;
@@ -391,7 +391,7 @@ ssize_t iol_file_write(struct iol_call *call)
 		return -ENOMEM;
 	}
 	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
-	iol_kiocb_init(&iocb, call);
+	iol_kiocb_init(&iocb, call, true);
 	down_write(&file->lock);
 	before = iol_file_validate(file, file_inode(call->file));
 	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);

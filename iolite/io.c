@@ -143,10 +143,11 @@ u32 iol_call_copy(struct iol_call *call, struct page *page, u32 off, u32 len, si
 }
 
 /* A kiocb of the caller's position; the file's own is taken under its lock by whoever calls. */
-void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call)
+void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call, bool write)
 {
 	init_sync_kiocb(iocb, call->file);
-	if (call->nowait)
+	/* Buffered writes refuse it; for write(2) O_NONBLOCK means nothing there either. */
+	if (call->nowait && !(write && S_ISREG(file_inode(call->file)->i_mode)))
 		iocb->ki_flags |= IOCB_NOWAIT;
 	if (call->file->f_flags & O_APPEND)
 		iocb->ki_flags |= IOCB_APPEND;
@@ -182,7 +183,7 @@ ssize_t iol_read_copy(struct iol_call *call)
 	for (i = 0; i < buf->npages; i++)
 		bvec_set_page(&bvec[i], iol_buf_page(buf, i << PAGE_SHIFT), PAGE_SIZE, 0);
 	iov_iter_bvec(&iter, ITER_DEST, bvec, buf->npages, size);
-	iol_kiocb_init(&iocb, call);
+	iol_kiocb_init(&iocb, call, false);
 	ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
 	if (ret <= 0) {
 		iol_domain_unhold(call->domain, buf);
@@ -213,7 +214,7 @@ ssize_t iol_write_copy(struct iol_call *call)
 	if (!bvec)
 		return -ENOMEM;
 	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
-	iol_kiocb_init(&iocb, call);
+	iol_kiocb_init(&iocb, call, true);
 	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);
 	if (ret > 0) {
 		if (call->position == IOL_POSITION_FILE && (call->file->f_mode & FMODE_ATOMIC_POS))

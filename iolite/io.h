@@ -60,7 +60,7 @@ ssize_t iol_socket_write(struct iol_call *call, struct socket *sock);
 bool iol_is_cacheable(struct file *file);
 ssize_t iol_file_read(struct iol_call *call);
 ssize_t iol_file_write(struct iol_call *call);
-void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call);
+void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call, bool write);
 int iol_files_init(void);
 void iol_files_exit(void);
 
