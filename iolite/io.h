@@ -15,6 +15,7 @@
  * @nowait:   do not sleep for data or room
  * @copy:     READ: buffer that copied data goes to, or NULL
  * @copied:   bytes in @copy
+ * @final:    READ: data that is not taken is lost, so what cannot go by reference goes by value
  * @list:     WRITE: what to write; READ: what was read, at most as many slices as it has room for
  */
 struct iol_call {
@@ -26,6 +27,7 @@ struct iol_call {
 	bool nowait;
 	struct iol_buf *copy;
 	u32 copied;
+	bool final;
 	struct iol_list list;
 };
 

@@ -77,7 +77,8 @@ static u32 iol_slot_take(struct iol_call *call, struct pipe_buffer *slot, u32 le
 	*err = iol_call_take(call, buf, off + slot->offset, len, whole);
 	if (*err) {
 		iol_buf_put(buf);
-		return 0;
+		return call->final ? iol_call_copy(call, slot->page, slot->offset, len, left, err) :
+				     0;
 	}
 	iol_count_add(IOL_BYTES_BY_REFERENCE, len);
 	return len;

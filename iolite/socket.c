@@ -30,12 +30,13 @@ static bool iol_scratch_fits(struct iol_call *call, struct pipe_inode_info *pipe
 }
 
 /*
- * What cannot be taken from the pipe any more would be lost, so everything that taking needs is
- * there before: a copy buffer for all of it, and room for slices.
+ * What is out of the socket cannot go back, so everything that taking needs is there before: room
+ * for slices, and a copy buffer for all of it, which the domain holds already.
  */
 static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pipe)
 {
 	size_t size = min_t(size_t, call->size, IOL_CHUNK_SIZE);
+	struct iol_buf *copy;
 	loff_t pos = 0;
 	ssize_t ret;
 	int err;
@@ -45,10 +46,17 @@ static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pi
 	err = iol_call_copy_buf(call, size);
 	if (err)
 		return err;
+	copy = call->copy;
+	err = iol_domain_hold(call->domain, copy, true);
+	if (err)
+		return err;
 	ret = call->file->f_op->splice_read(call->file, &pos, pipe, size, SPLICE_F_NONBLOCK);
-	if (ret <= 0)
-		return ret;
-	return iol_pipe_take(call, pipe, ret);
+	if (ret > 0) {
+		call->final = true;
+		ret = iol_pipe_take(call, pipe, ret);
+	}
+	iol_domain_unhold(call->domain, copy);
+	return ret;
 }
 
 static void iol_scratch_empty(struct pipe_inode_info *pipe)
