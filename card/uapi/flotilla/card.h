@@ -49,7 +49,6 @@ enum card_cmd {
 	CARD_CMD_DISK_NEW,	/* DISK_NODE, _EXPORT; others may be given; answers DISK_NAME */
 	CARD_CMD_DISK_DEL,	/* DISK_NAME, or DISK_NODE and _EXPORT; _FORCE: if open too */
 	CARD_CMD_DISK_GET,	/* dump */
-	CARD_CMD_EXPLAIN,	/* DISK_NAME, EXPLAIN_BLOCK: where a read of it would go, and why */
 	__CARD_CMD_MAX
 };
 
@@ -121,7 +120,7 @@ enum card_attr {
 	CARD_A_EXPORT_FLAGS,	/* u32: CARD_FLAG_WRITE */
 	CARD_A_EXPORT_SERVE,	/* u8, enum card_serve_mode */
 	CARD_A_EXPORT_DELIVER,	/* u8, enum card_deliver_mode */
-	CARD_A_EXPORT_POLICY,	/* string: "none", "hscc", "hdc"; default none */
+	CARD_A_EXPORT_POLICY,	/* string: "none" */
 	CARD_A_EXPORT_SIZE,	/* u64 bytes; read only */
 	CARD_A_EXPORT_SESSIONS,	/* u32: nodes that have it now; read only */
 
@@ -141,11 +140,6 @@ enum card_attr {
 	CARD_A_DISK_OPENERS,	/* u32; read only */
 	CARD_A_DISK_INFLIGHT,	/* u32; read only */
 	CARD_A_DISK_FORCE,	/* flag */
-
-	CARD_A_EXPLAIN_BLOCK,	/* u64: number of a 4 KB block */
-	CARD_A_EXPLAIN_HOME,	/* string: the block's home */
-	CARD_A_EXPLAIN_TARGET,	/* string: node that would be asked */
-	CARD_A_EXPLAIN_WHY,	/* string: one sentence */
 
 	__CARD_A_MAX
 };
