@@ -22,6 +22,8 @@ TIMEOUT = 124
 GRACE = 60
 # Tests for one guest: fewer and booting counts, more and the last guest runs alone.
 BATCH = 16
+# How much longer a test takes on the debug kernel, about.
+SLOW = 4
 
 
 class Book:
@@ -120,7 +122,7 @@ def batches(tests, kernels, book):
             parts = -(-len(group) // BATCH)
             # Neighbours are of one room and alike: dealt out, the guests take about as long.
             found += [(kernel, cpus, mem, group[i::parts], f"guest-{cpus}{mem}-{i + 1}") for i in range(parts)]
-    return sorted(found, key=lambda b: -len(b[3]))
+    return sorted(found, key=lambda b: -len(b[3]) * (SLOW if b[0] == "debug" else 1))
 
 
 def run_batch(batch, book):
