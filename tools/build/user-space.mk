@@ -67,7 +67,7 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 	$(Q)$(CC) $(CFLAGS) $(FLAGS) $(PACKAGE_FLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # Guest tests use the kernel's own test harness, from its source package.
-$(B)/obj/%.o: FLAGS += $(if $(findstring /tests/guest/,$@),-isystem $(CACHE_HEADERS))
+$(B)/obj/%.o: FLAGS += $(if $(findstring /tests/guest/,$@),-isystem $(CACHE_HEADERS) -include tools/testing/kselftest.h)
 $(call objs,$(GUEST_TESTS)): | $(CACHE_HEADERS)/kselftest_harness.h
 $(CACHE_HEADERS)/kselftest_harness.h:
 	$(Q)tools/build/kernel selftests

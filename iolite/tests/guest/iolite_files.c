@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The file cache: snapshots, coherence with ordinary calls, one physical copy, eviction. */
-/* timeout: 180 */
+/* timeout: 300 */
 // held: debug not seen to pass there yet
 #include <errno.h>
 #include <fcntl.h>
