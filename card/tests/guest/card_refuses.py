@@ -63,6 +63,7 @@ def a_disk_that_may_not_be_written_is_not_offered_for_writing():
         for name in list(disks(c.nodes[1])):
             tool(c.nodes[1], "detach", name)
         tool(c.nodes[0], "unexport", "x")
+    run("blockdev", "--setrw", disk.device)         # or the next user of the loop device has it read-only
     disk.close()
 
 
