@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // held: debug not yet seen to pass
-// timeout: 120
+// timeout: 240
 // cpus: 2
 /*
  * No bit and no wakeup is lost between two CPUs. Two threads throw a byte back and forth over one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // held: debug not yet seen to pass
-// timeout: 120
+// timeout: 300
 // cpus: 2
 /*
  * The module goes while sockets that it was on are in use, and comes again. A process registers,
