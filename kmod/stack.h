@@ -52,6 +52,8 @@ enum flt_op {
  * @recvmsg, @sendmsg, @splice_read, @poll, @shutdown: NULL, or an override of the
  *	operation of struct proto_ops; call flt_layer_next_*() for what is below. @poll
  *	with a NULL poll table comes from flt_layer_poll(): any context, must not sleep.
+ * @changed:      another layer says by flt_layer_changed() that its @poll answers differently
+ *	now; its context, under rcu_read_lock(); must not sleep
  * @release:      the last descriptor is being closed; the close itself follows. Any
  *	layer may be removed from here by flt_layer_detach().
  * @returned:        @op of the socket has returned @ret
@@ -81,6 +83,7 @@ struct flt_layer_ops {
 	__poll_t (*poll)(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait);
 	int (*shutdown)(struct flt_layer *layer, struct socket *sock, int how);
+	void (*changed)(struct flt_layer *layer, struct sock *sk);
 	void (*release)(struct flt_layer *layer, struct socket *sock);
 	void (*returned)(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret);
 };
@@ -160,11 +163,20 @@ int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int ho
  *
  * Whoever changes in his @poll what TCP itself would say, tells the others by running
  * the socket's callbacks (sk_data_ready, sk_write_space, sk_state_change), not by waking
- * its wait queue alone.
+ * its wait queue alone; where no program need be woken, by flt_layer_changed().
  *
  * Context: any, under rcu_read_lock().
  */
 __poll_t flt_layer_poll(struct flt_layer *layer, struct socket *sock);
+
+/**
+ * flt_layer_changed - what poll() says of the socket has changed without an event
+ * @sk:  any socket
+ * @ops: whose doing it is; the other layers get @changed
+ *
+ * Context: any.
+ */
+void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops);
 
 /* For main.c. */
 int flt_stack_init(void);

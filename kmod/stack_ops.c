@@ -247,6 +247,22 @@ __poll_t flt_layer_poll(struct flt_layer *asker, struct socket *sock)
 }
 EXPORT_SYMBOL_GPL(flt_layer_poll);
 
+void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops)
+{
+	struct flt_layer *layer;
+	struct flt_stack *st;
+
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (st) {
+		list_for_each_entry_rcu(layer, &st->layers, list)
+			if (layer->ops != ops && layer->ops->changed)
+				layer->ops->changed(layer, sk);
+	}
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(flt_layer_changed);
+
 static int flt_shutdown_below(struct flt_stack *st, u32 seq, struct socket *sock, int how)
 {
 	struct flt_layer *layer;
