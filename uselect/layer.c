@@ -59,6 +59,12 @@ static bool usel_error_report(struct flt_layer *layer, struct sock *sk)
 	return true;
 }
 
+/* Another layer, such as splice's, answers for the socket or does no more. */
+static void usel_changed(struct flt_layer *layer, struct sock *sk)
+{
+	usel_sock_update(usel_of(layer), 0);
+}
+
 /* --- operations: process context --- */
 
 static int usel_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
@@ -176,6 +182,7 @@ static const struct flt_layer_ops usel_layer_ops = {
 	.recvmsg	= usel_recvmsg,
 	.sendmsg	= usel_sendmsg,
 	.poll		= usel_poll,
+	.changed	= usel_changed,
 	.shutdown	= usel_shutdown,
 	.release	= usel_release,
 	.returned	= usel_returned,
