@@ -11,6 +11,7 @@
 #include "judge.h"
 #include "layer.h"
 #include "pair.h"
+#include "send.h"
 
 static int ssp_check_state(const struct sock *sk)
 {
@@ -47,7 +48,8 @@ static int ssp_send_data(struct ssp_pair *p, struct ssp_splice *args)
 	if (ret)
 		return ret;
 	/* One segment for the headers and what follows, if it is here to follow. */
-	if (tcp_inq(src) > 0 && p->limit && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data)
+	if (tcp_inq(src) > 0 && p->limit && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data &&
+	    ssp_has_room(dst, args->data_len))
 		msg.msg_flags |= MSG_MORE;
 	ret = tcp_sendmsg_locked(dst, &msg, args->data_len);
 	if (ret < 0)

@@ -50,14 +50,15 @@ static int ssp_stop_full(struct ssp_pass *pass, struct sock *dst)
 
 /*
  * Whether TCP shall wait with the last segment: only if the next packet is sure to be
- * sent in this pass, else the segment would be left to a timer.
+ * sent in this pass, and has room there, else the segment would be left to a timer.
  */
 static bool ssp_more(const struct ssp_pass *pass, const struct sock *src,
 		     const struct sk_buff *skb, unsigned int n, size_t len)
 {
 	const struct ssp_pair *p = pass->p;
 
-	return n == len && pass->budget > n && !skb_queue_is_last(&src->sk_receive_queue, skb) &&
+	return n == len && pass->budget > n && ssp_has_room(p->sk[!pass->from], n) &&
+	       !skb_queue_is_last(&src->sk_receive_queue, skb) &&
 	       p->limit - p->taken > n && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data &&
 	       skb_queue_next(&src->sk_receive_queue, skb)->len;
 }
@@ -87,8 +88,11 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 			return ssp_stop(pass, SSP_STAT_COPY_HELD);
 		if (!ssp_copy_extends(p->end[0], skb, off)) {
 			clone = ssp_copy_make(p->end[0], src, skb);
-			if (!clone)
+			/* Its reader may be who gives the memory back. */
+			if (!clone) {
+				WRITE_ONCE(p->held, true);
 				return ssp_stop(pass, SSP_STAT_NO_MEMORY);
+			}
 		}
 	}
 

@@ -3,6 +3,7 @@
 #ifndef SSP_SEND_H
 #define SSP_SEND_H
 
+#include <linux/sizes.h>
 #include <linux/skbuff.h>
 #include <net/sock.h>
 
@@ -24,5 +25,11 @@
  */
 int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,
 	     struct ssp_net *sn);
+
+/* @sk takes @len bytes and a packet after them, whatever memory they cost beyond their bytes. */
+static inline bool ssp_has_room(const struct sock *sk, unsigned int len)
+{
+	return sk_stream_wspace(sk) > (s64)len + SZ_16K;
+}
 
 #endif
