@@ -101,6 +101,9 @@ static void ssp_start(struct ssp_pair *p, struct ssp_splice *args)
 		ssp_count(p->net, SSP_STAT_IN_CALL);
 		ssp_pair_detach(p);
 	}
+	/* No event has said so. */
+	ssp_layer_changed(p->sk[0]);
+	ssp_layer_changed(p->sk[1]);
 }
 
 static enum ssp_stat ssp_refusal(int err)
@@ -191,6 +194,7 @@ int ssp_call_unsplice(struct sock *sk0, struct sock *sk1, struct ssp_result *arg
 	ssp_judge_unsplice(p);
 	ssp_pair_outcome(p, &out);
 	ssp_fill_result(args, &out, p->end[0]->copy_bytes);
+	ssp_layer_changed(p->sk[0]);
 unlock:
 	ssp_unlock_socks(p->sk[0], p->sk[1]);
 	ssp_pair_put(p);

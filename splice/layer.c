@@ -192,8 +192,10 @@ static int ssp_recvmsg(struct flt_layer *layer, struct socket *sock, struct msgh
 		/* There is room for the forwarding, or this was the last of it. */
 		if (p && ret > 0 && (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING))
 			ssp_run(p, SSP_CALL);
-		if (ret || !len)
+		if (ret || !len) {
+			ssp_layer_changed(sk);
 			goto out;
+		}
 	}
 	ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
 out:
@@ -352,6 +354,11 @@ struct ssp_end *ssp_end_make(struct sock *sk)
 		return end ?: ERR_CAST(layer);
 	}
 	return ssp_end(layer);
+}
+
+void ssp_layer_changed(struct sock *sk)
+{
+	flt_layer_changed(sk, &ssp_layer_ops);
 }
 
 void ssp_layer_remove_all(void)

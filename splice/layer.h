@@ -17,6 +17,9 @@ struct ssp_end *ssp_end_make(struct sock *sk);
 /* The same, or NULL. */
 struct ssp_end *ssp_end_find(struct sock *sk);
 
+/* What poll() says of @sk has changed without an event: other layers look again. Any context. */
+void ssp_layer_changed(struct sock *sk);
+
 /* For module exit: no socket knows us any more. */
 void ssp_layer_remove_all(void);
 
