@@ -443,12 +443,13 @@ static int session_drive(struct session *s)
 
 	for (;;) {
 		bool asking = has(s, SSP_BIDIR) && flow_is_open(&s->up);
+		bool hearing = has(s, SSP_BIDIR) && !s->up.eof;
+		bool sending = flow_is_open(&s->down);
 		struct pollfd p[4] = {
-			{ .fd = s->server_lost || s->up.eof ? -1 : w->server.peer,
-			  .events = (flow_is_open(&s->down) ? POLLOUT : 0) |
-				    (has(s, SSP_BIDIR) ? POLLIN : 0) },
-			{ .fd = s->client_lost || s->down.eof ? -1 : w->client.peer,
-			  .events = POLLIN | (asking ? POLLOUT : 0) },
+			{ .fd = s->up.eof && !sending ? -1 : w->server.peer,
+			  .events = (sending ? POLLOUT : 0) | (hearing ? POLLIN : 0) },
+			{ .fd = s->down.eof && !asking ? -1 : w->client.peer,
+			  .events = (s->down.eof ? 0 : POLLIN) | (asking ? POLLOUT : 0) },
 			{ .fd = has(s, SSP_KEEPCOPY) ? w->server.near : -1, .events = POLLIN },
 			{ .fd = w->client.near, .events = POLLOUT },
 		};
