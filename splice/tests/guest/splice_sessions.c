@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// held: both not seen to pass yet
+// held: debug not yet seen to pass
 // timeout: 240
 // cpus: 2
 /*
  * Randomised transfers, each byte checked at the client, in the copy and in what is left at
  * the proxy: sizes, modes, families, segment sizes, tiny buffers, resets of either side,
  * half-closes, taking back, closing; a tenth of them with loss and reordering.
- * FLT_SESSIONS says how many (default 4000), FLT_SEED which.
+ * FLT_SESSIONS says how many (default 2000), FLT_SEED which.
  */
 #include <errno.h>
 #include <sched.h>
@@ -91,7 +91,7 @@ static int left(int dev)
 
 int main(void)
 {
-	unsigned long sessions = env("FLT_SESSIONS", 4000), seed = env("FLT_SEED", 20261121);
+	unsigned long sessions = env("FLT_SESSIONS", 2000), seed = env("FLT_SEED", 20261121);
 	char load[4096];
 	int dev, bad, lossy;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: both not seen to pass yet
+// held: debug not yet seen to pass
 // timeout: 180
 // cpus: 2
 /*
