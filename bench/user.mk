@@ -30,3 +30,9 @@ uselect-bench_SRCS := bench/uselect/main.c bench/uselect/wait.c
 uselect-bench_DEPS := libuselect
 uselect-bench_LIBS := -luring -lpthread
 uselect-bench_LDFLAGS := -Wl,--wrap=syscall
+
+# What bench/splice/relays runs in its guest.
+TEST_PROGRAMS += bench_relay bench_relay_load
+bench_relay_SRCS := bench/splice/relay.c bench/splice/sockmap.c
+bench_relay_DEPS := libsksplice
+bench_relay_load_SRCS := bench/splice/load.c

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""inside.py SECONDS SIZES KINDS: in the counted guest, one relay after the other between namespaces.
+
+Client, proxy and origin are namespaces of one kernel with one CPU. Prints one JSON line a cell:
+instructions per answer of everything together. The row `direct` is the client in the proxy's place;
+what a relay adds is the difference to it.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+TESTS = os.environ["FLT_TOP"] + "/build/tests"
+PORT = 9000
+
+
+def run(*line):
+    return subprocess.run(line, check=True, capture_output=True, text=True).stdout
+
+
+def at(name, *line):
+    return ["ip", "netns", "exec", name, *line]
+
+
+def lan(offload):
+    for name in ("cli", "prx", "srv"):
+        run("ip", "netns", "add", name)
+        run(*at(name, "ip", "link", "set", "lo", "up"))
+    for near, far, net in (("cli", "prx", 1), ("srv", "prx", 2)):
+        run("ip", "link", "add", "eth0", "netns", near, "type", "veth", "peer", "name", near, "netns", far)
+        for name, dev, host in ((near, "eth0", 1), (far, near, 2)):
+            run(*at(name, "ip", "addr", "add", f"10.0.{net}.{host}/24", "dev", dev))
+            run(*at(name, "ip", "link", "set", dev, "up"))
+            if not offload:
+                run(*at(name, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off", "tx", "off"))
+
+
+def start(name, *line):
+    return subprocess.Popen(at(name, *line))
+
+
+def measure(where, address, port, size, seconds):
+    """Instructions per answer, with four connections."""
+    for _ in range(50):
+        done = subprocess.run(at(where, f"{TESTS}/bench_relay_load", "client", address, str(port), str(size),
+                                 "4", str(seconds)), capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            answers, busy = map(int, done.stdout.split())
+            return answers, round(busy / answers)
+        if "refused" not in done.stderr:
+            break
+        time.sleep(0.05)
+    return 0, done.stderr.strip()
+
+
+def main():
+    seconds, sizes, kinds, offload = (float(sys.argv[1]), [int(s) for s in sys.argv[2].split(",")],
+                                      sys.argv[3].split(","), sys.argv[4] == "offload")
+    modules = os.environ["FLT_MODULES"]
+    for module in ("flotilla", "sksplice"):
+        run("insmod", f"{modules}/{module}.ko")
+    lan(offload)
+    origin = start("srv", f"{TESTS}/bench_relay_load", "origin", str(PORT))
+    for number, kind in enumerate(kinds, 1):
+        name, _, options = kind.partition("+")
+        relay = None
+        if name != "direct":
+            relay = start("prx", f"{TESTS}/bench_relay", *(["-k"] if options == "copy" else []), name,
+                          str(PORT + number), "10.0.2.1", str(PORT))
+        for size in sizes:
+            if relay:
+                answers, cost = measure("cli", "10.0.1.2", PORT + number, size, seconds)
+            else:
+                answers, cost = measure("prx", "10.0.2.1", PORT, size, seconds)
+            print(json.dumps({"kind": kind, "size": size, "answers": answers, "instructions": cost}),
+                  flush=True)
+        if relay:
+            relay.terminate()
+            relay.wait()
+    origin.terminate()
+
+
+main()

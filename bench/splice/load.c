@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/*
+ * load origin PORT: answers requests of relay.h.
+ * load client ADDRESS PORT SIZE CONNECTIONS SECONDS: asks for SIZE bytes again and again, checks
+ * each answer's length; prints the number of answers after a warm-up, and the nanoseconds that
+ * the machine's one CPU was not idle meanwhile. Where the guest's clock is QEMU's instruction
+ * counter, these are the instructions of everything that happened.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "relay.h"
+
+#define MOST	1024
+
+static unsigned char buffer[1 << 18];
+static struct pollfd fds[MOST];
+static uint64_t left[MOST];
+static struct relay_request heads[MOST];
+static size_t head_left[MOST];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void nodelay(int fd)
+{
+	int one = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Sends what is left of the answer, the head first. */
+static void origin_send(int i)
+{
+	while (head_left[i] || left[i]) {
+		size_t n = left[i] < sizeof(buffer) ? left[i] : sizeof(buffer);
+		ssize_t ret;
+
+		if (head_left[i])
+			ret = send(fds[i].fd, &heads[i], sizeof(heads[i]),
+				   MSG_MORE | MSG_NOSIGNAL);
+		else
+			ret = send(fds[i].fd, buffer, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (ret < 0)
+			break;
+		if (head_left[i])
+			head_left[i] = 0;
+		else
+			left[i] -= ret;
+	}
+	fds[i].events = left[i] ? POLLIN | POLLOUT : POLLIN;
+}
+
+__attribute__((noreturn)) static void origin(int port)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1, nr = 1, i;
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(listener, (struct sockaddr *)&any, sizeof(any)) || listen(listener, MOST))
+		die("listen");
+	fds[0] = (struct pollfd) { .fd = listener, .events = POLLIN };
+	for (;;) {
+		if (poll(fds, nr, -1) < 0)
+			die("poll");
+		for (i = nr - 1; i > 0; i--) {
+			struct relay_request r;
+			ssize_t n;
+
+			if (!fds[i].revents)
+				continue;
+			if (fds[i].revents & POLLIN && !left[i]) {
+				n = read(fds[i].fd, &r, sizeof(r));
+				if (n != sizeof(r) || r.magic != RELAY_MAGIC) {
+					close(fds[i].fd);
+					nr--;
+					fds[i] = fds[nr];
+					left[i] = left[nr];
+					continue;
+				}
+				heads[i] = r;
+				head_left[i] = sizeof(r);
+				left[i] = r.size;
+			}
+			origin_send(i);
+		}
+		if (fds[0].revents && nr < MOST) {
+			fds[nr] = (struct pollfd) { .fd = accept(listener, NULL, NULL), .events = POLLIN };
+			nodelay(fds[nr].fd);
+			left[nr] = 0;
+			nr++;
+		}
+	}
+}
+
+/* Busy time of CPU 0 so far, from the kernel's exact clocks. */
+static unsigned long long busy_ns(void)
+{
+	unsigned long long elapsed = 0, idle = 0, n;
+	FILE *file = fopen("/proc/timer_list", "r");
+	char line[256];
+
+	if (!file)
+		die("/proc/timer_list");
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "now at %llu nsecs", &n) == 1)
+			elapsed = n;
+		else if (sscanf(line, " .idle_sleeptime : %llu", &n) == 1 ||
+			 sscanf(line, " .iowait_sleeptime : %llu", &n) == 1)
+			idle += n;
+	}
+	fclose(file);
+	return elapsed - idle;
+}
+
+static void ask(int i, uint32_t size)
+{
+	struct relay_request r = { RELAY_MAGIC, size };
+
+	if (write(fds[i].fd, &r, sizeof(r)) != sizeof(r))
+		die("write");
+	left[i] = sizeof(r) + (uint64_t)size;
+}
+
+static int client(const char *address, int port, uint32_t size, int nr, double seconds)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
+	unsigned long answers = 0, warm = nr * 4UL;
+	unsigned long long before = 0;
+	double end = 0;
+	int i, busy = nr;
+
+	inet_aton(address, &to.sin_addr);
+	for (i = 0; i < nr; i++) {
+		fds[i] = (struct pollfd) { .fd = socket(AF_INET, SOCK_STREAM, 0), .events = POLLIN };
+		if (connect(fds[i].fd, (struct sockaddr *)&to, sizeof(to)))
+			die("connect");
+		nodelay(fds[i].fd);
+	}
+	for (i = 0; i < nr; i++)
+		ask(i, size);
+	while (busy) {
+		if (poll(fds, nr, 60000) <= 0) {
+			fprintf(stderr, "load: stalled\n");
+			return 1;
+		}
+		for (i = 0; i < nr; i++) {
+			ssize_t n;
+
+			if (!fds[i].revents)
+				continue;
+			n = recv(fds[i].fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+			if (n < 0 && errno == EAGAIN)
+				continue;
+			if (n <= 0 || (uint64_t)n > left[i]) {
+				fprintf(stderr, "load: %zd bytes where %llu are missing\n", n,
+					(unsigned long long)left[i]);
+				return 1;
+			}
+			left[i] -= n;
+			if (left[i])
+				continue;
+			answers++;
+			if (answers == warm) {
+				before = busy_ns();
+				end = now() + seconds;
+			}
+			if (answers <= warm || now() < end) {
+				ask(i, size);
+			} else {
+				fds[i].events = 0;
+				busy--;
+			}
+		}
+	}
+	printf("%lu %llu\n", answers - warm, busy_ns() - before);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "origin"))
+		origin(atoi(argv[2]));
+	if (argc == 7 && !strcmp(argv[1], "client") && atoi(argv[5]) <= MOST)
+		return client(argv[2], atoi(argv[3]), strtoul(argv[4], NULL, 0), atoi(argv[5]),
+			      atof(argv[6]));
+	fprintf(stderr, "usage: load origin PORT | load client ADDRESS PORT SIZE CONNECTIONS SECONDS\n");
+	return 2;
+}
