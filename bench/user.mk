@@ -36,3 +36,22 @@ TEST_PROGRAMS += bench_relay bench_relay_load
 bench_relay_SRCS := bench/splice/relay.c bench/splice/sockmap.c
 bench_relay_DEPS := libsksplice
 bench_relay_load_SRCS := bench/splice/load.c
+
+# The load and the profile of bench/pathlen: for the bench alone, not installed.
+programs: $(B)/bench/load $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+
+$(B)/bench/load: bench/pathlen/load.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $<
+
+# QEMU resolves what it uses of QEMU.
+$(B)/bench/profile.so: bench/pathlen/profile.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $< -lpthread
+
+$(B)/bench/shortcut.bpf.o: bench/pathlen/shortcut.bpf.c $(B)/gen/vmlinux.h
+	$(call say,BPF,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -g -O2 -Wall -I$(B)/gen -c -o $@ $<

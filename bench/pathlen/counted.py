@@ -60,16 +60,20 @@ class Guest:
         self.errors.seek(0)
         return self.errors.read()[-2000:]
 
-    def snapshot(self):
-        with socket.create_connection(("127.0.0.1", self.control), 30) as s:
-            s.sendall(b"snapshot\n")
+    def ask(self, what):
+        with socket.create_connection(("127.0.0.1", self.control), 120) as s:
+            s.sendall(what)
             data = b""
-            while not data.endswith(b"\n"):
-                part = s.recv(65536)
-                if not part:
-                    raise ValueError("no snapshot")
+            while part := s.recv(1 << 20):
                 data += part
-        return json.loads(data)
+        return data
+
+    def snapshot(self):
+        return json.loads(self.ask(b"snapshot\n"))
+
+    def kallsyms(self):
+        """Addresses of functions; modules that are loaded later are not in it."""
+        return self.ask(b"symbols\n").decode()
 
     @staticmethod
     def busy(before, after):
@@ -112,6 +116,22 @@ def wrk(url, seconds, connections=8, close=False):
     if bad:
         raise RuntimeError(f"{url}: {bad.group(0)}")
     return int(re.search(r"(\d+) requests in", out).group(1))
+
+
+def load(port, path, connections, requests, new):
+    """@requests from the host, each on a new connection if @new; every answer must be good."""
+    line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections)]
+    if not new:
+        line.append("-k")
+    done = subprocess.run([*line, "127.0.0.1", str(port), f"/{path}"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{path}: {done.stderr}")
+    return int(done.stdout)
+
+
+def spread(counts):
+    """Percent between the least and the most of @counts."""
+    return round(100 * (max(counts) - min(counts)) / min(counts), 2)
 
 
 class Origin:

@@ -5,6 +5,7 @@
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
+top=$(readlink -f "$here/../..")
 vip=10.77.0.200
 backends="be1:10.77.0.11 be2:10.77.0.12"
 state=/run/front-end
@@ -37,6 +38,23 @@ links_up() {
 	done
 }
 
+# The MAC header of each back-end, as bytes for bpftool.
+header_to() {
+	local mac
+	ping -q -c1 -W10 "$1" >/dev/null
+	mac=$(ip -j neigh show "$1" dev eth1 | grep -o '"lladdr":"[^"]*"' | cut -d'"' -f4)
+	echo "${mac//:/ } $(tr ':' ' ' </sys/class/net/eth1/address) 08 00"
+}
+
+headers_fill() {
+	local backend n=0
+	for backend in $backends; do
+		# shellcheck disable=SC2046
+		bpftool map update name headers key hex 0$n 00 00 00 value hex $(header_to "${backend#*:}")
+		n=$((n + 1))
+	done
+}
+
 start() {
 	case $1 in
 	haproxy)
@@ -50,6 +68,15 @@ start() {
 			ipvsadm -a -t $vip:80 -r "${backend#*:}" -g
 		done
 		;;
+	xdp)
+		ip link set eth1 xdpdrv obj "$top/build/bench/shortcut.bpf.o" sec xdp
+		headers_fill
+		;;
+	tc)
+		tc qdisc add dev eth1 clsact
+		tc filter add dev eth1 ingress bpf da obj "$top/build/bench/shortcut.bpf.o" sec tc
+		headers_fill
+		;;
 	handoff)
 		modprobe handoff
 		flotilla local set name fe address 10.77.0.1
@@ -61,12 +88,14 @@ start() {
 			sleep 0.2
 		done
 		links_up
+		# The other guest may have to wait for a processor.
+		sysctl -qw net.flotilla.handoff_timeout_ms=10000
 		echo wrr >/sys/class/flotilla/dispatch/policy
 		printf 'listen %s:80\ncontrol %s\n' $vip $state/lardd.sock >$state/lardd.conf
 		lardd -c $state/lardd.conf --foreground >$state/lardd.log 2>&1 &
 		echo $! >$state/pid
 		for _ in $(seq 100); do
-			[ ! -S $state/lardd.sock ] || break
+			! flotilla explain http://$vip/ socket $state/lardd.sock 2>/dev/null | grep -q '^node: ' || break
 			sleep 0.1
 		done
 		;;
@@ -78,6 +107,8 @@ stop() {
 	[ ! -s $state/pid ] || kill "$(cat $state/pid)" || true
 	rm -f $state/pid
 	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
+	ip link set eth1 xdpdrv off
+	tc qdisc del dev eth1 clsact 2>/dev/null || true
 	if [ -d /sys/module/flotilla ]; then
 		for backend in $backends; do
 			flotilla node del "${backend%%:*}" || true

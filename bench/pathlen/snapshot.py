@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """snapshot.py PORT: in the counted guest, tell how far its clocks and counters are.
 
-Answers each connection with one JSON line and ends when a connection says "quit". With QEMU's
+Answers each connection with one JSON line, or with the kernel's symbols when it says "symbols", and
+ends when one says "quit". With QEMU's
 -icount shift=0 the guest's clock advances one nanosecond an instruction, so elapsed minus idle time
 is the number of instructions executed. Both come from /proc/timer_list, in nanoseconds.
 """
@@ -36,8 +37,12 @@ def main():
     while True:
         connection = server.accept()[0]
         with connection:
-            if connection.recv(16).startswith(b"quit"):
+            what = connection.recv(16)
+            if what.startswith(b"quit"):
                 return
+            if what.startswith(b"symbols"):
+                connection.sendall(read("/proc/kallsyms").encode())
+                continue
             connection.sendall(json.dumps(snapshot()).encode() + b"\n")
 
 
