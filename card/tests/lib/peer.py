@@ -5,7 +5,7 @@ import struct
 from card import MIB, export, pair
 from cluster import FakePeer, frame, hello
 
-ATTACH, ATTACHED, DETACH, READ, DATA, DONE, WRITE, SAVE, INDEX = range(0x20, 0x29)
+ATTACH, ATTACHED, DETACH, READ, DATA, DONE, WRITE, SAVE, INDEX, PEER = range(0x20, 0x2a)
 BLOCK = ">QQIIIIIIIHHHBBBBBBII"
 ESTALE, EINVAL, EACCES, ENOENT, EOPNOTSUPP, EPROTO = 116, 22, 13, 2, 95, 71
 
