@@ -25,6 +25,7 @@ enum card_msg {
 	CARD_MSG_WRITE		= FLT_MSG_CARD + 6,	/* bulk */
 	CARD_MSG_SAVE		= FLT_MSG_CARD + 7,	/* bulk */
 	CARD_MSG_INDEX		= FLT_MSG_CARD + 8,
+	CARD_MSG_PEER		= FLT_MSG_CARD + 9,	/* READ for a participant's memory */
 };
 
 /* Bytes of one request. */
@@ -67,9 +68,9 @@ enum card_feature {
  * @phys_block: physical block size
  * @readahead:  pages, of the exporter's disk
  * @policy:     name, zeros to the end
- * @depth, @nr_nodes: of the policy; names of @nr_nodes nodes follow, the exporter's
- *	        first, FLT_NAME_MAX bytes each: the participants, whose places in this
- *	        list stand for them in messages
+ * @place:      of the asker among the participants; 0 without a policy
+ * @nr_nodes:   how many names follow, FLT_NAME_MAX bytes each: the participants from
+ *	        place 1; the exporter's place is 0. Places stand for nodes in messages
  */
 struct card_wire_attached {
 	__be32 disk;
@@ -83,7 +84,7 @@ struct card_wire_attached {
 	__be32 phys_block;
 	__be32 readahead;
 	char policy[CARD_NAME_MAX];
-	__be16 depth;
+	__be16 place;
 	__be16 nr_nodes;
 	char nodes[][FLT_NAME_MAX];
 } __packed;
@@ -134,8 +135,8 @@ enum card_source {
  * @op:        enum card_op
  * @source:    enum card_source (DATA)
  * @class:     enum card_class of the document
- * @depth:     forwardings left (SAVE)
- * @kind:      SAVE: enum card_save
+ * @depth:     forwardings left (PEER, SAVE)
+ * @kind:      SAVE: enum card_save_kind
  * @recirc:    SAVE: how often a singlet was passed on already
  * @service_ns, @disk_us: DATA: what answering took here, and the disk of that
  */
@@ -163,6 +164,52 @@ struct card_wire_block {
 } __packed;
 
 #define CARD_NOBODY	0xffff
+
+/* Unit of caching. */
+#define CARD_BLOCK	4096
+#define CARD_BLOCK_SECTORS	(CARD_BLOCK >> SECTOR_SHIFT)
+
+/* How often a request is passed on at most: home, hint, disk [Olaru 4.4.2]. */
+#define CARD_HOPS	2
+/* How often a block is passed on that nobody has room for [Olaru 4.4.3]. */
+#define CARD_SAVE_DEPTH	2
+
+/**
+ * enum card_save_kind - card_wire_block.kind of SAVE
+ * @CARD_SAVE_SINGLET: as far as the evictor knows the only copy
+ * @CARD_SAVE_RECENT:  the most recent copy; the node that it came from may have one
+ */
+enum card_save_kind {
+	CARD_SAVE_SINGLET,
+	CARD_SAVE_RECENT,
+};
+
+/**
+ * enum card_said - card_wire_index.said
+ * @CARD_SAID_UPDATE:     to the home: @next has the block that @evictor had
+ * @CARD_SAID_INVALIDATE: forget what you know of the block, and say so to whom you had it from
+ */
+enum card_said {
+	CARD_SAID_UPDATE,
+	CARD_SAID_INVALIDATE,
+};
+
+/**
+ * struct card_wire_index - body of INDEX
+ * @epoch, @export: the disk
+ * @block:   of CARD_BLOCK bytes
+ * @said:    enum card_said
+ * @next, @evictor: places, or CARD_NOBODY
+ */
+struct card_wire_index {
+	__be64 epoch;
+	__be64 block;
+	__be32 export;
+	__be16 next;
+	__be16 evictor;
+	u8 said;
+	u8 zero[7];
+} __packed;
 
 /**
  * struct card_wire_file - follows READ's struct card_wire_block with CARD_REQ_FILE
