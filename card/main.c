@@ -6,9 +6,11 @@
 
 #include "counter.h"
 #include "disk.h"
+#include "evict.h"
 #include "message.h"
 #include "net.h"
 #include "netlink.h"
+#include "parcel.h"
 #include "serve.h"
 
 static int __init card_init(void)
@@ -21,9 +23,12 @@ static int __init card_init(void)
 	err = card_disk_init();
 	if (err)
 		goto undo_serve;
-	err = card_net_register();
+	err = card_evict_register();
 	if (err)
 		goto undo_disk;
+	err = card_net_register();
+	if (err)
+		goto undo_evict;
 	err = card_event_register();
 	if (err)
 		goto undo_net;
@@ -46,6 +51,8 @@ undo_event:
 	card_event_unregister();
 undo_net:
 	card_net_unregister();
+undo_evict:
+	card_evict_unregister();
 undo_disk:
 	card_disk_exit();
 undo_serve:
@@ -61,6 +68,8 @@ static void __exit card_exit(void)
 	card_event_unregister();
 	card_net_unregister();		/* ends every disk and export of every namespace */
 	card_disk_exit();
+	card_parcel_exit();
+	card_evict_unregister();
 	card_serve_exit();
 }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Blocks that leave this node for the memory of another, or for its reader. */
+
+#include <linux/slab.h>
+#include <linux/wait.h>
+
+#include "parcel.h"
+#include "serve.h"
+
+/**
+ * struct card_parcel - until the link is through with it
+ * @bulk: as the link wants it
+ * @bvec: the page
+ */
+struct card_parcel {
+	struct flt_bulk bulk;
+	struct bio_vec bvec;
+};
+
+static atomic_t card_parcels;
+static DECLARE_WAIT_QUEUE_HEAD(card_no_parcels);
+
+static void card_parcel_free(struct card_parcel *parcel)
+{
+	put_page(parcel->bvec.bv_page);
+	kfree(parcel);
+	/* The module stays at least until we have returned. */
+	rcu_read_lock();
+	if (atomic_dec_and_test(&card_parcels))
+		wake_up(&card_no_parcels);
+	rcu_read_unlock();
+}
+
+static void card_parcel_sent(struct flt_bulk *bulk)
+{
+	card_parcel_free(container_of(bulk, struct card_parcel, bulk));
+}
+
+u32 card_page_crc(struct page *page)
+{
+	struct bio_vec bvec;
+
+	bvec_set_page(&bvec, page, CARD_BLOCK, 0);
+	return card_crc(&bvec, 1);
+}
+
+int card_parcel_send(struct flt_node *node, u8 type, const struct card_wire_block *head,
+		     struct page *page)
+{
+	struct card_wire_block copy = *head;
+	struct kvec vec = { .iov_base = &copy, .iov_len = sizeof(copy) };
+	struct card_parcel *parcel;
+	int err;
+
+	parcel = kzalloc(sizeof(*parcel), GFP_ATOMIC | __GFP_NOWARN);
+	if (!parcel) {
+		put_page(page);
+		return -ENOMEM;
+	}
+	atomic_inc(&card_parcels);
+	bvec_set_page(&parcel->bvec, page, CARD_BLOCK, 0);
+	parcel->bulk.bvec = &parcel->bvec;
+	parcel->bulk.nr = 1;
+	parcel->bulk.len = CARD_BLOCK;
+	parcel->bulk.done = card_parcel_sent;
+	err = flt_link_send_bulk(node, type, &vec, 1, &parcel->bulk, GFP_ATOMIC);
+	if (err)
+		card_parcel_free(parcel);
+	return err;
+}
+
+int card_parcel_send_to(struct card_cache *cache, u16 place, u8 type,
+			const struct card_wire_block *head, struct page *page)
+{
+	struct flt_node *node = card_cache_node(cache, place);
+	int err;
+
+	if (!node) {
+		put_page(page);
+		return -ENOTCONN;
+	}
+	err = card_parcel_send(node, type, head, page);
+	flt_node_put(node);
+	return err;
+}
+
+void card_parcel_exit(void)
+{
+	wait_event(card_no_parcels, !atomic_read(&card_parcels));
+}
