@@ -36,6 +36,8 @@ static void card_disk_release(struct kref *ref)
 		ida_free(&card_names, disk->index);
 	if (disk->node)
 		flt_node_put(disk->node);
+	card_cache_free(disk->cache);
+	kfree(disk->geo.members);
 	kfree_rcu(disk, rcu);
 	/* The module stays at least until we have returned. */
 	rcu_read_lock();
@@ -109,6 +111,29 @@ static void card_disk_resend_work(struct work_struct *work)
 	card_request_resend_all(container_of(work, struct card_disk, resend));
 }
 
+/* Who takes part. The exporter's own name is what we call it. */
+static int card_members_take(struct card_geometry *geo, const char *exporter,
+			     const struct card_wire_attached *answer)
+{
+	u16 nr = be16_to_cpu(answer->nr_nodes), place = be16_to_cpu(answer->place), i;
+	struct card_members *members;
+
+	if (!strcmp(geo->policy, "none"))
+		return nr || place ? -EPROTO : 0;
+	if (!nr || nr > CARD_NODES_MAX || !place || place > nr)
+		return -EPROTO;
+	members = kzalloc(sizeof(*members), GFP_NOIO);
+	if (!members)
+		return -ENOMEM;
+	members->nr = nr + 1;
+	members->place = place;
+	strscpy(members->name[0], exporter, FLT_NAME_MAX);
+	for (i = 0; i < nr; i++)
+		strscpy(members->name[i + 1], answer->nodes[i], FLT_NAME_MAX);
+	geo->members = members;
+	return 0;
+}
+
 static int card_geometry_take(struct card_geometry *geo, const struct card_wire_attached *answer)
 {
 	geo->sectors = be64_to_cpu(answer->sectors);
@@ -127,9 +152,11 @@ static int card_geometry_take(struct card_geometry *geo, const struct card_wire_
 }
 
 /* Is it the disk that it was. Numbers that may change without harm are not compared. */
-static bool card_geometry_same(const struct card_geometry *a, const struct card_geometry *b)
+static bool card_geometry_same(const struct card_geometry *a, const struct card_geometry *b,
+			       const struct card_cache *cache)
 {
-	return a->sectors == b->sectors && a->block == b->block && !strcmp(a->policy, b->policy);
+	return a->sectors == b->sectors && a->block == b->block && !strcmp(a->policy, b->policy) &&
+	       (!cache || !memcmp(a->members, cache->members, sizeof(*a->members)));
 }
 
 void card_disk_attached(struct card_disk *disk, const struct card_wire_attached *answer)
@@ -140,23 +167,29 @@ void card_disk_attached(struct card_disk *disk, const struct card_wire_attached 
 
 	if (!err)
 		err = card_geometry_take(&geo, answer);
+	if (!err)
+		err = card_members_take(&geo, disk->spec.node, answer);
 	spin_lock_bh(&disk->lock);
 	if (be32_to_cpu(answer->cookie) == disk->cookie &&
 	    (disk->state == CARD_STATE_WAITING || disk->state == CARD_STATE_REFUSED)) {
-		if (!err && disk->known && !card_geometry_same(&geo, &disk->geo))
+		if (!err && disk->known && !card_geometry_same(&geo, &disk->geo, disk->cache))
 			err = -EUCLEAN;
 		live = !err;
 		if (live && !disk->known) {
 			disk->geo = geo;
+			geo.members = NULL;
 			disk->known = true;
 		}
 		disk->export = be32_to_cpu(answer->export);
 		disk->epoch = be64_to_cpu(answer->epoch);
 		disk->why = -err;
+		if (live && disk->cache)
+			card_cache_address(disk->cache, disk->export, disk->epoch);
 		WRITE_ONCE(disk->state, live ? CARD_STATE_LIVE : CARD_STATE_REFUSED);
 		complete(&disk->answered);
 	}
 	spin_unlock_bh(&disk->lock);
+	kfree(geo.members);
 	trace_card_state(disk, CARD_STATE_WAITING, live ? CARD_STATE_LIVE : CARD_STATE_REFUSED,
 			 -err);
 	card_count(disk->cn, live ? CARD_STAT_ATTACHED : CARD_STAT_REFUSED);
@@ -287,7 +320,32 @@ static int card_disk_alloc_set(struct card_disk *disk)
 	return blk_mq_alloc_tag_set(set);
 }
 
-/* The exporter has answered: make the block device. */
+/* The exporter has answered: take part in the cache that its policy makes. */
+static int card_disk_join(struct card_disk *disk, struct netlink_ext_ack *extack)
+{
+	const struct card_policy *policy = card_policy_get(disk->geo.policy);
+	struct card_cache *cache;
+
+	if (!policy)
+		return 0;
+	if (IS_ERR(policy)) {
+		NL_SET_ERR_MSG_FMT(extack, "there is no such policy here: %s", disk->geo.policy);
+		return PTR_ERR(policy);
+	}
+	cache = card_cache_new(disk->cn, policy, disk->geo.members, disk->spec.host);
+	disk->geo.members = NULL;
+	if (IS_ERR(cache)) {
+		NL_SET_ERR_MSG(extack, "no memory for its cache, or the kernel has no hook for it");
+		return PTR_ERR(cache);
+	}
+	spin_lock_bh(&disk->lock);
+	card_cache_address(cache, disk->export, disk->epoch);
+	WRITE_ONCE(disk->cache, cache);
+	spin_unlock_bh(&disk->lock);
+	return 0;
+}
+
+/* Make the block device. */
 static int card_disk_publish(struct card_disk *disk)
 {
 	const struct card_geometry *geo = &disk->geo;
@@ -301,6 +359,9 @@ static int card_disk_publish(struct card_disk *disk)
 	struct gendisk *gendisk;
 	int err;
 
+	/* Each block may have another home. */
+	if (disk->cache)
+		lim.chunk_sectors = CARD_BLOCK_SECTORS;
 	if (disk->spec.flags & CARD_FLAG_WRITE) {
 		lim.features |= BLK_FEAT_STABLE_WRITES;
 		if (geo->features & CARD_FEATURE_WRITE_CACHE)
@@ -320,6 +381,8 @@ static int card_disk_publish(struct card_disk *disk)
 	snprintf(gendisk->disk_name, sizeof(gendisk->disk_name), "card%d", disk->index);
 	set_capacity(gendisk, geo->sectors);
 	set_disk_ro(gendisk, !(disk->spec.flags & CARD_FLAG_WRITE));
+	if (disk->cache)
+		card_cache_start(disk->cache, gendisk, NULL);
 	err = device_add_disk(NULL, gendisk, NULL);
 	if (err) {
 		disk->gendisk = NULL;
@@ -388,7 +451,10 @@ static void card_disk_end(struct card_disk *disk)
 		if (disk_openers(disk->gendisk))
 			blk_mark_disk_dead(disk->gendisk);
 		del_gendisk(disk->gendisk);
+		card_cache_stop(disk->cache);
 		put_disk(disk->gendisk);
+	} else {
+		card_cache_stop(disk->cache);
 	}
 	card_disk_put(disk);
 }
@@ -464,6 +530,8 @@ int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *
 		goto undo;
 	queue_delayed_work(card_wq, &disk->attach, 0);
 	err = card_disk_await(disk, extack);
+	if (!err)
+		err = card_disk_join(disk, extack);
 	if (!err)
 		err = card_disk_publish(disk);
 	mutex_lock(&cn->lock);

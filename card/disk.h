@@ -10,6 +10,7 @@
 #include <linux/workqueue.h>
 #include "kmod/node.h"
 
+#include "cache.h"
 #include "net.h"
 #include "wire.h"
 
@@ -20,6 +21,7 @@ struct netlink_ext_ack;
  * @node, @export: names
  * @flags, @mode, @depth, @timeout_ms, @retries: as in the uapi
  * @readahead: pages; negative: what the exporter says
+ * @host: pages kept for other nodes; negative: a quarter of memory
  */
 struct card_disk_spec {
 	char node[FLT_NAME_MAX];
@@ -30,12 +32,14 @@ struct card_disk_spec {
 	u32 timeout_ms;
 	u32 retries;
 	s64 readahead;
+	s64 host;
 };
 
 /**
  * struct card_geometry - what the exporter said about the disk; never changes later
  * @sectors, @block, @phys_block, @features, @readahead: as in struct card_wire_attached
  * @policy: name
+ * @members: the participants, with a policy; taken over by the cache
  */
 struct card_geometry {
 	u64 sectors;
@@ -43,6 +47,7 @@ struct card_geometry {
 	u32 features;
 	u32 readahead;
 	char policy[CARD_NAME_MAX];
+	struct card_members *members;
 };
 
 /**
@@ -55,6 +60,7 @@ struct card_geometry {
  * @index:   of the device's name
  * @geo:     valid once @known
  * @known:   the exporter has answered once; written by the attach worker's answer
+ * @cache:   part in the cooperative cache, or NULL; set before @gendisk
  * @ready:   the device is there for all to see; under the namespace's lock
  * @set:     the block layer's requests
  * @uses:    counts uses of tags: no two requests in flight have the same number
@@ -78,6 +84,7 @@ struct card_disk {
 	struct card_geometry geo;
 	bool known;
 	bool ready;
+	struct card_cache *cache;
 	struct blk_mq_tag_set set;
 	atomic_t uses;
 	struct gendisk *gendisk;

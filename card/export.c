@@ -26,6 +26,8 @@ static void card_export_free(struct card_export *export)
 		kfree_rcu(session, rcu);
 	xa_destroy(&export->sessions);
 	card_thread_stop(export->thread);
+	card_cache_stop(export->cache);
+	card_cache_free(export->cache);
 	card_pool_exit(&export->pool);
 	if (export->mnt.mnt)
 		path_put(&export->mnt);
@@ -77,6 +79,38 @@ static int card_export_mount(struct card_export *export, struct netlink_ext_ack 
 	return 0;
 }
 
+/* The participants are those that may attach, in the order in which they are listed. */
+static int card_export_join(struct card_export *export, struct netlink_ext_ack *extack)
+{
+	const struct card_policy *policy = card_policy_get(export->spec.policy);
+	struct card_members *members;
+	struct card_cache *cache;
+	unsigned int i;
+
+	if (!policy)
+		return 0;
+	if (IS_ERR(policy)) {
+		NL_SET_ERR_MSG_FMT(extack, "there is no such policy: %s", export->spec.policy);
+		return PTR_ERR(policy);
+	}
+	members = kzalloc(sizeof(*members), GFP_KERNEL);
+	if (!members) {
+		card_policy_put(policy);
+		return -ENOMEM;
+	}
+	members->nr = export->spec.nr_nodes + 1;
+	for (i = 0; i < export->spec.nr_nodes; i++)
+		strscpy(members->name[i + 1], export->spec.nodes[i], FLT_NAME_MAX);
+	cache = card_cache_new(export->cn, policy, members, export->spec.host);
+	if (IS_ERR(cache)) {
+		NL_SET_ERR_MSG(extack, "no memory for its cache, or the kernel has no hook for it");
+		return PTR_ERR(cache);
+	}
+	export->cache = cache;
+	card_cache_start(cache, export->bdev->bd_disk, export->bdev);
+	return 0;
+}
+
 static bool card_export_named(struct card_net *cn, const char *name)
 {
 	struct card_export *export;
@@ -116,6 +150,8 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	if (!err)
 		err = card_export_mount(export, extack);
 	if (!err)
+		err = card_export_join(export, extack);
+	if (!err)
 		err = card_pool_init(&export->pool);
 	if (!err) {
 		export->thread = card_thread_start(export);
@@ -136,6 +172,8 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	if (!err)
 		err = xa_alloc_cyclic(&cn->exports, &export->id, export, XA_LIMIT(1, S32_MAX),
 				      &cn->next_export, GFP_KERNEL);
+	if (err >= 0 && export->cache)
+		card_cache_address(export->cache, export->id, export->epoch);
 	mutex_unlock(&cn->lock);
 	if (err >= 0)
 		return 0;
@@ -267,14 +305,15 @@ unsigned int card_export_sessions(struct card_export *export)
 	return n;
 }
 
-static bool card_export_lists(const struct card_export *export, const char *name)
+/* Place in the list of nodes, from 1; 0: not listed. */
+static unsigned int card_export_place(const struct card_export *export, const char *name)
 {
 	unsigned int i;
 
 	for (i = 0; i < export->spec.nr_nodes; i++)
 		if (!strcmp(export->spec.nodes[i], name))
-			return true;
-	return false;
+			return i + 1;
+	return 0;
 }
 
 static int card_session_add(struct card_export *export, const struct flt_node *node, bool write)
@@ -298,7 +337,8 @@ static int card_session_add(struct card_export *export, const struct flt_node *n
 	return 0;
 }
 
-static void card_export_describe(struct card_export *export, struct card_wire_attached *answer)
+static void card_export_describe(struct card_export *export, const struct flt_node *node,
+				 struct card_wire_attached *answer)
 {
 	struct block_device *bdev = export->bdev;
 	u32 features = 0;
@@ -319,6 +359,10 @@ static void card_export_describe(struct card_export *export, struct card_wire_at
 	answer->phys_block = cpu_to_be32(bdev_physical_block_size(bdev));
 	answer->readahead = cpu_to_be32(bdev->bd_disk->bdi->ra_pages);
 	strscpy_pad(answer->policy, export->spec.policy, sizeof(answer->policy));
+	if (export->cache) {
+		answer->place = cpu_to_be16(card_export_place(export, node->name));
+		answer->nr_nodes = cpu_to_be16(export->spec.nr_nodes);
+	}
 }
 
 static struct card_export *card_export_by_name(struct card_net *cn, const char *name)
@@ -342,27 +386,30 @@ int card_export_attach(struct card_net *cn, struct flt_node *node,
 		       const struct card_wire_attach *ask)
 {
 	struct card_wire_attached answer = { .disk = ask->disk, .cookie = ask->cookie };
-	struct kvec vec = { .iov_base = &answer, .iov_len = sizeof(answer) };
+	struct kvec vec[2] = { { .iov_base = &answer, .iov_len = sizeof(answer) } };
 	struct card_export *export;
 	u32 flags = be32_to_cpu(ask->flags);
-	int err = -ENOENT;
+	int err = -ENOENT, sent;
 
 	export = card_export_by_name(cn, ask->name);
 	if (be32_to_cpu(ask->version) != CARD_WIRE_VERSION)
 		err = -EPROTO;
 	else if (flags & ~CARD_FLAG_WRITE)
 		err = -EOPNOTSUPP;
-	else if (export && card_export_lists(export, node->name))
+	else if (export && card_export_place(export, node->name))
 		err = card_session_add(export, node, flags & CARD_FLAG_WRITE);
 	if (!err)
-		card_export_describe(export, &answer);
+		card_export_describe(export, node, &answer);
 	else
 		card_count(cn, CARD_STAT_DENIED);
 	trace_card_attach(node, ask->name, err);
+	answer.status = cpu_to_be32(-err);
+	vec[1].iov_base = export ? export->spec.nodes : NULL;
+	vec[1].iov_len = be16_to_cpu(answer.nr_nodes) * FLT_NAME_MAX;
+	sent = flt_link_send(node, CARD_MSG_ATTACHED, vec, vec[1].iov_len ? 2 : 1, GFP_NOIO);
 	if (export)
 		card_export_put(export);
-	answer.status = cpu_to_be32(-err);
-	return flt_link_send(node, CARD_MSG_ATTACHED, &vec, 1, GFP_NOIO);
+	return sent;
 }
 
 static void card_session_del(struct card_export *export, const struct flt_node *node)

@@ -9,6 +9,7 @@
 #include <linux/refcount.h>
 #include "kmod/node.h"
 
+#include "cache.h"
 #include "net.h"
 #include "pool.h"
 #include "wire.h"
@@ -37,6 +38,7 @@ struct card_session {
  * struct card_export_spec - what CARD_CMD_EXPORT_NEW gave
  * @name, @path, @mount, @policy: strings; @mount and @policy may be empty
  * @flags, @serve, @deliver: enums of the uapi
+ * @host: pages kept for other nodes; negative: a quarter of memory
  * @nr_nodes, @nodes: who may attach
  */
 struct card_export_spec {
@@ -46,6 +48,7 @@ struct card_export_spec {
 	char policy[CARD_NAME_MAX];
 	u32 flags;
 	u8 serve, deliver;
+	s64 host;
 	unsigned int nr_nodes;
 	char nodes[CARD_NODES_MAX][FLT_NAME_MAX];
 };
@@ -65,6 +68,7 @@ struct card_thread;
  * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
  * @pool:     reply pages
  * @thread:   works on what is not answered at once
+ * @cache:    part in the cooperative cache that the policy makes, or NULL
  * @users:    1 while it is configured, and one for each request worked on
  * @unused:   completed with the last user
  *
@@ -84,6 +88,7 @@ struct card_export {
 	struct xarray sessions;
 	struct card_pool pool;
 	struct card_thread *thread;
+	struct card_cache *cache;
 	refcount_t users;
 	struct completion unused;
 };

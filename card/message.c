@@ -7,7 +7,10 @@
 #include "disk.h"
 #include "export.h"
 #include "message.h"
+#include "part.h"
+#include "peer.h"
 #include "request.h"
+#include "save.h"
 #include "serve.h"
 
 static int card_on_attach(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg)
@@ -65,6 +68,12 @@ static int card_message(struct flt_node *node, const struct flt_msg *msg)
 	case CARD_MSG_READ:
 		err = card_serve_read(cn, node, msg);
 		break;
+	case CARD_MSG_PEER:
+		err = card_peer_read(cn, node, msg);
+		break;
+	case CARD_MSG_INDEX:
+		err = card_part_index(cn, node, msg);
+		break;
 	case CARD_MSG_DONE:
 		err = card_request_done(cn, node, msg);
 		break;
@@ -89,6 +98,9 @@ static int card_sink(struct flt_node *node, const struct flt_msg *msg, struct fl
 	case CARD_MSG_WRITE:
 		err = card_serve_write_sink(cn, node, msg, sink);
 		break;
+	case CARD_MSG_SAVE:
+		err = card_save_sink(cn, node, msg, sink);
+		break;
 	default:
 		err = -EPROTO;
 	}
@@ -101,6 +113,8 @@ static int card_sunk(struct flt_node *node, struct flt_sink *sink, int err)
 {
 	if (sink->type == CARD_MSG_DATA)
 		return card_request_sunk(sink, err);
+	if (sink->type == CARD_MSG_SAVE)
+		return card_save_sunk(sink, err);
 	return card_serve_write_sunk(sink, err);
 }
 
@@ -108,7 +122,8 @@ static const struct flt_msg_handler card_handler = {
 	.range = FLT_MSG_CARD,
 	.owner = THIS_MODULE,
 	.handle = card_message,
-	.bulk = BIT(CARD_MSG_DATA - FLT_MSG_CARD) | BIT(CARD_MSG_WRITE - FLT_MSG_CARD),
+	.bulk = BIT(CARD_MSG_DATA - FLT_MSG_CARD) | BIT(CARD_MSG_WRITE - FLT_MSG_CARD) |
+		BIT(CARD_MSG_SAVE - FLT_MSG_CARD),
 	.bulk_head = sizeof(struct card_wire_block),
 	.sink = card_sink,
 	.sunk = card_sunk,

@@ -16,6 +16,7 @@
 static const struct netlink_range_validation card_timeout_range = { .min = 100, .max = 600000 };
 static const struct netlink_range_validation card_retries_range = { .max = 1000 };
 static const struct netlink_range_validation card_readahead_range = { .max = 16384 };
+static const struct netlink_range_validation card_host_range = { .max = S32_MAX };
 
 static const struct nla_policy card_export_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_EXPORT_NAME]	= CARD_POLICY_NAME,
@@ -26,6 +27,7 @@ static const struct nla_policy card_export_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_EXPORT_SERVE]	= NLA_POLICY_MAX(NLA_U8, CARD_SERVE_THREAD),
 	[CARD_A_EXPORT_DELIVER]	= NLA_POLICY_MAX(NLA_U8, CARD_DELIVER_SYNC),
 	[CARD_A_EXPORT_POLICY]	= CARD_POLICY_NAME,
+	[CARD_A_EXPORT_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
 };
 
 static const struct nla_policy card_export_set_policy[CARD_A_MAX + 1] = {
@@ -47,6 +49,7 @@ static const struct nla_policy card_disk_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_DISK_TIMEOUT_MS] = NLA_POLICY_FULL_RANGE(NLA_U32, &card_timeout_range),
 	[CARD_A_DISK_RETRIES]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_retries_range),
 	[CARD_A_DISK_READAHEAD]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_readahead_range),
+	[CARD_A_DISK_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
 };
 
 static const struct nla_policy card_disk_del_policy[CARD_A_MAX + 1] = {
@@ -157,14 +160,19 @@ static int card_get_export(struct genl_info *info, struct card_export_spec *spec
 		spec->serve = nla_get_u8(info->attrs[CARD_A_EXPORT_SERVE]);
 	if (info->attrs[CARD_A_EXPORT_DELIVER])
 		spec->deliver = nla_get_u8(info->attrs[CARD_A_EXPORT_DELIVER]);
+	spec->host = -1;
+	if (info->attrs[CARD_A_EXPORT_HOST])
+		spec->host = nla_get_u32(info->attrs[CARD_A_EXPORT_HOST]);
 	strscpy(spec->policy, "none", sizeof(spec->policy));
-	if (info->attrs[CARD_A_EXPORT_POLICY] &&
-	    nla_strcmp(info->attrs[CARD_A_EXPORT_POLICY], spec->policy)) {
-		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[CARD_A_EXPORT_POLICY],
-				    "there is no such policy");
-		return -ENOENT;
+	if (info->attrs[CARD_A_EXPORT_POLICY])
+		err = card_get_name(info, CARD_A_EXPORT_POLICY, spec->policy,
+				    sizeof(spec->policy));
+	if (!err && spec->flags & CARD_FLAG_WRITE && strcmp(spec->policy, "none")) {
+		NL_SET_ERR_MSG(info->extack,
+			       "no writing with a policy: others have copies that would stay");
+		err = -EOPNOTSUPP;
 	}
-	return 0;
+	return err;
 }
 
 static int card_nl_export_new(struct sk_buff *skb, struct genl_info *info)
@@ -343,6 +351,9 @@ static int card_get_disk(struct genl_info *info, struct card_disk_spec *spec)
 	spec->depth = card_get_number(info, CARD_A_DISK_DEPTH, 128);
 	spec->timeout_ms = card_get_number(info, CARD_A_DISK_TIMEOUT_MS, 1000);
 	spec->retries = card_get_number(info, CARD_A_DISK_RETRIES, 3);
+	spec->host = -1;
+	if (info->attrs[CARD_A_DISK_HOST])
+		spec->host = nla_get_u32(info->attrs[CARD_A_DISK_HOST]);
 	spec->readahead = -1;
 	if (info->attrs[CARD_A_DISK_READAHEAD])
 		spec->readahead = nla_get_u32(info->attrs[CARD_A_DISK_READAHEAD]);

@@ -12,6 +12,7 @@
 #include <linux/crc32c.h>
 #include <linux/slab.h>
 
+#include "ask.h"
 #include "counter.h"
 #include "file.h"
 #include "request.h"
@@ -65,21 +66,24 @@ static u16 card_flags_of(const struct card_disk *disk, struct request *rq)
 /**
  * struct card_sending - a request's message, ready but for the data of a write
  * @node: to whom; referenced
+ * @peer: that is not the exporter
  * @ask:   the message
  * @file:  follows it, if @files
  * @files: the request reads a file's pages
  */
 struct card_sending {
 	struct flt_node *node;
+	bool peer;
 	struct card_wire_block ask;
 	struct card_wire_file file;
 	bool files;
 };
 
 /* Looks into the request, which therefore must not end meanwhile. */
-static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 use,
+static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 use, bool again,
 				struct card_sending *to)
 {
+	struct flt_node *peer;
 	u16 flags = card_flags_of(disk, rq);
 	u8 op = card_op_of(rq);
 
@@ -94,21 +98,26 @@ static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 
 		to->ask.sector = cpu_to_be64(blk_rq_pos(rq));
 		to->ask.bytes = cpu_to_be32(blk_rq_bytes(rq));
 	}
-	if (op == CARD_OP_READ && READ_ONCE(disk->spec.mode) == CARD_MODE_PAGE &&
+	if (op == CARD_OP_READ && READ_ONCE(disk->spec.mode) == CARD_MODE_PAGE && !disk->cache &&
 	    disk->geo.features & CARD_FEATURE_FILES)
 		to->files = card_file_of(disk->gendisk->part0, rq, &to->file);
 	if (to->files)
 		flags |= CARD_REQ_FILE;
 	to->ask.flags = cpu_to_be16(flags);
+	peer = card_ask_whom(disk, &to->ask, again);
 
 	spin_lock_bh(&disk->lock);
 	/* Else it waits for the exporter, as long as its attempts last. */
 	if (disk->state == CARD_STATE_LIVE) {
-		to->node = flt_node_get(disk->node);
+		to->peer = peer;
+		to->node = peer ?: flt_node_get(disk->node);
+		peer = NULL;
 		to->ask.export = cpu_to_be32(disk->export);
 		to->ask.epoch = cpu_to_be64(disk->epoch);
 	}
 	spin_unlock_bh(&disk->lock);
+	if (peer)
+		flt_node_put(peer);
 	return to->node ? 0 : -ENOTCONN;
 }
 
@@ -155,7 +164,8 @@ static int card_request_transmit(struct card_disk *disk, struct request *rq,
 	if (to->ask.op == CARD_OP_WRITE)
 		err = card_send_write(rq, to, gfp);
 	else
-		err = flt_link_send(to->node, CARD_MSG_READ, vec, to->files ? 2 : 1, gfp);
+		err = flt_link_send(to->node, to->peer ? CARD_MSG_PEER : CARD_MSG_READ, vec,
+				    to->files ? 2 : 1, gfp);
 	flt_node_put(to->node);
 	return err;
 }
@@ -181,7 +191,7 @@ static void card_request_resend(struct card_disk *disk, struct request *rq, u32 
 
 	if (!card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_FILLING))
 		return;
-	err = card_request_prepare(disk, rq, use, &to);
+	err = card_request_prepare(disk, rq, use, true, &to);
 	write = to.ask.op == CARD_OP_WRITE;
 	/* A read's message needs nothing more of the request, and its answer must be welcome. */
 	if (err || !write)
@@ -223,8 +233,15 @@ static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_m
 	cmd->begun = ktime_get_ns();
 	card_count(disk->cn, CARD_STAT_REQUESTS);
 	blk_mq_start_request(rq);
+	/* Nobody else may end it while the cache is looked at. */
+	atomic_set_release(&cmd->life, use | CARD_CMD_FILLING);
+	if (card_ask_hosted(disk, rq)) {
+		card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_OVER);
+		card_cmd_end(rq, BLK_STS_OK);
+		return BLK_STS_OK;
+	}
 	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
-	err = card_request_prepare(disk, rq, use, &to) ?:
+	err = card_request_prepare(disk, rq, use, false, &to) ?:
 	      card_request_transmit(disk, rq, &to, GFP_NOIO);
 	if ((err == -ENOBUFS || err == -ENOMEM) &&
 	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_IDLE))
@@ -340,10 +357,12 @@ static int card_request_iter(struct request *rq, struct card_flight *cmd, struct
  * struct card_fill - an answer's data on its way into a request
  * @disk: referenced
  * @rq:   FILLING
+ * @node: who answers; referenced
  * @head: of the answer
  */
 struct card_fill {
 	struct card_disk *disk;
+	struct flt_node *node;
 	struct request *rq;
 	struct card_wire_block head;
 };
@@ -362,7 +381,7 @@ int card_request_sink(struct card_net *cn, struct flt_node *node, const struct f
 	if (use & CARD_CMD_STATE)
 		return -EBADMSG;
 	disk = card_disk_find(cn, be32_to_cpu(head->disk));
-	rq = disk && card_disk_answers(disk, node) ? card_request_find(disk, head) : NULL;
+	rq = disk && card_ask_answers(disk, node) ? card_request_find(disk, head) : NULL;
 	fill = rq ? kmalloc(sizeof(*fill), GFP_NOIO | __GFP_NOWARN) : NULL;
 	if (!fill)
 		goto late;
@@ -380,6 +399,7 @@ int card_request_sink(struct card_net *cn, struct flt_node *node, const struct f
 	cmd->filled = ktime_get_ns();
 	fill->disk = disk;
 	fill->rq = rq;
+	fill->node = flt_node_get(node);
 	fill->head = *head;
 	sink->priv = fill;
 	return 0;
@@ -454,9 +474,11 @@ int card_request_sunk(struct flt_sink *sink, int err)
 		card_request_again(disk, fill->rq, use, BLK_STS_IOERR);
 	} else {
 		card_request_account(disk->cn, fill, cmd);
+		card_ask_arrived(disk, fill->rq, fill->node, &fill->head);
 		card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_OVER);
 		card_cmd_end(fill->rq, BLK_STS_OK);
 	}
+	flt_node_put(fill->node);
 	kfree(fill);
 	card_disk_put(disk);
 	return 0;
@@ -474,9 +496,13 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 	if (msg->len != sizeof(*head) || use & CARD_CMD_STATE || status >= MAX_ERRNO)
 		return -EBADMSG;
 	disk = card_disk_find(cn, be32_to_cpu(head->disk));
-	rq = disk && card_disk_answers(disk, node) ? card_request_find(disk, head) : NULL;
+	rq = disk && card_ask_answers(disk, node) ? card_request_find(disk, head) : NULL;
 	if (!rq) {
 		card_count(cn, CARD_STAT_LATE);
+	} else if (!card_disk_answers(disk, node)) {
+		/* A participant that has it not and can pass nothing on. The exporter has it. */
+		card_count(cn, CARD_STAT_PEER_REFUSED);
+		card_request_resend(disk, rq, use);
 	} else if (status == ESTALE) {
 		/* The exporter was restarted: the request waits until it knows us again. */
 		card_disk_stale(disk, head);

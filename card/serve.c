@@ -11,7 +11,10 @@
 #include <linux/swap.h>
 
 #include "counter.h"
+#include "entry.h"
 #include "file.h"
+#include "parcel.h"
+#include "peer.h"
 #include "serve.h"
 #include "thread.h"
 #include "trace.h"
@@ -129,6 +132,31 @@ static bool card_serve_lookup_block(struct card_serve *s, unsigned int i)
 	return true;
 }
 
+/* What this node keeps for others is looked for when its own cache has it not. */
+static bool card_serve_lookup_hosted(struct card_serve *s, unsigned int i)
+{
+	struct card_cache *cache = s->export->cache;
+	struct page *page;
+	bool check;
+	u32 crc;
+
+	if (!cache)
+		return false;
+	spin_lock_irq(&cache->lock);
+	page = card_cache_page(cache, card_serve_index(s, i), &crc, &check);
+	spin_unlock_irq(&cache->lock);
+	if (!page)
+		return false;
+	if (check && card_page_crc(page) != crc) {
+		card_count(cache->cn, CARD_STAT_CACHE_MISMATCH);
+		put_page(page);
+		return false;
+	}
+	s->bvec[i].bv_page = page;
+	s->kind[i] = CARD_PAGE_CACHED;
+	return true;
+}
+
 /* Finds what is cached. True: all of it. Process context with CARD_REQ_FILE, else any. */
 bool card_serve_lookup(struct card_serve *s)
 {
@@ -139,7 +167,8 @@ bool card_serve_lookup(struct card_serve *s)
 	if (s->flags & CARD_REQ_FILE)
 		card_file_lookup(s);
 	for (i = 0; i < s->nr; i++)
-		if (s->kind[i] != CARD_PAGE_NONE || card_serve_lookup_block(s, i))
+		if (s->kind[i] != CARD_PAGE_NONE || card_serve_lookup_block(s, i) ||
+		    card_serve_lookup_hosted(s, i))
 			found++;
 	if (found < s->nr)
 		return false;
@@ -384,10 +413,27 @@ static int card_serve_check(const struct card_export *export, const struct card_
 	return 0;
 }
 
+/*
+ * Who gets the answer, referenced: the sender, or whom a participant passes the request
+ * on for. NULL: nobody that we know.
+ */
+static struct flt_node *card_serve_asker(const struct card_export *export, struct flt_node *node,
+					 const struct card_wire_block *ask)
+{
+	const struct card_cache *cache = export->cache;
+
+	if (!cache || !(be16_to_cpu(ask->flags) & CARD_REQ_FORWARDED))
+		return flt_node_get(node);
+	if (card_cache_place(cache, node) == CARD_NOBODY)
+		return NULL;
+	return card_cache_node(cache, be16_to_cpu(ask->origin));
+}
+
 /* Finds everything a request needs; on error the asker has been told. */
 static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node *node,
 					   const struct card_wire_block *ask)
 {
+	struct flt_node *asker = NULL;
 	struct card_export *export;
 	struct card_session *session = NULL;
 	struct card_serve *s = NULL;
@@ -398,7 +444,13 @@ static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node 
 		card_count(cn, CARD_STAT_STALE);
 		goto refuse;
 	}
-	session = card_session_enter(export, node);
+	asker = card_serve_asker(export, node, ask);
+	if (!asker) {
+		card_count(cn, CARD_STAT_DENIED);
+		card_export_put(export);
+		return NULL;
+	}
+	session = card_session_enter(export, asker);
 	if (IS_ERR(session)) {
 		err = PTR_ERR(session);
 		card_count(cn, err == -EBUSY ? CARD_STAT_BUSY : CARD_STAT_DENIED);
@@ -411,12 +463,13 @@ static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node 
 		card_count(cn, err == -EACCES ? CARD_STAT_DENIED : CARD_STAT_RANGE);
 		goto undo_session;
 	}
-	s = card_serve_new(export, node, ask);
+	s = card_serve_new(export, asker, ask);
 	if (!s) {
 		err = -ENOMEM;
 		goto undo_session;
 	}
 	s->session = session;
+	flt_node_put(asker);
 	return s;
 
 undo_session:
@@ -425,7 +478,11 @@ undo_export:
 	card_export_put(export);
 refuse:
 	trace_card_refuse(node, ask, err);
-	card_send_done(cn, node, ask, err);
+	/* Who passed it on for another waits for nothing: his own request may have this tag. */
+	if (asker || !(be16_to_cpu(ask->flags) & CARD_REQ_FORWARDED))
+		card_send_done(cn, asker ?: node, ask, err);
+	if (asker)
+		flt_node_put(asker);
 	return NULL;
 }
 
@@ -447,6 +504,10 @@ int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt
 		return 0;
 	if (s->flags & CARD_REQ_FILE)
 		memcpy(&s->file, ask + 1, sizeof(s->file));
+	if (s->export->cache && card_peer_divert(s->export->cache, ask)) {
+		card_serve_free(s);
+		return 0;
+	}
 
 	mode = READ_ONCE(s->export->spec.serve);
 	/* Files are found by functions that may sleep for the disk. */

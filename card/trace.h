@@ -7,6 +7,7 @@
 #define CARD_TRACE_H
 
 #include <linux/tracepoint.h>
+#include "cache.h"
 #include "disk.h"
 #include "kmod/node.h"
 #include "wire.h"
@@ -110,6 +111,56 @@ TRACE_EVENT(card_send,
 	TP_printk("disk=%u tag=%u gen=%u op=%s flags=%s sector=%llu bytes=%u",
 		  __entry->id, __entry->tag, __entry->gen, card_show_op(__entry->op),
 		  card_show_flags(__entry->flags), __entry->sector, __entry->bytes)
+);
+
+TRACE_EVENT(card_forward,
+	TP_PROTO(const struct flt_node *to, const struct card_wire_block *ask, int err),
+	TP_ARGS(to, ask, err),
+	TP_STRUCT__entry(
+		__field(unsigned int, netns)
+		__string(node, to->name)
+		__field(u64, sector)
+		__field(u16, origin)
+		__field(u8, hops)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->netns = to->net->ns.inum;
+		__assign_str(node);
+		__entry->sector = be64_to_cpu(ask->sector);
+		__entry->origin = be16_to_cpu(ask->origin);
+		__entry->hops = ask->depth;
+		__entry->err = err;
+	),
+	TP_printk("netns=%u to=%s sector=%llu origin=%u hops_left=%u err=%d", __entry->netns,
+		  __get_str(node), __entry->sector, __entry->origin, __entry->hops, __entry->err)
+);
+
+TRACE_EVENT(card_saved,
+	TP_PROTO(const struct card_cache *cache, const struct card_ask *ask, u16 place, bool kept),
+	TP_ARGS(cache, ask, place, kept),
+	TP_STRUCT__entry(
+		__field(unsigned int, netns)
+		__field(u64, block)
+		__field(u16, origin)
+		__field(u16, place)
+		__field(u8, kind)
+		__field(u8, depth)
+		__field(bool, kept)
+	),
+	TP_fast_assign(
+		__entry->netns = cache->cn->net->ns.inum;
+		__entry->block = ask->block;
+		__entry->origin = ask->origin;
+		__entry->place = place;
+		__entry->kind = ask->kind;
+		__entry->depth = ask->depth;
+		__entry->kept = kept;
+	),
+	TP_printk("netns=%u block=%llu origin=%u kind=%s depth=%u place=%u kept=%d",
+		  __entry->netns, __entry->block, __entry->origin,
+		  __entry->kind == CARD_SAVE_RECENT ? "recent" : "singlet", __entry->depth,
+		  __entry->place, __entry->kept)
 );
 
 TRACE_EVENT(card_data,

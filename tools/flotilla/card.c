@@ -280,6 +280,8 @@ static int export_argument(struct cli *cli, struct nlmsghdr *nlh, const char *ke
 		return put_nodes(cli, nlh, value);
 	if (!strcmp(key, "policy"))
 		return put_text(cli, nlh, CARD_A_EXPORT_POLICY, key, value, CARD_NAME_MAX);
+	if (!strcmp(key, "host"))
+		return put_number(cli, nlh, CARD_A_EXPORT_HOST, key, value, 0, INT32_MAX);
 	if (!strcmp(key, "serve"))
 		return put_word(cli, nlh, CARD_A_EXPORT_SERVE, key, value, &serves);
 	if (!strcmp(key, "deliver"))
@@ -299,6 +301,8 @@ static int disk_argument(struct cli *cli, struct nlmsghdr *nlh, const char *key,
 		return put_number(cli, nlh, CARD_A_DISK_RETRIES, key, value, 0, 1000);
 	if (!strcmp(key, "readahead"))
 		return put_number(cli, nlh, CARD_A_DISK_READAHEAD, key, value, 0, 16384);
+	if (!strcmp(key, "host"))
+		return put_number(cli, nlh, CARD_A_DISK_HOST, key, value, 0, INT32_MAX);
 	return cli_unknown(cli, key);
 }
 
@@ -677,6 +681,8 @@ const struct object card_object = {
 	"  mount DIRECTORY                  where it is mounted here, for mode page of those who attach\n"
 	"  serve mix|event|thread           where requests are worked on; default mix\n"
 	"  deliver event|async|sync         who answers when the disk is done; default event\n"
+	"  policy none|hscc|hdc             how the nodes' memories serve each other; default none\n"
+	"  host PAGES                       kept for other nodes; default a quarter of memory\n"
 	"Arguments of attach:\n"
 	"  write                            allow writing, if the export does\n"
 	"  keep                             the exporter may cache what is read (default: exclusive)\n"
@@ -684,5 +690,6 @@ const struct object card_object = {
 	"  mode block|page                  which cache of the exporter is asked; default block\n"
 	"  depth 1..1024                    requests in flight; default 128\n"
 	"  timeout MS, retries N            of one attempt, further attempts; default 1000, 3\n"
-	"  readahead PAGES                  default: what the exporter's disk has\n",
+	"  readahead PAGES                  default: what the exporter's disk has\n"
+	"  host PAGES                       kept for other nodes, with a policy; default a quarter\n",
 };

@@ -20,11 +20,17 @@
  * All but the dumps need CAP_SYS_ADMIN in the initial user namespace, because
  * they give and take whole disks.  The dumps need nothing.
  *
+ * With a policy (CARD_A_EXPORT_POLICY) the nodes of an export and the exporter serve
+ * each other from memory too.  Such a disk is read-only: there is nobody who would
+ * take back what others have.  The order of the nodes is part of the policy: every
+ * participant gets it from the exporter when it attaches.
+ *
  * Errors: EPERM no CAP_SYS_ADMIN; EINVAL malformed, out of range, a name with
  * other characters than [A-Za-z0-9._-]; EEXIST the name is taken; ENOENT no such
  * node, export or disk; EBUSY in use, or attached already: a node has one disk of
  * an export; EACCES writing is not offered, or the disk is read-only; ETIMEDOUT,
- * ENOTCONN the node did not answer or is not up; EOPNOTSUPP unknown flags; what
+ * ENOTCONN the node did not answer or is not up; EOPNOTSUPP unknown flags, writing with
+ * a policy, or explaining a disk without one; ERANGE no such block; what
  * opening the block device gives (ENOTBLK, ENXIO, ...).
  */
 #ifndef _UAPI_FLOTILLA_CARD_H
@@ -120,7 +126,7 @@ enum card_attr {
 	CARD_A_EXPORT_FLAGS,	/* u32: CARD_FLAG_WRITE */
 	CARD_A_EXPORT_SERVE,	/* u8, enum card_serve_mode */
 	CARD_A_EXPORT_DELIVER,	/* u8, enum card_deliver_mode */
-	CARD_A_EXPORT_POLICY,	/* string: "none" */
+	CARD_A_EXPORT_POLICY,	/* string: "none", or a policy's: "hscc", "hdc" */
 	CARD_A_EXPORT_SIZE,	/* u64 bytes; read only */
 	CARD_A_EXPORT_SESSIONS,	/* u32: nodes that have it now; read only */
 
@@ -140,6 +146,9 @@ enum card_attr {
 	CARD_A_DISK_OPENERS,	/* u32; read only */
 	CARD_A_DISK_INFLIGHT,	/* u32; read only */
 	CARD_A_DISK_FORCE,	/* flag */
+
+	CARD_A_EXPORT_HOST,	/* u32: pages kept for other nodes; default a quarter of memory */
+	CARD_A_DISK_HOST,	/* u32: the same */
 
 	__CARD_A_MAX
 };
