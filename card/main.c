@@ -5,6 +5,7 @@
 #include <net/genetlink.h>
 
 #include "counter.h"
+#include "debug.h"
 #include "disk.h"
 #include "evict.h"
 #include "message.h"
@@ -41,6 +42,7 @@ static int __init card_init(void)
 	err = card_netlink_register();
 	if (err)
 		goto undo_stats;
+	card_debug_register();
 	return 0;
 
 undo_stats:
@@ -62,6 +64,7 @@ undo_serve:
 
 static void __exit card_exit(void)
 {
+	card_debug_unregister();
 	card_netlink_unregister();	/* no more commands; no disk is open, or we were not here */
 	card_stats_unregister();
 	card_message_unregister();	/* requests in flight find no answer from here on */

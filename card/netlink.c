@@ -6,6 +6,7 @@
 #include <net/sock.h>
 
 #include "disk.h"
+#include "explain.h"
 #include "export.h"
 #include "netlink.h"
 
@@ -50,6 +51,11 @@ static const struct nla_policy card_disk_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_DISK_RETRIES]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_retries_range),
 	[CARD_A_DISK_READAHEAD]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_readahead_range),
 	[CARD_A_DISK_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
+};
+
+static const struct nla_policy card_explain_policy[CARD_A_MAX + 1] = {
+	[CARD_A_EXPLAIN_NAME]	= CARD_POLICY_NAME,
+	[CARD_A_EXPLAIN_BLOCK]	= { .type = NLA_U64 },
 };
 
 static const struct nla_policy card_disk_del_policy[CARD_A_MAX + 1] = {
@@ -413,6 +419,57 @@ static int card_nl_disk_del(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
+static int card_put_explained(struct sk_buff *skb, const struct card_explained *out, u64 block)
+{
+	if (nla_put_string(skb, CARD_A_EXPLAIN_NAME, out->name) ||
+	    nla_put_u64_64bit(skb, CARD_A_EXPLAIN_BLOCK, block, CARD_A_PAD) ||
+	    nla_put_string(skb, CARD_A_EXPLAIN_POLICY, out->policy) ||
+	    nla_put_u8(skb, CARD_A_EXPLAIN_HELD, out->held) ||
+	    nla_put_u8(skb, CARD_A_EXPLAIN_COPY, out->copy) ||
+	    nla_put_string(skb, CARD_A_EXPLAIN_HOME, out->home) ||
+	    nla_put_string(skb, CARD_A_EXPLAIN_PREVIOUS, out->previous) ||
+	    nla_put_string(skb, CARD_A_EXPLAIN_NEXT, out->next) ||
+	    nla_put_string(skb, CARD_A_EXPLAIN_ASK, out->ask) ||
+	    nla_put_u32(skb, CARD_A_EXPLAIN_HOSTED, out->nr_hosted) ||
+	    nla_put_u32(skb, CARD_A_EXPLAIN_HOST, out->host_max))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int card_nl_explain(struct sk_buff *skb, struct genl_info *info)
+{
+	char name[CARD_NAME_MAX], *given = NULL;
+	struct card_explained out;
+	struct sk_buff *answer;
+	void *head;
+	u64 block;
+	int err;
+
+	err = card_may(skb, info);
+	if (!err && info->attrs[CARD_A_EXPLAIN_NAME]) {
+		err = card_get_name(info, CARD_A_EXPLAIN_NAME, name, sizeof(name));
+		given = name;
+	}
+	if (err)
+		return err;
+	if (GENL_REQ_ATTR_CHECK(info, CARD_A_EXPLAIN_BLOCK)) {
+		NL_SET_ERR_MSG(info->extack, "the block's number is missing");
+		return -EINVAL;
+	}
+	block = nla_get_u64(info->attrs[CARD_A_EXPLAIN_BLOCK]);
+	err = card_explain(card_net(genl_info_net(info)), given, block, &out, info->extack);
+	if (err)
+		return err;
+	answer = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	if (!answer)
+		return -ENOMEM;
+	/* There is room for this. */
+	head = genlmsg_put_reply(answer, info, &card_genl_family, 0, CARD_CMD_EXPLAIN);
+	card_put_explained(answer, &out, block);
+	genlmsg_end(answer, head);
+	return genlmsg_reply(answer, info);
+}
+
 /* In the order of the commands' numbers. */
 static const struct genl_split_ops card_genl_ops[] = {
 	{
@@ -453,6 +510,12 @@ static const struct genl_split_ops card_genl_ops[] = {
 		.cmd = CARD_CMD_DISK_GET,
 		.dumpit = card_nl_disk_dump,
 		.flags = GENL_CMD_CAP_DUMP,
+	}, {
+		.cmd = CARD_CMD_EXPLAIN,
+		.doit = card_nl_explain,
+		.policy = card_explain_policy,
+		.maxattr = CARD_A_MAX,
+		.flags = GENL_CMD_CAP_DO,
 	},
 };
 

@@ -15,6 +15,25 @@ static const struct words states = {
 	(const char *const[]){ "waiting", "live", "refused", "dead" }, 4
 };
 
+static const struct words helds = { (const char *const[]){ "no", "cached", "hosted" }, 3 };
+static const struct words copies = {
+	(const char *const[]){ "unknown", "singlet", "recent", "older" }, 4
+};
+
+static const struct column explain_columns[] = {
+	{ "disk", "DISK", NULL },
+	{ "block", "BLOCK", NULL },
+	{ "policy", "POLICY", NULL },
+	{ "here", "HERE", NULL },
+	{ "copy", "COPY", NULL },
+	{ "home", "HOME", NULL },
+	{ "previous", "PREVIOUS", NULL },
+	{ "next", "NEXT", NULL },
+	{ "ask", "ASK", NULL },
+	{ "hosted", "HOSTED", NULL },
+	{ "host", "HOST", NULL },
+};
+
 static const struct column export_columns[] = {
 	{ "export", "EXPORT", NULL },
 	{ "device", "DEVICE", NULL },
@@ -594,6 +613,59 @@ out:
 	return status;
 }
 
+static void explain_row(const struct nlmsghdr *nlh, void *arg)
+{
+	struct attrs a;
+
+	parse(nlh, &a);
+	json_array_append_new(arg, json_pack(
+		"{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}",
+		"disk", text_of(&a, CARD_A_EXPLAIN_NAME),
+		"block", (json_int_t)number_of(&a, CARD_A_EXPLAIN_BLOCK),
+		"policy", text_of(&a, CARD_A_EXPLAIN_POLICY),
+		"here", word_of(&helds, number_of(&a, CARD_A_EXPLAIN_HELD)),
+		"copy", word_of(&copies, number_of(&a, CARD_A_EXPLAIN_COPY)),
+		"home", text_of(&a, CARD_A_EXPLAIN_HOME),
+		"previous", text_of(&a, CARD_A_EXPLAIN_PREVIOUS),
+		"next", text_of(&a, CARD_A_EXPLAIN_NEXT),
+		"ask", text_of(&a, CARD_A_EXPLAIN_ASK),
+		"hosted", (json_int_t)number_of(&a, CARD_A_EXPLAIN_HOSTED),
+		"host", (json_int_t)number_of(&a, CARD_A_EXPLAIN_HOST)));
+}
+
+static int card_explain(struct cli *cli, int argc, char **argv)
+{
+	char name[FLT_NAME_MAX] = "";
+	struct nlmsghdr *nlh;
+	uint64_t block;
+	struct wire *w;
+	int status = CLI_OK;
+	json_t *rows;
+
+	cli_doing(cli, "explain a block");
+	if (argc != 1 && argc != 2)
+		return cli_usage(cli, "a block's number is needed, and the disk if there are several");
+	if (argc == 2)
+		status = value_name(cli, argv[0], name);
+	if (!status)
+		status = value_number(cli, "the block", argv[argc - 1], 0, INT64_MAX, &block);
+	if (status)
+		return status;
+	w = wire_open(cli);
+	if (!w)
+		return CLI_FAILED;
+	nlh = request(w, CARD_CMD_EXPLAIN, NLM_F_ACK);
+	if (name[0])
+		mnl_attr_put_strz(nlh, CARD_A_EXPLAIN_NAME, name);
+	mnl_attr_put_u64(nlh, CARD_A_EXPLAIN_BLOCK, block);
+	rows = json_array();
+	status = settle(cli, w, transact(w, nlh, explain_row, rows));
+	if (!status)
+		show_rows(cli, rows, explain_columns, ARRAY_SIZE(explain_columns));
+	json_decref(rows);
+	return status;
+}
+
 static int take_stat(const char *room, const char *name, uint64_t value, void *arg)
 {
 	if (!strcmp(room, "card"))
@@ -670,6 +742,8 @@ static const struct command commands[] = {
 	  "Make another node's export a block device here; prints its name" },
 	{ "detach", NULL, card_detach, "detach DISK|NODE EXPORT [force]",
 	  "Remove the block device; force: although it is in use" },
+	{ "explain", NULL, card_explain, "explain [DISK|EXPORT] BLOCK",
+	  "What this node knows of a block of 4096 bytes, and whom it would ask for it" },
 	{ "stats", NULL, card_stats, "stats", "Counters, and what a read costs on average" },
 	{ 0 }
 };

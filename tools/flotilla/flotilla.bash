@@ -45,7 +45,7 @@ _flotilla_words()
 	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
-	card-)		echo show export unexport set attach detach stats help ;;
+	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
 	card-export)	[[ $position -gt 2 ]] && echo device nodes write mount serve deliver policy host ;;
 	card-set)	[[ $position -gt 2 ]] && echo serve deliver ;;

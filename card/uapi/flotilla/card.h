@@ -55,6 +55,7 @@ enum card_cmd {
 	CARD_CMD_DISK_NEW,	/* DISK_NODE, _EXPORT; others may be given; answers DISK_NAME */
 	CARD_CMD_DISK_DEL,	/* DISK_NAME, or DISK_NODE and _EXPORT; _FORCE: if open too */
 	CARD_CMD_DISK_GET,	/* dump */
+	CARD_CMD_EXPLAIN,	/* EXPLAIN_BLOCK, _NAME if there are several; answers all */
 	__CARD_CMD_MAX
 };
 
@@ -115,6 +116,32 @@ enum card_state {
 	CARD_STATE_DEAD,
 };
 
+/**
+ * enum card_held - how a node has a block of a disk with a policy
+ * @CARD_HELD_NOT:    it has not
+ * @CARD_HELD_CACHED: in its page cache
+ * @CARD_HELD_HOSTED: for others
+ */
+enum card_held {
+	CARD_HELD_NOT,
+	CARD_HELD_CACHED,
+	CARD_HELD_HOSTED,
+};
+
+/**
+ * enum card_copy - what a node takes its copy of a block for
+ * @CARD_COPY_UNKNOWN: nothing is known of the block
+ * @CARD_COPY_SINGLET: the only one
+ * @CARD_COPY_RECENT:  the most recent of several
+ * @CARD_COPY_OLDER:   one of several; somebody has asked for it since
+ */
+enum card_copy {
+	CARD_COPY_UNKNOWN,
+	CARD_COPY_SINGLET,
+	CARD_COPY_RECENT,
+	CARD_COPY_OLDER,
+};
+
 enum card_attr {
 	CARD_A_UNSPEC,
 	CARD_A_PAD,
@@ -149,6 +176,18 @@ enum card_attr {
 
 	CARD_A_EXPORT_HOST,	/* u32: pages kept for other nodes; default a quarter of memory */
 	CARD_A_DISK_HOST,	/* u32: the same */
+
+	CARD_A_EXPLAIN_NAME,	/* string: of a disk or an export */
+	CARD_A_EXPLAIN_BLOCK,	/* u64: of 4096 bytes */
+	CARD_A_EXPLAIN_POLICY,	/* string */
+	CARD_A_EXPLAIN_HELD,	/* u8, enum card_held */
+	CARD_A_EXPLAIN_COPY,	/* u8, enum card_copy */
+	CARD_A_EXPLAIN_HOME,	/* string: node that knows of the block; "self": this one */
+	CARD_A_EXPLAIN_PREVIOUS, /* string: where the copy came from; "" nobody */
+	CARD_A_EXPLAIN_NEXT,	/* string: who asked last; "" nobody */
+	CARD_A_EXPLAIN_ASK,	/* string: who would be asked now */
+	CARD_A_EXPLAIN_HOSTED,	/* u32: pages that this node keeps for others */
+	CARD_A_EXPLAIN_HOST,	/* u32: how many it may */
 
 	__CARD_A_MAX
 };
