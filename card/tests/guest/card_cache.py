@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
-# held: both not seen to pass as a whole yet, each claim was on stock
+# held: debug not seen there yet
 """Nodes serve each other from memory: whatever they believe of each other, the bytes are the disk's.
 
 CARD_ROUNDS and CARD_SEED make the run with wrong indexes longer, or another one.
