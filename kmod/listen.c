@@ -38,7 +38,7 @@ static void flt_listener_data_ready(struct sock *sk)
 
 	read_lock_bh(&sk->sk_callback_lock);
 	/* A child has this callback too, until it is accepted, but no user data. */
-	listener = rcu_dereference_sk_user_data(sk);
+	listener = __locked_read_sk_user_data_with_flags(sk, 0);
 	if (listener && sk->sk_state == TCP_LISTEN)
 		queue_work(flt_link_wq, &listener->work);
 	read_unlock_bh(&sk->sk_callback_lock);
