@@ -44,7 +44,7 @@ guest-soak:
 
 test: all debug-kernel
 	$(Q)+tools/build/modules debug
-	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)')
+	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)') $(if $(ALL),--all)
 
 # Starts from nothing: what is missing is installed before the rest of the file is read again.
 demo:

@@ -13,6 +13,8 @@ LEFT_BEHIND = 99
 DIRECTIVE = re.compile(r"^\W*(timeout|cpus|kernel|mem):\s*(\S+)\s*(?:\*/)?$")
 # Not run on that kernel (or on `both`) until what the reason says is settled; shown as skipped.
 HELD = re.compile(r"^\W*held: (stock|debug|both) (.+)$")
+# Passes on that kernel, but takes too long there for every run; shown as skipped unless all are asked for.
+LONG = re.compile(r"^\W*long: (stock|debug|both) (.+?)\s*(?:\*/)?$")
 POINT = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?([^#]*)(?:#\s*(\w+)\s*(.*))?$")
 PLAN = re.compile(r"^1\.\.(\d+)(?:\s*#\s*skip\w*\s*(.*))?$", re.IGNORECASE)
 
@@ -28,10 +30,15 @@ class Test:
     mem: str = ""
     kernel: str = ""
     held: tuple = ()
+    long: tuple = ()
 
-    def held_on(self, kernel):
+    def skipped_on(self, kernel, everything):
         """Why it is not run there, or None."""
-        return self.held[1] if self.held and self.held[0] in (kernel, "both") else None
+        if self.held and self.held[0] in (kernel, "both"):
+            return f"held: {self.held[1]}"
+        if self.long and self.long[0] in (kernel, "both") and not everything:
+            return f"long: {self.long[1]}; `make test ALL=1` runs it"
+        return None
 
 
 @dataclass
@@ -47,9 +54,10 @@ def directives(path):
     found = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(20), lines):
-            held = HELD.match(line.strip())
-            if held:
-                found["held"] = held.groups()
+            for key, pattern in (("held", HELD), ("long", LONG)):
+                why = pattern.match(line.strip())
+                if why:
+                    found[key] = why.groups()
             match = DIRECTIVE.match(line.strip())
             if match:
                 found[match[1]] = match[2] if match[1] in ("kernel", "mem") else int(match[2])

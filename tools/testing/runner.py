@@ -82,7 +82,13 @@ def environment():
     return env
 
 
-def run_on_host(test, book):
+def run_on_host(tests, book):
+    """Run tests here, one after another."""
+    for test in tests:
+        run_one_on_host(test, book)
+
+
+def run_one_on_host(test, book):
     """Run a test here, in a session of its own that is ended with it."""
     log = book.log(test, "host")
     started = time.monotonic()
@@ -105,17 +111,17 @@ def run_on_host(test, book):
     book.enter(test, "host", outcome, time.monotonic() - started, log)
 
 
-def batches(tests, kernels, book):
-    """Tests that can share a guest, longest first; those that are held are only named."""
+def batches(tests, kernels, book, everything=False):
+    """Tests that can share a guest, longest first; those that are held or long are only named."""
     found = []
     for kernel in kernels:
         groups = {}
         for test in tests:
             if test.place != "guest" or test.kernel not in ("", kernel):
                 continue
-            why = test.held_on(kernel)
+            why = test.skipped_on(kernel, everything)
             if why:
-                book.enter(test, kernel, collect.Outcome(skipped=[f"held: {why}"]), 0, book.results)
+                book.enter(test, kernel, collect.Outcome(skipped=[why]), 0, book.results)
             else:
                 groups.setdefault((test.cpus, test.mem), []).append(test)
         for (cpus, mem), group in groups.items():
@@ -175,6 +181,7 @@ class Guest:
         finished = []
         running = None
         limit = BOOT_TIMEOUT * (3 if self.kernel == "debug" else 1)
+        began = time.monotonic()
         while True:
             try:
                 words = self.lines.get(timeout=limit)
@@ -186,6 +193,7 @@ class Guest:
                 break
             if words[:1] == ["@begin"]:
                 running = waiting.pop(0)
+                began = time.monotonic()
                 limit = int(words[2]) + GRACE
             elif words[:1] == ["@end"]:
                 finished.append((running, int(words[2]), float(words[3])))
@@ -202,7 +210,7 @@ class Guest:
         for test, status, seconds in finished:
             self.enter(test, status, seconds, reports.pop(test.name, []))
         if running:
-            self.enter(running, None, limit - GRACE, reports.pop(running.name, []))
+            self.enter(running, None, time.monotonic() - began, reports.pop(running.name, []))
         for name, lines in reports.items():
             self.book.fail(f"{self.kernel} kernel report {name}:\n" + "\n".join(lines[:60]))
         return waiting
