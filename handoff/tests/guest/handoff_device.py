@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug its claims pass there; the search for leaks after them was not seen yet
 # timeout: 120
 """The device's contract: who may do what, every errno, no event lost; and nonsense changes nothing."""
 import ctypes

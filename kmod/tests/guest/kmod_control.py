@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug its claims pass there; the search for leaks after them was not seen yet
+# long: debug it takes two minutes there
 # timeout: 300
 """Netlink family and sysfs class: what is accepted, what is refused, by whom, and who hears of it."""
 import errno

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
 # timeout: 300
 """Links that must authenticate: through the handshake agent, never without it."""
 import contextlib

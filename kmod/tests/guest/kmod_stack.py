@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug its claims pass there; the search for leaks after them was not seen yet
 # timeout: 240
 # cpus: 2
 """Layers on a socket: order, swallowing, removal in any order, children, sockmap, kTLS."""

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not tried yet
 # timeout: 120
 """lardd beside sksplice.ko: the kernel passes on large answers, and nobody can tell."""
 
