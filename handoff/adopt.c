@@ -251,6 +251,7 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	hof_adopt_wait(a);
 	/* When this is lost the giver times out and says ABORT, or the link is down. */
 	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE, GFP_KERNEL);
+	hof_life_ride(hn, node);
 	return 0;
 }
 

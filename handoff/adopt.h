@@ -15,6 +15,8 @@ struct hof_net;
 
 /* Flag of HANDOFF: the giver wants IDLE and BUSY; the value of HOF_WANT_IDLE. */
 #define HOF_ADOPT_WANT_IDLE	BIT(0)
+/* The giver is in no hurry to hear of the end; the value of HOF_TELL_LATER. */
+#define HOF_ADOPT_TELL_LATER	BIT(1)
 
 /**
  * struct hof_adoption - a connection taken from another node

@@ -17,7 +17,7 @@
 #include "ticket.h"
 #include "transfer.h"
 
-#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP)
+#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_LATER)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {
@@ -167,7 +167,7 @@ static int hof_device_submit(struct hof_file *file, struct hof_submit __user *ar
 	/* Fails only when the page has gone meanwhile: the result stands. */
 	if (put_user(args.refusal, &arg->refusal) && !err)
 		return 0;
-	return err;
+	return err ?: READ_ONCE(file->nr_ready) & INT_MAX;
 }
 
 static long hof_device_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)

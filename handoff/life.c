@@ -22,6 +22,10 @@
 #define HOF_WATCH_EVERY	msecs_to_jiffies(10)
 #define HOF_TELL_RETRY	msecs_to_jiffies(10)
 
+/* Ends that nobody waits for are told when there are so many, or so much later. */
+#define HOF_TELL_MAX	8
+#define HOF_TELL_LATER_AFTER	msecs_to_jiffies(20)
+
 /**
  * struct hof_life_batch - records on their way to one node
  * @node: a counted reference, NULL: empty
@@ -49,10 +53,17 @@ static void hof_life_record(const struct hof_adoption *a, enum hof_life what,
 
 static void hof_life_list(struct hof_adoption *a)
 {
-	lockdep_assert_held(&a->hn->adopt_lock);
-	if (list_empty(&a->telling))
-		list_add_tail(&a->telling, &a->hn->telling);
-	queue_delayed_work(system_unbound_wq, &a->hn->tell, 0);
+	struct hof_net *hn = a->hn;
+
+	lockdep_assert_held(&hn->adopt_lock);
+	if (list_empty(&a->telling)) {
+		list_add_tail(&a->telling, &hn->telling);
+		hn->nr_telling++;
+	}
+	if (a->dead && a->flags & HOF_ADOPT_TELL_LATER && hn->nr_telling < HOF_TELL_MAX)
+		queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_LATER_AFTER);
+	else
+		mod_delayed_work(system_unbound_wq, &hn->tell, 0);
 }
 
 void hof_life_end(struct hof_adoption *a)
@@ -135,7 +146,7 @@ static void hof_life_look(struct work_struct *work)
 		queue_delayed_work(system_unbound_wq, &hn->watch, HOF_WATCH_EVERY);
 }
 
-/* Fill @batch with records for one node; those that died are freed. */
+/* Fill @batch with records for its node, or for the first's; those that died are freed. */
 static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 {
 	struct hof_adoption *a, *next;
@@ -149,6 +160,7 @@ static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 			continue;
 		if (batch->nr == HOF_LIFE_MAX)
 			break;
+		hn->nr_telling--;
 		if (a->dead) {
 			list_move_tail(&a->telling, &dead);
 			hof_life_record(a, HOF_LIFE_CLOSED, &batch->record[batch->nr++]);
@@ -178,24 +190,25 @@ static void hof_life_batch_reset(struct hof_life_batch *batch)
 	batch->nr = 0;
 }
 
-static void hof_life_tell(struct work_struct *work)
+/* Tell everybody, or only @node. False: it did not work now. */
+static bool hof_life_send(struct hof_net *hn, struct flt_node *node)
 {
-	struct hof_net *hn = container_of(work, struct hof_net, tell.work);
 	struct hof_life_batch *batch = hn->batch;
 	struct kvec vec;
 	int err;
 
+	lockdep_assert_held(&hn->tell_lock);
 	if (!batch) {
 		batch = kzalloc(sizeof(*batch), GFP_KERNEL);
-		if (!batch) {
-			queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_RETRY);
-			return;
-		}
+		if (!batch)
+			return false;
 		hn->batch = batch;
 	}
 	for (;;) {
 		if (!batch->nr) {
 			hof_life_batch_reset(batch);
+			if (node)
+				batch->node = flt_node_get(node);
 			hof_life_collect(hn, batch);
 			if (!batch->nr)
 				break;
@@ -203,16 +216,34 @@ static void hof_life_tell(struct work_struct *work)
 		vec.iov_base = batch->record;
 		vec.iov_len = batch->nr * sizeof(batch->record[0]);
 		err = flt_link_send(batch->node, HOF_MSG_LIFE, &vec, 1, GFP_KERNEL);
-		if (err == -ENOBUFS || err == -ENOMEM) {
-			queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_RETRY);
-			return;
-		}
+		if (err == -ENOBUFS || err == -ENOMEM)
+			return false;
 		/* Link down: the giver has given these connections up already. */
 		if (err)
 			hof_count_add(hn, HOF_STAT_LIFE_LOST, batch->nr);
 		batch->nr = 0;
 	}
 	hof_life_batch_reset(batch);
+	return true;
+}
+
+static void hof_life_tell(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, tell.work);
+
+	mutex_lock(&hn->tell_lock);
+	if (!hof_life_send(hn, NULL))
+		queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_RETRY);
+	mutex_unlock(&hn->tell_lock);
+}
+
+void hof_life_ride(struct hof_net *hn, struct flt_node *node)
+{
+	/* Whoever has it, or the work that is queued, tells what is left. */
+	if (list_empty_careful(&hn->telling) || !mutex_trylock(&hn->tell_lock))
+		return;
+	hof_life_send(hn, node);
+	mutex_unlock(&hn->tell_lock);
 }
 
 void hof_life_receive(struct hof_net *hn, struct flt_node *node,
@@ -249,6 +280,7 @@ void hof_life_net_init(struct hof_net *hn)
 {
 	INIT_LIST_HEAD(&hn->busy);
 	INIT_LIST_HEAD(&hn->telling);
+	mutex_init(&hn->tell_lock);
 	INIT_DELAYED_WORK(&hn->tell, hof_life_tell);
 	INIT_DELAYED_WORK(&hn->watch, hof_life_look);
 }

@@ -18,6 +18,9 @@ void hof_life_watch(struct hof_adoption *a);
 /* Data came for the child. Softirq. */
 void hof_life_busy(struct hof_adoption *a);
 
+/* A message goes to @node: what there is to tell it goes along. Process context. */
+void hof_life_ride(struct hof_net *hn, struct flt_node *node);
+
 /* On the giving side: a record from @node. */
 void hof_life_receive(struct hof_net *hn, struct flt_node *node,
 		      const struct hof_msg_life *record);

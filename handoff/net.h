@@ -66,10 +66,12 @@ struct hof_life_batch;
  * @telling:   those that have something to tell
  * @nr_adopted: length of @adopted
  * @nr_pending: length of @pending
+ * @nr_telling: length of @telling
  * @ask:       looks after @pending
  * @tell:      sends what @telling has
  * @watch:     looks after @busy
- * @batch:     of @tell only: records that the link had no room for
+ * @tell_lock: held by who sends what @telling has; outside @adopt_lock
+ * @batch:     under @tell_lock: records that the link had no room for
  */
 struct hof_net {
 	struct net *net;
@@ -105,9 +107,11 @@ struct hof_net {
 	struct list_head telling;
 	unsigned int nr_adopted;
 	unsigned int nr_pending;
+	unsigned int nr_telling;
 	struct delayed_work ask;
 	struct delayed_work tell;
 	struct delayed_work watch;
+	struct mutex tell_lock;	/* the following, and who sends */
 	struct hof_life_batch *batch;
 };
 

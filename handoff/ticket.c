@@ -7,6 +7,24 @@
 
 #include "ticket.h"
 
+/* Events that can wait ring when so many connections have some, or so much later. */
+#define HOF_LATER_MAX	8
+#define HOF_LATER	msecs_to_jiffies(20)
+
+static void hof_file_wake(struct hof_file *file)
+{
+	wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+static void hof_file_later(struct timer_list *timer)
+{
+	struct hof_file *file = from_timer(file, timer, later);
+
+	/* Most have been read meanwhile, by a dispatcher that was awake. */
+	if (READ_ONCE(file->nr_ready))
+		hof_file_wake(file);
+}
+
 struct hof_file *hof_file_create(struct hof_net *hn)
 {
 	struct hof_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
@@ -19,6 +37,7 @@ struct hof_file *hof_file_create(struct hof_net *hn)
 	INIT_LIST_HEAD(&file->ready);
 	INIT_LIST_HEAD(&file->flying);
 	init_waitqueue_head(&file->wait);
+	timer_setup(&file->later, hof_file_later, 0);
 	return file;
 }
 
@@ -43,10 +62,12 @@ void hof_file_close(struct hof_file *file)
 	spin_lock_bh(&file->lock);
 	file->closed = true;
 	list_splice_init(&file->ready, &ready);
+	file->nr_ready = 0;
 	list_for_each_entry(t, &ready, ready)
 		t->pending = 0;
 	spin_unlock_bh(&file->lock);
 
+	timer_shutdown_sync(&file->later);
 	/* A closed file takes no ticket on its list again: these nodes are ours. */
 	list_for_each_entry_safe(t, next, &ready, ready) {
 		list_del_init(&t->ready);
@@ -54,7 +75,7 @@ void hof_file_close(struct hof_file *file)
 	}
 }
 
-struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node)
+struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later)
 {
 	struct hof_ticket *t = kzalloc(sizeof(*t), GFP_KERNEL_ACCOUNT);
 
@@ -66,6 +87,7 @@ struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node
 	t->file = file;
 	t->cookie = cookie;
 	t->node = node;
+	t->later = later;
 	return t;
 }
 
@@ -78,7 +100,7 @@ void hof_ticket_put(struct hof_ticket *t)
 }
 
 /* Mark an event as pending, and the ticket as one that has some. */
-static void hof_ticket_add(struct hof_ticket *t, enum hof_event_type type)
+static void hof_ticket_add(struct hof_ticket *t, enum hof_event_type type, bool later)
 {
 	struct hof_file *file = t->file;
 
@@ -89,15 +111,19 @@ static void hof_ticket_add(struct hof_ticket *t, enum hof_event_type type)
 	if (list_empty(&t->ready)) {
 		refcount_inc(&t->ref);
 		list_add_tail(&t->ready, &file->ready);
-		wake_up_interruptible_poll(&file->wait, EPOLLIN | EPOLLRDNORM);
+		WRITE_ONCE(file->nr_ready, file->nr_ready + 1);
 	}
+	if (!later || file->nr_ready == HOF_LATER_MAX)
+		hof_file_wake(file);
+	else if (!timer_pending(&file->later))
+		mod_timer(&file->later, jiffies + HOF_LATER);
 }
 
 void hof_ticket_done(struct hof_ticket *t, u32 usec)
 {
 	spin_lock_bh(&t->file->lock);
 	t->usec = usec;
-	hof_ticket_add(t, HOF_EVENT_DONE);
+	hof_ticket_add(t, HOF_EVENT_DONE, t->later);
 	spin_unlock_bh(&t->file->lock);
 }
 
@@ -105,7 +131,7 @@ void hof_ticket_failed(struct hof_ticket *t, enum flt_refusal why)
 {
 	spin_lock_bh(&t->file->lock);
 	t->refusal = why;
-	hof_ticket_add(t, HOF_EVENT_FAILED);
+	hof_ticket_add(t, HOF_EVENT_FAILED, false);
 	spin_unlock_bh(&t->file->lock);
 }
 
@@ -113,7 +139,7 @@ void hof_ticket_closed(struct hof_ticket *t, enum flt_refusal why)
 {
 	spin_lock_bh(&t->file->lock);
 	t->lost = why;
-	hof_ticket_add(t, HOF_EVENT_CLOSED);
+	hof_ticket_add(t, HOF_EVENT_CLOSED, t->later && why == FLT_REFUSE_NONE);
 	spin_unlock_bh(&t->file->lock);
 }
 
@@ -127,7 +153,7 @@ void hof_ticket_activity(struct hof_ticket *t, bool idle)
 		if (t->pending & other)
 			t->pending &= ~other;	/* not told yet: as if neither had been */
 		else
-			hof_ticket_add(t, idle ? HOF_EVENT_IDLE : HOF_EVENT_BUSY);
+			hof_ticket_add(t, idle ? HOF_EVENT_IDLE : HOF_EVENT_BUSY, false);
 	}
 	spin_unlock_bh(&t->file->lock);
 }
@@ -152,6 +178,7 @@ static bool hof_ticket_retire(struct hof_ticket *t)
 	if (t->pending)
 		return false;
 	list_del_init(&t->ready);
+	WRITE_ONCE(t->file->nr_ready, t->file->nr_ready - 1);
 	return true;
 }
 
@@ -203,6 +230,7 @@ void hof_ticket_undo(struct hof_ticket *t, const struct hof_event *event)
 	if (list_empty(&t->ready)) {
 		refcount_inc(&t->ref);
 		list_add(&t->ready, &file->ready);
+		WRITE_ONCE(file->nr_ready, file->nr_ready + 1);
 	}
 	spin_unlock_bh(&file->lock);
 }

@@ -7,6 +7,7 @@
 #include <linux/list.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
+#include <linux/timer.h>
 #include <linux/wait.h>
 #include <flotilla/flotilla.h>
 #include <flotilla/handoff.h>
@@ -20,20 +21,24 @@ struct hof_net;
  * @lock:     guards what follows and the pending events of the tickets; softirq
  *	      too, a leaf
  * @ready:    tickets with something to tell
+ * @nr_ready: length of @ready; READ_ONCE
  * @flying:   transfers under way
  * @inflight: length of @flying
  * @closed:   nobody reads any more
  * @wait:     readers
+ * @later:    wakes them for events that were not worth it by themselves
  */
 struct hof_file {
 	struct kref ref;
 	struct hof_net *hn;
 	spinlock_t lock;	/* the following */
 	struct list_head ready;
+	unsigned int nr_ready;
 	struct list_head flying;
 	unsigned int inflight;
 	bool closed;
 	wait_queue_head_t wait;
+	struct timer_list later;
 };
 
 struct hof_file *hof_file_create(struct hof_net *hn);
@@ -53,6 +58,7 @@ void hof_file_put(struct hof_file *file);
  * @lost:    refusal of CLOSED
  * @pending: bits (1 << enum hof_event_type); IDLE and BUSY cancel each other
  * @idle:    what was last told or is pending
+ * @later:   DONE and CLOSED wake nobody by themselves
  *
  * It is allocated at submission, so that no event can be lost for want of
  * memory, and events that outdate each other take no more room than one.
@@ -68,9 +74,10 @@ struct hof_ticket {
 	u16 lost;
 	u8 pending;
 	bool idle;
+	bool later;
 };
 
-struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node);
+struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later);
 void hof_ticket_put(struct hof_ticket *t);
 
 /* Any context but hard interrupt. */

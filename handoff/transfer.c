@@ -281,19 +281,29 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 	return why;
 }
 
+/* With a reference; whoever finds it there leaves it alone until it is WAITING. */
 static int hof_transfer_list(struct hof_transfer *t)
 {
 	struct hof_net *hn = t->hn;
 	u32 index;
 	int err;
 
-	err = xa_alloc_cyclic(&hn->transfers, &index, NULL, xa_limit_32b, &hn->next_id,
-			      GFP_KERNEL);
-	if (err < 0)
+	refcount_inc(&t->ref);
+	err = xa_alloc_cyclic(&hn->transfers, &index, t, xa_limit_32b, &hn->next_id, GFP_KERNEL);
+	if (err < 0) {
+		refcount_dec(&t->ref);
 		return err;
+	}
 	t->id = (u64)hn->epoch << 32 | index;
 	t->entry->id = t->id;
 	return 0;
+}
+
+/* Before it is launched. */
+static void hof_transfer_delist(struct hof_transfer *t)
+{
+	xa_erase(&t->hn->transfers, lower_32_bits(t->id));
+	refcount_dec(&t->ref);	/* the caller has another */
 }
 
 /* From here on answers, the timer and others may settle it: see @phase. */
@@ -301,12 +311,11 @@ static void hof_transfer_launch(struct hof_transfer *t, u32 timeout_ms)
 {
 	struct hof_file *file = t->file;
 
-	refcount_add(2, &t->ref);	/* the index, the timer */
+	refcount_inc(&t->ref);	/* the timer */
 	spin_lock_bh(&file->lock);
 	list_add_tail(&t->flying, &file->flying);
 	file->inflight++;
 	spin_unlock_bh(&file->lock);
-	xa_store(&t->hn->transfers, lower_32_bits(t->id), t, GFP_KERNEL);
 	queue_delayed_work(hof_transfer_wq, &t->timer, msecs_to_jiffies(timeout_ms) + 1);
 	atomic_set_release(&t->phase, HOF_WAITING);
 }
@@ -351,13 +360,15 @@ static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags)
 }
 
 static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct sock *sk,
-						struct flt_node *node, u64 cookie)
+						struct flt_node *node,
+						const struct hof_submit *args)
 {
 	struct hof_transfer *t = kzalloc(sizeof(*t), GFP_KERNEL_ACCOUNT);
 
 	if (!t)
 		return NULL;
-	t->ticket = hof_ticket_create(file, cookie, node->id);
+	t->ticket = hof_ticket_create(file, args->cookie, node->id,
+				      args->flags & HOF_TELL_LATER);
 	if (!t->ticket) {
 		kfree(t);
 		return NULL;
@@ -422,11 +433,11 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 	if (why == FLT_REFUSE_NONE)
 		return 0;
 	hof_hold_reinject(t->hn, t->entry);
-	xa_release(&t->hn->transfers, lower_32_bits(t->id));
+	hof_transfer_delist(t);
 	return why;
 
 unlist:
-	xa_release(&t->hn->transfers, lower_32_bits(t->id));
+	hof_transfer_delist(t);
 free:
 	hof_entry_free(t->entry);
 	if (err == -EBUSY)
@@ -471,7 +482,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	err = hof_forward_hook(hn);
 	if (err)
 		return err;
-	t = hof_transfer_create(file, sk, node, args->cookie);
+	t = hof_transfer_create(file, sk, node, args);
 	if (!t)
 		return -ENOMEM;
 	err = hof_transfer_begin(t, node);

@@ -40,6 +40,7 @@ enum conn_state {
  * @why:      enum lard_reason of the last decision
  * @tried:    nodes that refused this request
  * @key:      of the request
+ * @relaxed:  its events need not come at once
  * @polled:   its descriptor is in the loop
  * @searched: how much of an incomplete header has been searched for its end
  * @served:   requests before this one
@@ -66,6 +67,7 @@ struct conn {
 	uint8_t why;
 	bool polled;
 	bool fallback;
+	bool relaxed;
 	union address peer;
 	char *line;		/* access log: method and target, while it is needed */
 };

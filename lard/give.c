@@ -70,7 +70,8 @@ void give_submit(struct conn *conn)
 		why = FLT_REFUSE_NONE;
 		conn_enter(conn, CONN_GIVEN);
 		err = handoff_submit(w->give.device, conn->source.fd, conn->node_id,
-				     conn_cookie(conn), HOF_WANT_IDLE,
+				     conn_cookie(conn),
+				     HOF_WANT_IDLE | (conn->relaxed ? w->give.later : 0),
 				     w->config->handoff_timeout_ms, &why);
 		if (!err)
 			return;
@@ -145,13 +146,11 @@ static void handle_event(struct worker *w, const struct hof_event *event)
 	}
 }
 
-static void give_ready_to_read(struct source *s, uint32_t ready)
+static void read_events(struct give *give)
 {
-	struct give *give = container_of(s, struct give, source);
 	struct hof_event events[EVENTS];
 	int n, i;
 
-	(void)ready;
 	n = handoff_events(give->device, events, EVENTS);
 	if (n < 0) {
 		log_error("handoff-device", "error=%d text=\"%s\"", -n, strerror(-n));
@@ -161,8 +160,21 @@ static void give_ready_to_read(struct source *s, uint32_t ready)
 		handle_event(give->worker, &events[i]);
 }
 
+static void give_ready_to_read(struct source *s, uint32_t ready)
+{
+	(void)ready;
+	read_events(container_of(s, struct give, source));
+}
+
+void give_batch_end(struct give *give)
+{
+	if (give->device && handoff_waiting(give->device))
+		read_events(give);
+}
+
 int give_open(struct give *give, struct worker *w)
 {
+	struct hof_info info;
 	int err;
 
 	if (give->device)
@@ -173,6 +185,8 @@ int give_open(struct give *give, struct worker *w)
 		give->device = NULL;
 		return err;
 	}
+	give->later = !handoff_info(give->device, &info) && info.features & HOF_FEATURE_LATER ?
+		      HOF_TELL_LATER : 0;
 	give->source = (struct source){
 		.fd = handoff_fd(give->device), .ready = give_ready_to_read,
 	};

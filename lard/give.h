@@ -13,11 +13,13 @@ struct worker;
 /**
  * struct give - a worker's device; events come to the file that submitted
  * @device: NULL: the module is not there
+ * @later:  HOF_TELL_LATER, or 0 when the module does not know it
  */
 struct give {
 	struct source source;
 	struct worker *worker;
 	struct handoff *device;
+	unsigned int later;
 };
 
 /* 0, or a negative errno: connections are then proxied. May be called again later. */
@@ -31,5 +33,8 @@ static inline bool give_ready(const struct give *give)
 
 /* The connection is charged to a node that takes handoffs. */
 void give_submit(struct conn *conn);
+
+/* The loop is awake: takes events that did not wake it. */
+void give_batch_end(struct give *give);
 
 #endif

@@ -198,6 +198,8 @@ static void batch_end(void *arg)
 {
 	struct worker *w = arg;
 
+	/* First: what has ended makes room for who waits. */
+	give_batch_end(&w->give);
 	dispatch_batch_end(w);
 	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))
 		adopt_config(w);

@@ -10,6 +10,7 @@
 
 struct handoff {
 	int fd;
+	unsigned int waiting;
 };
 
 int handoff_open(struct handoff **out)
@@ -19,6 +20,7 @@ int handoff_open(struct handoff **out)
 
 	if (!h)
 		return -ENOMEM;
+	h->waiting = 0;
 	h->fd = open(HOF_DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (h->fd < 0) {
 		err = -errno;
@@ -58,11 +60,19 @@ int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		.cookie = cookie,
 		.timeout_ms = timeout_ms,
 	};
-	int err = ioctl(h->fd, HOF_IOC_SUBMIT, &submit) < 0 ? -errno : 0;
+	int waiting = ioctl(h->fd, HOF_IOC_SUBMIT, &submit);
+	int err = waiting < 0 ? -errno : 0;
 
 	if (refusal)
 		*refusal = submit.refusal;
+	if (!err)
+		h->waiting = waiting;
 	return err;
+}
+
+unsigned int handoff_waiting(const struct handoff *h)
+{
+	return h->waiting;
 }
 
 int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
@@ -71,11 +81,14 @@ int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
 
 	if (!max)
 		return 0;
+	h->waiting = 0;
 	do {
 		got = read(h->fd, events, max * sizeof(*events));
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno == EAGAIN ? 0 : -errno;
+	/* There may be more; the next read tells. */
+	h->waiting = got == (ssize_t)(max * sizeof(*events));
 	return got / sizeof(*events);
 }
 

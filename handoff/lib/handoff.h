@@ -24,6 +24,12 @@ int handoff_info(struct handoff *h, struct hof_info *info);
 int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal);
 
+/*
+ * Connections that had events to read when handoff_submit() last succeeded, or handoff_events() filled
+ * its array: a caller of HOF_TELL_LATER that reads them then is not woken up for them.
+ */
+unsigned int handoff_waiting(const struct handoff *h);
+
 /* Reads up to max events without blocking; their number, 0 when there are none. */
 int handoff_events(struct handoff *h, struct hof_event *events, size_t max);
 

@@ -12,7 +12,7 @@ import socket
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (BUSY, CLOSED, DONE, EVENT, IDLE, IOC_INFO, IOC_SUBMIT, PATIENCE, SUBMIT,  # noqa: E402
-                 WANT_IDLE, Cluster, Refused, accept, claim, main, peek, receive, rounds, usable)
+                 TELL_LATER, WANT_IDLE, Cluster, Refused, accept, claim, main, peek, receive, rounds, usable)
 
 CLONE_NEWUSER = 0x10000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -46,14 +46,14 @@ def error_of(call, *args, **kwargs):
 def each_error_has_its_cause():
     c, dev, front, back, client, here = setup()
     node = c.fe.id["be1"]
-    assert dev.info()[:2] == (1, 3)
+    assert dev.info()[:2] == (1, 19)
     with open("/dev/null", encoding="ascii") as null:
         assert error_of(dev.submit, null.fileno(), node)[0] == errno.ENOTSOCK
     assert error_of(dev.submit, 9999, node)[0] == errno.EBADF
     assert error_of(dev.submit, -1, node)[0] == errno.EBADF
     assert error_of(dev.submit, here, 0)[0] == errno.ENOENT
     assert error_of(dev.submit, here, 4711)[0] == errno.ENOENT
-    assert error_of(dev.submit, here, node, flags=2)[0] == errno.EINVAL
+    assert error_of(dev.submit, here, node, flags=4)[0] == errno.EINVAL
     with c.fe.inside():
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         fresh = socket.socket()
@@ -168,6 +168,38 @@ def idle_and_busy_are_told_when_asked_for():
     client.close()
     dev.expect(CLOSED, 3)
     for thing in (dev, front, back, here):
+        thing.close()
+
+
+@claim
+def events_that_may_come_later_do_come_and_ring():
+    c, dev, front, back, client, here = setup()
+    dev.submit(here, c.fe.id["be1"], 5, flags=TELL_LATER)
+    # Nothing else rings for them: eight are not to come.
+    assert select.select([dev.fd], [], [], PATIENCE)[0]
+    dev.expect(DONE, 5)
+    there = accept(back)
+    there.close()
+    client.close()
+    assert select.select([dev.fd], [], [], PATIENCE)[0]
+    dev.expect(CLOSED, 5)
+    for thing in (dev, front, back, here):
+        thing.close()
+
+
+@claim
+def submission_says_how_many_wait_to_be_read():
+    c, dev, front, back, client, here = setup()
+    other = c.client.connect()
+    other.sendall(b"GET")
+    second = accept(front)
+    peek(second, 3)
+    assert dev.submit(here, c.fe.id["be1"], 1, flags=TELL_LATER) == 0
+    while dev.info()[3] < 1:
+        select.select([], [], [], 0.01)
+    assert dev.submit(second, c.fe.id["be1"], 2, flags=TELL_LATER) >= 1
+    assert sorted(dev.event()[1] for _ in range(2)) == [1, 2]
+    for thing in (dev, front, back, client, other, here, second):
         thing.close()
 
 

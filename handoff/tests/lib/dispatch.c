@@ -4,7 +4,7 @@
  * connection to the node that the path names (/2/x: the third node given) or to
  * the next one in turn, tries the others when one refuses, says 503 when all do.
  *
- *	handoff-dispatch [-i] [-t MS] ADDRESS PORT NODE-ID...
+ *	handoff-dispatch [-il] [-t MS] ADDRESS PORT NODE-ID...
  *
  * On SIGTERM it stops accepting, waits for what is under way and prints what it
  * has done as JSON.
@@ -234,7 +234,7 @@ static void report(void)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: handoff-dispatch [-i] [-t MS] ADDRESS PORT NODE-ID...\n");
+	fprintf(stderr, "usage: handoff-dispatch [-il] [-t MS] ADDRESS PORT NODE-ID...\n");
 	exit(2);
 }
 
@@ -242,9 +242,11 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "it:")) != -1) {
+	while ((c = getopt(argc, argv, "ilt:")) != -1) {
 		if (c == 'i')
 			flags |= HOF_WANT_IDLE;
+		else if (c == 'l')
+			flags |= HOF_TELL_LATER;
 		else if (c == 't')
 			timeout_ms = atoi(optarg);
 		else

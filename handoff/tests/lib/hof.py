@@ -25,6 +25,7 @@ IOC_INFO = (2 << 30) | (INFO.size << 16) | (0xF1 << 8)
 IOC_SUBMIT = (3 << 30) | (SUBMIT.size << 16) | (0xF1 << 8) | 1
 DONE, FAILED, CLOSED, IDLE, BUSY = 1, 2, 3, 4, 5
 WANT_IDLE = 1
+TELL_LATER = 2
 REFUSAL = {v: k[len("FLT_REFUSE_"):].lower() for k, v in E.items() if k.startswith("FLT_REFUSE_")}
 
 VIP4, VIP6 = "10.9.0.200", "fd09::200"
@@ -50,7 +51,7 @@ class Handoff:
         fd = fd if isinstance(fd, int) else fd.fileno()
         args = bytearray(SUBMIT.pack(SUBMIT.size, fd, node, flags, cookie, timeout_ms, 0))
         try:
-            fcntl.ioctl(self.fd, IOC_SUBMIT, args)
+            return fcntl.ioctl(self.fd, IOC_SUBMIT, args)
         except OSError as error:
             raise Refused(error.errno, SUBMIT.unpack(args)[6]) from None
 

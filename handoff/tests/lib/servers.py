@@ -92,11 +92,11 @@ class Site:
         assert child.poll() is None, name
         return child
 
-    def dispatch(self, nodes, address=VIP4, options=("-t", str(5000 * SLOW))):
+    def dispatch(self, nodes, address=VIP4, options=("-t", str(5000 * SLOW)), later=False):
         """Start the dispatcher of the tests on the front-end."""
         fe = self.cluster.fe
         self.dispatcher = fe.spawn(
-            os.path.join(TOP, "build/tests/handoff-dispatch"), *options, address, "80",
+            os.path.join(TOP, "build/tests/handoff-dispatch"), *options, *(["-l"] * later), address, "80",
             *(str(fe.id[n.name]) for n in nodes), stdout=subprocess.PIPE)
         wait(lambda: "LISTEN" in fe.output("ss", "-Htln", "sport = :80"))
 

@@ -26,6 +26,11 @@
  * to; if it is, the handoff fails with FLT_REFUSE_CHANGED and nothing is lost.
  * Closing the descriptor meanwhile takes the handoff back.
  *
+ * Events that nobody waits for need no wake-up each: with HOF_TELL_LATER, DONE
+ * and CLOSED of a connection gather until some have come, another event rings,
+ * or 20 ms are over. HOF_IOC_SUBMIT returns how many connections have events to
+ * read, so that a dispatcher that is awake anyway can fetch them.
+ *
  * Closing the device takes back what is not yet DONE; connections that are
  * DONE go on, unobserved.  The device is per open file: events go to the file
  * that submitted.  It is not useful across fork(2).
@@ -45,12 +50,15 @@
  *		the kernel does not know is refused with E2BIG
  * @fd:         the accepted TCP socket, in the network namespace of the device
  * @node:       FLT_A_NODE_ID of the target
- * @flags:      zero, or HOF_WANT_IDLE to get IDLE and BUSY events
+ * @flags:      HOF_WANT_IDLE to get IDLE and BUSY events; HOF_TELL_LATER when DONE
+ *		and CLOSED (of a node that lives) may come up to 40 ms late, 20 of
+ *		them on the node; a reader that is not asleep gets them at once
  * @cookie:     given back in each event
  * @timeout_ms: how long the node may take to answer; 0: the namespace's default
  * @refusal:    out: enum flt_refusal when the ioctl fails with EOPNOTSUPP,
  *		EHOSTUNREACH or EBUSY, else 0
  *
+ * Returns 0, or the number of connections that have events to read.
  * Needs CAP_NET_ADMIN in the user namespace of the socket's network namespace.
  * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size), EXDEV (the
  * socket is of another network namespace), ENOENT (@node), EHOSTUNREACH (node
@@ -69,7 +77,8 @@ struct hof_submit {
 };
 
 #define HOF_WANT_IDLE	(1U << 0)
-#define HOF_FLAGS_ALL	(HOF_WANT_IDLE)
+#define HOF_TELL_LATER	(1U << 1)
+#define HOF_FLAGS_ALL	(HOF_WANT_IDLE | HOF_TELL_LATER)
 
 /**
  * struct hof_info - answer to HOF_IOC_INFO
@@ -89,6 +98,7 @@ struct hof_info {
 #define HOF_FEATURE_ENCAP	(1U << 1)
 #define HOF_FEATURE_HALFCLOSED	(1U << 2)	/* moves connections whose client sent FIN */
 #define HOF_FEATURE_SENDQUEUE	(1U << 3)	/* moves unacknowledged data */
+#define HOF_FEATURE_LATER	(1U << 4)	/* HOF_TELL_LATER */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)

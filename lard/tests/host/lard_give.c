@@ -47,6 +47,7 @@ static struct {
 	int submissions;
 	int moved[NODES];		/* what a node has adopted last; -1: nothing */
 	uint64_t cookies[NODES];
+	bool later[NODES];		/* what has become of it need not be told at once */
 	const char *policy;
 	unsigned int max_outstanding;
 	int attributes[8];
@@ -71,6 +72,20 @@ int handoff_fd(const struct handoff *h)
 	return h->ends[0];
 }
 
+/* The events lie in a pipe that wakes the loop: nothing waits unseen. */
+unsigned int handoff_waiting(const struct handoff *h)
+{
+	(void)h;
+	return 0;
+}
+
+int handoff_info(struct handoff *h, struct hof_info *info)
+{
+	(void)h;
+	*info = (struct hof_info){ .version = HOF_VERSION, .features = HOF_FEATURE_LATER };
+	return 0;
+}
+
 static void emit(uint64_t cookie, unsigned int node, unsigned int type, unsigned int refusal)
 {
 	struct hof_event event = { .cookie = cookie, .node = node, .type = type,
@@ -89,7 +104,7 @@ int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie, ui
 	(void)timeout_ms;
 	pthread_mutex_lock(&kernel.lock);
 	kernel.submissions++;
-	if (i >= NODES || flags != HOF_WANT_IDLE) {
+	if (i >= NODES || (flags | HOF_TELL_LATER) != (HOF_WANT_IDLE | HOF_TELL_LATER)) {
 		err = -EINVAL;
 	} else if (kernel.answers[i] == REFUSES_AT_ONCE) {
 		*refusal = kernel.refusal;
@@ -99,6 +114,7 @@ int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie, ui
 	} else {
 		kernel.moved[i] = dup(fd);
 		kernel.cookies[i] = cookie;
+		kernel.later[i] = flags & HOF_TELL_LATER;
 		emit(cookie, node, HOF_EVENT_DONE, 0);
 	}
 	pthread_mutex_unlock(&kernel.lock);
@@ -452,6 +468,7 @@ static void a_connection_moves_with_its_request(void **state)
 	UNTIL(counted(COUNTER_HANDED_OFF) == 1);
 	assert_int_equal(outstanding(), 1);
 	UNTIL(lardd->worker[0]->live[CONN_REMOTE] == 1);
+	assert_true(kernel.later[node]);	/* far from every limit */
 	/* Ours is the last descriptor: what is written and closed here is what the client sees. */
 	assert_int_equal(send(server, "answer", 6, 0), 6);
 	close(server);
@@ -613,6 +630,7 @@ static void what_waits_at_the_limit_is_handed_off_later(void **state)
 	second = connect_client("GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
 	UNTIL(lardd->waiters == 1);
 	assert_int_equal(kernel.submissions, 1);
+	assert_false(kernel.later[node]);
 	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	adopted(&other);
 	expect(other, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
