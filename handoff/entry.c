@@ -13,12 +13,12 @@
 #include "trace.h"
 
 /*
- * Most looks at an entry find that its time has not come: a pass a second is
- * enough, and more only while many are to go.
+ * Most looks at an entry find that its time has not come: one at a sixteenth of
+ * a table each second is enough, and more only while most of what is seen goes.
  */
 #define HOF_SWEEP_EVERY		HZ
 #define HOF_SWEEP_BUSY		(HZ / 4)
-#define HOF_SWEEP_MIN		1024
+#define HOF_SWEEP_MIN		256
 
 static struct kmem_cache *hof_cache4 __ro_after_init;
 static struct kmem_cache *hof_cache6 __ro_after_init;
@@ -276,13 +276,13 @@ static bool hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
 
 /*
  * Walk a part of a table and go on there next time, so that a large table
- * costs the same at each call. Returns how many went.
+ * costs the same at each call. Returns whether most of those seen went.
  */
-static unsigned int hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
-					  struct rhashtable_iter *iter)
+static bool hof_entry_sweep_table(struct hof_net *hn, struct rhashtable *table,
+				  struct rhashtable_iter *iter)
 {
 	unsigned int left = max(HOF_SWEEP_MIN, atomic_read(&table->nelems) / 16);
-	unsigned int gone = 0;
+	unsigned int seen = 0, gone = 0;
 	struct hof_entry *e = NULL;
 
 	rhashtable_walk_start(iter);
@@ -292,6 +292,7 @@ static unsigned int hof_entry_sweep_table(struct hof_net *hn, struct rhashtable 
 			break;
 		if (IS_ERR(e))
 			continue;	/* resized: some may be seen twice */
+		seen++;
 		gone += hof_entry_expire(hn, e);
 		if (left % 1024 == 0) {
 			rhashtable_walk_stop(iter);
@@ -304,19 +305,19 @@ static unsigned int hof_entry_sweep_table(struct hof_net *hn, struct rhashtable 
 		rhashtable_walk_exit(iter);
 		rhashtable_walk_enter(table, iter);
 	}
-	return gone;
+	return gone > seen / 2;
 }
 
 static void hof_entry_sweep(struct work_struct *work)
 {
 	struct hof_net *hn = container_of(work, struct hof_net, sweep.work);
-	unsigned int gone;
+	bool busy;
 
-	gone = hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
-	gone += hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
+	busy = hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
+	busy |= hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
 	if (hof_entry_count(hn))
 		queue_delayed_work(system_unbound_wq, &hn->sweep,
-				   gone < HOF_SWEEP_MIN / 4 ? HOF_SWEEP_EVERY : HOF_SWEEP_BUSY);
+				   busy ? HOF_SWEEP_BUSY : HOF_SWEEP_EVERY);
 }
 
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
