@@ -12,6 +12,8 @@
 #include "uselect.h"
 
 #define USL_BITS	(8 * sizeof(long))
+/* Of a call of uselect(), in one piece of memory. */
+#define USL_ARRAYS	6
 
 typedef _Atomic unsigned long usl_word;
 

@@ -127,11 +127,11 @@ static struct pollfd *usl_poll_array(struct usl_set *mine, nfds_t nfds)
 {
 	size_t words = ((nfds + 1) * sizeof(struct pollfd) + sizeof(long) - 1) / sizeof(long);
 	/* As uselect() divides it. */
-	size_t each = (words + 11) / 12;
+	size_t each = (words + USL_ARRAYS - 1) / USL_ARRAYS;
 	unsigned long *mem;
 
 	if (each > mine->scratch_words) {
-		mem = realloc(mine->scratch, each * 12 * sizeof(long));
+		mem = realloc(mine->scratch, each * USL_ARRAYS * sizeof(long));
 		if (!mem)
 			return NULL;
 		mine->scratch = mem;

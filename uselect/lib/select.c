@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* uselect(): select() that answers from the region while it can. */
+/*
+ * uselect(): select() that answers from the region while it can.
+ *
+ * Its cost beyond what the program itself does with its sets is one pass over them before sleeping and
+ * one after. So a pass is short, and leaves what it learned for the next step.
+ */
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,38 +13,63 @@
 
 enum { USL_RD, USL_WR, USL_EX, USL_SETS };
 
+/*
+ * For the one loop that goes over all words: as many at a time as the processor takes. They are read
+ * while the kernel changes them; each for itself is whole, as with any load of an aligned word, and
+ * nothing is concluded from two of them.
+ */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+	!defined(__SANITIZE_THREAD__)
+#define USL_WIDE	__attribute__((optimize("O3"), target_clones("avx2", "default")))
+#else
+#define USL_WIDE
+#endif
+
 /**
  * struct usl_select - one call
- * @words: of each set
- * @sets:  of the caller; NULL ones are never touched
- * @hits:  what was ready when it was counted: another thread may change it meanwhile
- * @saved: tracked part of the interest
- * @rest:  what is left for the kernel
- * @ask:   the same, as the kernel gave it back
- * @limit: highest descriptor left for the kernel, and one
+ * @words:   of each set
+ * @tracked: words that the region has of them
+ * @sets:    of the caller; NULL ones are never touched
+ * @ready:   bitmaps of the region
+ * @want:    bitmaps of the set: what was tracked of the interest when it was last published
+ * @hits:    what was ready when it was looked at: another thread may change it meanwhile
+ * @ask:     what is not tracked, for the kernel, and as it gave it back
+ * @limit:   highest descriptor asked for, and one
+ * @seq:     of the set, before it was looked
+ * @count:   bits in @hits
+ * @others:  some of the interest is not tracked
+ * @changed: the interest, or what is tracked of it, is not what @want says
  */
 struct usl_select {
 	int maxfd;
 	unsigned int words;
+	unsigned int tracked;
 	unsigned long *sets[USL_SETS];
 	const usl_word *ready[USL_SETS];
+	usl_word *want[USL_SETS];
 	unsigned long *hits[USL_SETS];
-	unsigned long *saved[USL_SETS];
-	unsigned long *rest[USL_SETS];
 	unsigned long *ask[USL_SETS];
 	int limit;
+	uint64_t seq;
+	int count;
+	bool others;
+	bool changed;
+};
+
+/* What a pass over one set found, ored up. */
+struct usl_seen {
+	unsigned long any;
+	unsigned long others;
+	unsigned long changed;
 };
 
 static __thread struct usl_pass usl_pass;
 
-/* Of word @i: the caller's interest that is valid, and which of it is tracked. */
+/* Bits of the set's last word beyond the number of descriptors do not count. */
 static unsigned long usl_word_wanted(const struct usl_select *call, int set, unsigned int i)
 {
-	unsigned long wanted;
+	unsigned long wanted = call->sets[set][i];
 
-	if (!call->sets[set])
-		return 0;
-	wanted = call->sets[set][i];
 	if (i == call->words - 1 && call->maxfd % USL_BITS)
 		wanted &= (1UL << (call->maxfd % USL_BITS)) - 1;
 	return wanted;
@@ -50,129 +80,164 @@ static unsigned long usl_word_active(unsigned int i)
 	return i < usl_region.nfds / USL_BITS ? usl_load(&usl_region.active[i]) : 0;
 }
 
-/* What is ready and tracked, and whether there is something that is not tracked. */
-static int usl_select_count(const struct usl_select *call, bool *others)
+USL_WIDE
+static void usl_look_words(const unsigned long *restrict wanted,
+			   const unsigned long *restrict active,
+			   const unsigned long *restrict ready, const unsigned long *restrict want,
+			   unsigned long *restrict hits, unsigned int words, struct usl_seen *seen)
 {
-	unsigned long active, wanted, rest = 0;
-	int count = 0, set;
+	unsigned long any = 0, others = 0, changed = 0, tracked;
 	unsigned int i;
 
-	for (i = 0; i < call->words; i++) {
-		active = usl_word_active(i);
-		for (set = 0; set < USL_SETS; set++) {
-			wanted = usl_word_wanted(call, set, i);
-			rest |= wanted & ~active;
-			wanted &= active;
-			if (wanted) {
-				wanted &= usl_load(&call->ready[set][i]);
-				count += __builtin_popcountl(wanted);
-			}
-			call->hits[set][i] = wanted;
-		}
+	for (i = 0; i < words; i++) {
+		tracked = wanted[i] & active[i];
+		others |= wanted[i] ^ tracked;
+		changed |= tracked ^ want[i];
+		hits[i] = tracked & ready[i];
+		any |= hits[i];
 	}
-	*others = rest;
+	seen->any = any;
+	seen->others = others;
+	seen->changed = changed;
+}
+
+static void usl_look_word(const struct usl_select *call, int set, unsigned int i,
+			  struct usl_seen *seen)
+{
+	unsigned long wanted = usl_word_wanted(call, set, i), tracked = wanted & usl_word_active(i);
+
+	call->hits[set][i] = 0;
+	seen->others |= wanted ^ tracked;
+	if (i >= call->tracked)
+		return;
+	call->hits[set][i] = tracked & usl_load(&call->ready[set][i]);
+	seen->changed |= tracked ^ usl_load(&call->want[set][i]);
+	seen->any |= call->hits[set][i];
+}
+
+static int usl_bits_count(const unsigned long *words, unsigned int n)
+{
+	unsigned int i;
+	int count = 0;
+
+	for (i = 0; i < n; i++)
+		if (words[i])
+			count += __builtin_popcountl(words[i]);
 	return count;
 }
 
-static void usl_select_answer(const struct usl_select *call)
+/* Fills in @hits, @seq, @count, @others, @changed. */
+static void usl_select_look(struct usl_select *call, const struct usl_set *mine)
+{
+	struct usl_seen all = { 0 };
+	unsigned int whole = call->words ? call->words - 1 : 0, i;
+	int set;
+
+	/* Of the last word not all may be wanted. */
+	if (whole > call->tracked)
+		whole = call->tracked;
+	/* An event that the pass does not see counts from here on. */
+	call->seq = usl_set_seq(mine);
+	call->count = 0;
+	for (set = 0; set < USL_SETS; set++) {
+		struct usl_seen seen = { 0 };
+
+		if (!call->sets[set])
+			continue;
+		if (whole)
+			usl_look_words(call->sets[set], (const unsigned long *)usl_region.active,
+				       (const unsigned long *)call->ready[set],
+				       (const unsigned long *)call->want[set], call->hits[set],
+				       whole, &seen);
+		for (i = whole; i < call->words; i++)
+			usl_look_word(call, set, i, &seen);
+		if (seen.any)
+			call->count += usl_bits_count(call->hits[set], call->words);
+		all.others |= seen.others;
+		all.changed |= seen.changed;
+	}
+	call->others = all.others;
+	call->changed = all.changed;
+}
+
+static int usl_select_answer(const struct usl_select *call)
 {
 	int set;
 
 	for (set = 0; set < USL_SETS; set++)
 		if (call->sets[set])
 			memcpy(call->sets[set], call->hits[set], call->words * sizeof(long));
+	return call->count;
 }
 
-/* One pass: the tracked part is saved and published, the rest is left for the kernel. */
-static void usl_select_split(struct usl_select *call, struct usl_set *mine)
+/* Sets that the caller does not have, and words that an earlier one had, are not wanted. */
+static void usl_select_publish(const struct usl_select *call, struct usl_set *mine)
 {
-	usl_word *want[USL_SETS] = { mine->want_read, mine->want_write, mine->want_except };
-	unsigned long active, wanted, any;
-	unsigned int i, set;
+	unsigned long wanted;
+	unsigned int i;
+	int set;
+
+	for (set = 0; set < USL_SETS; set++) {
+		for (i = 0; i < call->tracked; i++) {
+			wanted = call->sets[set] ? usl_word_wanted(call, set, i) : 0;
+			atomic_store_explicit(&call->want[set][i], wanted & usl_word_active(i),
+					      memory_order_relaxed);
+		}
+		for (; i < mine->words; i++)
+			atomic_store_explicit(&call->want[set][i], 0, memory_order_relaxed);
+	}
+	mine->words = call->tracked;
+}
+
+/* What is not published as tracked is left for the kernel. */
+static void usl_select_rest(struct usl_select *call)
+{
+	unsigned long any, rest;
+	unsigned int i;
+	int set;
 
 	call->limit = 0;
 	for (i = 0; i < call->words; i++) {
-		active = usl_word_active(i);
 		any = 0;
 		for (set = 0; set < USL_SETS; set++) {
-			wanted = usl_word_wanted(call, set, i);
-			call->saved[set][i] = wanted & active;
-			call->rest[set][i] = wanted & ~active;
-			any |= wanted & ~active;
-			if (i < usl_region.nfds / USL_BITS)
-				atomic_store_explicit(&want[set][i], wanted & active,
-						      memory_order_relaxed);
+			rest = 0;
+			if (call->sets[set])
+				rest = usl_word_wanted(call, set, i);
+			if (i < call->tracked)
+				rest &= ~usl_load(&call->want[set][i]);
+			call->ask[set][i] = rest;
+			any |= rest;
 		}
 		if (any)
 			call->limit = (i + 1) * USL_BITS - __builtin_clzl(any);
 	}
-	for (; i < mine->words; i++)
-		for (set = 0; set < USL_SETS; set++)
-			atomic_store_explicit(&want[set][i], 0, memory_order_relaxed);
-	mine->words = call->words < usl_region.nfds / USL_BITS ? call->words :
-								 usl_region.nfds / USL_BITS;
 }
 
-static int usl_select_ready(const struct usl_select *call)
+/* On the set's own descriptor alone: its number, which may be high, costs nothing. */
+static int usl_select_sleep_alone(const struct usl_set *mine, const struct timespec *timeout)
 {
-	int count = 0, set;
-	unsigned int i;
+	struct pollfd self = { .fd = mine->fd, .events = POLLIN };
+	int n = usl_sys_ppoll(&self, 1, timeout, NULL);
 
-	for (i = 0; i < call->words; i++)
-		for (set = 0; set < USL_SETS; set++)
-			if (call->saved[set][i])
-				count += __builtin_popcountl(call->saved[set][i] &
-							     usl_word_active(i) &
-							     usl_load(&call->ready[set][i]));
-	return count;
-}
-
-/* Something that was tracked is not any more: the kernel has to be asked for it. */
-static bool usl_select_lost(const struct usl_select *call)
-{
-	unsigned int i, set;
-
-	for (i = 0; i < call->words; i++)
-		for (set = 0; set < USL_SETS; set++)
-			if (call->saved[set][i] & ~usl_word_active(i))
-				return true;
-	return false;
-}
-
-/* The kernel's answer about the rest, and the region's about what was saved. */
-static int usl_select_merge(const struct usl_select *call, int kernel)
-{
-	unsigned long bits;
-	int count = 0, set;
-	unsigned int i;
-
-	for (i = 0; i < call->words; i++) {
-		for (set = 0; set < USL_SETS; set++) {
-			if (!call->sets[set])
-				continue;
-			bits = kernel && (int)(i * USL_BITS) < call->limit ? call->ask[set][i] : 0;
-			if (call->saved[set][i])
-				bits |= call->saved[set][i] & usl_word_active(i) &
-					usl_load(&call->ready[set][i]);
-			call->sets[set][i] = bits;
-			count += __builtin_popcountl(bits);
-		}
-	}
-	return count;
+	return n < 0 ? n : 0;
 }
 
 /* select() on the rest and on the set's own descriptor; how many of the rest are ready. */
 static int usl_select_sleep(struct usl_select *call, struct usl_set *mine,
 			    const struct timespec *timeout)
 {
-	int nfds = call->limit > mine->fd ? call->limit : mine->fd + 1, set, n;
-	size_t size = USELECT_WORDS(nfds) * sizeof(long);
-	size_t rest = USELECT_WORDS(call->limit) * sizeof(long);
+	size_t words, rest;
+	int nfds, set, n;
 
-	for (set = 0; set < USL_SETS; set++) {
-		memcpy(call->ask[set], call->rest[set], rest);
-		memset((char *)call->ask[set] + rest, 0, size - rest);
-	}
+	call->limit = 0;
+	if (!call->others)
+		return usl_select_sleep_alone(mine, timeout);
+	usl_select_rest(call);
+	nfds = call->limit > mine->fd ? call->limit : mine->fd + 1;
+	words = USELECT_WORDS(nfds);
+	rest = USELECT_WORDS(call->limit);
+	for (set = 0; set < USL_SETS; set++)
+		memset(call->ask[set] + rest, 0, (words - rest) * sizeof(long));
 	uselect_fd_set(mine->fd, call->ask[USL_RD]);
 	n = usl_sys_select(nfds, call->ask[USL_RD], call->limit ? call->ask[USL_WR] : NULL,
 			   call->limit ? call->ask[USL_EX] : NULL, timeout, NULL);
@@ -183,29 +248,53 @@ static int usl_select_sleep(struct usl_select *call, struct usl_set *mine,
 	return n;
 }
 
+/* The kernel's answer about the rest is added to the region's. */
+static int usl_select_merge(struct usl_select *call, int kernel)
+{
+	unsigned int words = kernel ? USELECT_WORDS(call->limit) : 0, i;
+	int set;
+
+	call->count = 0;
+	for (set = 0; set < USL_SETS; set++) {
+		if (!call->sets[set])
+			continue;
+		for (i = 0; i < words; i++)
+			call->hits[set][i] |= call->ask[set][i];
+		call->count += usl_bits_count(call->hits[set], call->words);
+	}
+	return usl_select_answer(call);
+}
+
+/*
+ * The kernel counts what happens to what we want. While that is what it was at the last call, nothing is
+ * published anew, and whatever the look has not seen moves the sequence number on from @seq.
+ */
 static int usl_select_slow(struct usl_select *call, struct usl_set *mine,
-			   const struct timespec *deadline, bool poll_only)
+			   const struct timespec *deadline, bool now)
 {
 	struct timespec zero = { 0 }, left, *timeout;
-	uint64_t seq;
-	int n, ready;
+	int n;
 
 	for (;;) {
-		usl_select_split(call, mine);
-		usl_fence();
-		seq = usl_set_seq(mine);
-		ready = usl_select_ready(call);
-		usl_set_seen(mine, seq);
-		timeout = ready || poll_only ? &zero : usl_left(deadline, &left);
+		if (call->changed) {
+			usl_select_publish(call, mine);
+			usl_fence();
+			usl_select_look(call, mine);
+			/* Tracked since a moment ago: published at the next turn. */
+			if (call->changed && !call->count && !now)
+				continue;
+		}
+		if (call->count && !call->others)
+			return usl_select_answer(call);
+		usl_set_seen(mine, call->seq);
+		timeout = now || call->count ? &zero : usl_left(deadline, &left);
 		n = usl_select_sleep(call, mine, timeout);
 		if (n < 0)
 			return n;
+		usl_select_look(call, mine);
 		/* Woken for something that nobody asked for, or that is over: sleep on. */
-		if (n || usl_select_ready(call) || poll_only ||
-		    (timeout && !timeout->tv_sec && !timeout->tv_nsec))
+		if (n || call->count || now || (timeout && !timeout->tv_sec && !timeout->tv_nsec))
 			return usl_select_merge(call, n);
-		if (usl_select_lost(call))
-			continue;
 	}
 }
 
@@ -217,7 +306,7 @@ static bool usl_select_arrays(struct usl_select *call, struct usl_set *mine)
 	int set;
 
 	if (words > mine->scratch_words) {
-		mem = realloc(mine->scratch, words * sizeof(long) * 4 * USL_SETS);
+		mem = realloc(mine->scratch, words * sizeof(long) * USL_ARRAYS);
 		if (!mem)
 			return false;
 		mine->scratch = mem;
@@ -227,9 +316,7 @@ static bool usl_select_arrays(struct usl_select *call, struct usl_set *mine)
 	words = mine->scratch_words;
 	for (set = 0; set < USL_SETS; set++) {
 		call->hits[set] = mem + words * set;
-		call->saved[set] = mem + words * (USL_SETS + set);
-		call->rest[set] = mem + words * (2 * USL_SETS + set);
-		call->ask[set] = mem + words * (3 * USL_SETS + set);
+		call->ask[set] = mem + words * (USL_SETS + set);
 	}
 	return true;
 }
@@ -242,10 +329,9 @@ int uselect(int maxfd, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		.sets = { (void *)readfds, (void *)writefds, (void *)exceptfds },
 		.ready = { usl_region.read, usl_region.write, usl_region.except },
 	};
-	bool others = false, zero = timeout && !timeout->tv_sec && !timeout->tv_usec;
+	bool zero = timeout && !timeout->tv_sec && !timeout->tv_usec;
 	struct timespec span, deadline;
 	struct usl_set *mine;
-	int count;
 
 	if (timeout) {
 		if (timeout->tv_sec < 0 || timeout->tv_usec < 0) {
@@ -265,12 +351,17 @@ int uselect(int maxfd, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 	}
 
 	call.words = USELECT_WORDS(maxfd);
-	count = usl_select_count(&call, &others);
-	if ((count && (!others || usl_pass_on(&usl_pass))) || (!count && zero && !others)) {
-		usl_select_answer(&call);
-		return count;
-	}
+	call.tracked = usl_region.nfds / USL_BITS;
+	if (call.tracked > call.words)
+		call.tracked = call.words;
+	call.want[USL_RD] = mine->want_read;
+	call.want[USL_WR] = mine->want_write;
+	call.want[USL_EX] = mine->want_except;
+	usl_select_look(&call, mine);
+	if ((call.count && (!call.others || usl_pass_on(&usl_pass))) ||
+	    (!call.count && zero && !call.others))
+		return usl_select_answer(&call);
 	usl_pass.passes = 0;
 	return usl_select_slow(&call, mine, usl_deadline(timeout ? &span : NULL, &deadline),
-			       count || zero);
+			       call.count || zero);
 }
