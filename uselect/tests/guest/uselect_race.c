@@ -4,9 +4,10 @@
 // cpus: 2
 /*
  * No bit and no wakeup is lost between two CPUs. Two threads throw a byte back and forth over one
- * connection, each asleep in the wait under test when it is not its turn, so that every round is
+ * connection, each asleep in the wait under test when it is not its turn, so that every pass is
  * an arrival somewhere around the moment of falling asleep. A lost one stops the game, which an
- * alarm notices. USELECT_ROUNDS (default 1000; 10000000 for the long run), USELECT_SEED (1).
+ * alarm notices. For each way to wait USELECT_ROUNDS arrivals (default 2000; 10000000 for the long
+ * run), or as many as fit into USELECT_SECONDS. USELECT_SEED (1).
  */
 
 #include <kselftest_harness.h>
@@ -15,6 +16,9 @@
 #include "uselect/tests/lib/sockets.h"
 
 enum wait { BY_SELECT, BY_POLL, BY_LEVEL, BY_EDGE, BY_BITS };
+
+/* Time is over. */
+static _Atomic bool stop;
 
 struct player {
 	int fd;
@@ -50,10 +54,18 @@ static bool wait_once(struct player *p)
 	return false;
 }
 
+/* From none to longer than it takes to fall asleep, short ones more often. */
+static void delay(uint64_t *seed)
+{
+	volatile unsigned int spin = rnd(seed) & ((1U << (rnd(seed) % 12)) - 1);
+
+	for (; spin; spin--)
+		;
+}
+
 static void *play(void *arg)
 {
 	struct player *p = arg;
-	volatile unsigned int spin;
 	cpu_set_t cpus;
 	char c;
 
@@ -66,15 +78,14 @@ static void *play(void *arg)
 						 EPOLLIN | (p->how == BY_EDGE ? EPOLLET : 0), 0))
 			return NULL;
 	}
-	while (p->done < p->rounds) {
+	while (p->done < p->rounds && !stop) {
 		if (!wait_once(p))
 			break;
 		if (recv(p->fd, &c, 1, MSG_DONTWAIT) != 1) {
 			p->empty++;
 			continue;
 		}
-		for (spin = rnd(&p->seed) % 2000; spin; spin--)
-			;
+		delay(&p->seed);
 		if (send(p->fd, &c, 1, MSG_NOSIGNAL) != 1)
 			break;
 		p->done++;
@@ -110,18 +121,19 @@ FIXTURE_TEARDOWN(race)
 
 TEST_F_TIMEOUT(race, no_wakeup_is_lost, 36000)
 {
-	uint64_t rounds = env_number("USELECT_ROUNDS", 1000), seed = env_number("USELECT_SEED", 1);
-	struct player players[2] = {
-		{ .fd = self->fds[0], .cpu = 0, .how = variant->how, .rounds = rounds, .seed = seed },
-		{ .fd = self->fds[1], .cpu = 1, .how = variant->how, .rounds = rounds,
-		  .seed = seed + 1 },
-	};
+	uint64_t rounds = env_number("USELECT_ROUNDS", 2000), seed = env_number("USELECT_SEED", 1);
+	uint64_t seconds = env_number("USELECT_SECONDS", 0);
+	double until = now_s() + seconds, moved;
+	struct player players[2];
 	uint64_t seen = 0, now;
 	pthread_t threads[2];
-	double moved;
 	int i;
 
 	for (i = 0; i < 2; i++) {
+		players[i] = (struct player){
+			.fd = self->fds[i], .cpu = i, .how = variant->how, .seed = seed + i,
+			.rounds = seconds ? UINT64_MAX : rounds / 2,
+		};
 		setsockopt(self->fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 		pthread_create(&threads[i], NULL, play, &players[i]);
 	}
@@ -135,15 +147,19 @@ TEST_F_TIMEOUT(race, no_wakeup_is_lost, 36000)
 			moved = now_s();
 		seen = now;
 		ASSERT_GT(WAIT_S, now_s() - moved) {
-			TH_LOG("stopped after %llu of %llu passes: told %#x/%#x, poll %#x/%#x",
-			       (unsigned long long)seen, (unsigned long long)(2 * rounds),
-			       told(self->fds[0]), told(self->fds[1]), truth(self->fds[0]),
-			       truth(self->fds[1]));
+			TH_LOG("stopped after %llu arrivals: told %#x/%#x, poll %#x/%#x",
+			       (unsigned long long)seen, told(self->fds[0]), told(self->fds[1]),
+			       truth(self->fds[0]), truth(self->fds[1]));
 		}
-	} while (now < 2 * rounds);
+	} while (seconds ? now_s() < until : now < rounds / 2 * 2);
+	/* Who waits for its turn is let go. */
+	stop = true;
+	for (i = 0; i < 2; i++)
+		send(self->fds[i], "x", 1, MSG_NOSIGNAL);
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	TH_LOG("%llu rounds, seed %llu; ready and nothing there: %llu", (unsigned long long)rounds,
+	now = players[0].done + players[1].done;
+	TH_LOG("%llu arrivals, seed %llu; ready and nothing there: %llu", (unsigned long long)now,
 	       (unsigned long long)seed,
 	       (unsigned long long)(players[0].empty + players[1].empty));
 }
