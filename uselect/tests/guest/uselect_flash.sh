@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
 # cpus: 2
-# held: debug not yet seen to pass
 # flash with `events uselect`: all that holds of its HTTP holds, with hardly a system call for readiness.
 . "$FLT_TOP/tools/testing/lib.sh"
 

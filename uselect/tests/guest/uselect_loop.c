@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug not yet seen to pass
 // timeout: 120
 // cpus: 2
 /* The event list and uselect_poll() do what epoll and poll() do. */

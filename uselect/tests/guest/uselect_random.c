@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug not tried yet
 // timeout: 120
 // cpus: 2
 /*

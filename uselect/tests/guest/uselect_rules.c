@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug not yet seen to pass
 // timeout: 120
 // cpus: 2
 /* What must hold beyond "the bits are right": each hole of the paper has its claim here. */
