@@ -106,7 +106,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 	limit = lard_limit(lardd->engine);
 	nodes = lard_nodes(lardd->engine);
 	pthread_mutex_unlock(&lardd->lock);
-	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I}",
+	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
 			   "version", LARDD_VERSION, "pid", (int)getpid(),
 			   "mode", give_ready(&w->give) && w->config->mode == MODE_AUTO ?
 			   "handoff" : "proxy",
@@ -114,6 +114,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 			   "policy", lard_policy_name(params.policy),
 			   "parameters_from", floor_rules(lardd->floor) ? "sysfs" : "configuration",
 			   "uptime", (w->loop.now - lardd->started_us) / 1e6,
+			   "events", lardd->by_uselect ? "uselect" : "epoll",
 			   "workers", (json_int_t)lardd->workers,
 			   "nodes", (json_int_t)nodes,
 			   "outstanding", (json_int_t)outstanding,

@@ -223,6 +223,18 @@ static int set_mode(struct reader *r, int argc, char **argv)
 	return 0;
 }
 
+static int set_events(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	if (!strcmp(argv[1], "epoll"))
+		r->config->events = EVENTS_EPOLL;
+	else if (!strcmp(argv[1], "uselect"))
+		r->config->events = EVENTS_USELECT;
+	else
+		return wrong(r, "events must be epoll or uselect");
+	return 0;
+}
+
 static int set_metrics(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
@@ -311,6 +323,7 @@ static const struct directive directives[] = {
 	CALL("node", 0, set_node),
 	CALL("health-check", 0, set_health),
 	CALL("mode", 2, set_mode),
+	CALL("events", 2, set_events),
 	NUMBER("workers", workers, 1, CONFIG_WORKERS_MAX),
 	NUMBER("backlog", backlog, 1, 1 << 20),
 	NUMBER("max-connections", max_connections, 1, 1 << 28),

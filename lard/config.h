@@ -22,6 +22,8 @@ enum config_mode {
 	MODE_PROXY,
 };
 
+enum config_events { EVENTS_EPOLL, EVENTS_USELECT };
+
 enum health_kind { HEALTH_TCP, HEALTH_HTTP, HEALTH_NONE };
 
 struct config_node {
@@ -49,6 +51,7 @@ struct config {
 	struct lard_params params;
 	uint32_t targets;
 	enum config_mode mode;
+	enum config_events events;
 	unsigned int workers;
 	unsigned int backlog;
 	unsigned int max_connections;

@@ -83,9 +83,15 @@ static uint64_t secret(void)
 	return seed;
 }
 
-static int new_workers(struct lardd *lardd, unsigned int count)
+static int new_workers(struct lardd *lardd, const struct config *config)
 {
-	for (lardd->workers = 0; lardd->workers < count; lardd->workers++) {
+	int err = config->events == EVENTS_USELECT ? loop_register() : 0;
+
+	lardd->by_uselect = config->events == EVENTS_USELECT && !err;
+	if (err)
+		log_warn("events", "why=\"%s\" text=\"uselect cannot be had, epoll it is\"",
+			 strerror(-err));
+	for (lardd->workers = 0; lardd->workers < config->workers; lardd->workers++) {
 		struct worker *w = worker_new(lardd, lardd->workers);
 
 		if (!w)
@@ -138,7 +144,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	lardd->config_path = path;
 	log_set_level(config->log_level);
 	lardd->engine = lard_new(&config->params, config->targets, secret());
-	if (!lardd->engine || new_workers(lardd, config->workers))
+	if (!lardd->engine || new_workers(lardd, config))
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
@@ -225,10 +231,11 @@ static void wake_all(struct lardd *lardd)
 
 static void note_what_needs_a_restart(const struct config *old, const struct config *new)
 {
-	if (old->workers != new->workers || old->targets != new->targets ||
+	if (old->workers != new->workers || old->events != new->events ||
+	    old->targets != new->targets ||
 	    strcmp(old->control, new->control) || old->metrics_given != new->metrics_given ||
 	    memcmp(&old->metrics, &new->metrics, sizeof(old->metrics)))
-		log_warn("reload", "text=\"workers, targets, control and metrics change with a restart\"");
+		log_warn("reload", "text=\"workers, events, targets, control and metrics change with a restart\"");
 }
 
 /* Worker 0 tries the new listeners first: if they cannot be had, the old configuration stays. */

@@ -4,6 +4,7 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+#include "uselect.h"
 #include "loop.h"
 
 #define BATCH 256
@@ -23,10 +24,16 @@ static void alarm_ready(struct source *s, uint32_t events)
 	container_of(s, struct loop, alarm)->rings = UINT64_MAX;
 }
 
-int loop_init(struct loop *loop)
+int loop_register(void)
+{
+	return uselect_init() ? -errno : 0;
+}
+
+int loop_init(struct loop *loop, bool by_uselect)
 {
 	*loop = (struct loop){
-		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+		.epoll_fd = by_uselect ? -1 : epoll_create1(EPOLL_CLOEXEC),
+		.list = by_uselect ? uselect_loop_new() : NULL,
 		.now = loop_clock(),
 		.rings = UINT64_MAX,
 		.alarm = {
@@ -35,7 +42,7 @@ int loop_init(struct loop *loop)
 		},
 	};
 	list_init(&loop->queues);
-	if (loop->epoll_fd < 0 || loop->alarm.fd < 0)
+	if ((loop->epoll_fd < 0 && !loop->list) || loop->alarm.fd < 0)
 		return -errno;
 	/* Edge-triggered: setting it anew is enough, it need not be read. */
 	return loop_add(loop, &loop->alarm, EPOLLIN | EPOLLET);
@@ -58,6 +65,8 @@ void loop_exit(struct loop *loop)
 		close(loop->alarm.fd);
 	if (loop->epoll_fd >= 0)
 		close(loop->epoll_fd);
+	uselect_loop_free(loop->list);
+	loop->list = NULL;
 	loop->epoll_fd = loop->alarm.fd = -1;
 }
 
@@ -65,6 +74,8 @@ int loop_add(struct loop *loop, struct source *s, uint32_t events)
 {
 	struct epoll_event e = { .events = events, .data.ptr = s };
 
+	if (loop->list)
+		return uselect_loop_add(loop->list, s->fd, events, e.data.u64) ? -errno : 0;
 	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, s->fd, &e) ? -errno : 0;
 }
 
@@ -72,12 +83,17 @@ int loop_modify(struct loop *loop, struct source *s, uint32_t events)
 {
 	struct epoll_event e = { .events = events, .data.ptr = s };
 
+	if (loop->list)
+		return uselect_loop_mod(loop->list, s->fd, events, e.data.u64) ? -errno : 0;
 	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, s->fd, &e) ? -errno : 0;
 }
 
 void loop_remove(struct loop *loop, struct source *s)
 {
-	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
+	if (loop->list)
+		uselect_loop_del(loop->list, s->fd);
+	else
+		epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
 }
 
 void loop_again(struct loop *loop, struct source *s)
@@ -101,8 +117,9 @@ void loop_bury(struct loop *loop, struct source *s, void (*bury)(struct source *
 			break;
 		}
 	}
+	/* uselect_close() tells the kernel what it may not see; without a region it is close(). */
 	if (s->fd >= 0)
-		close(s->fd);
+		uselect_close(s->fd);
 	s->fd = -1;
 	s->dead = true;
 	s->bury = bury;
@@ -182,6 +199,13 @@ static void set_alarm(struct loop *loop)
 		loop->rings = first;
 }
 
+static int wait_for(struct loop *loop, struct epoll_event *events, int timeout)
+{
+	if (loop->list)
+		return uselect_loop_wait(loop->list, events, BATCH, timeout);
+	return epoll_wait(loop->epoll_fd, events, BATCH, timeout);
+}
+
 static void run_again(struct loop *loop)
 {
 	struct source *s = loop->again, *next;
@@ -202,7 +226,7 @@ void loop_run(struct loop *loop, void (*batch_end)(void *arg), void *arg)
 
 	while (!loop->stop) {
 		set_alarm(loop);
-		n = epoll_wait(loop->epoll_fd, events, BATCH, loop->again ? 0 : -1);
+		n = wait_for(loop, events, loop->again ? 0 : -1);
 		loop->now = loop_clock();
 		run_again(loop);
 		for (i = 0; i < n; i++) {

@@ -39,8 +39,12 @@ struct timer_queue {
 	void (*expired)(struct timer *t);
 };
 
+struct uselect_loop;
+
 /**
  * struct loop - see above
+ * @epoll_fd: -1 when there is @list
+ * @list:  readiness from memory, see uselect/; NULL: by epoll
  * @now:   microseconds of CLOCK_MONOTONIC at the start of the batch
  * @alarm: timerfd for the first timer. A time-out of epoll_wait() would set up and cancel a kernel
  *	   timer each time the loop sleeps; this one is set when the first timer is sooner than it.
@@ -48,6 +52,7 @@ struct timer_queue {
  */
 struct loop {
 	int epoll_fd;
+	struct uselect_loop *list;
 	struct source alarm;
 	uint64_t rings;
 	bool stop;
@@ -57,7 +62,13 @@ struct loop {
 	struct source *dead;
 };
 
-int loop_init(struct loop *loop);
+/*
+ * Registers the process with uselect.ko, before any socket is made and after the last fork().
+ * 0 or -errno: loops go by epoll then.
+ */
+int loop_register(void);
+/* @by_uselect: loop_register() has succeeded. */
+int loop_init(struct loop *loop, bool by_uselect);
 void loop_exit(struct loop *loop);
 /* Until loop->stop. @batch_end, if not NULL, is called after each batch. */
 void loop_run(struct loop *loop, void (*batch_end)(void *arg), void *arg);

@@ -19,7 +19,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c
 lardd_PKGS := jansson
 MANPAGES += lard/lardd.8
 lardd_LIBS := $(lard_http) -lpthread
-lardd_DEPS := libhandoff libflotilla libsksplice
+lardd_DEPS := libhandoff libflotilla libsksplice libuselect
 
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c
 lard_message_LIBS := $(lard_http)
@@ -27,4 +27,4 @@ lard_message_LIBS := $(lard_http)
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
 lard_give_PKGS := jansson
 lard_give_LIBS := $(lard_http) -lpthread
-lard_give_DEPS := libsksplice
+lard_give_DEPS := libsksplice libuselect

@@ -68,7 +68,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	list_init(&w->pool.free);
 	for (slot = 0; slot < LARD_MAX_NODES; slot++)
 		list_init(&w->backends[slot]);
-	if (loop_init(&w->loop) || w->wake.fd < 0 || loop_add(&w->loop, &w->wake, EPOLLIN)) {
+	if (loop_init(&w->loop, lardd->by_uselect) || w->wake.fd < 0 || loop_add(&w->loop, &w->wake, EPOLLIN)) {
 		worker_free(w);
 		return NULL;
 	}

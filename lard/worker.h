@@ -77,6 +77,7 @@ struct lardd {
 	_Atomic(struct config *) config;
 	const char *config_path;
 	struct takeover *takeover;	/* sockets of a predecessor, while starting */
+	bool by_uselect;		/* the loops go by uselect.ko */
 	unsigned int workers;
 	struct worker *worker[CONFIG_WORKERS_MAX];
 	struct timer_queue health_timers;	/* worker 0 */
