@@ -185,9 +185,12 @@ void access_handed_off(struct conn *conn, uint32_t usec)
 	conn->line = NULL;
 }
 
-void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool truncated)
+void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool cached,
+		    bool truncated)
 {
-	write_line(conn, conn->fallback ? "proxy-fallback" : "proxy", status, bytes, -1, truncated);
+	const char *how = cached ? "cache" : conn->fallback ? "proxy-fallback" : "proxy";
+
+	write_line(conn, how, status, bytes, -1, truncated);
 }
 
 void access_refused(struct conn *conn, unsigned int status)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "cache.h"
 #include "control.h"
 #include "dispatch.h"
 #include "floor.h"
@@ -91,6 +92,16 @@ static json_t *listeners_json(const struct config *config)
 	return all;
 }
 
+static json_t *cache_json(struct lardd *lardd)
+{
+	struct cache_info info;
+
+	cache_get_info(lardd->cache, &info);
+	return json_pack("{s:I, s:I, s:I, s:I}", "entries", (json_int_t)info.entries,
+			 "bytes", (json_int_t)info.bytes, "limit", (json_int_t)info.limit,
+			 "evictions", (json_int_t)info.evictions);
+}
+
 static json_t *answer_status(struct lardd *lardd, const json_t *request)
 {
 	struct worker *w = lardd->worker[0];
@@ -123,6 +134,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 			   "reloads", (json_int_t)lardd->reloads);
 	json_object_set_new(answer, "listen", listeners_json(w->config));
 	json_object_set_new(answer, "connections", connections_json(lardd));
+	json_object_set_new(answer, "cache", cache_json(lardd));
 	return answer;
 }
 

@@ -338,6 +338,8 @@ static const struct directive directives[] = {
 	TIME("stop-timeout", stop_timeout_us),
 	NUMBER("handoff-timeout-ms", handoff_timeout_ms, 0, 600000),
 	NUMBER("splice-min", splice_min, 0, UINT_MAX),
+	NUMBER("cache-size", cache_size, 0, UINT_MAX),
+	NUMBER("cache-object-max", cache_object_max, 1, UINT_MAX),
 	SWITCH("key-host", key_host),
 	SWITCH("forwarded-for", forwarded_for),
 	{ "default-host", KIND_TEXT, 2, NULL, offsetof(struct config, default_host), 0, 256 },
@@ -463,6 +465,11 @@ static int check_whole(struct reader *r)
 		snprintf(r->error, r->error_size, "%s: %s", r->path, why);
 		return -EINVAL;
 	}
+	if (r->config->cache_size && r->config->cache_object_max > r->config->cache_size / 2) {
+		snprintf(r->error, r->error_size,
+			 "%s: cache-object-max must be at most half of cache-size", r->path);
+		return -EINVAL;
+	}
 	if (!r->config->listens) {
 		snprintf(r->error, r->error_size, "%s: no address to listen on", r->path);
 		return -EINVAL;
@@ -484,6 +491,7 @@ static const struct config defaults = {
 	.max_header = 8192,
 	.keepalive_requests = 1000,
 	.splice_min = 8192,
+	.cache_object_max = 1 << 20,
 	.header_timeout_us = 10000000,
 	.idle_timeout_us = 60000000,
 	.queue_timeout_us = 30000000,

@@ -66,6 +66,8 @@ struct config {
 	uint64_t stop_timeout_us;
 	unsigned int handoff_timeout_ms;
 	unsigned int splice_min;	/* bytes of an answer that are left to splice; 0: none */
+	unsigned int cache_size;	/* bytes; 0: no cache */
+	unsigned int cache_object_max;	/* bytes of a body */
 	bool key_host;
 	bool forwarded_for;
 	char default_host[256];

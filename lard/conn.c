@@ -282,6 +282,12 @@ void conn_accept(struct worker *w, uint16_t port, int fd, const union address *p
 	read_request(conn);
 }
 
+bool conn_may_stay(const struct conn *conn)
+{
+	return conn->served + 1 < conn->worker->config->keepalive_requests &&
+	       !lardd_stopping(conn->worker);
+}
+
 void conn_next(struct conn *conn)
 {
 	struct worker *w = conn->worker;

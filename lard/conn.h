@@ -95,6 +95,8 @@ void conn_enter(struct conn *conn, enum conn_state state);
 bool conn_poll(struct conn *conn);
 /* Look at the request again into worker->peek and ->request. False: it is gone; closed. */
 bool conn_peek_again(struct conn *conn);
+/* After this answer it may be kept. */
+bool conn_may_stay(const struct conn *conn);
 /* After a proxied request: wait for the next. */
 void conn_next(struct conn *conn);
 /* After an answer that ends the connection. @unread: the client may still be sending. */

@@ -21,6 +21,11 @@
 	X(BACKEND_OPENED, "LardBackendOpened", "connections opened to back-ends") \
 	X(BACKEND_REUSED, "LardBackendReused", "requests on a kept connection to a back-end") \
 	X(SPLICED, "LardSpliced", "answers whose rest the kernel passed on") \
+	X(CACHE_HITS, "LardCacheHits", "proxied requests answered from the cache") \
+	X(CACHE_UNCHANGED, "LardCacheUnchanged", "of those, that the client had the answer (304)") \
+	X(CACHE_MISSES, "LardCacheMisses", "requests that the cache could have answered") \
+	X(CACHE_STORED, "LardCacheStored", "answers stored in the cache")	\
+	X(CACHE_DROPPED, "LardCacheDropped", "answers whose storing was given up") \
 	X(BYTES_UP, "LardBytesUp", "bytes proxied to back-ends")	\
 	X(BYTES_DOWN, "LardBytesDown", "bytes proxied to clients")	\
 	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed (400, 501, 505)") \

@@ -3,12 +3,14 @@
 #ifndef LARD_EXCHANGE_H
 #define LARD_EXCHANGE_H
 
+#include "cacheable.h"
 #include "config.h"
 #include "message.h"
 #include "loop.h"
 
 struct backend;
 struct conn;
+struct entry;
 struct request;
 struct response;
 
@@ -31,11 +33,19 @@ struct response;
  * @began:       bytes of the response went to the client: too late for an error of ours
  * @touched_us:  when the timer was last restarted
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
+ * @use, @key, @personal: see cacheable.h; @key is our own
+ * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
+ *		 its body
+ * @fill:        the answer goes in here too, while @spliced by a copy that the kernel makes
+ * @client_lost: it has gone in the midst of that; the copy goes on
  */
 struct exchange {
 	struct conn *conn;
 	struct backend *backend;
 	struct exchange *next_spare;
+	struct entry *hit;
+	struct entry *fill;
+	struct span key;
 	struct timer timer;
 	uint64_t touched_us;
 	uint64_t bytes_down;
@@ -49,6 +59,7 @@ struct exchange {
 	size_t down_start, down_end;
 	enum framing body;
 	enum framing answer;
+	enum cache_use use;
 	unsigned int status;
 	unsigned int minor;
 	bool head;
@@ -68,6 +79,8 @@ struct exchange {
 	bool backend_readable, backend_writable;
 	bool spliced;
 	bool splice_refused;
+	bool personal;
+	bool client_lost;
 	char up[UP_SIZE];
 	char header[HEADER_SIZE];
 	char down[DOWN_SIZE];
@@ -76,6 +89,11 @@ struct exchange {
 /* rewrite.c: headers as they go on. 0 or -ENOSPC. */
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r);
 int rewrite_response(struct exchange *ex, const struct response *r);
+/* Header lines of an answer to be kept. Their length, or -ENOSPC; values of two, if present. */
+ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct span *etag,
+		       struct span *modified);
+/* The header of a kept one; @unchanged: 304. */
+int rewrite_hit(struct exchange *ex, const struct entry *entry, bool unchanged, uint64_t age);
 /* The PROXY protocol's header (version 2) in front of the request; returns its length. */
 size_t rewrite_prefix(struct exchange *ex);
 

@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "access.h"
+#include "cache.h"
 #include "control.h"
 #include "floor.h"
 #include "health.h"
@@ -144,7 +145,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	lardd->config_path = path;
 	log_set_level(config->log_level);
 	lardd->engine = lard_new(&config->params, config->targets, secret());
-	if (!lardd->engine || new_workers(lardd, config))
+	lardd->cache = cache_new(config->cache_size);
+	if (!lardd->engine || !lardd->cache || new_workers(lardd, config))
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
@@ -187,6 +189,7 @@ void lardd_free(struct lardd *lardd)
 	if (signals.fd >= 0)
 		close(signals.fd);
 	lard_free(lardd->engine);
+	cache_free(lardd->cache);
 	config_put(lardd->config);
 	pthread_mutex_destroy(&lardd->lock);
 	free(lardd);
@@ -280,6 +283,7 @@ int lardd_reload(struct lardd *lardd, char *error, size_t size)
 	if (!floor_rules(lardd->floor))
 		lard_set_params(lardd->engine, &new->params, w->loop.now);
 	pthread_mutex_unlock(&lardd->lock);
+	cache_set_limit(lardd->cache, new->cache_size);
 	nodes_configure(lardd, new);
 	config_put(old);
 	wake_all(lardd);

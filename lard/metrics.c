@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cache.h"
 #include "metrics.h"
 #include "visitor.h"
 #include "worker.h"
@@ -67,7 +68,14 @@ static void put_reasons(FILE *out, struct lardd *lardd)
 static void put_state(FILE *out, struct lardd *lardd)
 {
 	struct lard_table_info table;
+	struct cache_info cache;
 
+	cache_get_info(lardd->cache, &cache);
+	fprintf(out, "# TYPE lard_cache_bytes gauge\nlard_cache_bytes %zu\n"
+		"# TYPE lard_cache_limit_bytes gauge\nlard_cache_limit_bytes %zu\n"
+		"# TYPE lard_cache_entries gauge\nlard_cache_entries %zu\n"
+		"# TYPE lard_cache_evictions_total counter\nlard_cache_evictions_total %" PRIu64 "\n",
+		cache.bytes, cache.limit, cache.entries, cache.evictions);
 	lard_table_get(lardd->engine, &table);
 	fprintf(out, "# TYPE lard_outstanding gauge\nlard_outstanding %u\n"
 		"# TYPE lard_limit gauge\nlard_limit %u\n"

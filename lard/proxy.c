@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include "access.h"
 #include "backend.h"
+#include "cache.h"
+#include "caching.h"
 #include "dispatch.h"
 #include "exchange.h"
 #include "proxy.h"
@@ -83,10 +85,13 @@ static void drop_backend(struct exchange *ex, bool reusable)
 static void finish(struct exchange *ex, bool backend_reusable)
 {
 	struct conn *conn = ex->conn;
+	bool charged = !ex->hit;
 
 	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
+	caching_end(ex);
 	drop_backend(ex, backend_reusable);
-	dispatch_release(conn);
+	if (charged)
+		dispatch_release(conn);
 	exchange_free(ex);
 }
 
@@ -112,7 +117,7 @@ static enum step abort_exchange(struct exchange *ex)
 	struct conn *conn = ex->conn;
 
 	count(conn->worker, COUNTER_ABORTED);
-	access_proxied(conn, ex->status, ex->bytes_down, true);
+	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, true);
 	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	finish(ex, false);
 	conn_close(conn);
@@ -125,7 +130,7 @@ static enum step complete(struct exchange *ex)
 	bool all_taken = ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
 	bool keep = ex->client_keep && all_taken;
 
-	access_proxied(conn, ex->status, ex->bytes_down, false);
+	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, false);
 	finish(ex, ex->backend_keep && all_taken);
 	if (keep)
 		conn_next(conn);
@@ -308,6 +313,7 @@ static long claim(struct exchange *ex, const char *at, size_t len)
 			used = ex->answer_left;
 		ex->answer_left -= used;
 		ex->complete = !ex->answer_left;
+		caching_take(ex, at, used);
 		break;
 	case FRAMING_CHUNKED:
 		used = chunks_feed(&ex->answer_chunks, at, len);
@@ -324,13 +330,9 @@ static long claim(struct exchange *ex, const char *at, size_t len)
 
 static void decide_keeping(struct exchange *ex, const struct response *r)
 {
-	struct conn *conn = ex->conn;
-	struct worker *w = conn->worker;
-
 	ex->backend_keep = r->keep_alive && r->minor;
 	ex->client_keep = ex->client_keep && r->framing != FRAMING_EOF &&
-			  (ex->minor || r->framing != FRAMING_CHUNKED) &&
-			  conn->served + 1 < w->config->keepalive_requests && !lardd_stopping(w);
+			  (ex->minor || r->framing != FRAMING_CHUNKED) && conn_may_stay(ex->conn);
 }
 
 /* The header in @down is complete: rewrite it; what follows it is body. */
@@ -366,6 +368,7 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 	ex->answer = r->framing;
 	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
 	ex->complete = r->framing == FRAMING_NONE;
+	caching_answer(ex, r);
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->answer_chunks);
 	used = claim(ex, ex->down + ex->down_start, rest);
@@ -405,12 +408,34 @@ static enum step answer_ended(struct exchange *ex)
 	return STEP_MOVED;
 }
 
+/* While the kernel passes the body on: the copy of it. */
+static enum step take_copy(struct exchange *ex)
+{
+	struct entry *fill = ex->fill;
+	ssize_t n;
+
+	if (!fill || !ex->backend_readable || caching_is_full(ex))
+		return ex->client_lost && caching_is_full(ex) ? abort_exchange(ex) : STEP_IDLE;
+	n = recv(ex->backend->source.fd, fill->body + fill->have, fill->length - fill->have, 0);
+	if (n > 0) {
+		fill->have += n;
+		return STEP_MOVED;
+	}
+	/* Otherwise the client's socket tells how the transfer ended. */
+	if (ex->client_lost && !(n < 0 && would_block()))
+		return abort_exchange(ex);
+	ex->backend_readable = n < 0 && errno == EINTR;
+	return STEP_IDLE;
+}
+
 static enum step fill_down(struct exchange *ex)
 {
 	ssize_t n;
 	long used;
 
-	if (!ex->backend_readable || ex->complete || ex->spliced)
+	if (ex->spliced)
+		return take_copy(ex);
+	if (!ex->backend_readable || ex->complete)
 		return STEP_IDLE;
 	if (!ex->in_header && ex->down_start == ex->down_end)
 		ex->down_start = ex->down_end = 0;
@@ -456,13 +481,13 @@ static enum step drain_down(struct exchange *ex)
 	size_t body = ex->in_header ? 0 : ex->down_end - ex->down_start;
 	struct iovec parts[] = {
 		{ ex->header + ex->header_start, header },
-		{ ex->down + ex->down_start, body },
+		{ (ex->hit ? ex->hit->body : ex->down) + ex->down_start, body },
 	};
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 	ssize_t n;
 
 	if (ex->spliced)
-		return end_splice(ex);
+		return ex->client_lost ? STEP_IDLE : end_splice(ex);
 	if (!header && !body)
 		return ex->complete ? complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
@@ -518,7 +543,7 @@ static void pump(struct exchange *ex)
 		}
 		if (!moved)
 			return;
-		if (ex->backend->connected)
+		if (!ex->backend || ex->backend->connected)
 			touch(ex);
 	}
 	loop_again(&ex->conn->worker->loop, &ex->conn->source);
@@ -560,6 +585,13 @@ void proxy_request(struct conn *conn)
 		abort_exchange(ex);
 		return;
 	}
+	if (caching_request(ex, r)) {
+		/* No node has anything to do with it. */
+		dispatch_release(conn);
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+		pump(ex);
+		return;
+	}
 	if (start(ex, false) || retry(ex, 503, "no back-end can be reached") != STEP_OVER)
 		pump(ex);
 }
@@ -569,8 +601,12 @@ void proxy_client_ready(struct conn *conn, uint32_t events)
 	struct exchange *ex = conn->exchange;
 
 	if (events & EPOLLERR || (events & EPOLLHUP && !ex->tunnel)) {
-		abort_exchange(ex);
-		return;
+		/* What the cache gets is worth having without this client. */
+		ex->client_lost = ex->spliced && ex->fill;
+		if (!ex->client_lost) {
+			abort_exchange(ex);
+			return;
+		}
 	}
 	if (events & (EPOLLIN | EPOLLRDHUP))
 		ex->client_readable = true;

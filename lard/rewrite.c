@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Headers on their way through the proxy: built anew from what was parsed, hop by hop fields out. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include "cache.h"
 #include "conn.h"
 #include "exchange.h"
 #include "request.h"
@@ -122,6 +124,14 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	return t.full ? -ENOSPC : 0;
 }
 
+static void put_connection(struct text *t, const struct exchange *ex)
+{
+	if (!ex->client_keep)
+		put_string(t, "Connection: close\r\n");
+	else if (!ex->minor)
+		put_string(t, "Connection: keep-alive\r\n");
+}
+
 int rewrite_response(struct exchange *ex, const struct response *r)
 {
 	struct text t = { .at = ex->header, .len = ex->header_end, .size = sizeof(ex->header) };
@@ -144,11 +154,52 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	}
 	if (switching)
 		put_string(&t, "Connection: Upgrade\r\n");
-	else if (r->status >= 200 && !ex->client_keep)
-		put_string(&t, "Connection: close\r\n");
-	else if (r->status >= 200 && !ex->minor)
-		put_string(&t, "Connection: keep-alive\r\n");
+	else if (r->status >= 200)
+		put_connection(&t, ex);
 	put(&t, "\r\n", 2);
+	ex->header_end = t.len;
+	return t.full ? -ENOSPC : 0;
+}
+
+ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct span *etag,
+		       struct span *modified)
+{
+	struct text t = { .at = into, .size = size };
+	unsigned int i;
+
+	for (i = 0; i < r->fields.count; i++) {
+		const struct field *f = &r->fields.at[i];
+		struct span value = { into + t.len + f->name.len + 2, f->value.len };
+
+		/* These are written anew for each client. */
+		if (field_is_hop_by_hop(f, &r->fields) || span_is(f->name, "content-length") ||
+		    span_is(f->name, "age"))
+			continue;
+		put_field(&t, f);
+		if (span_is(f->name, "etag"))
+			*etag = value;
+		else if (span_is(f->name, "last-modified"))
+			*modified = value;
+	}
+	return t.full ? -ENOSPC : (ssize_t)t.len;
+}
+
+int rewrite_hit(struct exchange *ex, const struct entry *entry, bool unchanged, uint64_t age)
+{
+	struct text t = { .at = ex->header, .size = sizeof(ex->header) };
+	char line[64];
+
+	put_string(&t, unchanged ? "HTTP/1.1 304 Not Modified\r\n" : "HTTP/1.1 200 OK\r\n");
+	put_span(&t, entry->fields);
+	if (!unchanged) {
+		snprintf(line, sizeof(line), "Content-Length: %zu\r\n", entry->length);
+		put_string(&t, line);
+	}
+	snprintf(line, sizeof(line), "Age: %" PRIu64 "\r\n", age);
+	put_string(&t, line);
+	put_connection(&t, ex);
+	put(&t, "\r\n", 2);
+	ex->header_start = 0;
 	ex->header_end = t.len;
 	return t.full ? -ENOSPC : 0;
 }

@@ -42,7 +42,7 @@ bool splice_begin(struct exchange *ex)
 	int ret;
 
 	if (w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
-	    ex->splice_refused)
+	    ex->splice_refused || ex->fill)
 		return false;
 	ret = sksplice_start(w->splicer, &req);
 	if (ret < 0) {

@@ -71,6 +71,7 @@ struct worker {
 struct lardd {
 	pthread_mutex_t lock;
 	struct lard *engine;
+	struct cache *cache;		/* has its own lock */
 	struct nodes nodes;
 	struct list waiting;
 	_Atomic unsigned int waiters;

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../.."))
@@ -42,6 +43,7 @@ class Backend:
     def __init__(self, name, port=0, host="127.0.0.1"):
         self.name, self.gate = name, threading.Event()
         self.seen, self.connections, self.raw = [], 0, []
+        self.cut = None     # bytes of a body after which it closes
         self.gate.set()
         self.host, self.port = host, port
         self.start()
@@ -155,7 +157,10 @@ class Backend:
             while (data := stream.read1(4096)):
                 peer.sendall(data.upper())
             return False
-        match = re.match(r"/size/(\d+)", path)
+        if path.startswith("/with/"):       # /with/SIZE?FIELD|FIELD...
+            fields = urllib.parse.unquote(target.partition("?")[2]).split("|")
+            head += "".join(f"{field}\r\n" for field in fields).encode()
+        match = re.match(r"/(?:size|with)/(\d+)", path)
         if match:
             body = content(int(match.group(1)))
         elif path == "/echo":
@@ -163,8 +168,13 @@ class Backend:
         else:
             body = self.name.encode()
         head += b"Content-Length: %d\r\n\r\n" % len(body)
-        peer.sendall(head + (b"" if method == "HEAD" else body))
-        return version == "HTTP/1.1"
+        peer.sendall(head + (b"" if method == "HEAD" else body[:self.cut]))
+        return version == "HTTP/1.1" and self.cut is None
+
+
+def answer_with(size, *fields):
+    """The target whose answer has these fields."""
+    return f"/with/{size}?" + urllib.parse.quote("|".join(fields), safe="/=-,|:")
 
 
 def content(size):

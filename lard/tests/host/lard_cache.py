@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+"""The response cache of lardd's proxy: what it keeps, for how long, and whom it answers."""
+
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import LARDD, answer_with, cluster, content, main, read_answer, until  # noqa: E402
+
+CACHE = "cache-size 4000000\ncache-object-max 1000000\n"
+FRESH = "Cache-Control: max-age=600"
+ETAG = 'ETag: "one,two"'
+DATE = "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT"
+
+
+def asked(lardd):
+    return len(lardd.backends[0].seen)
+
+
+def a_fresh_answer_needs_no_back_end():
+    with cluster(1, CACHE) as lardd:
+        for size in (1, 1000, 65536, 999_999):
+            target = answer_with(size, FRESH, "X-Other: kept", "Age: 7")
+            first = lardd.get(target)
+            for _ in range(3):
+                status, fields, body = lardd.get(target)
+                assert (status, body) == (200, content(size)), size
+                assert fields["x-other"] == "kept" and int(fields["age"]) >= 7, fields
+            assert first[2] == content(size)
+        assert asked(lardd) == 4
+        assert lardd.counter("LardCacheHits") == 12 and lardd.counter("LardCacheStored") == 4
+        assert lardd.control("status")["cache"]["entries"] == 4
+        assert lardd.load() == 0
+
+
+def what_is_not_declared_fresh_for_all_is_fetched_again():
+    cases = [("X: y",), ("Cache-Control: max-age=0",), ("Cache-Control: no-store, max-age=60",),
+             ("Cache-Control: private, max-age=60",), ("Cache-Control: max-age=60", "Cache-Control: no-cache"),
+             (FRESH, "Set-Cookie: a=b"), (FRESH, "Vary: Accept"), (FRESH, "Age: 600"),
+             ("Cache-Control: max-age=600, s-maxage=0",), ("Cache-Control: max-age=nonsense",),
+             ('Cache-Control: no-cache="a, b", max-age=60',)]
+    with cluster(1, CACHE) as lardd:
+        for number, fields in enumerate(cases, 1):
+            target = answer_with(100, *fields)
+            assert lardd.get(target)[2] == lardd.get(target)[2] == content(100)
+            assert asked(lardd) == 2 * number, fields
+        assert lardd.counter("LardCacheStored") == 0
+
+
+def without_the_directive_there_is_no_cache():
+    with cluster(1) as lardd:
+        target = answer_with(100, FRESH)
+        assert lardd.get(target)[2] == lardd.get(target)[2] == content(100)
+        assert asked(lardd) == 2 and lardd.control("status")["cache"]["limit"] == 0
+
+
+def requests_that_concern_one_client_pass_it_by():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100, FRESH)
+        lardd.get(target)
+        for number, field in enumerate(("Authorization: Basic x", "Range: bytes=0-1", "If-Match: *",
+                                        "Cache-Control: no-store", "Cache-Control: no-cache",
+                                        "Cache-Control: max-age=0", "Pragma: no-cache"), 2):
+            lardd.get(target, field + "\r\n")
+            assert asked(lardd) == number, field
+        assert lardd.counter("LardCacheHits") == 0
+        # A cookie of the request does not spoil what is there, but what comes is stored only if public.
+        lardd.get(target, "Cookie: a=b\r\n")
+        assert lardd.counter("LardCacheHits") == 1
+        other, shared = answer_with(101, FRESH), answer_with(102, FRESH + ", public")
+        for what, hits in ((other, 1), (shared, 2)):
+            lardd.get(what, "Cookie: a=b\r\n")
+            lardd.get(what)
+            assert lardd.counter("LardCacheHits") == hits, what
+
+
+def a_client_that_has_it_is_told_so():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(5000, FRESH, ETAG, DATE)
+        lardd.get(target)
+        for field in ('If-None-Match: "one,two"', 'If-None-Match: "x", W/"one,two"', "If-None-Match: *",
+                      DATE.replace("Last-Modified", "If-Modified-Since")):
+            status, fields, body = lardd.get(target, field + "\r\n")
+            assert (status, body) == (304, b""), field
+            assert fields["etag"] == '"one,two"' and "content-length" not in fields, fields
+        for field in ('If-None-Match: "other"', "If-None-Match: one,two",
+                      "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT"):
+            assert lardd.get(target, field + "\r\n")[2] == content(5000), field
+        assert asked(lardd) == 1 and lardd.counter("LardCacheUnchanged") == 4
+
+
+def a_head_request_is_answered_too():
+    with cluster(1, CACHE) as lardd, lardd.connect() as s:
+        target = answer_with(5000, FRESH)
+        lardd.get(target)
+        s.sendall(f"HEAD {target} HTTP/1.1\r\nHost: h\r\n\r\nGET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+        stream = s.makefile("rb")
+        assert read_answer(stream, head=True)[1]["content-length"] == "5000"
+        assert read_answer(stream)[2] == content(5000)
+        assert asked(lardd) == 1
+
+
+def a_change_takes_it_out():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100, FRESH)
+        lardd.get(target)
+        answer = lardd.ask(f"DELETE {target} HTTP/1.0\r\nHost: h\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 200"), answer
+        lardd.get(target)
+        assert asked(lardd) == 3 and lardd.counter("LardCacheHits") == 0
+
+
+def other_hosts_have_other_answers():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100, FRESH)
+        for host, count in ((b"a", 1), (b"b", 2), (b"a", 2)):
+            lardd.ask(b"GET %s HTTP/1.0\r\nHost: %s\r\n\r\n" % (target.encode(), host))
+            assert asked(lardd) == count
+
+
+def it_is_not_served_when_it_is_stale():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100, "Cache-Control: max-age=1")
+        lardd.get(target)
+        until(lambda: lardd.get(target) and asked(lardd) == 2, what="a second fetch")
+
+
+def memory_is_bounded_and_what_was_used_last_stays():
+    with cluster(1, "cache-size 200000\ncache-object-max 50000") as lardd:
+        favourite = answer_with(20_000, FRESH)
+        lardd.get(favourite)
+        for i in range(30):
+            lardd.get(answer_with(20_000, FRESH, f"X-Number: {i}"))
+            lardd.get(favourite)
+            cache = lardd.control("status")["cache"]
+            assert cache["bytes"] <= 200_000, cache
+        assert asked(lardd) == 31
+        assert cache["evictions"] >= 20 and cache["entries"] >= 5, cache
+        lardd.get(answer_with(50_001, FRESH))
+        lardd.get(answer_with(50_001, FRESH))
+        assert asked(lardd) == 33
+        lardd.configure("cache-size 0")
+        lardd.reload()
+        until(lambda: lardd.control("status")["cache"]["bytes"] == 0, what="an empty cache")
+        assert lardd.get(favourite)[2] == content(20_000) and asked(lardd) == 34
+
+
+def pipelined_hits_and_misses_come_in_order():
+    with cluster(1, CACHE) as lardd, lardd.connect() as s:
+        sizes = [3000, 900_000, 5, 3000, 900_000, 70_000, 5, 900_000]
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        s.sendall(b"".join(f"GET {answer_with(n, FRESH)} HTTP/1.1\r\nHost: h\r\n\r\n".encode() for n in sizes))
+        stream = s.makefile("rb", buffering=4096)
+        for size in sizes:
+            assert read_answer(stream)[2] == content(size), size
+        assert asked(lardd) == 4
+
+
+def a_truncated_answer_is_not_stored():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100_000, FRESH)
+        lardd.backends[0].cut = 90_000
+        with lardd.connect() as s:
+            s.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            try:
+                assert len(s.makefile("rb").read()) < 100_000
+            except ConnectionResetError:
+                pass
+        lardd.backends[0].cut = None
+        until(lambda: lardd.counter("LardCacheDropped") == 1, what="the end of the first")
+        assert lardd.get(target)[2] == content(100_000)
+
+
+def a_senseless_bound_is_refused():
+    with cluster(1) as lardd:
+        for line, good in (("cache-size 100", False), ("cache-size 100\ncache-object-max 50", True),
+                           ("cache-size many", False), ("cache-object-max 0", False)):
+            lardd.configure(line)
+            check = subprocess.run([LARDD, "--check", "-c", lardd.config_path], capture_output=True,
+                                   text=True, check=False)
+            assert (check.returncode == 0) == good and ("cache" in check.stderr) != good, (line, check)
+
+
+if __name__ == "__main__":
+    sys.exit(main([a_fresh_answer_needs_no_back_end, what_is_not_declared_fresh_for_all_is_fetched_again,
+                   without_the_directive_there_is_no_cache, requests_that_concern_one_client_pass_it_by,
+                   a_client_that_has_it_is_told_so, a_head_request_is_answered_too, a_change_takes_it_out,
+                   other_hosts_have_other_answers, it_is_not_served_when_it_is_stale,
+                   memory_is_bounded_and_what_was_used_last_stays, pipelined_hits_and_misses_come_in_order,
+                   a_truncated_answer_is_not_stored, a_senseless_bound_is_refused]))
