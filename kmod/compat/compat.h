@@ -8,6 +8,7 @@
 #ifndef FLT_COMPAT_H
 #define FLT_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <net/inet_connection_sock.h>
 #include <net/request_sock.h>
 #include <flt_compat_config.h>
@@ -34,6 +35,24 @@ static inline struct sock *flt_compat_syn_recv_sock(struct sock *listener, struc
 	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own, NULL);
 #else
 	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own);
+#endif
+}
+
+/**
+ * flt_compat_hrtimer_setup - initialise a timer of the monotonic clock
+ * @timer: not in use
+ * @run:   what it does
+ * @mode:  as it will be started
+ */
+static inline void flt_compat_hrtimer_setup(struct hrtimer *timer,
+					    enum hrtimer_restart (*run)(struct hrtimer *timer),
+					    enum hrtimer_mode mode)
+{
+#ifdef FLT_HAVE_HRTIMER_SETUP
+	hrtimer_setup(timer, run, CLOCK_MONOTONIC, mode);
+#else
+	hrtimer_init(timer, CLOCK_MONOTONIC, mode);
+	timer->function = run;
 #endif
 }
 
