@@ -31,6 +31,7 @@ static const char *const ssp_stat_names[] = {
 	[SSP_STAT_BYTES_LINEAR] = "SpliceBytesLinear",
 	[SSP_STAT_SENDS] = "SpliceSends",
 	[SSP_STAT_PARTIAL] = "SplicePartialPackets",
+	[SSP_STAT_GATHERED] = "SpliceGathered",
 	[SSP_STAT_FULL] = "SpliceSinkFull",
 	[SSP_STAT_BUDGET] = "SpliceBudgetSpent",
 	[SSP_STAT_NO_MEMORY] = "SpliceNoMemory",

@@ -6,6 +6,7 @@
 #include "copy.h"
 #include "counter.h"
 #include "forward.h"
+#include "gather.h"
 #include "judge.h"
 #include "send.h"
 #include "trace.h"
@@ -149,6 +150,7 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 	tcp_read_sock(src, &desc, ssp_actor);
 	if (!pass.done)
 		return;
+	ssp_gather_hear(p, dst);
 	ssp_count_add(p->net, SSP_STAT_BYTES + where, pass.done);
 	if (ssp_keeps_copy(p))
 		ssp_count_add(p->net, SSP_STAT_COPY_BYTES, pass.done);
@@ -163,6 +165,7 @@ void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bo
 	if (p->state == SSP_ENDED)
 		return;
 
+	ssp_gather_end(p);
 	p->busy = true;
 	p->again = 0;
 	p->retry = false;
@@ -242,11 +245,7 @@ static void ssp_pass_reset(struct ssp_pair *p)
 	}
 }
 
-/*
- * As a softirq would: nobody owns the sockets meanwhile, so that what arrives does not
- * take the way over their backlogs. False: a program has one of them.
- */
-static bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
+bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
 {
 	struct sock *a = min(p->sk[0], p->sk[1]), *b = max(p->sk[0], p->sk[1]);
 	bool mine;

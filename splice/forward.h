@@ -22,6 +22,13 @@ void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bo
  */
 void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs);
 
+/*
+ * As a softirq would: nobody owns the sockets meanwhile, so that what arrives does not
+ * take the way over their backlogs. No lock is held; softirq or process context. False: a
+ * program has one of them, and nothing was done.
+ */
+bool ssp_run_light(struct ssp_pair *p, enum ssp_where where);
+
 /* Do all that is to be done; no lock is held. Process context; may sleep. */
 void ssp_run(struct ssp_pair *p, enum ssp_where where);
 

@@ -9,6 +9,7 @@
 #include "copy.h"
 #include "counter.h"
 #include "forward.h"
+#include "gather.h"
 #include "judge.h"
 #include "layer.h"
 #include "pair.h"
@@ -35,7 +36,7 @@ static bool ssp_data_ready(struct flt_layer *layer, struct sock *sk)
 	side = ssp_side(p, sk);
 	if (side && !ssp_is_bidir(p))
 		return true;
-	if (p->state == SSP_RUNNING)
+	if (p->state == SSP_RUNNING && !ssp_gather(p, sk))
 		ssp_kick(p, sk, BIT(side));
 	return false;
 }
@@ -51,7 +52,7 @@ static bool ssp_write_space(struct flt_layer *layer, struct sock *sk)
 	if (!side && !ssp_is_bidir(p))
 		return true;
 	/* Not for each ACK: TCP's own measure of when it is worth while. */
-	if (p->state == SSP_RUNNING && sk_stream_is_writeable(sk)) {
+	if (p->state == SSP_RUNNING && sk_stream_is_writeable(sk) && !ssp_gathers(p)) {
 		if (sk->sk_socket)
 			clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 		ssp_kick(p, sk, BIT(!side));

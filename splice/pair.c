@@ -7,6 +7,7 @@
 #include "copy.h"
 #include "counter.h"
 #include "forward.h"
+#include "gather.h"
 #include "pair.h"
 #include "trace.h"
 #include "tunable.h"
@@ -46,6 +47,7 @@ struct ssp_pair *ssp_pair_alloc(struct sock *sk0, struct sock *sk1, const struct
 	p->min2read = max(args->min2read, 1U);
 	p->max2cache = args->max2cache ?: max(READ_ONCE(ssp_max2cache), p->min2read);
 	INIT_DELAYED_WORK(&p->work, ssp_pair_work);
+	ssp_gather_init(p);
 	refcount_set(&p->users, 1);
 	return p;
 }

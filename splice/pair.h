@@ -3,6 +3,7 @@
 #ifndef SSP_PAIR_H
 #define SSP_PAIR_H
 
+#include <linux/hrtimer.h>
 #include <linux/refcount.h>
 #include <linux/skbuff.h>
 #include <linux/workqueue.h>
@@ -86,8 +87,9 @@ struct ssp_end {
  * @fin:       SSP_BIDIR: the end's FIN was passed on to the other
  * @lowat:     SO_RCVLOWAT of the sockets, to be put back
  * @work:      forwards where softirq could not
+ * @gather:    ends the waiting for more bytes; started with @sk[0] locked
  * @users:     one for being attached to the ends, one for @work being queued, one for
- *	       each call that uses it beyond RCU
+ *	       @gather being queued, one for each call that uses it beyond RCU
  * @rcu:       for freeing
  *
  * From @state to @lowat everything is written with both sockets locked, an element of
@@ -121,6 +123,7 @@ struct ssp_pair {
 	u64 taken;
 
 	struct delayed_work work;
+	struct hrtimer gather;
 	refcount_t users;
 	struct rcu_head rcu;
 };

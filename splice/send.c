@@ -9,18 +9,20 @@
 #include "send.h"
 
 /**
- * struct ssp_batch - pages that go to TCP in one call
+ * struct ssp_batch - fragments that go to TCP in one call
+ * @msg:  the call; @msg.msg_iter walks over @bv
  * @sk:   where to
  * @sn:   for counters
  * @done: bytes that were taken
  * @left: bytes that are not yet collected
  * @err:  what ended it, or 0
  * @more: further bytes follow after the last of these
- * @nr:   pages that are collected
+ * @nr:   fragments that are collected
  * @len:  their bytes
  * @bv:   they
  */
 struct ssp_batch {
+	struct msghdr msg;
 	struct sock *sk;
 	struct ssp_net *sn;
 	unsigned int done;
@@ -52,17 +54,75 @@ static int ssp_batch_flags(const struct ssp_batch *b)
 	return MSG_DONTWAIT | MSG_NOSIGNAL | (b->left || b->more ? MSG_MORE : 0);
 }
 
+/*
+ * TCP asks for up to @len bytes more in @skb, the last of its queue. Whole fragments go in:
+ * MSG_SPLICE_PAGES would make one of each page, and every reader then works by the page.
+ */
+static int ssp_batch_fill(struct sk_buff *skb, struct iov_iter *from, size_t len)
+{
+	struct ssp_batch *b = container_of(from, struct ssp_batch, msg.msg_iter);
+	struct skb_shared_info *info = skb_shinfo(skb);
+	struct bvec_iter at = {
+		.bi_size = min(len, iov_iter_count(from)),
+		.bi_bvec_done = from->iov_offset,
+	};
+	unsigned int done = 0;
+
+	/* For TCP an empty packet is one that is not charged to the socket. This one is. */
+	if (info->flags & SKBFL_PURE_ZEROCOPY) {
+		info->flags &= ~SKBFL_PURE_ZEROCOPY;
+		if (!sk_wmem_schedule(b->sk, at.bi_size))
+			return -EAGAIN;
+	}
+	while (at.bi_size) {
+		struct bio_vec v = mp_bvec_iter_bvec(from->bvec, at);
+		unsigned int nr = info->nr_frags;
+
+		if (skb_can_coalesce(skb, nr, v.bv_page, v.bv_offset)) {
+			skb_frag_size_add(&info->frags[nr - 1], v.bv_len);
+		} else if (nr < MAX_SKB_FRAGS) {
+			get_page(v.bv_page);
+			skb_fill_page_desc_noacc(skb, nr, v.bv_page, v.bv_offset, v.bv_len);
+		} else {
+			break;
+		}
+		done += v.bv_len;
+		bvec_iter_advance_single(from->bvec, &at, v.bv_len);
+	}
+	info->flags |= SKBFL_SHARED_FRAG;
+	from->bvec += at.bi_idx;
+	from->nr_segs -= at.bi_idx;
+	from->iov_offset = at.bi_bvec_done;
+	from->count -= done;
+	skb_len_add(skb, done);
+	return at.bi_size ? -EMSGSIZE : 0;
+}
+
+static const struct ubuf_info_ops ssp_batch_ubuf_ops = {};
+
 static bool ssp_batch_flush(struct ssp_batch *b)
 {
-	struct msghdr msg = { .msg_flags = ssp_batch_flags(b) | MSG_SPLICE_PAGES };
+	/*
+	 * A zero-copy send whose packets have their own references: no flag tells them to
+	 * report to @ubuf, so that it is forgotten when TCP returns.
+	 */
+	struct ubuf_info ubuf = {
+		.ops = &ssp_batch_ubuf_ops,
+		.refcnt = REFCOUNT_INIT(1),
+	};
 	unsigned int len = b->len;
 
 	if (!len)
 		return true;
-	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, b->bv, b->nr, len);
+	b->msg = (struct msghdr) {
+		.msg_flags = ssp_batch_flags(b) | MSG_ZEROCOPY,
+		.msg_ubuf = &ubuf,
+		.sg_from_iter = ssp_batch_fill,
+	};
+	iov_iter_bvec(&b->msg.msg_iter, ITER_SOURCE, b->bv, b->nr, len);
 	b->nr = 0;
 	b->len = 0;
-	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &msg, len), len);
+	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &b->msg, len), len);
 }
 
 static bool ssp_batch_page(struct ssp_batch *b, struct page *page, unsigned int off,

@@ -13,9 +13,17 @@ bool ssp_softirq = true;
 module_param_named(softirq, ssp_softirq, bool, 0644);
 MODULE_PARM_DESC(softirq, "forward where data and ACKs arrive, not in a work item (default Y)");
 
-unsigned int ssp_fwd_budget = 65536;
+unsigned int ssp_fwd_budget = 262144;
 module_param_named(fwd_budget, ssp_fwd_budget, uint, 0644);
-MODULE_PARM_DESC(fwd_budget, "bytes forwarded by one event (default 65536, at least 1)");
+MODULE_PARM_DESC(fwd_budget, "bytes forwarded by one event (default 262144, at least 1)");
+
+unsigned int ssp_gather_bytes = 262144;
+module_param_named(gather_bytes, ssp_gather_bytes, uint, 0644);
+MODULE_PARM_DESC(gather_bytes, "bytes gathered for one forwarding (default 262144; 0: never wait)");
+
+unsigned int ssp_gather_us = 200;
+module_param_named(gather_us, ssp_gather_us, uint, 0644);
+MODULE_PARM_DESC(gather_us, "microseconds that a byte may wait for others (default 200)");
 
 unsigned int ssp_max2cache = 65536;
 module_param_named(max2cache, ssp_max2cache, uint, 0644);

@@ -11,6 +11,9 @@ extern bool ssp_enabled;
 extern bool ssp_softirq;
 /* Bytes that one event may forward before others get the processor. */
 extern unsigned int ssp_fwd_budget;
+/* As many bytes are worth waiting for, so long, while the destination is busy with earlier ones. */
+extern unsigned int ssp_gather_bytes;
+extern unsigned int ssp_gather_us;
 /* Default of max2cache. */
 extern unsigned int ssp_max2cache;
 /* Kernel memory that the unread copy of one transfer may hold. */
