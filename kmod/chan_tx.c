@@ -191,11 +191,14 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	return err;
 }
 
-/* Accounts @n bytes as taken by the socket and frees the pieces that are through. */
+/*
+ * Accounts @n bytes as taken by the socket and frees the pieces that are through. Bulk data
+ * leaves @queued and @bulked together: what a queue may hold is their difference.
+ */
 static void flt_chan_sent(struct flt_chan *chan, u32 n)
 {
 	struct flt_piece *piece, *next;
-	u32 left = n;
+	u32 left = n, bulk = 0;
 
 	lockdep_assert_held(&chan->tx_mutex);
 	list_for_each_entry_safe(piece, next, &chan->sending, list) {
@@ -203,19 +206,20 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 
 		piece->off += part;
 		left -= part;
+		if (piece->bulk)
+			bulk += part;
 		if (piece->off < piece->len)
 			break;
 		list_del(&piece->list);
 		spin_lock_bh(&chan->tx_lock);
-		if (piece->bulk)
-			chan->bulked -= piece->len;
-		else if (!chan->spare)
+		if (!piece->bulk && !chan->spare)
 			swap(chan->spare, piece);
 		spin_unlock_bh(&chan->tx_lock);
 		flt_piece_free(piece);
 	}
 	spin_lock_bh(&chan->tx_lock);
 	chan->queued -= n;
+	chan->bulked -= bulk;
 	spin_unlock_bh(&chan->tx_lock);
 	WRITE_ONCE(chan->tx_moved, jiffies);
 }

@@ -85,6 +85,18 @@ def many_requests_wait_at_the_disk_and_others_overtake_them():
 
 
 @claim
+def no_answer_is_dropped_because_the_socket_is_full():
+    with pair(size=8 * MIB) as (c, _):
+        card = attach(c.nodes[1], "data", "timeout", "60000")
+        for bs in ("128k", "512k"):
+            subprocess.run(["fio", "--name=q", "--filename=/dev/" + card, "--direct=1", "--rw=read",
+                            "--bs=" + bs, "--iodepth=32", "--ioengine=libaio", "--minimal"],
+                           stdout=subprocess.DEVNULL, check=True)
+        assert stat(c.nodes[0], "CardRepliesNotSent") == 0
+        assert stat(c.nodes[1], "CardTimeouts") == 0
+
+
+@claim
 def the_thread_answers_all_when_it_is_told_to():
     with pair(size=MIB) as (c, disk), slow(c, disk, "nolookup") as (_, card):
         for deliver in ("async", "sync"):
