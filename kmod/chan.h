@@ -205,6 +205,8 @@ void flt_chan_tx_init(struct flt_chan *chan);
 void flt_chan_tx_free(struct flt_chan *chan);
 int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
 		  struct flt_bulk *bulk, gfp_t gfp);
+int flt_chan_put_message(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
+			 struct flt_bulk *bulk, gfp_t gfp);
 int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local);
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);

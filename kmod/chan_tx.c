@@ -378,6 +378,56 @@ static bool flt_chan_send_direct(struct flt_chan *chan, const struct flt_frame *
 	return true;
 }
 
+/* Checks the parts and frames them: the bytes that are copied, or -EMSGSIZE. */
+static int flt_chan_frame(struct flt_frame *head, const struct kvec *vec, unsigned int nr,
+			  const struct flt_bulk *bulk)
+{
+	size_t len = bulk ? bulk->len : 0;
+	unsigned int i;
+
+	if (len > FLT_MSG_MAX)
+		return -EMSGSIZE;
+	for (i = 0; i < nr; i++) {
+		if (vec[i].iov_len > FLT_MSG_MAX - len)
+			return -EMSGSIZE;
+		len += vec[i].iov_len;
+	}
+	head->len = cpu_to_be32(len);
+	return len + sizeof(*head) - (bulk ? bulk->len : 0);
+}
+
+/**
+ * flt_chan_put_message - queue a message that flt_chan_flush() will send
+ * @chan: referenced
+ * @type: as flt_link_send()
+ * @vec:  as flt_link_send()
+ * @nr:   as flt_link_send()
+ * @bulk: as flt_link_send_bulk(), or NULL
+ * @gfp:  as flt_link_send()
+ *
+ * Return: as flt_link_send().
+ */
+int flt_chan_put_message(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
+			 struct flt_bulk *bulk, gfp_t gfp)
+{
+	struct flt_frame head = { .type = type };
+	struct flt_piece *piece = NULL;
+	int bytes, err;
+
+	bytes = flt_chan_frame(&head, vec, nr, bulk);
+	if (bytes < 0)
+		return bytes;
+	if (bulk) {
+		piece = flt_piece_of_bulk(bulk, gfp);
+		if (!piece)
+			return -ENOMEM;
+	}
+	err = flt_chan_queue(chan, &head, vec, nr, bytes, piece, false, gfp);
+	if (err)
+		kfree(piece);	/* not done: the caller keeps the data */
+	return err;
+}
+
 /**
  * flt_chan_send - send a message by the cheaper way
  * @chan: referenced
@@ -393,34 +443,16 @@ int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsign
 		  struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_frame head = { .type = type };
-	size_t len = bulk ? bulk->len : 0;
-	struct flt_piece *piece = NULL;
-	unsigned int i;
-	u32 bytes;
-	int err;
+	int bytes, err;
 
-	if (len > FLT_MSG_MAX)
-		return -EMSGSIZE;
-	for (i = 0; i < nr; i++) {
-		if (vec[i].iov_len > FLT_MSG_MAX - len)
-			return -EMSGSIZE;
-		len += vec[i].iov_len;
+	if (!bulk && gfpflags_allow_blocking(gfp)) {
+		bytes = flt_chan_frame(&head, vec, nr, NULL);
+		if (bytes < 0)
+			return bytes;
+		if (flt_chan_send_direct(chan, &head, vec, nr, bytes, &err))
+			return err;
 	}
-	head.len = cpu_to_be32(len);
-	bytes = len + sizeof(head) - (bulk ? bulk->len : 0);
-
-	if (bulk) {
-		piece = flt_piece_of_bulk(bulk, gfp);
-		if (!piece)
-			return -ENOMEM;
-	} else if (gfpflags_allow_blocking(gfp) &&
-		   flt_chan_send_direct(chan, &head, vec, nr, bytes, &err)) {
-		return err;
-	}
-
-	err = flt_chan_queue(chan, &head, vec, nr, bytes, piece, false, gfp);
-	if (err)
-		kfree(piece);	/* not done: the caller keeps the data */
+	err = flt_chan_put_message(chan, type, vec, nr, bulk, gfp);
 	/* The receive work sends its handlers' answers itself. */
 	if (!err && READ_ONCE(chan->rx_task) != current)
 		queue_work(flt_msg_wq, &chan->tx_work);

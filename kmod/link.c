@@ -543,22 +543,21 @@ void flt_link_free(struct flt_link *link)
 		kfree_rcu(link, rcu);
 }
 
-int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
-		       struct flt_bulk *bulk, gfp_t gfp)
+/* The channel that takes messages, referenced; NULL: there is none. */
+static struct flt_chan *flt_link_chan(struct flt_link *link)
 {
-	struct flt_link *link = node->link;
 	struct flt_chan *chan;
-	int err = -ENOTCONN;
 
 	rcu_read_lock();
 	chan = rcu_dereference(link->up);
 	if (chan && !kref_get_unless_zero(&chan->ref))
 		chan = NULL;
 	rcu_read_unlock();
-	if (chan) {
-		err = flt_chan_send(chan, type, vec, nr, bulk, gfp);
-		flt_chan_put(chan);
-	}
+	return chan;
+}
+
+static int flt_link_count(struct flt_link *link, int err)
+{
 	if (likely(!err))
 		flt_count(link->fn, FLT_MSG_OUT);
 	else if (err == -ENOBUFS)
@@ -569,7 +568,51 @@ int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, u
 		flt_count(link->fn, FLT_SEND_NOT_CONNECTED);
 	return err;
 }
+
+int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		       struct flt_bulk *bulk, gfp_t gfp)
+{
+	struct flt_chan *chan = flt_link_chan(node->link);
+	int err = -ENOTCONN;
+
+	if (chan) {
+		err = flt_chan_send(chan, type, vec, nr, bulk, gfp);
+		flt_chan_put(chan);
+	}
+	return flt_link_count(node->link, err);
+}
 EXPORT_SYMBOL_GPL(flt_link_send_bulk);
+
+int flt_link_queue(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		   struct flt_bulk *bulk, gfp_t gfp)
+{
+	struct flt_chan *chan = flt_link_chan(node->link);
+	int err = -ENOTCONN;
+
+	if (chan) {
+		err = flt_chan_put_message(chan, type, vec, nr, bulk, gfp);
+		flt_chan_put(chan);
+	}
+	return flt_link_count(node->link, err);
+}
+EXPORT_SYMBOL_GPL(flt_link_queue);
+
+void flt_link_flush(struct flt_node *node, bool now)
+{
+	struct flt_chan *chan = flt_link_chan(node->link);
+
+	if (!chan)
+		return;
+	/* The receive work sends its handlers' answers itself. */
+	if (READ_ONCE(chan->rx_task) != current) {
+		if (now)
+			flt_chan_flush(chan);
+		else
+			queue_work(flt_msg_wq, &chan->tx_work);
+	}
+	flt_chan_put(chan);
+}
+EXPORT_SYMBOL_GPL(flt_link_flush);
 
 int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
 		  gfp_t gfp)

@@ -133,4 +133,34 @@ struct flt_bulk {
 int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec,
 		       unsigned int nr, struct flt_bulk *bulk, gfp_t gfp);
 
+/**
+ * flt_link_queue - queue a message and leave it to flt_link_flush() to send it
+ * @node: target
+ * @type: message type
+ * @vec:  parts of the body, or of the head, copied before return
+ * @nr:   number of parts
+ * @bulk: as flt_link_send_bulk(), or NULL
+ * @gfp:  as flt_link_send()
+ *
+ * For who has several messages, or knows better than the link when to send. Whatever else
+ * is sent to that node takes it along.
+ *
+ * Context: as flt_link_send().
+ * Return: as flt_link_send(); unless it is 0, done() of @bulk is not called.
+ */
+int flt_link_queue(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		   struct flt_bulk *bulk, gfp_t gfp);
+
+/**
+ * flt_link_flush - send what flt_link_queue() has left
+ * @node: target
+ * @now:  by this task, which takes no wake-up; else by the link's worker, with what
+ *	  comes until it runs
+ *
+ * In a message handler it does nothing: what handlers queue leaves when they are through.
+ *
+ * Context: process with @now, else any but hard interrupt; not with a socket's lock held.
+ */
+void flt_link_flush(struct flt_node *node, bool now);
+
 #endif
