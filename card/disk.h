@@ -64,6 +64,7 @@ struct card_geometry {
  * @ready:   the device is there for all to see; under the namespace's lock
  * @set:     the block layer's requests
  * @uses:    counts uses of tags: no two requests in flight have the same number
+ * @flying:  requests that the block layer waits for
  * @gendisk: the device; NULL until the exporter has answered
  * @lock:    leaf, bottom halves off; guards @node, @state, @why, @cookie, @export, @epoch
  * @state:   enum card_state; READ_ONCE without the lock
@@ -87,6 +88,7 @@ struct card_disk {
 	struct card_cache *cache;
 	struct blk_mq_tag_set set;
 	atomic_t uses;
+	atomic_t flying;
 	struct gendisk *gendisk;
 	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch */
 	u8 state;

@@ -27,12 +27,37 @@ static bool card_cmd_move(struct card_flight *cmd, u32 use, enum card_cmd_state 
 	return atomic_try_cmpxchg(&cmd->life, &old, use | to);
 }
 
+static void card_complete_rq(struct request *rq)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	struct card_disk *disk = rq->q->queuedata;
+	struct card_net *cn = disk->cn;
+
+	atomic_dec(&disk->flying);
+	if (cmd->status) {
+		card_count(cn, CARD_STAT_ERRORS);
+	} else if (req_op(rq) == REQ_OP_READ) {
+		card_count(cn, CARD_STAT_READS);
+		card_count_add(cn, CARD_STAT_BYTES_READ, blk_rq_bytes(rq));
+		card_count_add(cn, CARD_STAT_TOTAL_NS, ktime_get_ns() - cmd->begun);
+	} else if (req_op(rq) == REQ_OP_WRITE) {
+		card_count(cn, CARD_STAT_WRITES);
+		card_count_add(cn, CARD_STAT_BYTES_WRITTEN, blk_rq_bytes(rq));
+	}
+	trace_card_complete(disk, rq, cmd->status, ktime_get_ns() - cmd->begun, cmd->tries);
+	blk_mq_end_request(rq, cmd->status);
+}
+
+/*
+ * Here and now: whoever ends a request may sleep, and the block layer's softirq would
+ * have to be run by another thread.
+ */
 static void card_cmd_end(struct request *rq, blk_status_t status)
 {
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 
 	cmd->status = status;
-	blk_mq_complete_request(rq);
+	blk_mq_complete_request_direct(rq, card_complete_rq);
 }
 
 static enum card_op card_op_of(struct request *rq)
@@ -146,7 +171,7 @@ static int card_send_write(struct request *rq, struct card_sending *to, gfp_t gf
 	to->ask.crc = cpu_to_be32(~crc);
 	vec[0].iov_base = &to->ask;
 	vec[0].iov_len = sizeof(to->ask);
-	err = flt_link_send(to->node, CARD_MSG_WRITE, vec, nr, gfp);
+	err = flt_link_queue(to->node, CARD_MSG_WRITE, vec, nr, NULL, gfp);
 	kfree(vec);
 	return err;
 }
@@ -164,9 +189,8 @@ static int card_request_transmit(struct card_disk *disk, struct request *rq,
 	if (to->ask.op == CARD_OP_WRITE)
 		err = card_send_write(rq, to, gfp);
 	else
-		err = flt_link_send(to->node, to->peer ? CARD_MSG_PEER : CARD_MSG_READ, vec,
-				    to->files ? 2 : 1, gfp);
-	flt_node_put(to->node);
+		err = flt_link_queue(to->node, to->peer ? CARD_MSG_PEER : CARD_MSG_READ, vec,
+				     to->files ? 2 : 1, NULL, gfp);
 	return err;
 }
 
@@ -199,15 +223,28 @@ static void card_request_resend(struct card_disk *disk, struct request *rq, u32 
 	if (err)
 		return;
 	card_count(disk->cn, CARD_STAT_RESENT);
-	card_request_transmit(disk, rq, &to, GFP_NOWAIT);
+	if (!card_request_transmit(disk, rq, &to, GFP_NOWAIT))
+		flt_link_flush(to.node, false);
+	flt_node_put(to.node);
 	if (write)
 		card_cmd_release(disk, rq, use);
 }
 
-static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
+/* Sends the requests that are queued for the exporter. */
+static void card_flush(struct card_disk *disk)
 {
-	struct card_disk *disk = hctx->queue->queuedata;
-	struct request *rq = bd->rq;
+	struct flt_node *node;
+
+	spin_lock_bh(&disk->lock);
+	node = flt_node_get(disk->node);
+	spin_unlock_bh(&disk->lock);
+	/* As Nagle: a lone request leaves at once, others gather while answers are awaited. */
+	flt_link_flush(node, atomic_read(&disk->flying) == 1);
+	flt_node_put(node);
+}
+
+static blk_status_t card_request_begin(struct card_disk *disk, struct request *rq)
+{
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	u32 use = atomic_add_return(CARD_CMD_USE, &disk->uses);
 	struct card_sending to;
@@ -233,6 +270,7 @@ static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_m
 	cmd->begun = ktime_get_ns();
 	card_count(disk->cn, CARD_STAT_REQUESTS);
 	blk_mq_start_request(rq);
+	atomic_inc(&disk->flying);
 	/* Nobody else may end it while the cache is looked at. */
 	atomic_set_release(&cmd->life, use | CARD_CMD_FILLING);
 	if (card_ask_hosted(disk, rq)) {
@@ -241,11 +279,18 @@ static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_m
 		return BLK_STS_OK;
 	}
 	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
-	err = card_request_prepare(disk, rq, use, false, &to) ?:
-	      card_request_transmit(disk, rq, &to, GFP_NOIO);
+	err = card_request_prepare(disk, rq, use, false, &to);
+	if (!err) {
+		err = card_request_transmit(disk, rq, &to, GFP_NOIO);
+		if (to.peer)
+			flt_link_flush(to.node, false);
+		flt_node_put(to.node);
+	}
 	if ((err == -ENOBUFS || err == -ENOMEM) &&
-	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_IDLE))
+	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_IDLE)) {
+		atomic_dec(&disk->flying);
 		return BLK_STS_RESOURCE;
+	}
 	/* DEAD came meanwhile, and may not have seen it. */
 	if (READ_ONCE(disk->state) == CARD_STATE_DEAD &&
 	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
@@ -253,24 +298,20 @@ static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_m
 	return BLK_STS_OK;
 }
 
-static void card_complete_rq(struct request *rq)
+static blk_status_t card_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
-	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
-	struct card_disk *disk = rq->q->queuedata;
-	struct card_net *cn = disk->cn;
+	struct card_disk *disk = hctx->queue->queuedata;
+	blk_status_t status = card_request_begin(disk, bd->rq);
 
-	if (cmd->status) {
-		card_count(cn, CARD_STAT_ERRORS);
-	} else if (req_op(rq) == REQ_OP_READ) {
-		card_count(cn, CARD_STAT_READS);
-		card_count_add(cn, CARD_STAT_BYTES_READ, blk_rq_bytes(rq));
-		card_count_add(cn, CARD_STAT_TOTAL_NS, ktime_get_ns() - cmd->begun);
-	} else if (req_op(rq) == REQ_OP_WRITE) {
-		card_count(cn, CARD_STAT_WRITES);
-		card_count_add(cn, CARD_STAT_BYTES_WRITTEN, blk_rq_bytes(rq));
-	}
-	trace_card_complete(disk, rq, cmd->status, ktime_get_ns() - cmd->begun, cmd->tries);
-	blk_mq_end_request(rq, cmd->status);
+	if (bd->last && status == BLK_STS_OK)
+		card_flush(disk);
+	return status;
+}
+
+/* What was to be the last of a batch was not taken. */
+static void card_commit_rqs(struct blk_mq_hw_ctx *hctx)
+{
+	card_flush(hctx->queue->queuedata);
 }
 
 /* An attempt has failed: make another one, or end it. */
@@ -306,6 +347,7 @@ static enum blk_eh_timer_return card_timeout(struct request *rq)
 
 const struct blk_mq_ops card_mq_ops = {
 	.queue_rq = card_queue_rq,
+	.commit_rqs = card_commit_rqs,
 	.complete = card_complete_rq,
 	.timeout = card_timeout,
 };

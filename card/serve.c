@@ -195,13 +195,14 @@ static void card_serve_unlock(struct card_serve *s)
 	card_count_add(s->export->cn, CARD_STAT_KEPT_PAGES, kept);
 }
 
-static void card_serve_put_pending(struct card_serve *s)
+/* True: the disk is through with all of it. */
+static bool card_serve_put_pending(struct card_serve *s)
 {
 	if (!atomic_dec_and_test(&s->pending))
-		return;
+		return false;
 	card_serve_unlock(s);
 	s->disk_ns = ktime_get_ns() - s->submitted;
-	card_thread_disk_done(s);
+	return true;
 }
 
 static void card_serve_end_io(struct bio *bio)
@@ -211,7 +212,8 @@ static void card_serve_end_io(struct bio *bio)
 	if (bio->bi_status)
 		WRITE_ONCE(s->status, blk_status_to_errno(bio->bi_status));
 	bio_put(bio);
-	card_serve_put_pending(s);
+	if (card_serve_put_pending(s))
+		card_thread_disk_done(s);
 }
 
 /*
@@ -292,8 +294,11 @@ static void card_serve_submit_data(struct card_serve *s, blk_opf_t opf)
 		submit_bio(bio);
 }
 
-/* What was not found goes to the disk. Process context. */
-void card_serve_submit(struct card_serve *s)
+/*
+ * What was not found goes to the disk. True: the disk was faster than we, and who
+ * submits may answer at once. Process context.
+ */
+bool card_serve_submit(struct card_serve *s)
 {
 	blk_opf_t opf = REQ_OP_READ;
 	struct blk_plug plug;
@@ -312,7 +317,12 @@ void card_serve_submit(struct card_serve *s)
 	else
 		card_serve_submit_data(s, opf);
 	blk_finish_plug(&plug);
-	card_serve_put_pending(s);
+	if (!card_serve_put_pending(s))
+		return false;
+	if (s->deliver == CARD_DELIVER_EVENT)
+		return true;
+	card_thread_disk_done(s);
+	return false;
 }
 
 static void card_serve_count_pages(struct card_serve *s)
@@ -356,7 +366,7 @@ static int card_serve_reply(struct card_serve *s)
 	card_count_add(cn, CARD_STAT_SERVE_NS, s->service_ns);
 	card_count_add(cn, CARD_STAT_DISK_NS, s->disk_ns);
 	trace_card_serve(s->node, &s->ask, s->source, s->deliver, s->service_ns, s->disk_ns);
-	err = flt_link_send_bulk(s->node, CARD_MSG_DATA, &vec, 1, &s->bulk, GFP_ATOMIC);
+	err = flt_link_queue(s->node, CARD_MSG_DATA, &vec, 1, &s->bulk, GFP_ATOMIC);
 	if (!err)
 		return 0;
 	/* The asker will ask again, or is gone. */
@@ -380,19 +390,30 @@ static int card_serve_end_write(struct card_serve *s)
 	return s->status;
 }
 
-void card_serve_finish(struct card_serve *s)
+struct flt_node *card_serve_finish(struct card_serve *s)
 {
+	struct flt_node *node = flt_node_get(s->node);
 	int err;
 
 	if (s->op == CARD_OP_READ) {
 		err = card_serve_reply(s);
 		if (!err)
-			return;
+			return node;
 	} else {
 		err = card_serve_end_write(s);
 	}
 	card_send_done(s->export->cn, s->node, &s->ask, err);
 	card_serve_free(s);
+	return node;
+}
+
+/* In the link's worker, which sends by itself what it is about to answer to its own node. */
+static void card_serve_finish_here(struct card_serve *s)
+{
+	struct flt_node *node = card_serve_finish(s);
+
+	flt_link_flush(node, false);
+	flt_node_put(node);
 }
 
 /* Nothing of a message is believed. 0 or the errno that the asker gets. */
@@ -515,10 +536,13 @@ int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt
 		card_thread_queue(s);
 	} else if (card_serve_lookup(s)) {
 		card_count(cn, CARD_STAT_SERVE_INLINE);
-		card_serve_finish(s);
+		card_serve_finish_here(s);
 	} else if (mode == CARD_SERVE_EVENT) {
 		card_count(cn, CARD_STAT_SERVE_INLINE);
-		card_serve_submit(s);
+		if (card_serve_submit(s)) {
+			card_count(cn, CARD_STAT_DELIVER_THREAD);
+			card_serve_finish_here(s);
+		}
 	} else {
 		card_thread_queue(s);
 	}

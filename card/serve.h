@@ -80,9 +80,12 @@ int card_serve_write_sunk(struct flt_sink *sink, int err);
 
 /* The steps, for the thread. */
 bool card_serve_lookup(struct card_serve *s);
-void card_serve_submit(struct card_serve *s);
-/* Ends it: sends what there is to be sent, which may be an error. Not in hard interrupts. */
-void card_serve_finish(struct card_serve *s);
+bool card_serve_submit(struct card_serve *s);
+/*
+ * Ends it: queues what there is to be sent, which may be an error. Returns to whom,
+ * referenced, for flt_link_flush(). Not in hard interrupts.
+ */
+struct flt_node *card_serve_finish(struct card_serve *s);
 
 /* DONE to the asker of @ask; @err is 0 or a negative errno. Not in hard interrupts. */
 void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,

@@ -31,6 +31,7 @@
  * @ended:    the same, for @work
  * @work:     sends in softirq
  * @wait:     the thread sleeps here
+ * @due:      whose answers the thread has queued and not sent; referenced; its own
  */
 struct card_thread {
 	struct card_export *export;
@@ -42,9 +43,20 @@ struct card_thread {
 	struct llist_head ended;
 	struct work_struct work;
 	wait_queue_head_t wait;
+	struct flt_node *due;
 };
 
-static unsigned int card_thread_finish(struct llist_head *list)
+/* Answers to one node leave together: @due is sent when others are queued for another. */
+static void card_thread_due(struct flt_node **due, struct flt_node *node, bool now)
+{
+	if (*due && *due != node)
+		flt_link_flush(*due, now);
+	if (*due)
+		flt_node_put(*due);
+	*due = node;
+}
+
+static unsigned int card_thread_finish(struct llist_head *list, struct flt_node **due, bool now)
 {
 	struct llist_node *all = llist_reverse_order(llist_del_all(list));
 	struct card_serve *s, *next;
@@ -53,7 +65,7 @@ static unsigned int card_thread_finish(struct llist_head *list)
 	llist_for_each_entry_safe(s, next, all, done) {
 		if (s->op == CARD_OP_WRITE)
 			list_del(&s->list);
-		card_serve_finish(s);
+		card_thread_due(due, card_serve_finish(s), now);
 		n++;
 	}
 	return n;
@@ -62,9 +74,11 @@ static unsigned int card_thread_finish(struct llist_head *list)
 static void card_thread_work(struct work_struct *work)
 {
 	struct card_thread *thread = container_of(work, struct card_thread, work);
+	struct flt_node *due = NULL;
 
 	card_count_add(thread->export->cn, CARD_STAT_DELIVER_SOFTIRQ,
-		       card_thread_finish(&thread->ended));
+		       card_thread_finish(&thread->ended, &due, false));
+	card_thread_due(&due, NULL, false);
 }
 
 void card_thread_disk_done(struct card_serve *s)
@@ -107,7 +121,13 @@ static struct card_serve *card_thread_next(struct card_thread *thread)
 static void card_thread_deliver(struct card_thread *thread)
 {
 	card_count_add(thread->export->cn, CARD_STAT_DELIVER_THREAD,
-		       card_thread_finish(&thread->finished));
+		       card_thread_finish(&thread->finished, &thread->due, true));
+}
+
+/* What is queued goes before the thread sleeps. */
+static void card_thread_flush(struct card_thread *thread)
+{
+	card_thread_due(&thread->due, NULL, true);
 }
 
 static bool card_thread_overlaps(const struct card_thread *thread, const struct card_serve *s)
@@ -129,6 +149,7 @@ static void card_thread_begin_write(struct card_thread *thread, struct card_serv
 {
 	while (card_thread_overlaps(thread, s)) {
 		card_count(thread->export->cn, CARD_STAT_WRITES_ORDERED);
+		card_thread_flush(thread);
 		wait_event_idle(thread->wait, !llist_empty(&thread->finished));
 		card_thread_deliver(thread);
 	}
@@ -140,7 +161,7 @@ static bool card_thread_one(struct card_thread *thread, struct card_serve *s)
 {
 	card_count(s->export->cn, CARD_STAT_SERVE_THREAD);
 	if (s->op == CARD_OP_READ && card_serve_lookup(s)) {
-		card_serve_finish(s);
+		card_thread_due(&thread->due, card_serve_finish(s), true);
 		return false;
 	}
 	s->deliver = READ_ONCE(s->export->spec.deliver);
@@ -149,7 +170,11 @@ static bool card_thread_one(struct card_thread *thread, struct card_serve *s)
 		s->deliver = CARD_DELIVER_ASYNC;
 	if (s->op == CARD_OP_WRITE)
 		card_thread_begin_write(thread, s);
-	card_serve_submit(s);
+	if (card_serve_submit(s)) {
+		card_count(thread->export->cn, CARD_STAT_DELIVER_THREAD);
+		card_thread_due(&thread->due, card_serve_finish(s), true);
+		return false;
+	}
 	return true;
 }
 
@@ -171,6 +196,7 @@ static void card_thread_batch(struct card_thread *thread)
 			return;
 		sync = READ_ONCE(s->export->spec.deliver) == CARD_DELIVER_SYNC;
 		if (card_thread_one(thread, s) && sync) {
+			card_thread_flush(thread);
 			wait_event_idle(thread->wait, !llist_empty(&thread->finished));
 			return;
 		}
@@ -187,6 +213,7 @@ static int card_thread_main(void *arg)
 		card_count(cn, CARD_STAT_THREAD_WAKEUPS);
 		card_thread_batch(thread);
 		card_thread_deliver(thread);
+		card_thread_flush(thread);
 		cond_resched();
 	}
 	return 0;
