@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
+# long: debug it takes four minutes there
 # timeout: 300
 # cpus: 2
 """Layers put on and off under load: 10,000 rounds (2,000 on the debug kernel) on busy sockets,
