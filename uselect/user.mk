@@ -13,6 +13,7 @@ MANPAGES += uselect/man/uselect.3 uselect/man/uselect-preload.1
 uselect_random_DEPS := libuselect
 uselect_rules_DEPS := libuselect
 uselect_rules_LIBS := -lpthread
+uselect_rules_LDFLAGS := -Wl,--wrap=syscall
 uselect_loop_DEPS := libuselect
 uselect_race_DEPS := libuselect
 uselect_race_LIBS := -lpthread

@@ -3,10 +3,13 @@
 // cpus: 2
 /*
  * The region says of each socket what poll(2) says, whatever happened to it. USELECT_ROUNDS
- * operations (default 3000) on 16 pairs, seed USELECT_SEED (default 1), IPv4 and IPv6.
+ * operations (default 3000) on 16 pairs, seed USELECT_SEED (default 1), IPv4 and IPv6. And uselect()
+ * answers random sets, with a descriptor in them that is not tracked, as select() does.
  */
 
 #include <kselftest_harness.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include "uselect/tests/lib/sockets.h"
 
 #define PAIRS	16
@@ -16,6 +19,7 @@ FIXTURE(random) {
 	socklen_t len;
 	int lfd;
 	int fds[PAIRS][2];
+	int event;
 	uint64_t seed;
 	char buf[65536];
 };
@@ -41,6 +45,10 @@ FIXTURE_SETUP(random)
 	self->lfd = listener(variant->family, &self->addr, &self->len);
 	for (i = 0; i < PAIRS; i++)
 		pair_on(self->lfd, &self->addr, self->len, self->fds[i]);
+	self->event = eventfd(1, EFD_CLOEXEC);
+	ASSERT_LE(0, self->event);
+	/* What is not tracked is looked at by each other call. */
+	uselect_set_option(USELECT_MAX_PASS, 1);
 	self->seed = env_number("USELECT_SEED", 1);
 }
 
@@ -89,10 +97,37 @@ static void act(int fd, uint32_t what, char *buf, uint64_t *seed)
 	}
 }
 
+/* As the kernel answers the same sets; drawn by @seed, so that they are the same each time. */
+static bool same_as_select(const int *fds, int nr, uint64_t seed)
+{
+	unsigned long sets[2][3][USELECT_WORDS(1024)] = { 0 };
+	struct timeval zero[2] = { 0 };
+	int maxfd = 1, i, set, n[2];
+	uint32_t given = rnd(&seed);
+
+	for (i = 0; i < nr; i++) {
+		for (set = 0; set < 3; set++)
+			if (rnd(&seed) % 2)
+				uselect_fd_set(fds[i], sets[0][set]);
+		if (fds[i] >= maxfd)
+			maxfd = fds[i] + 1;
+	}
+	if (rnd(&seed) % 4 == 0)
+		maxfd = rnd(&seed) % (maxfd + 1);
+	memcpy(sets[1], sets[0], sizeof(sets[0]));
+	n[0] = uselect(maxfd, given & 1 ? (fd_set *)sets[0][0] : NULL,
+		       given & 2 ? (fd_set *)sets[0][1] : NULL,
+		       given & 4 ? (fd_set *)sets[0][2] : NULL, &zero[0]);
+	n[1] = syscall(SYS_select, maxfd, given & 1 ? sets[1][0] : NULL,
+		       given & 2 ? sets[1][1] : NULL, given & 4 ? sets[1][2] : NULL, &zero[1]);
+	return n[0] == n[1] && !memcmp(sets[0], sets[1], sizeof(sets[0]));
+}
+
 TEST_F_TIMEOUT(random, region_says_what_poll_says, 600)
 {
 	uint64_t rounds = env_number("USELECT_ROUNDS", 3000), round;
-	int i, j, k, fd;
+	int all[PAIRS * 2 + 2], i, j, k, fd;
+	uint64_t drawn;
 
 	TH_LOG("%llu rounds, seed %llu", (unsigned long long)rounds,
 	       (unsigned long long)self->seed);
@@ -123,6 +158,14 @@ TEST_F_TIMEOUT(random, region_says_what_poll_says, 600)
 			}
 			ASSERT_EQ(!!(truth(fd) & (POLLIN | POLLHUP | POLLERR)),
 				  get_socket_state(fd) & USEL_STATE_R);
+		}
+		memcpy(all, self->fds, sizeof(self->fds));
+		all[PAIRS * 2] = self->lfd;
+		all[PAIRS * 2 + 1] = rnd(&self->seed) % 4 ? self->lfd : self->event;
+		drawn = self->seed;
+		ASSERT_TRUE(WAIT(same_as_select(all, PAIRS * 2 + 2, drawn))) {
+			TH_LOG("round %llu: uselect() and select() differ",
+			       (unsigned long long)round);
 		}
 	}
 }

@@ -5,12 +5,42 @@
 
 #include <kselftest_harness.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <flotilla/uselect.h>
 #include "uselect/tests/lib/sockets.h"
+
+/* What the library has asked the kernel for: its calls go by syscall(), see uselect/user.mk. */
+static struct {
+	unsigned int waits;
+	long nfds;
+	unsigned long read[16];
+} asked;
+
+long __real_syscall(long nr, ...);
+long __wrap_syscall(long nr, ...);
+
+long __wrap_syscall(long nr, ...)
+{
+	va_list args;
+	long a[6];
+	int i;
+
+	va_start(args, nr);
+	for (i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	asked.waits += nr == SYS_pselect6 || nr == SYS_ppoll || nr == SYS_epoll_pwait;
+	if (nr == SYS_pselect6 && USELECT_WORDS(a[0]) <= 16) {
+		asked.nfds = a[0];
+		memcpy(asked.read, (const void *)a[1], USELECT_WORDS(a[0]) * sizeof(long));
+	}
+	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 
 /* A set of these descriptors, up to -1; the next call makes another of the same memory. */
 static unsigned long *set_of(const int *fds)
@@ -139,37 +169,70 @@ TEST_F(rules, writer_stopped_short_of_eagain_is_woken)
 	ASSERT_TRUE(uselect_fd_isset(self->a, wr));
 }
 
+/* Sends a byte, with @flags, or resets the connection. */
 struct later {
 	int fd;
 	unsigned int ms;
+	int flags;
+	bool reset;
 };
 
-static void *send_later(void *arg)
+static void *act_later(void *arg)
 {
 	struct later *later = arg;
 
 	usleep(later->ms * 1000);
-	(void)!send(later->fd, "x", 1, MSG_NOSIGNAL);
+	if (later->reset)
+		reset(later->fd);
+	else
+		(void)!send(later->fd, "x", 1, MSG_NOSIGNAL | later->flags);
 	return NULL;
 }
 
 TEST_F(rules, sleeper_is_woken_by_data)
 {
-	struct later later = { self->a, 50 };
+	struct later later = { .fd = self->a, .ms = 50 };
 	struct timeval limit = { .tv_sec = WAIT_S };
 	unsigned long *rd = SET(self->b);
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, send_later, &later);
+	pthread_create(&thread, NULL, act_later, &later);
 	ASSERT_EQ(1, uselect(self->b + 1, (fd_set *)rd, NULL, NULL, &limit));
 	ASSERT_TRUE(uselect_fd_isset(self->b, rd));
 	pthread_join(thread, NULL);
 }
 
+TEST_F(rules, sleeper_is_woken_by_urgent_data)
+{
+	struct later later = { .fd = self->a, .ms = 50, .flags = MSG_OOB };
+	struct timeval limit = { .tv_sec = WAIT_S };
+	unsigned long *ex = SET(self->b);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, act_later, &later);
+	ASSERT_EQ(1, uselect(self->b + 1, NULL, NULL, (fd_set *)ex, &limit));
+	ASSERT_TRUE(uselect_fd_isset(self->b, ex));
+	pthread_join(thread, NULL);
+}
+
+TEST_F(rules, sleeper_is_woken_by_an_error)
+{
+	struct later later = { .fd = self->a, .ms = 50, .reset = true };
+	struct timeval limit = { .tv_sec = WAIT_S };
+	unsigned long *rd = SET(self->b);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, act_later, &later);
+	ASSERT_EQ(1, uselect(self->b + 1, (fd_set *)rd, NULL, NULL, &limit));
+	ASSERT_TRUE(uselect_fd_isset(self->b, rd));
+	pthread_join(thread, NULL);
+	ASSERT_EQ(USEL_STATE_R | USEL_STATE_W, get_socket_state(self->b));
+}
+
 /* 5.1 item 2: data for a socket that nobody asked about does not look like a timeout. */
 TEST_F(rules, uninteresting_event_does_not_end_the_wait)
 {
-	struct later later = { self->a, 50 };
+	struct later later = { .fd = self->a, .ms = 50 };
 	struct timeval limit = { .tv_usec = 400000 };
 	unsigned long *rd;
 	pthread_t thread;
@@ -179,7 +242,7 @@ TEST_F(rules, uninteresting_event_does_not_end_the_wait)
 	pair(AF_INET, other);
 	rd = SET(other[0]);
 	began = now_s();
-	pthread_create(&thread, NULL, send_later, &later);
+	pthread_create(&thread, NULL, act_later, &later);
 	ASSERT_EQ(0, uselect(other[0] + 1, (fd_set *)rd, NULL, NULL, &limit));
 	ASSERT_LE(0.39, now_s() - began);
 	pthread_join(thread, NULL);
@@ -219,6 +282,65 @@ TEST_F(rules, untracked_descriptor_is_not_starved)
 			break;
 	}
 	ASSERT_GT(17, i);
+}
+
+TEST_F(rules, what_is_tracked_is_answered_without_a_call)
+{
+	struct timeval zero = { 0 };
+	int i;
+
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) & USEL_STATE_R));
+	asked.waits = 0;
+	for (i = 0; i < 1000; i++)
+		ASSERT_EQ(1, uselect(self->b + 1, (fd_set *)SET(self->b), NULL, NULL, NULL));
+	for (i = 0; i < 1000; i++)
+		ASSERT_EQ(0, uselect(self->a + 1, (fd_set *)SET(self->a), NULL, NULL, &zero));
+	ASSERT_EQ(0, asked.waits);
+}
+
+TEST_F(rules, kernel_is_asked_every_max_pass_and_one)
+{
+	int pipes[2], max, i, try;
+	double began;
+
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) & USEL_STATE_R));
+	ASSERT_EQ(0, uselect_set_option(USELECT_MAX_PASS, 16));
+	ASSERT_EQ(0, uselect_set_option(USELECT_MAX_DELAY_US, 1000000));
+	max = pipes[0] > self->b ? pipes[0] : self->b;
+	/* Again when the other limit, time, may have come in between. */
+	for (try = 0; try < 100; try++) {
+		for (asked.waits = 0; !asked.waits;)
+			uselect(max + 1, (fd_set *)SET(self->b, pipes[0]), NULL, NULL, NULL);
+		asked.waits = 0;
+		began = now_s();
+		for (i = 0; i < 20 * 17; i++)
+			ASSERT_EQ(1, uselect(max + 1, (fd_set *)SET(self->b, pipes[0]), NULL, NULL,
+					     NULL));
+		if (now_s() - began < 0.9)
+			break;
+	}
+	ASSERT_EQ(20, asked.waits);
+}
+
+TEST_F(rules, kernel_is_asked_for_the_rest_only)
+{
+	int high = fcntl(self->b, F_DUPFD_CLOEXEC, 900), pipes[2], bits = 0, i;
+	struct timeval zero = { 0 };
+
+	ASSERT_EQ(0, uselect_track(high));
+	ASSERT_EQ(0, pipe(pipes));
+	asked.waits = 0;
+	ASSERT_EQ(0, uselect(high + 1, (fd_set *)SET(high, pipes[0]), NULL, NULL, &zero));
+	ASSERT_EQ(1, asked.waits);
+	ASSERT_GT(64, asked.nfds);
+	ASSERT_TRUE(uselect_fd_isset(pipes[0], asked.read));
+	for (i = 0; i < 64; i++)
+		bits += asked.read[0] >> i & 1;
+	/* With the set's own descriptor. */
+	ASSERT_EQ(2, bits);
 }
 
 /* 5.1 item 6: release() does not run, for a copy is open; the number gets another file. */
@@ -361,12 +483,12 @@ TEST_F(rules, socket_older_than_the_registration_is_tracked_on_request)
 
 TEST_F(rules, blocking_reader_still_wakes)
 {
-	struct later later = { self->a, 50 };
+	struct later later = { .fd = self->a, .ms = 50 };
 	pthread_t thread;
 	char c;
 
 	fcntl(self->b, F_SETFL, 0);
-	pthread_create(&thread, NULL, send_later, &later);
+	pthread_create(&thread, NULL, act_later, &later);
 	ASSERT_EQ(1, recv(self->b, &c, 1, 0));
 	pthread_join(thread, NULL);
 	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
