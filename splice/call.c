@@ -35,6 +35,31 @@ static int ssp_check(const struct ssp_pair *p)
 	return 0;
 }
 
+/*
+ * What waits in the source can go in one packet with the headers: MSG_MORE would not do, TCP
+ * sends whole segments all the same. They wait in p->head for the first forwarding.
+ */
+static int ssp_keep_head(struct ssp_pair *p, struct ssp_splice *args, struct iov_iter *from)
+{
+	struct sock *dst = p->sk[1];
+	struct page_frag *frag = sk_page_frag(dst);
+	unsigned int len = args->data_len;
+
+	if (!skb_page_frag_refill(len, frag, dst->sk_allocation))
+		return -ENOMEM;
+	if (copy_page_from_iter(frag->page, frag->offset, len, from) != len)
+		return -EFAULT;
+	get_page(frag->page);
+	p->head = (struct page_frag) {
+		.page = frag->page,
+		.offset = frag->offset,
+		.size = len,
+	};
+	frag->offset += len;
+	args->data_done = len;
+	return 0;
+}
+
 /* Headers first. Both sockets locked, no transfer yet. */
 static int ssp_send_data(struct ssp_pair *p, struct ssp_splice *args)
 {
@@ -47,15 +72,33 @@ static int ssp_send_data(struct ssp_pair *p, struct ssp_splice *args)
 	ret = import_ubuf(ITER_SOURCE, u64_to_user_ptr(args->data), args->data_len, &msg.msg_iter);
 	if (ret)
 		return ret;
-	/* One segment for the headers and what follows, if it is here to follow. */
-	if (tcp_inq(src) > 0 && p->limit && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data &&
+	if (args->data_len <= PAGE_SIZE && tcp_inq(src) > 0 && p->limit && ssp_can_send(dst) &&
 	    ssp_has_room(dst, args->data_len))
-		msg.msg_flags |= MSG_MORE;
+		return ssp_keep_head(p, args, &msg.msg_iter);
 	ret = tcp_sendmsg_locked(dst, &msg, args->data_len);
 	if (ret < 0)
 		return ret;
 	args->data_done = ret;
 	return ret < args->data_len ? -EAGAIN : 0;
+}
+
+/* Without memory not even the headers could be sent: it has not begun. */
+static int ssp_drop_head(struct ssp_pair *p, struct ssp_splice *args)
+{
+	if (!p->head.page)
+		return 0;
+	put_page(p->head.page);
+	p->head.page = NULL;
+	if (!p->head.size)
+		return 0;
+	args->data_done -= p->head.size;
+	p->head.size = 0;
+	if (p->state != SSP_ENDED) {
+		p->cause = SSP_CAUSE_UNSPLICED;
+		ssp_pair_ended(p);
+	}
+	ssp_pair_detach(p);
+	return -EAGAIN;
 }
 
 static void ssp_fill_inbuf(struct ssp_pair *p, struct ssp_splice *args)
@@ -72,13 +115,17 @@ static void ssp_fill_inbuf(struct ssp_pair *p, struct ssp_splice *args)
 		args->inbuf_done = ret;
 }
 
-/* Both sockets locked and free. Whatever fails from here on is the transfer's end. */
-static void ssp_start(struct ssp_pair *p, struct ssp_splice *args)
+/* Both sockets locked and free. What fails once the headers are sent is the transfer's end. */
+static int ssp_start(struct ssp_pair *p, struct ssp_splice *args)
 {
 	struct ssp_outcome out;
+	int err;
 
 	ssp_pair_attach(p);
 	ssp_advance(p, SSP_FROM0 | SSP_FROM1, SSP_CALL, false);
+	err = ssp_drop_head(p, args);
+	if (err)
+		return err;
 	if (ssp_keeps_copy(p)) {
 		ssp_fill_inbuf(p, args);
 		ssp_judge(p, false);
@@ -104,6 +151,7 @@ static void ssp_start(struct ssp_pair *p, struct ssp_splice *args)
 	/* No event has said so. */
 	ssp_layer_changed(p->sk[0]);
 	ssp_layer_changed(p->sk[1]);
+	return 0;
 }
 
 static enum ssp_stat ssp_refusal(int err)
@@ -147,7 +195,7 @@ static int ssp_splice(struct sock *sk0, struct sock *sk1, struct ssp_splice *arg
 	if (!err)
 		err = ssp_send_data(p, args);
 	if (!err)
-		ssp_start(p, args);
+		err = ssp_start(p, args);
 	ssp_unlock_socks(sk0, sk1);
 put:
 	ssp_pair_put(p);

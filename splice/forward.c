@@ -100,7 +100,8 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 	if (p->sink_gone)
 		sent = n;
 	else if (sk_stream_memory_free(dst))
-		sent = ssp_send(dst, skb, off, n, ssp_more(pass, src, skb, n, len), p->net);
+		sent = ssp_send(dst, skb, off, n, ssp_more(pass, src, skb, n, len),
+				pass->from ? NULL : &p->head, p->net);
 	else
 		sent = -EAGAIN;
 	if (sent <= 0) {
@@ -148,9 +149,11 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 	}
 	WRITE_ONCE(p->held, false);
 	tcp_read_sock(src, &desc, ssp_actor);
+	/* Nothing could go with it. */
+	if (!from && p->head.size)
+		ssp_send(dst, NULL, 0, 0, false, &p->head, p->net);
 	if (!pass.done)
 		return;
-	ssp_gather_hear(p, dst);
 	ssp_count_add(p->net, SSP_STAT_BYTES + where, pass.done);
 	if (ssp_keeps_copy(p))
 		ssp_count_add(p->net, SSP_STAT_COPY_BYTES, pass.done);
@@ -186,6 +189,7 @@ void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bo
 
 	if (p->state == SSP_ENDED)
 		return;
+	ssp_gather_hear(p);
 	if (p->dead)
 		ssp_pair_queue(p, 0);
 	else if (p->retry)

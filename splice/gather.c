@@ -82,9 +82,12 @@ void ssp_gather_end(struct ssp_pair *p)
 		ssp_pair_put(p);
 }
 
-void ssp_gather_hear(struct ssp_pair *p, struct sock *sk)
+void ssp_gather_hear(struct ssp_pair *p)
 {
+	struct sock *dst = p->sk[1];
+
 	ssp_assert_locked(p);
-	if (READ_ONCE(ssp_gather_bytes) && !ssp_is_bidir(p) && sk->sk_socket)
-		set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	if (p->state == SSP_RUNNING && !ssp_is_bidir(p) && READ_ONCE(ssp_gather_bytes) &&
+	    tcp_sk(dst)->packets_out && dst->sk_socket)
+		set_bit(SOCK_NOSPACE, &dst->sk_socket->flags);
 }

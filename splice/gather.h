@@ -24,7 +24,7 @@ bool ssp_gathers(struct ssp_pair *p);
 /* Both sockets locked: the waiting is over. */
 void ssp_gather_end(struct ssp_pair *p);
 
-/* Both sockets locked, bytes were sent: let @sk's ACKs be heard. */
-void ssp_gather_hear(struct ssp_pair *p, struct sock *sk);
+/* Both sockets locked: while there is something to acknowledge, ACKs are heard. */
+void ssp_gather_hear(struct ssp_pair *p);
 
 #endif

@@ -55,7 +55,8 @@ static bool ssp_write_space(struct flt_layer *layer, struct sock *sk)
 	if (p->state == SSP_RUNNING && sk_stream_is_writeable(sk) && !ssp_gathers(p)) {
 		if (sk->sk_socket)
 			clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-		ssp_kick(p, sk, BIT(!side));
+		if (!skb_queue_empty_lockless(&p->sk[!side]->sk_receive_queue))
+			ssp_kick(p, sk, BIT(!side));
 	}
 	return false;
 }

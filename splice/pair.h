@@ -4,6 +4,7 @@
 #define SSP_PAIR_H
 
 #include <linux/hrtimer.h>
+#include <linux/mm_types.h>
 #include <linux/refcount.h>
 #include <linux/skbuff.h>
 #include <linux/workqueue.h>
@@ -86,6 +87,8 @@ struct ssp_end {
  * @telling:   a callback of a socket is being called to wake its pollers
  * @fin:       SSP_BIDIR: the end's FIN was passed on to the other
  * @lowat:     SO_RCVLOWAT of the sockets, to be put back
+ * @head:      goes to @sk[1] before what is forwarded: @head.size bytes; only within the call
+ *	       that starts the transfer
  * @work:      forwards where softirq could not
  * @gather:    ends the waiting for more bytes; started with @sk[0] locked
  * @users:     one for being attached to the ends, one for @work being queued, one for
@@ -121,6 +124,7 @@ struct ssp_pair {
 	int lowat[2];
 	u64 moved[2];
 	u64 taken;
+	struct page_frag head;
 
 	struct delayed_work work;
 	struct hrtimer gather;

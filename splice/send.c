@@ -31,7 +31,7 @@ struct ssp_batch {
 	bool more;
 	unsigned int nr;
 	unsigned int len;
-	struct bio_vec bv[MAX_SKB_FRAGS + 1];
+	struct bio_vec bv[MAX_SKB_FRAGS + 2];
 };
 
 /* TCP took @ret of @len bytes, or refused. False: stop. */
@@ -202,8 +202,9 @@ static bool ssp_batch_skb(struct ssp_batch *b, struct sk_buff *skb, unsigned int
 }
 
 int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,
-	     struct ssp_net *sn)
+	     struct page_frag *head, struct ssp_net *sn)
 {
+	unsigned int ahead = head ? head->size : 0;
 	bool task_frag = sk->sk_use_task_frag;
 	gfp_t gfp = sk->sk_allocation;
 	struct sk_buff *part;
@@ -212,7 +213,7 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 	b.sk = sk;
 	b.sn = sn;
 	b.done = 0;
-	b.left = len;
+	b.left = ahead + len;
 	b.err = 0;
 	b.more = more;
 	b.nr = 0;
@@ -221,7 +222,9 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 	/* No sleep, and no page fragment of the program that was interrupted. */
 	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;
 	sk->sk_use_task_frag = false;
-	if (ssp_batch_skb(&b, skb, &off)) {
+	if (ahead)
+		ssp_batch_page(&b, head->page, head->offset, ahead);
+	if (len && ssp_batch_skb(&b, skb, &off)) {
 		skb_walk_frags(skb, part)
 			if (!b.left || !ssp_batch_skb(&b, part, &off))
 				break;
@@ -230,5 +233,10 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 		ssp_batch_flush(&b);
 	sk->sk_allocation = gfp;
 	sk->sk_use_task_frag = task_frag;
-	return b.done ?: b.err;
+	if (ahead) {
+		ahead = min(ahead, b.done);
+		head->offset += ahead;
+		head->size -= ahead;
+	}
+	return b.done - ahead ?: b.err;
 }

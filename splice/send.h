@@ -3,6 +3,7 @@
 #ifndef SSP_SEND_H
 #define SSP_SEND_H
 
+#include <linux/mm_types.h>
 #include <linux/sizes.h>
 #include <linux/skbuff.h>
 #include <net/sock.h>
@@ -16,15 +17,16 @@
  * @off:  first byte
  * @len:  how many; within @skb
  * @more: further bytes follow at once
+ * @head: @head.size bytes that go before them, which are taken off it; or NULL
  * @sn:   for counters
  *
  * Never sleeps and takes no memory that could make it.
  *
- * Return: the number of bytes taken, at least one; -EAGAIN: the socket is full or
- * there is no memory; another error of the connection.
+ * Return: the number of bytes of @skb taken, at least one unless @len is 0; -EAGAIN: the
+ * socket is full or there is no memory; another error of the connection.
  */
 int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,
-	     struct ssp_net *sn);
+	     struct page_frag *head, struct ssp_net *sn);
 
 /* @sk takes @len bytes and a packet after them, whatever memory they cost beyond their bytes. */
 static inline bool ssp_has_room(const struct sock *sk, unsigned int len)

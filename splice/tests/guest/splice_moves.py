@@ -73,6 +73,39 @@ def what_is_there_already_ends_within_the_call():
 
 
 @claim
+def headers_go_in_one_send_with_what_waits():
+    for size in (1, 1208, 4000):
+        with Proxy() as p:
+            headers, waiting = body(2896), body(size)
+            p.server.sendall(waiting)
+            wait_for("bytes", lambda p=p, size=size: len(p.src.recv(8192, socket.MSG_PEEK)) == size)
+            before = counters()["SpliceSends"]
+            answer = device().splice(p.src, p.dst, limit=size, flags=AUTORELEASE, data=headers)
+            equal("status, data", (answer.status, answer.data_done), (DONE, 2896))
+            equal("sends", counters()["SpliceSends"] - before, 1)
+            same("all", recv_exactly(p.client, 2896 + size), headers + waiting)
+            p.still_ordinary()
+
+
+@claim
+def headers_come_first_whatever_is_there_and_however_little_is_wanted():
+    for waiting, limit, data in ((0, 500, 4096), (500, 0, 4096), (500, 500, 4097), (500, 100, 1),
+                                 (500, None, 3000)):
+        with Proxy() as p:
+            headers, rest = body(data, 1), body(500, 2)
+            p.server.sendall(rest[:waiting])
+            wait_for("bytes", lambda p=p, n=waiting: not n or len(p.src.recv(999, socket.MSG_PEEK)) == n)
+            device().splice(p.src, p.dst, limit=limit, flags=AUTORELEASE, data=headers)
+            p.server.sendall(rest[waiting:])
+            p.server.shutdown(socket.SHUT_WR)
+            passed = 500 if limit is None else limit
+            same("client", recv_exactly(p.client, data + passed), headers + rest[:passed])
+            if limit is not None:
+                wait_event(p.dst, select.POLLOUT)
+                same("rest", recv_all(p.src), rest[passed:])
+
+
+@claim
 def the_rest_behind_the_limit_stays_readable():
     with Proxy() as p:
         p.server.sendall(b"a" * 1000 + b"b" * 500)
@@ -189,6 +222,31 @@ def forwarding_happens_where_data_arrives():
           moved["SpliceBytesCall"], 4 << 20)
     if not moved["SpliceBytesSoftirq"]:
         raise AssertionError("nothing was forwarded in softirq")
+
+
+def tune(name, value):
+    with open(f"/sys/module/sksplice/parameters/{name}", "r+", encoding="ascii") as f:
+        was = f.read().strip()
+        f.seek(0)
+        f.write(str(value))
+    return was
+
+
+@claim
+def gathering_moves_the_same_bytes_and_can_be_turned_off():
+    for name, value in (("gather_bytes", 0), ("gather_us", 0), ("gather_us", 100000),
+                        ("gather_bytes", 1 << 30)):
+        was, before = tune(name, value), counters()["SpliceGathered"]
+        try:
+            with Proxy() as p:
+                transfer(p, 2 << 20)
+                transfer(p, 70000)
+        finally:
+            tune(name, was)
+        waits = counters()["SpliceGathered"] - before
+        print(f"# {name} {value}: {waits} packets waited")
+        if value == 0 and name == "gather_bytes":
+            equal("waits", waits, 0)
 
 
 @claim

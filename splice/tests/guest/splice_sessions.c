@@ -6,7 +6,8 @@
  * Randomised transfers, each byte checked at the client, in the copy and in what is left at
  * the proxy: sizes, modes, families, segment sizes, tiny buffers, resets of either side,
  * half-closes, taking back, closing; a tenth of them with loss and reordering.
- * FLT_SESSIONS says how many (default 2000), FLT_SEED which.
+ * FLT_SESSIONS says how many (default 2000), FLT_SEED which, FLT_WORKERS by how many processes
+ * (default 8: a session with tiny buffers mostly waits for a probe of its window).
  */
 #include <errno.h>
 #include <sched.h>
@@ -22,7 +23,7 @@
 #include "splice/tests/lib/pattern.h"
 #include "splice/tests/lib/session.h"
 
-#define WORKERS	4
+static unsigned long workers;
 
 static unsigned long env(const char *name, unsigned long otherwise)
 {
@@ -57,18 +58,28 @@ static int work(int dev, unsigned long sessions, unsigned long seed)
 	return err ? 1 : 0;
 }
 
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
 static int run_workers(int dev, unsigned long sessions, unsigned long seed)
 {
+	double start = now();
 	int failed = 0, status;
-	unsigned int i;
+	unsigned long i;
 
-	for (i = 0; i < WORKERS; i++) {
+	for (i = 0; i < workers; i++) {
 		fflush(stdout);
 		if (!fork())
-			_exit(work(dev, sessions / WORKERS, seed + i));
+			_exit(work(dev, sessions / workers, seed + i));
 	}
 	while (wait(&status) > 0)
 		failed |= status;
+	printf("# %.0f sessions a second\n", sessions / (now() - start));
 	return failed;
 }
 
@@ -95,6 +106,11 @@ int main(void)
 	char load[4096];
 	int dev, bad, lossy;
 
+	workers = env("FLT_WORKERS", 8);
+	if (!workers || workers > sessions) {
+		printf("Bail out! FLT_WORKERS must be 1 to %lu\n", sessions);
+		return 1;
+	}
 	snprintf(load, sizeof(load), "for m in flotilla sksplice; do [ -d /sys/module/$m ] || "
 		 "insmod $FLT_MODULES/$m.ko || exit 1; done");
 	if (system(load)) {
@@ -110,7 +126,7 @@ int main(void)
 		printf("Bail out! no network namespace\n");
 		return 1;
 	}
-	printf("TAP version 13\n1..4\n# %lu sessions by %d processes, seed %lu\n", sessions, WORKERS,
+	printf("TAP version 13\n1..4\n# %lu sessions by %lu processes, seed %lu\n", sessions, workers,
 	       seed);
 	pattern_init(seed);
 	bad = run_workers(dev, sessions, seed);
@@ -118,7 +134,7 @@ int main(void)
 	if (system("tc qdisc add dev lo root netem delay 200us 100us loss 0.5% reorder 10%")) {
 		printf("ok 2 the_same_with_loss_and_reordering # SKIP no netem\n");
 	} else {
-		lossy = run_workers(dev, sessions / 10, seed + WORKERS);
+		lossy = run_workers(dev, sessions / 10, seed + workers);
 		printf("%s 2 the_same_with_loss_and_reordering\n", lossy ? "not ok" : "ok");
 		bad |= lossy;
 	}
