@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""inside.py SECONDS SIZES KINDS: in the counted guest, one relay after the other between namespaces.
+"""inside.py SECONDS SIZES KINDS PATH: in the counted guest, one relay after the other between namespaces.
 
 Client, proxy and origin are namespaces of one kernel with one CPU. Prints one JSON line a cell:
 instructions per answer of everything together. The row `direct` is the client in the proxy's place;
@@ -11,9 +11,13 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 TESTS = os.environ["FLT_TOP"] + "/build/tests"
 PORT = 9000
+CONNECTIONS = 4
+# Answers that bench_relay_load does not count.
+WARM = 4 * CONNECTIONS
 
 
 def run(*line):
@@ -45,7 +49,7 @@ def measure(where, address, port, size, seconds):
     """Instructions per answer, with four connections."""
     for _ in range(50):
         done = subprocess.run(at(where, f"{TESTS}/bench_relay_load", "client", address, str(port), str(size),
-                                 "4", str(seconds)), capture_output=True, text=True, check=False)
+                                 str(CONNECTIONS), str(seconds)), capture_output=True, text=True, check=False)
         if done.returncode == 0:
             answers, busy = map(int, done.stdout.split())
             return answers, round(busy / answers)
@@ -61,6 +65,9 @@ def main():
     modules = os.environ["FLT_MODULES"]
     for module in ("flotilla", "sksplice"):
         run("insmod", f"{modules}/{module}.ko")
+    if os.environ.get("FLT_RESULTS"):
+        with open("/proc/kallsyms", encoding="ascii") as symbols:
+            Path(os.environ["FLT_RESULTS"], "kallsyms").write_text(symbols.read(), encoding="ascii")
     lan(offload)
     origin = start("srv", f"{TESTS}/bench_relay_load", "origin", str(PORT))
     for number, kind in enumerate(kinds, 1):
@@ -70,12 +77,13 @@ def main():
             relay = start("prx", f"{TESTS}/bench_relay", *(["-k"] if options == "copy" else []), name,
                           str(PORT + number), "10.0.2.1", str(PORT))
         for size in sizes:
+            print("begin", flush=True)
             if relay:
                 answers, cost = measure("cli", "10.0.1.2", PORT + number, size, seconds)
             else:
                 answers, cost = measure("prx", "10.0.2.1", PORT, size, seconds)
-            print(json.dumps({"kind": kind, "size": size, "answers": answers, "instructions": cost}),
-                  flush=True)
+            print(json.dumps({"kind": kind, "size": size, "answers": answers, "warm": WARM,
+                              "instructions": cost}), flush=True)
         if relay:
             relay.terminate()
             relay.wait()

@@ -26,6 +26,9 @@
 #include "splice/lib/sksplice.h"
 
 #define CACHE_SIZE	(1 << 20)
+/* Unread bytes of a copy that are worth a wake-up, and that the kernel keeps at most. */
+#define COPY_WAKE	65536
+#define COPY_MAX	(4 * COPY_WAKE)
 
 static const char *kind;
 static size_t block;
@@ -69,14 +72,20 @@ static void end_stream(struct stream *s)
 	s->over = true;
 }
 
-/* What a cache does with a part of an answer. */
+/* Where a cache wants the next @len bytes. */
+static unsigned char *cache_room(size_t len)
+{
+	if (cached + len > CACHE_SIZE)
+		cached = 0;
+	return cache + cached;
+}
+
+/* What a cache does with a part of an answer that is in a buffer. */
 static void store(const unsigned char *bytes, size_t len)
 {
 	if (!keep)
 		return;
-	if (cached + len > CACHE_SIZE)
-		cached = 0;
-	memcpy(cache + cached, bytes, len);
+	memcpy(cache_room(len), bytes, len);
 	cached += len;
 }
 
@@ -165,12 +174,14 @@ static void go_splice(struct stream *s)
 /* The kernel relays; the copy is read, and the end heard. */
 static void go_joined(struct stream *s, int which)
 {
+	/* Nothing else is done with it: the cache's memory is the only place it is copied to. */
 	while (s->copy && which == ORIGIN) {
-		ssize_t n = read(s->fd[ORIGIN], s->buffer, s->copy < block ? s->copy : block);
+		size_t most = s->copy < COPY_MAX ? s->copy : COPY_MAX;
+		ssize_t n = read(s->fd[ORIGIN], cache_room(most), most);
 
 		if (n <= 0)
 			return;
-		store(s->buffer, n);
+		cached += n;
 		s->copy -= n;
 	}
 	if (which == CLIENT) {
@@ -192,10 +203,10 @@ static void start_joined(struct stream *s)
 	int ret;
 
 	if (keep) {
-		req.inbuf = (uintptr_t)cache;
-		req.inbuf_len = 65536;
-		req.min2read = s->left < 16384 ? s->left : 16384;
-		req.max2cache = 65536;
+		req.inbuf_len = s->left < COPY_MAX ? s->left : COPY_MAX;
+		req.inbuf = (uintptr_t)cache_room(req.inbuf_len);
+		req.min2read = s->left < COPY_WAKE ? s->left : COPY_WAKE;
+		req.max2cache = COPY_MAX;
 	}
 	ret = sksplice_start(device, &req);
 	if (ret < 0) {
@@ -203,6 +214,7 @@ static void start_joined(struct stream *s)
 		go_copy(s);
 		return;
 	}
+	cached += req.inbuf_done;
 	s->to = 0;
 	s->copy = keep ? s->left - req.inbuf_done : 0;
 	s->left = 0;
