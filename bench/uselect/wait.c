@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <liburing.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "load.h"
 #include "uselect.h"
 #include "wait.h"
 
@@ -38,10 +40,46 @@ long __wrap_syscall(long nr, ...)
 	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-static void broken(const char *what)
+/*
+ * --- the floor: the load says in shared memory who asks. Connections are accepted before anyone
+ * does. What is left is the server's own work, and sleeping ---
+ */
+
+static int accepted[FDS_MAX], nr_accepted;
+
+static bool told_open(void)
 {
-	perror(what);
-	exit(1);
+	shown->tell = true;
+	return true;
+}
+
+static void told_add(int fd)
+{
+	accepted[nr_accepted++] = fd;
+}
+
+static void told_sleep(uint32_t seen)
+{
+	__atomic_store_n(&shown->waits, true, __ATOMIC_SEQ_CST);
+	/* While nobody asks the listener, [0], wants to be looked at. */
+	syscall(SYS_futex, &shown->told, FUTEX_WAIT, seen,
+		&(struct timespec){ .tv_nsec = seen ? 1000000000 - 1 : 1000000 }, NULL, 0);
+	__atomic_store_n(&shown->waits, false, __ATOMIC_SEQ_CST);
+}
+
+static void told_wait(void)
+{
+	static uint32_t seen;
+	uint32_t told = __atomic_load_n(&shown->told, __ATOMIC_ACQUIRE);
+
+	if (seen == told) {
+		told_sleep(seen);
+		told = __atomic_load_n(&shown->told, __ATOMIC_ACQUIRE);
+		if (seen == told)
+			serve(accepted[0]);
+	}
+	for (; seen != told; seen++)
+		serve(accepted[shown->asked[seen % ASKED_MAX] + 1]);
 }
 
 /* --- select(), and uselect() in its place: the interest is copied, the answer walked --- */
@@ -186,14 +224,24 @@ static void epoll_wait_list(void)
 		serve(ev[i].data.fd);
 }
 
-/* --- io_uring: a multishot poll for each connection; completions are read from memory --- */
+/*
+ * --- io_uring: a multishot poll for each connection; completions are read from memory. Deferred: the
+ * kernel puts them there when it is asked for them. Otherwise whenever it runs for us, in recv() and
+ * send() as well, so that there may be some without a call ---
+ */
 
 static struct io_uring ring;
 
 static bool uring_open(void)
 {
 	return !io_uring_queue_init(4096, &ring, IORING_SETUP_COOP_TASKRUN |
-				    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+				    IORING_SETUP_SINGLE_ISSUER);
+}
+
+static bool uring_open_deferred(void)
+{
+	return !io_uring_queue_init(4096, &ring, IORING_SETUP_SINGLE_ISSUER |
+				    IORING_SETUP_DEFER_TASKRUN);
 }
 
 static void uring_add(int fd)
@@ -215,9 +263,11 @@ static void uring_wait(void)
 	unsigned int head, n = 0, i;
 	int fds[BATCH];
 
-	wait_calls++;
-	if (io_uring_submit_and_wait(&ring, 1) < 0)
-		broken("io_uring_enter");
+	if (io_uring_sq_ready(&ring) || !io_uring_cq_ready(&ring)) {
+		wait_calls++;
+		if (io_uring_submit_and_wait(&ring, 1) < 0)
+			broken("io_uring_enter");
+	}
 	io_uring_for_each_cqe(&ring, head, cqe) {
 		if (n == BATCH)
 			break;
@@ -261,11 +311,13 @@ static void list_wait(void)
 }
 
 const struct wait_layer wait_layers[] = {
+	{ "floor", told_open, told_add, told_wait },
 	{ "select", plain_open, set_add, select_wait },
 	{ "poll", plain_open, poll_add, poll_wait },
 	{ "epoll-paper", epoll_open, paper_add, paper_wait },
 	{ "epoll", epoll_open, epoll_register, epoll_wait_list },
 	{ "io_uring", uring_open, uring_add, uring_wait },
+	{ "io_uring-deferred", uring_open_deferred, uring_add, uring_wait },
 	{ "uselect", uselect_open, set_add, uselect_wait },
 	{ "uselect-list", list_open, list_add, list_wait },
 	{ NULL },
