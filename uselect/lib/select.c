@@ -117,12 +117,19 @@ static void usl_look_word(const struct usl_select *call, int set, unsigned int i
 
 static int usl_bits_count(const unsigned long *words, unsigned int n)
 {
-	unsigned int i;
+	unsigned int i = 0;
 	int count = 0;
 
-	for (i = 0; i < n; i++)
+	while (i < n) {
+		/* Hardly any are ready. */
+		if (i + 4 <= n && !(words[i] | words[i + 1] | words[i + 2] | words[i + 3])) {
+			i += 4;
+			continue;
+		}
 		if (words[i])
 			count += __builtin_popcountl(words[i]);
+		i++;
+	}
 	return count;
 }
 
@@ -294,7 +301,7 @@ static int usl_select_slow(struct usl_select *call, struct usl_set *mine,
 		usl_select_look(call, mine);
 		/* Woken for something that nobody asked for, or that is over: sleep on. */
 		if (n || call->count || now || (timeout && !timeout->tv_sec && !timeout->tv_nsec))
-			return usl_select_merge(call, n);
+			return n ? usl_select_merge(call, n) : usl_select_answer(call);
 	}
 }
 
