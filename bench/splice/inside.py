@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""inside.py SECONDS SIZES KINDS PATH: in the counted guest, one relay after the other between namespaces.
+"""inside.py SECONDS SIZES KINDS PATH [PARAMETER=VALUE...]: in the counted guest, one relay after the other.
 
 Client, proxy and origin are namespaces of one kernel with one CPU. Prints one JSON line a cell:
 instructions per answer of everything together. The row `direct` is the client in the proxy's place;
@@ -63,8 +63,8 @@ def main():
     seconds, sizes, kinds, offload = (float(sys.argv[1]), [int(s) for s in sys.argv[2].split(",")],
                                       sys.argv[3].split(","), sys.argv[4] == "offload")
     modules = os.environ["FLT_MODULES"]
-    for module in ("flotilla", "sksplice"):
-        run("insmod", f"{modules}/{module}.ko")
+    run("insmod", f"{modules}/flotilla.ko")
+    run("insmod", f"{modules}/sksplice.ko", *sys.argv[5:])
     if os.environ.get("FLT_RESULTS"):
         with open("/proc/kallsyms", encoding="ascii") as symbols:
             Path(os.environ["FLT_RESULTS"], "kallsyms").write_text(symbols.read(), encoding="ascii")
