@@ -59,8 +59,15 @@ class Case:
         """Entries, without those of connections that are over."""
         return [x for x in self.fe.conns() if x["CONN_STATE"] != "LINGER"]
 
+    def links_are_quiet(self):
+        """Nothing is under way on them: they do not still suffer from the last time they were blocked."""
+        states = "".join(n.output("ss", "-Htin", "( sport = :7471 or dport = :7471 )")
+                         for n in (self.fe, self.be))
+        return "unacked:" not in states and "backoff:" not in states
+
     def block_links(self, node=None):
         """Nothing of the links reaches the back-end any more."""
+        wait(self.links_are_quiet)
         node = node or self.be
         node.run("nft", "table inet mute { chain c { type filter hook input priority -400; "
                         "tcp dport 7471 drop; tcp sport 7471 drop; }; }")
