@@ -103,6 +103,8 @@ static const struct directive {
 	  "time an old worker has to finish" },
 	{ "keepalive_requests", COUNT, FIELD(keepalive_requests), 0, 1000000000, NULL, 0,
 	  "requests of one connection; 0: any number" },
+	{ "hand_back", TEXT, FIELD(hand_back), 0, 0, NULL, 0,
+	  "node that gets a kept connection back when its next request is there, unread" },
 	{ "access_log", TEXT, FIELD(access_log), 0, 0, NULL, 0, "file, - for standard output, off" },
 	{ "log_format", CHOICE, FIELD(log_format), 0, 0, log_format_names, 0, "combined or json" },
 	{ "stall_histogram", FLAG, FIELD(stall_histogram), 0, 0, NULL, 0,
@@ -412,6 +414,9 @@ int config_finish(struct conf *conf)
 		return complain("residency", "helpers that are processes cannot mlock");
 	if (conf->transfer == TRANSFER_IOLITE && conf->helper_kind == HELPERS_PROCESSES)
 		return complain("transfer", "helpers that are processes cannot fill iolite's cache for the worker");
+	/* Others hold the sockets they watch, and what two hold cannot be given away. */
+	if (conf->hand_back && (conf->architecture > ARCH_SPED || conf->events != EVENTS_EPOLL))
+		return complain("hand_back", "needs architecture amped or sped, and events epoll");
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))
@@ -434,6 +439,7 @@ void config_free(struct conf *conf)
 	free(conf->group);
 	free(conf->pidfile);
 	free(conf->access_log);
+	free(conf->hand_back);
 	free(conf->mime_file);
 	free(conf);
 }

@@ -116,6 +116,7 @@ struct conf {
 	unsigned int header_timeout, body_timeout, send_timeout, keepalive_timeout, app_timeout;
 	unsigned int drain_timeout;
 	unsigned int keepalive_requests;	/* 0: no limit */
+	char *hand_back;		/* node that dispatches next requests; NULL: off */
 
 	/* log */
 	char *access_log;		/* NULL: off; "-": standard output */

@@ -11,6 +11,7 @@
 
 #include "app.h"
 #include "body.h"
+#include "handback.h"
 #include "response.h"
 #include "send.h"
 
@@ -291,6 +292,11 @@ static void conn_run(struct conn *c)
 		} else {
 			if (!c->can_read)
 				break;
+			if (!c->in && c->state == CONN_READ && handback_give(c)) {
+				c->state = CONN_BACK;
+				conn_deadline(c, CONN_NEVER);
+				return;
+			}
 			n = fill(c, &buf, &len);
 			if (n < 0) {
 				conn_close(c);
@@ -380,6 +386,10 @@ static void conn_ready(struct watch *watch, uint32_t events)
 {
 	struct conn *c = container_of(watch, struct conn, watch);
 
+	if (c->state == CONN_BACK) {	/* on its way, and may read as closed before that is said */
+		c->peer_done |= !!(events & EPOLLRDHUP);
+		return;
+	}
 	if (events & (EPOLLERR | EPOLLHUP)) {
 		conn_close(c);
 		return;
@@ -404,8 +414,17 @@ static void conn_ready(struct watch *watch, uint32_t events)
 		app_client_ready(c, events);
 		break;
 	case CONN_LOOKUP:
+	case CONN_BACK:
 		break;
 	}
+}
+
+void conn_take_back(struct conn *c)
+{
+	c->state = CONN_READ;
+	c->can_read = true;
+	conn_deadline(c, c->w->conf->keepalive_timeout);
+	conn_run(c);
 }
 
 static void conn_expired(struct timer *t)

@@ -17,6 +17,7 @@ enum conn_state {
 	CONN_BODY,	/* for the rest of a request body */
 	CONN_APP,	/* for a program */
 	CONN_LINGER,	/* response sent, write side closed: the client's rest is thrown away */
+	CONN_BACK,	/* for the node that may take the connection with its next request */
 };
 
 /* What became of a request. */
@@ -35,6 +36,8 @@ enum verdict {
  * @scanned: bytes of @in in which no end of a head was found
  * @partial: @in holds the beginning of a head, and more must be read
  * @path:    entry that a look-up has just found for the request at the start of @in
+ * @kept_at: value of @requests at which the connection was offered to another node, in vain;
+ *	     UINT32_MAX: never offer it again
  *
  * One thread, that of its worker's loop.
  */
@@ -49,7 +52,8 @@ struct conn {
 	bool can_read, peer_done;	/* there may be more; FIN has been seen */
 	bool partial, corked, close, linger;
 	uint16_t status;		/* of the response under way, for the log */
-	uint32_t requests;
+	uint32_t requests, kept_at;
+	uint8_t offers;			/* of the request that is there, to another node */
 	char *in;
 	uint32_t in_off, in_len, in_cap, scanned;
 	struct path *path;
@@ -74,6 +78,8 @@ bool conn_keep(struct conn *c, char *buf, size_t len);
 /* The worker is to end: idle connections close, busy ones after their response. */
 void conn_drain(struct worker *w);
 void conn_close(struct conn *c);
+/* No other node took it: its next request is served here. */
+void conn_take_back(struct conn *c);
 
 /* A response that had to wait is complete (or, not @ok, cannot be completed). */
 void conn_response_done(struct conn *c, bool ok);

@@ -1,11 +1,11 @@
 # flash: the AMPED web server
-flash_parts := accept app body cache cgi child config conn disk fcgi file helper helper_process httpdate job lite \
-	listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime notify predict \
+flash_parts := accept app body cache cgi child config conn disk fcgi file handback helper helper_process httpdate job \
+	lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime notify predict \
 	range request response send stats target vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)
 flash_LIBS := -luring -lpthread
-flash_DEPS := libuselect libiolite
+flash_DEPS := libuselect libiolite libhandoff libflotilla
 MANPAGES += tools/flash/flash.8
 
 flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c target.c)

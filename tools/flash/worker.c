@@ -19,6 +19,7 @@
 #include "child.h"
 #include "conn.h"
 #include "disk.h"
+#include "handback.h"
 #include "lite.h"
 #include "log.h"
 #include "lookup.h"
@@ -139,6 +140,8 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	}
 	if (conf->transfer == TRANSFER_IOLITE)
 		lite_check();
+	if (conf->hand_back)
+		w->handback = handback_new(w);
 	if (conf->access_log) {
 		w->log = log_open(w);
 		if (!w->log)
@@ -151,6 +154,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 static void worker_exit(struct worker *w, bool shared)
 {
 	conn_accept_exit(w);
+	handback_free(w->handback);
 	while (!list_empty(&w->conns))
 		conn_close(list_entry(w->conns.next, struct conn, node));
 	loop_timer_del(&w->drain_end);
@@ -203,7 +207,8 @@ static int drop_privileges(const struct conf *conf)
 		return complain("set groups of", conf->user ? conf->user : conf->group);
 	if (setresgid(gid, gid, gid))
 		return complain("become group", conf->group ? conf->group : conf->user);
-	if (pw && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid))
+	if (pw && (!handback_before_user(conf) || setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) ||
+		   !handback_after_user(conf)))
 		return complain("become", conf->user);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);

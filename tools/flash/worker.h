@@ -12,6 +12,7 @@
 
 struct log;
 struct fcgi_pool;
+struct handback;
 struct map_cache;
 struct predict;
 
@@ -32,6 +33,7 @@ struct worker {
 	unsigned int index;
 	unsigned int residency;		/* enum residency, after the probe */
 	struct predict *predict;	/* residency clock */
+	struct handback *handback;	/* NULL: off */
 	unsigned int predictions;
 	long faults;			/* the loop's, when they were last looked at */
 	bool may_wait;			/* sped, mp, mt: no test before disk accesses */

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# held: both the last changes of this test have not been seen to pass
+# timeout: 180
+# Kept connections that come back: client, front-end and two back-ends in namespaces; flash gives each
+# connection back when its next request is there, and lardd sends it where that request belongs.
+# shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions
+. "$FLT_TOP/tools/testing/lib.sh"
+
+VIP=10.0.0.200
+TARGETS=12
+DIR=$(mktemp -d)
+at_exit "rm -rf $DIR"
+
+need curl wrk flash flotilla lardd
+load handoff
+lan client:10.0.0.100 fe:10.0.0.1 be1:10.0.0.2 be2:10.0.0.3
+must fe ip addr add $VIP/24 dev eth0
+must fe flotilla local set name fe address 10.0.0.1
+must be1 flotilla local set name be1 address 10.0.0.2
+must be2 flotilla local set name be2 address 10.0.0.3
+
+# A back-end holds the VIP without saying so, and serves it; its files say its name.
+backend() {
+	local ns=$1 i
+	must "$ns" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
+		net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
+	must "$ns" ip addr add $VIP/32 dev lo
+	must "$ns" flotilla node add fe address 10.0.0.1 role frontend
+	must fe flotilla node add "$ns" address "$2"
+	mkdir -p "$DIR/$ns"
+	for i in $(seq $TARGETS); do echo "$ns" >"$DIR/$ns/t$i"; done
+	"$ns" flash --listen 80 --root "$DIR/$ns" --hand-back fe --status /status >"$DIR/$ns.log" 2>&1 &
+	wait_for 30 listening "$ns" 80 || bail "flash does not listen in $ns: $(cat "$DIR/$ns.log")"
+}
+
+link_up() { fe flotilla -j node show "$1" | grep -q '"state": *"up"'; }
+
+backend be1 10.0.0.2
+backend be2 10.0.0.3
+for ns in be1 be2; do
+	wait_for 30 link_up $ns || bail "the link does not come up: $(fe flotilla node show)"
+done
+for ns in fe be1 be2; do
+	must "$ns" sysctl -qw net.flotilla.handoff_timeout_ms=$((5000 * slow))
+done
+
+printf 'listen %s:80\ncontrol %s\n' $VIP "$DIR/lardd.sock" >"$DIR/lardd.conf"
+ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
+LARDD=$!
+ask() {
+	fe python3 - "$DIR/lardd.sock" "$@" <<-'PY'
+		import json, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(sys.argv[1])
+		s.sendall((sys.argv[2] + "\n").encode())
+		answers = s.makefile()
+		for _ in sys.argv[2].splitlines():
+		    answer = json.loads(answers.readline())
+		    for key in sys.argv[3:]:
+		        answer = answer[key]
+		    print(answer)
+	PY
+}
+answers() { [ "$(ask '{"cmd":"status"}' nodes)" = "$1" ]; }
+load_is() { [ "$(ask '{"cmd":"status"}' outstanding)" = "$1" ]; }
+handed_off() { ask '{"cmd":"stats"}' counters LardHandedOff; }
+# Of both servers: handed back, and kept though they should have been.
+counts() {
+	for ns in be1 be2; do "$ns" curl -s -m 60 http://127.0.0.1/status; done |
+		awk '/"handed_back"/ { back += $2 } /"handback_refused"/ { kept += $2 } END { print back + 0, kept + 0 }'
+}
+refusals() {
+	for ns in be1 be2; do "$ns" flotilla stats; done | grep -E 'HandoffRefused[A-Za-z]* +[1-9]' | tr -s ' \n' ' '
+}
+wait_for 30 answers 2 || bail "lardd does not see two nodes: $(cat "$DIR/lardd.log")"
+echo lb | fe tee /sys/class/flotilla/dispatch/policy >/dev/null
+
+urls=$(for i in $(seq $TARGETS); do echo "http://$VIP/t$i"; done)
+# What cannot go for the moment is served where it is, so a round without that is looked for.
+now=$(counts)
+for _ in 1 2 3 4 5; do
+	before=$(handed_off) was=$now
+	# shellcheck disable=SC2086 # a list of words
+	client curl -s -m $((60 * slow)) -w 'connects %{num_connects}\n' $urls >"$DIR/answers"
+	now=$(counts)
+	kept=$((${now#* } - ${was#* })) back=$((${now% *} - ${was% *}))
+	[ $kept != 0 ] || break
+	echo "# $kept stayed; refusals in all: $(refusals)"
+done
+grep '^be' "$DIR/answers" >"$DIR/nodes"
+equal "one connection is opened for $TARGETS requests" 1 \
+	"$(awk '/^connects/ { sum += $2 } END { print sum }' "$DIR/answers")"
+ask "$(for url in $urls; do echo '{"cmd":"explain","url":"'"$url"'"}'; done)" node >"$DIR/expected"
+equal "each is answered by the node that the policy names" "$(paste -sd' ' "$DIR/expected")" \
+	"$(paste -sd' ' "$DIR/nodes")"
+equal "both nodes were among them" 2 "$(sort -u "$DIR/nodes" | wc -l)"
+equal "all but the first came back, none stayed" "$((TARGETS - 1)) 0" "$back $kept"
+# The answer can be there before lardd has read that the node took the connection.
+all_handed_off() { [ $(($(handed_off) - before)) = "$TARGETS" ]; }
+check "each was a handoff" wait_for 30 all_handed_off
+check "no load is left" wait_for 30 load_is 0
+
+echo wrr | fe tee /sys/class/flotilla/dispatch/policy >/dev/null
+client wrk -t1 -c8 -d2s --timeout $((30 * slow)) "http://$VIP/t1" >"$DIR/wrk"
+echo "# $(grep 'requests in' "$DIR/wrk"); refusals in all: $(refusals)"
+check "connections that go back and forth under load lose nothing" \
+	bash -c "grep -q 'requests in' '$DIR/wrk' && ! grep -E 'Socket errors|Non-2xx' '$DIR/wrk'"
+check "and leave no load" wait_for 30 load_is 0
+
+kill $LARDD
+wait $LARDD
+equal "lardd ends cleanly" 0 $?
+finish
