@@ -21,7 +21,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_for(what, seconds=10.0):
+def wait_for(what, seconds=30.0):
     """Waits until what() is true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -48,7 +48,7 @@ class Response:
 class Client:
     """A connection that keeps what it has received and not used."""
 
-    def __init__(self, port, timeout=10):
+    def __init__(self, port, timeout=60):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout)
         self.buf = b""
 
