@@ -17,21 +17,21 @@ ok() {
 }
 
 explains() {
-	timeout 30 "$1" --help 2>&1 | grep -q '^usage: '
+	timeout 120 "$1" --help 2>&1 | grep -q '^usage: '
 	ok $? "$1 explains itself"
 }
 
 # SCRIPT ARGUMENTS...: exit status 2 and a sentence
 refuses() {
 	local said status
-	said=$(timeout 30 "$@" 2>&1)
+	said=$(timeout 120 "$@" 2>&1)
 	status=$?
 	[ $status = 2 ] && [[ $said == *"error: "* ]]
 	ok $? "refused: $*"
 }
 
 echo "TAP version 13"
-for script in bench/flash/{calls,disk-bound,profile} bench/pathlen/servers bench/lardsim/run; do
+for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/servers bench/lardsim/run; do
 	explains "$script"
 	refuses "$script" --nonsense
 done
@@ -39,5 +39,9 @@ refuses bench/flash/calls --requests 0
 refuses bench/flash/calls apache
 refuses bench/flash/disk-bound --regime floppy
 refuses bench/flash/disk-bound --server apache
+refuses bench/flash/clients apache
+refuses bench/flash/clients --clients 0
+refuses bench/flash/breakdown --way fast
+refuses bench/cluster/model --nodes 9
 echo "1..$count"
 exit $((failed != 0))
