@@ -249,15 +249,19 @@ static struct iol_buf *iol_file_fill(struct iol_call *call, struct iol_file *fil
 	u64 start = round_down(pos, IOL_CHUNK_SIZE);
 	u64 size = i_size_read(inode);
 	struct iol_buf *buf;
-	ssize_t got;
+	ssize_t got, all;
 	u32 skip = pos - start;
 
 	if (pos >= size)
 		return NULL;
-	buf = iol_buf_alloc(iol_cache_pool(), min_t(u64, size - start, IOL_CHUNK_SIZE), 0);
+	all = min_t(u64, size - start, IOL_CHUNK_SIZE);
+	buf = iol_buf_alloc(iol_cache_pool(), all, 0);
 	if (IS_ERR(buf))
 		return buf;
 	got = iol_file_load(call, buf, start);
+	/* Some pages are in memory, and this is not one of them. */
+	if (call->nowait && got >= 0 && got <= (ssize_t)skip)
+		got = -EAGAIN;
 	if (got <= (ssize_t)skip) {
 		iol_buf_put(buf);
 		return got < 0 ? ERR_PTR(got) : NULL;
@@ -268,7 +272,9 @@ static struct iol_buf *iol_file_fill(struct iol_call *call, struct iol_file *fil
 	if (offset_in_page(got))
 		memzero_page(iol_buf_page(buf, got), offset_in_page(got),
 			     PAGE_SIZE - offset_in_page(got));
-	iol_file_keep(file, inode, changes, start, buf, 0, got);
+	/* A part would be in the way of the whole. */
+	if (got == all)
+		iol_file_keep(file, inode, changes, start, buf, 0, got);
 	*buf_off = skip;
 	*len = min_t(u32, *len, got - skip);
 	return buf;
