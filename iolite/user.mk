@@ -13,12 +13,14 @@ iolite_net_DEPS := libiolite
 iolite_death_DEPS := libiolite
 
 # Programs of the paper, converted
-PROGRAMS += iol-cat iol-wc iol-grep iol-permute
+PROGRAMS += iol-cat iol-wc iol-grep iol-permute iol-fcgi
 iol-cat_SRCS := iolite/tools/cat.c
 iol-wc_SRCS := iolite/tools/wc.c
 iol-grep_SRCS := iolite/tools/grep.c
 iol-permute_SRCS := iolite/tools/permute.c
+iol-fcgi_SRCS := iolite/tools/fcgi.c iolite/tools/document.c
 iol-cat_DEPS := libiolite
 iol-wc_DEPS := libiolite
 iol-grep_DEPS := libiolite
 iol-permute_DEPS := libiolite
+iol-fcgi_DEPS := libiolite

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "app.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+
+#include <iolite.h>
 
 #include "body.h"
 #include "file.h"
@@ -16,7 +16,8 @@
 
 #define HEAD_MAX 16384		/* header of a program's answer */
 #define TX_HIGH (64 << 10)	/* more than this waiting for the client: stop reading */
-#define ENV_MAX (128 << 10)
+#define HEAD_STEP 512		/* of it, looked for in an aggregate */
+#define READ_AGG (1 << 20)
 
 void app_run_free(struct app_run *run)
 {
@@ -24,151 +25,8 @@ void app_run_free(struct app_run *run)
 	free(run->script);
 	free(run->env);
 	free(run->head);
-	free(run->tx);
+	tx_free(&run->tx);
 	free(run);
-}
-
-static int grow(char **p, size_t *cap, size_t need, size_t max)
-{
-	size_t n = *cap ? *cap : 1024;
-	char *grown;
-
-	if (need <= *cap)
-		return 0;
-	if (need > max)
-		return -1;
-	while (n < need)
-		n *= 2;
-	grown = realloc(*p, n);
-	if (!grown)
-		return -1;
-	*p = grown;
-	*cap = n;
-	return 0;
-}
-
-int app_env(struct app_run *run, const char *name, const char *value, size_t len)
-{
-	size_t name_len = strlen(name);
-	char *o;
-
-	if (memchr(value, '\0', len) ||
-	    grow(&run->env, &run->env_cap, run->env_len + name_len + len + 2, ENV_MAX))
-		return -1;
-	o = run->env + run->env_len;
-	memcpy(o, name, name_len);
-	o[name_len] = '=';
-	memcpy(o + name_len + 1, value, len);
-	o[name_len + 1 + len] = '\0';
-	run->env_len += name_len + len + 2;
-	return 0;
-}
-
-static int env_text(struct app_run *run, const char *name, const char *value)
-{
-	return app_env(run, name, value, strlen(value));
-}
-
-static int env_slice(struct app_run *run, const char *name, const struct slice *s)
-{
-	return app_env(run, name, s->p ? s->p : "", s->len);
-}
-
-/*
- * "Accept-Language" -> HTTP_ACCEPT_LANGUAGE. A name with '_' could pass for another one with '-',
- * and HTTP_PROXY would be taken for a proxy setting by programs: both are left out.
- */
-static int env_headers(struct app_run *run, const struct request *req)
-{
-	struct slice name, value;
-	const char *pos = NULL;
-	char var[128] = "HTTP_";
-	uint32_t i;
-	int err = 0;
-
-	while (!err && request_header_next(req, &pos, &name, &value)) {
-		if (memchr(name.p, '_', name.len) || name.len > sizeof(var) - 6 ||
-		    slice_is(&name, "proxy") || slice_is(&name, "content-length"))
-			continue;
-		for (i = 0; i < name.len; i++) {
-			char c = name.p[i];
-
-			var[5 + i] = c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 32 : c;
-		}
-		var[5 + i] = '\0';
-		err = env_slice(run, strcmp(var, "HTTP_CONTENT_TYPE") ? var : var + 5, &value);
-	}
-	return err;
-}
-
-static int env_address(struct app_run *run)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	char text[INET6_ADDRSTRLEN], port[8];
-
-	if (getsockname(run->c->watch.fd, (struct sockaddr *)&addr, &len))
-		return -1;
-	snprintf(port, sizeof(port), "%d", ntohs(((struct sockaddr_in *)&addr)->sin_port));
-	return env_text(run, "SERVER_PORT", port) ||
-	       env_text(run, "REMOTE_ADDR", conn_address(run->c, text));
-}
-
-/* What part of the path names the script, and the file it stands for. */
-static int env_script(struct app_run *run, const struct path *p)
-{
-	const struct app *app = run->app;
-	const char *path = p->app_path, *name, *end;
-	char script_name[1024];
-
-	if (app->match[0] == '*') {		/* by suffix: a file below the root */
-		if (asprintf(&run->script, "%s%s", p->vhost->root, path) < 0)
-			return -503;
-		return env_text(run, "SCRIPT_NAME", path) || env_text(run, "PATH_INFO", "") ?
-		       -431 : 0;
-	}
-	name = path + strlen(app->match);
-	end = strchr(name, '/');
-	if (!end)
-		end = name + strlen(name);
-	if (app->kind == APP_CGI) {
-		if (end == name || *name == '.')
-			return -404;
-		if (asprintf(&run->script, "%s/%.*s", app->target, (int)(end - name), name) < 0)
-			return -503;
-	} else {
-		end = path + strlen(app->match) - (app->match[strlen(app->match) - 1] == '/');
-		if (asprintf(&run->script, "%s%s", p->vhost->root, path) < 0)
-			return -503;
-	}
-	if (snprintf(script_name, sizeof(script_name), "%.*s", (int)(end - path), path) >=
-	    (int)sizeof(script_name))
-		return -414;
-	return env_text(run, "SCRIPT_NAME", script_name) || env_text(run, "PATH_INFO", end) ?
-	       -431 : 0;
-}
-
-static int env_build(struct app_run *run, const struct request *req, const struct path *p)
-{
-	struct slice uri = { req->path.p, req->path.len };
-	int err;
-
-	if (req->query.p && req->query.p == uri.p + uri.len + 1)
-		uri.len += 1 + req->query.len;
-	err = env_script(run, p);
-	if (err)
-		return err;
-	if (env_text(run, "GATEWAY_INTERFACE", "CGI/1.1") ||
-	    env_text(run, "SERVER_SOFTWARE", "flash") ||
-	    env_text(run, "SERVER_PROTOCOL", run->http10 ? "HTTP/1.0" : "HTTP/1.1") ||
-	    env_slice(run, "SERVER_NAME", &req->host) ||
-	    env_slice(run, "REQUEST_METHOD", &req->method_name) ||
-	    env_slice(run, "QUERY_STRING", &req->query) || env_slice(run, "REQUEST_URI", &uri) ||
-	    env_text(run, "DOCUMENT_ROOT", p->vhost->root) ||
-	    env_text(run, "SCRIPT_FILENAME", run->script) || env_address(run) ||
-	    env_headers(run, req))
-		return -431;
-	return 0;
 }
 
 /* In mp and mt the program's pipe alone is waited for: the client's socket blocks. */
@@ -188,7 +46,7 @@ static enum verdict run_start(struct app_run *run)
 
 	snprintf(length, sizeof(length), "%llu",
 		 c->body ? (unsigned long long)body_length(c->body) : 0);
-	if (env_text(run, "CONTENT_LENGTH", length))
+	if (app_env(run, "CONTENT_LENGTH", length, strlen(length)))
 		err = -431;
 	c->state = CONN_APP;
 	conn_deadline(c, c->w->conf->app_timeout);
@@ -254,12 +112,13 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	run->w = c->w;
 	run->app = p->app;
 	run->ops = p->app->kind == APP_CGI ? &cgi_ops : &fcgi_ops;
+	run->tx.lite = app_lite(c->w);
 	run->no_body = req->flags & REQ_HEAD;
 	run->http10 = req->flags & REQ_HTTP10;
 	run->close = req->flags & REQ_CLOSE;
 	c->close = run->close;
 	c->linger = false;
-	err = env_build(run, req, p);
+	err = app_env_build(run, req, p);
 	if (err) {
 		app_run_free(run);
 		return respond_status(c, req->flags & REQ_BODY ? NULL : req, -err, NULL, more);
@@ -333,11 +192,9 @@ static int tx_flush(struct app_run *run)
 	unsigned int tries = 0;
 	ssize_t n;
 
-	while (run->tx_len) {
-		n = send(c->watch.fd, run->tx + run->tx_off, run->tx_len, MSG_NOSIGNAL);
+	while (run->tx.len) {
+		n = tx_send(&run->tx, c->watch.fd);
 		if (n > 0) {
-			run->tx_off += n;
-			run->tx_len -= n;
 			stats_add(c->w->stats, bytes_sent, n);
 			continue;
 		}
@@ -350,52 +207,53 @@ static int tx_flush(struct app_run *run)
 		if (++tries > c->w->conf->send_timeout)
 			return run_broken(run);
 	}
-	if (!run->tx_len) {
-		run->tx_off = 0;
-		if (run->done)
-			return run_complete(run);
-	}
+	if (!run->tx.len && run->done)
+		return run_complete(run);
 	/* Who keeps us waiting, the program or the client? */
-	run->full = run->tx_len > TX_HIGH || (run->full && run->tx_len > TX_HIGH / 2);
+	run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
 	conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
 						   c->w->conf->app_timeout);
 	return 0;
 }
 
-static int tx_add(struct app_run *run, const char *p, size_t len)
+/* Part of the program's answer: in memory, or in an aggregate. */
+struct part {
+	const char *p;
+	struct IOL_Agg *agg;
+	size_t start, len;
+};
+
+static int add_part(struct app_run *run, const struct part *part, size_t len)
 {
-	if (run->tx_off) {
-		memmove(run->tx, run->tx + run->tx_off, run->tx_len);
-		run->tx_off = 0;
-	}
-	if (grow(&run->tx, &run->tx_cap, run->tx_len + len, 4 << 20))
-		return -1;
-	memcpy(run->tx + run->tx_len, p, len);
-	run->tx_len += len;
-	return 0;
+	if (part->agg)
+		return tx_add_agg(&run->tx, part->agg, part->start, len);
+	return tx_add(&run->tx, part->p + part->start, len);
 }
 
-static int add_body(struct app_run *run, const char *p, size_t len)
+static int add_body(struct app_run *run, const struct part *part)
 {
+	size_t len = part->len;
 	char size[24];
 	int n, err = 0;
 
-	if (run->no_body || !len)
+	if (run->no_body)
 		return 0;
 	if (run->has_length) {
 		if (len > run->left)
 			len = run->left;
 		run->left -= len;
 	}
+	if (!len)
+		return 0;
 	run->sent += len;
 	if (run->chunked) {
 		n = sprintf(size, "%zx\r\n", len);
-		err = tx_add(run, size, n);
+		err = tx_add(&run->tx, size, n);
 	}
 	if (!err)
-		err = tx_add(run, p, len);
+		err = add_part(run, part, len);
 	if (!err && run->chunked)
-		err = tx_add(run, "\r\n", 2);
+		err = tx_add(&run->tx, "\r\n", 2);
 	return err;
 }
 
@@ -476,7 +334,7 @@ static int answer_head(struct app_run *run, char *end)
 	n += sprintf(out + n, "%s%s\r\n", connection_header(&req),
 		     run->chunked ? "Transfer-Encoding: chunked\r\n" : "");
 	run->head_done = true;
-	return tx_add(run, out, n);
+	return tx_add(&run->tx, out, n);
 }
 
 /* End of the header in what has come, behind the empty line; NULL when it has not. */
@@ -494,33 +352,78 @@ static char *head_end(char *p, size_t len)
 	return NULL;
 }
 
-int app_output(struct app_run *run, const char *p, size_t len)
+/* Bytes of the program's header. Return: how many of them are header, -1: the run is gone. */
+static ssize_t take_head(struct app_run *run, const char *p, size_t len)
 {
+	size_t before = run->head_len, take;
 	char *end;
-	size_t head;
+
+	if (!run->head)
+		run->head = malloc(HEAD_MAX);
+	if (!run->head)
+		return app_finish(run, 503);
+	take = len < HEAD_MAX - before ? len : HEAD_MAX - before;
+	memcpy(run->head + before, p, take);
+	run->head_len += take;
+	end = head_end(run->head, run->head_len);
+	if (!end)
+		return run->head_len == HEAD_MAX ? app_finish(run, 502) : (ssize_t)take;
+	if (answer_head(run, end))
+		return app_finish(run, 502);
+	return end - run->head - before;
+}
+
+static int output(struct app_run *run, struct part *part)
+{
+	char head[HEAD_STEP];
+	ssize_t used;
+	size_t n;
 
 	conn_deadline(run->c, run->w->conf->app_timeout);
-	if (!run->head_done) {
-		size_t cap = run->head ? HEAD_MAX : 0, take;
-
-		if (grow(&run->head, &cap, HEAD_MAX, HEAD_MAX))
-			return app_finish(run, 503);
-		take = len < HEAD_MAX - run->head_len ? len : HEAD_MAX - run->head_len;
-		memcpy(run->head + run->head_len, p, take);
-		head = run->head_len;
-		run->head_len += take;
-		end = head_end(run->head, run->head_len);
-		if (!end)
-			return run->head_len == HEAD_MAX ? app_finish(run, 502) : 0;
-		if (answer_head(run, end))
-			return app_finish(run, 502);
-		take = end - run->head - head;
-		p += take;
-		len -= take;
+	while (!run->head_done && part->len) {
+		if (part->agg) {
+			n = IOL_copy_out(part->agg, part->start, head, sizeof(head));
+			used = take_head(run, head, n);
+		} else {
+			used = take_head(run, part->p + part->start, part->len);
+		}
+		if (used < 0)
+			return -1;
+		part->start += used;
+		part->len -= used;
 	}
-	if (add_body(run, p, len))
+	if (part->len && add_body(run, part))
 		return run_broken(run);
 	return tx_flush(run);
+}
+
+int app_output(struct app_run *run, const char *p, size_t len)
+{
+	struct part part = { .p = p, .len = len };
+
+	return output(run, &part);
+}
+
+int app_output_agg(struct app_run *run, struct IOL_Agg *agg, size_t start, size_t len)
+{
+	struct part part = { .agg = agg, .start = start, .len = len };
+
+	return output(run, &part);
+}
+
+ssize_t app_read_agg(int fd, struct IOL_Agg **agg)
+{
+	size_t n;
+	int err;
+
+	err = IOL_read(fd, agg, READ_AGG, &n);
+	if (err) {
+		errno = -err;
+		return -1;
+	}
+	if (!n)
+		IOL_destroy(*agg);
+	return n;
 }
 
 int app_finish(struct app_run *run, int status)
@@ -549,7 +452,7 @@ int app_finish(struct app_run *run, int status)
 	/* Too short, or broken off in the middle: the client must be able to tell. */
 	if (status || (run->has_length && run->left && !run->no_body))
 		return run_broken(run);
-	if (run->chunked && !run->no_body && tx_add(run, "0\r\n\r\n", 5))
+	if (run->chunked && !run->no_body && tx_add(&run->tx, "0\r\n\r\n", 5))
 		return run_broken(run);
 	run->done = true;
 	return tx_flush(run);
@@ -560,7 +463,7 @@ void app_client_ready(struct conn *c, uint32_t events)
 	struct app_run *run = c->app;
 	bool was_full = run->full;
 
-	if (!(events & EPOLLOUT) || !run->tx_len)
+	if (!(events & EPOLLOUT) || !run->tx.len)
 		return;
 	if (!tx_flush(run) && was_full && !run->full && !run->done)
 		run->ops->resume(run);

@@ -8,6 +8,7 @@
 #define FLASH_APP_H
 
 #include "conn.h"
+#include "tx.h"
 
 struct app_run;
 
@@ -26,7 +27,7 @@ struct app_ops {
  * @c:     NULL once the client is gone
  * @env:   "NAME=VALUE" strings, each with its NUL
  * @head:  header lines of the program, until the empty one
- * @tx:    bytes for the client
+ * @tx:    for the client; by reference with transfer iolite
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
  * @request: copy of what the log wants, when there is a log
@@ -44,8 +45,7 @@ struct app_run {
 	size_t env_len, env_cap;
 	char *head;
 	size_t head_len;
-	char *tx;
-	size_t tx_off, tx_len, tx_cap;
+	struct tx tx;
 	uint64_t left, sent;
 	struct request *request;
 	int status;
@@ -72,9 +72,20 @@ void app_abort(struct conn *c);
  * @status above 0 the failure to answer. The run may be gone when they return: -1 says so.
  */
 int app_output(struct app_run *run, const char *p, size_t len);
+int app_output_agg(struct app_run *run, struct IOL_Agg *agg, size_t start, size_t len);
 int app_finish(struct app_run *run, int status);
 void app_run_free(struct app_run *run);
 int app_env(struct app_run *run, const char *name, const char *value, size_t len);
+/* All variables of a request. 0, or minus an HTTP status. */
+int app_env_build(struct app_run *run, const struct request *req, const struct path *p);
+
+/* With transfer iolite a program's answer is read as aggregates: bytes, 0 at the end, -1 and errno. */
+ssize_t app_read_agg(int fd, struct IOL_Agg **agg);
+
+static inline bool app_lite(const struct worker *w)
+{
+	return w->conf->transfer == TRANSFER_IOLITE;
+}
 
 /* End of the worker: idle connections and started programs. */
 void fcgi_exit(struct worker *w);

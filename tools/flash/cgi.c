@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <iolite.h>
+
 #include "app.h"
 #include "body.h"
 #include "child.h"
@@ -82,25 +84,42 @@ static void cgi_release(struct app_run *run)
 		cgi_dispose(cgi);
 }
 
-static void cgi_read(struct cgi *cgi)
+/* Once from the pipe to the client. Bytes, 0 at the end, -1 and errno; *gone: the run is. */
+static ssize_t cgi_pass(struct cgi *cgi, bool *gone)
 {
-	struct app_run *run = cgi->run;
 	char buf[READ_SIZE];
+	struct IOL_Agg *agg;
 	ssize_t n;
 
-	while (!run->full) {
+	if (!cgi->run->tx.lite) {
 		n = read(cgi->out.fd, buf, sizeof(buf));
+		*gone = n > 0 && app_output(cgi->run, buf, n);
+		return n;
+	}
+	n = app_read_agg(cgi->out.fd, &agg);
+	if (n > 0) {
+		*gone = app_output_agg(cgi->run, agg, 0, n);
+		IOL_destroy(agg);
+	}
+	return n;
+}
+
+static void cgi_read(struct cgi *cgi)
+{
+	bool gone = false;
+	ssize_t n;
+
+	while (!gone && !cgi->run->full) {
+		n = cgi_pass(cgi, &gone);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
 			loop_close(&cgi->w->loop, &cgi->out);
-			app_finish(run, n < 0 ? 502 : 0);
+			app_finish(cgi->run, n < 0 ? 502 : 0);
 			return;
 		}
-		if (app_output(run, buf, n))
-			return;
 	}
 }
 

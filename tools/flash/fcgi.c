@@ -16,14 +16,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <iolite.h>
+
 #include "app.h"
 #include "body.h"
 #include "child.h"
+#include "fcgi_record.h"
 
-enum { BEGIN = 1, ABORT = 2, END = 3, PARAMS = 4, STDIN = 5, STDOUT = 6, STDERR = 7 };
-
-#define HEADER 8
-#define RECORD_MAX 65528	/* a multiple of 8 below 64 KB */
 #define BODY_STEP (32 << 10)
 #define READ_SIZE (32 << 10)
 #define RESPAWN_MS 1000
@@ -234,51 +233,6 @@ void fcgi_exit(struct worker *w)
 	w->fcgi = NULL;
 }
 
-static char *put_record(char *o, int type, size_t len)
-{
-	o[0] = 1;
-	o[1] = type;
-	o[2] = 0;
-	o[3] = 1;		/* request id */
-	o[4] = len >> 8;
-	o[5] = len;
-	o[6] = 0;
-	o[7] = 0;
-	return o + HEADER;
-}
-
-static char *put_length(char *o, size_t len)
-{
-	if (len < 128) {
-		*o++ = len;
-		return o;
-	}
-	*o++ = len >> 24 | 0x80;
-	*o++ = len >> 16;
-	*o++ = len >> 8;
-	*o++ = len;
-	return o;
-}
-
-static size_t encode_params(const struct app_run *run, char *out)
-{
-	const char *p = run->env, *end = run->env + run->env_len;
-	char *o = out;
-
-	while (p < end) {
-		const char *eq = strchr(p, '=');
-		size_t n = eq - p, v = strlen(eq + 1);
-
-		o = put_length(o, n);
-		o = put_length(o, v);
-		memcpy(o, p, n);
-		memcpy(o + n, eq + 1, v);
-		o += n + v;
-		p = eq + 1 + v + 1;
-	}
-	return o - out;
-}
-
 /* Begin, parameters, their end. */
 static int encode_request(struct fcgi *f)
 {
@@ -291,7 +245,7 @@ static int encode_request(struct fcgi *f)
 	params = malloc(run->env_len + 8 * pairs + 1);
 	if (!params)
 		return -1;
-	n = encode_params(run, params);
+	n = put_params(params, run->env, run->env_len);
 	free(f->out);
 	f->out = malloc(n + HEADER * (n / RECORD_MAX + 4) + 8);
 	if (!f->out) {
@@ -428,13 +382,75 @@ static size_t take(struct fcgi *f, const char *p, size_t len)
 	return n;
 }
 
+static bool record_done(const struct fcgi *f)
+{
+	return f->head_len == HEADER && !f->left && !f->pad;
+}
+
+/* The same of an aggregate: content goes on by reference, and what is looked at is copied. */
+static size_t take_agg(struct fcgi *f, struct IOL_Agg *agg, size_t at, size_t len)
+{
+	char buf[256];
+	size_t n;
+
+	if (f->head_len == HEADER && f->left && f->head[1] == STDOUT) {
+		n = f->left < len ? f->left : len;
+		f->left -= n;
+		return app_output_agg(f->run, agg, at, n) ? 0 : n;
+	}
+	if (f->head_len < HEADER)
+		len = HEADER - f->head_len < len ? HEADER - f->head_len : len;
+	n = IOL_copy_out(agg, at, buf, len < sizeof(buf) ? len : sizeof(buf));
+	return take(f, buf, n);
+}
+
+/* All that was received: bytes, or an aggregate. */
+static void take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len || record_done(f)) {
+		/* A whole record, perhaps an empty one, has been taken. */
+		if (record_done(f)) {
+			f->head_len = 0;
+			if (f->head[1] == END) {
+				request_ended(f);
+				return;
+			}
+			continue;
+		}
+		at += agg ? take_agg(f, agg, at, len - at) : take(f, p + at, len - at);
+		if (!f->run)
+			return;		/* the client went away meanwhile */
+	}
+}
+
+/* Once from the program to the client. Bytes, 0 at the end, -1 and errno. */
+static ssize_t fcgi_pass(struct fcgi *f)
+{
+	struct IOL_Agg *agg = NULL;
+	char buf[READ_SIZE];
+	ssize_t n;
+
+	if (f->run->tx.lite)
+		n = app_read_agg(f->watch.fd, &agg);
+	else
+		n = recv(f->watch.fd, buf, sizeof(buf), 0);
+	if (n <= 0)
+		return n;
+	f->heard = true;
+	take_all(f, buf, agg, n);
+	if (agg)
+		IOL_destroy(agg);
+	return n;
+}
+
 static void fcgi_read(struct fcgi *f)
 {
-	char buf[READ_SIZE];
-	ssize_t n, at;
+	ssize_t n;
 
 	while (f->run && !f->run->full) {
-		n = recv(f->watch.fd, buf, sizeof(buf), 0);
+		n = fcgi_pass(f);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -442,21 +458,6 @@ static void fcgi_read(struct fcgi *f)
 		if (n <= 0) {
 			fcgi_fail(f);
 			return;
-		}
-		f->heard = true;
-		for (at = 0; at < n || (f->head_len == HEADER && !f->left && !f->pad); ) {
-			/* A whole record, perhaps an empty one, has been taken. */
-			if (f->head_len == HEADER && !f->left && !f->pad) {
-				f->head_len = 0;
-				if (f->head[1] == END) {
-					request_ended(f);
-					return;
-				}
-				continue;
-			}
-			at += take(f, buf + at, n - at);
-			if (!f->run)
-				return;		/* the client went away meanwhile */
 		}
 	}
 }

@@ -1,7 +1,7 @@
 # flash: the AMPED web server
-flash_parts := accept app body cache cgi child config conn disk fcgi file handback helper helper_process httpdate job \
-	lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime notify predict \
-	range request response send stats target vhost worker
+flash_parts := accept app app_env body cache cgi child config conn disk fcgi fcgi_record file handback helper helper_process \
+	httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime \
+	notify predict range request response send stats target tx vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)
 flash_LIBS := -luring -lpthread
