@@ -31,9 +31,14 @@ MODULE_PARM_DESC(csum_cache, "keep checksums of sealed data; used where the devi
  */
 void iol_sums_forget(struct iol_chunk *chunk, unsigned int first, unsigned int npages)
 {
-	if (chunk->sums)
-		bitmap_clear(chunk->sums->valid, first * IOL_SUM_PAGE_BLOCKS,
-			     npages * IOL_SUM_PAGE_BLOCKS);
+	struct iol_sums *sums = chunk->sums;
+	unsigned int block = first * IOL_SUM_PAGE_BLOCKS;
+	size_t size = npages * IOL_SUM_PAGE_BLOCKS * sizeof(u32);
+
+	if (!sums)
+		return;
+	memset(&sums->whole[block], 0, size);
+	memset(&sums->front[block], 0, size);
 }
 
 static struct iol_sums *iol_sums_of(struct iol_chunk *chunk)
@@ -62,22 +67,74 @@ static __wsum iol_sum_page(struct page *page, u32 off, u32 len)
 	return sum;
 }
 
-/* A whole block, from memory only the first time. */
-static __wsum iol_sum_block(struct iol_sums *sums, struct page *page, unsigned int block, u32 off)
+static u32 iol_word(__wsum sum, u32 len)
 {
-	/* Pairs with set_bit() after the barrier below. */
-	if (test_bit_acquire(block, sums->valid)) {
-		iol_count_add(IOL_BYTES_SUMMED_CACHED, IOL_SUM_BLOCK);
-		return sums->sum[block];
-	}
-	sums->sum[block] = iol_sum_page(page, off, IOL_SUM_BLOCK);
-	/* Whoever sees the bit sees the sum; two that compute it write the same. */
-	smp_wmb();
-	set_bit(block, sums->valid);
-	return sums->sum[block];
+	return IOL_SUM_VALID | (len & IOL_SUM_LEN_MASK) << IOL_SUM_LEN_SHIFT |
+	       (__force u16)~csum_fold(sum);
 }
 
-/* A range of one of our pages: whole blocks from the cache, the ragged edges from memory. */
+/* Is the sum of the first @len bytes known by this word? */
+static bool iol_word_of(u32 word, u32 len)
+{
+	return (word & ~0xffffU) == (IOL_SUM_VALID | (len & IOL_SUM_LEN_MASK) << IOL_SUM_LEN_SHIFT);
+}
+
+static __wsum iol_word_sum(u32 word)
+{
+	return (__force __wsum)(word & 0xffff);
+}
+
+/* The first @len bytes of a block, or all of it; from memory only the first time. */
+static __wsum iol_sum_front(u32 *known, struct page *page, u32 off, u32 len)
+{
+	u32 word = READ_ONCE(*known);
+	__wsum sum;
+
+	if (iol_word_of(word, len)) {
+		iol_count_add(IOL_BYTES_SUMMED_CACHED, len);
+		return iol_word_sum(word);
+	}
+	sum = iol_sum_page(page, off, len);
+	WRITE_ONCE(*known, iol_word(sum, len));
+	return sum;
+}
+
+/* The rest of a block behind its first @front bytes: the difference, when both are known. */
+static __wsum iol_sum_rest(u32 *whole, u32 *known, struct page *page, u32 off, u32 front)
+{
+	u32 all = READ_ONCE(*whole), word = READ_ONCE(*known);
+	u32 len = IOL_SUM_BLOCK - front;
+	__wsum sum;
+
+	if (iol_word_of(all, IOL_SUM_BLOCK) && iol_word_of(word, front)) {
+		iol_count_add(IOL_BYTES_SUMMED_CACHED, len);
+		return csum_shift(csum_sub(iol_word_sum(all), iol_word_sum(word)), front);
+	}
+	sum = iol_sum_page(page, off, len);
+	if (iol_word_of(all, IOL_SUM_BLOCK))
+		WRITE_ONCE(*known, iol_word(csum_block_sub(iol_word_sum(all), sum, front), front));
+	else if (iol_word_of(word, front))
+		WRITE_ONCE(*whole, iol_word(csum_block_add(iol_word_sum(word), sum, front),
+					    IOL_SUM_BLOCK));
+	return sum;
+}
+
+/* Bytes of one block of a page of ours. */
+static __wsum iol_sum_in_block(struct iol_sums *sums, struct page *page, unsigned int block,
+			       u32 off, u32 len)
+{
+	u32 start = off % IOL_SUM_BLOCK;
+
+	if (len == IOL_SUM_BLOCK)
+		return iol_sum_front(&sums->whole[block], page, off, len);
+	if (!start)
+		return iol_sum_front(&sums->front[block], page, off, len);
+	if (start + len == IOL_SUM_BLOCK)
+		return iol_sum_rest(&sums->whole[block], &sums->front[block], page, off, start);
+	return iol_sum_page(page, off, len);
+}
+
+/* A range of one of our pages, block by block. */
 static __wsum iol_sum_ours(struct iol_sums *sums, struct page *page, unsigned int nth, u32 off,
 			   u32 len)
 {
@@ -87,14 +144,9 @@ static __wsum iol_sum_ours(struct iol_sums *sums, struct page *page, unsigned in
 	while (done < len) {
 		u32 at = off + done;
 		u32 part = min_t(u32, len - done, IOL_SUM_BLOCK - at % IOL_SUM_BLOCK);
-		__wsum piece;
+		unsigned int block = nth * IOL_SUM_PAGE_BLOCKS + at / IOL_SUM_BLOCK;
 
-		if (part == IOL_SUM_BLOCK)
-			piece = iol_sum_block(sums, page,
-					      nth * IOL_SUM_PAGE_BLOCKS + at / IOL_SUM_BLOCK, at);
-		else
-			piece = iol_sum_page(page, at, part);
-		sum = csum_block_add(sum, piece, done);
+		sum = csum_block_add(sum, iol_sum_in_block(sums, page, block, at, part), done);
 		done += part;
 	}
 	return sum;

@@ -3,7 +3,7 @@
 #ifndef IOL_CSUM_H
 #define IOL_CSUM_H
 
-#include <linux/bitmap.h>
+#include <linux/bits.h>
 #include <linux/types.h>
 #include <flotilla/iolite.h>
 
@@ -12,15 +12,26 @@
 #define IOL_SUM_BLOCKS		(IOL_CHUNK_SIZE / IOL_SUM_BLOCK)
 #define IOL_SUM_PAGE_BLOCKS	(PAGE_SIZE / IOL_SUM_BLOCK)
 
+/*
+ * One word of what is known: a sum, folded to 16 bits, as if it began at an even offset, and of how
+ * many bytes. Words are read and written whole, so nobody sees one half.
+ */
+#define IOL_SUM_VALID		BIT(31)
+#define IOL_SUM_LEN_SHIFT	16
+#define IOL_SUM_LEN_MASK	(IOL_SUM_BLOCK - 1)
+
 /**
  * struct iol_sums - partial checksums of a chunk
- * @valid: blocks whose @sum is right; set by whoever sends the block, cleared when the memory gets
- *         a new generation, at which time no packet has it
- * @sum:   of each block, as if it began at an even offset
+ * @whole: of each block
+ * @front: of the first bytes of a block, up to where a segment ended last; what follows in the
+ *         block is the difference to @whole
+ *
+ * Set by whoever sends the block, cleared when the memory gets a new generation, at which time no
+ * packet has it.
  */
 struct iol_sums {
-	DECLARE_BITMAP(valid, IOL_SUM_BLOCKS);
-	__wsum sum[IOL_SUM_BLOCKS];
+	u32 whole[IOL_SUM_BLOCKS];
+	u32 front[IOL_SUM_BLOCKS];
 };
 
 struct iol_chunk;
