@@ -229,16 +229,50 @@ void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_o
 	}
 }
 
-int iol_list_init(struct iol_list *list, u32 max)
+/**
+ * iol_list_init - an empty list
+ * @list: out
+ * @few:  room for IOL_VEC_FEW slices that lives as long as the list
+ * @most: slices that it may have
+ */
+void iol_list_init(struct iol_list *list, struct iol_vec *few, u32 most)
 {
-	list->n = 0;
-	list->max = max;
-	list->bytes = 0;
-	list->vec = kvmalloc_array(max, sizeof(*list->vec), GFP_KERNEL_ACCOUNT);
-	return list->vec ? 0 : -ENOMEM;
+	*list = (struct iol_list){
+		.vec = few,
+		.few = few,
+		.max = min_t(u32, most, IOL_VEC_FEW),
+		.most = most,
+	};
 }
 
-void iol_list_drop(struct iol_list *list)
+/**
+ * iol_list_reserve - have room
+ * @list: grows to all it may have when it must grow
+ * @room: slices
+ *
+ * Return: 0, -EMSGSIZE: more than it may have; -ENOMEM.
+ */
+int iol_list_reserve(struct iol_list *list, u32 room)
+{
+	struct iol_vec *vec;
+
+	if (room <= list->max)
+		return 0;
+	if (room > list->most)
+		return -EMSGSIZE;
+	vec = kvmalloc_array(list->most, sizeof(*vec), GFP_KERNEL_ACCOUNT);
+	if (!vec)
+		return -ENOMEM;
+	memcpy(vec, list->vec, list->n * sizeof(*vec));
+	if (list->vec != list->few)
+		kvfree(list->vec);
+	list->vec = vec;
+	list->max = list->most;
+	return 0;
+}
+
+/* Let go of what a list has; its room stays. */
+void iol_list_put(struct iol_list *list)
 {
 	u32 i;
 
@@ -248,9 +282,38 @@ void iol_list_drop(struct iol_list *list)
 		else
 			put_page(list->vec[i].page);
 	}
-	kvfree(list->vec);
-	list->vec = NULL;
 	list->n = 0;
+	list->bytes = 0;
+}
+
+void iol_list_drop(struct iol_list *list)
+{
+	iol_list_put(list);
+	if (list->vec != list->few)
+		kvfree(list->vec);
+	list->vec = NULL;
+}
+
+/**
+ * iol_list_extend - make the last range longer
+ * @list: where
+ * @buf:  consumes a reference if it did
+ * @off:  start in the buffer
+ * @len:  bytes
+ *
+ * Return: false when the range is not behind the last one.
+ */
+bool iol_list_extend(struct iol_list *list, struct iol_buf *buf, u32 off, u32 len)
+{
+	struct iol_vec *last = list->n ? &list->vec[list->n - 1] : NULL;
+
+	if (!last || last->buf != buf || last->off + last->len != off)
+		return false;
+	last->len += len;
+	list->bytes += len;
+	/* The list's own reference remains. */
+	refcount_dec(&buf->refs);
+	return true;
 }
 
 /**
@@ -264,16 +327,9 @@ void iol_list_drop(struct iol_list *list)
  */
 bool iol_list_append(struct iol_list *list, struct iol_buf *buf, u32 off, u32 len)
 {
-	struct iol_vec *last = list->n ? &list->vec[list->n - 1] : NULL;
-
-	if (last && last->buf == buf && last->off + last->len == off) {
-		last->len += len;
-		list->bytes += len;
-		/* The list's own reference remains. */
-		refcount_dec(&buf->refs);
+	if (iol_list_extend(list, buf, off, len))
 		return true;
-	}
-	if (list->n == list->max)
+	if (iol_list_reserve(list, list->n + 1))
 		return false;
 	list->vec[list->n++] = (struct iol_vec){ .buf = buf, .off = off, .len = len };
 	list->bytes += len;

@@ -55,16 +55,23 @@ struct iol_vec {
 /**
  * struct iol_list - a kernel's aggregate
  * @vec:   slices, in order
+ * @few:   @vec while there are few of them: the caller's, not to be freed
  * @n:     how many
  * @max:   room
+ * @most:  how far @max may grow
  * @bytes: sum of lengths
  */
 struct iol_list {
 	struct iol_vec *vec;
+	struct iol_vec *few;
 	u32 n;
 	u32 max;
+	u32 most;
 	size_t bytes;
 };
+
+/* Slices of a call that need no allocation. */
+#define IOL_VEC_FEW		16
 
 struct iol_buf *iol_buf_alloc(struct iol_pool *pool, size_t size, u64 producer);
 struct iol_buf *iol_buf_from_page(struct page *page, u32 *off);
@@ -75,8 +82,11 @@ void iol_buf_trim(struct iol_buf *buf, size_t len);
 void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_off, u32 len);
 bool iol_buf_in_flight(const struct iol_buf *buf);
 
-int iol_list_init(struct iol_list *list, u32 max);
+void iol_list_init(struct iol_list *list, struct iol_vec *few, u32 most);
+int iol_list_reserve(struct iol_list *list, u32 room);
+void iol_list_put(struct iol_list *list);
 void iol_list_drop(struct iol_list *list);
+bool iol_list_extend(struct iol_list *list, struct iol_buf *buf, u32 off, u32 len);
 bool iol_list_append(struct iol_list *list, struct iol_buf *buf, u32 off, u32 len);
 
 static inline struct iol_buf *iol_buf_get(struct iol_buf *buf)

@@ -317,6 +317,7 @@ static int iol_read_call(struct iol_call *call, struct iol_io *io, void __user *
 static int iol_ioc_read(struct iol_domain *domain, void __user *arg)
 {
 	struct iol_call call = { .domain = domain };
+	struct iol_vec few[IOL_VEC_FEW];
 	struct iol_io io;
 	int err;
 
@@ -336,12 +337,9 @@ static int iol_ioc_read(struct iol_domain *domain, void __user *arg)
 	call.size = min_t(u64, io.size, MAX_RW_COUNT);
 	call.position = io.position;
 	call.nowait = io.flags & IOL_IO_NOWAIT;
-	err = iol_list_init(&call.list, io.count);
-	if (err)
-		goto put_pool;
+	iol_list_init(&call.list, few, io.count);
 	err = iol_read_call(&call, &io, arg);
 	iol_list_drop(&call.list);
-put_pool:
 	iol_pool_put(call.pool);
 put_file:
 	fput(call.file);
@@ -352,6 +350,7 @@ static int iol_ioc_write(struct iol_domain *domain, void __user *arg)
 {
 	struct iol_slice few[IOL_SLICES_STACK], *slices;
 	struct iol_call call = { .domain = domain };
+	struct iol_vec few_vecs[IOL_VEC_FEW];
 	struct iol_io io;
 	ssize_t ret;
 	int err;
@@ -372,7 +371,8 @@ static int iol_ioc_write(struct iol_domain *domain, void __user *arg)
 	call.position = io.position;
 	call.nowait = io.flags & IOL_IO_NOWAIT;
 	io.inline_max = min3(io.inline_max, READ_ONCE(inline_max), (u32)PAGE_SIZE);
-	err = iol_list_init(&call.list, io.count);
+	iol_list_init(&call.list, few_vecs, io.count);
+	err = iol_list_reserve(&call.list, io.count);
 	if (err)
 		goto put_file;
 	err = iol_domain_import(domain, slices, io.count, io.inline_max, &call.list);
@@ -381,14 +381,28 @@ static int iol_ioc_write(struct iol_domain *domain, void __user *arg)
 		io.size = max_t(ssize_t, ret, 0);
 		err = min_t(ssize_t, ret, 0);
 	}
-	iol_list_drop(&call.list);
 	if (copy_to_user(arg, &io, sizeof(io)))
 		err = -EFAULT;
 put_file:
+	iol_list_drop(&call.list);
 	fput(call.file);
 put_slices:
 	iol_slices_put(slices, few);
 	return err;
+}
+
+static int iol_ioc_send(struct iol_domain *domain, void __user *arg)
+{
+	struct iol_send args;
+	ssize_t ret;
+
+	if (copy_from_user(&args, arg, sizeof(args)))
+		return -EFAULT;
+	ret = iol_send(domain, &args);
+	if (ret < 0)
+		return ret;
+	args.size = ret;
+	return copy_to_user(arg, &args, sizeof(args)) ? -EFAULT : 0;
 }
 
 static long iol_ioctl(struct file *file, unsigned int cmd, unsigned long param)
@@ -419,6 +433,8 @@ static long iol_ioctl(struct file *file, unsigned int cmd, unsigned long param)
 		return iol_ioc_read(domain, arg);
 	case IOL_IOC_WRITE:
 		return iol_ioc_write(domain, arg);
+	case IOL_IOC_SEND:
+		return iol_ioc_send(domain, arg);
 	default:
 		return -ENOTTY;
 	}

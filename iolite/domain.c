@@ -102,6 +102,7 @@ void iol_domain_destroy(struct iol_domain *domain)
 	xa_destroy(&domain->pools);
 	if (domain->scratch)
 		fput(domain->scratch);
+	page_frag_cache_drain(&domain->frag);
 	mmdrop(domain->mm);
 	kfree(domain);
 }
@@ -357,22 +358,46 @@ int iol_domain_reopen(struct iol_domain *domain, struct iol_slice *slice)
 	return err;
 }
 
-/* Small data of an open buffer goes by value: cheaper than taking the write permission away. */
-static int iol_vec_inline(struct iol_vec *vec, struct iol_buf *buf, u32 off, u32 len)
+/**
+ * iol_domain_frag - memory for bytes that go by value
+ * @domain: whose; pieces of its packets share pages
+ * @len:    1 to PAGE_SIZE
+ * @vec:    out: a page with a reference, and where in it
+ *
+ * Return: where to store, or NULL.
+ */
+void *iol_domain_frag(struct iol_domain *domain, u32 len, struct iol_vec *vec)
 {
-	struct page *page = alloc_page(GFP_KERNEL_ACCOUNT);
+	void *at;
+
+	lockdep_assert_held(&domain->lock);
+	/* Aligned so that it lies in one page. */
+	at = page_frag_alloc_align(&domain->frag, len, GFP_KERNEL_ACCOUNT, roundup_pow_of_two(len));
+	if (at)
+		*vec = (struct iol_vec){
+			.page = virt_to_page(at),
+			.off = offset_in_page(at),
+			.len = len,
+		};
+	return at;
+}
+
+/* Small data of an open buffer goes by value: cheaper than taking the write permission away. */
+static int iol_vec_inline(struct iol_domain *domain, struct iol_vec *vec, struct iol_buf *buf,
+			  u32 off, u32 len)
+{
+	void *at = iol_domain_frag(domain, len, vec);
 	u32 done = 0;
 
-	if (!page)
+	if (!at)
 		return -ENOMEM;
 	while (done < len) {
 		u32 in_page = offset_in_page(off + done);
 		u32 part = min_t(u32, len - done, PAGE_SIZE - in_page);
 
-		memcpy_page(page, done, iol_buf_page(buf, off + done), in_page, part);
+		memcpy_from_page(at + done, iol_buf_page(buf, off + done), in_page, part);
 		done += part;
 	}
-	*vec = (struct iol_vec){ .page = page, .len = len };
 	iol_count_add(IOL_BYTES_INLINE, len);
 	return 0;
 }
@@ -407,7 +432,7 @@ int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices,
 		}
 		off = iol_slice_off(buf, &slices[i]);
 		if (buf->state == IOL_BUF_FILLING && slices[i].length <= inline_max) {
-			err = iol_vec_inline(vec, buf, off, slices[i].length);
+			err = iol_vec_inline(domain, vec, buf, off, slices[i].length);
 			if (err)
 				break;
 		} else {

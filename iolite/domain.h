@@ -14,8 +14,8 @@
  * struct iol_domain - one process's side: an open /dev/iolite that was initialised
  * @id:      never used again
  * @mm:      address space it is bound to; only compared, and kept so that no other gets its address
- * @lock:    @held, @pools, @bytes, @dead; taken under mmap_lock when a window is unmapped, so no
- *           user memory may be touched under it
+ * @lock:    @held, @pools, @bytes, @dead, @frag; taken under mmap_lock when a window is unmapped,
+ *           so no user memory may be touched under it
  * @dead:    a window is gone: nothing is held or given any more
  * @held:    window page of a buffer's start -> how many times the domain has it (one reference
  *           of the buffer for all); read by the fault handler without a lock
@@ -23,6 +23,7 @@
  * @acl:     ids of pools that it may read; read by the fault handler without a lock
  * @pools:   its own pools, by id
  * @pool:    the default one
+ * @frag:    memory that small data goes by value in
  * @scratch: pipe through which UNIX sockets are read, or NULL
  * @scratch_lock: one reader at a time; taken before the pipe's lock
  * @windows: mappings that are there, bit by bit; under @lock
@@ -40,6 +41,7 @@ struct iol_domain {
 	struct xarray acl;
 	struct xarray pools;
 	struct iol_pool *pool;
+	struct page_frag_cache frag;
 	struct file *scratch;
 	struct mutex scratch_lock;	/* use of @scratch */
 	unsigned long windows;
@@ -56,6 +58,7 @@ void iol_domain_trim(struct iol_domain *domain, struct iol_buf *buf, size_t len)
 int iol_domain_reopen(struct iol_domain *domain, struct iol_slice *slice);
 int iol_domain_release(struct iol_domain *domain, const struct iol_slice *slice,
 		       unsigned long times);
+void *iol_domain_frag(struct iol_domain *domain, u32 len, struct iol_vec *vec);
 struct iol_buf *iol_domain_find(struct iol_domain *domain, const struct iol_slice *slice);
 int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices, u32 n,
 		      u32 inline_max, struct iol_list *list);

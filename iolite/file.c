@@ -391,7 +391,7 @@ ssize_t iol_file_write(struct iol_call *call)
 
 	if (!file)
 		return iol_write_copy(call);
-	bvec = iol_list_bvec(&call->list, &n);
+	bvec = iol_list_bvec(&call->list, NULL, &n);
 	if (!bvec) {
 		iol_file_put(file);
 		return -ENOMEM;
@@ -409,7 +409,7 @@ ssize_t iol_file_write(struct iol_call *call)
 		if (call->position == IOL_POSITION_FILE)
 			call->file->f_pos = iocb.ki_pos;
 	}
-	kvfree(bvec);
+	iol_bvec_put(bvec, NULL);
 	iol_file_put(file);
 	return ret;
 }

@@ -15,15 +15,19 @@
 /**
  * iol_list_bvec - a list as page ranges
  * @list: stays referenced by the caller for as long as the result is used
+ * @few:  the caller's, IOL_BVEC_FEW of them, or NULL
  * @n:    out: how many
  *
- * Return: an array to kvfree(), or NULL.
+ * Return: an array for iol_bvec_put(), or NULL.
  */
-struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n)
+struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n)
 {
 	unsigned int most = list->bytes / PAGE_SIZE + 2 * list->n;
-	struct bio_vec *bvec = kvmalloc_array(most, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
+	struct bio_vec *bvec = few;
 	u32 i;
+
+	if (!few || most > IOL_BVEC_FEW)
+		bvec = kvmalloc_array(most, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
 
 	*n = 0;
 	if (!bvec)
@@ -45,6 +49,12 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n)
 	return bvec;
 }
 
+void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few)
+{
+	if (bvec != few)
+		kvfree(bvec);
+}
+
 /**
  * iol_call_take - add data by reference to what was read
  * @call: the domain gets hold of the buffer
@@ -59,20 +69,19 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n)
  */
 int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, bool whole)
 {
-	u32 n = call->list.n;
 	int err;
 
-	err = iol_domain_hold(call->domain, buf, whole);
+	/* For the slice that it makes longer the domain has the buffer already. */
+	if (iol_list_extend(&call->list, buf, off, len))
+		return 0;
+	err = call->inside ? 0 : iol_domain_hold(call->domain, buf, whole);
 	if (err)
 		return err;
-	if (!iol_list_append(&call->list, buf, off, len)) {
+	if (iol_list_append(&call->list, buf, off, len))
+		return 0;
+	if (!call->inside)
 		iol_domain_unhold(call->domain, buf);
-		return -ENOSPC;
-	}
-	/* It grew the last slice, for which the domain has it already. */
-	if (call->list.n == n)
-		iol_domain_unhold(call->domain, buf);
-	return 0;
+	return -ENOSPC;
 }
 
 /* Done with the present copy buffer, if any: what was not filled goes back. */
@@ -80,7 +89,9 @@ void iol_call_copy_end(struct iol_call *call)
 {
 	if (!call->copy)
 		return;
-	if (call->copied)
+	if (call->copied && call->inside)
+		iol_buf_trim(call->copy, call->copied);
+	else if (call->copied)
 		iol_domain_trim(call->domain, call->copy, call->copied);
 	iol_buf_put(call->copy);
 	call->copy = NULL;
@@ -162,6 +173,7 @@ ssize_t iol_read_copy(struct iol_call *call)
 {
 	size_t size = min_t(size_t, call->size, IOL_CHUNK_SIZE);
 	struct bio_vec bvec[IOL_CHUNK_PAGES];
+	struct iol_list *list = &call->list;
 	struct iov_iter iter;
 	struct iol_buf *buf;
 	struct kiocb iocb;
@@ -186,14 +198,15 @@ ssize_t iol_read_copy(struct iol_call *call)
 	iol_kiocb_init(&iocb, call, false);
 	ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
 	if (ret <= 0) {
-		iol_domain_unhold(call->domain, buf);
-		iol_list_drop(&call->list);
+		if (!call->inside)
+			iol_domain_unhold(call->domain, buf);
+		iol_list_put(list);
 		return ret;
 	}
 	if (call->position == IOL_POSITION_FILE && (call->file->f_mode & FMODE_ATOMIC_POS))
 		call->file->f_pos = iocb.ki_pos;
-	call->list.vec[0].len = ret;
-	call->list.bytes = ret;
+	list->vec[list->n - 1].len = ret;
+	list->bytes -= size - ret;
 	call->copied = ret;
 	iol_count_add(IOL_BYTES_COPIED_RECEIVE, ret);
 	return ret;
@@ -210,7 +223,7 @@ ssize_t iol_write_copy(struct iol_call *call)
 
 	if (!call->file->f_op->write_iter)
 		return -EINVAL;
-	bvec = iol_list_bvec(&call->list, &n);
+	bvec = iol_list_bvec(&call->list, NULL, &n);
 	if (!bvec)
 		return -ENOMEM;
 	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
@@ -221,7 +234,7 @@ ssize_t iol_write_copy(struct iol_call *call)
 			call->file->f_pos = iocb.ki_pos;
 		iol_count_add(IOL_BYTES_COPIED_SEND, ret);
 	}
-	kvfree(bvec);
+	iol_bvec_put(bvec, NULL);
 	return ret;
 }
 

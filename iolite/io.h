@@ -15,6 +15,7 @@
  * @nowait:   do not sleep for data or room
  * @copy:     READ: buffer that copied data goes to, or NULL
  * @copied:   bytes in @copy
+ * @inside:   READ: for the kernel itself: no domain gets hold of the data
  * @final:    READ: data that is not taken is lost, so what cannot go by reference goes by value
  * @list:     WRITE: what to write; READ: what was read, at most as many slices as it has room for
  */
@@ -27,12 +28,16 @@ struct iol_call {
 	bool nowait;
 	struct iol_buf *copy;
 	u32 copied;
+	bool inside;
 	bool final;
 	struct iol_list list;
 };
 
 ssize_t iol_read(struct iol_call *call);
 ssize_t iol_write(struct iol_call *call);
+
+struct iol_send;
+ssize_t iol_send(struct iol_domain *domain, struct iol_send *args);
 
 ssize_t iol_read_copy(struct iol_call *call);
 ssize_t iol_write_copy(struct iol_call *call);
@@ -46,6 +51,7 @@ int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, 
 /* One writer of an object at a time, so that a write in several steps is one write. */
 struct iol_object;
 struct iol_object *iol_object_lock(struct iol_call *call);
+bool iol_object_written(const struct file *file);
 void iol_object_unlock(struct iol_object *object);
 
 bool iol_is_pipe(struct file *file);
@@ -66,7 +72,11 @@ void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call, bool write);
 int iol_files_init(void);
 void iol_files_exit(void);
 
+/* Page ranges of a call that need no allocation: a header and 64 KiB. */
+#define IOL_BVEC_FEW		20
+
 struct bio_vec;
-struct bio_vec *iol_list_bvec(const struct iol_list *list, unsigned int *n);
+struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n);
+void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few);
 
 #endif

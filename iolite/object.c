@@ -76,6 +76,21 @@ static void iol_object_put(struct iol_object *object)
 		kfree(object);
 }
 
+/* Is an IOL_write to it under way? */
+bool iol_object_written(const struct file *file)
+{
+	struct iol_object *object;
+	bool found = false;
+
+	if (list_empty_careful(&iol_objects))
+		return false;
+	spin_lock(&iol_objects_lock);
+	list_for_each_entry(object, &iol_objects, node)
+		found |= object->inode == file_inode(file);
+	spin_unlock(&iol_objects_lock);
+	return found;
+}
+
 /**
  * iol_object_lock - keep other IOL_writes of the same object out
  * @call: says which, and whether waiting is allowed

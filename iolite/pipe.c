@@ -164,11 +164,13 @@ ssize_t iol_pipe_read(struct iol_call *call)
  * @domain: the writer
  * @vec:    slice
  * @done:   bytes of it
+ * @whole:  IOL_SLOT_WHOLE, if the writer may read the pool of the slice
  */
 struct iol_cursor {
 	struct iol_domain *domain;
 	const struct iol_vec *vec;
 	u32 done;
+	unsigned long whole;
 };
 
 /* One slot for the rest of the present page of the present slice. */
@@ -184,9 +186,10 @@ static void iol_slot_make(struct pipe_buffer *slot, struct iol_cursor *at)
 	if (vec->buf) {
 		slot->page = iol_buf_page(vec->buf, off);
 		slot->ops = &iol_slot_ops;
-		slot->private = (unsigned long)iol_buf_get(vec->buf);
-		if (iol_domain_may_read(at->domain, vec->buf->chunk->pool))
-			slot->private |= IOL_SLOT_WHOLE;
+		if (!at->done)
+			at->whole = iol_domain_may_read(at->domain, vec->buf->chunk->pool) ?
+					    IOL_SLOT_WHOLE : 0;
+		slot->private = (unsigned long)iol_buf_get(vec->buf) | at->whole;
 		__module_get(THIS_MODULE);
 		iol_count_add(IOL_BYTES_BY_REFERENCE, slot->len);
 	} else {

@@ -24,9 +24,9 @@ static bool iol_socket_nowait(struct iol_call *call)
 }
 
 /* A page, and at most one more where a copy buffer ends, comes from each slot. */
-static bool iol_scratch_fits(struct iol_call *call, struct pipe_inode_info *pipe)
+static int iol_scratch_room(struct iol_call *call, struct pipe_inode_info *pipe)
 {
-	return call->list.n + 2 * pipe->max_usage <= call->list.max;
+	return iol_list_reserve(&call->list, call->list.n + 2 * pipe->max_usage);
 }
 
 /*
@@ -41,8 +41,9 @@ static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pi
 	ssize_t ret;
 	int err;
 
-	if (!iol_scratch_fits(call, pipe))
-		return -EMSGSIZE;
+	err = iol_scratch_room(call, pipe);
+	if (err)
+		return err;
 	err = iol_call_copy_buf(call, size);
 	if (err)
 		return err;
@@ -117,13 +118,14 @@ static bool iol_socket_takes_pages(struct socket *sock)
 
 static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 {
+	struct bio_vec few[IOL_BVEC_FEW];
 	bool pages = iol_socket_takes_pages(sock);
 	struct msghdr msg = { };
 	struct bio_vec *bvec;
 	unsigned int n;
 	ssize_t ret;
 
-	bvec = iol_list_bvec(&call->list, &n);
+	bvec = iol_list_bvec(&call->list, few, &n);
 	if (!bvec)
 		return -ENOMEM;
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, bvec, n, call->list.bytes);
@@ -133,7 +135,7 @@ static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 	if (iol_socket_nowait(call))
 		msg.msg_flags |= MSG_DONTWAIT;
 	ret = sock_sendmsg(sock, &msg);
-	kvfree(bvec);
+	iol_bvec_put(bvec, few);
 	if (ret > 0)
 		iol_count_add(pages ? IOL_BYTES_BY_REFERENCE : IOL_BYTES_COPIED_SEND, ret);
 	return ret;
@@ -142,9 +144,13 @@ static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 /* The protocol waits for memory in the middle of a long send and would let another one in. */
 ssize_t iol_socket_write(struct iol_call *call, struct socket *sock)
 {
-	struct iol_object *object = iol_object_lock(call);
+	struct iol_object *object;
 	ssize_t ret;
 
+	/* One that does not wait keeps the socket's own lock from its beginning to its end. */
+	if (iol_socket_nowait(call) && sk_is_tcp(sock->sk) && !iol_object_written(call->file))
+		return iol_socket_send(call, sock);
+	object = iol_object_lock(call);
 	if (IS_ERR(object))
 		return PTR_ERR(object);
 	ret = iol_socket_send(call, sock);

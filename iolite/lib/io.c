@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -252,6 +253,43 @@ IOL_Err IOL_write_vec(int fd, struct IOL_Vec *vec, int n, size_t *ret)
 	err = IOL_write(fd, agg, ret);
 	IOL_destroy(agg);
 	return err;
+}
+
+IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos, size_t size,
+		 bool resident, size_t *ret)
+{
+	struct iol_send send = {
+		.fd = fd,
+		.file = file,
+		.head = (uintptr_t)head,
+		.head_len = head_len,
+		.flags = resident ? IOL_SEND_RESIDENT : 0,
+		.position = pos,
+		.size = size,
+	};
+	int dev;
+
+	iol_lock();
+	dev = iol_process.fd;
+	iol_unlock();
+	if (dev < 0)
+		return -EOPNOTSUPP;
+	if (ioctl(dev, IOL_IOC_SEND, &send))
+		return errno == EINVAL ? -EOPNOTSUPP : -errno;
+	if (ret)
+		*ret = send.size;
+	return 0;
+}
+
+/* The page cache has such a file; ours keeps nothing of one that is mapped to be stored into. */
+IOL_Err IOL_mmap(void **addr, size_t len, int prot, int flags, int fd, size_t off)
+{
+	void *at = mmap(*addr, len, prot, flags, fd, off);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	*addr = at;
+	return 0;
 }
 
 IOL_Err IOL_control(int fd, int flags)

@@ -83,12 +83,26 @@ IOL_Err IOL_write(int fd, IOL_Agg *agg, size_t *ret);
 IOL_Err IOL_write_destroy(int fd, IOL_Agg **agg, size_t *ret);
 IOL_Err IOL_write_vec(int fd, struct IOL_Vec *vec, int n, size_t *ret);
 
+/*
+ * Contiguous, and modified in place; arguments as mmap(2), *addr is hint and result, munmap(2) ends it.
+ * A read sees all stores that came before it and none that come after it returned; a load sees
+ * every write that has returned.
+ */
+IOL_Err IOL_mmap(void **addr, size_t len, int prot, int flags, int fd, size_t off);
+
 /* Extensions: into a pool; at a position, which the file's own does not follow. */
 IOL_Err IOL_read_alloc(int fd, IOL_Allocator *alloc, IOL_Agg **agg, size_t size, size_t *ret);
 IOL_Err IOL_pread(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *ret);
 /* As IOL_pread, but only what is in memory: -EAGAIN when a disk would have to be waited for. */
 IOL_Err IOL_pread_nowait(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *ret);
 IOL_Err IOL_pwrite(int fd, IOL_Agg *agg, off_t pos, size_t *ret);
+/*
+ * @head_len bytes at @head, at most 4096, and up to @size of @file from @pos on, to @fd in one call: for
+ * a program that does not look at the data. -EOPNOTSUPP: not here, or not with such a file; read and
+ * write then. @resident: -ENODATA when nothing of it is in memory.
+ */
+IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos, size_t size,
+		 bool resident, size_t *ret);
 /* Fill again, in place, an aggregate whose memory nobody else has: -EBUSY when somebody has. */
 IOL_Err IOL_reopen(IOL_Agg *agg);
 /* An aggregate with a copy of @len bytes. */

@@ -10,6 +10,7 @@
 #define VEC 16
 /* Of one file in one call; what a socket does not take is looked up again. */
 #define MOST (1u << 20)
+#define HEAD_MOST 4096
 
 void lite_check(void)
 {
@@ -93,13 +94,38 @@ static int gather(struct conn *c, struct response *r, bool wait, struct lite_wan
 	return n ? n : err;
 }
 
-ssize_t lite_send(struct conn *c, struct response *r, bool wait, struct lite_want *want)
+/*
+ * The usual response, a header and a file, in one call. -EOPNOTSUPP: it is not that, or there is
+ * nothing behind the header: send_pieces() knows what to do.
+ */
+static int send_usual(struct conn *c, struct response *r, bool wait, struct lite_want *want,
+		      size_t *sent)
+{
+	const struct piece *head = &r->pieces[r->cur], *file = head;
+	int err;
+
+	if (head->mem)
+		file++;
+	else
+		head = NULL;
+	if (file != &r->pieces[r->nr - 1] || file->mem || (head && head->len > HEAD_MOST))
+		return -EOPNOTSUPP;
+	err = IOL_send(c->watch.fd, head ? head->mem : NULL, head ? head->len : 0, r->file->fd,
+		       file->off, file->len < MOST ? file->len : MOST, !wait, sent);
+	if (err == -ENODATA) {
+		want->off = file->off;
+		want->len = chunk_rest(c, file, file->off);
+		return -EAGAIN;
+	}
+	return !err && !*sent ? -EOPNOTSUPP : err;
+}
+
+static ssize_t send_pieces(struct conn *c, struct response *r, bool wait, struct lite_want *want)
 {
 	struct IOL_Vec vec[VEC];
 	size_t sent = 0;
 	int n, i, err;
 
-	want->len = 0;
 	n = gather(c, r, wait, want, vec);
 	/* A header alone waits for its data: they go together. */
 	if (want->len && n > 0) {
@@ -116,6 +142,22 @@ ssize_t lite_send(struct conn *c, struct response *r, bool wait, struct lite_wan
 		IOL_destroy(vec[i].agg);
 	if (want->len || err) {
 		errno = want->len ? EAGAIN : -err;
+		return -1;
+	}
+	return sent;
+}
+
+ssize_t lite_send(struct conn *c, struct response *r, bool wait, struct lite_want *want)
+{
+	size_t sent;
+	int err;
+
+	want->len = 0;
+	err = send_usual(c, r, wait, want, &sent);
+	if (err == -EOPNOTSUPP)
+		return send_pieces(c, r, wait, want);
+	if (err) {
+		errno = -err;
 		return -1;
 	}
 	return sent;

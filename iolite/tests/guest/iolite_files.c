@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -25,9 +26,9 @@ FIXTURE(files) {
 FIXTURE_SETUP(files)
 {
 	ASSERT_EQ(0, module_load());
-	ASSERT_EQ(0, system("umount " MNT " 2>/dev/null; rm -f /tmp/iolite.img; mkdir -p " MNT "; "
+	ASSERT_EQ(0, system("umount -d " MNT " 2>/dev/null; rm -f /tmp/iolite.img; mkdir -p " MNT "; "
 			    "dd if=/dev/zero of=/tmp/iolite.img bs=1M count=0 seek=64 2>/dev/null && "
-			    "mkfs.ext4 -q /tmp/iolite.img && mount -o loop /tmp/iolite.img " MNT));
+			    "mkfs.ext4 -q /tmp/iolite.img && " MODULE_MOUNT("/tmp/iolite.img", MNT)));
 	self->model = malloc(4 * SIZE);
 	for (int i = 0; i < SIZE; i++)
 		self->model[i] = i * 7 + i / 256;
@@ -43,7 +44,7 @@ FIXTURE_TEARDOWN(files)
 	close(self->fd);
 	free(self->model);
 	IOL_flush();
-	EXPECT_EQ(0, system("umount " MNT " && e2fsck -fn /tmp/iolite.img >/dev/null 2>&1"));
+	EXPECT_EQ(0, system("umount -d " MNT " && e2fsck -fn /tmp/iolite.img >/dev/null 2>&1"));
 	unlink("/tmp/iolite.img");
 }
 
@@ -145,6 +146,53 @@ TEST_F(files, stores_through_a_mapping_are_seen)
 		ASSERT_EQ(0, same(self->fd, self->model, SIZE));
 		usleep(30000);
 	}
+}
+
+/* Byte @at of an aggregate. */
+static int byte_of(IOL_Agg *agg, size_t at)
+{
+	unsigned char byte;
+
+	return IOL_copy_out(agg, at, &byte, 1) == 1 ? byte : -1;
+}
+
+TEST_F(files, stores_and_our_calls_keep_the_order_in_which_they_are_made)
+{
+	IOL_Agg *before, *between, *after, *one;
+	volatile char *at;
+	void *map = NULL;
+	size_t n;
+	int i;
+
+	ASSERT_EQ(0, IOL_pread(self->fd, &before, SIZE, 0, &n));
+	ASSERT_EQ(0, IOL_mmap(&map, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0));
+	for (i = 0; i < 10; i++) {
+		size_t pos = i * 29000 + 17;
+
+		at = (char *)map + pos;
+		ASSERT_EQ((char)self->model[pos], *at);
+		*at = 'a' + i;
+		ASSERT_EQ(0, IOL_pread(self->fd, &between, 1, pos, &n));
+		*at = 'A' + i;
+		ASSERT_EQ(0, IOL_pread(self->fd, &after, 1, pos, &n));
+		/* All stores before a read, and none after it. */
+		EXPECT_EQ((unsigned char)self->model[pos], byte_of(before, pos));
+		EXPECT_EQ('a' + i, byte_of(between, 0));
+		EXPECT_EQ('A' + i, byte_of(after, 0));
+		/* A write supersedes stores before it, and is superseded by those after it. */
+		one = text("w", 1);
+		ASSERT_EQ(0, IOL_pwrite(self->fd, one, pos, &n));
+		EXPECT_EQ('w', *at);
+		*at = self->model[pos] = '0' + i;
+		IOL_destroy(one);
+		IOL_destroy(between);
+		IOL_destroy(after);
+	}
+	ASSERT_EQ(0, msync(map, SIZE, MS_SYNC));
+	ASSERT_EQ(0, munmap(map, SIZE));
+	EXPECT_EQ(0, same(self->fd, self->model, SIZE));
+	EXPECT_EQ(-EBADF, IOL_mmap(&map, SIZE, PROT_READ, MAP_SHARED, -1, 0));
+	IOL_destroy(before);
 }
 
 TEST_F(files, writes_of_both_kinds_and_reads_of_both_kinds_agree_in_500_rounds)
@@ -376,6 +424,43 @@ TEST_F(files, a_small_limit_evicts_what_nobody_uses_first)
 	EXPECT_EQ(n + 1, counter("FileHits"));
 	IOL_destroy(old);
 	ASSERT_EQ(0, system("echo 0 > /sys/module/iolite/parameters/cache_max"));
+}
+
+TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
+{
+	unsigned long long copied, allocated = counter("BuffersMade");
+	char *bytes = malloc(30004);
+	int pair[2];
+	size_t n;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	ASSERT_EQ(0, system("echo 3 > /proc/sys/vm/drop_caches"));
+	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->fd, 1000, 30000, true, &n));
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	copied = counter("BytesCopiedFile") + counter("BytesCopiedReceive") + counter("BytesCopiedSend");
+	allocated = counter("BuffersMade");
+	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, 1001, 30000, true, &n));
+	ASSERT_EQ(30004, n);
+	ASSERT_EQ(30004, recv(pair[1], bytes, 30004, MSG_WAITALL));
+	EXPECT_EQ(0, memcmp(bytes, "head", 4));
+	EXPECT_EQ(0, memcmp(bytes + 4, self->model + 1001, 30000));
+	EXPECT_EQ(copied, counter("BytesCopiedFile") + counter("BytesCopiedReceive") +
+			  counter("BytesCopiedSend"));
+	EXPECT_EQ(allocated, counter("BuffersMade"));
+	/* Behind the end there is nothing, and then the header is not sent either. */
+	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, SIZE, 1, false, &n));
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(-EBADF, IOL_send(-1, "head", 4, self->fd, 0, 1, false, &n));
+	EXPECT_EQ(-EBADF, IOL_send(pair[0], "head", 4, -1, 0, 1, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], "head", 4, pair[1], 0, 1, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 4097, self->fd, 0, 1, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, -1, 1, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, 0, 0, false, &n));
+	EXPECT_EQ(-EFAULT, IOL_send(pair[0], (void *)8, 1, self->fd, 0, 1, false, &n));
+	EXPECT_EQ(-1, recv(pair[1], bytes, 1, MSG_DONTWAIT));
+	close(pair[0]);
+	close(pair[1]);
+	free(bytes);
 }
 
 /* A fixture, so that it comes last. */

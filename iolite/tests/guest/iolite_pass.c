@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Data goes from process to process by reference. */
 /* timeout: 120 */
-// held: debug not seen to pass there yet
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -9,6 +9,12 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+/*
+ * mount -o loop keeps the device open, and a kernel that lets nobody write to a mounted device then
+ * refuses. Unmount with -d.
+ */
+#define MODULE_MOUNT(image, at)	"mount $(losetup -f --show " image ") " at
+
 static inline int module_load(void)
 {
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);

@@ -181,6 +181,32 @@ struct iol_io {
 #define IOL_IO_NOWAIT		(1 << 0)
 
 /**
+ * struct iol_send - IOL_IOC_SEND: bytes of memory, then a range of a file by reference
+ * @fd:       to; EBADF unless open for writing
+ * @file:     from; EINVAL unless it is one that the module caches
+ * @head:     address of the bytes
+ * @head_len: 0 to 4096, EINVAL
+ * @flags:    IOL_IO_NOWAIT, of @fd; IOL_SEND_RESIDENT
+ * @position: in the file
+ * @size:     in: most bytes of the file; out: bytes sent, those of @head included
+ *
+ * What IOL_IOC_READ, WRITE and RELEASE do together, for one who does not look at the data. May be
+ * short, also because no more of the file is in memory. ENODATA: IOL_SEND_RESIDENT, and nothing is.
+ */
+struct iol_send {
+	__s32 fd;
+	__s32 file;
+	__u64 head;
+	__u32 head_len;
+	__u32 flags;
+	__s64 position;
+	__u64 size;
+};
+
+/* Only what is in memory. */
+#define IOL_SEND_RESIDENT	(1 << 1)
+
+/**
  * struct iol_seal - seal one buffer without sending it
  * @slice: any range of it
  */
@@ -200,5 +226,6 @@ struct iol_seal {
 #define IOL_IOC_RELEASE		_IOWR(IOL_IOC_MAGIC, 9, struct iol_release)
 #define IOL_IOC_READ		_IOWR(IOL_IOC_MAGIC, 10, struct iol_io)
 #define IOL_IOC_WRITE		_IOWR(IOL_IOC_MAGIC, 11, struct iol_io)
+#define IOL_IOC_SEND		_IOWR(IOL_IOC_MAGIC, 12, struct iol_send)
 
 #endif
