@@ -24,3 +24,8 @@ iol-wc_DEPS := libiolite
 iol-grep_DEPS := libiolite
 iol-permute_DEPS := libiolite
 iol-fcgi_DEPS := libiolite
+
+# Streams of stdio by reference, for LD_PRELOAD or -liolstdio
+LIBRARIES += libiolstdio
+libiolstdio_SRCS := iolite/lib/stdio.c iolite/lib/stream.c
+libiolstdio_DEPS := libiolite
