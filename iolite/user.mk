@@ -11,6 +11,7 @@ iolite_files_DEPS := libiolite
 iolite_attack_LIBS := -lpthread
 iolite_net_DEPS := libiolite
 iolite_death_DEPS := libiolite
+iolite_policy_DEPS := libiolite
 
 # Programs of the paper, converted
 PROGRAMS += iol-cat iol-wc iol-grep iol-permute iol-fcgi
