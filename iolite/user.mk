@@ -30,3 +30,8 @@ iol-fcgi_DEPS := libiolite
 LIBRARIES += libiolstdio
 libiolstdio_SRCS := iolite/lib/stdio.c iolite/lib/stream.c
 libiolstdio_DEPS := libiolite
+
+# What bench/iolite/relays runs in its guest
+TEST_PROGRAMS += iol-relay
+iol-relay_SRCS := bench/iolite/relay.c
+iol-relay_DEPS := libiolite

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * iol-relay WAY SIZE REQUESTS: a server that sends a header and SIZE bytes, from a file or from another
+ * process behind a pipe, to a client on loopback that throws them away. Prints the CPU time that the server
+ * and that process took for a request. In a guest whose clock counts instructions, that is instructions.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <iolite.h>
+
+#define HEAD	256
+#define STEP	65536
+#define WARM	20
+#define PATH	"/run/www/relay"
+
+/**
+ * struct relay - one run
+ * @go:   pipe that asks the process for a document
+ * @data: pipe that brings it
+ * @memory: the document, of the process or mapped
+ */
+struct relay {
+	size_t size;
+	unsigned int requests;
+	int sock, file;
+	int go[2], data[2];
+	char *memory;
+	IOL_Agg *agg;
+	pid_t producer;
+	char head[HEAD];
+};
+
+struct way {
+	const char *name;
+	void (*serve)(struct relay *r);
+	void (*produce)(struct relay *r);	/* NULL: from the file */
+};
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void check(IOL_Err err, const char *what)
+{
+	errno = -err;
+	if (err)
+		die(what);
+}
+
+/* All of it, whatever one call takes. */
+static void write_iov(int fd, struct iovec *iov, int n)
+{
+	while (n) {
+		ssize_t done = writev(fd, iov, n);
+
+		if (done < 0)
+			die("writev");
+		while (n && (size_t)done >= iov->iov_len) {
+			done -= iov->iov_len;
+			iov++;
+			n--;
+		}
+		if (n) {
+			iov->iov_base = (char *)iov->iov_base + done;
+			iov->iov_len -= done;
+		}
+	}
+}
+
+static void write_agg(int fd, IOL_Agg *head, IOL_Agg *body)
+{
+	size_t first = head ? IOL_length(head) : 0, all = first + IOL_length(body), at = 0, n;
+
+	while (at < all) {
+		struct IOL_Vec vec[2] = { { head, at, first - at }, { body, 0, all - first } };
+
+		if (at < first) {
+			check(IOL_write_vec(fd, vec, 2, &n), "IOL_write_vec");
+		} else {
+			vec[1].start = at - first;
+			check(IOL_write_vec(fd, vec + 1, 1, &n), "IOL_write_vec");
+		}
+		at += n;
+	}
+}
+
+static void file_mmap(struct relay *r)
+{
+	struct iovec iov[] = { { r->head, HEAD }, { r->memory, r->size } };
+
+	write_iov(r->sock, iov, 2);
+}
+
+static void file_sendfile(struct relay *r)
+{
+	off_t at = 0;
+
+	if (send(r->sock, r->head, HEAD, MSG_MORE) != HEAD)
+		die("send");
+	while ((size_t)at < r->size)
+		if (sendfile(r->sock, r->file, &at, r->size - at) < 0)
+			die("sendfile");
+}
+
+static void file_iolite(struct relay *r)
+{
+	size_t at = 0, n;
+
+	while (at < HEAD + r->size) {
+		size_t head = at < HEAD ? HEAD - at : 0, pos = at < HEAD ? 0 : at - HEAD;
+
+		check(IOL_send(r->sock, r->head + HEAD - head, head, r->file, pos, r->size - pos,
+			       false, &n), "IOL_send");
+		at += n;
+	}
+}
+
+/* The same by the calls of the paper. */
+static void file_iolite_calls(struct relay *r)
+{
+	IOL_Agg *head, *body;
+	size_t n;
+
+	check(IOL_pread(r->file, &body, r->size, 0, &n), "IOL_pread");
+	check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
+	write_agg(r->sock, head, body);
+	IOL_destroy(head);
+	IOL_destroy(body);
+}
+
+static void pipe_copy(struct relay *r)
+{
+	static char buf[STEP];
+	size_t done = 0;
+
+	while (done < r->size) {
+		ssize_t n = read(r->data[0], buf, sizeof(buf));
+		struct iovec iov[] = { { r->head, done ? 0 : HEAD }, { buf, n } };
+
+		if (n <= 0)
+			die("read");
+		write_iov(r->sock, iov, 2);
+		done += n;
+	}
+}
+
+static void produce_copy(struct relay *r)
+{
+	struct iovec iov = { r->memory, r->size };
+
+	write_iov(r->data[1], &iov, 1);
+}
+
+static void pipe_splice(struct relay *r)
+{
+	size_t done = 0;
+
+	if (send(r->sock, r->head, HEAD, MSG_MORE) != HEAD)
+		die("send");
+	while (done < r->size) {
+		ssize_t n = splice(r->data[0], NULL, r->sock, NULL, r->size - done,
+				   SPLICE_F_MOVE);
+
+		if (n <= 0)
+			die("splice");
+		done += n;
+	}
+}
+
+static void produce_splice(struct relay *r)
+{
+	size_t done = 0;
+
+	while (done < r->size) {
+		struct iovec iov = { r->memory + done, r->size - done };
+		ssize_t n = vmsplice(r->data[1], &iov, 1, 0);
+
+		if (n < 0)
+			die("vmsplice");
+		done += n;
+	}
+}
+
+static void pipe_iolite(struct relay *r)
+{
+	IOL_Agg *head, *body;
+	size_t done = 0, n;
+
+	check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
+	while (done < r->size) {
+		check(IOL_read(r->data[0], &body, 1 << 20, &n), "IOL_read");
+		if (!n)
+			die("end of the pipe");
+		write_agg(r->sock, done ? NULL : head, body);
+		IOL_destroy(body);
+		done += n;
+	}
+	IOL_destroy(head);
+}
+
+static void produce_iolite(struct relay *r)
+{
+	if (!r->agg)
+		check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->size), "document");
+	write_agg(r->data[1], NULL, r->agg);
+}
+
+static const struct way ways[] = {
+	{ "file-mmap", file_mmap, NULL },
+	{ "file-sendfile", file_sendfile, NULL },
+	{ "file-iolite", file_iolite, NULL },
+	{ "file-iolite-calls", file_iolite_calls, NULL },
+	{ "pipe-copy", pipe_copy, produce_copy },
+	{ "pipe-splice", pipe_splice, produce_splice },
+	{ "pipe-iolite", pipe_iolite, produce_iolite },
+};
+
+static void client(struct relay *r, const struct sockaddr_in *addr)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	static char buf[STEP];
+	unsigned int i;
+
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
+		die("connect");
+	for (i = 0; i < WARM + r->requests; i++) {
+		size_t left = HEAD + r->size;
+
+		if (write(fd, "?", 1) != 1)
+			die("request");
+		while (left) {
+			ssize_t n = recv(fd, buf, left < STEP ? left : STEP, MSG_TRUNC);
+
+			if (n <= 0)
+				die("answer");
+			left -= n;
+		}
+	}
+	exit(0);
+}
+
+static void producer(struct relay *r, const struct way *way)
+{
+	char byte;
+
+	close(r->go[1]);
+	close(r->data[0]);
+	while (read(r->go[0], &byte, 1) == 1)
+		way->produce(r);
+	exit(0);
+}
+
+static unsigned long long cpu_time(pid_t pid)
+{
+	unsigned long long ns = 0;
+	char path[64];
+	FILE *f;
+
+	if (!pid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%llu", &ns) != 1)
+		die(path);
+	fclose(f);
+	return ns;
+}
+
+static void serve(struct relay *r, const struct way *way)
+{
+	unsigned long long mine = 0, its = 0;
+	unsigned int i;
+	char byte;
+
+	for (i = 0; i < WARM + r->requests; i++) {
+		if (i == WARM) {
+			mine = cpu_time(getpid());
+			its = cpu_time(r->producer);
+		}
+		if (read(r->sock, &byte, 1) != 1)
+			die("request");
+		if (r->producer && write(r->go[1], "?", 1) != 1)
+			die("go");
+		way->serve(r);
+	}
+	printf("{\"way\": \"%s\", \"size\": %zu, \"server\": %llu, \"program\": %llu}\n", way->name,
+	       r->size, (cpu_time(getpid()) - mine) / r->requests,
+	       (cpu_time(r->producer) - its) / r->requests);
+}
+
+static void document(struct relay *r, const struct way *way)
+{
+	r->file = open(PATH, O_RDWR | O_CREAT | O_TRUNC, 0644);
+	if (r->file < 0 || ftruncate(r->file, r->size))
+		die(PATH);
+	r->memory = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(r->memory, 'x', r->size);
+	if (write(r->file, r->memory, r->size) != (ssize_t)r->size)
+		die(PATH);
+	close(r->file);
+	r->file = open(PATH, O_RDONLY);
+	if (!way->produce)
+		r->memory = mmap(NULL, r->size, PROT_READ, MAP_SHARED | MAP_POPULATE, r->file, 0);
+	/* Younger files are not cached. */
+	usleep(50000);
+	memset(r->head, 'h', HEAD);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	const struct way *way = ways;
+	struct relay r = { 0 };
+	int listener;
+
+	if (argc != 4)
+		return 2;
+	while (strcmp(way->name, argv[1]))
+		if (++way == ways + sizeof(ways) / sizeof(*ways))
+			return 2;
+	r.size = strtoul(argv[2], NULL, 10);
+	r.requests = strtoul(argv[3], NULL, 10);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&addr, len) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&addr, &len) || pipe(r.go) || pipe(r.data))
+		die("listen");
+	if (fcntl(r.data[1], F_SETPIPE_SZ, 1 << 20) < 0)
+		die("pipe");
+	document(&r, way);
+	if (!fork())
+		client(&r, &addr);
+	if (way->produce) {
+		r.producer = fork();
+		if (!r.producer)
+			producer(&r, way);
+		close(r.data[1]);
+		close(r.go[0]);
+	}
+	r.sock = accept(listener, NULL, NULL);
+	serve(&r, way);
+	close(r.sock);
+	close(r.go[1]);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
