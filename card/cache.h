@@ -93,7 +93,7 @@ void card_cache_start(struct card_cache *cache, struct gendisk *gendisk,
 void card_cache_stop(struct card_cache *cache);
 /* After card_cache_stop(). */
 void card_cache_free(struct card_cache *cache);
-/* The disk has this address now; what was known under another one is forgotten. */
+/* The disk has this address now, or none (zeros); what was known of another is forgotten. */
 void card_cache_address(struct card_cache *cache, u32 export, u64 epoch);
 
 /* Place of a node, or CARD_NOBODY. */

@@ -180,8 +180,8 @@ void card_disk_attached(struct card_disk *disk, const struct card_wire_attached 
 			geo.members = NULL;
 			disk->known = true;
 		}
-		disk->export = be32_to_cpu(answer->export);
-		disk->epoch = be64_to_cpu(answer->epoch);
+		WRITE_ONCE(disk->export, be32_to_cpu(answer->export));
+		WRITE_ONCE(disk->epoch, be64_to_cpu(answer->epoch));
 		disk->why = -err;
 		if (live && disk->cache)
 			card_cache_address(disk->cache, disk->export, disk->epoch);
@@ -210,6 +210,52 @@ void card_disk_stale(struct card_disk *disk, const struct card_wire_block *head)
 		card_count(disk->cn, CARD_STAT_LOST);
 		mod_delayed_work(card_wq, &disk->attach, 0);
 	}
+}
+
+/* The disk that has this address at the node, referenced. */
+static struct card_disk *card_disk_at(struct card_net *cn, const struct flt_node *node, u32 export,
+				      u64 epoch)
+{
+	struct card_disk *disk, *found = NULL;
+	unsigned long id;
+
+	rcu_read_lock();
+	xa_for_each(&cn->disks, id, disk) {
+		if (READ_ONCE(disk->node) == node && READ_ONCE(disk->export) == export &&
+		    READ_ONCE(disk->epoch) == epoch && kref_get_unless_zero(&disk->ref)) {
+			found = disk;
+			break;
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+void card_disk_ended(struct card_net *cn, const struct flt_node *node,
+		     const struct card_wire_detach *bye)
+{
+	u32 export = be32_to_cpu(bye->export);
+	u64 epoch = be64_to_cpu(bye->epoch);
+	struct card_disk *disk = card_disk_at(cn, node, export, epoch);
+	bool lost;
+
+	if (!disk)
+		return;
+	spin_lock_bh(&disk->lock);
+	lost = disk->state == CARD_STATE_LIVE && disk->export == export && disk->epoch == epoch;
+	if (lost) {
+		WRITE_ONCE(disk->state, CARD_STATE_WAITING);
+		disk->why = ESTALE;
+		if (disk->cache)
+			card_cache_address(disk->cache, 0, 0);
+	}
+	spin_unlock_bh(&disk->lock);
+	if (lost) {
+		trace_card_state(disk, CARD_STATE_LIVE, CARD_STATE_WAITING, ESTALE);
+		card_count(cn, CARD_STAT_LOST);
+		mod_delayed_work(card_wq, &disk->attach, 0);
+	}
+	card_disk_put(disk);
 }
 
 void card_disk_node_up(struct card_net *cn, struct flt_node *node)

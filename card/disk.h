@@ -70,7 +70,7 @@ struct card_geometry {
  * @state:   enum card_state; READ_ONCE without the lock
  * @why:     positive errno that says why it is REFUSED
  * @cookie:  of the attempt to attach whose answer is awaited
- * @export, @epoch: address at the exporter; meaningful while LIVE
+ * @export, @epoch: address at the exporter; meaningful while LIVE; READ_ONCE
  * @attach:  asks the exporter, again and again, until it is LIVE
  * @answered: completed by the first answer
  * @resend:  sends again what was in flight when it became LIVE
@@ -128,6 +128,9 @@ static inline bool card_disk_answers(const struct card_disk *disk, const struct 
 void card_disk_attached(struct card_disk *disk, const struct card_wire_attached *answer);
 /* The exporter does not know the address @head names: ask again. Any context. */
 void card_disk_stale(struct card_disk *disk, const struct card_wire_block *head);
+/* The exporter says that the export has ended. Process context. */
+void card_disk_ended(struct card_net *cn, const struct flt_node *node,
+		     const struct card_wire_detach *bye);
 /* Link events of a node. Process context. */
 void card_disk_node_up(struct card_net *cn, struct flt_node *node);
 void card_disk_node_down(struct card_net *cn, struct flt_node *node);

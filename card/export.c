@@ -182,12 +182,37 @@ undo:
 	return err;
 }
 
+/*
+ * Whoever has it attached hears that it is no more, before another one can have its
+ * name: else participants would serve each other what was on the old disk.
+ */
+static void card_export_part(struct card_export *export)
+{
+	struct card_wire_detach bye = {
+		.epoch = cpu_to_be64(export->epoch),
+		.export = cpu_to_be32(export->id),
+	};
+	struct kvec vec = { .iov_base = &bye, .iov_len = sizeof(bye) };
+	struct card_session *session;
+	struct flt_node *node;
+	unsigned long id;
+
+	xa_for_each(&export->sessions, id, session) {
+		node = flt_node_by_id(export->cn->net, id);
+		if (!node)
+			continue;
+		flt_link_send(node, CARD_MSG_DETACH, &vec, 1, GFP_KERNEL);
+		flt_node_put(node);
+	}
+}
+
 static void card_export_end(struct card_export *export)
 {
 	/* The thread still works on what is queued: each of these is a user. */
 	if (refcount_dec_and_test(&export->users))
 		complete(&export->unused);
 	wait_for_completion(&export->unused);
+	card_export_part(export);
 	card_export_free(export);
 }
 
@@ -417,16 +442,17 @@ static void card_session_del(struct card_export *export, const struct flt_node *
 	card_session_put(xa_erase(&export->sessions, node->id));
 }
 
-void card_export_detach(struct card_net *cn, struct flt_node *node,
+bool card_export_detach(struct card_net *cn, struct flt_node *node,
 			const struct card_wire_detach *ask)
 {
 	struct card_export *export;
 
 	export = card_export_find(cn, be32_to_cpu(ask->export), be64_to_cpu(ask->epoch));
 	if (!export)
-		return;
+		return false;
 	card_session_del(export, node);
 	card_export_put(export);
+	return true;
 }
 
 void card_export_forget(struct card_net *cn, const struct flt_node *node)

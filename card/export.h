@@ -110,7 +110,8 @@ void card_session_leave(struct card_session *session);
 
 int card_export_attach(struct card_net *cn, struct flt_node *node,
 		       const struct card_wire_attach *ask);
-void card_export_detach(struct card_net *cn, struct flt_node *node,
+/* False: it is not about an export of ours. */
+bool card_export_detach(struct card_net *cn, struct flt_node *node,
 			const struct card_wire_detach *ask);
 /* The node is down or gone: its sessions end. */
 void card_export_forget(struct card_net *cn, const struct flt_node *node);

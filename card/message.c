@@ -46,7 +46,8 @@ static int card_on_detach(struct card_net *cn, struct flt_node *node, const stru
 {
 	if (msg->len != sizeof(struct card_wire_detach))
 		return -EBADMSG;
-	card_export_detach(cn, node, msg->body);
+	if (!card_export_detach(cn, node, msg->body))
+		card_disk_ended(cn, node, msg->body);
 	return 0;
 }
 

@@ -12,6 +12,9 @@ static struct card_disk *card_part_disk(struct card_net *cn, u32 export, u64 epo
 	struct card_disk *disk, *found = NULL;
 	unsigned long id;
 
+	if (!export)
+		return NULL;	/* the number of none: a cache whose export has ended */
+
 	rcu_read_lock();
 	xa_for_each(&cn->disks, id, disk) {
 		struct card_cache *cache = READ_ONCE(disk->cache);

@@ -86,11 +86,13 @@ struct card_wire_attached {
 	char policy[CARD_NAME_MAX];
 	__be16 place;
 	__be16 nr_nodes;
+	u8 home_shift;
+	u8 zero[3];
 	char nodes[][FLT_NAME_MAX];
 } __packed;
 
 /**
- * struct card_wire_detach - body of DETACH
+ * struct card_wire_detach - body of DETACH, and of the exporter's word that the export has ended
  * @epoch, @export: the disk
  */
 struct card_wire_detach {

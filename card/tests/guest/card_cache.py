@@ -12,8 +12,9 @@ import struct
 import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, SLOW, Refused, attach, cut, export, exports, hash_of, pair,     # noqa: E402
-                  refused, rows_of, run, stat, stats, tool, unload, wait)
+from card import (MIB, SLOW, Disk, Refused, attach, cut, detach, disks, export, exports,   # noqa: E402
+                  hash_of, pair, read_error, refused, rows_of, run, stat, state, stats, tool,
+                  unload, wait, wait_live)
 from peer import BLOCK, DATA, INDEX, PEER, READ, SAVE, Fake    # noqa: E402
 from tap import claim, main                             # noqa: E402
 from trio import limited, scramble, trio                # noqa: E402
@@ -33,6 +34,10 @@ def coop(epoch, number, export_id, tag=1 << 20, flags=0, origin=0xffff, depth=0,
 
 def explain(node, block):
     return rows_of(tool(node, "explain", str(block)))[0]
+
+
+def why(t, i):
+    return disks(t.nodes[i])[t.names[i]]["reason"]
 
 
 def scrambled(policy):
@@ -142,6 +147,59 @@ def a_dead_home_costs_time_and_nothing_else():
         cut(t.c, 2)
         t.read(2)
         assert stat(t.nodes[2], "CardErrors") == 0
+
+
+@claim
+def another_export_of_that_name_finds_no_old_blocks():
+    with trio(words=("retries", "60")) as t:
+        t.read(1)
+        t.read(2)
+        tool(t.nodes[0], "unexport", "data")
+        other = Disk(MIB, seed=2, name="other")
+        try:
+            export(t.nodes[0], "data", other.device, "policy", "hscc", nodes="n2,n3")
+            before = t.total("CardPeerServed")
+            # Node 3 first: for most blocks it would ask node 2, for others node 2 had asked last.
+            for i in (2, 1):
+                wait_live(t.nodes[i], t.names[i])
+                assert explain(t.nodes[i], 100)["here"] == "no"
+                assert hash_of(t.path(i), direct=True) == other.hash(), "old blocks"
+            assert t.total("CardPeerServed") == before
+            assert t.total("CardErrors") == 0
+        finally:
+            for i in (1, 2):
+                detach(t.nodes[i], t.names[i], "force")
+            tool(t.nodes[0], "unexport", "data")
+            other.close()
+
+
+@claim
+def whoever_holds_an_ended_export_gives_nothing_of_it():
+    with trio(words=("retries", "0", "timeout", "500")) as t:
+        t.read(1)
+        tool(t.nodes[0], "unexport", "data")
+        for i in (1, 2):
+            wait(lambda: state(t.nodes[i], t.names[i]) == "refused", 30 * SLOW)
+        before = t.total("CardPeerServed") + t.total("CardHostedHits")
+        assert read_error(t.path(2))[0]
+        assert t.total("CardPeerServed") + t.total("CardHostedHits") == before
+
+
+@claim
+def participants_that_changed_are_another_disk():
+    with trio(words=("retries", "0", "timeout", "500")) as t:
+        for policy, nodes in (("hscc", "n3,n2"), ("hscc", "n2"), ("hdc", "n2,n3")):
+            tool(t.nodes[0], "unexport", "data")
+            export(t.nodes[0], "data", t.disk.device, "policy", policy, nodes=nodes)
+            for i, name in ((1, "n2"), (2, "n3")):
+                reason = "another disk" if name in nodes else "no such export"
+                wait(lambda i=i, reason=reason: reason in why(t, i), 30 * SLOW)
+                assert read_error(t.path(i))[0], (policy, nodes)
+        tool(t.nodes[0], "unexport", "data")
+        export(t.nodes[0], "data", t.disk.device, "policy", "hscc", nodes="n2,n3")
+        for i in (1, 2):
+            wait_live(t.nodes[i], t.names[i])
+            t.read(i)
 
 
 @claim
