@@ -52,9 +52,11 @@ def slow(c, disk, *words):
     with mapped("cardslow", "0 %d linear %s 0" % (disk.size // 512, disk.device)) as path:
         export(c.nodes[0], "slow", path)
         card = attach(c.nodes[1], "slow", "timeout", "60000", *words)
-        yield path, card
-        detach(c.nodes[1], card)
-        tool(c.nodes[0], "unexport", "slow")
+        try:
+            yield path, card
+        finally:
+            detach(c.nodes[1], card, "force")
+            tool(c.nodes[0], "unexport", "slow")
 
 
 @contextlib.contextmanager
