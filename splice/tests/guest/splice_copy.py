@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not tried yet
 # timeout: 180
 # cpus: 2
 """KeepCopy: the program reads what is passed on, and the copy is complete whatever the client does."""

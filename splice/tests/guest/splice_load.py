@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not tried yet
+# long: debug it takes four minutes there
 # timeout: 180
 # cpus: 2
 """Two CPUs that forward in opposite directions, and the module coming and going under traffic.

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not tried yet
 # timeout: 180
 # cpus: 2
 """What is refused, what is permitted meanwhile, who learns of the end, and what an end leaves."""

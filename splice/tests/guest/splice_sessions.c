@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-// held: debug not yet seen to pass
 // timeout: 240
 // cpus: 2
 /*
