@@ -153,11 +153,12 @@ void usel_sock_update(struct usel_sock *us, unsigned int edge)
 	unsigned long irq;
 	u32 mask;
 
-	if (!us || list_empty_careful(&us->binds))
+	if (!us)
 		return;
 	rcu_read_lock();
+	/* Not without the lock: a bind that is just being made may not yet have seen the change. */
 	spin_lock_irqsave(&us->lock, irq);
-	if (us->gone)
+	if (us->gone || list_empty(&us->binds))
 		goto out;
 	/* Bound sockets are not orphans: release() unbinds first. */
 	sock = READ_ONCE(us->sk->sk_socket);
@@ -166,8 +167,6 @@ void usel_sock_update(struct usel_sock *us, unsigned int edge)
 			usel_unbind(bind, USEL_WHY_FOREIGN);
 		goto out;
 	}
-	if (list_empty(&us->binds))
-		goto out;
 	mask = usel_sock_mask(us, sock);
 	list_for_each_entry(bind, &us->binds, list)
 		usel_bind_write(bind, mask, edge);
