@@ -105,11 +105,25 @@ bool card_ask_hosted(struct card_disk *disk, struct request *rq)
 	return good;
 }
 
-struct flt_node *card_ask_whom(struct card_disk *disk, struct card_wire_block *ask, bool again)
+/* What is to be done about it, for its class. */
+static enum card_action card_ask_action(struct card_cache *cache, struct page *page,
+					u8 *class)
+{
+	lockdep_assert_held(&cache->lock);
+	*class = CARD_CLASS_NONE;
+	if (page)
+		*class = card_rules_class(&cache->rules, folio_mapping(page_folio(page))->host);
+	return cache->rules.action[*class];
+}
+
+struct flt_node *card_ask_whom(struct card_disk *disk, struct request *rq,
+			       struct card_wire_block *ask, bool again)
 {
 	struct card_cache *cache = disk->cache;
+	u16 place = CARD_DISK_PLACE;
+	enum card_action action;
 	struct flt_node *node;
-	u16 place;
+	struct page *page;
 
 	if (!cache)
 		return NULL;
@@ -117,14 +131,17 @@ struct flt_node *card_ask_whom(struct card_disk *disk, struct card_wire_block *a
 	ask->depth = CARD_HOPS;
 	if (cache->policy->keep)
 		ask->flags |= cpu_to_be16(CARD_REQ_KEEP);
-	/* Who asks in vain asks the disk: it always has the block. */
-	if (again || !card_peer_whole(ask)) {
-		ask->flags |= cpu_to_be16(CARD_REQ_NOCOOP);
-		return NULL;
-	}
+	page = card_ask_is_block(rq) ? card_ask_page(disk, rq) : NULL;
 	spin_lock_irq(&cache->lock);
-	place = cache->policy->lookup(cache, card_peer_block(ask));
+	action = card_ask_action(cache, page, &ask->class);
+	/* Who asks in vain asks the disk: it always has the block. */
+	if (again || action != CARD_ACTION_COOP || !card_peer_whole(ask))
+		ask->flags |= cpu_to_be16(CARD_REQ_NOCOOP);
+	else
+		place = cache->policy->lookup(cache, card_peer_block(ask));
 	spin_unlock_irq(&cache->lock);
+	if (action == CARD_ACTION_DISCARD)
+		ask->flags |= cpu_to_be16(CARD_REQ_KEEP);
 	if (place == CARD_DISK_PLACE)
 		return NULL;
 	node = card_cache_node(cache, place);
@@ -140,6 +157,7 @@ void card_ask_arrived(struct card_disk *disk, struct request *rq, const struct f
 	struct card_entry *e;
 	struct page *page;
 	u16 place;
+	u8 class;
 
 	if (!cache || !card_ask_is_block(rq))
 		return;
@@ -149,7 +167,8 @@ void card_ask_arrived(struct card_disk *disk, struct request *rq, const struct f
 		return;
 	spin_lock_irq(&cache->lock);
 	e = NULL;
-	if (cache->epoch == be64_to_cpu(head->epoch) &&
+	if (card_ask_action(cache, page, &class) == CARD_ACTION_COOP &&
+	    cache->epoch == be64_to_cpu(head->epoch) &&
 	    cache->export == be32_to_cpu(head->export))
 		e = card_entry_make(cache, card_peer_block(head));
 	if (e) {

@@ -10,8 +10,12 @@
 /* A hosted block is there: the request is filled with it. */
 bool card_ask_hosted(struct card_disk *disk, struct request *rq);
 
-/* Whom to ask instead of the exporter: a referenced node, or NULL. Sets what @ask needs. */
-struct flt_node *card_ask_whom(struct card_disk *disk, struct card_wire_block *ask, bool again);
+/*
+ * Whom to ask instead of the exporter: a referenced node, or NULL. Sets what @ask needs.
+ * The request must not end meanwhile.
+ */
+struct flt_node *card_ask_whom(struct card_disk *disk, struct request *rq,
+			       struct card_wire_block *ask, bool again);
 
 /* The data of @head has come from @node and is right; the request's pages are locked yet. */
 void card_ask_arrived(struct card_disk *disk, struct request *rq, const struct flt_node *node,

@@ -75,6 +75,7 @@ struct card_cache *card_cache_new(struct card_net *cn, const struct card_policy 
 	INIT_HLIST_NODE(&cache->hash);
 	cache->host_max = host < 0 ? totalram_pages() / 4 : host;
 	cache->squeezed = jiffies - 2 * HZ;
+	card_rules_init(&cache->rules);
 	err = card_cache_alloc(cache);
 	if (!err)
 		return cache;
@@ -99,6 +100,7 @@ void card_cache_stop(struct card_cache *cache)
 {
 	if (!cache)
 		return;
+	card_rules_hide(cache);
 	spin_lock_irq(&cache->lock);
 	cache->off = true;
 	card_entry_forget_all(cache);

@@ -11,6 +11,7 @@
 #include "evict.h"
 #include "net.h"
 #include "policy.h"
+#include "rules.h"
 
 #define CARD_CACHE_BITS		13
 /* Blocks that are only known of: older ones are forgotten. */
@@ -21,11 +22,13 @@
  * struct card_members - the participants; never changes
  * @nr:    how many, with the exporter
  * @place: this node's
+ * @home_shift: so many powers of two of blocks have one home
  * @name:  of each place; of place 0 only at the others
  */
 struct card_members {
 	u16 nr;
 	u16 place;
+	u16 home_shift;
 	char name[CARD_PLACES_MAX][FLT_NAME_MAX];
 };
 
@@ -41,6 +44,8 @@ struct card_members {
  * @lock:     leaf, interrupts off; guards all that follows, and every entry.
  *	      Taken by the eviction hook under the page cache's lock
  * @off:      nothing is added any more
+ * @rules:    what may be set
+ * @dir:      its directory in sysfs, or NULL; changed where the cache is made and ended
  * @epoch, @export: the disk's address; READ_ONCE
  * @by_block, @by_page: struct card_entry
  * @idle:     entries of blocks that are not here, the oldest first; @nr_idle of them
@@ -62,6 +67,8 @@ struct card_cache {
 	struct hlist_node hash;
 	spinlock_t lock;	/* leaf, irqs off: what follows */
 	bool off;
+	struct card_rules rules;
+	struct device *dir;
 	u64 epoch;
 	u32 export;
 	struct hlist_head *by_block, *by_page;

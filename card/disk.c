@@ -118,6 +118,9 @@ static int card_members_take(struct card_geometry *geo, const char *exporter,
 	u16 nr = be16_to_cpu(answer->nr_nodes), place = be16_to_cpu(answer->place), i;
 	struct card_members *members;
 
+	if (memchr_inv(answer->zero, 0, sizeof(answer->zero)) ||
+	    answer->home_shift > CARD_HOME_SHIFT_MAX)
+		return -EPROTO;
 	if (!strcmp(geo->policy, "none"))
 		return nr || place ? -EPROTO : 0;
 	if (!nr || nr > CARD_NODES_MAX || !place || place > nr)
@@ -127,6 +130,7 @@ static int card_members_take(struct card_geometry *geo, const char *exporter,
 		return -ENOMEM;
 	members->nr = nr + 1;
 	members->place = place;
+	members->home_shift = answer->home_shift;
 	strscpy(members->name[0], exporter, FLT_NAME_MAX);
 	for (i = 0; i < nr; i++)
 		strscpy(members->name[i + 1], answer->nodes[i], FLT_NAME_MAX);
@@ -436,6 +440,8 @@ static int card_disk_publish(struct card_disk *disk)
 		card_disk_put(disk);	/* free_disk() is not called for what was not added */
 		return err;
 	}
+	if (disk->cache)
+		card_rules_show(disk->cache, gendisk->disk_name);	/* it works without, too */
 	/*
 	 * How far to read ahead is for the exporter's disk to say [Olaru 3.8]. Only now:
 	 * adding a disk raises it to the usual value.
@@ -493,7 +499,10 @@ static void card_disk_end(struct card_disk *disk)
 	if (disk->known)
 		flt_link_send(disk->node, CARD_MSG_DETACH, &vec, 1, GFP_KERNEL);
 	if (disk->gendisk) {
+		/* Who is just giving us a request looks into it yet. */
+		blk_mq_quiesce_queue(disk->gendisk->queue);
 		card_request_fail_all(disk);
+		blk_mq_unquiesce_queue(disk->gendisk->queue);
 		if (disk_openers(disk->gendisk))
 			blk_mark_disk_dead(disk->gendisk);
 		del_gendisk(disk->gendisk);

@@ -73,7 +73,7 @@ u16 card_cache_least_loaded(struct card_cache *cache);
 /* Static and even: who knows of a block, or has it. */
 static inline u16 card_cache_home(const struct card_cache *cache, u64 block)
 {
-	u64 rest = block;
+	u64 rest = block >> cache->members->home_shift;
 
 	return do_div(rest, cache->nr);
 }

@@ -16,6 +16,7 @@
 #include "entry.h"
 #include "evict.h"
 #include "parcel.h"
+#include "part.h"
 
 static struct workqueue_struct *card_evict_wq;
 static struct tracepoint *card_evict_point;
@@ -25,21 +26,29 @@ static bool card_evict_page(struct card_cache *cache, struct page *page, pgoff_t
 			    struct address_space *mapping, bool reclaim)
 {
 	struct card_evict *evict = &cache->evict;
-	struct card_save save = { .depth = CARD_SAVE_DEPTH };
+	struct card_save save = {};
 	struct card_victim *victim;
 	struct card_entry *e;
 	u64 block = index;
+	u32 crc = 0;
+	bool known;
+	u8 class;
 	u16 to;
 
 	lockdep_assert_held(&cache->lock);
 	e = card_entry_at(cache, mapping, index);
 	if (e) {
 		block = e->block;
+		crc = e->crc;
 		card_entry_unlocate(cache, e);
 	}
 	if (!reclaim || cache->off || (!e && !cache->bdev) || (e && e->hosted))
 		return false;
 	card_count(cache->cn, CARD_STAT_EVICTIONS);
+	class = card_rules_class(&cache->rules, mapping->host);
+	if (!(cache->rules.evict & BIT(class)))
+		return false;
+	known = e;
 	to = cache->policy->handle_eviction(cache, block, &save);
 	if (!card_cache_other(cache, to))
 		return false;
@@ -48,14 +57,18 @@ static bool card_evict_page(struct card_cache *cache, struct page *page, pgoff_t
 		card_count(cache->cn, CARD_STAT_SAVES_LOST);
 		return true;	/* the work may find pages */
 	}
-	copy_highpage(victim->page, page);
+	if (save.kind != CARD_SAVE_NOT)
+		copy_highpage(victim->page, page);
 	victim->block = block;
 	victim->epoch = cache->epoch;
-	victim->check = e;
-	victim->crc = e ? e->crc : 0;
+	victim->check = known;
+	victim->crc = crc;
 	victim->to = to;
 	victim->kind = save.kind;
 	victim->depth = save.depth;
+	victim->said = save.said;
+	victim->next = save.next;
+	victim->class = class;
 	list_move_tail(&victim->list, &evict->full);
 	return true;
 }
@@ -97,9 +110,13 @@ static bool card_evict_take(struct card_cache *cache, struct card_victim *out)
 	spin_lock_irq(&cache->lock);
 	victim = list_first_entry_or_null(&cache->evict.full, struct card_victim, list);
 	if (victim) {
-		list_del_init(&victim->list);
 		*out = *victim;
-		victim->page = NULL;
+		if (victim->kind == CARD_SAVE_NOT) {
+			list_move_tail(&victim->list, &cache->evict.free);
+		} else {
+			list_del_init(&victim->list);
+			victim->page = NULL;
+		}
 	}
 	spin_unlock_irq(&cache->lock);
 	return victim;
@@ -136,6 +153,7 @@ static void card_evict_send(struct card_cache *cache, struct card_victim *victim
 		.deliverer = cpu_to_be16(cache->self),
 		.kind = victim->kind,
 		.depth = victim->depth,
+		.class = victim->class,
 	};
 	u32 crc = card_page_crc(victim->page);
 
@@ -151,13 +169,27 @@ static void card_evict_send(struct card_cache *cache, struct card_victim *victim
 		card_count(cache->cn, CARD_STAT_SAVES);
 }
 
+static void card_evict_say(struct card_cache *cache, const struct card_victim *victim)
+{
+	struct card_notes notes = {};
+
+	if (victim->epoch != READ_ONCE(cache->epoch))
+		return;
+	card_note(&notes, victim->to, victim->said, victim->block, victim->next, cache->self);
+	card_notes_send(cache, &notes);
+}
+
 static void card_evict_work(struct work_struct *work)
 {
 	struct card_cache *cache = container_of(work, struct card_cache, evict.work);
 	struct card_victim victim;
 
-	while (card_evict_take(cache, &victim))
-		card_evict_send(cache, &victim);
+	while (card_evict_take(cache, &victim)) {
+		if (victim.kind == CARD_SAVE_NOT)
+			card_evict_say(cache, &victim);
+		else
+			card_evict_send(cache, &victim);
+	}
 	card_evict_refill(cache);
 }
 

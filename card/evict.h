@@ -15,11 +15,12 @@
 /**
  * struct card_victim - a block on its way out
  * @list:  in one of the lists of struct card_evict
- * @page:  copy; NULL while there is no memory for one
+ * @page:  copy, unless it is only spoken of; NULL while there is no memory for one
  * @block, @epoch: which
  * @crc, @check: what it must be, if that is known
  * @to:    place
- * @kind, @depth: as in struct card_save
+ * @kind, @depth, @said, @next: as in struct card_save
+ * @class: enum card_class
  */
 struct card_victim {
 	struct list_head list;
@@ -27,8 +28,8 @@ struct card_victim {
 	u64 block, epoch;
 	u32 crc;
 	bool check;
-	u16 to;
-	u8 kind, depth;
+	u16 to, next;
+	u8 kind, depth, said, class;
 };
 
 /**

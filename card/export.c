@@ -5,6 +5,7 @@
  * A node that is not listed is told ENOENT, as if there were no such export.
  */
 
+#include <linux/memcontrol.h>
 #include <linux/mount.h>
 #include <linux/namei.h>
 #include <linux/netlink.h>
@@ -33,6 +34,7 @@ static void card_export_free(struct card_export *export)
 		path_put(&export->mnt);
 	if (export->file)
 		bdev_fput(export->file);
+	mem_cgroup_put(export->memcg);
 	kfree_rcu(export, rcu);
 }
 
@@ -99,6 +101,7 @@ static int card_export_join(struct card_export *export, struct netlink_ext_ack *
 		return -ENOMEM;
 	}
 	members->nr = export->spec.nr_nodes + 1;
+	members->home_shift = export->spec.home_shift;
 	for (i = 0; i < export->spec.nr_nodes; i++)
 		strscpy(members->name[i + 1], export->spec.nodes[i], FLT_NAME_MAX);
 	cache = card_cache_new(export->cn, policy, members, export->spec.host);
@@ -134,6 +137,7 @@ static bool card_export_named(struct card_net *cn, const char *name)
 int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 		    struct netlink_ext_ack *extack)
 {
+	char dir[sizeof("export.") + CARD_NAME_MAX];
 	struct card_export *export;
 	int err;
 
@@ -143,6 +147,7 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	export->cn = cn;
 	export->spec = *spec;
 	export->epoch = get_random_u64();
+	export->memcg = get_mem_cgroup_from_mm(current->mm);
 	xa_init(&export->sessions);
 	refcount_set(&export->users, 1);
 	init_completion(&export->unused);
@@ -172,8 +177,11 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	if (!err)
 		err = xa_alloc_cyclic(&cn->exports, &export->id, export, XA_LIMIT(1, S32_MAX),
 				      &cn->next_export, GFP_KERNEL);
-	if (err >= 0 && export->cache)
+	if (err >= 0 && export->cache) {
 		card_cache_address(export->cache, export->id, export->epoch);
+		snprintf(dir, sizeof(dir), "export.%s", spec->name);
+		card_rules_show(export->cache, dir);	/* it works without, too */
+	}
 	mutex_unlock(&cn->lock);
 	if (err >= 0)
 		return 0;
@@ -226,6 +234,7 @@ int card_export_del(struct card_net *cn, const char *name)
 		if (strcmp(export->spec.name, name))
 			continue;
 		found = export;
+		card_rules_hide(export->cache);		/* its name is free from here on */
 		xa_erase(&cn->exports, id);
 		break;
 	}
@@ -386,6 +395,7 @@ static void card_export_describe(struct card_export *export, const struct flt_no
 	strscpy_pad(answer->policy, export->spec.policy, sizeof(answer->policy));
 	if (export->cache) {
 		answer->place = cpu_to_be16(card_export_place(export, node->name));
+		answer->home_shift = export->spec.home_shift;
 		answer->nr_nodes = cpu_to_be16(export->spec.nr_nodes);
 	}
 }

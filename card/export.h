@@ -14,6 +14,8 @@
 #include "pool.h"
 #include "wire.h"
 
+struct mem_cgroup;
+
 /* Requests of one session that may be worked on at once: more are refused, to be asked again. */
 #define CARD_SESSION_REQUESTS	1024
 
@@ -38,6 +40,7 @@ struct card_session {
  * struct card_export_spec - what CARD_CMD_EXPORT_NEW gave
  * @name, @path, @mount, @policy: strings; @mount and @policy may be empty
  * @flags, @serve, @deliver: enums of the uapi
+ * @home_shift: so many powers of two of blocks have one home
  * @host: pages kept for other nodes; negative: a quarter of memory
  * @nr_nodes, @nodes: who may attach
  */
@@ -47,7 +50,7 @@ struct card_export_spec {
 	char mount[CARD_PATH_MAX];
 	char policy[CARD_NAME_MAX];
 	u32 flags;
-	u8 serve, deliver;
+	u8 serve, deliver, home_shift;
 	s64 host;
 	unsigned int nr_nodes;
 	char nodes[CARD_NODES_MAX][FLT_NAME_MAX];
@@ -63,6 +66,7 @@ struct card_thread;
  * @spec:     as configured; @spec.serve and .deliver: READ_ONCE, may change
  * @file:     the opened block device
  * @bdev:     of @file
+ * @memcg:    whose memory the blocks are that it keeps: the memory cgroup of who exported
  * @mnt:      where it is mounted here; mnt.mnt is NULL without CARD_MODE_PAGE
  * @sectors, @block: size of the disk and of its logical block
  * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
@@ -82,6 +86,7 @@ struct card_export {
 	struct card_export_spec spec;
 	struct file *file;
 	struct block_device *bdev;
+	struct mem_cgroup *memcg;
 	struct path mnt;
 	sector_t sectors;
 	u32 block;

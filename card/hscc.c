@@ -8,9 +8,9 @@
 #include <linux/module.h>
 
 #include "entry.h"
-#include "part.h"
+#include "hscc.h"
 
-static u16 hscc_lookup(struct card_cache *cache, u64 block)
+u16 hscc_lookup(struct card_cache *cache, u64 block)
 {
 	struct card_entry *e = card_entry_find(cache, block);
 
@@ -18,6 +18,13 @@ static u16 hscc_lookup(struct card_cache *cache, u64 block)
 	if (e && card_cache_other(cache, e->next))
 		return e->next;
 	return card_cache_home(cache, block);
+}
+
+u16 hscc_evict_singlet(struct card_cache *cache, struct card_save *save)
+{
+	save->kind = CARD_SAVE_SINGLET;
+	save->depth = 1;		/* to the home, if there is no room */
+	return card_cache_least_loaded(cache);
 }
 
 static u16 hscc_handle_eviction(struct card_cache *cache, u64 block, struct card_save *save)
@@ -28,12 +35,10 @@ static u16 hscc_handle_eviction(struct card_cache *cache, u64 block, struct card
 		return CARD_NOBODY;	/* an older copy */
 	if (e && card_cache_other(cache, e->previous) && e->previous != CARD_DISK_PLACE) {
 		save->kind = CARD_SAVE_RECENT;
-		save->depth = CARD_SAVE_DEPTH;
+		save->depth = cache->rules.depth;
 		return e->previous;
 	}
-	save->kind = CARD_SAVE_SINGLET;
-	save->depth = 1;		/* to the home, if there is no room */
-	return card_cache_least_loaded(cache);
+	return hscc_evict_singlet(cache, save);
 }
 
 static u16 hscc_store(struct card_cache *cache, const struct card_ask *ask,
@@ -88,8 +93,7 @@ static u16 hscc_save(struct card_cache *cache, struct card_ask *ask, struct card
 	return hscc_save_recent(cache, ask, notes);
 }
 
-static u16 hscc_handle_request(struct card_cache *cache, struct card_ask *ask,
-			       struct card_notes *notes)
+u16 hscc_handle_request(struct card_cache *cache, struct card_ask *ask, struct card_notes *notes)
 {
 	bool home = card_cache_home(cache, ask->block) == cache->self && !ask->forwarded;
 	u16 place = CARD_DISK_PLACE;
@@ -119,12 +123,20 @@ static void hscc_update(struct card_cache *cache, u64 block, u16 next, u16 evict
 	if (!e || (card_cache_other(cache, e->next) && e->next != evictor))
 		return;
 	e->next = card_cache_other(cache, next) ? next : CARD_NOBODY;
-	if (evictor != next)
+	if (evictor == next)
+		return;
+	if (evictor != cache->self) {
 		card_note(notes, evictor, CARD_SAID_INVALIDATE, block, CARD_NOBODY, evictor);
+	} else if (card_cache_other(cache, e->previous) && e->previous != CARD_DISK_PLACE &&
+		   e->previous != next) {
+		/* Ours was evicted: as the home we still have to know who has it. */
+		card_note(notes, e->previous, CARD_SAID_INVALIDATE, block, CARD_NOBODY, evictor);
+		e->previous = CARD_DISK_PLACE;
+	}
 }
 
-static void hscc_keep_consistency(struct card_cache *cache, u16 from,
-				  const struct card_wire_index *said, struct card_notes *notes)
+void hscc_keep_consistency(struct card_cache *cache, u16 from, const struct card_wire_index *said,
+			   struct card_notes *notes)
 {
 	u16 evictor = be16_to_cpu(said->evictor), previous;
 	u64 block = be64_to_cpu(said->block);
@@ -135,6 +147,8 @@ static void hscc_keep_consistency(struct card_cache *cache, u16 from,
 			hscc_update(cache, block, be16_to_cpu(said->next), evictor, notes);
 		return;
 	}
+	if (said->said != CARD_SAID_INVALIDATE)
+		return;
 	/* The list of copies is walked to who has one; each before him forgets, so it ends. */
 	e = card_entry_find(cache, block);
 	if (!e)
@@ -157,11 +171,19 @@ static struct card_policy hscc = {
 
 static int __init hscc_init(void)
 {
-	return card_policy_register(&hscc);
+	int err = card_policy_register(&hscc);
+
+	if (err)
+		return err;
+	err = card_policy_register(&hscc_eager);
+	if (err)
+		card_policy_unregister(&hscc);
+	return err;
 }
 
 static void __exit hscc_exit(void)
 {
+	card_policy_unregister(&hscc_eager);
 	card_policy_unregister(&hscc);
 }
 
@@ -171,3 +193,4 @@ module_exit(hscc_exit);
 MODULE_DESCRIPTION("Flotilla: home-based server-less cooperative caching of remote disks");
 MODULE_LICENSE("GPL");
 MODULE_ALIAS("card-policy-hscc");
+MODULE_ALIAS("card-policy-hscc-eager");

@@ -12,6 +12,7 @@
 #include "net.h"
 #include "netlink.h"
 #include "parcel.h"
+#include "rules.h"
 #include "serve.h"
 
 static int __init card_init(void)
@@ -27,9 +28,12 @@ static int __init card_init(void)
 	err = card_evict_register();
 	if (err)
 		goto undo_disk;
-	err = card_net_register();
+	err = card_rules_register();
 	if (err)
 		goto undo_evict;
+	err = card_net_register();
+	if (err)
+		goto undo_rules;
 	err = card_event_register();
 	if (err)
 		goto undo_net;
@@ -53,6 +57,8 @@ undo_event:
 	card_event_unregister();
 undo_net:
 	card_net_unregister();
+undo_rules:
+	card_rules_unregister();
 undo_evict:
 	card_evict_unregister();
 undo_disk:
@@ -70,6 +76,7 @@ static void __exit card_exit(void)
 	card_message_unregister();	/* requests in flight find no answer from here on */
 	card_event_unregister();
 	card_net_unregister();		/* ends every disk and export of every namespace */
+	card_rules_unregister();
 	card_disk_exit();
 	card_parcel_exit();
 	card_evict_unregister();

@@ -29,6 +29,7 @@ static const struct nla_policy card_export_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_EXPORT_DELIVER]	= NLA_POLICY_MAX(NLA_U8, CARD_DELIVER_SYNC),
 	[CARD_A_EXPORT_POLICY]	= CARD_POLICY_NAME,
 	[CARD_A_EXPORT_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
+	[CARD_A_EXPORT_HOME_SHIFT] = NLA_POLICY_MAX(NLA_U8, CARD_HOME_SHIFT_MAX),
 };
 
 static const struct nla_policy card_export_set_policy[CARD_A_MAX + 1] = {
@@ -169,6 +170,8 @@ static int card_get_export(struct genl_info *info, struct card_export_spec *spec
 	spec->host = -1;
 	if (info->attrs[CARD_A_EXPORT_HOST])
 		spec->host = nla_get_u32(info->attrs[CARD_A_EXPORT_HOST]);
+	if (info->attrs[CARD_A_EXPORT_HOME_SHIFT])
+		spec->home_shift = nla_get_u8(info->attrs[CARD_A_EXPORT_HOME_SHIFT]);
 	strscpy(spec->policy, "none", sizeof(spec->policy));
 	if (info->attrs[CARD_A_EXPORT_POLICY])
 		err = card_get_name(info, CARD_A_EXPORT_POLICY, spec->policy,

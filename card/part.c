@@ -105,7 +105,7 @@ int card_part_index(struct card_net *cn, struct flt_node *node, const struct flt
 	struct card_notes notes = {};
 	struct card_part part;
 
-	if (msg->len != sizeof(*said) || said->said > CARD_SAID_INVALIDATE ||
+	if (msg->len != sizeof(*said) || said->said > CARD_SAID_NEW_PREV ||
 	    memchr_inv(said->zero, 0, sizeof(said->zero)))
 		return -EBADMSG;
 	if (card_part_find(&part, cn, node, be32_to_cpu(said->export), be64_to_cpu(said->epoch)))

@@ -18,14 +18,20 @@ struct card_notes;
 /* The exporter's place among the participants. Others are from 1 in the order of its list. */
 #define CARD_DISK_PLACE	0
 
+/* card_save.kind: the block is not sent, but something is said about it. */
+#define CARD_SAVE_NOT	0xff
+
 /**
  * struct card_save - what becomes of an evicted block
- * @kind:  enum card_save_kind
+ * @kind:  enum card_save_kind, or CARD_SAVE_NOT
  * @depth: forwardings left
+ * @said, @next: with CARD_SAVE_NOT: enum card_said, and a place
  */
 struct card_save {
 	u8 kind;
 	u8 depth;
+	u8 said;
+	u16 next;
 };
 
 /**
@@ -54,8 +60,8 @@ struct card_ask {
  * @owner: module; stays while a disk or an export uses the policy
  * @keep:  the exporter caches what it reads for others
  * @lookup: place to ask for @block after a local miss
- * @handle_eviction: place to which the block that memory takes away is sent, or
- *	CARD_NOBODY: dropped
+ * @handle_eviction: place to which the block that memory takes away is sent, or what
+ *	there is to say about it; CARD_NOBODY: dropped. May forget the block's entry
  * @keep_consistency: what another participant says of its copy
  * @handle_request: own place: serve or store here; another: pass it on; CARD_NOBODY: a
  *	block to be kept is dropped, one to be served comes from the disk

@@ -129,7 +129,7 @@ static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 
 	if (to->files)
 		flags |= CARD_REQ_FILE;
 	to->ask.flags = cpu_to_be16(flags);
-	peer = card_ask_whom(disk, &to->ask, again);
+	peer = card_ask_whom(disk, rq, &to->ask, again);
 
 	spin_lock_bh(&disk->lock);
 	/* Else it waits for the exporter, as long as its attempts last. */
@@ -278,8 +278,8 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 		card_cmd_end(rq, BLK_STS_OK);
 		return BLK_STS_OK;
 	}
-	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
 	err = card_request_prepare(disk, rq, use, false, &to);
+	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
 	if (!err) {
 		err = card_request_transmit(disk, rq, &to, GFP_NOIO);
 		if (to.peer)

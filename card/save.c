@@ -73,7 +73,7 @@ int card_save_sink(struct card_net *cn, struct flt_node *node, const struct flt_
 		return 0;
 	}
 	a->head = *head;
-	a->head.depth = min(head->depth, CARD_SAVE_DEPTH);
+	a->head.depth = min(head->depth, CARD_DEPTH_MAX);
 	bvec_set_page(&a->bvec, page, CARD_BLOCK, 0);
 	iov_iter_bvec(&sink->iter, ITER_DEST, &a->bvec, 1, CARD_BLOCK);
 	sink->priv = a;

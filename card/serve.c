@@ -7,6 +7,7 @@
 #include <linux/bio.h>
 #include <linux/crc32c.h>
 #include <linux/pagemap.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 
@@ -216,6 +217,24 @@ static void card_serve_end_io(struct bio *bio)
 		card_thread_disk_done(s);
 }
 
+/* A new page of the page cache, of the memory of who has exported. */
+static bool card_serve_keep_page(struct card_serve *s, unsigned int i,
+				 struct address_space *mapping, pgoff_t index)
+{
+	struct mem_cgroup *old = set_active_memcg(s->export->memcg);
+	struct folio *folio = filemap_alloc_folio(GFP_NOIO | __GFP_NOWARN, 0);
+	bool added = folio && !filemap_add_folio(mapping, folio, index, GFP_NOIO | __GFP_NOWARN);
+
+	set_active_memcg(old);
+	if (added) {
+		s->bvec[i].bv_page = folio_page(folio, 0);
+		s->kind[i] = CARD_PAGE_FILL;
+	} else if (folio) {
+		folio_put(folio);	/* someone else is just reading it: nothing to add */
+	}
+	return added;
+}
+
 /*
  * A page for the disk to fill: in the cache when the asker lets us keep it, and the
  * disk has all of it.
@@ -224,21 +243,12 @@ static int card_serve_get_page(struct card_serve *s, unsigned int i)
 {
 	struct address_space *mapping = s->export->bdev->bd_mapping;
 	pgoff_t index = card_serve_index(s, i);
-	struct folio *folio;
 	bool fresh;
 
 	if (s->flags & CARD_REQ_KEEP && !mapping_min_folio_order(mapping) &&
-	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors) {
-		folio = filemap_alloc_folio(GFP_NOIO | __GFP_NOWARN, 0);
-		if (folio && !filemap_add_folio(mapping, folio, index, GFP_NOIO | __GFP_NOWARN)) {
-			s->bvec[i].bv_page = folio_page(folio, 0);
-			s->kind[i] = CARD_PAGE_FILL;
-			return 0;
-		}
-		/* Someone else is just reading it: nothing to add. */
-		if (folio)
-			folio_put(folio);
-	}
+	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors &&
+	    card_serve_keep_page(s, i, mapping, index))
+		return 0;
 	s->bvec[i].bv_page = card_pool_get(&s->export->pool, &fresh);
 	if (!s->bvec[i].bv_page)
 		return -ENOMEM;

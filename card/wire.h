@@ -71,6 +71,8 @@ enum card_feature {
  * @place:      of the asker among the participants; 0 without a policy
  * @nr_nodes:   how many names follow, FLT_NAME_MAX bytes each: the participants from
  *	        place 1; the exporter's place is 0. Places stand for nodes in messages
+ * @home_shift: so many powers of two of blocks have one home
+ * @zero:       must be zero
  */
 struct card_wire_attached {
 	__be32 disk;
@@ -175,6 +177,21 @@ struct card_wire_block {
 #define CARD_HOPS	2
 /* How often a block is passed on that nobody has room for [Olaru 4.4.3]. */
 #define CARD_SAVE_DEPTH	2
+#define CARD_DEPTH_MAX	16
+
+/**
+ * enum card_class - card_wire_block.class: the document by its size [Olaru 5.2]
+ * @CARD_CLASS_NONE: it is none: metadata, or read without a file system
+ * @CARD_CLASS_0, @CARD_CLASS_1, @CARD_CLASS_2, @CARD_CLASS_3: the smallest to the largest
+ */
+enum card_class {
+	CARD_CLASS_NONE,
+	CARD_CLASS_0,
+	CARD_CLASS_1,
+	CARD_CLASS_2,
+	CARD_CLASS_3,
+	CARD_CLASSES
+};
 
 /**
  * enum card_save_kind - card_wire_block.kind of SAVE
@@ -190,10 +207,16 @@ enum card_save_kind {
  * enum card_said - card_wire_index.said
  * @CARD_SAID_UPDATE:     to the home: @next has the block that @evictor had
  * @CARD_SAID_INVALIDATE: forget what you know of the block, and say so to whom you had it from
+ * @CARD_SAID_EVICTED:    to who has a newer copy: the sender's is gone
+ * @CARD_SAID_NEW_NEXT:   to who may have an older one: @next is behind it now, or nobody
+ * @CARD_SAID_NEW_PREV:   to who has a newer one: @next is before it now
  */
 enum card_said {
 	CARD_SAID_UPDATE,
 	CARD_SAID_INVALIDATE,
+	CARD_SAID_EVICTED,
+	CARD_SAID_NEW_NEXT,
+	CARD_SAID_NEW_PREV,
 };
 
 /**

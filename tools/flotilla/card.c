@@ -261,6 +261,17 @@ static int put_number(struct cli *cli, struct nlmsghdr *nlh, enum card_attr attr
 	return status;
 }
 
+static int put_byte(struct cli *cli, struct nlmsghdr *nlh, enum card_attr attr, const char *what,
+		    const char *text, uint64_t max)
+{
+	uint64_t value;
+	int status = value_number(cli, what, text, 0, max, &value);
+
+	if (!status)
+		mnl_attr_put_u8(nlh, attr, value);
+	return status;
+}
+
 static int put_nodes(struct cli *cli, struct nlmsghdr *nlh, const char *list)
 {
 	char name[FLT_NAME_MAX], text[CARD_NODES_MAX * FLT_NAME_MAX];
@@ -301,6 +312,9 @@ static int export_argument(struct cli *cli, struct nlmsghdr *nlh, const char *ke
 		return put_text(cli, nlh, CARD_A_EXPORT_POLICY, key, value, CARD_NAME_MAX);
 	if (!strcmp(key, "host"))
 		return put_number(cli, nlh, CARD_A_EXPORT_HOST, key, value, 0, INT32_MAX);
+	if (!strcmp(key, "home_shift"))
+		return put_byte(cli, nlh, CARD_A_EXPORT_HOME_SHIFT, key, value,
+				CARD_HOME_SHIFT_MAX);
 	if (!strcmp(key, "serve"))
 		return put_word(cli, nlh, CARD_A_EXPORT_SERVE, key, value, &serves);
 	if (!strcmp(key, "deliver"))

@@ -47,7 +47,7 @@ _flotilla_words()
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
-	card-export)	[[ $position -gt 2 ]] && echo device nodes write mount serve deliver policy host ;;
+	card-export)	[[ $position -gt 2 ]] && echo device nodes write mount serve deliver policy host home_shift ;;
 	card-set)	[[ $position -gt 2 ]] && echo serve deliver ;;
 	card-attach)
 		if [[ $position -eq 2 ]]; then

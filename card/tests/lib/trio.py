@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Three nodes that share a disk and each other's memory, and readers with little memory of their own."""
+"""Nodes that share a disk and each other's memory, and readers with little memory of their own."""
 import contextlib
 import os
 import subprocess
@@ -17,46 +17,64 @@ def scramble(seed):
         f.write(str(seed))
 
 
-class Limited:
-    """A memory cgroup: what its readers bring into the page cache drives out what they brought before."""
+class Groups:
+    """Memory cgroups; what a reader in one brings into the page cache is the group's."""
 
-    def __init__(self, size):
-        self.top = "/tmp/card-cgroup-%d" % os.getpid()
+    def __init__(self, *names):
+        self.top, self.names = "/tmp/card-cgroup-%d" % os.getpid(), names
         os.mkdir(self.top)
         run("mount", "-t", "cgroup2", "none", self.top)
         self.write("", "cgroup.subtree_control", "+memory")
-        os.mkdir(self.top + "/readers")
-        self.write("readers", "memory.max", str(size))
+        for name in names:
+            os.mkdir(os.path.join(self.top, name))
 
     def write(self, group, name, text):
         with open(os.path.join(self.top, group, name), "w", encoding="ascii") as f:
             f.write(text)
 
+    def run(self, group, *command, **more):
+        """The command in the group, started."""
+        return subprocess.Popen(
+            ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"',
+             os.path.join(self.top, group), *command], **more)
+
+    def reclaim(self, group):
+        """What the group has in the page cache goes, as if memory were needed."""
+        with contextlib.suppress(BlockingIOError):
+            self.write(group, "memory.reclaim", "64M")      # EAGAIN: there is not so much
+
+    def close(self):
+        for name in self.names:
+            os.rmdir(os.path.join(self.top, name))
+        run("umount", self.top)
+        os.rmdir(self.top)
+
+
+class Limited(Groups):
+    """One group with little memory: what its readers read drives out what they read before."""
+
+    def __init__(self, size):
+        super().__init__("readers")
+        self.write("readers", "memory.max", str(size))
+
     def start(self, path):
         """Reads all of it; .hash() has to be called."""
-        return subprocess.Popen(
-            ["sh", "-c", 'echo $$ >"$0/readers/cgroup.procs" && exec sha256sum "$1"', self.top, path],
-            stdout=subprocess.PIPE, text=True)
+        return self.run("readers", "sha256sum", path, stdout=subprocess.PIPE, text=True)
 
     def hash(self, reader):
         out, _ = reader.communicate(timeout=300)
         assert reader.returncode == 0, reader.returncode
         return out.split()[0]
 
-    def close(self):
-        os.rmdir(self.top + "/readers")
-        run("umount", self.top)
-        os.rmdir(self.top)
-
 
 class Trio:
-    """Node 1 exports to 2 and 3, which have it open: closing a device empties its cache."""
+    """Node 1 exports to 2, 3 (, ...), which have it open: closing a device empties its cache."""
 
     def __init__(self, c, disk, words):
         self.nodes, self.disk = c.nodes, disk
         self.c = c
-        self.names = [None] + [attach(n, "data", *words) for n in c.nodes[1:]]
-        self.fds = [os.open(self.path(i), os.O_RDONLY) for i in (1, 2)]
+        self.names = [None] + [attach(n, "data", *words(n.name)) for n in c.nodes[1:]]
+        self.fds = [os.open(self.path(i), os.O_RDONLY) for i in range(1, len(c.nodes))]
 
     def path(self, i):
         return "/dev/" + self.names[i]
@@ -73,9 +91,16 @@ class Trio:
 
 
 @contextlib.contextmanager
-def trio(policy="hscc", size=MIB, words=(), host=()):
-    with pair(3, size=size, nodes="n2,n3", words=("policy", policy, *host)) as (c, disk):
-        t = Trio(c, disk, (*words, *host))
+def trio(policy="hscc", size=MIB, words=(), host=(), n=3, hosts=None):
+    """@host is of all; @hosts of some, by name."""
+    hosts = hosts or {}
+
+    def of(name):
+        return ("host", str(hosts[name])) if name in hosts else host
+
+    nodes = ",".join("n%d" % i for i in range(2, n + 1))
+    with pair(n, size=size, nodes=nodes, words=("policy", policy, *of("n1"))) as (c, disk):
+        t = Trio(c, disk, lambda name: (*words, *of(name)))
         try:
             yield t
         finally:

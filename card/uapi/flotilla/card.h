@@ -46,6 +46,9 @@
 /* Nodes of one export: those that may use it. */
 #define CARD_NODES_MAX		64
 
+/* 2 MB */
+#define CARD_HOME_SHIFT_MAX	9
+
 enum card_cmd {
 	CARD_CMD_UNSPEC,
 	CARD_CMD_EXPORT_NEW,	/* EXPORT_NAME, _PATH, _NODE (one for each); also others */
@@ -188,6 +191,8 @@ enum card_attr {
 	CARD_A_EXPLAIN_ASK,	/* string: who would be asked now */
 	CARD_A_EXPLAIN_HOSTED,	/* u32: pages that this node keeps for others */
 	CARD_A_EXPLAIN_HOST,	/* u32: how many it may */
+
+	CARD_A_EXPORT_HOME_SHIFT, /* u8: 2^this blocks in a row have one home, 0 to 9, default 0 */
 
 	__CARD_A_MAX
 };
