@@ -56,7 +56,7 @@ static void assign(struct lardd *lardd, struct conn *conn, const struct lard_dec
 	conn->node = d->node;
 	conn->node_id = lardd->nodes.at[d->node].kernel_id;
 	conn->why = d->why;
-	/* Far from every threshold, a load that is some milliseconds old will do: see HOF_TELL_LATER. */
+	/* Far from every threshold a load some milliseconds old will do: see HOF_TELL_LATER. */
 	conn->relaxed = d->load < lard_get_params(lardd->engine)->t_low && d->total < d->limit / 2;
 }
 

@@ -25,8 +25,8 @@ int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal);
 
 /*
- * Connections that had events to read when handoff_submit() last succeeded, or handoff_events() filled
- * its array: a caller of HOF_TELL_LATER that reads them then is not woken up for them.
+ * Connections that had events to read when handoff_submit() last succeeded, or handoff_events()
+ * filled its array: who asked for HOF_TELL_LATER and reads them then is not woken up for them.
  */
 unsigned int handoff_waiting(const struct handoff *h);
 
