@@ -2,6 +2,7 @@
 /* Leaving the rest of an answer's body to sksplice.ko, where it is loaded. */
 #include <unistd.h>
 #include "backend.h"
+#include "cache.h"
 #include "conn.h"
 #include "exchange.h"
 #include "splice.h"
@@ -19,6 +20,22 @@ void splice_close(int device)
 {
 	if (device >= 0)
 		close(device);
+}
+
+#define COPY_WAKE	65536		/* unread bytes of a copy that are worth a wake-up */
+#define COPY_MAX	(2 * COPY_WAKE)	/* and that the kernel holds for us at most */
+
+/* The kernel makes a copy for the cache as it passes the body on. */
+static void ask_for_copy(const struct exchange *ex, struct ssp_splice *req)
+{
+	struct entry *fill = ex->fill;
+	size_t left = fill->length - fill->have;
+
+	req->flags |= SSP_KEEPCOPY;
+	req->inbuf = (uintptr_t)(fill->body + fill->have);
+	req->inbuf_len = left;
+	req->min2read = left < COPY_WAKE ? left : COPY_WAKE;
+	req->max2cache = COPY_MAX;
 }
 
 static void account(struct exchange *ex, uint64_t moved)
@@ -42,13 +59,17 @@ bool splice_begin(struct exchange *ex)
 	int ret;
 
 	if (w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
-	    ex->splice_refused || ex->fill)
+	    ex->splice_refused)
 		return false;
+	if (ex->fill)
+		ask_for_copy(ex, &req);
 	ret = sksplice_start(w->splicer, &req);
 	if (ret < 0) {
 		ex->splice_refused = true;
 		return false;
 	}
+	if (ex->fill)
+		ex->fill->have += req.inbuf_done;
 	count(w, COUNTER_SPLICED);
 	ex->splice_moved = 0;
 	account(ex, req.moved01);

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import cluster, content, main, read_answer, until  # noqa: E402
+from lardd import answer_with, cluster, content, main, read_answer, until  # noqa: E402
 
 
 def module(load):
@@ -80,6 +80,49 @@ def clients_that_leave_in_the_midst_cost_nothing():
         assert lardd.get("/size/200000")[2] == content(200000)
 
 
+def the_cache_gets_a_copy_of_what_is_spliced():
+    with cluster(1, "cache-size 8000000\ncache-object-max 3000000") as lardd:
+        for size in (200_000, 1_000_001, 3_000_000):
+            target = answer_with(size, "Cache-Control: max-age=600")
+            for _ in range(3):
+                assert lardd.get(target)[2] == content(size), size
+        assert lardd.counter("LardSpliced") == 3
+        assert lardd.counter("LardCacheStored") == 3
+        assert lardd.counter("LardCacheHits") == 6
+        assert len(lardd.backends[0].seen) == 3
+        assert lardd.counter("LardAborted") == 0
+
+
+def a_client_that_leaves_does_not_keep_its_answer_from_the_cache():
+    with cluster(1, "cache-size 8000000\ncache-object-max 3000000") as lardd:
+        target = answer_with(2_500_000, "Cache-Control: max-age=600")
+        with lardd.connect() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            s.recv(1000)
+        until(lambda: lardd.counter("LardCacheStored") == 1, 60, "the rest of the answer")
+        assert lardd.get(target)[2] == content(2_500_000)
+        assert len(lardd.backends[0].seen) == 1
+        until(lambda: lardd.load() == 0, what="all load released")
+
+
+def a_truncated_answer_is_not_stored():
+    with cluster(1, "cache-size 8000000") as lardd:
+        backend = lardd.backends[0]
+        target = answer_with(400_000, "Cache-Control: max-age=600")
+        backend.cut = 300_000
+        with lardd.connect() as s:
+            s.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            try:
+                assert len(s.makefile("rb").read()) < 400_000
+            except ConnectionResetError:
+                pass
+        backend.cut = None
+        until(lambda: lardd.counter("LardCacheDropped") == 1, what="the end of the first")
+        assert lardd.get(target)[2] == content(400_000)
+        assert lardd.counter("LardCacheHits") == 0
+
+
 def splice_min_of_nought_turns_it_off():
     with cluster(1, "splice-min 0") as lardd:
         assert lardd.get("/size/1000000")[2] == content(1_000_000)
@@ -97,4 +140,7 @@ if __name__ == "__main__":
                    answers_that_are_not_framed_by_length_go_the_usual_way,
                    a_slow_reader_gets_everything, a_truncated_answer_is_not_passed_as_whole,
                    clients_that_leave_in_the_midst_cost_nothing,
+                   the_cache_gets_a_copy_of_what_is_spliced,
+                   a_client_that_leaves_does_not_keep_its_answer_from_the_cache,
+                   a_truncated_answer_is_not_stored,
                    splice_min_of_nought_turns_it_off, the_module_can_be_unloaded_afterwards]))
