@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+// long: debug it takes three minutes there
 /* Over a real device: retransmissions come from the same pages, checksums from what is known of them. */
 /* timeout: 180 */
 #include <arpa/inet.h>
