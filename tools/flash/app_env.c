@@ -90,13 +90,13 @@ static int env_address(struct app_run *run)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
-	char text[INET6_ADDRSTRLEN], port[8];
+	char port[8];
 
 	if (getsockname(run->c->watch.fd, (struct sockaddr *)&addr, &len))
 		return -1;
 	snprintf(port, sizeof(port), "%d", ntohs(((struct sockaddr_in *)&addr)->sin_port));
 	return env_text(run, "SERVER_PORT", port) ||
-	       env_text(run, "REMOTE_ADDR", conn_address(run->c, text));
+	       env_text(run, "REMOTE_ADDR", conn_address(run->c));
 }
 
 /* What part of the path names the script, and the file it stands for. */

@@ -512,20 +512,20 @@ void conn_drain(struct worker *w)
 		w->loop.stop = true;
 }
 
-const char *conn_address(struct conn *c, char *out)
+const char *conn_address(struct conn *c)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
+	const void *from;
 
 	/* Asked for only when it is needed, and kept, for it is gone after a reset. */
-	if (!c->family && !getpeername(c->watch.fd, (struct sockaddr *)&addr, &len)) {
-		c->family = addr.ss_family;
-		if (addr.ss_family == AF_INET)
-			memcpy(c->addr, &((struct sockaddr_in *)&addr)->sin_addr, 4);
-		else if (addr.ss_family == AF_INET6)
-			memcpy(c->addr, &((struct sockaddr_in6 *)&addr)->sin6_addr, 16);
-	}
-	if (!c->family || !inet_ntop(c->family, c->addr, out, INET6_ADDRSTRLEN))
-		strcpy(out, "-");
-	return out;
+	if (c->peer[0])
+		return c->peer;
+	if (getpeername(c->watch.fd, (struct sockaddr *)&addr, &len))
+		return "-";
+	from = addr.ss_family == AF_INET ? (void *)&((struct sockaddr_in *)&addr)->sin_addr :
+					   (void *)&((struct sockaddr_in6 *)&addr)->sin6_addr;
+	if (!inet_ntop(addr.ss_family, from, c->peer, sizeof(c->peer)))
+		return "-";
+	return c->peer;
 }

@@ -3,6 +3,8 @@
 #ifndef FLASH_CONN_H
 #define FLASH_CONN_H
 
+#include <netinet/in.h>
+
 #include "request.h"
 #include "worker.h"
 
@@ -60,7 +62,7 @@ struct conn {
 	struct response *response;
 	struct app_run *app;
 	struct body *body;		/* request body being collected */
-	uint8_t addr[16], family;
+	char peer[INET6_ADDRSTRLEN];	/* conn_address() */
 };
 
 /* Accepting, accept.c */
@@ -91,7 +93,7 @@ void conn_deadline(struct conn *c, unsigned int seconds);
 /* Watches the socket from now on; cheap when it already does. */
 void conn_arm(struct conn *c);
 
-/* Client's address as text; @out has INET6_ADDRSTRLEN bytes. */
-const char *conn_address(struct conn *c, char *out);
+/* Client's address as text, as long as the connection lives. */
+const char *conn_address(struct conn *c);
 
 #endif

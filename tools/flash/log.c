@@ -144,25 +144,43 @@ void log_reopen(struct log *log, int count)
 	close(fd);
 }
 
+static bool plain(uint8_t c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
 /* Quotes, backslashes and what does not print become \xHH (Combined) or \u00HH (JSON). */
 static char *put_escaped(char *o, const char *end, const struct slice *s, bool json)
 {
 	static const char digits[] = "0123456789abcdef";
-	uint32_t i;
+	uint32_t i = 0, run;
 
-	for (i = 0; i < s->len && end - o > 8; i++) {
-		uint8_t c = s->p[i];
+	while (i < s->len && end - o > 8) {
+		uint8_t c;
 
-		if (c >= ' ' && c < 0x7f && c != '"' && c != '\\') {
-			*o++ = c;
-			continue;
-		}
-		memcpy(o, json ? "\\u00" : "\\x", json ? 4 : 2);
-		o += json ? 4 : 2;
+		for (run = i; run < s->len && plain(s->p[run]) && end - o - 8 > run - i; run++)
+			;
+		o = mempcpy(o, s->p + i, run - i);
+		i = run;
+		if (i == s->len || end - o <= 8)
+			break;
+		c = s->p[i++];
+		o = stpcpy(o, json ? "\\u00" : "\\x");
 		*o++ = digits[c >> 4];
 		*o++ = digits[c & 15];
 	}
 	return o;
+}
+
+/* printf() takes a thousand instructions for it. */
+static char *put_number(char *o, uint64_t n)
+{
+	char text[20], *p = text + sizeof(text);
+
+	do
+		*--p = '0' + n % 10;
+	while (n /= 10);
+	return mempcpy(o, p, text + sizeof(text) - p);
 }
 
 static char *put_field(char *o, const char *end, const char *before, const struct slice *s,
@@ -203,14 +221,19 @@ size_t log_format_line(char *out, size_t size, unsigned int format, const struct
 	char *o = out;
 
 	if (json) {
-		o += sprintf(o, "{\"time\":\"%s\",\"client\":\"%s\",\"status\":%d,\"bytes\":%llu",
-			     when, e->address, e->status, (unsigned long long)e->bytes);
+		o = stpcpy(stpcpy(o, "{\"time\":\""), when);
+		o = stpcpy(stpcpy(o, "\",\"client\":\""), e->address);
+		o = put_number(stpcpy(o, "\",\"status\":"), e->status);
+		o = put_number(stpcpy(o, ",\"bytes\":"), e->bytes);
 		o = put_field(o, end, ",\"request\":\"", e->req ? &e->req->line : NULL, true);
 		o = put_field(o, end, "\",\"host\":\"", e->req ? &e->req->host_port : NULL, true);
 	} else {
-		o += sprintf(o, "%s - - [%s]", e->address, when);
+		o = stpcpy(stpcpy(o, e->address), " - - [");
+		o = stpcpy(stpcpy(o, when), "]");
 		o = put_field(o, end, " \"", e->req ? &e->req->line : NULL, false);
-		o += sprintf(o, "\" %d %llu", e->status, (unsigned long long)e->bytes);
+		o = put_number(stpcpy(o, "\" "), e->status);
+		*o++ = ' ';
+		o = put_number(o, e->bytes);
 	}
 	o = put_field(o, end, json ? "\",\"referer\":\"" : " \"", e->req ? &e->req->referer : NULL,
 		      json);
@@ -223,9 +246,8 @@ size_t log_format_line(char *out, size_t size, unsigned int format, const struct
 void log_request(struct conn *c, const struct request *req, int status, uint64_t bytes)
 {
 	struct log *log = c->w->log;
-	char address[INET6_ADDRSTRLEN];
 	struct log_entry e = {
-		.address = conn_address(c, address), .req = req, .status = status,
+		.address = conn_address(c), .req = req, .status = status,
 		.bytes = bytes, .time = c->w->loop.wall,
 	};
 
