@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
+# long: debug it takes four minutes there
 # timeout: 120
 """lardd beside sksplice.ko: the kernel passes on large answers, and nobody can tell."""
 
