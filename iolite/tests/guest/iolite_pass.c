@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+// long: debug it takes four minutes there
 /* Data goes from process to process by reference. */
 /* timeout: 120 */
 #include <arpa/inet.h>
