@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 # The demo ends well, and its report says what Flotilla is for.
 . "$FLT_TOP/tools/testing/lib.sh"
 need nginx wrk curl mke2fs
