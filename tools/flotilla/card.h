@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of "flotilla card" share. */
+#ifndef FLOTILLA_CLI_CARD_H
+#define FLOTILLA_CLI_CARD_H
+
+#include <libmnl/libmnl.h>
+#include <flotilla/card.h>
+#include "cli.h"
+
+/**
+ * struct wire - one conversation with the kernel
+ * @nl:     the socket
+ * @family: number of the family "flotilla_card"
+ * @error:  the kernel's sentence, or ""
+ * @buffer: request, then its answers
+ */
+struct wire {
+	struct mnl_socket *nl;
+	uint16_t family;
+	char error[256];
+	_Alignas(struct nlmsghdr) char buffer[32768];
+};
+
+/* Attributes of a message by number; those that are listed several times: the last. */
+struct attrs {
+	const struct nlattr *at[CARD_A_MAX + 1];
+};
+
+typedef void (*message_fn)(const struct nlmsghdr *nlh, void *arg);
+
+/* NULL after saying why. */
+struct wire *wire_open(struct cli *cli);
+void wire_close(struct wire *w);
+struct nlmsghdr *wire_request(struct wire *w, uint8_t cmd, uint16_t flags);
+/* @fn gets each message of the answer. 0 or a negative errno. */
+int wire_transact(struct wire *w, const struct nlmsghdr *nlh, message_fn fn, void *arg);
+/* Ends the conversation; an exit status. */
+int wire_settle(struct cli *cli, struct wire *w, int err);
+
+void attrs_parse(const struct nlmsghdr *nlh, struct attrs *a);
+/* "" and 0 for what is not there. */
+const char *attrs_text(const struct attrs *a, enum card_attr attr);
+uint64_t attrs_number(const struct attrs *a, enum card_attr attr);
+
+extern const struct words card_serves, card_delivers, card_modes;
+
+int card_show(struct cli *cli, int argc, char **argv);
+int card_explain(struct cli *cli, int argc, char **argv);
+int card_stats(struct cli *cli, int argc, char **argv);
+
+#endif
