@@ -474,21 +474,6 @@ TEST_F(attack, a_quota_is_ENOMEM_and_no_more)
 	ASSERT_EQ(0, ioctl(self->w.fd, IOL_IOC_POOL_DESTROY, &pool));
 }
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

@@ -157,21 +157,6 @@ TEST_F(death, a_program_that_calls_exec_takes_nothing_along)
 	EXPECT_EQ(0, status);
 }
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

@@ -231,21 +231,6 @@ FAULTS(do_unix, through_a_unix_socket)
 FAULTS(do_copy, from_an_ordinary_writer)
 FAULTS(do_file, to_a_file_and_back)
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

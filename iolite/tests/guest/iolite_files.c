@@ -463,21 +463,6 @@ TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
 	free(bytes);
 }
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

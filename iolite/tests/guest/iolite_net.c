@@ -281,21 +281,6 @@ TEST_F(net, without_the_cache_the_kernel_sums_as_ever)
 	ASSERT_EQ(0, system("echo Y > /sys/module/iolite/parameters/csum_cache"));
 }
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

@@ -368,21 +368,6 @@ TEST_F(pass, a_killed_writer_leaves_what_it_wrote)
 	EXPECT_EQ(chunks - 1, counter("ChunksMade") - counter("ChunksFreed"));
 }
 
-/* A fixture, so that it comes last. */
-FIXTURE(end) {
-};
-
-FIXTURE_SETUP(end)
-{
-}
-
-FIXTURE_TEARDOWN(end)
-{
-}
-
-TEST_F(end, the_module_unloads)
-{
-	EXPECT_EQ(0, module_unload());
-}
+MODULE_UNLOADS
 
 TEST_HARNESS_MAIN

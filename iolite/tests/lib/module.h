@@ -36,6 +36,21 @@ static inline int module_unload(void)
 	return -1;
 }
 
+/* The last claim of a test: a fixture, so that it comes after those without one. */
+#define MODULE_UNLOADS \
+	FIXTURE(end) { \
+	}; \
+	FIXTURE_SETUP(end) \
+	{ \
+	} \
+	FIXTURE_TEARDOWN(end) \
+	{ \
+	} \
+	TEST_F(end, the_module_unloads) \
+	{ \
+		EXPECT_EQ(0, module_unload()); \
+	}
+
 static inline unsigned long long counter(const char *name)
 {
 	FILE *file = fopen("/sys/kernel/debug/iolite/counters", "r");
