@@ -46,7 +46,8 @@ static struct card_cache *card_rules_cache(struct device *dev)
 	return dev_get_drvdata(dev);
 }
 
-static ssize_t class_limits_show(struct device *dev, struct device_attribute *attr, char *buf)
+/* All of them as they were at one moment. */
+static struct card_rules card_rules_now(struct device *dev)
 {
 	struct card_cache *cache = card_rules_cache(dev);
 	struct card_rules rules;
@@ -54,6 +55,13 @@ static ssize_t class_limits_show(struct device *dev, struct device_attribute *at
 	spin_lock_irq(&cache->lock);
 	rules = cache->rules;
 	spin_unlock_irq(&cache->lock);
+	return rules;
+}
+
+static ssize_t class_limits_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct card_rules rules = card_rules_now(dev);
+
 	return sysfs_emit(buf, "%llu %llu %llu\n", rules.limit[0], rules.limit[1], rules.limit[2]);
 }
 
@@ -77,12 +85,8 @@ static DEVICE_ATTR_RW(class_limits);
 
 static ssize_t class_action_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct card_cache *cache = card_rules_cache(dev);
-	struct card_rules rules;
+	struct card_rules rules = card_rules_now(dev);
 
-	spin_lock_irq(&cache->lock);
-	rules = cache->rules;
-	spin_unlock_irq(&cache->lock);
 	return sysfs_emit(buf, "%s %s %s %s\n", card_actions[rules.action[CARD_CLASS_0]],
 			  card_actions[rules.action[CARD_CLASS_1]],
 			  card_actions[rules.action[CARD_CLASS_2]],
