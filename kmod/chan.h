@@ -212,6 +212,7 @@ void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);
 int flt_chan_say_pong(struct flt_chan *chan, const struct flt_ping *ping);
 void flt_chan_flush(struct flt_chan *chan);
+void flt_chan_kick(struct flt_chan *chan, bool now);
 
 /* chan_rx.c */
 int flt_chan_rx_init(struct flt_chan *chan);

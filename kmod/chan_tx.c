@@ -300,6 +300,18 @@ void flt_chan_flush(struct flt_chan *chan)
 	mutex_unlock(&chan->tx_mutex);
 }
 
+/* Has what is queued sent: by this task now, or soon by a work. */
+void flt_chan_kick(struct flt_chan *chan, bool now)
+{
+	/* The receive work sends its handlers' answers itself. */
+	if (READ_ONCE(chan->rx_task) == current)
+		return;
+	if (now)
+		flt_chan_flush(chan);
+	else
+		queue_work(flt_msg_wq, &chan->tx_work);
+}
+
 static void flt_chan_tx_work(struct work_struct *work)
 {
 	flt_chan_flush(container_of(work, struct flt_chan, tx_work));
@@ -396,8 +408,26 @@ static int flt_chan_frame(struct flt_frame *head, const struct kvec *vec, unsign
 	return len + sizeof(*head) - (bulk ? bulk->len : 0);
 }
 
+static int flt_chan_put_framed(struct flt_chan *chan, const struct flt_frame *head,
+			       const struct kvec *vec, unsigned int nr, u32 bytes,
+			       struct flt_bulk *bulk, gfp_t gfp)
+{
+	struct flt_piece *piece = NULL;
+	int err;
+
+	if (bulk) {
+		piece = flt_piece_of_bulk(bulk, gfp);
+		if (!piece)
+			return -ENOMEM;
+	}
+	err = flt_chan_queue(chan, head, vec, nr, bytes, piece, false, gfp);
+	if (err)
+		kfree(piece);	/* not done: the caller keeps the data */
+	return err;
+}
+
 /**
- * flt_chan_put_message - queue a message that flt_chan_flush() will send
+ * flt_chan_put_message - queue a message that flt_chan_kick() will send
  * @chan: referenced
  * @type: as flt_link_send()
  * @vec:  as flt_link_send()
@@ -411,21 +441,11 @@ int flt_chan_put_message(struct flt_chan *chan, u8 type, const struct kvec *vec,
 			 struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_frame head = { .type = type };
-	struct flt_piece *piece = NULL;
-	int bytes, err;
+	int bytes = flt_chan_frame(&head, vec, nr, bulk);
 
-	bytes = flt_chan_frame(&head, vec, nr, bulk);
 	if (bytes < 0)
 		return bytes;
-	if (bulk) {
-		piece = flt_piece_of_bulk(bulk, gfp);
-		if (!piece)
-			return -ENOMEM;
-	}
-	err = flt_chan_queue(chan, &head, vec, nr, bytes, piece, false, gfp);
-	if (err)
-		kfree(piece);	/* not done: the caller keeps the data */
-	return err;
+	return flt_chan_put_framed(chan, &head, vec, nr, bytes, bulk, gfp);
 }
 
 /**
@@ -445,17 +465,15 @@ int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsign
 	struct flt_frame head = { .type = type };
 	int bytes, err;
 
-	if (!bulk && gfpflags_allow_blocking(gfp)) {
-		bytes = flt_chan_frame(&head, vec, nr, NULL);
-		if (bytes < 0)
-			return bytes;
-		if (flt_chan_send_direct(chan, &head, vec, nr, bytes, &err))
-			return err;
-	}
-	err = flt_chan_put_message(chan, type, vec, nr, bulk, gfp);
-	/* The receive work sends its handlers' answers itself. */
-	if (!err && READ_ONCE(chan->rx_task) != current)
-		queue_work(flt_msg_wq, &chan->tx_work);
+	bytes = flt_chan_frame(&head, vec, nr, bulk);
+	if (bytes < 0)
+		return bytes;
+	if (!bulk && gfpflags_allow_blocking(gfp) &&
+	    flt_chan_send_direct(chan, &head, vec, nr, bytes, &err))
+		return err;
+	err = flt_chan_put_framed(chan, &head, vec, nr, bytes, bulk, gfp);
+	if (!err)
+		flt_chan_kick(chan, false);
 	return err;
 }
 
@@ -467,8 +485,8 @@ static int flt_chan_say(struct flt_chan *chan, enum flt_frame_type type, const v
 	int err;
 
 	err = flt_chan_queue(chan, &head, &vec, 1, sizeof(head) + len, NULL, true, GFP_NOIO);
-	if (!err && READ_ONCE(chan->rx_task) != current)
-		flt_chan_flush(chan);
+	if (!err)
+		flt_chan_kick(chan, true);
 	return err;
 }
 

@@ -569,31 +569,31 @@ static int flt_link_count(struct flt_link *link, int err)
 	return err;
 }
 
-int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
-		       struct flt_bulk *bulk, gfp_t gfp)
+static int flt_link_give(struct flt_node *node, bool later, u8 type, const struct kvec *vec,
+			 unsigned int nr, struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_chan *chan = flt_link_chan(node->link);
 	int err = -ENOTCONN;
 
 	if (chan) {
-		err = flt_chan_send(chan, type, vec, nr, bulk, gfp);
+		err = later ? flt_chan_put_message(chan, type, vec, nr, bulk, gfp) :
+			      flt_chan_send(chan, type, vec, nr, bulk, gfp);
 		flt_chan_put(chan);
 	}
 	return flt_link_count(node->link, err);
+}
+
+int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
+		       struct flt_bulk *bulk, gfp_t gfp)
+{
+	return flt_link_give(node, false, type, vec, nr, bulk, gfp);
 }
 EXPORT_SYMBOL_GPL(flt_link_send_bulk);
 
 int flt_link_queue(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
 		   struct flt_bulk *bulk, gfp_t gfp)
 {
-	struct flt_chan *chan = flt_link_chan(node->link);
-	int err = -ENOTCONN;
-
-	if (chan) {
-		err = flt_chan_put_message(chan, type, vec, nr, bulk, gfp);
-		flt_chan_put(chan);
-	}
-	return flt_link_count(node->link, err);
+	return flt_link_give(node, true, type, vec, nr, bulk, gfp);
 }
 EXPORT_SYMBOL_GPL(flt_link_queue);
 
@@ -603,13 +603,7 @@ void flt_link_flush(struct flt_node *node, bool now)
 
 	if (!chan)
 		return;
-	/* The receive work sends its handlers' answers itself. */
-	if (READ_ONCE(chan->rx_task) != current) {
-		if (now)
-			flt_chan_flush(chan);
-		else
-			queue_work(flt_msg_wq, &chan->tx_work);
-	}
+	flt_chan_kick(chan, now);
 	flt_chan_put(chan);
 }
 EXPORT_SYMBOL_GPL(flt_link_flush);
