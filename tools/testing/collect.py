@@ -32,9 +32,9 @@ class Test:
     held: tuple = ()
     long: tuple = ()
 
-    def skipped_on(self, kernel, everything):
+    def skipped_on(self, kernel, everything, held=False):
         """Why it is not run there, or None."""
-        if self.held and self.held[0] in (kernel, "both"):
+        if self.held and self.held[0] in (kernel, "both") and not held:
             return f"held: {self.held[1]}"
         if self.long and self.long[0] in (kernel, "both") and not everything:
             return f"long: {self.long[1]}; `make test ALL=1` runs it"
@@ -64,6 +64,11 @@ def directives(path):
     return found
 
 
+def matches(patterns, name):
+    """Whether one of the comma-separated PATTERNS is for NAME; no patterns are for all."""
+    return not patterns or any(fnmatch.fnmatch(name, one) for one in patterns.split(","))
+
+
 def collect(tree, room=None, only=None):
     """All tests below TREE, ordered by name."""
     tests = []
@@ -81,7 +86,7 @@ def collect(tree, room=None, only=None):
                     else:
                         continue
                     name = f"{where}/{path.stem}"
-                    if not only or fnmatch.fnmatch(path.stem, only) or fnmatch.fnmatch(name, only):
+                    if matches(only, path.stem) or matches(only, name):
                         tests.append(Test(name, place, command, **directives(path)))
     return sorted(tests, key=lambda t: t.name)
 

@@ -111,7 +111,7 @@ def run_one_on_host(test, book):
     book.enter(test, "host", outcome, time.monotonic() - started, log)
 
 
-def batches(tests, kernels, book, everything=False):
+def batches(tests, kernels, book, everything=False, held=False):
     """Tests that can share a guest, longest first; those that are held or long are only named."""
     found = []
     for kernel in kernels:
@@ -119,7 +119,7 @@ def batches(tests, kernels, book, everything=False):
         for test in tests:
             if test.place != "guest" or test.kernel not in ("", kernel):
                 continue
-            why = test.skipped_on(kernel, everything)
+            why = test.skipped_on(kernel, everything, held)
             if why:
                 book.enter(test, kernel, collect.Outcome(skipped=[why]), 0, book.results)
             else:
