@@ -216,16 +216,14 @@ void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_o
 {
 	while (len) {
 		u32 to = offset_in_page(off);
-		u32 part = min3(len, (u32)PAGE_SIZE - to, (u32)PAGE_SIZE - page_off);
+		u32 from = offset_in_page(page_off);
+		u32 part = min3(len, (u32)PAGE_SIZE - to, (u32)PAGE_SIZE - from);
 
-		memcpy_page(iol_buf_page(buf, off), to, page, page_off, part);
+		memcpy_page(iol_buf_page(buf, off), to, nth_page(page, page_off / PAGE_SIZE), from,
+			    part);
 		page_off += part;
 		off += part;
 		len -= part;
-		if (page_off == PAGE_SIZE) {
-			page_off = 0;
-			page++;
-		}
 	}
 }
 
