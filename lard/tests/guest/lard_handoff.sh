@@ -141,7 +141,8 @@ check "and forgotten when it closes" wait_for 30 remote_idle 0
 
 must param policy wrr
 done_before=$(counter LardHandedOff)
-client wrk -t1 -c16 -d3s -H "Connection: close" "http://$VIP/t1" >"$DIR/wrk"
+client wrk -t1 -c16 -d3s --timeout $((30 * slow)) -H "Connection: close" \
+	"http://$VIP/t1" >"$DIR/wrk"
 echo "# $(grep -E 'requests in|Requests/sec' "$DIR/wrk" | tr -s ' \n' ' '), $(($(counter LardHandedOff) - done_before)) handed off"
 check "no request failed under load" bash -c "! grep -E 'Socket errors|Non-2xx' '$DIR/wrk'"
 check "the load returns to none" wait_for 30 load_is 0
