@@ -72,6 +72,9 @@ struct card_cache *card_cache_new(struct card_net *cn, const struct card_policy 
 	spin_lock_init(&cache->lock);
 	INIT_LIST_HEAD(&cache->idle);
 	INIT_LIST_HEAD(&cache->hosted);
+	INIT_LIST_HEAD(&cache->here);
+	INIT_LIST_HEAD(&cache->dead);
+	INIT_WORK(&cache->reap, card_entry_reap);
 	INIT_HLIST_NODE(&cache->hash);
 	cache->host_max = host < 0 ? totalram_pages() / 4 : host;
 	cache->squeezed = jiffies - 2 * HZ;
@@ -105,6 +108,7 @@ void card_cache_stop(struct card_cache *cache)
 	cache->off = true;
 	card_entry_forget_all(cache);
 	spin_unlock_irq(&cache->lock);
+	flush_work(&cache->reap);
 	mutex_lock(&card_caches_lock);
 	if (!hlist_unhashed(&cache->hash))
 		hash_del_rcu(&cache->hash);

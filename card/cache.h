@@ -50,6 +50,9 @@ struct card_members {
  * @by_block, @by_page: struct card_entry
  * @idle:     entries of blocks that are not here, the oldest first; @nr_idle of them
  * @hosted:   entries of blocks kept for others, the oldest first
+ * @here:     entries of blocks that are in a page cache, in no order
+ * @dead:     entries of earlier generations, until @reap has freed them
+ * @generation: of the entries that count
  * @nr_hosted, @host_max: how many; the shrinker reads @nr_hosted without the lock
  * @squeezed: jiffies when the kernel last wanted hosted pages back
  * @load:     for each home, blocks here whose home it is: the load table
@@ -72,7 +75,9 @@ struct card_cache {
 	u64 epoch;
 	u32 export;
 	struct hlist_head *by_block, *by_page;
-	struct list_head idle, hosted;
+	struct list_head idle, hosted, here, dead;
+	u32 generation;
+	struct work_struct reap;
 	unsigned int nr_idle, nr_hosted, host_max;
 	unsigned long squeezed;
 	u32 load[CARD_PLACES_MAX];

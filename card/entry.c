@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The index of a cache. Every function here holds its lock. */
+/* The index of a cache. Every function here holds its lock, but the one that reaps. */
 
 #include <linux/hash.h>
 #include <linux/slab.h>
 
 #include "counter.h"
 #include "entry.h"
+
+#define CARD_REAP_BATCH		64
 
 static struct hlist_head *card_block_bucket(struct card_cache *cache, u64 block)
 {
@@ -24,7 +26,7 @@ struct card_entry *card_entry_find(struct card_cache *cache, u64 block)
 
 	lockdep_assert_held(&cache->lock);
 	hlist_for_each_entry(e, card_block_bucket(cache, block), by_block)
-		if (e->block == block)
+		if (e->block == block && e->generation == cache->generation)
 			return e;
 	return NULL;
 }
@@ -37,7 +39,8 @@ struct card_entry *card_entry_at(struct card_cache *cache, const struct address_
 
 	lockdep_assert_held(&cache->lock);
 	hlist_for_each_entry(e, card_page_bucket(cache, mapping, index), by_page)
-		if (e->mapping == mapping && e->index == index)
+		if (e->mapping == mapping && e->index == index &&
+		    e->generation == cache->generation)
 			return e;
 	return NULL;
 }
@@ -64,11 +67,12 @@ static void card_entry_settle(struct card_cache *cache, struct card_entry *e)
 		cache->nr_idle += held ? -1 : 1;
 		e->idle = !held;
 	}
-	list_del_init(&e->list);
 	if (e->hosted)
-		list_add_tail(&e->list, &cache->hosted);
-	else if (!held)
-		list_add_tail(&e->list, &cache->idle);
+		list_move_tail(&e->list, &cache->hosted);
+	else if (held)
+		list_move_tail(&e->list, &cache->here);
+	else
+		list_move_tail(&e->list, &cache->idle);
 }
 
 struct card_entry *card_entry_make(struct card_cache *cache, u64 block)
@@ -83,6 +87,7 @@ struct card_entry *card_entry_make(struct card_cache *cache, u64 block)
 	if (!e)
 		return NULL;
 	e->block = block;
+	e->generation = cache->generation;
 	e->previous = CARD_DISK_PLACE;
 	e->next = CARD_NOBODY;
 	INIT_LIST_HEAD(&e->list);
@@ -103,21 +108,55 @@ void card_entry_forget(struct card_cache *cache, struct card_entry *e)
 }
 EXPORT_SYMBOL_GPL(card_entry_forget);
 
+/* Interrupts are off and there may be many: now they only stop to count. */
 void card_entry_forget_all(struct card_cache *cache)
 {
-	struct hlist_node *next;
-	struct card_entry *e;
-	unsigned int i;
-
 	lockdep_assert_held(&cache->lock);
-	for (i = 0; i < 1 << CARD_CACHE_BITS; i++) {
-		hlist_for_each_entry_safe(e, next, &cache->by_block[i], by_block) {
-			if (e->hosted)
-				card_entry_unhost(cache, e);
-			if (e->mapping)
-				card_entry_unlocate(cache, e);
-			card_entry_free(cache, e);
+	list_splice_tail_init(&cache->idle, &cache->dead);
+	list_splice_tail_init(&cache->hosted, &cache->dead);
+	list_splice_tail_init(&cache->here, &cache->dead);
+	cache->nr_idle = 0;
+	cache->nr_hosted = 0;
+	memset(cache->load, 0, sizeof(cache->load));
+	cache->generation++;
+	if (!list_empty(&cache->dead))
+		queue_work(system_unbound_wq, &cache->reap);
+}
+
+/* Takes some dead entries out of the tables; false: there are none. */
+static bool card_entry_bury(struct card_cache *cache, struct list_head *out)
+{
+	struct card_entry *e;
+	unsigned int n;
+
+	spin_lock_irq(&cache->lock);
+	for (n = 0; n < CARD_REAP_BATCH && !list_empty(&cache->dead); n++) {
+		e = list_first_entry(&cache->dead, struct card_entry, list);
+		hlist_del(&e->by_block);
+		if (e->mapping)
+			hlist_del(&e->by_page);
+		list_move_tail(&e->list, out);
+	}
+	spin_unlock_irq(&cache->lock);
+	return n;
+}
+
+void card_entry_reap(struct work_struct *work)
+{
+	struct card_cache *cache = container_of(work, struct card_cache, reap);
+	struct card_entry *e, *next;
+	LIST_HEAD(gone);
+
+	while (card_entry_bury(cache, &gone)) {
+		list_for_each_entry_safe(e, next, &gone, list) {
+			if (e->hosted) {
+				put_page(e->hosted);
+				card_count(cache->cn, CARD_STAT_HOSTED_DROPPED);
+			}
+			kfree(e);
 		}
+		INIT_LIST_HEAD(&gone);
+		cond_resched();
 	}
 }
 

@@ -9,6 +9,7 @@
 
 #include <linux/list.h>
 #include <linux/pagemap.h>
+#include <linux/workqueue.h>
 
 #include "cache.h"
 
@@ -16,11 +17,12 @@
  * struct card_entry - what this node knows of a block
  * @by_block: in the table by @block
  * @by_page:  in the table by (@mapping, @index), if @mapping
- * @list:     in the cache's list of idle or of hosted entries, or empty
+ * @list:     in one of the cache's lists: idle, hosted, here or dead
  * @block:    it
  * @mapping, @index: the page of the page cache that holds it, or NULL. The mapping is
  *	      alive: before its last page goes, the eviction hook clears this
  * @hosted:   a page of ours that holds it, or NULL
+ * @generation: the cache's when it was made; an entry of an earlier one is dead
  * @crc:      CRC32C of the block when it came, while it is here
  * @previous: place that this copy came from
  * @next:     place that asked this node last, or CARD_NOBODY
@@ -35,6 +37,7 @@ struct card_entry {
 	struct address_space *mapping;
 	pgoff_t index;
 	struct page *hosted;
+	u32 generation;
 	u32 crc;
 	u16 previous;
 	u16 next;
@@ -49,7 +52,10 @@ struct card_entry *card_entry_at(struct card_cache *cache, const struct address_
 struct card_entry *card_entry_make(struct card_cache *cache, u64 block);
 /* Forgets where others have it; an entry of a block that is not here goes. */
 void card_entry_forget(struct card_cache *cache, struct card_entry *e);
+/* All of them are dead at once, and freed by card_entry_reap(). */
 void card_entry_forget_all(struct card_cache *cache);
+/* The cache's @reap. */
+void card_entry_reap(struct work_struct *work);
 
 /* The page cache has the block in this page from now on. */
 void card_entry_locate(struct card_cache *cache, struct card_entry *e,
