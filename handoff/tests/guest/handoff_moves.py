@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug its claims pass there; the search for leaks after them was not seen yet
 # timeout: 240
 """A connection moves with its request; answers go straight to the client."""
 import os

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Nobody changes a sealed buffer, nobody reads what was not given to it. */
 /* timeout: 120 */
-// held: debug seen to pass but for mounting and the time of its races, not since those were mended
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

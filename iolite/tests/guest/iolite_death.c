@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Processes die in the middle of everything; what they had goes, what they gave stays. */
 /* timeout: 120 */
-// held: debug its first claim took longer than 110 s, not seen to pass since it has fewer rounds there
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
