@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not tried yet
+# long: debug it takes a minute and a half there
 # timeout: 180
 # cpus: 2
 """One-way and two-way transfers: every byte, in order, and both sockets ordinary afterwards."""

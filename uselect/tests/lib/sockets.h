@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,6 +45,15 @@ static inline uint64_t env_number(const char *name, uint64_t def)
 	const char *value = getenv(name);
 
 	return value && *value ? strtoull(value, NULL, 0) : def;
+}
+
+/* How often to do something: @stock times, @checking times on the kernel that checks. */
+static inline uint64_t rounds_of(const char *name, uint64_t stock, uint64_t checking)
+{
+	struct utsname kernel;
+
+	return env_number(name, !uname(&kernel) && strstr(kernel.release, "debug") ? checking :
+										     stock);
 }
 
 /* xorshift64* */
