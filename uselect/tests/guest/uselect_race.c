@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug not yet seen to pass
+// long: debug it takes up to three minutes there
 // timeout: 240
 // cpus: 2
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// held: debug not yet seen to pass
+// long: debug it takes up to four minutes there
 // timeout: 300
 // cpus: 2
 /*
