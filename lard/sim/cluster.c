@@ -49,7 +49,7 @@ struct sim {
 	struct request *request;
 	uint32_t *waiters;
 	uint32_t slots, free;
-	uint64_t now, next, limit;
+	uint64_t now, next, limit, ended, counted_from;
 	uint64_t delay, remote, why[LARD_REASONS];
 	uint32_t idle_below;
 	double inflation;
@@ -271,7 +271,10 @@ static void finish(struct sim *s, uint32_t r)
 {
 	struct request *q = &s->request[r];
 
-	s->delay += s->now - q->start;
+	if (s->ended++ >= s->p.warm)
+		s->delay += s->now - q->start;
+	else
+		s->counted_from = s->now;
 	lard_release(s->lard, q->node);
 	note_load(s, q->node);
 	q->next = s->free;
@@ -449,7 +452,7 @@ static void cluster_free(struct sim *s)
 
 static void summarize(struct sim *s, struct sim_result *out)
 {
-	double end = s->now ? s->now : 1;
+	double end = s->now ? s->now : 1, counted = s->now - s->counted_from;
 
 	memset(out, 0, sizeof(*out));
 	for (unsigned int n = 0; n < s->p.nodes; n++) {
@@ -472,10 +475,11 @@ static void summarize(struct sim *s, struct sim_result *out)
 	memcpy(out->why, s->why, sizeof(out->why));
 	out->remote = s->remote;
 	out->seconds = s->now / 1e9;
-	if (out->requests) {
-		out->throughput = out->requests / (end / 1e9);
+	if (out->requests)
 		out->miss_ratio = (double)out->misses / out->requests;
-		out->delay = s->delay / 1e9 / out->requests;
+	if (s->ended > s->p.warm) {
+		out->throughput = (s->ended - s->p.warm) / (counted > 0 ? counted / 1e9 : 1e-9);
+		out->delay = s->delay / 1e9 / (s->ended - s->p.warm);
 	}
 }
 
@@ -491,6 +495,8 @@ static const char *complaint(const struct trace *t, const struct sim_params *p)
 		return "there must be 1 to 16 disks a node";
 	if (!(p->cpu_speed > 0) || !p->costs.extent)
 		return "the CPU speed and the extent must be more than 0";
+	if (p->warm >= (p->requests && p->requests < t->requests ? p->requests : t->requests))
+		return "nothing is left to count after the warm-up";
 	lard_check_params(&p->policy, &why);
 	return why;
 }

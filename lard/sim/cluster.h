@@ -57,6 +57,7 @@ struct sim_params {
 	struct sim_costs costs;
 	uint32_t table;			/* mappings the engine remembers; 0: all targets */
 	uint64_t requests;		/* of the trace, from its start; 0: all */
+	uint64_t warm;			/* answers that throughput and delay leave out */
 	uint64_t seed;
 	struct training *training;	/* filled by a training phase; NULL: none */
 };
@@ -68,12 +69,12 @@ struct sim_node {
 
 /**
  * struct sim_result - what came out
- * @seconds:  simulated time
+ * @seconds:  simulated time, all of it
+ * @throughput, @delay: after the first @warm answers; @delay in seconds from dispatch to the last byte
  * @hits:     served from the memory of the node asked
  * @remote:   served from a peer's memory (SIM_WRR_GMS)
  * @misses:   all others; @joined of them waited for a read already under way
  * @idle:     mean share of time in which a node's load was below 0.4 T_low
- * @delay:    mean seconds from dispatch to the last byte
  * @why:      decisions by enum lard_reason
  */
 struct sim_result {

@@ -27,6 +27,7 @@ static const char usage_text[] =
 	"        --seek-us X --reseek-us X --transfer-us X   disk time of a file (28000), of\n"
 	"                            each further 44 KB (14000), of each 4 KB (410)\n"
 	"    -r, --requests N        stop after N requests of the trace\n"
+	"    -w, --warm N            answers at the start that throughput and delay leave out (0)\n"
 	"    -j, --json              machine-readable result\n"
 	"  train TRACE    T_low from a training phase in which the nodes tell how busy they are;\n"
 	"                 options as for run, and --busy SHARE that leaves none idle (0.95)\n"
@@ -87,6 +88,7 @@ static int cmd_run(int argc, char **argv)
 		{ "transfer-us", required_argument, NULL, OPT_TRANSFER },
 		{ "busy", required_argument, NULL, OPT_BUSY },
 		{ "requests", required_argument, NULL, 'r' },
+		{ "warm", required_argument, NULL, 'w' },
 		{ "json", no_argument, NULL, 'j' },
 		{ }
 	};
@@ -102,7 +104,7 @@ static int cmd_run(int argc, char **argv)
 	struct trace t;
 	int c, err;
 
-	while (ok && (c = getopt_long(argc, argv, "n:p:m:c:d:s:r:j", options, NULL)) != -1) {
+	while (ok && (c = getopt_long(argc, argv, "n:p:m:c:d:s:r:w:j", options, NULL)) != -1) {
 		switch (c) {
 		case 'n': ok = opt_uint(optarg, 1, SIM_MAX_NODES, &p.nodes); break;
 		case 'p': ok = opt_policy(policy = optarg, &p); break;
@@ -130,6 +132,7 @@ static int cmd_run(int argc, char **argv)
 		case OPT_RESEEK: ok = opt_cost(optarg, &p.costs.reseek); break;
 		case OPT_TRANSFER: ok = opt_cost(optarg, &p.costs.transfer); break;
 		case 'r': ok = opt_u64(optarg, 1, UINT32_MAX, &p.requests); break;
+		case 'w': ok = opt_u64(optarg, 0, UINT32_MAX, &p.warm); break;
 		case 'j': json = true; break;
 		default: return usage(NULL);
 		}

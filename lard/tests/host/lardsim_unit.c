@@ -171,6 +171,28 @@ static void disks_work_in_parallel(void **state)
 	trace_free(&t);
 }
 
+static void warm_up_is_left_out_of_throughput_and_delay(void **state)
+{
+	struct sim_params p = params(1, LARD_WRR);
+	struct sim_result all, warm;
+	const char *why = NULL;
+	struct trace t;
+
+	(void)state;
+	cyclic(&t, 100, 10000, 8192);	/* 100 reads of 28 ms, then all from memory */
+	simulate(&t, &p, &all);
+	p.warm = 1000;
+	simulate(&t, &p, &warm);
+	assert_in_range(warm.throughput, 1070, 1080);
+	assert_true(all.throughput < 0.9 * warm.throughput);
+	assert_true(warm.delay < all.delay);
+	assert_true(warm.seconds == all.seconds && warm.requests == all.requests);
+	p.warm = 10000;
+	assert_int_equal(sim_run(&t, &p, &warm, &why), -1);
+	assert_non_null(why);
+	trace_free(&t);
+}
+
 static void lard_keeps_a_set_that_fits_the_sum_of_caches(void **state)
 {
 	struct sim_params p = params(4, LARD_REPLICATED);
@@ -396,6 +418,7 @@ int main(void)
 		cmocka_unit_test(first_read_takes_a_seek_and_its_transfer),
 		cmocka_unit_test(concurrent_misses_share_one_read),
 		cmocka_unit_test(disks_work_in_parallel),
+		cmocka_unit_test(warm_up_is_left_out_of_throughput_and_delay),
 		cmocka_unit_test(lard_keeps_a_set_that_fits_the_sum_of_caches),
 		cmocka_unit_test(every_request_ends_and_is_counted_once),
 		cmocka_unit_test(trace_has_all_its_targets_and_its_bytes),
