@@ -19,7 +19,7 @@ const char *const event_backend_names[] = { "epoll", "io_uring", "uselect", NULL
 static const char *const transfer_names[] = { "sendfile", "mmap", "iolite", NULL };
 static const char *const residency_names[] = { "auto", "preadv2", "cachestat", "mincore",
 						"mlock", "clock", "off", NULL };
-static const char *const helper_kind_names[] = { "threads", "processes", NULL };
+static const char *const helper_kind_names[] = { "threads", "processes", "io_uring", NULL };
 static const char *const schedule_names[] = { "fifo", "small-first", NULL };
 static const char *const log_format_names[] = { "combined", "json", NULL };
 
@@ -47,7 +47,7 @@ static const struct directive {
 	{ "threads", COUNT, FIELD(threads), 1, 4096, NULL, 0, "threads of mt" },
 	{ "helpers", COUNT, FIELD(helpers), 1, 256, NULL, 0, "most helpers of a worker" },
 	{ "helper_kind", CHOICE, FIELD(helper_kind), 0, 0, helper_kind_names, 0,
-	  "threads or processes" },
+	  "threads, processes or io_uring (for reads; names by threads)" },
 	{ "reuseport", FLAG, FIELD(reuseport), 0, 0, NULL, 0, "one listening socket a worker" },
 	{ "defer_accept", FLAG, FIELD(defer_accept), 0, 0, NULL, 0,
 	  "accept a connection when its request has come" },
@@ -412,8 +412,11 @@ int config_finish(struct conf *conf)
 				residency_names[conf->residency]);
 	if (conf->residency == RESIDENCY_MLOCK && conf->helper_kind == HELPERS_PROCESSES)
 		return complain("residency", "helpers that are processes cannot mlock");
-	if (conf->transfer == TRANSFER_IOLITE && conf->helper_kind == HELPERS_PROCESSES)
-		return complain("transfer", "helpers that are processes cannot fill iolite's cache for the worker");
+	if (conf->helper_kind == HELPERS_IO_URING &&
+	    (conf->residency == RESIDENCY_MLOCK || conf->residency == RESIDENCY_CLOCK))
+		return complain("residency", "reads by io_uring do not lock, nor tell what was in memory");
+	if (conf->transfer == TRANSFER_IOLITE && conf->helper_kind != HELPERS_THREADS)
+		return complain("transfer", "only helper threads can fill iolite's cache for the worker");
 	/* Others hold the sockets they watch, and what two hold cannot be given away. */
 	if (conf->hand_back && (conf->architecture > ARCH_SPED || conf->events != EVENTS_EPOLL))
 		return complain("hand_back", "needs architecture amped or sped, and events epoll");

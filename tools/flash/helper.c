@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "helper.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "helper_process.h"
+#include "helper_ring.h"
 #include "worker.h"
 
 /**
  * struct helpers - the pool of one worker
  * @procs:  helper processes instead; then nothing below but @done is used, and only by the loop
+ * @ring:   reads go there instead; only by the loop
  * @lock:   guards all below; a leaf, never held while a job runs
  * @work:   signalled once per queued job
  * @done:   finished jobs, waiting for the loop
@@ -20,6 +25,7 @@
  */
 struct helpers {
 	struct helper_procs *procs;
+	struct helper_ring *ring;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct job_queue queue;
@@ -80,6 +86,16 @@ struct helpers *helpers_new(struct worker *w)
 	return h;
 }
 
+void helpers_begin(struct helpers *h, struct worker *w)
+{
+	if (w->conf->helper_kind != HELPERS_IO_URING)
+		return;
+	h->ring = helper_ring_new(w);
+	if (!h->ring)
+		fprintf(stderr, "flash: io_uring cannot be had: %s; helpers are threads\n",
+			strerror(errno));
+}
+
 void helpers_free(struct helpers *h)
 {
 	unsigned int i;
@@ -88,6 +104,8 @@ void helpers_free(struct helpers *h)
 		return;
 	helper_procs_free(h->procs);
 	h->procs = NULL;
+	helper_ring_free(h->ring);
+	h->ring = NULL;
 	pthread_mutex_lock(&h->lock);
 	h->stop = true;
 	pthread_cond_broadcast(&h->work);
@@ -143,6 +161,10 @@ void helper_submit(struct helpers *h, struct job *job)
 			run_here(h, job);
 		return;
 	}
+	if (h->ring && job->kind == JOB_READ && job->pack) {
+		helper_ring_submit(h->ring, job);
+		return;
+	}
 	pthread_mutex_lock(&h->lock);
 	if (!h->idle && h->count < h->queue.max && !start_thread(h) && !h->count) {
 		/* Not one thread to be had. */
@@ -164,6 +186,8 @@ void helpers_reap(struct helpers *h)
 		return;
 	if (h->procs)
 		helper_procs_reap(h->procs);
+	if (h->ring)
+		helper_ring_reap(h->ring);
 	pthread_mutex_lock(&h->lock);
 	list_take(&h->done, &done);
 	pthread_mutex_unlock(&h->lock);

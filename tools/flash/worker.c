@@ -120,6 +120,8 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	}
 	if (err)
 		return err;
+	if (w->helpers)
+		helpers_begin(w->helpers, w);
 	w->loop.woken = worker_woken;
 	w->loop.spawns = conf->nr_apps > 0;
 	if (conf->stall_histogram)

@@ -50,6 +50,8 @@ def every_architecture_serves_the_same():
                  "amped --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m --map-cache off",
                  "mt --threads 3 --transfer mmap --memory-file 0 --residency mlock --map-bytes 1m",
                  "amped --schedule small-first --memory-file 0",
+                 "amped --helper-kind io_uring --memory-file 0 --helpers 2",
+                 "amped --helper-kind io_uring --memory-file 0 --transfer mmap --events io_uring --chunk 512k",
                  "amped --helper-kind processes", "amped --helper-kind processes --memory-file 0",
                  "amped --helper-kind processes --memory-file 0 --transfer mmap --residency clock",
                  "amped --helper-kind processes --memory-file 0 --events io_uring --workers 2"):
@@ -439,7 +441,8 @@ def mistakes_in_the_configuration_are_told():
                               ("residency mlock", "residency: mlock needs transfer mmap"),
                               ("residency clock", "residency: clock needs transfer mmap"),
                               ("residency mlock\ntransfer mmap\nhelper_kind processes", "cannot mlock"),
-                              ("transfer iolite\nhelper_kind processes", "cannot fill"),
+                              ("transfer iolite\nhelper_kind processes", "only helper threads"),
+                              ("residency clock\ntransfer mmap\nhelper_kind io_uring", "do not lock"),
                               ("hand_back fe\narchitecture mt", "hand_back: needs architecture"),
                               ("hand_back fe\nevents io_uring", "hand_back: needs architecture"),
                               ("schedule random", "schedule cannot be random"),
