@@ -3,6 +3,7 @@
 """flash as a service: architectures, slow disks, reload, upgrade, limits, logs, many clients."""
 import json
 import os
+import random
 import re
 import resource
 import signal
@@ -19,6 +20,7 @@ from flashtest import (FLASH, Client, Server, equal, helper_processes, main,  # 
                        processes_with, spawner_of, wait_for)
 
 STATUS = "status /status\n"
+SEED = 1999
 SANITIZED = b"__asan_init" in open(FLASH, "rb").read() if os.path.exists(FLASH) else False
 PRELOAD = None
 
@@ -525,6 +527,55 @@ def connections_over_the_limit_wait():
         clients.pop().close()
         late.sock.settimeout(5)
         equal(late.response().status, 200)
+
+
+def threads_share_caches_that_turn_over():
+    """Caches too small for the files, which change meanwhile. Built with -fsanitize=thread it looks for races."""
+    seconds, clients, files = float(os.environ.get("FLASH_SECONDS", "1")), 12, 60
+    for args in ("--memory-file 0 --transfer mmap --map-bytes 1m --path-entries 20", "--memory-cache 512k",
+                 "--header-cache off --map-cache off --path-entries 20"):
+        with Server("--architecture", "mt", "--threads", "6", "--revalidate", "10ms", *args.split(),
+                    config=STATUS) as s:
+            sizes = [200 + 997 * i for i in range(files)]
+            for i, size in enumerate(sizes):
+                s.write("f%d" % i, b"%c" % (97 + i % 26) * size)
+            s.start()
+            end, wrong, asked = time.monotonic() + seconds / 3, [], [0] * clients
+
+            def ask(number, s=s, args=args, sizes=sizes, end=end, wrong=wrong, asked=asked):
+                try:
+                    ask_until_the_end(number, s, args, sizes, end, wrong, asked)
+                except (OSError, EOFError) as e:
+                    wrong.append((args, repr(e)))
+
+            def ask_until_the_end(number, s, args, sizes, end, wrong, asked):
+                draw = random.Random(number)
+                while (time.monotonic() < end or not asked[number]) and not wrong:
+                    c = s.client()
+                    for _ in range(draw.randrange(1, 6)):
+                        i = draw.randrange(files)
+                        body = c.get("/f%d" % i).body
+                        if body != b"%c" % (97 + i % 26) * sizes[i]:
+                            wrong.append((args, i, body[:60]))
+                        if not draw.randrange(20):
+                            c.get("/none%d" % i)
+                            c.get("/status")
+                        asked[number] += 1
+                    c.close()
+
+            threads = [threading.Thread(target=ask, args=(n,)) for n in range(clients)]
+            for t in threads:
+                t.start()
+            draw = random.Random(SEED)
+            while time.monotonic() < end:
+                i = draw.randrange(files)
+                os.replace(s.write("new", b"%c" % (97 + i % 26) * sizes[i]), os.path.join(s.root, "f%d" % i))
+                time.sleep(0.005)
+            for t in threads:
+                t.join()
+            equal(wrong, [])
+            print("# %d requests on 6 threads, seed %d: %s" % (sum(asked), SEED, args))
+            equal((s.stop(), s.stderr()), (0, ""))
 
 
 def ten_thousand_slow_clients_delay_nobody():

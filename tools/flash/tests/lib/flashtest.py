@@ -233,8 +233,12 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, kind, *exc):
+        status = self.stop()
+        said = self.stderr()
         self.remove()
+        if not kind and ("Sanitizer" in said or "runtime error" in said):
+            raise AssertionError("%s\n%s" % (status, said[-6000:]))
 
 
 def processes_with(text):
