@@ -15,7 +15,7 @@
 
 #define TARGET_MAX	1024	/* of a target in a line; what is longer is cut */
 
-/* Guards everything below; a leaf. */
+/* Guards everything below; a leaf. @log_fd and @json are read without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_fd = -1;
 static bool json;
@@ -61,7 +61,7 @@ int access_open(const struct config *config)
 		close(log_fd);
 	}
 	__atomic_store_n(&log_fd, fd, __ATOMIC_RELAXED);
-	json = config->access_json;
+	__atomic_store_n(&json, config->access_json, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -76,6 +76,11 @@ void access_close(void)
 static bool is_on(void)
 {
 	return __atomic_load_n(&log_fd, __ATOMIC_RELAXED) >= 0;
+}
+
+static bool is_json(void)
+{
+	return __atomic_load_n(&json, __ATOMIC_RELAXED);
 }
 
 /* Escapes that JSON and logfmt both understand; bytes above ASCII stay, if they are UTF-8 or not. */
@@ -108,7 +113,7 @@ void access_keep(struct conn *conn)
 	put_text(host, sizeof(host), r->host.at, r->host.len);
 	put_text(target, sizeof(target), r->target.at, r->target.len);
 	free(conn->line);
-	if (asprintf(&conn->line, json ? "\"method\":\"%s\",\"host\":\"%s\",\"target\":\"%s\"" :
+	if (asprintf(&conn->line, is_json() ? "\"method\":\"%s\",\"host\":\"%s\",\"target\":\"%s\"" :
 		     "method=\"%s\" host=\"%s\" target=\"%s\"", method, host, target) < 0)
 		conn->line = NULL;
 }
@@ -143,11 +148,14 @@ static void write_line(struct conn *conn, const char *how, unsigned int status, 
 	struct worker *w = conn->worker;
 	char line[4096], peer[ADDRESS_TEXT], when[40], name[LARD_NAME_MAX] = "-";
 	struct timespec now;
+	bool as_json;
 	struct tm tm;
 	size_t len;
 
 	if (!is_on())
 		return;
+	/* A reload may change the format meanwhile: the line goes on as it was begun. */
+	as_json = conn->line ? conn->line[0] == '"' : is_json();
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
@@ -156,25 +164,25 @@ static void write_line(struct conn *conn, const char *how, unsigned int status, 
 		strcpy(name, w->lardd->nodes.at[conn->node].name);
 		pthread_mutex_unlock(&w->lardd->lock);
 	}
-	len = add(line, sizeof(line), 0, json ?
+	len = add(line, sizeof(line), 0, as_json ?
 		  "{\"time\":\"%s.%03ldZ\",\"client\":\"%s\",\"how\":\"%s\",\"node\":\"%s\",\"why\":\"%s\""
 		  ",\"total_us\":%" PRIu64 :
 		  "time=%s.%03ldZ client=%s how=%s node=%s why=%s total_us=%" PRIu64,
 		  when, now.tv_nsec / 1000000, address_text(&conn->peer, peer, sizeof(peer)), how, name,
 		  conn->node < 0 ? "-" : lard_reason_name(conn->why), w->loop.now - conn->began_us);
 	if (conn->line)
-		len = add(line, sizeof(line), len, "%s%s", json ? "," : " ", conn->line);
+		len = add(line, sizeof(line), len, "%s%s", as_json ? "," : " ", conn->line);
 	if (status)
-		len = add(line, sizeof(line), len, json ? ",\"status\":%u" : " status=%u", status);
+		len = add(line, sizeof(line), len, as_json ? ",\"status\":%u" : " status=%u", status);
 	if (bytes >= 0)
-		len = add(line, sizeof(line), len, json ? ",\"bytes\":%" PRId64 : " bytes=%" PRId64,
+		len = add(line, sizeof(line), len, as_json ? ",\"bytes\":%" PRId64 : " bytes=%" PRId64,
 			  bytes);
 	if (handoff_us >= 0)
 		len = add(line, sizeof(line), len,
-			  json ? ",\"handoff_us\":%" PRId64 : " handoff_us=%" PRId64, handoff_us);
+			  as_json ? ",\"handoff_us\":%" PRId64 : " handoff_us=%" PRId64, handoff_us);
 	if (truncated)
-		len = add(line, sizeof(line), len, json ? ",\"truncated\":true" : " truncated=true");
-	len = add(line, sizeof(line), len, json ? "}\n" : "\n");
+		len = add(line, sizeof(line), len, as_json ? ",\"truncated\":true" : " truncated=true");
+	len = add(line, sizeof(line), len, as_json ? "}\n" : "\n");
 	put_line(line, len);
 }
 

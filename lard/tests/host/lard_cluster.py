@@ -4,12 +4,15 @@
 """Policies, admission and dying nodes, seen from clients."""
 
 import collections
+import json
 import os
+import random
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import cluster, main, read_answer, until  # noqa: E402
+from lardd import answer_with, cluster, content, main, read_answer, until  # noqa: E402
 
 
 class Held:
@@ -230,6 +233,63 @@ def workers_share_policy_limit_and_queue():
         assert lardd.load() == 0
 
 
+def workers_serve_through_every_change():
+    """Policies, nodes and configurations change under load. With -fsanitize=thread it looks for races."""
+    seconds, clients = float(os.environ.get("LARDD_SECONDS", "2")), 12
+    settings = "workers 3\ncache-size 300000\ncache-object-max 60000\n"
+    with cluster(3, settings) as lardd:
+        log = os.path.join(lardd.directory.name, "access")
+        end, wrong, asked = time.monotonic() + seconds, [], [0] * clients
+
+        def ask(number):
+            try:
+                ask_until_the_end(number)
+            except (OSError, EOFError) as error:
+                wrong.append(repr(error))
+
+        def ask_until_the_end(number):
+            draw = random.Random(number)
+            while (time.monotonic() < end or not asked[number]) and not wrong:
+                with lardd.connect() as s:
+                    stream = s.makefile("rb")
+                    for _ in range(draw.randrange(1, 6)):
+                        size = 1000 * draw.randrange(1, 40)
+                        target = answer_with(size, "Cache-Control: max-age=1") if draw.randrange(2) else f"/size/{size}"
+                        s.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                        code, _, body = read_answer(stream)
+                        if code != 200 or body != content(size):
+                            wrong.append((code, target, body[:60]))
+                        asked[number] += 1
+
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(clients)]
+        for t in threads:
+            t.start()
+        changes = 0
+        while time.monotonic() < end:
+            lardd.control("policy", policy=("wrr", "lard", "lard/r", "lb", "chbl", "lc")[changes % 6])
+            for command in ("status", "nodes", "stats"):
+                lardd.control(command)
+            lardd.control("explain", url=f"http://h/size/{1000 * (changes % 40)}")
+            if changes % 3 == 1:
+                lardd.configure(f"{settings}access-log {log} {('json', 'logfmt')[changes // 3 % 2]}")
+                lardd.reload()
+            changes += 1
+            time.sleep(0.01)
+        for t in threads:
+            t.join()
+        assert not wrong, wrong
+        until(lambda: lardd.load() == 0, what="load 0")
+        lardd.configure(settings)
+        answer = lardd.control("reload")        # closes the log
+        assert "error" not in answer, answer
+        for line in open(log, encoding="utf-8") if os.path.exists(log) else ():
+            if line.startswith("{"):
+                json.loads(line)
+            else:
+                assert line.startswith("time=") and '":' not in line, line
+        print(f"# {sum(asked)} requests, {changes} changes of policy, seeds 0 to {clients - 1}")
+
+
 if __name__ == "__main__":
     sys.exit(main([wrr_spreads_evenly, lard_keeps_a_target_on_its_node,
                    spellings_of_a_url_share_a_node, policy_takes_effect_on_the_next_request,
@@ -239,4 +299,4 @@ if __name__ == "__main__":
                    requests_beyond_the_limit_wait_and_are_bound_late,
                    flood_never_exceeds_the_limit, full_queue_and_long_wait_are_503,
                    client_that_leaves_the_queue_is_forgotten, idle_kept_connection_is_no_load,
-                   workers_share_policy_limit_and_queue]))
+                   workers_share_policy_limit_and_queue, workers_serve_through_every_change]))

@@ -18,6 +18,7 @@ import urllib.parse
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../.."))
 LARDD = os.environ.get("LARDD", os.path.join(TOP, "build/bin/lardd"))
+EXTRA = os.environ.get("LARDD_CONFIG", "").replace(";", "\n")     # lines for every configuration
 
 
 def until(condition, seconds=10, what="the state"):
@@ -207,7 +208,7 @@ class Lardd:
         if nodes:
             lines += [f"node {b.name} {b.host}:{b.port}" for b in self.backends]
         with open(self.config_path, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n" + extra + "\n")
+            file.write("\n".join(lines) + "\n" + EXTRA + "\n" + extra + "\n")
 
     def wait_nodes(self, count):
         until(lambda: self.control("status")["nodes"] == count, what=f"{count} nodes up")
