@@ -8,10 +8,12 @@ import mmap
 import os
 import subprocess
 import sys
+import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, Disk, attach, detach, disks, errno, export, exports, hash_of, pair,  # noqa: E402
                   read_error, refused, run, stat, stats, tool)
 from tap import claim, main                             # noqa: E402
+from trio import Groups                                 # noqa: E402
 
 
 def drop_caches():
@@ -215,6 +217,85 @@ def a_file_system_is_mounted_and_its_files_are_the_exporters():
         detach(c.nodes[1], card)
         tool(c.nodes[0], "unexport", "data")
         run("umount", there)
+        export(c.nodes[0], "data", disk.device)
+
+
+def disk_reads(device):
+    with open("/sys/block/%s/stat" % os.path.basename(device), encoding="ascii") as f:
+        return int(f.read().split()[0])
+
+
+def reads_of(device, act):
+    """Requests that the disk got meanwhile."""
+    before = disk_reads(device)
+    act()
+    return disk_reads(device) - before
+
+
+def read_file(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+@claim
+def what_page_mode_keeps_for_others_saves_the_exporters_own_reads():
+    with pair(size=16 * MIB) as (c, disk), tempfile.TemporaryDirectory() as top:
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
+        there, here = os.path.join(top, "there"), os.path.join(top, "here")
+        want = os.urandom(MIB // 4)
+        for path in (there, here):
+            os.mkdir(path)
+        run("mount", disk.device, there)
+        with open(there + "/f", "wb") as f:
+            f.write(want)
+        run("umount", there)
+        run("mount", "-o", "ro", disk.device, there)
+        tool(c.nodes[0], "unexport", "data")
+        export(c.nodes[0], "data", disk.device, "mount", there)
+        for words, saved in (((), False), (("keep",), True)):
+            card = attach(c.nodes[1], "data", "mode", "page", *words)
+            run("mount", "-o", "ro", "/dev/" + card, here)
+            drop_caches()
+            os.listdir(there)                       # names, but neither inodes nor contents
+            assert read_file(here + "/f") == want
+            # Looking for the file's pages has brought its inode, kept or not.
+            assert reads_of(disk.device, lambda: os.stat(there + "/f")) == 0
+            reads = reads_of(disk.device, lambda: read_file(there + "/f"))
+            assert (reads == 0) == saved, (words, reads)
+            assert read_file(there + "/f") == want
+            run("umount", here)
+            detach(c.nodes[1], card)
+        drop_caches()
+        os.listdir(there)
+        assert reads_of(disk.device, lambda: os.stat(there + "/f")), "the inode was cached anyway"
+        tool(c.nodes[0], "unexport", "data")
+        run("umount", there)
+        export(c.nodes[0], "data", disk.device)
+
+
+@claim
+def the_exporters_own_blocks_stay_cached_while_others_read_all_of_the_disk():
+    groups = Groups("exporter")
+    with contextlib.closing(groups), pair(size=8 * MIB) as (c, disk):
+        groups.write("exporter", "memory.max", str(4 * MIB))
+        tool(c.nodes[0], "unexport", "data")
+        made = groups.run("exporter", "ip", "netns", "exec", c.nodes[0].ns, "flotilla", "card", "export",
+                          "data", "device", disk.device, "nodes", "n2")
+        assert made.wait() == 0
+
+        def own():
+            reader = groups.run("exporter", "dd", "if=" + disk.device, "of=/dev/null", "bs=128k", "count=12",
+                                "status=none")
+            assert reader.wait() == 0
+
+        for words, stay in (((), True), (("keep",), False)):
+            drop_caches()
+            card = attach(c.nodes[1], "data", *words)
+            assert reads_of(disk.device, own), "nothing to cache"
+            assert hash_of("/dev/" + card, direct=True) == disk.hash()
+            assert (reads_of(disk.device, own) == 0) == stay, words
+            detach(c.nodes[1], card)
+        tool(c.nodes[0], "unexport", "data")
         export(c.nodes[0], "data", disk.device)
 
 

@@ -101,8 +101,8 @@ def what_was_written_is_read_whatever_happens_meanwhile():
             assert not load.trouble, load.trouble
             rounds += 1
         load.stop()
-        print("# seed %d, %d rounds, %d passes, %d requests sent again" % (
-            seed, rounds, load.passes, stat(c.nodes[1], "CardResent")))
+        print("# seed %d, %d rounds, %d passes, %d MiB written and verified, %d requests sent again" % (
+            seed, rounds, load.passes, load.passes * disk.size // MIB, stat(c.nodes[1], "CardResent")))
         assert stat(c.nodes[1], "CardErrors") == 0
         assert hash_of("/dev/" + card, direct=True) == hash_of(disk.device)
 
