@@ -196,6 +196,24 @@ def passed_on(depth):
 
 
 @claim
+def who_must_keep_the_newest_copy_drops_a_hosted_one_and_tells_nobody():
+    with copies(n=4, hosts={"n3": 1}) as c:
+        c.read(2, 4, 8, 7, 11, keep=True)
+        c.read(2, 6)
+        c.evict(2, 6)
+        c.sees(3, 6, here="hosted")
+        c.read(3, 12)
+        c.read(4, 12)
+        c.evict(3, 12)
+        rule(c.node(4), "depth", "0")
+        before = c.count("CardSaves"), c.count("CardHostedDropped")
+        c.evict(4, 12)
+        c.sees(3, 12, here="hosted")
+        c.sees(3, 6, here="no")
+        assert (c.count("CardSaves"), c.count("CardHostedDropped")) == (before[0] + 1, before[1] + 1)
+
+
+@claim
 def the_newest_copy_is_passed_on_as_often_as_depth_says():
     assert passed_on(0) == (0, 0)
     assert passed_on(1) == (1, 1)
