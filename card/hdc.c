@@ -35,9 +35,11 @@ static u16 hdc_handle_request(struct card_cache *cache, struct card_ask *ask,
 {
 	bool here = card_cache_holds(cache, ask->block);
 
-	if (ask->save)
-		return here || !card_cache_has_room(cache) ? CARD_NOBODY : cache->self;
-	return here ? cache->self : CARD_DISK_PLACE;
+	if (!ask->save)
+		return here ? cache->self : CARD_DISK_PLACE;
+	/* Whatever the home has to do: the oldest block that it keeps makes room. */
+	ask->force = true;
+	return here ? CARD_NOBODY : cache->self;
 }
 
 static struct card_policy hdc = {

@@ -104,6 +104,15 @@ def the_disk_node_sends_what_it_evicts_to_the_home():
 
 
 @claim
+def a_home_of_hdc_keeps_the_newest_for_what_it_had():
+    with limited(6 * MIB) as group, trio("hdc", size=12 * MIB, host=("host", "64")) as t:
+        assert group.hash(group.start(t.disk.device)) == t.disk.hash()
+        wait(lambda: stat(t.nodes[1], "CardHostedDropped") and stat(t.nodes[2], "CardHostedDropped"))
+        hosted = [explain(n, 0)["hosted"] for n in t.nodes]
+        assert max(hosted) <= 64, hosted
+
+
+@claim
 def no_more_is_hosted_than_was_allowed():
     with limited(6 * MIB) as group, trio(size=12 * MIB, host=("host", "64")) as t:
         assert group.hash(group.start(t.path(1))) == t.disk.hash()
