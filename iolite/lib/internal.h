@@ -69,6 +69,7 @@ struct IOL_Context {
  * struct iol_process - this process's domain; one, made by the first call
  * @lock:    all of it, and the reference counts of buffers
  * @pid:     of whom; another after fork
+ * @mark:    true until a fork empties it: cheaper than asking for the pid; NULL: not to be had
  * @fd:      /dev/iolite, or -1: by copying
  * @domain:  id
  * @window:  where buffers are read
@@ -78,6 +79,7 @@ struct IOL_Context {
 struct iol_process {
 	pthread_mutex_t lock;
 	pid_t pid;
+	bool *mark;
 	int fd;
 	uint64_t domain;
 	char *window;

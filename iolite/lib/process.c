@@ -82,6 +82,25 @@ static bool iol_domain_open(void)
 	return true;
 }
 
+/* A page that the kernel empties in every child, however it was made. */
+static void iol_mark_set(void)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	if (!iol_process.mark) {
+		bool *mark = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (mark == MAP_FAILED)
+			return;
+		if (madvise(mark, page, MADV_WIPEONFORK)) {
+			munmap(mark, page);
+			return;
+		}
+		iol_process.mark = mark;
+	}
+	*iol_process.mark = true;
+}
+
 /* The parent's buffers are not ours; nothing of them is given back. */
 static void iol_process_start(void)
 {
@@ -92,10 +111,17 @@ static void iol_process_start(void)
 	iol_process.domain = 0;
 	iol_process.pool = (struct IOL_Allocator){ 0 };
 	iol_process.pid = getpid();
+	iol_mark_set();
 	if (!iol_domain_open() && iol_process.fd >= 0) {
 		close(iol_process.fd);
 		iol_process.fd = -1;
 	}
+}
+
+/* Is what this process has its parent's? The mark is empty after a fork; without one, ask. */
+static bool iol_process_new(void)
+{
+	return iol_process.mark ? !*iol_process.mark : iol_process.pid != getpid();
 }
 
 void iol_lock(void)
@@ -103,7 +129,7 @@ void iol_lock(void)
 	int keep = errno;
 
 	pthread_mutex_lock(&iol_process.lock);
-	if (iol_process.pid != getpid())
+	if (iol_process_new())
 		iol_process_start();
 	errno = keep;
 }

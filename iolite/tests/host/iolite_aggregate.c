@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include <iolite.h>
+#include "iolite/lib/internal.h"
 
 #define MODELS	12
 #define MOST	200000
@@ -272,6 +275,29 @@ static void the_default_pool_cannot_be_destroyed(void **state)
 	IOL_destroy(agg);
 }
 
+/* However the child was made: libraries' hooks do not see a bare system call. */
+static void a_child_starts_anew_and_its_parent_goes_on(void **state)
+{
+	pid_t parent, child;
+	IOL_Agg *agg;
+	int status;
+
+	(void)state;
+	assert_int_equal(IOL_from_memory(IOL_DEF_ALLOC, &agg, "parent", 6), 0);
+	parent = iol_process.pid;
+	assert_int_equal(parent, getpid());
+	child = syscall(SYS_fork);
+	if (!child) {
+		IOL_Agg *own;
+
+		_exit(IOL_from_memory(IOL_DEF_ALLOC, &own, "child", 5) || iol_process.pid != getpid());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	IOL_destroy(agg);
+	assert_int_equal(iol_process.pid, parent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +306,7 @@ int main(void)
 		cmocka_unit_test(a_zombie_refuses_everything_until_its_last_context_ends),
 		cmocka_unit_test(only_a_fresh_aggregate_can_be_filled),
 		cmocka_unit_test(the_default_pool_cannot_be_destroyed),
+		cmocka_unit_test(a_child_starts_anew_and_its_parent_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
