@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * iol-relay WAY SIZE REQUESTS: a server that sends a header and SIZE bytes, from a file or from another
+ * iol-relay WAY SIZE REQUESTS [PAUSE]: a server that sends a header and SIZE bytes, from a file or from another
  * process behind a pipe, to a client on loopback that throws them away. Prints the CPU time that the server
  * and that process took for a request. In a guest whose clock counts instructions, that is instructions.
+ * The documents are in the present directory.
+ * With RELAY_SET=BYTES it goes through documents of so many bytes together instead of sending one again and again.
+ * PAUSE milliseconds before and after the requests that count, somebody outside may look ("begin").
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,21 +26,27 @@
 
 #define HEAD	256
 #define STEP	65536
+/* At least; and every document once. */
 #define WARM	20
-#define PATH	"/run/www/relay"
+#define PATH	"relay.documents"
 
 /**
  * struct relay - one run
  * @go:   pipe that asks the process for a document
  * @data: pipe that brings it
- * @memory: the document, of the process or mapped
+ * @memory: the documents, of the process or mapped
+ * @at:   where the present one starts
+ * @set:  bytes of all
  */
 struct relay {
 	size_t size;
 	unsigned int requests;
+	unsigned int warm;
+	unsigned int pause;
 	int sock, file;
 	int go[2], data[2];
 	char *memory;
+	size_t at, set;
 	IOL_Agg *agg;
 	pid_t producer;
 	char head[HEAD];
@@ -101,19 +110,19 @@ static void write_agg(int fd, IOL_Agg *head, IOL_Agg *body)
 
 static void file_mmap(struct relay *r)
 {
-	struct iovec iov[] = { { r->head, HEAD }, { r->memory, r->size } };
+	struct iovec iov[] = { { r->head, HEAD }, { r->memory + r->at, r->size } };
 
 	write_iov(r->sock, iov, 2);
 }
 
 static void file_sendfile(struct relay *r)
 {
-	off_t at = 0;
+	off_t at = r->at, end = at + r->size;
 
 	if (send(r->sock, r->head, HEAD, MSG_MORE) != HEAD)
 		die("send");
-	while ((size_t)at < r->size)
-		if (sendfile(r->sock, r->file, &at, r->size - at) < 0)
+	while (at < end)
+		if (sendfile(r->sock, r->file, &at, end - at) < 0)
 			die("sendfile");
 }
 
@@ -124,8 +133,8 @@ static void file_iolite(struct relay *r)
 	while (at < HEAD + r->size) {
 		size_t head = at < HEAD ? HEAD - at : 0, pos = at < HEAD ? 0 : at - HEAD;
 
-		check(IOL_send(r->sock, r->head + HEAD - head, head, r->file, pos, r->size - pos,
-			       false, &n), "IOL_send");
+		check(IOL_send(r->sock, r->head + HEAD - head, head, r->file,
+			       r->at + pos, r->size - pos, false, &n), "IOL_send");
 		at += n;
 	}
 }
@@ -136,7 +145,7 @@ static void file_iolite_calls(struct relay *r)
 	IOL_Agg *head, *body;
 	size_t n;
 
-	check(IOL_pread(r->file, &body, r->size, 0, &n), "IOL_pread");
+	check(IOL_pread(r->file, &body, r->size, r->at, &n), "IOL_pread");
 	check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
 	write_agg(r->sock, head, body);
 	IOL_destroy(head);
@@ -161,7 +170,7 @@ static void pipe_copy(struct relay *r)
 
 static void produce_copy(struct relay *r)
 {
-	struct iovec iov = { r->memory, r->size };
+	struct iovec iov = { r->memory + r->at, r->size };
 
 	write_iov(r->data[1], &iov, 1);
 }
@@ -187,7 +196,7 @@ static void produce_splice(struct relay *r)
 	size_t done = 0;
 
 	while (done < r->size) {
-		struct iovec iov = { r->memory + done, r->size - done };
+		struct iovec iov = { r->memory + r->at + done, r->size - done };
 		ssize_t n = vmsplice(r->data[1], &iov, 1, 0);
 
 		if (n < 0)
@@ -215,9 +224,13 @@ static void pipe_iolite(struct relay *r)
 
 static void produce_iolite(struct relay *r)
 {
+	IOL_Agg *body;
+
 	if (!r->agg)
-		check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->size), "document");
-	write_agg(r->data[1], NULL, r->agg);
+		check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->set), "documents");
+	check(IOL_select(&body, r->agg, r->at, r->size), "document");
+	write_agg(r->data[1], NULL, body);
+	IOL_destroy(body);
 }
 
 static const struct way ways[] = {
@@ -230,15 +243,21 @@ static const struct way ways[] = {
 	{ "pipe-iolite", pipe_iolite, produce_iolite },
 };
 
-static void client(struct relay *r, const struct sockaddr_in *addr)
+static void next_document(struct relay *r)
 {
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	r->at = r->at + 2 * r->size <= r->set ? r->at + r->size : 0;
+}
+
+static void client(struct relay *r, struct sockaddr_in *addr)
+{
 	static char buf[STEP];
 	unsigned int i;
+	int fd;
 
+	fd = socket(AF_INET, SOCK_STREAM, 0);
 	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
 		die("connect");
-	for (i = 0; i < WARM + r->requests; i++) {
+	for (i = 0; i < r->warm + r->requests; i++) {
 		size_t left = HEAD + r->size;
 
 		if (write(fd, "?", 1) != 1)
@@ -260,8 +279,10 @@ static void producer(struct relay *r, const struct way *way)
 
 	close(r->go[1]);
 	close(r->data[0]);
-	while (read(r->go[0], &byte, 1) == 1)
+	while (read(r->go[0], &byte, 1) == 1) {
 		way->produce(r);
+		next_document(r);
+	}
 	exit(0);
 }
 
@@ -281,14 +302,23 @@ static unsigned long long cpu_time(pid_t pid)
 	return ns;
 }
 
+static void look(const struct relay *r, const char *line)
+{
+	fputs(line, stdout);
+	fflush(stdout);
+	usleep(1000 * r->pause);
+}
+
 static void serve(struct relay *r, const struct way *way)
 {
 	unsigned long long mine = 0, its = 0;
 	unsigned int i;
 	char byte;
 
-	for (i = 0; i < WARM + r->requests; i++) {
-		if (i == WARM) {
+	for (i = 0; i < r->warm + r->requests; i++) {
+		if (i == r->warm) {
+			if (r->pause)
+				look(r, "begin\n");
 			mine = cpu_time(getpid());
 			its = cpu_time(r->producer);
 		}
@@ -297,25 +327,34 @@ static void serve(struct relay *r, const struct way *way)
 		if (r->producer && write(r->go[1], "?", 1) != 1)
 			die("go");
 		way->serve(r);
+		next_document(r);
 	}
 	printf("{\"way\": \"%s\", \"size\": %zu, \"server\": %llu, \"program\": %llu}\n", way->name,
 	       r->size, (cpu_time(getpid()) - mine) / r->requests,
 	       (cpu_time(r->producer) - its) / r->requests);
+	look(r, "");
 }
 
 static void document(struct relay *r, const struct way *way)
 {
+	size_t done = 0;
+
 	r->file = open(PATH, O_RDWR | O_CREAT | O_TRUNC, 0644);
-	if (r->file < 0 || ftruncate(r->file, r->size))
+	if (r->file < 0 || ftruncate(r->file, r->set))
 		die(PATH);
-	r->memory = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	memset(r->memory, 'x', r->size);
-	if (write(r->file, r->memory, r->size) != (ssize_t)r->size)
-		die(PATH);
+	r->memory = mmap(NULL, r->set, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(r->memory, 'x', r->set);
+	while (done < r->set) {
+		ssize_t n = write(r->file, r->memory + done, r->set - done);
+
+		if (n <= 0)
+			die(PATH);
+		done += n;
+	}
 	close(r->file);
 	r->file = open(PATH, O_RDONLY);
 	if (!way->produce)
-		r->memory = mmap(NULL, r->size, PROT_READ, MAP_SHARED | MAP_POPULATE, r->file, 0);
+		r->memory = mmap(NULL, r->set, PROT_READ, MAP_SHARED | MAP_POPULATE, r->file, 0);
 	/* Younger files are not cached. */
 	usleep(50000);
 	memset(r->head, 'h', HEAD);
@@ -329,14 +368,18 @@ int main(int argc, char **argv)
 	struct relay r = { 0 };
 	int listener;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
 	while (strcmp(way->name, argv[1]))
 		if (++way == ways + sizeof(ways) / sizeof(*ways))
 			return 2;
 	r.size = strtoul(argv[2], NULL, 10);
 	r.requests = strtoul(argv[3], NULL, 10);
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	r.set = getenv("RELAY_SET") ? strtoul(getenv("RELAY_SET"), NULL, 10) : r.size;
+	if (!r.size || r.set < r.size)
+		return 2;
+	r.warm = r.set / r.size > WARM ? r.set / r.size : WARM;
+	r.pause = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	if (bind(listener, (struct sockaddr *)&addr, len) || listen(listener, 1) ||
 	    getsockname(listener, (struct sockaddr *)&addr, &len) || pipe(r.go) || pipe(r.data))
@@ -344,6 +387,7 @@ int main(int argc, char **argv)
 	if (fcntl(r.data[1], F_SETPIPE_SZ, 1 << 20) < 0)
 		die("pipe");
 	document(&r, way);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (!fork())
 		client(&r, &addr);
 	if (way->produce) {
