@@ -58,10 +58,17 @@ bool iol_is_pipe(struct file *file);
 ssize_t iol_pipe_read(struct iol_call *call);
 ssize_t iol_pipe_write(struct iol_call *call);
 struct kiocb;
+struct bio_vec;
 struct pipe_inode_info;
 ssize_t iol_pipe_take(struct iol_call *call, struct pipe_inode_info *pipe, size_t size);
+int iol_pipe_bvec(struct pipe_inode_info *pipe, struct bio_vec *bvec, unsigned int room,
+		  size_t *size);
+void iol_pipe_consume(struct pipe_inode_info *pipe, size_t bytes);
+int iol_pipe_wait(struct pipe_inode_info *pipe);
+void iol_pipe_wake_writers(struct pipe_inode_info *pipe, bool was_full);
 
 struct socket;
+bool iol_socket_takes_pages(struct socket *sock);
 ssize_t iol_socket_read(struct iol_call *call, struct socket *sock);
 ssize_t iol_socket_write(struct iol_call *call, struct socket *sock);
 
@@ -75,7 +82,6 @@ void iol_files_exit(void);
 /* Page ranges of a call that need no allocation: a header and 64 KiB. */
 #define IOL_BVEC_FEW		20
 
-struct bio_vec;
 struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n);
 void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few);
 

@@ -3,6 +3,7 @@
  * Pipes: a slot holds a reference to a page of a buffer. An IOL_read takes the reference out, an
  * ordinary read(2) copies from the page, tee(2) and splice(2) share it; nobody can change it.
  */
+#include <linux/bvec.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -121,6 +122,54 @@ ssize_t iol_pipe_take(struct iol_call *call, struct pipe_inode_info *pipe, size_
 	return done ? done : err;
 }
 
+/**
+ * iol_pipe_bvec - what is in a pipe, as page ranges that stay there
+ * @pipe: locked for as long as the result is used
+ * @bvec: out
+ * @room: of @bvec
+ * @size: in: most bytes; out: bytes in @bvec
+ *
+ * Return: how many ranges, or -errno when what comes first cannot be had.
+ */
+int iol_pipe_bvec(struct pipe_inode_info *pipe, struct bio_vec *bvec, unsigned int room,
+		  size_t *size)
+{
+	size_t left = *size;
+	unsigned int at;
+	int err = 0, n = 0;
+
+	for (at = pipe->tail; at != pipe->head && n < (int)room && left; at++) {
+		struct pipe_buffer *slot = &pipe->bufs[at & (pipe->ring_size - 1)];
+		u32 part = min_t(size_t, slot->len, left);
+
+		err = pipe_buf_confirm(pipe, slot);
+		if (err)
+			break;
+		if (part)
+			bvec_set_page(&bvec[n++], slot->page, part, slot->offset);
+		left -= part;
+	}
+	*size -= left;
+	return n ? n : err;
+}
+
+/* Take so many bytes out of a locked pipe, for those who have them already. */
+void iol_pipe_consume(struct pipe_inode_info *pipe, size_t bytes)
+{
+	while (!pipe_empty(pipe->head, pipe->tail)) {
+		struct pipe_buffer *slot = &pipe->bufs[pipe->tail & (pipe->ring_size - 1)];
+		u32 part = min_t(size_t, slot->len, bytes);
+
+		slot->offset += part;
+		slot->len -= part;
+		bytes -= part;
+		if (slot->len)
+			break;
+		pipe_buf_release(pipe, slot);
+		pipe->tail++;
+	}
+}
+
 static bool iol_pipe_readable(struct pipe_inode_info *pipe)
 {
 	return !pipe_empty(READ_ONCE(pipe->head), READ_ONCE(pipe->tail)) ||
@@ -132,6 +181,20 @@ static bool iol_pipe_writable(struct pipe_inode_info *pipe)
 	return !pipe_full(READ_ONCE(pipe->head), READ_ONCE(pipe->tail),
 			  READ_ONCE(pipe->max_usage)) ||
 	       !READ_ONCE(pipe->readers);
+}
+
+/* Until there is something in it, or nobody left to write. */
+int iol_pipe_wait(struct pipe_inode_info *pipe)
+{
+	return wait_event_interruptible(pipe->rd_wait, iol_pipe_readable(pipe));
+}
+
+/* For whoever waits for room in a pipe that is not full any more. */
+void iol_pipe_wake_writers(struct pipe_inode_info *pipe, bool was_full)
+{
+	if (was_full)
+		wake_up_interruptible_sync_poll(&pipe->wr_wait, EPOLLOUT | EPOLLWRNORM);
+	kill_fasync(&pipe->fasync_writers, SIGIO, POLL_OUT);
 }
 
 ssize_t iol_pipe_read(struct iol_call *call)
@@ -150,12 +213,10 @@ ssize_t iol_pipe_read(struct iol_call *call)
 			break;
 		if (iol_pipe_nowait(call))
 			return -EAGAIN;
-		if (wait_event_interruptible(pipe->rd_wait, iol_pipe_readable(pipe)))
+		if (iol_pipe_wait(pipe))
 			return -ERESTARTSYS;
 	}
-	if (was_full)
-		wake_up_interruptible_sync_poll(&pipe->wr_wait, EPOLLOUT | EPOLLWRNORM);
-	kill_fasync(&pipe->fasync_writers, SIGIO, POLL_OUT);
+	iol_pipe_wake_writers(pipe, was_full);
 	return ret;
 }
 

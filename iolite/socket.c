@@ -103,7 +103,7 @@ ssize_t iol_socket_read(struct iol_call *call, struct socket *sock)
 }
 
 /* Protocols whose sendmsg takes pages; others copy. */
-static bool iol_socket_takes_pages(struct socket *sock)
+bool iol_socket_takes_pages(struct socket *sock)
 {
 	switch (sock->sk->sk_family) {
 	case AF_UNIX:

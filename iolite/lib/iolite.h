@@ -98,8 +98,9 @@ IOL_Err IOL_pread_nowait(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *
 IOL_Err IOL_pwrite(int fd, IOL_Agg *agg, off_t pos, size_t *ret);
 /*
  * @head_len bytes at @head, at most 4096, and up to @size of @file from @pos on, to @fd in one call: for
- * a program that does not look at the data. -EOPNOTSUPP: not here, or not with such a file; read and
- * write then. @resident: -ENODATA when nothing of it is in memory.
+ * a program that does not look at the data. @file may be a pipe (@pos 0, @fd a TCP or UNIX stream): what
+ * it holds, and what is not sent stays in it. -EOPNOTSUPP: not here, or not with such a file; read and
+ * write then. @resident: -ENODATA when nothing of it is in memory, or in the pipe.
  */
 IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos, size_t size,
 		 bool resident, size_t *ret);

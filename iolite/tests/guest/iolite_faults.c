@@ -16,6 +16,7 @@
 
 /* Most allocations of one call that are made to fail, one after the other. */
 #define NTH_MOST	200
+#define SENT		"/tmp/iolite.sent"
 
 struct world {
 	int fd;
@@ -152,6 +153,53 @@ static int do_copy(struct world *w)
 	return do_pipe(w);
 }
 
+/* A header, and what @from has, to a socket, which is emptied then. */
+static int do_send(struct world *w, int from)
+{
+	char head[100] = "head", drain[4096];
+	struct iol_send send = { .fd = w->socket[1], .file = from, .head = (uintptr_t)head,
+				 .head_len = sizeof(head), .flags = IOL_IO_NOWAIT, .size = 100000 };
+	int err = ask(w, IOL_IOC_SEND, &send);
+
+	while (recv(w->socket[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
+		;
+	return err;
+}
+
+/* Changed each time, so that the cache must read it, and old enough to be cached. */
+static int do_send_file(struct world *w)
+{
+	static char bytes[20000];
+	int fd = open(SENT, O_WRONLY | O_CREAT, 0600), err;
+	ssize_t n = write(fd, bytes, sizeof(bytes));
+
+	close(fd);
+	usleep(30000);
+	fd = open(SENT, O_RDONLY);
+	if (fd < 0 || n != sizeof(bytes))
+		return -ENOMEM;
+	err = do_send(w, fd);
+	if (!err)
+		err = do_send(w, fd);
+	close(fd);
+	return err;
+}
+
+/* More slots than a call has room for on its stack. */
+static int do_send_pipe(struct world *w)
+{
+	char drain[4096];
+	int err = 0, i;
+
+	for (i = 0; i < 3 && !err; i++)
+		err = do_write(w, w->ends[1]);
+	if (!err)
+		err = do_send(w, w->ends[0]);
+	while (read(w->ends[0], drain, sizeof(drain)) > 0)
+		;
+	return err;
+}
+
 static int do_file(struct world *w)
 {
 	int err = do_write(w, w->file);
@@ -177,6 +225,7 @@ FIXTURE_SETUP(faults)
 	w->fd = open("/dev/iolite", O_RDWR);
 	w->init = (struct iol_init){ .version = IOL_VERSION, .scratch = -1 };
 	ASSERT_EQ(0, pipe2(w->ends, O_NONBLOCK));
+	ASSERT_LE(0, fcntl(w->ends[1], F_SETPIPE_SZ, 1 << 20));
 	ASSERT_EQ(0, pipe2(w->socket, O_NONBLOCK));
 	w->init.scratch = w->socket[0];
 	ASSERT_EQ(0, ask(w, IOL_IOC_INIT, &w->init));
@@ -193,6 +242,7 @@ FIXTURE_SETUP(faults)
 FIXTURE_TEARDOWN(faults)
 {
 	unlink("/tmp/iolite.faults");
+	unlink(SENT);
 }
 
 /* Let each allocation of @op fail in turn; how many there were, or what went wrong. */
@@ -230,6 +280,8 @@ FAULTS(do_pipe, through_a_pipe)
 FAULTS(do_unix, through_a_unix_socket)
 FAULTS(do_copy, from_an_ordinary_writer)
 FAULTS(do_file, to_a_file_and_back)
+FAULTS(do_send_file, a_header_and_a_file_in_one_call)
+FAULTS(do_send_pipe, a_header_and_a_pipe_in_one_call)
 
 MODULE_UNLOADS
 

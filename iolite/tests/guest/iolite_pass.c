@@ -222,6 +222,80 @@ TEST_F(pass, an_ordinary_reader_and_an_ordinary_writer_cost_one_copy)
 	IOL_destroy(agg);
 }
 
+/* Read @size bytes that fill() made, after the first @skip of them; how many were right. */
+static size_t right_bytes(int fd, unsigned int mark, size_t skip, size_t size)
+{
+	uint8_t bytes[8192];
+	size_t at = 0, i;
+	ssize_t n;
+
+	while (at < size) {
+		n = read(fd, bytes, size - at < sizeof(bytes) ? size - at : sizeof(bytes));
+		for (i = 0; n > 0 && i < (size_t)n; i++, at++)
+			if (bytes[i] != (((skip + at) * 31 + mark) & 0xff))
+				return at;
+		if (n <= 0)
+			break;
+	}
+	return at;
+}
+
+TEST_F(pass, a_header_and_what_a_pipe_holds_go_in_one_call_and_none_is_lost)
+{
+	unsigned long long received = counter("BytesCopiedReceive");
+	unsigned long long sent = counter("BytesCopiedSend"), granted;
+	size_t at, n = 0, size = 300000;
+	IOL_Agg *agg;
+	int pair[2];
+	char head[4];
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	ASSERT_EQ(0, IOL_control(self->ends[1], IOL_PIPE_ROOM));
+	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->ends[0], 0, 1, true, &n));
+	ASSERT_EQ(0, IOL_create(IOL_DEF_ALLOC, &agg, size));
+	fill(agg, 9);
+	granted = counter("Grants");
+	ASSERT_EQ(0, IOL_write_destroy(self->ends[1], &agg, &n));
+	ASSERT_EQ(size, n);
+
+	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 5000, false, &n));
+	ASSERT_EQ(5004, n);
+	ASSERT_EQ(4, read(pair[1], head, 4));
+	EXPECT_EQ(0, memcmp("head", head, 4));
+	EXPECT_EQ(5000, right_bytes(pair[1], 9, 0, 5000));
+	fcntl(pair[0], F_SETFL, O_NONBLOCK);
+	/* As much as the socket takes, again and again. */
+	for (at = 5000; at < size; at += n) {
+		ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, size, false, &n));
+		ASSERT_LT(0, n);
+		ASSERT_EQ(n, right_bytes(pair[1], 9, at, n));
+	}
+	EXPECT_EQ(size, at);
+	EXPECT_EQ(received, counter("BytesCopiedReceive"));
+	EXPECT_EQ(sent, counter("BytesCopiedSend"));
+	EXPECT_EQ(granted, counter("Grants"));
+
+	/* A socket that is full leaves the rest where it was. */
+	while (write(pair[0], "full", 4) == 4)
+		;
+	ASSERT_EQ(6, write(self->ends[1], "others", 6));
+	EXPECT_EQ(-EAGAIN, IOL_send(pair[0], "h", 1, self->ends[0], 0, 100, false, &n));
+	fcntl(pair[1], F_SETFL, O_NONBLOCK);
+	while (read(pair[1], head, 4) > 0)
+		;
+	ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, 100, false, &n));
+	EXPECT_EQ(6, n);
+
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], NULL, 0, self->ends[0], 1, 100, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(self->ends[1], NULL, 0, self->ends[0], 0, 100, false, &n));
+	EXPECT_EQ(-EBADF, IOL_send(pair[0], NULL, 0, self->ends[1], 0, 100, false, &n));
+	close(self->ends[1]);
+	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 100, false, &n));
+	EXPECT_EQ(0, n);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 TEST_F(pass, a_full_pipe_is_a_short_write_and_an_empty_one_EAGAIN)
 {
 	IOL_Agg *agg, *in;

@@ -181,17 +181,20 @@ struct iol_io {
 #define IOL_IO_NOWAIT		(1 << 0)
 
 /**
- * struct iol_send - IOL_IOC_SEND: bytes of memory, then a range of a file by reference
- * @fd:       to; EBADF unless open for writing
- * @file:     from; EINVAL unless it is one that the module caches
+ * struct iol_send - IOL_IOC_SEND: bytes of memory, then by reference a range of a file or what a
+ * pipe holds
+ * @fd:       to; EBADF unless open for writing; from a pipe: EINVAL unless a TCP or UNIX stream
+ * @file:     from; EINVAL unless a pipe, or a file that the module caches
  * @head:     address of the bytes
  * @head_len: 0 to 4096, EINVAL
  * @flags:    IOL_IO_NOWAIT, of @fd; IOL_SEND_RESIDENT
- * @position: in the file
+ * @position: in the file; of a pipe 0, EINVAL
  * @size:     in: most bytes of the file; out: bytes sent, those of @head included
  *
  * What IOL_IOC_READ, WRITE and RELEASE do together, for one who does not look at the data. May be
- * short, also because no more of the file is in memory. ENODATA: IOL_SEND_RESIDENT, and nothing is.
+ * short, also because no more of the file is in memory or in the pipe. ENODATA: nothing is, and
+ * IOL_SEND_RESIDENT or the pipe is O_NONBLOCK. What was not sent stays in the pipe. Sent is also
+ * what others than us put there.
  */
 struct iol_send {
 	__s32 fd;
@@ -203,7 +206,7 @@ struct iol_send {
 	__u64 size;
 };
 
-/* Only what is in memory. */
+/* Only what is in memory; from a pipe: only what is there now. */
 #define IOL_SEND_RESIDENT	(1 << 1)
 
 /**
