@@ -20,7 +20,8 @@ if [ $# -gt 1 ]; then
 	exec setarch -R "$relay" "$2" "$3" "$1" "$4"
 fi
 for size in 4096 65536 200000; do
-	for way in file-mmap file-sendfile file-iolite file-iolite-calls pipe-copy pipe-splice pipe-iolite; do
+	for way in file-mmap file-sendfile file-iolite file-iolite-calls pipe-copy pipe-splice pipe-iolite \
+		pipe-iolite-calls; do
 		echo 0 >/sys/kernel/debug/iolite/counters
 		"$relay" $way $size "$1"
 		case $way in

@@ -207,6 +207,20 @@ static void produce_splice(struct relay *r)
 
 static void pipe_iolite(struct relay *r)
 {
+	size_t done = 0, n;
+
+	while (done < HEAD + r->size) {
+		size_t head = done < HEAD ? HEAD - done : 0;
+
+		check(IOL_send(r->sock, r->head + HEAD - head, head, r->data[0], 0,
+			       HEAD + r->size - done - head, false, &n), "IOL_send");
+		done += n;
+	}
+}
+
+/* The same by the calls of the paper. */
+static void pipe_iolite_calls(struct relay *r)
+{
 	IOL_Agg *head, *body;
 	size_t done = 0, n;
 
@@ -241,6 +255,7 @@ static const struct way ways[] = {
 	{ "pipe-copy", pipe_copy, produce_copy },
 	{ "pipe-splice", pipe_splice, produce_splice },
 	{ "pipe-iolite", pipe_iolite, produce_iolite },
+	{ "pipe-iolite-calls", pipe_iolite_calls, produce_iolite },
 };
 
 static void next_document(struct relay *r)
