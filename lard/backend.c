@@ -22,13 +22,19 @@ static void backend_close(struct backend *b)
 	loop_bury(&b->worker->loop, &b->source, backend_bury);
 }
 
+/* The event may be of bytes that were read since it was collected. */
+static bool is_silent(const struct backend *b)
+{
+	return recv(b->source.fd, &(char){ 0 }, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
 static void backend_ready(struct source *s, uint32_t events)
 {
 	struct backend *b = container_of(s, struct backend, source);
 
 	if (b->exchange)
 		proxy_backend_ready(b, events);
-	else if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+	else if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR) && !is_silent(b))
 		backend_close(b);	/* closed by the server, or speaks out of turn */
 }
 
