@@ -209,6 +209,10 @@ void load_measure(const struct load *load, const char *layer, pid_t server)
 	priorities(load, server);
 	run(load, n / 4 + 1);
 	nr_latencies = 0;
+	if (load->announce) {
+		puts("begin");
+		fflush(stdout);
+	}
 	servers = clock_ns(clock);
 	ours = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	calls = shown->calls;

@@ -42,12 +42,14 @@ extern struct shown *shown;
  * @requests: to measure; a quarter more before
  * @width:    of a burst, or always under way
  * @always:   the next is asked as soon as one is answered, and the server never runs out of work
+ * @announce: say "begin" before what is measured, for who counts from outside
  */
 struct load {
 	unsigned int idle;
 	unsigned int requests;
 	unsigned int width;
 	bool always;
+	bool announce;
 };
 
 /* One of "1,10,10+", and goes on to the next; false: that is none. */

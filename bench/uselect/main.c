@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * uselect-bench [-n REQUESTS] [-l LOAD,LOAD...] [-s BYTES] LAYER IDLE...: a server that waits by LAYER
- * (wait.c), and its load (load.c), in one guest.
+ * uselect-bench [-b] [-n REQUESTS] [-l LOAD,LOAD...] [-s BYTES] LAYER IDLE...: a server that waits by LAYER
+ * (wait.c), and its load (load.c), in one guest. -b: say "begin" before what is measured.
  *
  * One client process holds 100 connections that ask, and as many more that never do as IDLE says. A
  * JSON line for each IDLE and LOAD, all for a request: run time of the server and of both processes,
@@ -98,7 +98,7 @@ static int usage(void)
 {
 	const struct wait_layer *l;
 
-	fputs("usage: uselect-bench [-n REQUESTS] [-l LOAD,LOAD...] [-s BYTES] LAYER IDLE...\n"
+	fputs("usage: uselect-bench [-b] [-n REQUESTS] [-l LOAD,LOAD...] [-s BYTES] LAYER IDLE...\n"
 	      "LOAD: 10 (arrive together, then none until all are answered) or 10+ (always 10 under way)\n"
 	      "LAYER:", stderr);
 	for (l = wait_layers; l->name; l++)
@@ -107,9 +107,8 @@ static int usage(void)
 	return 2;
 }
 
-static void measure_all(pid_t pid, const char *loads, unsigned int requests, char **idle)
+static void measure_all(pid_t pid, const char *loads, struct load load, char **idle)
 {
-	struct load load = { .requests = requests };
 	const char *at;
 
 	for (; *idle; idle++) {
@@ -123,16 +122,18 @@ static void measure_all(pid_t pid, const char *loads, unsigned int requests, cha
 int main(int argc, char **argv)
 {
 	struct rlimit nofile = { FDS_MAX * 2, FDS_MAX * 2 };
-	unsigned int requests = 400, size = 8192;
+	struct load load = { .requests = 400 }, parsed;
+	unsigned int size = 8192;
 	const char *loads = "1,10", *at;
 	int ready[2], status, c;
-	struct load load;
 	pid_t pid;
 	char byte;
 
-	while ((c = getopt(argc, argv, "n:l:s:")) >= 0) {
+	while ((c = getopt(argc, argv, "bn:l:s:")) >= 0) {
 		if (c == 'n')
-			requests = atoi(optarg);
+			load.requests = atoi(optarg);
+		else if (c == 'b')
+			load.announce = true;
 		else if (c == 'l')
 			loads = optarg;
 		else if (c == 's')
@@ -143,9 +144,9 @@ int main(int argc, char **argv)
 	for (layer = wait_layers; argc - optind > 1 && layer->name && strcmp(layer->name, argv[optind]);
 	     layer++)
 		;
-	for (at = loads; *at && load_parse(&load, &at);)
+	for (at = loads; *at && load_parse(&parsed, &at);)
 		;
-	if (argc - optind < 2 || !layer->name || !requests || !size || size > ANSWER_MAX || *at)
+	if (argc - optind < 2 || !layer->name || !load.requests || !size || size > ANSWER_MAX || *at)
 		return usage();
 	setrlimit(RLIMIT_NOFILE, &nofile);
 	shown = mmap(NULL, sizeof(*shown), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
 		server(ready[1]);
 	close(ready[1]);
 	if (read(ready[0], &byte, 1) == 1)
-		measure_all(pid, loads, requests, argv + optind + 1);
+		measure_all(pid, loads, load, argv + optind + 1);
 	kill(pid, SIGTERM);
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
