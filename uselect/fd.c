@@ -41,6 +41,10 @@ static struct socket *usel_fd_socket(struct file *file)
 	return sock && sock->sk && sk_is_tcp(sock->sk) ? sock : NULL;
 }
 
+/* --- probe --- */
+
+#if defined(CONFIG_KPROBES_ON_FTRACE) && defined(CONFIG_HAVE_FUNCTION_ARG_ACCESS_API)
+
 /* The caller's table has, or will have in a moment, @file under this number. */
 static void usel_fd_named(unsigned int fd, struct file *file)
 {
@@ -66,10 +70,6 @@ static void usel_fd_named(unsigned int fd, struct file *file)
 out:
 	rcu_read_unlock();
 }
-
-/* --- probe --- */
-
-#if defined(CONFIG_KPROBES_ON_FTRACE) && defined(CONFIG_HAVE_FUNCTION_ARG_ACCESS_API)
 
 static int usel_on_install(struct kprobe *probe, struct pt_regs *regs)
 {
