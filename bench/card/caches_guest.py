@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""caches_guest.py costs | scan NODE-MB DISK-MBPS LOAD POLICIES: the inside of `caches`, one JSON line a result."""
+"""caches_guest.py costs | scan NODE-MB DISK-MBPS LOADS POLICIES SHARES: inside `caches`, a JSON line a result."""
 import contextlib
+import itertools
 import json
 import mmap
 import os
@@ -23,6 +24,7 @@ MB = 1 << 20
 SAMPLES = 100
 SEED = 1
 READER = MB // 2        # of a reader itself, beside what it reads
+WINDOW = MB // 4        # the least that read-ahead needs
 
 
 def null_blk(**parameters):
@@ -92,33 +94,38 @@ def costs():
 # --- Figures 4.4 to 4.7 ---
 
 class Rig:
-    """Three nodes with a policy; each one's memory is what its group and its hosted blocks may have."""
+    """Three nodes with a policy; each one's memory is what its group and its hosted blocks may have.
 
-    def __init__(self, groups, disk, policy, node):
-        self.groups, self.c = groups, Cluster(3)
-        self.nodes = self.c.nodes
-        half, all_ = node // 2 // 4096, node // 4096
+    What share of it is for others is fixed: half of it at both readers (halves), or nothing at the first
+    and all at the second (roles): so one common cache would be divided when the first has read all.
+    """
+
+    def __init__(self, nodes, groups, disk, policy, node, share):
+        self.nodes, self.groups = nodes, groups
         # HDC's exporter caches what it reads and hosts nothing; HSCC's caches nothing.
-        at_exporter = {"hdc": 0, "none": 0}.get(policy, all_)
+        hosted = [0 if policy in ("hdc", "none") else node,
+                  *((node // 2, node // 2) if share == "halves" else (0, node))]
         groups.write("n1", "memory.max", str(node + READER))
-        for name in ("n2", "n3"):
-            groups.write(name, "memory.max", str((node if policy == "none" else node // 2) + READER))
+        for name, given in zip(("n2", "n3"), hosted[1:]):
+            own = node if policy == "none" else max(node - given, WINDOW)
+            groups.write(name, "memory.max", str(own + READER))
         made = groups.run("n1", "ip", "netns", "exec", self.nodes[0].ns, "flotilla", "card", "export", "data",
-                          "device", disk, "nodes", "n2,n3", "policy", policy, "host", str(at_exporter))
+                          "device", disk, "nodes", "n2,n3", "policy", policy, "host", str(hosted[0] // 4096))
         assert made.wait() == 0
-        self.cards = [attach(n, "data", "host", str(half)) for n in self.nodes[1:]]
+        self.cards = [attach(n, "data", "host", str(given // 4096)) for n, given in zip(self.nodes[1:], hosted[1:])]
         # A block device's cache lasts as long as it is open.
         self.fds = [os.open(path, os.O_RDONLY) for path in [disk] + ["/dev/" + c for c in self.cards]]
 
     def scan(self, i, size):
-        """Node i (2 or 3) reads the first bytes; seconds, and every node's counters."""
-        before = [stats(node) for node in self.nodes]
+        """Node i (2 or 3) reads the first bytes; seconds."""
         begin = time.monotonic()
         reader = self.groups.run("n%d" % i, "dd", "if=/dev/" + self.cards[i - 2], "of=/dev/null", "bs=128k",
                                  "iflag=count_bytes", "count=%d" % size, "status=none")
         assert reader.wait() == 0
-        took = time.monotonic() - begin
-        return took, [difference(b, stats(n)) for b, n in zip(before, self.nodes)]
+        return time.monotonic() - begin
+
+    def counters(self):
+        return [stats(node) for node in self.nodes]
 
     def close(self):
         for fd in self.fds:
@@ -126,42 +133,53 @@ class Rig:
         for node, card in zip(self.nodes[1:], self.cards):
             detach(node, card)
         tool(self.nodes[0], "unexport", "data")
-        self.c.close()
 
 
-def measure(groups, disk, policy, node, size):
-    rig = Rig(groups, disk, policy, node)
+def measure(nodes, groups, disk, policy, node, load, share):
+    size = int(load * 3 * node) // 131072 * 131072
+    rig = Rig(nodes, groups, disk, policy, node, share)
     try:
-        cold, filled = rig.scan(2, size)
-        warm, counted = rig.scan(3, size)
+        begin = rig.counters()
+        cold = rig.scan(2, size)
+        middle = rig.counters()
+        warm = rig.scan(3, size)
+        end = rig.counters()
     finally:
         rig.close()
+    filled, counted = [list(map(difference, *pair)) for pair in ((begin, middle), (middle, end))]
     blocks, mine = size // 4096, counted[2]
     from_disk = min(blocks, counted[0]["CardServedDiskPages"])
     local = mine["CardHostedHits"]
+
+    def both(name):
+        return sum(f[name] + c[name] for f, c in zip(filled, counted))
+
     print(json.dumps({
-        "policy": policy, "blocks": blocks, "cold": cold, "warm": warm,
+        "policy": policy, "share": share, "load": load, "blocks": blocks, "cold": cold, "warm": warm,
         "hits": 1 - from_disk / blocks, "local": local / blocks, "global": 1 - (from_disk + local) / blocks,
-        "saves": sum(f["CardSaves"] + c["CardSaves"] for f, c in zip(filled, counted)),
-        "hosted": sum(f["CardHosted"] + c["CardHosted"] for f, c in zip(filled, counted)),
-        "lost": sum(f["CardSavesLost"] + c["CardSavesLost"] for f, c in zip(filled, counted)),
+        "saves": both("CardSaves"), "saves_cold": [f["CardSaves"] for f in filled],
+        "saves_warm": [c["CardSaves"] for c in counted], "passed": both("CardSavesPassed"),
+        "refused": both("CardSavesRefused"), "hosted": both("CardHosted"),
+        "hosted_cold": [f["CardHosted"] for f in filled], "hosted_warm": [c["CardHosted"] for c in counted],
+        "dropped": both("CardHostedDropped"), "lost": both("CardSavesLost"),
         "forwards": sum(c["CardForwards"] for c in counted),
         "peer_refused": sum(c["CardPeerRefused"] for c in counted),
-        "index_messages": sum(f["CardIndexSent"] + c["CardIndexSent"] for f, c in zip(filled, counted)),
+        "index_messages": both("CardIndexSent"),
         "timeouts": sum(c["CardTimeouts"] for c in counted),
     }), flush=True)
 
 
-def scan(node_mb, mbps, load, policies):
+def scan(node_mb, mbps, loads, policies, shares):
     with open("/sys/kernel/mm/lru_gen/enabled", encoding="ascii") as f:
         print("lru_gen", f.read().strip(), flush=True)
-    node = int(node_mb) * MB
-    size = int(float(load) * 3 * node) // 131072 * 131072
     disk = null_blk(gb=1, irqmode=2, completion_nsec=100000, mbps=mbps)
-    groups = Groups("n1", "n2", "n3")
+    groups, c = Groups("n1", "n2", "n3"), Cluster(3)
     with contextlib.closing(groups):
-        for policy in policies.split(","):
-            measure(groups, disk, policy, node, size)
+        for load, policy in itertools.product(loads.split(","), policies.split(",")):
+            # Without a policy nothing is for others.
+            for share in shares.split(",")[:1 if policy == "none" else None]:
+                measure(c.nodes, groups, disk, policy, int(node_mb) * MB, float(load), share)
+    c.close()
 
 
 if __name__ == "__main__":
