@@ -6,8 +6,9 @@
  * No bit and no wakeup is lost between two CPUs. Two threads throw a byte back and forth over one
  * connection, each asleep in the wait under test when it is not its turn, so that every pass is
  * an arrival somewhere around the moment of falling asleep. A lost one stops the game, which an
- * alarm notices. For each way to wait USELECT_ROUNDS arrivals (default 2000; 10000000 for the long
- * run), or as many as fit into USELECT_SECONDS. USELECT_SEED (1).
+ * alarm notices. USELECT_GAMES (4) at once: a lone pair's CPUs fall idle at each pass, and under
+ * emulation that is what a round costs. For each way to wait USELECT_ROUNDS arrivals (default
+ * 4000; 10000000 for the long run), or as many as fit into USELECT_SECONDS. USELECT_SEED (1).
  */
 
 #include <kselftest_harness.h>
@@ -94,8 +95,63 @@ static void *play(void *arg)
 	return NULL;
 }
 
-FIXTURE(race) {
+/**
+ * struct game - two that throw a byte
+ * @seen:  throws at the last look
+ * @moved: when that was found to have grown
+ */
+struct game {
 	int fds[2];
+	struct player players[2];
+	pthread_t threads[2];
+	uint64_t seen;
+	double moved;
+};
+
+static void game_start(struct game *g, enum wait how, uint64_t rounds, uint64_t seed)
+{
+	int i;
+
+	pair(AF_INET, g->fds);
+	for (i = 0; i < 2; i++) {
+		g->players[i] = (struct player){
+			.fd = g->fds[i], .cpu = i, .how = how, .seed = seed + i, .rounds = rounds,
+		};
+		setsockopt(g->fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+		pthread_create(&g->threads[i], NULL, play, &g->players[i]);
+	}
+	send(g->fds[0], "x", 1, 0);
+	g->moved = now_s();
+}
+
+/* False: nothing has happened for too long. */
+static bool game_look(struct game *g)
+{
+	uint64_t now = __atomic_load_n(&g->players[0].done, __ATOMIC_RELAXED) +
+		       __atomic_load_n(&g->players[1].done, __ATOMIC_RELAXED);
+
+	if (now != g->seen)
+		g->moved = now_s();
+	g->seen = now;
+	return now >= g->players[0].rounds * 2 || now_s() - g->moved < WAIT_S;
+}
+
+static void game_end(struct game *g)
+{
+	int i;
+
+	/* Who waits for its turn is let go. */
+	for (i = 0; i < 2; i++)
+		send(g->fds[i], "x", 1, MSG_NOSIGNAL);
+	for (i = 0; i < 2; i++)
+		pthread_join(g->threads[i], NULL);
+	for (i = 0; i < 2; i++)
+		close(g->fds[i]);
+}
+
+FIXTURE(race) {
+	struct game *games;
+	uint64_t nr;
 };
 
 FIXTURE_VARIANT(race) {
@@ -110,58 +166,54 @@ FIXTURE_VARIANT_ADD(race, bits) { .how = BY_BITS, };
 
 FIXTURE_SETUP(race)
 {
+	self->nr = env_number("USELECT_GAMES", 4);
+	self->games = calloc(self->nr, sizeof(*self->games));
+	ASSERT_NE(NULL, self->games);
 	ASSERT_EQ(0, load_module(""));
 	ASSERT_EQ(0, uselect_init());
-	pair(AF_INET, self->fds);
 }
 
 FIXTURE_TEARDOWN(race)
 {
+	free(self->games);
 }
 
 TEST_F_TIMEOUT(race, no_wakeup_is_lost, 36000)
 {
-	uint64_t rounds = env_number("USELECT_ROUNDS", 2000), seed = env_number("USELECT_SEED", 1);
-	uint64_t seconds = env_number("USELECT_SECONDS", 0);
-	double until = now_s() + seconds, moved;
-	struct player players[2];
-	uint64_t seen = 0, now;
-	pthread_t threads[2];
-	int i;
+	uint64_t rounds = env_number("USELECT_ROUNDS", 4000) / 2 / self->nr;
+	uint64_t seed = env_number("USELECT_SEED", 1), seconds = env_number("USELECT_SECONDS", 0);
+	uint64_t arrivals = 0, empty = 0, i;
+	double start = now_s();
+	bool playing;
 
-	for (i = 0; i < 2; i++) {
-		players[i] = (struct player){
-			.fd = self->fds[i], .cpu = i, .how = variant->how, .seed = seed + i,
-			.rounds = seconds ? UINT64_MAX : rounds / 2,
-		};
-		setsockopt(self->fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-		pthread_create(&threads[i], NULL, play, &players[i]);
-	}
-	ASSERT_EQ(1, send(self->fds[0], "x", 1, 0));
-	moved = now_s();
+	for (i = 0; i < self->nr; i++)
+		game_start(&self->games[i], variant->how, seconds ? UINT64_MAX / 2 : rounds,
+			   seed + 2 * i);
 	do {
 		usleep(20000);
-		now = __atomic_load_n(&players[0].done, __ATOMIC_RELAXED) +
-		      __atomic_load_n(&players[1].done, __ATOMIC_RELAXED);
-		if (now != seen)
-			moved = now_s();
-		seen = now;
-		ASSERT_GT(WAIT_S, now_s() - moved) {
-			TH_LOG("stopped after %llu arrivals: told %#x/%#x, poll %#x/%#x",
-			       (unsigned long long)seen, told(self->fds[0]), told(self->fds[1]),
-			       truth(self->fds[0]), truth(self->fds[1]));
+		playing = false;
+		for (i = 0; i < self->nr; i++) {
+			struct game *g = &self->games[i];
+
+			ASSERT_TRUE(game_look(g)) {
+				TH_LOG("stopped after %llu arrivals: told %#x/%#x, poll %#x/%#x",
+				       (unsigned long long)g->seen, told(g->fds[0]),
+				       told(g->fds[1]), truth(g->fds[0]), truth(g->fds[1]));
+			}
+			playing |= g->seen < g->players[0].rounds * 2;
 		}
-	} while (seconds ? now_s() < until : now < rounds / 2 * 2);
-	/* Who waits for its turn is let go. */
+	} while (seconds ? now_s() < start + seconds : playing);
 	stop = true;
-	for (i = 0; i < 2; i++)
-		send(self->fds[i], "x", 1, MSG_NOSIGNAL);
-	for (i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	now = players[0].done + players[1].done;
-	TH_LOG("%llu arrivals, seed %llu; ready and nothing there: %llu", (unsigned long long)now,
-	       (unsigned long long)seed,
-	       (unsigned long long)(players[0].empty + players[1].empty));
+	for (i = 0; i < self->nr; i++) {
+		struct game *g = &self->games[i];
+
+		game_end(g);
+		arrivals += g->players[0].done + g->players[1].done;
+		empty += g->players[0].empty + g->players[1].empty;
+	}
+	TH_LOG("%llu arrivals in %llu games, %.0f a second, seed %llu; ready and nothing there: %llu",
+	       (unsigned long long)arrivals, (unsigned long long)self->nr,
+	       arrivals / (now_s() - start), (unsigned long long)seed, (unsigned long long)empty);
 }
 
 TEST_HARNESS_MAIN
