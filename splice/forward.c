@@ -16,7 +16,7 @@
  * struct ssp_pass - one pass over a receive queue
  * @p:      the pair
  * @from:   the end that is read
- * @budget: bytes that may still be forwarded in this pass
+ * @budget: bytes that may still be forwarded in this pass, looked at between packets
  * @done:   bytes that were
  */
 struct ssp_pass {
@@ -69,7 +69,8 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 	struct ssp_pass *pass = desc->arg.data;
 	struct ssp_pair *p = pass->p;
 	struct sock *src = p->sk[pass->from], *dst = p->sk[!pass->from];
-	unsigned int n = min_t(size_t, len, pass->budget);
+	/* A packet that was begun is finished: its rest would be a work item and a send of its own. */
+	unsigned int n = pass->budget ? len : 0;
 	struct sk_buff *clone = NULL;
 	int sent;
 
@@ -120,7 +121,7 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 		p->moved[pass->from] += sent;
 	if (!pass->from)
 		p->taken += sent;
-	pass->budget -= sent;
+	pass->budget -= min_t(unsigned int, pass->budget, sent);
 	pass->done += sent;
 	if (sent != skb->len)
 		ssp_count(p->net, SSP_STAT_PARTIAL);
