@@ -3,22 +3,29 @@
 # long: debug it takes four minutes there
 # timeout: 180
 # cpus: 2
-"""Two CPUs that forward in opposite directions, and the module coming and going under traffic.
+"""Two CPUs that forward in opposite directions, many transfers at once, threads that fight for one
+socket, and the module coming and going under traffic.
 
-FLT_MEGABYTES each way and connection, FLT_UNLOADS and FLT_SEED are for long runs.
+FLT_MEGABYTES each way and connection, FLT_TRANSFERS at once (10000 wants 2 GB), FLT_ROUNDS of the
+threads, FLT_UNLOADS and FLT_SEED are for long runs.
 """
+import contextlib
 import errno
 import os
 import random
+import resource
 import select
+import socket
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, PATIENCE, Device, Proxy, Thread, body,  # noqa: E402
-                 claim, counters, equal, load, main, recv_exactly, same, unload, wait_event, wait_for)
+                 claim, counters, equal, listener, load, main, recv_exactly, same, unload, wait_event, wait_for)
 
 MEGABYTES = int(os.environ.get("FLT_MEGABYTES", 4))
+TRANSFERS = int(os.environ.get("FLT_TRANSFERS", 200))
+ROUNDS = int(os.environ.get("FLT_ROUNDS", 100))
 UNLOADS = int(os.environ.get("FLT_UNLOADS", 10))
 SEED = int(os.environ.get("FLT_SEED", 20261121))
 PAIRS = 4
@@ -100,6 +107,124 @@ def two_cpus_that_forward_in_opposite_directions_do_not_lock_each_other():
     for name in ("SpliceBytesSoftirq", "SpliceBytesWorker", "SpliceTrylockMissed",
                  "SpliceSocketOwned", "SpliceWorkSlow"):
         print("#", name, after[name] - before[name])
+    dev.close()
+
+
+def connections(number):
+    """Pairs of ends, the proxy's second."""
+    with contextlib.closing(listener(backlog=4096)) as ear:
+        for _ in range(number):
+            far = socket.create_connection(ear.getsockname())
+            yield far, ear.accept()[0]
+
+
+def fast(number, act):
+    """Seconds that the quickest of eight parts of `number` calls of `act` took, for each call."""
+    part = max(number // 8, 1)
+    best = float("inf")
+    for first in range(0, number, part):
+        begin = time.monotonic()
+        for i in range(first, min(first + part, number)):
+            act(i)
+        best = min(best, (time.monotonic() - begin) / part)
+    return best * 1e6
+
+
+@claim
+def many_transfers_are_under_way_at_once():
+    most = max(4 * TRANSFERS + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    dev = Device()
+    ends = list(zip(connections(TRANSFERS), connections(TRANSFERS)))
+    before = dev.info()["active"]
+
+    def begin(i):
+        (_, src), (_, dst) = ends[i]
+        equal("status", dev.splice(src, dst, limit=1, flags=AUTORELEASE).status, ACTIVE)
+
+    def ask(i):
+        equal("moved", dev.result(ends[i][0][1]).moved01, 0)
+
+    print(f"# {TRANSFERS} transfers: {fast(TRANSFERS, begin):.0f} us to begin one", flush=True)
+    equal("under way", dev.info()["active"] - before, TRANSFERS)
+    print(f"# {fast(TRANSFERS, ask):.0f} us to ask how one goes", flush=True)
+    for i, ((server, _), _) in enumerate(ends):
+        server.sendall(bytes((i & 255,)))
+    for i, (_, (client, dst)) in enumerate(ends):
+        wait_event(dst, select.POLLOUT)
+        equal("byte", recv_exactly(client, 1), bytes((i & 255,)))
+    wait_for("all to end", lambda: dev.info()["active"] == before)
+    for end in ends:
+        for far, near in end:
+            far.close()
+            near.close()
+    dev.close()
+
+
+def refused(*numbers):
+    """A call that the others' doings may forbid."""
+    @contextlib.contextmanager
+    def may_fail():
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in numbers:
+                raise
+    return may_fail()
+
+
+@claim
+def threads_that_fight_for_one_socket_lose_no_byte():
+    dev, over = Device(), []
+    length = ROUNDS << 13
+    sent = random.Random(SEED).randbytes(length)
+    kept, passed, taken = bytearray(), bytearray(), [0]
+    with Proxy() as p:
+        p.src.settimeout(0.02)
+
+        def splice(seed):
+            rnd = random.Random(seed)
+            while not over:
+                with refused(errno.EBUSY, errno.EAGAIN):
+                    dev.splice(p.src, p.dst, limit=rnd.randrange(1 << 15), flags=AUTORELEASE * rnd.randrange(2))
+
+        def take_back():
+            while not over:
+                with refused(errno.ENOENT):
+                    dev.unsplice(p.src, p.dst)
+                    taken[0] += 1
+
+        def read():
+            while not over:
+                with refused(errno.EBUSY), contextlib.suppress(TimeoutError, BlockingIOError):
+                    kept.extend(p.src.recv(100))
+
+        def look():
+            while not over:
+                select.select([p.src], [p.dst], [], 0)
+                dev.result(p.src)
+
+        def drain():
+            while len(kept) + len(passed) < length:
+                if select.select([p.client], [], [], 0.05)[0]:
+                    passed.extend(p.client.recv(STEP))
+
+        workers = [Thread(f, *args) for f, *args in ((splice, 1), (splice, 2), (take_back,), (read,), (look,))]
+        ends = [Thread(p.server.sendall, sent), Thread(drain)]
+        try:
+            for end in ends:
+                end.join()
+        finally:
+            over.append(True)
+        for worker in workers:
+            worker.join()
+        with refused(errno.ENOENT):
+            dev.unsplice(p.src, p.dst)
+        same("bytes of both ways, sorted", bytes(sorted(kept + passed)), bytes(sorted(sent)))
+        print(f"# {len(passed)} bytes passed on, {len(kept)} read, taken back {taken[0]} times", flush=True)
+        equal("some were passed on", bool(passed), True)
+        p.src.settimeout(PATIENCE)
+        p.still_ordinary()
     dev.close()
 
 
