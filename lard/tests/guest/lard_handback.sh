@@ -48,20 +48,7 @@ done
 printf 'listen %s:80\ncontrol %s\n' $VIP "$DIR/lardd.sock" >"$DIR/lardd.conf"
 ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
 LARDD=$!
-ask() {
-	fe python3 - "$DIR/lardd.sock" "$@" <<-'PY'
-		import json, socket, sys
-		s = socket.socket(socket.AF_UNIX)
-		s.connect(sys.argv[1])
-		s.sendall((sys.argv[2] + "\n").encode())
-		answers = s.makefile()
-		for _ in sys.argv[2].splitlines():
-		    answer = json.loads(answers.readline())
-		    for key in sys.argv[3:]:
-		        answer = answer[key]
-		    print(answer)
-	PY
-}
+ask() { fe python3 "$FLT_TOP/lard/tests/lib/ask.py" "$DIR/lardd.sock" "$@"; }
 answers() { [ "$(ask '{"cmd":"status"}' nodes)" = "$1" ]; }
 load_is() { [ "$(ask '{"cmd":"status"}' outstanding)" = "$1" ]; }
 handed_off() { ask '{"cmd":"stats"}' counters LardHandedOff; }

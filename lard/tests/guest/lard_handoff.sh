@@ -62,18 +62,7 @@ control $DIR/lardd.sock
 CONF
 ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
 LARDD=$!
-ask() {
-	fe python3 - "$DIR/lardd.sock" "$@" <<-'PY'
-		import json, socket, sys
-		s = socket.socket(socket.AF_UNIX)
-		s.connect(sys.argv[1])
-		s.sendall((sys.argv[2] + "\n").encode())
-		answer = json.loads(s.makefile().readline())
-		for key in sys.argv[3:]:
-		    answer = answer[int(key) if key.isdigit() else key]
-		print(answer)
-	PY
-}
+ask() { fe python3 "$FLT_TOP/lard/tests/lib/ask.py" "$DIR/lardd.sock" "$@"; }
 answers() { [ "$(ask '{"cmd":"status"}' nodes)" = "$1" ]; }
 wait_for 30 answers 2 || bail "lardd does not see two nodes: $(cat "$DIR/lardd.log")"
 load_is() { [ "$(ask '{"cmd":"status"}' outstanding)" = "$1" ]; }
