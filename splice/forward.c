@@ -69,7 +69,7 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 	struct ssp_pass *pass = desc->arg.data;
 	struct ssp_pair *p = pass->p;
 	struct sock *src = p->sk[pass->from], *dst = p->sk[!pass->from];
-	/* A packet that was begun is finished: its rest would be a work item and a send of its own. */
+	/* A begun packet is finished: its rest would be a work item and a send of its own. */
 	unsigned int n = pass->budget ? len : 0;
 	struct sk_buff *clone = NULL;
 	int sent;
