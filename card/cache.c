@@ -108,7 +108,9 @@ void card_cache_stop(struct card_cache *cache)
 	cache->off = true;
 	card_entry_forget_all(cache);
 	spin_unlock_irq(&cache->lock);
-	flush_work(&cache->reap);
+	/* Whoever changes the address at this moment may have it queued again. */
+	disable_work_sync(&cache->reap);
+	card_entry_reap(&cache->reap);
 	mutex_lock(&card_caches_lock);
 	if (!hlist_unhashed(&cache->hash))
 		hash_del_rcu(&cache->hash);
