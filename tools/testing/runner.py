@@ -57,7 +57,7 @@ class Book:
             if outcome.failed:
                 lines = log.read_text(errors="replace").splitlines() if log.exists() else []
                 print("".join(f"     | {line}\n" for line in lines[-25:]), end="")
-                print("".join(f"     kernel: {line}\n" for line in reports[:25]), end="")
+                print("".join(f"     kernel: {line}\n" for line in reports[:60]), end="")
                 print(f"     whole output: {log}")
             sys.stdout.flush()
 
@@ -167,6 +167,7 @@ class Guest:
         self.process = subprocess.Popen(command + ["--", str(collect.TOP / "tools/testing/guest-batch")],
                                         stdout=subprocess.PIPE, stderr=open(self.share / "guest.log", "wb"),
                                         stdin=subprocess.DEVNULL, text=True, errors="replace")
+        self.silent = False
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -186,8 +187,8 @@ class Guest:
             try:
                 words = self.lines.get(timeout=limit)
             except queue.Empty:
-                self.process.terminate()
-                self.process.wait()
+                self.silent = True
+                self.process.send_signal(signal.SIGUSR1)
                 break
             if words is None:
                 break
@@ -202,7 +203,7 @@ class Guest:
             elif words[:1] == ["@done"]:
                 limit = GRACE * 3
         self.process.wait()
-        reports = self.reports()
+        reports = self.reports(running)
         if running and running.name not in reports and any(t.name in reports for t, _, _ in finished):
             # A report ends a debug guest, here that of a test before this one: it runs again.
             waiting.insert(0, running)
@@ -229,7 +230,7 @@ class Guest:
             outcome.failed.append("the kernel reported a problem")
         self.book.enter(test, self.kernel, outcome, seconds, log, reports)
 
-    def reports(self):
+    def reports(self, running):
         """Kernel reports of this boot by the test that was running."""
         found = {}
         name, part = "before any test", []
@@ -243,4 +244,7 @@ class Guest:
                 name = line.split(MARK, 1)[1].strip()
             else:
                 part.append(line)
+        if self.silent and running:
+            found[running.name] = (["the guest fell silent; what waits in it:"] + machine.waiting(text)
+                                   + found.get(running.name, []))
         return found

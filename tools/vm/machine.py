@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import stat
 import subprocess
 import threading
@@ -50,6 +51,19 @@ def reports(text, context=40):
             room -= 1
         if "end trace" in line:
             room = 0
+    return found
+
+
+def waiting(text):
+    """Of a log that lists all tasks, those in uninterruptible sleep, each with its stack."""
+    found, on = [], False
+    for line in text.splitlines():
+        if "task:" in line and " state:" in line:
+            on = " state:D" in line
+        elif "Sched Debug" in line or "Showing all locks" in line:
+            on = False
+        if on:
+            found.append(line)
     return found
 
 
@@ -216,7 +230,9 @@ class Machine:
         initramfs.write_bytes(base_initramfs(kernel) + self.run_files(args))
         append = ["console=ttyS0", "loglevel=5", "panic=-1", "reboot=t", "mitigations=off", "nokaslr",
                   "rcupdate.rcu_expedited=1", "audit=0", "apparmor=0", "selinux=0", "no_timer_check",
-                  "cryptomgr.notests", "initcall_blacklist=jent_mod_init", "oops=panic"]
+                  "cryptomgr.notests", "initcall_blacklist=jent_mod_init", "oops=panic",
+                  # An NMI is how a silent guest is asked where it stands: all tasks, all CPUs.
+                  "unknown_nmi_panic", "panic_print=0x41"]
         if kernel.name == "debug":
             append += ["panic_on_warn=1", "kmemleak=on"]
         self.command = [
@@ -228,6 +244,7 @@ class Machine:
             "-append", " ".join(append + shlex.split(args.append)),
             "-chardev", f"file,id=console,path={log}", "-serial", "chardev:console",
             "-device", "virtio-serial-pci",
+            "-chardev", f"socket,id=monitor,path={work}/monitor,server=on,wait=off", "-mon", "chardev=monitor",
             "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]
         self.say = self.port("status")
@@ -302,6 +319,36 @@ class Machine:
         """Until QEMU has ended."""
         self.process.wait()
         self.listener.join()
+
+    def ask(self, command):
+        """What QEMU's monitor answers, or why it does not."""
+        answer = b""
+        try:
+            with socket.socket(socket.AF_UNIX) as monitor:
+                monitor.settimeout(5)
+                monitor.connect(str(self.work / "monitor"))
+                monitor.sendall(command.encode() + b"\n")
+                # A prompt comes before the command and after its answer.
+                while answer.count(b"(qemu) ") < 2:
+                    data = monitor.recv(65536)
+                    if not data:
+                        break
+                    answer += data
+        except OSError as error:
+            answer += f"\nmonitor: {error}\n".encode()
+        return answer.decode(errors="replace").replace("\r", "")
+
+    def threads(self):
+        """Where the threads of QEMU stand in the host."""
+        lines = []
+        for task in sorted(Path(f"/proc/{self.process.pid}/task").glob("*")):
+            try:
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                lines.append(f"{(task / 'comm').read_text().strip():16} {fields[0]} ticks {fields[11]}+{fields[12]} "
+                             f"in {(task / 'wchan').read_text()}")
+            except OSError:
+                continue
+        return "\n".join(lines)
 
     def errors(self):
         """What QEMU itself complained about."""

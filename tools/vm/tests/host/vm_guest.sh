@@ -40,6 +40,12 @@ equal "a kernel report is status 125" 125 $?
 check "and is shown" grep -q 'sysrq triggered crash' "$work/err"
 "$guest" --allow-reports -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
 equal "a dead guest is status 126" 126 $?
+"$guest" --log "$work/console" -- bash -c 'echo up; sleep 1000' >"$work/out" 2>"$work/err" &
+until [ -s "$work/out" ] || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
+kill -USR1 $!
+wait $!
+check "one that fell silent says on SIGUSR1 where its tasks stood" grep -q 'task:kthreadd *state:S' "$work/console"
+check "and where its CPUs stood" grep -q '^RIP=' "$work/console.silent"
 # shellcheck disable=SC2016 # the guest's shell expands it
 "$guest" --cpus 1 -- bash -c 'exit $(nproc)' </dev/null
 equal "one CPU when asked" 1 $?
