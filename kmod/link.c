@@ -287,11 +287,29 @@ static unsigned int flt_link_silence_ms(const struct flt_link *link, const struc
 	return FLT_MISSED * max(own, min(peer, FLT_PEER_HEARTBEAT_MAX));
 }
 
+/*
+ * Since when the peer is silent. A look that comes late means that this machine stood still,
+ * and so may have what it should have received: the peer gets its time again.
+ */
+static unsigned long flt_link_silent_since(struct flt_link *link, struct flt_chan *chan,
+					   unsigned int heartbeat)
+{
+	unsigned long heard = READ_ONCE(chan->heard);
+
+	if (time_after(jiffies, flt_ms_after(chan->watched, 2 * heartbeat))) {
+		flt_count(link->fn, FLT_LINK_STOOD_STILL);
+		chan->excused = jiffies;
+	}
+	chan->watched = jiffies;
+	return time_after(heard, chan->excused) ? heard : chan->excused;
+}
+
 static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
 				      unsigned long *deadline)
 {
 	unsigned int heartbeat = READ_ONCE(link->fn->heartbeat_ms);
-	unsigned long dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
+	unsigned long since = flt_link_silent_since(link, chan, heartbeat);
+	unsigned long dead = flt_ms_after(since, flt_link_silence_ms(link, chan));
 
 	/* Unread bytes, or a handler that takes its time, are our silence, not the peer's. */
 	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&

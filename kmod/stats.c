@@ -92,6 +92,7 @@ static const char *const flt_counter_names[FLT_GAUGE_END] = {
 	[FLT_LINK_ACCEPTS]		= "LinkAccepts",
 	[FLT_LINK_PEER_RESTARTED]	= "LinkPeerRestarted",
 	[FLT_LINK_HEARTBEAT_LOST]	= "LinkHeartbeatLost",
+	[FLT_LINK_STOOD_STILL]		= "LinkStoodStill",
 	[FLT_LINK_STALLED]		= "LinkStalled",
 	[FLT_LINK_AUTH_DONE]		= "LinkAuthDone",
 	[FLT_LINK_AUTH_FAILED]		= "LinkAuthFailed",

@@ -4,6 +4,8 @@
 # timeout: 300
 """Links end when they should, come back, and tell; misbehaviour closes them and nothing else."""
 import contextlib
+import glob
+import multiprocessing
 import os
 import random
 import struct
@@ -17,6 +19,11 @@ from fltnl import E                                     # noqa: E402
 from netns import flotilla, inside, run                 # noqa: E402
 from patience import rounds                             # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
 
 
 def say_when(what, words):
@@ -37,6 +44,38 @@ def cut_cable_is_noticed_and_mended():
         run("ip", "-n", c.net.bridge, "link", "set", "p2", "up")
         say_when(lambda: a.state(b) == UP and b.state(a) == UP, "up again")
         assert a.nl.node(b.name)["NODE_RECONNECTS"] == 1
+
+
+def stand_still(seconds):
+    """Nothing but interrupts runs on any processor."""
+    def hog(cpu):
+        os.sched_setaffinity(0, {cpu})
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+    hogs = [multiprocessing.Process(target=hog, args=(cpu,)) for cpu in os.sched_getaffinity(0)]
+    for process in hogs:
+        process.start()
+    for process in hogs:
+        process.join()
+
+
+@claim
+def a_node_that_stood_still_itself_blames_nobody():
+    # Neither limit must give other tasks their share: all of it, and the fair server of Linux 6.12.
+    limits = {"/proc/sys/kernel/sched_rt_runtime_us": "-1"}
+    limits.update((path, "0") for path in glob.glob("/sys/kernel/debug/sched/fair_server/*/runtime"))
+    with cluster() as c, contextlib.ExitStack() as stack:
+        a, b = c.nodes
+        for path, value in limits.items():
+            with open(path, encoding="ascii") as file:
+                stack.callback(write, path, file.read())
+            write(path, value)
+        stand_still(6)
+        wait(lambda: all(n.nl.stat("LinkStoodStill") for n in c.nodes))
+        assert a.state(b) == UP and b.state(a) == UP
+        assert [n.nl.stat("LinkHeartbeatLost") for n in c.nodes] == [0, 0]
 
 
 @claim
