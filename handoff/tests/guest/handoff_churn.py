@@ -37,14 +37,16 @@ def none_lost_none_doubled_none_stalled():
         *NETEM)
     begin = time.monotonic()
     site.dispatch(c.be, later=SEED % 2)
-    got = site.clients(CHURN, PARALLEL, SEED, aborts=100, timeout=86400)
-    spent = time.monotonic() - begin
+    try:
+        got = site.clients(CHURN, PARALLEL, SEED, aborts=100, timeout=86400)
+    finally:
+        spent = time.monotonic() - begin
+        for node in c.nodes:
+            print("# %s: %s" % (node.name, {k: v for k, v in node.stats().items() if v}), flush=True)
     assert got["ok"] + got["aborted"] == CHURN
     wait(lambda: c.fe.stat("HandoffInFlight") == 0)
     report = site.report()
     print("# dispatcher: %s; %.0f connections/s" % (report, CHURN / spent), flush=True)
-    stats = c.fe.stats()
-    print("# front-end: %s" % {k: v for k, v in stats.items() if v}, flush=True)
     # A client that gave up before its request was whole, and whose RST was lost, leaves a
     # connection that this dispatcher, which has no time limit, waits on for ever.
     assert report["done"] + report["dropped"] + report["open"] == report["accepted"], report

@@ -18,7 +18,7 @@ def cluster():
     """One for all tests; each closes its sockets."""
     global CLUSTER
     if not CLUSTER:
-        CLUSTER = Cluster(2)
+        CLUSTER = Cluster(2, heartbeat_ms=1000)
     return CLUSTER
 
 

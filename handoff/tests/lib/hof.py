@@ -154,7 +154,7 @@ class Node:
 class Cluster:
     """client, fe and back-ends on one segment; the VIP on fe's eth0 and on the others' lo."""
 
-    def __init__(self, backends=2, forward="DIRECT", names=("client",)):
+    def __init__(self, backends=2, forward="DIRECT", names=("client",), heartbeat_ms=5000):
         run("modprobe", "handoff")
         self.net = Net()
         self.children = []
@@ -178,7 +178,7 @@ class Cluster:
             # An emulated machine that others load too may take its time; tests that are about it set it.
             node.sysctl("net.flotilla.handoff_timeout_ms", 5000 * SLOW)
             with self.net.sysfs(node.ns, "links/heartbeat_ms", "w") as file:
-                file.write(str(1000 * SLOW))
+                file.write(str(heartbeat_ms * SLOW))
         for be in self.be:
             wait(lambda be=be: self.fe.nl.node(be.name)["NODE_STATE"] == E["FLT_NODE_UP"] and
                  be.nl.node("fe")["NODE_STATE"] == E["FLT_NODE_UP"])
