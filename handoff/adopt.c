@@ -271,14 +271,18 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 		return;
 	if (a->flags & HOF_ADOPT_WANT_IDLE)
 		hof_life_watch(a);
+	/*
+	 * Before anybody can accept it: who gives it on at once must not find our old entry in
+	 * HOLD still. What was held waits in the child's backlog.
+	 */
+	if (a->back)
+		hof_adopt_return(hn, a->back);
 	why = flt_adoption_commit(a->child);
 	if (why == FLT_REFUSE_NONE)
 		hof_count(hn, HOF_STAT_ADOPT_COMMITTED);
 	else
 		hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
 	trace_hof_commit(&a->tuple, id, node->id, why);
-	if (a->back)
-		hof_adopt_return(hn, a->back);
 	hof_adoption_put(a);
 }
 
