@@ -42,6 +42,8 @@ static u64 iol_inflation;
 /* The half rule: pages that reclaim looked at since the last eviction, and those asked of us. */
 static u64 iol_scanned_all;
 static u64 iol_scanned_ours;
+/* What the kernel's own count of the former was then. */
+static u64 iol_scanned_last;
 
 static struct kmem_cache *iol_extent_cache;
 static struct iol_pool *iol_file_pool;
@@ -370,6 +372,20 @@ static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_c
 	return pages ? pages : SHRINK_EMPTY;
 }
 
+/* Pages of others that reclaim has looked at since the kernel started; false: no memory to ask. */
+static bool iol_scan_events(gfp_t gfp, u64 *scanned)
+{
+	unsigned long *events;
+
+	events = kmalloc_array(NR_VM_EVENT_ITEMS, sizeof(*events), gfp | __GFP_NOWARN);
+	if (!events)
+		return false;
+	all_vm_events(events);
+	*scanned = events[PGSCAN_KSWAPD] + events[PGSCAN_DIRECT];
+	kfree(events);
+	return true;
+}
+
 /*
  * The paper's rule: of all pages that the pageout daemon picks, while more than half hold cached
  * data, evict. The kernel asks each shrinker for its share; what it looked at elsewhere is in its
@@ -377,28 +393,27 @@ static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_c
  */
 static bool iol_half_of_all(unsigned long asked)
 {
-	static unsigned long last;
-	unsigned long *events, now;
+	u64 now, others;
 	bool evict;
 
-	if (!READ_ONCE(half_rule))
+	if (!READ_ONCE(half_rule) || !iol_scan_events(GFP_NOWAIT, &now))
 		return true;
-	events = kmalloc_array(NR_VM_EVENT_ITEMS, sizeof(*events), GFP_NOWAIT | __GFP_NOWARN);
-	if (!events)
-		return true;
-	all_vm_events(events);
-	now = events[PGSCAN_KSWAPD] + events[PGSCAN_DIRECT];
-	kfree(events);
 	spin_lock(&iol_cache_lock);
-	iol_scanned_all += asked + (now - last);
+	/* Another CPU may have looked later and been here first. */
+	others = now > iol_scanned_last ? now - iol_scanned_last : 0;
+	iol_scanned_last += others;
+	iol_scanned_all += asked + others;
 	iol_scanned_ours += asked;
-	last = now;
 	evict = iol_scanned_ours * 2 > iol_scanned_all;
 	if (evict) {
 		iol_scanned_all = 0;
 		iol_scanned_ours = 0;
 	}
 	spin_unlock(&iol_cache_lock);
+	iol_count_add(IOL_RECLAIM_LOOKED, asked + others);
+	iol_count_add(IOL_RECLAIM_ASKED, asked);
+	if (!evict)
+		iol_count(IOL_RECLAIM_DECLINED);
 	return evict;
 }
 
@@ -430,6 +445,9 @@ int iol_cache_init(void)
 	iol_file_pool = iol_pool_create(IOL_POOL_FILE, 0, 0);
 	if (!iol_file_pool)
 		goto undo_cache;
+	/* What was looked at before there was a cache does not count. */
+	if (!iol_scan_events(GFP_KERNEL, &iol_scanned_last))
+		goto undo_pool;
 	iol_shrinker = shrinker_alloc(0, "iolite-files");
 	if (!iol_shrinker)
 		goto undo_pool;
