@@ -31,7 +31,9 @@ LIBRARIES += libiolstdio
 libiolstdio_SRCS := iolite/lib/stdio.c iolite/lib/stream.c
 libiolstdio_DEPS := libiolite
 
-# What bench/iolite/relays runs in its guest
-TEST_PROGRAMS += iol-relay
+# What bench/iolite/relays and policies run in their guests
+TEST_PROGRAMS += iol-relay iol-trace
+iol-trace_SRCS := bench/iolite/trace.c lard/sim/trace.c
+iol-trace_DEPS := libiolite
 iol-relay_SRCS := bench/iolite/relay.c
 iol-relay_DEPS := libiolite
