@@ -65,15 +65,23 @@ static void write_part(int fd, IOL_Agg *agg, size_t len)
 	}
 }
 
+/* Of ordinary memory, which is kept for the next time as the aggregate is. */
 static void write_copy(int fd, IOL_Agg *agg)
 {
-	size_t len = IOL_length(agg);
-	char *copy = malloc(len);
+	static const IOL_Agg *copied;
+	static size_t len;
+	static char *copy;
 
-	if (!copy)
-		program_check(-ENOMEM, "copy");
-	write_all(fd, copy, IOL_copy_out(agg, 0, copy, len));
-	free(copy);
+	if (copied != agg) {
+		free(copy);
+		copied = agg;
+		len = IOL_length(agg);
+		copy = malloc(len);
+		if (!copy)
+			program_check(-ENOMEM, "copy");
+		IOL_copy_out(agg, 0, copy, len);
+	}
+	write_all(fd, copy, len);
 }
 
 static void answer(int fd, const char *query, bool framed)
