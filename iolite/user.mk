@@ -1,6 +1,6 @@
 LIBRARIES += libiolite
 libiolite_SRCS := iolite/lib/process.c iolite/lib/buffer.c iolite/lib/allocator.c iolite/lib/aggregate.c \
-	iolite/lib/context.c iolite/lib/io.c
+	iolite/lib/context.c iolite/lib/digest.c iolite/lib/io.c
 libiolite_LIBS := -lpthread
 MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4
 

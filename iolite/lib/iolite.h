@@ -110,6 +110,12 @@ IOL_Err IOL_reopen(IOL_Agg *agg);
 IOL_Err IOL_from_memory(IOL_Allocator *alloc, IOL_Agg **agg, const void *from, size_t len);
 /* Up to @len bytes from @start on, copied; how many. */
 size_t IOL_copy_out(IOL_Agg *agg, size_t start, void *to, size_t len);
+/*
+ * A number that is the same for the same bytes, however they are cut. Pieces of sealed buffers whose digest
+ * this process knows are not read again; *read, unless NULL: bytes that were. Not for data that was made to
+ * deceive: whoever wants two texts with one digest finds them.
+ */
+IOL_Err IOL_digest(IOL_Agg *agg, uint64_t *digest, size_t *read);
 /* Let another domain read this pool before anything was passed to it. */
 IOL_Err IOL_grant(IOL_Allocator *alloc, uint64_t domain);
 /* This process's domain; 0 when the calls work by copying. */

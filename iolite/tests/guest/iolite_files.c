@@ -435,6 +435,56 @@ TEST_F(files, a_small_limit_evicts_what_nobody_uses_first)
 	ASSERT_EQ(0, system("echo 0 > /sys/module/iolite/parameters/cache_max"));
 }
 
+static uint64_t digest_of(struct __test_metadata *_metadata, int fd, size_t *read)
+{
+	IOL_Agg *all = NULL, *part, *both;
+	uint64_t digest = 0;
+	size_t at, n;
+
+	for (at = 0; at < SIZE; at += n) {
+		ASSERT_EQ(0, IOL_pread(fd, &part, SIZE - at, at, &n));
+		ASSERT_LT(0, n);
+		if (!all) {
+			all = part;
+			continue;
+		}
+		ASSERT_EQ(0, IOL_concat(&both, all, part));
+		IOL_destroy(all);
+		IOL_destroy(part);
+		all = both;
+	}
+	ASSERT_EQ(0, IOL_digest(all, &digest, read));
+	IOL_destroy(all);
+	IOL_flush();
+	return digest;
+}
+
+TEST_F(files, what_was_digested_once_is_not_read_again)
+{
+	uint64_t first, changed;
+	IOL_Agg *patch;
+	size_t read;
+
+	first = digest_of(_metadata, self->fd, &read);
+	EXPECT_EQ(SIZE, read);
+	EXPECT_EQ(first, digest_of(_metadata, self->fd, &read));
+	EXPECT_EQ(0, read);
+	/* Ten bytes in the middle: the piece that they were in is two others now. */
+	ASSERT_EQ(0, IOL_from_memory(IOL_DEF_ALLOC, &patch, "0123456789", 10));
+	ASSERT_EQ(0, IOL_pwrite(self->fd, patch, 100000, NULL));
+	changed = digest_of(_metadata, self->fd, &read);
+	EXPECT_NE(first, changed);
+	EXPECT_LT(0, read);
+	EXPECT_GE(65536, read);
+	/* By an ordinary write: all is read from the disk anew, into buffers of new generations. */
+	ASSERT_EQ(10, pwrite(self->fd, self->model + 100000, 10, 100000));
+	ASSERT_EQ(0, fsync(self->fd));
+	usleep(100000);
+	EXPECT_EQ(first, digest_of(_metadata, self->fd, &read));
+	EXPECT_EQ(SIZE, read);
+	IOL_destroy(patch);
+}
+
 TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
 {
 	unsigned long long copied, allocated = counter("BuffersMade");

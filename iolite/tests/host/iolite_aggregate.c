@@ -216,11 +216,44 @@ static void a_change_in_the_middle_is_three_pieces(void **state)
 	free(bytes);
 }
 
+static void a_digest_knows_bytes_and_not_pieces(void **state)
+{
+	uint64_t whole, other;
+	struct model model = { 0 };
+	size_t read;
+	int i;
+
+	(void)state;
+	while (model.len < 2)
+		model_create(&model);
+	assert_int_equal(IOL_digest(model.agg, &whole, &read), 0);
+	/* Without the module nothing has a name by which it would be known. */
+	assert_int_equal(read, model.len);
+	for (i = 0; i < 100; i++) {
+		IOL_Agg *head, *tail, *joined;
+		char *bytes = malloc(model.len);
+
+		assert_int_equal(IOL_split(&head, &tail, model.agg, pick(model.len)), 0);
+		assert_int_equal(IOL_concat(&joined, head, tail), 0);
+		assert_int_equal(IOL_digest(joined, &other, NULL), 0);
+		assert_true(other == whole);
+		IOL_destroy(joined);
+		assert_int_equal(IOL_concat(&joined, tail, head), 0);
+		IOL_copy_out(joined, 0, bytes, model.len);
+		assert_int_equal(IOL_digest(joined, &other, NULL), 0);
+		assert_true((other == whole) == !memcmp(bytes, model.bytes, model.len));
+		IOL_destroy(joined), IOL_destroy(head), IOL_destroy(tail);
+		free(bytes);
+	}
+	model_drop(&model);
+}
+
 static void a_zombie_refuses_everything_until_its_last_context_ends(void **state)
 {
 	IOL_Context *first, *second;
 	IOL_Agg *agg, *other;
 	const char *addr;
+	uint64_t digest;
 	size_t len;
 
 	(void)state;
@@ -232,6 +265,7 @@ static void a_zombie_refuses_everything_until_its_last_context_ends(void **state
 	assert_int_equal(IOL_gen_nextRd(first, &addr, &len), -EBUSY);
 	assert_int_equal(IOL_duplicate(&other, agg), -EBUSY);
 	assert_int_equal(IOL_select(&other, agg, 0, 1), -EBUSY);
+	assert_int_equal(IOL_digest(agg, &digest, NULL), -EBUSY);
 	assert_int_equal(IOL_destroy(agg), -EBUSY);
 	assert_int_equal(IOL_gen_end(first), 0);
 	assert_int_equal(IOL_gen_end(second), 0);
@@ -303,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operations_equal_a_flat_array),
 		cmocka_unit_test(a_change_in_the_middle_is_three_pieces),
+		cmocka_unit_test(a_digest_knows_bytes_and_not_pieces),
 		cmocka_unit_test(a_zombie_refuses_everything_until_its_last_context_ends),
 		cmocka_unit_test(only_a_fresh_aggregate_can_be_filled),
 		cmocka_unit_test(the_default_pool_cannot_be_destroyed),
