@@ -30,6 +30,7 @@ MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim
 
 /* Candidates that are looked at for one that nobody uses. */
 #define IOL_EVICT_LOOK		256
+#define IOL_FREE_LOOK		4096
 #define IOL_GDS_SHIFT		32
 
 /* All extents, ranks and sums below. A leaf: no buffer is put and nothing allocated under it. */
@@ -190,12 +191,12 @@ static bool iol_extent_used(const struct iol_extent *extent)
 	return refcount_read(&extent->buf->refs) > 1 || iol_buf_in_flight(extent->buf);
 }
 
-/* Of those with no user the lowest, else the lowest of all. */
-static struct iol_extent *iol_victim(void)
+/* Of those with no user the lowest, else the lowest of all; nothing, if that frees none. */
+static struct iol_extent *iol_victim(bool to_free)
 {
 	struct rb_node *node = rb_first_cached(&iol_ranks);
 	struct rb_node *first = node;
-	int look = IOL_EVICT_LOOK;
+	int look = to_free ? IOL_FREE_LOOK : IOL_EVICT_LOOK;
 
 	lockdep_assert_held(&iol_cache_lock);
 	for (; node && look--; node = rb_next(node)) {
@@ -204,20 +205,20 @@ static struct iol_extent *iol_victim(void)
 		if (!iol_extent_used(extent))
 			return extent;
 	}
-	if (!first)
+	if (!first || to_free)
 		return NULL;
 	iol_count(IOL_FILE_EVICTED_REFERENCED);
 	return rb_entry(first, struct iol_extent, by_rank);
 }
 
-/* Bytes evicted, 0 when there is nothing. */
-static u32 iol_cache_evict(void)
+/* Bytes evicted, 0: nothing; @to_free: reclaim asks, to whom data in use is no help. */
+static u32 iol_cache_evict(bool to_free)
 {
 	struct iol_extent *extent;
 	u32 len = 0;
 
 	spin_lock(&iol_cache_lock);
-	extent = iol_victim();
+	extent = iol_victim(to_free);
 	if (extent) {
 		len = extent->len;
 		if (READ_ONCE(gds))
@@ -248,7 +249,7 @@ int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *bu
 	struct iol_extent *extent, *there;
 
 	while (READ_ONCE(iol_cache_bytes) + len > iol_cache_limit())
-		if (!iol_cache_evict())
+		if (!iol_cache_evict(false))
 			break;
 	extent = kmem_cache_alloc(iol_extent_cache, GFP_KERNEL_ACCOUNT);
 	if (!extent)
@@ -427,7 +428,7 @@ static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_co
 	if (!iol_half_of_all(sc->nr_to_scan))
 		return 0;
 	while (freed < sc->nr_to_scan) {
-		u32 len = iol_cache_evict();
+		u32 len = iol_cache_evict(true);
 
 		if (!len)
 			break;
