@@ -9,6 +9,8 @@
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 
+#include <flotilla/iolite.h>
+
 #include "cache.h"
 #include "counter.h"
 
@@ -93,10 +95,10 @@ static void iol_rank_insert(struct iol_extent *extent)
 	rb_insert_color_cached(&extent->by_rank, &iol_ranks, leftmost);
 }
 
-static void iol_extent_touch(struct iol_extent *extent)
+static void iol_rank_set(struct iol_extent *extent, u64 rank)
 {
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
-	extent->rank = iol_rank_now(extent);
+	extent->rank = rank;
 	iol_rank_insert(extent);
 }
 
@@ -136,6 +138,7 @@ static void iol_extent_link(struct iol_extent *extent)
 	rb_insert_color(&extent->by_offset, &extent->extents->by_offset);
 	extent->rank = iol_rank_now(extent);
 	iol_rank_insert(extent);
+	iol_manager_insert(extent);
 	iol_cache_bytes += extent->len;
 }
 
@@ -145,18 +148,21 @@ static void iol_extent_unlink(struct iol_extent *extent)
 	lockdep_assert_held(&iol_cache_lock);
 	rb_erase(&extent->by_offset, &extent->extents->by_offset);
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
+	iol_manager_remove(extent);
 	iol_cache_bytes -= extent->len;
 }
 
 static void iol_extent_free(struct iol_extent *extent)
 {
 	iol_buf_put(extent->buf);
+	iol_manager_put(extent->manager);
 	kmem_cache_free(iol_extent_cache, extent);
 }
 
 /**
  * iol_cache_find - look an offset of a file up
  * @extents: the file's
+ * @manager: of the program that reads, or NULL
  * @offset:  in the file
  * @buf_off: out: where the byte is in the buffer
  * @len:     in: most bytes wanted; out: bytes from there on; when nothing is found, how far it is
@@ -164,7 +170,8 @@ static void iol_extent_free(struct iol_extent *extent)
  *
  * Return: the buffer, with a reference, or NULL.
  */
-struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf_off, u32 *len)
+struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
+			       u32 *buf_off, u32 *len)
 {
 	struct iol_extent *extent;
 	struct iol_buf *buf = NULL;
@@ -177,7 +184,9 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf
 		buf = iol_buf_get(extent->buf);
 		*buf_off = extent->buf_off + skip;
 		*len = min(*len, extent->len - skip);
-		iol_extent_touch(extent);
+		iol_rank_set(extent, iol_rank_now(extent));
+		if (manager && extent->manager == manager)
+			iol_manager_touch(extent);
 	} else if (extent) {
 		*len = min_t(u64, *len, extent->offset - offset);
 	}
@@ -186,7 +195,7 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf
 }
 
 /* Does anyone but the cache use it? A buffer in several entries counts as used: worth more. */
-static bool iol_extent_used(const struct iol_extent *extent)
+bool iol_extent_used(const struct iol_extent *extent)
 {
 	return refcount_read(&extent->buf->refs) > 1 || iol_buf_in_flight(extent->buf);
 }
@@ -211,6 +220,23 @@ static struct iol_extent *iol_victim(bool to_free)
 	return rb_entry(first, struct iol_extent, by_rank);
 }
 
+/* The one that shall go, or what its program gives up instead: then they change places. */
+static struct iol_extent *iol_victim_chosen(struct iol_extent *proposed)
+{
+	struct iol_extent *chosen = proposed;
+	u64 rank = proposed->rank;
+
+	lockdep_assert_held(&iol_cache_lock);
+	if (proposed->manager)
+		chosen = iol_manager_choice(proposed->manager, proposed);
+	if (chosen == proposed)
+		return proposed;
+	iol_rank_set(proposed, chosen->rank);
+	iol_rank_set(chosen, rank);
+	iol_count(IOL_FILE_EVICTED_CHOSEN);
+	return chosen;
+}
+
 /* Bytes evicted, 0: nothing; @to_free: reclaim asks, to whom data in use is no help. */
 static u32 iol_cache_evict(bool to_free)
 {
@@ -220,6 +246,7 @@ static u32 iol_cache_evict(bool to_free)
 	spin_lock(&iol_cache_lock);
 	extent = iol_victim(to_free);
 	if (extent) {
+		extent = iol_victim_chosen(extent);
 		len = extent->len;
 		if (READ_ONCE(gds))
 			iol_inflation = max(iol_inflation, extent->rank);
@@ -236,6 +263,7 @@ static u32 iol_cache_evict(bool to_free)
 /**
  * iol_cache_insert - cache a range of a file
  * @extents: the file's; the caller keeps writers of the file out and has removed what was there
+ * @manager: of the program that brings it, or NULL
  * @offset:  in the file
  * @buf:     sealed; the cache takes a reference of its own
  * @buf_off: start in the buffer
@@ -243,10 +271,16 @@ static u32 iol_cache_evict(bool to_free)
  *
  * Return: 0, -ENOMEM, -EEXIST: something is there already, which is as good.
  */
-int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *buf, u32 buf_off,
-		     u32 len)
+int iol_cache_insert(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
+		     struct iol_buf *buf, u32 buf_off, u32 len)
 {
 	struct iol_extent *extent, *there;
+
+	spin_lock(&iol_cache_lock);
+	there = iol_manager_missed(manager, extents, offset);
+	if (there)
+		iol_rank_set(there, 0);
+	spin_unlock(&iol_cache_lock);
 
 	while (READ_ONCE(iol_cache_bytes) + len > iol_cache_limit())
 		if (!iol_cache_evict(false))
@@ -260,7 +294,9 @@ int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *bu
 		.len = len,
 		.buf = iol_buf_get(buf),
 		.buf_off = buf_off,
+		.manager = manager,
 	};
+	iol_manager_get(manager);
 	spin_lock(&iol_cache_lock);
 	there = iol_extent_after(extents, offset);
 	if (there && there->offset < offset + len) {
@@ -285,6 +321,7 @@ static bool iol_extent_cut(struct iol_extent *extent, u64 end, u64 from, struct 
 		tail->len = old_end - from;
 		tail->offset = from;
 		iol_buf_get(tail->buf);
+		iol_manager_get(tail->manager);
 	}
 	iol_cache_bytes -= old_end - end;
 	extent->len = end - extent->offset;
@@ -364,6 +401,37 @@ bool iol_cache_drop(struct iol_extents *extents)
 		iol_extent_free(extent);
 		any = true;
 	}
+}
+
+/**
+ * iol_cache_policy - a program says what of its own goes first
+ * @at:     where its manager is, made now if it has none; never replaced
+ * @policy: IOL_POLICY_*; for what it uses from now on
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
+int iol_cache_policy(struct iol_manager **at, u32 policy)
+{
+	struct iol_manager *manager = READ_ONCE(*at);
+
+	if (policy > IOL_POLICY_GDS)
+		return -EINVAL;
+	if (!manager) {
+		struct iol_manager *there;
+
+		manager = iol_manager_create();
+		if (!manager)
+			return -ENOMEM;
+		there = cmpxchg(at, NULL, manager);
+		if (there) {
+			iol_manager_put(manager);
+			manager = there;
+		}
+	}
+	spin_lock(&iol_cache_lock);
+	manager->policy = policy;
+	spin_unlock(&iol_cache_lock);
+	return 0;
 }
 
 static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)

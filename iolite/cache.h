@@ -6,6 +6,7 @@
 #include <linux/rbtree.h>
 
 #include "buffer.h"
+#include "policy.h"
 
 /**
  * struct iol_extents - cached ranges of one file, which do not overlap
@@ -27,6 +28,9 @@ struct iol_extents {
  * @len:       bytes
  * @buf:       where the bytes are; one reference
  * @buf_off:   start in the buffer
+ * @manager:   of the program that brought it, if it had one then; one reference
+ * @by_choice: in the manager's order; under the cache's lock
+ * @choice:    lowest is given up first; under the cache's lock
  */
 struct iol_extent {
 	struct iol_extents *extents;
@@ -37,11 +41,17 @@ struct iol_extent {
 	u32 len;
 	struct iol_buf *buf;
 	u32 buf_off;
+	struct iol_manager *manager;
+	struct rb_node by_choice;
+	u64 choice;
 };
 
-struct iol_buf *iol_cache_find(struct iol_extents *extents, u64 offset, u32 *buf_off, u32 *len);
-int iol_cache_insert(struct iol_extents *extents, u64 offset, struct iol_buf *buf, u32 buf_off,
-		     u32 len);
+struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
+			       u32 *buf_off, u32 *len);
+int iol_cache_insert(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
+		     struct iol_buf *buf, u32 buf_off, u32 len);
+bool iol_extent_used(const struct iol_extent *extent);
+int iol_cache_policy(struct iol_manager **at, u32 policy);
 int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len);
 bool iol_cache_drop(struct iol_extents *extents);
 struct iol_pool *iol_cache_pool(void);

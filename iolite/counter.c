@@ -38,6 +38,7 @@ static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_FILE_INVALIDATED] = "FileInvalidated",
 	[IOL_FILE_EVICTED] = "FileEvicted",
 	[IOL_FILE_EVICTED_REFERENCED] = "FileEvictedReferenced",
+	[IOL_FILE_EVICTED_CHOSEN] = "FileEvictedChosen",
 	[IOL_RECLAIM_LOOKED] = "ReclaimLooked",
 	[IOL_RECLAIM_ASKED] = "ReclaimAsked",
 	[IOL_RECLAIM_DECLINED] = "ReclaimDeclined",

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "cache.h"
 #include "counter.h"
 #include "device.h"
 #include "domain.h"
@@ -405,6 +406,17 @@ static int iol_ioc_send(struct iol_domain *domain, void __user *arg)
 	return copy_to_user(arg, &args, sizeof(args)) ? -EFAULT : 0;
 }
 
+static int iol_ioc_policy(struct iol_domain *domain, void __user *arg)
+{
+	struct iol_policy args;
+
+	if (copy_from_user(&args, arg, sizeof(args)))
+		return -EFAULT;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	return iol_cache_policy(&domain->manager, args.policy);
+}
+
 static long iol_ioctl(struct file *file, unsigned int cmd, unsigned long param)
 {
 	void __user *arg = (void __user *)param;
@@ -435,6 +447,8 @@ static long iol_ioctl(struct file *file, unsigned int cmd, unsigned long param)
 		return iol_ioc_write(domain, arg);
 	case IOL_IOC_SEND:
 		return iol_ioc_send(domain, arg);
+	case IOL_IOC_POLICY:
+		return iol_ioc_policy(domain, arg);
 	default:
 		return -ENOTTY;
 	}

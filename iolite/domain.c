@@ -103,6 +103,7 @@ void iol_domain_destroy(struct iol_domain *domain)
 	if (domain->scratch)
 		fput(domain->scratch);
 	page_frag_cache_drain(&domain->frag);
+	iol_manager_put(domain->manager);
 	mmdrop(domain->mm);
 	kfree(domain);
 }

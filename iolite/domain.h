@@ -8,6 +8,7 @@
 #include <linux/xarray.h>
 
 #include "buffer.h"
+#include "policy.h"
 #include "pool.h"
 
 /**
@@ -26,6 +27,7 @@
  * @frag:    memory that small data goes by value in
  * @scratch: pipe through which UNIX sockets are read, or NULL
  * @scratch_lock: one reader at a time; taken before the pipe's lock
+ * @manager: its own order of eviction, or NULL; made once, by iol_cache_policy()
  * @windows: mappings that are there, bit by bit; under @lock
  * @node:    in the list of all domains
  *
@@ -44,6 +46,7 @@ struct iol_domain {
 	struct page_frag_cache frag;
 	struct file *scratch;
 	struct mutex scratch_lock;	/* use of @scratch */
+	struct iol_manager *manager;
 	unsigned long windows;
 	struct list_head node;
 };

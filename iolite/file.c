@@ -188,16 +188,18 @@ static s64 iol_file_validate(struct iol_file *file, struct inode *inode)
 }
 
 /* Cache what was read, unless the file has changed since @changes was taken. */
-static void iol_file_keep(struct iol_file *file, struct inode *inode, s64 changes, u64 offset,
-			  struct iol_buf *buf, u32 buf_off, u32 len)
+static void iol_file_keep(struct iol_call *call, struct iol_file *file, s64 changes, u64 offset,
+			  struct iol_buf *buf, u32 len)
 {
+	struct inode *inode = file_inode(call->file);
 	struct iol_stamp stamp = iol_stamp_now(inode);
 
 	mutex_lock(&file->fresh);
 	if (file->seen == changes && atomic64_read(&file->changes) == changes &&
 	    iol_stamp_equal(&file->stamp, &stamp) && iol_stamp_settled(&stamp) &&
 	    !iol_file_unwatchable(inode))
-		iol_cache_insert(&file->extents, offset, buf, buf_off, len);
+		iol_cache_insert(&file->extents, READ_ONCE(call->domain->manager), offset, buf, 0,
+				 len);
 	mutex_unlock(&file->fresh);
 }
 
@@ -274,7 +276,7 @@ static struct iol_buf *iol_file_fill(struct iol_call *call, struct iol_file *fil
 			     PAGE_SIZE - offset_in_page(got));
 	/* A part would be in the way of the whole. */
 	if (got == all)
-		iol_file_keep(file, inode, changes, start, buf, 0, got);
+		iol_file_keep(call, file, changes, start, buf, got);
 	*buf_off = skip;
 	*len = min_t(u32, *len, got - skip);
 	return buf;
@@ -291,7 +293,8 @@ static ssize_t iol_file_read_locked(struct iol_call *call, struct iol_file *file
 		struct iol_buf *buf;
 		u32 off;
 
-		buf = iol_cache_find(&file->extents, pos + done, &off, &len);
+		buf = iol_cache_find(&file->extents, READ_ONCE(call->domain->manager), pos + done,
+				     &off, &len);
 		if (buf)
 			iol_count(IOL_FILE_HITS);
 		else
@@ -337,9 +340,9 @@ ssize_t iol_file_read(struct iol_call *call)
 }
 
 /* The buffers that were written are the file's contents now; what they replace leaves the cache. */
-static void iol_file_replace(struct iol_file *file, const struct iol_list *list, u64 pos,
-			     size_t len)
+static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 pos, size_t len)
 {
+	const struct iol_list *list = &call->list;
 	u64 at = pos;
 	u32 i;
 
@@ -352,7 +355,8 @@ static void iol_file_replace(struct iol_file *file, const struct iol_list *list,
 		const struct iol_vec *vec = &list->vec[i];
 
 		if (vec->buf)
-			iol_cache_insert(&file->extents, at, vec->buf, vec->off,
+			iol_cache_insert(&file->extents, READ_ONCE(call->domain->manager), at,
+					 vec->buf, vec->off,
 					 min_t(u64, vec->len, pos + len - at));
 		at += vec->len;
 	}
@@ -370,7 +374,7 @@ static void iol_file_written(struct iol_call *call, struct iol_file *file, s64 b
 		file->seen = before + 1;
 		file->stamp = iol_stamp_now(inode);
 		file->extents.size = file->stamp.size;
-		iol_file_replace(file, &call->list, pos, len);
+		iol_file_replace(call, file, pos, len);
 	}
 	mutex_unlock(&file->fresh);
 }

@@ -292,6 +292,20 @@ IOL_Err IOL_mmap(void **addr, size_t len, int prot, int flags, int fd, size_t of
 	return 0;
 }
 
+IOL_Err IOL_policy(unsigned int policy)
+{
+	struct iol_policy args = { .policy = policy };
+	IOL_Err err;
+
+	iol_lock();
+	if (iol_process.fd < 0)
+		err = -EOPNOTSUPP;
+	else
+		err = ioctl(iol_process.fd, IOL_IOC_POLICY, &args) ? -errno : 0;
+	iol_unlock();
+	return err;
+}
+
 IOL_Err IOL_control(int fd, int flags)
 {
 	struct stat st;

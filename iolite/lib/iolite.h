@@ -116,6 +116,12 @@ size_t IOL_copy_out(IOL_Agg *agg, size_t start, void *to, size_t len);
  * deceive: whoever wants two texts with one digest finds them.
  */
 IOL_Err IOL_digest(IOL_Agg *agg, uint64_t *digest, size_t *read);
+/*
+ * What of this process's own goes first from the file cache: IOL_POLICY_SYSTEM, _LRU, _MRU (for whoever reads
+ * round and round more than fits), _GDS of flotilla/iolite.h, for what it uses from now on. Others lose nothing
+ * by it. -EOPNOTSUPP without the module.
+ */
+IOL_Err IOL_policy(unsigned int policy);
 /* Let another domain read this pool before anything was passed to it. */
 IOL_Err IOL_grant(IOL_Allocator *alloc, uint64_t domain);
 /* This process's domain; 0 when the calls work by copying. */

@@ -2,12 +2,15 @@
 /* What is evicted, access by access, is what a simulator of the policy evicts. */
 /* timeout: 120 */
 // long: debug it takes a minute and a half there
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
 
+#include <flotilla/iolite.h>
 #include <iolite.h>
 #include "iolite/tests/lib/module.h"
 
@@ -241,6 +244,137 @@ TEST_F_TIMEOUT(policy, every_hit_and_miss_is_the_simulators, 300)
 	EXPECT_GT(hits[GDS], hits[LRU]);
 	for (i = 0; i < FILES; i++)
 		close(model.file[i].fd);
+}
+
+/* Pages round: one file of many chunks, read chunk by chunk; and who reads it. */
+#define SCAN		20
+#define OTHERS		6
+#define TURNS		10
+
+/* Another program with data of its own, which it reads as often as we do: a byte asks for one chunk. */
+struct other {
+	pid_t pid;
+	int ask[2];
+	int answer[2];
+};
+
+static int file_of(unsigned int chunks)
+{
+	static char bytes[CHUNK];
+	char name[] = "/tmp/iolite.scan.XXXXXX", path[64];
+	int fd = mkstemp(name), ro;
+
+	while (chunks--)
+		if (write(fd, bytes, CHUNK) != CHUNK)
+			return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ro = open(path, O_RDONLY);
+	close(fd);
+	unlink(name);
+	return ro;
+}
+
+static int read_chunk(int fd, unsigned int n)
+{
+	IOL_Agg *agg;
+	size_t got;
+
+	if (IOL_pread(fd, &agg, CHUNK, (off_t)n * CHUNK, &got) || got != CHUNK)
+		return -1;
+	IOL_destroy(agg);
+	IOL_flush();
+	return 0;
+}
+
+static void other_start(struct other *other, int fd)
+{
+	char byte;
+	int n;
+
+	if (pipe(other->ask) || pipe(other->answer))
+		return;
+	other->pid = fork();
+	if (other->pid)
+		return;
+	close(other->ask[1]);
+	for (n = 0; read(other->ask[0], &byte, 1) == 1; n++)
+		if (read_chunk(fd, n % OTHERS) || write(other->answer[1], "!", 1) != 1)
+			_exit(1);
+	_exit(0);
+}
+
+static void other_turn(struct other *other)
+{
+	char byte;
+
+	if (write(other->ask[1], "?", 1) != 1 || read(other->answer[0], &byte, 1) != 1)
+		exit(1);
+}
+
+/* Hits of ours and of the other's in @TURNS rounds, each access by one of the other's. */
+static void take_turns(struct __test_metadata *_metadata, struct other *other, int fd, unsigned int scan,
+		       unsigned int *ours, unsigned int *others)
+{
+	unsigned int turn, n;
+
+	*ours = 0;
+	*others = 0;
+	for (turn = 0; turn < TURNS; turn++) {
+		for (n = 0; n < scan; n++) {
+			unsigned long long before = counter("FileHits");
+
+			ASSERT_EQ(0, read_chunk(fd, n));
+			*ours += counter("FileHits") - before;
+			before = counter("FileHits");
+			other_turn(other);
+			*others += counter("FileHits") - before;
+		}
+	}
+}
+
+TEST_F_TIMEOUT(policy, a_program_chooses_among_its_own_and_others_do_not_notice, 120)
+{
+	int ours_fd = file_of(SCAN), others_fd = file_of(OTHERS);
+	unsigned int ours, others, n, all = SCAN * TURNS;
+	struct other other;
+
+	ASSERT_EQ(0, parameters(LRU));
+	usleep(50000);
+	other_start(&other, others_fd);
+	EXPECT_EQ(-EINVAL, IOL_policy(IOL_POLICY_GDS + 1));
+	/* Round and round, four more than fit: the order common to all loses each just before it is asked for. */
+	take_turns(_metadata, &other, ours_fd, SCAN, &ours, &others);
+	EXPECT_EQ(0, ours);
+	EXPECT_EQ(all - OTHERS, others);
+	ASSERT_EQ(0, IOL_policy(IOL_POLICY_MRU));
+	take_turns(_metadata, &other, ours_fd, SCAN, &ours, &others);
+	take_turns(_metadata, &other, ours_fd, SCAN, &ours, &others);
+	TH_LOG("MRU: %u of %u hits where LRU had none; the other program's %u of %u", ours, all, others, all);
+	/* Ten chunks are left for us. */
+	EXPECT_LE(all * 4 / 10, ours);
+	EXPECT_EQ(all, others);
+	EXPECT_LT(0, counter("FileEvictedChosen"));
+	/* A foolish choice: what was used last is used next, and goes. It is ours that are missed. */
+	others = 0;
+	for (n = 0; n < all; n++) {
+		unsigned long long before;
+
+		ASSERT_EQ(0, read_chunk(ours_fd, n % SCAN));
+		ASSERT_EQ(0, read_chunk(ours_fd, n % 4));
+		before = counter("FileHits");
+		other_turn(&other);
+		others += counter("FileHits") - before;
+	}
+	EXPECT_EQ(all, others);
+	/* The order common to all again. */
+	ASSERT_EQ(0, IOL_policy(IOL_POLICY_SYSTEM));
+	take_turns(_metadata, &other, ours_fd, CACHE_MAX / CHUNK - OTHERS - 1, &ours, &others);
+	EXPECT_EQ((CACHE_MAX / CHUNK - OTHERS - 1) * TURNS, others);
+	EXPECT_LE((CACHE_MAX / CHUNK - OTHERS - 1) * (TURNS - 1), ours);
+	close(other.ask[1]);
+	ASSERT_EQ(other.pid, waitpid(other.pid, NULL, 0));
+	close(ours_fd);
+	close(others_fd);
 }
 
 MODULE_UNLOADS

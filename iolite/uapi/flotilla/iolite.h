@@ -217,6 +217,27 @@ struct iol_seal {
 	struct iol_slice slice;
 };
 
+/**
+ * struct iol_policy - IOL_IOC_POLICY: what of the caller's own goes first from the file cache
+ * @policy: IOL_POLICY_*; EINVAL
+ * @flags:  zero
+ *
+ * When memory or the cache's limit asks for something that the caller brought into the cache,
+ * what it would rather lose goes instead, if it brought that too and nobody uses it. Others lose
+ * nothing by it: what is missed after all is made up for by what was kept. Holds for what the
+ * caller reads and writes from now on, until its domain ends. ENOMEM.
+ */
+struct iol_policy {
+	__u32 policy;
+	__u32 flags;
+};
+
+/* As the cache's own order has it; least or most recently used; Greedy-Dual-Size with cost 1. */
+#define IOL_POLICY_SYSTEM	0
+#define IOL_POLICY_LRU		1
+#define IOL_POLICY_MRU		2
+#define IOL_POLICY_GDS		3
+
 #define IOL_IOC_MAGIC		0xf5
 #define IOL_IOC_INIT		_IOWR(IOL_IOC_MAGIC, 1, struct iol_init)
 #define IOL_IOC_POOL_CREATE	_IOWR(IOL_IOC_MAGIC, 2, struct iol_pool_args)
@@ -230,5 +251,6 @@ struct iol_seal {
 #define IOL_IOC_READ		_IOWR(IOL_IOC_MAGIC, 10, struct iol_io)
 #define IOL_IOC_WRITE		_IOWR(IOL_IOC_MAGIC, 11, struct iol_io)
 #define IOL_IOC_SEND		_IOWR(IOL_IOC_MAGIC, 12, struct iol_send)
+#define IOL_IOC_POLICY		_IOW(IOL_IOC_MAGIC, 13, struct iol_policy)
 
 #endif
