@@ -10,6 +10,7 @@
  *   sync   the thread submits one, sleeps until it is done, sends it
  */
 
+#include <linux/blkdev.h>
 #include <linux/kthread.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -184,23 +185,30 @@ static bool card_thread_has_work(struct card_thread *thread)
 	       kthread_should_stop();
 }
 
+/*
+ * The disk gets all of it together: with a policy a reader's window comes in requests of a
+ * block each, which are one to the disk. Sleeping submits what there is.
+ */
 static void card_thread_batch(struct card_thread *thread)
 {
 	struct card_serve *s;
+	struct blk_plug plug;
 	unsigned int n;
 	bool sync;
 
+	blk_start_plug(&plug);
 	for (n = 0; n < CARD_THREAD_BATCH; n++) {
 		s = card_thread_next(thread);
 		if (!s)
-			return;
+			break;
 		sync = READ_ONCE(s->export->spec.deliver) == CARD_DELIVER_SYNC;
 		if (card_thread_one(thread, s) && sync) {
 			card_thread_flush(thread);
 			wait_event_idle(thread->wait, !llist_empty(&thread->finished));
-			return;
+			break;
 		}
 	}
+	blk_finish_plug(&plug);
 }
 
 static int card_thread_main(void *arg)
