@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# held: debug not seen to pass there yet
-# timeout: 180
+# long: debug it takes eight minutes there
+# timeout: 240
 # Kept connections that come back: client, front-end and two back-ends in namespaces; flash gives each
 # connection back when its next request is there, and lardd sends it where that request belongs.
 # shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions
