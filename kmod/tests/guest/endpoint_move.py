@@ -347,13 +347,17 @@ def reuseport_group_shares(world):
         client, server = pair(world, 8016)
         with client, server:
             move(world, server, world.b)
-            world.steer(world.a)
             for index, listener in enumerate(group):
                 try:
-                    listener.accept()[0].close()
-                    got[index] += 1
+                    child = listener.accept()[0]
                 except BlockingIOError:
-                    pass
+                    continue
+                got[index] += 1
+                # The client first, and both while packets go to b: the client's port then rests
+                # in TIME_WAIT, and b has no orphan that a later client's port could meet.
+                client.close()
+                child.close()
+            world.steer(world.a)
     for listener in group:
         listener.close()
     assert sum(got) == 40, got
