@@ -241,7 +241,6 @@ void flt_chan_open(struct flt_chan *chan)
 {
 	chan->pinged = jiffies;
 	chan->watched = jiffies;
-	chan->excused = jiffies;
 	spin_lock_bh(&chan->tx_lock);
 	flt_chan_enter(chan, FLT_CHAN_OPEN);
 	spin_unlock_bh(&chan->tx_lock);

@@ -90,10 +90,10 @@ struct flt_piece {
  * @auth:     enum flt_auth of the node when the channel was made
  * @key:      its key
  * @since:    jiffies when @state was last entered by the link's work
- * @heard:    jiffies of the last bytes received; receive work, READ_ONCE
+ * @heard:    jiffies of the last bytes received, or when this machine was last seen to have
+ *	      stood still; receive work and the link's work, READ_ONCE
  * @pinged:   jiffies of the last PING; the link's work
  * @watched:  jiffies of the work's last look while up
- * @excused:  jiffies until which silence is not the peer's; the link's work
  * @handling: a message handler is running: silence is then our own doing
  * @peer:     the peer's HELLO, valid from GREETED on
  * @old_data_ready, @old_write_space, @old_state_change: what the socket had
@@ -139,7 +139,6 @@ struct flt_chan {
 	unsigned long heard;
 	unsigned long pinged;
 	unsigned long watched;
-	unsigned long excused;
 	bool handling;
 	struct flt_hello peer;
 	void (*old_data_ready)(struct sock *sk);

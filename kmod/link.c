@@ -288,29 +288,26 @@ static unsigned int flt_link_silence_ms(const struct flt_link *link, const struc
 }
 
 /*
- * Since when the peer is silent. A look that comes late means that this machine stood still,
- * and so may have what it should have received: the peer gets its time again.
+ * A look more than two heartbeats after the last means that this machine stood still, and so may
+ * have what it should have received: the peer gets its time again.
  */
-static unsigned long flt_link_silent_since(struct flt_link *link, struct flt_chan *chan,
-					   unsigned int heartbeat)
+static void flt_link_look(struct flt_link *link, struct flt_chan *chan, unsigned int heartbeat)
 {
-	unsigned long heard = READ_ONCE(chan->heard);
-
 	if (time_after(jiffies, flt_ms_after(chan->watched, 2 * heartbeat))) {
 		flt_count(link->fn, FLT_LINK_STOOD_STILL);
-		chan->excused = jiffies;
+		WRITE_ONCE(chan->heard, jiffies);
 	}
 	chan->watched = jiffies;
-	return time_after(heard, chan->excused) ? heard : chan->excused;
 }
 
 static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
 				      unsigned long *deadline)
 {
 	unsigned int heartbeat = READ_ONCE(link->fn->heartbeat_ms);
-	unsigned long since = flt_link_silent_since(link, chan, heartbeat);
-	unsigned long dead = flt_ms_after(since, flt_link_silence_ms(link, chan));
+	unsigned long dead;
 
+	flt_link_look(link, chan, heartbeat);
+	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
 	/* Unread bytes, or a handler that takes its time, are our silence, not the peer's. */
 	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
 	    skb_queue_empty_lockless(&chan->sock->sk->sk_receive_queue) &&
