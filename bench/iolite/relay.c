@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <iolite.h>
+#include "iolite/tools/program.h"
 
 #define HEAD	256
 #define STEP	65536
@@ -64,13 +64,6 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void check(IOL_Err err, const char *what)
-{
-	errno = -err;
-	if (err)
-		die(what);
-}
-
 /* All of it, whatever one call takes. */
 static void write_iov(int fd, struct iovec *iov, int n)
 {
@@ -99,10 +92,10 @@ static void write_agg(int fd, IOL_Agg *head, IOL_Agg *body)
 		struct IOL_Vec vec[2] = { { head, at, first - at }, { body, 0, all - first } };
 
 		if (at < first) {
-			check(IOL_write_vec(fd, vec, 2, &n), "IOL_write_vec");
+			program_check(IOL_write_vec(fd, vec, 2, &n), "IOL_write_vec");
 		} else {
 			vec[1].start = at - first;
-			check(IOL_write_vec(fd, vec + 1, 1, &n), "IOL_write_vec");
+			program_check(IOL_write_vec(fd, vec + 1, 1, &n), "IOL_write_vec");
 		}
 		at += n;
 	}
@@ -133,7 +126,7 @@ static void file_iolite(struct relay *r)
 	while (at < HEAD + r->size) {
 		size_t head = at < HEAD ? HEAD - at : 0, pos = at < HEAD ? 0 : at - HEAD;
 
-		check(IOL_send(r->sock, r->head + HEAD - head, head, r->file,
+		program_check(IOL_send(r->sock, r->head + HEAD - head, head, r->file,
 			       r->at + pos, r->size - pos, false, &n), "IOL_send");
 		at += n;
 	}
@@ -145,8 +138,8 @@ static void file_iolite_calls(struct relay *r)
 	IOL_Agg *head, *body;
 	size_t n;
 
-	check(IOL_pread(r->file, &body, r->size, r->at, &n), "IOL_pread");
-	check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
+	program_check(IOL_pread(r->file, &body, r->size, r->at, &n), "IOL_pread");
+	program_check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
 	write_agg(r->sock, head, body);
 	IOL_destroy(head);
 	IOL_destroy(body);
@@ -212,7 +205,7 @@ static void pipe_iolite(struct relay *r)
 	while (done < HEAD + r->size) {
 		size_t head = done < HEAD ? HEAD - done : 0;
 
-		check(IOL_send(r->sock, r->head + HEAD - head, head, r->data[0], 0,
+		program_check(IOL_send(r->sock, r->head + HEAD - head, head, r->data[0], 0,
 			       HEAD + r->size - done - head, false, &n), "IOL_send");
 		done += n;
 	}
@@ -224,9 +217,9 @@ static void pipe_iolite_calls(struct relay *r)
 	IOL_Agg *head, *body;
 	size_t done = 0, n;
 
-	check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
+	program_check(IOL_from_memory(IOL_DEF_ALLOC, &head, r->head, HEAD), "IOL_from_memory");
 	while (done < r->size) {
-		check(IOL_read(r->data[0], &body, 1 << 20, &n), "IOL_read");
+		program_check(IOL_read(r->data[0], &body, 1 << 20, &n), "IOL_read");
 		if (!n)
 			die("end of the pipe");
 		write_agg(r->sock, done ? NULL : head, body);
@@ -241,8 +234,8 @@ static void produce_iolite(struct relay *r)
 	IOL_Agg *body;
 
 	if (!r->agg)
-		check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->set), "documents");
-	check(IOL_select(&body, r->agg, r->at, r->size), "document");
+		program_check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->set), "documents");
+	program_check(IOL_select(&body, r->agg, r->at, r->size), "document");
 	write_agg(r->data[1], NULL, body);
 	IOL_destroy(body);
 }

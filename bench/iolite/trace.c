@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <iolite.h>
+#include "iolite/tools/program.h"
 #include "lard/sim/trace.h"
 
 #define STEP		65536u
@@ -35,13 +35,6 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void check(IOL_Err err, const char *what)
-{
-	errno = -err;
-	if (err)
-		die(what);
-}
-
 /* Returns how many of the document's bytes had to be read. */
 static size_t document_read(int fd, size_t size)
 {
@@ -53,10 +46,10 @@ static size_t document_read(int fd, size_t size)
 
 		if (err == -EAGAIN) {
 			/* One buffer of the cache, or the rest. */
-			check(IOL_pread(fd, &agg, STEP - at % STEP, at, &n), "IOL_pread");
+			program_check(IOL_pread(fd, &agg, STEP - at % STEP, at, &n), "IOL_pread");
 			missed += n;
 		} else {
-			check(err, "IOL_pread_nowait");
+			program_check(err, "IOL_pread_nowait");
 		}
 		if (!n) {
 			errno = EIO;
