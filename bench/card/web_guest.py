@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import socket
 import subprocess
@@ -18,10 +17,11 @@ import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-for lib in ("card/tests/lib", "kmod/tests/lib", "bench/cluster"):
+for lib in ("card/tests/lib", "kmod/tests/lib", "bench/cluster", "bench/pathlen", "bench/flash"):
     sys.path.insert(0, str(TOP / lib))
 from card import attach, detach, stats, tool            # noqa: E402
 from cluster import Cluster                             # noqa: E402
+from inside import busy                                 # noqa: E402
 from netns import SysfsView, inside                     # noqa: E402
 from slowdisk import Group, SlowDisk, run               # noqa: E402
 
@@ -138,13 +138,6 @@ class Server:
         while self.group.processes():
             time.sleep(0.1)
         self.group.remove()
-
-
-def busy():
-    """Nanoseconds in which the CPU was not idle: instructions."""
-    clocks = Path("/proc/timer_list").read_text()
-    now = int(re.search(r"now at (\d+) nsecs", clocks).group(1))
-    return now - sum(int(n) for n in re.findall(r"\.(?:idle|iowait)_sleeptime\s*:\s*(\d+)", clocks))
 
 
 def drive(servers, number, seed):
