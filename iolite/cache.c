@@ -76,23 +76,16 @@ static u64 iol_rank_now(const struct iol_extent *extent)
 	return iol_clock;
 }
 
+static bool iol_rank_less(struct rb_node *node, const struct rb_node *parent)
+{
+	return rb_entry(node, struct iol_extent, by_rank)->rank <
+	       rb_entry(parent, struct iol_extent, by_rank)->rank;
+}
+
 static void iol_rank_insert(struct iol_extent *extent)
 {
-	struct rb_node **link = &iol_ranks.rb_root.rb_node, *parent = NULL;
-	bool leftmost = true;
-
 	lockdep_assert_held(&iol_cache_lock);
-	while (*link) {
-		parent = *link;
-		if (extent->rank < rb_entry(parent, struct iol_extent, by_rank)->rank) {
-			link = &parent->rb_left;
-		} else {
-			link = &parent->rb_right;
-			leftmost = false;
-		}
-	}
-	rb_link_node(&extent->by_rank, parent, link);
-	rb_insert_color_cached(&extent->by_rank, &iol_ranks, leftmost);
+	rb_add_cached(&extent->by_rank, &iol_ranks, iol_rank_less);
 }
 
 static void iol_rank_set(struct iol_extent *extent, u64 rank)
