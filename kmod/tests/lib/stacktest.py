@@ -126,6 +126,11 @@ def refs(module="flotilla"):
         return int(f.read())
 
 
+def held(module="flotilla"):
+    """By how many sockets: the modules that use it do not count."""
+    return refs(module) - len(os.listdir(f"/sys/module/{module}/holders"))
+
+
 def loaded(module):
     return os.path.isdir(f"/sys/module/{module}")
 
