@@ -163,9 +163,6 @@ void hof_count_latency(struct hof_net *hn, u32 usec)
 static u64 hof_stats_gauge(struct net *net, unsigned int index)
 {
 	struct hof_net *hn = hof_net(net);
-	struct hof_transfer *t;
-	unsigned long i;
-	u64 n = 0;
 
 	switch (index - HOF_STAT_MAX) {
 	case 0:
@@ -173,9 +170,7 @@ static u64 hof_stats_gauge(struct net *net, unsigned int index)
 	case 1:
 		return hof_entry_size(AF_INET);
 	case 2:
-		xa_for_each(&hn->transfers, i, t)
-			n++;
-		return n;
+		return READ_ONCE(hn->flight.nr);
 	case 3:
 		return READ_ONCE(hn->nr_adopted);
 	case 4:

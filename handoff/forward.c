@@ -256,6 +256,9 @@ int hof_forward_hook(struct hof_net *hn)
 {
 	int err = 0;
 
+	/* Once they are there they stay until the namespace ends. */
+	if (likely(smp_load_acquire(&hn->hooked)))
+		return 0;
 	mutex_lock(&hn->hook_lock);
 	if (!hn->hooked) {
 		hn->hooks[0] = (struct nf_hook_ops) {
@@ -273,7 +276,8 @@ int hof_forward_hook(struct hof_net *hn)
 			.priority = HOF_PRIORITY6,
 		};
 		err = nf_register_net_hooks(hn->net, hn->hooks, ARRAY_SIZE(hn->hooks));
-		hn->hooked = !err;
+		/* Pairs with the look at the top. */
+		smp_store_release(&hn->hooked, !err);
 	}
 	mutex_unlock(&hn->hook_lock);
 	return err;

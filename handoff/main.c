@@ -8,10 +8,10 @@
 #include "counter.h"
 #include "device.h"
 #include "entry.h"
+#include "flight.h"
 #include "message.h"
 #include "net.h"
 #include "peer.h"
-#include "transfer.h"
 
 static int __init hof_init(void)
 {
@@ -20,12 +20,12 @@ static int __init hof_init(void)
 	err = hof_entry_cache_create();
 	if (err)
 		return err;
-	err = hof_transfer_init();
+	err = hof_flight_init();
 	if (err)
 		goto undo_entry;
 	err = hof_net_register();
 	if (err)
-		goto undo_transfer;
+		goto undo_flight;
 	err = hof_peer_watch();
 	if (err)
 		goto undo_net;
@@ -53,8 +53,8 @@ undo_peer:
 	hof_peer_unwatch();
 undo_net:
 	hof_net_unregister();
-undo_transfer:
-	hof_transfer_exit();
+undo_flight:
+	hof_flight_exit();
 undo_entry:
 	hof_entry_cache_destroy();
 	return err;
@@ -69,7 +69,7 @@ static void __exit hof_exit(void)
 	hof_peer_unwatch();
 	hof_adopt_detach();		/* adopted connections go on without us */
 	hof_net_unregister();		/* uncommitted adoptions and all entries go */
-	hof_transfer_exit();
+	hof_flight_exit();
 	hof_entry_cache_destroy();
 }
 

@@ -10,7 +10,6 @@
 #include "forward.h"
 #include "net.h"
 #include "peer.h"
-#include "transfer.h"
 #include "tunable.h"
 
 unsigned int hof_net_id __read_mostly;
@@ -43,7 +42,7 @@ static int __net_init hof_net_init(struct net *net)
 	init_rwsem(&hn->live);
 	mutex_init(&hn->hook_lock);
 	hn->epoch = get_random_u32();
-	xa_init_flags(&hn->transfers, XA_FLAGS_ALLOC1);
+	hof_flight_net_init(hn);
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);
 
@@ -82,7 +81,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_forward_unhook(hn);
 	hof_entry_net_exit(hn);
 	hof_peer_net_exit(hn);
-	WARN_ON(!xa_empty(&hn->transfers));
+	hof_flight_net_exit(hn);
 	hof_stats_net_exit(hn);
 }
 

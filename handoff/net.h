@@ -11,6 +11,8 @@
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
 
+#include "flight.h"
+
 /**
  * struct hof_tunables - net.flotilla.* of this namespace; READ_ONCE
  * @handoff:        0 refuses to give connections away
@@ -53,12 +55,12 @@ struct hof_life_batch;
  * @walk6:     the same
  * @sweep:     ends entries whose time has come
  * @hook_lock: serialises @hooked; process context, outermost
- * @hooked:    the netfilter hooks are registered
+ * @hooked:    the netfilter hooks are registered; read without @hook_lock too
  * @peer_lock: serialises creation and removal of peers; process context
  * @peers:     struct hof_peer by node id; RCU
- * @transfers: handoffs under way, by the low half of their id; its own lock
+ * @flight:    handoffs under way; its own lock
  * @epoch:     high half of the ids given out here
- * @next_id:   cursor of @transfers
+ * @last_id:   low half of the last of them
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT
@@ -96,9 +98,9 @@ struct hof_net {
 	struct mutex peer_lock;	/* changes of @peers */
 	struct xarray peers;
 
-	struct xarray transfers;
+	struct hof_flight flight;
 	u32 epoch;
-	u32 next_id;
+	atomic_t last_id;
 
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;

@@ -35,8 +35,8 @@ struct hof_file *hof_file_create(struct hof_net *hn)
 	file->hn = hn;
 	spin_lock_init(&file->lock);
 	INIT_LIST_HEAD(&file->ready);
-	INIT_LIST_HEAD(&file->flying);
 	init_waitqueue_head(&file->wait);
+	init_waitqueue_head(&file->landed);
 	timer_setup(&file->later, hof_file_later, 0);
 	return file;
 }
@@ -45,7 +45,7 @@ static void hof_file_free(struct kref *ref)
 {
 	struct hof_file *file = container_of(ref, struct hof_file, ref);
 
-	WARN_ON(!list_empty(&file->ready) || !list_empty(&file->flying));
+	WARN_ON(!list_empty(&file->ready) || file->inflight);
 	kfree(file);
 }
 

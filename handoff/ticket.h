@@ -22,11 +22,12 @@ struct hof_net;
  *	      too, a leaf
  * @ready:    tickets with something to tell
  * @nr_ready: length of @ready; READ_ONCE
- * @flying:   transfers under way
- * @inflight: length of @flying
  * @closed:   nobody reads any more
  * @wait:     readers
  * @later:    wakes them for events that were not worth it by themselves
+ * @inflight: transfers under way; under the lock of their table, READ_ONCE
+ * @landed:   who closes it waits here until none is under way. Not at @wait: what
+ *	      waits there would be woken for each connection
  */
 struct hof_file {
 	struct kref ref;
@@ -34,11 +35,11 @@ struct hof_file {
 	spinlock_t lock;	/* the following */
 	struct list_head ready;
 	unsigned int nr_ready;
-	struct list_head flying;
-	unsigned int inflight;
 	bool closed;
 	wait_queue_head_t wait;
 	struct timer_list later;
+	unsigned int inflight;
+	wait_queue_head_t landed;
 };
 
 struct hof_file *hof_file_create(struct hof_net *hn);

@@ -19,6 +19,7 @@
 
 #include "counter.h"
 #include "entry.h"
+#include "flight.h"
 #include "forward.h"
 #include "message.h"
 #include "peer.h"
@@ -26,20 +27,7 @@
 #include "trace.h"
 #include "transfer.h"
 
-static struct workqueue_struct *hof_transfer_wq __ro_after_init;
-
-int __init hof_transfer_init(void)
-{
-	hof_transfer_wq = alloc_workqueue("handoff", WQ_UNBOUND, 0);
-	return hof_transfer_wq ? 0 : -ENOMEM;
-}
-
-void hof_transfer_exit(void)
-{
-	destroy_workqueue(hof_transfer_wq);
-}
-
-static void hof_transfer_put(struct hof_transfer *t)
+void hof_transfer_put(struct hof_transfer *t)
 {
 	if (!refcount_dec_and_test(&t->ref))
 		return;
@@ -49,34 +37,6 @@ static void hof_transfer_put(struct hof_transfer *t)
 	sock_put(t->sk);
 	hof_file_put(t->file);
 	kfree(t);
-}
-
-static struct hof_transfer *hof_transfer_get(struct hof_net *hn, u64 id)
-{
-	struct hof_transfer *t;
-
-	if (upper_32_bits(id) != hn->epoch)
-		return NULL;
-	xa_lock(&hn->transfers);
-	t = xa_load(&hn->transfers, lower_32_bits(id));
-	if (t)
-		refcount_inc(&t->ref);
-	xa_unlock(&hn->transfers);
-	return t;
-}
-
-/* Off every list; on return nobody finds it any more. */
-static void hof_transfer_unlist(struct hof_transfer *t)
-{
-	xa_erase(&t->hn->transfers, lower_32_bits(t->id));
-	spin_lock_bh(&t->file->lock);
-	list_del(&t->flying);
-	t->file->inflight--;
-	spin_unlock_bh(&t->file->lock);
-	wake_up(&t->file->wait);	/* it may be closing */
-	if (cancel_delayed_work(&t->timer))
-		hof_transfer_put(t);
-	hof_transfer_put(t);
 }
 
 /* The node owns the connection: the point of no return is behind us. */
@@ -153,25 +113,18 @@ static void hof_transfer_settle(struct hof_transfer *t, enum flt_refusal why, bo
 			hof_message_send(t->peer->node, HOF_MSG_ABORT, t->id, why, GFP_KERNEL);
 		hof_transfer_failed(t, why);
 	}
-	hof_transfer_unlist(t);
+	hof_flight_remove(t);
 }
 
-static void hof_transfer_timeout(struct work_struct *work)
+void hof_transfer_late(struct hof_transfer *t)
 {
-	struct hof_transfer *t = container_of(work, struct hof_transfer, timer.work);
-
-	if (atomic_read(&t->phase) == HOF_PREPARING) {
-		queue_delayed_work(hof_transfer_wq, &t->timer, 1);
-		return;
-	}
 	hof_transfer_settle(t, FLT_REFUSE_TIMEOUT, false);
-	hof_transfer_put(t);
 }
 
 void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
 			 enum flt_refusal why)
 {
-	struct hof_transfer *t = hof_transfer_get(hn, id);
+	struct hof_transfer *t = hof_flight_get(hn, id);
 
 	if (!t)
 		return;
@@ -182,10 +135,10 @@ void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
 
 int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id)
 {
-	struct hof_transfer *t = hof_transfer_get(hn, id);
+	struct hof_transfer *t = hof_flight_get(hn, id);
 
 	if (t) {
-		/* Its timer runs; the node will hear. */
+		/* Its time runs; the node will hear. */
 		hof_transfer_put(t);
 		return 0;
 	}
@@ -193,47 +146,40 @@ int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id)
 	return 0;
 }
 
-void hof_transfer_node_down(struct hof_net *hn, struct flt_node *node)
+static bool hof_transfer_is_for(const struct hof_transfer *t, const void *node)
+{
+	return t->peer->node == node;
+}
+
+static bool hof_transfer_is_by(const struct hof_transfer *t, const void *file)
+{
+	return t->file == file;
+}
+
+/* Every one that waits and matches fails. */
+static void hof_transfer_fail_all(struct hof_net *hn, enum flt_refusal why,
+				  bool (*match)(const struct hof_transfer *t, const void *arg),
+				  const void *arg)
 {
 	struct hof_transfer *t;
-	unsigned long i;
+	unsigned int bucket = 0;
 
-	xa_for_each(&hn->transfers, i, t) {
-		t = hof_transfer_get(hn, (u64)hn->epoch << 32 | i);
-		if (!t)
-			continue;
-		if (t->peer->node == node)
-			hof_transfer_settle(t, FLT_REFUSE_NODEDOWN, false);
+	while ((t = hof_flight_next(hn, &bucket, match, arg))) {
+		hof_transfer_settle(t, why, false);
 		hof_transfer_put(t);
 	}
 }
 
-static struct hof_transfer *hof_transfer_waiting(struct hof_file *file)
+void hof_transfer_node_down(struct hof_net *hn, struct flt_node *node)
 {
-	struct hof_transfer *t;
-
-	spin_lock_bh(&file->lock);
-	list_for_each_entry(t, &file->flying, flying) {
-		if (atomic_read(&t->phase) == HOF_WAITING) {
-			refcount_inc(&t->ref);
-			spin_unlock_bh(&file->lock);
-			return t;
-		}
-	}
-	spin_unlock_bh(&file->lock);
-	return NULL;
+	hof_transfer_fail_all(hn, FLT_REFUSE_NODEDOWN, hof_transfer_is_for, node);
 }
 
 void hof_transfer_file_closed(struct hof_file *file)
 {
-	struct hof_transfer *t;
-
-	while ((t = hof_transfer_waiting(file))) {
-		hof_transfer_settle(t, FLT_REFUSE_ABORTED, false);
-		hof_transfer_put(t);
-	}
+	hof_transfer_fail_all(file->hn, FLT_REFUSE_ABORTED, hof_transfer_is_by, file);
 	/* The rest is in the hands of others, and decided soon. */
-	wait_event(file->wait, list_empty_careful(&file->flying));
+	wait_event(file->landed, !READ_ONCE(file->inflight));
 }
 
 /*
@@ -279,45 +225,6 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_una);
 	release_sock(t->sk);
 	return why;
-}
-
-/* With a reference; whoever finds it there leaves it alone until it is WAITING. */
-static int hof_transfer_list(struct hof_transfer *t)
-{
-	struct hof_net *hn = t->hn;
-	u32 index;
-	int err;
-
-	refcount_inc(&t->ref);
-	err = xa_alloc_cyclic(&hn->transfers, &index, t, xa_limit_32b, &hn->next_id, GFP_KERNEL);
-	if (err < 0) {
-		refcount_dec(&t->ref);
-		return err;
-	}
-	t->id = (u64)hn->epoch << 32 | index;
-	t->entry->id = t->id;
-	return 0;
-}
-
-/* Before it is launched. */
-static void hof_transfer_delist(struct hof_transfer *t)
-{
-	xa_erase(&t->hn->transfers, lower_32_bits(t->id));
-	refcount_dec(&t->ref);	/* the caller has another */
-}
-
-/* From here on answers, the timer and others may settle it: see @phase. */
-static void hof_transfer_launch(struct hof_transfer *t, u32 timeout_ms)
-{
-	struct hof_file *file = t->file;
-
-	refcount_inc(&t->ref);	/* the timer */
-	spin_lock_bh(&file->lock);
-	list_add_tail(&t->flying, &file->flying);
-	file->inflight++;
-	spin_unlock_bh(&file->lock);
-	queue_delayed_work(hof_transfer_wq, &t->timer, msecs_to_jiffies(timeout_ms) + 1);
-	atomic_set_release(&t->phase, HOF_WAITING);
 }
 
 static int hof_transfer_errno(enum flt_refusal why)
@@ -374,13 +281,15 @@ static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct so
 		return NULL;
 	}
 	refcount_set(&t->ref, 1);
+	atomic_set(&t->phase, HOF_WAITING);
 	t->hn = file->hn;
+	/* Unique among those under way: no time-out is so long that it comes round. */
+	t->id = (u64)t->hn->epoch << 32 | (u32)atomic_inc_return(&t->hn->last_id);
 	kref_get(&file->ref);
 	t->file = file;
 	hof_hold_init(&t->hold);
 	flt_tuple_from_sock(sk, &t->tuple);
 	t->start = ktime_get();
-	INIT_DELAYED_WORK(&t->timer, hof_transfer_timeout);
 	sock_hold(sk);
 	t->sk = sk;
 	return t;
@@ -423,26 +332,18 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 	t->entry = hof_entry_alloc(&t->tuple, peer, &t->hold);
 	if (!t->entry)
 		return -ENOMEM;
-	err = hof_transfer_list(t);
-	if (err)
-		goto free;
+	t->entry->id = t->id;
 	err = hof_transfer_insert(t);
-	if (err)
-		goto unlist;
+	if (err) {
+		hof_entry_free(t->entry);
+		if (err == -EBUSY)
+			return FLT_REFUSE_BUSY;
+		return err == -ENOSPC ? FLT_REFUSE_TABLEFULL : err;
+	}
 	why = hof_transfer_checkpoint(t);
-	if (why == FLT_REFUSE_NONE)
-		return 0;
-	hof_hold_reinject(t->hn, t->entry);
-	hof_transfer_delist(t);
+	if (why != FLT_REFUSE_NONE)
+		hof_hold_reinject(t->hn, t->entry);
 	return why;
-
-unlist:
-	hof_transfer_delist(t);
-free:
-	hof_entry_free(t->entry);
-	if (err == -EBUSY)
-		return FLT_REFUSE_BUSY;
-	return err == -ENOSPC ? FLT_REFUSE_TABLEFULL : err;
 }
 
 /* Message not sent: nobody else has seen the transfer move yet, or has settled it. */
@@ -451,7 +352,7 @@ static bool hof_transfer_retract(struct hof_transfer *t)
 	if (atomic_cmpxchg(&t->phase, HOF_WAITING, HOF_SETTLING) != HOF_WAITING)
 		return false;
 	hof_hold_reinject(t->hn, t->entry);
-	hof_transfer_unlist(t);
+	hof_flight_remove(t);
 	return true;
 }
 
@@ -496,7 +397,8 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	}
 	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
 	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
-	hof_transfer_launch(t, timeout_ms);
+	/* From here on answers, the clock and others may settle it: see @phase. */
+	hof_flight_add(t, timeout_ms);
 	why = hof_transfer_send(t, args->flags);
 	if (why != FLT_REFUSE_NONE && hof_transfer_retract(t))
 		hof_ticket_put(t->ticket);

@@ -4,7 +4,7 @@
 #define HOF_TRANSFER_H
 
 #include <linux/refcount.h>
-#include <linux/workqueue.h>
+#include <linux/types.h>
 #include <flotilla/flotilla.h>
 #include <flotilla/handoff.h>
 
@@ -21,24 +21,23 @@ struct sock;
 
 /**
  * enum hof_phase - of a transfer
- * @HOF_PREPARING: in the hands of the submitting thread
- * @HOF_WAITING:   the node has been asked
- * @HOF_SETTLING:  one thread has the answer and acts on it
+ * @HOF_WAITING:  the node is being asked
+ * @HOF_SETTLING: one thread has the answer and acts on it
  */
 enum hof_phase {
-	HOF_PREPARING,
 	HOF_WAITING,
 	HOF_SETTLING,
 };
 
 /**
  * struct hof_transfer - a handoff under way
- * @ref:    the index, the timer and each thread that works on it
+ * @ref:    the table and each thread that works on it
  * @phase:  who moves it from WAITING to SETTLING, by cmpxchg(), acts on it
  * @hn:     namespace; the socket keeps it
- * @id:     epoch and index
+ * @id:     epoch and number
  * @file:   who submitted; a counted reference
- * @flying: in @file->flying, under @file->lock
+ * @flying: in @hn->flight, under its lock
+ * @deadline: jiffies by which the node has to answer; set before it is in the table
  * @ticket: passed on to the entry when the handoff succeeds
  * @peer:   target; a counted reference
  * @downs:  how often it had gone down at the submission
@@ -49,7 +48,6 @@ enum hof_phase {
  * @ckpt:   what was sent
  * @tuple:  of the connection
  * @start:  ktime of the submission
- * @timer:  no answer
  */
 struct hof_transfer {
 	refcount_t ref;
@@ -57,7 +55,8 @@ struct hof_transfer {
 	struct hof_net *hn;
 	u64 id;
 	struct hof_file *file;
-	struct list_head flying;
+	struct hlist_node flying;
+	unsigned long deadline;
 	struct hof_ticket *ticket;
 	struct hof_peer *peer;
 	int downs;
@@ -67,11 +66,9 @@ struct hof_transfer {
 	struct flt_checkpoint *ckpt;
 	struct flt_tuple tuple;
 	ktime_t start;
-	struct delayed_work timer;
 };
 
-int hof_transfer_init(void);
-void hof_transfer_exit(void);
+void hof_transfer_put(struct hof_transfer *t);
 
 /**
  * hof_transfer_submit - begin to hand a connection to a node
@@ -91,6 +88,8 @@ void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
 /* The node asks: ABORT when the id is not under way. */
 int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id);
 
+/* The node has not answered in time. Process context. */
+void hof_transfer_late(struct hof_transfer *t);
 /* Take back what waits for @node, or what @file submitted. Process context. */
 void hof_transfer_node_down(struct hof_net *hn, struct flt_node *node);
 void hof_transfer_file_closed(struct hof_file *file);
