@@ -52,11 +52,33 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 	memcpy(wire->server, state->tuple.server, sizeof(wire->server));
 }
 
+static u16 flt_wire_family(const struct flt_wire *wire)
+{
+	return wire->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
+}
+
+void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state)
+{
+	memset(&state->tuple, 0, sizeof(state->tuple));
+	state->tuple.family = flt_wire_family(wire);
+	state->tuple.client_port = wire->client_port;
+	state->tuple.server_port = wire->server_port;
+	memcpy(state->tuple.client, wire->client, sizeof(wire->client));
+	memcpy(state->tuple.server, wire->server, sizeof(wire->server));
+	state->flags = be32_to_cpu(wire->flags);
+	state->snd_una = be32_to_cpu(wire->snd_una);
+	state->snd_wnd = be32_to_cpu(wire->snd_wnd);
+	state->rcv_start = be32_to_cpu(wire->rcv_start);
+	state->unread = be32_to_cpu(wire->unread);
+	state->rcv_wup = be32_to_cpu(wire->rcv_wup);
+	state->rcv_wnd = be32_to_cpu(wire->rcv_wnd);
+}
+
 static void flt_wire_read(const struct flt_wire *wire, struct flt_state *state)
 {
 	*state = (struct flt_state){
 		.tuple = {
-			.family = wire->family == cpu_to_be16(4) ? AF_INET : AF_INET6,
+			.family = flt_wire_family(wire),
 			.client_port = wire->client_port,
 			.server_port = wire->server_port,
 		},

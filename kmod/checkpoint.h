@@ -114,6 +114,9 @@ static inline u32 flt_state_rcv_edge(const struct flt_state *state)
 
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state);
 
+/* Of one's own checkpoint: @state's tuple, flags, and what moves as bytes come and go. */
+void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state);
+
 /**
  * flt_wire_decode - check a checkpoint from anywhere and read its state
  * @buf:   the checkpoint, any alignment
