@@ -155,6 +155,23 @@ static bool predicted(struct worker *w, struct file *f, uint64_t off)
 	return predict_resident(w->predict, chunk_key(w, f, off));
 }
 
+/*
+ * A helper reads some of it now. What is counted may still be on its way, and a disk ends requests
+ * in any order: of a part with holes the last page is there before the others are.
+ */
+static bool being_read(const struct file *f, uint64_t off, uint32_t len)
+{
+	const struct list *n;
+
+	for (n = f->reads.next; n != &f->reads; n = n->next) {
+		const struct file_read *r = list_entry(n, struct file_read, node);
+
+		if (r->off < off + len && off < r->off + r->len)
+			return true;
+	}
+	return false;
+}
+
 bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map)
 {
@@ -169,6 +186,10 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 	if (w->residency == RESIDENCY_CLOCK && map)
 		return predicted(w, f, off);
 	stats_add(w->stats, residency_tests, 1);
+	if (being_read(f, off, len)) {
+		stats_add(w->stats, residency_misses, 1);
+		return false;
+	}
 	switch (w->residency) {
 	case RESIDENCY_MINCORE:
 		if (map) {

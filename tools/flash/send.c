@@ -242,6 +242,8 @@ enum verdict response_send(struct conn *c, bool more)
 	return SERVED;
 
 blocked:
+	/* Until the client takes more, what was tested may be evicted. */
+	r->tested = 0;
 	stats_add(c->w->stats, bytes_sent, r->sent - before);
 	if (r->sent > before || waiting)
 		conn_deadline(c, waiting ? CONN_NEVER : c->w->conf->send_timeout);

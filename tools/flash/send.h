@@ -15,7 +15,7 @@ struct piece {
  * @file:   whose parts are sent; a reference is held
  * @mapping: chunk being sent from, in use
  * @text:   memory that pieces point into, freed with the response
- * @tested: the file is known to be in memory up to here
+ * @tested: the file is known to be in memory up to here; for one turn of the loop
  * @reads:  how often a helper has read the part at the current position; it may have been evicted
  *	    again before its turn came
  * @body:   bytes sent that are not header

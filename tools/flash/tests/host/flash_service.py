@@ -25,15 +25,15 @@ SANITIZED = b"__asan_init" in open(FLASH, "rb").read() if os.path.exists(FLASH) 
 PRELOAD = None
 
 
-def slow_disk(ms=300):
-    """The environment of a slow disk, built once."""
+def slow_disk(ms=300, **more):
+    """The environment of a slow disk, built once; what @more may be, slow_disk.c says."""
     global PRELOAD
     if PRELOAD is None:
         d = tempfile.mkdtemp(prefix="flash-slow-")
         PRELOAD = os.path.join(d, "slow_disk.so")
         subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", PRELOAD,
                         os.path.join(HERE, "..", "lib", "slow_disk.c"), "-ldl"], check=True)
-    return dict(os.environ, LD_PRELOAD=PRELOAD, SLOW_MS=str(ms))
+    return dict(os.environ, LD_PRELOAD=PRELOAD, SLOW_MS=str(ms), **more)
 
 
 def counters(s):
@@ -145,6 +145,42 @@ def one_read_serves_all_who_wait():
             n = counters(s)
             equal((n["reads_helper"], n["sends_cold"], n["lookups_cold"]), (1, 0, 0), kind)
             equal(s.stop(), 0, kind)
+    return None
+
+
+def what_a_helper_still_reads_is_not_taken_for_there():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server("--stall-histogram", "on", config=STATUS, env=slow_disk(800, SLOW_LATE="1")) as s:
+        s.write("cold", b"c" * 120000)
+        s.start()
+        ask = "GET /cold HTTP/1.1\r\nHost: t\r\n\r\n"
+        first = s.client().send(ask)
+        wait_for(lambda: counters(s)["residency_misses"] == 1)
+        others = [s.client().send(ask) for _ in range(3)]
+        for c in (first, *others):
+            equal(len(c.response().body), 120000)
+        n = counters(s)
+        equal((n["reads_helper"], n["sends_cold"]), (1, 0))
+        assert len(n["stall_us_log2"]) <= 19, "a turn of the loop took %d us" % n["stall_max_us"]
+        equal(s.stop(), 0)
+    return None
+
+
+def what_was_evicted_while_a_client_was_slow_is_read_by_a_helper():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server("--stall-histogram", "on", "--send-buffer", "32k", config=STATUS,
+                env=slow_disk(600, SLOW_FORGET="1")) as s:
+        s.write("cold", b"c" * 400000)
+        s.start()
+        c = s.client().send("GET /cold HTTP/1.1\r\nHost: t\r\n\r\n")
+        wait_for(lambda: len(c.sock.recv(1 << 16, socket.MSG_PEEK)) > 10000)
+        equal(c.response().body, b"c" * 400000)
+        n = counters(s)
+        assert n["reads_helper"] > 4, "all was taken in one go"
+        assert len(n["stall_us_log2"]) <= 19, "a turn of the loop took %d us" % n["stall_max_us"]
+        equal(s.stop(), 0)
     return None
 
 

@@ -2,7 +2,9 @@
 /*
  * A slow disk for tests, preloaded into flash: the contents of a file whose size is above 100 KB
  * are "not in memory" until somebody has read the chunk, and reading takes SLOW_MS. Calls that
- * must not wait say EAGAIN, those that wait do so, whoever makes them.
+ * must not wait say EAGAIN, those that wait do so, whoever makes them. With SLOW_LATE set, what is
+ * asked about is there as soon as somebody reads it, and the rest of it later. With SLOW_FORGET set,
+ * a chunk is evicted when a socket takes no more of it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,14 +19,16 @@
 #define CHUNK (128 << 10)
 #define CHUNKS 4096
 
-/* Shared by all processes, as the page cache is. */
-static atomic_int *warm;
+enum { COLD, COMING, WARM };
+
+/* Of each chunk, shared by all processes, as the page cache is. */
+static atomic_int *state;
 
 __attribute__((constructor)) static void begin(void)
 {
-	warm = mmap(NULL, CHUNKS * sizeof(*warm), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		    -1, 0);
-	if (warm == MAP_FAILED)
+	state = mmap(NULL, CHUNKS * sizeof(*state), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (state == MAP_FAILED)
 		abort();
 }
 
@@ -37,14 +41,20 @@ static int chunk_of(int fd, off_t off)
 	return (st.st_ino * 61 + off / CHUNK) % CHUNKS;
 }
 
+static int seems_cold(int chunk)
+{
+	return chunk >= 0 && state[chunk] < (getenv("SLOW_LATE") ? COMING : WARM);
+}
+
 static void wait_for_disk(int chunk)
 {
 	const char *ms = getenv("SLOW_MS");
 
-	if (chunk < 0 || warm[chunk])
+	if (chunk < 0 || state[chunk] == WARM)
 		return;
+	state[chunk] = COMING;
 	usleep(1000 * (ms ? atoi(ms) : 300));
-	warm[chunk] = 1;
+	state[chunk] = WARM;
 }
 
 ssize_t pread(int fd, void *buf, size_t n, off_t off)
@@ -64,7 +74,7 @@ ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "preadv2");
-	if (flags & RWF_NOWAIT && chunk >= 0 && !warm[chunk]) {
+	if (flags & RWF_NOWAIT && seems_cold(chunk)) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -74,9 +84,15 @@ ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 ssize_t sendfile(int out, int in, off_t *off, size_t n)
 {
 	static ssize_t (*real)(int, int, off_t *, size_t);
+	ssize_t sent;
+	int chunk;
 
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "sendfile");
-	wait_for_disk(chunk_of(in, *off));
-	return real(out, in, off, n);
+	chunk = chunk_of(in, *off);
+	wait_for_disk(chunk);
+	sent = real(out, in, off, n);
+	if (chunk >= 0 && sent < 0 && getenv("SLOW_FORGET"))
+		state[chunk] = COLD;
+	return sent;
 }
