@@ -19,6 +19,8 @@
 
 #define PAGE 4096ull
 #define READ_BUFFER (128 << 10)
+#define COPY_SIZE (64 << 10)
+#define SHORT_MS 10000	/* memory stays short for so long after an eviction was seen */
 #define LOOK_EVERY 16	/* predictions between two looks at the loop's page faults */
 
 #ifndef SYS_cachestat
@@ -75,7 +77,7 @@ static bool probe_byte(struct file *f, uint64_t off)
  * Unlike a probe it starts no readahead, which is one more request to the disk when there is
  * more than a page. But it counts pages that are still being read: the last one is probed too.
  */
-static bool counted(struct file *f, uint64_t off, uint64_t len)
+static bool counted(struct file *f, uint64_t off, uint64_t len, bool *evicted)
 {
 	struct cache_range range = { off, len };
 	struct cache_counts counts;
@@ -85,6 +87,7 @@ static bool counted(struct file *f, uint64_t off, uint64_t len)
 		return probe_byte(f, off);
 	if (syscall(SYS_cachestat, f->fd, &range, &counts, 0))
 		return probe_byte(f, off) && probe_byte(f, off + len - 1);
+	*evicted = counts.evicted;
 	return counts.cached >= pages && probe_byte(f, off + len - 1);
 }
 
@@ -175,7 +178,7 @@ static bool being_read(const struct file *f, uint64_t off, uint32_t len)
 bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map)
 {
-	bool yes;
+	bool yes, evicted = false;
 
 	if (!len)
 		return true;
@@ -199,14 +202,38 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		/* fall through */
 	default:
 		yes = probe_byte(f, off) && (len <= PAGE || probe_byte(f, off + len - 1));
+		evicted = !yes;	/* or never read: it does not say */
 		break;
 	case RESIDENCY_CACHESTAT:
-		yes = counted(f, off, len);
+		yes = counted(f, off, len, &evicted);
+		evicted |= !yes && len <= PAGE;	/* a probe alone */
 		break;
 	}
 	if (!yes)
 		stats_add(w->stats, residency_misses, 1);
+	if (evicted)
+		w->short_until = w->loop.now + SHORT_MS;
 	return yes;
+}
+
+bool disk_may_lose(const struct worker *w)
+{
+	return w->loop.now < w->short_until;
+}
+
+ssize_t disk_copy(struct worker *w, struct file *f, uint64_t off, uint32_t len, const char **copy)
+{
+	struct iovec iov = { NULL, len < COPY_SIZE ? len : COPY_SIZE };
+	ssize_t n;
+
+	if (!w->copy)
+		w->copy = malloc(COPY_SIZE);
+	if (!w->copy)
+		return -ENOMEM;
+	iov.iov_base = w->copy;
+	n = preadv2(f->fd, &iov, 1, off, RWF_NOWAIT);
+	*copy = w->copy;
+	return n < 0 ? -errno : n;
 }
 
 /* The kernel's rule (can_do_mincore), for the first few files below @dir. */

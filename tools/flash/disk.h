@@ -17,6 +17,18 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map);
 
 /*
+ * May what was just found in memory be evicted before it is sent? It may where memory is short:
+ * what the loop itself allocates to send it can be what evicts it.
+ */
+bool disk_may_lose(const struct worker *w);
+
+/*
+ * Reads from memory alone, up to 64 KB, into memory that the next call uses again (@copy). Bytes
+ * (0: past the end), or a negative errno: -EAGAIN when the first of them are not there.
+ */
+ssize_t disk_copy(struct worker *w, struct file *f, uint64_t off, uint32_t len, const char **copy);
+
+/*
  * Reads the part, mapped for the purpose if @map. On a helper. 0, or a negative errno; *@cold:
  * it waited for a disk, as far as is known.
  */

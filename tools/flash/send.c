@@ -81,20 +81,13 @@ static unsigned int reads_max(const struct worker *w)
 	return w->residency == RESIDENCY_MLOCK || w->residency == RESIDENCY_CLOCK ? 1 : READS_MAX;
 }
 
-/* True when the part may be sent now; otherwise a helper has it and will say so. */
-static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len,
+/* False when a helper has the part and will say so; true when it has been asked for too often. */
+static bool part_bring(struct conn *c, struct response *r, uint64_t off, uint32_t len,
 		       struct mapping *map)
 {
 	struct worker *w = c->w;
 	uint64_t chunk = w->conf->chunk, next = off + len;
 
-	if (w->may_wait || off < r->tested)
-		return true;
-	if (disk_resident(w, r->file, off, len, map)) {
-		r->tested = off + len;
-		r->reads = 0;
-		return true;
-	}
 	if (r->reads >= reads_max(w)) {
 		stats_add(w->stats, sends_cold, 1);
 		r->tested = off + len;
@@ -113,6 +106,19 @@ static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_
 		disk_read(w, r->file, next, left < chunk ? left : chunk, NULL, NULL);
 	}
 	return false;
+}
+
+/* True when the part may be sent now; otherwise a helper has it and will say so. */
+static bool part_ready(struct conn *c, struct response *r, uint64_t off, uint32_t len,
+		       struct mapping *map)
+{
+	if (c->w->may_wait || off < r->tested)
+		return true;
+	if (!disk_resident(c->w, r->file, off, len, map))
+		return part_bring(c, r, off, len, map);
+	r->tested = off + len;
+	r->reads = 0;
+	return true;
 }
 
 /* Points @iov at the part of the file that @p begins with. */
@@ -192,11 +198,28 @@ static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 {
 	struct piece *p = &r->pieces[r->cur];
 	uint32_t len = part_length(c->w, p);
+	unsigned int reads = r->reads;
+	const char *copy;
 	off_t off = p->off;
+	ssize_t n;
 
 	if (!part_ready(c, r, off, len, NULL)) {
 		*waiting = true;
 		return -1;
+	}
+	if (!c->w->may_wait && disk_may_lose(c->w)) {
+		n = disk_copy(c->w, r->file, off, len, &copy);
+		if (n > 0) {
+			stats_add(c->w->stats, sends_copied, 1);
+			return send(c->watch.fd, copy, n, MSG_NOSIGNAL);
+		}
+		/* It was there when it was tested. Reads of it are counted on, so that they end. */
+		r->reads = reads;
+		if (n == -EAGAIN && !part_bring(c, r, off, len, NULL)) {
+			*waiting = true;
+			return -1;
+		}
+		r->reads = 0;
 	}
 	return sendfile(c->watch.fd, r->file->fd, &off, len);
 }

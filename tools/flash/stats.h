@@ -23,6 +23,7 @@
 	X(reads_helper)		/* chunks a helper read */ \
 	X(reads_again)		/* of what was evicted before it could be sent */ \
 	X(sends_cold)		/* sent although it was evicted eight times */ \
+	X(sends_copied)		/* by a read that may not wait, because memory is short */ \
 	X(locked_bytes)		/* residency mlock: locked now */ \
 	X(lock_failures)	/* chunks that could not be locked */ \
 	X(predict_budget)	/* residency clock: memory the kernel is thought to give */ \

@@ -170,6 +170,7 @@ static void worker_exit(struct worker *w, bool shared)
 		map_cache_free(w->maps);
 	}
 	predict_free(w->predict);
+	free(w->copy);
 	loop_exit(&w->loop);
 	while (!list_empty(&w->free_conns)) {
 		struct conn *c = list_entry(w->free_conns.next, struct conn, node);

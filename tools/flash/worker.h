@@ -36,6 +36,8 @@ struct worker {
 	struct handback *handback;	/* NULL: off */
 	unsigned int predictions;
 	long faults;			/* the loop's, when they were last looked at */
+	uint64_t short_until;		/* ms: memory was seen to be short, see disk_may_lose() */
+	char *copy;			/* disk_copy()'s, made on first use */
 	bool may_wait;			/* sped, mp, mt: no test before disk accesses */
 	bool blocking;			/* mp, mt: sockets block */
 	bool draining;			/* finish what there is, then end */

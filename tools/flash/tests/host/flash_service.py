@@ -184,6 +184,22 @@ def what_was_evicted_while_a_client_was_slow_is_read_by_a_helper():
     return None
 
 
+def what_is_evicted_between_the_test_and_the_send_is_not_waited_for():
+    if SANITIZED:
+        return "preloading and sanitizers do not mix"
+    with Server("--stall-histogram", "on", "--residency", "preadv2", config=STATUS,
+                env=slow_disk(600, SLOW_EVICT="1")) as s:
+        s.write("cold", b"c" * 120000)
+        s.start()
+        equal(s.get("/cold").body, b"c" * 120000)
+        n = counters(s)
+        equal((n["reads_helper"], n["reads_again"], n["sends_cold"]), (2, 1, 0))
+        assert n["sends_copied"], "sendfile was used where memory is short"
+        assert len(n["stall_us_log2"]) <= 19, "a turn of the loop took %d us" % n["stall_max_us"]
+        equal(s.stop(), 0)
+    return None
+
+
 def a_helper_process_that_dies_gives_its_job_to_another():
     if SANITIZED:
         return "preloading and sanitizers do not mix"

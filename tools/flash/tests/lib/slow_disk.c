@@ -4,7 +4,8 @@
  * are "not in memory" until somebody has read the chunk, and reading takes SLOW_MS. Calls that
  * must not wait say EAGAIN, those that wait do so, whoever makes them. With SLOW_LATE set, what is
  * asked about is there as soon as somebody reads it, and the rest of it later. With SLOW_FORGET set,
- * a chunk is evicted when a socket takes no more of it.
+ * a chunk is evicted when a socket takes no more of it; with SLOW_EVICT set, once, after a byte of it
+ * was asked about that does not begin a page.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,12 +22,12 @@
 
 enum { COLD, COMING, WARM };
 
-/* Of each chunk, shared by all processes, as the page cache is. */
+/* Of each chunk, shared by all processes, as the page cache is; behind it: evicted once. */
 static atomic_int *state;
 
 __attribute__((constructor)) static void begin(void)
 {
-	state = mmap(NULL, CHUNKS * sizeof(*state), PROT_READ | PROT_WRITE,
+	state = mmap(NULL, 2 * CHUNKS * sizeof(*state), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (state == MAP_FAILED)
 		abort();
@@ -78,6 +79,9 @@ ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 		errno = EAGAIN;
 		return -1;
 	}
+	if (flags & RWF_NOWAIT && chunk >= 0 && iov->iov_len == 1 && off % 4096 &&
+	    getenv("SLOW_EVICT") && !state[CHUNKS + chunk]++)
+		state[chunk] = COLD;
 	return real(fd, iov, n, off, flags);
 }
 
