@@ -5,10 +5,12 @@
  * must not wait say EAGAIN, those that wait do so, whoever makes them. With SLOW_LATE set, what is
  * asked about is there as soon as somebody reads it, and the rest of it later. With SLOW_FORGET set,
  * a chunk is evicted when a socket takes no more of it; with SLOW_EVICT set, once, after a byte of it
- * was asked about that does not begin a page.
+ * was asked about that does not begin a page. A sendfile() that has to wait is a loop that stands
+ * still: it makes the file SLOW_STALLED.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -94,6 +96,8 @@ ssize_t sendfile(int out, int in, off_t *off, size_t n)
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "sendfile");
 	chunk = chunk_of(in, *off);
+	if (chunk >= 0 && state[chunk] != WARM && getenv("SLOW_STALLED"))
+		close(open(getenv("SLOW_STALLED"), O_CREAT, 0600));
 	wait_for_disk(chunk);
 	sent = real(out, in, off, n);
 	if (chunk >= 0 && sent < 0 && getenv("SLOW_FORGET"))
