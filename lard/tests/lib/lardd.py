@@ -234,7 +234,7 @@ class Lardd:
         return sum(n["load"] for n in self.control("nodes")["nodes"])
 
     def connect(self):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=120)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
 
