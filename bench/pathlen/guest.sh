@@ -53,7 +53,7 @@ lighttpd_conf() {
 	cat <<-END
 	server.port = 8080
 	server.document-root = "$www"
-	server.max-keep-alive-requests = 100000
+	server.max-keep-alive-requests = 65535
 	server.max-keep-alive-idle = 600
 	server.max-fds = 20000
 	# Without a type it would leave out the validators that the others send.

@@ -37,7 +37,7 @@ cat >"$DIR/lighttpd.conf" <<-CONF
 	server.bind = "127.0.0.1"
 	server.port = 8002
 	server.event-handler = "poll"
-	server.max-keep-alive-requests = 1000000
+	server.max-keep-alive-requests = 65535
 	server.errorlog = "$DIR/lighttpd.error"
 	index-file.names = ( )
 CONF
