@@ -38,9 +38,9 @@ bench_relay_DEPS := libsksplice
 bench_relay_load_SRCS := bench/splice/load.c
 
 # The load and the profile of bench/pathlen: for the bench alone, not installed.
-programs: $(B)/bench/load $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+programs: $(B)/bench/load $(B)/bench/turns $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
 
-$(B)/bench/load: bench/pathlen/load.c
+$(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $<

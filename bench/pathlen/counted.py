@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A guest whose instructions are counted, and the load that is put on it from outside."""
+import contextlib
 import json
 import re
 import shutil
@@ -24,6 +25,36 @@ def qemu_version():
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]
+
+
+class Turns:
+    """A guest, whose QMP socket is at @path, and others outside of it work in turns: see turns.c."""
+
+    def __init__(self, path):
+        self.path = path
+        self.guest = None
+
+    def qemu(self):
+        """QEMU's arguments for it."""
+        return f"-qmp unix:{self.path},server=on,wait=off"
+
+    @contextlib.contextmanager
+    def with_processes(self, ids):
+        qemu = children(self.guest.process.pid, "qemu-system")[0]
+        turns = subprocess.Popen([str(TOP / "build/bench/turns"), self.path, *map(str, [qemu, *ids])])
+        try:
+            yield
+        finally:
+            turns.terminate()
+            status = turns.wait()
+        if status:
+            raise RuntimeError("turns lost the guest's monitor")
+
+
+def children(pid, name):
+    """The processes called @name that @pid has started."""
+    out = subprocess.run(["pgrep", "-P", str(pid), name], capture_output=True, text=True, check=False).stdout
+    return [int(n) for n in out.split()]
 
 
 class Guest:
@@ -118,15 +149,21 @@ def wrk(url, seconds, connections=8, close=False):
     return int(re.search(r"(\d+) requests in", out).group(1))
 
 
-def load(port, path, connections, requests, new):
-    """@requests from the host, each on a new connection if @new; every answer must be good."""
+def load(port, path, connections, requests, new, turns=None, others=()):
+    """
+    @requests from the host, each on a new connection if @new; every answer must be good. With @turns,
+    the guest has its turn when the load and the processes @others sleep.
+    """
     line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections)]
     if not new:
         line.append("-k")
-    done = subprocess.run([*line, "127.0.0.1", str(port), f"/{path}"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{path}: {done.stderr}")
-    return int(done.stdout)
+    line += ["127.0.0.1", str(port), f"/{path}"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with turns.with_processes([process.pid, *others]) if turns else contextlib.nullcontext():
+            out, err = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{path}: {err}")
+    return int(out)
 
 
 def spread(counts):
@@ -155,6 +192,9 @@ class Origin:
                 fastcgi_temp_path {self.dir}/c; uwsgi_temp_path {self.dir}/d; scgi_temp_path {self.dir}/e;
                 server {{ listen 127.0.0.1:{self.port}; root {www}; }} }}""")
         self.process = subprocess.Popen(["nginx", "-c", str(conf), "-e", f"{self.dir}/error"])
+
+    def processes(self):
+        return [self.process.pid, *children(self.process.pid, "nginx")]
 
     def end(self):
         self.process.terminate()

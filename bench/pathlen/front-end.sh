@@ -104,6 +104,8 @@ start() {
 }
 
 stop() {
+	local backend module
+
 	[ ! -s $state/pid ] || kill "$(cat $state/pid)" || true
 	rm -f $state/pid
 	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
@@ -114,6 +116,10 @@ stop() {
 			flotilla node del "${backend%%:*}" || true
 		done
 	fi
+	# Nothing of one, least of all its hooks, stays in the way of the next one's packets.
+	for module in handoff flotilla ip_vs_rr ip_vs nf_conntrack nf_defrag_ipv6 nf_defrag_ipv4; do
+		[ ! -d /sys/module/$module ] || rmmod $module
+	done
 }
 
 case ${1:-serve} in
