@@ -216,9 +216,13 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 	return yes;
 }
 
-bool disk_may_lose(const struct worker *w)
+bool disk_may_lose(const struct worker *w, uint32_t len)
 {
-	return w->loop.now < w->short_until;
+	/*
+	 * A single page goes at once from its probe to sendfile(), which also counts as an access:
+	 * a page that is read again and again does not, and would be evicted however hot it is.
+	 */
+	return len > PAGE && w->loop.now < w->short_until;
 }
 
 ssize_t disk_copy(struct worker *w, struct file *f, uint64_t off, uint32_t len, const char **copy)

@@ -17,10 +17,10 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map);
 
 /*
- * May what was just found in memory be evicted before it is sent? It may where memory is short:
- * what the loop itself allocates to send it can be what evicts it.
+ * May @len bytes that were just found in memory be evicted before they are sent? They may where
+ * memory is short: what the loop itself allocates to send them can be what evicts them.
  */
-bool disk_may_lose(const struct worker *w);
+bool disk_may_lose(const struct worker *w, uint32_t len);
 
 /*
  * Reads from memory alone, up to 64 KB, into memory that the next call uses again (@copy). Bytes

@@ -207,7 +207,7 @@ static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 		*waiting = true;
 		return -1;
 	}
-	if (!c->w->may_wait && disk_may_lose(c->w)) {
+	if (!c->w->may_wait && disk_may_lose(c->w, len)) {
 		n = disk_copy(c->w, r->file, off, len, &copy);
 		if (n > 0) {
 			stats_add(c->w->stats, sends_copied, 1);
