@@ -682,4 +682,5 @@ def ten_thousand_slow_clients_delay_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("slow_disk", "counters", "latency_of_warm_beside_cold", "capabilities", "workers")])
+          and k not in ("slow_disk", "counters", "latency_of_warm_beside_cold", "capabilities", "workers",
+                        "loop_waited")])
