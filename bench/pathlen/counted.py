@@ -149,21 +149,15 @@ def wrk(url, seconds, connections=8, close=False):
     return int(re.search(r"(\d+) requests in", out).group(1))
 
 
-def load(port, path, connections, requests, new, turns=None, others=()):
-    """
-    @requests from the host, each on a new connection if @new; every answer must be good. With @turns,
-    the guest has its turn when the load and the processes @others sleep.
-    """
+def load(port, path, connections, requests, new):
+    """@requests from the host, each on a new connection if @new; every answer must be good."""
     line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections)]
     if not new:
         line.append("-k")
-    line += ["127.0.0.1", str(port), f"/{path}"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        with turns.with_processes([process.pid, *others]) if turns else contextlib.nullcontext():
-            out, err = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"{path}: {err}")
-    return int(out)
+    done = subprocess.run([*line, "127.0.0.1", str(port), f"/{path}"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{path}: {done.stderr}")
+    return int(done.stdout)
 
 
 def spread(counts):
@@ -192,9 +186,6 @@ class Origin:
                 fastcgi_temp_path {self.dir}/c; uwsgi_temp_path {self.dir}/d; scgi_temp_path {self.dir}/e;
                 server {{ listen 127.0.0.1:{self.port}; root {www}; }} }}""")
         self.process = subprocess.Popen(["nginx", "-c", str(conf), "-e", f"{self.dir}/error"])
-
-    def processes(self):
-        return [self.process.pid, *children(self.process.pid, "nginx")]
 
     def end(self):
         self.process.terminate()
