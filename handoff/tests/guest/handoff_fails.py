@@ -12,13 +12,14 @@ from hof import (CLOSED, DONE, E, FAILED, SLOW, Cluster, Refused, accept, claim,
                  peek, receive, usable, wait)
 
 CLUSTER = None
+HEARTBEAT = 1000
 
 
 def cluster():
     """One for all tests; each closes its sockets."""
     global CLUSTER
     if not CLUSTER:
-        CLUSTER = Cluster(2, heartbeat_ms=1000)
+        CLUSTER = Cluster(2, heartbeat_ms=HEARTBEAT)
     return CLUSTER
 
 
@@ -154,12 +155,14 @@ def read_meanwhile_is_noticed():
 @claim
 def close_meanwhile_takes_it_back():
     case = Case()
+    case.c.heartbeat(10 * HEARTBEAT)    # however long it takes here, the node must not be lost
     case.block_links()
     case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW)
     case.here.close()
     case.unblock_links()
     case.dev.expect(FAILED, refusal="aborted")
     wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets())
+    case.c.heartbeat(HEARTBEAT)
     case.close()
 
 
