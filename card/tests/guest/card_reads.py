@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
-# held: debug 12 of 14 claims seen to pass there, the first read had EIO
+# long: debug it took fifteen minutes there, beside other guests
 """A remote disk is the disk, byte for byte, by every way of asking and answering."""
 import contextlib
 import mmap
