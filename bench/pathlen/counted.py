@@ -32,15 +32,15 @@ class Turns:
 
     def __init__(self, path):
         self.path = path
-        self.guest = None
 
     def qemu(self):
         """QEMU's arguments for it."""
         return f"-qmp unix:{self.path},server=on,wait=off"
 
     @contextlib.contextmanager
-    def with_processes(self, ids):
-        qemu = children(self.guest.process.pid, "qemu-system")[0]
+    def taken(self, guest, ids):
+        """While this lasts, by @guest and the processes @ids."""
+        qemu = children(guest.process.pid, "qemu-system")[0]
         turns = subprocess.Popen([str(TOP / "build/bench/turns"), self.path, *map(str, [qemu, *ids])])
         try:
             yield
