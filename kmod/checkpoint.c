@@ -52,15 +52,10 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 	memcpy(wire->server, state->tuple.server, sizeof(wire->server));
 }
 
-static u16 flt_wire_family(const struct flt_wire *wire)
-{
-	return wire->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
-}
-
 void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state)
 {
 	memset(&state->tuple, 0, sizeof(state->tuple));
-	state->tuple.family = flt_wire_family(wire);
+	state->tuple.family = wire->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
 	state->tuple.client_port = wire->client_port;
 	state->tuple.server_port = wire->server_port;
 	memcpy(state->tuple.client, wire->client, sizeof(wire->client));
@@ -77,24 +72,12 @@ void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state)
 static void flt_wire_read(const struct flt_wire *wire, struct flt_state *state)
 {
 	*state = (struct flt_state){
-		.tuple = {
-			.family = flt_wire_family(wire),
-			.client_port = wire->client_port,
-			.server_port = wire->server_port,
-		},
-		.flags = be32_to_cpu(wire->flags),
 		.mss_clamp = be16_to_cpu(wire->mss_clamp),
 		.snd_wscale = wire->snd_wscale,
 		.rcv_wscale = wire->rcv_wscale,
 		.ecn_flags = wire->ecn_flags,
-		.snd_una = be32_to_cpu(wire->snd_una),
-		.snd_wnd = be32_to_cpu(wire->snd_wnd),
 		.snd_wl1 = be32_to_cpu(wire->snd_wl1),
 		.max_window = be32_to_cpu(wire->max_window),
-		.rcv_start = be32_to_cpu(wire->rcv_start),
-		.unread = be32_to_cpu(wire->unread),
-		.rcv_wup = be32_to_cpu(wire->rcv_wup),
-		.rcv_wnd = be32_to_cpu(wire->rcv_wnd),
 		.rcv_ssthresh = be32_to_cpu(wire->rcv_ssthresh),
 		.window_clamp = be32_to_cpu(wire->window_clamp),
 		.ts_recent = be32_to_cpu(wire->ts_recent),
@@ -105,8 +88,7 @@ static void flt_wire_read(const struct flt_wire *wire, struct flt_state *state)
 		.rttvar_us = be32_to_cpu(wire->rttvar_us),
 		.rtt_min_us = be32_to_cpu(wire->rtt_min_us),
 	};
-	memcpy(state->tuple.client, wire->client, sizeof(wire->client));
-	memcpy(state->tuple.server, wire->server, sizeof(wire->server));
+	flt_wire_progress(wire, state);
 }
 
 static bool flt_address_ok(u16 family, const u8 *bytes)
