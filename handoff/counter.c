@@ -65,6 +65,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_FORWARD_BYTES] = "ForwardBytes",
 	[HOF_STAT_FORWARD_ICMP] = "ForwardIcmp",
 	[HOF_STAT_FORWARD_LINGER] = "ForwardLinger",
+	[HOF_STAT_FORWARD_SYN_EARLY] = "ForwardSynEarly",
 	[HOF_STAT_FORWARD_SYN_REUSE] = "ForwardSynReuse",
 	[HOF_STAT_FORWARD_IDLE_EXPIRED] = "ForwardIdleExpired",
 	[HOF_STAT_FORWARD_LINGER_EXPIRED] = "ForwardLingerExpired",

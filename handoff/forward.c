@@ -134,6 +134,32 @@ static unsigned int hof_forward_dead(struct hof_net *hn, struct hof_entry *e,
 	return NF_STOLEN;
 }
 
+/*
+ * The client uses its port again, and its old connection has not ended here. The
+ * owner must not get the SYN: if it has just lost that connection its listener would
+ * take a new one that nobody here knows. From an ACK it tells the client what it has,
+ * or that it has nothing; the client resets what is left and sends its SYN again.
+ */
+static bool hof_forward_syn_to_ack(struct hof_entry *e, const struct tcphdr *syn,
+				   struct sk_buff *skb)
+{
+	unsigned int offset = (const u8 *)syn - skb->data;
+	struct tcphdr *th;
+	__be32 flags, ack;
+
+	/* Fast open: sent again without data. */
+	if (skb->len > offset + syn->doff * 4 || skb_ensure_writable(skb, offset + sizeof(*th)))
+		return false;
+	th = (void *)skb->data + offset;
+	flags = (tcp_flag_word(th) & ~(TCP_FLAG_SYN | TCP_FLAG_ECE | TCP_FLAG_CWR)) | TCP_FLAG_ACK;
+	ack = htonl(READ_ONCE(e->acked));
+	inet_proto_csum_replace4(&th->check, skb, tcp_flag_word(th), flags, false);
+	inet_proto_csum_replace4(&th->check, skb, th->ack_seq, ack, false);
+	tcp_flag_word(th) = flags;
+	th->ack_seq = ack;
+	return true;
+}
+
 static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 				    const struct tcphdr *th, struct sk_buff *skb,
 				    const struct nf_hook_state *state)
@@ -149,6 +175,13 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	switch (now) {
 	case HOF_FORWARD:
 		hof_forward_note(e, th);
+		if (unlikely(th->syn && !th->ack && !th->rst)) {
+			hof_count(hn, HOF_STAT_FORWARD_SYN_EARLY);
+			if (!hof_forward_syn_to_ack(e, th, skb)) {
+				hof_forward_drop(hn, skb);
+				return NF_STOLEN;
+			}
+		}
 		break;
 	case HOF_LINGER:
 	case HOF_DEAD:

@@ -3,7 +3,9 @@
 # long: debug it takes four minutes there
 # timeout: 280
 """Forwarding by each way, large packets, ICMP errors, and the life of entries."""
+import errno
 import os
+import select
 import socket
 import struct
 import sys
@@ -13,6 +15,7 @@ from hof import (CLOSED, DONE, VIP4, Cluster, accept, claim, main, peek, receive
                  run, usable, wait)
 
 FOU_PORT = 7472
+TCP_REPAIR = 19
 
 
 def moved(c, family=4, port=80):
@@ -200,6 +203,44 @@ def late_packets_find_the_owner_while_the_entry_lingers():
         client.close()
         wait(lambda: c.fe.stat("ForwardLinger") > before)
         wait(lambda: not c.client.sockets(80) and "FIN-WAIT" not in c.client.output("ss", "-Htan"))
+        dev.close()
+
+
+@claim
+def a_port_used_again_finds_the_front_end_not_a_listener_behind_it():
+    """The client forgets a connection without a word. What the owner says of it resets it there, but
+    the server has not let go yet: no SYN may come to its listener now."""
+    with Cluster(1) as c:
+        dev = c.fe.handoff()
+        for family, port in ((4, 80), (6, 81)):
+            front, back = c.fe.listen(port, family), c.be[0].listen(port, family)
+            client = c.client.connect(port, family)
+            source = client.getsockname()
+            client.sendall(b"GET")
+            here = accept(front)
+            peek(here, 3)
+            dev.submit(here, c.fe.id["be1"], port)
+            dev.expect(DONE, port)
+            here.close()
+            there = accept(back)
+            before = c.fe.stat("ForwardSynEarly")
+            client.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+            client.close()
+            got = []
+            again = threading.Thread(target=lambda f=family, p=port, s=source, g=got: g.append(
+                c.client.connect(p, f, s)))
+            again.start()
+            # The second: the first had the old connection reset.
+            wait(lambda b=before: c.fe.stat("ForwardSynEarly") >= b + 2)
+            assert there.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
+            assert not select.select([back], [], [], 0.5)[0], "a connection behind the front-end's back"
+            there.close()
+            dev.expect(CLOSED, port)
+            here = accept(front)
+            again.join()
+            usable(here, got[0])
+            for thing in (front, back, here, got[0]):
+                thing.close()
         dev.close()
 
 
