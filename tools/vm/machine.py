@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a guest is made of: a kernel with its modules, an initramfs, a QEMU command line."""
+import fcntl
 import hashlib
 import lzma
 import os
@@ -86,13 +87,19 @@ class Kernel:
     def module_root(self):
         """A /lib/modules for the guest: the kernel's own modules and ours, indexed by depmod."""
         tree = TOP / "build/guest" / self.name
-        modules = tree / "lib/modules" / self.release
         wanted = repr([(str(self.root))] + sorted(
             (p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in self.built.glob("*.ko")))
-        stamp = tree / "stamp"
-        if stamp.exists() and stamp.read_text() == wanted:
-            return tree / "lib/modules"
-        new = tree.with_name(f"{self.name}.{os.getpid()}")
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        # Guests that start together: one makes it, the others wait.
+        with open(tree.with_name(f"{self.name}.lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            stamp = tree / "stamp"
+            if not stamp.exists() or stamp.read_text() != wanted:
+                self.index(tree, wanted)
+        return tree / "lib/modules"
+
+    def index(self, tree, wanted):
+        new = tree.with_name(f"{self.name}.new")
         shutil.rmtree(new, ignore_errors=True)
         modules = new / "lib/modules" / self.release
         modules.mkdir(parents=True)
@@ -107,7 +114,6 @@ class Kernel:
         (new / "stamp").write_text(wanted)
         shutil.rmtree(tree, ignore_errors=True)
         new.rename(tree)
-        return tree / "lib/modules"
 
     def boot_files(self):
         """Modules for the initramfs, unpacked: the guest would take longer over it."""
