@@ -103,7 +103,7 @@ struct card_disk {
 	struct rcu_head rcu;
 };
 
-int card_disk_init(void);
+/* Waits until the last disk is freed. */
 void card_disk_exit(void);
 
 /* Waits for the exporter's answer. On success @name is the device's. */
@@ -124,20 +124,7 @@ static inline bool card_disk_answers(const struct card_disk *disk, const struct 
 	return READ_ONCE(disk->node) == node;
 }
 
-/* The exporter's answer to ATTACH. */
-void card_disk_attached(struct card_disk *disk, const struct card_wire_attached *answer);
-/* The exporter does not know the address @head names: ask again. Any context. */
-void card_disk_stale(struct card_disk *disk, const struct card_wire_block *head);
-/* The exporter says that the export has ended. Process context. */
-void card_disk_ended(struct card_net *cn, const struct flt_node *node,
-		     const struct card_wire_detach *bye);
-/* Link events of a node. Process context. */
-void card_disk_node_up(struct card_net *cn, struct flt_node *node);
-void card_disk_node_down(struct card_net *cn, struct flt_node *node);
-
 unsigned int card_disk_inflight(struct card_disk *disk);
-/* A sentence on why a disk is not LIVE. */
-const char *card_disk_reason(const struct card_disk *disk, u8 state, int why);
 
 extern const struct blk_mq_ops card_mq_ops;
 

@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <net/genetlink.h>
 
+#include "attach.h"
 #include "counter.h"
 #include "debug.h"
 #include "disk.h"
@@ -22,12 +23,12 @@ static int __init card_init(void)
 	err = card_serve_init();
 	if (err)
 		return err;
-	err = card_disk_init();
+	err = card_attach_init();
 	if (err)
 		goto undo_serve;
 	err = card_evict_register();
 	if (err)
-		goto undo_disk;
+		goto undo_attach;
 	err = card_rules_register();
 	if (err)
 		goto undo_evict;
@@ -61,8 +62,8 @@ undo_rules:
 	card_rules_unregister();
 undo_evict:
 	card_evict_unregister();
-undo_disk:
-	card_disk_exit();
+undo_attach:
+	card_attach_exit();
 undo_serve:
 	card_serve_exit();
 	return err;
@@ -78,6 +79,7 @@ static void __exit card_exit(void)
 	card_net_unregister();		/* ends every disk and export of every namespace */
 	card_rules_unregister();
 	card_disk_exit();
+	card_attach_exit();
 	card_parcel_exit();
 	card_evict_unregister();
 	card_serve_exit();

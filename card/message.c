@@ -3,6 +3,7 @@
 
 #include <linux/module.h>
 
+#include "attach.h"
 #include "counter.h"
 #include "disk.h"
 #include "export.h"
@@ -34,7 +35,7 @@ static int card_on_attached(struct card_net *cn, struct flt_node *node, const st
 		return -EBADMSG;
 	disk = card_disk_find(cn, be32_to_cpu(answer->disk));
 	if (disk && card_disk_answers(disk, node))
-		card_disk_attached(disk, answer);
+		card_attach_answered(disk, answer);
 	else
 		card_count(cn, CARD_STAT_LATE);
 	if (disk)
@@ -47,7 +48,7 @@ static int card_on_detach(struct card_net *cn, struct flt_node *node, const stru
 	if (msg->len != sizeof(struct card_wire_detach))
 		return -EBADMSG;
 	if (!card_export_detach(cn, node, msg->body))
-		card_disk_ended(cn, node, msg->body);
+		card_attach_ended(cn, node, msg->body);
 	return 0;
 }
 
@@ -137,12 +138,12 @@ static int card_node_event(struct notifier_block *nb, unsigned long event, void 
 
 	switch (event) {
 	case FLT_EVENT_NODE_UP:
-		card_disk_node_up(cn, node);
+		card_attach_node_up(cn, node);
 		break;
 	case FLT_EVENT_NODE_DOWN:
 	case FLT_EVENT_NODE_REMOVED:
 		card_export_forget(cn, node);
-		card_disk_node_down(cn, node);
+		card_attach_node_down(cn, node);
 		break;
 	}
 	return NOTIFY_DONE;

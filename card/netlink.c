@@ -5,6 +5,7 @@
 #include <net/genetlink.h>
 #include <net/sock.h>
 
+#include "attach.h"
 #include "disk.h"
 #include "explain.h"
 #include "export.h"
@@ -284,7 +285,7 @@ static int card_put_disk(struct sk_buff *skb, struct card_disk *disk)
 		return -EMSGSIZE;
 	if (state == CARD_STATE_LIVE)
 		return 0;
-	return nla_put_string(skb, CARD_A_DISK_REASON, card_disk_reason(disk, state, why));
+	return nla_put_string(skb, CARD_A_DISK_REASON, card_attach_reason(disk, state, why));
 }
 
 /* Dumps go by number; what is being made or ended meanwhile may be missing. */

@@ -13,6 +13,7 @@
 #include <linux/slab.h>
 
 #include "ask.h"
+#include "attach.h"
 #include "counter.h"
 #include "file.h"
 #include "request.h"
@@ -547,7 +548,7 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 		card_request_resend(disk, rq, use);
 	} else if (status == ESTALE) {
 		/* The exporter was restarted: the request waits until it knows us again. */
-		card_disk_stale(disk, head);
+		card_attach_stale(disk, head);
 	} else if (status == EBUSY || status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
 		/* The timer asks again. */
 		if (!status)
