@@ -13,6 +13,7 @@ struct conn;
 struct entry;
 struct request;
 struct response;
+struct worker;
 
 #define UP_PREFIX	64	/* room for the PROXY protocol's header before the request */
 #define UP_SIZE		(UP_PREFIX + REQUEST_HEADER_MAX + 1024)
@@ -85,6 +86,29 @@ struct exchange {
 	char header[HEADER_SIZE];
 	char down[DOWN_SIZE];
 };
+
+/* What a step of an exchange came to; OVER: it is freed, and its connection may be. */
+enum step { STEP_IDLE, STEP_MOVED, STEP_OVER };
+
+/* Of @conn, all zero but for the buffers; NULL: no memory. */
+struct exchange *exchange_new(struct conn *conn);
+/* Nothing was begun with it. */
+void exchange_free(struct exchange *ex);
+/* The worker ends: its spare ones. */
+void exchange_exit(struct worker *w);
+
+/* Get a back-end's connection, kept or @fresh, and begin to send. False: there is none, see errno. */
+bool exchange_start(struct exchange *ex, bool fresh);
+/* The back-end is no good: the next one, or, if the client has seen nothing, @status. */
+enum step exchange_retry(struct exchange *ex, unsigned int status, const char *why);
+
+/* It ends, its node is released; the connection is the caller's. */
+void exchange_finish(struct exchange *ex, bool backend_reusable);
+/* Nothing of the answer was sent: one of ours instead. */
+enum step exchange_fail(struct exchange *ex, unsigned int status, const char *why);
+enum step exchange_abort(struct exchange *ex);
+/* All of the answer was sent. */
+enum step exchange_complete(struct exchange *ex);
 
 /* rewrite.c: headers as they go on. 0 or -ENOSPC. */
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r);

@@ -22,192 +22,7 @@
 #include "worker.h"
 
 #define ROUNDS		16	/* per event, so that one fast stream does not stop the others */
-#define SPARES_MAX	64
 #define TOUCH_US	1000000
-
-enum step { STEP_IDLE, STEP_MOVED, STEP_OVER };
-
-/* --- exchanges --- */
-
-static struct exchange *exchange_new(struct conn *conn)
-{
-	struct worker *w = conn->worker;
-	struct exchange *ex = w->spare;
-
-	if (ex) {
-		w->spare = ex->next_spare;
-		w->spares--;
-	} else {
-		ex = malloc(sizeof(*ex));
-		if (!ex)
-			return NULL;
-	}
-	memset(ex, 0, offsetof(struct exchange, up));
-	ex->conn = conn;
-	conn->exchange = ex;
-	timer_init(&ex->timer);
-	return ex;
-}
-
-static void exchange_free(struct exchange *ex)
-{
-	struct worker *w = ex->conn->worker;
-
-	timer_stop(&ex->timer);
-	ex->conn->exchange = NULL;
-	if (w->spares >= SPARES_MAX) {
-		free(ex);
-		return;
-	}
-	ex->next_spare = w->spare;
-	w->spare = ex;
-	w->spares++;
-}
-
-void proxy_exit(struct worker *w)
-{
-	while (w->spare) {
-		struct exchange *ex = w->spare;
-
-		w->spare = ex->next_spare;
-		free(ex);
-	}
-}
-
-static void drop_backend(struct exchange *ex, bool reusable)
-{
-	if (ex->backend)
-		backend_put(ex->backend, reusable && !ex->proxy_protocol);
-	ex->backend = NULL;
-}
-
-/* The exchange ends, its node is released; the connection is the caller's. */
-static void finish(struct exchange *ex, bool backend_reusable)
-{
-	struct conn *conn = ex->conn;
-	bool charged = !ex->hit;
-
-	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
-	caching_end(ex);
-	drop_backend(ex, backend_reusable);
-	if (charged)
-		dispatch_release(conn);
-	exchange_free(ex);
-}
-
-void proxy_abandon(struct conn *conn)
-{
-	finish(conn->exchange, false);
-}
-
-/* Nothing of the answer was sent: one of ours instead. */
-static enum step fail(struct exchange *ex, unsigned int status, const char *why)
-{
-	struct conn *conn = ex->conn;
-
-	finish(ex, false);
-	conn_refuse(conn, status, why);
-	return STEP_OVER;
-}
-
-/* The client must not take a truncated answer for a whole one: reset. */
-static enum step abort_exchange(struct exchange *ex)
-{
-	static const struct linger now = { .l_onoff = 1 };
-	struct conn *conn = ex->conn;
-
-	count(conn->worker, COUNTER_ABORTED);
-	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, true);
-	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	finish(ex, false);
-	conn_close(conn);
-	return STEP_OVER;
-}
-
-static enum step complete(struct exchange *ex)
-{
-	struct conn *conn = ex->conn;
-	bool all_taken = ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
-	bool keep = ex->client_keep && all_taken;
-
-	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, false);
-	finish(ex, ex->backend_keep && all_taken);
-	if (keep)
-		conn_next(conn);
-	else
-		conn_end(conn, !all_taken);
-	return STEP_OVER;
-}
-
-/* --- connecting, and failing to --- */
-
-static bool start(struct exchange *ex, bool fresh)
-{
-	struct conn *conn = ex->conn;
-	struct worker *w = conn->worker;
-	union address address;
-
-	if (!nodes_address(w, conn->node, conn->port, &address, &ex->proxy_protocol)) {
-		errno = EADDRNOTAVAIL;
-		return false;
-	}
-	/*
-	 * A connection that begins with one client's address serves no other. And what must not be
-	 * sent twice does not go where a kept connection may just be closing.
-	 */
-	ex->backend = backend_get(w, conn->node, &address,
-				  fresh || ex->proxy_protocol || !ex->safe);
-	if (!ex->backend)
-		return false;
-	ex->backend->exchange = ex;
-	ex->up_start = UP_PREFIX - (ex->proxy_protocol ? rewrite_prefix(ex) : 0);
-	ex->up_end = ex->up_header;
-	ex->down_start = ex->down_end = 0;
-	ex->header_start = ex->header_end = 0;
-	ex->in_header = true;
-	ex->backend_writable = ex->backend->connected;
-	ex->backend_readable = false;
-	ex->touched_us = w->loop.now;
-	if (ex->backend->connected)
-		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
-	else
-		timer_start(&w->loop, &w->connect_timers, &ex->timer, w->config->connect_timeout_us);
-	return true;
-}
-
-/* The back-end is no good and the client has seen nothing: the next one, or @status. */
-static enum step retry(struct exchange *ex, unsigned int status, const char *why)
-{
-	struct conn *conn = ex->conn;
-	struct worker *w = conn->worker;
-	struct backend *b = ex->backend;
-	bool stale = b && b->reused, connected = b && b->connected;
-
-	drop_backend(ex, false);
-	if (ex->began)
-		return abort_exchange(ex);
-	if (ex->body_taken || (connected && !ex->safe))
-		return fail(ex, status, why);
-	/* A kept connection may have been closed just before: that says nothing of the node. */
-	if (stale && start(ex, true))
-		return STEP_MOVED;
-	do {
-		/* A bad answer is no proof that the server is gone; no connection is. */
-		if (!connected)
-			nodes_fault(w, conn->node, 0);
-		connected = false;
-		if (++conn->attempts >= DISPATCH_TRIES)
-			return fail(ex, status, why);
-		conn->tried |= 1ULL << conn->node;
-		dispatch_release(conn);
-		if (!dispatch_again(conn)) {
-			dispatch_charge(conn);	/* fail() releases */
-			return fail(ex, status, why);
-		}
-		count(w, COUNTER_PROXY_RETRIED);
-	} while (!start(ex, true));
-	return STEP_MOVED;
-}
 
 /* --- the four steps --- */
 
@@ -246,14 +61,14 @@ static enum step take_body(struct exchange *ex)
 		return STEP_IDLE;
 	n = take(ex, fd, ex->up + ex->up_end, sizeof(ex->up) - ex->up_end);
 	if (n == -2)
-		return ex->began ? abort_exchange(ex) : fail(ex, 400, "malformed chunk");
+		return ex->began ? exchange_abort(ex) : exchange_fail(ex, 400, "malformed chunk");
 	if (n < 0 && would_block()) {
 		ex->client_readable = errno == EINTR;
 		return STEP_IDLE;
 	}
 	if (n <= 0) {
 		if (!ex->tunnel)
-			return abort_exchange(ex);
+			return exchange_abort(ex);
 		ex->client_eof = true;
 		return STEP_MOVED;
 	}
@@ -343,11 +158,11 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 
 	ex->status = r->status;
 	if (r->status == 101 && !ex->upgrade)
-		return retry(ex, 502, "the back-end switched protocols unasked");
+		return exchange_retry(ex, 502, "the back-end switched protocols unasked");
 	if (r->status >= 200)
 		decide_keeping(ex, r);
 	if (rewrite_response(ex, r))
-		return retry(ex, 502, "the back-end's header is too long");
+		return exchange_retry(ex, 502, "the back-end's header is too long");
 
 	ex->down_start = r->length;
 	if (r->status < 200 && r->status != 101) {
@@ -373,7 +188,7 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 		chunks_init(&ex->answer_chunks);
 	used = claim(ex, ex->down + ex->down_start, rest);
 	if (used < 0)
-		return retry(ex, 502, "the back-end sent a malformed chunk");
+		return exchange_retry(ex, 502, "the back-end sent a malformed chunk");
 	ex->down_end = ex->down_start + used;
 	return STEP_MOVED;
 }
@@ -387,10 +202,10 @@ static enum step parse_answer(struct exchange *ex)
 	do {
 		verdict = response_parse(&r, ex->down, ex->down_end, ex->head);
 		if (verdict < 0)
-			return retry(ex, 502, "the back-end's answer is malformed");
+			return exchange_retry(ex, 502, "the back-end's answer is malformed");
 		if (!verdict)
 			return ex->down_end < REQUEST_HEADER_MAX ? STEP_MOVED :
-			       retry(ex, 502, "the back-end's header is too long");
+			       exchange_retry(ex, 502, "the back-end's header is too long");
 		step = begin_answer(ex, &r);
 	} while (step == STEP_MOVED && ex->in_header && ex->backend && ex->down_end);
 	return step;
@@ -401,9 +216,9 @@ static enum step answer_ended(struct exchange *ex)
 	ex->backend_keep = false;
 	ex->backend_readable = false;
 	if (ex->in_header)
-		return retry(ex, 502, "the back-end closed without an answer");
+		return exchange_retry(ex, 502, "the back-end closed without an answer");
 	if (ex->answer != FRAMING_EOF)
-		return abort_exchange(ex);
+		return exchange_abort(ex);
 	ex->complete = true;
 	return STEP_MOVED;
 }
@@ -415,7 +230,7 @@ static enum step take_copy(struct exchange *ex)
 	ssize_t n;
 
 	if (!fill || !ex->backend_readable || caching_is_full(ex))
-		return ex->client_lost && caching_is_full(ex) ? abort_exchange(ex) : STEP_IDLE;
+		return ex->client_lost && caching_is_full(ex) ? exchange_abort(ex) : STEP_IDLE;
 	n = recv(ex->backend->source.fd, fill->body + fill->have, fill->length - fill->have, 0);
 	if (n > 0) {
 		fill->have += n;
@@ -423,7 +238,7 @@ static enum step take_copy(struct exchange *ex)
 	}
 	/* Otherwise the client's socket tells how the transfer ended. */
 	if (ex->client_lost && !(n < 0 && would_block()))
-		return abort_exchange(ex);
+		return exchange_abort(ex);
 	ex->backend_readable = n < 0 && errno == EINTR;
 	return STEP_IDLE;
 }
@@ -448,8 +263,8 @@ static enum step fill_down(struct exchange *ex)
 		return STEP_IDLE;
 	}
 	if (n < 0)
-		return ex->in_header ? retry(ex, 502, "the back-end reset the connection") :
-		       abort_exchange(ex);
+		return ex->in_header ? exchange_retry(ex, 502, "the back-end reset the connection") :
+		       exchange_abort(ex);
 	if (!n)
 		return answer_ended(ex);
 	if (ex->in_header) {
@@ -458,7 +273,7 @@ static enum step fill_down(struct exchange *ex)
 	}
 	used = claim(ex, ex->down + ex->down_end, n);
 	if (used < 0)
-		return abort_exchange(ex);
+		return exchange_abort(ex);
 	ex->down_end += used;
 	return STEP_MOVED;
 }
@@ -472,7 +287,7 @@ static enum step end_splice(struct exchange *ex)
 		ex->client_writable = false;
 		return STEP_IDLE;
 	}
-	return ex->complete ? complete(ex) : abort_exchange(ex);
+	return ex->complete ? exchange_complete(ex) : exchange_abort(ex);
 }
 
 static enum step drain_down(struct exchange *ex)
@@ -489,7 +304,7 @@ static enum step drain_down(struct exchange *ex)
 	if (ex->spliced)
 		return ex->client_lost ? STEP_IDLE : end_splice(ex);
 	if (!header && !body)
-		return ex->complete ? complete(ex) : STEP_IDLE;
+		return ex->complete ? exchange_complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
 		return STEP_IDLE;
 	n = sendmsg(ex->conn->source.fd, &message, MSG_NOSIGNAL);
@@ -498,7 +313,7 @@ static enum step drain_down(struct exchange *ex)
 		return STEP_IDLE;
 	}
 	if (n < 0)
-		return abort_exchange(ex);
+		return exchange_abort(ex);
 	ex->began = true;
 	ex->bytes_down += n;
 	if ((size_t)n < header) {
@@ -511,7 +326,7 @@ static enum step drain_down(struct exchange *ex)
 		return STEP_MOVED;
 	if (!ex->complete)
 		splice_begin(ex);
-	return ex->complete ? complete(ex) : STEP_MOVED;
+	return ex->complete ? exchange_complete(ex) : STEP_MOVED;
 }
 
 static void touch(struct exchange *ex)
@@ -551,6 +366,11 @@ static void pump(struct exchange *ex)
 
 /* --- events --- */
 
+void proxy_abandon(struct conn *conn)
+{
+	exchange_finish(conn->exchange, false);
+}
+
 void proxy_request(struct conn *conn)
 {
 	struct worker *w = conn->worker;
@@ -577,12 +397,12 @@ void proxy_request(struct conn *conn)
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->body_chunks);
 	if (rewrite_request(ex, w->config, r)) {
-		fail(ex, 431, "header beyond the limit");
+		exchange_fail(ex, 431, "header beyond the limit");
 		return;
 	}
 	/* Now it is taken off the socket; the bytes themselves are in @up already. */
 	if (recv(conn->source.fd, w->peek, r->length, MSG_TRUNC) != (ssize_t)r->length) {
-		abort_exchange(ex);
+		exchange_abort(ex);
 		return;
 	}
 	if (caching_request(ex, r)) {
@@ -592,7 +412,8 @@ void proxy_request(struct conn *conn)
 		pump(ex);
 		return;
 	}
-	if (start(ex, false) || retry(ex, 503, "no back-end can be reached") != STEP_OVER)
+	if (exchange_start(ex, false) ||
+	    exchange_retry(ex, 503, "no back-end can be reached") != STEP_OVER)
 		pump(ex);
 }
 
@@ -604,7 +425,7 @@ void proxy_client_ready(struct conn *conn, uint32_t events)
 		/* What the cache gets is worth having without this client. */
 		ex->client_lost = ex->spliced && ex->fill;
 		if (!ex->client_lost) {
-			abort_exchange(ex);
+			exchange_abort(ex);
 			return;
 		}
 	}
@@ -636,7 +457,7 @@ void proxy_backend_ready(struct backend *b, uint32_t events)
 		if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 			return;
 		if (!connected(b)) {
-			if (retry(ex, 502, "the back-end refused the connection") != STEP_OVER)
+			if (exchange_retry(ex, 502, "the back-end refused the connection") != STEP_OVER)
 				pump(ex);
 			return;
 		}
@@ -653,7 +474,7 @@ void proxy_connect_expired(struct timer *t)
 {
 	struct exchange *ex = container_of(t, struct exchange, timer);
 
-	if (retry(ex, 504, "the back-end did not accept in time") != STEP_OVER)
+	if (exchange_retry(ex, 504, "the back-end did not accept in time") != STEP_OVER)
 		pump(ex);
 }
 
@@ -665,9 +486,9 @@ void proxy_io_expired(struct timer *t)
 	if (splice_moves(ex))
 		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
 	else if (ex->began)
-		abort_exchange(ex);
+		exchange_abort(ex);
 	else if (ex->body != FRAMING_NONE && !ex->tunnel)
-		fail(ex, 408, "the request's body did not arrive in time");
+		exchange_fail(ex, 408, "the request's body did not arrive in time");
 	else
-		fail(ex, 504, "the back-end did not answer in time");
+		exchange_fail(ex, 504, "the back-end did not answer in time");
 }

@@ -7,7 +7,6 @@
 #include "loop.h"
 
 struct conn;
-struct worker;
 
 /* worker->request is complete in the socket; the connection is charged to a node. */
 void proxy_request(struct conn *conn);
@@ -17,6 +16,5 @@ void proxy_abandon(struct conn *conn);
 /* For timer queues. */
 void proxy_connect_expired(struct timer *t);
 void proxy_io_expired(struct timer *t);
-void proxy_exit(struct worker *w);
 
 #endif

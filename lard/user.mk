@@ -10,8 +10,8 @@ lard_http := $(if $(wildcard /usr/include/llhttp.h),-lllhttp,-lhttp_parser)
 
 PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c lard/dispatch.c \
-	lard/give.c lard/proxy.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c lard/rewrite.c lard/backend.c lard/request.c lard/response.c \
-	lard/header.c \
+	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
+	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \

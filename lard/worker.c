@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "dispatch.h"
 #include "floor.h"
+#include "exchange.h"
 #include "proxy.h"
 #include "splice.h"
 #include "takeover.h"
@@ -101,7 +102,7 @@ void worker_free(struct worker *w)
 	splice_close(w->splicer);
 	backend_exit(w);
 	loop_exit(&w->loop);
-	proxy_exit(w);
+	exchange_exit(w);
 	conn_pool_exit(&w->pool);
 	if (w->wake.fd >= 0)
 		close(w->wake.fd);

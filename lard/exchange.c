@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/* An exchange's beginning, its back-ends one after the other, and its four ends. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "access.h"
+#include "backend.h"
+#include "caching.h"
+#include "dispatch.h"
+#include "exchange.h"
+#include "worker.h"
+
+#define SPARES_MAX	64
+
+struct exchange *exchange_new(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct exchange *ex = w->spare;
+
+	if (ex) {
+		w->spare = ex->next_spare;
+		w->spares--;
+	} else {
+		ex = malloc(sizeof(*ex));
+		if (!ex)
+			return NULL;
+	}
+	memset(ex, 0, offsetof(struct exchange, up));
+	ex->conn = conn;
+	conn->exchange = ex;
+	timer_init(&ex->timer);
+	return ex;
+}
+
+void exchange_free(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+
+	timer_stop(&ex->timer);
+	ex->conn->exchange = NULL;
+	if (w->spares >= SPARES_MAX) {
+		free(ex);
+		return;
+	}
+	ex->next_spare = w->spare;
+	w->spare = ex;
+	w->spares++;
+}
+
+void exchange_exit(struct worker *w)
+{
+	while (w->spare) {
+		struct exchange *ex = w->spare;
+
+		w->spare = ex->next_spare;
+		free(ex);
+	}
+}
+
+static void drop_backend(struct exchange *ex, bool reusable)
+{
+	if (ex->backend)
+		backend_put(ex->backend, reusable && !ex->proxy_protocol);
+	ex->backend = NULL;
+}
+
+void exchange_finish(struct exchange *ex, bool backend_reusable)
+{
+	struct conn *conn = ex->conn;
+	bool charged = !ex->hit;
+
+	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
+	caching_end(ex);
+	drop_backend(ex, backend_reusable);
+	if (charged)
+		dispatch_release(conn);
+	exchange_free(ex);
+}
+
+enum step exchange_fail(struct exchange *ex, unsigned int status, const char *why)
+{
+	struct conn *conn = ex->conn;
+
+	exchange_finish(ex, false);
+	conn_refuse(conn, status, why);
+	return STEP_OVER;
+}
+
+/* The client must not take a truncated answer for a whole one: reset. */
+enum step exchange_abort(struct exchange *ex)
+{
+	static const struct linger now = { .l_onoff = 1 };
+	struct conn *conn = ex->conn;
+
+	count(conn->worker, COUNTER_ABORTED);
+	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, true);
+	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	exchange_finish(ex, false);
+	conn_close(conn);
+	return STEP_OVER;
+}
+
+enum step exchange_complete(struct exchange *ex)
+{
+	struct conn *conn = ex->conn;
+	bool all_taken = ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
+	bool keep = ex->client_keep && all_taken;
+
+	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, false);
+	exchange_finish(ex, ex->backend_keep && all_taken);
+	if (keep)
+		conn_next(conn);
+	else
+		conn_end(conn, !all_taken);
+	return STEP_OVER;
+}
+
+bool exchange_start(struct exchange *ex, bool fresh)
+{
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+	union address address;
+
+	if (!nodes_address(w, conn->node, conn->port, &address, &ex->proxy_protocol)) {
+		errno = EADDRNOTAVAIL;
+		return false;
+	}
+	/*
+	 * A connection that begins with one client's address serves no other. And what must not be
+	 * sent twice does not go where a kept connection may just be closing.
+	 */
+	ex->backend = backend_get(w, conn->node, &address,
+				  fresh || ex->proxy_protocol || !ex->safe);
+	if (!ex->backend)
+		return false;
+	ex->backend->exchange = ex;
+	ex->up_start = UP_PREFIX - (ex->proxy_protocol ? rewrite_prefix(ex) : 0);
+	ex->up_end = ex->up_header;
+	ex->down_start = ex->down_end = 0;
+	ex->header_start = ex->header_end = 0;
+	ex->in_header = true;
+	ex->backend_writable = ex->backend->connected;
+	ex->backend_readable = false;
+	ex->touched_us = w->loop.now;
+	if (ex->backend->connected)
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	else
+		timer_start(&w->loop, &w->connect_timers, &ex->timer, w->config->connect_timeout_us);
+	return true;
+}
+
+enum step exchange_retry(struct exchange *ex, unsigned int status, const char *why)
+{
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+	struct backend *b = ex->backend;
+	bool stale = b && b->reused, connected = b && b->connected;
+
+	drop_backend(ex, false);
+	if (ex->began)
+		return exchange_abort(ex);
+	if (ex->body_taken || (connected && !ex->safe))
+		return exchange_fail(ex, status, why);
+	/* A kept connection may have been closed just before: that says nothing of the node. */
+	if (stale && exchange_start(ex, true))
+		return STEP_MOVED;
+	do {
+		/* A bad answer is no proof that the server is gone; no connection is. */
+		if (!connected)
+			nodes_fault(w, conn->node, 0);
+		connected = false;
+		if (++conn->attempts >= DISPATCH_TRIES)
+			return exchange_fail(ex, status, why);
+		conn->tried |= 1ULL << conn->node;
+		dispatch_release(conn);
+		if (!dispatch_again(conn)) {
+			dispatch_charge(conn);	/* exchange_fail() releases */
+			return exchange_fail(ex, status, why);
+		}
+		count(w, COUNTER_PROXY_RETRIED);
+	} while (!exchange_start(ex, true));
+	return STEP_MOVED;
+}
