@@ -61,6 +61,36 @@ lighttpd_conf() {
 	END
 }
 
+apache_conf() {
+	cat <<-END
+	ServerRoot /run
+	ServerName localhost
+	PidFile /run/apache.pid
+	ErrorLog /run/apache.error
+	LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+	LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+	Listen 8080
+	ListenBacklog 4096
+	User nobody
+	Group nogroup
+	StartServers 1
+	ServerLimit 1
+	ThreadsPerChild 64
+	MaxRequestWorkers 64
+	MaxConnectionsPerChild 0
+	KeepAlive On
+	MaxKeepAliveRequests 0
+	KeepAliveTimeout 600
+	EnableSendfile $1
+	DocumentRoot $www
+	<Directory $www>
+		AllowOverride None
+		Options FollowSymLinks
+		Require all granted
+	</Directory>
+	END
+}
+
 case ${1:?which server} in
 nginx)
 	nginx_conf >/run/etc/nginx.conf
@@ -73,6 +103,11 @@ haproxy)
 lighttpd)
 	lighttpd_conf >/run/etc/lighttpd.conf
 	lighttpd -f /run/etc/lighttpd.conf
+	;;
+apache | apache-mmap)
+	# With the second, files are mapped and copied by writev().
+	apache_conf "$([ "$1" = apache ] && echo On || echo Off)" >/run/etc/apache.conf
+	apache2 -k start -D FOREGROUND -f /run/etc/apache.conf >/run/apache.log 2>&1 &
 	;;
 flash)
 	flash --port 8080 --root $www --workers 1 >/run/flash.log 2>&1 &
