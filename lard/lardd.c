@@ -197,7 +197,11 @@ void lardd_free(struct lardd *lardd)
 
 static void *worker_main(void *arg)
 {
-	worker_run(arg);
+	struct worker *w = arg;
+
+	worker_run(w);
+	atomic_fetch_sub(&w->lardd->others, 1);
+	worker_wake(w->lardd->worker[0]);
 	return NULL;
 }
 
@@ -209,7 +213,9 @@ void lardd_run(struct lardd *lardd)
 		 give_ready(&lardd->worker[0]->give) ? "handoff" : "proxy", lardd->workers,
 		 lard_policy_name(lard_get_params(lardd->engine)->policy), lardd_mode_why(lardd));
 	for (i = 1; i < lardd->workers; i++, started++) {
+		atomic_fetch_add(&lardd->others, 1);
 		if (pthread_create(&lardd->worker[i]->thread, NULL, worker_main, lardd->worker[i])) {
+			atomic_fetch_sub(&lardd->others, 1);
 			log_error("worker", "worker=%u text=\"no thread for it\"", i);
 			break;
 		}

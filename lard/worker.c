@@ -189,6 +189,11 @@ static bool is_quiet(const struct worker *w)
 	       !w->live[CONN_LINGER] && !w->live[CONN_READ];
 }
 
+static bool is_last(const struct worker *w)
+{
+	return w->index || !atomic_load(&w->lardd->others);
+}
+
 static void close_idle(struct conn *conn)
 {
 	if (conn->state == CONN_READ && (conn->served || !conn->searched))
@@ -207,7 +212,8 @@ static void batch_end(void *arg)
 	if (lardd_stopping(w)) {
 		close_listeners(w, true);
 		conn_each(w, close_idle);
-		w->loop.stop = is_quiet(w) || w->loop.now > w->lardd->stop_by_us;
+		w->loop.stop = (is_quiet(w) && is_last(w)) ||
+			       w->loop.now > w->lardd->stop_by_us;
 	}
 }
 

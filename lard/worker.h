@@ -67,6 +67,7 @@ struct worker {
  * @waiting:  connections beyond the admission limit, first come first served
  * @waiters:  their number; may be read without the lock as a hint
  * @config:   the newest; each worker moves to it at the end of a batch
+ * @others:   workers that run beside worker 0, which goes last: it has the signals and the control socket
  */
 struct lardd {
 	pthread_mutex_t lock;
@@ -75,6 +76,7 @@ struct lardd {
 	struct nodes nodes;
 	struct list waiting;
 	_Atomic unsigned int waiters;
+	_Atomic unsigned int others;
 	_Atomic(struct config *) config;
 	const char *config_path;
 	struct takeover *takeover;	/* sockets of a predecessor, while starting */

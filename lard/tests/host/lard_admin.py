@@ -295,6 +295,22 @@ def stopping_finishes_what_is_under_way():
         assert lardd.process.wait(10) == 0
 
 
+def control_and_signals_are_there_to_the_end():
+    """Whichever worker has what is still under way, and worker 0 is as likely as the other."""
+    for _ in range(4):
+        with cluster(1, "workers 2") as lardd, lardd.connect() as s:
+            lardd.backends[0].gate.clear()
+            s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+            until(lambda d=lardd: d.load() == 1, what="load 1")
+            lardd.process.send_signal(signal.SIGTERM)
+            lardd.wait_log("event=stopping")
+            for _ in range(3):
+                assert lardd.control("status")["pid"] == lardd.process.pid
+            lardd.process.send_signal(signal.SIGTERM)
+            assert lardd.process.wait(10) == 0
+            lardd.backends[0].gate.set()
+
+
 def takeover_refuses_no_connection_and_finishes_the_old():
     with cluster(2, "workers 2") as lardd, lardd.connect() as held:
         for backend in lardd.backends:
@@ -386,5 +402,6 @@ if __name__ == "__main__":
                    bad_reload_changes_nothing, reload_moves_listeners,
                    no_request_fails_while_reloading, metrics_are_well_formed_and_scoped,
                    access_log_has_a_line_a_request, stopping_finishes_what_is_under_way,
+                   control_and_signals_are_there_to_the_end,
                    takeover_refuses_no_connection_and_finishes_the_old, takeover_of_nobody_fails,
                    service_manager_is_told, background_start_reports_its_success]))

@@ -265,7 +265,7 @@ class Lardd:
     def control_or_none(self, command, key):
         try:
             return self.control(command)[key]
-        except OSError:
+        except (OSError, ValueError):   # none there, or it ends before it has answered
             return None
 
     def reload(self):
