@@ -164,9 +164,16 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 				    const struct tcphdr *th, struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
+	bool opens = unlikely(th->syn && !th->ack && !th->rst);
 	u8 now = hof_entry_state(e);
 
 	if (now == HOF_HOLD) {
+		/* Sent again when it is decided whose it is. */
+		if (opens) {
+			hof_count(hn, HOF_STAT_FORWARD_SYN_EARLY);
+			hof_forward_drop(hn, skb);
+			return NF_STOLEN;
+		}
 		hof_forward_note(e, th);
 		if (hof_hold_packet(hn, e, skb, state))
 			return NF_STOLEN;
@@ -175,7 +182,7 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	switch (now) {
 	case HOF_FORWARD:
 		hof_forward_note(e, th);
-		if (unlikely(th->syn && !th->ack && !th->rst)) {
+		if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_EARLY);
 			if (!hof_forward_syn_to_ack(e, th, skb)) {
 				hof_forward_drop(hn, skb);
@@ -186,7 +193,7 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	case HOF_LINGER:
 	case HOF_DEAD:
 		/* The client uses its port again; the old connection is over for it. */
-		if (th->syn && !th->ack && !th->rst) {
+		if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_REUSE);
 			hof_entry_remove(hn, e);
 			return NF_ACCEPT;

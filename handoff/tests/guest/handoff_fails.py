@@ -5,7 +5,11 @@
 """Whatever goes wrong, a connection is here or there, never nowhere, and the dispatcher is told."""
 import errno
 import os
+import select
+import socket
+import struct
 import sys
+import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, E, FAILED, SLOW, Cluster, Refused, accept, claim, main,  # noqa: E402
@@ -262,6 +266,36 @@ def more_than_the_limit_is_dropped_counted_and_sent_again_by_the_client():
     assert after["HoldDropped"] > before["HoldDropped"]
     case.fe.sysctl("net.flotilla.hold_max", 64)
     case.unblock_links()
+    case.close()
+
+
+@claim
+def a_port_used_again_while_it_is_undecided_waits_for_the_decision():
+    """A SYN held behind the old connection's RST would find the new owner's listener: it is not held."""
+    case = Case()
+    case.block_links()
+    case.dev.submit(case.here, case.node, timeout_ms=10000 * SLOW)
+    before = case.fe.stats()
+    source = case.client.getsockname()
+    case.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    case.client.close()
+    wait(lambda: case.fe.stat("HoldQueued") == before["HoldQueued"] + 1)
+    got = []
+    again = threading.Thread(target=lambda: got.append(case.c.client.connect(source=source)))
+    again.start()
+    wait(lambda: case.fe.stat("ForwardSynEarly") > before["ForwardSynEarly"])
+    assert case.fe.stat("HoldQueued") == before["HoldQueued"] + 1
+    case.unblock_links()
+    case.dev.expect(DONE)
+    if select.select([case.back], [], [], 1)[0]:    # if it was given to the server before the RST
+        accept(case.back).close()
+    case.dev.expect(CLOSED)
+    here = accept(case.front)
+    again.join()
+    assert not select.select([case.back], [], [], 0.5)[0]
+    usable(here, got[0])
+    for thing in (here, got[0]):
+        thing.close()
     case.close()
 
 
