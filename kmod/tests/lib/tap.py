@@ -9,6 +9,10 @@ from patience import PATIENCE
 TESTS = []
 
 
+class Skip(Exception):
+    """What a claim raises that cannot be shown here; its text says why."""
+
+
 def claim(func):
     TESTS.append(func)
     return func
@@ -36,12 +40,13 @@ def main():
         begin = time.monotonic()
         try:
             test()
-            word = "ok"
+            word, remark = "ok", "%.1f s" % (time.monotonic() - begin)
+        except Skip as why:
+            word, remark = "ok", "SKIP %s" % why
         except Exception:  # pylint: disable=broad-except
             failed += 1
-            word = "not ok"
+            word, remark = "not ok", "%.1f s" % (time.monotonic() - begin)
             for line in traceback.format_exc().splitlines():
                 print("# " + line)
-        print("%s %d %s # %.1f s" % (word, number, test.__name__, time.monotonic() - begin),
-              flush=True)
+        print("%s %d %s # %s" % (word, number, test.__name__, remark), flush=True)
     sys.exit(1 if failed else 0)
