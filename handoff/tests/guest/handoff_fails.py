@@ -49,6 +49,7 @@ class Case:
 
     def mend(self):
         """What a test that failed may have left."""
+        self.c.heartbeat(HEARTBEAT)
         for node in self.c.nodes:
             if "mute" in node.output("nft", "list", "tables"):
                 self.unblock_links(node)
@@ -74,6 +75,8 @@ class Case:
         """Nothing of the links reaches the back-end any more."""
         wait(self.links_are_quiet)
         node = node or self.be
+        # However long it takes here, the node must not be lost.
+        self.c.heartbeat(10 * HEARTBEAT)
         node.run("nft", "table inet mute { chain c { type filter hook input priority -400; "
                         "tcp dport 7471 drop; tcp sport 7471 drop; }; }")
 
@@ -159,14 +162,12 @@ def read_meanwhile_is_noticed():
 @claim
 def close_meanwhile_takes_it_back():
     case = Case()
-    case.c.heartbeat(10 * HEARTBEAT)    # however long it takes here, the node must not be lost
     case.block_links()
     case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW)
     case.here.close()
     case.unblock_links()
     case.dev.expect(FAILED, refusal="aborted")
     wait(lambda: case.be.stat("AdoptPending") == 0 and not case.be.sockets())
-    case.c.heartbeat(HEARTBEAT)
     case.close()
 
 
