@@ -12,7 +12,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
+output=$(DEMO_EXIT=1 DEMO_SECONDS=10 DEMO_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
 claim "the demo ends well: no error, every body right" $? "$output"
 
 # cell HEADING POLICY NUMBER: of the first table row under a heading that begins with POLICY.
