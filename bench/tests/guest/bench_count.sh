@@ -49,7 +49,7 @@ echo "# new: $(cat "$DIR/new")"
 got=$(value "$DIR/new" calls accept4)
 claim "accept4 for each request: $got" "$(between "$got" 0.9 2.1; echo $?)"
 got=$(value "$DIR/new" calls close)
-claim "close for each request: $got" "$(between "$got" 0.9 1.3; echo $?)"
+claim "close for each request: $got" "$(between "$got" 0.9 1.1; echo $?)"
 
 refuse "a process that is not there" count -p 99999999 -- true
 refuse "no number of requests" count -p "$pid" -- true

@@ -12,7 +12,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-output=$(DEMO_EXIT=1 DEMO_SECONDS=10 DEMO_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
+output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
 claim "the demo ends well: no error, every body right" $? "$output"
 
 # cell HEADING POLICY NUMBER: of the first table row under a heading that begins with POLICY.
@@ -30,11 +30,8 @@ for column in 2 3 4; do
 	[ "$(cell 'Who answered' lard/r $column)" -gt 0 ]
 	claim "back-end $((column - 1)) answered" $?
 done
-# One that timed out on a busy machine was proxied, or went to another node: no client noticed, see the first claim.
-handoffs=$(grep -o 'lard/r: [0-9]* done, [0-9]* failed' <<<"$output")
-read -r _ good _ bad _ <<<"$handoffs"
-[ "${good:-0}" -gt 0 ] && [ "$((${bad:-0} * 20))" -le "${good:-0}" ]
-claim "connections were handed off, one in twenty failed at most" $? "$handoffs"
+grep -q 'lard/r: [1-9][0-9]* done, 0 failed' <<<"$output"
+claim "connections were handed off, none failed" $?
 around=$(grep -o '= [0-9]* % never touched' <<<"$output" | grep -o '[0-9]*' | sort -n | head -1)
 [ "${around:-0}" -ge 80 ]
 claim "at least 80 % of what clients got went around the front-end" $? "$around %"
