@@ -9,7 +9,6 @@
 #include "attach.h"
 #include "disk.h"
 #include "request.h"
-#include "trace.h"
 
 #define CARD_AWAIT_MIN_MS	5000U
 

@@ -6,11 +6,9 @@
  * it can be peeked at, and handed off, like a first one.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include "access.h"
 #include "backend.h"
 #include "cache.h"
 #include "caching.h"

@@ -31,8 +31,8 @@ def place(directory):
     return machine.Kernel("stock")
 
 
-def names(root, release=RELEASE):
-    return sorted(p.name for p in (root / release / "flotilla").iterdir())
+def names(root):
+    return sorted(p.name for p in (root / RELEASE / "flotilla").iterdir())
 
 
 def boot(kernel, start, results):
