@@ -215,6 +215,37 @@ TEST_F(rules, sleeper_is_woken_by_urgent_data)
 	pthread_join(thread, NULL);
 }
 
+/*
+ * While the window is closed, a probe of it says that another urgent byte will come: the kernel then
+ * shows the first no longer, and calls nobody. Whoever looks for it mends the region.
+ */
+TEST_F(rules, urgent_mark_that_was_taken_back_stands_until_it_is_looked_for)
+{
+	char buf[1024] = { 0 };
+
+	setsockopt(self->b, SOL_SOCKET, SO_RCVBUF, &(int){ 4096 }, sizeof(int));
+	ASSERT_EQ(1, send(self->a, buf, 1, MSG_OOB));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) & USEL_STATE_E));
+	/* A probe announces what is less than 64 KB away. */
+	setsockopt(self->a, SOL_SOCKET, SO_SNDBUF, &(int){ 4096 }, sizeof(int));
+	do {
+		while (send(self->a, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+			;
+		usleep(300000);
+	} while (truth(self->a) & POLLOUT);
+	setsockopt(self->a, SOL_SOCKET, SO_SNDBUF, &(int){ 65536 }, sizeof(int));
+	ASSERT_EQ(1, send(self->a, buf, 1, MSG_OOB | MSG_DONTWAIT));
+	ASSERT_TRUE(WAIT(!(truth(self->b) & POLLPRI)));
+	ASSERT_TRUE(get_socket_state(self->b) & USEL_STATE_E);
+	ASSERT_EQ(-1, recv(self->b, buf, 1, MSG_OOB | MSG_DONTWAIT));
+	ASSERT_FALSE(get_socket_state(self->b) & USEL_STATE_E);
+
+	/* And the second, when it is there. */
+	while (!(get_socket_state(self->b) & USEL_STATE_E))
+		recv(self->b, buf, sizeof(buf), MSG_DONTWAIT);
+	ASSERT_TRUE(truth(self->b) & POLLPRI);
+}
+
 TEST_F(rules, sleeper_is_woken_by_an_error)
 {
 	struct later later = { .fd = self->a, .ms = 50, .reset = true };

@@ -122,7 +122,8 @@ struct usel_setup {
  * @active: offset in bytes of a bitmap of @nfds bits: the descriptor is tracked
  * @read:   recv() or accept() would not block: data, end, error, a connection
  * @write:  send() would not block: room, or an error
- * @except: urgent data
+ * @except: urgent data; stands until the next call on the socket when the kernel takes a mark back,
+ *	    for one that is announced and not there
  * @fds:    offset of struct usel_fd[@nfds]
  */
 struct usel_region_head {
