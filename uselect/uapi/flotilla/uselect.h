@@ -122,9 +122,11 @@ struct usel_setup {
  * @active: offset in bytes of a bitmap of @nfds bits: the descriptor is tracked
  * @read:   recv() or accept() would not block: data, end, error, a connection
  * @write:  send() would not block: room, or an error
- * @except: urgent data; stands until the next call on the socket when the kernel takes a mark back,
- *	    for one that is announced and not there
+ * @except: urgent data
  * @fds:    offset of struct usel_fd[@nfds]
+ *
+ * What the kernel takes back without telling anyone stands until the next call on the socket: an urgent
+ * mark, and readable below SO_RCVLOWAT.
  */
 struct usel_region_head {
 	__u32 magic;
