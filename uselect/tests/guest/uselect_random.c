@@ -102,14 +102,15 @@ static void act(int fd, uint32_t what, char *buf, uint64_t *seed)
 	}
 }
 
-static bool below_lowat(int fd)
+/* FIONREAD counts up to an urgent mark only. */
+static bool below_lowat(int fd, bool urgent)
 {
 	socklen_t len = sizeof(int);
 	int low = 0, bytes = 0;
 
 	getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &len);
 	ioctl(fd, FIONREAD, &bytes);
-	return bytes > 0 && bytes < low;
+	return bytes < low && (bytes > 0 || urgent);
 }
 
 static bool agrees(int fd)
@@ -120,7 +121,7 @@ static bool agrees(int fd)
 	if (region == kernel)
 		return true;
 	if (!(kernel & ~region) && !(more & ~(POLLPRI | POLLIN | POLLRDNORM)) &&
-	    (!(more & POLLIN) || below_lowat(fd)))
+	    (!(more & POLLIN) || below_lowat(fd, kernel & POLLPRI)))
 		(void)!recv(fd, &c, 1, MSG_OOB | MSG_DONTWAIT);
 	return false;
 }
