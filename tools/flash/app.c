@@ -29,11 +29,13 @@ void app_run_free(struct app_run *run)
 	free(run);
 }
 
-/* In mp and mt the program's pipe alone is waited for: the client's socket blocks. */
-static void watch_client(struct conn *c)
+/* In mp and mt of the client, whose socket blocks, nothing but its end is waited for while the program works. */
+static void watch_client(struct conn *c, bool works)
 {
 	if (c->w->blocking)
 		loop_del(&c->w->loop, &c->watch);
+	if (c->w->blocking && works)
+		loop_add(&c->w->loop, &c->watch, EPOLLRDHUP | EPOLLET);
 	else
 		conn_arm(c);
 }
@@ -50,13 +52,14 @@ static enum verdict run_start(struct app_run *run)
 		err = -431;
 	c->state = CONN_APP;
 	conn_deadline(c, c->w->conf->app_timeout);
-	watch_client(c);
+	watch_client(c, true);
 	if (!err)
 		err = run->ops->start(run);
 	if (err) {
 		c->app = NULL;
 		c->close = true;
 		c->state = CONN_READ;
+		watch_client(c, false);
 		run->ops->release(run);
 		stats_add(c->w->stats, app_errors, 1);
 		return respond_status(c, NULL, -err, NULL, true);
@@ -174,6 +177,7 @@ static int run_complete(struct app_run *run)
 	c->body = NULL;
 	run->c = NULL;
 	run->ops->release(run);
+	watch_client(c, false);
 	conn_response_done(c, true);
 	return -1;
 }
@@ -450,6 +454,7 @@ int app_finish(struct app_run *run, int status)
 		return -1;
 	}
 	/* Too short, or broken off in the middle: the client must be able to tell. */
+		watch_client(c, false);
 	if (status || (run->has_length && run->left && !run->no_body))
 		return run_broken(run);
 	if (run->chunked && !run->no_body && tx_add(&run->tx, "0\r\n\r\n", 5))

@@ -198,6 +198,7 @@ static int cgi_start(struct app_run *run)
 	fcntl(out[0], F_SETFL, O_NONBLOCK);
 	cgi->out.fd = out[0];
 	cgi->out.ready = out_ready;
+	cgi->out.nonblocking = true;
 	cgi->child_out = out[1];
 	cgi->starting = true;
 	cgi->job.kind = JOB_NAME;

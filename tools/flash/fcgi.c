@@ -508,6 +508,7 @@ undo_alloc:
 	free(f);
 	return NULL;
 }
+	f->watch.nonblocking = true;
 
 static int fcgi_begin(struct app_run *run, bool fresh)
 {

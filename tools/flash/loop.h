@@ -26,6 +26,7 @@ struct watch {
 	uint32_t events;	/* asked for; 0: not watched */
 	uint32_t token;		/* io_uring: which arming of the slot an event belongs to */
 	struct list node;	/* direct backend */
+	bool nonblocking;	/* direct backend: its calls do not wait, poll() must */
 };
 
 struct timer {
@@ -94,8 +95,13 @@ void loop_bury(struct loop *loop, struct grave *g);
 
 static inline int loop_add(struct loop *loop, struct watch *w, uint32_t events)
 {
+	int err;
+
 	w->events = events;
-	return loop->backend->add(loop, w);
+	err = loop->backend->add(loop, w);
+	if (err)
+		w->events = 0;
+	return err;
 }
 
 static inline void loop_del(struct loop *loop, struct watch *w)

@@ -5,7 +5,7 @@
  * There is one connection at a time. While there is none, the listening sockets are watched; with
  * one, they are not (conn.c stops accepting). A single watch is called at once and its own call
  * blocks, bounded by the socket's time-out, so that timers and signals get their turn. With more
- * (a program's pipe, several listening sockets) poll(2) chooses.
+ * (several listening sockets), or with one that does not block (a program's pipe), poll(2) waits.
  */
 #include <errno.h>
 #include <poll.h>
@@ -79,7 +79,7 @@ static int direct_wait(struct loop *loop, int timeout)
 		ready[n++] = w;
 	}
 	/* A wake-up at least every second, for signals that came just before the call. */
-	if (n != 1) {
+	if (n != 1 || ready[0]->nonblocking || !fds[0].events) {
 		if (timeout < 0 || timeout > 1000)
 			timeout = 1000;
 		if (poll(fds, n, timeout) < 0)

@@ -59,6 +59,18 @@ def variables(r):
     return dict(line.split("=", 1) for line in r.body.decode("latin-1").splitlines() if "=" in line)
 
 
+def cpu_seconds(pid):
+    """What a process has used, its own and the kernel's part."""
+    with open("/proc/%d/stat" % pid, encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+        return [int(child) for child in f.read().split()]
+
+
 def post(path, body, *headers):
     """A request with a body."""
     c = server.client()
@@ -219,6 +231,20 @@ def a_hanging_fastcgi_process_is_504():
     equal(server.get("/app/?hang").status, 504)
 
 
+def a_process_of_mp_sleeps_while_its_program_works():
+    mp = Server("--architecture", "mp", "--processes", "1", "--app-timeout", "2s",
+                config="fastcgi /app/ exec:%s/fcgi 1\ncgi /cgi/ %s/cgi\n" % (server.dir, server.dir))
+    try:
+        mp.start()
+        for path in ("/app/?hang", "/cgi/hang"):
+            equal(mp.get(path).status, 504, path)
+        used = sum(map(cpu_seconds, children(mp.proc.pid)))
+        assert used < 1, used
+    finally:
+        mp.stop()
+        mp.remove()
+
+
 def it_ends_cleanly():
     equal(server.stop(), 0)
     equal(server.stderr(), "")
@@ -229,6 +255,6 @@ if __name__ == "__main__":
         prepare()
         main([v for k, v in list(globals().items())
               if callable(v) and getattr(v, "__module__", "") == "__main__"
-              and k not in ("prepare", "variables", "post")])
+              and k not in ("prepare", "variables", "post", "cpu_seconds", "children")])
     finally:
         server.remove()
