@@ -27,17 +27,30 @@ struct request {
 	size_t len;
 };
 
+/* What has come and is not taken yet, of the one connection there is at a time. */
+static struct {
+	char bytes[65536];
+	size_t start, end;
+} input;
+
 static int read_all(int fd, void *to, size_t len)
 {
-	size_t done = 0;
-	ssize_t n;
+	size_t done = 0, n;
+	ssize_t got;
 
 	while (done < len) {
-		n = read(fd, (char *)to + done, len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
+		if (input.start == input.end) {
+			got = read(fd, input.bytes, sizeof(input.bytes));
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got <= 0)
+				return -1;
+			input.start = 0;
+			input.end = got;
+		}
+		n = input.end - input.start < len - done ? input.end - input.start : len - done;
+		memcpy((char *)to + done, input.bytes + input.start, n);
+		input.start += n;
 		done += n;
 	}
 	return 0;
@@ -167,6 +180,8 @@ static void serve(int fd)
 	char query[256];
 	int end;
 
+	input.start = 0;
+	input.end = 0;
 	do {
 		req.len = 0;
 		while (!(end = record_get(fd, &req)))

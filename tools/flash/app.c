@@ -196,7 +196,7 @@ static int tx_flush(struct app_run *run)
 	unsigned int tries = 0;
 	ssize_t n;
 
-	while (run->tx.len) {
+	while (run->tx.len && !run->held) {
 		n = tx_send(&run->tx, c->watch.fd);
 		if (n > 0) {
 			stats_add(c->w->stats, bytes_sent, n);
@@ -430,11 +430,23 @@ ssize_t app_read_agg(int fd, struct IOL_Agg **agg)
 	return n;
 }
 
+void app_hold(struct app_run *run)
+{
+	run->held = true;
+}
+
+int app_let_go(struct app_run *run)
+{
+	run->held = false;
+	return tx_flush(run);
+}
+
 int app_finish(struct app_run *run, int status)
 {
 	struct conn *c = run->c;
 	enum verdict v;
 
+	run->held = false;
 	if (!run->head_done) {
 		stats_add(run->w->stats, app_errors, 1);
 		c->app = NULL;
@@ -442,6 +454,7 @@ int app_finish(struct app_run *run, int status)
 		run->ops->release(run);
 		body_free(c->body);
 		c->body = NULL;
+		watch_client(c, false);
 		v = respond_status(c, NULL, status ? status : 502, NULL, true);
 		c->close = true;
 		c->linger = true;
@@ -454,7 +467,6 @@ int app_finish(struct app_run *run, int status)
 		return -1;
 	}
 	/* Too short, or broken off in the middle: the client must be able to tell. */
-		watch_client(c, false);
 	if (status || (run->has_length && run->left && !run->no_body))
 		return run_broken(run);
 	if (run->chunked && !run->no_body && tx_add(&run->tx, "0\r\n\r\n", 5))

@@ -30,6 +30,7 @@ struct app_ops {
  * @tx:    for the client; by reference with transfer iolite
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
+ * @held:  more output follows at once: nothing is sent yet
  * @request: copy of what the log wants, when there is a log
  * @sent:  bytes of body, for the log
  * @priv:  of @ops
@@ -49,7 +50,7 @@ struct app_run {
 	uint64_t left, sent;
 	struct request *request;
 	int status;
-	bool head_done, chunked, has_length, no_body, http10, done, full, close;
+	bool head_done, chunked, has_length, no_body, http10, done, full, held, close;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;
@@ -74,6 +75,9 @@ void app_abort(struct conn *c);
 int app_output(struct app_run *run, const char *p, size_t len);
 int app_output_agg(struct app_run *run, struct IOL_Agg *agg, size_t start, size_t len);
 int app_finish(struct app_run *run, int status);
+/* Between these app_output() keeps what it is given, app_finish() sends all; as to the run, as they do. */
+void app_hold(struct app_run *run);
+int app_let_go(struct app_run *run);
 void app_run_free(struct app_run *run);
 int app_env(struct app_run *run, const char *name, const char *value, size_t len);
 /* All variables of a request. 0, or minus an HTTP status. */

@@ -26,6 +26,7 @@
 #define BODY_STEP (32 << 10)
 #define READ_SIZE (32 << 10)
 #define RESPAWN_MS 1000
+#define FCGI_EVENTS (EPOLLIN | EPOLLRDHUP | EPOLLET)
 
 /**
  * struct fcgi_pool - one program as one worker sees it
@@ -233,7 +234,7 @@ void fcgi_exit(struct worker *w)
 	w->fcgi = NULL;
 }
 
-/* Begin, parameters, their end. */
+/* Begin, parameters, their end; and the end of the body when there is none. */
 static int encode_request(struct fcgi *f)
 {
 	const struct app_run *run = f->run;
@@ -247,7 +248,7 @@ static int encode_request(struct fcgi *f)
 		return -1;
 	n = put_params(params, run->env, run->env_len);
 	free(f->out);
-	f->out = malloc(n + HEADER * (n / RECORD_MAX + 4) + 8);
+	f->out = malloc(n + HEADER * (n / RECORD_MAX + 5) + 8);
 	if (!f->out) {
 		free(params);
 		return -1;
@@ -263,10 +264,12 @@ static int encode_request(struct fcgi *f)
 	}
 	o = put_record(o, PARAMS, 0);
 	free(params);
+	f->stdin_done = !run->c->body || !body_length(run->c->body);
+	if (f->stdin_done)
+		o = put_record(o, STDIN, 0);
 	f->out_off = 0;
 	f->out_len = o - f->out;
 	f->sent = 0;
-	f->stdin_done = false;
 	return 0;
 }
 
@@ -311,6 +314,17 @@ static void fcgi_fail(struct fcgi *f)
 	app_finish(run, 502);
 }
 
+/* Not before the socket is full: it would be news each time that the program has read a little. */
+static int want_room(struct fcgi *f)
+{
+	struct loop *loop = &f->pool->w->loop;
+
+	if (f->watch.events & EPOLLOUT)
+		return 0;
+	loop_del(loop, &f->watch);
+	return loop_add(loop, &f->watch, FCGI_EVENTS | EPOLLOUT);
+}
+
 static int fcgi_write(struct fcgi *f)
 {
 	ssize_t n;
@@ -325,8 +339,10 @@ static int fcgi_write(struct fcgi *f)
 		n = send(f->watch.fd, f->out + f->out_off, f->out_len, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+			return want_room(f);
 		if (n < 0)
-			return errno == EAGAIN || errno == ENOTCONN ? 0 : -1;
+			return -1;
 		f->out_off += n;
 		f->out_len -= n;
 	}
@@ -409,6 +425,8 @@ static void take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t 
 {
 	size_t at = 0;
 
+	/* What came together goes on together, header and body for one. */
+	app_hold(f->run);
 	while (at < len || record_done(f)) {
 		/* A whole record, perhaps an empty one, has been taken. */
 		if (record_done(f)) {
@@ -423,6 +441,7 @@ static void take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t 
 		if (!f->run)
 			return;		/* the client went away meanwhile */
 	}
+	app_let_go(f->run);
 }
 
 /* Once from the program to the client. Bytes, 0 at the end, -1 and errno. */
@@ -489,6 +508,7 @@ static struct fcgi *fcgi_connect(struct fcgi_pool *p)
 	f->pool = p;
 	f->grave.free = fcgi_conn_free;
 	f->watch.ready = fcgi_ready;
+	f->watch.nonblocking = true;
 	list_init(&f->node);
 	f->watch.fd = socket(p->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (f->watch.fd < 0)
@@ -497,7 +517,7 @@ static struct fcgi *fcgi_connect(struct fcgi_pool *p)
 		setsockopt(f->watch.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (connect(f->watch.fd, (struct sockaddr *)&p->addr, p->addr_len) && errno != EINPROGRESS)
 		goto undo_fd;
-	if (loop_add(&p->w->loop, &f->watch, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
+	if (loop_add(&p->w->loop, &f->watch, FCGI_EVENTS))
 		goto undo_fd;
 	stats_add(p->w->stats, fastcgi_connects, 1);
 	return f;
@@ -508,7 +528,6 @@ undo_alloc:
 	free(f);
 	return NULL;
 }
-	f->watch.nonblocking = true;
 
 static int fcgi_begin(struct app_run *run, bool fresh)
 {

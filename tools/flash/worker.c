@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
@@ -25,6 +26,8 @@
 #include "lookup.h"
 #include "map.h"
 #include "predict.h"
+
+#define KEPT_FREE (1 << 20)
 
 /* What signals asked for; read by every loop of the process. */
 static atomic_int asked_stop, asked_drain, asked_reopen;
@@ -328,6 +331,9 @@ int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int
 		return -ENOMEM;
 	signals_init();
 	raise_limits(conf);
+	/* What a request has freed the next one takes: it does not go back to the kernel between them. */
+	mallopt(M_TRIM_THRESHOLD, KEPT_FREE);
+	mallopt(M_MMAP_THRESHOLD, KEPT_FREE);
 	err = drop_privileges(conf);
 	if (conf->workers)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* a change of user clears it */
