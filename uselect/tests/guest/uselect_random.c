@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// timeout: 120
+// timeout: 240
 // cpus: 2
 /*
  * The region says of each socket what poll(2) says, whatever happened to it. USELECT_ROUNDS
