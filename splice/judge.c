@@ -84,14 +84,18 @@ static bool ssp_is_nameless(const struct ssp_pair *p)
 
 static void ssp_conclude(struct ssp_pair *p, bool tell)
 {
+	/* The proxy waits for its client's socket only: what befell the source is told there. */
+	bool report = tell && p->cause == SSP_CAUSE_SOURCE && !p->sk[1]->sk_err &&
+		      p->sk[1]->sk_socket;
+
+	/* Before the end: who sees that must see why. */
+	if (report)
+		WRITE_ONCE(p->sk[1]->sk_err, p->error ?: ECONNRESET);
 	ssp_pair_ended(p);
 	if (!tell)
 		return;
-	/* The proxy waits for its client's socket only: what befell the source is told there. */
-	if (p->cause == SSP_CAUSE_SOURCE && !p->sk[1]->sk_err && p->sk[1]->sk_socket) {
-		WRITE_ONCE(p->sk[1]->sk_err, p->error ?: ECONNRESET);
+	if (report)
 		sk_error_report(p->sk[1]);
-	}
 	if ((p->flags & SSP_AUTORELEASE) || ssp_is_nameless(p))
 		ssp_pair_detach(p);
 	ssp_tell(p);

@@ -231,17 +231,36 @@ static int ssp_shutdown(struct flt_layer *layer, struct socket *sock, int how)
 #define SSP_POLL_IN	(EPOLLIN | EPOLLRDNORM | EPOLLRDHUP)
 #define SSP_POLL_OUT	(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
+/* No transfer holds for the socket, and what its end left there is seen from now on. */
+static bool ssp_is_over(const struct ssp_pair *p)
+{
+	/* Pairs with ssp_pair_ended(). */
+	return !p || smp_load_acquire(&p->state) == SSP_ENDED;
+}
+
 static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait)
 {
-	__poll_t mask = flt_layer_next_poll(layer, file, sock, wait);
 	struct ssp_end *end = ssp_end(layer);
 	struct sock *sk = sock->sk;
 	struct ssp_pair *p;
+	__poll_t mask;
+	bool was_over;
 
+again:
+	rcu_read_lock();
+	was_over = ssp_is_over(rcu_dereference(end->pair));
+	rcu_read_unlock();
+	mask = flt_layer_next_poll(layer, file, sock, wait);
 	rcu_read_lock();
 	p = rcu_dereference(end->pair);
-	if (!p || READ_ONCE(p->state) == SSP_ENDED) {
+	if (ssp_is_over(p)) {
+		/* The mask is from before the end, which may have left an error. */
+		if (!was_over) {
+			rcu_read_unlock();
+			wait = NULL;
+			goto again;
+		}
 		if (READ_ONCE(end->copy_bytes))
 			mask |= EPOLLIN | EPOLLRDNORM;
 		goto out;

@@ -110,7 +110,8 @@ void ssp_pair_ended(struct ssp_pair *p)
 	int i;
 
 	ssp_assert_locked(p);
-	WRITE_ONCE(p->state, SSP_ENDED);
+	/* Pairs with ssp_is_over(). */
+	smp_store_release(&p->state, SSP_ENDED);
 	for (i = 0; i < 2; i++) {
 		if (p->sk[i]->sk_rcvlowat == 1)
 			WRITE_ONCE(p->sk[i]->sk_rcvlowat, p->lowat[i]);

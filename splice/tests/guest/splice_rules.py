@@ -9,11 +9,15 @@ import select
 import signal
 import socket
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, IDLE, KEEPCOPY, LIMIT, PATIENCE,  # noqa: E402
                  Device, Proxy, Thread, body, claim, connection, equal, events, fails, listener, main,
                  recv_exactly, refs, reset, same, unload, wait_event, wait_for)
+
+ABORTS = int(os.environ.get("FLT_ABORTS", 200))
 
 dev = None
 
@@ -192,6 +196,24 @@ def an_abort_of_the_server_is_told_with_the_count():
         equal("SO_ERROR", p.dst.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.ECONNRESET)
         p.dst.sendall(b"sorry")
         equal("client", recv_exactly(p.client, 5), b"sorry")
+
+
+@claim
+def the_end_is_never_seen_before_its_error():
+    """By one who asks again and again, on another processor than the reset comes in on."""
+    for turn in range(ABORTS):
+        with Proxy() as p:
+            device().splice(p.src, p.dst, limit=1 << 20, flags=AUTORELEASE)
+            poll = select.poll()
+            poll.register(p.dst, select.POLLOUT)
+            aborting = threading.Thread(target=reset, args=(p.server,))
+            aborting.start()
+            end, got = time.monotonic() + PATIENCE, []
+            while not got and time.monotonic() < end:
+                got = poll.poll(0)
+            aborting.join()
+            if not got or not got[0][1] & select.POLLERR:
+                raise AssertionError(f"abort {turn}: {got}")
 
 
 @claim
