@@ -25,7 +25,7 @@ struct app_ops {
 /**
  * struct app_run - one request at a program
  * @c:     NULL once the client is gone
- * @env:   "NAME=VALUE" strings, each with its NUL
+ * @env:   "NAME=VALUE" strings, each with its NUL; @nr_env of them
  * @head:  header lines of the program, until the empty one
  * @tx:    for the client; by reference with transfer iolite
  * @left:  bytes of a promised Content-Length still to come
@@ -44,6 +44,7 @@ struct app_run {
 	char *script;			/* file of the program or its script */
 	char *env;
 	size_t env_len, env_cap;
+	unsigned int nr_env;
 	char *head;
 	size_t head_len;
 	struct tx tx;

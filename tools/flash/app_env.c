@@ -46,6 +46,7 @@ int app_env(struct app_run *run, const char *name, const char *value, size_t len
 	memcpy(o + name_len + 1, value, len);
 	o[name_len + 1 + len] = '\0';
 	run->env_len += name_len + len + 2;
+	run->nr_env++;
 	return 0;
 }
 

@@ -238,12 +238,10 @@ void fcgi_exit(struct worker *w)
 static int encode_request(struct fcgi *f)
 {
 	const struct app_run *run = f->run;
-	size_t pairs = 0, i, n, at;
+	size_t i, n, at;
 	char *params, *o;
 
-	for (i = 0; i < run->env_len; i++)
-		pairs += !run->env[i];
-	params = malloc(run->env_len + 8 * pairs + 1);
+	params = malloc(run->env_len + 8 * run->nr_env + 1);
 	if (!params)
 		return -1;
 	n = put_params(params, run->env, run->env_len);
