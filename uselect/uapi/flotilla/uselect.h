@@ -125,8 +125,8 @@ struct usel_setup {
  * @except: urgent data
  * @fds:    offset of struct usel_fd[@nfds]
  *
- * What the kernel takes back without telling anyone stands until the next call on the socket: an urgent
- * mark, and readable below SO_RCVLOWAT.
+ * What the kernel takes back without telling anyone stands until the next call on the socket: an
+ * urgent mark, and readable below SO_RCVLOWAT.
  */
 struct usel_region_head {
 	__u32 magic;
