@@ -85,12 +85,22 @@ static bool ssp_error_report(struct flt_layer *layer, struct sock *sk)
 
 /* --- what programs do --- */
 
-/* The transfer forbids it; @write: sending, else receiving. */
-static bool ssp_forbids(struct ssp_pair *p, const struct sock *sk, bool write)
+/* No transfer holds for the socket, and what its end left there is seen from now on. */
+static bool ssp_is_over(const struct ssp_pair *p)
 {
-	if (READ_ONCE(p->state) == SSP_ENDED)
-		return false;
+	/* Pairs with ssp_pair_ended(). */
+	return !p || smp_load_acquire(&p->state) == SSP_ENDED;
+}
+
+/* A transfer forbids it while it lasts; @write: sending, else receiving. */
+static bool ssp_rules(const struct ssp_pair *p, const struct sock *sk, bool write)
+{
 	return ssp_is_bidir(p) || ssp_side(p, sk) == write;
+}
+
+static bool ssp_forbids(const struct ssp_pair *p, const struct sock *sk, bool write)
+{
+	return !ssp_is_over(p) && ssp_rules(p, sk, write);
 }
 
 static int ssp_refuse(struct ssp_pair *p)
@@ -231,13 +241,6 @@ static int ssp_shutdown(struct flt_layer *layer, struct socket *sock, int how)
 #define SSP_POLL_IN	(EPOLLIN | EPOLLRDNORM | EPOLLRDHUP)
 #define SSP_POLL_OUT	(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
-/* No transfer holds for the socket, and what its end left there is seen from now on. */
-static bool ssp_is_over(const struct ssp_pair *p)
-{
-	/* Pairs with ssp_pair_ended(). */
-	return !p || smp_load_acquire(&p->state) == SSP_ENDED;
-}
-
 static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait)
 {
@@ -249,7 +252,7 @@ static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct sock
 
 again:
 	rcu_read_lock();
-	was_over = ssp_is_over(rcu_dereference(end->pair));
+	was_over = ssp_is_over(ssp_pair_of(layer));
 	rcu_read_unlock();
 	mask = flt_layer_next_poll(layer, file, sock, wait);
 	rcu_read_lock();
@@ -265,9 +268,10 @@ again:
 			mask |= EPOLLIN | EPOLLRDNORM;
 		goto out;
 	}
-	if (ssp_forbids(p, sk, true))
+	/* Of a transfer under way, as the mask is; should it end here, that wakes us. */
+	if (ssp_rules(p, sk, true))
 		mask &= ~SSP_POLL_OUT;
-	if (ssp_forbids(p, sk, false)) {
+	if (ssp_rules(p, sk, false)) {
 		/* The source's end or error is ours to hear until all before it is passed on. */
 		mask &= ~(SSP_POLL_IN | EPOLLHUP | EPOLLERR);
 		if (ssp_keeps_copy(p) && ssp_copy_readable(p))

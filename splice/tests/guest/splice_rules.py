@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
@@ -206,8 +205,7 @@ def the_end_is_never_seen_before_its_error():
             device().splice(p.src, p.dst, limit=1 << 20, flags=AUTORELEASE)
             poll = select.poll()
             poll.register(p.dst, select.POLLOUT)
-            aborting = threading.Thread(target=reset, args=(p.server,))
-            aborting.start()
+            aborting = Thread(reset, p.server)
             end, got = time.monotonic() + PATIENCE, []
             while not got and time.monotonic() < end:
                 got = poll.poll(0)
