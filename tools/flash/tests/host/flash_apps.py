@@ -2,13 +2,15 @@
 # timeout: 60
 """Programs behind flash: CGI and FastCGI, their bodies, failures and time-outs."""
 import os
+import socket
 import stat
+import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from flashtest import Client, Server, equal, main  # noqa: E402
+from flashtest import Client, Server, children, cpu_seconds, equal, main  # noqa: E402
 
 ARCHITECTURE = os.environ.get("FLASH_ARCHITECTURE", "amped")
 server = Server("--architecture", ARCHITECTURE, "--processes", "4", "--threads", "4",
@@ -57,18 +59,6 @@ def prepare():
 def variables(r):
     """Lines NAME=VALUE of a body."""
     return dict(line.split("=", 1) for line in r.body.decode("latin-1").splitlines() if "=" in line)
-
-
-def cpu_seconds(pid):
-    """What a process has used, its own and the kernel's part."""
-    with open("/proc/%d/stat" % pid, encoding="ascii") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
-def children(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
-        return [int(child) for child in f.read().split()]
 
 
 def post(path, body, *headers):
@@ -213,6 +203,29 @@ def fastcgi_bodies_arrive_whole():
         assert b"body=%d:" % size + body[:100] in r.body, (size, r)
 
 
+def a_fastcgi_program_may_listen_on_a_port():
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = "127.0.0.1:%d" % listener.getsockname()[1]
+    # One of each: the program serves one connection at a time.
+    other = Server("--architecture", ARCHITECTURE, "--processes", "1", "--threads", "1",
+                   config="fastcgi /app/ %s\n" % address)
+    program = subprocess.Popen([sys.executable, os.path.join(HERE, "..", "lib", "fcgi_app.py")],
+                               stdin=listener)
+    listener.close()
+    try:
+        other.start()
+        for _ in range(3):
+            equal(variables(other.get("/app/x"))["PATH_INFO"], "/x")
+        program.kill()
+        program.wait()
+        equal(other.get("/app/x").status, 502)
+    finally:
+        program.kill()
+        program.wait()
+        other.stop()
+        other.remove()
+
+
 def a_dead_fastcgi_process_is_502_and_replaced():
     old = variables(server.get("/app/"))["pid"]
     equal(server.get("/app/?die").status, 502)
@@ -255,6 +268,6 @@ if __name__ == "__main__":
         prepare()
         main([v for k, v in list(globals().items())
               if callable(v) and getattr(v, "__module__", "") == "__main__"
-              and k not in ("prepare", "variables", "post", "cpu_seconds", "children")])
+              and k not in ("prepare", "variables", "post")])
     finally:
         server.remove()

@@ -268,11 +268,22 @@ def helper_processes():
     return found
 
 
+def children(pid):
+    """Process ids of those that a process of one thread has started."""
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+        return [int(c) for c in f.read().split()]
+
+
+def cpu_seconds(pid):
+    """What a process has used, its own and the kernel's part."""
+    with open("/proc/%d/stat" % pid, encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def spawner_of(pid):
     """The process that forks the helpers of a worker."""
-    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
-        children = [int(c) for c in f.read().split()]
-    for c in children:
+    for c in children(pid):
         with open("/proc/%d/comm" % c, encoding="ascii") as f:
             if f.read() == "flash-spawner\n":
                 return c
