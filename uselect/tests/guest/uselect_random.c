@@ -7,7 +7,7 @@
  * answers random sets, with a descriptor in them that is not tracked, as select() does.
  *
  * Two things the kernel takes back and tells nobody; then the region says more than poll() until the
- * next call on the socket, never less: an urgent mark, for one that has not arrived (tcp_check_urg()),
+ * next call on the socket, here never less: an urgent mark, for one that has not arrived (tcp_check_urg()),
  * and readable below SO_RCVLOWAT, as it is while the window is nearly full (tcp_epollin_ready()).
  */
 
