@@ -165,7 +165,7 @@ int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int ho
  * the socket's callbacks (sk_data_ready, sk_write_space, sk_state_change), not by waking
  * its wait queue alone; where no program need be woken, by flt_layer_changed().
  *
- * Context: any, under rcu_read_lock().
+ * Context: any, under rcu_read_lock() or with interrupts off.
  */
 __poll_t flt_layer_poll(struct flt_layer *layer, struct socket *sock);
 

@@ -7,15 +7,8 @@
 #include "compat/syn_recv.h"
 #include "stack_priv.h"
 
-static struct flt_base flt_bases[2];
-static bool flt_base_has_v6;
-
-const struct flt_base *flt_base(const struct sock *sk)
-{
-	if (READ_ONCE(sk->sk_family) == AF_INET)
-		return &flt_bases[0];
-	return flt_base_has_v6 ? &flt_bases[1] : NULL;
-}
+struct flt_base flt_bases[2] __read_mostly;
+bool flt_base_has_v6 __read_mostly;
 
 /*
  * Ours, but no stack: the callback was read just before the stack went, or the

@@ -13,27 +13,40 @@
  * The newest layer older than @seq that has the operation at @offset. By number and
  * not by link: the layer that asks may have been removed while its operation slept.
  * A call that @blocks holds the owner, so that rmmod says EBUSY; an owner that is
- * being unloaded waits for nobody and is passed by.
+ * being unloaded waits for nobody and is passed by. Under rcu_read_lock().
  */
-static struct flt_layer *flt_layer_below(struct flt_stack *st, u32 seq, size_t offset, bool blocks)
+static __always_inline struct flt_layer *flt_layer_enter(struct flt_stack *st, u32 seq,
+							 size_t offset, bool blocks)
 {
 	struct flt_layer *layer;
 
-	rcu_read_lock();
 	list_for_each_entry_rcu(layer, &st->layers, list) {
 		if (layer->seq >= seq || !*(void **)((char *)layer->ops + offset))
 			continue;
 		if (blocks && !try_module_get(layer->ops->owner))
 			continue;
-		if (refcount_inc_not_zero(&layer->users)) {
-			rcu_read_unlock();
+		if (refcount_inc_not_zero(&layer->users))
 			return layer;
-		}
 		if (blocks)
 			module_put(layer->ops->owner);
 	}
-	rcu_read_unlock();
 	return NULL;
+}
+
+static struct flt_layer *flt_layer_below(struct flt_stack *st, u32 seq, size_t offset, bool blocks)
+{
+	struct flt_layer *layer;
+
+	rcu_read_lock();
+	layer = flt_layer_enter(st, seq, offset, blocks);
+	rcu_read_unlock();
+	return layer;
+}
+
+/* New layers come on top: what has none below it has none for good. */
+static bool flt_layer_is_lowest(const struct flt_layer *layer)
+{
+	return READ_ONCE(layer->list.next) == &layer->stack->layers;
 }
 
 static void flt_layer_leave(struct flt_layer *layer, bool blocks)
@@ -60,14 +73,8 @@ struct flt_call {
  * read just before it went, or kernel_accept() copied the listener's pointer after us)
  * put TCP's own back and hold the module itself.
  */
-static void flt_call_begin(struct flt_call *call, struct sock *sk)
+static noinline void flt_call_astray(struct flt_call *call, struct sock *sk)
 {
-	call->real = flt_base(sk)->real_ops;
-	call->pinned = false;
-	call->st = flt_stack_get(sk);
-	if (likely(call->st))
-		return;
-
 	call->pinned = try_module_get(THIS_MODULE);
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
@@ -76,6 +83,40 @@ static void flt_call_begin(struct flt_call *call, struct sock *sk)
 	rcu_read_unlock();
 	write_unlock_bh(&sk->sk_callback_lock);
 }
+
+static void flt_call_begin(struct flt_call *call, struct sock *sk)
+{
+	call->real = flt_base(sk)->real_ops;
+	call->pinned = false;
+	call->st = flt_stack_get(sk);
+	if (unlikely(!call->st))
+		flt_call_astray(call, sk);
+}
+
+/* The same, and the first layer that has the operation at @offset. */
+static __always_inline struct flt_layer *flt_call_enter(struct flt_call *call, struct sock *sk,
+							size_t offset, bool blocks)
+{
+	struct flt_layer *layer = NULL;
+	struct flt_stack *st;
+
+	call->real = flt_base(sk)->real_ops;
+	call->pinned = false;
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (likely(st && refcount_inc_not_zero(&st->users)))
+		layer = flt_layer_enter(st, FLT_FROM_TOP, offset, blocks);
+	else
+		st = NULL;
+	rcu_read_unlock();
+	call->st = st;
+	if (unlikely(!st))
+		flt_call_astray(call, sk);
+	return layer;
+}
+
+#define FLT_ENTER(call, sk, op, blocks) \
+	flt_call_enter(call, sk, offsetof(struct flt_layer_ops, op), blocks)
 
 static void flt_call_end(struct flt_call *call)
 {
@@ -101,68 +142,72 @@ static void flt_call_returned(struct flt_call *call, struct socket *sock, enum f
 
 /* --- operations that a layer may answer --- */
 
-static int flt_recvmsg_below(struct flt_stack *st, u32 seq, struct socket *sock,
-			     struct msghdr *msg, size_t len, int flags)
-{
-	bool blocks = !(flags & MSG_DONTWAIT);
-	struct flt_layer *layer;
-	int ret;
-
-	layer = st ? FLT_BELOW(st, seq, recvmsg, blocks) : NULL;
-	if (!layer)
-		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
-	ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
-	flt_layer_leave(layer, blocks);
-	return ret;
-}
-
 int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 			   size_t len, int flags)
 {
-	return flt_recvmsg_below(layer->stack, layer->seq, sock, msg, len, flags);
+	bool blocks = !(flags & MSG_DONTWAIT);
+	struct flt_layer *next = NULL;
+	int ret;
+
+	if (!flt_layer_is_lowest(layer))
+		next = FLT_BELOW(layer->stack, layer->seq, recvmsg, blocks);
+	if (!next)
+		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
+	ret = next->ops->recvmsg(next, sock, msg, len, flags);
+	flt_layer_leave(next, blocks);
+	return ret;
 }
 EXPORT_SYMBOL_GPL(flt_layer_next_recvmsg);
 
 static int flt_on_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 {
+	bool blocks = !(flags & MSG_DONTWAIT);
+	struct flt_layer *layer;
 	struct flt_call call;
 	int ret;
 
-	flt_call_begin(&call, sock->sk);
-	ret = flt_recvmsg_below(call.st, FLT_FROM_TOP, sock, msg, len, flags);
+	layer = FLT_ENTER(&call, sock->sk, recvmsg, blocks);
+	if (layer) {
+		ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
+		flt_layer_leave(layer, blocks);
+	} else {
+		ret = call.real->recvmsg(sock, msg, len, flags);
+	}
 	flt_call_end(&call);
-	return ret;
-}
-
-static int flt_sendmsg_below(struct flt_stack *st, u32 seq, struct socket *sock,
-			     struct msghdr *msg, size_t len)
-{
-	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
-	struct flt_layer *layer;
-	int ret;
-
-	layer = st ? FLT_BELOW(st, seq, sendmsg, blocks) : NULL;
-	if (!layer)
-		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
-	ret = layer->ops->sendmsg(layer, sock, msg, len);
-	flt_layer_leave(layer, blocks);
 	return ret;
 }
 
 int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 			   size_t len)
 {
-	return flt_sendmsg_below(layer->stack, layer->seq, sock, msg, len);
+	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
+	struct flt_layer *next = NULL;
+	int ret;
+
+	if (!flt_layer_is_lowest(layer))
+		next = FLT_BELOW(layer->stack, layer->seq, sendmsg, blocks);
+	if (!next)
+		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
+	ret = next->ops->sendmsg(next, sock, msg, len);
+	flt_layer_leave(next, blocks);
+	return ret;
 }
 EXPORT_SYMBOL_GPL(flt_layer_next_sendmsg);
 
 static int flt_on_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
+	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
+	struct flt_layer *layer;
 	struct flt_call call;
 	int ret;
 
-	flt_call_begin(&call, sock->sk);
-	ret = flt_sendmsg_below(call.st, FLT_FROM_TOP, sock, msg, len);
+	layer = FLT_ENTER(&call, sock->sk, sendmsg, blocks);
+	if (layer) {
+		ret = layer->ops->sendmsg(layer, sock, msg, len);
+		flt_layer_leave(layer, blocks);
+	} else {
+		ret = call.real->sendmsg(sock, msg, len);
+	}
 	flt_call_end(&call);
 	return ret;
 }
@@ -235,14 +280,36 @@ static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_
 	return ret;
 }
 
+/*
+ * What tcp_poll() says of most connections at most times: established both ways, nobody else's,
+ * without error or urgent data, and with room. Else it is asked itself; it arms SOCK_NOSPACE too.
+ */
+static bool flt_poll_plain(const struct sock *sk, __poll_t *mask)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (READ_ONCE(sk->sk_state) != TCP_ESTABLISHED || READ_ONCE(sk->sk_shutdown) ||
+	    READ_ONCE(sk->sk_err) || READ_ONCE(tp->urg_data) || READ_ONCE(sk->sk_rcvlowat) > 1 ||
+	    READ_ONCE(sk->sk_prot)->sock_is_readable ||
+	    !skb_queue_empty_lockless(&sk->sk_error_queue) || !__sk_stream_is_writeable(sk, 1))
+		return false;
+	*mask = EPOLLOUT | EPOLLWRNORM;
+	if (tcp_epollin_ready(sk, 1))
+		*mask |= EPOLLIN | EPOLLRDNORM;
+	return true;
+}
+
 __poll_t flt_layer_poll(struct flt_layer *asker, struct socket *sock)
 {
 	struct flt_layer *layer;
+	__poll_t mask;
 
 	/* No reference is taken: without a poll table nobody sleeps. */
 	list_for_each_entry_rcu(layer, &asker->stack->layers, list)
 		if (layer != asker && layer->ops->poll)
 			return layer->ops->poll(layer, sock->file, sock, NULL);
+	if (flt_poll_plain(sock->sk, &mask))
+		return mask;
 	return flt_base(sock->sk)->real_ops->poll(sock->file, sock, NULL);
 }
 EXPORT_SYMBOL_GPL(flt_layer_poll);

@@ -38,6 +38,18 @@ struct flt_base {
 	struct inet_connection_sock_af_ops af;
 };
 
+/* IPv4's and IPv6's. */
+extern struct flt_base flt_bases[2];
+extern bool flt_base_has_v6;
+
+/* Of the family that the socket has now; NULL for IPv6 in a kernel without. */
+static inline const struct flt_base *flt_base(const struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_family) == AF_INET)
+		return &flt_bases[0];
+	return flt_base_has_v6 ? &flt_bases[1] : NULL;
+}
+
 /**
  * struct flt_stack - the layers of one socket
  * @node:   in the table of stacks, keyed by @sk
@@ -144,7 +156,6 @@ unsigned int flt_stack_needs(struct flt_stack *st);
 /* stack_base.c: the socket's pointers */
 int flt_base_init(void);
 void flt_base_exit(void);
-const struct flt_base *flt_base(const struct sock *sk);
 bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_hook(struct sock *sk, const struct flt_base *base);
 void flt_base_unhook(struct sock *sk, const struct flt_base *base);
