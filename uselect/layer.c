@@ -71,19 +71,33 @@ static int usel_recvmsg(struct flt_layer *layer, struct socket *sock, struct msg
 			size_t len, int flags)
 {
 	int ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+	struct usel_sock *us = usel_of(layer);
 
-	usel_fd_seen(usel_of(layer), sock);
-	usel_sock_update(usel_of(layer), 0);
+	usel_fd_seen(us, sock);
+	usel_sock_update(us, 0);
 	return ret;
+}
+
+/*
+ * All that sending can change is that there is no room any more. While there is, and the bits say
+ * so, there is nothing to write, but for who has the numbers kept.
+ */
+static bool usel_sent_quietly(const struct usel_sock *us, const struct sock *sk, int ret)
+{
+	return ret > 0 && us && usel_sock_has_room(us) &&
+	       READ_ONCE(sk->sk_state) == TCP_ESTABLISHED && __sk_stream_is_writeable(sk, 1) &&
+	       !atomic_read(&usel_regions_counting);
 }
 
 static int usel_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 			size_t len)
 {
 	int ret = flt_layer_next_sendmsg(layer, sock, msg, len);
+	struct usel_sock *us = usel_of(layer);
 
-	usel_fd_seen(usel_of(layer), sock);
-	usel_sock_update(usel_of(layer), 0);
+	usel_fd_seen(us, sock);
+	if (!usel_sent_quietly(us, sock->sk, ret))
+		usel_sock_update(us, 0);
 	return ret;
 }
 

@@ -22,6 +22,7 @@ static DEFINE_MUTEX(usel_regions_lock);
 static DEFINE_HASHTABLE(usel_regions, 8);
 
 struct workqueue_struct *usel_wq;
+atomic_t usel_regions_counting = ATOMIC_INIT(0);
 
 struct usel_region *usel_region_current(void)
 {
@@ -142,8 +143,10 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 		hash_add_rcu(usel_regions, &region->node, (unsigned long)region->files);
 		usel_count(region->net, USEL_STAT_REGIONS_OPENED);
 	}
-	if (setup->flags & USEL_SETUP_BYTES)
+	if ((setup->flags & USEL_SETUP_BYTES) && !region->bytes) {
 		WRITE_ONCE(region->bytes, true);
+		atomic_inc(&usel_regions_counting);
+	}
 	region->nr_sets++;
 	set->region = region;
 out:
@@ -168,6 +171,8 @@ static void usel_region_end(struct usel_region *region)
 			cond_resched();
 	}
 	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
+	if (region->bytes)
+		atomic_dec(&usel_regions_counting);
 	usel_fd_put();
 	usel_hook_put();
 	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);

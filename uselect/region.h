@@ -78,6 +78,9 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup);
 void usel_region_leave(struct usel_set *set);
 void usel_region_put(struct usel_region *region);
 
+/* Regions whose numbers are kept. */
+extern atomic_t usel_regions_counting;
+
 /* For freeing after a grace period. */
 extern struct workqueue_struct *usel_wq;
 

@@ -145,7 +145,10 @@ void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32
 	spin_unlock_irqrestore(&set->lock, irq);
 
 	usel_count(set->region->net, USEL_STAT_EVENTS);
-	if (wq_has_sleeper(&set->wq)) {
+	if (!wq_has_sleeper(&set->wq))
+		return;
+	/* Who was woken has not asked since, and finds this event with the other. */
+	if (!(flags & USEL_WANT_RING) || !xchg(&set->woken, true)) {
 		trace_usel_wake(fd, what);
 		usel_count(set->region->net, USEL_STAT_WAKEUPS);
 		wake_up_interruptible_poll(&set->wq, EPOLLIN | EPOLLRDNORM);
@@ -165,7 +168,11 @@ void usel_set_wake(struct usel_set *set)
 __poll_t usel_set_poll(struct usel_set *set, struct file *file, struct poll_table_struct *wait)
 {
 	poll_wait(file, &set->wq, wait);
-	/* Pairs with wq_has_sleeper(): the sequence number is read after we are on the queue. */
+	WRITE_ONCE(set->woken, false);
+	/*
+	 * Pairs with wq_has_sleeper() and xchg(): the sequence number is read after we are on the
+	 * queue, and after whoever publishes from now on will wake us.
+	 */
 	smp_mb();
 	if (READ_ONCE(set->out_head->seq) != READ_ONCE(set->in_head->seen))
 		return EPOLLIN | EPOLLRDNORM;

@@ -25,6 +25,7 @@
  * @seq:     the kernel's own copy of what is in @out
  * @head:    the same
  * @ring_size: the same
+ * @woken:   those on @wq were woken for the ring, and nobody has asked poll() since
  * @left:    the owner has closed it; under usel_regions_lock
  * @free:    frees after a grace period
  */
@@ -46,6 +47,7 @@ struct usel_set {
 	u64 seq;
 	u32 head;
 	u32 ring_size;
+	bool woken;
 	bool left;
 	struct rcu_work free;
 };

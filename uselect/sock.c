@@ -13,9 +13,13 @@
 #include "sock.h"
 #include "trace.h"
 
-static u32 usel_sock_mask(const struct usel_sock *us, struct socket *sock)
+static u32 usel_sock_mask(struct usel_sock *us, struct socket *sock)
 {
-	return (__force u32)flt_layer_poll(us->layer, sock);
+	u32 mask = (__force u32)flt_layer_poll(us->layer, sock);
+
+	lockdep_assert_held(&us->lock);
+	WRITE_ONCE(us->room, mask & (__force u32)EPOLLOUT);
+	return mask;
 }
 
 /* As select() reads what poll() says (POLLIN_SET and its kin in fs/select.c). */
@@ -155,8 +159,10 @@ void usel_sock_update(struct usel_sock *us, unsigned int edge)
 
 	if (!us)
 		return;
-	rcu_read_lock();
-	/* Not without the lock: a bind that is just being made may not yet have seen the change. */
+	/*
+	 * Not without the lock: a bind that is just being made may not yet have seen the change.
+	 * With interrupts off no grace period ends: sets and other layers stay.
+	 */
 	spin_lock_irqsave(&us->lock, irq);
 	if (us->gone || list_empty(&us->binds))
 		goto out;
@@ -169,10 +175,10 @@ void usel_sock_update(struct usel_sock *us, unsigned int edge)
 	}
 	mask = usel_sock_mask(us, sock);
 	list_for_each_entry(bind, &us->binds, list)
-		usel_bind_write(bind, mask, edge);
+		if (edge || bind->mask != mask || READ_ONCE(bind->region->bytes))
+			usel_bind_write(bind, mask, edge);
 out:
 	spin_unlock_irqrestore(&us->lock, irq);
-	rcu_read_unlock();
 }
 
 static struct usel_bind *usel_bind_find(struct usel_sock *us, struct usel_region *region,

@@ -55,6 +55,7 @@ struct usel_bind {
  * @sk:       its socket; alive while not @gone
  * @layer:    likewise
  * @binds:    struct usel_bind; commonly one
+ * @room:     the bits say that there is
  * @gone:     no more binds: the layer is off, or the socket is being destroyed
  * @settled: the descriptor is known for certain, or there is none: do not search again
  * @rcu:      for freeing
@@ -64,6 +65,7 @@ struct usel_sock {
 	struct sock *sk;
 	struct flt_layer *layer;
 	struct list_head binds;
+	bool room;
 	bool gone;
 	bool settled;
 	struct rcu_head rcu;
@@ -98,6 +100,12 @@ void usel_sock_retire(struct usel_sock *us, enum usel_why why);
 /* The number that was guessed in this region and not yet confirmed, or -1. */
 int usel_sock_guess(struct usel_sock *us, const struct usel_region *region);
 bool usel_sock_is_bound(const struct usel_sock *us);
+
+/* Send() would not block, as the bits have it. */
+static inline bool usel_sock_has_room(const struct usel_sock *us)
+{
+	return READ_ONCE(us->room);
+}
 
 /**
  * usel_sock_update - look at the socket and write its bits

@@ -25,7 +25,9 @@
  * The ring (USEL_WANT_RING) gets the number of each wanted descriptor that something
  * happened to, once until its bit in the set's "pending" bitmap is cleared, which the
  * reader does before it looks at the state. When the ring is full only the pending bit
- * is set and @overflows goes up: then look through "pending".
+ * is set and @overflows goes up: then look through "pending". Those who sleep on the
+ * descriptor of such a set are woken once, and again when one of them has asked poll(): do not
+ * watch it with EPOLLEXCLUSIVE.
  *
  * The end: closing the set's descriptor (any copy of it, in the owner) ends the set, and
  * the last set the region: the tracked bits go to 0 and USEL_REGION_DEAD is set; the
