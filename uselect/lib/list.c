@@ -18,7 +18,7 @@ struct uselect_loop *uselect_loop_new(void)
 	if (!ul)
 		return NULL;
 	epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (epfd >= 0 && usl_loop_init(&ul->loop, epfd))
+	if (epfd >= 0 && usl_loop_init(&ul->loop, epfd, true))
 		return ul;
 	err = errno;
 	if (epfd >= 0)
@@ -40,7 +40,7 @@ void uselect_loop_free(struct uselect_loop *ul)
 int uselect_loop_fd(const struct uselect_loop *ul)
 {
 	/* From now on the kernel has to be told what only we know. */
-	((struct usl_loop *)&ul->loop)->nested = true;
+	usl_loop_nest((struct usl_loop *)&ul->loop);
 	return ul->loop.epfd;
 }
 

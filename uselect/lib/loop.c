@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "loop.h"
@@ -13,6 +14,19 @@
 #define USL_BATCH	64
 /* In the epoll: the set's own descriptor. */
 #define USL_SELF	UINT64_MAX
+
+/* A process of one thread stays one between the two. */
+static void usl_loop_lock(struct usl_loop *loop)
+{
+	if (!__libc_single_threaded)
+		pthread_mutex_lock(&loop->lock);
+}
+
+static void usl_loop_unlock(struct usl_loop *loop)
+{
+	if (!__libc_single_threaded)
+		pthread_mutex_unlock(&loop->lock);
+}
 
 static void *usl_table(size_t size)
 {
@@ -39,7 +53,8 @@ static unsigned int usl_loop_limit(void)
 /* Without a set everything goes by the epoll. */
 static void usl_loop_open_set(struct usl_loop *loop)
 {
-	struct epoll_event self = { .events = EPOLLIN, .data.u64 = USL_SELF };
+	struct epoll_event self = { .events = EPOLLIN | (loop->edges ? EPOLLET : 0),
+				    .data.u64 = USL_SELF };
 	uint32_t flags = usl_region.flags;
 	const char *ring;
 
@@ -61,9 +76,9 @@ static void usl_loop_open_set(struct usl_loop *loop)
 	}
 }
 
-bool usl_loop_init(struct usl_loop *loop, int epfd)
+bool usl_loop_init(struct usl_loop *loop, int epfd, bool edges)
 {
-	*loop = (struct usl_loop){ .epfd = epfd, .limit = usl_loop_limit() };
+	*loop = (struct usl_loop){ .epfd = epfd, .limit = usl_loop_limit(), .edges = edges };
 	pthread_mutex_init(&loop->lock, NULL);
 	loop->fds = usl_table(loop->limit * sizeof(*loop->fds));
 	loop->queue = usl_table(loop->limit * sizeof(*loop->queue));
@@ -87,6 +102,24 @@ void usl_loop_done(struct usl_loop *loop)
 	loop->fds = NULL;
 	loop->queue = NULL;
 	pthread_mutex_destroy(&loop->lock);
+}
+
+/* An edge is told to one who sleeps; from now on there may be more. */
+static void usl_loop_share(struct usl_loop *loop)
+{
+	struct epoll_event self = { .events = EPOLLIN, .data.u64 = USL_SELF };
+
+	if (loop->edges && loop->set)
+		usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_MOD, loop->set->fd, &self);
+	loop->edges = false;
+}
+
+void usl_loop_nest(struct usl_loop *loop)
+{
+	usl_loop_lock(loop);
+	loop->nested = true;
+	usl_loop_share(loop);
+	usl_loop_unlock(loop);
 }
 
 /* --- what is ready --- */
@@ -272,7 +305,7 @@ int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 		return -1;
 	}
 	it = &loop->fds[fd];
-	pthread_mutex_lock(&loop->lock);
+	usl_loop_lock(loop);
 	if (loop->set)
 		usl_settle(loop, fd);
 	if (it->flags & USL_TRACKED) {
@@ -290,7 +323,7 @@ int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 		it->data = data;
 		usl_begin(loop, fd);
 	}
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_unlock(loop);
 	return ret;
 }
 
@@ -305,7 +338,7 @@ int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 		return -1;
 	}
 	it = &loop->fds[fd];
-	pthread_mutex_lock(&loop->lock);
+	usl_loop_lock(loop);
 	if (loop->set)
 		usl_settle(loop, fd);
 	if (!(it->flags & USL_TRACKED))
@@ -316,7 +349,7 @@ int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 		if (it->flags & USL_TRACKED)
 			usl_begin(loop, fd);
 	}
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_unlock(loop);
 	return ret;
 }
 
@@ -330,7 +363,7 @@ int usl_loop_del(struct usl_loop *loop, int fd)
 		return -1;
 	}
 	it = &loop->fds[fd];
-	pthread_mutex_lock(&loop->lock);
+	usl_loop_lock(loop);
 	if (loop->set)
 		usl_settle(loop, fd);
 	if (it->flags & USL_TRACKED) {
@@ -342,7 +375,7 @@ int usl_loop_del(struct usl_loop *loop, int fd)
 			loop->others--;
 		it->flags &= ~USL_OTHER;
 	}
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_unlock(loop);
 	return ret;
 }
 
@@ -350,7 +383,7 @@ int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&loop->lock);
+	usl_loop_lock(loop);
 	if (!loop->set || !loop->set->want_rx) {
 		errno = EOPNOTSUPP;
 		ret = -1;
@@ -362,7 +395,7 @@ int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes)
 		__atomic_store_n(&loop->set->want_rx[fd], rx_bytes, __ATOMIC_RELAXED);
 		usl_begin(loop, fd);
 	}
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_unlock(loop);
 	return ret;
 }
 
@@ -387,6 +420,12 @@ static int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int m
 	return n < 0 ? n : kept;
 }
 
+/* Nothing was left, and nothing has been told since. */
+static bool usl_loop_is_quiet(const struct usl_loop *loop)
+{
+	return usl_set_seq(loop->set) == loop->seq && loop->head == loop->tail;
+}
+
 /* Says what is ready, and whether more is, which the set's descriptor then shows. */
 static int usl_loop_collect_locked(struct usl_loop *loop, struct epoll_event *out, int max)
 {
@@ -396,28 +435,23 @@ static int usl_loop_collect_locked(struct usl_loop *loop, struct epoll_event *ou
 	usl_harvest(loop);
 	n = usl_report(loop, out, max);
 	usl_set_seen(loop->set, loop->head == loop->tail ? seq : seq - 1);
+	loop->seq = seq;
 	return n;
 }
 
-static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max)
+/* Who then @sleeps is woken by whoever adds something that is ready. */
+static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max, bool sleeps)
 {
-	int n;
+	int n = 0;
 
-	pthread_mutex_lock(&loop->lock);
-	n = usl_loop_collect_locked(loop, out, max);
-	pthread_mutex_unlock(&loop->lock);
-	return n;
-}
-
-/* Whoever adds something that is ready from now on wakes us, unless we have it already. */
-static int usl_loop_fall_asleep(struct usl_loop *loop, struct epoll_event *out, int max)
-{
-	int n;
-
-	pthread_mutex_lock(&loop->lock);
-	n = usl_loop_collect_locked(loop, out, max);
-	loop->asleep += !n;
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_lock(loop);
+	if (loop->asleep)
+		usl_loop_share(loop);
+	if (!usl_loop_is_quiet(loop))
+		n = usl_loop_collect_locked(loop, out, max);
+	if (!n && sleeps)
+		loop->asleep++;
+	usl_loop_unlock(loop);
 	return n;
 }
 
@@ -425,10 +459,10 @@ static int usl_loop_wake_up(struct usl_loop *loop, struct epoll_event *out, int 
 {
 	int n;
 
-	pthread_mutex_lock(&loop->lock);
+	usl_loop_lock(loop);
 	loop->asleep--;
 	n = max > 0 ? usl_loop_collect_locked(loop, out, max) : 0;
-	pthread_mutex_unlock(&loop->lock);
+	usl_loop_unlock(loop);
 	return n;
 }
 
@@ -443,18 +477,19 @@ static int usl_ms_left(const struct timespec *deadline)
 						  left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000;
 }
 
+/* Nothing was there when it was made known that we sleep. */
 static int usl_loop_sleep(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
 			  const sigset_t *mask)
 {
-	struct timespec span = { timeout / 1000, timeout % 1000 * 1000000L }, deadline, *until;
+	struct timespec span, deadline, *until = NULL;
 	bool self;
 	int n;
 
-	until = timeout < 0 ? NULL : usl_deadline(&span, &deadline);
-	for (;;) {
-		n = usl_loop_fall_asleep(loop, out, max);
-		if (n)
-			return n;
+	if (timeout > 0) {
+		span = (struct timespec){ timeout / 1000, timeout % 1000 * 1000000L };
+		until = usl_deadline(&span, &deadline);
+	}
+	do {
 		n = usl_wait_others(loop, out, max, timeout, mask, &self);
 		if (n < 0) {
 			int err = errno;
@@ -464,18 +499,20 @@ static int usl_loop_sleep(struct usl_loop *loop, struct epoll_event *out, int ma
 			return n;
 		}
 		n += usl_loop_wake_up(loop, out + n, max - n);
-		/* Woken for nothing, or for what is over. */
 		if (n || !self || !timeout)
 			return n;
+		/* Woken for nothing, or for what is over. */
 		timeout = usl_ms_left(until);
-	}
+		n = usl_loop_collect(loop, out, max, true);
+	} while (!n);
+	return n;
 }
 
 int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
 		  const sigset_t *mask)
 {
+	bool self, sleeps;
 	int n = 0, more;
-	bool self;
 
 	if (!loop->set)
 		return usl_wait_others(loop, out, max, timeout, mask, &self);
@@ -489,9 +526,10 @@ int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int t
 		if (n < 0)
 			return n;
 	}
+	sleeps = !n && (timeout || loop->others || mask);
 	if (n < max)
-		n += usl_loop_collect(loop, out + n, max - n);
-	if (!mask && (n || (!timeout && !loop->others)))
+		n += usl_loop_collect(loop, out + n, max - n, sleeps);
+	if (!mask && (n || !sleeps))
 		return n;
 	if (n) {
 		/* The caller's signals are let in by the kernel only. */

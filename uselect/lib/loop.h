@@ -34,10 +34,13 @@ struct usl_fd {
  * @limit:  size of @fds and @queue, a power of two
  * @fds:    by descriptor; memory comes as it is touched
  * @queue:  descriptors to look at, from @head to @tail, each once
+ * @seq:    of the set when it was last looked at
  * @taken:  entries of the kernel's ring that were taken
  * @overflows: as last seen
  * @others: descriptors in the epoll, at least
  * @nested: somebody else may sleep on @epfd
+ * @edges:  the epoll watches the set's descriptor by edges, which saves it a second look:
+ *	    not @nested, and no two threads were in usl_loop_wait() at a time yet
  * @asleep: threads that sleep in usl_loop_wait()
  */
 struct usl_loop {
@@ -50,17 +53,20 @@ struct usl_loop {
 	uint32_t *queue;
 	uint32_t head;
 	uint32_t tail;
+	uint64_t seq;
 	uint32_t taken;
 	uint32_t ring_mask;
 	uint64_t overflows;
 	unsigned int others;
 	bool nested;
+	bool edges;
 	unsigned int asleep;
 	struct usl_pass pass;
 };
 
-/* False with errno; @epfd stays the caller's. */
-bool usl_loop_init(struct usl_loop *loop, int epfd);
+/* False with errno; @epfd stays the caller's. @edges: nobody else sleeps on it until usl_loop_nest(). */
+bool usl_loop_init(struct usl_loop *loop, int epfd, bool edges);
+void usl_loop_nest(struct usl_loop *loop);
 void usl_loop_done(struct usl_loop *loop);
 int usl_loop_add(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);
 int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data);

@@ -100,6 +100,10 @@ int usl_sys_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeou
 int usl_sys_epoll_pwait(int epfd, struct epoll_event *events, int max, int timeout,
 			const sigset_t *mask)
 {
+#ifdef SYS_epoll_wait
+	if (!mask)
+		return syscall(SYS_epoll_wait, epfd, events, max, timeout);
+#endif
 	return syscall(SYS_epoll_pwait, epfd, events, max, timeout, mask, _NSIG / 8);
 }
 

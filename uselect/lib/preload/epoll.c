@@ -71,7 +71,7 @@ static void usl_epoll_adopt(struct usl_epoll *ep, int epfd)
 	fresh = syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
 	if (fresh < 0 || flags < 0 ||
 	    syscall(SYS_dup3, fresh, epfd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 ||
-	    !usl_loop_init(&ep->loop, epfd)) {
+	    !usl_loop_init(&ep->loop, epfd, false)) {
 		ep->state = USL_CLOSED;
 	} else {
 		usl_epoll_fill(&ep->loop, &old);
@@ -125,7 +125,7 @@ static void usl_epoll_new(int epfd)
 	if (!atomic_compare_exchange_strong(&ep->state, &was_free, USL_BUSY))
 		goto out;
 	usl_any = true;
-	ep->state = usl_loop_init(&ep->loop, epfd) ? USL_LIVE : USL_FREE;
+	ep->state = usl_loop_init(&ep->loop, epfd, false) ? USL_LIVE : USL_FREE;
 out:
 	errno = err;
 }
@@ -135,7 +135,7 @@ void usl_preload_nested(int fd)
 	struct usl_epoll *ep = usl_any ? usl_epoll_get(fd) : NULL;
 
 	if (ep)
-		ep->loop.nested = true;
+		usl_loop_nest(&ep->loop);
 	usl_epoll_put(ep);
 }
 

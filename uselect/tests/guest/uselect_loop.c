@@ -4,6 +4,7 @@
 /* The event list and uselect_poll() do what epoll and poll() do. */
 
 #include <kselftest_harness.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include "uselect/tests/lib/sockets.h"
 
@@ -155,6 +156,44 @@ TEST_F(loop, nests_under_epoll)
 	ASSERT_EQ(1, epoll_wait(ep, &ev, 1, WAIT_S * 1000));
 	ASSERT_EQ(1, LOOP(0));
 	ASSERT_EQ(3, self->ev[0].data.u64);
+}
+
+static void *take_one(void *loop)
+{
+	struct epoll_event ev;
+
+	return uselect_loop_wait(loop, &ev, 1, WAIT_S * 1000) == 1 ? (void *)ev.data.u64 : NULL;
+}
+
+/* The loop's descriptor is watched by edges until two sleep there: each must be told then. */
+TEST_F(loop, two_that_sleep_get_one_each)
+{
+	pthread_t threads[2];
+	uint64_t seen, turn;
+	void *got;
+	int c[2], i;
+
+	pair(AF_INET, c);
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN | EPOLLET, 1));
+	ASSERT_EQ(0, uselect_loop_add(self->loop, c[1], EPOLLIN | EPOLLET, 2));
+	ASSERT_EQ(0, LOOP(1));
+	for (turn = 0; turn < 100; turn++) {
+		for (i = 0; i < 2; i++)
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL, take_one, self->loop));
+		usleep(turn % 4 * 1000);
+		ASSERT_EQ(1, send(self->a, "x", 1, 0));
+		ASSERT_EQ(1, send(c[0], "x", 1, 0));
+		for (i = 0, seen = 0; i < 2; i++) {
+			ASSERT_EQ(0, pthread_join(threads[i], &got));
+			seen |= (uint64_t)got;
+		}
+		ASSERT_EQ(3, seen) {
+			TH_LOG("turn %llu", (unsigned long long)turn);
+		}
+		ASSERT_EQ(1, recv(self->b, self->buf, 5, 0));
+		ASSERT_EQ(1, recv(c[1], self->buf, 5, 0));
+	}
+	ASSERT_EQ(0, LOOP(0));
 }
 
 TEST_F(loop, threshold_holds_back_until_enough_or_the_end)
