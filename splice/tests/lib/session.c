@@ -140,6 +140,10 @@ static int far_open(struct far *far, int ear, bool tiny, int mss)
 	}
 	setsockopt(far->peer, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(far->near, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	/* A reset is sent once. Where it may be lost, who only waits has to ask. */
+	setsockopt(far->near, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(far->near, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+	setsockopt(far->near, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
 	far->tiny = tiny;
 	return 0;
 }
