@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Blocks that leave this node for the memory of another, or for its reader. */
 
+#include <linux/crc32c.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
 
+#include "counter.h"
 #include "parcel.h"
-#include "serve.h"
 
 /**
  * struct card_parcel - until the link is through with it
@@ -34,6 +35,20 @@ static void card_parcel_free(struct card_parcel *parcel)
 static void card_parcel_sent(struct flt_bulk *bulk)
 {
 	card_parcel_free(container_of(bulk, struct card_parcel, bulk));
+}
+
+u32 card_crc(struct bio_vec *bvec, unsigned int nr)
+{
+	u32 crc = ~0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		void *data = bvec_kmap_local(&bvec[i]);
+
+		crc = crc32c(crc, data, bvec[i].bv_len);
+		kunmap_local(data);
+	}
+	return ~crc;
 }
 
 u32 card_page_crc(struct page *page)
@@ -82,6 +97,18 @@ int card_parcel_send_to(struct card_cache *cache, u16 place, u8 type,
 	err = card_parcel_send(node, type, head, page);
 	flt_node_put(node);
 	return err;
+}
+
+void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,
+		    int err)
+{
+	struct card_wire_block done = *ask;
+	struct kvec vec = { .iov_base = &done, .iov_len = sizeof(done) };
+
+	done.status = cpu_to_be32(-err);
+	done.deliverer = cpu_to_be16(CARD_NOBODY);
+	if (flt_link_send(node, CARD_MSG_DONE, &vec, 1, GFP_ATOMIC))
+		card_count(cn, CARD_STAT_NOT_SENT);
 }
 
 void card_parcel_exit(void)

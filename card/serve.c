@@ -5,7 +5,6 @@
  */
 
 #include <linux/bio.h>
-#include <linux/crc32c.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -21,32 +20,6 @@
 #include "trace.h"
 
 static struct bio_set card_bios;
-
-u32 card_crc(struct bio_vec *bvec, unsigned int nr)
-{
-	u32 crc = ~0;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		void *data = bvec_kmap_local(&bvec[i]);
-
-		crc = crc32c(crc, data, bvec[i].bv_len);
-		kunmap_local(data);
-	}
-	return ~crc;
-}
-
-void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,
-		    int err)
-{
-	struct card_wire_block done = *ask;
-	struct kvec vec = { .iov_base = &done, .iov_len = sizeof(done) };
-
-	done.status = cpu_to_be32(-err);
-	done.deliverer = cpu_to_be16(CARD_NOBODY);
-	if (flt_link_send(node, CARD_MSG_DONE, &vec, 1, GFP_ATOMIC))
-		card_count(cn, CARD_STAT_NOT_SENT);
-}
 
 static struct card_serve *card_serve_new(struct card_export *export, struct flt_node *node,
 					 const struct card_wire_block *ask)

@@ -87,11 +87,4 @@ bool card_serve_submit(struct card_serve *s);
  */
 struct flt_node *card_serve_finish(struct card_serve *s);
 
-/* DONE to the asker of @ask; @err is 0 or a negative errno. Not in hard interrupts. */
-void card_send_done(struct card_net *cn, struct flt_node *node, const struct card_wire_block *ask,
-		    int err);
-
-/* CRC32C of @bytes in @bvec. */
-u32 card_crc(struct bio_vec *bvec, unsigned int nr);
-
 #endif
