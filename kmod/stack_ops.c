@@ -288,7 +288,7 @@ static bool flt_poll_plain(const struct sock *sk, __poll_t *mask)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (READ_ONCE(sk->sk_state) != TCP_ESTABLISHED || READ_ONCE(sk->sk_shutdown) ||
+	if (inet_sk_state_load(sk) != TCP_ESTABLISHED || READ_ONCE(sk->sk_shutdown) ||
 	    READ_ONCE(sk->sk_err) || READ_ONCE(tp->urg_data) || READ_ONCE(sk->sk_rcvlowat) > 1 ||
 	    READ_ONCE(sk->sk_prot)->sock_is_readable ||
 	    !skb_queue_empty_lockless(&sk->sk_error_queue) || !__sk_stream_is_writeable(sk, 1))
