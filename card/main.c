@@ -20,7 +20,7 @@ static int __init card_init(void)
 {
 	int err;
 
-	err = card_serve_init();
+	err = card_submit_init();
 	if (err)
 		return err;
 	err = card_attach_init();
@@ -65,7 +65,7 @@ undo_evict:
 undo_attach:
 	card_attach_exit();
 undo_serve:
-	card_serve_exit();
+	card_submit_exit();
 	return err;
 }
 
@@ -82,7 +82,7 @@ static void __exit card_exit(void)
 	card_attach_exit();
 	card_parcel_exit();
 	card_evict_unregister();
-	card_serve_exit();
+	card_submit_exit();
 }
 
 module_init(card_init);

@@ -36,7 +36,7 @@ void card_pool_exit(struct card_pool *pool)
 	}
 }
 
-struct page *card_pool_get(struct card_pool *pool, bool *fresh)
+struct page *card_pool_get(struct card_pool *pool, gfp_t gfp, bool *fresh)
 {
 	struct page *page;
 	unsigned int i;
@@ -54,5 +54,5 @@ struct page *card_pool_get(struct card_pool *pool, bool *fresh)
 	}
 	spin_unlock_bh(&pool->lock);
 	*fresh = true;
-	return alloc_page(GFP_NOIO | __GFP_NOWARN);
+	return alloc_page(gfp);
 }

@@ -24,6 +24,6 @@ int card_pool_init(struct card_pool *pool);
 void card_pool_exit(struct card_pool *pool);
 
 /* A page with a reference for the caller, to be given back by put_page(); NULL: none. */
-struct page *card_pool_get(struct card_pool *pool, bool *fresh);
+struct page *card_pool_get(struct card_pool *pool, gfp_t gfp, bool *fresh);
 
 #endif

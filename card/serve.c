@@ -4,9 +4,7 @@
  * disk into pages that go out as they are. The only copy is made by the asker.
  */
 
-#include <linux/bio.h>
 #include <linux/pagemap.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 
@@ -18,8 +16,6 @@
 #include "serve.h"
 #include "thread.h"
 #include "trace.h"
-
-static struct bio_set card_bios;
 
 static struct card_serve *card_serve_new(struct card_export *export, struct flt_node *node,
 					 const struct card_wire_block *ask)
@@ -77,11 +73,6 @@ static void card_serve_sent(struct flt_bulk *bulk)
 	rcu_read_lock();
 	card_serve_free(container_of(bulk, struct card_serve, bulk));
 	rcu_read_unlock();
-}
-
-static pgoff_t card_serve_index(const struct card_serve *s, unsigned int i)
-{
-	return (s->sector >> PAGE_SECTORS_SHIFT) + i;
 }
 
 /*
@@ -149,163 +140,6 @@ bool card_serve_lookup(struct card_serve *s)
 	s->source = CARD_SOURCE_CACHE;
 	s->service_ns = ktime_get_ns() - s->arrived;
 	return true;
-}
-
-/*
- * Cached pages that the disk has filled become readable for all. Not later: whoever is
- * to answer may be waiting for one of them.
- */
-static void card_serve_unlock(struct card_serve *s)
-{
-	unsigned int i, kept = 0;
-
-	for (i = 0; i < s->nr; i++) {
-		if (s->kind[i] != CARD_PAGE_FILL)
-			continue;
-		folio_end_read(page_folio(s->bvec[i].bv_page), !READ_ONCE(s->status));
-		s->kind[i] = CARD_PAGE_POOL;
-		kept++;
-	}
-	card_count_add(s->export->cn, CARD_STAT_KEPT_PAGES, kept);
-}
-
-/* True: the disk is through with all of it. */
-static bool card_serve_put_pending(struct card_serve *s)
-{
-	if (!atomic_dec_and_test(&s->pending))
-		return false;
-	card_serve_unlock(s);
-	s->disk_ns = ktime_get_ns() - s->submitted;
-	return true;
-}
-
-static void card_serve_end_io(struct bio *bio)
-{
-	struct card_serve *s = bio->bi_private;
-
-	if (bio->bi_status)
-		WRITE_ONCE(s->status, blk_status_to_errno(bio->bi_status));
-	bio_put(bio);
-	if (card_serve_put_pending(s))
-		card_thread_disk_done(s);
-}
-
-/* A new page of the page cache, of the memory of who has exported. */
-static bool card_serve_keep_page(struct card_serve *s, unsigned int i,
-				 struct address_space *mapping, pgoff_t index)
-{
-	struct mem_cgroup *old = set_active_memcg(s->export->memcg);
-	struct folio *folio = filemap_alloc_folio(GFP_NOIO | __GFP_NOWARN, 0);
-	bool added = folio && !filemap_add_folio(mapping, folio, index, GFP_NOIO | __GFP_NOWARN);
-
-	set_active_memcg(old);
-	if (added) {
-		s->bvec[i].bv_page = folio_page(folio, 0);
-		s->kind[i] = CARD_PAGE_FILL;
-	} else if (folio) {
-		folio_put(folio);	/* someone else is just reading it: nothing to add */
-	}
-	return added;
-}
-
-/*
- * A page for the disk to fill: in the cache when the asker lets us keep it, and the
- * disk has all of it.
- */
-static int card_serve_get_page(struct card_serve *s, unsigned int i)
-{
-	struct address_space *mapping = s->export->bdev->bd_mapping;
-	pgoff_t index = card_serve_index(s, i);
-	bool fresh;
-
-	if (s->flags & CARD_REQ_KEEP && !mapping_min_folio_order(mapping) &&
-	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors &&
-	    card_serve_keep_page(s, i, mapping, index))
-		return 0;
-	s->bvec[i].bv_page = card_pool_get(&s->export->pool, &fresh);
-	if (!s->bvec[i].bv_page)
-		return -ENOMEM;
-	s->kind[i] = CARD_PAGE_POOL;
-	if (fresh)
-		card_count(s->export->cn, CARD_STAT_FRESH_PAGES);
-	return 0;
-}
-
-static struct bio *card_serve_bio(struct card_serve *s, sector_t sector, unsigned int nr,
-				  blk_opf_t opf)
-{
-	struct bio *bio = bio_alloc_bioset(s->export->bdev, bio_max_segs(nr), opf, GFP_NOIO,
-					   &card_bios);
-
-	bio->bi_iter.bi_sector = sector;
-	bio->bi_private = s;
-	bio->bi_end_io = card_serve_end_io;
-	atomic_inc(&s->pending);
-	return bio;
-}
-
-static void card_serve_submit_data(struct card_serve *s, blk_opf_t opf)
-{
-	struct bio *bio = NULL;
-	sector_t sector, at = s->sector;
-	unsigned int i, off, len;
-
-	for (i = 0; i < s->nr; at += s->bvec[i++].bv_len >> SECTOR_SHIFT) {
-		if (s->kind[i] != CARD_PAGE_NONE && s->op == CARD_OP_READ)
-			continue;
-		if (s->op == CARD_OP_READ && card_serve_get_page(s, i)) {
-			WRITE_ONCE(s->status, -ENOMEM);
-			break;
-		}
-		sector = at;
-		off = s->bvec[i].bv_offset;
-		len = s->bvec[i].bv_len;
-		if (s->kind[i] == CARD_PAGE_FILL) {
-			sector = (sector_t)card_serve_index(s, i) << PAGE_SECTORS_SHIFT;
-			off = 0;
-			len = PAGE_SIZE;
-		}
-		if (bio && bio_end_sector(bio) == sector &&
-		    bio_add_page(bio, s->bvec[i].bv_page, len, off) == len)
-			continue;
-		if (bio)
-			submit_bio(bio);
-		bio = card_serve_bio(s, sector, s->nr - i, opf);
-		__bio_add_page(bio, s->bvec[i].bv_page, len, off);
-	}
-	if (bio)
-		submit_bio(bio);
-}
-
-/*
- * What was not found goes to the disk. True: the disk was faster than we, and who
- * submits may answer at once. Process context.
- */
-bool card_serve_submit(struct card_serve *s)
-{
-	blk_opf_t opf = REQ_OP_READ;
-	struct blk_plug plug;
-
-	atomic_set(&s->pending, 1);
-	s->source = CARD_SOURCE_DISK;
-	s->submitted = ktime_get_ns();
-	s->service_ns = s->submitted - s->arrived;
-	if (s->flags & CARD_REQ_RAHEAD)
-		opf |= REQ_RAHEAD;
-	if (s->op == CARD_OP_WRITE)
-		opf = REQ_OP_WRITE | REQ_SYNC | (s->flags & CARD_REQ_FUA ? REQ_FUA : 0);
-	blk_start_plug(&plug);
-	if (s->op == CARD_OP_FLUSH)
-		submit_bio(card_serve_bio(s, 0, 0, REQ_OP_WRITE | REQ_PREFLUSH));
-	else
-		card_serve_submit_data(s, opf);
-	blk_finish_plug(&plug);
-	if (!card_serve_put_pending(s))
-		return false;
-	if (s->deliver == CARD_DELIVER_EVENT)
-		return true;
-	card_thread_disk_done(s);
-	return false;
 }
 
 static void card_serve_count_pages(struct card_serve *s)
@@ -378,6 +212,10 @@ struct flt_node *card_serve_finish(struct card_serve *s)
 	struct flt_node *node = flt_node_get(s->node);
 	int err;
 
+	if (s->nowait && s->status == -EAGAIN) {
+		card_serve_again(s);
+		return node;
+	}
 	if (s->op == CARD_OP_READ) {
 		err = card_serve_reply(s);
 		if (!err)
@@ -490,6 +328,19 @@ refuse:
 	return NULL;
 }
 
+/*
+ * The only request of its node is submitted at once, as long as nothing has to be waited for:
+ * waking the thread would take longer than a fast disk. Several go to the disk together,
+ * by the thread, and so do those of a policy's reader, who asks for a window in many requests.
+ */
+static bool card_serve_is_lone(const struct card_serve *s)
+{
+	const struct card_export *export = s->export;
+
+	return atomic_read(&s->session->requests) == 1 && !export->cache &&
+	       READ_ONCE(export->spec.deliver) == CARD_DELIVER_EVENT && bdev_nowait(export->bdev);
+}
+
 int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg)
 {
 	const struct card_wire_block *ask = msg->body;
@@ -520,8 +371,9 @@ int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt
 	} else if (card_serve_lookup(s)) {
 		card_count(cn, CARD_STAT_SERVE_INLINE);
 		card_serve_finish_here(s);
-	} else if (mode == CARD_SERVE_EVENT) {
+	} else if (mode == CARD_SERVE_EVENT || card_serve_is_lone(s)) {
 		card_count(cn, CARD_STAT_SERVE_INLINE);
+		s->nowait = mode != CARD_SERVE_EVENT;
 		if (card_serve_submit(s)) {
 			card_count(cn, CARD_STAT_DELIVER_THREAD);
 			card_serve_finish_here(s);
@@ -536,6 +388,7 @@ int card_serve_write_sink(struct card_net *cn, struct flt_node *node, const stru
 			  struct flt_sink *sink)
 {
 	const struct card_wire_block *ask = msg->body;
+	gfp_t gfp = GFP_NOIO | __GFP_NOWARN;
 	struct card_serve *s;
 	unsigned int i;
 	bool fresh;
@@ -547,7 +400,7 @@ int card_serve_write_sink(struct card_net *cn, struct flt_node *node, const stru
 	if (!s)
 		return 0;	/* refused: the data is thrown away */
 	for (i = 0; i < s->nr; i++) {
-		s->bvec[i].bv_page = card_pool_get(&s->export->pool, &fresh);
+		s->bvec[i].bv_page = card_pool_get(&s->export->pool, gfp, &fresh);
 		if (!s->bvec[i].bv_page) {
 			card_send_done(cn, node, ask, -ENOMEM);
 			card_serve_free(s);
@@ -576,14 +429,4 @@ int card_serve_write_sunk(struct flt_sink *sink, int err)
 	}
 	card_serve_free(s);
 	return 0;
-}
-
-int card_serve_init(void)
-{
-	return bioset_init(&card_bios, BIO_POOL_SIZE, 0, BIOSET_NEED_BVECS);
-}
-
-void card_serve_exit(void)
-{
-	bioset_exit(&card_bios);
 }

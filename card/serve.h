@@ -37,6 +37,7 @@ enum card_page {
  * @sector, @bytes, @flags, @op: from @ask
  * @source:  enum card_source of the reply
  * @deliver: enum card_deliver_mode
+ * @nowait:  submitted by a context that must not wait: -EAGAIN is not an error
  * @nr:      pages
  * @pending: disk requests under way, and one while they are being submitted
  * @status:  negative errno of the disk, 0; any of the disk requests may write it
@@ -61,6 +62,7 @@ struct card_serve {
 	u8 op;
 	u8 source;
 	u8 deliver;
+	bool nowait;
 	unsigned int nr;
 	atomic_t pending;
 	int status;
@@ -69,8 +71,13 @@ struct card_serve {
 	struct bio_vec bvec[] __counted_by(nr);
 };
 
-int card_serve_init(void);
-void card_serve_exit(void);
+static inline pgoff_t card_serve_index(const struct card_serve *s, unsigned int i)
+{
+	return (s->sector >> PAGE_SECTORS_SHIFT) + i;
+}
+
+int card_submit_init(void);
+void card_submit_exit(void);
 
 /* Messages; process context. A negative return closes the link. */
 int card_serve_read(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg);
@@ -80,7 +87,13 @@ int card_serve_write_sunk(struct flt_sink *sink, int err);
 
 /* The steps, for the thread. */
 bool card_serve_lookup(struct card_serve *s);
+/*
+ * What was not found goes to the disk. True: the disk was faster than we, and who
+ * submits may answer at once. Process context.
+ */
 bool card_serve_submit(struct card_serve *s);
+/* It would have had to wait: the thread does it anew. Any context but hard interrupt. */
+void card_serve_again(struct card_serve *s);
 /*
  * Ends it: queues what there is to be sent, which may be an error. Returns to whom,
  * referenced, for flt_link_flush(). Not in hard interrupts.

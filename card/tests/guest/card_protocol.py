@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, SLOW, attach, detach, disks, export, hash_of, mapped, pair, read_error,  # noqa: E402
                   run, stat, stats, tool)
@@ -84,6 +85,31 @@ def many_requests_wait_at_the_disk_and_others_overtake_them():
             assert disks(c.nodes[1])[card]["in_flight"] >= 40
         assert fio.wait(60 * SLOW) == 0
         assert stat(c.nodes[1], "CardErrors") == 0
+
+
+@claim
+def a_lone_read_goes_to_the_disk_at_once_and_waits_with_the_thread():
+    with pair(size=MIB) as (c, disk), slow(c, disk) as (path, card):
+        drop_caches()
+        with open(path, "rb") as f:
+            f.read(65536)
+        before = stats(c.nodes[0])
+
+        def more(name):
+            return stat(c.nodes[0], name) - before[name]
+
+        assert read_error("/dev/" + card, at=512 * 1024)[0] == 0
+        assert more("CardServeInline") == 1 and more("CardServeThread") == 0
+        with stopped(), ThreadPoolExecutor(1) as pool:
+            # The disk would have to be waited for: the thread does it, and the link's worker goes on.
+            late = pool.submit(hash_of, "/dev/" + card, True)
+            wait(lambda: more("CardServeThread") >= 1, 30 * SLOW)
+            assert read_error("/dev/" + card, at=4096)[0] == 0
+            assert not late.done()
+            run("dmsetup", "resume", "cardslow")
+            assert late.result() == disk.hash()
+        assert more("CardDiskErrors") == 0
+        assert stat(c.nodes[1], "CardErrors") == stat(c.nodes[1], "CardTimeouts") == 0
 
 
 @claim

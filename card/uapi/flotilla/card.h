@@ -83,7 +83,8 @@ enum card_mode {
 
 /**
  * enum card_serve_mode - where the exporter works on a request
- * @CARD_SERVE_MIX:    cached blocks where the message is received, others by a thread (default)
+ * @CARD_SERVE_MIX:    cached blocks, and a lone read that waits for nothing, where the message is
+ *                      received; others by a thread (default)
  * @CARD_SERVE_EVENT:  all where the message is received
  * @CARD_SERVE_THREAD: all by a thread
  */
