@@ -134,10 +134,10 @@ class Client:
 
 
 class Server:
-    """flash with a document root of its own."""
+    """flash with a document root of its own, @below a directory if /tmp, which may be memory, will not do."""
 
-    def __init__(self, *args, config=None, env=None, preexec=None, wrapper=()):
-        self.dir = tempfile.mkdtemp(prefix="flash-test-")
+    def __init__(self, *args, config=None, env=None, preexec=None, wrapper=(), below=None):
+        self.dir = tempfile.mkdtemp(prefix="flash-test-", dir=below)
         self.root = os.path.join(self.dir, "www")
         os.mkdir(self.root)
         self.port = free_port()
