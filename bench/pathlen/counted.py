@@ -27,6 +27,14 @@ def free_port():
         return s.getsockname()[1]
 
 
+def segment():
+    """In a network namespace that is only ours: a tap device that leaves segmentation to the host; its name."""
+    for words in (("link", "set", "lo", "up"), ("tuntap", "add", "tap0", "mode", "tap", "vnet_hdr"),
+                  ("addr", "add", "10.0.2.2/24", "dev", "tap0"), ("link", "set", "tap0", "up")):
+        subprocess.run(["ip", *words], check=True)
+    return "tap0"
+
+
 class Turns:
     """A guest, whose QMP socket is at @path, and others outside of it work in turns: see turns.c."""
 
@@ -58,13 +66,22 @@ def children(pid, name):
 
 
 class Guest:
-    """tools/vm/guest with one counted CPU; @command ends by running snapshot.py on port 8090."""
+    """tools/vm/guest with one counted CPU; @command ends by running snapshot.py on port 8090.
+
+    Its segment is QEMU's user network, whose device takes nothing larger than a frame; or @tap,
+    a device of segment(), which takes what TCP sends and leaves cutting and summing to the host.
+    """
 
     def __init__(self, command, name="counted", nets=(), mem="1G", timeout=900, forward="",
-                 qemu=""):
-        self.http, self.control = free_port(), free_port()
-        user = (f"user,hostfwd=tcp:127.0.0.1:{self.http}-10.0.2.15:8080,"
-                f"hostfwd=tcp:127.0.0.1:{self.control}-10.0.2.15:8090") + (f",{forward}" if forward else "")
+                 qemu="", tap=None):
+        if tap:
+            self.http, self.control = ("10.0.2.15", 8080), ("10.0.2.15", 8090)
+            user = f"tap,ifname={tap},script=no,downscript=no"
+        else:
+            self.http, self.control = (("127.0.0.1", free_port()) for _ in range(2))
+            user = (f"user,hostfwd=tcp:127.0.0.1:{self.http[1]}-10.0.2.15:8080,"
+                    f"hostfwd=tcp:127.0.0.1:{self.control[1]}-10.0.2.15:8090")
+            user += f",{forward}" if forward else ""
         line = [str(TOP / "tools/vm/guest"), "--accel", "tcg", "--cpus", "1", "--cpu", CPU,
                 "--qemu", f"{ICOUNT} {qemu}",
                 "--mem", mem, "--timeout", str(timeout), "--name", name, "--net", user,
@@ -92,7 +109,7 @@ class Guest:
         return self.errors.read()[-2000:]
 
     def ask(self, what):
-        with socket.create_connection(("127.0.0.1", self.control), 120) as s:
+        with socket.create_connection(self.control, 120) as s:
             s.sendall(what)
             data = b""
             while part := s.recv(1 << 20):
@@ -113,7 +130,7 @@ class Guest:
 
     def end(self):
         try:
-            with socket.create_connection(("127.0.0.1", self.control), 10) as s:
+            with socket.create_connection(self.control, 10) as s:
                 s.sendall(b"quit\n")
         except OSError:
             pass
@@ -149,12 +166,12 @@ def wrk(url, seconds, connections=8, close=False):
     return int(re.search(r"(\d+) requests in", out).group(1))
 
 
-def load(port, path, connections, requests, new):
+def load(address, path, connections, requests, new):
     """@requests from the host, each on a new connection if @new; every answer must be good."""
     line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections)]
     if not new:
         line.append("-k")
-    done = subprocess.run([*line, "127.0.0.1", str(port), f"/{path}"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*line, address[0], str(address[1]), f"/{path}"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{path}: {done.stderr}")
     return int(done.stdout)

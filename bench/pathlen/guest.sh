@@ -112,6 +112,10 @@ apache | apache-mmap)
 flash)
 	flash --port 8080 --root $www --workers 1 >/run/flash.log 2>&1 &
 	;;
+flash-sendfile)
+	# From 8 KB on, files are sent from the page cache.
+	flash --port 8080 --root $www --workers 1 --memory_file 4096 >/run/flash.log 2>&1 &
+	;;
 none) ;;
 *)
 	echo "guest.sh: no server called '$1'" >&2
