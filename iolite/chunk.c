@@ -17,7 +17,9 @@ static void iol_chunk_free_pages(struct iol_chunk *chunk)
 {
 	unsigned int i;
 
-	for (i = 0; i < IOL_CHUNK_PAGES && chunk->pages[i]; i++) {
+	for (i = 0; i < IOL_CHUNK_PAGES; i++) {
+		if (!chunk->pages[i])
+			continue;
 		set_page_private(chunk->pages[i], 0);
 		/* A packet that still reads the page frees it later. */
 		put_page(chunk->pages[i]);
@@ -101,6 +103,62 @@ void iol_chunk_free(struct iol_chunk *chunk)
 	iol_chunk_put(chunk);
 }
 
+/**
+ * iol_chunk_shed - give the pages that no buffer has back to the system
+ * @chunk: of a pool whose free pages nobody has mapped
+ *
+ * Its places in the window stay, and iol_chunk_fill() gives them pages again.
+ *
+ * Context: the pool's lock.
+ */
+void iol_chunk_shed(struct iol_chunk *chunk)
+{
+	unsigned int i, n = 0;
+
+	lockdep_assert_held(&chunk->pool->lock);
+	for_each_clear_bit(i, &chunk->busy, IOL_CHUNK_PAGES) {
+		struct page *page = chunk->pages[i];
+
+		if (!page)
+			continue;
+		WRITE_ONCE(chunk->pages[i], NULL);
+		set_page_private(page, 0);
+		put_page(page);
+		n++;
+	}
+	chunk->used &= chunk->busy;
+	iol_count_add(IOL_PAGES_SHED, n);
+}
+
+/**
+ * iol_chunk_fill - have pages for a buffer
+ * @chunk:  some of its pages may have been given back
+ * @first:  of the chunk
+ * @npages: from there on; new ones are zeroed and charged to the caller's memory cgroup
+ *
+ * Context: the pool's lock, which reclaim may want: no reclaim into file systems.
+ * Return: whether they are there.
+ */
+bool iol_chunk_fill(struct iol_chunk *chunk, unsigned int first, unsigned int npages)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&chunk->pool->lock);
+	for (i = first; i < first + npages; i++) {
+		struct page *page;
+
+		if (chunk->pages[i])
+			continue;
+		page = alloc_page(GFP_NOFS | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
+		if (!page)
+			return false;
+		set_page_private(page, iol_chunk_pgoff(chunk) + i);
+		WRITE_ONCE(chunk->pages[i], page);
+		iol_count(IOL_PAGES_FILLED);
+	}
+	return true;
+}
+
 /* The chunk at a place in the window, with a reference, or NULL. */
 struct iol_chunk *iol_chunk_get(unsigned long index)
 {
@@ -149,7 +207,7 @@ struct iol_chunk *iol_chunk_peek_page(struct page *page, unsigned int *nth)
 		return NULL;
 	chunk = xa_load(&iol_chunks, pgoff / IOL_CHUNK_PAGES);
 	*nth = pgoff % IOL_CHUNK_PAGES;
-	return chunk && chunk->pages[*nth] == page ? chunk : NULL;
+	return chunk && READ_ONCE(chunk->pages[*nth]) == page ? chunk : NULL;
 }
 
 /* As iol_chunk_peek_page(), with a reference. */

@@ -26,10 +26,11 @@ struct iol_sums;
  * struct iol_chunk - unit of the window's bookkeeping; belongs to one pool for all its life
  * @index:       place in the window, in chunks
  * @pool:        owner; the chunk holds a reference
- * @pages:       the memory; each page has one reference of ours
+ * @pages:       the memory; each page has one reference of ours. NULL: given back, in no buffer;
+ *		 written under the pool's lock
  * @buf:         the buffer that a page belongs to, NULL when free; under the pool's lock
  * @busy:        pages in buffers, live or in limbo; under the pool's lock
- * @used:        pages that were ever in a buffer; under the pool's lock
+ * @used:        pages that have been in a buffer; under the pool's lock
  * @read_mapped: some domain may have read PTEs; under the pool's lock
  * @dead:        on its way out: no PTE may be made; under the pool's lock
  * @sums:        checksums of contents, made when first needed; freed with the chunk
@@ -55,6 +56,8 @@ struct iol_chunk {
 
 struct iol_chunk *iol_chunk_make(struct iol_pool *pool);
 void iol_chunk_free(struct iol_chunk *chunk);
+void iol_chunk_shed(struct iol_chunk *chunk);
+bool iol_chunk_fill(struct iol_chunk *chunk, unsigned int first, unsigned int npages);
 struct iol_chunk *iol_chunk_get(unsigned long index);
 void iol_chunk_put(struct iol_chunk *chunk);
 struct iol_chunk *iol_chunk_peek_page(struct page *page, unsigned int *nth);

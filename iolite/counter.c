@@ -13,6 +13,8 @@ DEFINE_PER_CPU(struct iol_counters, iol_counters);
 static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_CHUNKS_MADE] = "ChunksMade",
 	[IOL_CHUNKS_FREED] = "ChunksFreed",
+	[IOL_PAGES_SHED] = "PagesShed",
+	[IOL_PAGES_FILLED] = "PagesFilled",
 	[IOL_BUFFERS_MADE] = "BuffersMade",
 	[IOL_BUFFERS_RECYCLED] = "BuffersRecycled",
 	[IOL_BUFFERS_FREED] = "BuffersFreed",

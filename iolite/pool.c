@@ -64,7 +64,7 @@ static struct iol_buf *iol_chunk_carve(struct iol_chunk *chunk, unsigned int npa
 
 	lockdep_assert_held(&pool->lock);
 	first = bitmap_find_next_zero_area(&chunk->busy, IOL_CHUNK_PAGES, 0, npages, 0);
-	if (first >= IOL_CHUNK_PAGES)
+	if (first >= IOL_CHUNK_PAGES || !iol_chunk_fill(chunk, first, npages))
 		return NULL;
 	buf = iol_buf_struct_alloc();
 	if (!buf)
@@ -265,8 +265,10 @@ static void iol_pool_drop_limbo(struct iol_pool *pool, struct list_head *dead)
 }
 
 /**
- * iol_pool_trim - give free chunks back to the system
+ * iol_pool_trim - give free memory back to the system
  * @pool: any
+ *
+ * Whole chunks; and single pages where nobody is admitted, so that nobody has free ones mapped.
  */
 void iol_pool_trim(struct iol_pool *pool)
 {
@@ -275,8 +277,11 @@ void iol_pool_trim(struct iol_pool *pool)
 
 	mutex_lock(&pool->lock);
 	list_for_each_entry_safe(chunk, next, &pool->room, node) {
-		if (chunk->busy)
+		if (chunk->busy) {
+			if (pool->kind == IOL_POOL_FILE)
+				iol_chunk_shed(chunk);
 			continue;
+		}
 		chunk->dead = true;
 		pool->nchunks--;
 		pool->nspare--;

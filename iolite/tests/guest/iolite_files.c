@@ -17,6 +17,7 @@
 
 #define MNT	"/tmp/iolite.mnt"
 #define SIZE	300000
+#define PART	16384
 
 FIXTURE(files) {
 	int fd;
@@ -346,6 +347,13 @@ TEST_F(files, a_file_in_memory_is_watched_too)
 	unlink("/tmp/iolite.f");
 }
 
+/* Evicts everything that nobody uses. */
+static int drop_caches(void)
+{
+	return system("echo N > /sys/module/iolite/parameters/half_rule; echo 3 > /proc/sys/vm/drop_caches; "
+		      "echo Y > /sys/module/iolite/parameters/half_rule");
+}
+
 TEST_F(files, the_cache_gives_memory_back_under_pressure)
 {
 	unsigned long long evicted = counter("FileEvicted"), declined;
@@ -361,8 +369,7 @@ TEST_F(files, the_cache_gives_memory_back_under_pressure)
 		close(fd);
 	}
 	IOL_flush();
-	ASSERT_EQ(0, system("echo N > /sys/module/iolite/parameters/half_rule; echo 3 > /proc/sys/vm/drop_caches; "
-			    "echo Y > /sys/module/iolite/parameters/half_rule"));
+	ASSERT_EQ(0, drop_caches());
 	EXPECT_LT(evicted + 30, counter("FileEvicted"));
 	EXPECT_EQ(0, same(self->fd, self->model, SIZE));
 	IOL_flush();
@@ -374,6 +381,52 @@ TEST_F(files, the_cache_gives_memory_back_under_pressure)
 	EXPECT_EQ(declined, counter("ReclaimDeclined"));
 	EXPECT_LT(0, counter("ReclaimAsked"));
 	EXPECT_LE(counter("ReclaimAsked"), counter("ReclaimLooked"));
+}
+
+TEST_F(files, of_a_chunk_in_use_the_free_pages_go_back)
+{
+	unsigned long long shed, filled;
+	char name[64], bytes[PART];
+	IOL_Context *context;
+	int i, fd[4], round;
+	const char *addr;
+	IOL_Agg *agg;
+	size_t len;
+
+	IOL_flush();
+	for (i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), MNT "/quarter%d", i);
+		fd[i] = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+		ASSERT_EQ(PART, pwrite(fd[i], self->model + i * PART, PART, 0));
+	}
+	ASSERT_EQ(0, system("sync; sleep 0.1"));
+	ASSERT_EQ(0, drop_caches());
+	for (round = 0; round < 3; round++) {
+		shed = counter("PagesShed");
+		filled = counter("PagesFilled");
+		for (i = 0; i < 4; i++)
+			ASSERT_EQ(0, same(fd[i], self->model + i * PART, PART));
+		/* Of the chunk that the four make one stays in use. */
+		IOL_flush();
+		ASSERT_EQ(0, IOL_pread(fd[round], &agg, PART, 0, NULL));
+		ASSERT_EQ(0, IOL_gen_start(agg, &context));
+		ASSERT_EQ(0, IOL_gen_nextRd(context, &addr, &len));
+		ASSERT_EQ(PART, len);
+		ASSERT_EQ(0, drop_caches());
+		EXPECT_LE(shed + 12, counter("PagesShed"));
+		for (i = 0; i < 4; i++)
+			ASSERT_EQ(0, same(fd[i], self->model + i * PART, PART));
+		EXPECT_LE(filled + 12, counter("PagesFilled"));
+		memcpy(bytes, addr, PART);
+		EXPECT_EQ(0, memcmp(bytes, self->model + round * PART, PART));
+		IOL_gen_end(context);
+		IOL_destroy(agg);
+	}
+	for (i = 0; i < 4; i++) {
+		close(fd[i]);
+		snprintf(name, sizeof(name), MNT "/quarter%d", i);
+		unlink(name);
+	}
 }
 
 TEST_F(files, behind_the_end_of_a_file_nothing_of_another_is_seen)
