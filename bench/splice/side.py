@@ -11,6 +11,8 @@ from blocks import Profile, Symbols, table_of  # noqa: E402
 from counted import CPU, ICOUNT, TOP  # noqa: E402
 
 ALL = 1 << 20
+# What the devices between client, proxy and origin do: see inside.py.
+PATHS = ("offload", "mtu", "mtu-nosum")
 TABLE = "by function: instructions, calls"
 
 
