@@ -143,7 +143,7 @@ struct conf *config_new(void)
 	c->header_cache = true;
 	c->map_cache = true;
 	c->memory_cache = 64 << 20;
-	c->memory_file = 64 << 10;
+	c->memory_file = 32 << 10;
 	c->chunk = 128 << 10;
 	c->open_files = 4000;
 	c->revalidate_ms = 1000;

@@ -227,13 +227,12 @@ static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 enum verdict response_send(struct conn *c, bool more)
 {
 	struct response *r = c->response;
-	bool waiting = false;
+	bool mem = true, waiting = false;
 	uint64_t before = r->sent;
 	ssize_t n;
 
 	while (r->cur < r->nr) {
-		bool mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
-
+		mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
 		if (r->file && c->w->conf->transfer == TRANSFER_IOLITE)
 			n = send_lite(c, r, &waiting);
 		else if (mem)
@@ -261,6 +260,9 @@ enum verdict response_send(struct conn *c, bool more)
 			stats_add(c->w->stats, read_errors, 1);
 		return CLOSE;
 	}
+	/* sendfile keeps nothing back for a successor. */
+	if (!mem)
+		c->corked = false;
 	stats_add(c->w->stats, bytes_sent, r->sent - before);
 	return SERVED;
 
