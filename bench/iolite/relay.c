@@ -37,6 +37,7 @@
  * @memory: the documents, of the process or mapped
  * @at:   where the present one starts
  * @set:  bytes of all
+ * @docs: of the process, made when they are first asked for
  */
 struct relay {
 	size_t size;
@@ -47,7 +48,7 @@ struct relay {
 	int go[2], data[2];
 	char *memory;
 	size_t at, set;
-	IOL_Agg *agg;
+	IOL_Agg **docs;
 	pid_t producer;
 	char head[HEAD];
 };
@@ -231,11 +232,16 @@ static void pipe_iolite_calls(struct relay *r)
 
 static void produce_iolite(struct relay *r)
 {
-	IOL_Agg *body;
+	IOL_Agg *body, **doc;
 
-	if (!r->agg)
-		program_check(IOL_from_memory(IOL_DEF_ALLOC, &r->agg, r->memory, r->set), "documents");
-	program_check(IOL_select(&body, r->agg, r->at, r->size), "document");
+	if (!r->docs)
+		r->docs = calloc(r->set / r->size, sizeof(*r->docs));
+	if (!r->docs)
+		die("documents");
+	doc = &r->docs[r->at / r->size];
+	if (!*doc)
+		program_check(IOL_from_memory(IOL_DEF_ALLOC, doc, r->memory + r->at, r->size), "document");
+	program_check(IOL_select(&body, *doc, 0, r->size), "document");
 	write_agg(r->data[1], NULL, body);
 	IOL_destroy(body);
 }
