@@ -36,10 +36,30 @@ refuse "nothing is made on the host" test -e /etc/flotilla-was-here
 "$guest" --timeout 12 -- sleep 1000 >"$work/out" 2>"$work/err"
 equal "a time-out is status 124" 124 $?
 "$guest" -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
-equal "a kernel report is status 125" 125 $?
+crashed=$?
+[ $crashed -eq 125 ] || cat "$work/err"
+equal "a kernel report is status 125" 125 $crashed
 check "and is shown" grep -q 'sysrq triggered crash' "$work/err"
 "$guest" --allow-reports -- bash -c 'echo c >/proc/sysrq-trigger' >"$work/out" 2>"$work/err"
 equal "a dead guest is status 126" 126 $?
+# A QEMU that is gone at once the first time, at each start, when its arguments are wrong.
+mkdir "$work/bin"
+cat >"$work/bin/qemu-system-x86_64" <<-'end'
+	#!/bin/bash
+	echo . >>"${0%/*}/starts"
+	[ "$(wc -l <"${0%/*}/starts")" -gt "${QEMU_DEATHS:-0}" ] || exit "${QEMU_STATUS:-0}"
+	PATH=${PATH#*:} exec qemu-system-x86_64 "$@"
+end
+chmod +x "$work/bin/qemu-system-x86_64"
+"$guest" -- true # The answer to "does KVM work" is cached.
+deaths() { # how many, QEMU's status
+	rm -f "$work/bin/starts"
+	PATH=$work/bin:$PATH QEMU_DEATHS=$1 QEMU_STATUS=$2 "$guest" -- bash -c 'exit 94' >"$work/out" 2>"$work/err"
+	echo "$? after $(wc -l <"$work/bin/starts")"
+}
+equal "one that was gone before its command began is started once more" "94 after 2" "$(deaths 1 0)"
+equal "but once only" "126 after 2" "$(deaths 9 0)"
+equal "and not when QEMU refused to start" "126 after 1" "$(deaths 9 1)"
 "$guest" --log "$work/console" -- bash -c 'echo up; sleep 1000' >"$work/out" 2>"$work/err" &
 until [ -s "$work/out" ] || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
 kill -USR1 $!
