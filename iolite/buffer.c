@@ -107,6 +107,23 @@ void iol_buf_put(struct iol_buf *buf)
 }
 
 /**
+ * iol_buf_put_many - let go of several references at once
+ * @buf: NULL when @n is 0
+ * @n:   references of the caller's
+ *
+ * Context: as iol_buf_put().
+ */
+void iol_buf_put_many(struct iol_buf *buf, unsigned int n)
+{
+	if (!n)
+		return;
+	/* One is left for iol_buf_put(), so this cannot be the last. */
+	if (n > 1)
+		WARN_ON_ONCE(refcount_sub_and_test(n - 1, &buf->refs));
+	iol_buf_put(buf);
+}
+
+/**
  * iol_buf_from_page - the buffer that a page in a pipe or packet belongs to
  * @page: any page; the caller holds a reference that came with the data
  * @off:  out: of the page in the buffer

@@ -76,6 +76,7 @@ struct iol_list {
 struct iol_buf *iol_buf_alloc(struct iol_pool *pool, size_t size, u64 producer);
 struct iol_buf *iol_buf_from_page(struct page *page, u32 *off);
 void iol_buf_put(struct iol_buf *buf);
+void iol_buf_put_many(struct iol_buf *buf, unsigned int n);
 int iol_buf_seal(struct iol_buf *buf);
 int iol_buf_reopen(struct iol_buf *buf, u64 producer);
 void iol_buf_trim(struct iol_buf *buf, size_t len);

@@ -156,6 +156,9 @@ int iol_pipe_bvec(struct pipe_inode_info *pipe, struct bio_vec *bvec, unsigned i
 /* Take so many bytes out of a locked pipe, for those who have them already. */
 void iol_pipe_consume(struct pipe_inode_info *pipe, size_t bytes)
 {
+	struct iol_buf *buf = NULL;
+	unsigned int refs = 0;
+
 	while (!pipe_empty(pipe->head, pipe->tail)) {
 		struct pipe_buffer *slot = &pipe->bufs[pipe->tail & (pipe->ring_size - 1)];
 		u32 part = min_t(size_t, slot->len, bytes);
@@ -165,9 +168,22 @@ void iol_pipe_consume(struct pipe_inode_info *pipe, size_t bytes)
 		bytes -= part;
 		if (slot->len)
 			break;
-		pipe_buf_release(pipe, slot);
 		pipe->tail++;
+		if (slot->ops != &iol_slot_ops) {
+			pipe_buf_release(pipe, slot);
+			continue;
+		}
+		/* As pipe_buf_release(), but pages of one buffer let go of it together. */
+		if (iol_slot_buf(slot) != buf) {
+			iol_buf_put_many(buf, refs);
+			buf = iol_slot_buf(slot);
+			refs = 0;
+		}
+		refs++;
+		slot->ops = NULL;
+		module_put(THIS_MODULE);
 	}
+	iol_buf_put_many(buf, refs);
 }
 
 static bool iol_pipe_readable(struct pipe_inode_info *pipe)
@@ -225,44 +241,65 @@ ssize_t iol_pipe_read(struct iol_call *call)
  * @domain: the writer
  * @vec:    slice
  * @done:   bytes of it
- * @whole:  IOL_SLOT_WHOLE, if the writer may read the pool of the slice
  */
 struct iol_cursor {
 	struct iol_domain *domain;
 	const struct iol_vec *vec;
 	u32 done;
-	unsigned long whole;
 };
 
-/* One slot for the rest of the present page of the present slice. */
-static void iol_slot_make(struct pipe_buffer *slot, struct iol_cursor *at)
+static bool iol_pipe_has_slot(const struct pipe_inode_info *pipe)
 {
+	return !pipe_full(pipe->head, pipe->tail, pipe->max_usage);
+}
+
+/* One slot for the rest of the present page of the present slice; the reference is the caller's. */
+static struct pipe_buffer *iol_slot_make(struct pipe_inode_info *pipe, struct iol_cursor *at)
+{
+	struct pipe_buffer *slot = &pipe->bufs[pipe->head++ & (pipe->ring_size - 1)];
 	const struct iol_vec *vec = at->vec;
 	u32 off = vec->off + at->done;
 
-	*slot = (struct pipe_buffer){
-		.offset = offset_in_page(off),
-		.len = min_t(u32, vec->len - at->done, PAGE_SIZE - offset_in_page(off)),
-	};
-	if (vec->buf) {
-		slot->page = iol_buf_page(vec->buf, off);
-		slot->ops = &iol_slot_ops;
-		if (!at->done)
-			at->whole = iol_domain_may_read(at->domain, vec->buf->chunk->pool) ?
-					    IOL_SLOT_WHOLE : 0;
-		slot->private = (unsigned long)iol_buf_get(vec->buf) | at->whole;
-		__module_get(THIS_MODULE);
-		iol_count_add(IOL_BYTES_BY_REFERENCE, slot->len);
-	} else {
-		slot->page = vec->page;
-		slot->ops = &nosteal_pipe_buf_ops;
-		get_page(slot->page);
-	}
+	slot->page = vec->buf ? iol_buf_page(vec->buf, off) : vec->page;
+	slot->offset = offset_in_page(off);
+	slot->len = min_t(u32, vec->len - at->done, PAGE_SIZE - offset_in_page(off));
+	slot->flags = 0;
+	slot->private = 0;
 	at->done += slot->len;
-	if (at->done == vec->len) {
-		at->vec++;
-		at->done = 0;
+	return slot;
+}
+
+/* Slots for the rest of the present slice, as far as some are free; bytes. */
+static u32 iol_pipe_fill_vec(struct pipe_inode_info *pipe, struct iol_cursor *at)
+{
+	struct iol_buf *buf = at->vec->buf;
+	u32 refs = 0, start = at->done;
+	unsigned long private;
+
+	private = (unsigned long)buf;
+	if (iol_domain_may_read(at->domain, buf->chunk->pool))
+		private |= IOL_SLOT_WHOLE;
+	while (at->done < at->vec->len && iol_pipe_has_slot(pipe)) {
+		struct pipe_buffer *slot = iol_slot_make(pipe, at);
+
+		slot->ops = &iol_slot_ops;
+		slot->private = private;
+		__module_get(THIS_MODULE);
+		refs++;
 	}
+	refcount_add(refs, &buf->refs);
+	iol_count_add(IOL_BYTES_BY_REFERENCE, at->done - start);
+	return at->done - start;
+}
+
+/* The same for data by value, which is never more than a page of it. */
+static u32 iol_pipe_fill_page(struct pipe_inode_info *pipe, struct iol_cursor *at)
+{
+	struct pipe_buffer *slot = iol_slot_make(pipe, at);
+
+	slot->ops = &nosteal_pipe_buf_ops;
+	get_page(slot->page);
+	return slot->len;
 }
 
 /* Fill the slots that are free; bytes, or -EPIPE. */
@@ -274,33 +311,58 @@ static ssize_t iol_pipe_fill(struct pipe_inode_info *pipe, struct iol_cursor *at
 		send_sig(SIGPIPE, current, 0);
 		return -EPIPE;
 	}
-	while (done < left && !pipe_full(pipe->head, pipe->tail, pipe->max_usage)) {
-		struct pipe_buffer *slot = &pipe->bufs[pipe->head & (pipe->ring_size - 1)];
-
-		iol_slot_make(slot, at);
-		done += slot->len;
-		pipe->head++;
+	while (done < left && iol_pipe_has_slot(pipe)) {
+		done += at->vec->buf ? iol_pipe_fill_vec(pipe, at) : iol_pipe_fill_page(pipe, at);
+		if (at->done == at->vec->len) {
+			at->vec++;
+			at->done = 0;
+		}
 	}
 	return done;
 }
 
-static ssize_t iol_pipe_write_locked(struct iol_call *call, struct pipe_inode_info *pipe)
+/* Is there room for all of it at once? */
+static bool iol_pipe_has_room(const struct pipe_inode_info *pipe, const struct iol_list *list)
 {
-	struct iol_cursor at = { .domain = call->domain, .vec = call->list.vec };
-	size_t done = 0;
+	unsigned int slots = pipe_occupancy(pipe->head, pipe->tail);
+	u32 i;
+
+	for (i = 0; i < list->n && slots <= pipe->max_usage; i++)
+		slots += DIV_ROUND_UP(offset_in_page(list->vec[i].off) + list->vec[i].len,
+				      PAGE_SIZE);
+	return slots <= pipe->max_usage;
+}
+
+/* Bytes that found room, or -EPIPE; @alone: all or nothing, not into the middle of another's. */
+static ssize_t iol_pipe_try(struct iol_call *call, struct iol_cursor *at, size_t left, bool alone)
+{
+	struct pipe_inode_info *pipe = call->file->private_data;
+	ssize_t ret = 0;
 	bool was_empty;
+
+	pipe_lock(pipe);
+	was_empty = pipe_empty(pipe->head, pipe->tail);
+	if (!alone || (iol_pipe_has_room(pipe, &call->list) && !iol_object_written(call->file)))
+		ret = iol_pipe_fill(pipe, at, left);
+	pipe_unlock(pipe);
+	if (ret > 0) {
+		if (was_empty || pipe->poll_usage)
+			wake_up_interruptible_sync_poll(&pipe->rd_wait, EPOLLIN | EPOLLRDNORM);
+		kill_fasync(&pipe->fasync_readers, SIGIO, POLL_IN);
+	}
+	return ret;
+}
+
+static ssize_t iol_pipe_write_locked(struct iol_call *call, struct iol_cursor *at)
+{
+	struct pipe_inode_info *pipe = call->file->private_data;
+	size_t done = 0;
 	ssize_t ret;
 
 	for (;;) {
-		pipe_lock(pipe);
-		was_empty = pipe_empty(pipe->head, pipe->tail);
-		ret = iol_pipe_fill(pipe, &at, call->list.bytes - done);
-		pipe_unlock(pipe);
+		ret = iol_pipe_try(call, at, call->list.bytes - done, false);
 		if (ret < 0)
 			break;
-		if (ret && (was_empty || pipe->poll_usage))
-			wake_up_interruptible_sync_poll(&pipe->rd_wait, EPOLLIN | EPOLLRDNORM);
-		kill_fasync(&pipe->fasync_readers, SIGIO, POLL_IN);
 		done += ret;
 		if (done == call->list.bytes)
 			break;
@@ -316,12 +378,18 @@ static ssize_t iol_pipe_write_locked(struct iol_call *call, struct pipe_inode_in
 
 ssize_t iol_pipe_write(struct iol_call *call)
 {
-	struct iol_object *object = iol_object_lock(call);
+	struct iol_cursor at = { .domain = call->domain, .vec = call->list.vec };
+	struct iol_object *object;
 	ssize_t ret;
 
+	/* What fits is one write under the pipe's lock; who waits in the middle of his is known. */
+	ret = iol_pipe_try(call, &at, call->list.bytes, true);
+	if (ret)
+		return ret;
+	object = iol_object_lock(call);
 	if (IS_ERR(object))
 		return PTR_ERR(object);
-	ret = iol_pipe_write_locked(call, call->file->private_data);
+	ret = iol_pipe_write_locked(call, &at);
 	iol_object_unlock(object);
 	return ret;
 }
