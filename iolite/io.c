@@ -13,6 +13,45 @@
 #include "trace.h"
 
 /**
+ * iol_bvec_add - add a part of a page to page ranges
+ * @bvec: has room for one more
+ * @n:    ranges in it
+ * @page: kept by whoever keeps the others
+ * @off:  start in the page
+ * @len:  bytes
+ *
+ * What lies behind the last range in memory makes that longer: TCP takes up to eight pages of
+ * a range at a time. The pages of a chunk lie in a row unless memory was short.
+ *
+ * Return: ranges now.
+ */
+unsigned int iol_bvec_add(struct bio_vec *bvec, unsigned int n, struct page *page, u32 off,
+			  u32 len)
+{
+	struct bio_vec *last = n ? &bvec[n - 1] : NULL;
+	size_t end = last ? (size_t)last->bv_offset + last->bv_len : 0;
+
+	if (last && off == offset_in_page(end) && page == last->bv_page + (end >> PAGE_SHIFT) &&
+	    last->bv_len + len >= len) {
+		last->bv_len += len;
+		return n;
+	}
+	bvec_set_page(&bvec[n], page, len, off);
+	return n + 1;
+}
+
+/* Bytes of a range that lie in a row in memory. */
+static u32 iol_buf_run(const struct iol_buf *buf, u32 off, u32 len)
+{
+	const struct page *page = iol_buf_page(buf, off);
+	u32 run = PAGE_SIZE - offset_in_page(off);
+
+	while (run < len && iol_buf_page(buf, off + run) == ++page)
+		run += PAGE_SIZE;
+	return min(run, len);
+}
+
+/**
  * iol_list_bvec - a list as page ranges
  * @list: stays referenced by the caller for as long as the result is used
  * @few:  the caller's, IOL_BVEC_FEW of them, or NULL
@@ -38,10 +77,10 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, 
 		u32 left = vec->len;
 
 		while (left) {
-			u32 part = min_t(u32, left, PAGE_SIZE - offset_in_page(off));
+			u32 part = vec->buf ? iol_buf_run(vec->buf, off, left) : left;
 			struct page *page = vec->buf ? iol_buf_page(vec->buf, off) : vec->page;
 
-			bvec_set_page(&bvec[(*n)++], page, part, offset_in_page(off));
+			*n = iol_bvec_add(bvec, *n, page, offset_in_page(off), part);
 			off += part;
 			left -= part;
 		}

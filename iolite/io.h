@@ -82,6 +82,8 @@ void iol_files_exit(void);
 /* Page ranges of a call that need no allocation: a header and 64 KiB. */
 #define IOL_BVEC_FEW		20
 
+unsigned int iol_bvec_add(struct bio_vec *bvec, unsigned int n, struct page *page, u32 off,
+			  u32 len);
 struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n);
 void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few);
 

@@ -146,7 +146,7 @@ int iol_pipe_bvec(struct pipe_inode_info *pipe, struct bio_vec *bvec, unsigned i
 		if (err)
 			break;
 		if (part)
-			bvec_set_page(&bvec[n++], slot->page, part, slot->offset);
+			n = iol_bvec_add(bvec, n, slot->page, slot->offset, part);
 		left -= part;
 	}
 	*size -= left;
