@@ -206,7 +206,10 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		break;
 	case RESIDENCY_CACHESTAT:
 		yes = counted(f, off, len, &evicted);
-		evicted |= !yes && len <= PAGE;	/* a probe alone */
+		/* A page is only probed: what was tested before was there, or was brought. */
+		evicted |= !yes && off < f->tested_to;
+		if (f->tested_to < off + len)
+			f->tested_to = off + len;
 		break;
 	}
 	if (!yes)

@@ -54,6 +54,7 @@ struct file {
 	char *block;
 	uint32_t head_len;
 	uint64_t body_len;
+	uint64_t tested_to;	/* of the contents: there once, or brought since */
 	time_t date;
 	time_t mtime;
 	struct slice etag;
