@@ -233,6 +233,7 @@ static void pipe_iolite_calls(struct relay *r)
 static void produce_iolite(struct relay *r)
 {
 	IOL_Agg *body, **doc;
+	size_t n;
 
 	if (!r->docs)
 		r->docs = calloc(r->set / r->size, sizeof(*r->docs));
@@ -241,7 +242,10 @@ static void produce_iolite(struct relay *r)
 	doc = &r->docs[r->at / r->size];
 	if (!*doc)
 		program_check(IOL_from_memory(IOL_DEF_ALLOC, doc, r->memory + r->at, r->size), "document");
-	program_check(IOL_select(&body, *doc, 0, r->size), "document");
+	program_check(IOL_write(r->data[1], *doc, &n), "IOL_write");
+	if (n == r->size)
+		return;
+	program_check(IOL_select(&body, *doc, n, r->size - n), "document");
 	write_agg(r->data[1], NULL, body);
 	IOL_destroy(body);
 }
