@@ -13,6 +13,7 @@
  * @size:     READ: most bytes
  * @position: IOL_POSITION_FILE or an offset
  * @nowait:   do not sleep for data or room
+ * @more:     WRITE: to a socket that more goes to, or its end
  * @copy:     READ: buffer that copied data goes to, or NULL
  * @copied:   bytes in @copy
  * @inside:   READ: for the kernel itself: no domain gets hold of the data
@@ -26,6 +27,7 @@ struct iol_call {
 	size_t size;
 	loff_t position;
 	bool nowait;
+	bool more;
 	struct iol_buf *copy;
 	u32 copied;
 	bool inside;

@@ -23,7 +23,7 @@
 
 static int iol_send_check(const struct iol_send *args)
 {
-	if (args->flags & ~(IOL_IO_NOWAIT | IOL_SEND_RESIDENT))
+	if (args->flags & ~(IOL_IO_NOWAIT | IOL_SEND_RESIDENT | IOL_SEND_MORE))
 		return -EOPNOTSUPP;
 	if (args->position < 0 || args->head_len > PAGE_SIZE || !args->size)
 		return -EINVAL;
@@ -80,6 +80,7 @@ static ssize_t iol_send_files(struct iol_domain *domain, struct file *to, struct
 		call.file = to;
 		call.position = IOL_POSITION_FILE;
 		call.nowait = args->flags & IOL_IO_NOWAIT;
+		call.more = args->flags & IOL_SEND_MORE;
 		ret = iol_write(&call);
 	}
 	iol_list_drop(&call.list);
@@ -87,14 +88,17 @@ static ssize_t iol_send_files(struct iol_domain *domain, struct file *to, struct
 }
 
 /* One try, with the pipe locked: -ENODATA when it is empty, -EAGAIN when the socket is full. */
-static ssize_t iol_pipe_send(struct pipe_inode_info *pipe, struct socket *sock,
-			     const struct iol_vec *head, size_t size)
+static ssize_t iol_pipe_send(struct iol_call *call, struct pipe_inode_info *pipe,
+			     struct socket *sock, const struct iol_vec *head)
 {
 	unsigned int room = pipe_occupancy(pipe->head, pipe->tail) + 1, first = !!head->len;
 	struct msghdr msg = { .msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT };
 	struct bio_vec few[IOL_BVEC_FEW], *bvec = few;
+	size_t size = call->size;
 	ssize_t ret;
 
+	if (call->more)
+		msg.msg_flags |= MSG_MORE;
 	if (room > IOL_BVEC_FEW)
 		bvec = kvmalloc_array(room, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
 	if (!bvec)
@@ -134,7 +138,7 @@ static ssize_t iol_pipe_send_wait(struct iol_call *call, struct socket *sock,
 			return PTR_ERR(object);
 		pipe_lock(pipe);
 		was_full = pipe_full(pipe->head, pipe->tail, pipe->max_usage);
-		ret = iol_pipe_send(pipe, sock, head, call->size);
+		ret = iol_pipe_send(call, pipe, sock, head);
 		pipe_unlock(pipe);
 		iol_object_unlock(object);
 		if (ret > 0)
@@ -160,6 +164,7 @@ static ssize_t iol_send_pipe(struct iol_domain *domain, struct file *to, struct 
 		.file = to,
 		.size = min_t(u64, args->size, MAX_RW_COUNT),
 		.nowait = (args->flags & IOL_IO_NOWAIT) || (to->f_flags & O_NONBLOCK),
+		.more = args->flags & IOL_SEND_MORE,
 	};
 	struct iol_vec head;
 	ssize_t ret;

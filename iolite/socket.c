@@ -134,6 +134,8 @@ static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 		msg.msg_flags |= MSG_SPLICE_PAGES;
 	if (iol_socket_nowait(call))
 		msg.msg_flags |= MSG_DONTWAIT;
+	if (call->more)
+		msg.msg_flags |= MSG_MORE;
 	ret = sock_sendmsg(sock, &msg);
 	iol_bvec_put(bvec, few);
 	if (ret > 0)

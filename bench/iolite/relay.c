@@ -128,7 +128,7 @@ static void file_iolite(struct relay *r)
 		size_t head = at < HEAD ? HEAD - at : 0, pos = at < HEAD ? 0 : at - HEAD;
 
 		program_check(IOL_send(r->sock, r->head + HEAD - head, head, r->file,
-				       r->at + pos, r->size - pos, false, &n), "IOL_send");
+				       r->at + pos, r->size - pos, 0, &n), "IOL_send");
 		at += n;
 	}
 }
@@ -207,7 +207,7 @@ static void pipe_iolite(struct relay *r)
 		size_t head = done < HEAD ? HEAD - done : 0;
 
 		program_check(IOL_send(r->sock, r->head + HEAD - head, head, r->data[0], 0,
-				       HEAD + r->size - done - head, false, &n), "IOL_send");
+				       HEAD + r->size - done - head, 0, &n), "IOL_send");
 		done += n;
 	}
 }

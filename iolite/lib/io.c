@@ -256,14 +256,15 @@ IOL_Err IOL_write_vec(int fd, struct IOL_Vec *vec, int n, size_t *ret)
 }
 
 IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos, size_t size,
-		 bool resident, size_t *ret)
+		 int flags, size_t *ret)
 {
 	struct iol_send send = {
 		.fd = fd,
 		.file = file,
 		.head = (uintptr_t)head,
 		.head_len = head_len,
-		.flags = resident ? IOL_SEND_RESIDENT : 0,
+		.flags = (flags & IOL_RESIDENT ? IOL_SEND_RESIDENT : 0) |
+			 (flags & IOL_MORE ? IOL_SEND_MORE : 0),
 		.position = pos,
 		.size = size,
 	};
@@ -272,6 +273,8 @@ IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos,
 	iol_lock();
 	dev = iol_process.fd;
 	iol_unlock();
+	if (flags & ~(IOL_RESIDENT | IOL_MORE))
+		return -EINVAL;
 	if (dev < 0)
 		return -EOPNOTSUPP;
 	if (ioctl(dev, IOL_IOC_SEND, &send))

@@ -100,10 +100,12 @@ IOL_Err IOL_pwrite(int fd, IOL_Agg *agg, off_t pos, size_t *ret);
  * @head_len bytes at @head, at most 4096, and up to @size of @file from @pos on, to @fd in one call: for
  * a program that does not look at the data. @file may be a pipe (@pos 0, @fd a TCP or UNIX stream): what
  * it holds, and what is not sent stays in it. -EOPNOTSUPP: not here, or not with such a file; read and
- * write then. @resident: -ENODATA when nothing of it is in memory, or in the pipe.
+ * write then. @flags: IOL_RESIDENT: -ENODATA when nothing of it is in memory, or in the pipe; IOL_MORE: as MSG_MORE.
  */
 IOL_Err IOL_send(int fd, const void *head, size_t head_len, int file, off_t pos, size_t size,
-		 bool resident, size_t *ret);
+		 int flags, size_t *ret);
+#define IOL_RESIDENT	1
+#define IOL_MORE	2
 /* Fill again, in place, an aggregate whose memory nobody else has: -EBUSY when somebody has. */
 IOL_Err IOL_reopen(IOL_Agg *agg);
 /* An aggregate with a copy of @len bytes. */

@@ -11,6 +11,8 @@
 /* Of one file in one call; what a socket does not take is looked up again. */
 #define MOST (1u << 20)
 #define HEAD_MOST 4096
+/* What a segment carries at least, on links that matter. */
+#define ONE_SEGMENT 1400
 
 void lite_check(void)
 {
@@ -98,7 +100,7 @@ static int gather(struct conn *c, struct response *r, bool wait, struct lite_wan
  * The usual response, a header and a file, in one call. -EOPNOTSUPP: it is not that, or there is
  * nothing behind the header: send_pieces() knows what to do.
  */
-static int send_usual(struct conn *c, struct response *r, bool wait, struct lite_want *want,
+static int send_usual(struct conn *c, struct response *r, int flags, struct lite_want *want,
 		      size_t *sent)
 {
 	const struct piece *head = &r->pieces[r->cur], *file = head;
@@ -110,8 +112,11 @@ static int send_usual(struct conn *c, struct response *r, bool wait, struct lite
 		head = NULL;
 	if (file != &r->pieces[r->nr - 1] || file->mem || (head && head->len > HEAD_MOST))
 		return -EOPNOTSUPP;
+	/* Of more than a segment it would keep the last one back, which is one packet more. */
+	if ((head ? head->len : 0) + file->len > ONE_SEGMENT)
+		flags &= ~IOL_MORE;
 	err = IOL_send(c->watch.fd, head ? head->mem : NULL, head ? head->len : 0, r->file->fd,
-		       file->off, file->len < MOST ? file->len : MOST, !wait, sent);
+		       file->off, file->len < MOST ? file->len : MOST, flags, sent);
 	if (err == -ENODATA) {
 		want->off = file->off;
 		want->len = chunk_rest(c, file, file->off);
@@ -147,13 +152,13 @@ static ssize_t send_pieces(struct conn *c, struct response *r, bool wait, struct
 	return sent;
 }
 
-ssize_t lite_send(struct conn *c, struct response *r, bool wait, struct lite_want *want)
+ssize_t lite_send(struct conn *c, struct response *r, bool wait, bool more, struct lite_want *want)
 {
 	size_t sent;
 	int err;
 
 	want->len = 0;
-	err = send_usual(c, r, wait, want, &sent);
+	err = send_usual(c, r, (wait ? 0 : IOL_RESIDENT) | (more ? IOL_MORE : 0), want, &sent);
 	if (err == -EOPNOTSUPP)
 		return send_pieces(c, r, wait, want);
 	if (err) {

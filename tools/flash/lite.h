@@ -13,9 +13,9 @@ struct lite_want {
 
 /*
  * Sends from the present piece on. Bytes, or -1 with errno; with @want->len set a helper must bring
- * that part first. @wait: part of a file may be waited for.
+ * that part first. @wait: part of a file may be waited for. @more: as MSG_MORE.
  */
-ssize_t lite_send(struct conn *c, struct response *r, bool wait, struct lite_want *want);
+ssize_t lite_send(struct conn *c, struct response *r, bool wait, bool more, struct lite_want *want);
 
 /* Brings a part of a file into the cache. A negative errno, or 0. For helpers. */
 int lite_load(int fd, uint64_t off, uint32_t len);

@@ -175,11 +175,11 @@ static ssize_t send_iov(struct conn *c, struct response *r, bool more, bool *wai
 }
 
 /* By reference; what is not in memory a helper brings, and in the end it may be waited for. */
-static ssize_t send_lite(struct conn *c, struct response *r, bool *waiting)
+static ssize_t send_lite(struct conn *c, struct response *r, bool more, bool *waiting)
 {
 	bool wait = c->w->may_wait || r->reads >= READS_MAX;
 	struct lite_want want;
-	ssize_t n = lite_send(c, r, wait, &want);
+	ssize_t n = lite_send(c, r, wait, more, &want);
 
 	if (n >= 0 || !want.len) {
 		r->reads = 0;
@@ -188,7 +188,7 @@ static ssize_t send_lite(struct conn *c, struct response *r, bool *waiting)
 	if (r->reads)
 		stats_add(c->w->stats, reads_again, 1);
 	if (disk_read(c->w, r->file, want.off, want.len, NULL, &c->waiter))
-		return lite_send(c, r, true, &want);
+		return lite_send(c, r, true, more, &want);
 	r->reads++;
 	*waiting = true;
 	return -1;
@@ -234,7 +234,7 @@ enum verdict response_send(struct conn *c, bool more)
 	while (r->cur < r->nr) {
 		mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
 		if (r->file && c->w->conf->transfer == TRANSFER_IOLITE)
-			n = send_lite(c, r, &waiting);
+			n = send_lite(c, r, more, &waiting);
 		else if (mem)
 			n = send_iov(c, r, more, &waiting);
 		else
@@ -261,7 +261,7 @@ enum verdict response_send(struct conn *c, bool more)
 		return CLOSE;
 	}
 	/* sendfile keeps nothing back for a successor. */
-	if (!mem)
+	if (!mem && c->w->conf->transfer != TRANSFER_IOLITE)
 		c->corked = false;
 	stats_add(c->w->stats, bytes_sent, r->sent - before);
 	return SERVED;

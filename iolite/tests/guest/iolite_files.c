@@ -4,6 +4,8 @@
 // long: debug it takes up to eight minutes there
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -538,6 +540,46 @@ TEST_F(files, what_was_digested_once_is_not_read_again)
 	IOL_destroy(patch);
 }
 
+static int tcp_pair(int pair[2])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+	if (system("ip link set lo up") || bind(listener, (struct sockaddr *)&addr, len) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&addr, &len) || connect(pair[0], (struct sockaddr *)&addr, len))
+		return -1;
+	pair[1] = accept(listener, NULL, NULL);
+	close(listener);
+	return pair[1] < 0 ? -1 : 0;
+}
+
+TEST_F(files, what_more_follows_on_waits_for_it)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	char bytes[904];
+	int pair[2];
+	size_t n;
+
+	ASSERT_EQ(0, tcp_pair(pair));
+	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
+	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, 1001, 300, IOL_MORE, &n));
+	ASSERT_EQ(304, n);
+	EXPECT_EQ(-1, recv(pair[1], bytes, 1, MSG_DONTWAIT));
+	ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->fd, 1301, 600, 0, &n));
+	ASSERT_EQ(600, n);
+	ASSERT_EQ(904, recv(pair[1], bytes, 904, MSG_WAITALL));
+	EXPECT_EQ(0, memcmp(bytes, "head", 4));
+	EXPECT_EQ(0, memcmp(bytes + 4, self->model + 1001, 900));
+	ASSERT_EQ(0, getsockopt(pair[0], IPPROTO_TCP, TCP_INFO, &info, &len));
+	EXPECT_EQ(1, info.tcpi_data_segs_out);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
 {
 	unsigned long long copied, allocated = counter("BuffersMade");
@@ -547,11 +589,11 @@ TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
 
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
 	ASSERT_EQ(0, system("echo 3 > /proc/sys/vm/drop_caches"));
-	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->fd, 1000, 30000, true, &n));
+	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->fd, 1000, 30000, IOL_RESIDENT, &n));
 	ASSERT_EQ(0, same(self->fd, self->model, SIZE));
 	copied = counter("BytesCopiedFile") + counter("BytesCopiedReceive") + counter("BytesCopiedSend");
 	allocated = counter("BuffersMade");
-	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, 1001, 30000, true, &n));
+	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, 1001, 30000, IOL_RESIDENT, &n));
 	ASSERT_EQ(30004, n);
 	ASSERT_EQ(30004, recv(pair[1], bytes, 30004, MSG_WAITALL));
 	EXPECT_EQ(0, memcmp(bytes, "head", 4));
@@ -560,15 +602,16 @@ TEST_F(files, a_header_and_a_part_of_the_file_go_in_one_call)
 			  counter("BytesCopiedSend"));
 	EXPECT_EQ(allocated, counter("BuffersMade"));
 	/* Behind the end there is nothing, and then the header is not sent either. */
-	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, SIZE, 1, false, &n));
+	EXPECT_EQ(0, IOL_send(pair[0], "head", 4, self->fd, SIZE, 1, 0, &n));
 	EXPECT_EQ(0, n);
-	EXPECT_EQ(-EBADF, IOL_send(-1, "head", 4, self->fd, 0, 1, false, &n));
-	EXPECT_EQ(-EBADF, IOL_send(pair[0], "head", 4, -1, 0, 1, false, &n));
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], "head", 4, pair[1], 0, 1, false, &n));
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 4097, self->fd, 0, 1, false, &n));
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, -1, 1, false, &n));
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, 0, 0, false, &n));
-	EXPECT_EQ(-EFAULT, IOL_send(pair[0], (void *)8, 1, self->fd, 0, 1, false, &n));
+	EXPECT_EQ(-EBADF, IOL_send(-1, "head", 4, self->fd, 0, 1, 0, &n));
+	EXPECT_EQ(-EBADF, IOL_send(pair[0], "head", 4, -1, 0, 1, 0, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], "head", 4, pair[1], 0, 1, 0, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 4097, self->fd, 0, 1, 0, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, -1, 1, 0, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], bytes, 1, self->fd, 0, 0, 0, &n));
+	EXPECT_EQ(-EFAULT, IOL_send(pair[0], (void *)8, 1, self->fd, 0, 1, 0, &n));
+	EXPECT_EQ(-EINVAL, IOL_send(pair[0], bytes, 1, self->fd, 0, 1, 4, &n));
 	EXPECT_EQ(-1, recv(pair[1], bytes, 1, MSG_DONTWAIT));
 	close(pair[0]);
 	close(pair[1]);

@@ -251,14 +251,14 @@ TEST_F(pass, a_header_and_what_a_pipe_holds_go_in_one_call_and_none_is_lost)
 
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
 	ASSERT_EQ(0, IOL_control(self->ends[1], IOL_PIPE_ROOM));
-	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->ends[0], 0, 1, true, &n));
+	EXPECT_EQ(-ENODATA, IOL_send(pair[0], "head", 4, self->ends[0], 0, 1, IOL_RESIDENT, &n));
 	ASSERT_EQ(0, IOL_create(IOL_DEF_ALLOC, &agg, size));
 	fill(agg, 9);
 	granted = counter("Grants");
 	ASSERT_EQ(0, IOL_write_destroy(self->ends[1], &agg, &n));
 	ASSERT_EQ(size, n);
 
-	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 5000, false, &n));
+	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 5000, 0, &n));
 	ASSERT_EQ(5004, n);
 	ASSERT_EQ(4, read(pair[1], head, 4));
 	EXPECT_EQ(0, memcmp("head", head, 4));
@@ -266,7 +266,7 @@ TEST_F(pass, a_header_and_what_a_pipe_holds_go_in_one_call_and_none_is_lost)
 	fcntl(pair[0], F_SETFL, O_NONBLOCK);
 	/* As much as the socket takes, again and again. */
 	for (at = 5000; at < size; at += n) {
-		ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, size, false, &n));
+		ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, size, 0, &n));
 		ASSERT_LT(0, n);
 		ASSERT_EQ(n, right_bytes(pair[1], 9, at, n));
 	}
@@ -279,18 +279,18 @@ TEST_F(pass, a_header_and_what_a_pipe_holds_go_in_one_call_and_none_is_lost)
 	while (write(pair[0], "full", 4) == 4)
 		;
 	ASSERT_EQ(6, write(self->ends[1], "others", 6));
-	EXPECT_EQ(-EAGAIN, IOL_send(pair[0], "h", 1, self->ends[0], 0, 100, false, &n));
+	EXPECT_EQ(-EAGAIN, IOL_send(pair[0], "h", 1, self->ends[0], 0, 100, 0, &n));
 	fcntl(pair[1], F_SETFL, O_NONBLOCK);
 	while (read(pair[1], head, 4) > 0)
 		;
-	ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, 100, false, &n));
+	ASSERT_EQ(0, IOL_send(pair[0], NULL, 0, self->ends[0], 0, 100, 0, &n));
 	EXPECT_EQ(6, n);
 
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], NULL, 0, self->ends[0], 1, 100, false, &n));
-	EXPECT_EQ(-EOPNOTSUPP, IOL_send(self->ends[1], NULL, 0, self->ends[0], 0, 100, false, &n));
-	EXPECT_EQ(-EBADF, IOL_send(pair[0], NULL, 0, self->ends[1], 0, 100, false, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(pair[0], NULL, 0, self->ends[0], 1, 100, 0, &n));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_send(self->ends[1], NULL, 0, self->ends[0], 0, 100, 0, &n));
+	EXPECT_EQ(-EBADF, IOL_send(pair[0], NULL, 0, self->ends[1], 0, 100, 0, &n));
 	close(self->ends[1]);
-	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 100, false, &n));
+	ASSERT_EQ(0, IOL_send(pair[0], "head", 4, self->ends[0], 0, 100, 0, &n));
 	EXPECT_EQ(0, n);
 	close(pair[0]);
 	close(pair[1]);

@@ -187,7 +187,7 @@ struct iol_io {
  * @file:     from; EINVAL unless a pipe, or a file that the module caches
  * @head:     address of the bytes
  * @head_len: 0 to 4096, EINVAL
- * @flags:    IOL_IO_NOWAIT, of @fd; IOL_SEND_RESIDENT
+ * @flags:    IOL_IO_NOWAIT, of @fd; IOL_SEND_RESIDENT; IOL_SEND_MORE
  * @position: in the file; of a pipe 0, EINVAL
  * @size:     in: most bytes of the file; out: bytes sent, those of @head included
  *
@@ -208,6 +208,8 @@ struct iol_send {
 
 /* Only what is in memory; from a pipe: only what is there now. */
 #define IOL_SEND_RESIDENT	(1 << 1)
+/* MSG_MORE, if @fd is a socket: more comes, or the end of the connection. */
+#define IOL_SEND_MORE		(1 << 2)
 
 /**
  * struct iol_seal - seal one buffer without sending it
