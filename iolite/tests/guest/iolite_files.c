@@ -375,10 +375,15 @@ TEST_F(files, the_cache_gives_memory_back_under_pressure)
 	EXPECT_LT(evicted + 30, counter("FileEvicted"));
 	EXPECT_EQ(0, same(self->fd, self->model, SIZE));
 	IOL_flush();
-	/* Nobody is asked but caches like ours, so the half rule agrees, whatever was before us. */
+	/*
+	 * Nobody is asked but caches like ours, so the half rule agrees, whatever was before us; but first
+	 * the others give what they have for more than one round, which may be more than half of all.
+	 */
 	evicted = counter("FileEvicted");
-	declined = counter("ReclaimDeclined");
-	ASSERT_EQ(0, system("echo 2 > /proc/sys/vm/drop_caches"));
+	for (i = 0; i < 10 && evicted == counter("FileEvicted"); i++) {
+		declined = counter("ReclaimDeclined");
+		ASSERT_EQ(0, system("echo 2 > /proc/sys/vm/drop_caches"));
+	}
 	EXPECT_LT(evicted, counter("FileEvicted"));
 	EXPECT_EQ(declined, counter("ReclaimDeclined"));
 	EXPECT_LT(0, counter("ReclaimAsked"));
