@@ -54,8 +54,9 @@ class Peer(FakePeer):
 class Fake:
     """Node 1 exports to node 2, which is a Peer; node 2's own link is silenced."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, before=None):
         self.pair = pair(size=MIB, words=words)
+        self.before = before
 
     def __enter__(self):
         self.c, self.disk = self.pair.__enter__()
@@ -66,6 +67,8 @@ class Fake:
         a.nl.do("NODE_DEL", node_name=b.name)
         b.list(a)
         self.exporter = b
+        if self.before:
+            self.before()
         self.peer = Peer(a, b).greet()
         return self
 
