@@ -21,6 +21,8 @@
 #include "relay.h"
 
 #define MOST	1024
+/* Answers of each connection that are not counted. */
+#define WARM	4
 
 static unsigned char buffer[1 << 18];
 static struct pollfd fds[MOST];
@@ -142,27 +144,22 @@ static void ask(int i, uint32_t size)
 	left[i] = sizeof(r) + (uint64_t)size;
 }
 
-static int client(const char *address, int port, uint32_t size, int nr, double seconds)
+/* All connections ask and ask again, each at least @least times and for @seconds. Answers, or -1. */
+static long ask_all(int nr, uint32_t size, int least, double seconds)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
-	unsigned long answers = 0, warm = nr * 4UL;
-	unsigned long long before = 0;
-	double end = 0;
-	int i, busy = nr;
+	double end = now() + seconds;
+	int asked[MOST], i, busy = nr;
+	long answers = 0;
 
-	inet_aton(address, &to.sin_addr);
 	for (i = 0; i < nr; i++) {
-		fds[i] = (struct pollfd) { .fd = socket(AF_INET, SOCK_STREAM, 0), .events = POLLIN };
-		if (connect(fds[i].fd, (struct sockaddr *)&to, sizeof(to)))
-			die("connect");
-		nodelay(fds[i].fd);
-	}
-	for (i = 0; i < nr; i++)
+		fds[i].events = POLLIN;
 		ask(i, size);
+		asked[i] = 1;
+	}
 	while (busy) {
 		if (poll(fds, nr, 60000) <= 0) {
 			fprintf(stderr, "load: stalled\n");
-			return 1;
+			return -1;
 		}
 		for (i = 0; i < nr; i++) {
 			ssize_t n;
@@ -175,25 +172,46 @@ static int client(const char *address, int port, uint32_t size, int nr, double s
 			if (n <= 0 || (uint64_t)n > left[i]) {
 				fprintf(stderr, "load: %zd bytes where %llu are missing\n", n,
 					(unsigned long long)left[i]);
-				return 1;
+				return -1;
 			}
 			left[i] -= n;
 			if (left[i])
 				continue;
 			answers++;
-			if (answers == warm) {
-				before = busy_ns();
-				end = now() + seconds;
-			}
-			if (answers <= warm || now() < end) {
+			if (asked[i] < least || now() < end) {
 				ask(i, size);
+				asked[i]++;
 			} else {
 				fds[i].events = 0;
 				busy--;
 			}
 		}
 	}
-	printf("%lu %llu\n", answers - warm, busy_ns() - before);
+	return answers;
+}
+
+static int client(const char *address, int port, uint32_t size, int nr, double seconds)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
+	unsigned long long before;
+	long answers;
+	int i;
+
+	inet_aton(address, &to.sin_addr);
+	for (i = 0; i < nr; i++) {
+		fds[i] = (struct pollfd) { .fd = socket(AF_INET, SOCK_STREAM, 0) };
+		if (connect(fds[i].fd, (struct sockaddr *)&to, sizeof(to)))
+			die("connect");
+		nodelay(fds[i].fd);
+	}
+	/* To the end before it is counted: of an answer under way part would be missing. */
+	if (ask_all(nr, size, WARM, 0) < 0)
+		return 1;
+	before = busy_ns();
+	answers = ask_all(nr, size, 1, seconds);
+	if (answers < 0)
+		return 1;
+	printf("%ld %llu\n", answers, busy_ns() - before);
 	return 0;
 }
 

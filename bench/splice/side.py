@@ -12,7 +12,7 @@ from counted import CPU, ICOUNT, TOP  # noqa: E402
 
 ALL = 1 << 20
 # What the devices between client, proxy and origin do: see inside.py.
-PATHS = ("offload", "mtu", "mtu-nosum")
+PATHS = ("offload", "mtu-gro", "mtu", "mtu-nosum")
 TABLE = "by function: instructions, calls"
 
 
