@@ -155,6 +155,8 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 		ssp_send(dst, NULL, 0, 0, false, &p->head, p->net);
 	if (!pass.done)
 		return;
+	if (!from)
+		WRITE_ONCE(p->forwarded, tcp_sk(src)->tcp_mstamp);
 	ssp_count_add(p->net, SSP_STAT_BYTES + where, pass.done);
 	if (ssp_keeps_copy(p))
 		ssp_count_add(p->net, SSP_STAT_COPY_BYTES, pass.done);

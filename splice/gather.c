@@ -6,7 +6,8 @@
  * few large sends and acknowledges them at once. A softirq that passes on each packet as it
  * comes pays for each: a send, the client's wake-up, both ACKs. So, as Nagle's algorithm
  * has it, while the client still has something to acknowledge, what comes for it waits, though
- * a moment only.
+ * a moment only. A client next door acknowledges sooner than there is much to send: what comes
+ * within that moment after a send waits as well.
  */
 
 #include <net/tcp.h>
@@ -25,7 +26,11 @@ static bool ssp_gather_pays(const struct ssp_pair *p)
 	u32 queued = READ_ONCE(from->rcv_nxt) - READ_ONCE(from->copied_seq);
 	u32 enough = READ_ONCE(ssp_gather_bytes);
 
-	if (ssp_is_bidir(p) || p->sink_gone || !READ_ONCE(to->packets_out))
+	if (ssp_is_bidir(p) || p->sink_gone)
+		return false;
+	/* Both are times at which the source received something: no clock is read. */
+	if (!READ_ONCE(to->packets_out) &&
+	    READ_ONCE(from->tcp_mstamp) - READ_ONCE(p->forwarded) >= READ_ONCE(ssp_gather_us))
 		return false;
 	/* The sender shall not come to the end of the window that it has. */
 	enough = min(enough, tcp_receive_window(from));

@@ -12,7 +12,8 @@ void ssp_gather_init(struct ssp_pair *p);
  * @sk: the source, locked; under rcu_read_lock()
  *
  * Only while the destination has not acknowledged all that it was sent, so that it has
- * something to do meanwhile; never for longer than gather_us; never at the end.
+ * something to do meanwhile, or was sent something less than gather_us ago; never for longer than
+ * gather_us; never at the end.
  *
  * Return: true if it waits; an ACK, more data or the timer will end that.
  */

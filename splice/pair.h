@@ -91,6 +91,7 @@ struct ssp_end {
  *	       that starts the transfer
  * @work:      forwards where softirq could not
  * @gather:    ends the waiting for more bytes; started with @sk[0] locked
+ * @forwarded: tcp_mstamp of @sk[0] when something of it was passed on; READ_ONCE
  * @users:     one for being attached to the ends, one for @work being queued, one for
  *	       @gather being queued, one for each call that uses it beyond RCU
  * @rcu:       for freeing
@@ -128,6 +129,7 @@ struct ssp_pair {
 
 	struct delayed_work work;
 	struct hrtimer gather;
+	u64 forwarded;
 	refcount_t users;
 	struct rcu_head rcu;
 };

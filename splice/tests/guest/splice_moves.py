@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, Device, Proxy, Thread, body, claim,  # noqa: E402
@@ -247,6 +248,38 @@ def gathering_moves_the_same_bytes_and_can_be_turned_off():
         print(f"# {name} {value}: {waits} packets waited")
         if value == 0 and name == "gather_bytes":
             equal("waits", waits, 0)
+
+
+@claim
+def what_comes_soon_after_a_send_waits_for_its_turn():
+    """Also when the client has acknowledged all; and what comes later goes at once."""
+    was = tune("gather_us", 400000)
+    try:
+        with Proxy() as p:
+            device().splice(p.src, p.dst, limit=5, flags=AUTORELEASE)
+            p.server.sendall(b"a")
+            equal("the first goes at once", recv_exactly(p.client, 1), b"a")
+            # Longer than an ACK is delayed.
+            time.sleep(0.15)
+            began = time.monotonic()
+            p.server.sendall(b"b")
+            time.sleep(0.02)
+            p.server.sendall(b"c")
+            equal("two together", p.client.recv(9), b"bc")
+            waited = time.monotonic() - began
+            print(f"# the second waited {waited:.3f} s")
+            if not 0.1 < waited:
+                raise AssertionError("it did not wait")
+            time.sleep(0.6)
+            p.server.sendall(b"d")
+            began = time.monotonic()
+            equal("after a pause", p.client.recv(9), b"d")
+            if time.monotonic() - began > 0.3:
+                raise AssertionError("it waited, though nothing had been sent for long")
+            p.server.sendall(b"e")
+            equal("the last waits for nothing", p.client.recv(9), b"e")
+    finally:
+        tune("gather_us", was)
 
 
 @claim
