@@ -35,7 +35,18 @@ uselect-bench_LDFLAGS := -Wl,--wrap=syscall
 TEST_PROGRAMS += bench_relay bench_relay_load
 bench_relay_SRCS := bench/splice/relay.c bench/splice/sockmap.c
 bench_relay_DEPS := libsksplice
-bench_relay_load_SRCS := bench/splice/load.c
+bench_relay_load_SRCS := bench/splice/load.c bench/splice/busy.c
+
+# What bench/mix/run runs in its guest.
+TEST_PROGRAMS += mix-proxy mix-origin mix-load
+mix-proxy_SRCS := bench/mix/proxy.c bench/mix/common.c bench/uselect/wait.c
+mix-proxy_DEPS := libuselect libsksplice
+mix-proxy_LIBS := -luring
+mix-proxy_LDFLAGS := -Wl,--wrap=syscall
+mix-origin_SRCS := bench/mix/origin.c bench/mix/common.c bench/mix/due.c
+mix-origin_LIBS := -lm
+mix-load_SRCS := bench/mix/load.c bench/mix/common.c bench/mix/due.c bench/splice/busy.c
+mix-load_LIBS := -lm
 
 # The load and the profile of bench/pathlen: for the bench alone, not installed.
 programs: $(B)/bench/load $(B)/bench/turns $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o

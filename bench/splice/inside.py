@@ -95,4 +95,5 @@ def main():
     origin.terminate()
 
 
-main()
+if __name__ == "__main__":
+    main()

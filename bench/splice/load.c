@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "busy.h"
 #include "relay.h"
 
 #define MOST	1024
@@ -113,26 +114,6 @@ __attribute__((noreturn)) static void origin(int port)
 			nr++;
 		}
 	}
-}
-
-/* Busy time of CPU 0 so far, from the kernel's exact clocks. */
-static unsigned long long busy_ns(void)
-{
-	unsigned long long elapsed = 0, idle = 0, n;
-	FILE *file = fopen("/proc/timer_list", "r");
-	char line[256];
-
-	if (!file)
-		die("/proc/timer_list");
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "now at %llu nsecs", &n) == 1)
-			elapsed = n;
-		else if (sscanf(line, " .idle_sleeptime : %llu", &n) == 1 ||
-			 sscanf(line, " .iowait_sleeptime : %llu", &n) == 1)
-			idle += n;
-	}
-	fclose(file);
-	return elapsed - idle;
 }
 
 static void ask(int i, uint32_t size)

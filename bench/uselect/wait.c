@@ -21,6 +21,8 @@
 #define BATCH	256
 
 uint64_t wait_calls;
+uint32_t wait_edges = EPOLLIN;
+uint32_t wait_ready;
 
 /* The library makes its calls by syscall(), and nothing else here does. */
 long __real_syscall(long nr, ...);
@@ -84,8 +86,10 @@ static void told_wait(void)
 
 /* --- select(), and uselect() in its place: the interest is copied, the answer walked --- */
 
-static unsigned long interest[WORDS], answer[WORDS];
+static unsigned long interest[WORDS], answer[WORDS], room_interest[WORDS], room_answer[WORDS];
 static int highest;
+/* Somebody has asked for room to write once. */
+static bool room;
 
 static bool plain_open(void)
 {
@@ -99,20 +103,50 @@ static void set_add(int fd)
 		highest = fd + 1;
 }
 
+static void set_want(int fd, uint32_t events)
+{
+	if (events & EPOLLIN)
+		uselect_fd_set(fd, interest);
+	else
+		uselect_fd_clear(fd, interest);
+	if (events & EPOLLOUT)
+		uselect_fd_set(fd, room_interest);
+	else
+		uselect_fd_clear(fd, room_interest);
+	room |= events & EPOLLOUT;
+}
+
+static void set_remove(int fd)
+{
+	set_want(fd, 0);
+}
+
+static void set_copy(void)
+{
+	memcpy(answer, interest, USELECT_WORDS(highest) * sizeof(long));
+	if (room)
+		memcpy(room_answer, room_interest, USELECT_WORDS(highest) * sizeof(long));
+}
+
 static void set_walk(void)
 {
 	unsigned long bits;
-	int i;
+	int i, fd;
 
-	for (i = 0; i < (int)USELECT_WORDS(highest); i++)
-		for (bits = answer[i]; bits; bits &= bits - 1)
-			serve(i * 64 + __builtin_ctzl(bits));
+	for (i = 0; i < (int)USELECT_WORDS(highest); i++) {
+		for (bits = answer[i] | room_answer[i]; bits; bits &= bits - 1) {
+			fd = i * 64 + __builtin_ctzl(bits);
+			wait_ready = (uselect_fd_isset(fd, answer) ? EPOLLIN : 0) |
+				     (uselect_fd_isset(fd, room_answer) ? EPOLLOUT : 0);
+			serve(fd);
+		}
+	}
 }
 
 static void select_wait(void)
 {
-	memcpy(answer, interest, USELECT_WORDS(highest) * sizeof(long));
-	if (syscall(SYS_select, highest, answer, NULL, NULL, NULL) < 0)
+	set_copy();
+	if (syscall(SYS_select, highest, answer, room ? room_answer : NULL, NULL, NULL) < 0)
 		broken("select");
 	set_walk();
 }
@@ -124,8 +158,8 @@ static bool uselect_open(void)
 
 static void uselect_wait(void)
 {
-	memcpy(answer, interest, USELECT_WORDS(highest) * sizeof(long));
-	if (uselect(highest, (fd_set *)answer, NULL, NULL, NULL) < 0)
+	set_copy();
+	if (uselect(highest, (fd_set *)answer, room ? (fd_set *)room_answer : NULL, NULL, NULL) < 0)
 		broken("uselect");
 	set_walk();
 }
@@ -161,7 +195,7 @@ static void poll_wait(void)
  * new, and again to do what interest and a remembered flag allow ---
  */
 
-static struct { bool present, registered, readable; } table[FDS_MAX];
+static struct { bool registered; uint32_t want, ready; } table[FDS_MAX];
 static int epfd;
 
 static bool epoll_open(void)
@@ -172,18 +206,34 @@ static bool epoll_open(void)
 
 static void paper_add(int fd)
 {
-	table[fd].present = true;
+	table[fd].want = EPOLLIN;
 	if (fd >= highest)
 		highest = fd + 1;
 }
 
+static void paper_want(int fd, uint32_t events)
+{
+	table[fd].want = events;
+}
+
 static void epoll_register(int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = fd };
+	struct epoll_event ev = { .events = wait_edges | EPOLLET, .data.fd = fd };
 
 	wait_calls++;
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
 		broken("epoll_ctl");
+}
+
+static void paper_remove(int fd)
+{
+	if (table[fd].registered) {
+		wait_calls++;
+		if (epoll_ctl(epfd, EPOLL_CTL_DEL, fd, NULL))
+			broken("epoll_ctl");
+	}
+	table[fd].registered = false;
+	table[fd].want = 0;
 }
 
 static void paper_wait(void)
@@ -192,10 +242,10 @@ static void paper_wait(void)
 	int fd, i, n;
 
 	for (fd = 0; fd < highest; fd++) {
-		if (table[fd].present && !table[fd].registered) {
+		if (table[fd].want && !table[fd].registered) {
 			epoll_register(fd);
 			table[fd].registered = true;
-			table[fd].readable = true;
+			table[fd].ready = wait_edges;
 		}
 	}
 	wait_calls++;
@@ -203,10 +253,12 @@ static void paper_wait(void)
 	if (n < 0)
 		broken("epoll_wait");
 	for (i = 0; i < n; i++)
-		table[ev[i].data.fd].readable = true;
-	for (fd = 0; fd < highest; fd++)
-		if (table[fd].present && table[fd].readable && !serve(fd))
-			table[fd].readable = false;
+		table[ev[i].data.fd].ready |= ev[i].events;
+	for (fd = 0; fd < highest; fd++) {
+		wait_ready = table[fd].want & table[fd].ready;
+		if (wait_ready && !serve(fd))
+			table[fd].ready &= ~wait_ready;
+	}
 }
 
 /* --- epoll as it is used today: edges, and the list of what is ready --- */
@@ -220,8 +272,10 @@ static void epoll_wait_list(void)
 	n = epoll_wait(epfd, ev, BATCH, -1);
 	if (n < 0)
 		broken("epoll_wait");
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
+		wait_ready = ev[i].events;
 		serve(ev[i].data.fd);
+	}
 }
 
 /*
@@ -294,7 +348,7 @@ static bool list_open(void)
 
 static void list_add(int fd)
 {
-	if (uselect_loop_add(list, fd, EPOLLIN | EPOLLET, fd))
+	if (uselect_loop_add(list, fd, wait_edges | EPOLLET, fd))
 		broken("uselect_loop_add");
 }
 
@@ -306,19 +360,21 @@ static void list_wait(void)
 	n = uselect_loop_wait(list, ev, BATCH, -1);
 	if (n < 0)
 		broken("uselect_loop_wait");
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
+		wait_ready = ev[i].events;
 		serve(ev[i].data.u64);
+	}
 }
 
 const struct wait_layer wait_layers[] = {
 	{ "floor", told_open, told_add, told_wait },
-	{ "select", plain_open, set_add, select_wait },
+	{ "select", plain_open, set_add, select_wait, true, set_want, set_remove },
 	{ "poll", plain_open, poll_add, poll_wait },
-	{ "epoll-paper", epoll_open, paper_add, paper_wait },
-	{ "epoll", epoll_open, epoll_register, epoll_wait_list },
+	{ "epoll-paper", epoll_open, paper_add, paper_wait, true, paper_want, paper_remove },
+	{ "epoll", epoll_open, epoll_register, epoll_wait_list, true },
 	{ "io_uring", uring_open, uring_add, uring_wait },
 	{ "io_uring-deferred", uring_open_deferred, uring_add, uring_wait },
-	{ "uselect", uselect_open, set_add, uselect_wait },
-	{ "uselect-list", list_open, list_add, list_wait },
+	{ "uselect", uselect_open, set_add, uselect_wait, true, set_want, set_remove },
+	{ "uselect-list", list_open, list_add, list_wait, true },
 	{ NULL },
 };
