@@ -17,7 +17,9 @@ sys.path.insert(0, str(TOP / "bench/splice"))
 from inside import at, lan, run, start  # noqa: E402
 
 TESTS = TOP / "build/tests"
-OPTIONS = {"splice": ["-s"], "4k": ["-b", "4096"], "check": ["-k"]}
+# late: only what has not come when the head is read.
+OPTIONS = {"splice": ["-s"], "late": ["-s", "-f", "65536"], "8k": ["-s", "-m", "8192"], "4k": ["-b", "4096"],
+           "check": ["-k"]}
 ORIGIN, PROXY = 9000, 9001
 
 
@@ -30,7 +32,7 @@ def listens(name, port):
     sys.exit(f"nobody listens on port {port}")
 
 
-def network(args):
+def network():
     lan(())
     for name in ("cli", "prx", "srv"):
         # One run leaves nothing to the next; robots come and go.
@@ -88,13 +90,13 @@ def main():
     p.add_argument("--seconds", type=float, default=20)
     p.add_argument("--delay", type=float, default=40, help="ms, each way")
     p.add_argument("--loss", type=float, default=0, help="percent, each way")
-    p.add_argument("--quick", action="store_true", help="hardly any thinking")
+    p.add_argument("--quick", action="store_true", help="for tests: hardly any thinking, little room")
     p.add_argument("config", nargs="+")
     args = p.parse_args()
     run("modprobe", "-a", "uselect", "sksplice")
     if os.environ.get("FLT_RESULTS"):
         Path(os.environ["FLT_RESULTS"], "kallsyms").write_text(Path("/proc/kallsyms").read_text(encoding="ascii"))
-    network(args)
+    network()
     for rate in args.rates.split(","):
         for config in args.config:
             measure(args, config, float(rate))

@@ -6,7 +6,7 @@
  * A robot has one connection at a time and asks Zipf(64) times on it. Its requests come by Poisson's
  * law, whatever the answers take; one that comes in the midst of an answer waits for its end.
  * 58 % are hits, 12 % misses that are kept, 30 % misses that are not. Length and bytes of each answer are
- * checked. -c: a busier mix for tests, all connections at once and hardly any thinking.
+ * checked. -c: for tests, hardly any thinking and little room for answers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -127,6 +127,9 @@ static void dial(struct robot *r)
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = r - robots };
 
 	r->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* Little room, so that the proxy has to wait for it. */
+	if (quick)
+		setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &(int){ 4096 }, sizeof(int));
 	if (r->fd < 0 || connect(r->fd, (struct sockaddr *)&address, sizeof(address)))
 		broken("mix-load: connect");
 	setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mix-proxy [-s] [-k] [-b BYTES] [-m BYTES] LAYER SHOWN PORT ORIGIN-ADDRESS ORIGIN-PORT: a caching
- * proxy of one thread that waits by LAYER (bench/uselect/wait.c).
+ * mix-proxy [-s] [-k] [-b BYTES] [-f BYTES] [-m BYTES] LAYER SHOWN PORT ORIGIN-ADDRESS ORIGIN-PORT: a
+ * caching proxy of one thread that waits by LAYER (bench/uselect/wait.c).
  *
  * Hits are answered from memory, misses relayed with a buffer of -b bytes (64 KB). -s: of an answer of
- * which -m bytes or more (1) are to come after a first read of 2896, the kernel passes on the rest
- * (sksplice). -k: check what was kept for the cache, byte for byte.
+ * which -m bytes or more (1) are missing after a first read of -f (2896, as in the paper) the kernel
+ * passes on the rest (sksplice). -k: check what was kept for the cache, byte for byte.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static struct conn conns[FDS_MAX];
 static int pool[FDS_MAX], nr_pool;
 static unsigned char buffer[BLOCK_MAX], cache[CACHE_SIZE];
 static size_t cache_at;
-static size_t block = BLOCK_MAX, least = 1;
+static size_t block = BLOCK_MAX, first = RELAY_FIRST, least = 1;
 static bool splices, checks;
 static int listener, device;
 static struct sockaddr_in origin_address;
@@ -353,7 +353,7 @@ static bool origin_answers(int fd)
 
 	if (r->left < r->head.size)
 		return relay(conns[fd].other);
-	n = recv(fd, buffer, splices ? RELAY_FIRST : block, 0);
+	n = recv(fd, buffer, splices ? first : block, 0);
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n < (ssize_t)sizeof(*head) || head->magic != MIX_MAGIC || head->size != r->head.size ||
@@ -518,7 +518,8 @@ static int usage(void)
 {
 	const struct wait_layer *l;
 
-	fputs("usage: mix-proxy [-s] [-k] [-b BYTES] [-m BYTES] LAYER SHOWN PORT ORIGIN-ADDRESS ORIGIN-PORT\n"
+	fputs("usage: mix-proxy [-s] [-k] [-b BYTES] [-f BYTES] [-m BYTES] LAYER SHOWN PORT ORIGIN-ADDRESS "
+	      "ORIGIN-PORT\n"
 	      "LAYER:", stderr);
 	for (l = wait_layers; l->name; l++)
 		if (l->both)
@@ -532,20 +533,23 @@ int main(int argc, char **argv)
 	struct rlimit nofile = { FDS_MAX, FDS_MAX };
 	int c;
 
-	while ((c = getopt(argc, argv, "skb:m:")) >= 0) {
+	while ((c = getopt(argc, argv, "skb:f:m:")) >= 0) {
 		if (c == 's')
 			splices = true;
 		else if (c == 'k')
 			checks = true;
 		else if (c == 'b')
 			block = strtoul(optarg, NULL, 0);
+		else if (c == 'f')
+			first = strtoul(optarg, NULL, 0);
 		else if (c == 'm')
 			least = strtoul(optarg, NULL, 0);
 		else
 			return usage();
 	}
 	argv += optind;
-	if (argc - optind != 5 || block < sizeof(struct mix_head) || block > BLOCK_MAX)
+	if (argc - optind != 5 || block < sizeof(struct mix_head) || block > BLOCK_MAX ||
+	    first < sizeof(struct mix_head) || first > BLOCK_MAX)
 		return usage();
 	for (layer = wait_layers; layer->name && strcmp(layer->name, argv[0]); layer++)
 		;

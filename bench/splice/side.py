@@ -16,11 +16,11 @@ PATHS = ("offload", "mtu-gro", "mtu", "mtu-nosum")
 TABLE = "by function: instructions, calls"
 
 
-def run(line, work, timeout, more):
+def run(line, work, timeout, more, icount):
     """(cell, the blocks that ran for it) of each cell that the guest's command announces and prints."""
     plugin = Profile(f"{work}/profile")
     guest = [TOP / "tools/vm/guest", "--accel", "tcg", "--cpus", "1", "--cpu", CPU,
-             "--qemu", f"{ICOUNT} {Profile.qemu(plugin.path)}", "--timeout", str(timeout), "--results", work,
+             "--qemu", f"{icount} {Profile.qemu(plugin.path)}", "--timeout", str(timeout), "--results", work,
              *more, "--", *line]
     found = []
     with subprocess.Popen([str(word) for word in guest], stdout=subprocess.PIPE, text=True) as process:
@@ -34,10 +34,10 @@ def run(line, work, timeout, more):
     return found
 
 
-def profiles(line, requests, timeout=600, lines=ALL, more=()):
+def profiles(line, requests, timeout=600, lines=ALL, more=(), icount=ICOUNT):
     """Cells with their tables; @requests says of a cell over how many its blocks went."""
     with tempfile.TemporaryDirectory() as work:
-        found = run(line, work, timeout, more)
+        found = run(line, work, timeout, more, icount)
         symbols = Symbols((Path(work) / "kallsyms").read_text())
     return [table_of(blocks, symbols, requests(cell), lines) | cell for cell, blocks in found]
 

@@ -131,6 +131,16 @@ static void set_copy(void)
 static void set_walk(void)
 {
 	unsigned long bits;
+	int i;
+
+	for (i = 0; i < (int)USELECT_WORDS(highest); i++)
+		for (bits = answer[i]; bits; bits &= bits - 1)
+			serve(i * 64 + __builtin_ctzl(bits));
+}
+
+static void set_walk_both(void)
+{
+	unsigned long bits;
 	int i, fd;
 
 	for (i = 0; i < (int)USELECT_WORDS(highest); i++) {
@@ -143,12 +153,20 @@ static void set_walk(void)
 	}
 }
 
+static void set_serve(void)
+{
+	if (room)
+		set_walk_both();
+	else
+		set_walk();
+}
+
 static void select_wait(void)
 {
 	set_copy();
 	if (syscall(SYS_select, highest, answer, room ? room_answer : NULL, NULL, NULL) < 0)
 		broken("select");
-	set_walk();
+	set_serve();
 }
 
 static bool uselect_open(void)
@@ -161,7 +179,7 @@ static void uselect_wait(void)
 	set_copy();
 	if (uselect(highest, (fd_set *)answer, room ? (fd_set *)room_answer : NULL, NULL, NULL) < 0)
 		broken("uselect");
-	set_walk();
+	set_serve();
 }
 
 /* --- poll() --- */
@@ -239,6 +257,7 @@ static void paper_remove(int fd)
 static void paper_wait(void)
 {
 	struct epoll_event ev[BATCH];
+	uint32_t asked;
 	int fd, i, n;
 
 	for (fd = 0; fd < highest; fd++) {
@@ -255,9 +274,12 @@ static void paper_wait(void)
 	for (i = 0; i < n; i++)
 		table[ev[i].data.fd].ready |= ev[i].events;
 	for (fd = 0; fd < highest; fd++) {
-		wait_ready = table[fd].want & table[fd].ready;
-		if (wait_ready && !serve(fd))
-			table[fd].ready &= ~wait_ready;
+		asked = table[fd].want & table[fd].ready;
+		if (!asked)
+			continue;
+		wait_ready = asked;
+		if (!serve(fd))
+			table[fd].ready &= ~asked;
 	}
 }
 

@@ -36,7 +36,7 @@ extern uint64_t wait_calls;
 /* What layers of edges register a descriptor for: EPOLLIN. */
 extern uint32_t wait_edges;
 
-/* Of layers with @both, of what serve() is called for: EPOLLIN, EPOLLOUT, and errors where they are told. */
+/* Of what serve() is called for, by layers with @both once EPOLLOUT was of interest: EPOLL*. */
 extern uint32_t wait_ready;
 
 /* Of the server: reads and answers. False: there was nothing to read. */
