@@ -213,7 +213,7 @@ static void poll_wait(void)
  * new, and again to do what interest and a remembered flag allow ---
  */
 
-static struct { bool registered; uint32_t want, ready; } table[FDS_MAX];
+static struct { bool present, registered, readable; uint8_t want, ready; } table[FDS_MAX];
 static int epfd;
 
 static bool epoll_open(void)
@@ -224,6 +224,7 @@ static bool epoll_open(void)
 
 static void paper_add(int fd)
 {
+	table[fd].present = true;
 	table[fd].want = EPOLLIN;
 	if (fd >= highest)
 		highest = fd + 1;
@@ -250,29 +251,25 @@ static void paper_remove(int fd)
 		if (epoll_ctl(epfd, EPOLL_CTL_DEL, fd, NULL))
 			broken("epoll_ctl");
 	}
+	table[fd].present = false;
 	table[fd].registered = false;
 	table[fd].want = 0;
 }
 
-static void paper_wait(void)
+static void paper_walk(void)
 {
-	struct epoll_event ev[BATCH];
-	uint32_t asked;
-	int fd, i, n;
+	int fd;
 
-	for (fd = 0; fd < highest; fd++) {
-		if (table[fd].want && !table[fd].registered) {
-			epoll_register(fd);
-			table[fd].registered = true;
-			table[fd].ready = wait_edges;
-		}
-	}
-	wait_calls++;
-	n = epoll_wait(epfd, ev, BATCH, -1);
-	if (n < 0)
-		broken("epoll_wait");
-	for (i = 0; i < n; i++)
-		table[ev[i].data.fd].ready |= ev[i].events;
+	for (fd = 0; fd < highest; fd++)
+		if (table[fd].present && table[fd].readable && !serve(fd))
+			table[fd].readable = false;
+}
+
+static void paper_walk_both(void)
+{
+	uint32_t asked;
+	int fd;
+
 	for (fd = 0; fd < highest; fd++) {
 		asked = table[fd].want & table[fd].ready;
 		if (!asked)
@@ -281,6 +278,33 @@ static void paper_wait(void)
 		if (!serve(fd))
 			table[fd].ready &= ~asked;
 	}
+}
+
+static void paper_wait(void)
+{
+	struct epoll_event ev[BATCH];
+	int fd, i, n;
+
+	for (fd = 0; fd < highest; fd++) {
+		if (table[fd].present && !table[fd].registered) {
+			epoll_register(fd);
+			table[fd].registered = true;
+			table[fd].readable = true;
+			table[fd].ready = wait_edges;
+		}
+	}
+	wait_calls++;
+	n = epoll_wait(epfd, ev, BATCH, -1);
+	if (n < 0)
+		broken("epoll_wait");
+	for (i = 0; i < n; i++) {
+		table[ev[i].data.fd].readable = true;
+		table[ev[i].data.fd].ready |= ev[i].events;
+	}
+	if (wait_edges & EPOLLOUT)
+		paper_walk_both();
+	else
+		paper_walk();
 }
 
 /* --- epoll as it is used today: edges, and the list of what is ready --- */
@@ -389,14 +413,19 @@ static void list_wait(void)
 }
 
 const struct wait_layer wait_layers[] = {
-	{ "floor", told_open, told_add, told_wait },
-	{ "select", plain_open, set_add, select_wait, true, set_want, set_remove },
-	{ "poll", plain_open, poll_add, poll_wait },
-	{ "epoll-paper", epoll_open, paper_add, paper_wait, true, paper_want, paper_remove },
-	{ "epoll", epoll_open, epoll_register, epoll_wait_list, true },
-	{ "io_uring", uring_open, uring_add, uring_wait },
-	{ "io_uring-deferred", uring_open_deferred, uring_add, uring_wait },
-	{ "uselect", uselect_open, set_add, uselect_wait, true, set_want, set_remove },
-	{ "uselect-list", list_open, list_add, list_wait, true },
-	{ NULL },
+	{ .name = "floor", .open = told_open, .add = told_add, .wait = told_wait },
+	{ .name = "select", .open = plain_open, .add = set_add, .wait = select_wait,
+	  .both = true, .want = set_want, .remove = set_remove },
+	{ .name = "poll", .open = plain_open, .add = poll_add, .wait = poll_wait },
+	{ .name = "epoll-paper", .open = epoll_open, .add = paper_add, .wait = paper_wait,
+	  .both = true, .want = paper_want, .remove = paper_remove },
+	{ .name = "epoll", .open = epoll_open, .add = epoll_register, .wait = epoll_wait_list,
+	  .both = true },
+	{ .name = "io_uring", .open = uring_open, .add = uring_add, .wait = uring_wait },
+	{ .name = "io_uring-deferred", .open = uring_open_deferred, .add = uring_add, .wait = uring_wait },
+	{ .name = "uselect", .open = uselect_open, .add = set_add, .wait = uselect_wait,
+	  .both = true, .want = set_want, .remove = set_remove },
+	{ .name = "uselect-list", .open = list_open, .add = list_add, .wait = list_wait,
+	  .both = true },
+	{ .name = NULL },
 };
