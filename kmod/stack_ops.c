@@ -251,10 +251,9 @@ static ssize_t flt_on_splice_read(struct socket *sock, loff_t *ppos, struct pipe
 static __poll_t flt_poll_below(struct flt_stack *st, u32 seq, struct file *file,
 			       struct socket *sock, struct poll_table_struct *wait)
 {
-	struct flt_layer *layer;
+	struct flt_layer *layer = FLT_BELOW(st, seq, poll, false);
 	__poll_t ret;
 
-	layer = st ? FLT_BELOW(st, seq, poll, false) : NULL;
 	if (!layer)
 		return flt_base(sock->sk)->real_ops->poll(file, sock, wait);
 	ret = layer->ops->poll(layer, file, sock, wait);
@@ -265,6 +264,8 @@ static __poll_t flt_poll_below(struct flt_stack *st, u32 seq, struct file *file,
 __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait)
 {
+	if (flt_layer_is_lowest(layer))
+		return flt_base(sock->sk)->real_ops->poll(file, sock, wait);
 	return flt_poll_below(layer->stack, layer->seq, file, sock, wait);
 }
 EXPORT_SYMBOL_GPL(flt_layer_next_poll);
@@ -272,10 +273,15 @@ EXPORT_SYMBOL_GPL(flt_layer_next_poll);
 static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_table_struct *wait)
 {
 	struct flt_call call;
+	struct flt_layer *layer = FLT_ENTER(&call, sock->sk, poll, false);
 	__poll_t ret;
 
-	flt_call_begin(&call, sock->sk);
-	ret = flt_poll_below(call.st, FLT_FROM_TOP, file, sock, wait);
+	if (layer) {
+		ret = layer->ops->poll(layer, file, sock, wait);
+		flt_layer_leave(layer, false);
+	} else {
+		ret = call.real->poll(file, sock, wait);
+	}
 	flt_call_end(&call);
 	return ret;
 }

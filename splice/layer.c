@@ -251,9 +251,13 @@ static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct sock
 	bool was_over;
 
 again:
-	rcu_read_lock();
-	was_over = ssp_is_over(ssp_pair_of(layer));
-	rcu_read_unlock();
+	/* Most often there is none: whoever asks all his sockets asks many that were spliced once. */
+	was_over = !rcu_access_pointer(end->pair);
+	if (!was_over) {
+		rcu_read_lock();
+		was_over = ssp_is_over(ssp_pair_of(layer));
+		rcu_read_unlock();
+	}
 	mask = flt_layer_next_poll(layer, file, sock, wait);
 	rcu_read_lock();
 	p = rcu_dereference(end->pair);
