@@ -4,15 +4,16 @@
 # long: debug it took fifteen minutes there, beside other guests
 """A remote disk is the disk, byte for byte, by every way of asking and answering."""
 import contextlib
+import glob
 import mmap
 import os
 import subprocess
 import sys
 import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, Disk, attach, detach, disks, errno, export, exports, hash_of, pair,  # noqa: E402
+from card import (MIB, Disk, attach, detach, disks, errno, export, exports, hash_of, mounted, pair,  # noqa: E402
                   read_error, refused, run, stat, stats, tool)
-from tap import claim, main                             # noqa: E402
+from tap import claim, main, wait                       # noqa: E402
 from trio import Groups                                 # noqa: E402
 
 
@@ -187,40 +188,43 @@ def a_file_system_is_mounted_and_its_files_are_the_exporters():
     with pair(size=16 * MIB) as (c, disk):
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         there, here = "/tmp/card-there", "/tmp/card-here"
-        for path in (there, here):
-            os.makedirs(path, exist_ok=True)
-        run("mount", disk.device, there)
-        for i in range(10):
-            with open("%s/f%d" % (there, i), "wb") as f:
-                f.write(os.urandom(1000 + 40000 * i))
-        run("umount", there)
-        run("mount", "-o", "ro", disk.device, there)
-        card = attach(c.nodes[1], "data")
-        run("mount", "-o", "ro", "/dev/" + card, here)
-        run("diff", "-r", there, here)
-        assert subprocess.run(["mount", "-o", "remount,rw", here], check=False,
-                              stderr=subprocess.DEVNULL).returncode
-        run("umount", here)
-        detach(c.nodes[1], card)
-        # Page mode: the exporter answers from the files it has cached itself.
-        tool(c.nodes[0], "unexport", "data")
-        export(c.nodes[0], "data", disk.device, "mount", there)
-        drop_caches()
-        with open(there + "/f9", "rb") as f:
-            want = f.read()
-        card = attach(c.nodes[1], "data", "mode", "page")
-        run("mount", "-o", "ro", "/dev/" + card, here)
-        with open(here + "/f9", "rb") as f:
-            assert f.read() == want
-        assert stat(c.nodes[0], "CardFilePages") >= len(want) // 4096, stats(c.nodes[0])
-        run("umount", here)
-        detach(c.nodes[1], card)
-        tool(c.nodes[0], "unexport", "data")
-        run("umount", there)
+        with mounted(disk.device, there):
+            for i in range(10):
+                with open("%s/f%d" % (there, i), "wb") as f:
+                    f.write(os.urandom(1000 + 40000 * i))
+        with mounted(disk.device, there, "-o", "ro"):
+            card = attach(c.nodes[1], "data")
+            with mounted("/dev/" + card, here, "-o", "ro"):
+                run("diff", "-r", there, here)
+                assert subprocess.run(["mount", "-o", "remount,rw", here], check=False,
+                                      stderr=subprocess.DEVNULL).returncode
+            detach(c.nodes[1], card)
+            # Page mode: the exporter answers from the files it has cached itself.
+            tool(c.nodes[0], "unexport", "data")
+            export(c.nodes[0], "data", disk.device, "mount", there)
+            drop_caches()
+            want = read_file(there + "/f9")
+            card = attach(c.nodes[1], "data", "mode", "page")
+            with mounted("/dev/" + card, here, "-o", "ro"):
+                assert read_file(here + "/f9") == want
+                assert stat(c.nodes[0], "CardFilePages") >= len(want) // 4096, stats(c.nodes[0])
+            detach(c.nodes[1], card)
+            tool(c.nodes[0], "unexport", "data")
         export(c.nodes[0], "data", disk.device)
 
 
+def quiet():
+    """No disk has a request left: for what is read ahead, inodes for one, nobody waits."""
+    for path in glob.glob("/sys/block/*/inflight"):
+        with open(path, encoding="ascii") as f:
+            if f.read().split() != ["0", "0"]:
+                return False
+    return True
+
+
 def disk_reads(device):
+    """Requests that the disk got, when all that were asked are answered."""
+    wait(quiet)
     with open("/sys/block/%s/stat" % os.path.basename(device), encoding="ascii") as f:
         return int(f.read().split()[0])
 
@@ -237,39 +241,38 @@ def read_file(path):
         return f.read()
 
 
+def forget_all_but_names(there):
+    """Neither inodes nor contents are cached; those who use a thing may outlast one round of forgetting."""
+    drop_caches()
+    drop_caches()
+    os.listdir(there)
+
+
 @claim
 def what_page_mode_keeps_for_others_saves_the_exporters_own_reads():
     with pair(size=16 * MIB) as (c, disk), tempfile.TemporaryDirectory() as top:
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         there, here = os.path.join(top, "there"), os.path.join(top, "here")
         want = os.urandom(MIB // 4)
-        for path in (there, here):
-            os.mkdir(path)
-        run("mount", disk.device, there)
-        with open(there + "/f", "wb") as f:
+        with mounted(disk.device, there), open(there + "/f", "wb") as f:
             f.write(want)
-        run("umount", there)
-        run("mount", "-o", "ro", disk.device, there)
         tool(c.nodes[0], "unexport", "data")
-        export(c.nodes[0], "data", disk.device, "mount", there)
-        for words, saved in (((), False), (("keep",), True)):
-            card = attach(c.nodes[1], "data", "mode", "page", *words)
-            run("mount", "-o", "ro", "/dev/" + card, here)
-            drop_caches()
-            os.listdir(there)                       # names, but neither inodes nor contents
-            assert read_file(here + "/f") == want
-            # Looking for the file's pages has brought its inode, kept or not.
-            assert reads_of(disk.device, lambda: os.stat(there + "/f")) == 0
-            reads = reads_of(disk.device, lambda: read_file(there + "/f"))
-            assert (reads == 0) == saved, (words, reads)
-            assert read_file(there + "/f") == want
-            run("umount", here)
-            detach(c.nodes[1], card)
-        drop_caches()
-        os.listdir(there)
-        assert reads_of(disk.device, lambda: os.stat(there + "/f")), "the inode was cached anyway"
-        tool(c.nodes[0], "unexport", "data")
-        run("umount", there)
+        with mounted(disk.device, there, "-o", "ro"):
+            export(c.nodes[0], "data", disk.device, "mount", there)
+            for words, saved in (((), False), (("keep",), True)):
+                card = attach(c.nodes[1], "data", "mode", "page", *words)
+                with mounted("/dev/" + card, here, "-o", "ro"):
+                    forget_all_but_names(there)
+                    assert read_file(here + "/f") == want
+                    # Looking for the file's pages has brought its inode, kept or not.
+                    assert (got := reads_of(disk.device, lambda: os.stat(there + "/f"))) == 0, (words, got)
+                    got = reads_of(disk.device, lambda: read_file(there + "/f"))
+                    assert (got == 0) == saved, (words, got)
+                    assert read_file(there + "/f") == want
+                detach(c.nodes[1], card)
+            forget_all_but_names(there)
+            assert reads_of(disk.device, lambda: os.stat(there + "/f")), "the inode was cached anyway"
+            tool(c.nodes[0], "unexport", "data")
         export(c.nodes[0], "data", disk.device)
 
 

@@ -175,6 +175,17 @@ def mapped(name, *table):
         run("dmsetup", "remove", "--retry", name)
 
 
+@contextlib.contextmanager
+def mounted(device, where, *options):
+    """A file system, for as long as it is looked at."""
+    os.makedirs(where, exist_ok=True)
+    run("mount", *options, device, where)
+    try:
+        yield where
+    finally:
+        run("umount", where)
+
+
 def cut(c, number):
     """The node's cable is pulled: nothing says so to anyone."""
     run("ip", "-n", c.net.bridge, "link", "set", "p%d" % number, "down")
