@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which tests there are, and what their output says."""
 import fnmatch
+import itertools
 import os
 import re
 from dataclasses import dataclass, field
@@ -89,6 +90,23 @@ def collect(tree, room=None, only=None):
                     if matches(only, path.stem) or matches(only, name):
                         tests.append(Test(name, place, command, **directives(path)))
     return sorted(tests, key=lambda t: t.name)
+
+
+def said_of(lines, most=40):
+    """What was said around each point that failed: it tells why, where the end of the output need not."""
+    points = [at for at, line in enumerate(lines) if POINT.match(line)]
+    found = {}
+    for before, at, after in zip([-1] + points, points, points[1:] + [len(lines)]):
+        point = POINT.match(lines[at])
+        if not point[1]:
+            continue
+        said = lines[before + 1:at]
+        # Some say it before the point, some after it.
+        said += itertools.takewhile(lambda line: line.startswith("#"), lines[at + 1:after])
+        if len(said) > most:
+            said = said[:most // 2] + ["..."] + said[-most // 2:]
+        found[(point[3] or "").strip() or f"point {point[2]}"] = said
+    return found
 
 
 def read_tap(text, status):

@@ -52,11 +52,13 @@ class Book:
             print(f"{word:4} {where:5} {test.name}: {len(outcome.passed)} passed, {seconds:.1f} s")
             for reason in outcome.skipped:
                 print(f"     skipped: {reason}")
-            for reason in outcome.failed:
-                print(f"     failed: {reason}")
             if outcome.failed:
-                lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-                print("".join(f"     | {line}\n" for line in lines[-25:]), end="")
+                lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+                about = collect.said_of(lines)
+                for reason in outcome.failed:
+                    print(f"     failed: {reason}")
+                    print("".join(f"     | {line}\n" for line in about.get(reason, [])), end="")
+                print("     its end:\n" + "".join(f"     | {line}\n" for line in lines[-15:]), end="")
                 print("".join(f"     kernel: {line}\n" for line in reports[:60]), end="")
                 print(f"     whole output: {log}")
             sys.stdout.flush()

@@ -24,6 +24,7 @@ says host hang FAIL "no end after 1 s"
 says stock good ok "skipped: other: not today"
 says debug good ok
 says stock wrong_point FAIL "failed: wrong"
+says stock wrong_point FAIL "# two and two are five"
 says stock wrong_status FAIL "exit status 3"
 says stock wrong_plan FAIL "planned 3 points, saw 1"
 says stock hang FAIL "no end in its time"
@@ -40,6 +41,6 @@ says debug debug_lock FAIL "possible circular locking"
 says debug debug_lock FAIL "the guest died"
 says debug zz_clean ok
 says debug zz_last ok
-equal "the last line counts it all" "8 passed, 17 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "the last line counts it all" "9 passed, 17 failed, 7 skipped" "$(tail -n1 <<<"$output")"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
