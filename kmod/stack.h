@@ -170,6 +170,29 @@ int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int ho
 __poll_t flt_layer_poll(struct flt_layer *layer, struct socket *sock);
 
 /**
+ * flt_layer_skip_poll - while @may says so, poll() of the socket need not come to this layer
+ * @layer: in its @poll, with a poll table
+ * @sock:  the layer's
+ * @may:   under sk_callback_lock: would @poll only pass on what is below
+ *
+ * Unless another layer has a @poll, the socket is asked at TCP's own cost from now on,
+ * until flt_layer_want_poll(). So a layer may stay on its socket when it has nothing to
+ * do: a program that looks at all its sockets pays for each look at each.
+ *
+ * Context: process, sk_callback_lock not held.
+ */
+void flt_layer_skip_poll(struct flt_layer *layer, struct socket *sock,
+			 bool (*may)(struct flt_layer *layer));
+
+/**
+ * flt_layer_want_poll - poll() comes to the layers of @sk again
+ * @sk: whose layer says so; its @may was true before, and is false by now
+ *
+ * Context: any but hard interrupts, sk_callback_lock not held.
+ */
+void flt_layer_want_poll(struct sock *sk);
+
+/**
  * flt_layer_changed - what poll() says of the socket has changed without an event
  * @sk:  any socket
  * @ops: whose doing it is; the other layers get @changed

@@ -148,7 +148,8 @@ bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned 
 		return true;
 	ops = READ_ONCE(sk->sk_socket->ops);
 	base = flt_base(sk);
-	return base && !sk->sk_kern_sock && (ops == base->real_ops || ops == base->ops);
+	return base && !sk->sk_kern_sock &&
+	       (ops == base->real_ops || ops == base->ops || ops == base->ops_but_poll);
 }
 
 /* Children of the socket will be seen. A connected one may become a listener later. */
@@ -174,10 +175,24 @@ void flt_base_set_ops(struct sock *sk, bool ours)
 	const struct flt_base *base = flt_base(sk);
 	struct socket *sock = sk->sk_socket;
 
-	if (sock && ours && sock->ops == base->real_ops)
+	if (sock && ours && (sock->ops == base->real_ops || sock->ops == base->ops_but_poll))
 		WRITE_ONCE(sock->ops, base->ops);
-	else if (sock && !ours && sock->ops == base->ops)
+	else if (sock && !ours && (sock->ops == base->ops || sock->ops == base->ops_but_poll))
 		WRITE_ONCE(sock->ops, base->real_ops);
+}
+
+/**
+ * flt_base_set_poll - where the other operations are ours: poll too, or TCP's own
+ * @sk:   sk_callback_lock held
+ * @ours: which
+ */
+void flt_base_set_poll(struct sock *sk, bool ours)
+{
+	const struct flt_base *base = flt_base(sk);
+	struct socket *sock = sk->sk_socket;
+
+	if (sock && sock->ops == (ours ? base->ops_but_poll : base->ops))
+		WRITE_ONCE(sock->ops, ours ? base->ops : base->ops_but_poll);
 }
 
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs)
@@ -234,8 +249,9 @@ static int flt_base_learn(struct flt_base *base, int family)
 	base->error_report = sk->sk_error_report;
 	base->destruct = sk->sk_destruct;
 	base->real_ops = sock->ops;
-	base->ops = flt_ops_make(sock->ops);
-	err = base->ops ? 0 : -ENOMEM;
+	base->ops = flt_ops_make(sock->ops, true);
+	base->ops_but_poll = flt_ops_make(sock->ops, false);
+	err = base->ops && base->ops_but_poll ? 0 : -ENOMEM;
 	base->real_af = inet_csk(sk)->icsk_af_ops;
 	base->af = *base->real_af;
 	base->af.syn_recv_sock = flt_on_syn_recv;
@@ -249,19 +265,25 @@ int flt_base_init(void)
 
 	err = flt_base_learn(&flt_bases[0], AF_INET);
 	if (err)
-		return err;
+		goto undo;
 	err = flt_base_learn(&flt_bases[1], AF_INET6);
 	flt_base_has_v6 = !err;
 	/* A kernel without IPv6 has no such sockets to put a layer on. */
-	if (err && err != -EAFNOSUPPORT) {
-		flt_base_exit();
-		return err;
-	}
+	if (err && err != -EAFNOSUPPORT)
+		goto undo;
 	return 0;
+
+undo:
+	flt_base_exit();
+	return err;
 }
 
 void flt_base_exit(void)
 {
-	kfree(flt_bases[0].ops);
-	kfree(flt_bases[1].ops);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		kfree(flt_bases[i].ops);
+		kfree(flt_bases[i].ops_but_poll);
+	}
 }

@@ -320,6 +320,39 @@ __poll_t flt_layer_poll(struct flt_layer *asker, struct socket *sock)
 }
 EXPORT_SYMBOL_GPL(flt_layer_poll);
 
+static bool flt_stack_polls(struct flt_stack *st, const struct flt_layer *but)
+{
+	struct flt_layer *layer;
+
+	list_for_each_entry_rcu(layer, &st->layers, list)
+		if (layer != but && layer->ops->poll)
+			return true;
+	return false;
+}
+
+void flt_layer_skip_poll(struct flt_layer *layer, struct socket *sock,
+			 bool (*may)(struct flt_layer *layer))
+{
+	struct sock *sk = sock->sk;
+
+	/* Who adds a layer, and who has one to be asked again, comes after us and sees it. */
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_read_lock();
+	if (!flt_stack_polls(layer->stack, layer) && may(layer))
+		flt_base_set_poll(sk, false);
+	rcu_read_unlock();
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+EXPORT_SYMBOL_GPL(flt_layer_skip_poll);
+
+void flt_layer_want_poll(struct sock *sk)
+{
+	write_lock_bh(&sk->sk_callback_lock);
+	flt_base_set_poll(sk, true);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+EXPORT_SYMBOL_GPL(flt_layer_want_poll);
+
 void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops)
 {
 	struct flt_layer *layer;
@@ -521,9 +554,10 @@ static const struct proto_ops flt_ops_ours = {
 	.set_rcvlowat = flt_on_set_rcvlowat,
 };
 
-/* A copy of TCP's own with ours where we have one; family and owner stay TCP's. */
-const struct proto_ops *flt_ops_make(const struct proto_ops *real)
+/* A copy of TCP's own with ours where we have one, but for @poll; family and owner stay TCP's. */
+const struct proto_ops *flt_ops_make(const struct proto_ops *real, bool poll)
 {
+	const size_t at_poll = offsetof(struct proto_ops, poll) / sizeof(unsigned long);
 	const unsigned long *ours = (const unsigned long *)&flt_ops_ours;
 	unsigned long *made = kmemdup(real, sizeof(*real), GFP_KERNEL);
 	size_t i;
@@ -531,7 +565,7 @@ const struct proto_ops *flt_ops_make(const struct proto_ops *real)
 	if (!made)
 		return NULL;
 	for (i = 0; i < sizeof(*real) / sizeof(*made); i++)
-		if (ours[i])
+		if (ours[i] && (poll || i != at_poll))
 			made[i] = ours[i];
 	return (const struct proto_ops *)made;
 }

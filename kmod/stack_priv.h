@@ -23,6 +23,7 @@
  * @real_ops, @real_af: TCP's own tables
  * @ops, @af: copies of these with our functions; they live as long as the module, so
  *	that a child can share its listener's until it is known whose it is
+ * @ops_but_poll: @ops with TCP's own poll, while no layer has anything to say to that
  *
  * Learnt from a socket of this family when the module loads; never changes after.
  */
@@ -35,6 +36,7 @@ struct flt_base {
 	const struct proto_ops *real_ops;
 	const struct inet_connection_sock_af_ops *real_af;
 	const struct proto_ops *ops;
+	const struct proto_ops *ops_but_poll;
 	struct inet_connection_sock_af_ops af;
 };
 
@@ -162,13 +164,14 @@ void flt_base_unhook(struct sock *sk, const struct flt_base *base);
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_restore(struct sock *sk, const struct flt_base *base);
 void flt_base_set_ops(struct sock *sk, bool ours);
+void flt_base_set_poll(struct sock *sk, bool ours);
 bool flt_sock_has_others(const struct sock *sk);
 
 /* stack_child.c: children of a listener */
 void flt_child_cloned(const struct sock *listener, struct sock *child, bool own);
 
 /* stack_ops.c: the operations */
-const struct proto_ops *flt_ops_make(const struct proto_ops *real);
+const struct proto_ops *flt_ops_make(const struct proto_ops *real, bool poll);
 
 /* stack_remove.c */
 void flt_stack_die(struct flt_stack *st);

@@ -205,7 +205,7 @@ void ssp_judge_sink_close(struct ssp_pair *p)
 {
 	ssp_assert_locked(p);
 	p->sink_gone = true;
-	RCU_INIT_POINTER(p->end[1]->pair, NULL);
+	ssp_end_clear(p->end[1]);
 	/* What waits in the source for room in the destination need not wait any more. */
 	ssp_pair_queue(p, 0);
 }

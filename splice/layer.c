@@ -241,6 +241,18 @@ static int ssp_shutdown(struct flt_layer *layer, struct socket *sock, int how)
 #define SSP_POLL_IN	(EPOLLIN | EPOLLRDNORM | EPOLLRDHUP)
 #define SSP_POLL_OUT	(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND)
 
+/* No transfer is under way, and none has left anything to read. */
+static bool ssp_poll_is_plain(struct flt_layer *layer)
+{
+	bool over;
+
+	rcu_read_lock();
+	over = ssp_is_over(ssp_pair_of(layer));
+	rcu_read_unlock();
+	smp_rmb();	/* pairs with ssp_end_clear() */
+	return over && !READ_ONCE(ssp_end(layer)->copy_bytes);
+}
+
 static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait)
 {
@@ -250,14 +262,13 @@ static __poll_t ssp_poll(struct flt_layer *layer, struct file *file, struct sock
 	__poll_t mask;
 	bool was_over;
 
+	/* Whoever asks all his sockets asks many that were spliced once: not us the next time. */
+	if (wait && ssp_poll_is_plain(layer))
+		flt_layer_skip_poll(layer, sock, ssp_poll_is_plain);
 again:
-	/* Most often there is none: whoever asks all his sockets asks many that were spliced once. */
-	was_over = !rcu_access_pointer(end->pair);
-	if (!was_over) {
-		rcu_read_lock();
-		was_over = ssp_is_over(ssp_pair_of(layer));
-		rcu_read_unlock();
-	}
+	rcu_read_lock();
+	was_over = ssp_is_over(ssp_pair_of(layer));
+	rcu_read_unlock();
 	mask = flt_layer_next_poll(layer, file, sock, wait);
 	rcu_read_lock();
 	p = rcu_dereference(end->pair);

@@ -4,6 +4,8 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "kmod/stack.h"
+
 #include "copy.h"
 #include "counter.h"
 #include "forward.h"
@@ -100,6 +102,7 @@ void ssp_pair_attach(struct ssp_pair *p)
 		/* A tail shorter than the mark would never be announced. */
 		WRITE_ONCE(p->sk[i]->sk_rcvlowat, 1);
 		rcu_assign_pointer(p->end[i]->pair, p);
+		flt_layer_want_poll(p->sk[i]);
 	}
 	ssp_count(p->net, SSP_STAT_STARTED);
 	trace_ssp_start(p);
@@ -135,13 +138,20 @@ void ssp_pair_outcome(const struct ssp_pair *p, struct ssp_outcome *out)
 	};
 }
 
+/* Who sees no pair any more sees the copy that it has left: ssp_poll_is_plain(). */
+void ssp_end_clear(struct ssp_end *end)
+{
+	smp_wmb();
+	RCU_INIT_POINTER(end->pair, NULL);
+}
+
 void ssp_pair_detach(struct ssp_pair *p)
 {
 	int i;
 
 	ssp_assert_locked(p);
 	for (i = 0; i < 2; i++)
-		RCU_INIT_POINTER(p->end[i]->pair, NULL);
+		ssp_end_clear(p->end[i]);
 	ssp_copy_pin(p->end[0]);
 	ssp_pair_put(p);
 }

@@ -151,6 +151,7 @@ void ssp_pair_attach(struct ssp_pair *p);
 
 /* Both sockets locked: take the sockets out of the pair. Keeps what happened. */
 void ssp_pair_detach(struct ssp_pair *p);
+void ssp_end_clear(struct ssp_end *end);
 
 /* The transfer is over: it counts no more as under way. */
 void ssp_pair_ended(struct ssp_pair *p);

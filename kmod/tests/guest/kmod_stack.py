@@ -258,6 +258,46 @@ def operations_go_from_newest_to_oldest(family, address):
     wait_for("layers gone", lambda: dev.live() == 0)
 
 
+def poll_passes_by_a_layer_that_has_nothing_to_say(family, address):
+    dev.reset()
+
+    def polls(sock, layer="ops1", times=3):
+        before = dev.counts(layer)["poll"]
+        for _ in range(times):
+            equal("readable", select.select([sock], [], [], 0)[0], [sock])
+        return dev.counts(layer)["poll"] - before
+
+    with pair(family, address) as (client, server):
+        client.sendall(b"hello")
+        wait_for("the data", lambda: select.select([server], [], [], 0)[0])
+        dev.add(server, "ops1")
+        equal("polls", polls(server), 3)
+        dev.plain(server, "ops1", True)
+        equal("polls until it says so", polls(server), 1)
+        equal("polls of a plain socket", polls(server), 0)
+        equal("pointers", "ops" in dev.pointers(server), True)
+        dev.order()
+        equal("data", server.recv(1), b"h")
+        equal("other operations", dev.order(), ["ops1"])
+        dev.plain(server, "ops1", False)
+        equal("polls when it has something to say", polls(server), 3)
+        dev.plain(server, "ops1", True)
+        polls(server)
+        dev.add(server, "ops2")
+        equal("polls of a layer that came later", polls(server, "ops2"), 3)
+        equal("polls below one that has something to say", polls(server), 3)
+        dev.remove(server, "ops2")
+        polls(server)
+        equal("polls when that is gone", polls(server), 0)
+        # Any change of what is on the socket may ask all anew.
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        equal("polls after a call", polls(server) <= 1, True)
+        dev.remove(server, "ops1")
+        equal("pointers of a socket without layers", dev.pointers(server), set())
+        equal("data", server.recv(10), b"ello")
+    wait_for("layers gone", lambda: dev.live() == 0)
+
+
 def blocked_reader_outlives_the_removal():
     """Layers below and above go while a read sleeps in the oldest one's next_recvmsg()."""
     dev.reset()
@@ -377,7 +417,8 @@ def claims(tap):
         for claim in (newest_layer_hears_first, layer_swallows, every_order_of_removal,
                       socket_that_dies_tells_its_layers, child_inherits,
                       child_of_bare_listener_is_bare, child_closed_before_accept,
-                      operations_go_from_newest_to_oldest, detach_gives_the_pointers_back):
+                      operations_go_from_newest_to_oldest,
+                      poll_passes_by_a_layer_that_has_nothing_to_say, detach_gives_the_pointers_back):
             tap.claim(f"{name}: {claim.__name__.replace('_', ' ')}", claim, family, address)
     tap.claim("IPv4 child of an IPv6 listener, then IPV6_ADDRFORM", mapped_child_inherits)
     tap.claim("a child made before its listener's layers stays bare",

@@ -18,7 +18,7 @@ COUNTS = ("data_ready", "write_space", "state_change", "error_report", "destruct
           "init_child", "accepted", "recvmsg", "sendmsg", "poll", "shutdown", "release",
           "returned", "added", "after_end")
 ARG = struct.Struct("iIII%dQ" % len(COUNTS))
-ADD, REMOVE, DETACH, FIND, READ, RESET, SWALLOW, ORDER, POINTERS, HAMMER = range(1, 11)
+ADD, REMOVE, DETACH, FIND, READ, RESET, SWALLOW, ORDER, POINTERS, HAMMER, PLAIN = range(1, 12)
 POINTER_BITS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "ops",
                 "hook")
 FAMILIES = {"IPv4": (socket.AF_INET, "127.0.0.1"), "IPv6": (socket.AF_INET6, "::1")}
@@ -102,6 +102,10 @@ class Device:
 
     def swallow(self, layer, *events):
         self.ask(SWALLOW, None, LAYERS.index(layer), sum(1 << COUNTS.index(e) for e in events))
+
+    def plain(self, sock, layer, is_plain):
+        """Has the layer nothing to say to poll()."""
+        self.ask(PLAIN, sock, LAYERS.index(layer), int(is_plain))
 
     def order(self):
         """Layers in the order they heard data_ready or recvmsg since the last call."""

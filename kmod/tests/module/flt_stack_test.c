@@ -27,6 +27,7 @@ struct flt_test_priv {
 static const struct flt_layer_ops flt_test_layers[FLT_TEST_LAYERS];
 static atomic64_t flt_test_counts[FLT_TEST_LAYERS][FLT_TEST_COUNTS];
 static u32 flt_test_swallow[FLT_TEST_LAYERS];
+static bool flt_test_plain[FLT_TEST_LAYERS];
 static u64 flt_test_order;
 static struct socket *flt_test_pristine[2];
 
@@ -117,10 +118,19 @@ static int flt_test_sendmsg(struct flt_layer *layer, struct socket *sock, struct
 	return flt_layer_next_sendmsg(layer, sock, msg, len);
 }
 
+static bool flt_test_is_plain(struct flt_layer *layer)
+{
+	struct flt_test_priv *priv = flt_layer_priv(layer);
+
+	return READ_ONCE(flt_test_plain[priv->id]);
+}
+
 static __poll_t flt_test_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			      struct poll_table_struct *wait)
 {
 	flt_test_count(layer, FLT_TEST_POLL);
+	if (wait)
+		flt_layer_skip_poll(layer, sock, flt_test_is_plain);
 	return flt_layer_next_poll(layer, file, sock, wait);
 }
 
@@ -212,6 +222,13 @@ static u64 flt_test_pointers(struct sock *sk)
 	return out;
 }
 
+static void flt_test_set_plain(struct sock *sk, u32 id, bool plain)
+{
+	WRITE_ONCE(flt_test_plain[id], plain);
+	if (!plain)
+		flt_layer_want_poll(sk);
+}
+
 /* Puts layers on and off in an order that @seed decides. */
 static int flt_test_hammer(struct sock *sk, u32 rounds, u32 seed)
 {
@@ -230,6 +247,8 @@ static int flt_test_hammer(struct sock *sk, u32 rounds, u32 seed)
 					   sk->sk_state != TCP_LISTEN);
 		if (err)
 			return err;
+		if (what & BIT(18))
+			flt_test_set_plain(sk, id, what & BIT(19));
 		cond_resched();
 	}
 	for (id = 0; id < FLT_TEST_LAYERS; id++)
@@ -258,6 +277,7 @@ static int flt_test_request(struct sock *sk, unsigned int cmd, struct flt_test_a
 	case FLT_TEST_IOC_RESET:
 		memset(flt_test_counts, 0, sizeof(flt_test_counts));
 		memset(flt_test_swallow, 0, sizeof(flt_test_swallow));
+		memset(flt_test_plain, 0, sizeof(flt_test_plain));
 		flt_test_order = 0;
 		return 0;
 	case FLT_TEST_IOC_SWALLOW:
@@ -269,6 +289,9 @@ static int flt_test_request(struct sock *sk, unsigned int cmd, struct flt_test_a
 		return 0;
 	case FLT_TEST_IOC_POINTERS:
 		arg->out[0] = flt_test_pointers(sk);
+		return 0;
+	case FLT_TEST_IOC_PLAIN:
+		flt_test_set_plain(sk, id, arg->arg);
 		return 0;
 	case FLT_TEST_IOC_HAMMER:
 		return flt_test_hammer(sk, arg->arg, arg->seed);

@@ -43,7 +43,8 @@ enum {
  * struct flt_test_arg - of every request
  * @fd:    the socket
  * @layer: FLT_TEST_A..
- * @arg:   SWALLOW: bits of the events 0 to 3 to swallow; HAMMER: rounds; others: flags
+ * @arg:   SWALLOW: bits of the events 0 to 3 to swallow; HAMMER: rounds;
+ *	   PLAIN: whether the layer has nothing to say to poll; others: flags
  * @seed:  HAMMER: of the order of things
  * @out:   READ: counters; ORDER: layers of the last data_ready events, newest in the low
  *	   4 bits, each plus one; POINTERS: bits of what differs from an untouched socket
@@ -67,5 +68,6 @@ struct flt_test_arg {
 #define FLT_TEST_IOC_ORDER	_IOWR('F', 8, struct flt_test_arg)
 #define FLT_TEST_IOC_POINTERS	_IOWR('F', 9, struct flt_test_arg)
 #define FLT_TEST_IOC_HAMMER	_IOWR('F', 10, struct flt_test_arg)
+#define FLT_TEST_IOC_PLAIN	_IOWR('F', 11, struct flt_test_arg)
 
 #endif

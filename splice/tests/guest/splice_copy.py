@@ -81,6 +81,23 @@ def readable_from_min2read_on_and_for_the_rest_at_the_end():
 
 
 @claim
+def a_copy_is_told_of_though_its_sockets_were_looked_at_before():
+    sent = body(3000)
+    with Proxy() as p:
+        for _ in range(5):
+            for _ in range(3):
+                equal("before", (events(p.src), events(p.dst)), ("O", "O"))
+            keep(p, len(sent), min2read=len(sent))
+            p.server.sendall(sent)
+            same("client", recv_exactly(p.client, len(sent)), sent)
+            wait_event(p.src, select.POLLIN)
+            same("first of the copy", recv_exactly(p.src, 1000), sent[:1000])
+            equal("the rest", events(p.src), "IO")
+            same("copy", recv_exactly(p.src, 2000), sent[1000:])
+            wait_event(p.dst, select.POLLOUT)
+
+
+@claim
 def a_slow_reader_holds_the_client_at_max2cache_and_restarts_it():
     with Proxy() as p:
         size, most = 400000, 30000

@@ -164,6 +164,23 @@ def writability_tells_the_end_to_select_poll_and_epoll():
 
 
 @claim
+def each_transfer_is_told_of_though_its_sockets_were_looked_at_before():
+    sent = body(2000)
+    with Proxy() as p:
+        for _ in range(5):
+            # A look at a socket without a transfer has poll() pass us by until the next one.
+            for _ in range(3):
+                equal("before", (events(p.src), events(p.dst)), ("O", "O"))
+            device().splice(p.src, p.dst, limit=len(sent), flags=AUTORELEASE)
+            p.server.sendall(sent[:1000])
+            same("one half", recv_exactly(p.client, 1000), sent[:1000])
+            equal("under way", (events(p.src), events(p.dst)), ("O", ""))
+            p.server.sendall(sent[1000:])
+            same("the other half", recv_exactly(p.client, 1000), sent[1000:])
+            wait_event(p.dst, select.POLLOUT)
+
+
+@claim
 def an_abort_of_the_client_is_an_error_of_the_destination():
     with Proxy() as p:
         device().splice(p.src, p.dst, limit=1 << 20, flags=AUTORELEASE)
