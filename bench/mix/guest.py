@@ -6,6 +6,7 @@ A CONFIG is a layer to wait by, and what is added to it: `uselect+splice`, `sele
 ask the origin themselves. Prints the line of mix-load (load.c) for each, with the rate per robot.
 """
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -50,12 +51,13 @@ def delay(args, what):
         run(*at(name, "tc", "qdisc", what, "dev", dev, "root", *words))
 
 
-def measure(args, config, rate):
+def measure(args, config, rate, size, kept):
     layer, *options = config.split("+")
     shown = "/run/mix-shown"
     Path(shown).unlink(missing_ok=True)
     robots = str(round(rate / args.each))
-    load = [f"{TESTS}/mix-load", "-w", str(args.warm), "-t", str(args.seconds), *(["-c"] if args.quick else []),
+    load = [f"{TESTS}/mix-load", "-w", str(args.warm), "-t", str(args.seconds), "-i", str(args.think),
+            *(["-s", size] if size else []), *(["-k"] if kept else []), *(["-c"] if args.quick else []),
             config, shown]
     origin = start("srv", f"{TESTS}/mix-origin", shown, str(ORIGIN))
     listens("srv", ORIGIN)
@@ -90,6 +92,9 @@ def main():
     p.add_argument("--seconds", type=float, default=20)
     p.add_argument("--delay", type=float, default=40, help="ms, each way")
     p.add_argument("--loss", type=float, default=0, help="percent, each way")
+    p.add_argument("--think", type=float, default=2.5, help="seconds, on average")
+    p.add_argument("--size", default="", help="bytes: all are misses of that size")
+    p.add_argument("--kept", default="0", help="0, 1: whether these are kept")
     p.add_argument("--quick", action="store_true", help="for tests: hardly any thinking, little room")
     p.add_argument("config", nargs="+")
     args = p.parse_args()
@@ -97,9 +102,11 @@ def main():
     if os.environ.get("FLT_RESULTS"):
         Path(os.environ["FLT_RESULTS"], "kallsyms").write_text(Path("/proc/kallsyms").read_text(encoding="ascii"))
     network()
-    for rate in args.rates.split(","):
-        for config in args.config:
-            measure(args, config, float(rate))
+    for rate, size, kept, config in itertools.product(args.rates.split(","), args.size.split(","),
+                                                      args.kept.split(","), args.config):
+        if config == "direct" and kept != args.kept.split(",", 1)[0]:
+            continue
+        measure(args, config, float(rate), size, int(kept))
 
 
 main()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mix-load [-w SECONDS] [-t SECONDS] [-c] NAME SHOWN ADDRESS PORT ROBOTS RATE: robots that ask a proxy, RATE
- * requests a second all together. Prints "begin" after the warm-up and a JSON line for what was measured.
+ * mix-load [-w SECONDS] [-t SECONDS] [-s SIZE [-k]] [-i SECONDS] [-c] NAME SHOWN ADDRESS PORT ROBOTS RATE: robots
+ * that ask a proxy, RATE requests a second all together. Prints "begin" after the warm-up and a JSON line for what was measured.
  *
  * A robot has one connection at a time and asks Zipf(64) times on it. Its requests come by Poisson's
  * law, whatever the answers take; one that comes in the midst of an answer waits for its end.
  * 58 % are hits, 12 % misses that are kept, 30 % misses that are not. Length and bytes of each answer are
- * checked. -c: for tests, hardly any thinking and little room for answers.
+ * checked. -s: all are misses of that size, with -k kept. -i: of thinking, on average. -c: for tests, hardly any thinking and little room for answers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 #define HITS		0.58
 #define KEPT		0.12
 #define THINK_MEAN	2.5
-#define THINK_SD	1.0
+#define THINK_SD	0.4	/* of the mean */
 
 enum { HIT, MISS, ADDED, KINDS };
 
@@ -59,6 +59,9 @@ static struct robot {
 static unsigned int nr_robots, under_way;
 static double rate;
 static bool quick, over, counts;
+static uint32_t fixed_size;
+static bool fixed_kept;
+static double think_mean = THINK_MEAN;
 static struct sockaddr_in address;
 static int epfd;
 
@@ -99,7 +102,7 @@ static uint32_t draw_size(uint64_t *seed)
 static double draw_think(uint64_t *seed)
 {
 	double normal = sqrt(-2 * log(mix_uniform(seed))) * cos(2 * M_PI * mix_uniform(seed));
-	double think = THINK_MEAN + THINK_SD * normal;
+	double think = think_mean * (1 + THINK_SD * normal);
 
 	if (quick)
 		think /= 1000;
@@ -113,7 +116,11 @@ static void draw_request(struct robot *r)
 	r->head = (struct mix_head){ .magic = MIX_MAGIC, .size = draw_size(&r->seed) };
 	r->head.object = mix_draw(&r->seed);
 	r->head.flags = u < HITS ? MIX_HIT : u < HITS + KEPT ? MIX_CACHE : 0;
-	if (u >= HITS)
+	if (fixed_size) {
+		r->head.size = fixed_size;
+		r->head.flags = fixed_kept ? MIX_CACHE : 0;
+	}
+	if (!(r->head.flags & MIX_HIT))
 		r->head.think = draw_think(&r->seed) * 1e6;
 }
 
@@ -274,11 +281,11 @@ static void report(const char *name, const struct spent *a, const struct spent *
 	const struct mix_shown *was = &a->shown, *is = &b->shown;
 	int kind;
 
-	printf("{\"name\": \"%s\", \"robots\": %u, \"rate\": %.0f, \"requests\": %.0f, \"got\": %.1f, "
+	printf("{\"name\": \"%s\", \"size\": %u, \"kept\": %d, \"think\": %g, \"robots\": %u, \"rate\": %.0f, \"requests\": %.0f, \"got\": %.1f, "
 	       "\"bytes\": %.0f, \"cpu\": %.2f, \"proxy_cpu\": %.2f, \"all\": %.0f, \"proxy\": %.0f, "
 	       "\"origin\": %.0f, \"load\": %.0f, \"calls\": %.3f, \"spliced\": %.4f, \"in_call\": %.4f, "
 	       "\"blocked\": %.4f, \"accepted\": %.4f, \"opened\": %.4f, \"connections\": %llu, \"pooled\": %llu",
-	       name, nr_robots, rate, n, n / elapsed * 1e9, bytes / n, (b->busy - a->busy) / elapsed * 100,
+	       name, fixed_size, fixed_kept, think_mean, nr_robots, rate, n, n / elapsed * 1e9, bytes / n, (b->busy - a->busy) / elapsed * 100,
 	       (b->proxy - a->proxy) / elapsed * 100, (b->busy - a->busy) / n, (b->proxy - a->proxy) / n,
 	       (b->origin - a->origin) / n, (b->robots - a->robots) / n, (is->calls - was->calls) / n,
 	       (is->spliced - was->spliced) / n, (is->in_call - was->in_call) / n,
@@ -293,7 +300,8 @@ static void report(const char *name, const struct spent *a, const struct spent *
 
 static int usage(void)
 {
-	fputs("usage: mix-load [-w SECONDS] [-t SECONDS] [-c] NAME SHOWN ADDRESS PORT ROBOTS RATE\n", stderr);
+	fputs("usage: mix-load [-w SECONDS] [-t SECONDS] [-s SIZE [-k]] [-i SECONDS] [-c]\n"
+	      "                NAME SHOWN ADDRESS PORT ROBOTS RATE\n", stderr);
 	return 2;
 }
 
@@ -307,11 +315,17 @@ int main(int argc, char **argv)
 	unsigned int i;
 	int c;
 
-	while ((c = getopt(argc, argv, "w:t:c")) >= 0) {
+	while ((c = getopt(argc, argv, "w:t:s:ki:c")) >= 0) {
 		if (c == 'w')
 			warm = atof(optarg);
 		else if (c == 't')
 			seconds = atof(optarg);
+		else if (c == 's')
+			fixed_size = atoi(optarg);
+		else if (c == 'k')
+			fixed_kept = true;
+		else if (c == 'i')
+			think_mean = atof(optarg);
 		else if (c == 'c')
 			quick = true;
 		else
@@ -324,7 +338,7 @@ int main(int argc, char **argv)
 	rate = atof(argv[5]);
 	address.sin_family = AF_INET;
 	address.sin_port = htons(atoi(argv[3]));
-	if (!inet_aton(argv[2], &address.sin_addr) || !nr_robots || nr_robots > ROBOTS_MAX || rate <= 0)
+	if (fixed_size > MIX_SIZE_MAX || think_mean < 0 || !inet_aton(argv[2], &address.sin_addr) || !nr_robots || nr_robots > ROBOTS_MAX || rate <= 0)
 		return usage();
 	setrlimit(RLIMIT_NOFILE, &nofile);
 	shown = mix_shown_map(argv[1]);
