@@ -12,18 +12,23 @@
 #include "trace.h"
 #include "tunable.h"
 
+/* Bytes that go to TCP in one call, and packets' ends after them: what a packet can hold. */
+#define SSP_PORTION	SZ_64K
+
 /**
  * struct ssp_pass - one pass over a receive queue
  * @p:      the pair
  * @from:   the end that is read
  * @budget: bytes that may still be forwarded in this pass, looked at between packets
  * @done:   bytes that were
+ * @ahead:  bytes behind these that went with them, and have yet to be taken off the queue
  */
 struct ssp_pass {
 	struct ssp_pair *p;
 	int from;
 	unsigned int budget;
 	unsigned int done;
+	unsigned int ahead;
 };
 
 static int ssp_stop(struct ssp_pass *pass, enum ssp_stat why)
@@ -49,19 +54,58 @@ static int ssp_stop_full(struct ssp_pass *pass, struct sock *dst)
 	return ssp_stop(pass, SSP_STAT_NO_MEMORY);
 }
 
-/*
- * Whether TCP shall wait with the last segment: only if the next packet is sure to be
- * sent in this pass, and has room there, else the segment would be left to a timer.
- */
-static bool ssp_more(const struct ssp_pass *pass, const struct sock *src,
-		     const struct sk_buff *skb, unsigned int n, size_t len)
+/* Whether the packet behind @skb is sure to be sent in this pass, @len bytes after what was. */
+static bool ssp_follows(const struct ssp_pass *pass, const struct sock *src,
+			const struct sk_buff *skb, unsigned int len)
 {
 	const struct ssp_pair *p = pass->p;
+	const struct sk_buff *next;
 
-	return n == len && pass->budget > n && ssp_has_room(p->sk[!pass->from], n) &&
-	       !skb_queue_is_last(&src->sk_receive_queue, skb) &&
-	       p->limit - p->taken > n && !ssp_keeps_copy(p) && !tcp_sk(src)->urg_data &&
-	       skb_queue_next(&src->sk_receive_queue, skb)->len;
+	if (pass->budget <= len || p->limit - p->taken <= len || ssp_keeps_copy(p) ||
+	    tcp_sk(src)->urg_data || skb_queue_is_last(&src->sk_receive_queue, skb) ||
+	    !ssp_has_room(p->sk[!pass->from], len))
+		return false;
+	next = skb_queue_next(&src->sk_receive_queue, skb);
+	/* A segment that was sent again may begin within the one before it. */
+	return next->len && skb_frags_readable(next) &&
+	       TCP_SKB_CB(next)->seq == TCP_SKB_CB(skb)->seq + skb->len;
+}
+
+/*
+ * How much goes to TCP at once: the first @len bytes left of @skb, and the packets behind it.
+ * Each packet by itself would leave as one, though its neighbour is here. @more: TCP shall
+ * wait with the last segment, which is left to a timer if nothing comes after it.
+ */
+static unsigned int ssp_portion(const struct ssp_pass *pass, const struct sock *src,
+				const struct sk_buff *skb, unsigned int len, bool *more)
+{
+	const struct ssp_pair *p = pass->p;
+	unsigned int all = len, n;
+
+	while ((*more = ssp_follows(pass, src, skb, all)) && all < SSP_PORTION) {
+		skb = skb_queue_next(&src->sk_receive_queue, skb);
+		n = min_t(u64, skb->len, p->limit - p->taken - all);
+		all += n;
+		if (n < skb->len) {
+			*more = false;
+			break;
+		}
+	}
+	return all;
+}
+
+/* @len bytes of the queue are done with. */
+static int ssp_took(struct ssp_pass *pass, unsigned int len)
+{
+	struct ssp_pair *p = pass->p;
+
+	if (!p->sink_gone)
+		p->moved[pass->from] += len;
+	if (!pass->from)
+		p->taken += len;
+	pass->budget -= min(pass->budget, len);
+	pass->done += len;
+	return len;
 }
 
 static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int off, size_t len)
@@ -72,8 +116,15 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 	/* A begun packet is finished: its rest would be a work item and a send of its own. */
 	unsigned int n = pass->budget ? len : 0;
 	struct sk_buff *clone = NULL;
+	unsigned int all;
+	bool more = false;
 	int sent;
 
+	if (pass->ahead) {
+		n = min_t(unsigned int, len, pass->ahead);
+		pass->ahead -= n;
+		return ssp_took(pass, n);
+	}
 	if (!ssp_is_bidir(p))
 		n = min_t(u64, n, p->limit - p->taken);
 	else if (p->fin[pass->from])
@@ -98,13 +149,14 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 		}
 	}
 
-	if (p->sink_gone)
+	if (p->sink_gone) {
 		sent = n;
-	else if (sk_stream_memory_free(dst))
-		sent = ssp_send(dst, skb, off, n, ssp_more(pass, src, skb, n, len),
-				pass->from ? NULL : &p->head, p->net);
-	else
+	} else if (sk_stream_memory_free(dst)) {
+		all = n == len ? ssp_portion(pass, src, skb, n, &more) : n;
+		sent = ssp_send(dst, skb, off, all, more, pass->from ? NULL : &p->head, p->net);
+	} else {
 		sent = -EAGAIN;
+	}
 	if (sent <= 0) {
 		if (clone)
 			ssp_copy_free(src, clone);
@@ -115,17 +167,15 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 		return ssp_can_send(dst) ? ssp_stop(pass, SSP_STAT_NO_MEMORY) : 0;
 	}
 
+	if (sent > (int)n) {
+		pass->ahead = sent - n;
+		sent = n;
+	}
 	if (ssp_keeps_copy(p))
 		ssp_copy_append(p->end[0], clone, off, sent);
-	if (!p->sink_gone)
-		p->moved[pass->from] += sent;
-	if (!pass->from)
-		p->taken += sent;
-	pass->budget -= min_t(unsigned int, pass->budget, sent);
-	pass->done += sent;
 	if (sent != skb->len)
 		ssp_count(p->net, SSP_STAT_PARTIAL);
-	return sent;
+	return ssp_took(pass, sent);
 }
 
 /* Forward what @from has received. */
@@ -150,6 +200,7 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 	}
 	WRITE_ONCE(p->held, false);
 	tcp_read_sock(src, &desc, ssp_actor);
+	WARN_ON_ONCE(pass.ahead);
 	/* Nothing could go with it. */
 	if (!from && p->head.size)
 		ssp_send(dst, NULL, 0, 0, false, &p->head, p->net);

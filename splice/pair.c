@@ -138,9 +138,9 @@ void ssp_pair_outcome(const struct ssp_pair *p, struct ssp_outcome *out)
 	};
 }
 
-/* Who sees no pair any more sees the copy that it has left: ssp_poll_is_plain(). */
 void ssp_end_clear(struct ssp_end *end)
 {
+	/* Who sees no pair any more sees the copy that it has left: ssp_poll_is_plain(). */
 	smp_wmb();
 	RCU_INIT_POINTER(end->pair, NULL);
 }

@@ -224,7 +224,9 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 	sk->sk_use_task_frag = false;
 	if (ahead)
 		ssp_batch_page(&b, head->page, head->offset, ahead);
-	if (len && ssp_batch_skb(&b, skb, &off)) {
+	for (; b.left && !b.err; skb = skb->next) {
+		if (!ssp_batch_skb(&b, skb, &off))
+			break;
 		skb_walk_frags(skb, part)
 			if (!b.left || !ssp_batch_skb(&b, part, &off))
 				break;

@@ -11,18 +11,18 @@
 #include "net.h"
 
 /**
- * ssp_send - put bytes of a received packet into a socket's send queue
+ * ssp_send - put bytes of received packets into a socket's send queue
  * @sk:   locked; ESTABLISHED or CLOSE_WAIT, no error, not shut down for sending
  * @skb:  stays the caller's; its pages get further references
  * @off:  first byte
- * @len:  how many; within @skb
+ * @len:  how many; within @skb and those that follow it in its queue, from their beginning
  * @more: further bytes follow at once
  * @head: @head.size bytes that go before them, which are taken off it; or NULL
  * @sn:   for counters
  *
  * Never sleeps and takes no memory that could make it.
  *
- * Return: the number of bytes of @skb taken, at least one unless @len is 0; -EAGAIN: the
+ * Return: the number of bytes of the packets taken, at least one unless @len is 0; -EAGAIN: the
  * socket is full or there is no memory; another error of the connection.
  */
 int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned int len, bool more,

@@ -89,6 +89,28 @@ def headers_go_in_one_send_with_what_waits():
 
 
 @claim
+def packets_that_wait_go_in_one_send():
+    size, number = 3000, 4
+    for limit in (size * number, size * 2 + 100, 1):
+        with Proxy() as p:
+            sent = body(size * number)
+            # What its sender may have to send again is not joined to what follows.
+            p.src.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+            p.server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for at in range(0, len(sent), size):
+                p.server.sendall(sent[at:at + size])
+            wait_for("bytes", lambda p=p, sent=sent: len(p.src.recv(65536, socket.MSG_PEEK)) == len(sent))
+            before = counters()["SpliceSends"]
+            answer = device().splice(p.src, p.dst, limit=limit, flags=AUTORELEASE)
+            equal("status, moved", (answer.status, answer.moved01), (DONE, limit))
+            equal("sends", counters()["SpliceSends"] - before, 1)
+            same("passed on", recv_exactly(p.client, limit), sent[:limit])
+            if limit < len(sent):
+                same("left", recv_exactly(p.src, len(sent) - limit), sent[limit:])
+            p.still_ordinary()
+
+
+@claim
 def headers_come_first_whatever_is_there_and_however_little_is_wanted():
     for waiting, limit, data in ((0, 500, 4096), (500, 0, 4096), (500, 500, 4097), (500, 100, 1),
                                  (500, None, 3000)):
