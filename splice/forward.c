@@ -22,6 +22,7 @@
  * @budget: bytes that may still be forwarded in this pass, looked at between packets
  * @done:   bytes that were
  * @ahead:  bytes behind these that went with them, and have yet to be taken off the queue
+ * @clones: of the packets that they are in, for the copy
  */
 struct ssp_pass {
 	struct ssp_pair *p;
@@ -29,6 +30,7 @@ struct ssp_pass {
 	unsigned int budget;
 	unsigned int done;
 	unsigned int ahead;
+	struct sk_buff_head clones;
 };
 
 static int ssp_stop(struct ssp_pass *pass, enum ssp_stat why)
@@ -61,8 +63,8 @@ static bool ssp_follows(const struct ssp_pass *pass, const struct sock *src,
 	const struct ssp_pair *p = pass->p;
 	const struct sk_buff *next;
 
-	if (pass->budget <= len || p->limit - p->taken <= len || ssp_keeps_copy(p) ||
-	    tcp_sk(src)->urg_data || skb_queue_is_last(&src->sk_receive_queue, skb) ||
+	if (pass->budget <= len || p->limit - p->taken <= len || tcp_sk(src)->urg_data ||
+	    skb_queue_is_last(&src->sk_receive_queue, skb) ||
 	    !ssp_has_room(p->sk[!pass->from], len))
 		return false;
 	next = skb_queue_next(&src->sk_receive_queue, skb);
@@ -71,27 +73,63 @@ static bool ssp_follows(const struct ssp_pass *pass, const struct sock *src,
 	       TCP_SKB_CB(next)->seq == TCP_SKB_CB(skb)->seq + skb->len;
 }
 
+/* The copy of a packet that is to go ahead has to be there before it goes. */
+static bool ssp_clone_ahead(struct ssp_pass *pass, struct sock *src, struct sk_buff *skb,
+			    unsigned int len)
+{
+	struct ssp_pair *p = pass->p;
+	struct sk_buff *clone;
+
+	if (ssp_copy_room(p->end[0], p->max2cache) < len ||
+	    !sk_rmem_schedule(src, skb, skb->truesize))
+		return false;
+	clone = ssp_copy_make(p->end[0], src, skb);
+	if (clone)
+		__skb_queue_tail(&pass->clones, clone);
+	return clone;
+}
+
 /*
- * How much goes to TCP at once: the first @len bytes left of @skb, and the packets behind it.
- * Each packet by itself would leave as one, though its neighbour is here. @more: TCP shall
- * wait with the last segment, which is left to a timer if nothing comes after it.
+ * How much goes to TCP at once: the last @len bytes of @skb, and the packets behind it. Each
+ * packet by itself would leave as one, though its neighbour is here. @more: TCP shall wait
+ * with the last segment, which is left to a timer if nothing comes after it.
  */
-static unsigned int ssp_portion(const struct ssp_pass *pass, const struct sock *src,
-				const struct sk_buff *skb, unsigned int len, bool *more)
+static unsigned int ssp_portion(struct ssp_pass *pass, struct sock *src, struct sk_buff *skb,
+				unsigned int len, bool *more)
 {
 	const struct ssp_pair *p = pass->p;
 	unsigned int all = len, n;
 
-	while ((*more = ssp_follows(pass, src, skb, all)) && all < SSP_PORTION) {
+	while (all < SSP_PORTION && ssp_follows(pass, src, skb, all)) {
 		skb = skb_queue_next(&src->sk_receive_queue, skb);
 		n = min_t(u64, skb->len, p->limit - p->taken - all);
-		all += n;
-		if (n < skb->len) {
-			*more = false;
+		if (ssp_keeps_copy(p) && !ssp_clone_ahead(pass, src, skb, all + n))
 			break;
-		}
+		all += n;
+		if (n < skb->len)
+			break;
 	}
+	*more = !ssp_keeps_copy(p) && ssp_follows(pass, src, skb, all);
 	return all;
+}
+
+/* Part of a packet that went ahead is taken off the queue. */
+static void ssp_catch_up(struct ssp_pass *pass, unsigned int len)
+{
+	struct ssp_pair *p = pass->p;
+
+	pass->ahead -= len;
+	if (ssp_keeps_copy(p))
+		ssp_copy_append(p->end[0], __skb_dequeue(&pass->clones), 0, len);
+}
+
+/* Of what did not go ahead in the end. */
+static void ssp_drop_clones(struct ssp_pass *pass)
+{
+	struct sk_buff *clone;
+
+	while ((clone = __skb_dequeue(&pass->clones)))
+		ssp_copy_free(pass->p->sk[0], clone);
 }
 
 /* @len bytes of the queue are done with. */
@@ -122,9 +160,10 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 
 	if (pass->ahead) {
 		n = min_t(unsigned int, len, pass->ahead);
-		pass->ahead -= n;
+		ssp_catch_up(pass, n);
 		return ssp_took(pass, n);
 	}
+	ssp_drop_clones(pass);
 	if (!ssp_is_bidir(p))
 		n = min_t(u64, n, p->limit - p->taken);
 	else if (p->fin[pass->from])
@@ -199,8 +238,10 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 		trace_ssp_sink_gone(p);
 	}
 	WRITE_ONCE(p->held, false);
+	__skb_queue_head_init(&pass.clones);
 	tcp_read_sock(src, &desc, ssp_actor);
 	WARN_ON_ONCE(pass.ahead);
+	ssp_drop_clones(&pass);
 	/* Nothing could go with it. */
 	if (!from && p->head.size)
 		ssp_send(dst, NULL, 0, 0, false, &p->head, p->net);

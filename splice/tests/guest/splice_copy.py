@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, DISCARD, DONE, KEEPCOPY, Device, Proxy, Thread,  # noqa: E402
-                 body, claim, equal, events, fails, main, recv_exactly, reset, same, wait_event,
+                 body, claim, counters, equal, events, fails, main, recv_exactly, reset, same, wait_event,
                  wait_for)
 
 dev = None
@@ -95,6 +95,33 @@ def a_copy_is_told_of_though_its_sockets_were_looked_at_before():
             equal("the rest", events(p.src), "IO")
             same("copy", recv_exactly(p.src, 2000), sent[1000:])
             wait_event(p.dst, select.POLLOUT)
+
+
+@claim
+def packets_that_wait_go_in_one_send_and_are_copied():
+    size, number = 3000, 6
+    sent = body(size * number)
+    #     limit, max2cache
+    for limit, most in ((len(sent), 65536), (size * 2 + 100, 65536), (len(sent), size * 3 + 10), (1, 65536)):
+        with Proxy() as p:
+            # What its sender may have to send again is not joined to what follows.
+            p.src.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+            p.server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for at in range(0, len(sent), size):
+                p.server.sendall(sent[at:at + size])
+            wait_for("bytes", lambda p=p: len(p.src.recv(65536, socket.MSG_PEEK)) == len(sent))
+            before = counters()["SpliceSends"]
+            keep(p, limit, min2read=1, max2cache=most)
+            sends = counters()["SpliceSends"] - before
+            equal("sends", sends, 1 if limit < most else 2)
+            same("passed on", recv_exactly(p.client, min(limit, most)), sent[:min(limit, most)])
+            same("copy", read_copy(p.src, limit, step=1700), sent[:limit])
+            if limit > most:
+                same("the rest", recv_exactly(p.client, limit - most), sent[most:limit])
+            wait_event(p.dst, select.POLLOUT)
+            if limit < len(sent):
+                same("left", recv_exactly(p.src, len(sent) - limit), sent[limit:])
+            p.still_ordinary()
 
 
 @claim
