@@ -169,6 +169,47 @@ def two_exporters_of_the_same_device_number_are_two_disks():
         export(c.nodes[0], "data", disk.device)
 
 
+# Turns of a loop in a second. Not its processor time: what interrupts do on that is charged to it.
+WORK = """
+import time
+end, turns = time.monotonic() + 1, 0
+while time.monotonic() < end:
+    turns += 1
+print(turns)
+"""
+
+
+@claim
+def a_program_gets_on_while_requests_flood_its_processor():
+    one_cpu = ("taskset", "-c", "0")
+
+    def work():
+        return min(int(subprocess.run([*one_cpu, sys.executable, "-c", WORK], check=True, text=True,
+                                      stdout=subprocess.PIPE).stdout) for _ in range(3))
+
+    with pair(3, size=MIB, nodes="n2,n3") as (c, disk), contextlib.ExitStack() as floods:
+        hash_of(disk.device)                    # now the exporter has it in memory
+        cards = [attach(node, "data", "timeout", "60000") for node in c.nodes[1:]]
+        alone = work()
+        for card in cards:
+            fio = subprocess.Popen(
+                [*one_cpu, "fio", "--name=f", "--filename=/dev/" + card, "--direct=1",
+                 "--rw=randread", "--bs=4k", "--iodepth=64", "--ioengine=libaio", "--minimal",
+                 "--time_based", "--runtime=600"], stdout=subprocess.DEVNULL)
+            floods.callback(fio.wait, 60 * SLOW)
+            floods.callback(fio.terminate)
+        wait(lambda: min(stat(n, "CardReads") for n in c.nodes[1:]) > 256, 60 * SLOW)
+        before = stat(c.nodes[0], "CardServedCached")
+        flooded = work()
+        served = stat(c.nodes[0], "CardServedCached") - before
+        print("# %.0f percent of what it does alone, beside %d requests" % (
+            100 * flooded / alone, served))
+        assert flooded * 50 > alone and served > 256, (alone, flooded, served)
+        floods.close()
+        for node in c.nodes[1:]:
+            assert stat(node, "CardErrors") == stat(node, "CardTimeouts") == 0
+
+
 @claim
 def what_a_read_costs_is_told():
     with pair(size=MIB) as (c, disk):
