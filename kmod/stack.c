@@ -114,6 +114,7 @@ void flt_stack_put(struct flt_stack *st)
 void flt_stack_link(struct flt_stack *st, struct flt_layer *layer)
 {
 	lockdep_assert_held(&st->lock);
+	refcount_inc(&st->users);
 	layer->stack = st;
 	layer->seq = ++st->seq;
 	layer->linked = true;

@@ -170,6 +170,20 @@ int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int ho
 __poll_t flt_layer_poll(struct flt_layer *layer, struct socket *sock);
 
 /**
+ * flt_layer_poll_input - the same, when only what can be read may have changed
+ * @layer: who asks
+ * @sock:  the layer's socket, not an orphan
+ * @was:   what was said of it last. The asker has asked again since for each event but
+ *	   @data_ready, and for each operation but a receive and a send that left room
+ *
+ * Of a plain connection only its queue is looked at: errors, shutdowns and states come with
+ * events of their own, urgent data with @data_ready.
+ *
+ * Context: as for flt_layer_poll().
+ */
+__poll_t flt_layer_poll_input(struct flt_layer *layer, struct socket *sock, __poll_t was);
+
+/**
  * flt_layer_skip_poll - while @may says so, poll() of the socket need not come to this layer
  * @layer: in its @poll, with a poll table
  * @sock:  the layer's

@@ -93,31 +93,6 @@ static void flt_call_begin(struct flt_call *call, struct sock *sk)
 		flt_call_astray(call, sk);
 }
 
-/* The same, and the first layer that has the operation at @offset. */
-static __always_inline struct flt_layer *flt_call_enter(struct flt_call *call, struct sock *sk,
-							size_t offset, bool blocks)
-{
-	struct flt_layer *layer = NULL;
-	struct flt_stack *st;
-
-	call->real = flt_base(sk)->real_ops;
-	call->pinned = false;
-	rcu_read_lock();
-	st = flt_stack_lookup(sk);
-	if (likely(st && refcount_inc_not_zero(&st->users)))
-		layer = flt_layer_enter(st, FLT_FROM_TOP, offset, blocks);
-	else
-		st = NULL;
-	rcu_read_unlock();
-	call->st = st;
-	if (unlikely(!st))
-		flt_call_astray(call, sk);
-	return layer;
-}
-
-#define FLT_ENTER(call, sk, op, blocks) \
-	flt_call_enter(call, sk, offsetof(struct flt_layer_ops, op), blocks)
-
 static void flt_call_end(struct flt_call *call)
 {
 	if (call->st)
@@ -125,6 +100,26 @@ static void flt_call_end(struct flt_call *call)
 	if (call->pinned)
 		module_put(THIS_MODULE);
 }
+
+/*
+ * The first layer that has the operation at @offset, or NULL: then it goes on by flt_call_begin().
+ * Who is in a layer needs nothing else: that holds the stack, and the stack this module.
+ */
+static __always_inline struct flt_layer *flt_enter(struct sock *sk, size_t offset, bool blocks)
+{
+	struct flt_layer *layer = NULL;
+	struct flt_stack *st;
+
+	/* Not to be preempted is a reader, too, and a third of the instructions. */
+	rcu_read_lock_sched();
+	st = flt_stack_lookup(sk);
+	if (likely(st))
+		layer = flt_layer_enter(st, FLT_FROM_TOP, offset, blocks);
+	rcu_read_unlock_sched();
+	return layer;
+}
+
+#define FLT_ENTER(sk, op, blocks) flt_enter(sk, offsetof(struct flt_layer_ops, op), blocks)
 
 static void flt_call_returned(struct flt_call *call, struct socket *sock, enum flt_op op, int ret)
 {
@@ -142,73 +137,97 @@ static void flt_call_returned(struct flt_call *call, struct socket *sock, enum f
 
 /* --- operations that a layer may answer --- */
 
-int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len, int flags)
+static noinline int flt_recvmsg_below(struct flt_layer *layer, struct socket *sock,
+				      struct msghdr *msg, size_t len, int flags)
 {
 	bool blocks = !(flags & MSG_DONTWAIT);
-	struct flt_layer *next = NULL;
+	struct flt_layer *next = FLT_BELOW(layer->stack, layer->seq, recvmsg, blocks);
 	int ret;
 
-	if (!flt_layer_is_lowest(layer))
-		next = FLT_BELOW(layer->stack, layer->seq, recvmsg, blocks);
 	if (!next)
 		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
 	ret = next->ops->recvmsg(next, sock, msg, len, flags);
 	flt_layer_leave(next, blocks);
 	return ret;
 }
+
+int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			   size_t len, int flags)
+{
+	if (likely(flt_layer_is_lowest(layer)))
+		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
+	return flt_recvmsg_below(layer, sock, msg, len, flags);
+}
 EXPORT_SYMBOL_GPL(flt_layer_next_recvmsg);
 
-static int flt_on_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
+static noinline int flt_recvmsg_bare(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 {
-	bool blocks = !(flags & MSG_DONTWAIT);
-	struct flt_layer *layer;
 	struct flt_call call;
 	int ret;
 
-	layer = FLT_ENTER(&call, sock->sk, recvmsg, blocks);
-	if (layer) {
-		ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
-		flt_layer_leave(layer, blocks);
-	} else {
-		ret = call.real->recvmsg(sock, msg, len, flags);
-	}
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->recvmsg(sock, msg, len, flags);
 	flt_call_end(&call);
 	return ret;
 }
 
-int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len)
+static int flt_on_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 {
-	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
-	struct flt_layer *next = NULL;
+	bool blocks = !(flags & MSG_DONTWAIT);
+	struct flt_layer *layer = FLT_ENTER(sock->sk, recvmsg, blocks);
 	int ret;
 
-	if (!flt_layer_is_lowest(layer))
-		next = FLT_BELOW(layer->stack, layer->seq, sendmsg, blocks);
+	if (unlikely(!layer))
+		return flt_recvmsg_bare(sock, msg, len, flags);
+	ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
+	flt_layer_leave(layer, blocks);
+	return ret;
+}
+
+static noinline int flt_sendmsg_below(struct flt_layer *layer, struct socket *sock,
+				      struct msghdr *msg, size_t len)
+{
+	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
+	struct flt_layer *next = FLT_BELOW(layer->stack, layer->seq, sendmsg, blocks);
+	int ret;
+
 	if (!next)
 		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
 	ret = next->ops->sendmsg(next, sock, msg, len);
 	flt_layer_leave(next, blocks);
 	return ret;
 }
+
+int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			   size_t len)
+{
+	if (likely(flt_layer_is_lowest(layer)))
+		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
+	return flt_sendmsg_below(layer, sock, msg, len);
+}
 EXPORT_SYMBOL_GPL(flt_layer_next_sendmsg);
+
+static noinline int flt_sendmsg_bare(struct socket *sock, struct msghdr *msg, size_t len)
+{
+	struct flt_call call;
+	int ret;
+
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->sendmsg(sock, msg, len);
+	flt_call_end(&call);
+	return ret;
+}
 
 static int flt_on_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
 	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
-	struct flt_layer *layer;
-	struct flt_call call;
+	struct flt_layer *layer = FLT_ENTER(sock->sk, sendmsg, blocks);
 	int ret;
 
-	layer = FLT_ENTER(&call, sock->sk, sendmsg, blocks);
-	if (layer) {
-		ret = layer->ops->sendmsg(layer, sock, msg, len);
-		flt_layer_leave(layer, blocks);
-	} else {
-		ret = call.real->sendmsg(sock, msg, len);
-	}
-	flt_call_end(&call);
+	if (unlikely(!layer))
+		return flt_sendmsg_bare(sock, msg, len);
+	ret = layer->ops->sendmsg(layer, sock, msg, len);
+	flt_layer_leave(layer, blocks);
 	return ret;
 }
 
@@ -270,88 +289,29 @@ __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct 
 }
 EXPORT_SYMBOL_GPL(flt_layer_next_poll);
 
-static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_table_struct *wait)
+static noinline __poll_t flt_poll_bare(struct file *file, struct socket *sock,
+				       struct poll_table_struct *wait)
 {
 	struct flt_call call;
-	struct flt_layer *layer = FLT_ENTER(&call, sock->sk, poll, false);
 	__poll_t ret;
 
-	if (layer) {
-		ret = layer->ops->poll(layer, file, sock, wait);
-		flt_layer_leave(layer, false);
-	} else {
-		ret = call.real->poll(file, sock, wait);
-	}
+	flt_call_begin(&call, sock->sk);
+	ret = call.real->poll(file, sock, wait);
 	flt_call_end(&call);
 	return ret;
 }
 
-/*
- * What tcp_poll() says of most connections at most times: established both ways, nobody else's,
- * without error or urgent data, and with room. Else it is asked itself; it arms SOCK_NOSPACE too.
- */
-static bool flt_poll_plain(const struct sock *sk, __poll_t *mask)
+static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_table_struct *wait)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
+	struct flt_layer *layer = FLT_ENTER(sock->sk, poll, false);
+	__poll_t ret;
 
-	if (inet_sk_state_load(sk) != TCP_ESTABLISHED || READ_ONCE(sk->sk_shutdown) ||
-	    READ_ONCE(sk->sk_err) || READ_ONCE(tp->urg_data) || READ_ONCE(sk->sk_rcvlowat) > 1 ||
-	    READ_ONCE(sk->sk_prot)->sock_is_readable ||
-	    !skb_queue_empty_lockless(&sk->sk_error_queue) || !__sk_stream_is_writeable(sk, 1))
-		return false;
-	*mask = EPOLLOUT | EPOLLWRNORM;
-	if (tcp_epollin_ready(sk, 1))
-		*mask |= EPOLLIN | EPOLLRDNORM;
-	return true;
+	if (unlikely(!layer))
+		return flt_poll_bare(file, sock, wait);
+	ret = layer->ops->poll(layer, file, sock, wait);
+	flt_layer_leave(layer, false);
+	return ret;
 }
-
-__poll_t flt_layer_poll(struct flt_layer *asker, struct socket *sock)
-{
-	struct flt_layer *layer;
-	__poll_t mask;
-
-	/* No reference is taken: without a poll table nobody sleeps. */
-	list_for_each_entry_rcu(layer, &asker->stack->layers, list)
-		if (layer != asker && layer->ops->poll)
-			return layer->ops->poll(layer, sock->file, sock, NULL);
-	if (flt_poll_plain(sock->sk, &mask))
-		return mask;
-	return flt_base(sock->sk)->real_ops->poll(sock->file, sock, NULL);
-}
-EXPORT_SYMBOL_GPL(flt_layer_poll);
-
-static bool flt_stack_polls(struct flt_stack *st, const struct flt_layer *but)
-{
-	struct flt_layer *layer;
-
-	list_for_each_entry_rcu(layer, &st->layers, list)
-		if (layer != but && layer->ops->poll)
-			return true;
-	return false;
-}
-
-void flt_layer_skip_poll(struct flt_layer *layer, struct socket *sock,
-			 bool (*may)(struct flt_layer *layer))
-{
-	struct sock *sk = sock->sk;
-
-	/* Who adds a layer, and who has one to be asked again, comes after us and sees it. */
-	write_lock_bh(&sk->sk_callback_lock);
-	rcu_read_lock();
-	if (!flt_stack_polls(layer->stack, layer) && may(layer))
-		flt_base_set_poll(sk, false);
-	rcu_read_unlock();
-	write_unlock_bh(&sk->sk_callback_lock);
-}
-EXPORT_SYMBOL_GPL(flt_layer_skip_poll);
-
-void flt_layer_want_poll(struct sock *sk)
-{
-	write_lock_bh(&sk->sk_callback_lock);
-	flt_base_set_poll(sk, true);
-	write_unlock_bh(&sk->sk_callback_lock);
-}
-EXPORT_SYMBOL_GPL(flt_layer_want_poll);
 
 void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops)
 {

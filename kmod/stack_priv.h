@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Inside of the socket stack: stack.c, stack_base.c, stack_ops.c, stack_remove.c. */
+/* Inside of the socket stack: stack*.c. */
 #ifndef FLT_STACK_PRIV_H
 #define FLT_STACK_PRIV_H
 
@@ -63,7 +63,8 @@ static inline const struct flt_base *flt_base(const struct sock *sk)
  * @dead:   the destructor or the restoring of the pointers has begun
  * @no_ops: a ULP is being set: the operations stay TCP's own; under sk_callback_lock
  * @idle:   in the list of stacks that flt_layer_detach() left empty
- * @users:  one for the table, one for each operation that runs on the socket
+ * @users:  one for the table, one for each layer that is not yet freed, one for each operation
+ *	that runs in no layer
  * @rcu:    for freeing
  *
  * Found by RCU lookup from the callbacks (softirq) and operations (process). Made and
@@ -90,7 +91,7 @@ struct flt_stack {
  * @list:   in the stack's layers; under the stack's lock, RCU
  * @leaving: in the list of layers that are unlinked and not yet freed (stack_remove.c)
  * @ops:    of the room
- * @stack:  valid while the layer is linked and while an operation runs in it
+ * @stack:  holds one of its users; NULL until it is first linked
  * @seq:    later layers have larger ones; tells what is below a layer even after its removal
  * @linked: under the stack's lock
  * @users:  one for being linked, one for each operation that runs in the layer

@@ -25,6 +25,9 @@ void flt_layer_free_done(struct flt_layer *layer)
 {
 	struct completion *done = layer->done;
 
+	/* Never linked: it had none. Before the wake-up: who has waited may unload this module. */
+	if (layer->stack)
+		flt_stack_put(layer->stack);
 	spin_lock_bh(&flt_remove_lock);
 	list_del_init(&layer->leaving);
 	spin_unlock_bh(&flt_remove_lock);
