@@ -37,7 +37,7 @@ static void usel_layer_publish(struct usel_layer *priv, struct usel_sock *us)
 
 static bool usel_data_ready(struct flt_layer *layer, struct sock *sk)
 {
-	usel_sock_update(usel_of(layer), USEL_R | USEL_E);
+	usel_sock_input(usel_of(layer), USEL_R | USEL_E);
 	return true;
 }
 
@@ -74,7 +74,7 @@ static int usel_recvmsg(struct flt_layer *layer, struct socket *sock, struct msg
 	struct usel_sock *us = usel_of(layer);
 
 	usel_fd_seen(us, sock);
-	usel_sock_update(us, 0);
+	usel_sock_input(us, 0);
 	return ret;
 }
 

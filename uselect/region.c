@@ -86,6 +86,7 @@ static struct usel_region *usel_region_make(unsigned int nfds)
 	if (!region)
 		return NULL;
 	region->net = get_net(current->nsproxy->net_ns);
+	region->stats = usel_stats(region->net);
 	region->owner = kvcalloc(nfds, sizeof(*region->owner), GFP_KERNEL_ACCOUNT);
 	if (!region->owner || usel_pinned_alloc(&region->mem, usel_region_size(nfds))) {
 		usel_region_free(region);

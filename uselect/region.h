@@ -22,6 +22,7 @@ struct usel_set;
  * @files:   whose descriptors; compared, never followed: the process's own flush() of the
  *	     device ends the region before the table goes
  * @net:     whose counters; a reference
+ * @stats:   these
  * @mem:     what is mapped; the following five point into it
  * @bytes:   keep the numbers of struct usel_fd; set once
  * @lock:    @owner, @dead; interrupts off; inside struct usel_sock's lock
@@ -39,6 +40,7 @@ struct usel_region {
 	struct hlist_node node;
 	const struct files_struct *files;
 	struct net *net;
+	u64 __percpu *stats;
 	struct usel_pinned mem;
 	struct usel_region_head *head;
 	unsigned long *active;

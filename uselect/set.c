@@ -126,7 +126,6 @@ static bool usel_set_wants(const struct usel_set *set, unsigned int fd, unsigned
 void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32 rx_bytes)
 {
 	u32 flags = READ_ONCE(set->in_head->flags);
-	unsigned long irq;
 	bool wanted;
 
 	if (!set->ring)
@@ -138,20 +137,20 @@ void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32
 	if (wanted && (flags & USEL_WANT_RING) && test_and_set_bit(fd, set->pending))
 		return;
 
-	spin_lock_irqsave(&set->lock, irq);
+	spin_lock(&set->lock);
 	if (wanted && (flags & USEL_WANT_RING))
 		usel_set_put(set, fd);
 	usel_set_publish(set);
-	spin_unlock_irqrestore(&set->lock, irq);
+	spin_unlock(&set->lock);
 
-	usel_count(set->region->net, USEL_STAT_EVENTS);
+	flt_stats_inc(set->region->stats, USEL_STAT_EVENTS);
 	if (!wq_has_sleeper(&set->wq))
 		return;
 	/* Who was woken has not asked since, and finds this event with the other. */
 	if (!(flags & USEL_WANT_RING) || !xchg(&set->woken, true)) {
 		trace_usel_wake(fd, what);
-		usel_count(set->region->net, USEL_STAT_WAKEUPS);
-		wake_up_interruptible_poll(&set->wq, EPOLLIN | EPOLLRDNORM);
+		flt_stats_inc(set->region->stats, USEL_STAT_WAKEUPS);
+		wake_up_interruptible_sync_poll(&set->wq, EPOLLIN | EPOLLRDNORM);
 	}
 }
 

@@ -58,6 +58,14 @@ struct usel_set *usel_set_open(struct usel_setup *setup);
 void usel_set_close(struct usel_set *set);
 void usel_set_link(struct usel_set *set);
 
+/* May what happens to this descriptor concern the set? Most sets want nothing of most. */
+static inline bool usel_set_listens(const struct usel_set *set, unsigned int fd)
+{
+	return set->ring && (test_bit(fd, set->want_read) || test_bit(fd, set->want_write) ||
+			     test_bit(fd, set->want_except) ||
+			     (READ_ONCE(set->in_head->flags) & USEL_WANT_ALL));
+}
+
 /**
  * usel_set_tell - something happened to a descriptor
  * @set:      of the region
@@ -66,7 +74,7 @@ void usel_set_link(struct usel_set *set);
  * @rx_bytes: unread bytes, or U32_MAX when the number does not matter
  *
  * The caller has set the bits and executed a full barrier since: the process publishes
- * what it wants, executes one, and looks at the bits.
+ * what it wants, executes one, and looks at the bits. Interrupts are off.
  */
 void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32 rx_bytes);
 /* Whatever it waits for, it will not come. */

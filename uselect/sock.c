@@ -13,12 +13,16 @@
 #include "sock.h"
 #include "trace.h"
 
-static u32 usel_sock_mask(struct usel_sock *us, struct socket *sock)
+/* Only what can be read may have changed since, if so it is: @input. */
+static u32 usel_sock_mask(struct usel_sock *us, struct socket *sock, bool input)
 {
-	u32 mask = (__force u32)flt_layer_poll(us->layer, sock);
+	__poll_t was = (__force __poll_t)us->mask;
+	u32 mask;
 
 	lockdep_assert_held(&us->lock);
-	WRITE_ONCE(us->room, mask & (__force u32)EPOLLOUT);
+	mask = (__force u32)(input ? flt_layer_poll_input(us->layer, sock, was) :
+				     flt_layer_poll(us->layer, sock));
+	WRITE_ONCE(us->mask, mask);
 	return mask;
 }
 
@@ -36,8 +40,8 @@ static unsigned int usel_ready(u32 mask)
 	return ready;
 }
 
-static void usel_bit_set(unsigned long *map, unsigned int fd, unsigned int ready, unsigned int bit,
-			 unsigned int changed)
+static __always_inline void usel_bit_set(unsigned long *map, unsigned int fd, unsigned int ready,
+					 unsigned int bit, unsigned int changed)
 {
 	if (!(changed & bit))
 		return;
@@ -101,7 +105,8 @@ static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 	/* Bits first, then who wants them; a process publishes its wants, then looks. */
 	smp_mb();
 	list_for_each_entry_rcu(set, &region->sets, list)
-		usel_set_tell(set, bind->fd, fresh, rx_bytes);
+		if (usel_set_listens(set, bind->fd))
+			usel_set_tell(set, bind->fd, fresh, rx_bytes);
 }
 
 /* Nobody has closed it. */
@@ -150,7 +155,7 @@ static bool usel_sock_foreign(const struct sock *sk)
 	return inet_csk_has_ulp(sk) || (data & SK_USER_DATA_PSOCK);
 }
 
-void usel_sock_update(struct usel_sock *us, unsigned int edge)
+static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 {
 	struct usel_bind *bind, *next;
 	struct socket *sock;
@@ -173,12 +178,22 @@ void usel_sock_update(struct usel_sock *us, unsigned int edge)
 			usel_unbind(bind, USEL_WHY_FOREIGN);
 		goto out;
 	}
-	mask = usel_sock_mask(us, sock);
+	mask = usel_sock_mask(us, sock, input);
 	list_for_each_entry(bind, &us->binds, list)
 		if (edge || bind->mask != mask || READ_ONCE(bind->region->bytes))
 			usel_bind_write(bind, mask, edge);
 out:
 	spin_unlock_irqrestore(&us->lock, irq);
+}
+
+void usel_sock_update(struct usel_sock *us, unsigned int edge)
+{
+	usel_sock_look(us, edge, false);
+}
+
+void usel_sock_input(struct usel_sock *us, unsigned int edge)
+{
+	usel_sock_look(us, edge, true);
 }
 
 static struct usel_bind *usel_bind_find(struct usel_sock *us, struct usel_region *region,
@@ -236,7 +251,7 @@ static int usel_sock_bind_locked(struct usel_sock *us, struct usel_bind *fresh)
 	err = usel_bind_insert(us, fresh);
 	if (err)
 		return err;
-	usel_bind_write(fresh, usel_sock_mask(us, sock), 0);
+	usel_bind_write(fresh, usel_sock_mask(us, sock, false), 0);
 	/* Bits first: once active is set the process believes them. */
 	smp_mb__before_atomic();
 	set_bit(fresh->fd, fresh->region->active);

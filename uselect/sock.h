@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include <uapi/linux/eventpoll.h>
 
 struct file;
 struct flt_layer;
@@ -55,7 +56,7 @@ struct usel_bind {
  * @sk:       its socket; alive while not @gone
  * @layer:    likewise
  * @binds:    struct usel_bind; commonly one
- * @room:     the bits say that there is
+ * @mask:     what poll() was last found to say
  * @gone:     no more binds: the layer is off, or the socket is being destroyed
  * @settled: the descriptor is known for certain, or there is none: do not search again
  * @rcu:      for freeing
@@ -65,7 +66,7 @@ struct usel_sock {
 	struct sock *sk;
 	struct flt_layer *layer;
 	struct list_head binds;
-	bool room;
+	u32 mask;
 	bool gone;
 	bool settled;
 	struct rcu_head rcu;
@@ -104,7 +105,7 @@ bool usel_sock_is_bound(const struct usel_sock *us);
 /* Send() would not block, as the bits have it. */
 static inline bool usel_sock_has_room(const struct usel_sock *us)
 {
-	return READ_ONCE(us->room);
+	return READ_ONCE(us->mask) & (__force u32)EPOLLOUT;
 }
 
 /**
@@ -113,6 +114,8 @@ static inline bool usel_sock_has_room(const struct usel_sock *us)
  * @edge: USEL_*: what is to be told again when it is true, though it was before
  */
 void usel_sock_update(struct usel_sock *us, unsigned int edge);
+/* The same when data came or were received, and nothing else has happened. */
+void usel_sock_input(struct usel_sock *us, unsigned int edge);
 
 /* Module exit: no layer is left, nothing of it runs. */
 void usel_layer_remove_all(void);
