@@ -158,32 +158,6 @@ static void usl_unwant(struct usl_loop *loop, unsigned int fd)
 		loop->set->want_rx[fd] = 0;
 }
 
-/* The kernel's ring, or its bitmap when the ring was too short, becomes the queue. */
-static void usl_harvest(struct usl_loop *loop)
-{
-	struct usl_set *set = loop->set;
-	uint64_t overflows = __atomic_load_n(&set->out->overflows, __ATOMIC_RELAXED);
-	uint32_t head = __atomic_load_n(&set->out->head, __ATOMIC_ACQUIRE), fd, i;
-	unsigned long bits;
-
-	for (; loop->taken != head; loop->taken++) {
-		fd = __atomic_load_n(&set->ring[loop->taken & loop->ring_mask], __ATOMIC_RELAXED);
-		usl_clear_bit(set->pending, fd);
-		usl_enqueue(loop, fd);
-	}
-	__atomic_store_n(&set->in->tail, head, __ATOMIC_RELEASE);
-	if (overflows != loop->overflows) {
-		loop->overflows = overflows;
-		for (i = 0; i < usl_region.nfds / USL_BITS; i++) {
-			bits = atomic_exchange_explicit(&set->pending[i], 0, memory_order_relaxed);
-			for (; bits; bits &= bits - 1)
-				usl_enqueue(loop, i * USL_BITS + __builtin_ctzl(bits));
-		}
-	}
-	/* Pending is cleared, then the state is read. */
-	usl_fence();
-}
-
 /* Closed, and perhaps another by now; or no longer tracked, and the epoll's. */
 static void usl_lost(struct usl_loop *loop, unsigned int fd)
 {
@@ -200,7 +174,7 @@ static void usl_lost(struct usl_loop *loop, unsigned int fd)
 }
 
 /* The next of the queue, or 0 when it has nothing to say. */
-static uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
+static inline uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 {
 	struct usl_fd *it = &loop->fds[fd];
 	uint32_t all, events;
@@ -224,29 +198,98 @@ static uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 	return events;
 }
 
+/* It is told of when it has something to say; one told by levels is asked again next time. */
+static inline int usl_tell(struct usl_loop *loop, unsigned int fd, struct epoll_event *out)
+{
+	struct usl_fd *it = &loop->fds[fd];
+	uint32_t events = usl_look(loop, fd);
+
+	if (!events)
+		return 0;
+	*out = (struct epoll_event){ .events = events, .data.u64 = it->data };
+	if (it->events & EPOLLONESHOT) {
+		it->events &= USL_MODES;
+		usl_want(loop, fd, 0);
+	} else if (!(it->events & EPOLLET)) {
+		usl_enqueue(loop, fd);
+	}
+	return 1;
+}
+
 static int usl_report(struct usl_loop *loop, struct epoll_event *out, int max)
 {
 	unsigned int todo = loop->tail - loop->head, fd;
-	struct usl_fd *it;
-	uint32_t events;
 	int n = 0;
 
 	while (todo-- && n < max) {
 		fd = loop->queue[loop->head++ & (loop->limit - 1)];
-		it = &loop->fds[fd];
-		it->flags &= ~USL_QUEUED;
-		events = usl_look(loop, fd);
-		if (!events)
-			continue;
-		out[n++] = (struct epoll_event){ .events = events, .data.u64 = it->data };
-		if (it->events & EPOLLONESHOT) {
-			it->events &= USL_MODES;
-			usl_want(loop, fd, 0);
-		} else if (!(it->events & EPOLLET)) {
-			usl_enqueue(loop, fd);
-		}
+		loop->fds[fd].flags &= ~USL_QUEUED;
+		n += usl_tell(loop, fd, out + n);
 	}
 	return n;
+}
+
+/* The ring was too short: what is missing in it is in the bitmap. */
+static void usl_harvest_bitmap(struct usl_loop *loop)
+{
+	unsigned long bits;
+	uint32_t i;
+
+	for (i = 0; i < usl_region.nfds / USL_BITS; i++) {
+		bits = atomic_exchange_explicit(&loop->set->pending[i], 0, memory_order_relaxed);
+		for (; bits; bits &= bits - 1)
+			usl_enqueue(loop, i * USL_BITS + __builtin_ctzl(bits));
+	}
+}
+
+static unsigned int usl_take(struct usl_loop *loop)
+{
+	struct usl_set *set = loop->set;
+	unsigned int fd;
+
+	fd = __atomic_load_n(&set->ring[loop->taken++ & loop->ring_mask], __ATOMIC_RELAXED);
+	/* Cleared, then the state is read: a full barrier follows. */
+	usl_clear_bit(set->pending, fd);
+	return fd;
+}
+
+/* Nothing is queued: who is in the ring is told of at once. Each is there once. */
+static int usl_harvest_told(struct usl_loop *loop, uint32_t head, struct epoll_event *out, int max)
+{
+	unsigned int fd;
+	int n = 0;
+
+	while (loop->taken != head && n < max) {
+		fd = usl_take(loop);
+		usl_fence();
+		n += usl_tell(loop, fd, out + n);
+	}
+	return n;
+}
+
+/* Takes what the kernel's ring has, and says what is ready; what does not fit is queued. */
+static int usl_harvest(struct usl_loop *loop, struct epoll_event *out, int max)
+{
+	struct usl_set *set = loop->set;
+	uint64_t overflows = __atomic_load_n(&set->out->overflows, __ATOMIC_RELAXED);
+	uint32_t head = __atomic_load_n(&set->out->head, __ATOMIC_ACQUIRE);
+	int n = 0;
+
+	if (loop->head == loop->tail && overflows == loop->overflows) {
+		n = usl_harvest_told(loop, head, out, max);
+		max = 0;
+	}
+	while (loop->taken != head)
+		usl_enqueue(loop, usl_take(loop));
+	__atomic_store_n(&set->in->tail, head, __ATOMIC_RELEASE);
+	if (!max)
+		return n;
+	if (overflows != loop->overflows) {
+		loop->overflows = overflows;
+		usl_harvest_bitmap(loop);
+	}
+	usl_fence();
+	return usl_report(loop, out, max);
 }
 
 /* --- interest --- */
@@ -402,7 +445,7 @@ int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes)
 /* --- waiting --- */
 
 /* What the epoll says about the rest; the set's own descriptor is not passed on. */
-static int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
+static inline int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
 			   const sigset_t *mask, bool *self)
 {
 	int n, i, kept = 0;
@@ -432,15 +475,14 @@ static int usl_loop_collect_locked(struct usl_loop *loop, struct epoll_event *ou
 	uint64_t seq = usl_set_seq(loop->set);
 	int n;
 
-	usl_harvest(loop);
-	n = usl_report(loop, out, max);
+	n = usl_harvest(loop, out, max);
 	usl_set_seen(loop->set, loop->head == loop->tail ? seq : seq - 1);
 	loop->seq = seq;
 	return n;
 }
 
 /* Who then @sleeps is woken by whoever adds something that is ready. */
-static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max, bool sleeps)
+static inline int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max, bool sleeps)
 {
 	int n = 0;
 
@@ -455,7 +497,7 @@ static int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int 
 	return n;
 }
 
-static int usl_loop_wake_up(struct usl_loop *loop, struct epoll_event *out, int max)
+static inline int usl_loop_wake_up(struct usl_loop *loop, struct epoll_event *out, int max)
 {
 	int n;
 

@@ -5,7 +5,9 @@
 
 #include <kselftest_harness.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/time.h>
 #include "uselect/tests/lib/sockets.h"
 
 FIXTURE(loop) {
@@ -194,6 +196,61 @@ TEST_F(loop, two_that_sleep_get_one_each)
 		ASSERT_EQ(1, recv(c[1], self->buf, 5, 0));
 	}
 	ASSERT_EQ(0, LOOP(0));
+}
+
+/* Who sleeps on what is tracked alone is told when there is something else to look at. */
+TEST_F(loop, sleeper_hears_of_what_is_added_meanwhile)
+{
+	pthread_t thread;
+	int pipes[2], turn;
+	void *got;
+
+	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(1, write(pipes[1], "x", 1));
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN | EPOLLET, 1));
+	ASSERT_EQ(0, LOOP(1));
+	for (turn = 0; turn < 100; turn++) {
+		ASSERT_EQ(0, pthread_create(&thread, NULL, take_one, self->loop));
+		usleep(turn % 4 * 1000);
+		ASSERT_EQ(0, uselect_loop_add(self->loop, pipes[0], EPOLLIN, 7));
+		ASSERT_EQ(0, pthread_join(thread, &got));
+		ASSERT_EQ((void *)7, got) {
+			TH_LOG("turn %d", turn);
+		}
+		ASSERT_EQ(0, uselect_loop_del(self->loop, pipes[0]));
+		/* And what is tracked is still told of to who slept beside it. */
+		ASSERT_EQ(0, pthread_create(&thread, NULL, take_one, self->loop));
+		usleep(turn % 3 * 1000);
+		ASSERT_EQ(1, send(self->a, "x", 1, 0));
+		ASSERT_EQ(0, pthread_join(thread, &got));
+		ASSERT_EQ((void *)1, got) {
+			TH_LOG("turn %d", turn);
+		}
+		ASSERT_EQ(1, recv(self->b, self->buf, 5, 0));
+	}
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+TEST_F(loop, sleep_ends_with_its_time_or_a_signal)
+{
+	struct sigaction act = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+	struct itimerval soon = { .it_value.tv_usec = 30000 };
+	double begin = now_s();
+
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN, 1));
+	ASSERT_EQ(0, LOOP(50));
+	ASSERT_LE(0.05, now_s() - begin);
+	ASSERT_EQ(0, sigaction(SIGALRM, &act, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &soon, NULL));
+	ASSERT_EQ(-1, LOOP(WAIT_S * 1000));
+	ASSERT_EQ(EINTR, errno);
+	ASSERT_GT(WAIT_S, now_s() - begin);
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
 }
 
 TEST_F(loop, threshold_holds_back_until_enough_or_the_end)
