@@ -128,7 +128,7 @@ class Churn:
     """Short connections to a listener, each with a question and an answer, until stopped."""
 
     def __init__(self, server):
-        self.stop, self.done, self.errors = False, 0, []
+        self.server, self.stop, self.done, self.errors = server, False, 0, []
         self.threads = [threading.Thread(target=self.serve, args=(server,)),
                         *(threading.Thread(target=self.call, args=(server,)) for _ in range(2))]
         server.settimeout(0.2)
@@ -166,7 +166,9 @@ class Churn:
 
     def end(self):
         self.stop = True
-        for thread in self.threads:
+        self.threads[0].join()
+        self.server.close()         # who waits for it hears so at once
+        for thread in self.threads[1:]:
             thread.join()
         equal("errors", [e for e in self.errors if not e.startswith("ConnectionReset")][:5], [])
 
