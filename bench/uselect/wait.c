@@ -5,7 +5,6 @@
 #include <liburing.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +23,14 @@ uint64_t wait_calls;
 uint32_t wait_edges = EPOLLIN;
 uint32_t wait_ready;
 
-/* The library makes its calls by syscall(), and nothing else here does. */
+/* The library makes its calls by syscall(), and nothing else here does; never with more arguments. */
 long __real_syscall(long nr, ...);
-long __wrap_syscall(long nr, ...);
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
-long __wrap_syscall(long nr, ...)
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
-	long a[6];
-	va_list args;
-	int i;
-
-	va_start(args, nr);
-	for (i = 0; i < 6; i++)
-		a[i] = va_arg(args, long);
-	va_end(args);
 	wait_calls++;
-	return __real_syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return __real_syscall(nr, a, b, c, d, e, f);
 }
 
 /*
