@@ -128,8 +128,6 @@ void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32
 	u32 flags = READ_ONCE(set->in_head->flags);
 	bool wanted;
 
-	if (!set->ring)
-		return;
 	wanted = usel_set_wants(set, fd, what, rx_bytes);
 	if (!wanted && !(flags & USEL_WANT_ALL))
 		return;

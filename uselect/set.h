@@ -68,7 +68,7 @@ static inline bool usel_set_listens(const struct usel_set *set, unsigned int fd)
 
 /**
  * usel_set_tell - something happened to a descriptor
- * @set:      of the region
+ * @set:      of the region; usel_set_listens()
  * @fd:       below nfds
  * @what:     USEL_*
  * @rx_bytes: unread bytes, or U32_MAX when the number does not matter

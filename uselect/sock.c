@@ -13,7 +13,7 @@
 #include "sock.h"
 #include "trace.h"
 
-/* Only what can be read may have changed since, if so it is: @input. */
+/* @input: since the last look only what can be read may have changed. */
 static u32 usel_sock_mask(struct usel_sock *us, struct socket *sock, bool input)
 {
 	__poll_t was = (__force __poll_t)us->mask;
@@ -81,12 +81,22 @@ static void usel_bind_bytes(const struct usel_bind *bind, struct usel_fd *state)
 	WRITE_ONCE(state->srtt_us, READ_ONCE(tp->srtt_us) >> 3);
 }
 
+static void usel_bind_tell(const struct usel_bind *bind, unsigned int what, u32 rx_bytes)
+{
+	struct usel_set *set;
+
+	/* What was written, then who wants it; a process publishes its wants, then looks. */
+	smp_mb();
+	list_for_each_entry_rcu(set, &bind->region->sets, list)
+		if (usel_set_listens(set, bind->fd))
+			usel_set_tell(set, bind->fd, what, rx_bytes);
+}
+
 static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 {
 	struct usel_region *region = bind->region;
 	struct usel_fd *state = &region->fds[bind->fd];
 	u32 rx_bytes = U32_MAX;
-	struct usel_set *set;
 	unsigned int ready = usel_ready(mask), fresh;
 
 	fresh = ready & (edge | ~bind->ready);
@@ -100,13 +110,8 @@ static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 			rx_bytes = state->rx_bytes;
 	}
 	usel_bind_bits(bind, ready);
-	if (!fresh)
-		return;
-	/* Bits first, then who wants them; a process publishes its wants, then looks. */
-	smp_mb();
-	list_for_each_entry_rcu(set, &region->sets, list)
-		if (usel_set_listens(set, bind->fd))
-			usel_set_tell(set, bind->fd, fresh, rx_bytes);
+	if (fresh)
+		usel_bind_tell(bind, fresh, rx_bytes);
 }
 
 /* Nobody has closed it. */
@@ -123,7 +128,6 @@ static void usel_unbind(struct usel_bind *bind, enum usel_why why)
 {
 	struct usel_region *region = bind->region;
 	struct usel_fd *state = &region->fds[bind->fd];
-	struct usel_set *set;
 
 	lockdep_assert_held(&bind->us->lock);
 	spin_lock(&region->lock);
@@ -140,8 +144,7 @@ static void usel_unbind(struct usel_bind *bind, enum usel_why why)
 	usel_count(region->net, USEL_STAT_UNTRACKED);
 	if (why != USEL_WHY_CLOSE) {
 		usel_count(region->net, USEL_STAT_UNTRACKED + why);
-		list_for_each_entry_rcu(set, &region->sets, list)
-			usel_set_tell(set, bind->fd, USEL_ALL, U32_MAX);
+		usel_bind_tell(bind, USEL_ALL, U32_MAX);
 	}
 	list_del(&bind->list);
 	kfree_rcu(bind, rcu);

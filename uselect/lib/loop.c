@@ -445,8 +445,8 @@ int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes)
 /* --- waiting --- */
 
 /* What the epoll says about the rest; the set's own descriptor is not passed on. */
-static inline int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
-			   const sigset_t *mask, bool *self)
+static inline int usl_wait_others(struct usl_loop *loop, struct epoll_event *out, int max,
+				  int timeout, const sigset_t *mask, bool *self)
 {
 	int n, i, kept = 0;
 
@@ -482,7 +482,8 @@ static int usl_loop_collect_locked(struct usl_loop *loop, struct epoll_event *ou
 }
 
 /* Who then @sleeps is woken by whoever adds something that is ready. */
-static inline int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max, bool sleeps)
+static inline int usl_loop_collect(struct usl_loop *loop, struct epoll_event *out, int max,
+				   bool sleeps)
 {
 	int n = 0;
 
