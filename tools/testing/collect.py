@@ -17,7 +17,13 @@ HELD = re.compile(r"^\W*held: (stock|debug|both) (.+)$")
 # Passes on that kernel, but takes too long there for every run; shown as skipped unless all are asked for.
 LONG = re.compile(r"^\W*long: (stock|debug|both) (.+?)\s*(?:\*/)?$")
 POINT = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?([^#]*)(?:#\s*(\w+)\s*(.*))?$")
-PLAN = re.compile(r"^1\.\.(\d+)(?:\s*#\s*skip\w*\s*(.*))?$", re.IGNORECASE)
+PLAN = re.compile(r"^1\.\.(\d+)(?:\s*#\s*skip\w*\s*(.*))?\s*$", re.IGNORECASE)
+BAIL = re.compile(r"^Bail out!\s*(.*)$", re.IGNORECASE)
+
+
+def of_kind(kernel):
+    """Kernels that check themselves are alike; the others are the stock one."""
+    return "stock" if kernel == "stock" else "debug"
 
 
 @dataclass
@@ -32,12 +38,33 @@ class Test:
     kernel: str = ""
     held: tuple = ()
     long: tuple = ()
+    # (number, count) when only some of its claims run.
+    slice: tuple = ()
+
+    @property
+    def plain(self):
+        """Whether its exit status may be the verdict: only of a shell script that prints no TAP at all.
+
+        A program that lost its main() ends well, too.
+        """
+        return self.command.suffix == ".sh"
+
+    @property
+    def can_be_cut(self):
+        """Whether its claims can be chosen: tools/testing/lib/kit.py does."""
+        return self.command.suffix == ".py"
+
+    def is_long_on(self, kernel):
+        return bool(self.long) and self.long[0] in (of_kind(kernel), "both")
+
+    def runs_on(self, kernel):
+        return self.kernel in ("", of_kind(kernel))
 
     def skipped_on(self, kernel, everything, held=False):
         """Why it is not run there, or None."""
-        if self.held and self.held[0] in (kernel, "both") and not held:
+        if self.held and self.held[0] in (of_kind(kernel), "both") and not held:
             return f"held: {self.held[1]}"
-        if self.long and self.long[0] in (kernel, "both") and not everything:
+        if self.is_long_on(kernel) and not everything:
             return f"long: {self.long[1]}; `make test ALL=1` runs it"
         return None
 
@@ -109,34 +136,47 @@ def said_of(lines, most=40):
     return found
 
 
-def read_tap(text, status):
+def read_tap(text, status, plain=False):
     """Outcome of a test from its TAP lines and exit status; either may say that it failed.
 
-    STATUS is None when the test did not come to its end; the caller says why.
+    STATUS is None when the test did not come to its end; the caller says why. PLAIN: a test that
+    prints no TAP at all may be judged by its exit status alone.
     """
     out = Outcome()
-    planned = None
+    plans, seen = [], 0
     lines = text.splitlines()
     for line in lines:
         plan = PLAN.match(line)
         if plan:
-            planned = int(plan[1])
-            if planned == 0:
+            plans.append(int(plan[1]))
+            if plan[2] is not None and plans[-1] == 0:
                 out.skipped.append(plan[2] or "no reason given")
+            continue
+        bail = BAIL.match(line)
+        if bail:
+            out.failed.append(f"bailed out: {bail[1] or 'no reason given'}")
             continue
         point = POINT.match(line)
         if not point:
             continue
         what = (point[3] or "").strip() or f"point {point[2]}"
-        if (point[4] or "").upper() == "SKIP":
-            out.skipped.append(f"{what}: {point[5] or 'no reason given'}")
-        elif point[1] and (point[4] or "").upper() not in ("TODO", "XFAIL"):
+        word = (point[4] or "").upper()
+        if word in ("TODO", "XFAIL"):
+            # A known failure is one all the same; what may fail is not claimed.
+            out.failed.append(f"{what} (known: {point[5] or 'no reason given'})")
+        elif point[1]:
             out.failed.append(what)
+        elif word == "SKIP":
+            out.skipped.append(f"{what}: {point[5] or 'no reason given'}")
         else:
             out.passed.append(what)
-    seen = len(out.passed) + len(out.failed) + len(out.skipped)
-    if status is not None and planned and seen != planned:
-        out.failed.append(f"planned {planned} points, saw {seen}")
+        seen += 1
+        if point[2] and int(point[2]) != seen:
+            out.failed.append(f"point {point[2]} came as number {seen}")
+    if status is not None and not any(f.startswith("bailed out") for f in out.failed):
+        out.failed += plan_failures(plans, seen, status, plain and not lines_of_tap(lines))
+    if plans == [0] and not out.skipped:
+        out.failed.append("planned nothing, without a reason")
     if status == 4 and not out.failed and not out.passed:
         if not out.skipped:
             out.skipped.append(lines[-1].lstrip("# ") if lines else "no reason given")
@@ -144,6 +184,23 @@ def read_tap(text, status):
         out.failed.append("left something behind")
     elif status not in (0, None) and not out.failed:
         out.failed.append(f"exit status {status}")
-    elif status == 0 and planned is None and seen == 0:
+    elif status == 0 and not plans and not seen and not out.failed:
         out.passed.append("exit status 0")
     return out
+
+
+def lines_of_tap(lines):
+    """Whether any of them is TAP's."""
+    return any(line.startswith("TAP version") or PLAN.match(line) or POINT.match(line) for line in lines)
+
+
+def plan_failures(plans, seen, status, plain):
+    """What is wrong with the plan of a test that came to its end: without one nobody knows what is missing."""
+    if not plans:
+        # Without a word, 4 is a skip and other than 0 a failure of its own.
+        return [] if plain or (not seen and status != 0) else ["no plan: nobody knows what is missing"]
+    if len(plans) > 1:
+        return [f"{len(plans)} plans"]
+    if plans[0] != seen:
+        return [f"planned {plans[0]} points, saw {seen}"]
+    return []

@@ -58,17 +58,21 @@ skip() {
 }
 
 skip_all() {
+	_ended=1
 	echo "1..0 # SKIP $*"
 	exit 4
 }
 
 bail() {
-	echo "# $*"
-	echo "not ok $((_points + 1)) - set-up: $*"
+	_ended=1
+	printf '%s\n' "$*" | sed 's/^/# /'
+	echo "not ok $((_points + 1)) - set-up: $(head -n1 <<<"$*")"
+	echo "1..$((_points + 1))"
 	exit 1
 }
 
 finish() {
+	_ended=1
 	echo "1..$_points"
 	exit $((_failed != 0))
 }
@@ -90,7 +94,7 @@ load() {
 
 # What takes a second on the stock kernel may take so many on this one.
 slow=1
-[ "${FLT_KIND:-}" != debug ] || slow=3
+[ "${FLT_KIND:-stock}" = stock ] || slow=3
 
 # wait_for SECONDS COMMAND...: poll until it succeeds; three times as long on the debug kernel.
 wait_for() {
@@ -159,8 +163,11 @@ at_exit() {
 	_at_exit=("$*" "${_at_exit[@]}")
 }
 
+_ended=
 _clean() {
 	local item pids
+	# A script that fell off its end has not said what is missing. In a role of a cluster there is nothing to say.
+	[ -n "$_ended" ] || [ -n "${FLT_ROLE:-}" ] || echo "Bail out! the script ended before its finish"
 	for item in "${_at_exit[@]}"; do
 		eval "$item" >/dev/null 2>&1
 	done

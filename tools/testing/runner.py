@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs tests on the host and in guests, and keeps the count."""
+import dataclasses
 import os
 import queue
 import shutil
@@ -10,6 +11,7 @@ import threading
 import time
 
 import collect
+import durations
 
 sys.path.insert(0, str(collect.TOP / "tools/vm"))
 import machine  # noqa: E402
@@ -20,10 +22,6 @@ BOOT_TIMEOUT = 120
 TIMEOUT = 124
 # A guest that says nothing this long after a test's own time-out is dead.
 GRACE = 60
-# Tests for one guest: fewer and booting counts, more and the last guest runs alone.
-BATCH = 16
-# How much longer a test takes on the debug kernel, about.
-SLOW = 4
 
 
 class Book:
@@ -31,10 +29,13 @@ class Book:
 
     def __init__(self, results):
         self.results = results
+        self.durations = durations.Durations(machine.cache())
         self.lock = threading.Lock()
         self.passed = self.failed = self.skipped = 0
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
+        # Written by tools/vm/guest, too, whoever calls it.
+        self.boots = results / "boots-again"
 
     def log(self, test, where):
         """Where the output of a test goes."""
@@ -48,6 +49,8 @@ class Book:
             self.passed += len(outcome.passed)
             self.failed += len(outcome.failed)
             self.skipped += len(outcome.skipped)
+            if outcome.passed and not outcome.failed:
+                self.durations.record(test, where, seconds)
             word = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok"
             print(f"{word:4} {where:5} {test.name}: {len(outcome.passed)} passed, {seconds:.1f} s")
             for reason in outcome.skipped:
@@ -69,17 +72,25 @@ class Book:
             self.failed += 1
             print(f"FAIL {what}", flush=True)
 
+    def booted_again(self, what):
+        """A guest was gone before its first test, and another one is tried."""
+        with self.lock, open(self.boots, "a", encoding="utf-8") as boots:
+            boots.write(f"{what}\n")
+
     def good(self):
         return self.failed == 0
 
     def summary(self):
+        """What a reader must know, the count last."""
+        again = self.boots.read_text(errors="replace").splitlines() if self.boots.exists() else []
+        lines = [f"boots tried again: {len(again)}"] + [f"     {what}" for what in again] if again else []
         skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}"
+        return "\n".join(lines + [f"{self.passed} passed, {self.failed} failed{skipped}"])
 
 
-def environment():
-    """Host tests see the built programs and TAP-speaking cmocka."""
-    env = dict(os.environ, FLT_TOP=str(collect.TOP), CMOCKA_MESSAGE_OUTPUT="TAP")
+def environment(book):
+    """Host tests see the built programs and TAP-speaking cmocka; a guest that is booted again is written down."""
+    env = dict(os.environ, FLT_TOP=str(collect.TOP), CMOCKA_MESSAGE_OUTPUT="TAP", FLOTILLA_BOOTS=str(book.boots))
     env["PATH"] = f"{collect.TOP}/build/bin:{env['PATH']}"
     return env
 
@@ -95,7 +106,7 @@ def run_one_on_host(test, book):
     log = book.log(test, "host")
     started = time.monotonic()
     with open(log, "wb") as output:
-        process = subprocess.Popen([test.command], cwd=collect.TOP, env=environment(), stdout=output,
+        process = subprocess.Popen([test.command], cwd=collect.TOP, env=environment(book), stdout=output,
                                    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             status = process.wait(test.timeout)
@@ -107,30 +118,38 @@ def run_one_on_host(test, book):
             pass
         process.wait()
     text = log.read_text(errors="replace")
-    outcome = collect.read_tap(text, status)
+    outcome = collect.read_tap(text, status, test.plain)
     if status is None:
         outcome.failed.append(f"no end after {test.timeout} s")
     book.enter(test, "host", outcome, time.monotonic() - started, log)
 
 
-def batches(tests, kernels, book, everything=False, held=False):
-    """Tests that can share a guest, longest first; those that are held or long are only named."""
+def batches(tests, kernels, book, everything=False, held=False, part=None):
+    """Tests that can share a guest, longest first; what is held, or long and not of this slice, is only named."""
     found = []
     for kernel in kernels:
         groups = {}
+        turns = part.pick(tests, kernel, book.durations) if part else {}
         for test in tests:
-            if test.place != "guest" or test.kernel not in ("", kernel):
+            if test.place != "guest" or not test.runs_on(kernel):
                 continue
             why = test.skipped_on(kernel, everything, held)
+            if why and part and test.is_long_on(kernel) and not why.startswith("held"):
+                if test.can_be_cut:
+                    test, why = dataclasses.replace(test, slice=(part.number, part.count)), None
+                elif turns[test.name] == part.number:
+                    why = None
+                else:
+                    why += f", and slice {turns[test.name]}/{part.count}"
             if why:
                 book.enter(test, kernel, collect.Outcome(skipped=[why]), 0, book.results)
             else:
                 groups.setdefault((test.cpus, test.mem), []).append(test)
         for (cpus, mem), group in groups.items():
-            parts = -(-len(group) // BATCH)
-            # Neighbours are of one room and alike: dealt out, the guests take about as long.
-            found += [(kernel, cpus, mem, group[i::parts], f"guest-{cpus}{mem}-{i + 1}") for i in range(parts)]
-    return sorted(found, key=lambda b: -len(b[3]) * (SLOW if b[0] == "debug" else 1))
+            for i, pile in enumerate(durations.guests(group, kernel, book.durations), 1):
+                seconds = sum(book.durations.of(t, kernel) for t in pile) + durations.BOOT[kernel]
+                found.append((seconds, (kernel, cpus, mem, pile, f"guest-{cpus}{mem}-{i}")))
+    return [batch for _, batch in sorted(found, key=lambda f: -f[0])]
 
 
 def run_batch(batch, book):
@@ -144,6 +163,8 @@ def run_batch(batch, book):
         before = len(left)
         left = guest.run()
         barren = barren + 1 if len(left) == before else 0
+        if barren == 1:
+            book.booted_again(f"{kernel} {name}.{number}: gone before its first test")
         if barren == 2:
             for test in left:
                 outcome = collect.Outcome(failed=["the guest does not boot"])
@@ -162,13 +183,15 @@ class Guest:
         self.share.mkdir(parents=True)
         self.console = self.share / "console.log"
         self.share.joinpath("list").write_text("".join(
-            f"{t.name}\t{t.timeout * (3 if kernel == 'debug' else 1)}\t{t.command}\n" for t in tests))
+            f"{t.name}\t{t.timeout * (1 if kernel == 'stock' else 3)}\t{t.command}\t"
+            f"{'%d/%d' % t.slice if t.slice else ''}\n" for t in tests))
         command = [collect.TOP / "tools/vm/guest", "--kernel", kernel, "--cpus", str(cpus),
                    "--results", self.share, "--log", self.console, "--allow-reports", "--name", f"test-{kernel}"]
         command += ["--mem", mem] if mem else []
         self.process = subprocess.Popen(command + ["--", str(collect.TOP / "tools/testing/guest-batch")],
                                         stdout=subprocess.PIPE, stderr=open(self.share / "guest.log", "wb"),
-                                        stdin=subprocess.DEVNULL, text=True, errors="replace")
+                                        stdin=subprocess.DEVNULL, text=True, errors="replace",
+                                        env=dict(os.environ, FLOTILLA_BOOTS=str(book.boots)))
         self.silent = False
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
@@ -183,7 +206,8 @@ class Guest:
         waiting = list(self.tests)
         finished = []
         running = None
-        limit = BOOT_TIMEOUT * (3 if self.kernel == "debug" else 1)
+        done = False
+        limit = BOOT_TIMEOUT * (1 if self.kernel == "stock" else 3)
         began = time.monotonic()
         while True:
             try:
@@ -203,9 +227,16 @@ class Guest:
                 running = None
                 limit = GRACE * 3
             elif words[:1] == ["@done"]:
+                done = True
                 limit = GRACE * 3
-        self.process.wait()
+        ended = self.process.wait()
         reports = self.reports(running)
+        if finished and not running and (self.silent or not reports and (not done or ended)):
+            # What it would have found then, leaks among it, nobody knows. What its kernel said to our NMI is no
+            # test's fault.
+            last = finished[-1][0]
+            self.book.fail(self.no_end(last, waiting, ended) + "".join(
+                f"\n     kernel: {line}" for line in reports.pop(last.name, [])[:60]))
         if running and running.name not in reports and any(t.name in reports for t, _, _ in finished):
             # A report ends a debug guest, here that of a test before this one: it runs again.
             waiting.insert(0, running)
@@ -218,10 +249,21 @@ class Guest:
             self.book.fail(f"{self.kernel} kernel report {name}:\n" + "\n".join(lines[:60]))
         return waiting
 
+    def no_end(self, last, waiting, ended):
+        """Says of a guest that got through a test, and then not to its own end, what is known."""
+        how = "fell silent" if self.silent else f"ended with status {ended}"
+        where = "before the next test" if waiting else "where it looks for leaks"
+        words = (self.share / "guest.log").read_text(errors="replace").splitlines()[-15:]
+        return (f"{self.kernel} {self.share.name}: the guest {how} after {last.name}, {where}\n"
+                + "".join(f"     | {line}\n" for line in words) + f"     its kernel's log: {self.console}")
+
     def enter(self, test, status, seconds, reports):
         log = self.share / (test.name.replace("/", ".") + ".log")
         text = log.read_text(errors="replace") if log.exists() else ""
-        outcome = collect.read_tap(text, None if status == TIMEOUT else status)
+        outcome = collect.read_tap(text, None if status == TIMEOUT else status, test.plain)
+        if not log.exists() and status is not None:
+            outcome.passed.clear()
+            outcome.failed.append("what it said is lost")
         if status == TIMEOUT:
             outcome.failed.append("no end in its time")
         if status is None:

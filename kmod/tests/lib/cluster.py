@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nodes in namespaces that list each other, and a peer made of a plain socket."""
 import contextlib
+import random
 import socket
 import struct
 
@@ -94,11 +95,21 @@ def hello(name, magic=0x464c544c, version=1, zero=0, instance=77, heartbeat=1000
 HELLO, PING, PONG, REJECT = 0, 1, 2, 3
 
 
+def bind_privileged(sock, address):
+    """To a port that links without authentication may come from."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for port in random.sample(range(512, 1024), 512):
+        with contextlib.suppress(OSError):
+            sock.bind((address, port))
+            return
+    raise AssertionError("no privileged port is free")
+
+
 class FakePeer:
     """A listed node that is only a socket: it can say anything."""
 
-    def __init__(self, node, other):
-        self.node, self.other = node, other
+    def __init__(self, node, other, privileged=True):
+        self.node, self.other, self.privileged = node, other, privileged
         self.sock = None
         self.data = b""
 
@@ -106,7 +117,10 @@ class FakePeer:
         with inside(self.node.ns):
             self.sock = socket.socket()
         self.sock.settimeout(PATIENCE)
-        self.sock.bind((self.node.ip, 0))
+        if self.privileged:
+            bind_privileged(self.sock, self.node.ip)
+        else:
+            self.sock.bind((self.node.ip, 0))
         # Who is refused may be reset before connect() or sendall() returns: gone() tells.
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             self.sock.connect((self.other.ip, PORT))

@@ -12,7 +12,9 @@ done
 must modprobe handoff
 must sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
 must ip address add $SERVICE/32 dev lo
-must flotilla local set name "$FLT_ROLE" address "$(address_of "$FLT_ROLE")"
+# A network of these guests only.
+must flotilla local set name "$FLT_ROLE" address "$(address_of "$FLT_ROLE")" insecure on
+must flotilla service add "$SERVICE:80"
 must flotilla node add fe address "$(address_of fe)" role frontend
 
 case $1 in

@@ -5,7 +5,8 @@
 
 must modprobe handoff
 must ip address add $SERVICE/32 dev eth0
-must flotilla local set name fe address "$(address_of fe)"
+# A network of these guests only.
+must flotilla local set name fe address "$(address_of fe)" insecure on
 for name in be1 be2; do
 	await $name 90 || bail "$name is not there"
 	must flotilla node add $name address "$(address_of $name)"

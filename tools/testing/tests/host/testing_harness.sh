@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 900
+# timeout: 2400
 # The harness must notice what goes wrong: it runs the tests of lib/tree, each of which does one thing wrong.
 . "$FLT_TOP/tools/testing/lib.sh"
 
@@ -21,6 +21,14 @@ says host good ok
 says host wrong_status FAIL "exit status 1"
 says host skipped skip "skipped: no such thing here"
 says host hang FAIL "no end after 1 s"
+says host todo FAIL "failed: unfinished (known: some day)"
+says host bail FAIL "bailed out: the rest makes no sense"
+says host no_plan FAIL "no plan"
+says host two_plans FAIL "2 plans"
+says host empty_plan FAIL "planned nothing"
+says host same_point FAIL "point 1 came as number 2"
+says host no_finish FAIL "bailed out: the script ended before its finish"
+says host no_word FAIL "no plan"
 says stock good ok "skipped: other: not today"
 says debug good ok
 says stock wrong_point FAIL "failed: wrong"
@@ -32,6 +40,18 @@ says stock litter FAIL "network namespace litter"
 says stock warn FAIL "faulty_set"
 says stock die FAIL "the guest died"
 says stock zz_after_death ok
+says stock lost FAIL "what it said is lost"
+says stock end_hangs ok
+says stock end_dies ok
+says stock end_blind ok
+# broken GUEST WORDS TEST: the guest is charged, since its tests had all ended well. `check` has an `output` of its own.
+whole=$output
+broken() {
+	grep -E "^FAIL stock guest-2$1-1.1: the guest $2 after sample/$3, where it looks for leaks" <<<"$whole"
+}
+check "a guest that hangs where leaks are looked for fails" broken 700M "fell silent" end_hangs
+check "one that dies there fails" broken 800M "ended with status 126" end_dies
+check "one that cannot look for them fails" broken 900M "ended with status 1" end_blind
 says stock held skip "skipped: held: it would fail"
 says debug long skip "skipped: long: it takes an hour; \`make test ALL=1\` runs it"
 says debug zz_leak FAIL "kmemleak: unreferenced object"
@@ -41,6 +61,28 @@ says debug debug_lock FAIL "possible circular locking"
 says debug debug_lock FAIL "the guest died"
 says debug zz_clean ok
 says debug zz_last ok
-equal "the last line counts it all" "9 passed, 17 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "the last line counts it all" "18 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
+
+# A QEMU that is gone twice: once without a word, for which tools/vm/guest starts another, and once with a complaint.
+bin=$(mktemp -d)
+at_exit rm -rf "$bin"
+cat >"$bin/qemu-system-x86_64" <<-'end'
+	#!/bin/bash
+	echo . >>"${0%/*}/starts"
+	case $(wc -l <"${0%/*}/starts") in
+	1) exit 0 ;;
+	2) exit 1 ;;
+	esac
+	PATH=${PATH#*:} exec qemu-system-x86_64 "$@"
+end
+chmod +x "$bin/qemu-system-x86_64"
+"$FLT_TOP/tools/vm/guest" -- true # The answer to "does KVM work" is cached.
+output=$(PATH=$bin:$PATH "$FLT_TOP/tools/testing/run" --tree "$FLT_TOP/tools/testing/tests/lib/tree" \
+	--results "$results-again" --kernel stock --only zz_after_death 2>&1)
+equal "a boot that is tried again does not fail the run" 0 $?
+equal "but the summary says so" "boots tried again: 2
+     stock test-stock: gone before its command began
+     stock guest-2-1.1: gone before its first test
+1 passed, 0 failed" "$(tail -n4 <<<"$output")"
 finish

@@ -54,10 +54,12 @@ chmod +x "$work/bin/qemu-system-x86_64"
 "$guest" -- true # The answer to "does KVM work" is cached.
 deaths() { # how many, QEMU's status
 	rm -f "$work/bin/starts"
-	PATH=$work/bin:$PATH QEMU_DEATHS=$1 QEMU_STATUS=$2 "$guest" -- bash -c 'exit 94' >"$work/out" 2>"$work/err"
+	: >"$work/boots"
+	FLOTILLA_BOOTS=$work/boots PATH=$work/bin:$PATH QEMU_DEATHS=$1 QEMU_STATUS=$2 "$guest" -- bash -c 'exit 94' >"$work/out" 2>"$work/err"
 	echo "$? after $(wc -l <"$work/bin/starts")"
 }
 equal "one that was gone before its command began is started once more" "94 after 2" "$(deaths 1 0)"
+equal "and that is written down" "stock guest: gone before its command began" "$(cat "$work/boots")"
 equal "but once only" "126 after 2" "$(deaths 9 0)"
 equal "and not when QEMU refused to start" "126 after 1" "$(deaths 9 1)"
 "$guest" --log "$work/console" -- bash -c 'echo up; sleep 1000' >"$work/out" 2>"$work/err" &

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How long each test takes, and what follows: which guest it gets, which slice of the long ones.
+
+`durations` beside this file has what was measured when it was last written (`run --write-durations`);
+the cache directory has what this machine measured since. Slices are cut by the former only, so that
+they stay the same from run to run.
+"""
+import fcntl
+import heapq
+import time
+from pathlib import Path
+
+DEFAULTS = Path(__file__).resolve().parent / "durations"
+# Of a test that never ran; the debug kernel takes about so much longer.
+UNKNOWN = 15
+SLOW = 4
+UNKNOWN_LONG = 240
+# Seconds of tests for a guest: fewer and booting counts, more and the last guest runs alone.
+GUEST = 240
+# To boot a guest and to look for leaks in it.
+BOOT = {"stock": 20, "debug": 90, "kcsan": 60}
+# Seconds of guests that a slice may take; two run at a time.
+BUDGET = 600
+
+
+def read(path):
+    """{(kernel, name): seconds}"""
+    found = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            words = line.split()
+            if len(words) == 3 and not line.startswith("#"):
+                found[words[0], words[1]] = float(words[2])
+    return found
+
+
+class Durations:
+    """What is known, and what this run adds to it."""
+
+    def __init__(self, cache):
+        self.path = cache / "durations"
+        self.defaults = read(DEFAULTS)
+        self.known = {**self.defaults, **read(self.path)}
+        self.new = {}
+
+    def of(self, test, kernel):
+        """Seconds that a test is expected to take."""
+        return self.guess(self.known, test, kernel) / (test.slice[1] if test.slice else 1)
+
+    def steady(self, test, kernel):
+        """The same on every machine with this tree."""
+        return self.guess(self.defaults, test, kernel)
+
+    @staticmethod
+    def guess(known, test, kernel):
+        if (kernel, test.name) in known:
+            return known[kernel, test.name]
+        if test.is_long_on(kernel):
+            return UNKNOWN_LONG
+        return known.get(("stock", test.name), UNKNOWN) * (1 if kernel == "stock" else SLOW)
+
+    def record(self, test, kernel, seconds):
+        """It came to its end after so long."""
+        if not test.slice:
+            self.new[kernel, test.name] = seconds
+
+    def save(self, path=None):
+        """Into the cache, beside what other runs have written there meanwhile."""
+        path = path or self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path.with_name(path.name + ".lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lines = [f"{kernel} {name} {seconds:.0f}\n" for (kernel, name), seconds
+                     in sorted({**read(path), **self.new}.items())]
+            path.write_text("# kernel, test, seconds\n" + "".join(lines), encoding="utf-8")
+
+
+def deal(items, weight, parts):
+    """Items into so many parts, of about the same weight: the heaviest first, each to the lightest part."""
+    piles = [(0, i, []) for i in range(parts)]
+    for item in sorted(items, key=lambda i: (-weight(i), i.name)):
+        load, i, pile = heapq.heappop(piles)
+        pile.append(item)
+        heapq.heappush(piles, (load + weight(item), i, pile))
+    return [pile for _, _, pile in sorted(piles, key=lambda p: p[1]) if pile]
+
+
+def guests(tests, kernel, durations):
+    """Tests that can share a kind of guest, as lists for one guest each."""
+    total = sum(durations.of(t, kernel) for t in tests)
+    return [sorted(pile, key=lambda t: t.name) for pile in
+            deal(tests, lambda t: durations.of(t, kernel), max(1, round(total / GUEST)))]
+
+
+class Slice:
+    """Part NUMBER of COUNT of what takes too long for every run; numbers begin with 1.
+
+    Of a test whose claims can be chosen (Python) each slice runs some, so that every slice sees every
+    room; others run in one slice as they are.
+    """
+
+    def __init__(self, number, count):
+        self.number, self.count = number, count
+
+    @classmethod
+    def parse(cls, text):
+        number, _, count = text.partition("/")
+        if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+            raise SystemExit(f"run: FLOTILLA_SLICE={text} is not NUMBER/COUNT, e.g. 2/8")
+        return cls(int(number), int(count))
+
+    @classmethod
+    def next(cls, tests, durations, cache):
+        """The one whose turn it is on this machine, or by the day on one that keeps no cache."""
+        count = cls.needed(tests, durations)
+        path = cache / "slice"
+        turn = int(path.read_text()) + 1 if path.exists() else int(time.time() // 86400)
+        cache.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{turn}\n")
+        return cls(turn % count + 1, count)
+
+    @staticmethod
+    def needed(tests, durations):
+        """How many slices keep to the budget."""
+        total = sum(durations.steady(t, k) for k in ("stock", "debug") for t in tests if t.is_long_on(k))
+        return max(1, -(-int(total) // BUDGET))
+
+    def pick(self, tests, kernel, durations):
+        """{test: the slice in which it runs as it is}, of the long tests that cannot be cut."""
+        whole = [t for t in tests if t.is_long_on(kernel) and not t.can_be_cut]
+        piles = deal(whole, lambda t: durations.steady(t, kernel), self.count)
+        return {t.name: number for number, pile in enumerate(piles, 1) for t in pile}
+
+    def __str__(self):
+        return f"{self.number}/{self.count}"

@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# kernel: debug
+# held: debug it was not yet seen to come to its end there
+# timeout: 600
+"""Whichever allocation or copy from user space fails, a call fails with an errno that says so, what it was
+about is as before, and the same call works the next time.
+
+Each command of each netlink family and each ioctl of handoff, splice, uselect and iolite, with the n-th fault for
+n = 1, 2, ... until a call reaches its end without one. iolite_faults has more of iolite.
+"""
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
+for room in ("splice", "handoff", "card", "kmod"):
+    sys.path.insert(0, os.path.join(TOP, room, "tests", "lib"))
+import fltnl                                            # noqa: E402
+import hof                                              # noqa: E402
+import ssp                                              # noqa: E402
+from card import MIB, Disk                              # noqa: E402
+from cluster import Cluster                             # noqa: E402
+from kit import Skip, claim, main, wait                 # noqa: E402
+from netns import inside, run                           # noqa: E402
+
+MOST = 400
+# What a fault may look like from outside.
+HONEST = (errno.ENOMEM, errno.EFAULT, errno.ENOBUFS, errno.EAGAIN, errno.ENFILE, errno.EMSGSIZE)
+CARD = fltnl.enums(os.path.join(TOP, "card/uapi/flotilla/card.h"))
+
+
+class Faults:
+    """The n-th fault of this thread, by /proc/thread-self/fail-nth."""
+
+    def __init__(self):
+        try:
+            self.fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR)
+        except FileNotFoundError:
+            raise Skip("the kernel has no fault injection") from None
+        for kind in ("failslab", "fail_page_alloc", "fail_usercopy"):
+            place = "/sys/kernel/debug/%s/" % kind
+            assert os.path.isdir(place), "no %s in this kernel" % kind
+            for name, value in (("ignore-gfp-wait", "N"), ("ignore-gfp-highmem", "N"), ("min-order", "0"),
+                                ("verbose", "0")):
+                if os.path.exists(place + name):
+                    with open(place + name, "w", encoding="ascii") as file:
+                        file.write(value)
+
+    def nth(self, number, call):
+        """(whether the fault came, what the call gave, its errno)"""
+        text = b"%d" % number
+        got, code = None, 0
+        os.pwrite(self.fd, text, 0)
+        try:
+            got = call()
+        except OSError as err:
+            code = err.errno
+        except MemoryError:
+            code = errno.ENOMEM
+        left = os.pread(self.fd, 16, 0)
+        os.pwrite(self.fd, b"0", 0)
+        return int(left) == 0, got, code
+
+
+def each_fault(arrange, call, check=None):
+    """ARRANGE makes what CALL is about; CHECK looks at both after each (thing, what it gave, its errno)."""
+    faults, hit = Faults(), 0
+    for number in range(1, MOST):
+        thing = arrange()
+        came, got, code = faults.nth(number, lambda t=thing: call(t))
+        if code and not came:
+            raise AssertionError("without a fault: %s" % errno.errorcode[code])
+        if code and code not in HONEST:
+            raise AssertionError("fault %d: %s" % (number, errno.errorcode[code]))
+        hit += came
+        if check:
+            check(thing, got, code)
+        if not came:
+            print("# %d faults" % hit)
+            assert hit, "nothing was hit"
+            return
+    raise AssertionError("no end after %d faults" % MOST)
+
+
+def chosen_attr(number, text):
+    return fltnl.attr(number, text.encode() + b"\0")
+
+
+class Card(fltnl.Flotilla):
+    """The family of card.ko, which has no groups."""
+    FAMILY = CARD_NAME = b"flotilla_card\0"
+
+    def __init__(self):
+        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, fltnl.NETLINK_GENERIC)
+        self.sock.settimeout(fltnl.PATIENCE)
+        self.seq, self.interrupted = 0, False
+        row = self.talk(fltnl.GENL_ID_CTRL, fltnl.CTRL_CMD_GETFAMILY, fltnl.attr(2, self.FAMILY))
+        self.family = struct.unpack("=H", dict(fltnl.split(row[0]))[fltnl.CTRL_ATTR_FAMILY_ID])[0]
+
+    def ask(self, cmd, flags=fltnl.NLM_F_ACK, **texts):
+        payload = b"".join(chosen_attr(CARD["CARD_A_" + name.upper()], text) for name, text in texts.items())
+        return self.talk(self.family, CARD["CARD_CMD_" + cmd], payload, flags)
+
+
+@contextlib.contextmanager
+def nodes():
+    """Two nodes that know each other."""
+    run("modprobe", "-a", "flotilla", "handoff", "card", "loop")
+    c = Cluster(2)
+    try:
+        yield c
+    finally:
+        c.close()
+
+
+def asking(node, kind=fltnl.Flotilla):
+    """A socket of its own for each try: half an answer must not be the next one's."""
+    def arrange():
+        with inside(node.ns):
+            return kind()
+    return arrange
+
+
+def closed(nl, *_):
+    nl.close()
+
+
+@claim
+def netlink_reads_of_flotilla():
+    with nodes() as c:
+        for cmd, dump in (("LOCAL_GET", False), ("NODE_GET", True), ("CONN_GET", True), ("STATS_GET", True)):
+            print("# %s" % cmd)
+            each_fault(asking(c.nodes[0]), lambda nl, cmd=cmd, dump=dump: (nl.dump if dump else nl.do)(cmd), closed)
+        print("# NODE_GET of one")
+        each_fault(asking(c.nodes[0]), lambda nl: nl.node("n2"), closed)
+
+
+@claim
+def netlink_writes_of_flotilla():
+    with nodes() as c:
+        node = c.nodes[0]
+
+        def gone(nl, *_):
+            nl.close()
+            if "x" in [n["NODE_NAME"] for n in node.nl.nodes()]:
+                node.nl.do("NODE_DEL", node_name="x")
+            assert node.nl.node("n2")["NODE_NAME"] == "n2"
+
+        def there():
+            if "x" not in [n["NODE_NAME"] for n in node.nl.nodes()]:
+                node.nl.do("NODE_NEW", node_name="x", node_addr4="10.9.0.77")
+            return asking(node)()
+
+        print("# NODE_NEW")
+        each_fault(asking(node), lambda nl: nl.do("NODE_NEW", node_name="x", node_addr4="10.9.0.77"), gone)
+        print("# NODE_SET")
+        each_fault(there, lambda nl: nl.do("NODE_SET", node_name="x", node_weight=7), closed)
+        print("# NODE_DEL")
+        each_fault(there, lambda nl: nl.do("NODE_DEL", node_name="x"), gone)
+        print("# LOCAL_SET")
+        each_fault(asking(node), lambda nl: nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip), closed)
+        node.nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip)
+        c.wait_up()
+
+
+@claim
+def netlink_of_card():
+    with nodes() as c:
+        one, two = c.nodes
+        with inside(one.ns):
+            owner = Card()
+        with inside(two.ns):
+            user = Card()
+        disk = Disk(MIB)
+        new = {"export_name": "data", "export_path": disk.device, "export_node": "n2"}
+
+        def made(nl, got, code):
+            nl.close()
+            try:
+                owner.ask("EXPORT_DEL", export_name="data")
+            except OSError as err:
+                assert code and err.errno == errno.ENOENT, (code, err)
+
+        def exported():
+            with contextlib.suppress(OSError):
+                owner.ask("EXPORT_NEW", **new)
+            return asking(one, Card)()
+
+        def attached(nl, got, code):
+            nl.close()
+            with contextlib.suppress(OSError):
+                user.ask("DISK_DEL", disk_node="n1", disk_export="data")
+
+        try:
+            print("# EXPORT_NEW")
+            each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_NEW", **new), made)
+            print("# EXPORT_GET")
+            exported().close()
+            each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_GET", fltnl.NLM_F_DUMP), closed)
+            print("# DISK_NEW")
+            each_fault(asking(two, Card), lambda nl: nl.ask("DISK_NEW", disk_node="n1", disk_export="data"), attached)
+            user.ask("DISK_NEW", disk_node="n1", disk_export="data")
+            print("# DISK_GET")
+            each_fault(asking(two, Card), lambda nl: nl.ask("DISK_GET", fltnl.NLM_F_DUMP), closed)
+            user.ask("DISK_DEL", disk_node="n1", disk_export="data")
+            print("# EXPORT_DEL")
+            each_fault(exported, lambda nl: nl.ask("EXPORT_DEL", export_name="data"), made)
+        finally:
+            owner.close()
+            user.close()
+            disk.close()
+
+
+@claim
+def a_handoff():
+    with hof.Cluster(1) as c:
+        dev, front, back = c.fe.handoff(), c.fe.listen(), c.be[0].listen()
+
+        def arrange():
+            client = c.client.connect()
+            client.sendall(b"GET")
+            here = hof.accept(front)
+            hof.peek(here, 3)
+            return client, here
+
+        def check(ends, _got, code):
+            client, here = ends
+            if code:
+                assert hof.receive(here, 3) == b"GET"
+                hof.usable(here, client)
+            else:
+                kind = dev.event()[0]
+                # What failed behind the call comes as an event, and the connection is ours again.
+                server = hof.accept(back) if kind == hof.DONE else here
+                assert hof.receive(server, 3) == b"GET"
+                hof.usable(server, client)
+                server.close()
+                if kind == hof.DONE:
+                    dev.expect(hof.CLOSED)
+            here.close()
+            client.close()
+
+        each_fault(arrange, lambda ends: dev.submit(ends[1], c.fe.id["be1"], 1), check)
+        print("# INFO, an open device")
+        each_fault(lambda: None, lambda _: dev.info())
+
+        def open_it(_):
+            with c.fe.inside():
+                return os.open("/dev/handoff", os.O_RDWR)
+
+        each_fault(lambda: None, open_it, lambda _, fd, code: None if code else os.close(fd))
+        dev.close()
+        front.close()
+        back.close()
+
+
+@claim
+def a_splice():
+    ssp.load("flotilla", "sksplice")
+    dev = ssp.Device()
+
+    def check(proxy, _got, code):
+        with contextlib.suppress(OSError):
+            dev.unsplice(proxy.src, proxy.dst)
+        proxy.still_ordinary()
+        proxy.__exit__()
+
+    def passed(proxy, _got, code):
+        if not code:
+            proxy.server.sendall(b"passed on")
+            assert ssp.recv_exactly(proxy.client, 9) == b"passed on"
+        check(proxy, _got, code)
+
+    def spliced():
+        proxy = ssp.Proxy()
+        dev.splice(proxy.src, proxy.dst, flags=ssp.BIDIR)
+        return proxy
+
+    for flags in (0, ssp.BIDIR, ssp.KEEPCOPY):
+        print("# SPLICE, flags %d" % flags)
+        each_fault(ssp.Proxy, lambda p, flags=flags: dev.splice(p.src, p.dst, flags=flags), passed)
+    print("# SPLICE with data of the caller's")
+    each_fault(ssp.Proxy, lambda p: dev.splice(p.src, p.dst, data=b"x" * 5000),
+               lambda p, got, code: p.__exit__())
+    print("# UNSPLICE, RESULT, INFO, open")
+    each_fault(spliced, lambda p: dev.unsplice(p.src, p.dst), check)
+    each_fault(spliced, lambda p: dev.result(p.src), check)
+    each_fault(lambda: None, lambda _: dev.info())
+    each_fault(lambda: None, lambda _: ssp.Device(), lambda _, new, code: None if code else new.close())
+    dev.close()
+
+
+USEL_SETUP = struct.Struct("8I8I")
+
+
+def usel(number, size=4):
+    direction, size = (3, USEL_SETUP.size) if number == 0x90 else (1, size)
+    return direction << 30 | size << 16 | ord("u") << 8 | number
+
+
+@claim
+def uselect():
+    run("modprobe", "uselect")
+    opened = []
+
+    def fresh():
+        while opened:
+            os.close(opened.pop())
+        opened.append(os.open("/dev/uselect", os.O_RDWR))
+        return opened[0]
+
+    def setup(fd):
+        fields = bytearray(USEL_SETUP.pack(1, 0, 256, 0, *[0] * 12))
+        fcntl.ioctl(fd, usel(0x90), fields)
+        return USEL_SETUP.unpack(fields)
+
+    def registered():
+        fd = fresh()
+        setup(fd)
+        return fd
+
+    near, far = ssp.connection()
+    print("# open, SETUP")
+    each_fault(lambda: None, lambda _: os.open("/dev/uselect", os.O_RDWR),
+               lambda _, fd, code: None if code else os.close(fd))
+    each_fault(fresh, setup)
+    print("# mmap, TRACK, FORGET")
+    size = setup(fresh())[5]
+    each_fault(registered, lambda fd: mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ),
+               lambda _, area, code: None if code else area.close())
+    each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x91), struct.pack("i", near.fileno())))
+
+    def tracked():
+        fd = registered()
+        fcntl.ioctl(fd, usel(0x91), struct.pack("i", near.fileno()))
+        return fd
+
+    each_fault(tracked, lambda fd: fcntl.ioctl(fd, usel(0x92), struct.pack("i", near.fileno())))
+    while opened:
+        os.close(opened.pop())
+    far.sendall(b"still")
+    assert ssp.recv_exactly(near, 5) == b"still"
+    near.close()
+    far.close()
+
+
+IOL_INIT, IOL_POOL, IOL_ALLOC = struct.Struct("IIQQQQQiI"), struct.Struct("QQQIIQQQQ"), struct.Struct("QIIQQ")
+
+
+@claim
+def iolite_calls_that_only_copy():
+    run("modprobe", "iolite")
+    fd = os.open("/dev/iolite", os.O_RDWR)
+
+    def ask(number, fields, direction=3):
+        fcntl.ioctl(fd, direction << 30 | len(fields) << 16 | 0xf5 << 8 | number, fields)
+        return fields
+
+    init = IOL_INIT.unpack(ask(1, bytearray(IOL_INIT.pack(1, 0, 0, 0, 0, 0, 0, -1, 0))))
+    pool = init[6]
+    for name, number, fields in (("POOL_STAT", 5, IOL_POOL.pack(pool, *[0] * 8)),
+                                 ("POOL_CREATE", 2, IOL_POOL.pack(*[0] * 9)),
+                                 ("ALLOC", 6, IOL_ALLOC.pack(pool, 4096, 0, 0, 0))):
+        print("# %s" % name)
+        each_fault(lambda fields=fields: bytearray(fields), lambda f, number=number: ask(number, f))
+    os.close(fd)
+
+
+@claim
+def and_the_modules_unload():
+    for module in ("card", "handoff", "sksplice", "uselect", "iolite", "flotilla"):
+        if os.path.isdir("/sys/module/" + module):
+            wait(lambda m=module: os.spawnlp(os.P_WAIT, "rmmod", "rmmod", m) == 0, name="rmmod " + module)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 60
+"""Tests are dealt to guests by how long they take; what takes long is seen whole by a known number of runs."""
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTING = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTING), str(TESTING / "lib")]
+import collect              # noqa: E402
+import durations            # noqa: E402
+import kit                  # noqa: E402
+import runner               # noqa: E402
+from kit import claim, main  # noqa: E402
+
+TESTS = collect.collect(collect.TOP)
+
+
+class Book:
+    """Of runner.Book what dealing needs; `skipped` is what was not dealt."""
+
+    def __init__(self, known=None):
+        with tempfile.TemporaryDirectory() as empty:
+            self.durations = durations.Durations(Path(empty))
+        self.durations.known.update(known or {})
+        self.results, self.skipped = None, []
+
+    def enter(self, test, kernel, *_):
+        self.skipped.append((kernel, test.name))
+
+
+def dealt(book, everything=False, part=None):
+    """[(kernel, test)] of all guests."""
+    return [(batch[0], test) for batch in runner.batches(TESTS, ["stock", "debug"], book, everything, False, part)
+            for test in batch[3]]
+
+
+@claim
+def each_test_is_dealt_once():
+    book = Book()
+    found = [(kernel, test.name) for kernel, test in dealt(book, everything=True)]
+    wanted = [(kernel, t.name) for kernel in ("stock", "debug") for t in TESTS
+              if t.place == "guest" and t.kernel in ("", kernel)]
+    kit.equal("tests", sorted(found + book.skipped), sorted(wanted))
+
+
+@claim
+def two_jobs_end_at_about_the_same_time():
+    book = Book()
+    jobs = [0, 0]
+    for kernel, _, _, pile, _ in runner.batches(TESTS, ["stock", "debug"], book, True):
+        jobs[jobs.index(min(jobs))] += sum(book.durations.of(t, kernel) for t in pile) + durations.BOOT[kernel]
+    longest = max(book.durations.of(t, k) for k, t in dealt(book, everything=True))
+    assert max(jobs) - min(jobs) <= max(longest, durations.GUEST) / 2, jobs
+
+
+@claim
+def what_was_measured_is_used_and_kept():
+    test = next(t for t in TESTS if t.place == "guest")
+    with tempfile.TemporaryDirectory() as cache:
+        one = durations.Durations(Path(cache))
+        one.record(test, "stock", 12345)
+        one.record(dataclasses.replace(test, slice=(1, 8)), "debug", 777)
+        one.save()
+        two = durations.Durations(Path(cache))
+        kit.equal("seconds", two.of(test, "stock"), 12345)
+        assert two.of(test, "debug") != 777, "a slice of a test is not the test"
+        assert two.steady(test, "stock") != 12345, "slices must not move with what a machine measures"
+
+
+@claim
+def the_slices_see_all_and_nothing_whole_twice():
+    book = Book()
+    count = durations.Slice.needed(TESTS, book.durations)
+    everything = {(k, t.name) for k, t in dealt(Book(), everything=True)}
+    short = {(k, t.name) for k, t in dealt(Book())}
+    seen, cut = set(), {}
+    for number in range(1, count + 1):
+        for kernel, test in dealt(Book(), part=durations.Slice(number, count)):
+            if (kernel, test.name) in short:
+                continue
+            if test.slice:
+                cut.setdefault((kernel, test.name), []).append(test.slice)
+            else:
+                assert (kernel, test.name) not in seen, test.name
+                seen.add((kernel, test.name))
+    for parts in cut.values():
+        kit.equal("parts", parts, [(n, count) for n in range(1, count + 1)])
+    kit.equal("missing", everything - short - seen - set(cut), set())
+
+
+@claim
+def a_slice_keeps_to_its_budget():
+    count = durations.Slice.needed(TESTS, Book().durations)
+    short = {(k, t.name) for k, t in dealt(Book())}
+    for number in range(1, count + 1):
+        book = Book()
+        spent = sum(book.durations.of(t, k) for k, t in dealt(book, part=durations.Slice(number, count))
+                    if (k, t.name) not in short)
+        print("# slice %d/%d: %d s" % (number, count, spent))
+        assert spent <= durations.BUDGET * 1.35, spent
+
+
+@claim
+def each_slice_has_something_of_card_and_lard():
+    count = durations.Slice.needed(TESTS, Book().durations)
+    for number in range(1, count + 1):
+        rooms = {t.name.split("/")[0] for k, t in dealt(Book(), part=durations.Slice(number, count)) if k == "debug"}
+        assert {"card", "lard"} <= rooms, (number, rooms)
+
+
+CLAIMS = '''
+import sys
+sys.path.insert(0, %r)
+import kit
+for name in "abcdefg":
+    kit.CLAIMS.append((name, lambda: None))
+kit.main()
+'''
+
+
+@claim
+def slices_of_a_files_claims_are_all_of_them():
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "some_test.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(CLAIMS % str(TESTING / "lib"))
+        for count in (1, 3, 8):
+            names = []
+            for number in range(1, count + 1):
+                done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False,
+                                      env=dict(os.environ, FLOTILLA_CLAIMS=f"{number}/{count}"))
+                outcome = collect.read_tap(done.stdout, done.returncode)
+                assert not outcome.failed, outcome.failed
+                assert outcome.passed or outcome.skipped, done.stdout
+                names += outcome.passed
+            kit.equal("claims", sorted(names), list("abcdefg"))
+
+
+THREAD = '''
+import sys, threading
+sys.path.insert(0, %r)
+import kit
+
+@kit.claim
+def somebody_else_looks():
+    thread = threading.Thread(target=lambda: 1 // 0)
+    thread.start()
+    thread.join()
+
+kit.main()
+'''
+
+
+@claim
+def a_thread_that_dies_fails_its_claim():
+    done = subprocess.run([sys.executable, "-c", THREAD % str(TESTING / "lib")], capture_output=True, text=True,
+                          check=False)
+    assert "not ok 1" in done.stdout and "ZeroDivisionError" in done.stdout and done.returncode == 1, done.stdout
+
+
+if __name__ == "__main__":
+    main()

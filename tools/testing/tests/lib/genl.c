@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Random messages to the project's generic netlink families. */
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <flotilla/flotilla.h>
+#include "tools/testing/tests/lib/calls.h"
+
+/* More than any of our families has. */
+#define COMMANDS	20
+#define ATTRIBUTES	50
+
+static const char *const families[] = { "flotilla", "flotilla_card", "nlctrl" };
+static int ids[3];
+
+static size_t put(unsigned char *at, uint16_t type, const void *data, uint16_t length)
+{
+	struct nlattr head = { .nla_len = NLA_HDRLEN + length, .nla_type = type };
+
+	memcpy(at, &head, sizeof(head));
+	memcpy(at + NLA_HDRLEN, data, length);
+	return NLA_ALIGN(NLA_HDRLEN + length);
+}
+
+int genl_family(int fd, const char *name)
+{
+	struct {
+		struct nlmsghdr n;
+		struct genlmsghdr g;
+		unsigned char room[4096];
+	} m = { .n = { .nlmsg_type = GENL_ID_CTRL, .nlmsg_flags = NLM_F_REQUEST },
+		.g = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 } };
+	size_t at = 0;
+	ssize_t got;
+
+	m.n.nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN) + put(m.room, CTRL_ATTR_FAMILY_NAME, name, strlen(name) + 1);
+	if (send(fd, &m, m.n.nlmsg_len, 0) < 0)
+		return -1;
+	got = recv(fd, &m, sizeof(m), 0);
+	if (got < (ssize_t)NLMSG_LENGTH(GENL_HDRLEN) || m.n.nlmsg_type == NLMSG_ERROR)
+		return -1;
+	while (at + NLA_HDRLEN < got - NLMSG_LENGTH(GENL_HDRLEN)) {
+		struct nlattr *attr = (void *)(m.room + at);
+
+		if (attr->nla_type == CTRL_ATTR_FAMILY_ID)
+			return *(uint16_t *)(m.room + at + NLA_HDRLEN);
+		at += NLA_ALIGN(attr->nla_len);
+	}
+	return -1;
+}
+
+static void learn(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		ids[i] = genl_family(fd, families[i]);
+	close(fd);
+}
+
+/* A value that some attribute may want. */
+static uint16_t value(struct caller *c, unsigned char *at)
+{
+	static const char *const texts[] = {
+		"a", "b", "fe", "be1", "", "..", "a/b", "0123456789012345678901234567890", "/dev/ram0", "/dev/loop0",
+		"lard/r", "%s%n", "data", "01234567890123456789012345678901234567890123456789",
+	};
+	uint64_t number = odd_number(c);
+	const char *text;
+	uint16_t length;
+
+	switch (dice(c, 6)) {
+	case 0:
+		text = texts[dice(c, sizeof(texts) / sizeof(texts[0]))];
+		/* Now and then without its end. */
+		length = strlen(text) + !!dice(c, 8);
+		memcpy(at, text, length);
+		return length;
+	case 1:
+		at[0] = dice(c, 5);
+		return 1;
+	case 2:
+		number = dice(c, 3) ? 0x0100007f + (dice(c, 4) << 24) : number;
+		memcpy(at, &number, 4);
+		return 4;
+	case 3:
+		memcpy(at, &number, 8);
+		return 1 << dice(c, 4);
+	case 4:
+		memset(at, dice(c, 2) ? 0 : 0xff, 16);
+		at[15] = dice(c, 3);
+		return 16;
+	default:
+		length = dice(c, 300);
+		memset(at, number, length);
+		return length;
+	}
+}
+
+bool call_genl(struct caller *c, int fd)
+{
+	static bool known;
+	unsigned char *room = c->arena, data[512];
+	struct nlmsghdr n = { .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK, .nlmsg_seq = dice(c, 1000) };
+	struct genlmsghdr g = { .cmd = dice(c, COMMANDS), .version = dice(c, 9) ? 1 : dice(c, 3) };
+	size_t at = NLMSG_LENGTH(GENL_HDRLEN);
+	unsigned int i, count = dice(c, 7);
+	bool good;
+
+	if (!known)
+		learn();
+	known = true;
+	n.nlmsg_type = ids[dice(c, 10) ? dice(c, 2) : 2];
+	if (!dice(c, 3))
+		n.nlmsg_flags |= NLM_F_DUMP;
+	if (!dice(c, 20))
+		n.nlmsg_flags = dice(c, 0x10000);
+	/* A third is as it should be, or nearly. */
+	if (!dice(c, 3)) {
+		static const unsigned char commands[] = { FLT_CMD_LOCAL_SET, FLT_CMD_NODE_NEW, FLT_CMD_NODE_SET,
+							  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET };
+		uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
+		char name[3] = { 'a' + dice(c, 4) };
+
+		n.nlmsg_type = ids[0];
+		n.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+		g = (struct genlmsghdr){ .cmd = commands[dice(c, 6)], .version = 1 };
+		count = dice(c, 8) ? 0 : 1;
+		if (g.cmd == FLT_CMD_LOCAL_SET) {
+			at += put(room + at, FLT_A_LOCAL_NAME, name, 2);
+			at += put(room + at, FLT_A_LOCAL_ADDR4, &address, 4);
+		} else if (g.cmd != FLT_CMD_LOCAL_GET) {
+			at += put(room + at, FLT_A_NODE_NAME, name, 2);
+			if (g.cmd == FLT_CMD_NODE_NEW)
+				at += put(room + at, FLT_A_NODE_ADDR4, &address, 4);
+			if (g.cmd == FLT_CMD_NODE_SET)
+				at += put(room + at, FLT_A_NODE_WEIGHT, &weight, 4);
+		}
+	}
+	for (i = 0; i < count; i++) {
+		uint16_t type = dice(c, ATTRIBUTES) | (dice(c, 12) ? 0 : NLA_F_NESTED);
+
+		at += put(room + at, type, data, value(c, data));
+	}
+	n.nlmsg_len = dice(c, 25) ? at : dice(c, at + 20);
+	memcpy(room, &n, sizeof(n));
+	memcpy(room + NLMSG_HDRLEN, &g, sizeof(g));
+	good = send(fd, room, at, MSG_DONTWAIT) >= 0;
+	while (dice(c, 4) && recv(fd, room, 8192, MSG_DONTWAIT) > 0)
+		;
+	return good;
+}

@@ -1,0 +1,3 @@
+#!/bin/bash
+. "$FLT_TOP/tools/testing/lib.sh"
+true

@@ -1,0 +1,2 @@
+#!/usr/bin/python3
+"""A test whose main() nobody calls."""
