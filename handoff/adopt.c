@@ -12,10 +12,14 @@
 #include "life.h"
 #include "net.h"
 #include "peer.h"
+#include "permit.h"
 #include "trace.h"
 
 /* A giver that never commits must not fill the memory of the taker. */
 #define HOF_PENDING_MAX	16384
+
+/* Those given up that a late COMMIT is still answered for. */
+#define HOF_LATE_MAX	1024
 
 static void hof_adopt_destruct(struct flt_layer *layer, struct sock *sk)
 {
@@ -94,12 +98,8 @@ static int hof_adopt_observe(struct hof_adoption *a)
 	struct hof_adoption **priv;
 	struct flt_layer *layer;
 
-	/*
-	 * Nothing reaches the child yet, so no callback comes before @priv is set. Its
-	 * lock is held for the adoption: the layer must not want it too, as it does
-	 * when it may sleep.
-	 */
-	layer = flt_layer_add(a->sk, ops, GFP_ATOMIC);
+	/* Nothing reaches the child yet, so no callback comes before @priv is set. */
+	layer = flt_layer_add(a->sk, ops, GFP_KERNEL);
 	if (IS_ERR(layer))
 		return PTR_ERR(layer);
 	priv = flt_layer_priv(layer);
@@ -164,15 +164,17 @@ static enum flt_refusal hof_adopt_build(struct hof_adoption *a, const void *wire
 static void hof_adopt_wait(struct hof_adoption *a)
 {
 	struct hof_net *hn = a->hn;
-	u32 ms = READ_ONCE(hn->tunables.query_ms);
+	unsigned long ask = msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms));
+	unsigned long wait = msecs_to_jiffies(READ_ONCE(hn->tunables.deadline_ms));
 
 	refcount_inc(&a->ref);
 	spin_lock_bh(&hn->adopt_lock);
-	a->ask_at = jiffies + msecs_to_jiffies(ms);
+	a->ask_at = jiffies + ask;
+	a->until = jiffies + wait;
 	list_add_tail(&a->waiting, &hn->pending);
 	hn->nr_pending++;
 	spin_unlock_bh(&hn->adopt_lock);
-	queue_delayed_work(system_unbound_wq, &hn->ask, msecs_to_jiffies(ms) + 1);
+	queue_delayed_work(system_unbound_wq, &hn->ask, min(ask, wait) + 1);
 }
 
 /* Who takes it out decides it; the caller gets the reference of the list. */
@@ -183,24 +185,24 @@ static void hof_adopt_take(struct hof_adoption *a)
 	a->hn->nr_pending--;
 }
 
-static struct hof_adoption *hof_adopt_find(struct hof_net *hn, const struct flt_node *node,
-					   u64 id)
+static struct hof_adoption *hof_adopt_find(struct hof_net *hn, struct list_head *list,
+					   const struct flt_node *node, u64 id)
 {
 	struct hof_adoption *a;
 
 	lockdep_assert_held(&hn->adopt_lock);
-	list_for_each_entry(a, &hn->pending, waiting)
+	list_for_each_entry(a, list, waiting)
 		if (a->id == id && a->node == node)
 			return a;
 	return NULL;
 }
 
-/* It stays where it was, unless that has died meanwhile. */
+/* It stays where it was, unless that has been given up meanwhile. */
 static void hof_adopt_resume(struct hof_net *hn, struct hof_entry *e)
 {
 	rcu_read_lock();	/* once it forwards, it may go at any time */
 	hof_hold_forward(hn, e);
-	if (!flt_node_is_up(e->peer->node))
+	if (READ_ONCE(e->peer->lost))
 		hof_entry_kill(hn, e);
 	rcu_read_unlock();
 }
@@ -234,9 +236,11 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	enum flt_refusal why;
 
 	hof_count(hn, HOF_STAT_ADOPT_REQUESTS);
-	if (!READ_ONCE(hn->tunables.adopt)) {
+	if (!READ_ONCE(hn->tunables.adopt))
 		why = FLT_REFUSE_POLICY;
-	} else {
+	else
+		why = hof_permit(hn, node, wire, len);
+	if (why == FLT_REFUSE_NONE) {
 		a = hof_adoption_create(hn, node, id, flags);
 		why = a ? hof_adopt_build(a, wire, len) : FLT_REFUSE_NOMEM;
 	}
@@ -250,9 +254,47 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	trace_hof_adopt(&a->tuple, id, node->id, FLT_REFUSE_NONE);
 	hof_adopt_wait(a);
 	/* When this is lost the giver times out and says ABORT, or the link is down. */
-	hof_message_send(node, HOF_MSG_ACK, id, FLT_REFUSE_NONE, GFP_KERNEL);
+	hof_message_send_ack(node, id, READ_ONCE(hn->tunables.deadline_ms));
 	hof_life_ride(hn, node);
 	return 0;
+}
+
+/* The giver may still decide otherwise: the oldest are forgotten. */
+static void hof_adopt_remember(struct hof_adoption *a)
+{
+	struct hof_adoption *oldest = NULL;
+	struct hof_net *hn = a->hn;
+
+	refcount_inc(&a->ref);
+	spin_lock_bh(&hn->adopt_lock);
+	list_add_tail(&a->waiting, &hn->late);
+	if (++hn->nr_late > HOF_LATE_MAX) {
+		oldest = list_first_entry(&hn->late, struct hof_adoption, waiting);
+		list_del_init(&oldest->waiting);
+		hn->nr_late--;
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (oldest)
+		hof_adoption_put(oldest);
+}
+
+/* We gave it up and the giver let go after all: it must tell the client. */
+static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id, bool commit)
+{
+	struct hof_adoption *a;
+
+	spin_lock_bh(&hn->adopt_lock);
+	a = hof_adopt_find(hn, &hn->late, node, id);
+	if (a) {
+		list_del_init(&a->waiting);
+		hn->nr_late--;
+		if (commit)
+			hof_life_lost(a);	/* takes the reference */
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (a && !commit)
+		hof_adoption_put(a);
+	return a;
 }
 
 void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
@@ -261,19 +303,22 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
-	a = hof_adopt_find(hn, node, id);
+	a = hof_adopt_find(hn, &hn->pending, node, id);
 	if (a) {
 		hof_adopt_take(a);
 		a->committed = true;
 	}
 	spin_unlock_bh(&hn->adopt_lock);
-	if (!a)
+	if (!a) {
+		if (hof_adopt_too_late(hn, node, id, true))
+			hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
 		return;
+	}
 	if (a->flags & HOF_ADOPT_WANT_IDLE)
 		hof_life_watch(a);
 	/*
 	 * Before anybody can accept it: who gives it on at once must not find our old entry in
-	 * HOLD still. What was held waits in the child's backlog.
+	 * HOLD still. What was held waits with the child.
 	 */
 	if (a->back)
 		hof_adopt_return(hn, a->back);
@@ -291,12 +336,34 @@ void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id)
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
-	a = hof_adopt_find(hn, node, id);
+	a = hof_adopt_find(hn, &hn->pending, node, id);
 	if (a)
 		hof_adopt_take(a);
 	spin_unlock_bh(&hn->adopt_lock);
 	if (a)
 		hof_adopt_undo(a, FLT_REFUSE_ABORTED);
+	else
+		hof_adopt_too_late(hn, node, id, false);
+}
+
+/* NULL: of any node. */
+static void hof_adopt_forget(struct hof_net *hn, const struct flt_node *node)
+{
+	struct hof_adoption *a, *next;
+	LIST_HEAD(forget);
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &hn->late, waiting) {
+		if (node && a->node != node)
+			continue;
+		list_move_tail(&a->waiting, &forget);
+		hn->nr_late--;
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &forget, waiting) {
+		list_del_init(&a->waiting);
+		hof_adoption_put(a);
+	}
 }
 
 /* NULL: of any node. */
@@ -322,12 +389,38 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 void hof_adopt_node_down(struct hof_net *hn, struct flt_node *node)
 {
 	hof_adopt_undo_all(hn, node);
+	hof_adopt_forget(hn, node);
 }
 
 /*
- * Ask about one that is due. Not knowing is no reason to drop it: the giver may
- * be about to commit. It says ABORT when it knows nothing of it, and a giver
- * that is gone takes its link along.
+ * Give up one that the giver has not decided in time: it lives and never will.
+ * Should a COMMIT come after all it is answered.
+ */
+static bool hof_adopt_expire_one(struct hof_net *hn)
+{
+	struct hof_adoption *a, *due = NULL;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry(a, &hn->pending, waiting) {
+		if (time_before_eq(a->until, jiffies)) {
+			due = a;
+			hof_adopt_take(due);
+			break;
+		}
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!due)
+		return false;
+	hof_count(hn, HOF_STAT_ADOPT_EXPIRED);
+	hof_adopt_remember(due);
+	hof_adopt_undo(due, FLT_REFUSE_TIMEOUT);
+	return true;
+}
+
+/*
+ * Ask about one that is due. Not knowing is no reason to drop it at once: the
+ * giver may be about to commit. It says ABORT when it knows nothing of it, and
+ * a giver that is gone takes its link along.
  */
 static bool hof_adopt_ask_one(struct hof_net *hn)
 {
@@ -352,15 +445,42 @@ static bool hof_adopt_ask_one(struct hof_net *hn)
 	return true;
 }
 
+/* When the next one is to be asked about or given up. */
+static void hof_adopt_ask_again(struct hof_net *hn)
+{
+	unsigned long now = jiffies, next = now + HZ;
+	struct hof_adoption *a;
+	bool more;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry(a, &hn->pending, waiting) {
+		if (time_before(a->ask_at, next))
+			next = a->ask_at;
+		if (time_before(a->until, next))
+			next = a->until;
+	}
+	more = hn->nr_pending;
+	spin_unlock_bh(&hn->adopt_lock);
+	if (more)
+		queue_delayed_work(system_unbound_wq, &hn->ask,
+				   time_after(next, now) ? next - now + 1 : 1);
+}
+
 static void hof_adopt_ask(struct work_struct *work)
 {
 	struct hof_net *hn = container_of(work, struct hof_net, ask.work);
 
+	while (hof_adopt_expire_one(hn))
+		cond_resched();
 	while (hof_adopt_ask_one(hn))
 		cond_resched();
-	if (READ_ONCE(hn->nr_pending))
-		queue_delayed_work(system_unbound_wq, &hn->ask,
-				   msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms)));
+	hof_adopt_ask_again(hn);
+}
+
+void hof_adopt_withdraw(struct hof_net *hn)
+{
+	hof_adopt_undo_all(hn, NULL);
+	hof_adopt_forget(hn, NULL);
 }
 
 void hof_adopt_net_init(struct hof_net *hn)
@@ -368,6 +488,7 @@ void hof_adopt_net_init(struct hof_net *hn)
 	spin_lock_init(&hn->adopt_lock);
 	INIT_LIST_HEAD(&hn->adopted);
 	INIT_LIST_HEAD(&hn->pending);
+	INIT_LIST_HEAD(&hn->late);
 	INIT_DELAYED_WORK(&hn->ask, hof_adopt_ask);
 	hof_life_net_init(hn);
 }
@@ -376,7 +497,7 @@ void hof_adopt_net_exit(struct hof_net *hn)
 {
 	struct hof_adoption *a, *next;
 
-	hof_adopt_undo_all(hn, NULL);
+	hof_adopt_withdraw(hn);
 	cancel_delayed_work_sync(&hn->ask);
 	hof_life_net_exit(hn);
 	/* Module exit: the layers are off, their references are left. */

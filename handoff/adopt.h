@@ -29,12 +29,14 @@ struct hof_net;
  * @tuple:   of the connection
  * @sk:      the child; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
- * @waiting: in hn->pending, until COMMIT or ABORT
+ * @waiting: in hn->pending, until COMMIT or ABORT; then, when we gave it up, in hn->late
  * @busy:    in hn->busy, while it is looked at for being idle
  * @telling: in hn->telling, when there is something to tell to @node
  * @ask_at:  jiffies; with @waiting: when to ask about it
+ * @until:   jiffies; with @waiting: when it is given up
  * @committed: it is ours: only then is its life worth a message
  * @dead:    the child is
+ * @lost:    and COMMIT came later still
  * @idle:    the server waits for a request
  * @told:    what @node knows of @idle
  * @sent:    the server's write_seq when it was last found idle, or at first
@@ -59,8 +61,10 @@ struct hof_adoption {
 	struct list_head busy;
 	struct list_head telling;
 	unsigned long ask_at;
+	unsigned long until;
 	bool committed;
 	bool dead;
+	bool lost;
 	bool idle;
 	bool told;
 	u32 sent;
@@ -84,6 +88,9 @@ void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id);
 
 /* What waits for a COMMIT of @node waits in vain. */
 void hof_adopt_node_down(struct hof_net *hn, struct flt_node *node);
+
+/* Undo whatever waits for COMMIT, whoever it waits for. Process context. */
+void hof_adopt_withdraw(struct hof_net *hn);
 
 void hof_adoption_put(struct hof_adoption *a);
 

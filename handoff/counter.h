@@ -11,7 +11,7 @@
 /* Submission to ownership in powers of two of a microsecond: 1, 2, 4, ... 2^20, more. */
 #define HOF_LATENCY_SLOTS	22
 /* The codes of enum flt_refusal, and one for those that a newer node may send. */
-#define HOF_REFUSAL_SLOTS	34
+#define HOF_REFUSAL_SLOTS	38
 
 enum hof_stat {
 	HOF_STAT_HANDOFF_SUBMITTED,
@@ -27,6 +27,7 @@ enum hof_stat {
 	HOF_STAT_ADOPT_COMMIT_FAILED,
 	HOF_STAT_ADOPT_ABORTED,
 	HOF_STAT_ADOPT_QUERIED,
+	HOF_STAT_ADOPT_EXPIRED,
 	HOF_STAT_ADOPT_RETURNED,
 	HOF_STAT_ADOPT_ENDED,
 	HOF_STAT_LIFE_LOST,

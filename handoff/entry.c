@@ -333,8 +333,9 @@ void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
 	hof_reset_client(hn, &tuple, acked);
 }
 
-static void hof_entry_kill_table(struct hof_net *hn, struct rhashtable *table,
-				 struct hof_peer *peer)
+static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
+				struct hof_peer *peer,
+				void (*act)(struct hof_net *hn, struct hof_entry *e))
 {
 	struct rhashtable_iter iter;
 	struct hof_entry *e;
@@ -346,7 +347,7 @@ static void hof_entry_kill_table(struct hof_net *hn, struct rhashtable *table,
 		if (IS_ERR(e))
 			continue;
 		if (e->peer == peer)
-			hof_entry_kill(hn, e);
+			act(hn, e);
 		if (++n % 256 == 0) {
 			rhashtable_walk_stop(&iter);
 			cond_resched();
@@ -359,8 +360,20 @@ static void hof_entry_kill_table(struct hof_net *hn, struct rhashtable *table,
 
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
 {
-	hof_entry_kill_table(hn, &hn->entries4, peer);
-	hof_entry_kill_table(hn, &hn->entries6, peer);
+	hof_entry_walk_peer(hn, &hn->entries4, peer, hof_entry_kill);
+	hof_entry_walk_peer(hn, &hn->entries6, peer, hof_entry_kill);
+}
+
+static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e)
+{
+	if (READ_ONCE(e->ups) != READ_ONCE(e->peer->ups))
+		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+}
+
+void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer)
+{
+	hof_entry_walk_peer(hn, &hn->entries4, peer, hof_entry_close_one);
+	hof_entry_walk_peer(hn, &hn->entries6, peer, hof_entry_close_one);
 }
 
 unsigned int hof_entry_count(const struct hof_net *hn)

@@ -64,6 +64,7 @@ union hof_key {
  * @used:    jiffies of the last packet; written by softirq without a lock
  * @expires: jiffies when LINGER or DEAD ends
  * @born:    jiffies
+ * @ups:     @peer's count of links when the peer was last known to have it; READ_ONCE
  * @acked:   the client's last ack_seq: the sequence number of a RST
  * @seen:    HOF_SAW_*; written by softirq without a lock
  * @family:  AF_INET or AF_INET6
@@ -90,6 +91,7 @@ struct hof_entry {
 	unsigned long expires;
 	unsigned long born;
 	u32 acked;
+	u32 ups;
 	u8 seen;
 	u8 family;
 	u8 state;
@@ -160,6 +162,8 @@ void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e);
 /* Every connection of @peer is lost: reset the clients. Process context, may sleep. */
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer);
+/* Those that @peer has not named since its link came up are closed there. May sleep. */
+void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer);
 
 unsigned int hof_entry_count(const struct hof_net *hn);
 /* Bytes that one entry costs, its share of the hash table included. */

@@ -37,7 +37,8 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 		return true;
 	}
 	skb_orphan(skb);	/* a socket found early is valid under RCU only */
-	dev_hold(skb->dev);
+	/* By number: a reference would keep the device from going until a node answers. */
+	skb->dev_scratch = skb->dev->ifindex;
 	hold->okfn = state->okfn;
 	__skb_queue_tail(&hold->queue, skb);
 	spin_unlock(&e->lock);
@@ -69,7 +70,6 @@ bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
 static void hof_hold_continue(struct hof_net *hn, u8 pf, struct sk_buff *skb,
 			      int (*okfn)(struct net *, struct sock *, struct sk_buff *))
 {
-	struct net_device *dev = skb->dev;
 	const struct nf_hook_entries *hooks;
 	struct nf_hook_state state;
 	unsigned int next = 0, i;
@@ -82,13 +82,12 @@ static void hof_hold_continue(struct hof_net *hn, u8 pf, struct sk_buff *skb,
 		for (i = 0; i < hooks->num_hook_entries; i++)
 			if (hof_forward_is_hook(hooks->hooks[i].hook))
 				next = i + 1;
-		nf_hook_state_init(&state, NF_INET_PRE_ROUTING, pf, dev, NULL, NULL, hn->net, okfn);
+		nf_hook_state_init(&state, NF_INET_PRE_ROUTING, pf, skb->dev, NULL, NULL, hn->net,
+				   okfn);
 		if (nf_hook_slow(skb, &state, hooks, next) != 1)
-			goto put;
+			return;
 	}
 	okfn(hn->net, NULL, skb);
-put:
-	dev_put(dev);
 }
 
 static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
@@ -96,7 +95,6 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 	u8 pf = e->family == AF_INET ? NFPROTO_IPV4 : NFPROTO_IPV6;
 	unsigned int left = HOF_DRAIN_MAX;
 	struct hof_hold *hold = e->hold;
-	struct net_device *dev;
 	struct sk_buff *skb;
 
 	local_bh_disable();
@@ -104,10 +102,12 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 	spin_lock(&e->lock);
 	while ((skb = __skb_dequeue(&hold->queue)) && left--) {
 		spin_unlock(&e->lock);
-		if (next == HOF_FORWARD) {
-			dev = skb->dev;
+		skb->dev = dev_get_by_index_rcu(hn->net, skb->dev_scratch);
+		if (!skb->dev) {
+			kfree_skb(skb);
+			hof_count(hn, HOF_STAT_HOLD_DROPPED);
+		} else if (next == HOF_FORWARD) {
 			hof_forward_packet(hn, e, skb);
-			dev_put(dev);
 			hof_count(hn, HOF_STAT_HOLD_FORWARDED);
 		} else {
 			hof_hold_continue(hn, pf, skb, hold->okfn);
@@ -116,7 +116,7 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 		spin_lock(&e->lock);
 	}
 	for (; skb; skb = __skb_dequeue(&hold->queue)) {
-		dev_put(skb->dev);
+		skb->dev = NULL;	/* for those who watch drops */
 		kfree_skb(skb);
 		hof_count(hn, HOF_STAT_HOLD_DROPPED);
 	}

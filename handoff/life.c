@@ -38,8 +38,7 @@ struct hof_life_batch {
 	struct hof_msg_life record[HOF_LIFE_MAX];
 };
 
-static void hof_life_record(const struct hof_adoption *a, enum hof_life what,
-			    struct hof_msg_life *record)
+void hof_life_record(const struct hof_adoption *a, u16 what, struct hof_msg_life *record)
 {
 	record->id = cpu_to_be64(a->id);
 	record->family = cpu_to_be16(a->tuple.family == AF_INET ? 4 : 6);
@@ -64,6 +63,13 @@ static void hof_life_list(struct hof_adoption *a)
 		queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_LATER_AFTER);
 	else
 		mod_delayed_work(system_unbound_wq, &hn->tell, 0);
+}
+
+void hof_life_lost(struct hof_adoption *a)
+{
+	a->lost = true;
+	a->dead = true;
+	hof_life_list(a);
 }
 
 void hof_life_end(struct hof_adoption *a)
@@ -163,7 +169,8 @@ static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 		hn->nr_telling--;
 		if (a->dead) {
 			list_move_tail(&a->telling, &dead);
-			hof_life_record(a, HOF_LIFE_CLOSED, &batch->record[batch->nr++]);
+			hof_life_record(a, a->lost ? HOF_LIFE_LOST : HOF_LIFE_CLOSED,
+					&batch->record[batch->nr++]);
 			continue;
 		}
 		list_del_init(&a->telling);
@@ -218,7 +225,7 @@ static bool hof_life_send(struct hof_net *hn, struct flt_node *node)
 		err = flt_link_send(batch->node, HOF_MSG_LIFE, &vec, 1, GFP_KERNEL);
 		if (err == -ENOBUFS || err == -ENOMEM)
 			return false;
-		/* Link down: the giver has given these connections up already. */
+		/* Link down: when it is up again the giver hears what there is (resync.c). */
 		if (err)
 			hof_count_add(hn, HOF_STAT_LIFE_LOST, batch->nr);
 		batch->nr = 0;
@@ -246,26 +253,42 @@ void hof_life_ride(struct hof_net *hn, struct flt_node *node)
 	mutex_unlock(&hn->tell_lock);
 }
 
+void hof_life_again(struct hof_adoption *a)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	a->told = !a->idle;
+	hof_life_list(a);
+}
+
+void hof_life_tuple(const struct hof_msg_life *record, struct flt_tuple *tuple)
+{
+	size_t size;
+
+	memset(tuple, 0, sizeof(*tuple));
+	tuple->family = record->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
+	tuple->client_port = record->client_port;
+	tuple->server_port = record->server_port;
+	size = tuple->family == AF_INET ? 4 : 16;
+	memcpy(tuple->client, record->client, size);
+	memcpy(tuple->server, record->server, size);
+}
+
 void hof_life_receive(struct hof_net *hn, struct flt_node *node,
 		      const struct hof_msg_life *record)
 {
-	struct flt_tuple tuple = {
-		.family = record->family == cpu_to_be16(4) ? AF_INET : AF_INET6,
-		.client_port = record->client_port,
-		.server_port = record->server_port,
-	};
 	u16 what = be16_to_cpu(record->what);
-	size_t size = tuple.family == AF_INET ? 4 : 16;
+	struct flt_tuple tuple;
 	struct hof_entry *e;
 
-	memcpy(tuple.client, record->client, size);
-	memcpy(tuple.server, record->server, size);
+	hof_life_tuple(record, &tuple);
 	rcu_read_lock();
 	e = hof_entry_find_tuple(hn, &tuple);
 	if (!e || e->id != be64_to_cpu(record->id) || e->peer->node != node)
 		goto out;
 	if (what == HOF_LIFE_CLOSED) {
 		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+	} else if (what == HOF_LIFE_LOST) {
+		hof_entry_kill(hn, e);
 	} else if (what <= HOF_LIFE_BUSY) {
 		spin_lock_bh(&e->lock);
 		if (e->ticket)

@@ -13,6 +13,8 @@ void hof_life_net_exit(struct hof_net *hn);
 
 /* The child was destroyed; drops the layer's reference. Softirq or process context. */
 void hof_life_end(struct hof_adoption *a);
+/* A COMMIT came for one given up; the caller's reference goes with it. Under adopt_lock. */
+void hof_life_lost(struct hof_adoption *a);
 /* Begin to look for the child being idle. */
 void hof_life_watch(struct hof_adoption *a);
 /* Data came for the child. Softirq. */
@@ -20,6 +22,12 @@ void hof_life_busy(struct hof_adoption *a);
 
 /* A message goes to @node: what there is to tell it goes along. Process context. */
 void hof_life_ride(struct hof_net *hn, struct flt_node *node);
+
+/* A record of @what; under adopt_lock. */
+void hof_life_record(const struct hof_adoption *a, u16 what, struct hof_msg_life *record);
+/* Say once more whether it is idle; under adopt_lock. */
+void hof_life_again(struct hof_adoption *a);
+void hof_life_tuple(const struct hof_msg_life *record, struct flt_tuple *tuple);
 
 /* On the giving side: a record from @node. */
 void hof_life_receive(struct hof_net *hn, struct flt_node *node,

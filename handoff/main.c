@@ -23,9 +23,12 @@ static int __init hof_init(void)
 	err = hof_flight_init();
 	if (err)
 		goto undo_entry;
-	err = hof_net_register();
+	err = hof_peer_init();
 	if (err)
 		goto undo_flight;
+	err = hof_net_register();
+	if (err)
+		goto undo_peers;
 	err = hof_peer_watch();
 	if (err)
 		goto undo_net;
@@ -53,6 +56,8 @@ undo_peer:
 	hof_peer_unwatch();
 undo_net:
 	hof_net_unregister();
+undo_peers:
+	hof_peer_exit();
 undo_flight:
 	hof_flight_exit();
 undo_entry:
@@ -67,8 +72,10 @@ static void __exit hof_exit(void)
 	hof_conn_unregister();
 	hof_stats_unregister();
 	hof_peer_unwatch();
+	hof_net_withdraw();		/* nothing waits for another node from here on */
 	hof_adopt_detach();		/* adopted connections go on without us */
-	hof_net_unregister();		/* uncommitted adoptions and all entries go */
+	hof_net_unregister();		/* all entries go */
+	hof_peer_exit();
 	hof_flight_exit();
 	hof_entry_cache_destroy();
 }

@@ -7,6 +7,7 @@
 #include "life.h"
 #include "message.h"
 #include "net.h"
+#include "resync.h"
 #include "transfer.h"
 
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
@@ -16,6 +17,14 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
 	return flt_link_send(node, type, &vec, 1, gfp);
+}
+
+int hof_message_send_ack(struct flt_node *node, u64 id, u32 wait_ms)
+{
+	struct hof_msg_id body = { .id = cpu_to_be64(id), .wait_ms = cpu_to_be32(wait_ms) };
+	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
+
+	return flt_link_send(node, HOF_MSG_ACK, &vec, 1, GFP_KERNEL);
 }
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
@@ -65,12 +74,12 @@ static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struc
 	id = be64_to_cpu(body->id);
 	switch (msg->type) {
 	case HOF_MSG_ACK:
-		hof_transfer_answer(hn, node, id, FLT_REFUSE_NONE);
+		hof_transfer_answer(hn, node, id, FLT_REFUSE_NONE, be32_to_cpu(body->wait_ms));
 		return 0;
 	case HOF_MSG_NAK:
 		if (!body->refusal || be32_to_cpu(body->refusal) > U16_MAX)
 			return -EBADMSG;
-		hof_transfer_answer(hn, node, id, be32_to_cpu(body->refusal));
+		hof_transfer_answer(hn, node, id, be32_to_cpu(body->refusal), 0);
 		return 0;
 	case HOF_MSG_COMMIT:
 		hof_adopt_commit(hn, node, id);
@@ -96,6 +105,10 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 		err = hof_message_handoff(hn, node, msg);
 	else if (msg->type == HOF_MSG_LIFE)
 		err = hof_message_life(hn, node, msg);
+	else if (msg->type == HOF_MSG_HELD)
+		err = hof_resync_held(hn, node, msg);
+	else if (msg->type == HOF_MSG_HELD_END)
+		err = hof_resync_end(hn, node, msg);
 	else
 		err = hof_message_id(hn, node, msg);
 	hof_net_leave(hn);

@@ -9,8 +9,12 @@
  *				<-	QUERY{id}	no COMMIT for a while
  *	ABORT{id}		->			not under way any more
  *				<-	LIFE{id, tuple, what} ...
+ *	the link was down:
+ *				<-	HELD{id, tuple, what} ...	all that it has
+ *				<-	HELD_END
  *
- * The giver owns the connection until it has sent COMMIT. Ids are the giver's,
+ * The giver owns the connection until it has sent COMMIT. A taker gives up
+ * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
  * unique in the life of its namespace. Numbers are in network byte order.
  */
 #ifndef HOF_MESSAGE_H
@@ -28,6 +32,8 @@ enum hof_msg_type {
 	HOF_MSG_ABORT,
 	HOF_MSG_QUERY,
 	HOF_MSG_LIFE,
+	HOF_MSG_HELD,
+	HOF_MSG_HELD_END,
 };
 
 /* Followed by the checkpoint. */
@@ -37,17 +43,22 @@ struct hof_msg_handoff {
 	__be32 pad;
 };
 
-/* ACK, COMMIT, ABORT and QUERY; in NAK with the reason. */
+/*
+ * ACK, COMMIT, ABORT, QUERY and HELD_END; in NAK with the reason. ACK says how many
+ * milliseconds after HANDOFF the taker gives up; a giver that hears of it later
+ * says ABORT.
+ */
 struct hof_msg_id {
 	__be64 id;
 	__be32 refusal;
-	__be32 pad;
+	__be32 wait_ms;
 };
 
 enum hof_life {
 	HOF_LIFE_CLOSED	= 0,
 	HOF_LIFE_IDLE	= 1,
 	HOF_LIFE_BUSY	= 2,
+	HOF_LIFE_LOST	= 3,	/* COMMIT after the deadline: tell the client */
 };
 
 /* LIFE is as many of these as its length says. */
@@ -61,6 +72,12 @@ struct hof_msg_life {
 	u8 server[16];
 };
 
+/* In HELD, which has the same records. */
+enum hof_held {
+	HOF_HELD_OURS	 = 0,
+	HOF_HELD_PENDING = 1,	/* COMMIT or ABORT has not come */
+};
+
 #define HOF_LIFE_MAX	64	/* records in one message */
 
 int hof_message_register(void);
@@ -69,6 +86,7 @@ void hof_message_unregister(void);
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 		     enum flt_refusal why, gfp_t gfp);
+int hof_message_send_ack(struct flt_node *node, u64 id, u32 wait_ms);
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len);
 

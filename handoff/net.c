@@ -2,6 +2,7 @@
 /* Life of a network namespace's part. */
 
 #include <linux/random.h>
+#include <linux/rtnetlink.h>
 #include <net/netns/generic.h>
 
 #include "adopt.h"
@@ -95,6 +96,16 @@ static struct pernet_operations hof_net_ops = {
 int hof_net_register(void)
 {
 	return register_pernet_subsys(&hof_net_ops);
+}
+
+void hof_net_withdraw(void)
+{
+	struct net *net;
+
+	down_read(&net_rwsem);
+	for_each_net(net)
+		hof_adopt_withdraw(hof_net(net));
+	up_read(&net_rwsem);
 }
 
 void hof_net_unregister(void)

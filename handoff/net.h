@@ -19,6 +19,7 @@
  * @adopt:          0 refuses to take connections
  * @timeout_ms:     how long a node may take to answer
  * @query_ms:       when an adoption without COMMIT is asked about
+ * @deadline_ms:    when one is given up
  * @linger_ms:      how long a closed connection is still forwarded
  * @linger_rst_ms:  the same when the client has sent a RST
  * @idle_s:         when an entry without packets goes
@@ -30,6 +31,7 @@ struct hof_tunables {
 	u32 adopt;
 	u32 timeout_ms;
 	u32 query_ms;
+	u32 deadline_ms;
 	u32 linger_ms;
 	u32 linger_rst_ms;
 	u32 idle_s;
@@ -61,13 +63,16 @@ struct hof_life_batch;
  * @flight:    handoffs under way; its own lock
  * @epoch:     high half of the ids given out here
  * @last_id:   low half of the last of them
+ * @resync_lock: held by who turns @adopted to tell a node of it; outside @adopt_lock
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT
+ * @late:      given up without COMMIT or ABORT, oldest first
  * @busy:      those whose giver wants to know when they are idle, and are not
  * @telling:   those that have something to tell
  * @nr_adopted: length of @adopted
  * @nr_pending: length of @pending
+ * @nr_late:   length of @late
  * @nr_telling: length of @telling
  * @ask:       looks after @pending
  * @tell:      sends what @telling has
@@ -102,13 +107,16 @@ struct hof_net {
 	u32 epoch;
 	atomic_t last_id;
 
+	struct mutex resync_lock;	/* who turns @adopted */
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;
 	struct list_head pending;
+	struct list_head late;
 	struct list_head busy;
 	struct list_head telling;
 	unsigned int nr_adopted;
 	unsigned int nr_pending;
+	unsigned int nr_late;
 	unsigned int nr_telling;
 	struct delayed_work ask;
 	struct delayed_work tell;
@@ -122,6 +130,9 @@ extern unsigned int hof_net_id;
 struct hof_net *hof_net(const struct net *net);
 int hof_net_register(void);
 void hof_net_unregister(void);
+
+/* Undo what waits for other nodes, in every namespace; for module exit. */
+void hof_net_withdraw(void);
 
 /*
  * Messages and node events may still come while the namespace is taken down:

@@ -45,8 +45,11 @@ static inline bool hof_path_valid(const struct hof_path *path)
 {
 	if (path->genid != hof_path_genid(path->net, path->family))
 		return false;
-	return path->neigh ? !READ_ONCE(path->neigh->dead) :
-			     READ_ONCE(path->dst->obsolete) <= 0;
+	if (path->neigh)
+		return !READ_ONCE(path->neigh->dead);
+	/* KILL is negative, too: IPv4 says so of a route that has a path MTU now. */
+	return READ_ONCE(path->dst->obsolete) == DST_OBSOLETE_NONE ||
+	       READ_ONCE(path->dst->obsolete) == DST_OBSOLETE_FORCE_CHK;
 }
 
 /* Look again; NULL when there is no way. RCU; any context but hard interrupt. */

@@ -9,7 +9,11 @@
 #include "net.h"
 #include "path.h"
 #include "peer.h"
+#include "resync.h"
 #include "transfer.h"
+
+/* For works that may wait; flushed before a namespace or the module goes. */
+static struct workqueue_struct *hof_peer_wq;
 
 static void hof_peer_free_rcu(struct rcu_head *rcu)
 {
@@ -26,6 +30,39 @@ void hof_peer_put(struct hof_peer *peer)
 		call_rcu(&peer->rcu, hof_peer_free_rcu);
 }
 
+/* What it had of ours is gone, or nobody knows. */
+static void hof_peer_lose(struct hof_net *hn, struct hof_peer *peer)
+{
+	hof_adopt_node_down(hn, peer->node);
+	atomic_inc(&peer->downs);
+	/* Pairs with hof_transfer_done(), for a handoff that is being decided just now. */
+	smp_mb__after_atomic();
+	hof_entry_kill_peer(hn, peer);
+}
+
+static void hof_peer_grace(struct work_struct *work)
+{
+	struct hof_peer *peer = container_of(work, struct hof_peer, grace.work);
+	struct hof_net *hn = peer->hn;
+
+	if (hof_net_enter(hn)) {
+		if (!flt_node_is_up(peer->node)) {
+			WRITE_ONCE(peer->lost, true);
+			hof_peer_lose(hn, peer);
+		}
+		hof_net_leave(hn);
+	}
+	hof_peer_put(peer);
+}
+
+static void hof_peer_tell(struct work_struct *work)
+{
+	struct hof_peer *peer = container_of(work, struct hof_peer, tell);
+
+	hof_resync_tell(peer->hn, peer);
+	hof_peer_put(peer);
+}
+
 static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *node)
 {
 	struct hof_peer *peer;
@@ -37,13 +74,30 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 		return ERR_PTR(-ENOMEM);
 	peer->node = flt_node_get(node);
 	peer->hn = hn;
+	peer->instance = READ_ONCE(node->instance);
 	refcount_set(&peer->ref, 1);
 	spin_lock_init(&peer->lock);
+	INIT_DELAYED_WORK(&peer->grace, hof_peer_grace);
+	INIT_WORK(&peer->tell, hof_peer_tell);
 	err = xa_err(xa_store(&hn->peers, node->id, peer, GFP_KERNEL));
 	if (err) {
 		hof_peer_put(peer);
 		return ERR_PTR(err);
 	}
+	return peer;
+}
+
+static struct hof_peer *hof_peer_have(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_peer *peer;
+
+	mutex_lock(&hn->peer_lock);
+	peer = xa_load(&hn->peers, node->id);
+	if (!peer)
+		peer = hof_peer_create(hn, node);
+	if (!IS_ERR(peer))
+		refcount_inc(&peer->ref);
+	mutex_unlock(&hn->peer_lock);
 	return peer;
 }
 
@@ -58,13 +112,7 @@ struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node)
 	rcu_read_unlock();
 
 	if (!peer) {
-		mutex_lock(&hn->peer_lock);
-		peer = xa_load(&hn->peers, node->id);
-		if (!peer)
-			peer = hof_peer_create(hn, node);
-		if (!IS_ERR(peer))
-			refcount_inc(&peer->ref);
-		mutex_unlock(&hn->peer_lock);
+		peer = hof_peer_have(hn, node);
 		if (IS_ERR(peer))
 			return peer;
 	}
@@ -75,7 +123,7 @@ struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node)
 	return peer;
 }
 
-static struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
+struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
 {
 	struct hof_peer *peer;
 
@@ -85,6 +133,13 @@ static struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node 
 		refcount_inc(&peer->ref);
 	mutex_unlock(&hn->peer_lock);
 	return peer;
+}
+
+/* Its grace does not end any more, unless it is ending now. */
+static void hof_peer_quiet(struct hof_peer *peer)
+{
+	if (cancel_delayed_work(&peer->grace))
+		hof_peer_put(peer);
 }
 
 /* A node of the same id never comes back, so a new peer will not be made. */
@@ -99,37 +154,80 @@ static void hof_peer_forget(struct hof_net *hn, const struct flt_node *node)
 		return;
 	/* Entries hold the peer as long as they linger; it must not pin a device for that long. */
 	hof_path_drop(peer);
+	hof_peer_quiet(peer);
 	hof_peer_put(peer);
 }
 
-static void hof_peer_down(struct hof_net *hn, struct flt_node *node)
+/* Up again within its grace it is what it was, unless it is another instance. */
+static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_peer *peer)
 {
-	struct hof_peer *peer;
+	u64 instance = READ_ONCE(node->instance);
+
+	hof_peer_quiet(peer);
+	WRITE_ONCE(peer->ups, peer->ups + 1);
+	if (peer->instance != instance)
+		hof_peer_lose(hn, peer);
+	peer->instance = instance;
+	WRITE_ONCE(peer->lost, false);
+	refcount_inc(&peer->ref);
+	if (!queue_work(hof_peer_wq, &peer->tell))
+		hof_peer_put(peer);
+}
+
+/*
+ * A link that is down is no dead node: its connections go on, and their packets are forwarded.
+ * What was being asked is not answered now.
+ */
+static void hof_peer_down(struct hof_net *hn, struct flt_node *node, struct hof_peer *peer)
+{
+	unsigned int ms = flt_grace_ms(hn->net);
 
 	hof_transfer_node_down(hn, node);
-	hof_adopt_node_down(hn, node);
-	peer = hof_peer_find(hn, node);
-	if (!peer)
+	if (!ms) {
+		WRITE_ONCE(peer->lost, true);
+		hof_peer_lose(hn, peer);
 		return;
-	atomic_inc(&peer->downs);
-	/* Pairs with hof_transfer_done(), for a handoff that is being decided just now. */
-	smp_mb__after_atomic();
-	hof_entry_kill_peer(hn, peer);
-	hof_peer_put(peer);
+	}
+	refcount_inc(&peer->ref);
+	if (!queue_delayed_work(hof_peer_wq, &peer->grace, msecs_to_jiffies(ms)))
+		hof_peer_put(peer);
+}
+
+static void hof_peer_removed(struct hof_net *hn, struct flt_node *node, struct hof_peer *peer)
+{
+	hof_transfer_node_down(hn, node);
+	WRITE_ONCE(peer->lost, true);
+	hof_peer_lose(hn, peer);
+	hof_peer_forget(hn, node);
 }
 
 static int hof_peer_event(struct notifier_block *nb, unsigned long event, void *data)
 {
 	struct flt_node *node = data;
 	struct hof_net *hn = hof_net(node->net);
+	struct hof_peer *peer;
 
-	if (event != FLT_EVENT_NODE_DOWN && event != FLT_EVENT_NODE_REMOVED)
+	if (event != FLT_EVENT_NODE_UP && event != FLT_EVENT_NODE_DOWN &&
+	    event != FLT_EVENT_NODE_REMOVED)
 		return NOTIFY_DONE;
 	if (!hof_net_enter(hn))
 		return NOTIFY_DONE;
-	hof_peer_down(hn, node);
-	if (event == FLT_EVENT_NODE_REMOVED)
-		hof_peer_forget(hn, node);
+	peer = hof_peer_have(hn, node);
+	if (IS_ERR(peer)) {
+		/* Nothing was given to it. What it gave goes by its own clock. */
+		hof_transfer_node_down(hn, node);
+		if (event == FLT_EVENT_NODE_REMOVED)
+			hof_adopt_node_down(hn, node);
+		goto leave;
+	}
+	if (event == FLT_EVENT_NODE_UP)
+		hof_peer_up(hn, node, peer);
+	else if (event == FLT_EVENT_NODE_DOWN)
+		hof_peer_down(hn, node, peer);
+	else
+		hof_peer_removed(hn, node, peer);
+	hof_peer_put(peer);
+leave:
 	hof_net_leave(hn);
 	return NOTIFY_OK;
 }
@@ -159,6 +257,17 @@ static struct notifier_block hof_peer_device_nb = {
 	.notifier_call = hof_peer_device_event,
 };
 
+int __init hof_peer_init(void)
+{
+	hof_peer_wq = alloc_workqueue("hof_peer", WQ_UNBOUND, 0);
+	return hof_peer_wq ? 0 : -ENOMEM;
+}
+
+void hof_peer_exit(void)
+{
+	destroy_workqueue(hof_peer_wq);
+}
+
 int hof_peer_watch(void)
 {
 	int err;
@@ -181,6 +290,7 @@ void hof_peer_unwatch(void)
 void hof_peer_net_init(struct hof_net *hn)
 {
 	mutex_init(&hn->peer_lock);
+	mutex_init(&hn->resync_lock);
 	xa_init(&hn->peers);
 }
 
@@ -191,7 +301,10 @@ void hof_peer_net_exit(struct hof_net *hn)
 
 	xa_for_each(&hn->peers, id, peer) {
 		xa_erase(&hn->peers, id);
+		hof_peer_quiet(peer);
 		hof_peer_put(peer);
 	}
+	/* Works of peers that were forgotten before, too. */
+	flush_workqueue(hof_peer_wq);
 	xa_destroy(&hn->peers);
 }

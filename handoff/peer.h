@@ -5,6 +5,7 @@
 
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include "kmod/node.h"
 
 struct hof_net;
@@ -15,7 +16,13 @@ struct hof_path;
  * @node: a counted reference
  * @hn:   its namespace
  * @ref:  the table of peers, each entry and each transfer hold one
- * @downs: how often its link went down
+ * @ups:   how often its link came up, as far as was seen here; the link's work, READ_ONCE
+ * @downs: how often it was given up: it came back as another instance, was removed, or its
+ *	   grace was over
+ * @lost:  it is given up until its link comes up; READ_ONCE
+ * @instance: of the node that has what we gave it; the link's work
+ * @grace: gives it up; while it waits it holds a reference
+ * @tell:  tells it what we have of it (resync.c); while it waits or runs it holds a reference
  * @path: how packets get there now, NULL unknown; RCU, replaced under @lock
  * @retry: jiffies of the last attempt to find @path; under @lock
  * @gone: it has left the table and gets no path any more; under @lock
@@ -26,7 +33,12 @@ struct hof_peer {
 	struct flt_node *node;
 	struct hof_net *hn;
 	refcount_t ref;
+	u32 ups;
 	atomic_t downs;
+	bool lost;
+	u64 instance;
+	struct delayed_work grace;
+	struct work_struct tell;
 	struct hof_path __rcu *path;
 	unsigned long retry;
 	bool gone;
@@ -36,6 +48,8 @@ struct hof_peer {
 
 void hof_peer_net_init(struct hof_net *hn);
 void hof_peer_net_exit(struct hof_net *hn);
+int hof_peer_init(void);
+void hof_peer_exit(void);
 int hof_peer_watch(void);
 void hof_peer_unwatch(void);
 
@@ -46,5 +60,7 @@ void hof_peer_unwatch(void);
  */
 struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node);
 void hof_peer_put(struct hof_peer *peer);
+/* NULL when nothing was ever given to it or taken from it. A counted reference. */
+struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node);
 
 #endif

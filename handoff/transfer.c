@@ -25,6 +25,7 @@
 #include "peer.h"
 #include "ticket.h"
 #include "trace.h"
+#include "track.h"
 #include "transfer.h"
 
 void hof_transfer_put(struct hof_transfer *t)
@@ -49,13 +50,14 @@ static void hof_transfer_done(struct hof_transfer *t)
 	hof_count(t->hn, HOF_STAT_HANDOFF_DONE);
 	hof_count_latency(t->hn, usec);
 	trace_hof_settle(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
+	hof_track_forget(t->hn, &t->tuple);
 	hof_ticket_done(t->ticket, usec);
 	rcu_read_lock();	/* once it forwards, it may go at any time */
 	spin_lock_bh(&e->lock);
 	e->ticket = t->ticket;
 	spin_unlock_bh(&e->lock);
 	hof_hold_forward(t->hn, e);
-	/* Pairs with hof_peer_down(): either it sees FORWARD or we see the node go. */
+	/* Pairs with hof_peer_lose(): either it sees FORWARD or we see the node go. */
 	smp_mb();
 	if (atomic_read(&t->peer->downs) != t->downs)
 		hof_entry_kill(t->hn, e);
@@ -122,14 +124,19 @@ void hof_transfer_late(struct hof_transfer *t)
 }
 
 void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
-			 enum flt_refusal why)
+			 enum flt_refusal why, u32 wait_ms)
 {
 	struct hof_transfer *t = hof_flight_get(hn, id);
 
 	if (!t)
 		return;
-	if (t->peer->node == node)
+	if (t->peer->node != node)
+		goto put;
+	if (wait_ms && ktime_ms_delta(ktime_get(), t->start) >= wait_ms)
+		hof_transfer_settle(t, FLT_REFUSE_TIMEOUT, false);	/* given up there */
+	else
 		hof_transfer_settle(t, why, true);
+put:
 	hof_transfer_put(t);
 }
 
@@ -333,6 +340,7 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 	if (!t->entry)
 		return -ENOMEM;
 	t->entry->id = t->id;
+	t->entry->ups = READ_ONCE(peer->ups);
 	err = hof_transfer_insert(t);
 	if (err) {
 		hof_entry_free(t->entry);

@@ -40,7 +40,7 @@ enum hof_phase {
  * @deadline: jiffies by which the node has to answer; set before it is in the table
  * @ticket: passed on to the entry when the handoff succeeds
  * @peer:   target; a counted reference
- * @downs:  how often it had gone down at the submission
+ * @downs:  how often it had been given up at the submission
  * @sk:     the connection; a counted reference. The program may close its
  *	    descriptor: then the socket is orphaned, and the handoff fails
  * @entry:  in HOLD
@@ -82,9 +82,12 @@ void hof_transfer_put(struct hof_transfer *t);
 int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
 			struct hof_submit *args);
 
-/* The node's answer; unknown ids are ignored: it came too late. */
+/*
+ * The node's answer; unknown ids are ignored: it came too late. @wait_ms, if not
+ * zero: so long after the submission it does not take a COMMIT any more.
+ */
 void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
-			 enum flt_refusal why);
+			 enum flt_refusal why, u32 wait_ms);
 /* The node asks: ABORT when the id is not under way. */
 int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id);
 

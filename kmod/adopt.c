@@ -3,19 +3,18 @@
  * Adoption: a checkpoint becomes a child of a local listener in two steps.
  *
  * The child is made by the listener's own handshake code, as if the client had
- * just finished one with the checkpoint's sequence numbers. From that instant
- * it is in the established hash, so that no packet of the client draws a RST,
- * and it is parked: owned, as by lock_sock(), but by no thread. TCP then puts
- * arriving packets into the socket's backlog and puts timers off. So until
- * commit the child acknowledges nothing, sends nothing and changes nothing,
- * whether the giver holds the client's packets back or they come here directly:
+ * just finished one with the checkpoint's sequence numbers. It is parked: its
+ * packets wait below TCP (park.c), its timers are stopped, nobody has its lock.
+ * So until commit the child acknowledges nothing, sends nothing and changes
+ * nothing, whether the giver holds the client's packets back or they come here
+ * directly, and no packet of the client draws a RST:
  *
- *   commit  the backlog is processed like packets that came just now;
- *   abort   the backlog is dropped unacknowledged, the client retransmits, and
- *	     the giver, which still has the connection, receives it.
+ *   commit  what waits is processed like packets that came just now;
+ *   abort   it is dropped unacknowledged, the client retransmits, and the
+ *	     giver, which still has the connection, receives it.
  *
- * Whoever wants the lock of a parked child (ss -i, ss -K) sleeps until then;
- * the handoff's time-out bounds that.
+ * Whoever looks at a parked child (ss -i, a BPF iterator) sees an established
+ * connection, and who kills it (ss -K) kills it: neither waits for the giver.
  */
 #include <linux/module.h>
 #include <linux/security.h>
@@ -26,38 +25,68 @@
 #include "compat/compat.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
+#include "park.h"
 
 /**
  * struct flt_adoption - a child between adopt and commit or abort
- * @tuple:       its addresses
+ * @park:        the child's packets, and its addresses
  * @child:       parked, one reference
  * @listener:    one reference
  * @req:         stands in the accept queue for the child; one reference
  * @unread:      bytes the child was given
  * @ack_pending: the client waits for an acknowledgment
+ * @rcu:         for freeing: a packet may be looking at @park
  *
  * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
  */
 struct flt_adoption {
-	struct flt_tuple tuple;
+	struct flt_park park;
 	struct sock *child;
 	struct sock *listener;
 	struct request_sock *req;
 	u32 unread;
 	bool ack_pending;
+	struct rcu_head rcu;
 };
 
-/* Between two owners: lockdep must not see the lock held by a thread that went on. */
+/*
+ * Ends the ownership of who made the child. A packet that had passed the hook
+ * before the tuple was parked may be in the backlog: as good as not received.
+ */
 static void flt_child_park(struct sock *child)
 {
+	struct sk_buff *late;
+
 	sock_owned_by_me(child);
-	mutex_release(&child->sk_lock.dep_map, _RET_IP_);
+	if (sock_flag(child, SOCK_KEEPOPEN))
+		inet_csk_delete_keepalive_timer(child);
+
+	local_bh_disable();
+	bh_lock_sock(child);
+	late = child->sk_backlog.head;
+	child->sk_backlog.head = NULL;
+	child->sk_backlog.tail = NULL;
+	child->sk_backlog.len = 0;
+	bh_unlock_sock(child);
+	local_bh_enable();
+	kfree_skb_list(late);
+	release_sock(child);
 }
 
-static void flt_child_unpark(struct sock *child)
+/* The timers that it should have had; somebody may have killed it while it was parked. */
+static void flt_child_unpark(struct sock *child, bool ack_pending)
 {
-	mutex_acquire(&child->sk_lock.dep_map, 0, 0, _RET_IP_);
-	sock_owned_by_me(child);
+	lock_sock(child);
+	if (child->sk_state != TCP_CLOSE) {
+		if (sock_flag(child, SOCK_KEEPOPEN))
+			inet_csk_reset_keepalive_timer(child, keepalive_time_when(tcp_sk(child)));
+		if (ack_pending) {
+			inet_csk_schedule_ack(child);
+			inet_csk_reset_xmit_timer(child, ICSK_TIME_DACK, TCP_DELACK_MIN,
+						  TCP_RTO_MAX);
+		}
+	}
+	release_sock(child);
 }
 
 static void flt_req_addresses(struct request_sock *req, const struct flt_tuple *tuple)
@@ -268,7 +297,6 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
-	adoption->tuple = state->tuple;
 	adoption->unread = state->unread;
 	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
 
@@ -291,20 +319,25 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 	why = flt_tuple_vacate(net, state);
 	if (why)
 		goto put_listener;
+	why = flt_park_begin(net, &adoption->park, &state->tuple);
+	if (why)
+		goto put_listener;
 
 	why = flt_adoption_build(net, state, data, skb, adoption);
 	skb = NULL;
 	if (why)
-		goto put_listener;
+		goto unpark;
 	*out = adoption;
 	return FLT_REFUSE_NONE;
 
+unpark:
+	flt_park_end(&adoption->park);
 put_listener:
 	sock_put(adoption->listener);
 free_skb:
 	kfree_skb(skb);
 free:
-	kfree(adoption);
+	kfree_rcu(adoption, rcu);
 	return why;
 }
 
@@ -333,7 +366,7 @@ EXPORT_SYMBOL_GPL(flt_adoption_sock);
 
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption)
 {
-	return &adoption->tuple;
+	return &adoption->park.tuple;
 }
 EXPORT_SYMBOL_GPL(flt_adoption_tuple);
 
@@ -347,7 +380,7 @@ static void flt_adoption_renew_listener(struct flt_adoption *adoption)
 
 	if (READ_ONCE(adoption->listener->sk_state) == TCP_LISTEN)
 		return;
-	listener = flt_listener_lookup(sock_net(adoption->child), &adoption->tuple, NULL);
+	listener = flt_listener_lookup(sock_net(adoption->child), &adoption->park.tuple, NULL);
 	if (!listener)
 		return;
 	if (flt_listener_wants_signatures(listener)) {
@@ -358,56 +391,77 @@ static void flt_adoption_renew_listener(struct flt_adoption *adoption)
 	adoption->listener = listener;
 }
 
-enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
+/*
+ * The accept queue may get longer than the listener wants by what is under way,
+ * since adopt looked: better that than a lost connection. False: nobody listens
+ * any more, and the child has been reset and destroyed.
+ */
+static bool flt_adoption_enqueue(struct flt_adoption *adoption)
 {
-	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct sock *listener = adoption->listener;
 	struct sock *child = adoption->child;
 	void (*data_ready)(struct sock *sk);
-	struct sock *listener;
+	bool queued;
 
-	flt_child_unpark(child);
-	flt_adoption_renew_listener(adoption);
-	listener = adoption->listener;
-	if (adoption->ack_pending) {
-		inet_csk_schedule_ack(child);
-		inet_csk_reset_xmit_timer(child, ICSK_TIME_DACK, TCP_DELACK_MIN, TCP_RTO_MAX);
+	for (;;) {
+		rcu_read_lock();
+		local_bh_disable();
+		bh_lock_sock(child);
+		if (!sock_owned_by_user(child))
+			break;
+		/* Somebody looks at it; a listener that closes must not find it owned. */
+		bh_unlock_sock(child);
+		local_bh_enable();
+		rcu_read_unlock();
+		lock_sock(child);
+		release_sock(child);
 	}
-	release_sock(child);
-
-	/*
-	 * The accept queue may get longer than the listener wants by what is
-	 * under way, since adopt looked: better that than a lost connection.
-	 */
-	rcu_read_lock();
-	local_bh_disable();
-	bh_lock_sock(child);
-	if (inet_csk_reqsk_queue_add(listener, adoption->req, child)) {
+	queued = inet_csk_reqsk_queue_add(listener, adoption->req, child);
+	if (queued) {
 		data_ready = READ_ONCE(listener->sk_data_ready);
 		data_ready(listener);
-	} else {
-		/* The child has been reset and destroyed. */
-		reqsk_put(adoption->req);
-		why = FLT_REFUSE_NOLISTENER;
 	}
 	bh_unlock_sock(child);
 	local_bh_enable();
 	rcu_read_unlock();
+	return queued;
+}
 
-	trace_flt_adoption_commit(&adoption->tuple, adoption->unread, why);
+enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
+{
+	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct sock *child = adoption->child;
+
+	might_sleep();
+
+	flt_adoption_renew_listener(adoption);
+	flt_child_unpark(child, adoption->ack_pending);
+	flt_park_open(&adoption->park);
+	if (!flt_adoption_enqueue(adoption)) {
+		reqsk_put(adoption->req);
+		why = FLT_REFUSE_NOLISTENER;
+	}
+	flt_park_end(&adoption->park);
+
+	trace_flt_adoption_commit(&adoption->park.tuple, adoption->unread, why);
 	sock_put(child);
-	sock_put(listener);
-	kfree(adoption);
+	sock_put(adoption->listener);
+	kfree_rcu(adoption, rcu);
 	return why;
 }
 EXPORT_SYMBOL_GPL(flt_adoption_commit);
 
 void flt_adoption_abort(struct flt_adoption *adoption)
 {
-	trace_flt_adoption_abort(&adoption->tuple, adoption->unread, FLT_REFUSE_NONE);
-	flt_child_unpark(adoption->child);
+	might_sleep();
+
+	trace_flt_adoption_abort(&adoption->park.tuple, adoption->unread, FLT_REFUSE_NONE);
+	lock_sock(adoption->child);
 	flt_child_destroy(adoption->child);
+	/* Last: a packet that finds neither would draw a RST. It drops those that wait. */
+	flt_park_end(&adoption->park);
 	reqsk_put(adoption->req);
 	sock_put(adoption->listener);
-	kfree(adoption);
+	kfree_rcu(adoption, rcu);
 }
 EXPORT_SYMBOL_GPL(flt_adoption_abort);

@@ -26,6 +26,19 @@ int flt_auth_prepare(struct flt_chan *chan, struct socket *sock)
 
 #if IS_ENABLED(CONFIG_NET_HANDSHAKE)
 
+/*
+ * Is the one at the other end known to be the node? tlshd asks a client for a certificate, but
+ * takes one that has none, and takes any shared key that it finds under the name that a client
+ * gives; it says who it was, and leaves the judgement to us. A client has checked its server:
+ * the certificate is for the node's name, the key is the one we named.
+ */
+static bool flt_auth_is_peer(const struct flt_chan *chan, key_serial_t peerid)
+{
+	if (chan->auth == FLT_AUTH_PSK && peerid != TLS_NO_PEERID)
+		return peerid == chan->key;
+	return chan->outbound || peerid != TLS_NO_PEERID;
+}
+
 /* In the agent's context. Nothing of the channel may be touched after complete(). */
 static void flt_auth_answer(void *data, int status, key_serial_t peerid)
 {
@@ -34,6 +47,8 @@ static void flt_auth_answer(void *data, int status, key_serial_t peerid)
 	/* Do not believe a success that left the socket as it was. */
 	if (!status && !inet_csk_has_ulp(chan->sock->sk))
 		status = -ENOTCONN;
+	if (!status && !flt_auth_is_peer(chan, peerid))
+		status = -EKEYREJECTED;
 	if (status > 0)
 		status = -EPROTO;
 	WRITE_ONCE(chan->secured, status ?: 1);

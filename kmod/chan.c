@@ -2,6 +2,7 @@
 /* A channel's socket: made, watched, ended. */
 
 #include <linux/file.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/tcp.h>
 #include <net/sock.h>
@@ -9,6 +10,10 @@
 #include "auth.h"
 #include "chan.h"
 #include "linkwork.h"
+
+/* Privileged, and not those where most well-known services are. */
+#define FLT_PORT_FIRST	665
+#define FLT_PORT_LAST	(PROT_SOCK - 1)
 
 void flt_sock_abort(struct socket *sock)
 {
@@ -165,6 +170,33 @@ void flt_chan_put(struct flt_chan *chan)
 	kref_put(&chan->ref, flt_chan_release);
 }
 
+bool flt_sock_is_privileged(struct socket *sock)
+{
+	union flt_addr from = {};
+
+	/* sin_port and sin6_port are in the same place. */
+	return kernel_getpeername(sock, &from.sa) >= 0 && ntohs(from.v4.sin_port) < PROT_SOCK;
+}
+
+/*
+ * Bind to a port that only root can have: where links are not authenticated the peer takes no
+ * other, and where they are it lets nobody else stand in the way. As sunrpc does it.
+ */
+static int flt_chan_bind(struct socket *sock, union flt_addr *from, int len)
+{
+	unsigned int nr = FLT_PORT_LAST - FLT_PORT_FIRST + 1, i;
+	unsigned int begin = get_random_u32_below(nr);
+	int err = -EADDRINUSE;
+
+	/* Links to several nodes share a port, and servers that come later can have it. */
+	sock_set_reuseaddr(sock->sk);
+	for (i = 0; i < nr && err == -EADDRINUSE; i++) {
+		from->v4.sin_port = htons(FLT_PORT_FIRST + (begin + i) % nr);
+		err = kernel_bind(sock, &from->sa, len);
+	}
+	return err;
+}
+
 /**
  * flt_chan_connect - begin to connect; does not wait
  * @chan:  without a socket
@@ -195,9 +227,8 @@ int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 	chan->outbound = true;
 	flt_chan_enter(chan, FLT_CHAN_CONNECTING);
 	flt_chan_attach(chan, sock);
-	/* The peer knows us by our address; the port is chosen at connect. */
-	inet_set_bit(BIND_ADDRESS_NO_PORT, sock->sk);
-	err = kernel_bind(sock, &from.sa, len);
+	/* The peer knows us by our address. */
+	err = flt_chan_bind(sock, &from, len);
 	if (err)
 		return err;
 	err = kernel_connect(sock, &target.sa, len, O_NONBLOCK);
@@ -215,6 +246,7 @@ int flt_chan_take(struct flt_chan *chan, struct socket *sock)
 {
 	int err = flt_auth_prepare(chan, sock);
 
+	chan->privileged = !err && flt_sock_is_privileged(sock);
 	if (!err)
 		flt_chan_attach(chan, sock);
 	return err;

@@ -43,7 +43,10 @@ enum flt_why {
 	FLT_WHY_ORDER		= 20,	/* connected although its address is the higher one */
 	FLT_WHY_BACKOFF		= 21,	/* misbehaved a moment ago */
 	FLT_WHY_NOLOCAL		= 22,	/* this node has no name or address of that family */
-	FLT_WHY_LAST		= FLT_WHY_NOLOCAL,
+	FLT_WHY_PORT		= 23,	/* neither authentication nor a privileged port */
+	FLT_WHY_ALIVE		= 24,	/* the link that there is has just shown that it lives */
+	FLT_WHY_BUSY		= 25,	/* another connection is being looked at */
+	FLT_WHY_LAST		= FLT_WHY_BUSY,
 };
 
 const char *flt_why_name(enum flt_why why);
@@ -87,6 +90,7 @@ struct flt_piece {
  *	      GREETED (receive work). READ_ONCE
  * @why:      set once, by whoever finds it broken (flt_chan_fail); READ_ONCE
  * @outbound: we connected
+ * @privileged: accepted from a port that only root could have bound
  * @auth:     enum flt_auth of the node when the channel was made
  * @key:      its key
  * @since:    jiffies when @state was last entered by the link's work
@@ -95,6 +99,9 @@ struct flt_piece {
  * @pinged:   jiffies of the last PING; the link's work
  * @watched:  jiffies of the work's last look while up
  * @handling: a message handler is running: silence is then our own doing
+ * @challenged: ktime in ns when it was asked whether it lives, since another connection wants
+ *	      its place; 0: not asked; the link's work
+ * @ponged:   the youngest PING, ktime in ns, that the peer has answered; READ_ONCE
  * @peer:     the peer's HELLO, valid from GREETED on
  * @old_data_ready, @old_write_space, @old_state_change: what the socket had
  *
@@ -133,6 +140,7 @@ struct flt_chan {
 	u8 state;
 	u32 why;
 	bool outbound;
+	bool privileged;
 	u8 auth;
 	s32 key;
 	unsigned long since;
@@ -140,6 +148,8 @@ struct flt_chan {
 	unsigned long pinged;
 	unsigned long watched;
 	bool handling;
+	u64 challenged;
+	u64 ponged;
 	struct flt_hello peer;
 	void (*old_data_ready)(struct sock *sk);
 	void (*old_write_space)(struct sock *sk);
@@ -190,6 +200,9 @@ void flt_chan_open(struct flt_chan *chan);
 void flt_chan_deliver(struct flt_chan *chan);
 void flt_chan_stop(struct flt_chan *chan);
 void flt_chan_put(struct flt_chan *chan);
+
+/* Did the peer of a connected socket bind a port that takes a right to bind? */
+bool flt_sock_is_privileged(struct socket *sock);
 
 /* Close at once, with a RST: a link's bytes are of no use without the link. */
 void flt_sock_abort(struct socket *sock);

@@ -87,9 +87,16 @@ static void flt_rx_pong(struct flt_chan *chan, const struct flt_ping *ping)
 {
 	u64 now = ktime_get_ns(), then = be64_to_cpu(ping->stamp);
 
-	/* A stamp that is not ours tells nothing, but harms nobody either. */
-	if (then < now)
-		WRITE_ONCE(chan->link->rtt_us, min_t(u64, (now - then) / 1000, U32_MAX));
+	/* A stamp that is not ours tells nothing; only the peer itself can send one. */
+	if (then >= now)
+		return;
+	if (then > READ_ONCE(chan->ponged)) {
+		WRITE_ONCE(chan->ponged, then);
+		/* Somebody may wait for it. */
+		if (READ_ONCE(chan->challenged))
+			flt_link_kick(chan->link);
+	}
+	WRITE_ONCE(chan->link->rtt_us, min_t(u64, (now - then) / 1000, U32_MAX));
 }
 
 static enum flt_why flt_rx_own(struct flt_chan *chan, const struct flt_msg *msg)

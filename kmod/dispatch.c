@@ -6,6 +6,7 @@
  * once, and announced to who polls the attribute and in the events group.
  */
 
+#include <linux/capability.h>
 #include <linux/device.h>
 #include <linux/netdevice.h>
 #include "dispatch.h"
@@ -53,6 +54,13 @@ int flt_parse_uint(const char *text, unsigned int min, unsigned int max, unsigne
 		return -EINVAL;
 	*value = v;
 	return 0;
+}
+
+bool flt_may_write(const struct device *dev)
+{
+	const struct flt_net *fn = dev_get_drvdata(dev);
+
+	return ns_capable(fn->net->user_ns, CAP_NET_ADMIN);
 }
 
 static struct flt_dispatch *flt_dispatch(struct device *dev)
@@ -116,6 +124,8 @@ static ssize_t policy_store(struct device *dev, struct device_attribute *attr, c
 {
 	int i = sysfs_match_string(flt_policies, buf);
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	if (i < 0)
 		return i;
 	WRITE_ONCE(flt_dispatch(dev)->policy, i);
@@ -147,6 +157,8 @@ static ssize_t t_low_store(struct device *dev, struct device_attribute *attr, co
 	unsigned int v;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	/* From 2 on: with 1 the limit of a single back-end would be no connection. */
 	err = flt_parse_uint(buf, 2, FLT_LOAD_MAX, &v);
 	if (err)
@@ -176,6 +188,8 @@ static ssize_t t_high_store(struct device *dev, struct device_attribute *attr, c
 	unsigned int v;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	err = flt_parse_uint(buf, 2, FLT_LOAD_MAX, &v);
 	if (err)
 		return err;
@@ -204,6 +218,8 @@ static ssize_t replication_seconds_store(struct device *dev, struct device_attri
 	unsigned int v;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	err = flt_parse_uint(buf, 0, FLT_REPLICATION_MAX, &v);
 	if (err)
 		return err;
@@ -224,6 +240,8 @@ static ssize_t max_outstanding_store(struct device *dev, struct device_attribute
 	unsigned int v = 0;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	if (!sysfs_streq(buf, "auto")) {
 		err = flt_parse_uint(buf, 0, FLT_LIMIT_MAX, &v);
 		if (err)

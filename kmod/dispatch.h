@@ -16,6 +16,12 @@ void flt_dispatch_refresh(struct flt_net *fn);
 int flt_dispatch_init(void);
 void flt_dispatch_exit(void);
 
+/*
+ * Whether the caller may change the namespace: the files' mode lets root of a
+ * container write that has given CAP_NET_ADMIN away.
+ */
+bool flt_may_write(const struct device *dev);
+
 /* An unsigned number of @min to @max, nothing else; -EINVAL. */
 int flt_parse_uint(const char *text, unsigned int min, unsigned int max, unsigned int *value);
 

@@ -394,12 +394,28 @@ static const char *const flt_refusal_names[] = {
 	[FLT_REFUSE_MALFORMED] = "malformed",
 	[FLT_REFUSE_NOTLOCAL] = "notlocal",
 	[FLT_REFUSE_POLICY] = "policy",
+	[FLT_REFUSE_INSECURE] = "insecure",
+	[FLT_REFUSE_SERVICE] = "service",
+	[FLT_REFUSE_CLIENT] = "client",
+	[FLT_REFUSE_ROLE] = "role",
 	[FLT_REFUSE_NODEDOWN] = "nodedown",
 	[FLT_REFUSE_TIMEOUT] = "timeout",
 	[FLT_REFUSE_ABORTED] = "aborted",
 	[FLT_REFUSE_TABLEFULL] = "tablefull",
 	[FLT_REFUSE_NONODE] = "nonode",
 };
+
+enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *tuple)
+{
+	struct flt_state state = {};
+	enum flt_refusal why;
+	const void *data;
+
+	why = flt_wire_decode(wire, len, &state, &data);
+	*tuple = state.tuple;
+	return why;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_peek);
 
 const char *flt_refusal_name(enum flt_refusal why)
 {

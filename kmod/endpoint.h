@@ -78,6 +78,16 @@ void flt_endpoint_release(struct sock *sk);
 struct flt_adoption;
 
 /**
+ * flt_endpoint_peek - whose connection a checkpoint is
+ * @wire:  checkpoint from another node: not trusted
+ * @len:   bytes in @wire
+ * @tuple: filled
+ *
+ * Return: FLT_REFUSE_NONE, or what flt_endpoint_adopt() would say of its form.
+ */
+enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *tuple);
+
+/**
  * flt_endpoint_adopt - build the connection of a checkpoint, not yet acceptable
  * @net:  the service's network namespace
  * @wire: checkpoint from another node: not trusted
@@ -85,10 +95,11 @@ struct flt_adoption;
  * @out:  the adoption; ends with flt_adoption_commit() or flt_adoption_abort()
  *
  * The child socket is in the established hash when this returns, so packets of
- * the client draw no RST; no program sees it yet. It is parked: owned, as by
- * lock_sock(), until commit or abort. Packets that come wait in its backlog,
- * unacknowledged, and it sends nothing: after an abort the giver goes on with
- * what it had. Do not keep one parked for longer than a handoff takes.
+ * the client draw no RST; no program can accept it yet. It is parked until
+ * commit or abort: packets that come wait below TCP, unacknowledged, and it
+ * sends nothing: after an abort the giver goes on with what it had. Nobody has
+ * its lock, so whoever looks at it or kills it does not wait. The caller bounds
+ * how long it stays parked: commit or abort must not depend on a peer alone.
  *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE, or why not (32 to 63).
@@ -98,7 +109,7 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 
 /*
  * The child; valid until commit or abort. Attach a stack layer here to hear of
- * its end, with GFP_ATOMIC: whoever does lock_sock() on it waits for commit.
+ * its end; somebody may kill it (ss -K) while it is parked.
  */
 struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);

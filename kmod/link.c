@@ -7,9 +7,11 @@
  *
  * Of two nodes the one with the lower address connects, and the other refuses
  * to be connected to in the wrong direction. So two nodes that begin at the same
- * time still end with one connection. A new connection from the right side
- * replaces the old one only after its HELLO: the peer was restarted, or noticed
- * before us that the old one is dead.
+ * time still end with one connection. A new connection from the right side never
+ * displaces one that lives: after its HELLO the old one is asked for a PONG. If that
+ * comes, the new one is refused, whoever it is. If the peer was restarted, or noticed
+ * before us that the old one is dead, a RST comes in its place, or nothing until the
+ * heartbeats have run out.
  */
 
 #include <linux/module.h>
@@ -30,6 +32,7 @@
 #define FLT_BACKOFF_MIN_MS	100
 #define FLT_BACKOFF_MAX_MS	4000
 #define FLT_TURN_MS		20	/* between attempts of a namespace's links */
+#define FLT_CONTEST_MS		100	/* between looks at a link whose place is wanted */
 #define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
 #define FLT_MISSED		3	/* heartbeats */
 #define FLT_PEER_HEARTBEAT_MAX	60000U
@@ -61,6 +64,9 @@ static const char *const flt_why_names[] = {
 	[FLT_WHY_ORDER]		= "the wrong side connected",
 	[FLT_WHY_BACKOFF]	= "misbehaved a moment ago",
 	[FLT_WHY_NOLOCAL]	= "this node has no name or address of that family",
+	[FLT_WHY_PORT]		= "neither authentication nor a privileged port",
+	[FLT_WHY_ALIVE]		= "the link that there is lives",
+	[FLT_WHY_BUSY]		= "another connection is being looked at",
 };
 
 const char *flt_why_name(enum flt_why why)
@@ -180,8 +186,8 @@ static void flt_link_count_down(struct flt_link *link, enum flt_why why, bool wa
 /* End a channel, telling the peer why when it is one that broke the rules. */
 static void flt_link_end(struct flt_chan *chan, enum flt_why why)
 {
-	if (chan->sock && (flt_why_bars(why) || why == FLT_WHY_NOAGENT) &&
-	    why != FLT_WHY_REJECTED && chan->state >= FLT_CHAN_HELLO)
+	if (chan->sock && chan->state >= FLT_CHAN_HELLO && why != FLT_WHY_REJECTED &&
+	    (flt_why_bars(why) || why == FLT_WHY_NOAGENT || why == FLT_WHY_ALIVE))
 		flt_chan_say_reject(chan, why);
 	flt_chan_stop(chan);
 	flt_chan_put(chan);
@@ -216,7 +222,11 @@ static void flt_link_drop_candidate(struct flt_link *link, enum flt_why why)
 		return;
 	link->candidate = NULL;
 	flt_link_count_down(link, why, false);
-	if (flt_why_bars(why) || why == FLT_WHY_NOAGENT)
+	/*
+	 * Who has no privileged port need not be the node, but any user of its machine, who must
+	 * not be able to bar it.
+	 */
+	if ((flt_why_bars(why) && chan->privileged) || why == FLT_WHY_NOAGENT)
 		flt_link_blame(link, why);
 	flt_link_end(chan, why);
 }
@@ -243,6 +253,11 @@ static void flt_link_come_up(struct flt_link *link, struct flt_chan *chan,
 	flt_chan_open(chan);
 	rcu_assign_pointer(link->up, chan);
 	flt_link_set_state(link, FLT_NODE_UP, FLT_WHY_NONE);
+	if (chan->auth == FLT_AUTH_NONE)
+		pr_warn_ratelimited("the link to node %s is not authenticated: %s\n", node->name,
+				    READ_ONCE(link->fn->insecure) ?
+				    "INSECURE is on, its connections are taken" :
+				    "its connections are refused");
 	flt_node_announce(node, FLT_EVENT_NODE_UP);
 	flt_chan_deliver(chan);
 }
@@ -398,6 +413,10 @@ static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why 
 	} else if (!why && link->barred && time_before(jiffies, link->retry)) {
 		flt_count(link->fn, FLT_REFUSED_BACKOFF);
 		why = FLT_WHY_BACKOFF;
+	} else if (!why && link->candidate && !flt_sock_is_privileged(sock)) {
+		/* Bounded: by the time that a handshake or a HELLO may take. */
+		flt_count(link->fn, FLT_REFUSED_BUSY);
+		why = FLT_WHY_BUSY;
 	}
 	chan = why ? NULL : flt_chan_new(link, link->fn);
 	if (!chan) {
@@ -412,7 +431,34 @@ static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why 
 		flt_chan_fail(chan, why);
 }
 
-/* True: it came up and is the link's channel now. */
+/*
+ * A newcomer has said HELLO. FLT_WHY_NONE: the place is free; FLT_WHY_ALIVE: the link that
+ * there is has answered; FLT_WHY_BUSY: it has not yet, look again at *@deadline.
+ */
+static enum flt_why flt_link_contest(struct flt_link *link, unsigned long *deadline)
+{
+	struct flt_chan *chan = link->chan;
+	unsigned long dead;
+
+	if (!chan || READ_ONCE(chan->state) != FLT_CHAN_UP || READ_ONCE(chan->why))
+		return FLT_WHY_NONE;
+	if (!chan->challenged) {
+		WRITE_ONCE(chan->challenged, ktime_get_ns());
+		flt_chan_say_ping(chan);
+	}
+	if (READ_ONCE(chan->ponged) >= chan->challenged) {
+		WRITE_ONCE(chan->challenged, 0);
+		return FLT_WHY_ALIVE;
+	}
+	/* In maintenance, too: nobody else would end it. */
+	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
+	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
+	    skb_queue_empty_lockless(&chan->sock->sk->sk_receive_queue))
+		return FLT_WHY_NONE;
+	*deadline = flt_ms_after(jiffies, FLT_CONTEST_MS);
+	return FLT_WHY_BUSY;
+}
+
 static void flt_link_tend_candidate(struct flt_link *link, const struct flt_local *local,
 				    unsigned long *deadline)
 {
@@ -428,6 +474,20 @@ static void flt_link_tend_candidate(struct flt_link *link, const struct flt_loca
 	}
 	if (READ_ONCE(chan->state) != FLT_CHAN_GREETED)
 		return;
+	why = flt_link_contest(link, deadline);
+	if (why == FLT_WHY_BUSY) {
+		/* Nothing more is read of it: look whether it still waits. */
+		if (inet_sk_state_load(chan->sock->sk) != TCP_ESTABLISHED)
+			flt_link_drop_candidate(link, FLT_WHY_CLOSED);
+		return;
+	}
+	if (why == FLT_WHY_ALIVE) {
+		pr_warn_ratelimited("a second connection as node %s is refused: %s\n",
+				    link->node->name, flt_why_name(why));
+		flt_count(link->fn, FLT_REFUSED_ALIVE);
+		flt_link_drop_candidate(link, why);
+		return;
+	}
 	flt_link_drop(link, FLT_WHY_REPLACED);
 	link->candidate = NULL;
 	link->chan = chan;
@@ -460,13 +520,16 @@ static void flt_link_work(struct work_struct *work)
 	enum flt_why gone = FLT_WHY_NONE;
 	union flt_addr self;
 	struct flt_local local;
-	bool we_connect = false;
+	bool we_connect = false, begin;
 
 	if (!flt_link_local(link, &local, &self))
 		gone = FLT_WHY_NOLOCAL;
 	else
 		we_connect = flt_addr_cmp(&self, &link->node->addr) < 0;
-	if (test_and_clear_bit(FLT_LINK_RESTART, &link->flags) || gone) {
+	begin = test_and_clear_bit(FLT_LINK_RESTART, &link->flags);
+	begin |= test_and_clear_bit(FLT_LINK_RENEW, &link->flags) &&
+		 link->node->state != FLT_NODE_UP;
+	if (begin || gone) {
 		flt_link_drop_candidate(link, FLT_WHY_CHANGED);
 		flt_link_drop(link, FLT_WHY_CHANGED);
 		link->backoff = FLT_BACKOFF_MIN_MS;
@@ -494,10 +557,11 @@ static void flt_link_work(struct work_struct *work)
 
 void flt_link_offer(struct flt_link *link, struct socket *sock)
 {
+	bool privileged = flt_sock_is_privileged(sock);
 	struct socket *unwanted;
 
 	spin_lock(&link->lock);
-	if (link->stopped) {
+	if (link->stopped || (link->incoming && !privileged)) {
 		unwanted = sock;
 	} else {
 		unwanted = link->incoming;
@@ -533,6 +597,12 @@ void flt_link_start(struct flt_link *link)
 void flt_link_restart(struct flt_link *link)
 {
 	set_bit(FLT_LINK_RESTART, &link->flags);
+	flt_link_kick(link);
+}
+
+void flt_link_renew(struct flt_link *link)
+{
+	set_bit(FLT_LINK_RENEW, &link->flags);
 	flt_link_kick(link);
 }
 

@@ -20,6 +20,19 @@ static struct flt_chan *flt_link_chan(struct flt_link *link)
 	return chan;
 }
 
+bool flt_node_is_proven(const struct flt_node *node)
+{
+	const struct flt_chan *chan;
+	bool proven;
+
+	rcu_read_lock();
+	chan = rcu_dereference(node->link->up);
+	proven = chan && chan->auth != FLT_AUTH_NONE;
+	rcu_read_unlock();
+	return proven;
+}
+EXPORT_SYMBOL_GPL(flt_node_is_proven);
+
 static int flt_link_count(struct flt_link *link, int err)
 {
 	if (likely(!err))

@@ -16,7 +16,7 @@
  * @lock:     leaf, process context; guards @incoming and @stopped
  * @incoming: an accepted socket that @work has not yet seen
  * @stopped:  takes no more sockets
- * @restart:  drop what there is and begin anew; set by anyone
+ * @flags:    set by anyone
  * @backoff:  milliseconds until the next attempt, doubled each time; @work only
  * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
  *	      taken before; written by @work, READ_ONCE
@@ -40,7 +40,8 @@ struct flt_link {
 	struct socket *incoming;
 	bool stopped;
 	unsigned long flags;
-#define FLT_LINK_RESTART	0
+#define FLT_LINK_RESTART	0	/* drop what there is and begin anew */
+#define FLT_LINK_RENEW		1	/* the same, unless it is up */
 	unsigned int backoff;
 	unsigned long retry;
 	bool barred;
@@ -61,7 +62,10 @@ void flt_link_exit(void);
 
 struct flt_link *flt_link_new(struct flt_net *fn, struct flt_node *node);
 void flt_link_start(struct flt_link *link);
+/* End the link, and begin anew. */
 void flt_link_restart(struct flt_link *link);
+/* Settings changed that new channels have: begin anew, unless it is up. */
+void flt_link_renew(struct flt_link *link);
 /* Ends the link; a last NODE_DOWN is announced if it was up. May sleep. */
 void flt_link_stop(struct flt_link *link);
 void flt_link_free(struct flt_link *link);

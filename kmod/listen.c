@@ -47,7 +47,7 @@ static void flt_listener_data_ready(struct sock *sk)
 static void flt_listen_refuse(struct flt_net *fn, struct socket *sock, const union flt_addr *from,
 			      enum flt_why why)
 {
-	flt_count(fn, FLT_REFUSED_STRANGER);
+	flt_count(fn, why == FLT_WHY_PORT ? FLT_REFUSED_PORT : FLT_REFUSED_STRANGER);
 	trace_flt_link_refused(fn->net, from, why);
 	flt_sock_abort(sock);
 }
@@ -71,6 +71,14 @@ static void flt_listen_one(struct flt_listener *listener, struct socket *sock)
 	node = flt_node_by_addr(fn, &from);
 	if (!node) {
 		flt_listen_refuse(fn, sock, &from, FLT_WHY_STRANGER);
+		return;
+	}
+	/* Without authentication any user of that machine could speak for it. */
+	if (READ_ONCE(node->auth) == FLT_AUTH_NONE && !flt_sock_is_privileged(sock)) {
+		pr_warn_ratelimited("a connection from the address of node %s is refused: %s\n",
+				    node->name, flt_why_name(FLT_WHY_PORT));
+		flt_listen_refuse(fn, sock, &from, FLT_WHY_PORT);
+		flt_node_put(node);
 		return;
 	}
 	flt_count(fn, FLT_LINK_ACCEPTS);

@@ -12,7 +12,7 @@
  * @local:  name, addresses and port, each one valid; copied
  * @extack: sentence for the error
  *
- * Links that there are begin anew when something changed.
+ * Links that are up stay as they are; others begin anew when something changed.
  *
  * Return: 0; -EADDRNOTAVAIL; -EADDRINUSE; -EEXIST a node has that name or
  * address; then everything is as before.

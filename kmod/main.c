@@ -8,6 +8,7 @@
 #include "linkwork.h"
 #include "netlink.h"
 #include "netns.h"
+#include "park.h"
 #include "stack.h"
 
 static int __init flt_init(void)
@@ -23,9 +24,12 @@ static int __init flt_init(void)
 	err = flt_dispatch_init();
 	if (err)
 		goto undo_link;
-	err = flt_netns_init();
+	err = flt_park_init();
 	if (err)
 		goto undo_dispatch;
+	err = flt_netns_init();
+	if (err)
+		goto undo_park;
 	err = flt_stats_init();
 	if (err)
 		goto undo_netns;
@@ -38,6 +42,8 @@ undo_stats:
 	flt_stats_exit();
 undo_netns:
 	flt_netns_exit();
+undo_park:
+	flt_park_exit();
 undo_dispatch:
 	flt_dispatch_exit();
 undo_link:
@@ -52,6 +58,7 @@ static void __exit flt_exit(void)
 	flt_netlink_exit();	/* no more commands */
 	flt_stats_exit();
 	flt_netns_exit();	/* ends every link of every namespace */
+	flt_park_exit();
 	flt_dispatch_exit();
 	flt_link_exit();
 	flt_stack_exit();

@@ -15,6 +15,7 @@
 #include "linkwork.h"
 #include "listen.h"
 #include "netlink.h"
+#include "service.h"
 #include "statsdump.h"
 #include "table.h"
 
@@ -37,6 +38,13 @@ static const struct nla_policy flt_local_set_policy[FLT_A_MAX + 1] = {
 	[FLT_A_LOCAL_ADDR4]	= { .type = NLA_BE32 },
 	[FLT_A_LOCAL_ADDR6]	= FLT_POLICY_ADDR6,
 	[FLT_A_LOCAL_PORT]	= NLA_POLICY_MIN(NLA_U16, 1),
+	[FLT_A_LOCAL_INSECURE]	= NLA_POLICY_MAX(NLA_U8, 1),
+};
+
+static const struct nla_policy flt_service_policy[FLT_A_MAX + 1] = {
+	[FLT_A_SERVICE_ADDR4]	= { .type = NLA_BE32 },
+	[FLT_A_SERVICE_ADDR6]	= FLT_POLICY_ADDR6,
+	[FLT_A_SERVICE_PORT]	= NLA_POLICY_MIN(NLA_U16, 1),
 };
 
 static const struct nla_policy flt_node_name_policy[FLT_A_MAX + 1] = {
@@ -60,9 +68,8 @@ static const struct nla_policy flt_node_set_policy[FLT_A_MAX + 1] = {
 
 static const struct nla_policy flt_none_policy[FLT_A_MAX + 1] = {};
 
-/* ADDR4 or ADDR6 into @addr: 1 found, 0 neither is there, or an errno. */
-static int flt_get_addr(struct genl_info *info, enum flt_attr attr4, enum flt_attr attr6,
-			union flt_addr *addr)
+int flt_get_addr(struct genl_info *info, enum flt_attr attr4, enum flt_attr attr6,
+		 union flt_addr *addr)
 {
 	struct nlattr *a4 = info->attrs[attr4], *a6 = info->attrs[attr6];
 	const char *wrong;
@@ -171,6 +178,7 @@ int flt_node_put_attrs(struct sk_buff *skb, struct flt_node *node)
 	    nla_put_u8(skb, FLT_A_NODE_FORWARD, READ_ONCE(node->forward)) ||
 	    flt_put_addr(skb, &fwd, FLT_A_NODE_FWD_ADDR4, FLT_A_NODE_FWD_ADDR6) ||
 	    nla_put_u8(skb, FLT_A_NODE_AUTH, READ_ONCE(node->auth)) ||
+	    nla_put_u8(skb, FLT_A_NODE_PROVEN, flt_node_is_proven(node)) ||
 	    nla_put_u32(skb, FLT_A_NODE_LOAD, max(atomic_read(&node->load), 0)))
 		return -EMSGSIZE;
 	if (READ_ONCE(node->auth) == FLT_AUTH_PSK &&
@@ -181,18 +189,21 @@ int flt_node_put_attrs(struct sk_buff *skb, struct flt_node *node)
 
 static int flt_local_get(struct sk_buff *req, struct genl_info *info)
 {
+	struct flt_net *fn = flt_net(genl_info_net(info));
 	struct flt_local local = {};
 	struct sk_buff *skb;
 	void *head;
 
-	flt_local_copy(flt_net(genl_info_net(info)), &local);
+	flt_local_copy(fn, &local);
 	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
 	if (!skb)
 		return -ENOMEM;
 	head = genlmsg_put_reply(skb, info, &flt_family, 0, FLT_CMD_LOCAL_GET);
 	if (!head)
 		goto too_small;
-	/* Before LOCAL_SET: an empty answer. */
+	if (nla_put_u8(skb, FLT_A_LOCAL_INSECURE, READ_ONCE(fn->insecure)))
+		goto too_small;
+	/* Before LOCAL_SET there is nothing else. */
 	if (*local.name &&
 	    (nla_put_string(skb, FLT_A_LOCAL_NAME, local.name) ||
 	     nla_put_u16(skb, FLT_A_LOCAL_PORT, local.port)))
@@ -211,12 +222,20 @@ too_small:
 	return -EMSGSIZE;
 }
 
+/* Something besides FLT_A_LOCAL_INSECURE. */
+static bool flt_local_is_given(struct genl_info *info)
+{
+	return info->attrs[FLT_A_LOCAL_NAME] || info->attrs[FLT_A_LOCAL_ADDR4] ||
+	       info->attrs[FLT_A_LOCAL_ADDR6] || info->attrs[FLT_A_LOCAL_PORT];
+}
+
 static int flt_local_set(struct sk_buff *skb, struct genl_info *info)
 {
 	struct flt_net *fn = flt_net(genl_info_net(info));
+	struct nlattr *insecure = info->attrs[FLT_A_LOCAL_INSECURE];
 	struct flt_local local = { .port = FLT_LINK_PORT };
 	union flt_addr addr;
-	int err;
+	int err = 0;
 
 	/* What is not given stays as it is. */
 	flt_local_copy(fn, &local);
@@ -238,11 +257,17 @@ static int flt_local_set(struct sk_buff *skb, struct genl_info *info)
 		local.v6 = addr.v6;
 	if (info->attrs[FLT_A_LOCAL_PORT])
 		local.port = nla_get_u16(info->attrs[FLT_A_LOCAL_PORT]);
-	if (!*local.name || (!local.v4.sin_family && !local.v6.sin6_family)) {
-		NL_SET_ERR_MSG(info->extack, "this node needs a name and an address");
-		return -EINVAL;
+	/* May be said before the node has a name, so that a link never is there before it. */
+	if (!insecure || flt_local_is_given(info)) {
+		if (!*local.name || (!local.v4.sin_family && !local.v6.sin6_family)) {
+			NL_SET_ERR_MSG(info->extack, "this node needs a name and an address");
+			return -EINVAL;
+		}
+		err = flt_listen_set(fn, &local, info->extack);
 	}
-	return flt_listen_set(fn, &local, info->extack);
+	if (!err && insecure)
+		flt_service_set_insecure(fn, nla_get_u8(insecure));
+	return err;
 }
 
 static int flt_node_get_one(struct sk_buff *req, struct genl_info *info)
@@ -480,6 +505,9 @@ static const struct genl_split_ops flt_ops[] = {
 	FLT_DO(FLT_CMD_NODE_DEL, flt_node_del, flt_node_name_policy, GENL_UNS_ADMIN_PERM),
 	FLT_DUMP(FLT_CMD_CONN_GET, flt_conn_dump, GENL_UNS_ADMIN_PERM),
 	FLT_DUMP(FLT_CMD_STATS_GET, flt_stats_dump, 0),
+	FLT_DUMP(FLT_CMD_SERVICE_GET, flt_service_dump, 0),
+	FLT_DO(FLT_CMD_SERVICE_NEW, flt_service_new, flt_service_policy, GENL_UNS_ADMIN_PERM),
+	FLT_DO(FLT_CMD_SERVICE_DEL, flt_service_del, flt_service_policy, GENL_UNS_ADMIN_PERM),
 };
 
 static const struct genl_multicast_group flt_groups[] = {

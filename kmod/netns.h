@@ -12,6 +12,7 @@
 #include "node.h"
 
 struct flt_listener;
+struct flt_services;
 
 /**
  * struct flt_local - who this node is; replaced as a whole, read under RCU
@@ -61,11 +62,13 @@ struct flt_dispatch {
  * @change:    grows with each change of the table: consistent dumps; under @lock
  * @local:     RCU, replaced under @lock
  * @listener:  IPv4 and IPv6, under @lock
+ * @services:  what is adopted (service.c); RCU, replaced under @lock; NULL: nothing
+ * @insecure:  also over links that are not authenticated; READ_ONCE
  * @instance:  random; a peer that hears another one knows we were restarted
  * @turn_lock: leaf, process context; guards @turn
  * @turn:      jiffies when the next link that failed may try again
  * @stats:     enum flt_counter, per CPU
- * @heartbeat_ms, @queue_max: tunables of the links, READ_ONCE
+ * @heartbeat_ms, @grace_ms, @queue_max: tunables of the links, READ_ONCE
  * @links_dev: the sysfs device of these tunables
  * @dispatch:  parameters of the dispatcher
  */
@@ -80,11 +83,14 @@ struct flt_net {
 	unsigned int change;
 	struct flt_local __rcu *local;
 	struct flt_listener *listener[2];
+	struct flt_services __rcu *services;
+	bool insecure;
 	u64 instance;
 	spinlock_t turn_lock;	/* leaf: turn */
 	unsigned long turn;
 	u64 __percpu *stats;
 	unsigned int heartbeat_ms;
+	unsigned int grace_ms;
 	unsigned int queue_max;
 	struct device *links_dev;
 	struct flt_dispatch dispatch;

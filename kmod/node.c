@@ -7,6 +7,7 @@
 #include "event.h"
 #include "dispatch.h"
 #include "linkwork.h"
+#include "service.h"
 #include "table.h"
 #include "trace.h"
 
@@ -390,7 +391,7 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 {
 	struct flt_slot *slot = to_slot(node);
 	struct key *key;
-	bool rekey;
+	bool rekey = false, reauth = false;
 	u8 auth;
 	int err;
 
@@ -404,7 +405,8 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 	err = flt_auth_check(spec, auth, !!slot->key, &key, extack);
 	if (err)
 		goto out;
-	rekey = auth != node->auth || key;
+	reauth = auth != node->auth;
+	rekey = reauth || key;
 	if (rekey) {
 		WRITE_ONCE(node->auth, auth);
 		if (key || auth != FLT_AUTH_PSK) {
@@ -419,8 +421,11 @@ out:
 	mutex_unlock(&fn->lock);
 	if (err)
 		return err;
-	if (rekey)
+	/* Another key is for the next link; another way to prove who one is, for this one. */
+	if (reauth)
 		flt_link_restart(node->link);
+	else if (rekey)
+		flt_link_renew(node->link);
 	flt_node_announce(node, FLT_EVENT_NODE_CHANGED);
 	return 0;
 }
@@ -467,7 +472,7 @@ void flt_table_wake(struct flt_net *fn)
 
 	rcu_read_lock();
 	xa_for_each(&fn->nodes, id, node)
-		flt_link_restart(node->link);
+		flt_link_renew(node->link);
 	rcu_read_unlock();
 }
 
@@ -492,6 +497,7 @@ void flt_table_exit(struct flt_net *fn)
 	rhashtable_destroy(&fn->by_addr);
 	rhashtable_destroy(&fn->by_name);
 	xa_destroy(&fn->nodes);
+	flt_service_clear(fn);
 	kfree_rcu(rcu_dereference_protected(fn->local, true), rcu);
 	RCU_INIT_POINTER(fn->local, NULL);
 }

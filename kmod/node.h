@@ -79,6 +79,19 @@ static inline bool flt_node_is_up(const struct flt_node *node)
 }
 
 /*
+ * Is the link that is up now one whose other end has proven who it is (FLT_AUTH_PSK,
+ * FLT_AUTH_X509). In a message handler: the link that the message has come by, or false when
+ * that is ending. Any context.
+ */
+bool flt_node_is_proven(const struct flt_node *node);
+
+/*
+ * How long a node whose link is down may yet come back as the same instance, in ms: what it
+ * has of ours is given up after that, or when it is another instance (links/grace_ms).
+ */
+unsigned int flt_grace_ms(const struct net *net);
+
+/*
  * Rooms that must act when a node comes, goes or is removed. Called in process
  * context with a reference held and no lock of ours; @event is enum flt_event
  * (NODE_UP, NODE_DOWN, NODE_REMOVED), @data the struct flt_node.  When a

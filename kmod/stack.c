@@ -216,6 +216,9 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 	if (!block && (sk->sk_state == TCP_LISTEN || (flt_layer_needs(ops) & FLT_NEED_OPS)))
 		return ERR_PTR(-EINVAL);
 
+	/* In softirq there is nobody to charge. */
+	if (block)
+		gfp |= __GFP_ACCOUNT;
 	layer = flt_layer_alloc(ops, gfp);
 	if (!layer)
 		return ERR_PTR(-ENOMEM);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Layers on a socket: TCP's own pointers, ours, and the way between them. See README.md. */
 
+#include <linux/module.h>
 #include <linux/net.h>
+#include <linux/notifier.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 #include "compat/syn_recv.h"
@@ -232,7 +234,40 @@ void flt_base_restore(struct sock *sk, const struct flt_base *base)
 	flt_base_unhook(sk, base);
 }
 
-/* The pointers of a socket that nobody has touched; most of them have no exported name. */
+/*
+ * kTLS makes its tables from the operations of the first socket that it is set on, and keeps them
+ * for good. Were these ours (a call that was in setsockopt() before they were put there), they
+ * would outlive this module. So the first socket is one of our own, without a connection.
+ */
+static void flt_base_prime_ktls(struct socket *sock)
+{
+	static const char name[] = "tls";
+
+	sock->ops->setsockopt(sock, SOL_TCP, TCP_ULP, KERNEL_SOCKPTR((void *)name), sizeof(name));
+}
+
+static int flt_base_module_event(struct notifier_block *nb, unsigned long event, void *data)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	const struct module *module = data;
+	struct socket *sock;
+	unsigned int i;
+
+	if (event != MODULE_STATE_LIVE || strcmp(module->name, "tls"))
+		return NOTIFY_DONE;
+	for (i = 0; i < ARRAY_SIZE(families); i++) {
+		if (sock_create_kern(&init_net, families[i], SOCK_STREAM, IPPROTO_TCP, &sock))
+			continue;
+		flt_base_prime_ktls(sock);
+		sock_release(sock);
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block flt_base_modules = {
+	.notifier_call = flt_base_module_event,
+};
+
 static int flt_base_learn(struct flt_base *base, int family)
 {
 	struct socket *sock;
@@ -242,6 +277,7 @@ static int flt_base_learn(struct flt_base *base, int family)
 	err = sock_create_kern(&init_net, family, SOCK_STREAM, IPPROTO_TCP, &sock);
 	if (err)
 		return err;
+	flt_base_prime_ktls(sock);
 	sk = sock->sk;
 	base->data_ready = sk->sk_data_ready;
 	base->write_space = sk->sk_write_space;
@@ -259,6 +295,16 @@ static int flt_base_learn(struct flt_base *base, int family)
 	return err;
 }
 
+static void flt_base_free(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		kfree(flt_bases[i].ops);
+		kfree(flt_bases[i].ops_but_poll);
+	}
+}
+
 int flt_base_init(void)
 {
 	int err;
@@ -271,19 +317,18 @@ int flt_base_init(void)
 	/* A kernel without IPv6 has no such sockets to put a layer on. */
 	if (err && err != -EAFNOSUPPORT)
 		goto undo;
+	err = register_module_notifier(&flt_base_modules);
+	if (err)
+		goto undo;
 	return 0;
 
 undo:
-	flt_base_exit();
+	flt_base_free();
 	return err;
 }
 
 void flt_base_exit(void)
 {
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		kfree(flt_bases[i].ops);
-		kfree(flt_bases[i].ops_but_poll);
-	}
+	unregister_module_notifier(&flt_base_modules);
+	flt_base_free();
 }

@@ -405,16 +405,23 @@ static int flt_on_listen(struct socket *sock, int backlog)
 	return ret;
 }
 
-/* TCP's own or ours, as the layers of now want it; a ULP that was set keeps what it has. */
-static void flt_ops_settle(struct sock *sk, bool ulp_ahead)
+/*
+ * TCP's own or ours, as the layers of now want it; a ULP that was set keeps what it has. While a
+ * call may be setting one they are TCP's own: @ulp is 1 before such a call, -1 after it, else 0.
+ */
+static void flt_ops_settle(struct sock *sk, int ulp)
 {
 	struct flt_stack *st;
 
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
 	st = flt_stack_lookup(sk);
-	if (st)
-		st->no_ops = ulp_ahead || inet_csk_has_ulp(sk);
+	if (st) {
+		/* The stack may be younger than the call. */
+		if (ulp > 0 || st->ulp_calls)
+			st->ulp_calls += ulp;
+		st->no_ops = st->ulp_calls || inet_csk_has_ulp(sk);
+	}
 	flt_base_set_ops(sk, st && !st->no_ops && (flt_stack_needs(st) & FLT_NEED_OPS));
 	rcu_read_unlock();
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -436,7 +443,7 @@ static int flt_on_accept(struct socket *sock, struct socket *newsock, struct pro
 		goto out;
 	}
 	/* The child came with the listener's operations, and nobody can call them yet. */
-	flt_ops_settle(newsock->sk, false);
+	flt_ops_settle(newsock->sk, 0);
 	child = flt_stack_get(newsock->sk);
 	if (child) {
 		while ((layer = FLT_BELOW(child, seq, accepted, false))) {
@@ -462,11 +469,11 @@ static int flt_on_setsockopt(struct socket *sock, int level, int optname, sockpt
 	flt_call_begin(&call, sock->sk);
 	/* kTLS makes its own tables from sock->ops once, and keeps them for good. */
 	if (ulp)
-		flt_ops_settle(sock->sk, true);
+		flt_ops_settle(sock->sk, 1);
 	ret = call.real->setsockopt(sock, level, optname, optval, optlen);
 	/* IPV6_ADDRFORM has put in IPv4's. */
 	if (ulp || (level == SOL_IPV6 && optname == IPV6_ADDRFORM))
-		flt_ops_settle(sock->sk, false);
+		flt_ops_settle(sock->sk, ulp ? -1 : 0);
 	flt_call_returned(&call, sock, FLT_OP_SETSOCKOPT, ret);
 	flt_call_end(&call);
 	return ret;

@@ -61,7 +61,8 @@ static inline const struct flt_base *flt_base(const struct sock *sk)
  * @layers: newest first; RCU
  * @seq:    of the newest layer
  * @dead:   the destructor or the restoring of the pointers has begun
- * @no_ops: a ULP is being set: the operations stay TCP's own; under sk_callback_lock
+ * @no_ops: a ULP was set: the operations stay TCP's own; under sk_callback_lock
+ * @ulp_calls: calls that may be setting one; the same
  * @idle:   in the list of stacks that flt_layer_detach() left empty
  * @users:  one for the table, one for each layer that is not yet freed, one for each operation
  *	that runs in no layer
@@ -81,6 +82,7 @@ struct flt_stack {
 	u32 seq;
 	bool dead;
 	bool no_ops;
+	unsigned int ulp_calls;
 	struct list_head idle;
 	refcount_t users;
 	struct rcu_head rcu;

@@ -51,6 +51,7 @@ void flt_node_announce(struct flt_node *node, enum flt_event event);
 const char *flt_name_check(const char *name);
 const char *flt_addr_check(const union flt_addr *addr);
 
+/* This node's identity has changed: each link that is not up begins anew. */
 void flt_table_wake(struct flt_net *fn);
 
 int flt_table_init(struct flt_net *fn);

@@ -2,6 +2,7 @@
 /* The sysfs device "links": tunables of a namespace's links. */
 
 #include <linux/device.h>
+#include <linux/module.h>
 #include <linux/sizes.h>
 #include "dispatch.h"
 #include "link.h"
@@ -10,6 +11,12 @@
 #define FLT_HEARTBEAT_DEFAULT	1000
 #define FLT_HEARTBEAT_MIN	50
 #define FLT_HEARTBEAT_MAX	60000
+/*
+ * Long enough for a machine that stood still for half a minute; who is really dead is as dead to
+ * a client a minute later.
+ */
+#define FLT_GRACE_DEFAULT	60000
+#define FLT_GRACE_MAX		3600000
 #define FLT_QUEUE_DEFAULT	SZ_4M
 #define FLT_QUEUE_MIN		SZ_64K
 #define FLT_QUEUE_MAX		SZ_256M
@@ -17,6 +24,7 @@
 void flt_tunable_reset(struct flt_net *fn)
 {
 	fn->heartbeat_ms = FLT_HEARTBEAT_DEFAULT;
+	fn->grace_ms = FLT_GRACE_DEFAULT;
 	fn->queue_max = FLT_QUEUE_DEFAULT;
 }
 
@@ -34,6 +42,8 @@ static ssize_t heartbeat_ms_store(struct device *dev, struct device_attribute *a
 	unsigned int v;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	err = flt_parse_uint(buf, FLT_HEARTBEAT_MIN, FLT_HEARTBEAT_MAX, &v);
 	if (err)
 		return err;
@@ -41,6 +51,36 @@ static ssize_t heartbeat_ms_store(struct device *dev, struct device_attribute *a
 	return count;
 }
 static DEVICE_ATTR_RW(heartbeat_ms);
+
+unsigned int flt_grace_ms(const struct net *net)
+{
+	return READ_ONCE(flt_net(net)->grace_ms);
+}
+EXPORT_SYMBOL_GPL(flt_grace_ms);
+
+static ssize_t grace_ms_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct flt_net *fn = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(fn->grace_ms));
+}
+
+static ssize_t grace_ms_store(struct device *dev, struct device_attribute *attr,
+			      const char *buf, size_t count)
+{
+	struct flt_net *fn = dev_get_drvdata(dev);
+	unsigned int v;
+	int err;
+
+	if (!flt_may_write(dev))
+		return -EPERM;
+	err = flt_parse_uint(buf, 0, FLT_GRACE_MAX, &v);
+	if (err)
+		return err;
+	WRITE_ONCE(fn->grace_ms, v);
+	return count;
+}
+static DEVICE_ATTR_RW(grace_ms);
 
 static ssize_t queue_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -56,6 +96,8 @@ static ssize_t queue_bytes_store(struct device *dev, struct device_attribute *at
 	unsigned int v;
 	int err;
 
+	if (!flt_may_write(dev))
+		return -EPERM;
 	err = flt_parse_uint(buf, FLT_QUEUE_MIN, FLT_QUEUE_MAX, &v);
 	if (err)
 		return err;
@@ -66,6 +108,7 @@ static DEVICE_ATTR_RW(queue_bytes);
 
 static struct attribute *flt_links_attrs[] = {
 	&dev_attr_heartbeat_ms.attr,
+	&dev_attr_grace_ms.attr,
 	&dev_attr_queue_bytes.attr,
 	NULL
 };

@@ -124,6 +124,10 @@ const char *handoff_refusal_name(enum flt_refusal why)
 	case FLT_REFUSE_MALFORMED:	return "malformed";
 	case FLT_REFUSE_NOTLOCAL:	return "notlocal";
 	case FLT_REFUSE_POLICY:		return "policy";
+	case FLT_REFUSE_INSECURE:	return "insecure";
+	case FLT_REFUSE_SERVICE:	return "service";
+	case FLT_REFUSE_CLIENT:		return "client";
+	case FLT_REFUSE_ROLE:		return "role";
 	case FLT_REFUSE_NODEDOWN:	return "nodedown";
 	case FLT_REFUSE_TIMEOUT:	return "timeout";
 	case FLT_REFUSE_ABORTED:	return "aborted";

@@ -27,6 +27,7 @@ struct flt_node_info {
 	uint32_t weight;
 	uint8_t state, admin, role, forward, auth;
 	int32_t key;
+	bool proven;				/* its link is up and authenticated */
 	uint32_t load, rtt_us, reconnects;
 	uint64_t uptime_ms;
 	char reason[64];			/* why its link is not up, or last went down; "": never was */
@@ -43,9 +44,17 @@ int flt_node_del(struct flt_client *c, const char *name);
 struct flt_local_info {
 	char name[FLT_NAME_MAX];
 	struct sockaddr_storage addr;
+	uint8_t insecure;			/* takes connections over links that are not authenticated */
+	bool insecure_given;			/* with local_set */
 };
 int flt_local_get(struct flt_client *c, struct flt_local_info *local);
 int flt_local_set(struct flt_client *c, const struct flt_local_info *local);
+
+/* What connections of other nodes are taken for; port 0: all of the address. */
+typedef int (*flt_service_fn)(const struct sockaddr_storage *service, void *arg);
+int flt_service_each(struct flt_client *c, flt_service_fn fn, void *arg);
+int flt_service_new(struct flt_client *c, const struct sockaddr_storage *service);
+int flt_service_del(struct flt_client *c, const struct sockaddr_storage *service);
 
 struct flt_conn_info {
 	struct flt_tuple tuple;

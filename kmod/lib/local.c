@@ -19,6 +19,8 @@ int flt_local_parse(const struct nlmsghdr *nlh, struct flt_local_info *local)
 		port = mnl_attr_get_u16(attrs.at[FLT_A_LOCAL_PORT]);
 	flt_attrs_addr(attrs.at[FLT_A_LOCAL_ADDR4], attrs.at[FLT_A_LOCAL_ADDR6], port,
 		       &local->addr);
+	if (attrs.at[FLT_A_LOCAL_INSECURE])
+		local->insecure = mnl_attr_get_u8(attrs.at[FLT_A_LOCAL_INSECURE]);
 	return 0;
 }
 
@@ -47,5 +49,7 @@ int flt_local_set(struct flt_client *c, const struct flt_local_info *local)
 	flt_attrs_put_addr(nlh, FLT_A_LOCAL_ADDR4, FLT_A_LOCAL_ADDR6, &local->addr);
 	if (port)
 		mnl_attr_put_u16(nlh, FLT_A_LOCAL_PORT, port);
+	if (local->insecure_given)
+		mnl_attr_put_u8(nlh, FLT_A_LOCAL_INSECURE, local->insecure);
 	return flt_transact(c, nlh, NULL, NULL);
 }

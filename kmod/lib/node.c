@@ -45,6 +45,7 @@ int flt_node_parse(const struct nlmsghdr *nlh, struct flt_node_info *node)
 	node->forward = get_u8(at[FLT_A_NODE_FORWARD]);
 	node->auth = get_u8(at[FLT_A_NODE_AUTH]);
 	node->key = get_u32(at[FLT_A_NODE_KEY]);
+	node->proven = get_u8(at[FLT_A_NODE_PROVEN]);
 	node->load = get_u32(at[FLT_A_NODE_LOAD]);
 	node->rtt_us = get_u32(at[FLT_A_NODE_RTT_US]);
 	node->reconnects = get_u32(at[FLT_A_NODE_RECONNECTS]);

@@ -69,11 +69,23 @@ static int put_text(struct cli *cli, struct nlmsghdr *nlh, enum card_attr attr, 
 	return CLI_OK;
 }
 
+static int put_uuid(struct cli *cli, struct nlmsghdr *nlh, enum card_attr attr, const char *text)
+{
+	unsigned char uuid[CARD_UUID_LEN];
+
+	if (!uuid_read(text, uuid))
+		return cli_usage(cli, "%s is not a UUID", text);
+	mnl_attr_put(nlh, attr, sizeof(uuid), uuid);
+	return CLI_OK;
+}
+
 static int export_argument(struct cli *cli, struct nlmsghdr *nlh, const char *key,
 			   const char *value)
 {
 	if (!strcmp(key, "device"))
 		return put_text(cli, nlh, CARD_A_EXPORT_PATH, key, value, CARD_PATH_MAX);
+	if (!strcmp(key, "uuid"))
+		return put_uuid(cli, nlh, CARD_A_EXPORT_UUID, value);
 	if (!strcmp(key, "mount"))
 		return put_text(cli, nlh, CARD_A_EXPORT_MOUNT, key, value, CARD_PATH_MAX);
 	if (!strcmp(key, "nodes"))
@@ -94,6 +106,8 @@ static int export_argument(struct cli *cli, struct nlmsghdr *nlh, const char *ke
 
 static int disk_argument(struct cli *cli, struct nlmsghdr *nlh, const char *key, const char *value)
 {
+	if (!strcmp(key, "uuid"))
+		return put_uuid(cli, nlh, CARD_A_DISK_UUID, value);
 	if (!strcmp(key, "mode"))
 		return put_word(cli, nlh, CARD_A_DISK_MODE, key, value, &card_modes);
 	if (!strcmp(key, "depth"))
@@ -109,6 +123,25 @@ static int disk_argument(struct cli *cli, struct nlmsghdr *nlh, const char *key,
 	return cli_unknown(cli, key);
 }
 
+/* What only this side can see of the disk that is exported. */
+static void put_device(struct nlmsghdr *nlh)
+{
+	struct card_device device;
+	struct attrs a;
+	unsigned int i;
+
+	attrs_parse(nlh, &a);
+	if (!a.at[CARD_A_EXPORT_PATH])
+		return;
+	card_device_look(attrs_text(&a, CARD_A_EXPORT_PATH), &device);
+	for (i = 0; i < device.nr_twins; i++)
+		mnl_attr_put_u32(nlh, CARD_A_EXPORT_CLAIM, device.twins[i]);
+	if (!device.known || a.at[CARD_A_EXPORT_UUID])
+		return;
+	mnl_attr_put(nlh, CARD_A_EXPORT_UUID, sizeof(device.uuid), device.uuid);
+	mnl_attr_put_u8(nlh, CARD_A_EXPORT_ORIGIN, CARD_ORIGIN_DISK);
+}
+
 /* Words that stand alone, each a bit of the flags. */
 static uint32_t flag_of(const char *word)
 {
@@ -118,6 +151,12 @@ static uint32_t flag_of(const char *word)
 		return CARD_FLAG_KEEP;
 	if (!strcmp(word, "nolookup"))
 		return CARD_FLAG_NOLOOKUP;
+	if (!strcmp(word, "shared"))
+		return CARD_FLAG_SHARED;
+	if (!strcmp(word, "unclaimed"))
+		return CARD_FLAG_UNCLAIMED;
+	if (!strcmp(word, "steal"))
+		return CARD_FLAG_STEAL;
 	return 0;
 }
 
@@ -165,12 +204,14 @@ static int export_command(struct cli *cli, int argc, char **argv, uint8_t cmd)
 	nlh = wire_request(w, cmd, NLM_F_ACK);
 	mnl_attr_put_strz(nlh, CARD_A_EXPORT_NAME, name);
 	status = take_arguments(cli, nlh, argc - 1, argv + 1,
-				cmd == CARD_CMD_EXPORT_NEW ? CARD_FLAG_WRITE : 0,
+				cmd == CARD_CMD_EXPORT_NEW ? CARD_FLAG_WRITE | CARD_FLAG_SHARED | CARD_FLAG_UNCLAIMED : 0,
 				CARD_A_EXPORT_FLAGS, export_argument);
 	if (status) {
 		wire_close(w);
 		return status;
 	}
+	if (cmd == CARD_CMD_EXPORT_NEW)
+		put_device(nlh);
 	return wire_settle(cli, w, wire_transact(w, nlh, NULL, NULL));
 }
 
@@ -225,7 +266,8 @@ static int card_attach(struct cli *cli, int argc, char **argv)
 	mnl_attr_put_strz(nlh, CARD_A_DISK_NODE, node);
 	mnl_attr_put_strz(nlh, CARD_A_DISK_EXPORT, export);
 	status = take_arguments(cli, nlh, argc - 2, argv + 2,
-				CARD_FLAG_WRITE | CARD_FLAG_KEEP | CARD_FLAG_NOLOOKUP,
+				CARD_FLAG_WRITE | CARD_FLAG_KEEP | CARD_FLAG_NOLOOKUP |
+				CARD_FLAG_SHARED | CARD_FLAG_STEAL,
 				CARD_A_DISK_FLAGS, disk_argument);
 	if (status) {
 		wire_close(w);
@@ -277,14 +319,14 @@ static int card_detach(struct cli *cli, int argc, char **argv)
 static const struct command commands[] = {
 	{ "show", "list", card_show, "show [exports|disks]", "Show exports and attached disks" },
 	{ "export", NULL, card_export,
-	  "export NAME device PATH nodes NODE[,NODE]... [write] [ARGUMENT VALUE]...",
+	  "export NAME device PATH nodes NODE[,NODE]... [write [shared]] [unclaimed] [ARGUMENT VALUE]...",
 	  "Offer a block device to nodes" },
 	{ "unexport", NULL, card_unexport, "unexport NAME",
 	  "Offer it no more; waits for the requests that are being answered" },
 	{ "set", NULL, card_set, "set NAME [serve MODE] [deliver MODE]",
 	  "Change how an export answers" },
 	{ "attach", NULL, card_attach,
-	  "attach NODE EXPORT [write] [keep] [nolookup] [ARGUMENT VALUE]...",
+	  "attach NODE EXPORT [write [shared|steal]] [keep] [nolookup] [ARGUMENT VALUE]...",
 	  "Make another node's export a block device here; prints its name" },
 	{ "detach", NULL, card_detach, "detach DISK|NODE EXPORT [force]",
 	  "Remove the block device; force: although it is in use" },
@@ -298,19 +340,26 @@ const struct object card_object = {
 	"card", "disks offered to other nodes, and disks of other nodes",
 	commands, false,
 	"Arguments of export:\n"
+	"  write                            one node at a time may write\n"
+	"  shared                           with write: several may, who say shared, too (cluster file systems)\n"
 	"  mount DIRECTORY                  where it is mounted here, for mode page of those who attach\n"
 	"  serve mix|event|thread           where requests are worked on; default mix\n"
 	"  deliver event|async|sync         who answers when the disk is done; default event\n"
 	"  policy none|hscc|hscc-eager|hdc  how the nodes' memories serve each other; default none\n"
 	"  home_shift 0..9                  with a policy: 2^N blocks in a row have one home; default 0\n"
 	"  host PAGES                       kept for other nodes; default a quarter of memory\n"
+	"  uuid UUID                        its identity; default the disk's own, or a random one\n"
+	"  unclaimed                        others here may use the disk, which must be set read-only\n"
 	"Arguments of attach:\n"
-	"  write                            allow writing, if the export does\n"
+	"  write                            allow writing, if the export does and nobody else writes\n"
+	"  shared                           with write: others write, too\n"
+	"  steal                            with write: whoever writes is fenced, its late writes are refused\n"
 	"  keep                             the exporter may cache what is read (default: exclusive)\n"
 	"  nolookup                         read the exporter's disk even if it has it cached\n"
 	"  mode block|page                  which cache of the exporter is asked; default block\n"
 	"  depth 1..1024                    requests in flight; default 128\n"
 	"  timeout MS, retries N            of one attempt, further attempts; default 1000, 3\n"
 	"  readahead PAGES                  default: what the exporter's disk has\n"
-	"  host PAGES                       kept for other nodes, with a policy; default a quarter\n",
+	"  host PAGES                       kept for other nodes, with a policy; default a quarter\n"
+	"  uuid UUID                        accept no other disk; default the first one\n",
 };

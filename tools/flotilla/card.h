@@ -26,6 +26,28 @@ struct attrs {
 	const struct nlattr *at[CARD_A_MAX + 1];
 };
 
+/**
+ * struct card_device - what is seen of a block device from here and not in the kernel
+ * @known: @uuid is the disk's own, the same one after a restart
+ * @uuid:  identity
+ * @nr_twins, @twins: loop devices and what they lie on that lead to the same storage, as in
+ *	   CARD_A_EXPORT_CLAIM
+ */
+struct card_device {
+	bool known;
+	unsigned char uuid[CARD_UUID_LEN];
+	unsigned int nr_twins;
+	uint32_t twins[CARD_CLAIMS_MAX];
+};
+
+/* What cannot be found out is left out. */
+void card_device_look(const char *path, struct card_device *device);
+
+/* Text to bytes and back. */
+#define UUID_TEXT 37
+bool uuid_read(const char *text, unsigned char uuid[CARD_UUID_LEN]);
+void uuid_write(const void *uuid, char text[UUID_TEXT]);
+
 typedef void (*message_fn)(const struct nlmsghdr *nlh, void *arg);
 
 /* NULL after saying why. */

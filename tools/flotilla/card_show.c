@@ -32,11 +32,15 @@ static const struct column export_columns[] = {
 	{ "device", "DEVICE", NULL },
 	{ "size", "BYTES", NULL },
 	{ "write", "WRITE", NULL },
+	{ "shared", "SHARED", NULL },
+	{ "writer", "WRITER", NULL },
 	{ "nodes", "NODES", NULL },
 	{ "sessions", "SESSIONS", NULL },
 	{ "serve", "SERVE", NULL },
 	{ "deliver", "DELIVER", NULL },
 	{ "policy", "POLICY", NULL },
+	{ "identity", "IDENTITY", NULL },
+	{ "uuid", "UUID", NULL },
 };
 
 static const struct column disk_columns[] = {
@@ -51,8 +55,20 @@ static const struct column disk_columns[] = {
 	{ "openers", "OPENERS", NULL },
 	{ "in_flight", "IN-FLIGHT", NULL },
 	{ "policy", "POLICY", NULL },
+	{ "uuid", "UUID", NULL },
 	{ "reason", "REASON", NULL },
 };
+
+static const struct words origins = { (const char *const[]){ "made", "disk", "named" }, 3 };
+
+static json_t *uuid_json(const struct attrs *a, enum card_attr attr)
+{
+	char text[UUID_TEXT] = "";
+
+	if (a->at[attr] && mnl_attr_get_payload_len(a->at[attr]) == CARD_UUID_LEN)
+		uuid_write(mnl_attr_get_payload(a->at[attr]), text);
+	return json_string(text);
+}
 
 static void export_row(const struct nlmsghdr *nlh, void *arg)
 {
@@ -65,16 +81,20 @@ static void export_row(const struct nlmsghdr *nlh, void *arg)
 	mnl_attr_for_each(attr, nlh, sizeof(struct genlmsghdr))
 		if (mnl_attr_get_type(attr) == CARD_A_EXPORT_NODE)
 			json_array_append_new(nodes, json_string(mnl_attr_get_str(attr)));
-	row = json_pack("{s:s, s:s, s:I, s:b, s:o, s:I, s:s, s:s, s:s}",
+	row = json_pack("{s:s, s:s, s:I, s:b, s:b, s:s, s:o, s:I, s:s, s:s, s:s, s:s, s:o}",
 			"export", attrs_text(&a, CARD_A_EXPORT_NAME),
 			"device", attrs_text(&a, CARD_A_EXPORT_PATH),
 			"size", (json_int_t)attrs_number(&a, CARD_A_EXPORT_SIZE),
 			"write", !!(attrs_number(&a, CARD_A_EXPORT_FLAGS) & CARD_FLAG_WRITE),
+			"shared", !!(attrs_number(&a, CARD_A_EXPORT_FLAGS) & CARD_FLAG_SHARED),
+			"writer", attrs_text(&a, CARD_A_EXPORT_WRITER),
 			"nodes", nodes,
 			"sessions", (json_int_t)attrs_number(&a, CARD_A_EXPORT_SESSIONS),
 			"serve", word_of(&card_serves, attrs_number(&a, CARD_A_EXPORT_SERVE)),
 			"deliver", word_of(&card_delivers, attrs_number(&a, CARD_A_EXPORT_DELIVER)),
-			"policy", attrs_text(&a, CARD_A_EXPORT_POLICY));
+			"policy", attrs_text(&a, CARD_A_EXPORT_POLICY),
+			"identity", word_of(&origins, attrs_number(&a, CARD_A_EXPORT_ORIGIN)),
+			"uuid", uuid_json(&a, CARD_A_EXPORT_UUID));
 	if (a.at[CARD_A_EXPORT_MOUNT])
 		json_object_set_new(row, "mount", json_string(attrs_text(&a, CARD_A_EXPORT_MOUNT)));
 	json_array_append_new(arg, row);
@@ -88,13 +108,14 @@ static void disk_row(const struct nlmsghdr *nlh, void *arg)
 
 	attrs_parse(nlh, &a);
 	flags = attrs_number(&a, CARD_A_DISK_FLAGS);
-	row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s}",
+	row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:b, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}",
 			"disk", attrs_text(&a, CARD_A_DISK_NAME),
 			"node", attrs_text(&a, CARD_A_DISK_NODE),
 			"export", attrs_text(&a, CARD_A_DISK_EXPORT),
 			"state", word_of(&states, attrs_number(&a, CARD_A_DISK_STATE)),
 			"size", (json_int_t)attrs_number(&a, CARD_A_DISK_SIZE),
 			"write", !!(flags & CARD_FLAG_WRITE),
+			"shared", !!(flags & CARD_FLAG_SHARED),
 			"mode", word_of(&card_modes, attrs_number(&a, CARD_A_DISK_MODE)),
 			"exclusive", !(flags & CARD_FLAG_KEEP),
 			"lookup", !(flags & CARD_FLAG_NOLOOKUP),
@@ -104,7 +125,8 @@ static void disk_row(const struct nlmsghdr *nlh, void *arg)
 			"readahead", (json_int_t)attrs_number(&a, CARD_A_DISK_READAHEAD),
 			"openers", (json_int_t)attrs_number(&a, CARD_A_DISK_OPENERS),
 			"in_flight", (json_int_t)attrs_number(&a, CARD_A_DISK_INFLIGHT),
-			"policy", attrs_text(&a, CARD_A_DISK_POLICY));
+			"policy", attrs_text(&a, CARD_A_DISK_POLICY),
+			"uuid", uuid_json(&a, CARD_A_DISK_UUID));
 	if (a.at[CARD_A_DISK_REASON])
 		json_object_set_new(row, "reason", json_string(attrs_text(&a, CARD_A_DISK_REASON)));
 	json_array_append_new(arg, row);

@@ -65,7 +65,7 @@ struct object {
 	const char *more;
 };
 
-extern const struct object node_object, local_object, conn_object, stats_object, policy_object,
+extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object, policy_object,
 	explain_object, probe_object, monitor_object, card_object;
 
 /* Says what is being tried; messages begin with "cannot" and this. */
@@ -79,6 +79,8 @@ int cli_unknown(struct cli *cli, const char *word);
 struct flt_client *cli_client(struct cli *cli);
 /* CLI_OK, or CLI_FAILED after passing on the client's sentence. */
 int cli_result(struct cli *cli, int err);
+/* One line on stderr that a person must see; not with -j and -t, whose rows say it. */
+void cli_warn(const struct cli *cli, const char *sentence);
 
 /* One command line, without the program's name and its options. */
 int cli_run(struct cli *cli, int argc, char **argv);
@@ -96,7 +98,10 @@ struct words {
 	unsigned int nr;
 };
 
-extern const struct words node_states, node_admins, node_roles, forwards, auths;
+/* What local show, node show and probe say of it. */
+#define INSECURE_IS_ON	"INSECURE is on: this node takes connections over links that nobody has authenticated"
+
+extern const struct words node_states, node_admins, node_roles, forwards, auths, switches;
 
 const char *word_of(const struct words *words, unsigned int value);
 /* Each says what is wrong with @text and returns CLI_USAGE, or 0. @what names the argument. */

@@ -7,7 +7,8 @@
 #include "cli.h"
 
 const struct object *const cli_objects[] = {
-	&node_object, &local_object, &conn_object, &stats_object, &policy_object,
+	&node_object, &local_object, &service_object, &auth_object,
+	&conn_object, &stats_object, &policy_object,
 	&explain_object, &probe_object, &monitor_object, &card_object, NULL
 };
 
@@ -73,6 +74,14 @@ struct flt_client *cli_client(struct cli *cli)
 int cli_result(struct cli *cli, int err)
 {
 	return err ? cli_fail(cli, "%s", flt_client_error(cli->client)) : CLI_OK;
+}
+
+void cli_warn(const struct cli *cli, const char *sentence)
+{
+	if (cli->json || cli->tabs)
+		return;
+	fflush(stdout);
+	fprintf(stderr, "flotilla: WARNING: %s\n", sentence);
 }
 
 void help_command(FILE *to, const struct object *object, const struct command *command)

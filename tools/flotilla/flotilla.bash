@@ -10,6 +10,7 @@ _flotilla_words()
 	admin)	echo active drain maintenance; return ;;
 	forward) echo direct ipip udp; return ;;
 	auth)	echo none psk x509; return ;;
+	insecure) echo on off; return ;;
 	state)	echo hold forward linger; return ;;
 	node)	[[ $object == conn ]] && { _flotilla_nodes; return; } ;;
 	room)	flotilla -t stats 2>/dev/null | cut -f1 | sort -u; return ;;
@@ -33,7 +34,10 @@ _flotilla_words()
 		[[ $position -gt 2 ]] &&
 			echo address port weight role admin forward forward-address auth key ;;
 	local-)		echo show set help ;;
-	local-set)	echo name address port ;;
+	local-set)	echo name address port insecure ;;
+	service-)	echo show add del help ;;
+	auth-)		echo key help ;;
+	auth-key)	compgen -f ;;
 	conn-)		echo show help ;;
 	conn-show)	echo node state client count ;;
 	stats-*)	echo show room name nonzero --prometheus help ;;
@@ -47,13 +51,13 @@ _flotilla_words()
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
-	card-export)	[[ $position -gt 2 ]] && echo device nodes write mount serve deliver policy host home_shift ;;
+	card-export)	[[ $position -gt 2 ]] && echo device nodes write shared unclaimed mount serve deliver policy host home_shift uuid ;;
 	card-set)	[[ $position -gt 2 ]] && echo serve deliver ;;
 	card-attach)
 		if [[ $position -eq 2 ]]; then
 			_flotilla_nodes
 		elif [[ $position -gt 3 ]]; then
-			echo write keep nolookup mode depth timeout retries readahead
+			echo write shared steal keep nolookup mode depth timeout retries readahead uuid
 		fi ;;
 	card-detach)	echo force ;;
 	esac

@@ -7,6 +7,7 @@ static const struct column columns[] = {
 	{ "name", "NAME", NULL },
 	{ "address", "ADDRESS", NULL },
 	{ "port", "PORT", NULL },
+	{ "insecure", "INSECURE", NULL },
 };
 
 static int local_show(struct cli *cli, int argc, char **argv)
@@ -27,11 +28,20 @@ static int local_show(struct cli *cli, int argc, char **argv)
 	if (!local.name[0] && !local.addr.ss_family && !cli->json)
 		return cli_fail(cli, "it has no name and address yet; try \"flotilla local set help\"");
 	table_begin(&table, cli, columns, ARRAY_SIZE(columns));
-	table_row(&table, json_pack("{s:s, s:s, s:i}", "name", local.name,
+	table_row(&table, json_pack("{s:s, s:s, s:i, s:s}", "name", local.name,
 				    "address", address_text(&local.addr, addr, sizeof(addr)),
-				    "port", address_port(&local.addr)));
+				    "port", address_port(&local.addr),
+				    "insecure", word_of(&switches, local.insecure)));
 	table_end(&table);
+	if (local.insecure)
+		cli_warn(cli, INSECURE_IS_ON);
 	return CLI_OK;
+}
+
+static int set_insecure(struct cli *cli, const char *value, struct flt_local_info *local)
+{
+	local->insecure_given = true;
+	return value_word(cli, "insecure", value, &switches, &local->insecure);
 }
 
 static int local_set(struct cli *cli, int argc, char **argv)
@@ -51,6 +61,8 @@ static int local_set(struct cli *cli, int argc, char **argv)
 			status = value_address(cli, argv[0], argv[1], &local.addr);
 		else if (!strcmp(argv[0], "port"))
 			status = value_port(cli, argv[1], &local.addr);
+		else if (!strcmp(argv[0], "insecure"))
+			status = set_insecure(cli, argv[1], &local);
 		else
 			status = cli_unknown(cli, argv[0]);
 	}
@@ -63,11 +75,14 @@ static int local_set(struct cli *cli, int argc, char **argv)
 
 static const struct command commands[] = {
 	{ "show", "list", local_show, "show", "Show this node's name and link address" },
-	{ "set", NULL, local_set, "set [name NAME] [address ADDRESS] [port PORT]",
-	  "Give this node its name and the address that links use; restarts its listener" },
+	{ "set", NULL, local_set, "set [name NAME] [address ADDRESS] [port PORT] [insecure on|off]",
+	  "Give this node its name and the address that links use; links that are up stay" },
 	{ 0 }
 };
 
 const struct object local_object = {
-	"local", "this node's own name and link address", commands, false, NULL,
+	"local", "this node's own name and link address", commands, false,
+	"insecure on: connections are taken over links without authentication, too (node: auth none).\n"
+	"Whoever can use a node's address and a privileged port then speaks for it: only for tests, and\n"
+	"where nobody but the nodes is on the network and nobody but root on the nodes. Default off.\n",
 };

@@ -20,9 +20,20 @@ static const struct column columns[] = {
 	{ "uptime_ms", "UPTIME", human_duration },
 	{ "reconnects", "RECONN", NULL },
 	{ "reason", "REASON", NULL },
+	{ "trust", "TRUST", NULL },
 };
 
-static json_t *row_of(const struct flt_node_info *node)
+/* What becomes of connections that this node gives. */
+static const char *trust_of(const struct flt_node_info *node, bool insecure)
+{
+	if (node->proven)
+		return "proven";
+	if (node->auth != FLT_AUTH_NONE)
+		return "none-yet";
+	return insecure ? "INSECURE" : "refused";
+}
+
+static json_t *row_of(const struct flt_node_info *node, bool insecure)
 {
 	char addr[64], fwd[64];
 	json_t *row;
@@ -41,6 +52,7 @@ static json_t *row_of(const struct flt_node_info *node)
 			"auth", word_of(&auths, node->auth));
 	if (node->auth == FLT_AUTH_PSK)
 		json_object_set_new(row, "key", json_integer(node->key));
+	json_object_set_new(row, "trust", json_string(trust_of(node, insecure)));
 	json_object_set_new(row, "rtt_us", json_integer(node->rtt_us));
 	json_object_set_new(row, "uptime_ms", json_integer(node->uptime_ms));
 	json_object_set_new(row, "reconnects", json_integer(node->reconnects));
@@ -49,12 +61,13 @@ static json_t *row_of(const struct flt_node_info *node)
 	return row;
 }
 
-/* Which nodes are wanted: all, or those named; @seen has a bit for each name. */
+/* Which nodes are wanted: all, or those named; @seen has a bit for each name; @insecure: this node is. */
 struct selection {
 	struct table table;
 	char **names;
 	int nr;
 	uint64_t seen;
+	bool insecure;
 };
 
 static int show_node(const struct flt_node_info *node, void *arg)
@@ -70,13 +83,14 @@ static int show_node(const struct flt_node_info *node, void *arg)
 		s->seen |= 1ULL << i;
 	}
 	if (wanted)
-		table_row(&s->table, row_of(node));
+		table_row(&s->table, row_of(node, s->insecure));
 	return 0;
 }
 
 static int node_show(struct cli *cli, int argc, char **argv)
 {
 	struct selection s = { .names = argv, .nr = argc };
+	struct flt_local_info local;
 	int status, i;
 
 	cli_doing(cli, "show the nodes");
@@ -84,6 +98,10 @@ static int node_show(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "more than 64 names");
 	if (!cli_client(cli))
 		return CLI_FAILED;
+	status = cli_result(cli, flt_local_get(cli->client, &local));
+	if (status)
+		return status;
+	s.insecure = local.insecure;
 	table_begin(&s.table, cli, columns, ARRAY_SIZE(columns));
 	status = cli_result(cli, flt_node_each(cli->client, show_node, &s));
 	table_end(&s.table);
@@ -92,6 +110,8 @@ static int node_show(struct cli *cli, int argc, char **argv)
 		if (!(s.seen & 1ULL << i))
 			status = cli_fail(cli, "there is no such node");
 	}
+	if (s.insecure)
+		cli_warn(cli, INSECURE_IS_ON);
 	return status;
 }
 
@@ -236,5 +256,7 @@ const struct object node_object = {
 	"  forward direct|ipip|udp          how clients' packets reach it; default direct\n"
 	"  forward-address ADDRESS          where they are sent; default its address\n"
 	"  auth none|psk|x509               how its link proves who it is; default none\n"
-	"  key SERIAL                       of the kernel key, with auth psk\n",
+	"  key SERIAL                       of the kernel key, with auth psk\n"
+	"\nTRUST says what becomes of connections that a node gives: proven (its link is authenticated),\n"
+	"refused (it is not, flotilla local set insecure is off), INSECURE (taken all the same).\n",
 };

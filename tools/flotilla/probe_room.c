@@ -39,6 +39,33 @@ static enum verdict floor_answer(char *reason, size_t size)
 	return PROBE_YES;
 }
 
+/* "yes" is what an operator wants: nobody speaks for a node who has not proven to be it. */
+static enum verdict trust_answer(char *reason, size_t size)
+{
+	struct flt_local_info local;
+	struct flt_client *c;
+	int err;
+
+	err = flt_client_open(&c);
+	if (err) {
+		snprintf(reason, size, err == -ENOENT ? "flotilla.ko is not loaded" :
+			 "no netlink socket");
+		return err == -ENOENT ? PROBE_NO : PROBE_UNKNOWN;
+	}
+	err = flt_local_get(c, &local);
+	flt_client_close(c);
+	if (err) {
+		snprintf(reason, size, "this node cannot be asked");
+		return PROBE_UNKNOWN;
+	}
+	if (local.insecure) {
+		snprintf(reason, size, "%s: flotilla local set insecure off", INSECURE_IS_ON);
+		return PROBE_NO;
+	}
+	snprintf(reason, size, "connections are taken over authenticated links only");
+	return PROBE_YES;
+}
+
 static enum verdict class_answer(char *reason, size_t size)
 {
 	char policy[64];
@@ -125,6 +152,7 @@ static enum verdict lardd_answer(char *reason, size_t size)
 
 const struct probe room_probes[] = {
 	{ "flotilla", "node table, links, counters, events", floor_answer },
+	{ "trust", "connections come from nodes that have proven who they are", trust_answer },
 	{ "dispatch", "policy as sysfs attributes", class_answer },
 	{ "handoff", "established connections move between nodes", handoff_answer },
 	{ "lardd", "the dispatcher daemon", lardd_answer },

@@ -16,6 +16,7 @@ const struct words node_admins = WORDS("active", "drain", "maintenance");
 const struct words node_roles = WORDS("backend", "frontend");
 const struct words forwards = WORDS("direct", "ipip", "udp");
 const struct words auths = WORDS("none", "psk", "x509");
+const struct words switches = WORDS("off", "on");
 
 const char *word_of(const struct words *words, unsigned int value)
 {

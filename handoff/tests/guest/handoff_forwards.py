@@ -173,6 +173,48 @@ def connection_tracking_has_no_entry():
             thing.close()
 
 
+FIREWALL = "/proc/sys/net/netfilter/nf_conntrack_max"
+
+
+@claim
+def stateful_firewall_forgets_what_was_given():
+    """More connections than its table has room for are open at once; none of them is its business any more."""
+    run("modprobe", "nf_conntrack")
+    with Cluster(1) as c, open(FIREWALL, "r+", encoding="ascii") as most:
+        before = most.read()
+        c.fe.run("nft", "table inet t { chain c { type filter hook input priority 0; policy drop; "
+                        "ct state established,related accept; ct state new tcp dport { 80, 7471 } accept; "
+                        "ip protocol icmp accept; }; }")
+        dev, front, back = c.fe.handoff(), c.fe.listen(), c.be[0].listen()
+        most.seek(0)
+        most.write("16")
+        most.flush()
+        opened = []
+        try:
+            for number in range(48):
+                client = c.client.connect()
+                client.sendall(b"GET")
+                here = accept(front)
+                peek(here, 3)
+                dev.submit(here, c.fe.id["be1"], number)
+                dev.expect(DONE, number)
+                here.close()
+                there = accept(back)
+                assert receive(there, 3) == b"GET"
+                opened += [client, there]
+            for client, there in zip(opened[::2], opened[1::2]):
+                usable(there, client)
+            tracked = c.fe.output("cat", "/proc/net/nf_conntrack")
+            assert "dport=7471" in tracked, "nothing is tracked here"
+            assert " dport=80 " not in tracked, tracked
+        finally:
+            most.seek(0)
+            most.write(before)
+            most.flush()
+        for thing in opened + [front, back, dev]:
+            thing.close()
+
+
 @claim
 def entries_end_when_their_time_has_come():
     with Cluster(1) as c:

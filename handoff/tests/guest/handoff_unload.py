@@ -3,6 +3,7 @@
 # long: debug it takes two minutes there
 # timeout: 150
 """The module goes under load, again and again, and leaves nothing but connections that go on."""
+import json
 import os
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def under_load_it_goes_and_comes():
             site.dispatch(c.be)
             load = c.client.spawn(os.path.join(TOP, "build/tests/handoff-client"), VIP4, "80",
                                   site.root, "100000", "32", str(i), "50",
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             wait(lambda: site.report()["done"] > rounds(50, 20))
             # The dispatcher dies: what is under way is taken back, then the module can go.
             site.dispatcher.kill()
@@ -73,10 +74,19 @@ def under_load_it_goes_and_comes():
             begin = time.monotonic()
             wait(lambda: unload() == 0 or not loaded())
             print("# round %d: unloaded in %.1f s" % (i, time.monotonic() - begin), flush=True)
-            load.kill()
-            load.wait()
+            # A connection may have been reset; no client may have got a wrong byte.
+            load.terminate()
+            got = json.loads(load.communicate()[0])
+            print("# clients: %s" % got, flush=True)
+            assert load.returncode == 0 and got["ok"] and not got["wrong"], got
             run("modprobe", "handoff")
             wait(lambda: all(n["NODE_STATE"] == 2 for n in c.fe.nl.nodes()))
+        # Who comes now is served as if nothing had been.
+        site.dispatch(c.be)
+        site.clients(rounds(50, 20), 8, ROUNDS)
+        wait(lambda: site.report()["closed"] == site.report()["done"])
+        assert site.report()["done"] == rounds(50, 20)
+        site.stop()
 
 
 if __name__ == "__main__":

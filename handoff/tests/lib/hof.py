@@ -154,7 +154,8 @@ class Node:
 class Cluster:
     """client, fe and back-ends on one segment; the VIP on fe's eth0 and on the others' lo."""
 
-    def __init__(self, backends=2, forward="DIRECT", names=("client",), heartbeat_ms=5000):
+    def __init__(self, backends=2, forward="DIRECT", names=("client",), heartbeat_ms=5000,
+                 insecure=True, services=True, grace_ms=None):
         run("modprobe", "handoff")
         self.net = Net()
         self.children = []
@@ -169,7 +170,11 @@ class Cluster:
         for be in self.be:
             self.hold_vip(be)
         for node in self.nodes:
-            node.nl.do("LOCAL_SET", local_name=node.name, local_addr4=self.net.ip4(node.number))
+            node.nl.do("LOCAL_SET", local_name=node.name, local_addr4=self.net.ip4(node.number),
+                       local_insecure=int(insecure))
+            if services:
+                node.nl.do("SERVICE_NEW", service_addr4=VIP4)
+                node.nl.do("SERVICE_NEW", service_addr6=VIP6)
         for a in self.nodes:
             for b in self.nodes:
                 if a is not b and (a is self.fe or b is self.fe):
@@ -177,7 +182,11 @@ class Cluster:
         for node in self.nodes:
             # An emulated machine that others load too may take its time; tests that are about it set it.
             node.sysctl("net.flotilla.handoff_timeout_ms", 5000 * SLOW)
+            node.sysctl("net.flotilla.adopt_deadline_ms", 20000 * SLOW)
         self.heartbeat(heartbeat_ms)
+        for node in self.nodes if grace_ms is not None else ():
+            with self.net.sysfs(node.ns, "links/grace_ms", "w") as file:
+                file.write(str(grace_ms))
         for be in self.be:
             wait(lambda be=be: self.fe.nl.node(be.name)["NODE_STATE"] == E["FLT_NODE_UP"] and
                  be.nl.node("fe")["NODE_STATE"] == E["FLT_NODE_UP"])

@@ -99,7 +99,7 @@ def packets_for_a_parked_child_wait(world):
         world.steer(world.b)
         count = Difference(world.b)
         parked.client.sendall(b"direct")
-        until(lambda: count["InSegs"] > 0, "the bytes came to b")
+        until(lambda: count["InReceives"] > 0, "the bytes came to b")
         time.sleep(0.1)
         assert tcp_info(parked.client)["unacked"] > 0, "a parked child has acknowledged"
         assert count["OutSegs"] == 0
@@ -116,7 +116,7 @@ def packets_for_a_parked_child_are_not_lost_by_abort(world):
         world.steer(world.b)
         count = Difference(world.b)
         parked.client.sendall(b"direct")
-        until(lambda: count["InSegs"] > 0, "the bytes came to b")
+        until(lambda: count["InReceives"] > 0, "the bytes came to b")
         world.steer(world.a)
         parked.endpoint.abort()
         assert count["OutSegs"] == 0, "b has answered"
@@ -131,7 +131,7 @@ def client_closes_while_parked(world):
         world.steer(world.b)
         count = Difference(world.b)
         parked.client.close()
-        until(lambda: count["InSegs"] > 0, "the FIN came to b")
+        until(lambda: count["InReceives"] > 0, "the FIN came to b")
         assert parked.commit() == "NONE"
         with parked.at_b.accept()[0] as child:
             assert receive(child, 8) == b"request"
@@ -145,7 +145,7 @@ def client_resets_while_parked(world):
         count = Difference(world.b)
         parked.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         parked.client.close()
-        until(lambda: count["InSegs"] > 0, "the RST came to b")
+        until(lambda: count["InReceives"] > 0, "the RST came to b")
         assert parked.commit() == "NONE"
         with parked.at_b.accept()[0] as child:
             try:
@@ -231,18 +231,100 @@ def keepalive_of_a_parked_child_waits(world):
         assert count["OutSegs"] == 0, "an aborted child has sent something"
 
 
-@suite.claim
-def looking_at_a_parked_child_waits(world):
-    """ss -i ends when the child is committed."""
-    with Parked(world, 8214) as parked:
-        with subprocess.Popen(["ip", "netns", "exec", world.b.name, "ss", "-tin"],
-                              stdout=subprocess.PIPE, text=True) as ss:
-            time.sleep(0.5)
-            assert parked.commit() == "NONE"
-            output, _ = ss.communicate(timeout=PATIENCE)
-        assert CLIENT[4] in output
+def look(node, *words):
+    """What the program prints; it must end while the child is still parked."""
+    ran = subprocess.run(("ip", "netns", "exec", node.name) + words, check=True, text=True,
+                         stdout=subprocess.PIPE, timeout=PATIENCE)
+    return ran.stdout
+
+
+@suite.each((4, 6))
+def looking_at_a_parked_child_does_not_wait(world, v):
+    """ss and /proc see an established connection, whatever the giver does."""
+    with Parked(world, 8214, v) as parked:
+        assert CLIENT[v] in look(world.b, "ss", "-tinemo")
+        assert "2016" in look(world.b, "cat", "/proc/net/tcp6" if v == 6 else "/proc/net/tcp")
+        assert parked.commit() == "NONE"
         with parked.at_b.accept()[0] as child:
             assert receive(child, 7) == b"request"
+            exchange(parked.client, child, noise(20000, 1), noise(20000, 2))
+
+
+def kill(world, port):
+    assert CLIENT[4] in look(world.b, "ss", "-K", "-tn", "sport", "=", f":{port}", "and",
+                             "dst", CLIENT[4])
+
+
+@suite.claim
+def killing_a_parked_child_does_not_wait(world):
+    """ss -K ends it at once; committed later, it is what any connection is that was reset in the queue."""
+    with Parked(world, 8217) as parked:
+        kill(world, 8217)
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            try:
+                while child.recv(100):
+                    pass
+            except ConnectionError:
+                pass
+            else:
+                raise AssertionError("not reset")
+        # The giver had it until commit: its client was told.
+        try:
+            parked.client.recv(1)
+            raise AssertionError("the client was not told")
+        except ConnectionResetError:
+            pass
+
+
+@suite.claim
+def aborting_a_killed_child_is_no_harm(world):
+    """There is nothing left of it, and the tuple is free again."""
+    with Parked(world, 8218) as parked:
+        kill(world, 8218)
+        parked.endpoint.abort()
+        assert parked.endpoint.adopt(world.b, parked.wire) == "NONE"
+        parked.endpoint.abort()
+
+
+@suite.claim
+def many_packets_for_a_parked_child_wait_in_order(world):
+    """More than one window of them: what is not kept comes again, nothing is lost or acknowledged early."""
+    data = noise(300000, 3)
+    with Parked(world, 8219) as parked:
+        world.steer(world.b)
+        sender = threading.Thread(target=parked.client.sendall, args=(data,))
+        sender.start()
+        try:
+            count = Difference(world.b)
+            until(lambda: count["InReceives"] > 3, "bytes came to b")
+            assert count["OutSegs"] == 0, "a parked child has sent something"
+            assert parked.commit() == "NONE"
+            with parked.at_b.accept()[0] as child:
+                child.settimeout(PATIENCE)
+                assert receive(child, 7) == b"request"
+                assert receive(child, len(data)) == data
+        finally:
+            sender.join()
+
+
+@suite.claim
+def device_goes_while_packets_wait(world):
+    """The packets that it brought do not keep it, nor what came over it the child."""
+    with Parked(world, 8220) as parked:
+        world.c.ip("link add extra type veth peer name extra netns " + world.b.name,
+                   "addr add 10.3.0.1/24 dev extra", "link set extra up")
+        world.b.ip("addr add 10.3.0.2/24 dev extra", "link set extra up")
+        world.c.route(VIP[4], "10.3.0.2", CLIENT[4])
+        count = Difference(world.b)
+        parked.client.sendall(b"direct")
+        until(lambda: count["InReceives"] > 0, "the bytes came to b")
+        subprocess.run(["ip", "-n", world.b.name, "link", "del", "extra"], check=True,
+                       timeout=PATIENCE)
+        world.steer(world.b)
+        assert parked.commit() == "NONE"
+        with parked.at_b.accept()[0] as child:
+            assert receive(child, 13) == b"requestdirect"
 
 
 @suite.claim

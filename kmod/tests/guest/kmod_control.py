@@ -7,6 +7,7 @@ import errno
 import os
 import select
 import struct
+import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -148,20 +149,21 @@ def ids_are_not_reused_at_once():
 def local_identity_is_checked():
     with one() as c:
         n = c.nodes[0]
-        assert n.nl.do("LOCAL_GET") == [{}]
+        assert n.nl.do("LOCAL_GET") == [{"LOCAL_INSECURE": 0}]
         refused(errno.EINVAL, n.nl.do, "LOCAL_SET", local_name="a")
         refused(errno.EINVAL, n.nl.do, "LOCAL_SET", local_addr4=n.ip)
         text = refused(errno.EADDRNOTAVAIL, n.nl.do, "LOCAL_SET", local_name="a",
                        local_addr4="10.77.0.1")
         assert "machine" in text
-        assert n.nl.do("LOCAL_GET") == [{}]
+        assert n.nl.do("LOCAL_GET") == [{"LOCAL_INSECURE": 0}]
         n.become()
         with inside(n.ns):
             import socket
             other = socket.create_server((n.ip, 9999))
         refused(errno.EADDRINUSE, n.nl.do, "LOCAL_SET", local_port=9999)
         other.close()
-        want = dict(LOCAL_NAME=n.name, LOCAL_ADDR4=n.ip, LOCAL_PORT=E["FLT_LINK_PORT"])
+        want = dict(LOCAL_NAME=n.name, LOCAL_ADDR4=n.ip, LOCAL_PORT=E["FLT_LINK_PORT"],
+                    LOCAL_INSECURE=0)
         assert n.nl.do("LOCAL_GET")[0] == want
         n.nl.do("LOCAL_SET", local_port=9998, local_addr6=c.net.ip6(1))
         want.update(LOCAL_PORT=9998, LOCAL_ADDR6=c.net.ip6(1))
@@ -292,6 +294,26 @@ def unprivileged_user_may_read_but_not_write():
             except PermissionError:
                 pass
         assert in_child(nobody) == 0
+
+
+@claim
+def root_without_net_admin_may_not_write_attributes():
+    """The root user of a container owns the files; the capability decides."""
+    writes = {"dispatch/policy": "wrr", "dispatch/t_low": "3", "dispatch/t_high": "99",
+              "dispatch/replication_seconds": "1", "dispatch/max_outstanding": "5",
+              "links/heartbeat_ms": "500", "links/queue_bytes": "100000", "links/grace_ms": "5000"}
+    with one() as c:
+        n = c.nodes[0]
+        view = SysfsView.of(n.ns)
+        for name, value in writes.items():
+            path = os.path.join(view.path, "class/flotilla", name)
+            before = n.sysfs(name)
+            ran = subprocess.run(("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin",
+                                  "tee", path), input=value.encode(),
+                                 check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            assert ran.returncode and b"not permitted" in ran.stderr, (name, ran)
+            assert n.sysfs(name) == before, name
+            n.sysfs(name, value)
 
 
 @claim
@@ -441,7 +463,10 @@ def heartbeat_can_be_set():
         # Both sides: the slower one's interval counts.
         for node in c.nodes:
             node.sysfs("links/heartbeat_ms", "100")
+        # It is exchanged when a link comes up, and changed settings end none.
         a.nl.do("LOCAL_SET", local_port=8000)
+        b.nl.do("NODE_DEL", node_name=a.name)
+        b.list(a, node_port=8000)
         wait(lambda: a.nl.stat("LinkUp") == 2 and a.state(b) == E["FLT_NODE_UP"])
         run("ip", "-n", c.net.bridge, "link", "set", "p2", "down")
         wait(lambda: a.state(b) != E["FLT_NODE_UP"], 1.5)

@@ -92,6 +92,21 @@ def psk_link_comes_up_with_the_key_asked_for():
 
 
 @claim
+def new_key_is_for_the_next_link():
+    old, new = add_key("flotilla-old"), add_key("flotilla-new")
+    with cluster(listed=False) as c, agents(c, "tls", "tls"):
+        configure(c, node_auth=PSK, node_key=old)
+        c.wait_up()
+        a, b = c.nodes
+        ups = a.nl.stat("LinkUp")
+        for node, other in ((a, b), (b, a)):
+            node.nl.do("NODE_SET", node_name=other.name, node_key=new)
+            assert node.nl.node(other.name)["NODE_KEY"] == new
+        a.test("call %s %d wait" % (b.name, rounds(200, 20)))
+        assert a.nl.stat("LinkUp") == ups and a.nl.stat("LinkDown") == b.nl.stat("LinkDown") == 0
+
+
+@claim
 def keys_are_checked_when_they_are_given():
     key = add_key("flotilla-test")
     with cluster(listed=False) as c:
@@ -120,6 +135,25 @@ def agent_that_fails_keeps_the_link_down():
     with cluster(listed=False) as c, agents(c, "fail", "fail"):
         configure(c, node_auth=X509)
         never_up(c, "authentication failed")
+
+
+@claim
+def peer_that_has_shown_no_certificate_is_nobody():
+    # tlshd calls that a success; n2 is the side that is connected to.
+    with cluster(listed=False) as c, agents(c, "tls", "anonymous"):
+        configure(c, node_auth=X509)
+        wait(lambda: c.nodes[1].nl.stat("LinkAuthFailed") >= 2)
+        assert c.nodes[1].nl.stat("LinkUp") == c.nodes[0].nl.stat("LinkUp") == 0
+
+
+@claim
+def peer_that_has_shown_another_key_is_somebody_else():
+    key = add_key("flotilla-test")
+    for modes in (("tls", "other"), ("other", "tls")):
+        with cluster(listed=False) as c, agents(c, *modes):
+            configure(c, node_auth=PSK, node_key=key)
+            wait(lambda: sum(n.nl.stat("LinkAuthFailed") for n in c.nodes) >= 2)
+            assert c.nodes[0].nl.stat("LinkUp") == c.nodes[1].nl.stat("LinkUp") == 0
 
 
 @claim

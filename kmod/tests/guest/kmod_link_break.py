@@ -358,6 +358,7 @@ def new_connection_replaces_the_old_one_only_after_its_hello():
         second = FakePeer(low, high).connect()
         time.sleep(0.3)
         assert high.state(low) == UP and high.nl.stat("LinkDown") == 0
+        # The first answers no PING: it is given up when its heartbeats have run out.
         second.send(frame(HELLO, hello("n1", instance=78)))
         assert second.frame()[0] == HELLO
         first.gone()

@@ -171,6 +171,8 @@ class Churn:
         for thread in self.threads[1:]:
             thread.join()
         equal("errors", [e for e in self.errors if not e.startswith("ConnectionReset")][:5], [])
+        if not self.done:
+            raise AssertionError("no question was answered")
 
 
 def listener_changes_under_connections(family, address):

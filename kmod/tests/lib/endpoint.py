@@ -15,9 +15,9 @@ import struct
 import subprocess
 import sys
 import time
-import traceback
 
 from patience import PATIENCE
+import kit
 
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
@@ -303,10 +303,7 @@ def tcp_info(sock):
 
 def until(condition, what, seconds=PATIENCE):
     """Wait for a state, not for a time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.01)
+    kit.wait_for(what, condition, seconds)
 
 
 def unread(sock):
@@ -524,25 +521,15 @@ class Suite:
         return wrap
 
     def main(self):
-        """Run all (or those that match an argument) and print TAP; the exit status is kselftest's."""
-        wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-        claims = [c for c in self.claims if wanted in c[0]]
+        """Hold all (or those that an argument names); does not return."""
         subprocess.run(["modprobe", "flt_endpoint_test"], check=True)
         world = World()
-        failed = 0
-        print(f"TAP version 13\n1..{len(claims)}")
-        for number, (name, function) in enumerate(claims, 1):
-            begin = time.monotonic()
-            word = "ok"
-            try:
-                world.steer(world.a)
-                function(world)
-            except Exception:  # pylint: disable=broad-except
-                failed += 1
-                word = "not ok"
-                for line in traceback.format_exc().splitlines():
-                    print("#", line)
-            print(f"{word} {number} - {name} # {time.monotonic() - begin:.1f} s", flush=True)
+
+        def hold(function):
+            world.steer(world.a)
+            function(world)
+
+        status = kit.run([(name, lambda f=function: hold(f)) for name, function in self.claims])
         world.close()
         subprocess.run(["rmmod", "flt_endpoint_test"], check=True)
-        sys.exit(1 if failed else 0)
+        sys.exit(status)

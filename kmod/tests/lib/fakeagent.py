@@ -26,7 +26,8 @@ def keys(side):
 
 class FakeAgent(threading.Thread):
     """Serves one namespace until stop(). mode: "tls", "plain" (says done, does nothing),
-    "fail" (says EACCES), "mute" (never answers)."""
+    "fail" (says EACCES), "mute" (never answers), "anonymous" (the peer has shown no certificate),
+    "other" (the peer has shown another key)."""
 
     def __init__(self, ns, mode="tls"):
         super().__init__(daemon=True)
@@ -74,7 +75,7 @@ class FakeAgent(threading.Thread):
                 self.held.append(fd)
                 continue
             status = 13 if self.mode == "fail" else 0
-            if self.mode == "tls":
+            if self.mode in ("tls", "anonymous", "other"):
                 with socket.socket(fileno=os.dup(fd)) as sock:
                     try:
                         sock.setsockopt(socket.SOL_TCP, TCP_ULP, b"tls")
@@ -82,9 +83,14 @@ class FakeAgent(threading.Thread):
                         sock.setsockopt(SOL_TLS, TLS_RX, keys(2 if client else 1))
                     except OSError as error:    # the peer gave up meanwhile
                         status = error.errno
+            # As tlshd does: the key, or that there was a certificate.
+            peer = attrs.get(A_IDENTITY, struct.pack("=I", 0xffffffff))
+            if self.mode == "other":
+                peer = struct.pack("=I", 0x12345678)
             self.nl.talk(self.nl.family, DONE,
                          fltnl.attr(D_STATUS, struct.pack("=I", status)) +
-                         fltnl.attr(D_SOCKFD, struct.pack("=i", fd)))
+                         fltnl.attr(D_SOCKFD, struct.pack("=i", fd)) +
+                         (fltnl.attr(D_REMOTE, peer) if self.mode != "anonymous" else b""))
             os.close(fd)
         return bool(rows)
 

@@ -37,7 +37,7 @@ def enums(path=HEADER):
             if not item:
                 continue
             name, _, given = (part.strip() for part in item.partition("="))
-            value = int(given, 0) if given else value + 1
+            value = eval(given, {}, found) if given else value + 1      # numbers, shifts, names before
             found[name] = value
     for name, value in re.findall(r"#define\s+(\w+)\s+(\d+)\s*$", text, flags=re.M):
         found[name] = int(value)
@@ -59,7 +59,8 @@ for _n in A:
         KIND[_n] = "ip6"
     elif _n.endswith("PORT"):
         KIND[_n] = "H"
-    elif _n in ("NODE_STATE", "NODE_ADMIN", "NODE_ROLE", "NODE_FORWARD", "NODE_AUTH", "EVENT_TYPE"):
+    elif _n in ("NODE_STATE", "NODE_ADMIN", "NODE_ROLE", "NODE_FORWARD", "NODE_AUTH", "EVENT_TYPE",
+                "LOCAL_INSECURE", "NODE_PROVEN"):
         KIND[_n] = "B"
     elif _n in ("NODE_UPTIME_MS", "CONN_PACKETS", "CONN_BYTES", "CONN_AGE_MS", "STAT_VALUE"):
         KIND[_n] = "Q"

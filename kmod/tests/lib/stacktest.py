@@ -8,10 +8,9 @@ import socket
 import struct
 import subprocess
 import sys
-import time
-import traceback
 
-from patience import PATIENCE
+from patience import PATIENCE                           # noqa: F401  # finds kit
+from kit import Tap, equal, wait_for                    # noqa: F401
 
 LAYERS = ("a", "b", "c", "end", "ops1", "ops2")
 COUNTS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "free",
@@ -22,43 +21,6 @@ ADD, REMOVE, DETACH, FIND, READ, RESET, SWALLOW, ORDER, POINTERS, HAMMER, PLAIN 
 POINTER_BITS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "ops",
                 "hook")
 FAMILIES = {"IPv4": (socket.AF_INET, "127.0.0.1"), "IPv6": (socket.AF_INET6, "::1")}
-
-
-class Tap:
-    """Claims, one a line; a claim is a function that raises when it does not hold."""
-
-    def __init__(self):
-        self.number = self.failed = 0
-
-    def claim(self, name, function, *args):
-        self.number += 1
-        start = time.monotonic()
-        try:
-            function(*args)
-            print(f"ok {self.number} {name} # {time.monotonic() - start:.1f} s", flush=True)
-        except Exception:
-            self.failed += 1
-            for line in traceback.format_exc().splitlines():
-                print("#", line)
-            print(f"not ok {self.number} {name}", flush=True)
-
-    def end(self):
-        print(f"1..{self.number}")
-        return 1 if self.failed else 0
-
-
-def equal(what, is_, should):
-    if is_ != should:
-        raise AssertionError(f"{what}: is {is_!r}, should be {should!r}")
-
-
-def wait_for(what, condition, seconds=PATIENCE):
-    """Waits for a state, not a time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.01)
 
 
 class Device:
@@ -245,7 +207,7 @@ def main(run):
     with open("/sys/kernel/rcu_expedited", "w", encoding="ascii") as f:
         f.write("1")
     run(tap)
-    tap.claim("the test module unloads", lambda: equal("rmmod", unload("flt_stack_test"), True))
-    tap.claim("nothing holds flotilla.ko any more",
+    tap.point("the test module unloads", lambda: equal("rmmod", unload("flt_stack_test"), True))
+    tap.point("nothing holds flotilla.ko any more",
               lambda: wait_for("references", lambda: refs() == 0))
     sys.exit(tap.end())

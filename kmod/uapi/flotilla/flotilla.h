@@ -3,7 +3,7 @@
  * Generic netlink family "flotilla": the node table, the links between nodes,
  * connections, counters and events of one network namespace.
  *
- * A cluster node is described to the kernel in three steps:
+ * A cluster node is described to the kernel in four steps:
  *
  *   1. FLT_CMD_LOCAL_SET gives this node its name and the address its links
  *      use.  From then on it listens for links.
@@ -11,6 +11,9 @@
  *      the one with the lower address connects, the other waits.
  *   3. The peer's state becomes FLT_NODE_UP once both have exchanged a HELLO;
  *      the "events" multicast group says so.
+ *   4. FLT_CMD_SERVICE_NEW says for which services connections of other nodes are taken.
+ *      They are taken over authenticated links only (FLT_A_NODE_AUTH), unless
+ *      FLT_A_LOCAL_INSECURE says otherwise.
  *
  * Everything belongs to the network namespace of the netlink socket and goes
  * with it.  Writing needs CAP_NET_ADMIN in the user namespace that owns it;
@@ -101,7 +104,8 @@ enum flt_forward {
 
 /**
  * enum flt_auth - how a link proves who is at its other end
- * @FLT_AUTH_NONE: by source address only; the cluster network must be trusted
+ * @FLT_AUTH_NONE: by source address and privileged port only; takes no connections unless
+ *	FLT_A_LOCAL_INSECURE says so
  * @FLT_AUTH_PSK:  TLS 1.3 with a pre-shared key (FLT_A_NODE_KEY: key serial)
  * @FLT_AUTH_X509: TLS 1.3 with certificates that tlshd is configured with
  */
@@ -148,6 +152,10 @@ enum flt_refusal {
 	FLT_REFUSE_MALFORMED	= 38,	/* checkpoint with impossible content */
 	FLT_REFUSE_NOTLOCAL	= 39,	/* the service address is not one of the target's */
 	FLT_REFUSE_POLICY	= 40,	/* target disabled, or a security module said no */
+	FLT_REFUSE_INSECURE	= 41,	/* it came over a link that nobody has authenticated */
+	FLT_REFUSE_SERVICE	= 42,	/* not one of the services that the target takes */
+	FLT_REFUSE_CLIENT	= 43,	/* no client has that address */
+	FLT_REFUSE_ROLE		= 44,	/* the giver's role does not let it give that */
 
 	FLT_REFUSE_NODEDOWN	= 64,	/* no link to the node */
 	FLT_REFUSE_TIMEOUT	= 65,	/* the node did not answer in time */
@@ -160,7 +168,8 @@ enum flt_refusal {
  * enum flt_cmd - commands and notifications
  * @FLT_CMD_LOCAL_GET: this node: FLT_A_LOCAL_*
  * @FLT_CMD_LOCAL_SET: set FLT_A_LOCAL_NAME, _ADDR4 or _ADDR6, _PORT; (re)starts
- *	the listener.  EADDRNOTAVAIL: not an address of this machine.
+ *	the listener.  EADDRNOTAVAIL: not an address of this machine.  And, alone or with
+ *	these, FLT_A_LOCAL_INSECURE
  * @FLT_CMD_NODE_GET: one node (FLT_A_NODE_NAME or _ID) or a dump of all
  * @FLT_CMD_NODE_NEW: needs FLT_A_NODE_NAME and an address; EEXIST, EINVAL
  * @FLT_CMD_NODE_SET: change what is given of an existing node; ENOENT
@@ -169,6 +178,11 @@ enum flt_refusal {
  *	CAP_NET_ADMIN since it names clients
  * @FLT_CMD_STATS_GET: dump of all counters of all rooms loaded (FLT_A_STAT_*)
  * @FLT_CMD_EVENT: notification only: FLT_A_EVENT_TYPE and the object concerned
+ * @FLT_CMD_SERVICE_GET: dump of the services that connections are taken for (FLT_A_SERVICE_*)
+ * @FLT_CMD_SERVICE_NEW: take connections of other nodes for FLT_A_SERVICE_ADDR4 or _ADDR6, and
+ *	only for FLT_A_SERVICE_PORT when that is given. Nothing is taken for a service that is
+ *	not listed.  EEXIST; ENOSPC after 256; EINVAL: loopback, multicast, ...
+ * @FLT_CMD_SERVICE_DEL: no more, named as it was added; what was taken goes on. ENOENT
  */
 enum flt_cmd {
 	FLT_CMD_UNSPEC,
@@ -181,6 +195,9 @@ enum flt_cmd {
 	FLT_CMD_CONN_GET,
 	FLT_CMD_STATS_GET,
 	FLT_CMD_EVENT,
+	FLT_CMD_SERVICE_GET,
+	FLT_CMD_SERVICE_NEW,
+	FLT_CMD_SERVICE_DEL,
 	__FLT_CMD_MAX
 };
 
@@ -251,6 +268,13 @@ enum flt_attr {
 	FLT_A_EVENT_TYPE,	/* u8, enum flt_event */
 
 	FLT_A_NODE_REASON,	/* string: why its link is not up, or last went down; read only */
+
+	FLT_A_LOCAL_INSECURE,	/* u8: 1: take connections over links without authentication, too */
+	FLT_A_NODE_PROVEN,	/* u8: 1: its link is up and authenticated; read only */
+
+	FLT_A_SERVICE_ADDR4,	/* u32, network order */
+	FLT_A_SERVICE_ADDR6,	/* 16 bytes */
+	FLT_A_SERVICE_PORT,	/* u16, host order; absent: every port */
 
 	__FLT_A_MAX
 };

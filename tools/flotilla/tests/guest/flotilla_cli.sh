@@ -49,9 +49,9 @@ says "a node without name says so" \
 	'cannot show this node: it has no name and address yet; try "flotilla local set help"' \
 	fe flotilla local
 check "this node gets its name and address" fe flotilla local set name fe address 10.0.0.1
-equal "this node is shown" $'fe\t10.0.0.1\t7471' "$(fe flotilla -t local show)"
+equal "this node is shown" $'fe\t10.0.0.1\t7471\toff' "$(fe flotilla -t local show)"
 refuse "an address that is not here is refused" fe flotilla local set address 10.9.9.9
-equal "and changes nothing" $'fe\t10.0.0.1\t7471' "$(fe flotilla -t local show)"
+equal "and changes nothing" $'fe\t10.0.0.1\t7471\toff' "$(fe flotilla -t local show)"
 
 events=$(mktemp)
 at_exit rm -f "$events"
@@ -90,6 +90,52 @@ says "without the capability a change is refused" \
 	fe setpriv --bounding-set=-net_admin --inh-caps=-net_admin flotilla node add x address 10.0.0.9
 check "but nodes are shown" \
 	fe setpriv --reuid=65534 --clear-groups --inh-caps=-all flotilla node show be
+
+# Whom this node trusts, and for what.
+equal "a link without authentication gives nothing" refused "$(member fe node show be 'd[0]["trust"]')"
+check "probe finds that links must be authenticated" fe flotilla probe trust
+check "insecure is switched on" fe flotilla local set insecure on
+equal "node show names it for scripts" INSECURE "$(field fe be 17)"
+equal "and for JSON" "INSECURE on" "$(member fe node show 'd[0]["trust"]') $(member fe local show 'd[0]["insecure"]')"
+equal "and warns people" "flotilla: WARNING: INSECURE is on: this node takes connections over links that nobody has authenticated" \
+	"$(fe flotilla node show 2>&1 >/dev/null)"
+refuse "probe finds it" fe flotilla probe trust
+check "the kernel's log has it" sh -c 'dmesg | grep -q "node fe is INSECURE now"'
+check "it is switched off" fe flotilla local set insecure off
+equal "no service is listed at first" "[]" "$(fe flotilla -j service show)"
+check "services are added" fe flotilla service add 10.0.0.80:80 10.0.0.81 '[fd00::80]:443' fd00::81
+equal "and shown" "10.0.0.80 80,10.0.0.81 any,fd00::80 443,fd00::81 any" \
+	"$(fe flotilla -t service show | tr '\t' ' ' | paste -sd,)"
+says "one twice is refused" 'cannot add service 10.0.0.81: that service is listed' \
+	fe flotilla service add 10.0.0.81
+says "a loopback one is refused" 'cannot add service 127.0.0.1:80: a loopback address serves this machine only' \
+	fe flotilla service add 127.0.0.1:80
+check "services are deleted" fe flotilla service del 10.0.0.80:80 '[fd00::80]:443' fd00::81
+says "one that is not there is told" 'cannot delete service 10.0.0.81:80: no such service is listed' \
+	fe flotilla service del 10.0.0.81:80
+equal "the others are left" "10.0.0.81 any" "$(fe flotilla -t service show | tr '\t' ' ')"
+says "without the capability nothing is listed" \
+	'cannot add service 10.0.0.9: this needs CAP_NET_ADMIN in the network namespace' \
+	fe setpriv --bounding-set=-net_admin --inh-caps=-net_admin flotilla service add 10.0.0.9
+says "nor insecure switched on" \
+	'cannot set this node: this needs CAP_NET_ADMIN in the network namespace' \
+	fe setpriv --bounding-set=-net_admin --inh-caps=-net_admin flotilla local set insecure on
+
+# The key that nodes share.
+key=$(mktemp -d)/key
+at_exit rm -rf "${key%/*}"
+if modprobe nvme-keyring 2>/dev/null; then
+	check "a key is made and loaded" sh -c "flotilla auth key $key >$key.serial"
+	equal "its file is for its owner only" 600 "$(stat -c %a "$key")"
+	check "a link takes it by its serial number" \
+		fe flotilla node add keyed address 10.0.0.5 auth psk key "$(cat "$key.serial")"
+	was=$(cat "$key")
+	check "it is loaded again" flotilla auth key "$key"
+	equal "and stays what it was" "$was" "$(cat "$key")"
+	check "that node goes" fe flotilla node del keyed
+else
+	skip "a key is made and loaded" "this kernel has no keys of type psk"
+fi
 
 # Policy.
 equal "limits have the paper's defaults" "25 65 20" \

@@ -12,6 +12,9 @@ import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../../.."))
+sys.path.insert(0, os.path.join(HERE, "../../../testing/lib"))
+import kit                                      # noqa: E402
+
 FLOTILLA = os.path.join(TOP, "build/bin/flotilla")
 ANSWER = {"url": "/a?b=1", "node": "be1", "policy": "lard/r",
           "why": "be1 serves this target; its load 3 is not above t_high 65"}
@@ -93,16 +96,7 @@ def main():
     tests = [the_request_is_one_line_of_json, the_answer_is_told_line_by_line,
              json_answer_is_passed_on_whole, the_dispatchers_refusal_is_a_failure,
              nonsense_is_refused, answer_without_end_is_bounded, hanging_up_is_told]
-    failed = 0
-    print(f"1..{len(tests)}")
-    for number, test in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}")
-        except AssertionError as error:
-            failed += 1
-            print(f"not ok {number} - {test.__name__}\n# {error}")
-    return failed > 0
+    return kit.run([(test.__name__, test) for test in tests])
 
 
 if __name__ == "__main__":

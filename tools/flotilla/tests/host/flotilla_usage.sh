@@ -1,23 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The command line says in one sentence what is wrong with it, and asks nobody then.
-set -u
-here=$(dirname "$(readlink -f "$0")")
-top=${FLT_TOP:-$(readlink -f "$here/../../../..")}
-PATH=$top/build/bin:$PATH
-number=0
-failed=0
+. "$FLT_TOP/tools/testing/lib.sh"
+top=$FLT_TOP
 
 result()	# status claim [what was seen]
 {
-	number=$((number + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $number - $2"
-	else
-		echo "not ok $number - $2"
-		printf '%s\n' "${3-}" | sed 's/^/# /'
-		failed=$((failed + 1))
-	fi
+	claim "$2" "$1" "${3-}"
 }
 
 refuses()	# status sentence ARGUMENT...
@@ -58,6 +47,19 @@ refuses 2 'cannot add node be1: role master is not backend or frontend' \
 	node add be1 address 10.0.0.3 role master
 refuses 2 'cannot add node be1: auth psk needs a key' node add be1 address ::1 auth psk
 refuses 2 'cannot add node be1: a key goes only with auth psk' node add be1 address ::1 key 5
+refuses 2 'cannot add service 10.0.0.300:80: address 10.0.0.300 is not an address' service add 10.0.0.300:80
+refuses 2 'cannot add service 10.0.0.80:0: port 0 is not between 1 and 65535' service add 10.0.0.80:0
+refuses 2 'cannot add service [::1: service [::1 is not [ADDRESS]:PORT' service add '[::1'
+refuses 2 'cannot add a service: its address is missing' service add
+refuses 2 'cannot load a key: its file is missing' auth key
+printf 'nothing\n' >"$top/build/not-a-key" && chmod 600 "$top/build/not-a-key"
+refuses 1 "cannot load the key in $top/build/not-a-key: $top/build/not-a-key does not hold 64 hexadecimal digits" \
+	auth key "$top/build/not-a-key"
+chmod 644 "$top/build/not-a-key"
+refuses 1 "cannot load the key in $top/build/not-a-key: others may read $top/build/not-a-key: chmod 600, and make a new key" \
+	auth key "$top/build/not-a-key"
+rm "$top/build/not-a-key"
+refuses 2 'cannot set this node: insecure perhaps is not off or on' local set insecure perhaps
 refuses 2 'cannot add node be1: weight needs a value' node add be1 address 10.0.0.3 weight
 refuses 2 \
 	'cannot add node be1: colour is not an argument of this command; try "help" in its place' \
@@ -92,13 +94,13 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local conn stats policy explain probe monitor; do
+for object in node local service auth conn stats policy explain probe monitor; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
 
 batch=$(mktemp)
-trap 'rm -f "$batch"' EXIT
+at_exit rm -f "$batch"
 printf '# nothing\n\nhelp node # said twice\nnode add be1 address nowhere\nhelp\n' >"$batch"
 seen=$(flotilla -b "$batch" 2>&1)
 code=$?
@@ -144,5 +146,4 @@ seen=$(complete_for flotilla policy set lar)
 [ "$seen" = 'lard lard/r' ]
 result $? 'a policy completes' "$seen"
 
-echo "1..$number"
-[ $failed = 0 ]
+finish

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A link that was down and is up again, with a peer that never stopped: messages may be lost,
+ * connections are not. The taker names all that it holds of the giver (HELD), those that wait
+ * for a decision, too, and says when that was all (HELD_END). The giver decides again what
+ * waits, and takes what was not named for closed: the message that said so is lost.
+ */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "kmod/link.h"
+
+#include "adopt.h"
+#include "entry.h"
+#include "life.h"
+#include "message.h"
+#include "net.h"
+#include "peer.h"
+#include "resync.h"
+#include "transfer.h"
+
+#define HOF_RESYNC_RETRY_MS	10
+
+/*
+ * Up to HOF_LIFE_MAX records from the front of the list, which goes to its end; @left is how
+ * many of the list are yet to be seen.
+ */
+static unsigned int hof_resync_collect(struct hof_net *hn, const struct flt_node *node,
+				       struct hof_msg_life *record, unsigned int *left)
+{
+	struct hof_adoption *a;
+	unsigned int nr = 0, looked;
+
+	spin_lock_bh(&hn->adopt_lock);
+	for (looked = 0; *left && nr < HOF_LIFE_MAX && looked < 1024; looked++, --*left) {
+		if (list_empty(&hn->adopted)) {
+			*left = 0;
+			break;
+		}
+		a = list_first_entry(&hn->adopted, struct hof_adoption, all);
+		list_move_tail(&a->all, &hn->adopted);
+		if (a->node != node)
+			continue;
+		hof_life_record(a, a->committed ? HOF_HELD_OURS : HOF_HELD_PENDING, &record[nr++]);
+		/* What was told of it last may be lost, too. */
+		if (a->committed && a->flags & HOF_ADOPT_WANT_IDLE)
+			hof_life_again(a);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	return nr;
+}
+
+/* False: the link is down again, or the namespace goes. */
+static bool hof_resync_send(struct hof_net *hn, struct flt_node *node, enum hof_msg_type type,
+			    const struct hof_msg_life *record, unsigned int nr)
+{
+	struct kvec vec = { .iov_base = (void *)record, .iov_len = nr * sizeof(*record) };
+	int err;
+
+	while ((err = flt_link_send(node, type, &vec, 1, GFP_KERNEL))) {
+		if (err != -ENOBUFS && err != -ENOMEM)
+			return false;
+		/* A link that takes nothing for long is ended, and so is this. */
+		msleep(HOF_RESYNC_RETRY_MS);
+		if (READ_ONCE(hn->going))
+			return false;
+	}
+	return true;
+}
+
+void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
+{
+	u32 ups = READ_ONCE(peer->ups);
+	struct hof_msg_life *record;
+	unsigned int left, nr;
+	bool going = false;
+
+	record = kcalloc(HOF_LIFE_MAX, sizeof(*record), GFP_KERNEL);
+	if (!record)
+		return;		/* nobody is told: what is closed there goes when idle */
+	/* One at a time: each turns the list. */
+	mutex_lock(&hn->resync_lock);
+	left = READ_ONCE(hn->nr_adopted);
+	while (left && !going && READ_ONCE(peer->ups) == ups) {
+		if (!hof_net_enter(hn)) {
+			going = true;
+			break;
+		}
+		nr = hof_resync_collect(hn, peer->node, record, &left);
+		hof_net_leave(hn);
+		if (nr && !hof_resync_send(hn, peer->node, HOF_MSG_HELD, record, nr))
+			going = true;
+		cond_resched();
+	}
+	if (!going && READ_ONCE(peer->ups) == ups)
+		hof_message_send(peer->node, HOF_MSG_HELD_END, 0, FLT_REFUSE_NONE, GFP_KERNEL);
+	mutex_unlock(&hn->resync_lock);
+	kfree(record);
+}
+
+static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
+			   const struct hof_msg_life *record)
+{
+	bool pending = record->what == cpu_to_be16(HOF_HELD_PENDING);
+	u64 id = be64_to_cpu(record->id);
+	struct flt_tuple tuple;
+	struct hof_entry *e;
+	u8 state = HOF_GONE;
+
+	hof_life_tuple(record, &tuple);
+	rcu_read_lock();
+	e = hof_entry_find_tuple(hn, &tuple);
+	if (e && e->id == id && e->peer->node == node) {
+		WRITE_ONCE(e->ups, READ_ONCE(e->peer->ups));
+		state = hof_entry_state(e);
+	}
+	rcu_read_unlock();
+	if (!pending)
+		return;
+	/* We have let go, and it has not heard; or we have not, and will not. */
+	if (state == HOF_FORWARD)
+		hof_message_send(node, HOF_MSG_COMMIT, id, FLT_REFUSE_NONE, GFP_KERNEL);
+	else
+		hof_transfer_query(hn, node, id);
+}
+
+int hof_resync_held(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
+{
+	const struct hof_msg_life *record = msg->body;
+	u32 left = msg->len;
+
+	for (; left >= sizeof(*record); left -= sizeof(*record))
+		hof_resync_one(hn, node, record++);
+	return left ? -EBADMSG : 0;
+}
+
+int hof_resync_end(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
+{
+	struct hof_peer *peer;
+
+	if (msg->len != sizeof(struct hof_msg_id))
+		return -EBADMSG;
+	peer = hof_peer_find(hn, node);
+	if (!peer)
+		return 0;
+	hof_entry_close_stale(hn, peer);
+	hof_peer_put(peer);
+	return 0;
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+# long: debug minutes there
+"""A link that blinks costs no client its connection; a node that was restarted, or stays away, does."""
+import os
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import (CLOSED, DONE, E, TOP, Cluster, accept, claim, main, peek, receive,  # noqa: E402
+                 usable, wait)
+sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
+from mallory import Mallory                             # noqa: E402
+
+
+class Given:
+    """A connection that the front-end has given to a node."""
+
+    def __init__(self, c, node="be1"):
+        self.fe, self.be = c.fe, c.be[0]
+        self.dev = self.fe.handoff()
+        self.front, self.back = self.fe.listen(), self.be.listen()
+        self.client = c.client.connect()
+        self.client.sendall(b"GET")
+        here = accept(self.front)
+        peek(here, 3)
+        self.dev.submit(here, self.fe.id[node], 1)
+        if node == "be1":
+            self.dev.expect(DONE, 1)
+            self.there = accept(self.back)
+            assert receive(self.there, 3) == b"GET"
+        self.here = here
+
+    def lives(self):
+        usable(self.there, self.client)
+        self.dev.no_event()
+
+    def close(self):
+        for sock in (self.client, self.here, self.front, self.back):
+            sock.close()
+        self.dev.close()
+
+
+def up(fe, be):
+    return fe.nl.node(be.name)["NODE_STATE"] == be.nl.node(fe.name)["NODE_STATE"] == E["FLT_NODE_UP"]
+
+
+def blinks(c, how):
+    """The link goes down by how() and comes up again."""
+    fe, be = c.fe, c.be[0]
+    before = fe.nl.stat("LinkUp"), be.nl.stat("LinkUp")
+    how()
+    wait(lambda: fe.nl.stat("LinkUp") > before[0] and be.nl.stat("LinkUp") > before[1] and up(fe, be))
+
+
+@claim
+def killed_link_costs_nobody_anything():
+    with Cluster(1) as c:
+        given = Given(c)
+        for node in (c.fe, c.be[0], c.fe):
+            blinks(c, lambda node=node: node.output("ss", "-K", "( sport = :7471 or dport = :7471 )"))
+            given.lives()
+        assert c.fe.stat("HandoffNodeLost") == c.fe.stat("ForwardResets") == 0
+        given.close()
+
+
+@claim
+def silent_link_costs_nobody_anything():
+    with Cluster(1, heartbeat_ms=300) as c:
+        given = Given(c)
+        be = c.be[0]
+
+        def cut():
+            be.run("nft", "table inet cut { chain c { type filter hook input priority -400; "
+                   "tcp sport 7471 drop; tcp dport 7471 drop; }; }")
+            wait(lambda: not up(c.fe, be))
+            usable(given.there, given.client)
+            be.run("nft", "delete table inet cut")
+        blinks(c, cut)
+        given.lives()
+        given.close()
+
+
+@claim
+def settings_touch_new_links_only():
+    with Cluster(1) as c:
+        given = Given(c)
+        ups = c.fe.nl.stat("LinkUp")
+        for node, number in ((c.fe, 1), (c.be[0], 2)):
+            node.nl.do("LOCAL_SET", local_addr6=c.net.ip6(number))
+            node.nl.do("LOCAL_SET", local_port=7500 + number)
+            node.nl.do("LOCAL_SET", local_port=7471)
+        time.sleep(1)
+        assert up(c.fe, c.be[0]) and c.fe.nl.stat("LinkUp") == ups and c.fe.nl.stat("LinkDown") == 0
+        given.lives()
+        given.close()
+
+
+@claim
+def what_ended_meanwhile_is_told_afterwards():
+    with Cluster(1, heartbeat_ms=300) as c:
+        given, be = Given(c), c.be[0]
+
+        def cut():
+            be.run("nft", "table inet cut { chain c { type filter hook input priority -400; "
+                   "tcp sport 7471 drop; tcp dport 7471 drop; }; }")
+            wait(lambda: not up(c.fe, be))
+            given.client.close()
+            given.there.close()
+            wait(lambda: be.stat("AdoptLive") == 0)
+            given.dev.no_event()
+            be.run("nft", "delete table inet cut")
+        blinks(c, cut)
+        given.dev.expect(CLOSED, 1)
+        assert c.fe.nl.node("be1")["NODE_LOAD"] == 0
+        given.close()
+
+
+def with_mallory(c):
+    """A connection that is mallory's; its id, and its addresses as a record has them."""
+    mallory = Mallory(c)
+    mallory.meet(c.fe)
+    given = Given(c, "mallory")
+    record = mallory.adopt(c.fe)
+    given.dev.expect(DONE, 1)
+    return mallory, given, record
+
+
+def reset(given):
+    try:
+        assert given.client.recv(1) and False, "no reset"
+    except ConnectionResetError:
+        pass
+
+
+@claim
+def restarted_node_costs_its_clients_at_once():
+    with Cluster(1) as c:
+        mallory, given, _ = with_mallory(c)
+        mallory.again(c.fe, instance=78)
+        given.dev.expect(CLOSED, 1, "nodedown")
+        reset(given)
+        given.close()
+        mallory.close()
+
+
+@claim
+def node_that_stays_away_is_given_up_when_its_grace_is_over():
+    with Cluster(1) as c:
+        with c.net.sysfs(c.fe.ns, "links/grace_ms", "w") as f:
+            f.write("3000")
+        mallory, given, _ = with_mallory(c)
+        begin = time.monotonic()
+        mallory.vanish(c.fe)
+        given.dev.expect(CLOSED, 1, "nodedown")
+        took = time.monotonic() - begin
+        assert took > 2.9, took
+        reset(given)
+        given.close()
+        mallory.close()
+
+
+@claim
+def decision_that_was_lost_is_said_again():
+    with Cluster(1) as c:
+        mallory, given, (ident, tuple_) = with_mallory(c)
+        # It never saw the COMMIT: it names the connection as one that waits.
+        line = mallory.again(c.fe)
+        mallory.held(line, ident, tuple_, pending=True)
+        assert mallory.committed(line) == ident
+        # It names it as its own, and that is all: it stays. Another time it names nothing: it is over.
+        line = mallory.again(c.fe)
+        mallory.held(line, ident, tuple_)
+        given.dev.no_event(1)
+        line = mallory.again(c.fe)
+        mallory.end(line)
+        given.dev.expect(CLOSED, 1)
+        given.close()
+        mallory.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 200
+# long: debug minutes there
+"""A peer that is alive and never answers holds nothing: no socket for good, no tool, no module."""
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import (CLOSED, DONE, PATIENCE, SLOW, VIP4, E, Net, Node, accept, claim, main,  # noqa: E402
+                 peek, receive, run, wait)
+from cluster import HELLO, PING, PONG, FakePeer, frame, hello   # noqa: E402
+from endpoint import Wire                                       # noqa: E402
+
+HANDOFF, ACK, NAK, COMMIT, ABORT, QUERY, LIFE = range(0x10, 0x17)
+CLIENT = "10.9.0.100"
+
+
+class Scripted(FakePeer):
+    """Speaks the link's protocol, answers each PING, and says else what the test says."""
+
+    def __init__(self, node, other, name):
+        super().__init__(node, other)
+        self.got = []
+        self.connect()
+        self.send(frame(HELLO, hello(name, heartbeat=5000 * SLOW)))
+        kind, _ = self.frame()
+        assert kind == HELLO, kind
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while (said := self.frame()) is not None:
+            if said[0] == PING:
+                self.send(frame(PONG, said[1]))
+            else:
+                self.got.append(said)
+
+    def frame(self):
+        while True:
+            try:
+                return super().frame()
+            except TimeoutError:
+                continue
+
+    def heard(self, kind):
+        """The first message of a kind that has not been taken yet."""
+        found = wait(lambda: [said for said in self.got if said[0] == kind])[0]
+        self.got.remove(found)
+        return found[1]
+
+    def tell(self, kind, number, refusal=0):
+        self.send(frame(kind, struct.pack("!QII", number, refusal, 0)))
+
+    def handoff(self, number, wire):
+        self.send(frame(HANDOFF, struct.pack("!QII", number, 0, 0) + bytes(wire)))
+
+    def life(self, number, what, port):
+        self.send(frame(LIFE, struct.pack("!QHHHH", number, 4, what, port, 80) +
+                        socket.inet_aton(CLIENT).ljust(16, b"\0") +
+                        socket.inet_aton(VIP4).ljust(16, b"\0")))
+
+
+class Member(Node):
+    """A node of Stage, in its own namespace."""
+
+    def __init__(self, stage, name, number):
+        super().__init__(stage, name, number)
+        self.ip = stage.net.ip4(number)
+
+
+class Stage:
+    """A real node, a scripted peer, a client."""
+
+    def __init__(self, deadline_ms=60000):
+        run("modprobe", "handoff")
+        self.net = Net()
+        self.children = []
+        self.peer_node = Member(self, "peer", 1)
+        self.node = Member(self, "node", 2)
+        self.client = Member(self, "client", 100)
+        self.node.run("ip", "addr", "add", VIP4 + "/24", "dev", "eth0")
+        self.node.nl.do("LOCAL_SET", local_name="node", local_addr4=self.node.ip, local_insecure=1)
+        self.node.nl.do("SERVICE_NEW", service_addr4=VIP4)
+        self.node.nl.do("NODE_NEW", node_name="peer", node_addr4=self.peer_node.ip,
+                        node_role=E["FLT_ROLE_FRONTEND"])
+        self.id = self.node.nl.node("peer")["NODE_ID"]
+        self.node.sysctl("net.flotilla.adopt_deadline_ms", deadline_ms)
+        self.node.sysctl("net.flotilla.handoff_timeout_ms", 60000)
+        self.peer = Scripted(self.peer_node, self.node, "peer")
+        wait(self.up)
+
+    def up(self):
+        return self.node.nl.node("peer")["NODE_STATE"] == E["FLT_NODE_UP"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.peer.close()
+        for member in (self.node, self.client, self.peer_node):
+            member.nl.close()
+        self.net.close()
+        run("modprobe", "handoff")
+
+    def parked(self, number, port, data=b"GET"):
+        """A hand-made connection, taken by the node and not committed."""
+        self.peer.handoff(number, checkpoint(port, data))
+        said = struct.unpack("!QII", self.peer.heard(ACK))
+        assert said[0] == number
+        return said
+
+    def given(self, listener, dev):
+        """A connection of the node's own, on its way to the peer; socket of client, of node, id."""
+        client = self.client.connect()
+        client.sendall(b"GET")
+        here = accept(listener)
+        peek(here, 3)
+        dev.submit(here, self.id, timeout_ms=60000)
+        return client, here, struct.unpack_from("!Q", self.peer.heard(HANDOFF))[0]
+
+    def looks(self):
+        """Whoever looks at sockets is done soon, and so is who kills one."""
+        for words in (("ss", "-tnie"), ("cat", "/proc/net/tcp"),
+                      ("ss", "-K", "-tn", "dst", CLIENT)):
+            subprocess.run(("ip", "netns", "exec", self.node.ns) + words, check=True,
+                           stdout=subprocess.DEVNULL, timeout=PATIENCE)
+
+
+def checkpoint(port, data):
+    """What a giver would send of a connection that CLIENT has just opened."""
+    wire = Wire(bytes(Wire.HEADER) + data)
+    wire["magic"], wire["version"], wire["header_len"] = 0x464c5445, 1, Wire.HEADER
+    wire["total_len"], wire["unread"] = len(wire), len(data)
+    wire["family"], wire["client_port"], wire["server_port"] = 4, port, 80
+    wire["client"] = socket.inet_aton(CLIENT).ljust(16, b"\0")
+    wire["server"] = socket.inet_aton(VIP4).ljust(16, b"\0")
+    wire["mss_clamp"], wire["snd_una"], wire["rcv_start"] = 1460, 1000, 5000
+    wire["rcv_wup"] = wire["rcv_start"] + len(data)
+    wire["snd_wl1"] = wire["rcv_wup"] - 1
+    wire["snd_wnd"] = wire["max_window"] = wire["rcv_wnd"] = 60000
+    wire["rcv_ssthresh"] = wire["window_clamp"] = 60000
+    return wire
+
+
+def unload():
+    """Without waiting for anybody: what is left of its time is for a machine that is busy."""
+    begin = time.monotonic()
+    subprocess.run(("rmmod", "handoff"), check=True, timeout=PATIENCE)
+    print("# unloaded in %.1f s" % (time.monotonic() - begin), flush=True)
+    assert not os.path.isdir("/sys/module/handoff")
+
+
+def client_was_reset(client, says=b""):
+    try:
+        client.sendall(says)
+        while client.recv(100):
+            pass
+    except ConnectionResetError:
+        return
+    raise AssertionError("the client was not told")
+
+
+@claim
+def before_handoff_it_unloads():
+    with Stage() as stage:
+        assert stage.up()
+        unload()
+
+
+@claim
+def looking_at_an_adoption_without_commit_does_not_wait():
+    with Stage() as stage, stage.node.listen() as listener:
+        stage.parked(1, 4001)
+        assert len(stage.node.sockets()) == 1, stage.node.sockets()
+        stage.looks()
+        stage.peer.tell(COMMIT, 1)
+        accept(listener).close()        # killed, as anything in the queue may be
+
+
+@claim
+def adoption_without_commit_ends_by_our_clock():
+    # Time enough to make them all on a busy machine, and less than wait() has.
+    with Stage(deadline_ms=8000 * SLOW) as stage, stage.node.listen():
+        for number in range(1, 20):
+            stage.parked(number, 4000 + number)
+        assert len(stage.node.sockets()) == 19
+        wait(lambda: not stage.node.sockets())
+        assert stage.up(), "the peer is not to blame"
+        # Room for another of the same, and nothing of it was told to the client.
+        stage.parked(100, 4001)
+        stage.peer.tell(ABORT, 100)
+        wait(lambda: not stage.node.sockets())
+
+
+@claim
+def commit_after_the_deadline_is_answered():
+    """The giver has let go of it: it hears that it must tell the client."""
+    with Stage(deadline_ms=500 * SLOW) as stage, stage.node.listen():
+        stage.parked(7, 4007)
+        wait(lambda: not stage.node.sockets())
+        stage.peer.tell(COMMIT, 7)
+        number, family, what, client_port, port = struct.unpack_from("!QHHHH", stage.peer.heard(LIFE))
+        assert (number, family, what, client_port, port) == (7, 4, 3, 4007, 80)
+        assert not stage.node.sockets()
+
+
+@claim
+def lost_by_the_taker_the_client_is_reset():
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        stage.peer.tell(ACK, number)
+        dev.expect(DONE)
+        stage.peer.life(number, 3, client.getsockname()[1])
+        client_was_reset(client)
+        dev.expect(CLOSED, refusal="nodedown")
+        for thing in (client, here, dev):
+            thing.close()
+
+
+@claim
+def too_late_an_answer_leaves_the_connection_here():
+    """The taker has given up by its own clock: COMMIT would end the connection."""
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        time.sleep(0.3)
+        stage.peer.send(frame(ACK, struct.pack("!QII", number, 0, 200)))
+        assert struct.unpack_from("!Q", stage.peer.heard(ABORT))[0] == number
+        assert receive(here, 3) == b"GET"
+        here.sendall(b"answer")
+        assert receive(client, 6) == b"answer"
+        for thing in (client, here, dev):
+            thing.close()
+
+
+@claim
+def parked_it_unloads():
+    with Stage() as stage, stage.node.listen():
+        for number in range(1, 20):
+            stage.parked(number, 4000 + number)
+        unload()
+        assert not stage.node.sockets(), "of a connection that is still the giver's"
+
+
+@claim
+def parked_its_namespace_goes():
+    stage = Stage(deadline_ms=1000 * SLOW)
+    with stage, stage.node.listen():
+        stage.parked(1, 4001)
+    unload()
+    run("modprobe", "handoff")
+
+
+@claim
+def committed_and_not_accepted_it_unloads():
+    with Stage() as stage, stage.node.listen() as listener:
+        stage.parked(1, 4001)
+        stage.parked(2, 4002)
+        stage.peer.tell(COMMIT, 1)
+        wait(lambda: "1" == stage.node.output("ss", "-Htln", "sport = :80").split()[1])
+        unload()
+        with accept(listener) as there:
+            assert receive(there, 3) == b"GET"
+
+
+@claim
+def waiting_for_an_answer_it_unloads_when_the_program_ends():
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, _ = stage.given(listener, dev)
+        begin = time.monotonic()
+        dev.close()
+        assert time.monotonic() - begin < PATIENCE
+        unload()
+        assert receive(here, 3) == b"GET"
+        here.sendall(b"answer")
+        assert receive(client, 6) == b"answer"
+        client.close()
+        here.close()
+
+
+@claim
+def forwarding_it_unloads():
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        stage.peer.tell(ACK, number)
+        dev.expect(DONE)
+        client.sendall(b"more")
+        dev.close()
+        unload()
+        # Nobody has it any more; what the client sends again may have told it already.
+        client_was_reset(client, b"and more")
+        client.close()
+        here.close()
+
+
+@claim
+def lingering_it_unloads():
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        stage.peer.tell(ACK, number)
+        dev.expect(DONE)
+        stage.peer.life(number, 0, client.getsockname()[1])
+        dev.expect(CLOSED)
+        dev.close()
+        unload()
+        client.close()
+        here.close()
+
+
+@claim
+def coming_back_it_unloads():
+    """Given away, offered back, and never committed: its packets wait on two grounds."""
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        stage.peer.tell(ACK, number)
+        dev.expect(DONE)
+        dev.close()
+        stage.parked(9, client.getsockname()[1])
+        client.sendall(b"more")
+        stage.looks()
+        unload()
+        client.close()
+        here.close()
+
+
+if __name__ == "__main__":
+    main()

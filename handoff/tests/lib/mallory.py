@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A listed node that is only a program: it keeps the checkpoints that it is given, and gives forged ones."""
+import contextlib
+import socket
+import struct
+
+from hof import E, PATIENCE, REFUSAL, Node, wait
+from cluster import HELLO, PING, PONG, frame, hello
+
+HANDOFF, ACK, NAK, COMMIT, ABORT, QUERY, LIFE, HELD, HELD_END = range(0x10, 0x19)
+HEAD = struct.Struct("!QII")
+NUMBER = 9
+RECORD = struct.Struct("!QHHHH16s16s")
+
+
+class Line:
+    """Its end of one link."""
+
+    def __init__(self, sock):
+        self.sock, self.data = sock, b""
+        sock.settimeout(PATIENCE)
+
+    def send(self, kind, body=b""):
+        self.sock.sendall(frame(kind, body))
+
+    def frame(self):
+        """The next (type, body) that is no PING; these are answered."""
+        while True:
+            while len(self.data) < 8 or len(self.data) < 8 + struct.unpack_from("!I", self.data)[0]:
+                more = self.sock.recv(65536)
+                assert more, "the node has ended its link"
+                self.data += more
+            length, kind = struct.unpack_from("!IB", self.data)
+            body, self.data = self.data[8:8 + length], self.data[8 + length:]
+            if kind != PING:
+                return kind, body
+            self.send(PONG, body)
+
+    def await_kind(self, *kinds):
+        while True:
+            kind, body = self.frame()
+            if kind in kinds:
+                return kind, body
+
+
+class Mallory:
+    """Its address is the highest: the others connect to it."""
+
+    def __init__(self, cluster):
+        self.node = Node(cluster, "mallory", NUMBER)
+        self.cluster, self.lines, self.serial = cluster, {}, 1
+        self.ip = cluster.net.ip4(NUMBER)
+        with self.node.inside():
+            self.listener = socket.create_server((self.ip, E["FLT_LINK_PORT"]))
+        self.listener.settimeout(PATIENCE)
+
+    def meet(self, node, role="BACKEND"):
+        """Be listed by a node, and its peer."""
+        node.nl.do("NODE_NEW", node_name="mallory", node_addr4=self.ip,
+                   node_role=E["FLT_ROLE_" + role])
+        node.id["mallory"] = node.nl.node("mallory")["NODE_ID"]
+        sock, _ = self.listener.accept()
+        line = self.lines[node.name] = Line(sock)
+        assert line.await_kind(HELLO)
+        line.send(HELLO, hello("mallory", heartbeat=60000))
+        wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
+        return line
+
+    def leave(self, node):
+        node.nl.do("NODE_DEL", node_name="mallory")
+        self.lines.pop(node.name).sock.close()
+
+    def take(self, node):
+        """The checkpoint that a node gives it; the answer is no."""
+        line = self.lines[node.name]
+        _, body = line.await_kind(HANDOFF)
+        ident = HEAD.unpack_from(body)[0]
+        line.send(NAK, HEAD.pack(ident, E["FLT_REFUSE_POLICY"], 0))
+        return body[HEAD.size:]
+
+    def give(self, node, wire):
+        """Give a checkpoint; the name of the refusal, or "none", and then ABORT."""
+        line = self.lines[node.name]
+        self.serial += 1
+        line.send(HANDOFF, HEAD.pack(self.serial, 0, 0) + wire)
+        kind, body = line.await_kind(ACK, NAK)
+        ident, refusal, _ = HEAD.unpack(body)
+        assert ident == self.serial
+        if kind == ACK:
+            line.send(ABORT, HEAD.pack(ident, E["FLT_REFUSE_ABORTED"], 0))
+            return "none"
+        return REFUSAL[refusal]
+
+    def adopt(self, node):
+        """Take a connection: its id, and the addresses of the only one that the node forwards."""
+        line = self.lines[node.name]
+        _, body = line.await_kind(HANDOFF)
+        ident = HEAD.unpack_from(body)[0]
+        line.send(ACK, HEAD.pack(ident, 0, 0))
+        line.await_kind(COMMIT)
+        family, client_port, server_port, _, client, server = struct.unpack(
+            "=HHHH16s16s", wait(node.conns)[0]["CONN_TUPLE"])
+        assert family == socket.AF_INET
+        return ident, (socket.ntohs(client_port), socket.ntohs(server_port), client, server)
+
+    def vanish(self, node):
+        """No link, and none to be had."""
+        self.listener.close()
+        self.lines.pop(node.name).sock.close()
+
+    def again(self, node, instance=77):
+        """The link ends, and comes back."""
+        self.lines[node.name].sock.close()
+        sock, _ = self.listener.accept()
+        line = self.lines[node.name] = Line(sock)
+        assert line.await_kind(HELLO)
+        line.send(HELLO, hello("mallory", instance=instance, heartbeat=60000))
+        wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
+        return line
+
+    def held(self, line, ident, addresses, pending=False):
+        """This is all that it has of the node."""
+        client_port, server_port, client, server = addresses
+        line.send(HELD, RECORD.pack(ident, 4, int(pending), client_port, server_port, client, server))
+        self.end(line)
+
+    @staticmethod
+    def end(line):
+        line.send(HELD_END, HEAD.pack(0, 0, 0))
+
+    @staticmethod
+    def committed(line):
+        return HEAD.unpack_from(line.await_kind(COMMIT, ABORT)[1])[0]
+
+    def close(self):
+        for line in self.lines.values():
+            line.sock.close()
+        self.listener.close()
+        with contextlib.suppress(OSError):
+            self.node.nl.close()
+
+
+def forge(wire, old, new):
+    """The same with other addresses; whatever form it has, they are in it as bytes."""
+    family = socket.AF_INET6 if ":" in old else socket.AF_INET
+    a, b = socket.inet_pton(family, old), socket.inet_pton(family, new)
+    assert wire.count(a) == 1, "%s is in the checkpoint %d times" % (old, wire.count(a))
+    return wire.replace(a, b)

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 200
+# long: debug minutes there
+"""Who can use a node's address is not the node: its link is neither taken nor kept from coming up."""
+import contextlib
+import os
+import sys
+import threading
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cluster import HELLO, PING, PONG, REJECT, UP, FakePeer, cluster, frame, hello  # noqa: E402
+from fakeagent import FakeAgent                         # noqa: E402
+from fltnl import E                                     # noqa: E402
+from netns import run                                   # noqa: E402
+from patience import SLOW                               # noqa: E402
+from tap import claim, main, wait                       # noqa: E402
+
+
+def carries(a, b):
+    """The link delivers."""
+    before = b.numbers()["received"]
+    a.test("storm %s 10 100" % b.name)
+    wait(lambda: b.numbers()["received"] == before + 10)
+
+
+@claim
+def other_user_of_a_nodes_address_is_refused():
+    with cluster() as c:
+        low, high = c.nodes
+        for node, other in ((low, high), (high, low)):
+            peer = FakePeer(node, other, privileged=False).connect()
+            peer.send(frame(HELLO, hello(node.name)))
+            assert HELLO not in [kind for kind, _ in peer.gone()]
+        assert high.nl.stat("LinkRefusedPort") == low.nl.stat("LinkRefusedPort") == 1
+        assert low.nl.stat("LinkDown") == high.nl.stat("LinkDown") == 0
+        carries(low, high)
+        carries(high, low)
+
+
+@claim
+def nodes_come_from_privileged_ports():
+    with cluster() as c:
+        low, high = c.nodes
+        seen = os.popen("ip netns exec %s ss -Htn state established 'sport = :7471'" % high.ns).read()
+        ports = [int(line.split()[3].rsplit(":", 1)[1]) for line in seen.splitlines()]
+        assert ports and max(ports) < 1024, seen
+        assert low.state(high) == UP
+
+
+@claim
+def second_connection_never_displaces_a_live_link():
+    with cluster() as c:
+        low, high = c.nodes
+        for instance in (77, 78, 79):
+            peer = FakePeer(low, high).connect()
+            peer.send(frame(HELLO, hello("n1", instance=instance)))
+            said = [kind for kind, _ in peer.gone()]
+            assert said == [REJECT], said
+        assert low.nl.stat("LinkDown") == high.nl.stat("LinkDown") == 0
+        assert high.nl.stat("LinkRefusedAlive") == 3 and high.nl.stat("LinkPeerRestarted") == 0
+        carries(low, high)
+
+
+def answering(peer, stop):
+    with contextlib.suppress(OSError, TypeError, TimeoutError):
+        while not stop.is_set():
+            kind, body = peer.frame()
+            if kind == PING:
+                peer.send(frame(PONG, body))
+
+
+@claim
+def restarted_peer_gets_in():
+    with cluster(2, listed=False) as c:
+        low, high = c.nodes
+        high.become()
+        high.list(low)
+        old = FakePeer(low, high).connect()
+        old.send(frame(HELLO, hello("n1")))
+        assert old.frame()[0] == HELLO
+        wait(lambda: high.state(low) == UP)
+        stop = threading.Event()
+        thread = threading.Thread(target=answering, args=(old, stop))
+        thread.start()
+        fresh = FakePeer(low, high).connect()
+        fresh.send(frame(HELLO, hello("n1", instance=78)))
+        assert HELLO not in [kind for kind, _ in fresh.gone()], "it displaced a link that answers"
+        # Its machine has died without a word, and is back: three heartbeats, no longer.
+        stop.set()
+        high.nl.do("NODE_DEL", node_name="n1")
+        thread.join()
+        high.list(low)
+        old = FakePeer(low, high).connect()
+        old.send(frame(HELLO, hello("n1", instance=79)))
+        assert old.frame()[0] == HELLO
+        wait(lambda: high.state(low) == UP)
+        begin = time.monotonic()
+        fresh = FakePeer(low, high).connect()
+        fresh.send(frame(HELLO, hello("n1", instance=80)))
+        assert fresh.frame()[0] == HELLO
+        took = time.monotonic() - begin
+        assert took < 10 * SLOW, took
+        # Its program has died, its machine answers with RST: at once.
+        fresh.sock.close()
+        third = FakePeer(low, high).connect()
+        third.send(frame(HELLO, hello("n1", instance=81)))
+        assert third.frame()[0] == HELLO
+        assert high.state(low) == UP
+
+
+@claim
+def other_user_does_not_keep_an_authenticated_link_from_coming_up():
+    with cluster(2, listed=False) as c:
+        low, high = c.nodes
+        stop = threading.Event()
+
+        def knock():
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    peer = FakePeer(low, high, privileged=False).connect()
+                    peer.send(b"GET / HTTP/1.0\r\n\r\n" * 20)
+                    time.sleep(0.01)
+                    peer.close()
+        agents = [FakeAgent(node.ns) for node in c.nodes]
+        try:
+            for node in c.nodes:
+                node.become()
+            high.list(low, node_auth=E["FLT_AUTH_X509"])
+            threads = [threading.Thread(target=knock) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            time.sleep(1)
+            low.list(high, node_auth=E["FLT_AUTH_X509"])
+            c.wait_up()
+            assert low.nl.node("n2")["NODE_PROVEN"] == high.nl.node("n1")["NODE_PROVEN"] == 1
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            for agent in agents:
+                agent.stop()
+
+
+if __name__ == "__main__":
+    run("modprobe", "tls")
+    run("modprobe", "flotilla")
+    run("modprobe", "flt_link_test")
+    try:
+        main()
+    finally:
+        run("modprobe", "-r", "flt_link_test")
+        run("modprobe", "-r", "flotilla")
