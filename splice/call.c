@@ -10,8 +10,10 @@
 #include "forward.h"
 #include "judge.h"
 #include "layer.h"
+#include "loop.h"
 #include "pair.h"
 #include "send.h"
+#include "trace.h"
 
 static int ssp_check_state(const struct sock *sk)
 {
@@ -97,7 +99,8 @@ static int ssp_drop_head(struct ssp_pair *p, struct ssp_splice *args)
 		p->cause = SSP_CAUSE_UNSPLICED;
 		ssp_pair_ended(p);
 	}
-	ssp_pair_detach(p);
+	if (rcu_access_pointer(p->end[0]->pair) == p)
+		ssp_pair_detach(p);
 	return -EAGAIN;
 }
 
@@ -121,7 +124,8 @@ static int ssp_start(struct ssp_pair *p, struct ssp_splice *args)
 	struct ssp_outcome out;
 	int err;
 
-	ssp_pair_attach(p);
+	ssp_count(p->net, SSP_STAT_STARTED);
+	trace_ssp_start(p);
 	ssp_advance(p, SSP_FROM0 | SSP_FROM1, SSP_CALL, false);
 	err = ssp_drop_head(p, args);
 	if (err)
@@ -154,6 +158,23 @@ static int ssp_start(struct ssp_pair *p, struct ssp_splice *args)
 	return 0;
 }
 
+/* Both sockets locked, and attached. */
+static int ssp_begin(struct ssp_pair *p, struct ssp_splice *args)
+{
+	int err;
+
+	ssp_copy_init(p->end[0], p->user);
+	/* Nothing is forwarded before ssp_start(): events find the sockets owned, and are left. */
+	err = ssp_loop_check(p);
+	if (!err)
+		err = ssp_send_data(p, args);
+	if (err) {
+		ssp_judge_abort(p);
+		return err;
+	}
+	return ssp_start(p, args);
+}
+
 static enum ssp_stat ssp_refusal(int err)
 {
 	switch (err) {
@@ -165,6 +186,10 @@ static enum ssp_stat ssp_refusal(int err)
 		return SSP_STAT_REFUSED_BUSY;
 	case -ENOMEM:
 		return SSP_STAT_REFUSED_MEMORY;
+	case -ELOOP:
+		return SSP_STAT_REFUSED_LOOP;
+	case -EUSERS:
+		return SSP_STAT_REFUSED_USER;
 	default:
 		return SSP_STAT_REFUSED_DATA;
 	}
@@ -180,8 +205,8 @@ static int ssp_splice(struct sock *sk0, struct sock *sk1, struct ssp_splice *arg
 	if (err)
 		return err;
 	p = ssp_pair_alloc(sk0, sk1, args);
-	if (!p)
-		return -ENOMEM;
+	if (IS_ERR(p))
+		return PTR_ERR(p);
 	p->end[0] = ssp_end_make(sk0);
 	p->end[1] = IS_ERR(p->end[0]) ? p->end[0] : ssp_end_make(sk1);
 	if (IS_ERR(p->end[1])) {
@@ -190,12 +215,11 @@ static int ssp_splice(struct sock *sk0, struct sock *sk1, struct ssp_splice *arg
 	}
 
 	ssp_lock_socks(sk0, sk1);
-	ssp_copy_init(p->end[0]);
 	err = ssp_check(p);
 	if (!err)
-		err = ssp_send_data(p, args);
+		err = ssp_pair_attach(p);
 	if (!err)
-		err = ssp_start(p, args);
+		err = ssp_begin(p, args);
 	ssp_unlock_socks(sk0, sk1);
 put:
 	ssp_pair_put(p);

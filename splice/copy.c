@@ -7,6 +7,7 @@
 #include "copy.h"
 #include "pair.h"
 #include "tunable.h"
+#include "user.h"
 
 /* In the cb of each clone: what of it is unread. */
 struct ssp_copy_cb {
@@ -19,10 +20,23 @@ static struct ssp_copy_cb *ssp_copy_cb(struct sk_buff *skb)
 	return (struct ssp_copy_cb *)skb->cb;
 }
 
-void ssp_copy_init(struct ssp_end *end)
+void ssp_copy_init(struct ssp_end *end, struct ssp_user *user)
 {
 	if (!end->copies.next)
 		__skb_queue_head_init(&end->copies);
+	if (end->user == user)
+		return;
+	if (end->user)
+		ssp_user_put(end->user);
+	ssp_user_hold(user);
+	end->user = user;
+}
+
+void ssp_copy_exit(struct ssp_end *end)
+{
+	if (end->user)
+		ssp_user_put(end->user);
+	end->user = NULL;
 }
 
 unsigned int ssp_copy_room(const struct ssp_end *end, unsigned int max)
@@ -48,17 +62,24 @@ struct sk_buff *ssp_copy_make(struct ssp_end *end, struct sock *sk, struct sk_bu
 
 	if (!clone)
 		return NULL;
-	/* The first one in any case: its reader is the way out. */
+	if (!ssp_user_charge(end->user, clone->truesize))
+		goto drop;
+	/* The socket's first one in any case: its reader is the way out. */
 	if (!sk_rmem_schedule(sk, clone, clone->truesize) && end->copy_bytes) {
-		consume_skb(clone);
-		return NULL;
+		ssp_user_uncharge(end->user, clone->truesize);
+		goto drop;
 	}
 	sk_mem_charge(sk, clone->truesize);
 	return clone;
+
+drop:
+	consume_skb(clone);
+	return NULL;
 }
 
-void ssp_copy_free(struct sock *sk, struct sk_buff *clone)
+void ssp_copy_free(struct ssp_end *end, struct sock *sk, struct sk_buff *clone)
 {
+	ssp_user_uncharge(end->user, clone->truesize);
 	sk_mem_uncharge(sk, clone->truesize);
 	consume_skb(clone);
 }
@@ -88,7 +109,7 @@ static void ssp_copy_eat(struct ssp_end *end, struct sock *sk, struct sk_buff *c
 		return;
 	__skb_unlink(clone, &end->copies);
 	end->copy_size -= clone->truesize;
-	ssp_copy_free(sk, clone);
+	ssp_copy_free(end, sk, clone);
 }
 
 int ssp_copy_read(struct ssp_end *end, struct sock *sk, struct msghdr *msg, bool peek)
@@ -114,8 +135,10 @@ void ssp_copy_drop(struct ssp_end *end, struct sock *sk)
 {
 	struct sk_buff *clone;
 
+	if (!end->copies.next)
+		return;
 	while ((clone = __skb_dequeue(&end->copies)))
-		ssp_copy_free(sk, clone);
+		ssp_copy_free(end, sk, clone);
 	end->copy_size = 0;
 	WRITE_ONCE(end->copy_bytes, 0);
 }

@@ -8,9 +8,13 @@
 #include <net/sock.h>
 
 struct ssp_end;
+struct ssp_user;
 
-/* Before the first use, and harmless later; its socket is locked. */
-void ssp_copy_init(struct ssp_end *end);
+/* Its socket is locked, and no copy is left: @user pays for the next one. */
+void ssp_copy_init(struct ssp_end *end, struct ssp_user *user);
+
+/* The end's memory goes. */
+void ssp_copy_exit(struct ssp_end *end);
 
 /**
  * ssp_copy_room - how many bytes more may wait for the reader
@@ -29,12 +33,12 @@ bool ssp_copy_extends(const struct ssp_end *end, const struct sk_buff *skb, unsi
  *	 is told to come (min2read) would never open again
  * @skb: on the receive queue
  *
- * Return: NULL without memory.
+ * Return: NULL without memory, or when the user has enough.
  */
 struct sk_buff *ssp_copy_make(struct ssp_end *end, struct sock *sk, struct sk_buff *skb);
 
 /* What ssp_copy_make() has given and was not appended. */
-void ssp_copy_free(struct sock *sk, struct sk_buff *clone);
+void ssp_copy_free(struct ssp_end *end, struct sock *sk, struct sk_buff *clone);
 
 /* @len bytes of @clone from @off on are the newest of the copy; NULL: it extends the last. */
 void ssp_copy_append(struct ssp_end *end, struct sk_buff *clone, unsigned int off,

@@ -15,6 +15,9 @@ static const char *const ssp_stat_names[] = {
 	[SSP_STAT_REFUSED_OFF] = "SpliceRefusedOff",
 	[SSP_STAT_REFUSED_DATA] = "SpliceRefusedData",
 	[SSP_STAT_REFUSED_MEMORY] = "SpliceRefusedMemory",
+	[SSP_STAT_REFUSED_LOOP] = "SpliceRefusedLoop",
+	[SSP_STAT_REFUSED_USER] = "SpliceRefusedUser",
+	[SSP_STAT_REFUSED_DENIED] = "SpliceRefusedDenied",
 	/* in the order of enum ssp_cause */
 	[SSP_STAT_ENDED] = "SpliceEndedLimit",
 	"SpliceEndedEof",
@@ -42,6 +45,7 @@ static const char *const ssp_stat_names[] = {
 	[SSP_STAT_COPY_HELD] = "SpliceCopyHeld",
 	[SSP_STAT_COPY_ONLY] = "SpliceCopyOnly",
 	[SSP_STAT_BUSY_CALLS] = "SpliceBusyCalls",
+	[SSP_STAT_PAUSED] = "SplicePaused",
 	/* computed at the time of the dump, see ssp_stats_gauge() */
 	[SSP_STAT_MAX] = "SpliceActive",
 };

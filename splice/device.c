@@ -13,6 +13,7 @@
 #include "counter.h"
 #include "device.h"
 #include "pair.h"
+#include "permit.h"
 #include "tunable.h"
 
 #define SSP_FLAGS_SPLICE	(SSP_BIDIR | SSP_LIMIT | SSP_KEEPCOPY | SSP_AUTORELEASE)
@@ -104,6 +105,12 @@ static int ssp_device_splice(struct ssp_splice __user *arg)
 		ssp_count(ssp_net(sock_net(sock0->sk)), SSP_STAT_REFUSED_OFF);
 		goto put1;
 	}
+	err = ssp_permit(sock0, sock1, &args);
+	if (err) {
+		ssp_count(ssp_net(sock_net(sock0->sk)),
+			  err == -ENOTCONN ? SSP_STAT_REFUSED_STATE : SSP_STAT_REFUSED_DENIED);
+		goto put1;
+	}
 	/* Better now than when the bytes are gone. */
 	err = -EFAULT;
 	if (copy_to_user(arg, &args, sizeof(args)))
@@ -190,11 +197,14 @@ static const struct file_operations ssp_device_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
-/* Anyone may open it: it does to sockets what a program that has them could do itself. */
+/*
+ * Not for everyone: what is forwarded in softirq no cgroup pays for, and a user's share of it
+ * (user.c) is a bound, not an account. 70-flotilla.rules lets a group in.
+ */
 static struct miscdevice ssp_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "sksplice",
-	.mode = 0666,
+	.mode = 0660,
 	.fops = &ssp_device_fops,
 };
 

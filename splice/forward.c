@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The engine: bytes go from one socket's receive queue to the other's send queue. */
 
+#include <linux/sched/clock.h>
 #include <net/tcp.h>
 
 #include "copy.h"
@@ -11,6 +12,10 @@
 #include "send.h"
 #include "trace.h"
 #include "tunable.h"
+#include "user.h"
+
+/* The longest that a transfer without memory waits until it tries again. */
+#define SSP_BACKOFF_MAX	max(HZ / 4, 1)
 
 /* Bytes that go to TCP in one call, and packets' ends after them: what a packet can hold. */
 #define SSP_PORTION	SZ_64K
@@ -129,7 +134,7 @@ static void ssp_drop_clones(struct ssp_pass *pass)
 	struct sk_buff *clone;
 
 	while ((clone = __skb_dequeue(&pass->clones)))
-		ssp_copy_free(pass->p->sk[0], clone);
+		ssp_copy_free(pass->p->end[0], pass->p->sk[0], clone);
 }
 
 /* @len bytes of the queue are done with. */
@@ -198,7 +203,7 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 	}
 	if (sent <= 0) {
 		if (clone)
-			ssp_copy_free(src, clone);
+			ssp_copy_free(p->end[0], src, clone);
 		if (sent == -EAGAIN)
 			return ssp_stop_full(pass, dst);
 		/* TCP has told us the connection's error and forgotten it. */
@@ -247,6 +252,7 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 		ssp_send(dst, NULL, 0, 0, false, &p->head, p->net);
 	if (!pass.done)
 		return;
+	p->backoff = 0;
 	if (!from)
 		WRITE_ONCE(p->forwarded, tcp_sk(src)->tcp_mstamp);
 	ssp_count_add(p->net, SSP_STAT_BYTES + where, pass.done);
@@ -257,6 +263,7 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 
 void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bool tell)
 {
+	u64 begin = local_clock();
 	bool had;
 
 	ssp_assert_locked(p);
@@ -281,16 +288,33 @@ void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bo
 	ssp_judge(p, tell);
 	p->telling = false;
 	p->busy = false;
+	if (where != SSP_CALL)
+		ssp_user_spend(p->user, local_clock() - begin);
 
 	if (p->state == SSP_ENDED)
 		return;
 	ssp_gather_hear(p);
-	if (p->dead)
+	if (p->dead) {
 		ssp_pair_queue(p, 0);
-	else if (p->retry)
-		ssp_pair_queue(p, 1);
-	else if (p->again)
+	} else if (p->retry) {
+		/* Thousands that each try at each tick would take a processor. */
+		p->backoff = clamp(2 * p->backoff, 1, SSP_BACKOFF_MAX);
+		ssp_pair_queue(p, p->backoff);
+	} else if (p->again) {
 		ssp_pair_queue(p, 0);
+	}
+}
+
+/* Its user has had his share of the time that nobody pays for: later, then. */
+static bool ssp_pauses(struct ssp_pair *p)
+{
+	unsigned long pause = ssp_user_pause(p->user);
+
+	if (likely(!pause))
+		return false;
+	ssp_count(p->net, SSP_STAT_PAUSED);
+	ssp_pair_queue(p, pause);
+	return true;
 }
 
 void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
@@ -307,6 +331,8 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
 		ssp_pair_queue(p, 0);
 		return;
 	}
+	if (ssp_pauses(p))
+		return;
 	/*
 	 * The other CPU may be forwarding the opposite way, from @other's lock to this:
 	 * never wait.
@@ -349,6 +375,8 @@ bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
 	struct sock *a = min(p->sk[0], p->sk[1]), *b = max(p->sk[0], p->sk[1]);
 	bool mine;
 
+	if (where != SSP_CALL && ssp_pauses(p))
+		return true;
 	local_bh_disable();
 	bh_lock_sock(a);
 	spin_lock_nested(&b->sk_lock.slock, SINGLE_DEPTH_NESTING);

@@ -25,7 +25,8 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs);
 /*
  * As a softirq would: nobody owns the sockets meanwhile, so that what arrives does not
  * take the way over their backlogs. No lock is held; softirq or process context. False: a
- * program has one of them, and nothing was done.
+ * program has one of them, and nothing was done. Where the user's time is used up it comes
+ * later.
  */
 bool ssp_run_light(struct ssp_pair *p, enum ssp_where where);
 

@@ -3,6 +3,7 @@
 
 #include <net/tcp.h>
 
+#include "copy.h"
 #include "judge.h"
 #include "pair.h"
 #include "trace.h"
@@ -96,7 +97,8 @@ static void ssp_conclude(struct ssp_pair *p, bool tell)
 		return;
 	if (report)
 		sk_error_report(p->sk[1]);
-	if ((p->flags & SSP_AUTORELEASE) || ssp_is_nameless(p))
+	/* A socket that was taken over tells us neither of SSP_IOC_UNSPLICE nor of its close. */
+	if ((p->flags & SSP_AUTORELEASE) || ssp_is_nameless(p) || p->cause == SSP_CAUSE_TAKEN)
 		ssp_pair_detach(p);
 	ssp_tell(p);
 }
@@ -106,6 +108,9 @@ static void ssp_finish(struct ssp_pair *p, u8 cause, int error, bool tell)
 {
 	p->cause = cause;
 	p->error = error;
+	/* Nobody can read it any more. */
+	if (cause == SSP_CAUSE_TAKEN && ssp_is_taken(p->sk[0]))
+		ssp_copy_drop(p->end[0], p->sk[0]);
 	if (!ssp_keeps_copy(p) || !p->end[0]->copy_bytes) {
 		ssp_conclude(p, tell);
 		return;
@@ -195,6 +200,28 @@ void ssp_judge_close(struct ssp_pair *p)
 	ssp_assert_locked(p);
 	if (p->state != SSP_ENDED) {
 		p->cause = SSP_CAUSE_CLOSED;
+		ssp_conclude(p, true);
+	}
+	if (ssp_is_attached(p))
+		ssp_pair_detach(p);
+}
+
+void ssp_judge_abort(struct ssp_pair *p)
+{
+	ssp_pair_abort(p);
+	/* Who asked meanwhile was told what holds for a transfer. */
+	ssp_tell(p);
+}
+
+void ssp_judge_lost(struct ssp_pair *p)
+{
+	ssp_assert_locked(p);
+	if (!ssp_pair_is_lost(p))
+		return;
+	if (ssp_is_taken(p->sk[0]) || sock_flag(p->sk[0], SOCK_DEAD))
+		ssp_copy_drop(p->end[0], p->sk[0]);
+	if (p->state != SSP_ENDED) {
+		p->cause = SSP_CAUSE_TAKEN;
 		ssp_conclude(p, true);
 	}
 	if (ssp_is_attached(p))

@@ -26,6 +26,15 @@ void ssp_judge_close(struct ssp_pair *p);
 /* Both sockets locked: the last descriptor of the destination of SSP_KEEPCOPY is being closed. */
 void ssp_judge_sink_close(struct ssp_pair *p);
 
+/* Both sockets locked: it does not begin after all. */
+void ssp_judge_abort(struct ssp_pair *p);
+
+/*
+ * Both sockets locked: a socket of it was taken over, or closed without our hearing of it. Ends and
+ * releases: no call of a program would come to us for that.
+ */
+void ssp_judge_lost(struct ssp_pair *p);
+
 /* Both sockets locked: SSP_IOC_UNSPLICE; ends and releases. */
 void ssp_judge_unsplice(struct ssp_pair *p);
 

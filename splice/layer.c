@@ -327,7 +327,38 @@ static void ssp_release(struct flt_layer *layer, struct socket *sock)
 
 static void ssp_destruct(struct flt_layer *layer, struct sock *sk)
 {
-	ssp_copy_drop(ssp_end(layer), sk);
+	struct ssp_end *end = ssp_end(layer);
+
+	ssp_copy_drop(end, sk);
+	/* Its release did not come to us, if the module is still held. */
+	ssp_copy_pin(end);
+}
+
+static void ssp_free(struct flt_layer *layer)
+{
+	ssp_copy_exit(ssp_end(layer));
+}
+
+/*
+ * The program has given the socket to kTLS or the like, whose operations are on it now: nothing
+ * more comes to us, not even its close. The caller has its descriptor.
+ */
+static void ssp_let_go(struct ssp_end *end, struct sock *sk)
+{
+	struct ssp_pair *p = ssp_pair_get(end);
+
+	if (p) {
+		ssp_lock_socks(p->sk[0], p->sk[1]);
+		ssp_judge_lost(p);
+		ssp_unlock_socks(p->sk[0], p->sk[1]);
+		ssp_pair_put(p);
+	}
+	if (READ_ONCE(end->copy_bytes)) {
+		lock_sock(sk);
+		ssp_copy_drop(end, sk);
+		ssp_copy_pin(end);
+		release_sock(sk);
+	}
 }
 
 /* SO_RCVLOWAT of a spliced socket is ours; what the program wants it gets at the end. */
@@ -343,6 +374,10 @@ static void ssp_returned(struct flt_layer *layer, struct socket *sock, enum flt_
 {
 	struct ssp_pair *p;
 
+	if (op == FLT_OP_SETSOCKOPT && inet_csk_has_ulp(sock->sk)) {
+		ssp_let_go(ssp_end(layer), sock->sk);
+		return;
+	}
 	if (ret || (op != FLT_OP_SETSOCKOPT && op != FLT_OP_RCVLOWAT))
 		return;
 	p = ssp_pair_get(ssp_end(layer));
@@ -351,7 +386,7 @@ static void ssp_returned(struct flt_layer *layer, struct socket *sock, enum flt_
 	if (op == FLT_OP_RCVLOWAT)
 		ssp_keep_lowat(p, sock->sk);
 	else
-		ssp_pair_queue(p, 0);	/* it may be kTLS's now */
+		ssp_pair_queue(p, 0);	/* it may be in repair now */
 	ssp_pair_put(p);
 }
 
@@ -363,6 +398,7 @@ static const struct flt_layer_ops ssp_layer_ops = {
 	.state_change = ssp_state_change,
 	.error_report = ssp_error_report,
 	.destruct = ssp_destruct,
+	.free = ssp_free,
 	.priv_size = sizeof(struct ssp_end),
 	.recvmsg = ssp_recvmsg,
 	.sendmsg = ssp_sendmsg,
@@ -373,7 +409,7 @@ static const struct flt_layer_ops ssp_layer_ops = {
 	.returned = ssp_returned,
 };
 
-struct ssp_end *ssp_end_find(struct sock *sk)
+struct ssp_end *ssp_end_find(const struct sock *sk)
 {
 	struct flt_layer *layer = flt_layer_find(sk, &ssp_layer_ops);
 

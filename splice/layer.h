@@ -15,7 +15,7 @@ struct ssp_end;
 struct ssp_end *ssp_end_make(struct sock *sk);
 
 /* The same, or NULL. */
-struct ssp_end *ssp_end_find(struct sock *sk);
+struct ssp_end *ssp_end_find(const struct sock *sk);
 
 /* What poll() says of @sk has changed without an event: other layers look again. Any context. */
 void ssp_layer_changed(struct sock *sk);

@@ -8,6 +8,7 @@
 #include "layer.h"
 #include "net.h"
 #include "pair.h"
+#include "user.h"
 
 static int __init ssp_init(void)
 {
@@ -22,11 +23,16 @@ static int __init ssp_init(void)
 	err = ssp_stats_register();
 	if (err)
 		goto undo_net;
-	err = ssp_device_register();
+	err = ssp_user_init();
 	if (err)
 		goto undo_stats;
+	err = ssp_device_register();
+	if (err)
+		goto undo_user;
 	return 0;
 
+undo_user:
+	ssp_user_exit();
 undo_stats:
 	ssp_stats_unregister();
 undo_net:
@@ -39,6 +45,7 @@ undo_pair:
 static void __exit ssp_exit(void)
 {
 	ssp_device_unregister();	/* no pair is left: each one pins the module */
+	ssp_user_exit();		/* nobody looks after them any more */
 	ssp_layer_remove_all();		/* idle sockets get TCP's own pointers back */
 	ssp_stats_unregister();
 	ssp_pair_exit();		/* the last pairs' memory; they count */

@@ -10,9 +10,11 @@
 #include "counter.h"
 #include "forward.h"
 #include "gather.h"
+#include "judge.h"
 #include "pair.h"
 #include "trace.h"
 #include "tunable.h"
+#include "user.h"
 
 static struct kmem_cache *ssp_pair_cache;
 static struct workqueue_struct *ssp_wq;
@@ -28,6 +30,11 @@ static void ssp_pair_work(struct work_struct *work)
 	struct ssp_pair *p = container_of(to_delayed_work(work), struct ssp_pair, work);
 
 	ssp_run(p, SSP_WORKER);
+	if (unlikely(ssp_pair_is_lost(p))) {
+		ssp_lock_socks(p->sk[0], p->sk[1]);
+		ssp_judge_lost(p);
+		ssp_unlock_socks(p->sk[0], p->sk[1]);
+	}
 	ssp_pair_put(p);
 }
 
@@ -36,7 +43,13 @@ struct ssp_pair *ssp_pair_alloc(struct sock *sk0, struct sock *sk1, const struct
 	struct ssp_pair *p = kmem_cache_zalloc(ssp_pair_cache, GFP_KERNEL);
 
 	if (!p)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
+	p->user = ssp_user_get();
+	if (!p->user) {
+		kmem_cache_free(ssp_pair_cache, p);
+		return ERR_PTR(-ENOMEM);
+	}
+	INIT_LIST_HEAD(&p->of_user);
 	/* The caller has the device open, which holds the module. */
 	__module_get(THIS_MODULE);
 	sock_hold(sk0);
@@ -61,6 +74,7 @@ static void ssp_pair_free(struct rcu_head *rcu)
 
 	sock_put(p->sk[0]);
 	sock_put(p->sk[1]);
+	ssp_user_put(p->user);
 	kmem_cache_free(ssp_pair_cache, p);
 }
 
@@ -89,11 +103,13 @@ struct ssp_pair *ssp_pair_get(struct ssp_end *end)
 	return p;
 }
 
-void ssp_pair_attach(struct ssp_pair *p)
+int ssp_pair_attach(struct ssp_pair *p)
 {
 	int i;
 
 	ssp_assert_locked(p);
+	if (ssp_user_add(p->user, p))
+		return -EUSERS;
 	refcount_inc(&p->users);
 	atomic_inc(&ssp_pairs);
 	atomic_inc(&p->net->active);
@@ -104,8 +120,28 @@ void ssp_pair_attach(struct ssp_pair *p)
 		rcu_assign_pointer(p->end[i]->pair, p);
 		flt_layer_want_poll(p->sk[i]);
 	}
-	ssp_count(p->net, SSP_STAT_STARTED);
-	trace_ssp_start(p);
+	return 0;
+}
+
+/* The counts and the sockets' marks go back. */
+static void ssp_pair_stop(struct ssp_pair *p)
+{
+	int i;
+
+	/* Pairs with ssp_is_over(). */
+	smp_store_release(&p->state, SSP_ENDED);
+	for (i = 0; i < 2; i++)
+		if (p->sk[i]->sk_rcvlowat == 1)
+			WRITE_ONCE(p->sk[i]->sk_rcvlowat, p->lowat[i]);
+	atomic_dec(&ssp_pairs);
+	atomic_dec(&p->net->active);
+}
+
+void ssp_pair_abort(struct ssp_pair *p)
+{
+	ssp_assert_locked(p);
+	ssp_pair_stop(p);
+	ssp_pair_detach(p);
 }
 
 void ssp_pair_ended(struct ssp_pair *p)
@@ -113,15 +149,9 @@ void ssp_pair_ended(struct ssp_pair *p)
 	int i;
 
 	ssp_assert_locked(p);
-	/* Pairs with ssp_is_over(). */
-	smp_store_release(&p->state, SSP_ENDED);
-	for (i = 0; i < 2; i++) {
-		if (p->sk[i]->sk_rcvlowat == 1)
-			WRITE_ONCE(p->sk[i]->sk_rcvlowat, p->lowat[i]);
+	ssp_pair_stop(p);
+	for (i = 0; i < 2; i++)
 		ssp_pair_outcome(p, &p->end[i]->last);
-	}
-	atomic_dec(&ssp_pairs);
-	atomic_dec(&p->net->active);
 	ssp_count(p->net, SSP_STAT_ENDED + p->cause - SSP_CAUSE_LIMIT);
 	trace_ssp_end(p);
 }
@@ -153,7 +183,19 @@ void ssp_pair_detach(struct ssp_pair *p)
 	for (i = 0; i < 2; i++)
 		ssp_end_clear(p->end[i]);
 	ssp_copy_pin(p->end[0]);
+	ssp_user_del(p->user, p);
 	ssp_pair_put(p);
+}
+
+bool ssp_pair_is_lost(const struct ssp_pair *p)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (rcu_access_pointer(p->end[i]->pair) == p &&
+		    (ssp_is_taken(p->sk[i]) || sock_flag(p->sk[i], SOCK_DEAD)))
+			return true;
+	return false;
 }
 
 void ssp_lock_socks(struct sock *a, struct sock *b)
@@ -180,7 +222,7 @@ void ssp_pair_queue(struct ssp_pair *p, unsigned long delay)
 
 int ssp_pair_init(void)
 {
-	ssp_pair_cache = KMEM_CACHE(ssp_pair, 0);
+	ssp_pair_cache = KMEM_CACHE(ssp_pair, SLAB_ACCOUNT);
 	if (!ssp_pair_cache)
 		return -ENOMEM;
 	ssp_wq = alloc_workqueue("sksplice", WQ_HIGHPRI, 0);

@@ -13,6 +13,8 @@
 
 #include "net.h"
 
+struct ssp_user;
+
 /* Who forwards; in the order of the counters SSP_STAT_BYTES. */
 enum ssp_where {
 	SSP_SOFTIRQ,
@@ -47,6 +49,7 @@ struct ssp_outcome {
  * @copies:     unread copy, struct ssp_copy_cb each; with the socket locked
  * @copy_bytes: unread bytes in @copies; written with the socket locked, READ_ONCE
  * @copy_size:  memory that @copies hold; with the socket locked
+ * @user:       whose @copies are, with a reference, once there was a transfer with a copy
  * @pinned:     @copies outlived their pair and hold the module; with the socket locked
  * @last:       of the last transfer that has ended; with the socket locked
  *
@@ -59,6 +62,7 @@ struct ssp_end {
 	struct sk_buff_head copies;
 	u32 copy_bytes;
 	u32 copy_size;
+	struct ssp_user *user;
 	bool pinned;
 	struct ssp_outcome last;
 };
@@ -68,6 +72,8 @@ struct ssp_end {
  * @sk:        the two sockets, with a reference; [0] is the source if it is not SSP_BIDIR
  * @end:       what they keep
  * @net:       of @sk[0], for counters
+ * @user:      who started it, with a reference
+ * @of_user:   in that one's list while attached
  * @flags:     SSP_*, never change
  * @limit:     SSP_LIMIT, else U64_MAX; never changes
  * @min2read, @max2cache: never change
@@ -80,6 +86,7 @@ struct ssp_end {
  *	       who sees true is called from within the forwarding
  * @again:     directions that had an event meanwhile
  * @retry:     forwarding stopped for want of memory: look again a moment later
+ * @backoff:   jiffies until then; grows while there is none
  * @sink_gone: SSP_KEEPCOPY and @sk[1] is lost: copy on without it
  * @dead:      SSP_BIDIR: a connection has failed, the other one is to be reset; READ_ONCE
  * @unreadable: a packet lies in a device's memory
@@ -105,6 +112,8 @@ struct ssp_pair {
 	struct sock *sk[2];
 	struct ssp_end *end[2];
 	struct ssp_net *net;
+	struct ssp_user *user;
+	struct list_head of_user;
 	u64 limit;
 	u32 flags;
 	u32 min2read;
@@ -115,6 +124,7 @@ struct ssp_pair {
 	bool busy;
 	u8 again;
 	bool retry;
+	u16 backoff;
 	bool sink_gone;
 	bool dead;
 	bool unreadable;
@@ -140,18 +150,25 @@ void ssp_pair_exit(void);
 /* Transfers under way in all namespaces. */
 unsigned int ssp_pair_count(void);
 
+/* Of the caller's. ERR_PTR(-ENOMEM), ERR_PTR(-EUSERS). */
 struct ssp_pair *ssp_pair_alloc(struct sock *sk0, struct sock *sk1, const struct ssp_splice *args);
 void ssp_pair_put(struct ssp_pair *p);
 
 /* The pair that @end is in, with a reference, or NULL. */
 struct ssp_pair *ssp_pair_get(struct ssp_end *end);
 
-/* Both sockets locked, neither in a pair. */
-void ssp_pair_attach(struct ssp_pair *p);
+/* Both sockets locked, neither in a pair. -EUSERS: its user has as many as he may. */
+int ssp_pair_attach(struct ssp_pair *p);
+
+/* Both sockets locked, nothing happened since: as if it had not been attached. */
+void ssp_pair_abort(struct ssp_pair *p);
 
 /* Both sockets locked: take the sockets out of the pair. Keeps what happened. */
 void ssp_pair_detach(struct ssp_pair *p);
 void ssp_end_clear(struct ssp_end *end);
+
+/* A socket of it is somebody else's, or closed without our hearing of it. Any context. */
+bool ssp_pair_is_lost(const struct ssp_pair *p);
 
 /* The transfer is over: it counts no more as under way. */
 void ssp_pair_ended(struct ssp_pair *p);

@@ -8,6 +8,9 @@
 #include "counter.h"
 #include "send.h"
 
+/* Fragments with fewer bytes are copied: see ssp_is_small(). */
+#define SSP_COPYBREAK	512
+
 /**
  * struct ssp_batch - fragments that go to TCP in one call
  * @msg:  the call; @msg.msg_iter walks over @bv
@@ -19,6 +22,7 @@
  * @more: further bytes follow after the last of these
  * @nr:   fragments that are collected
  * @len:  their bytes
+ * @copy: page of copied bytes, with a reference, or NULL
  * @bv:   they
  */
 struct ssp_batch {
@@ -31,6 +35,7 @@ struct ssp_batch {
 	bool more;
 	unsigned int nr;
 	unsigned int len;
+	struct page *copy;
 	struct bio_vec bv[MAX_SKB_FRAGS + 2];
 };
 
@@ -48,6 +53,15 @@ static bool ssp_batch_taken(struct ssp_batch *b, int ret, unsigned int len)
 	return ret == len;
 }
 
+/*
+ * Of a call with ssp_batch_fill() -EFAULT is what that says when there is no memory: the pages
+ * are the kernel's own.
+ */
+static int ssp_batch_error(int ret)
+{
+	return ret == -EFAULT ? -EAGAIN : ret;
+}
+
 static int ssp_batch_flags(const struct ssp_batch *b)
 {
 	/* Without NOSIGNAL a dead connection would kill whom the softirq interrupts. */
@@ -57,6 +71,10 @@ static int ssp_batch_flags(const struct ssp_batch *b)
 /*
  * TCP asks for up to @len bytes more in @skb, the last of its queue. Whole fragments go in:
  * MSG_SPLICE_PAGES would make one of each page, and every reader then works by the page.
+ *
+ * skb_zerocopy_iter_stream() knows two errors. -EMSGSIZE: the packet is full, and the next one
+ * is begun, which always takes something. -EFAULT: the send ends. Anything else it takes for
+ * success, and with no byte taken TCP would ask again for ever, in softirq.
  */
 static int ssp_batch_fill(struct sk_buff *skb, struct iov_iter *from, size_t len)
 {
@@ -70,9 +88,9 @@ static int ssp_batch_fill(struct sk_buff *skb, struct iov_iter *from, size_t len
 
 	/* For TCP an empty packet is one that is not charged to the socket. This one is. */
 	if (info->flags & SKBFL_PURE_ZEROCOPY) {
-		info->flags &= ~SKBFL_PURE_ZEROCOPY;
 		if (!sk_wmem_schedule(b->sk, at.bi_size))
-			return -EAGAIN;
+			return -EFAULT;
+		info->flags &= ~SKBFL_PURE_ZEROCOPY;
 	}
 	while (at.bi_size) {
 		struct bio_vec v = mp_bvec_iter_bvec(from->bvec, at);
@@ -122,12 +140,27 @@ static bool ssp_batch_flush(struct ssp_batch *b)
 	iov_iter_bvec(&b->msg.msg_iter, ITER_SOURCE, b->bv, b->nr, len);
 	b->nr = 0;
 	b->len = 0;
-	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &b->msg, len), len);
+	return ssp_batch_taken(b, ssp_batch_error(tcp_sendmsg_locked(b->sk, &b->msg, len)), len);
+}
+
+static void ssp_batch_put(struct ssp_batch *b)
+{
+	if (b->copy)
+		put_page(b->copy);
+	b->copy = NULL;
 }
 
 static bool ssp_batch_page(struct ssp_batch *b, struct page *page, unsigned int off,
 			   unsigned int len)
 {
+	struct bio_vec *last = b->nr ? &b->bv[b->nr - 1] : NULL;
+
+	if (last && last->bv_page == page && last->bv_offset + last->bv_len == off) {
+		last->bv_len += len;
+		b->len += len;
+		b->left -= len;
+		return true;
+	}
 	if (b->nr == ARRAY_SIZE(b->bv) && !ssp_batch_flush(b))
 		return false;
 	bvec_set_page(&b->bv[b->nr++], page, len, off);
@@ -136,19 +169,47 @@ static bool ssp_batch_page(struct ssp_batch *b, struct page *page, unsigned int 
 	return true;
 }
 
-/* Memory of the slab allocator has no references: it is copied. */
-static bool ssp_batch_copy(struct ssp_batch *b, void *from, unsigned int len)
+/*
+ * What a reference holds is more than what the destination is charged for, which is @len. A byte
+ * can hold 32 KB, and a send buffer many bytes: small fragments are copied, and all of a
+ * packet that has less in it than a quarter of its memory.
+ */
+static bool ssp_is_small(const struct sk_buff *skb, unsigned int len)
 {
-	struct kvec kv = { .iov_base = from, .iov_len = len };
-	struct msghdr msg = {};
+	return len < SSP_COPYBREAK || skb->len < skb->truesize / 4;
+}
 
-	if (!ssp_batch_flush(b))
-		return false;
-	b->left -= len;
-	msg.msg_flags = ssp_batch_flags(b);
-	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &kv, 1, len);
+/*
+ * To the socket's own page, behind what was copied there before. Memory of the slab allocator has
+ * no references, and what is small holds too much.
+ */
+static bool ssp_batch_copy(struct ssp_batch *b, const void *from, unsigned int len)
+{
+	struct page_frag *frag = &b->sk->sk_frag;
+	unsigned int n;
+
 	ssp_count_add(b->sn, SSP_STAT_BYTES_LINEAR, len);
-	return ssp_batch_taken(b, tcp_sendmsg_locked(b->sk, &msg, len), len);
+	for (; len; len -= n, from += n) {
+		if (!b->copy || b->copy != frag->page || frag->offset == frag->size) {
+			/* What lies in the page before is held no longer. */
+			if (b->copy && !ssp_batch_flush(b))
+				return false;
+			ssp_batch_put(b);
+			if (!skb_page_frag_refill(1, frag, b->sk->sk_allocation)) {
+				if (ssp_batch_flush(b))
+					b->err = -EAGAIN;
+				return false;
+			}
+			b->copy = frag->page;
+			get_page(b->copy);
+		}
+		n = min(len, frag->size - frag->offset);
+		memcpy(page_address(frag->page) + frag->offset, from, n);
+		if (!ssp_batch_page(b, frag->page, frag->offset, n))
+			return false;
+		frag->offset += n;
+	}
+	return true;
 }
 
 /* The linear part of @skb from @off on; of a driver that uses page fragments it is not copied. */
@@ -158,7 +219,7 @@ static bool ssp_batch_head(struct ssp_batch *b, struct sk_buff *skb, unsigned in
 	unsigned char *from = skb->data + off;
 	struct page *page;
 
-	if (!skb->head_frag)
+	if (!skb->head_frag || ssp_is_small(skb, len))
 		return ssp_batch_copy(b, from, len);
 	page = virt_to_head_page(from);
 	if (!sendpage_ok(page))
@@ -166,12 +227,13 @@ static bool ssp_batch_head(struct ssp_batch *b, struct sk_buff *skb, unsigned in
 	return ssp_batch_page(b, page, from - (unsigned char *)page_address(page), len);
 }
 
-static bool ssp_batch_frag(struct ssp_batch *b, const skb_frag_t *frag, unsigned int off)
+static bool ssp_batch_frag(struct ssp_batch *b, const struct sk_buff *skb, const skb_frag_t *frag,
+			   unsigned int off)
 {
 	unsigned int len = min(skb_frag_size(frag) - off, b->left);
 	struct page *page = skb_frag_page(frag);
 
-	if (unlikely(!sendpage_ok(page)))
+	if (unlikely(!sendpage_ok(page)) || ssp_is_small(skb, len))
 		return ssp_batch_copy(b, skb_frag_address(frag) + off, len);
 	return ssp_batch_page(b, page, skb_frag_off(frag) + off, len);
 }
@@ -194,7 +256,7 @@ static bool ssp_batch_skb(struct ssp_batch *b, struct sk_buff *skb, unsigned int
 			*off -= size;
 			continue;
 		}
-		if (!ssp_batch_frag(b, &skb_shinfo(skb)->frags[i], *off))
+		if (!ssp_batch_frag(b, skb, &skb_shinfo(skb)->frags[i], *off))
 			return false;
 		*off = 0;
 	}
@@ -218,6 +280,7 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 	b.more = more;
 	b.nr = 0;
 	b.len = 0;
+	b.copy = NULL;
 
 	/* No sleep, and no page fragment of the program that was interrupted. */
 	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;
@@ -233,6 +296,7 @@ int ssp_send(struct sock *sk, struct sk_buff *skb, unsigned int off, unsigned in
 	}
 	if (!b.err)
 		ssp_batch_flush(&b);
+	ssp_batch_put(&b);
 	sk->sk_allocation = gfp;
 	sk->sk_use_task_frag = task_frag;
 	if (ahead) {

@@ -32,3 +32,15 @@ MODULE_PARM_DESC(max2cache, "unread bytes of a copy when the program does not sa
 unsigned int ssp_max_truesize = 262144;
 module_param_named(max_truesize_per_conn, ssp_max_truesize, uint, 0644);
 MODULE_PARM_DESC(max_truesize_per_conn, "memory of an unread copy (default 262144)");
+
+unsigned int ssp_max_per_user = 16384;
+module_param_named(max_per_user, ssp_max_per_user, uint, 0644);
+MODULE_PARM_DESC(max_per_user, "transfers of one user without CAP_NET_ADMIN (default 16384)");
+
+unsigned int ssp_copy_kb_per_user;
+module_param_named(copy_kb_per_user, ssp_copy_kb_per_user, uint, 0644);
+MODULE_PARM_DESC(copy_kb_per_user, "KB of his unread copies (default 0: 1/32 of the memory)");
+
+unsigned int ssp_user_share = 10;
+module_param_named(user_share, ssp_user_share, uint, 0644);
+MODULE_PARM_DESC(user_share, "percent of all processors' time for forwarding in softirq and work items for one user without CAP_NET_ADMIN (default 10; 0: no limit)");

@@ -18,5 +18,9 @@ extern unsigned int ssp_gather_us;
 extern unsigned int ssp_max2cache;
 /* Kernel memory that the unread copy of one transfer may hold. */
 extern unsigned int ssp_max_truesize;
+/* Of one user without CAP_NET_ADMIN: transfers, unread copies, forwarding beside his own calls. */
+extern unsigned int ssp_max_per_user;
+extern unsigned int ssp_copy_kb_per_user;
+extern unsigned int ssp_user_share;
 
 #endif

@@ -69,7 +69,7 @@ static int usel_device_setup(struct file *file, struct usel_setup __user *arg)
 	set = usel_set_open(&setup);
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	setup.features = USEL_FEATURE_BYTES | (usel_fd_is_traced() ? USEL_FEATURE_TRACE_FD : 0);
+	setup.features = USEL_FEATURE_BYTES | (set->region->traced ? USEL_FEATURE_TRACE_FD : 0);
 	if (copy_to_user(arg, &setup, sizeof(setup))) {
 		usel_set_close(set);
 		return -EFAULT;
@@ -178,11 +178,15 @@ static const struct file_operations usel_device_fops = {
 	.poll		= usel_device_poll,
 };
 
+/*
+ * Not for everyone: events are written in softirq, for each descriptor of a socket and each set
+ * of its process, and no cgroup pays for that. 70-flotilla.rules lets a group in.
+ */
 static struct miscdevice usel_device = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "uselect",
 	.fops	= &usel_device_fops,
-	.mode	= 0666,
+	.mode	= 0660,
 };
 
 int usel_device_register(void)

@@ -5,7 +5,7 @@
  * accept() and socket() make the socket before its number is in the table, and
  * dup(), SCM_RIGHTS and fork() give it further ones without asking the socket.
  *
- * probe: the places where a file gets a number, fd_install() and do_dup2(), are probed
+ * probe: the places where a file gets a number, fd_install() and do_dup2(), are traced
  *	  while anyone is registered. Exact, and a number that comes to name another
  *	  file loses its old owner at once.
  * guess: in accept(), the number reserved last is this connection's if no other thread
@@ -16,9 +16,11 @@
 
 #include <linux/fdtable.h>
 #include <linux/file.h>
-#include <linux/kprobes.h>
+#include <linux/ftrace.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/workqueue.h>
 #include <net/sock.h>
 
 #include "counter.h"
@@ -43,7 +45,7 @@ static struct socket *usel_fd_socket(struct file *file)
 
 /* --- probe --- */
 
-#if defined(CONFIG_KPROBES_ON_FTRACE) && defined(CONFIG_HAVE_FUNCTION_ARG_ACCESS_API)
+#if defined(CONFIG_DYNAMIC_FTRACE_WITH_ARGS)
 
 /* The caller's table has, or will have in a moment, @file under this number. */
 static void usel_fd_named(unsigned int fd, struct file *file)
@@ -63,64 +65,93 @@ static void usel_fd_named(unsigned int fd, struct file *file)
 	bind = rcu_dereference(region->owner[fd]);
 	if (bind && bind->us != us)
 		usel_sock_evict(region, fd, USEL_WHY_REUSED);
-	if (us)
-		usel_sock_bind(us, region, fd, false);
-	else if (READ_ONCE(region->fds[fd].events))
+	if (us && usel_sock_bind(us, region, fd, false))
+		WRITE_ONCE(region->fds[fd].events, USEL_FD_LOST);
+	else if (!us && READ_ONCE(region->fds[fd].events))
 		WRITE_ONCE(region->fds[fd].events, 0);	/* USEL_FD_LOST was another's */
 out:
 	rcu_read_unlock();
 }
 
-static int usel_on_install(struct kprobe *probe, struct pt_regs *regs)
+static void usel_on_install(unsigned long ip, unsigned long parent, struct ftrace_ops *ops,
+			    struct ftrace_regs *regs)
 {
-	usel_fd_named(regs_get_kernel_argument(regs, 0),
-		      (struct file *)regs_get_kernel_argument(regs, 1));
-	return 0;
+	usel_fd_named(ftrace_regs_get_argument(regs, 0),
+		      (struct file *)ftrace_regs_get_argument(regs, 1));
 }
 
-NOKPROBE_SYMBOL(usel_on_install);
-
-static int usel_on_dup2(struct kprobe *probe, struct pt_regs *regs)
+static void usel_on_dup2(unsigned long ip, unsigned long parent, struct ftrace_ops *ops,
+			 struct ftrace_regs *regs)
 {
-	if ((struct files_struct *)regs_get_kernel_argument(regs, 0) == current->files)
-		usel_fd_named(regs_get_kernel_argument(regs, 2),
-			      (struct file *)regs_get_kernel_argument(regs, 1));
-	return 0;
+	if ((struct files_struct *)ftrace_regs_get_argument(regs, 0) == current->files)
+		usel_fd_named(ftrace_regs_get_argument(regs, 2),
+			      (struct file *)ftrace_regs_get_argument(regs, 1));
 }
 
-NOKPROBE_SYMBOL(usel_on_dup2);
-
-static struct kprobe usel_probes[] = {
-	{ .symbol_name = "fd_install", .pre_handler = usel_on_install },
-	{ .symbol_name = "do_dup2", .pre_handler = usel_on_dup2 },
+/**
+ * struct usel_probe - a function where a file gets a number
+ * @name: of the function
+ * @ops:  PERMANENT: it is refused while kernel.ftrace_enabled is 0, and that cannot be set to 0
+ *	  (EBUSY) while it is there. So it is called for certain, or known not to be.
+ *
+ * It runs as a function call in the task. No kprobe: one that is carried by a breakpoint runs
+ * like an NMI and must not take a lock, and each may be switched off behind our back.
+ */
+struct usel_probe {
+	char *name;
+	struct ftrace_ops ops;
 };
 
-static void usel_probes_remove(unsigned int nr)
+static struct usel_probe usel_probes[] = {
+	{ "fd_install", { .func = usel_on_install, .flags = FTRACE_OPS_FL_PERMANENT } },
+	{ "do_dup2", { .func = usel_on_dup2, .flags = FTRACE_OPS_FL_PERMANENT } },
+};
+
+static void usel_probes_free(unsigned int nr)
 {
 	while (nr)
-		unregister_kprobe(&usel_probes[--nr]);
+		ftrace_free_filter(&usel_probes[--nr].ops);
 }
 
-/*
- * Only probes that ftrace carries: they run as a function call in the task. One that is
- * carried by a breakpoint runs like an NMI and must not take a lock.
- */
-static bool usel_probes_add(void)
+static bool usel_probes_init(void)
 {
+	struct usel_probe *probe;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(usel_probes); i++) {
-		usel_probes[i].flags = KPROBE_FLAG_DISABLED;
-		if (register_kprobe(&usel_probes[i])) {
-			usel_probes_remove(i);
-			return false;
-		}
-		if (!kprobe_ftrace(&usel_probes[i])) {
-			usel_probes_remove(i + 1);
+		probe = &usel_probes[i];
+		if (ftrace_set_filter(&probe->ops, probe->name, strlen(probe->name), 1)) {
+			usel_probes_free(i + 1);
 			return false;
 		}
 	}
 	return true;
+}
+
+static void usel_probes_exit(void)
+{
+	usel_probes_free(ARRAY_SIZE(usel_probes));
+}
+
+static void usel_probes_remove(unsigned int nr)
+{
+	while (nr)
+		WARN_ON_ONCE(unregister_ftrace_function(&usel_probes[--nr].ops));
+}
+
+static int usel_probes_add(void)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(usel_probes); i++) {
+		err = register_ftrace_function(&usel_probes[i].ops);
+		if (err) {
+			usel_probes_remove(i);
+			return err;
+		}
+	}
+	return 0;
 }
 
 static void usel_probes_end(void)
@@ -128,26 +159,23 @@ static void usel_probes_end(void)
 	usel_probes_remove(ARRAY_SIZE(usel_probes));
 }
 
-static void usel_probes_enable(bool on)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(usel_probes); i++)
-		WARN_ON_ONCE(on ? enable_kprobe(&usel_probes[i]) : disable_kprobe(&usel_probes[i]));
-}
-
 #else
 
-static bool usel_probes_add(void)
+static bool usel_probes_init(void)
 {
 	return false;
 }
 
-static void usel_probes_end(void)
+static void usel_probes_exit(void)
 {
 }
 
-static void usel_probes_enable(bool on)
+static int usel_probes_add(void)
+{
+	return -EOPNOTSUPP;
+}
+
+static void usel_probes_end(void)
 {
 }
 
@@ -183,14 +211,14 @@ void usel_fd_accepted(struct usel_sock *us, struct socket *sock)
 	struct usel_region *region;
 	int fd;
 
-	if (usel_fd_mode != USEL_FD_GUESS)
+	if (usel_fd_mode == USEL_FD_POLL)
 		return;
 	fd = usel_fd_reserved();
 	if (fd < 0)
 		return;
 	rcu_read_lock();
 	region = usel_region_current();
-	if (region && !usel_sock_bind(us, region, fd, true))
+	if (region && !region->traced && !usel_sock_bind(us, region, fd, true))
 		usel_count(sock_net(sock->sk), USEL_STAT_GUESSED);
 	rcu_read_unlock();
 }
@@ -284,22 +312,54 @@ int usel_fd_forget(struct usel_region *region, unsigned int fd)
 
 /* --- life --- */
 
-bool usel_fd_is_traced(void)
+#define USEL_PROBES_LINGER	(2 * HZ)
+
+static DEFINE_MUTEX(usel_fd_lock);
+static unsigned int usel_fd_users;	/* regions that the probes serve; under usel_fd_lock */
+static bool usel_probes_there;		/* the same */
+
+/*
+ * Not at once: code is patched and grace periods pass, and a process that comes and goes would
+ * make all others wait for that again and again.
+ */
+static void usel_fd_idle(struct work_struct *work)
 {
-	return usel_fd_mode == USEL_FD_PROBE;
+	mutex_lock(&usel_fd_lock);
+	if (!usel_fd_users && usel_probes_there) {
+		usel_probes_end();
+		usel_probes_there = false;
+	}
+	mutex_unlock(&usel_fd_lock);
 }
 
-void usel_fd_get(void)
+static DECLARE_DELAYED_WORK(usel_fd_idle_work, usel_fd_idle);
+
+bool usel_fd_get(void)
 {
-	static_assert(USEL_FD_PROBE == 0);
-	if (usel_fd_is_traced())
-		usel_probes_enable(true);
+	int err = 0;
+
+	if (usel_fd_mode != USEL_FD_PROBE)
+		return false;
+	mutex_lock(&usel_fd_lock);
+	if (!usel_probes_there)
+		err = usel_probes_add();
+	if (!err) {
+		usel_probes_there = true;
+		usel_fd_users++;
+	}
+	mutex_unlock(&usel_fd_lock);
+	if (err)
+		pr_warn_ratelimited("descriptors are guessed: no probes (%d)%s\n",
+				    err, err == -EBUSY ? "; kernel.ftrace_enabled is 0" : "");
+	return !err;
 }
 
 void usel_fd_put(void)
 {
-	if (usel_fd_is_traced())
-		usel_probes_enable(false);
+	mutex_lock(&usel_fd_lock);
+	if (!--usel_fd_users)
+		mod_delayed_work(system_wq, &usel_fd_idle_work, USEL_PROBES_LINGER);
+	mutex_unlock(&usel_fd_lock);
 }
 
 int usel_fd_init(void)
@@ -309,7 +369,7 @@ int usel_fd_init(void)
 	else if (sysfs_streq(fd_track, "guess"))
 		usel_fd_mode = USEL_FD_GUESS;
 	else if (sysfs_streq(fd_track, "probe"))
-		usel_fd_mode = usel_probes_add() ? USEL_FD_PROBE : USEL_FD_GUESS;
+		usel_fd_mode = usel_probes_init() ? USEL_FD_PROBE : USEL_FD_GUESS;
 	else
 		return -EINVAL;
 	return 0;
@@ -317,6 +377,9 @@ int usel_fd_init(void)
 
 void usel_fd_exit(void)
 {
-	if (usel_fd_is_traced())
-		usel_probes_end();
+	if (usel_fd_mode != USEL_FD_PROBE)
+		return;
+	cancel_delayed_work_sync(&usel_fd_idle_work);
+	usel_fd_idle(NULL);
+	usel_probes_exit();
 }

@@ -10,12 +10,12 @@
 int usel_fd_init(void);
 void usel_fd_exit(void);
 
-/* While there are regions. May sleep. */
-void usel_fd_get(void);
+/*
+ * For a region, under usel_regions' lock; may sleep. True: descriptors are followed exactly, until
+ * usel_fd_put(). False: they are guessed.
+ */
+bool usel_fd_get(void);
 void usel_fd_put(void);
-
-/* Descriptors are followed exactly. */
-bool usel_fd_is_traced(void);
 
 /* A connection was accepted, and will have a number in a moment. */
 void usel_fd_accepted(struct usel_sock *us, struct socket *sock);

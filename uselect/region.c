@@ -21,6 +21,10 @@
 static DEFINE_MUTEX(usel_regions_lock);
 static DEFINE_HASHTABLE(usel_regions, 8);
 
+static unsigned int max_sets = 64;
+module_param(max_sets, uint, 0644);
+MODULE_PARM_DESC(max_sets, "sets of one descriptor table: each is looked at for each event (default 64)");
+
 struct workqueue_struct *usel_wq;
 atomic_t usel_regions_counting = ATOMIC_INIT(0);
 
@@ -131,6 +135,10 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 
 	mutex_lock(&usel_regions_lock);
 	region = usel_region_find();
+	if (region && region->nr_sets >= max(READ_ONCE(max_sets), 1U)) {
+		err = -EMFILE;
+		goto out;
+	}
 	if (region) {
 		refcount_inc(&region->users);
 	} else {
@@ -140,7 +148,7 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 			goto out;
 		}
 		usel_hook_get();
-		usel_fd_get();
+		region->traced = usel_fd_get();
 		hash_add_rcu(usel_regions, &region->node, (unsigned long)region->files);
 		usel_count(region->net, USEL_STAT_REGIONS_OPENED);
 	}
@@ -174,7 +182,8 @@ static void usel_region_end(struct usel_region *region)
 	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
 	if (region->bytes)
 		atomic_dec(&usel_regions_counting);
-	usel_fd_put();
+	if (region->traced)
+		usel_fd_put();
 	usel_hook_put();
 	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
 }

@@ -24,6 +24,7 @@ struct usel_set;
  * @net:     whose counters; a reference
  * @stats:   these
  * @mem:     what is mapped; the following five point into it
+ * @traced:  descriptors are followed by probes; never changes
  * @bytes:   keep the numbers of struct usel_fd; set once
  * @lock:    @owner, @dead; interrupts off; inside struct usel_sock's lock
  * @owner:   by descriptor: who has its bit in @active; written under the owner's socket's
@@ -49,6 +50,7 @@ struct usel_region {
 	unsigned long *except;
 	struct usel_fd *fds;
 	unsigned int nfds;
+	bool traced;
 	bool bytes;
 	spinlock_t lock;	/* @owner, @dead */
 	struct usel_bind __rcu **owner;
@@ -72,7 +74,7 @@ bool usel_region_has_current(void);
  * @set:   with @set->mem not yet allocated; gets @set->region
  * @setup: checked; @nfds says how many for a new region
  *
- * Return: 0, -ENOMEM.
+ * Return: 0, -ENOMEM, -EMFILE.
  */
 int usel_region_join(struct usel_set *set, const struct usel_setup *setup);
 

@@ -126,6 +126,7 @@ static bool usel_set_wants(const struct usel_set *set, unsigned int fd, unsigned
 void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32 rx_bytes)
 {
 	u32 flags = READ_ONCE(set->in_head->flags);
+	unsigned long irq;
 	bool wanted;
 
 	wanted = usel_set_wants(set, fd, what, rx_bytes);
@@ -135,11 +136,11 @@ void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32
 	if (wanted && (flags & USEL_WANT_RING) && test_and_set_bit(fd, set->pending))
 		return;
 
-	spin_lock(&set->lock);
+	spin_lock_irqsave(&set->lock, irq);
 	if (wanted && (flags & USEL_WANT_RING))
 		usel_set_put(set, fd);
 	usel_set_publish(set);
-	spin_unlock(&set->lock);
+	spin_unlock_irqrestore(&set->lock, irq);
 
 	flt_stats_inc(set->region->stats, USEL_STAT_EVENTS);
 	if (!wq_has_sleeper(&set->wq))

@@ -74,7 +74,7 @@ static inline bool usel_set_listens(const struct usel_set *set, unsigned int fd)
  * @rx_bytes: unread bytes, or U32_MAX when the number does not matter
  *
  * The caller has set the bits and executed a full barrier since: the process publishes
- * what it wants, executes one, and looks at the bits. Interrupts are off.
+ * what it wants, executes one, and looks at the bits. Under RCU, or the socket's lock.
  */
 void usel_set_tell(struct usel_set *set, unsigned int fd, unsigned int what, u32 rx_bytes);
 /* Whatever it waits for, it will not come. */

@@ -81,6 +81,7 @@ static void usel_bind_bytes(const struct usel_bind *bind, struct usel_fd *state)
 	WRITE_ONCE(state->srtt_us, READ_ONCE(tp->srtt_us) >> 3);
 }
 
+/* Under RCU, or the socket's lock. */
 static void usel_bind_tell(const struct usel_bind *bind, unsigned int what, u32 rx_bytes)
 {
 	struct usel_set *set;
@@ -110,8 +111,28 @@ static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 			rx_bytes = state->rx_bytes;
 	}
 	usel_bind_bits(bind, ready);
-	if (fresh)
-		usel_bind_tell(bind, fresh, rx_bytes);
+	if (fresh) {
+		WRITE_ONCE(bind->rx_bytes, rx_bytes);
+		atomic_or(fresh, &bind->tell);
+	}
+}
+
+/*
+ * Without the lock, and with interrupts as they were: it takes as long as the processes have sets.
+ * A bind that has gone meanwhile is told of for nothing.
+ */
+static void usel_sock_tell(struct usel_sock *us)
+{
+	struct usel_bind *bind;
+	unsigned int what;
+
+	list_for_each_entry_rcu(bind, &us->binds, list) {
+		if (!atomic_read(&bind->tell))
+			continue;
+		what = atomic_xchg(&bind->tell, 0);
+		if (what)
+			usel_bind_tell(bind, what, READ_ONCE(bind->rx_bytes));
+	}
 }
 
 /* Nobody has closed it. */
@@ -146,7 +167,8 @@ static void usel_unbind(struct usel_bind *bind, enum usel_why why)
 		usel_count(region->net, USEL_STAT_UNTRACKED + why);
 		usel_bind_tell(bind, USEL_ALL, U32_MAX);
 	}
-	list_del(&bind->list);
+	list_del_rcu(&bind->list);
+	bind->us->nr_binds--;
 	kfree_rcu(bind, rcu);
 }
 
@@ -169,8 +191,8 @@ static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 		return;
 	/*
 	 * Not without the lock: a bind that is just being made may not yet have seen the change.
-	 * With interrupts off no grace period ends: sets and other layers stay.
 	 */
+	rcu_read_lock();
 	spin_lock_irqsave(&us->lock, irq);
 	if (us->gone || list_empty(&us->binds))
 		goto out;
@@ -187,6 +209,8 @@ static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 			usel_bind_write(bind, mask, edge);
 out:
 	spin_unlock_irqrestore(&us->lock, irq);
+	usel_sock_tell(us);
+	rcu_read_unlock();
 }
 
 void usel_sock_update(struct usel_sock *us, unsigned int edge)
@@ -222,10 +246,13 @@ static int usel_bind_insert(struct usel_sock *us, struct usel_bind *bind)
 	spin_lock(&region->lock);
 	if (region->dead) {
 		err = -ESHUTDOWN;
+	} else if (us->nr_binds >= USEL_BINDS_MAX) {
+		err = -ENOSPC;
 	} else if (rcu_access_pointer(region->owner[bind->fd])) {
 		err = -EEXIST;
 	} else {
-		list_add_tail(&bind->list, &us->binds);
+		list_add_tail_rcu(&bind->list, &us->binds);
+		us->nr_binds++;
 		rcu_assign_pointer(region->owner[bind->fd], bind);
 		WRITE_ONCE(state->gen, state->gen + 1);
 	}
@@ -273,7 +300,7 @@ int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned in
 
 	if (fd >= region->nfds)
 		return -ENOSPC;
-	fresh = kzalloc(sizeof(*fresh), GFP_ATOMIC | __GFP_NOWARN);
+	fresh = kzalloc(sizeof(*fresh), GFP_ATOMIC | __GFP_NOWARN | __GFP_ACCOUNT);
 	if (!fresh)
 		return -ENOMEM;
 	fresh->us = us;
@@ -284,6 +311,8 @@ int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned in
 		spin_lock_irqsave(&us->lock, irq);
 		err = usel_sock_bind_locked(us, fresh);
 		spin_unlock_irqrestore(&us->lock, irq);
+		if (!err)
+			usel_sock_tell(us);
 		if (err == -EEXIST)
 			usel_sock_evict(region, fd, USEL_WHY_REUSED);
 	} while (err == -EEXIST);

@@ -34,6 +34,8 @@ enum usel_why {
  * @guessed: to be looked at again by the next operation
  * @ready:   USEL_* as in the bitmaps; under the socket's lock
  * @mask:    as in usel_fd.events; under the socket's lock
+ * @tell:    USEL_* that the sets have not yet been told of
+ * @rx_bytes: unread bytes, for that; a hint
  * @rcu:     for freeing
  */
 struct usel_bind {
@@ -44,8 +46,13 @@ struct usel_bind {
 	bool guessed;
 	unsigned int ready;
 	u32 mask;
+	atomic_t tell;
+	u32 rx_bytes;
 	struct rcu_head rcu;
 };
+
+/* Descriptors of one socket that are tracked, of all processes together. */
+#define USEL_BINDS_MAX	64
 
 /**
  * struct usel_sock - what a layer on a socket stands for
@@ -55,7 +62,8 @@ struct usel_bind {
  *	      are followed from a probe); inside the socket's lock, outside the region's.
  * @sk:       its socket; alive while not @gone
  * @layer:    likewise
- * @binds:    struct usel_bind; commonly one
+ * @binds:    struct usel_bind; commonly one; RCU
+ * @nr_binds: at most USEL_BINDS_MAX: each is looked at for each event
  * @mask:     what poll() was last found to say
  * @gone:     no more binds: the layer is off, or the socket is being destroyed
  * @settled: the descriptor is known for certain, or there is none: do not search again
@@ -66,6 +74,7 @@ struct usel_sock {
 	struct sock *sk;
 	struct flt_layer *layer;
 	struct list_head binds;
+	unsigned int nr_binds;
 	u32 mask;
 	bool gone;
 	bool settled;
@@ -91,7 +100,8 @@ void usel_sock_free(struct usel_sock *us);
  *
  * Any context but hard interrupts.
  *
- * Return: 0 (now, or it was so before), -ENOSPC, -ESHUTDOWN, -ENOMEM.
+ * Return: 0 (now, or it was so before), -ENOSPC (the number is too large, or the socket has
+ * enough of them), -ESHUTDOWN, -ENOMEM.
  */
 int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned int fd, bool guessed);
 /* Whoever is bound there is not any more; its layer goes when that was the last. */

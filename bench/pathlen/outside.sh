@@ -43,7 +43,8 @@ backend() {
 	END
 	ip netns exec "$1" nginx -c "/run/etc/$1.conf" -e "/run/$1.error"
 	if modprobe handoff 2>/dev/null; then
-		ip netns exec "$1" flotilla local set name "$1" address "$2"
+		ip netns exec "$1" flotilla local set name "$1" address "$2" insecure on
+		ip netns exec "$1" flotilla service add "$vip"
 		ip netns exec "$1" flotilla node add fe address 10.77.0.1 role frontend
 	fi
 }

@@ -1,24 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Each script of bench/ explains itself, and refuses what it cannot do before it starts anything.
-set -u
-cd "$(dirname "$0")/../../.." || exit
-
-count=0 failed=0
-
-ok() {
-	count=$((count + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $count - $2"
-	else
-		echo "not ok $count - $2"
-		failed=$((failed + 1))
-	fi
-}
+. "$FLT_TOP/tools/testing/lib.sh"
+cd "$FLT_TOP" || bail "no $FLT_TOP"
 
 explains() {
 	timeout 120 "$1" --help 2>&1 | grep -q '^usage: '
-	ok $? "$1 explains itself"
+	claim "$1 explains itself" $?
 }
 
 # SCRIPT ARGUMENTS...: exit status 2 and a sentence
@@ -27,10 +15,9 @@ refuses() {
 	said=$(timeout 120 "$@" 2>&1)
 	status=$?
 	[ $status = 2 ] && [[ $said == *"error: "* ]]
-	ok $? "refused: $*"
+	claim "refused: $*" $? "status $status: $said"
 }
 
-echo "TAP version 13"
 for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/servers bench/lardsim/run; do
 	explains "$script"
 	refuses "$script" --nonsense
@@ -43,5 +30,4 @@ refuses bench/flash/clients apache
 refuses bench/flash/clients --clients 0
 refuses bench/flash/breakdown --way fast
 refuses bench/cluster/model --nodes 9
-echo "1..$count"
-exit $((failed != 0))
+finish

@@ -12,8 +12,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../tools/testing/lib"))
+import kit                                      # noqa: E402
+from kit import claim, equal                    # noqa: E402,F401
 
 BIDIR, LIMIT, KEEPCOPY, AUTORELEASE, DISCARD = 1, 2, 4, 8, 16
 IDLE, ACTIVE, DONE = range(3)
@@ -23,7 +25,7 @@ SPLICE = struct.Struct("IIiiQQQIIIIIIQQII")
 RESULT = struct.Struct("IIiiIIIIQQQ")
 INFO = struct.Struct("IIII")
 IN_OPS = 0xF2
-PATIENCE = int(os.environ.get("FLT_PATIENCE", 90))     # seconds; a debug guest on a busy machine is slow
+PATIENCE = int(os.environ.get("FLT_PATIENCE", max(90, kit.PATIENCE)))
 
 
 def request(number, size, direction=3):
@@ -99,21 +101,9 @@ class Device:
         return self.ask(3, sock, -1)
 
 
-def equal(what, is_, should):
-    if is_ != should:
-        raise AssertionError(f"{what}: is {is_!r}, should be {should!r}")
-
-
 def wait_for(what, condition, seconds=PATIENCE):
     """Waits for a state, not a time."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.01)
+    return kit.wait_for(what, condition, seconds)
 
 
 def fails(number, function, *args, **kwargs):
@@ -302,35 +292,8 @@ def counters():
     return found
 
 
-CLAIMS = []
-
-
-def claim(function):
-    CLAIMS.append(function)
-    return function
-
-
 def main():
-    """Runs all claims or those named; ends with nothing of ours left behind."""
+    """Holds all claims or those named; ends with nothing of ours left behind."""
     load("flotilla", "sksplice")
-    chosen = [c for c in CLAIMS if len(sys.argv) < 2 or c.__name__ in sys.argv[1:]]
-    print(f"TAP version 13\n1..{len(chosen) + 1}", flush=True)
-    failed = 0
-
-    def run(number, name, function):
-        begin = time.monotonic()
-        try:
-            function()
-            word = "ok"
-        except Exception:  # pylint: disable=broad-except
-            word = "not ok"
-            for line in traceback.format_exc().splitlines():
-                print("#", line)
-        print(f"{word} {number} {name} # {time.monotonic() - begin:.1f} s", flush=True)
-        return word != "ok"
-
-    for number, function in enumerate(chosen, 1):
-        failed += run(number, function.__name__, function)
-    failed += run(len(chosen) + 1, "the_module_unloads",
-                  lambda: wait_for("rmmod sksplice", unload))
-    sys.exit(1 if failed else 0)
+    unloads = ("the_module_unloads", lambda: wait_for("rmmod sksplice", unload))
+    sys.exit(kit.run(kit.CLAIMS, last=[unloads]))

@@ -42,7 +42,10 @@
  * transfer belongs to the sockets.
  * The module cannot be unloaded while a transfer is active.
  *
- * Anyone may use it on descriptors that he has.
+ * Who may open the device may use it on descriptors that he has, if a security module would let
+ * him receive and send there; it is asked when a transfer begins.  A user without CAP_NET_ADMIN
+ * (in the first user namespace) has limits: the module parameters max_per_user, copy_kb_per_user
+ * and user_share.
  */
 #ifndef _UAPI_FLOTILLA_SPLICE_H
 #define _UAPI_FLOTILLA_SPLICE_H
@@ -91,7 +94,8 @@ enum ssp_status {
  * @SSP_CAUSE_BOTH:      SSP_BIDIR: both connections are closed
  * @SSP_CAUSE_URGENT:    urgent data is next in the source; go on at user level
  * @SSP_CAUSE_TAKEN:     one of the sockets was given to kTLS or a sockmap, or to repair, or
- *	receives into a device's memory
+ *	receives into a device's memory; releases them in any case, and what is unread of the
+ *	copy is lost with the source
  */
 enum ssp_cause {
 	SSP_CAUSE_NONE,
@@ -133,7 +137,9 @@ enum ssp_cause {
  * fields of a flag that is not set), EOPNOTSUPP (unknown flags; a socket that is not
  * TCP or belongs to kTLS, a sockmap, MPTCP or a repair; the module parameter enabled is 0),
  * EBADF, ENOTSOCK, ENOTCONN (a connection is neither ESTABLISHED nor CLOSE_WAIT),
- * EBUSY (already in a transfer; or an unread copy is left), EAGAIN (only
+ * EBUSY (already in a transfer; or an unread copy is left), ELOOP (what is sent to @fd1 would
+ * come back to @fd0, in this network namespace; or a chain of more than 16 transfers), EUSERS
+ * (max_per_user), EACCES, EPERM (a security module forbids it), EAGAIN (only
  * @data_done bytes of @data were taken), EPIPE or the connection's error
  * (@data), EFAULT, ENOMEM.  After an error both sockets are as before, but for
  * @data_done bytes.

@@ -18,7 +18,7 @@ listening_here() { ss -Hltn "sport = :$1" | grep -q .; }
 check "what holds of flash's HTTP holds" env FLASH_ARGS='--events uselect' \
 	"$FLT_TOP/tools/flash/tests/host/flash_http.py"
 
-flash --root "$DIR/www" --listen 8080 --workers 0 --events uselect 2>"$DIR/errors" &
+flash --root "$DIR/www" --listen 8080 --workers 0 --user root --events uselect 2>"$DIR/errors" &
 pid=$!
 at_exit "kill $pid; wait $pid"
 wait_for 60 listening_here 8080 || bail "flash does not listen: $(cat "$DIR/errors")"
@@ -32,5 +32,7 @@ c = json.load(open(sys.argv[1]))["calls"]
 print(sum(c.get(k, 0) for k in ("epoll_wait", "epoll_pwait", "epoll_ctl")))' "$DIR/counts")
 	claim "$calls system calls for readiness for a request, at most 0.2" \
 		"$(python3 -c "import sys; sys.exit(not $calls <= 0.2)"; echo $?)"
+else
+	skip "hardly a system call for readiness" "this kernel has no BTF, which count needs"
 fi
 finish

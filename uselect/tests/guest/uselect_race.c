@@ -211,6 +211,9 @@ TEST_F_TIMEOUT(race, no_wakeup_is_lost, 36000)
 		arrivals += g->players[0].done + g->players[1].done;
 		empty += g->players[0].empty + g->players[1].empty;
 	}
+	EXPECT_EQ(0, empty) {
+		TH_LOG("told for nothing");
+	}
 	TH_LOG("%llu arrivals in %llu games, %.0f a second, seed %llu; ready and nothing there: %llu",
 	       (unsigned long long)arrivals, (unsigned long long)self->nr,
 	       arrivals / (now_s() - start), (unsigned long long)seed, (unsigned long long)empty);

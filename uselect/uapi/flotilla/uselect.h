@@ -35,7 +35,8 @@
  * registration; it may open the device itself. exec() ends all, the descriptor being
  * close-on-exec. The module cannot be unloaded while a descriptor is open.
  *
- * Limits: descriptors from @nfds on are not tracked; kTLS, sockmap, MPTCP and SMC
+ * Limits: descriptors from @nfds on are not tracked; of one socket 64 are, others read
+ * USEL_FD_LOST; a table has 64 sets (module parameter max_sets); kTLS, sockmap, MPTCP and SMC
  * sockets are not; a socket that becomes one of these later stops being tracked.
  */
 #ifndef _UAPI_FLOTILLA_USELECT_H
@@ -98,12 +99,14 @@ struct usel_setup {
 };
 
 /*
- * USEL_SETUP  EBUSY: the descriptor is set up already. EINVAL: @nfds or @ring above the
+ * USEL_SETUP  EMFILE: the table has as many sets as it may (module parameter max_sets).
+ *	       EBUSY: the descriptor is set up already. EINVAL: @nfds or @ring above the
  *	       maximum, @reserved. EPROTO, EOPNOTSUPP: see above. ENOMEM. ENODEV: switched off
  *	       (module parameter "enabled").
  * USEL_TRACK  track this descriptor of the caller's, which was there before registration
  *	       or came from elsewhere; does nothing when it is tracked. EBADF; ENOTSOCK;
- *	       EOPNOTSUPP: cannot be tracked; ENOSPC: number too large; EXDEV: the caller
+ *	       EOPNOTSUPP: cannot be tracked; ENOSPC: number too large, or the socket has 64 tracked
+ *	       descriptors; EXDEV: the caller
  *	       has another descriptor table than the one that was registered; EINVAL: no USEL_SETUP.
  * USEL_FORGET this descriptor was closed while copies of it are open elsewhere (fork(), dup()),
  *	       and its number may come to name something that is not a socket. Does

@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+# long: debug minutes there
+# cpus: 2
+"""What an event costs has a bound, and probes that cannot fire are not relied upon."""
+import errno
+import fcntl
+import os
+import resource
+import select
+import socket
+import struct
+import sys
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "splice", "tests", "lib"))
+sys.path.insert(1, os.path.join(HERE, "..", "..", "..", "kmod", "tests", "lib"))
+from ssp import claim, connection, equal, fails, load, refs, unload, wait_for  # noqa: E402
+import kit  # noqa: E402
+from stacktest import Sockmap, set_ktls  # noqa: E402
+
+SETUP = struct.Struct("8I32x")
+USEL_SETUP = 3 << 30 | SETUP.size << 16 | ord("u") << 8 | 0x90
+USEL_TRACK = 1 << 30 | 4 << 16 | ord("u") << 8 | 0x91
+TRACE_FD = 2
+LOST = 1 << 29
+
+
+class Set:
+    """A set of interest; the region is mapped by the first."""
+
+    def __init__(self, nfds=16384):
+        self.fd = os.open("/dev/uselect", os.O_RDWR | os.O_CLOEXEC)
+        buf = bytearray(SETUP.pack(1, 0, nfds, 64, 0, 0, 0, 0))
+        try:
+            fcntl.ioctl(self.fd, USEL_SETUP, buf)
+        except OSError:
+            os.close(self.fd)
+            raise
+        (_, _, self.nfds, _, self.features, self.size, _, self.want_size) = SETUP.unpack(buf)
+
+    def map(self):
+        import mmap
+        self.memory = mmap.mmap(self.fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
+        self.head = struct.unpack_from("9I", self.memory)
+
+    def active(self, fd):
+        return self.memory[self.head[4] + fd // 8] >> fd % 8 & 1
+
+    def readable(self, fd):
+        return self.memory[self.head[5] + fd // 8] >> fd % 8 & 1
+
+    def events(self, fd):
+        return struct.unpack_from("I", self.memory, self.head[8] + 32 * fd + 4)[0]
+
+    def track(self, fd):
+        fcntl.ioctl(self.fd, USEL_TRACK, struct.pack("i", fd))
+
+    def close(self):
+        if hasattr(self, "memory"):
+            self.memory.close()
+        os.close(self.fd)
+
+
+def slowest(call, times=30):
+    worst = 0
+    for _ in range(times):
+        begin = time.monotonic()
+        call()
+        worst = max(worst, time.monotonic() - begin)
+    return worst
+
+
+@claim
+def many_sets_and_many_copies_of_a_descriptor_do_not_make_a_write_long():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16384, 16384))
+    sets = []
+    try:
+        for _ in range(300):
+            sets.append(Set())
+    except OSError as err:
+        equal("errno", err.errno, errno.EMFILE)
+    sets[0].map()
+    far, near = connection()
+
+    def write():
+        far.send(b"x")
+        near.recv(10)
+    alone = slowest(write)
+    copies = [os.dup(near.fileno()) for _ in range(10000)]
+    crowded = slowest(write)
+    print(f"# {len(sets)} sets: {alone * 1e3:.2f} ms, with copies {crowded * 1e3:.2f} ms", flush=True)
+    far.send(b"x")
+    # Each copy is either right or says that it has to be asked for.
+    wait_for("readable", lambda: sets[0].readable(near.fileno()))
+    for fd in copies:
+        if not (sets[0].active(fd) and sets[0].readable(fd)) and sets[0].events(fd) != LOST:
+            raise AssertionError(f"copy {fd}: active {sets[0].active(fd)}, "
+                                 f"events {sets[0].events(fd):#x}")
+    for fd in copies:
+        os.close(fd)
+    for one in sets:
+        one.close()
+    far.close()
+    near.close()
+    if crowded > 0.03 + 20 * alone:
+        raise AssertionError(f"{crowded * 1e3:.1f} ms for a write")
+
+
+def ftrace(text):
+    with open("/proc/sys/kernel/ftrace_enabled", "w", encoding="ascii") as f:
+        f.write(text)
+
+
+def ftrace_goes_off():
+    """The probes stay for a moment after the last one that they served."""
+    try:
+        ftrace("0")
+    except OSError as why:
+        equal("errno", why.errno, errno.EBUSY)
+        return False
+    return True
+
+
+@claim
+def with_ftrace_off_nobody_is_told_that_descriptors_are_followed():
+    wait_for("ftrace off", ftrace_goes_off)
+    try:
+        one = Set()
+        equal("followed", one.features & TRACE_FD, 0)
+        one.close()
+    finally:
+        ftrace("1")
+    one = Set()
+    equal("followed again", one.features & TRACE_FD, TRACE_FD)
+    one.close()
+
+
+@claim
+def ftrace_cannot_be_switched_off_under_whom_it_serves():
+    one = Set()
+    one.map()
+    fails(errno.EBUSY, ftrace, "0")
+    far, near = connection()
+    copy = os.dup(near.fileno())
+    equal("the copy is tracked", one.active(copy), 1)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, copy)
+    equal("the number names another file", one.active(copy), 0)
+    for fd in (null, copy):
+        os.close(fd)
+    far.close()
+    near.close()
+    one.close()
+    wait_for("ftrace off", ftrace_goes_off)
+    ftrace("1")
+
+
+@claim
+def ktls_and_a_sockmap_take_a_socket_and_leave_nothing():
+    for take in ("before", "after"):
+        for who in ("tls", "sockmap"):
+            one = Set()
+            one.map()
+            far, near = connection()
+            sockmap = Sockmap() if who == "sockmap" else None
+
+            def taken():
+                if sockmap:
+                    sockmap.add(near)
+                    return
+                for sock in (far, near):
+                    sock.setsockopt(socket.SOL_TCP, 31, b"tls")
+                    set_ktls(sock, 1)
+                    set_ktls(sock, 2)
+            if take == "before":
+                one.close()
+                taken()
+                one = Set()
+                one.map()
+                fails(errno.EOPNOTSUPP, one.track, near.fileno())
+            else:
+                taken()
+                select.select([near], [], [], 0)
+                wait_for("no more tracked", lambda: sockmap or not one.active(near.fileno()))
+            far.close()
+            near.close()
+            if sockmap:
+                sockmap.close()
+            one.close()
+            wait_for("the module is free", lambda: refs("uselect") == 0)
+
+
+@claim
+def the_device_is_root_s_and_its_group_s():
+    equal("mode", os.stat("/dev/uselect").st_mode & 0o777, 0o660)
+
+
+if __name__ == "__main__":
+    load("flotilla", "uselect")
+    sys.exit(kit.run(kit.CLAIMS, last=[
+        ("the_module_unloads", lambda: wait_for("rmmod uselect", lambda: unload("uselect")))]))
