@@ -12,32 +12,40 @@
 
 static struct kmem_cache *iol_buf_cache;
 
-/* Under a pool's lock, which reclaim may want: no reclaim into file systems. */
-struct iol_buf *iol_buf_struct_alloc(void)
-{
-	return kmem_cache_zalloc(iol_buf_cache, GFP_NOFS | __GFP_ACCOUNT);
-}
-
 void iol_buf_struct_free(struct iol_buf *buf)
 {
 	kmem_cache_free(iol_buf_cache, buf);
+}
+
+/* What was in the memory before goes: whoever is given a part of a page may see all of it. */
+static void iol_buf_clean(struct iol_buf *buf)
+{
+	unsigned long used = buf->used;
+	unsigned int i;
+
+	for_each_set_bit(i, &used, buf->npages)
+		clear_highpage(iol_buf_page(buf, i << PAGE_SHIFT));
 }
 
 /**
  * iol_buf_alloc - a buffer to fill
  * @pool:     where
  * @size:     1 to 65536 bytes; made whole pages
- * @producer: domain that may store into it, 0: the kernel
+ * @producer: domain that may store into it, which finds it empty; 0: the kernel, which fills what
+ *            it gives
  *
  * Return: the buffer with one reference, or -ENOMEM, -ENOSPC, -ESTALE.
  */
 struct iol_buf *iol_buf_alloc(struct iol_pool *pool, size_t size, u64 producer)
 {
-	struct iol_buf *buf;
+	struct iol_buf *buf = kmem_cache_zalloc(iol_buf_cache, GFP_KERNEL_ACCOUNT);
+	int err;
 
+	if (!buf)
+		return ERR_PTR(-ENOMEM);
 	mutex_lock(&pool->lock);
-	buf = iol_pool_carve(pool, DIV_ROUND_UP(size, PAGE_SIZE));
-	if (!IS_ERR(buf)) {
+	err = iol_pool_carve(pool, buf, DIV_ROUND_UP(size, PAGE_SIZE));
+	if (!err) {
 		buf->state = producer ? IOL_BUF_FILLING : IOL_BUF_SEALED;
 		buf->producer = producer;
 		buf->generation = iol_id_next();
@@ -47,7 +55,40 @@ struct iol_buf *iol_buf_alloc(struct iol_pool *pool, size_t size, u64 producer)
 		trace_iol_alloc(pool->id, iol_buf_pgoff(buf), buf->npages, buf->generation);
 	}
 	mutex_unlock(&pool->lock);
+	if (err) {
+		iol_buf_struct_free(buf);
+		return ERR_PTR(err);
+	}
+	if (producer)
+		iol_buf_clean(buf);
 	return buf;
+}
+
+/**
+ * iol_buf_may_cross - may one who is given this range see all of its pages?
+ * @buf: sealed
+ * @off: start of the range
+ * @len: bytes
+ *
+ * Return: whether there are only zeroes in the pages where the range begins and ends.
+ */
+bool iol_buf_may_cross(const struct iol_buf *buf, u32 off, u32 len)
+{
+	u32 before = offset_in_page(off), end = off + len, after = PAGE_ALIGN(end) - end;
+	bool zero = true;
+	void *at;
+
+	if (before) {
+		at = kmap_local_page(iol_buf_page(buf, off));
+		zero = !memchr_inv(at, 0, before);
+		kunmap_local(at);
+	}
+	if (after && zero) {
+		at = kmap_local_page(iol_buf_page(buf, end));
+		zero = !memchr_inv(at + PAGE_SIZE - after, 0, after);
+		kunmap_local(at);
+	}
+	return zero;
 }
 
 /* Does anyone but us refer to the memory: a packet, a device, a reader's pipe? */
@@ -71,6 +112,17 @@ static void iol_buf_revoke_write(struct iol_buf *buf)
 	iol_count(IOL_WRITE_REVOKES);
 }
 
+/* What comes next here must not show through a mapping that was for these contents alone. */
+static void iol_buf_revoke_read(struct iol_buf *buf)
+{
+	lockdep_assert_held(&buf->chunk->pool->lock);
+	if (!buf->read_mapped)
+		return;
+	buf->read_mapped = false;
+	iol_window_zap(iol_buf_pgoff(buf), buf->npages);
+	iol_count(IOL_ZAPS);
+}
+
 /**
  * iol_buf_put - let go of a buffer
  * @buf: its memory goes back to the pool, unless a packet still reads it: then later
@@ -87,12 +139,7 @@ void iol_buf_put(struct iol_buf *buf)
 	/* The chunk, and with it the pool, may go at the end of this. */
 	iol_pool_get(pool);
 	iol_buf_revoke_write(buf);
-	/* What comes next here must not show through a mapping that was for this buffer alone. */
-	if (buf->read_mapped) {
-		buf->read_mapped = false;
-		iol_window_zap(iol_buf_pgoff(buf), buf->npages);
-		iol_count(IOL_ZAPS);
-	}
+	iol_buf_revoke_read(buf);
 	if (!pool->retired && iol_buf_in_flight(buf)) {
 		list_add_tail(&buf->node, &pool->limbo);
 		pool->nlimbo += buf->npages;
@@ -203,6 +250,7 @@ int iol_buf_reopen(struct iol_buf *buf, u64 producer)
 
 	mutex_lock(&pool->lock);
 	if (refcount_read(&buf->refs) == 1 && !iol_buf_in_flight(buf)) {
+		iol_buf_revoke_read(buf);
 		iol_sums_forget(buf->chunk, buf->first, buf->npages);
 		buf->generation = iol_id_next();
 		buf->producer = producer;

@@ -16,6 +16,7 @@ enum iol_buf_state {
  * @chunk:       where; never changes
  * @first:       page of the chunk
  * @npages:      1 to 16
+ * @used:        which of them had other contents before; never changes
  * @state:       under the pool's lock; once SEALED, only IOL_IOC_REOPEN changes it
  * @fill_mapped: the producer may have write PTEs; under the pool's lock
  * @read_mapped: a domain that may not read the pool may have read PTEs; under the pool's lock
@@ -30,6 +31,7 @@ struct iol_buf {
 	u8 first;
 	u8 npages;
 	u8 state;
+	u16 used;
 	bool fill_mapped;
 	bool read_mapped;
 	u64 producer;
@@ -80,6 +82,7 @@ void iol_buf_put_many(struct iol_buf *buf, unsigned int n);
 int iol_buf_seal(struct iol_buf *buf);
 int iol_buf_reopen(struct iol_buf *buf, u64 producer);
 void iol_buf_trim(struct iol_buf *buf, size_t len);
+bool iol_buf_may_cross(const struct iol_buf *buf, u32 off, u32 len);
 void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_off, u32 len);
 bool iol_buf_in_flight(const struct iol_buf *buf);
 
@@ -113,7 +116,6 @@ static inline struct page *iol_buf_page(const struct iol_buf *buf, u32 off)
 
 int iol_buffers_init(void);
 void iol_buffers_exit(void);
-struct iol_buf *iol_buf_struct_alloc(void);
 void iol_buf_struct_free(struct iol_buf *buf);
 
 #endif

@@ -3,6 +3,8 @@
  * The file cache's entries and which of them goes first. Evicting one drops a reference; its memory
  * is free when nobody else reads it. Loads and stores of programs do not count as uses.
  */
+#include <linux/list_lru.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/shrinker.h>
@@ -35,10 +37,15 @@ MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim
 #define IOL_FREE_LOOK		4096
 #define IOL_GDS_SHIFT		32
 
-/* All extents, ranks and sums below. A leaf: no buffer is put and nothing allocated under it. */
+/*
+ * All extents, ranks and sums below. No buffer is put and nothing allocated under it; the locks of
+ * @iol_lru are taken inside, and reclaim, which has one of those first, only tries.
+ */
 static DEFINE_SPINLOCK(iol_cache_lock);
 static struct rb_root_cached iol_ranks = RB_ROOT_CACHED;
 static u64 iol_cache_bytes;
+/* The same extents by memory cgroup and node: what reclaim for one of them may look at. */
+static struct list_lru iol_lru;
 /* LRU: time of the last use. GDS: the paper's L, what the last victim was worth. */
 static u64 iol_clock;
 static u64 iol_inflation;
@@ -115,6 +122,13 @@ static struct iol_extent *iol_extent_after(struct iol_extents *extents, u64 offs
 	return found;
 }
 
+/* MemAvailable counts what can be reclaimed. */
+static void iol_extent_account(const struct iol_extent *extent, long pages)
+{
+	mod_node_page_state(page_pgdat(iol_buf_page(extent->buf, 0)), NR_KERNEL_MISC_RECLAIMABLE,
+			    pages);
+}
+
 static void iol_extent_link(struct iol_extent *extent)
 {
 	struct rb_node **link = &extent->extents->by_offset.rb_node, *parent = NULL;
@@ -132,17 +146,33 @@ static void iol_extent_link(struct iol_extent *extent)
 	extent->rank = iol_rank_now(extent);
 	iol_rank_insert(extent);
 	iol_manager_insert(extent);
-	iol_cache_bytes += extent->len;
+	list_lru_add_obj(&iol_lru, &extent->lru);
+	iol_cache_bytes += (u64)extent->charge << PAGE_SHIFT;
+	iol_extent_account(extent, extent->charge);
 }
 
-/* The caller frees it, and puts its buffer, without the lock. */
-static void iol_extent_unlink(struct iol_extent *extent)
+/* All but its place in @iol_lru. */
+static void iol_extent_unlink_trees(struct iol_extent *extent)
 {
 	lockdep_assert_held(&iol_cache_lock);
 	rb_erase(&extent->by_offset, &extent->extents->by_offset);
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
 	iol_manager_remove(extent);
-	iol_cache_bytes -= extent->len;
+	iol_cache_bytes -= (u64)extent->charge << PAGE_SHIFT;
+	iol_extent_account(extent, -(long)extent->charge);
+}
+
+/* The caller frees it, and puts its buffer, without the lock. */
+static void iol_extent_unlink(struct iol_extent *extent)
+{
+	list_lru_del_obj(&iol_lru, &extent->lru);
+	iol_extent_unlink_trees(extent);
+}
+
+/* With room in the lists of the memory cgroup that is charged for it. */
+static struct iol_extent *iol_extent_alloc(void)
+{
+	return kmem_cache_alloc_lru(iol_extent_cache, &iol_lru, GFP_KERNEL_ACCOUNT);
 }
 
 static void iol_extent_free(struct iol_extent *extent)
@@ -178,6 +208,7 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *
 		*buf_off = extent->buf_off + skip;
 		*len = min(*len, extent->len - skip);
 		iol_rank_set(extent, iol_rank_now(extent));
+		extent->hit = true;
 		if (manager && extent->manager == manager)
 			iol_manager_touch(extent);
 	} else if (extent) {
@@ -240,7 +271,7 @@ static u32 iol_cache_evict(bool to_free)
 	extent = iol_victim(to_free);
 	if (extent) {
 		extent = iol_victim_chosen(extent);
-		len = extent->len;
+		len = max_t(u32, extent->charge, 1) << PAGE_SHIFT;
 		if (READ_ONCE(gds))
 			iol_inflation = max(iol_inflation, extent->rank);
 		iol_extent_unlink(extent);
@@ -275,10 +306,10 @@ int iol_cache_insert(struct iol_extents *extents, struct iol_manager *manager, u
 		iol_rank_set(there, 0);
 	spin_unlock(&iol_cache_lock);
 
-	while (READ_ONCE(iol_cache_bytes) + len > iol_cache_limit())
+	while (READ_ONCE(iol_cache_bytes) + iol_buf_size(buf) > iol_cache_limit())
 		if (!iol_cache_evict(false))
 			break;
-	extent = kmem_cache_alloc(iol_extent_cache, GFP_KERNEL_ACCOUNT);
+	extent = iol_extent_alloc();
 	if (!extent)
 		return -ENOMEM;
 	*extent = (struct iol_extent){
@@ -287,6 +318,8 @@ int iol_cache_insert(struct iol_extents *extents, struct iol_manager *manager, u
 		.len = len,
 		.buf = iol_buf_get(buf),
 		.buf_off = buf_off,
+		.charge = buf->npages,
+		.lru = LIST_HEAD_INIT(extent->lru),
 		.manager = manager,
 	};
 	iol_manager_get(manager);
@@ -313,32 +346,66 @@ static bool iol_extent_cut(struct iol_extent *extent, u64 end, u64 from, struct 
 		tail->buf_off += from - extent->offset;
 		tail->len = old_end - from;
 		tail->offset = from;
+		tail->charge = min(DIV_ROUND_UP(tail->len, PAGE_SIZE), extent->charge);
+		INIT_LIST_HEAD(&tail->lru);
 		iol_buf_get(tail->buf);
 		iol_manager_get(tail->manager);
 	}
-	iol_cache_bytes -= old_end - end;
+	if (split) {
+		/* Linked anew by the caller, by which it is counted again. */
+		extent->charge -= tail->charge;
+		iol_cache_bytes -= (u64)tail->charge << PAGE_SHIFT;
+		iol_extent_account(extent, -(long)tail->charge);
+	}
 	extent->len = end - extent->offset;
 	return split;
+}
+
+/* Forget a range of one extent. Returns whether the caller frees it, or @tail is used. */
+static bool iol_extent_remove(struct iol_extent *extent, u64 offset, u64 end,
+			      struct iol_extent *tail, bool *split)
+{
+	u64 lo = max(offset, extent->offset) - extent->offset;
+	u64 hi = min_t(u64, end - extent->offset, extent->len);
+
+	lockdep_assert_held(&iol_cache_lock);
+	/* What was in the file once must not show in the page of what is in it now. */
+	lo = round_down(lo, PAGE_SIZE);
+	hi = min_t(u64, round_up(hi, PAGE_SIZE), extent->len);
+	*split = false;
+	if (lo) {
+		*split = iol_extent_cut(extent, extent->offset + lo, extent->offset + hi, tail);
+		return false;
+	}
+	if (hi == extent->len) {
+		iol_extent_unlink(extent);
+		return true;
+	}
+	/* Stays at its place among the others of the file. */
+	extent->offset += hi;
+	extent->buf_off += hi;
+	extent->len -= hi;
+	return false;
 }
 
 /**
  * iol_cache_remove - forget a range of a file
  * @extents: the file's
  * @offset:  in the file
- * @len:     bytes; entries that reach over an edge are cut, readers keep what they have
+ * @len:     bytes; entries that reach over an edge are cut at pages, readers keep what they have
  *
  * Return: 0, or -ENOMEM and nothing was done.
  */
 int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len)
 {
-	struct iol_extent *tail = kmem_cache_alloc(iol_extent_cache, GFP_KERNEL_ACCOUNT);
+	struct iol_extent *tail = iol_extent_alloc();
 	u64 end = offset + len;
 	struct iol_extent *extent;
 
 	if (!tail)
 		return -ENOMEM;
 	for (;;) {
-		struct iol_extent *whole = NULL;
+		bool whole, split;
 
 		spin_lock(&iol_cache_lock);
 		extent = iol_extent_after(extents, offset);
@@ -346,26 +413,14 @@ int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len)
 			spin_unlock(&iol_cache_lock);
 			break;
 		}
-		if (extent->offset < offset) {
-			if (iol_extent_cut(extent, offset, end, tail)) {
-				iol_extent_link(tail);
-				tail = NULL;
-			}
-		} else if (extent->offset + extent->len > end) {
-			u32 cut = end - extent->offset;
-
-			/* Stays at its place among the others of the file. */
-			extent->offset += cut;
-			extent->buf_off += cut;
-			extent->len -= cut;
-			iol_cache_bytes -= cut;
-		} else {
-			whole = extent;
-			iol_extent_unlink(extent);
+		whole = iol_extent_remove(extent, offset, end, tail, &split);
+		if (split) {
+			iol_extent_link(tail);
+			tail = NULL;
 		}
 		spin_unlock(&iol_cache_lock);
 		if (whole)
-			iol_extent_free(whole);
+			iol_extent_free(extent);
 		if (!tail)
 			break;
 	}
@@ -427,11 +482,31 @@ int iol_cache_policy(struct iol_manager **at, u32 policy)
 	return 0;
 }
 
+/* Extents have up to as many pages as a chunk. */
 static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)
 {
-	unsigned long pages = READ_ONCE(iol_cache_bytes) >> PAGE_SHIFT;
+	unsigned long extents = list_lru_shrink_count(&iol_lru, sc);
 
-	return pages ? pages : SHRINK_EMPTY;
+	return extents ? extents * IOL_CHUNK_PAGES : SHRINK_EMPTY;
+}
+
+/* Does reclaim want the memory of one group of processes, or of all of the machine? */
+static bool iol_shrinks_group(const struct shrink_control *sc)
+{
+	return sc->memcg && parent_mem_cgroup(sc->memcg);
+}
+
+/* Is the group, or one that it is in, at its limit? Then this is not about the machine's memory. */
+static bool iol_group_is_full(struct mem_cgroup *memcg)
+{
+	for (; memcg && parent_mem_cgroup(memcg); memcg = parent_mem_cgroup(memcg)) {
+		unsigned long most = min(READ_ONCE(memcg->memory.max),
+					 READ_ONCE(memcg->memory.high));
+
+		if (page_counter_read(&memcg->memory) >= most - most / 8)
+			return true;
+	}
+	return false;
 }
 
 /* Pages of others that reclaim has looked at since the kernel started; false: no memory to ask. */
@@ -479,15 +554,50 @@ static bool iol_half_of_all(unsigned long asked)
 	return evict;
 }
 
-static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
+/* Of a group's list: what is in use, or was since the last time, goes to its end. */
+static enum lru_status iol_shrink_one(struct list_head *item, struct list_lru_one *list,
+				      spinlock_t *lock, void *arg)
+{
+	struct iol_extent *extent = container_of(item, struct iol_extent, lru);
+	struct list_head *dispose = arg;
+
+	/* Elsewhere this lock comes first. */
+	if (!spin_trylock(&iol_cache_lock))
+		return LRU_SKIP;
+	if (extent->hit || iol_extent_used(extent)) {
+		extent->hit = false;
+		spin_unlock(&iol_cache_lock);
+		return LRU_ROTATE;
+	}
+	list_lru_isolate(list, item);
+	iol_extent_unlink_trees(extent);
+	spin_unlock(&iol_cache_lock);
+	list_add(item, dispose);
+	return LRU_REMOVED;
+}
+
+/* Pages freed of what the reclaimed group and node have. */
+static unsigned long iol_shrink_list(struct shrink_control *sc)
+{
+	unsigned long extents = DIV_ROUND_UP(sc->nr_to_scan, IOL_CHUNK_PAGES), freed = 0;
+	struct iol_extent *extent, *next;
+	LIST_HEAD(dispose);
+
+	list_lru_walk_one(&iol_lru, sc->nid, sc->memcg, iol_shrink_one, &dispose, &extents);
+	list_for_each_entry_safe(extent, next, &dispose, lru) {
+		list_del(&extent->lru);
+		freed += extent->charge;
+		iol_extent_free(extent);
+		iol_count(IOL_FILE_EVICTED);
+	}
+	return freed;
+}
+
+/* The machine's memory: in the order of eviction that is common to all. */
+static unsigned long iol_shrink_ranks(struct shrink_control *sc)
 {
 	unsigned long freed = 0;
 
-	/* Putting a buffer takes locks under which others allocate. */
-	if (!(sc->gfp_mask & __GFP_FS))
-		return SHRINK_STOP;
-	if (!iol_half_of_all(sc->nr_to_scan))
-		return 0;
 	while (freed < sc->nr_to_scan) {
 		u32 len = iol_cache_evict(true);
 
@@ -495,8 +605,25 @@ static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_co
 			break;
 		freed += DIV_ROUND_UP(len, PAGE_SIZE);
 	}
+	return freed;
+}
+
+static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long freed = 0;
+
+	/* Putting a buffer takes locks under which others allocate. */
+	if (!(sc->gfp_mask & __GFP_FS))
+		return SHRINK_STOP;
+	if (!iol_group_is_full(sc->memcg) && !iol_half_of_all(sc->nr_to_scan))
+		return 0;
+	if (!iol_shrinks_group(sc))
+		freed = iol_shrink_ranks(sc);
+	/* Past those at the head of the order that are held. */
+	if (!freed)
+		freed = iol_shrink_list(sc);
 	iol_pool_trim(iol_file_pool);
-	return freed ? freed : SHRINK_STOP;
+	return freed;
 }
 
 int iol_cache_init(void)
@@ -510,14 +637,18 @@ int iol_cache_init(void)
 	/* What was looked at before there was a cache does not count. */
 	if (!iol_scan_events(GFP_KERNEL, &iol_scanned_last))
 		goto undo_pool;
-	iol_shrinker = shrinker_alloc(0, "iolite-files");
+	iol_shrinker = shrinker_alloc(SHRINKER_MEMCG_AWARE | SHRINKER_NUMA_AWARE, "iolite-files");
 	if (!iol_shrinker)
 		goto undo_pool;
+	if (list_lru_init_memcg(&iol_lru, iol_shrinker))
+		goto undo_shrinker;
 	iol_shrinker->count_objects = iol_shrink_count;
 	iol_shrinker->scan_objects = iol_shrink_scan;
 	shrinker_register(iol_shrinker);
 	return 0;
 
+undo_shrinker:
+	shrinker_free(iol_shrinker);
 undo_pool:
 	iol_pool_retire(iol_file_pool);
 undo_cache:
@@ -530,6 +661,7 @@ void iol_cache_exit(void)
 {
 	shrinker_free(iol_shrinker);
 	WARN_ON(!RB_EMPTY_ROOT(&iol_ranks.rb_root));
+	list_lru_destroy(&iol_lru);
 	iol_pool_retire(iol_file_pool);
 	kmem_cache_destroy(iol_extent_cache);
 }

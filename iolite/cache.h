@@ -20,6 +20,10 @@ struct iol_extents {
 
 /**
  * struct iol_extent - a cached range of a file
+ *
+ * In the pages that it lies in there is nothing else than what it says, or zeroes: whoever reads
+ * the file may see them whole.
+ *
  * @extents:   of which file
  * @by_offset: in the file's tree; under the cache's lock
  * @by_rank:   in the order of eviction; under the cache's lock
@@ -27,7 +31,10 @@ struct iol_extents {
  * @offset:    in the file
  * @len:       bytes
  * @buf:       where the bytes are; one reference
- * @buf_off:   start in the buffer
+ * @buf_off:   start in the buffer, of a page
+ * @charge:    pages that it keeps: all of the buffer; of the parts of one that was cut the sum is
+ * @lru:       in the list of its memory cgroup and node, for reclaim; under the cache's lock
+ * @hit:       used since reclaim looked at it last; under the cache's lock
  * @manager:   of the program that brought it, if it had one then; one reference
  * @by_choice: in the manager's order; under the cache's lock
  * @choice:    lowest is given up first; under the cache's lock
@@ -41,6 +48,9 @@ struct iol_extent {
 	u32 len;
 	struct iol_buf *buf;
 	u32 buf_off;
+	u32 charge;
+	struct list_head lru;
+	bool hit;
 	struct iol_manager *manager;
 	struct rb_node by_choice;
 	u64 choice;

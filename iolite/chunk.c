@@ -29,12 +29,14 @@ static void iol_chunk_free_pages(struct iol_chunk *chunk)
 /* Zeroed: nothing of anyone else may show. Charged to the caller's memory cgroup. */
 static int iol_chunk_alloc_pages(struct iol_chunk *chunk)
 {
-	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO;
+	/* Too little memory is an error of the call, and nobody is killed for it. */
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_RETRY_MAYFAIL;
 	struct page *run;
 	unsigned int i;
 
 	/* One run makes longer segments for devices; single pages do as well. */
-	run = alloc_pages(gfp | __GFP_NORETRY | __GFP_NOWARN, IOL_CHUNK_ORDER);
+	run = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
+			  IOL_CHUNK_ORDER);
 	if (run)
 		split_page(run, IOL_CHUNK_ORDER);
 	for (i = 0; i < IOL_CHUNK_PAGES; i++) {
@@ -105,7 +107,7 @@ void iol_chunk_free(struct iol_chunk *chunk)
 
 /**
  * iol_chunk_shed - give the pages that no buffer has back to the system
- * @chunk: of a pool whose free pages nobody has mapped
+ * @chunk: of a pool from which nothing is made any more, or whose free pages nobody has mapped
  *
  * Its places in the window stay, and iol_chunk_fill() gives them pages again.
  *
@@ -116,6 +118,8 @@ void iol_chunk_shed(struct iol_chunk *chunk)
 	unsigned int i, n = 0;
 
 	lockdep_assert_held(&chunk->pool->lock);
+	if (chunk->pool->kind != IOL_POOL_FILE && chunk->read_mapped)
+		iol_window_zap(iol_chunk_pgoff(chunk), IOL_CHUNK_PAGES);
 	for_each_clear_bit(i, &chunk->busy, IOL_CHUNK_PAGES) {
 		struct page *page = chunk->pages[i];
 
@@ -149,7 +153,8 @@ bool iol_chunk_fill(struct iol_chunk *chunk, unsigned int first, unsigned int np
 
 		if (chunk->pages[i])
 			continue;
-		page = alloc_page(GFP_NOFS | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
+		page = alloc_page(GFP_NOFS | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN |
+				  __GFP_NORETRY);
 		if (!page)
 			return false;
 		set_page_private(page, iol_chunk_pgoff(chunk) + i);

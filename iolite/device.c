@@ -152,6 +152,8 @@ static int iol_ioc_pool(struct iol_domain *domain, unsigned int cmd, void __user
 
 static int iol_ioc_alloc(struct iol_domain *domain, void __user *arg)
 {
+	struct iol_vec vec = { };
+	struct iol_list list = { .vec = &vec, .n = 1 };
 	struct iol_alloc alloc;
 	struct iol_pool *pool;
 	struct iol_buf *buf;
@@ -170,14 +172,18 @@ static int iol_ioc_alloc(struct iol_domain *domain, void __user *arg)
 	iol_pool_put(pool);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	err = iol_domain_hold(domain, buf, true);
+	vec.buf = buf;
+	vec.len = iol_buf_size(buf);
+	err = iol_domain_pend(domain, buf);
 	if (!err) {
 		alloc.size = iol_buf_size(buf);
 		alloc.offset = (u64)iol_buf_pgoff(buf) << PAGE_SHIFT;
 		alloc.generation = buf->generation;
 		if (copy_to_user(arg, &alloc, sizeof(alloc))) {
-			iol_domain_unhold(domain, buf);
+			iol_domain_cancel(domain, buf);
 			err = -EFAULT;
+		} else {
+			iol_domain_publish(domain, &list);
 		}
 	}
 	iol_buf_put(buf);
@@ -309,9 +315,11 @@ static int iol_read_call(struct iol_call *call, struct iol_io *io, void __user *
 		err = iol_slices_report(&call->list, io->slices);
 	if (!err && copy_to_user(arg, io, sizeof(*io)))
 		err = -EFAULT;
-	if (err)
+	if (!err)
+		iol_domain_publish(call->domain, &call->list);
+	else
 		for (i = 0; i < call->list.n; i++)
-			iol_domain_unhold(call->domain, call->list.vec[i].buf);
+			iol_domain_cancel(call->domain, call->list.vec[i].buf);
 	return err;
 }
 

@@ -4,17 +4,12 @@
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "counter.h"
 #include "domain.h"
 #include "trace.h"
-
-static ulong domain_quota = 256UL << 20;
-module_param(domain_quota, ulong, 0644);
-MODULE_PARM_DESC(domain_quota, "most bytes of buffers that one process may hold (256 MiB)");
 
 /* All domains. The lock is taken inside a domain's, and in reclaim when a pool ends there. */
 static LIST_HEAD(iol_domains);
@@ -113,11 +108,6 @@ bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool)
 	return xa_load(&domain->acl, pool->id);
 }
 
-bool iol_domain_holds(struct iol_domain *domain, const struct iol_buf *buf)
-{
-	return xa_load(&domain->held, iol_buf_pgoff(buf));
-}
-
 static int iol_domain_admit(struct iol_domain *domain, const struct iol_pool *pool)
 {
 	int err;
@@ -168,94 +158,6 @@ void iol_domains_forget_pool(u64 pool)
 	mutex_unlock(&iol_domains_lock);
 }
 
-static int iol_domain_hold_one(struct iol_domain *domain, struct iol_buf *buf, bool whole)
-{
-	unsigned long index = iol_buf_pgoff(buf);
-	void *entry = xa_load(&domain->held, index);
-	unsigned long times = entry ? xa_to_value(entry) : 0;
-	int err;
-
-	lockdep_assert_held(&domain->lock);
-	if (times == LONG_MAX)
-		return -EOVERFLOW;
-	if (!times && domain->bytes + iol_buf_size(buf) > READ_ONCE(domain_quota)) {
-		iol_count(IOL_QUOTA_REFUSED);
-		return -ENOMEM;
-	}
-	err = whole ? iol_domain_admit(domain, buf->chunk->pool) : 0;
-	if (err)
-		return err;
-	err = xa_err(xa_store(&domain->held, index, xa_mk_value(times + 1), GFP_KERNEL_ACCOUNT));
-	if (err)
-		return err;
-	if (!times) {
-		domain->bytes += iol_buf_size(buf);
-		iol_buf_get(buf);
-	}
-	return 0;
-}
-
-static void iol_domain_drop_one(struct iol_domain *domain, struct iol_buf *buf, unsigned long times)
-{
-	unsigned long index = iol_buf_pgoff(buf);
-	unsigned long now = xa_to_value(xa_load(&domain->held, index));
-
-	lockdep_assert_held(&domain->lock);
-	if (now > times) {
-		/* The slot is there, so this needs no memory. */
-		xa_store(&domain->held, index, xa_mk_value(now - times), GFP_KERNEL);
-		return;
-	}
-	xa_erase(&domain->held, index);
-	domain->bytes -= iol_buf_size(buf);
-	iol_buf_put(buf);
-}
-
-/**
- * iol_domain_hold - give the domain a buffer
- * @domain: gets a reference of its own, and sight of the buffer
- * @buf:    the caller's reference stays the caller's
- * @whole:  the pool was opened to it, not this buffer alone: by one who may read the pool itself
- *
- * Return: 0, -ENOMEM (quota too), -ESHUTDOWN.
- */
-int iol_domain_hold(struct iol_domain *domain, struct iol_buf *buf, bool whole)
-{
-	int err = -ESHUTDOWN;
-
-	mutex_lock(&domain->lock);
-	if (!domain->dead)
-		err = iol_domain_hold_one(domain, buf, whole);
-	mutex_unlock(&domain->lock);
-	return err;
-}
-
-/* Undo one iol_domain_hold(). */
-void iol_domain_unhold(struct iol_domain *domain, struct iol_buf *buf)
-{
-	mutex_lock(&domain->lock);
-	if (!domain->dead)
-		iol_domain_drop_one(domain, buf, 1);
-	mutex_unlock(&domain->lock);
-}
-
-/**
- * iol_domain_trim - shorten a fresh buffer that the domain holds
- * @domain: nothing of the tail is in a slice
- * @buf:    nobody else has it
- * @len:    bytes to keep
- */
-void iol_domain_trim(struct iol_domain *domain, struct iol_buf *buf, size_t len)
-{
-	size_t before = iol_buf_size(buf);
-
-	mutex_lock(&domain->lock);
-	iol_buf_trim(buf, len);
-	if (!domain->dead)
-		domain->bytes -= before - iol_buf_size(buf);
-	mutex_unlock(&domain->lock);
-}
-
 /* Where a slice starts in its buffer. */
 static u32 iol_slice_off(const struct iol_buf *buf, const struct iol_slice *slice)
 {
@@ -281,12 +183,14 @@ static struct iol_buf *iol_domain_lookup(struct iol_domain *domain, const struct
 	buf = chunk->buf[pgoff % IOL_CHUNK_PAGES];
 	if (!buf || buf->generation != slice->generation)
 		err = -ESTALE;
-	else if (iol_domain_holds(domain, buf))
+	else if (iol_domain_pages(domain, buf))
 		err = 0;
 	mutex_unlock(&chunk->pool->lock);
 	iol_chunk_put(chunk);
 	if (!err && iol_slice_off(buf, slice) + slice->length > iol_buf_size(buf))
 		err = -EINVAL;
+	if (!err && !iol_domain_has(domain, buf, iol_slice_off(buf, slice), slice->length))
+		err = -EACCES;
 	if (err) {
 		iol_count(IOL_SLICES_REFUSED);
 		return ERR_PTR(err);
@@ -325,10 +229,8 @@ int iol_domain_release(struct iol_domain *domain, const struct iol_slice *slice,
 	buf = iol_domain_lookup(domain, slice);
 	if (IS_ERR(buf))
 		err = PTR_ERR(buf);
-	else if (!times || times > xa_to_value(xa_load(&domain->held, iol_buf_pgoff(buf))))
-		err = -EINVAL;
 	else
-		iol_domain_drop_one(domain, buf, times);
+		err = iol_domain_unhold(domain, buf, times);
 	mutex_unlock(&domain->lock);
 	return err;
 }

@@ -18,8 +18,8 @@
  * @lock:    @held, @pools, @bytes, @dead, @frag; taken under mmap_lock when a window is unmapped,
  *           so no user memory may be touched under it
  * @dead:    a window is gone: nothing is held or given any more
- * @held:    window page of a buffer's start -> how many times the domain has it (one reference
- *           of the buffer for all); read by the fault handler without a lock
+ * @held:    window page of a buffer's start -> how often the domain and its calls have it (one
+ *           reference of the buffer for all), see hold.c; read by the fault handler without a lock
  * @bytes:   sum of sizes of held buffers
  * @acl:     ids of pools that it may read; read by the fault handler without a lock
  * @pools:   its own pools, by id
@@ -55,8 +55,10 @@ struct iol_domain *iol_domain_create(struct file *scratch);
 void iol_domain_kill(struct iol_domain *domain);
 void iol_domain_destroy(struct iol_domain *domain);
 
-int iol_domain_hold(struct iol_domain *domain, struct iol_buf *buf, bool whole);
-void iol_domain_unhold(struct iol_domain *domain, struct iol_buf *buf);
+int iol_domain_pend(struct iol_domain *domain, struct iol_buf *buf);
+void iol_domain_cancel(struct iol_domain *domain, struct iol_buf *buf);
+void iol_domain_publish(struct iol_domain *domain, const struct iol_list *list);
+int iol_domain_unhold(struct iol_domain *domain, struct iol_buf *buf, unsigned long times);
 void iol_domain_trim(struct iol_domain *domain, struct iol_buf *buf, size_t len);
 int iol_domain_reopen(struct iol_domain *domain, struct iol_slice *slice);
 int iol_domain_release(struct iol_domain *domain, const struct iol_slice *slice,
@@ -67,7 +69,8 @@ int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices,
 		      u32 inline_max, struct iol_list *list);
 
 bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool);
-bool iol_domain_holds(struct iol_domain *domain, const struct iol_buf *buf);
+unsigned long iol_domain_pages(struct iol_domain *domain, const struct iol_buf *buf);
+bool iol_domain_has(struct iol_domain *domain, const struct iol_buf *buf, u32 off, u32 len);
 struct iol_pool *iol_domain_pool(struct iol_domain *domain, u64 id);
 int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id);
 int iol_domain_pool_destroy(struct iol_domain *domain, u64 id);

@@ -191,15 +191,18 @@ static s64 iol_file_validate(struct iol_file *file, struct inode *inode)
 static void iol_file_keep(struct iol_call *call, struct iol_file *file, s64 changes, u64 offset,
 			  struct iol_buf *buf, u32 len)
 {
+	struct iol_manager *manager = READ_ONCE(call->domain->manager);
 	struct inode *inode = file_inode(call->file);
 	struct iol_stamp stamp = iol_stamp_now(inode);
 
 	mutex_lock(&file->fresh);
 	if (file->seen == changes && atomic64_read(&file->changes) == changes &&
 	    iol_stamp_equal(&file->stamp, &stamp) && iol_stamp_settled(&stamp) &&
-	    !iol_file_unwatchable(inode))
-		iol_cache_insert(&file->extents, READ_ONCE(call->domain->manager), offset, buf, 0,
-				 len);
+	    !iol_file_unwatchable(inode) &&
+	    iol_cache_insert(&file->extents, manager, offset, buf, 0, len) == -EEXIST &&
+	    /* Parts, which writes have left: the whole is better. */
+	    !iol_cache_remove(&file->extents, offset, len))
+		iol_cache_insert(&file->extents, manager, offset, buf, 0, len);
 	mutex_unlock(&file->fresh);
 }
 
@@ -303,7 +306,7 @@ static ssize_t iol_file_read_locked(struct iol_call *call, struct iol_file *file
 			err = PTR_ERR_OR_ZERO(buf);
 			break;
 		}
-		err = iol_call_take(call, buf, off, len, false);
+		err = iol_call_take(call, buf, off, len);
 		if (err) {
 			iol_buf_put(buf);
 			break;
@@ -339,6 +342,21 @@ ssize_t iol_file_read(struct iol_call *call)
 	return ret;
 }
 
+/*
+ * What of a slice may be in the cache by reference: whole pages, and only if that is most of the
+ * buffer, which it keeps.
+ */
+static bool iol_file_range(const struct iol_vec *vec, u32 len, u32 *start, u32 *end)
+{
+	*start = PAGE_ALIGN(vec->off);
+	*end = vec->off + len;
+	if (*end <= *start)
+		return false;
+	if (!iol_buf_may_cross(vec->buf, *start, *end - *start))
+		*end = round_down(*end, PAGE_SIZE);
+	return (*end - *start) * 2 >= iol_buf_size(vec->buf);
+}
+
 /* The buffers that were written are the file's contents now; what they replace leaves the cache. */
 static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 pos, size_t len)
 {
@@ -353,11 +371,12 @@ static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 p
 	}
 	for (i = 0; i < list->n && at < pos + len; i++) {
 		const struct iol_vec *vec = &list->vec[i];
+		u32 start, end;
 
-		if (vec->buf)
-			iol_cache_insert(&file->extents, READ_ONCE(call->domain->manager), at,
-					 vec->buf, vec->off,
-					 min_t(u64, vec->len, pos + len - at));
+		if (vec->buf && iol_file_range(vec, min_t(u64, vec->len, pos + len - at), &start,
+					       &end))
+			iol_cache_insert(&file->extents, READ_ONCE(call->domain->manager),
+					 at + start - vec->off, vec->buf, start, end - start);
 		at += vec->len;
 	}
 }

@@ -96,30 +96,29 @@ void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few)
 
 /**
  * iol_call_take - add data by reference to what was read
- * @call: the domain gets hold of the buffer
+ * @call: has the buffer then; its domain, when the call has succeeded
  * @buf:  consumes a reference if it succeeds
  * @off:  start in the buffer
- * @len:  bytes
- * @whole: see iol_domain_hold()
+ * @len:  bytes; what else is in their pages the caller is given, too, or it is zero
  *
  * Before the data is consumed, so that a quota never costs data.
  *
  * Return: 0, -ENOSPC: no room for another slice; -ENOMEM, -ESHUTDOWN.
  */
-int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, bool whole)
+int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len)
 {
 	int err;
 
 	/* For the slice that it makes longer the domain has the buffer already. */
 	if (iol_list_extend(&call->list, buf, off, len))
 		return 0;
-	err = call->inside ? 0 : iol_domain_hold(call->domain, buf, whole);
+	err = call->inside ? 0 : iol_domain_pend(call->domain, buf);
 	if (err)
 		return err;
 	if (iol_list_append(&call->list, buf, off, len))
 		return 0;
 	if (!call->inside)
-		iol_domain_unhold(call->domain, buf);
+		iol_domain_cancel(call->domain, buf);
 	return -ENOSPC;
 }
 
@@ -180,7 +179,7 @@ u32 iol_call_copy(struct iol_call *call, struct page *page, u32 off, u32 len, si
 		}
 		part = min_t(u32, len - done, iol_buf_size(call->copy) - call->copied);
 		iol_buf_copy_in(call->copy, call->copied, page, off + done, part);
-		*err = iol_call_take(call, iol_buf_get(call->copy), call->copied, part, true);
+		*err = iol_call_take(call, iol_buf_get(call->copy), call->copied, part);
 		if (*err) {
 			iol_buf_put(call->copy);
 			break;
@@ -226,7 +225,7 @@ ssize_t iol_read_copy(struct iol_call *call)
 	if (err)
 		return err;
 	buf = call->copy;
-	err = iol_call_take(call, iol_buf_get(buf), 0, size, true);
+	err = iol_call_take(call, iol_buf_get(buf), 0, size);
 	if (err) {
 		iol_buf_put(buf);
 		return err;
@@ -238,7 +237,7 @@ ssize_t iol_read_copy(struct iol_call *call)
 	ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
 	if (ret <= 0) {
 		if (!call->inside)
-			iol_domain_unhold(call->domain, buf);
+			iol_domain_cancel(call->domain, buf);
 		iol_list_put(list);
 		return ret;
 	}
@@ -321,7 +320,7 @@ static bool iol_position_lock(struct iol_call *call)
 
 /**
  * iol_read - read from a descriptor of any kind
- * @call: the domain holds what comes back, once for each slice
+ * @call: has pended what comes back, once for each slice
  *
  * Return: bytes, 0 at the end, or -errno.
  */

@@ -48,7 +48,7 @@ int iol_call_copy_buf(struct iol_call *call, size_t size);
 void iol_call_copy_end(struct iol_call *call);
 u32 iol_call_copy(struct iol_call *call, struct page *page, u32 off, u32 len, size_t left,
 		  int *err);
-int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len, bool whole);
+int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len);
 
 /* One writer of an object at a time, so that a write in several steps is one write. */
 struct iol_object;

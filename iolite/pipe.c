@@ -16,12 +16,12 @@
 #include "counter.h"
 #include "io.h"
 
-/* Lowest bit of a slot's private word: the writer may read the whole pool, so the reader may. */
-#define IOL_SLOT_WHOLE		1UL
+/* Ranges up to this long are copied and not looked at whether they could go by reference. */
+#define IOL_CROSS_COPY		512
 
 static struct iol_buf *iol_slot_buf(struct pipe_buffer *slot)
 {
-	return (struct iol_buf *)(slot->private & ~IOL_SLOT_WHOLE);
+	return (struct iol_buf *)slot->private;
 }
 
 /* A slot keeps the module: its operations are ours. */
@@ -58,31 +58,74 @@ static bool iol_pipe_nowait(struct iol_call *call)
 	return call->nowait || (call->file->f_flags & O_NONBLOCK);
 }
 
-/* Move or copy up to @len bytes of a slot; how many, or 0 and the reason. */
-static u32 iol_slot_take(struct iol_call *call, struct pipe_buffer *slot, u32 len, size_t left,
-			 int *err)
+/*
+ * The buffer that the rest of a slot begins in, with a reference, or NULL. Of slots that we did not
+ * make only those are ours that came out of a UNIX socket: those hold what the other end wrote.
+ */
+static struct iol_buf *iol_slot_get_buf(struct iol_call *call, struct pipe_buffer *slot, u32 *off)
 {
-	bool whole = false;
+	struct page *page = nth_page(slot->page, slot->offset >> PAGE_SHIFT);
 	struct iol_buf *buf;
-	u32 off;
 
 	if (slot->ops == &iol_slot_ops) {
 		buf = iol_buf_get(iol_slot_buf(slot));
-		whole = slot->private & IOL_SLOT_WHOLE;
-		off = (page_private(slot->page) - iol_buf_pgoff(buf)) << PAGE_SHIFT;
+		*off = (page_private(page) - iol_buf_pgoff(buf)) << PAGE_SHIFT;
 	} else {
-		buf = iol_buf_from_page(slot->page, &off);
+		buf = call->final ? iol_buf_from_page(page, off) : NULL;
 	}
-	if (!buf)
-		return iol_call_copy(call, slot->page, slot->offset, len, left, err);
-	*err = iol_call_take(call, buf, off + slot->offset, len, whole);
-	if (*err) {
+	if (buf)
+		*off += offset_in_page(slot->offset);
+	return buf;
+}
+
+/* Bytes of a slot from @off in @buf on that are in this buffer: it may reach into others. */
+static u32 iol_slot_run(struct pipe_buffer *slot, const struct iol_buf *buf, u32 off, u32 len)
+{
+	const struct page *page = nth_page(slot->page, slot->offset >> PAGE_SHIFT);
+	u32 run = PAGE_SIZE - offset_in_page(off);
+
+	while (run < len && off + run < iol_buf_size(buf) && iol_buf_page(buf, off + run) == ++page)
+		run += PAGE_SIZE;
+	return min(run, len);
+}
+
+/*
+ * How much of a range may go by reference, from its beginning; 0: its first bytes, up to the end of
+ * @page, must be copied, since other things are in the page, too.
+ */
+static u32 iol_run_by_reference(struct iol_call *call, const struct iol_buf *buf, u32 off, u32 len,
+				u32 *part)
+{
+	u32 first = min_t(u32, len, PAGE_SIZE - offset_in_page(off));
+
+	*part = first;
+	if (iol_domain_may_read(call->domain, buf->chunk->pool))
+		return len;
+	if (first == PAGE_SIZE)
+		return round_down(len, PAGE_SIZE);
+	return first > IOL_CROSS_COPY && iol_buf_may_cross(buf, off, first) ? first : 0;
+}
+
+/* Move or copy some of up to @len bytes of a slot; how many, or 0 and the reason. */
+static u32 iol_slot_take(struct iol_call *call, struct pipe_buffer *slot, u32 len, size_t left,
+			 int *err)
+{
+	u32 off, run, part = len;
+	struct iol_buf *buf;
+
+	buf = iol_slot_get_buf(call, slot, &off);
+	run = buf ? iol_run_by_reference(call, buf, off, iol_slot_run(slot, buf, off, len), &part) :
+		    0;
+	*err = run ? iol_call_take(call, buf, off, run) : -EXDEV;
+	if (!*err) {
+		iol_count_add(IOL_BYTES_BY_REFERENCE, run);
+		return run;
+	}
+	if (buf)
 		iol_buf_put(buf);
-		return call->final ? iol_call_copy(call, slot->page, slot->offset, len, left, err) :
-				     0;
-	}
-	iol_count_add(IOL_BYTES_BY_REFERENCE, len);
-	return len;
+	if (run && !call->final)
+		return 0;
+	return iol_call_copy(call, slot->page, slot->offset, run ? run : part, left, err);
 }
 
 /**
@@ -238,12 +281,10 @@ ssize_t iol_pipe_read(struct iol_call *call)
 
 /**
  * struct iol_cursor - place in a list that is being written
- * @domain: the writer
- * @vec:    slice
- * @done:   bytes of it
+ * @vec:  slice
+ * @done: bytes of it
  */
 struct iol_cursor {
-	struct iol_domain *domain;
 	const struct iol_vec *vec;
 	u32 done;
 };
@@ -274,16 +315,12 @@ static u32 iol_pipe_fill_vec(struct pipe_inode_info *pipe, struct iol_cursor *at
 {
 	struct iol_buf *buf = at->vec->buf;
 	u32 refs = 0, start = at->done;
-	unsigned long private;
 
-	private = (unsigned long)buf;
-	if (iol_domain_may_read(at->domain, buf->chunk->pool))
-		private |= IOL_SLOT_WHOLE;
 	while (at->done < at->vec->len && iol_pipe_has_slot(pipe)) {
 		struct pipe_buffer *slot = iol_slot_make(pipe, at);
 
 		slot->ops = &iol_slot_ops;
-		slot->private = private;
+		slot->private = (unsigned long)buf;
 		__module_get(THIS_MODULE);
 		refs++;
 	}
@@ -378,7 +415,7 @@ static ssize_t iol_pipe_write_locked(struct iol_call *call, struct iol_cursor *a
 
 ssize_t iol_pipe_write(struct iol_call *call)
 {
-	struct iol_cursor at = { .domain = call->domain, .vec = call->list.vec };
+	struct iol_cursor at = { .vec = call->list.vec };
 	struct iol_object *object;
 	ssize_t ret;
 

@@ -54,28 +54,25 @@ static void iol_pool_place(struct iol_pool *pool, struct iol_chunk *chunk)
 		list_move(&chunk->node, &pool->room);
 }
 
-/* Cut @npages of @chunk, NULL if it has no such run. */
-static struct iol_buf *iol_chunk_carve(struct iol_chunk *chunk, unsigned int npages)
+/* Cut @npages of @chunk for @buf, false if it has no such run. */
+static bool iol_chunk_carve(struct iol_chunk *chunk, struct iol_buf *buf, unsigned int npages)
 {
 	struct iol_pool *pool = chunk->pool;
-	struct iol_buf *buf;
 	unsigned long first;
 	unsigned int i;
 
 	lockdep_assert_held(&pool->lock);
 	first = bitmap_find_next_zero_area(&chunk->busy, IOL_CHUNK_PAGES, 0, npages, 0);
 	if (first >= IOL_CHUNK_PAGES || !iol_chunk_fill(chunk, first, npages))
-		return NULL;
-	buf = iol_buf_struct_alloc();
-	if (!buf)
-		return NULL;
+		return false;
 	if (!chunk->busy)
 		pool->nspare--;
 	buf->chunk = chunk;
 	buf->first = first;
 	buf->npages = npages;
 	pool->allocs++;
-	if (find_next_bit(&chunk->used, first + npages, first) < first + npages) {
+	buf->used = chunk->used >> first & GENMASK(npages - 1, 0);
+	if (buf->used) {
 		pool->recycled++;
 		iol_count(IOL_BUFFERS_RECYCLED);
 	}
@@ -86,21 +83,21 @@ static struct iol_buf *iol_chunk_carve(struct iol_chunk *chunk, unsigned int npa
 		chunk->buf[i] = buf;
 	pool->nbusy += npages;
 	iol_pool_place(pool, chunk);
-	return buf;
+	return true;
 }
 
-static struct iol_buf *iol_pool_carve_known(struct iol_pool *pool, unsigned int npages)
+static bool iol_pool_carve_known(struct iol_pool *pool, struct iol_buf *buf, unsigned int npages)
 {
 	unsigned int tries = IOL_CARVE_TRIES;
 	struct iol_chunk *chunk;
-	struct iol_buf *buf;
 
 	list_for_each_entry(chunk, &pool->room, node) {
-		buf = iol_chunk_carve(chunk, npages);
-		if (buf || !--tries)
-			return buf;
+		if (iol_chunk_carve(chunk, buf, npages))
+			return true;
+		if (!--tries)
+			break;
 	}
-	return NULL;
+	return false;
 }
 
 static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
@@ -120,45 +117,45 @@ static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
 /**
  * iol_pool_carve - find memory for a buffer
  * @pool:   where
+ * @buf:    fresh
  * @npages: 1 to 16
  *
  * Memory that was used before comes first: its readers have it mapped.
  *
  * Context: called and returns with the pool's lock held, drops it to make a chunk.
- * Return: the buffer, in no state yet, or -ENOMEM, -ENOSPC (window full), -ESTALE (pool retired).
+ * Return: 0, -ENOMEM, -ENOSPC (window full), -ESTALE (pool retired).
  */
-struct iol_buf *iol_pool_carve(struct iol_pool *pool, unsigned int npages)
+int iol_pool_carve(struct iol_pool *pool, struct iol_buf *buf, unsigned int npages)
 {
 	struct iol_chunk *chunk;
-	struct iol_buf *buf;
 	LIST_HEAD(dead);
+	int err = 0;
 
 	lockdep_assert_held(&pool->lock);
 	if (pool->retired)
-		return ERR_PTR(-ESTALE);
+		return -ESTALE;
 	iol_pool_poll_limbo(pool, &dead);
-	buf = iol_pool_carve_known(pool, npages);
-	if (buf)
+	if (iol_pool_carve_known(pool, buf, npages))
 		goto out;
 	if (pool->quota && ((u64)pool->nchunks + 1) * IOL_CHUNK_SIZE > pool->quota) {
 		iol_count(IOL_QUOTA_REFUSED);
-		buf = ERR_PTR(-ENOMEM);
+		err = -ENOMEM;
 		goto out;
 	}
 	mutex_unlock(&pool->lock);
 	chunk = iol_chunk_make(pool);
 	mutex_lock(&pool->lock);
 	if (IS_ERR(chunk)) {
-		buf = ERR_CAST(chunk);
+		err = PTR_ERR(chunk);
 		goto out;
 	}
 	pool->nchunks++;
 	pool->nspare++;
 	list_add(&chunk->node, &pool->room);
-	buf = pool->retired ? ERR_PTR(-ESTALE) : iol_chunk_carve(chunk, npages);
-	if (!buf)
-		buf = ERR_PTR(-ENOMEM);
-	if (IS_ERR(buf)) {
+	err = pool->retired ? -ESTALE : 0;
+	if (!err && !iol_chunk_carve(chunk, buf, npages))
+		err = -ENOMEM;
+	if (err) {
 		chunk->dead = true;
 		pool->nchunks--;
 		pool->nspare--;
@@ -170,7 +167,7 @@ out:
 		iol_pool_free_chunks(&dead);
 		mutex_lock(&pool->lock);
 	}
-	return buf;
+	return err;
 }
 
 /**
@@ -192,8 +189,12 @@ void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead)
 	iol_buf_struct_free(buf);
 	iol_count(IOL_BUFFERS_FREED);
 	iol_pool_place(pool, chunk);
-	if (chunk->busy)
+	if (chunk->busy) {
+		/* What is left is kept by others, for as long as they like. */
+		if (pool->retired)
+			iol_chunk_shed(chunk);
 		return;
+	}
 	pool->nspare++;
 	if (pool->retired || pool->nspare > READ_ONCE(pool_spare)) {
 		chunk->dead = true;
@@ -268,7 +269,8 @@ static void iol_pool_drop_limbo(struct iol_pool *pool, struct list_head *dead)
  * iol_pool_trim - give free memory back to the system
  * @pool: any
  *
- * Whole chunks; and single pages where nobody is admitted, so that nobody has free ones mapped.
+ * Whole chunks; and single pages where nobody is admitted, so that nobody has free ones mapped, or
+ * nothing is made any more.
  */
 void iol_pool_trim(struct iol_pool *pool)
 {
@@ -278,7 +280,7 @@ void iol_pool_trim(struct iol_pool *pool)
 	mutex_lock(&pool->lock);
 	list_for_each_entry_safe(chunk, next, &pool->room, node) {
 		if (chunk->busy) {
-			if (pool->kind == IOL_POOL_FILE)
+			if (pool->kind == IOL_POOL_FILE || pool->retired)
 				iol_chunk_shed(chunk);
 			continue;
 		}

@@ -68,7 +68,7 @@ u64 iol_id_next(void);
 int iol_pools_init(void);
 void iol_pools_exit(void);
 
-struct iol_buf *iol_pool_carve(struct iol_pool *pool, unsigned int npages);
+int iol_pool_carve(struct iol_pool *pool, struct iol_buf *buf, unsigned int npages);
 void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead);
 void iol_pool_shorten(struct iol_buf *buf, unsigned int npages);
 void iol_pool_free_chunks(struct list_head *dead);

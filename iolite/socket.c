@@ -31,7 +31,7 @@ static int iol_scratch_room(struct iol_call *call, struct pipe_inode_info *pipe)
 
 /*
  * What is out of the socket cannot go back, so everything that taking needs is there before: room
- * for slices, and a copy buffer for all of it, which the domain holds already.
+ * for slices, and a copy buffer for all of it, which the call has pended already.
  */
 static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pipe)
 {
@@ -48,7 +48,7 @@ static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pi
 	if (err)
 		return err;
 	copy = call->copy;
-	err = iol_domain_hold(call->domain, copy, true);
+	err = iol_domain_pend(call->domain, copy);
 	if (err)
 		return err;
 	ret = call->file->f_op->splice_read(call->file, &pos, pipe, size, SPLICE_F_NONBLOCK);
@@ -56,7 +56,7 @@ static ssize_t iol_unix_splice(struct iol_call *call, struct pipe_inode_info *pi
 		call->final = true;
 		ret = iol_pipe_take(call, pipe, ret);
 	}
-	iol_domain_unhold(call->domain, copy);
+	iol_domain_cancel(call->domain, copy);
 	return ret;
 }
 

@@ -9,8 +9,10 @@ iolite_aggregate_LIBS := -lcmocka
 iolite_pass_DEPS := libiolite
 iolite_files_DEPS := libiolite
 iolite_attack_LIBS := -lpthread
+iolite_holds_LIBS := -lpthread
 iolite_net_DEPS := libiolite
 iolite_death_DEPS := libiolite
+iolite_pressure_DEPS := libiolite
 iolite_policy_DEPS := libiolite
 
 # Programs of the paper, converted

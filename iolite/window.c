@@ -38,18 +38,22 @@ static vm_fault_t iol_fault_refuse(struct iol_domain *domain, pgoff_t pgoff, boo
 }
 
 /* The VMA covers the window from its start, so page and address are the same distance in. */
-static vm_fault_t iol_map_pages(struct vm_fault *vmf, struct iol_chunk *chunk, unsigned int first,
-				unsigned int n, pgprot_t prot)
+static vm_fault_t iol_map_pages(struct vm_fault *vmf, struct iol_chunk *chunk,
+				unsigned long pages)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	unsigned long addr = vma->vm_start + ((iol_chunk_pgoff(chunk) + first) << PAGE_SHIFT);
+	unsigned long start = vma->vm_start + (iol_chunk_pgoff(chunk) << PAGE_SHIFT);
 	unsigned int nofs = memalloc_nofs_save();
 	vm_fault_t ret = VM_FAULT_NOPAGE;
 	unsigned int i;
 
 	lockdep_assert_held(&chunk->pool->lock);
-	for (i = first; i < first + n && ret == VM_FAULT_NOPAGE; i++, addr += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, addr, page_to_pfn(chunk->pages[i]), prot);
+	for_each_set_bit(i, &pages, IOL_CHUNK_PAGES) {
+		ret = vmf_insert_pfn_prot(vma, start + ((unsigned long)i << PAGE_SHIFT),
+					  page_to_pfn(chunk->pages[i]), vma->vm_page_prot);
+		if (ret != VM_FAULT_NOPAGE)
+			break;
+	}
 	memalloc_nofs_restore(nofs);
 	return ret;
 }
@@ -59,22 +63,27 @@ static vm_fault_t iol_map_for_reading(struct vm_fault *vmf, struct iol_domain *d
 				      struct iol_chunk *chunk)
 {
 	unsigned int nth = vmf->pgoff % IOL_CHUNK_PAGES;
+	unsigned long pages = GENMASK(IOL_CHUNK_PAGES - 1, 0);
 	struct iol_buf *buf = chunk->buf[nth];
-	unsigned int first = 0;
-	unsigned int n = IOL_CHUNK_PAGES;
+	unsigned int i;
 
 	if (chunk->dead)
 		return VM_FAULT_SIGBUS;
 	if (!iol_domain_may_read(domain, chunk->pool)) {
-		if (!buf || !iol_domain_holds(domain, buf))
+		pages = buf ? iol_domain_pages(domain, buf) << buf->first : 0;
+		if (!(pages & BIT(nth)))
 			return VM_FAULT_SIGBUS;
 		buf->read_mapped = true;
-		first = buf->first;
-		n = buf->npages;
 	}
+	/* A pool that is retired gives free pages back. */
+	for (i = 0; i < IOL_CHUNK_PAGES; i++)
+		if (!chunk->pages[i])
+			pages &= ~BIT(i);
+	if (!(pages & BIT(nth)))
+		return VM_FAULT_SIGBUS;
 	chunk->read_mapped = true;
-	iol_count_add(IOL_PTES_READ, n);
-	return iol_map_pages(vmf, chunk, first, n, vmf->vma->vm_page_prot);
+	iol_count_add(IOL_PTES_READ, hweight_long(pages));
+	return iol_map_pages(vmf, chunk, pages);
 }
 
 static vm_fault_t iol_read_fault(struct vm_fault *vmf)
@@ -104,7 +113,7 @@ static vm_fault_t iol_map_for_filling(struct vm_fault *vmf, struct iol_domain *d
 		return VM_FAULT_SIGBUS;
 	buf->fill_mapped = true;
 	iol_count_add(IOL_PTES_FILL, buf->npages);
-	return iol_map_pages(vmf, chunk, buf->first, buf->npages, vmf->vma->vm_page_prot);
+	return iol_map_pages(vmf, chunk, GENMASK(buf->npages - 1, 0) << buf->first);
 }
 
 static vm_fault_t iol_fill_fault(struct vm_fault *vmf)

@@ -137,7 +137,7 @@ IOL_Err IOL_create(IOL_Allocator *alloc, IOL_Agg **out, size_t size)
 		struct iol_piece piece;
 
 		err = iol_piece_alloc(iol_allocator(alloc), left < IOL_CHUNK_SIZE ? left : IOL_CHUNK_SIZE,
-				      &piece);
+				      agg->length, &piece);
 		if (err)
 			break;
 		err = iol_agg_append(agg, piece.buffer, piece.off, piece.len);

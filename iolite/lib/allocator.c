@@ -38,13 +38,15 @@ static IOL_Err iol_open_room(struct IOL_Allocator *alloc, size_t size)
  * iol_piece_alloc - room for @size bytes in one buffer
  * @alloc: pool
  * @size:  1 to IOL_CHUNK_SIZE
+ * @alone: of a larger object: what is in a page with others' bytes is copied to its receivers
  * @piece: out, with a reference
  */
-IOL_Err iol_piece_alloc(struct IOL_Allocator *alloc, size_t size, struct iol_piece *piece)
+IOL_Err iol_piece_alloc(struct IOL_Allocator *alloc, size_t size, bool alone,
+			struct iol_piece *piece)
 {
 	IOL_Err err;
 
-	if (size > IOL_SMALL) {
+	if (size > IOL_SMALL || alone) {
 		err = iol_buffer_alloc(alloc, size, &piece->buffer);
 		if (err)
 			return err;

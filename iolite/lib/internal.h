@@ -100,7 +100,8 @@ void iol_buffer_put(struct iol_buffer *buffer);
 IOL_Err iol_buffer_rename(struct iol_buffer *buffer);
 void iol_buffers_forget(void);
 void iol_release_flush(void);
-IOL_Err iol_piece_alloc(struct IOL_Allocator *alloc, size_t size, struct iol_piece *piece);
+IOL_Err iol_piece_alloc(struct IOL_Allocator *alloc, size_t size, bool alone,
+			struct iol_piece *piece);
 struct IOL_Allocator *iol_allocator(struct IOL_Allocator *alloc);
 
 IOL_Agg *iol_agg_new(size_t room);

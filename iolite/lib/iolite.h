@@ -124,7 +124,7 @@ IOL_Err IOL_digest(IOL_Agg *agg, uint64_t *digest, size_t *read);
  * by it. -EOPNOTSUPP without the module.
  */
 IOL_Err IOL_policy(unsigned int policy);
-/* Let another domain read this pool before anything was passed to it. */
+/* Let another domain read all of this pool, now and later: its mappings of it stay. */
 IOL_Err IOL_grant(IOL_Allocator *alloc, uint64_t domain);
 /* This process's domain; 0 when the calls work by copying. */
 uint64_t IOL_domain(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Nobody changes a sealed buffer, nobody reads what was not given to it. */
 /* timeout: 120 */
+/* long: debug minutes there */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

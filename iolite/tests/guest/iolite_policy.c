@@ -58,6 +58,12 @@ static unsigned int random_below(unsigned int n)
 	return (seed >> 33) % n;
 }
 
+/* A range keeps whole pages. */
+static uint32_t kept(const struct range *range)
+{
+	return (range->len + 4095) & ~4095u;
+}
+
 static void rank_now(struct range *range, uint32_t size, enum policy policy)
 {
 	uint64_t cost = policy == GDS_PACKETS ? 2 + size / 536 : 1;
@@ -100,7 +106,7 @@ static bool evict(enum policy policy)
 	if (policy != LRU && model.inflation < victim->rank)
 		model.inflation = victim->rank;
 	victim->there = false;
-	model.bytes -= victim->len;
+	model.bytes -= kept(victim);
 	return true;
 }
 
@@ -117,11 +123,11 @@ static void model_read(struct file *file, enum policy policy)
 		} else {
 			model.misses++;
 			range->len = file->size - c * CHUNK < CHUNK ? file->size - c * CHUNK : CHUNK;
-			while (model.bytes + range->len > CACHE_MAX)
+			while (model.bytes + kept(range) > CACHE_MAX)
 				if (!evict(policy))
 					break;
 			range->there = true;
-			model.bytes += range->len;
+			model.bytes += kept(range);
 		}
 		range->busy = true;
 		rank_now(range, file->size, policy);

@@ -4,19 +4,8 @@
 # long: debug it takes three minutes there
 # The converted programs print what the ordinary ones print, and copy nothing on the way; and ordinary programs
 # of stdio, with libiolstdio, copy nothing between each other.
-set -u
+. "$FLT_TOP/tools/testing/lib.sh"
 
-n=0
-failed=0
-check() {
-	n=$((n + 1))
-	if "${@:2}"; then
-		echo "ok $n - $1"
-	else
-		echo "not ok $n - $1"
-		failed=1
-	fi
-}
 counter() {
 	awk -v name="$1" '$1 == name { print $2 }' /sys/kernel/debug/iolite/counters
 }
@@ -83,10 +72,8 @@ no_stdio_copies() {
 	[ $(((after - before) * 200)) -le "$(stat -c %s "$1")" ]
 }
 
-echo TAP version 13
-echo 1..9
 mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
-modprobe iolite || exit 1
+load iolite
 text=/tmp/iolite.text
 awk 'BEGIN { for (i = 0; i < 40000; i++) print i, "hay", i % 97 ? "hay" : "needle", "hay hay hay" }' >$text
 check "wc counts as wc" same_wc $text
@@ -107,4 +94,4 @@ unload() {
 	return 1
 }
 check "the module unloads" unload
-exit $failed
+finish

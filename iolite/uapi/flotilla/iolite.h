@@ -21,12 +21,16 @@
  * vmsplice or registered buffers (EFAULT, EIO); read(2) and write(2) from and to them work.
  *
  * A buffer is named by offset and generation. The generation is new each time that the memory is
- * used anew, so an old name is ESTALE and never other data.
+ * used anew, so an old name is ESTALE and never other data. Only who holds a buffer can name
+ * it, and a call's buffers are held when it has succeeded: other threads cannot let go of
+ * them before.
  *
- * Who may read: whoever was given a slice. Through a pipe, from a process that may read the whole
- * pool, this opens the whole pool, present and future, and the reader's mapping of it stays; keep
- * data for different audiences in different pools. Through a socket or file, and for file data, it
- * is that buffer alone.
+ * Who may read: whoever was given a slice, and of the buffer only the pages that it was given
+ * whole, or whose other bytes are zero; what else it gets of a page is a copy. Who reads a
+ * file that is open to it may see the pages of that file. A process that was given a whole pool by
+ * IOL_IOC_POOL_GRANT reads all of it, present and future, and its mapping stays: keep data for
+ * different audiences in different pools then. Memory that is used anew is empty, and when a buffer
+ * is opened again or its memory used anew, those who had it see nothing of what comes.
  *
  * close, munmap of a window, exec and exit end the domain and drop all it holds. fork: the child
  * has no window and, using the parent's descriptor, gets EPERM; it opens its own. The module cannot
@@ -97,7 +101,7 @@ struct iol_init {
 /**
  * struct iol_pool_args - IOL_IOC_POOL_CREATE, _DESTROY, _GRANT, _STAT
  * @pool:   out of CREATE, else in: ENOENT when the caller has none of this id
- * @domain: GRANT: this domain may read the pool; ESRCH: no such domain
+ * @domain: GRANT: this domain may read the pool, now and later; ESRCH: no such domain
  * @quota:  CREATE: bytes the pool may have, 0: only the domain's quota. STAT: the same
  * @flags:  zero
  * @chunks: out of STAT: chunks of memory
@@ -164,6 +168,7 @@ struct iol_release {
  *              buffer open; out: what was used, the module's own limit is an upper bound
  *
  * Errors of read(2) and write(2), also ESTALE, EACCES (a slice not held), ENOMEM (quota).
+ * EACCES is also a slice that reaches beyond the pages which the caller was given.
  * A short count is success. A READ may always return less than asked.
  */
 struct iol_io {

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Little memory: who is charged, what goes back, and nobody is killed who would live with read(2). */
+/* timeout: 300 */
+/* long: debug minutes there */
+/* mem: 1G */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+
+#include <flotilla/iolite.h>
+#include <iolite.h>
+#include "iolite/tests/lib/module.h"
+
+#define MB		(1l << 20)
+#define IMAGE		"/tmp/iolite.pressure.img"
+#define MNT		"/tmp/iolite.pressure"
+#define GROUPS		"/tmp/iolite.groups"
+#define GROUP		GROUPS "/iolite-pressure"
+/* More than the group has. */
+#define FILE_MB		112
+
+FIXTURE(pressure) {
+};
+
+FIXTURE_SETUP(pressure)
+{
+	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, system("mkdir -p " MNT " " GROUPS "; truncate -s 160M " IMAGE " && mkfs.ext4 -q " IMAGE " && "
+			    MODULE_MOUNT(IMAGE, MNT) " && dd if=/dev/urandom of=" MNT "/big bs=1M count=112 "
+			    "2>/dev/null && sync && sleep 0.1 && echo 3 > /proc/sys/vm/drop_caches"));
+	ASSERT_EQ(0, system("mount -t cgroup2 none " GROUPS " && echo +memory > " GROUPS "/cgroup.subtree_control && "
+			    "mkdir -p " GROUP));
+}
+
+FIXTURE_TEARDOWN(pressure)
+{
+	EXPECT_EQ(0, system("umount -d " MNT "; rm -f " IMAGE));
+	/* Charged pages keep a dead group, not its directory. */
+	EXPECT_EQ(0, system("rmdir " GROUP "; umount " GROUPS));
+}
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	int err = fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
+/* The number behind @key in a file, or the first one. */
+static long number(const char *path, const char *key)
+{
+	FILE *file = fopen(path, "r");
+	char line[256];
+	long found = -1;
+
+	while (file && found < 0 && fgets(line, sizeof(line), file)) {
+		if (!key)
+			found = atol(line);
+		else if (!strncmp(line, key, strlen(key)))
+			found = atol(line + strlen(key));
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* In the group from its first page on. */
+static pid_t in_group(void)
+{
+	pid_t pid = fork();
+
+	if (!pid && put(GROUP "/cgroup.procs", "0"))
+		_exit(100);
+	return pid;
+}
+
+static int ended(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int read_all(const char *path, long size)
+{
+	int fd = open(path, O_RDONLY);
+	long done = 0;
+	size_t n = 1;
+
+	while (n) {
+		IOL_Agg *agg;
+
+		if (IOL_read(fd, &agg, 65536, &n))
+			return 2;
+		done += n;
+		IOL_destroy(agg);
+	}
+	close(fd);
+	return done == size ? 0 : 3;
+}
+
+TEST_F_TIMEOUT(pressure, a_group_reads_a_file_larger_than_itself, 200)
+{
+	int round;
+	pid_t pid;
+
+	ASSERT_EQ(0, put(GROUP "/memory.max", "48M"));
+	for (round = 0; round < 2; round++) {
+		pid = in_group();
+		if (!pid)
+			_exit(read_all(MNT "/big", FILE_MB * MB));
+		EXPECT_EQ(0, ended(pid));
+	}
+	EXPECT_EQ(0, number(GROUP "/memory.events", "oom_kill "));
+	/* What is left of it goes when it is asked for. */
+	put(GROUP "/memory.reclaim", "40M");
+	EXPECT_GT(16 * MB, number(GROUP "/memory.current", NULL));
+	EXPECT_EQ(0, put(GROUP "/memory.max", "max"));
+}
+
+TEST_F_TIMEOUT(pressure, cached_data_counts_as_available_memory, 100)
+{
+	long reserve = number("/proc/sys/vm/min_free_kbytes", NULL), before, free_before;
+	char text[32];
+
+	/* Of what can be reclaimed the kernel holds back up to its low watermark. */
+	ASSERT_EQ(0, put("/proc/sys/vm/min_free_kbytes", "4096"));
+	before = number("/proc/meminfo", "MemAvailable:");
+	free_before = number("/proc/meminfo", "MemFree:");
+	ASSERT_EQ(0, read_all(MNT "/big", FILE_MB * MB));
+	IOL_flush();
+	/* It is there, in kB, and it is no loss. */
+	EXPECT_LT(FILE_MB * 1024 / 2, free_before - number("/proc/meminfo", "MemFree:"));
+	EXPECT_GT(FILE_MB * 1024 / 4, before - number("/proc/meminfo", "MemAvailable:"));
+	snprintf(text, sizeof(text), "%ld", reserve);
+	EXPECT_EQ(0, put("/proc/sys/vm/min_free_kbytes", text));
+}
+
+TEST_F_TIMEOUT(pressure, eight_bytes_written_do_not_keep_a_buffer, 100)
+{
+	static char bytes[65536];
+	pid_t pid = in_group();
+
+	if (!pid) {
+		int file = open(MNT "/small", O_RDWR | O_CREAT, 0600), null = open("/dev/null", O_WRONLY), i;
+		IOL_Agg *all, *few;
+		size_t n;
+
+		for (i = 0; i < 1500; i++) {
+			/* Sealed by the first write, so that the second goes by reference. */
+			if (IOL_from_memory(IOL_DEF_ALLOC, &all, bytes, sizeof(bytes)) ||
+			    IOL_write(null, all, &n) || IOL_select(&few, all, 4096, 8) ||
+			    IOL_write(file, few, &n) || n != 8)
+				_exit(1);
+			IOL_destroy(few);
+			IOL_destroy(all);
+		}
+		_exit(0);
+	}
+	EXPECT_EQ(0, ended(pid));
+	EXPECT_GT(16 * MB, number(GROUP "/memory.current", NULL));
+}
+
+/* Made and given back in many pools, so that each of them has memory to spare. */
+TEST_F_TIMEOUT(pressure, spare_memory_is_in_the_quota, 100)
+{
+	pid_t pid;
+
+	ASSERT_EQ(0, put("/sys/module/iolite/parameters/domain_quota", "16777216"));
+	pid = in_group();
+	if (!pid) {
+		int fd = open("/dev/iolite", O_RDWR), i, k;
+		struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+		static struct iol_alloc a[48];
+
+		if (ioctl(fd, IOL_IOC_INIT, &init))
+			_exit(1);
+		for (i = 0; i < 24; i++) {
+			struct iol_pool_args pool = { 0 };
+
+			if (ioctl(fd, IOL_IOC_POOL_CREATE, &pool))
+				_exit(2);
+			for (k = 0; k < 48; k++) {
+				a[k] = (struct iol_alloc){ .pool = pool.pool, .size = IOL_CHUNK_SIZE };
+				if (ioctl(fd, IOL_IOC_ALLOC, &a[k]))
+					_exit(3);
+			}
+			for (k = 0; k < 48; k++) {
+				struct iol_slice slice = { a[k].offset, a[k].generation, 1, 0 };
+				struct iol_release release = { .slices = (uintptr_t)&slice, .count = 1 };
+
+				if (ioctl(fd, IOL_IOC_RELEASE, &release))
+					_exit(4);
+			}
+		}
+		_exit(number(GROUP "/memory.current", NULL) < 24 * MB ? 0 : 5);
+	}
+	EXPECT_EQ(0, ended(pid));
+	EXPECT_EQ(0, put("/sys/module/iolite/parameters/domain_quota", "268435456"));
+}
+
+/* TCP has next to no memory: slow, but it ends, and nothing is lost. */
+TEST_F_TIMEOUT(pressure, tcp_without_memory_is_slow_and_right, 100)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	static char bytes[65536], in[65536];
+	int lsn = socket(AF_INET, SOCK_STREAM, 0), to, from, i;
+	socklen_t len = sizeof(addr);
+	size_t sum = 0;
+	ssize_t n;
+	pid_t pid;
+
+	for (i = 0; i < (int)sizeof(bytes); i++)
+		bytes[i] = i * 7;
+	ASSERT_EQ(0, system("ip link set lo up; cat /proc/sys/net/ipv4/tcp_mem > /tmp/iolite.tcp_mem; "
+			    "echo 4 8 16 > /proc/sys/net/ipv4/tcp_mem"));
+	ASSERT_EQ(0, bind(lsn, (void *)&addr, sizeof(addr)));
+	ASSERT_EQ(0, listen(lsn, 1));
+	ASSERT_EQ(0, getsockname(lsn, (void *)&addr, &len));
+	to = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_EQ(0, connect(to, (void *)&addr, sizeof(addr)));
+	from = accept(lsn, NULL, NULL);
+	pid = fork();
+	if (!pid) {
+		close(from);
+		for (i = 0; i < 16; i++) {
+			IOL_Agg *all, *rest;
+			size_t put_in, at = 0;
+
+			if (IOL_from_memory(IOL_DEF_ALLOC, &all, bytes, sizeof(bytes)))
+				_exit(1);
+			for (; at < sizeof(bytes); at += put_in) {
+				if (IOL_select(&rest, all, at, sizeof(bytes) - at) ||
+				    IOL_write(to, rest, &put_in))
+					_exit(2);
+				IOL_destroy(rest);
+			}
+			IOL_destroy(all);
+		}
+		/* The kernel resets what is closed when it has no memory for orphans. */
+		shutdown(to, SHUT_WR);
+		_exit(read(to, in, 1) ? 3 : 0);
+	}
+	close(to);
+	while ((n = read(from, in, sizeof(in))) > 0)
+		for (i = 0; i < n; i++, sum++)
+			ASSERT_EQ(bytes[sum % sizeof(bytes)], in[i]);
+	EXPECT_EQ(16 * sizeof(bytes), sum);
+	close(from);
+	EXPECT_EQ(0, ended(pid));
+	EXPECT_EQ(0, system("cat /tmp/iolite.tcp_mem > /proc/sys/net/ipv4/tcp_mem"));
+}
+
+MODULE_UNLOADS
+
+TEST_HARNESS_MAIN
