@@ -5,6 +5,7 @@
  * as its own attempts last; none waits for ever.
  */
 
+#include <linux/blkdev.h>
 #include <linux/log2.h>
 #include <linux/slab.h>
 
@@ -36,24 +37,48 @@ static bool card_attach_enter(struct card_disk *disk, enum card_state from, enum
 	return changed;
 }
 
+/* What we have of the exporter, or were given and do not want, is given back. */
+static void card_attach_part(struct card_disk *disk, u32 export, u64 epoch)
+{
+	struct card_wire_detach bye = {
+		.epoch = cpu_to_be64(epoch),
+		.export = cpu_to_be32(export),
+	};
+	struct kvec vec = { .iov_base = &bye, .iov_len = sizeof(bye) };
+	struct flt_node *node;
+
+	spin_lock_bh(&disk->lock);
+	node = flt_node_get(disk->node);
+	spin_unlock_bh(&disk->lock);
+	flt_link_send(node, CARD_MSG_DETACH, &vec, 1, GFP_NOIO);
+	flt_node_put(node);
+}
+
 static void card_attach_work(struct work_struct *work)
 {
 	struct card_disk *disk = container_of(to_delayed_work(work), struct card_disk, attach);
+	u32 flags = disk->spec.flags & (CARD_FLAG_WRITE | CARD_FLAG_SHARED | CARD_FLAG_STEAL);
 	struct card_wire_attach ask = {
 		.version = cpu_to_be32(CARD_WIRE_VERSION),
 		.disk = cpu_to_be32(disk->id),
-		.flags = cpu_to_be32(disk->spec.flags & CARD_FLAG_WRITE),
 	};
 	struct kvec vec = { .iov_base = &ask, .iov_len = sizeof(ask) };
 	struct flt_node *node;
 	bool wanted;
 
 	spin_lock_bh(&disk->lock);
-	wanted = disk->state == CARD_STATE_WAITING || disk->state == CARD_STATE_REFUSED;
+	wanted = !disk->fenced && (disk->state == CARD_STATE_WAITING ||
+				   disk->state == CARD_STATE_REFUSED);
+	/* Others are put out once: who was given the place later keeps it. */
+	if (disk->known)
+		flags &= ~CARD_FLAG_STEAL;
 	ask.cookie = cpu_to_be32(++disk->cookie);
+	ask.grant = cpu_to_be64(disk->grant);
+	export_uuid(ask.uuid, disk->known ? &disk->geo.uuid : &disk->spec.uuid);
 	node = flt_node_get(disk->node);
 	spin_unlock_bh(&disk->lock);
 	if (wanted) {
+		ask.flags = cpu_to_be32(flags);
 		strscpy_pad(ask.name, disk->spec.export, sizeof(ask.name));
 		flt_link_send(node, CARD_MSG_ATTACH, &vec, 1, GFP_NOIO);
 		queue_delayed_work(card_attach_wq, &disk->attach, CARD_ATTACH_AGAIN);
@@ -61,9 +86,25 @@ static void card_attach_work(struct work_struct *work)
 	flt_node_put(node);
 }
 
-static void card_attach_resend_work(struct work_struct *work)
+/* What became of the disk, for all that wait for it. */
+static void card_attach_settle_work(struct work_struct *work)
 {
-	card_request_resend_all(container_of(work, struct card_disk, resend));
+	struct card_disk *disk = container_of(work, struct card_disk, settle);
+	struct gendisk *gendisk = READ_ONCE(disk->gendisk);
+
+	if (card_disk_fate(disk)) {
+		/* Who is just giving us a request looks into it yet. */
+		if (gendisk)
+			blk_mq_quiesce_queue(gendisk->queue);
+		card_request_fail_all(disk);
+		if (gendisk)
+			blk_mq_unquiesce_queue(gendisk->queue);
+		return;
+	}
+	/* It may have grown; before @gendisk is there nothing is in flight either. */
+	if (READ_ONCE(disk->ready))
+		set_capacity_and_notify(gendisk, READ_ONCE(disk->geo.sectors));
+	card_request_resend_all(disk);
 }
 
 /* Who takes part. The exporter's own name is what we call it. */
@@ -95,6 +136,7 @@ static int card_members_take(struct card_geometry *geo, const char *exporter,
 
 static int card_geometry_take(struct card_geometry *geo, const struct card_wire_attached *answer)
 {
+	import_uuid(&geo->uuid, answer->uuid);
 	geo->sectors = be64_to_cpu(answer->sectors);
 	geo->block = be32_to_cpu(answer->block);
 	geo->phys_block = be32_to_cpu(answer->phys_block);
@@ -105,43 +147,83 @@ static int card_geometry_take(struct card_geometry *geo, const struct card_wire_
 	    !is_power_of_2(geo->phys_block) || geo->phys_block < geo->block ||
 	    geo->phys_block > SZ_1M || !geo->sectors || geo->sectors > LLONG_MAX >> SECTOR_SHIFT ||
 	    geo->sectors % (geo->block >> SECTOR_SHIFT) ||
-	    strnlen(geo->policy, sizeof(geo->policy)) == sizeof(geo->policy))
+	    strnlen(geo->policy, sizeof(geo->policy)) == sizeof(geo->policy) ||
+	    uuid_is_null(&geo->uuid))
 		return -EPROTO;
 	return 0;
 }
 
-/* Is it the disk that it was. Numbers that may change without harm are not compared. */
-static bool card_geometry_same(const struct card_geometry *a, const struct card_geometry *b,
-			       const struct card_cache *cache)
+/*
+ * Is it the disk that it was, or has to be. Numbers that may change without harm are not
+ * compared; a disk may grow, but what was there must be there.
+ */
+static bool card_geometry_same(const struct card_disk *disk, const struct card_geometry *now)
 {
-	return a->sectors == b->sectors && a->block == b->block && !strcmp(a->policy, b->policy) &&
-	       (!cache || !memcmp(a->members, cache->members, sizeof(*a->members)));
+	const struct card_geometry *was = &disk->geo;
+	const struct card_cache *cache = disk->cache;
+
+	if (!disk->known)
+		return uuid_is_null(&disk->spec.uuid) || uuid_equal(&disk->spec.uuid, &now->uuid);
+	return uuid_equal(&was->uuid, &now->uuid) && was->block == now->block &&
+	       (cache ? was->sectors == now->sectors : was->sectors <= now->sectors) &&
+	       !strcmp(was->policy, now->policy) &&
+	       (!cache || !memcmp(now->members, cache->members, sizeof(*now->members)));
+}
+
+/* An administrator has to put this right, and has to hear of it once. */
+static void card_attach_warn(const struct card_disk *disk, int err, const u8 *uuid)
+{
+	if (!disk->gendisk)
+		return;
+	if (err == -EKEYREVOKED) {
+		pr_warn("%s: another node has taken our place as the writer of %s of %s: nothing is read or written until it is attached anew\n",
+			disk->gendisk->disk_name, disk->spec.export, disk->spec.node);
+		return;
+	}
+	pr_warn("%s: what %s exports as %s is another disk now (it is %pUb, this one %pUb): nothing is read or written\n",
+		disk->gendisk->disk_name, disk->spec.node, disk->spec.export, uuid,
+		&disk->geo.uuid);
 }
 
 void card_attach_answered(struct card_disk *disk, const struct card_wire_attached *answer)
 {
 	int err = -(int)be32_to_cpu(answer->status);
 	struct card_geometry geo = {};
-	bool live = false;
+	bool live = false, barred = false, unwanted = false;
 
 	if (!err)
 		err = card_geometry_take(&geo, answer);
 	if (!err)
 		err = card_members_take(&geo, disk->spec.node, answer);
 	spin_lock_bh(&disk->lock);
-	if (be32_to_cpu(answer->cookie) == disk->cookie &&
+	if (err == -EAGAIN) {
+		/* Not yet: it is asked for again. */
+		disk->why = EAGAIN;
+	} else if (be32_to_cpu(answer->cookie) == disk->cookie &&
 	    (disk->state == CARD_STATE_WAITING || disk->state == CARD_STATE_REFUSED)) {
-		if (!err && disk->known && !card_geometry_same(&geo, &disk->geo, disk->cache))
+		if (!err && !card_geometry_same(disk, &geo))
 			err = -EUCLEAN;
 		live = !err;
 		if (live && !disk->known) {
 			disk->geo = geo;
 			geo.members = NULL;
 			disk->known = true;
+		} else if (live) {
+			WRITE_ONCE(disk->geo.sectors, geo.sectors);
 		}
-		WRITE_ONCE(disk->export, be32_to_cpu(answer->export));
-		WRITE_ONCE(disk->epoch, be64_to_cpu(answer->epoch));
+		if (live) {
+			WRITE_ONCE(disk->export, be32_to_cpu(answer->export));
+			WRITE_ONCE(disk->epoch, be64_to_cpu(answer->epoch));
+			disk->grant = be64_to_cpu(answer->grant);
+		}
 		disk->why = -err;
+		unwanted = !live && !answer->status;
+		if (err == -EKEYREVOKED)
+			disk->fenced = true;
+		if (err == -EBUSY)
+			strscpy(disk->holder, answer->holder, sizeof(disk->holder));
+		barred = !disk->barred && (err == -EUCLEAN || err == -EKEYREVOKED);
+		WRITE_ONCE(disk->barred, err == -EUCLEAN || err == -EKEYREVOKED);
 		if (live && disk->cache)
 			card_cache_address(disk->cache, disk->export, disk->epoch);
 		WRITE_ONCE(disk->state, live ? CARD_STATE_LIVE : CARD_STATE_REFUSED);
@@ -152,8 +234,12 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 	trace_card_state(disk, CARD_STATE_WAITING, live ? CARD_STATE_LIVE : CARD_STATE_REFUSED,
 			 -err);
 	card_count(disk->cn, live ? CARD_STAT_ATTACHED : CARD_STAT_REFUSED);
-	if (live)
-		queue_work(card_attach_wq, &disk->resend);
+	if (unwanted)
+		card_attach_part(disk, be32_to_cpu(answer->export), be64_to_cpu(answer->epoch));
+	if (barred)
+		card_attach_warn(disk, err, answer->uuid);
+	if (live || barred)
+		queue_work(card_attach_wq, &disk->settle);
 }
 
 void card_attach_stale(struct card_disk *disk, const struct card_wire_block *head)
@@ -258,13 +344,21 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 {
 	if (state == CARD_STATE_DEAD)
 		return "detached";
-	if (!flt_node_is_up(disk->node))
+	if (why != EUCLEAN && why != EKEYREVOKED && !flt_node_is_up(disk->node))
 		return "the link to the node is not up";
 	if (state == CARD_STATE_WAITING)
 		return "the node was asked and has not answered yet";
 	switch (why) {
 	case EUCLEAN:
-		return "the export is another disk now";
+		return "the export is another disk now, or was changed: it is not used";
+	case EKEYREVOKED:
+		return "another node has taken our place as the writer: detach, and attach anew";
+	case ETXTBSY:
+		return "the exporter has mounted it for writing";
+	case EBUSY:
+		return "another node writes to it";
+	case ENOTUNIQ:
+		return "shared has to be said by the export and by all who write, or by none";
 	case ENOENT:
 		return "the node has no such export, or not for us";
 	case EACCES:
@@ -279,7 +373,7 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 void card_attach_prepare(struct card_disk *disk)
 {
 	INIT_DELAYED_WORK(&disk->attach, card_attach_work);
-	INIT_WORK(&disk->resend, card_attach_resend_work);
+	INIT_WORK(&disk->settle, card_attach_settle_work);
 	init_completion(&disk->answered);
 }
 
@@ -290,16 +384,10 @@ void card_attach_begin(struct card_disk *disk)
 
 void card_attach_end(struct card_disk *disk)
 {
-	struct card_wire_detach bye = {
-		.epoch = cpu_to_be64(disk->epoch),
-		.export = cpu_to_be32(disk->export),
-	};
-	struct kvec vec = { .iov_base = &bye, .iov_len = sizeof(bye) };
-
 	disable_delayed_work_sync(&disk->attach);
-	disable_work_sync(&disk->resend);
+	disable_work_sync(&disk->settle);
 	if (disk->known)
-		flt_link_send(disk->node, CARD_MSG_DETACH, &vec, 1, GFP_KERNEL);
+		card_attach_part(disk, disk->export, disk->epoch);
 }
 
 int card_attach_init(void)

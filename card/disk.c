@@ -169,6 +169,7 @@ static int card_disk_publish(struct card_disk *disk)
 		card_cache_start(disk->cache, gendisk, NULL);
 	err = device_add_disk(NULL, gendisk, NULL);
 	if (err) {
+		disable_work_sync(&disk->settle);
 		disk->gendisk = NULL;
 		put_disk(gendisk);
 		card_disk_put(disk);	/* free_disk() is not called for what was not added */
@@ -242,6 +243,7 @@ static void card_disk_end(struct card_disk *disk)
 static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extack)
 {
 	u64 ms = (u64)disk->spec.timeout_ms * (disk->spec.retries + 1);
+	char holder[FLT_NAME_MAX];
 	long left;
 	int why;
 
@@ -254,13 +256,23 @@ static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extac
 			NL_SET_ERR_MSG(extack, "the node is not up");
 			return -ENOTCONN;
 		}
-		NL_SET_ERR_MSG(extack, "the node does not answer");
+		if (READ_ONCE(disk->why) == EAGAIN)
+			NL_SET_ERR_MSG(extack, "the last writer's requests are not through yet");
+		else
+			NL_SET_ERR_MSG(extack, "the node does not answer");
 		return -ETIMEDOUT;
 	}
 	spin_lock_bh(&disk->lock);
 	why = disk->known ? 0 : disk->why;
+	strscpy(holder, disk->holder);
 	spin_unlock_bh(&disk->lock);
-	if (why)
+	if (why == EUCLEAN)
+		NL_SET_ERR_MSG(extack, "the node refuses: its export is another disk");
+	else if (why == EBUSY)
+		NL_SET_ERR_MSG_FMT(extack, "%s writes to it: detach it there, or steal", holder);
+	else if (why == ENOTUNIQ)
+		NL_SET_ERR_MSG(extack, "the node refuses: shared is said by one side only");
+	else if (why)
 		NL_SET_ERR_MSG(extack, "the node refuses: no such export for this node, or not so");
 	return -why;
 }

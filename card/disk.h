@@ -7,6 +7,7 @@
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/spinlock.h>
+#include <linux/uuid.h>
 #include <linux/workqueue.h>
 #include "kmod/node.h"
 
@@ -22,6 +23,7 @@ struct netlink_ext_ack;
  * @flags, @mode, @depth, @timeout_ms, @retries: as in the uapi
  * @readahead: pages; negative: what the exporter says
  * @host: pages kept for other nodes; negative: a quarter of memory
+ * @uuid: identity of the only disk that will do; null: the first answer says
  */
 struct card_disk_spec {
 	char node[FLT_NAME_MAX];
@@ -33,15 +35,18 @@ struct card_disk_spec {
 	u32 retries;
 	s64 readahead;
 	s64 host;
+	uuid_t uuid;
 };
 
 /**
- * struct card_geometry - what the exporter said about the disk; never changes later
+ * struct card_geometry - what the exporter said about the disk; of it only @sectors may grow
+ * @uuid: identity
  * @sectors, @block, @phys_block, @features, @readahead: as in struct card_wire_attached
  * @policy: name
  * @members: the participants, with a policy; taken over by the cache
  */
 struct card_geometry {
+	uuid_t uuid;
 	u64 sectors;
 	u32 block, phys_block;
 	u32 features;
@@ -66,14 +71,20 @@ struct card_geometry {
  * @uses:    counts uses of tags: no two requests in flight have the same number
  * @flying:  requests that the block layer waits for
  * @gendisk: the device; NULL until the exporter has answered
- * @lock:    leaf, bottom halves off; guards @node, @state, @why, @cookie, @export, @epoch
+ * @lock:    leaf, bottom halves off; guards @node, @state, @why, @barred, @fenced, @grant,
+ *	     @holder, @cookie, @export, @epoch
  * @state:   enum card_state; READ_ONCE without the lock
  * @why:     positive errno that says why it is REFUSED
+ * @barred:  what the exporter has is not for this disk: requests do not wait for it but
+ *	     fail; written under @lock, READ_ONCE
+ * @grant:   number that this writer was given; 0: none, or it writes with others
+ * @fenced:  another node has taken our place as the writer: barred for ever
+ * @holder:  why it is refused with EBUSY: node that writes
  * @cookie:  of the attempt to attach whose answer is awaited
  * @export, @epoch: address at the exporter; meaningful while LIVE; READ_ONCE
  * @attach:  asks the exporter, again and again, until it is LIVE
  * @answered: completed by the first answer
- * @resend:  sends again what was in flight when it became LIVE
+ * @settle:  sends again what was in flight when it became LIVE, or fails it when barred
  * @ref:     one for the table, one for each who looks at it, one for the gendisk
  */
 struct card_disk {
@@ -92,13 +103,17 @@ struct card_disk {
 	struct gendisk *gendisk;
 	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch */
 	u8 state;
+	bool barred;
+	bool fenced;
 	int why;
+	u64 grant;
+	char holder[FLT_NAME_MAX];
 	u32 cookie;
 	u32 export;
 	u64 epoch;
 	struct delayed_work attach;
 	struct completion answered;
-	struct work_struct resend;
+	struct work_struct settle;
 	struct kref ref;
 	struct rcu_head rcu;
 };
@@ -122,6 +137,14 @@ void card_disk_put(struct card_disk *disk);
 static inline bool card_disk_answers(const struct card_disk *disk, const struct flt_node *node)
 {
 	return READ_ONCE(disk->node) == node;
+}
+
+/* How a request ends at once, because no answer will come. BLK_STS_OK: one may. */
+static inline blk_status_t card_disk_fate(const struct card_disk *disk)
+{
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
+		return BLK_STS_OFFLINE;
+	return READ_ONCE(disk->barred) ? BLK_STS_IOERR : BLK_STS_OK;
 }
 
 unsigned int card_disk_inflight(struct card_disk *disk);

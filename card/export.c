@@ -6,17 +6,26 @@
  */
 
 #include <linux/memcontrol.h>
-#include <linux/mount.h>
-#include <linux/namei.h>
 #include <linux/netlink.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "claim.h"
 #include "counter.h"
 #include "export.h"
+#include "identity.h"
+#include "seat.h"
 #include "serve.h"
 #include "thread.h"
 #include "trace.h"
+
+static void card_session_put(struct card_session *session)
+{
+	if (!session || !refcount_dec_and_test(&session->ref))
+		return;
+	card_writer_put(session->writer);
+	kfree_rcu(session, rcu);
+}
 
 static void card_export_free(struct card_export *export)
 {
@@ -24,60 +33,32 @@ static void card_export_free(struct card_export *export)
 	unsigned long id;
 
 	xa_for_each(&export->sessions, id, session)
-		kfree_rcu(session, rcu);
+		card_session_put(session);
 	xa_destroy(&export->sessions);
+	card_seat_put(export->cn, export->seat);
 	card_thread_stop(export->thread);
 	card_cache_stop(export->cache);
 	card_cache_free(export->cache);
 	card_pool_exit(&export->pool);
-	if (export->mnt.mnt)
-		path_put(&export->mnt);
-	if (export->file)
-		bdev_fput(export->file);
+	card_claim_release(export);
 	mem_cgroup_put(export->memcg);
 	kfree_rcu(export, rcu);
 }
 
 static int card_export_open(struct card_export *export, struct netlink_ext_ack *extack)
 {
-	bool write = export->spec.flags & CARD_FLAG_WRITE;
-	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
-	struct file *file;
+	int err = card_claim_take(export, extack);
 
-	/* Who writes for others is alone: a mounted file system would not see it. */
-	file = bdev_file_open_by_path(export->spec.path, mode, write ? export : NULL, NULL);
-	if (IS_ERR(file)) {
-		NL_SET_ERR_MSG_FMT(extack, "cannot open %s for %s", export->spec.path,
-				   write ? "writing by us alone" : "reading");
-		return PTR_ERR(file);
-	}
-	export->file = file;
-	export->bdev = file_bdev(file);
+	if (err)
+		return err;
 	export->sectors = bdev_nr_sectors(export->bdev);
 	export->block = bdev_logical_block_size(export->bdev);
 	if (!export->sectors || export->block > PAGE_SIZE) {
 		NL_SET_ERR_MSG(extack, "the disk is empty, or its blocks are larger than a page");
 		return -EINVAL;
 	}
-	return 0;
-}
-
-static int card_export_mount(struct card_export *export, struct netlink_ext_ack *extack)
-{
-	int err;
-
-	if (!export->spec.mount[0])
-		return 0;
-	err = kern_path(export->spec.mount, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &export->mnt);
-	if (err) {
-		NL_SET_ERR_MSG_FMT(extack, "cannot find %s", export->spec.mount);
-		return err;
-	}
-	if (!export->mnt.mnt->mnt_sb->s_bdev ||
-	    export->mnt.mnt->mnt_sb->s_bdev->bd_dev != export->bdev->bd_dev) {
-		NL_SET_ERR_MSG(extack, "that is not where this disk is mounted");
-		return -EINVAL;
-	}
+	if (uuid_is_null(&export->spec.uuid))
+		export->spec.origin = card_identity_find(export->bdev, &export->spec.uuid);
 	return 0;
 }
 
@@ -112,6 +93,17 @@ static int card_export_join(struct card_export *export, struct netlink_ext_ack *
 	export->cache = cache;
 	card_cache_start(cache, export->bdev->bd_disk, export->bdev);
 	return 0;
+}
+
+/* The mount that has the claim is read-only no more: what others have may be old. For ever. */
+bool card_export_spoil(struct card_export *export)
+{
+	if (likely(card_claim_good(export)) && !READ_ONCE(export->spoiled))
+		return false;
+	if (!xchg(&export->spoiled, true))
+		pr_warn("export %s ends: %s was mounted for writing\n", export->spec.name,
+			export->spec.mount);
+	return true;
 }
 
 static bool card_export_named(struct card_net *cn, const char *name)
@@ -152,8 +144,10 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	refcount_set(&export->users, 1);
 	init_completion(&export->unused);
 	err = card_export_open(export, extack);
-	if (!err)
-		err = card_export_mount(export, extack);
+	if (!err && (spec->flags & (CARD_FLAG_WRITE | CARD_FLAG_SHARED)) == CARD_FLAG_WRITE) {
+		export->seat = card_seat_get(cn, &export->spec.uuid);
+		err = export->seat ? 0 : -ENOMEM;
+	}
 	if (!err)
 		err = card_export_join(export, extack);
 	if (!err)
@@ -295,12 +289,6 @@ void card_export_put(struct card_export *export)
 		complete(&export->unused);
 }
 
-static void card_session_put(struct card_session *session)
-{
-	if (session && refcount_dec_and_test(&session->ref))
-		kfree_rcu(session, rcu);
-}
-
 struct card_session *card_session_enter(struct card_export *export, const struct flt_node *node)
 {
 	struct card_session *session;
@@ -311,6 +299,10 @@ struct card_session *card_session_enter(struct card_export *export, const struct
 			!refcount_inc_not_zero(&session->ref)))
 		session = NULL;
 	rcu_read_unlock();
+	if (session && !card_writer_enter(session->writer)) {
+		card_session_put(session);
+		session = NULL;
+	}
 	if (!session)
 		return ERR_PTR(-ESTALE);
 	if (atomic_inc_return(&session->requests) > CARD_SESSION_REQUESTS) {
@@ -323,7 +315,13 @@ struct card_session *card_session_enter(struct card_export *export, const struct
 void card_session_leave(struct card_session *session)
 {
 	atomic_dec(&session->requests);
+	card_writer_leave(session->writer);
 	card_session_put(session);
+}
+
+bool card_session_fenced(const struct card_session *session)
+{
+	return session->writer && READ_ONCE(session->writer->fenced);
 }
 
 unsigned int card_export_sessions(struct card_export *export)
@@ -350,25 +348,58 @@ static unsigned int card_export_place(const struct card_export *export, const ch
 	return 0;
 }
 
-static int card_session_add(struct card_export *export, const struct flt_node *node, bool write)
+/* Takes @writer over. */
+static int card_session_add(struct card_export *export, const struct flt_node *node, bool write,
+			    struct card_writer *writer)
 {
 	struct card_session *session, *old;
 
-	if (write && !(export->spec.flags & CARD_FLAG_WRITE))
-		return -EACCES;
 	session = kzalloc(sizeof(*session), GFP_NOIO);
-	if (!session)
+	if (!session) {
+		card_writer_put(writer);
 		return -ENOMEM;
+	}
 	refcount_set(&session->ref, 1);
 	session->write = write;
+	session->writer = writer;
 	session->instance = READ_ONCE(node->instance);
 	old = xa_store(&export->sessions, node->id, session, GFP_NOIO);
 	if (xa_is_err(old)) {
-		kfree(session);
+		card_session_put(session);
 		return -ENOMEM;
 	}
 	card_session_put(old);
 	return 0;
+}
+
+/* A node that may attach the export, and how it wants to. */
+static int card_session_begin(struct card_export *export, const struct flt_node *node,
+			      const struct card_wire_attach *ask,
+			      struct card_wire_attached *answer)
+{
+	u32 flags = be32_to_cpu(ask->flags), has = export->spec.flags;
+	struct card_writer *writer = NULL;
+
+	if (READ_ONCE(export->spoiled))
+		return -ETXTBSY;
+	if (!card_identity_same(&export->spec.uuid, ask->uuid)) {
+		export_uuid(answer->uuid, &export->spec.uuid);
+		return -EUCLEAN;
+	}
+	if (!(flags & CARD_FLAG_WRITE))
+		return flags ? -EINVAL : card_session_add(export, node, false, NULL);
+	if (!(has & CARD_FLAG_WRITE))
+		return -EACCES;
+	if ((flags ^ has) & CARD_FLAG_SHARED)
+		return -ENOTUNIQ;
+	if (export->seat) {
+		writer = card_seat_take(export->cn, export->seat, node, be64_to_cpu(ask->grant),
+					flags & CARD_FLAG_STEAL, answer->holder);
+		if (IS_ERR(writer))
+			return PTR_ERR(writer);
+		answer->grant = cpu_to_be64(writer->grant);
+	}
+	return card_session_add(export, node, true, writer);
 }
 
 static void card_export_describe(struct card_export *export, const struct flt_node *node,
@@ -385,6 +416,7 @@ static void card_export_describe(struct card_export *export, const struct flt_no
 		features |= CARD_FEATURE_ROTATIONAL;
 	if (export->mnt.mnt)
 		features |= CARD_FEATURE_FILES;
+	export_uuid(answer->uuid, &export->spec.uuid);
 	answer->features = cpu_to_be32(features);
 	answer->epoch = cpu_to_be64(export->epoch);
 	answer->export = cpu_to_be32(export->id);
@@ -429,10 +461,10 @@ int card_export_attach(struct card_net *cn, struct flt_node *node,
 	export = card_export_by_name(cn, ask->name);
 	if (be32_to_cpu(ask->version) != CARD_WIRE_VERSION)
 		err = -EPROTO;
-	else if (flags & ~CARD_FLAG_WRITE)
+	else if (flags & ~(CARD_FLAG_WRITE | CARD_FLAG_SHARED | CARD_FLAG_STEAL))
 		err = -EOPNOTSUPP;
 	else if (export && card_export_place(export, node->name))
-		err = card_session_add(export, node, flags & CARD_FLAG_WRITE);
+		err = card_session_begin(export, node, ask, &answer);
 	if (!err)
 		card_export_describe(export, node, &answer);
 	else
@@ -447,9 +479,13 @@ int card_export_attach(struct card_net *cn, struct flt_node *node,
 	return sent;
 }
 
-static void card_session_del(struct card_export *export, const struct flt_node *node)
+static void card_session_del(struct card_export *export, const struct flt_node *node, bool left)
 {
-	card_session_put(xa_erase(&export->sessions, node->id));
+	struct card_session *session = xa_erase(&export->sessions, node->id);
+
+	if (session && left && export->seat)
+		card_seat_leave(export->cn, export->seat, session->writer);
+	card_session_put(session);
 }
 
 bool card_export_detach(struct card_net *cn, struct flt_node *node,
@@ -460,18 +496,20 @@ bool card_export_detach(struct card_net *cn, struct flt_node *node,
 	export = card_export_find(cn, be32_to_cpu(ask->export), be64_to_cpu(ask->epoch));
 	if (!export)
 		return false;
-	card_session_del(export, node);
+	card_session_del(export, node, true);
 	card_export_put(export);
 	return true;
 }
 
-void card_export_forget(struct card_net *cn, const struct flt_node *node)
+void card_export_forget(struct card_net *cn, const struct flt_node *node, bool removed)
 {
 	struct card_export *export;
 	unsigned long id;
 
 	mutex_lock(&cn->lock);
 	xa_for_each(&cn->exports, id, export)
-		card_session_del(export, node);
+		card_session_del(export, node, false);
 	mutex_unlock(&cn->lock);
+	if (removed)
+		card_seat_forget(cn, node);
 }

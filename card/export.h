@@ -7,6 +7,7 @@
 #include <linux/completion.h>
 #include <linux/path.h>
 #include <linux/refcount.h>
+#include <linux/uuid.h>
 #include "kmod/node.h"
 
 #include "cache.h"
@@ -14,6 +15,8 @@
 #include "pool.h"
 #include "wire.h"
 
+struct card_seat;
+struct card_writer;
 struct mem_cgroup;
 
 /* Requests of one session that may be worked on at once: more are refused, to be asked again. */
@@ -26,12 +29,14 @@ struct netlink_ext_ack;
  * @ref:      the table's and one for each request worked on
  * @requests: being worked on
  * @write:    was asked for and granted
+ * @writer:   who writes alone, referenced; NULL: does not write, or with others
  * @instance: of the node when it attached: after its restart it must attach again
  */
 struct card_session {
 	refcount_t ref;
 	atomic_t requests;
 	bool write;
+	struct card_writer *writer;
 	u64 instance;
 	struct rcu_head rcu;
 };
@@ -42,6 +47,8 @@ struct card_session {
  * @flags, @serve, @deliver: enums of the uapi
  * @home_shift: so many powers of two of blocks have one home
  * @host: pages kept for other nodes; negative: a quarter of memory
+ * @uuid, @origin: identity, and enum card_origin; all zeros: find or make one
+ * @nr_claims, @claims: other devices of the same storage
  * @nr_nodes, @nodes: who may attach
  */
 struct card_export_spec {
@@ -50,8 +57,11 @@ struct card_export_spec {
 	char mount[CARD_PATH_MAX];
 	char policy[CARD_NAME_MAX];
 	u32 flags;
-	u8 serve, deliver, home_shift;
+	u8 serve, deliver, home_shift, origin;
 	s64 host;
+	uuid_t uuid;
+	unsigned int nr_claims;
+	dev_t claims[CARD_CLAIMS_MAX];
 	unsigned int nr_nodes;
 	char nodes[CARD_NODES_MAX][FLT_NAME_MAX];
 };
@@ -66,9 +76,12 @@ struct card_thread;
  * @spec:     as configured; @spec.serve and .deliver: READ_ONCE, may change
  * @file:     the opened block device
  * @bdev:     of @file
+ * @others:   @spec.claims, opened
+ * @spoiled:  somebody here may have written to it: nobody is served any more. READ_ONCE
  * @memcg:    whose memory the blocks are that it keeps: the memory cgroup of who exported
  * @mnt:      where it is mounted here; mnt.mnt is NULL without CARD_MODE_PAGE
  * @sectors, @block: size of the disk and of its logical block
+ * @seat:     the place of the one writer; NULL: nobody writes, or many do
  * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
  * @pool:     reply pages
  * @thread:   works on what is not answered at once
@@ -86,10 +99,13 @@ struct card_export {
 	struct card_export_spec spec;
 	struct file *file;
 	struct block_device *bdev;
+	struct file *others[CARD_CLAIMS_MAX];
+	bool spoiled;
 	struct mem_cgroup *memcg;
 	struct path mnt;
 	sector_t sectors;
 	u32 block;
+	struct card_seat *seat;
 	struct xarray sessions;
 	struct card_pool pool;
 	struct card_thread *thread;
@@ -105,6 +121,9 @@ int card_export_set(struct card_net *cn, const char *name, int serve, int delive
 void card_export_del_all(struct card_net *cn);
 unsigned int card_export_sessions(struct card_export *export);
 
+/* True: somebody here may have written to it; nothing of it is served. Any context. */
+bool card_export_spoil(struct card_export *export);
+
 /* A reference to be given back by card_export_put(); NULL. Any context. */
 struct card_export *card_export_find(struct card_net *cn, u32 id, u64 epoch);
 void card_export_put(struct card_export *export);
@@ -112,13 +131,15 @@ void card_export_put(struct card_export *export);
 /* The session of a node, with a reference and one more request; ERR_PTR: errno for the asker. */
 struct card_session *card_session_enter(struct card_export *export, const struct flt_node *node);
 void card_session_leave(struct card_session *session);
+/* Its node's place as the writer was taken: what it wants is not to be done. */
+bool card_session_fenced(const struct card_session *session);
 
 int card_export_attach(struct card_net *cn, struct flt_node *node,
 		       const struct card_wire_attach *ask);
 /* False: it is not about an export of ours. */
 bool card_export_detach(struct card_net *cn, struct flt_node *node,
 			const struct card_wire_detach *ask);
-/* The node is down or gone: its sessions end. */
-void card_export_forget(struct card_net *cn, const struct flt_node *node);
+/* The node is down, or @removed: its sessions end. */
+void card_export_forget(struct card_net *cn, const struct flt_node *node, bool removed);
 
 #endif

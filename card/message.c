@@ -142,7 +142,7 @@ static int card_node_event(struct notifier_block *nb, unsigned long event, void 
 		break;
 	case FLT_EVENT_NODE_DOWN:
 	case FLT_EVENT_NODE_REMOVED:
-		card_export_forget(cn, node);
+		card_export_forget(cn, node, event == FLT_EVENT_NODE_REMOVED);
 		card_attach_node_down(cn, node);
 		break;
 	}

@@ -7,6 +7,7 @@
 #include "disk.h"
 #include "export.h"
 #include "net.h"
+#include "seat.h"
 
 static unsigned int card_net_id __read_mostly;
 
@@ -21,6 +22,8 @@ static int __net_init card_net_init(struct net *net)
 
 	cn->net = net;
 	mutex_init(&cn->lock);
+	mutex_init(&cn->seats_lock);
+	INIT_LIST_HEAD(&cn->seats);
 	xa_init_flags(&cn->exports, XA_FLAGS_ALLOC1);
 	xa_init_flags(&cn->disks, XA_FLAGS_ALLOC1);
 	return card_stats_net_init(cn);
@@ -36,6 +39,7 @@ static void __net_exit card_net_exit(struct net *net)
 	mutex_unlock(&cn->lock);
 	card_disk_del_all(cn);
 	card_export_del_all(cn);
+	card_seat_exit(cn);
 	xa_destroy(&cn->disks);
 	xa_destroy(&cn->exports);
 	card_stats_net_exit(cn);

@@ -14,6 +14,8 @@
  *	     not held while a disk or an export waits for others
  * @exports: struct card_export by number; changed under @lock, read under RCU
  * @disks:   struct card_disk by number; changed under @lock, read under RCU
+ * @seats_lock: guards @seats; process context, leaf
+ * @seats:   struct card_seat: places of writers
  * @next_export, @next_disk: numbers are not soon used again; under @lock
  * @going:   nothing new; under @lock
  * @stats:   enum card_stat, per CPU
@@ -23,6 +25,8 @@ struct card_net {
 	struct mutex lock;	/* changes of @exports and @disks */
 	struct xarray exports;
 	struct xarray disks;
+	struct mutex seats_lock;	/* seats */
+	struct list_head seats;
 	u32 next_export;
 	u32 next_disk;
 	bool going;

@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "export.h"
 #include "netlink.h"
+#include "seat.h"
 
 #define CARD_POLICY_NAME	{ .type = NLA_NUL_STRING, .len = CARD_NAME_MAX - 1 }
 #define CARD_POLICY_NODE	{ .type = NLA_NUL_STRING, .len = FLT_NAME_MAX - 1 }
@@ -31,6 +32,9 @@ static const struct nla_policy card_export_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_EXPORT_POLICY]	= CARD_POLICY_NAME,
 	[CARD_A_EXPORT_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
 	[CARD_A_EXPORT_HOME_SHIFT] = NLA_POLICY_MAX(NLA_U8, CARD_HOME_SHIFT_MAX),
+	[CARD_A_EXPORT_CLAIM]	= { .type = NLA_U32 },
+	[CARD_A_EXPORT_UUID]	= NLA_POLICY_EXACT_LEN(CARD_UUID_LEN),
+	[CARD_A_EXPORT_ORIGIN]	= NLA_POLICY_RANGE(NLA_U8, CARD_ORIGIN_DISK, CARD_ORIGIN_NAMED),
 };
 
 static const struct nla_policy card_export_set_policy[CARD_A_MAX + 1] = {
@@ -53,6 +57,7 @@ static const struct nla_policy card_disk_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_DISK_RETRIES]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_retries_range),
 	[CARD_A_DISK_READAHEAD]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_readahead_range),
 	[CARD_A_DISK_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
+	[CARD_A_DISK_UUID]	= NLA_POLICY_EXACT_LEN(CARD_UUID_LEN),
 };
 
 static const struct nla_policy card_explain_policy[CARD_A_MAX + 1] = {
@@ -106,10 +111,26 @@ static int card_get_name(struct genl_info *info, enum card_attr attr, char *name
 static int card_get_flags(struct genl_info *info, enum card_attr attr, u32 known, u32 *flags)
 {
 	*flags = info->attrs[attr] ? nla_get_u32(info->attrs[attr]) : 0;
+	if (*flags & (CARD_FLAG_SHARED | CARD_FLAG_STEAL) && !(*flags & CARD_FLAG_WRITE)) {
+		NL_SET_ERR_MSG(info->extack, "shared and steal are for who writes: say write, too");
+		return -EINVAL;
+	}
 	if (!(*flags & ~known))
 		return 0;
 	NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[attr], "unknown flags");
 	return -EOPNOTSUPP;
+}
+
+/* An identity, if it is given: then it is one. */
+static int card_get_uuid(struct genl_info *info, enum card_attr attr, uuid_t *uuid)
+{
+	if (!info->attrs[attr])
+		return 0;
+	import_uuid(uuid, nla_data(info->attrs[attr]));
+	if (!uuid_is_null(uuid))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[attr], "zeros identify no disk");
+	return -EINVAL;
 }
 
 /* The nodes that may attach: each an attribute of its own. */
@@ -146,17 +167,49 @@ static int card_get_nodes(struct genl_info *info, struct card_export_spec *spec)
 	return -EINVAL;
 }
 
+/* Other devices of the same storage: each an attribute of its own. */
+static int card_get_claims(struct genl_info *info, struct card_export_spec *spec)
+{
+	struct nlattr *attr;
+	int left;
+	u32 dev;
+
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, left) {
+		if (nla_type(attr) != CARD_A_EXPORT_CLAIM)
+			continue;
+		if (spec->nr_claims == CARD_CLAIMS_MAX) {
+			NL_SET_ERR_MSG(info->extack, "too many devices to claim");
+			return -EINVAL;
+		}
+		dev = nla_get_u32(attr);
+		spec->claims[spec->nr_claims++] = MKDEV(dev >> 20, dev & 0xfffff);
+	}
+	return 0;
+}
+
 static int card_get_export(struct genl_info *info, struct card_export_spec *spec)
 {
 	int err;
 
 	err = card_get_name(info, CARD_A_EXPORT_NAME, spec->name, sizeof(spec->name));
 	if (!err)
-		err = card_get_flags(info, CARD_A_EXPORT_FLAGS, CARD_FLAG_WRITE, &spec->flags);
+		err = card_get_flags(info, CARD_A_EXPORT_FLAGS, CARD_FLAG_WRITE | CARD_FLAG_SHARED |
+				     CARD_FLAG_UNCLAIMED, &spec->flags);
+	if (!err && spec->flags & CARD_FLAG_WRITE && spec->flags & CARD_FLAG_UNCLAIMED) {
+		NL_SET_ERR_MSG(info->extack, "who writes has to claim the disk");
+		err = -EINVAL;
+	}
+	if (!err)
+		err = card_get_uuid(info, CARD_A_EXPORT_UUID, &spec->uuid);
+	if (!err)
+		err = card_get_claims(info, spec);
 	if (!err)
 		err = card_get_nodes(info, spec);
 	if (err)
 		return err;
+	spec->origin = CARD_ORIGIN_NAMED;
+	if (info->attrs[CARD_A_EXPORT_ORIGIN])
+		spec->origin = nla_get_u8(info->attrs[CARD_A_EXPORT_ORIGIN]);
 	if (GENL_REQ_ATTR_CHECK(info, CARD_A_EXPORT_PATH)) {
 		NL_SET_ERR_MSG(info->extack, "the block device's path is missing");
 		return -EINVAL;
@@ -242,8 +295,10 @@ static int card_nl_export_set(struct sk_buff *skb, struct genl_info *info)
 static int card_put_export(struct sk_buff *skb, struct card_export *export)
 {
 	const struct card_export_spec *spec = &export->spec;
+	char writer[FLT_NAME_MAX];
 	unsigned int i;
 
+	card_seat_holder(export->cn, export->seat, writer);
 	for (i = 0; i < spec->nr_nodes; i++)
 		if (nla_put_string(skb, CARD_A_EXPORT_NODE, spec->nodes[i]))
 			return -EMSGSIZE;
@@ -256,6 +311,9 @@ static int card_put_export(struct sk_buff *skb, struct card_export *export)
 	    nla_put_string(skb, CARD_A_EXPORT_POLICY, spec->policy) ||
 	    nla_put_u64_64bit(skb, CARD_A_EXPORT_SIZE, export->sectors << SECTOR_SHIFT,
 			      CARD_A_PAD) ||
+	    nla_put(skb, CARD_A_EXPORT_UUID, CARD_UUID_LEN, &spec->uuid) ||
+	    nla_put_u8(skb, CARD_A_EXPORT_ORIGIN, spec->origin) ||
+	    nla_put_string(skb, CARD_A_EXPORT_WRITER, writer) ||
 	    nla_put_u32(skb, CARD_A_EXPORT_SESSIONS, card_export_sessions(export)))
 		return -EMSGSIZE;
 	return 0;
@@ -280,6 +338,7 @@ static int card_put_disk(struct sk_buff *skb, struct card_disk *disk)
 			      CARD_A_PAD) ||
 	    nla_put_u8(skb, CARD_A_DISK_STATE, state) ||
 	    nla_put_string(skb, CARD_A_DISK_POLICY, disk->geo.policy) ||
+	    nla_put(skb, CARD_A_DISK_UUID, CARD_UUID_LEN, &disk->geo.uuid) ||
 	    nla_put_u32(skb, CARD_A_DISK_OPENERS, disk_openers(disk->gendisk)) ||
 	    nla_put_u32(skb, CARD_A_DISK_INFLIGHT, card_disk_inflight(disk)))
 		return -EMSGSIZE;
@@ -353,7 +412,14 @@ static int card_get_disk(struct genl_info *info, struct card_disk_spec *spec)
 		err = card_get_name(info, CARD_A_DISK_EXPORT, spec->export, sizeof(spec->export));
 	if (!err)
 		err = card_get_flags(info, CARD_A_DISK_FLAGS, CARD_FLAG_WRITE | CARD_FLAG_KEEP |
-				     CARD_FLAG_NOLOOKUP, &spec->flags);
+				     CARD_FLAG_NOLOOKUP | CARD_FLAG_SHARED | CARD_FLAG_STEAL,
+				     &spec->flags);
+	if (!err && spec->flags & CARD_FLAG_SHARED && spec->flags & CARD_FLAG_STEAL) {
+		NL_SET_ERR_MSG(info->extack, "who writes with others takes nobody's place");
+		err = -EINVAL;
+	}
+	if (!err)
+		err = card_get_uuid(info, CARD_A_DISK_UUID, &spec->uuid);
 	if (err)
 		return err;
 	if (info->attrs[CARD_A_DISK_MODE])

@@ -14,8 +14,10 @@
 
 #include "ask.h"
 #include "attach.h"
+#include "bounce.h"
 #include "counter.h"
 #include "file.h"
+#include "parcel.h"
 #include "request.h"
 #include "serve.h"
 #include "trace.h"
@@ -109,6 +111,7 @@ struct card_sending {
 static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 use, bool again,
 				struct card_sending *to)
 {
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	struct flt_node *peer;
 	u16 flags = card_flags_of(disk, rq);
 	u8 op = card_op_of(rq);
@@ -129,6 +132,8 @@ static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 
 		to->files = card_file_of(disk->gendisk->part0, rq, &to->file);
 	if (to->files)
 		flags |= CARD_REQ_FILE;
+	if (READ_ONCE(cmd->stable))
+		flags |= CARD_REQ_STABLE;
 	to->ask.flags = cpu_to_be16(flags);
 	peer = card_ask_whom(disk, rq, &to->ask, again);
 
@@ -147,33 +152,61 @@ static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 
 	return to->node ? 0 : -ENOTCONN;
 }
 
-/* Data of a write is copied into the link: the request may end before the link is through. */
-static int card_send_write(struct request *rq, struct card_sending *to, gfp_t gfp)
+static int card_send_parts(struct card_sending *to, struct kvec *vec, unsigned int nr, gfp_t gfp)
 {
-	struct req_iterator iter;
-	struct bio_vec bv;
-	struct kvec *vec;
-	unsigned int nr = 1;
 	u32 crc = ~0;
-	int err;
+	unsigned int i;
 
-	rq_for_each_bvec(bv, rq, iter)
-		nr++;
-	vec = kmalloc_array(nr, sizeof(*vec), gfp | __GFP_NOWARN);
-	if (!vec)
-		return -ENOMEM;
-	nr = 1;
-	rq_for_each_bvec(bv, rq, iter) {
-		vec[nr].iov_base = bvec_virt(&bv);
-		vec[nr].iov_len = bv.bv_len;
-		crc = crc32c(crc, vec[nr].iov_base, vec[nr].iov_len);
-		nr++;
-	}
+	for (i = 1; i < nr; i++)
+		crc = crc32c(crc, vec[i].iov_base, vec[i].iov_len);
 	to->ask.crc = cpu_to_be32(~crc);
 	vec[0].iov_base = &to->ask;
 	vec[0].iov_len = sizeof(to->ask);
-	err = flt_link_queue(to->node, CARD_MSG_WRITE, vec, nr, NULL, gfp);
+	return flt_link_queue(to->node, CARD_MSG_WRITE, vec, nr, NULL, gfp);
+}
+
+/*
+ * Data of a write is copied into the link: the request may end before the link is through.
+ * Who changes it between the sum and the copy is told by the exporter that the sum is wrong.
+ */
+static int card_send_write(struct request *rq, struct card_sending *to, gfp_t gfp)
+{
+	struct card_bounce *bounce = NULL;
+	struct req_iterator iter;
+	struct bio_vec bv;
+	struct kvec *vec;
+	unsigned int nr = 1, i;
+	int err = -ENOMEM;
+
+	if (to->ask.flags & cpu_to_be16(CARD_REQ_STABLE)) {
+		bounce = card_bounce_new(blk_rq_bytes(rq));
+		if (!bounce)
+			return -ENOMEM;
+		card_bounce_fill(bounce, rq);
+		nr += bounce->nr;
+	} else {
+		rq_for_each_bvec(bv, rq, iter)
+			nr++;
+	}
+	vec = kmalloc_array(nr, sizeof(*vec), gfp | __GFP_NOWARN);
+	if (!vec)
+		goto out;
+	i = 1;
+	if (bounce) {
+		for (; i < nr; i++) {
+			vec[i].iov_base = bvec_virt(&bounce->bvec[i - 1]);
+			vec[i].iov_len = bounce->bvec[i - 1].bv_len;
+		}
+	} else {
+		rq_for_each_bvec(bv, rq, iter) {
+			vec[i].iov_base = bvec_virt(&bv);
+			vec[i++].iov_len = bv.bv_len;
+		}
+	}
+	err = card_send_parts(to, vec, nr, gfp);
 	kfree(vec);
+out:
+	card_bounce_free(bounce);
 	return err;
 }
 
@@ -195,15 +228,23 @@ static int card_request_transmit(struct card_disk *disk, struct request *rq,
 	return err;
 }
 
+/* Ends a request that is SENT, if no answer will come: who saw to that may not have seen it. */
+static void card_cmd_settle(struct card_disk *disk, struct request *rq, u32 use)
+{
+	blk_status_t fate;
+
+	/* Pairs with who changes the disk's state and looks at requests then. */
+	smp_mb();
+	fate = card_disk_fate(disk);
+	if (fate && card_cmd_move(blk_mq_rq_to_pdu(rq), use, CARD_CMD_SENT, CARD_CMD_OVER))
+		card_cmd_end(rq, fate);
+}
+
 /* Lets others end the request again; nobody else will if the disk has died meanwhile. */
 static void card_cmd_release(struct card_disk *disk, struct request *rq, u32 use)
 {
-	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
-
-	card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_SENT);
-	if (READ_ONCE(disk->state) == CARD_STATE_DEAD &&
-	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
-		card_cmd_end(rq, BLK_STS_OFFLINE);
+	card_cmd_move(blk_mq_rq_to_pdu(rq), use, CARD_CMD_FILLING, CARD_CMD_SENT);
+	card_cmd_settle(disk, rq, use);
 }
 
 /* A further attempt, while the answer to an earlier one may come at any time. */
@@ -249,6 +290,7 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	u32 use = atomic_add_return(CARD_CMD_USE, &disk->uses);
 	struct card_sending to;
+	blk_status_t fate;
 	int err;
 
 	switch (req_op(rq)) {
@@ -262,12 +304,15 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 	default:
 		return BLK_STS_NOTSUPP;
 	}
-	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
-		return BLK_STS_OFFLINE;
+	fate = card_disk_fate(disk);
+	if (fate)
+		return fate;
 
 	cmd->tries = 0;
 	cmd->status = BLK_STS_OK;
+	cmd->stable = false;
 	cmd->bvec = NULL;
+	cmd->bounce = NULL;
 	cmd->begun = ktime_get_ns();
 	card_count(disk->cn, CARD_STAT_REQUESTS);
 	blk_mq_start_request(rq);
@@ -292,10 +337,7 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 		atomic_dec(&disk->flying);
 		return BLK_STS_RESOURCE;
 	}
-	/* DEAD came meanwhile, and may not have seen it. */
-	if (READ_ONCE(disk->state) == CARD_STATE_DEAD &&
-	    card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
-		card_cmd_end(rq, BLK_STS_OFFLINE);
+	card_cmd_settle(disk, rq, use);
 	return BLK_STS_OK;
 }
 
@@ -327,6 +369,29 @@ static void card_request_again(struct card_disk *disk, struct request *rq, u32 u
 		return;
 	}
 	card_request_resend(disk, rq, use);
+}
+
+/*
+ * The sum of what came, here or at the exporter, is not that of what was sent. The first
+ * time its pages may have been changed meanwhile, which is no error, and no attempt either.
+ */
+static void card_request_doubt(struct card_disk *disk, struct request *rq,
+			       const struct card_wire_block *head)
+{
+	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+	u32 use = be32_to_cpu(head->gen);
+
+	if (head->flags & cpu_to_be16(CARD_REQ_STABLE)) {
+		card_count(disk->cn, CARD_STAT_BAD_CRC);
+		pr_warn_ratelimited("%s: data to or from %s is damaged\n",
+				    disk->gendisk->disk_name, disk->spec.node);
+		card_request_again(disk, rq, use, BLK_STS_IOERR);
+		return;
+	}
+	card_count(disk->cn, CARD_STAT_RACED);
+	/* Of several attempts that were under way one is repeated. */
+	if (!xchg(&cmd->stable, true))
+		card_request_resend(disk, rq, use);
 }
 
 /* The timer of a request: one attempt is over. */
@@ -378,6 +443,14 @@ static int card_request_iter(struct request *rq, struct card_flight *cmd, struct
 	unsigned int nr = 0;
 	struct bio_vec bv;
 
+	if (READ_ONCE(cmd->stable)) {
+		cmd->bounce = card_bounce_new(blk_rq_bytes(rq));
+		if (!cmd->bounce)
+			return -ENOMEM;
+		iov_iter_bvec(iter, ITER_DEST, cmd->bounce->bvec, cmd->bounce->nr,
+			      blk_rq_bytes(rq));
+		return 0;
+	}
 	rq_for_each_bvec(bv, rq, each)
 		nr++;
 	if (bio == rq->biotail) {
@@ -456,11 +529,14 @@ drop:
 	return 0;	/* the data is thrown away */
 }
 
-static u32 card_request_crc(struct request *rq)
+static u32 card_request_crc(struct request *rq, struct card_bounce *bounce)
 {
 	struct req_iterator iter;
 	struct bio_vec bv;
 	u32 crc = ~0;
+
+	if (bounce)
+		return card_crc(bounce->bvec, bounce->nr);
 
 	rq_for_each_segment(bv, rq, iter) {
 		void *data = bvec_kmap_local(&bv);
@@ -495,6 +571,7 @@ static void card_request_account(struct card_net *cn, const struct card_fill *fi
 int card_request_sunk(struct flt_sink *sink, int err)
 {
 	struct card_fill *fill = sink->priv;
+	struct card_bounce *bounce;
 	struct card_disk *disk;
 	struct card_flight *cmd;
 	u32 use;
@@ -506,21 +583,23 @@ int card_request_sunk(struct flt_sink *sink, int err)
 	use = be32_to_cpu(fill->head.gen);
 	kfree(cmd->bvec);
 	cmd->bvec = NULL;
+	bounce = cmd->bounce;
+	cmd->bounce = NULL;
 	if (err) {
 		/* The link broke in the middle; it will be sent again. */
 		card_cmd_release(disk, fill->rq, use);
-	} else if (card_request_crc(fill->rq) != be32_to_cpu(fill->head.crc)) {
-		card_count(disk->cn, CARD_STAT_BAD_CRC);
-		pr_warn_ratelimited("%s: data from %s is damaged\n", disk->gendisk->disk_name,
-				    disk->spec.node);
+	} else if (card_request_crc(fill->rq, bounce) != be32_to_cpu(fill->head.crc)) {
 		card_cmd_release(disk, fill->rq, use);
-		card_request_again(disk, fill->rq, use, BLK_STS_IOERR);
+		card_request_doubt(disk, fill->rq, &fill->head);
 	} else {
+		if (bounce)
+			card_bounce_empty(bounce, fill->rq);
 		card_request_account(disk->cn, fill, cmd);
 		card_ask_arrived(disk, fill->rq, fill->node, &fill->head);
 		card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_OVER);
 		card_cmd_end(fill->rq, BLK_STS_OK);
 	}
+	card_bounce_free(bounce);
 	flt_node_put(fill->node);
 	kfree(fill);
 	card_disk_put(disk);
@@ -549,6 +628,8 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 	} else if (status == ESTALE) {
 		/* The exporter was restarted: the request waits until it knows us again. */
 		card_attach_stale(disk, head);
+	} else if (status == EILSEQ) {
+		card_request_doubt(disk, rq, head);
 	} else if (status == EBUSY || status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
 		/* The timer asks again. */
 		if (!status)
@@ -581,9 +662,8 @@ static bool card_request_fail_one(struct request *rq, void *arg)
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	u32 life = atomic_read(&cmd->life);
 
-	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT &&
-	    card_cmd_move(cmd, life & ~CARD_CMD_STATE, CARD_CMD_SENT, CARD_CMD_OVER))
-		card_cmd_end(rq, BLK_STS_OFFLINE);
+	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT)
+		card_cmd_settle(arg, rq, life & ~CARD_CMD_STATE);
 	return true;
 }
 

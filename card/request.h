@@ -30,7 +30,9 @@ enum card_cmd_state {
  * @begun:  ktime_get_ns() of the first attempt
  * @filled: the same when its data began to come
  * @status: how it ended
+ * @stable: a sum was wrong: its data goes by way of pages of our own; READ_ONCE
  * @bvec:   parts of the request while data is received into it, when it has several bios
+ * @bounce: pages that receive instead of the request's own, when it is @stable
  */
 struct card_flight {
 	atomic_t life;
@@ -38,7 +40,9 @@ struct card_flight {
 	u64 begun;
 	u64 filled;
 	blk_status_t status;
+	bool stable;
 	struct bio_vec *bvec;
+	struct card_bounce *bounce;
 };
 
 /* Messages; process context. A negative return closes the link. */
@@ -47,7 +51,7 @@ int card_request_sink(struct card_net *cn, struct flt_node *node, const struct f
 int card_request_sunk(struct flt_sink *sink, int err);
 int card_request_done(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg);
 
-/* All that is in flight: again (LIVE), or never (DEAD). Process context. */
+/* All that is in flight: again (LIVE), or never (card_disk_fate()). Process context. */
 void card_request_resend_all(struct card_disk *disk);
 void card_request_fail_all(struct card_disk *disk);
 

@@ -152,6 +152,32 @@ static void card_serve_count_pages(struct card_serve *s)
 	card_count_add(s->export->cn, CARD_STAT_SERVED_DISK_PAGES, s->nr - cached);
 }
 
+/*
+ * Pages of caches may be changed, by whoever uses the disk or its files here, between the
+ * sum and the network card. Who has found a wrong sum gets a copy.
+ */
+static int card_serve_copy(struct card_serve *s)
+{
+	struct page *page;
+	unsigned int i;
+	bool fresh;
+
+	for (i = 0; i < s->nr; i++) {
+		struct bio_vec *bv = &s->bvec[i];
+
+		if (s->kind[i] != CARD_PAGE_CACHED)
+			continue;
+		page = card_pool_get(&s->export->pool, GFP_ATOMIC | __GFP_NOWARN, &fresh);
+		if (!page)
+			return -ENOMEM;
+		memcpy_page(page, bv->bv_offset, bv->bv_page, bv->bv_offset, bv->bv_len);
+		put_page(bv->bv_page);
+		bv->bv_page = page;
+		s->kind[i] = CARD_PAGE_POOL;
+	}
+	return 0;
+}
+
 static int card_serve_reply(struct card_serve *s)
 {
 	struct card_wire_block head = s->ask;
@@ -165,6 +191,9 @@ static int card_serve_reply(struct card_serve *s)
 		card_count(cn, CARD_STAT_DISK_ERRORS);
 		return s->status;
 	}
+	err = s->flags & CARD_REQ_STABLE ? card_serve_copy(s) : 0;
+	if (err)
+		return err;
 	head.crc = cpu_to_be32(card_crc(s->bvec, s->nr));
 	head.source = s->source;
 	head.deliverer = cpu_to_be16(0);
@@ -196,6 +225,8 @@ static int card_serve_end_write(struct card_serve *s)
 {
 	pgoff_t first = card_serve_index(s, 0);
 
+	if (s->status == -ESTALE)
+		return s->status;	/* fenced: nothing was done */
 	if (s->op == CARD_OP_WRITE) {
 		/* What was read through our cache before is old now. */
 		invalidate_inode_pages2_range(s->export->bdev->bd_mapping, first,
@@ -291,6 +322,10 @@ static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node 
 		card_count(cn, CARD_STAT_DENIED);
 		card_export_put(export);
 		return NULL;
+	}
+	if (card_export_spoil(export)) {
+		card_count(cn, CARD_STAT_DENIED);
+		goto undo_export;
 	}
 	session = card_session_enter(export, asker);
 	if (IS_ERR(session)) {
@@ -424,7 +459,8 @@ int card_serve_write_sunk(struct flt_sink *sink, int err)
 		return 0;
 	}
 	if (!err) {
-		card_count(s->export->cn, CARD_STAT_BAD_CRC);
+		card_count(s->export->cn, s->flags & CARD_REQ_STABLE ? CARD_STAT_BAD_CRC :
+			   CARD_STAT_RACED);
 		card_send_done(s->export->cn, s->node, &s->ask, -EILSEQ);
 	}
 	card_serve_free(s);

@@ -88,7 +88,9 @@ static int card_serve_get_page(struct card_serve *s, unsigned int i)
 	pgoff_t index = card_serve_index(s, i);
 	bool fresh;
 
-	if (s->flags & CARD_REQ_KEEP && !mapping_min_folio_order(mapping) &&
+	/* A page of the cache may be changed before it is sent. */
+	if ((s->flags & (CARD_REQ_KEEP | CARD_REQ_STABLE)) == CARD_REQ_KEEP &&
+	    !mapping_min_folio_order(mapping) &&
 	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors &&
 	    card_serve_keep_page(s, i, mapping, index))
 		return 0;

@@ -161,6 +161,12 @@ static void card_thread_begin_write(struct card_thread *thread, struct card_serv
 static bool card_thread_one(struct card_thread *thread, struct card_serve *s)
 {
 	card_count(s->export->cn, CARD_STAT_SERVE_THREAD);
+	/* Somebody else writes now, and waits until what this one has sent is out of the way. */
+	if (s->op != CARD_OP_READ && card_session_fenced(s->session)) {
+		s->status = -ESTALE;
+		card_thread_due(&thread->due, card_serve_finish(s), true);
+		return false;
+	}
 	if (s->op == CARD_OP_READ && card_serve_lookup(s)) {
 		card_thread_due(&thread->due, card_serve_finish(s), true);
 		return false;

@@ -13,7 +13,7 @@
 #include <flotilla/card.h>
 #include "kmod/link.h"
 
-#define CARD_WIRE_VERSION	1
+#define CARD_WIRE_VERSION	2
 
 enum card_msg {
 	CARD_MSG_ATTACH		= FLT_MSG_CARD + 0,
@@ -36,8 +36,10 @@ enum card_msg {
  * @version: CARD_WIRE_VERSION
  * @disk:    the asker's number of the disk, repeated in the answer
  * @cookie:  of this attempt, repeated in the answer
- * @flags:   CARD_FLAG_WRITE
+ * @flags:   CARD_FLAG_WRITE, _SHARED, _STEAL
+ * @grant:   of this attachment's writer, as ATTACHED gave it; 0: none yet
  * @zero:    must be zero
+ * @uuid:    identity of the only disk that will do, or zeros
  * @name:    of the export, zeros to the end
  */
 struct card_wire_attach {
@@ -46,6 +48,8 @@ struct card_wire_attach {
 	__be32 cookie;
 	__be32 flags;
 	__be32 zero;
+	__be64 grant;
+	u8 uuid[CARD_UUID_LEN];
 	char name[CARD_NAME_MAX];
 } __packed;
 
@@ -60,7 +64,11 @@ enum card_feature {
 /**
  * struct card_wire_attached - body of ATTACHED
  * @disk, @cookie: of ATTACH
- * @status:     0, or a positive errno; then the rest is zero
+ * @status:     0, or a positive errno; then the rest is zero, but for @uuid with EUCLEAN
+ *		and @holder with EBUSY; EAGAIN: ask again, it is being seen to
+ * @uuid:       identity, never zeros
+ * @grant:      with CARD_FLAG_WRITE and without _SHARED: number of the writer; larger than
+ *		any before, and to be repeated whenever the disk attaches again
  * @features:   enum card_feature
  * @export, @epoch: address of the disk in later messages
  * @sectors:    size, 512 bytes each
@@ -71,6 +79,7 @@ enum card_feature {
  * @place:      of the asker among the participants; 0 without a policy
  * @nr_nodes:   how many names follow, FLT_NAME_MAX bytes each: the participants from
  *	        place 1; the exporter's place is 0. Places stand for nodes in messages
+ * @holder:     node that writes, zeros to the end
  * @home_shift: so many powers of two of blocks have one home
  * @zero:       must be zero
  */
@@ -79,6 +88,8 @@ struct card_wire_attached {
 	__be32 cookie;
 	__be32 status;
 	__be32 features;
+	u8 uuid[CARD_UUID_LEN];
+	__be64 grant;
 	__be64 epoch;
 	__be64 sectors;
 	__be32 export;
@@ -86,6 +97,7 @@ struct card_wire_attached {
 	__be32 phys_block;
 	__be32 readahead;
 	char policy[CARD_NAME_MAX];
+	char holder[FLT_NAME_MAX];
 	__be16 place;
 	__be16 nr_nodes;
 	u8 home_shift;
@@ -117,7 +129,8 @@ enum card_wire_flag {
 	CARD_REQ_FORWARDED	= 1 << 4,	/* has been at its home, or at a hint */
 	CARD_REQ_NOCOOP		= 1 << 5,	/* the policy has nothing to say */
 	CARD_REQ_FUA		= 1 << 6,
-	CARD_REQ_ALL		= (1 << 7) - 1,
+	CARD_REQ_STABLE		= 1 << 7,	/* the sum was wrong: send what is stable */
+	CARD_REQ_ALL		= (1 << 8) - 1,
 };
 
 enum card_source {

@@ -160,13 +160,15 @@ def a_dead_home_costs_time_and_nothing_else():
 
 @claim
 def another_export_of_that_name_finds_no_old_blocks():
+    """Another disk that pretends to be the one before: who exports answers for the identity."""
     with trio(words=("retries", "60")) as t:
         t.read(1)
         t.read(2)
+        uuid = exports(t.nodes[0])["data"]["uuid"]
         tool(t.nodes[0], "unexport", "data")
         other = Disk(MIB, seed=2, name="other")
         try:
-            export(t.nodes[0], "data", other.device, "policy", "hscc", nodes="n2,n3")
+            export(t.nodes[0], "data", other.device, "policy", "hscc", "uuid", uuid, nodes="n2,n3")
             before = t.total("CardPeerServed")
             # Node 3 first: for most blocks it would ask node 2, for others node 2 had asked last.
             for i in (2, 1):

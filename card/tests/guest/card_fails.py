@@ -125,8 +125,8 @@ def a_disk_in_use_is_detached_only_by_force_and_then_fails_at_once():
 @claim
 def a_file_system_is_unmounted_although_the_exporter_is_dead():
     with pair(size=16 * MIB) as (c, disk):
-        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         tool(c.nodes[0], "unexport", "data")
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         export(c.nodes[0], "data", disk.device)
         card = attach(c.nodes[1], "data", *QUICK)
         here = "/tmp/card-here"
@@ -151,9 +151,10 @@ def a_writer_with_a_dead_exporter_gets_an_error_and_unmounts():
         with open(here + "/f", "wb", 0) as f:
             f.write(os.urandom(MIB // 4))
         cut(c, 1)
-        subprocess.run(["sync", "-f", here], check=False, stderr=subprocess.DEVNULL,
-                       timeout=60 * SLOW)
-        subprocess.run(["umount", here], check=False, timeout=60 * SLOW)
+        # What was written and cannot be kept must be told to who asks for it to be kept.
+        assert subprocess.run(["sync", "-f", here], check=False, stderr=subprocess.DEVNULL,
+                              timeout=60 * SLOW).returncode
+        assert subprocess.run(["umount", here], check=False, timeout=60 * SLOW).returncode == 0
         assert not os.path.ismount(here)
         mend(c, 1)
 
@@ -161,7 +162,7 @@ def a_writer_with_a_dead_exporter_gets_an_error_and_unmounts():
 @claim
 def late_answers_find_nothing():
     """The exporter's disk is stopped until the asker has given up; then it answers."""
-    with pair(size=MIB) as (c, disk):
+    with pair(size=MIB, offered=False) as (c, disk):
         table = "0 %d linear %s 0" % (disk.size // 512, disk.device)
         with mapped("cardslow", table) as path:
             export(c.nodes[0], "slow", path)
@@ -189,7 +190,7 @@ def lost_and_late_packets_cost_time_and_nothing_else():
 
 @claim
 def the_exporters_disk_fails_and_the_error_comes_across():
-    with pair(size=MIB) as (c, disk):
+    with pair(size=MIB, offered=False) as (c, disk):
         sectors = disk.size // 512
         with mapped("cardbad", "0 64 linear %s 0" % disk.device, "64 8 error",
                     "72 %d linear %s 72" % (sectors - 72, disk.device)) as path:

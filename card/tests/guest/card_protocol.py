@@ -71,7 +71,7 @@ def stopped():
 
 @claim
 def many_requests_wait_at_the_disk_and_others_overtake_them():
-    with pair(size=MIB) as (c, disk), slow(c, disk) as (path, card):
+    with pair(size=MIB, offered=False) as (c, disk), slow(c, disk) as (path, card):
         drop_caches()
         with open(path, "rb") as f:             # the exporter has the first blocks in its cache
             f.read(65536)
@@ -89,7 +89,7 @@ def many_requests_wait_at_the_disk_and_others_overtake_them():
 
 @claim
 def a_lone_read_goes_to_the_disk_at_once_and_waits_with_the_thread():
-    with pair(size=MIB) as (c, disk), slow(c, disk) as (path, card):
+    with pair(size=MIB, offered=False) as (c, disk), slow(c, disk) as (path, card):
         drop_caches()
         with open(path, "rb") as f:
             f.read(65536)
@@ -126,7 +126,7 @@ def no_answer_is_dropped_because_the_socket_is_full():
 
 @claim
 def the_thread_answers_all_when_it_is_told_to():
-    with pair(size=MIB) as (c, disk), slow(c, disk, "nolookup") as (_, card):
+    with pair(size=MIB, offered=False) as (c, disk), slow(c, disk, "nolookup") as (_, card):
         for deliver in ("async", "sync"):
             tool(c.nodes[0], "set", "slow", "serve", "thread", "deliver", deliver)
             before = stats(c.nodes[0])

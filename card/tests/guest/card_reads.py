@@ -185,7 +185,7 @@ def written_blocks_are_read_back_here_and_there():
 
 @claim
 def a_file_system_is_mounted_and_its_files_are_the_exporters():
-    with pair(size=16 * MIB) as (c, disk):
+    with pair(size=16 * MIB, offered=False) as (c, disk):
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         there, here = "/tmp/card-there", "/tmp/card-here"
         with mounted(disk.device, there):
@@ -193,6 +193,7 @@ def a_file_system_is_mounted_and_its_files_are_the_exporters():
                 with open("%s/f%d" % (there, i), "wb") as f:
                     f.write(os.urandom(1000 + 40000 * i))
         with mounted(disk.device, there, "-o", "ro"):
+            export(c.nodes[0], "data", disk.device, "mount", there)
             card = attach(c.nodes[1], "data")
             with mounted("/dev/" + card, here, "-o", "ro"):
                 run("diff", "-r", there, here)
@@ -200,8 +201,6 @@ def a_file_system_is_mounted_and_its_files_are_the_exporters():
                                       stderr=subprocess.DEVNULL).returncode
             detach(c.nodes[1], card)
             # Page mode: the exporter answers from the files it has cached itself.
-            tool(c.nodes[0], "unexport", "data")
-            export(c.nodes[0], "data", disk.device, "mount", there)
             drop_caches()
             want = read_file(there + "/f9")
             card = attach(c.nodes[1], "data", "mode", "page")
@@ -210,7 +209,6 @@ def a_file_system_is_mounted_and_its_files_are_the_exporters():
                 assert stat(c.nodes[0], "CardFilePages") >= len(want) // 4096, stats(c.nodes[0])
             detach(c.nodes[1], card)
             tool(c.nodes[0], "unexport", "data")
-        export(c.nodes[0], "data", disk.device)
 
 
 def quiet():
@@ -250,13 +248,12 @@ def forget_all_but_names(there):
 
 @claim
 def what_page_mode_keeps_for_others_saves_the_exporters_own_reads():
-    with pair(size=16 * MIB) as (c, disk), tempfile.TemporaryDirectory() as top:
+    with pair(size=16 * MIB, offered=False) as (c, disk), tempfile.TemporaryDirectory() as top:
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.device)
         there, here = os.path.join(top, "there"), os.path.join(top, "here")
         want = os.urandom(MIB // 4)
         with mounted(disk.device, there), open(there + "/f", "wb") as f:
             f.write(want)
-        tool(c.nodes[0], "unexport", "data")
         with mounted(disk.device, there, "-o", "ro"):
             export(c.nodes[0], "data", disk.device, "mount", there)
             for words, saved in (((), False), (("keep",), True)):
@@ -273,7 +270,6 @@ def what_page_mode_keeps_for_others_saves_the_exporters_own_reads():
             forget_all_but_names(there)
             assert reads_of(disk.device, lambda: os.stat(there + "/f")), "the inode was cached anyway"
             tool(c.nodes[0], "unexport", "data")
-        export(c.nodes[0], "data", disk.device)
 
 
 @claim

@@ -117,7 +117,8 @@ def writing_needs_to_be_offered_and_asked_for():
     with Fake() as f:
         assert f.peer.attach(flags=1)[0] == EACCES
         assert f.peer.attach(flags=2)[0] == EOPNOTSUPP
-        assert f.peer.attach(version=2)[0] == EPROTO
+        assert f.peer.attach(flags=8)[0] == EINVAL
+        assert f.peer.attach(version=1)[0] == EPROTO
         assert f.peer.attach(name="nonesuch")[0] == ENOENT
         _, epoch, number, _ = f.peer.attach()
         before = f.disk.hash()
@@ -151,7 +152,7 @@ def messages_that_no_node_sends_close_the_link():
 def answers_to_nothing_are_dropped():
     with Fake() as f:
         f.peer.say(DONE, block(disk=5)).say(DATA, block(disk=5) + bytes(4096))
-        f.peer.say(ATTACHED, struct.pack(">IIII", 5, 5, 0, 0) + bytes(72))
+        f.peer.say(ATTACHED, struct.pack(">IIII", 5, 5, 0, 0) + bytes(128))
         wait(lambda: stat(f.exporter, "CardLateReplies") == 3, 30)
         assert f.peer.attach()[0] == 0
 

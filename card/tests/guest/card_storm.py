@@ -6,6 +6,7 @@
 written is what is read, and nothing hangs.
 
 CARD_SECONDS=3600 and CARD_SEED=n make the first claim longer, and another one."""
+import contextlib
 import os
 import random
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, SLOW, Refused, attach, cut, detach, disks, export, exports, hash_of,  # noqa: E402
+from card import (MIB, SLOW, Disk, Refused, attach, cut, detach, disks, export, exports, hash_of,  # noqa: E402
                   mapped, mend, pair, read_error, run, stat, state, tool, wait_live)
 from cluster import Node                                # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
@@ -134,12 +135,13 @@ def an_exporter_that_died_is_used_again_when_it_is_back():
 def attaching_and_detaching_at_once_does_no_harm():
     rounds = int(os.environ.get("CARD_ROUNDS", "5"))
     with pair(size=MIB) as (c, disk):
-        trouble = []
+        trouble, attached = [], []
 
         def one():
             for _ in range(rounds):
                 try:
                     card = attach(c.nodes[1], "data")
+                    attached.append(card)
                     read_error("/dev/" + card)
                     detach(c.nodes[1], card, "force")
                 except (Refused, OSError):
@@ -153,6 +155,7 @@ def attaching_and_detaching_at_once_does_no_harm():
         for t in threads:
             t.join(120 * SLOW)
         assert not trouble and not any(t.is_alive() for t in threads), trouble
+        assert len(attached) > 1, "of %d times %d" % (3 * rounds, len(attached))
         for card in disks(c.nodes[1]):
             detach(c.nodes[1], card)
         wait(lambda: exports(c.nodes[0])["data"]["sessions"] == 0, 60 * SLOW)
@@ -166,7 +169,8 @@ def module_is_going():
 
 @claim
 def the_module_goes_with_disks_attached_and_requests_at_the_exporters_disk():
-    with pair(size=MIB) as (c, disk):
+    with pair(size=MIB, offered=False) as (c, disk), contextlib.closing(Disk(MIB, name="plain")) as plain:
+        export(c.nodes[0], "data", plain.device)
         table = "0 %d linear %s 0" % (disk.size // 512, disk.device)
         with mapped("cardslow", table) as path:
             export(c.nodes[0], "slow", path)
@@ -187,8 +191,10 @@ def the_module_goes_with_disks_attached_and_requests_at_the_exporters_disk():
             assert remover.wait(60 * SLOW) == 0
             run("modprobe", "card")
             assert not disks(c.nodes[1]) and not exports(c.nodes[0])
-            export(c.nodes[0], "data", disk.device)
-            assert hash_of("/dev/" + attach(c.nodes[1], "data")) == disk.hash()
+            export(c.nodes[0], "data", plain.device)
+            assert hash_of("/dev/" + attach(c.nodes[1], "data")) == plain.hash()
+            detach(c.nodes[1], "n1", "data")
+            tool(c.nodes[0], "unexport", "data")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -14,10 +15,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
 from cluster import UP, Cluster                         # noqa: E402
 from netns import run                                   # noqa: E402
+from patience import SLOW                               # noqa: E402
 from tap import wait                                    # noqa: E402
 
 MIB = 1 << 20
-SLOW = 3 if "debug" in os.uname().release else 1
 
 
 class Refused(Exception):
@@ -100,6 +101,20 @@ class Disk:
         self.device = subprocess.run(["losetup", "--find", "--show", "--direct-io=off", self.path],
                                      check=True, capture_output=True, text=True).stdout.strip()
 
+    def partition(self):
+        """Two partitions, p1 and p2, of a quarter of the disk each."""
+        quarter = self.size // 4 // 512
+        with open(self.path, "r+b") as f:
+            f.seek(446)
+            for i in range(2):
+                f.write(bytes([0, 0, 0, 0, 0x83, 0, 0, 0]) +
+                        struct.pack("<II", quarter * (i + 1), quarter))
+            f.write(bytes(32) + b"\x55\xaa")
+        run("losetup", "-d", self.device)
+        wait(lambda: not os.path.exists("/sys/block/%s/loop" % self.device[5:]), 30 * SLOW)
+        run("losetup", "-P", self.device, self.path)
+        wait(lambda: os.path.exists(self.device + "p2"), 30 * SLOW)
+
     def hash(self):
         return hash_of(self.path)
 
@@ -144,13 +159,28 @@ def read_error(path, at=0, size=4096):
         os.close(fd)
 
 
+def write_error(path, at=0, data=bytes(4096)):
+    """The errno of a write that has to be on the disk, and the seconds it took."""
+    fd = os.open(path, os.O_WRONLY | os.O_DSYNC)
+    begin = time.monotonic()
+    try:
+        os.pwrite(fd, data, at)
+        return 0, time.monotonic() - begin
+    except OSError as err:
+        return err.errno, time.monotonic() - begin
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
 @contextlib.contextmanager
-def pair(n=2, size=8 * MIB, words=(), nodes="n2"):
-    """Node 1 exports a disk as "data" to @nodes."""
+def pair(n=2, size=8 * MIB, words=(), nodes="n2", offered=True):
+    """Node 1 exports a disk as "data" to @nodes; not @offered: that is left to the caller."""
     c = Cluster(n)
     disk = Disk(size)
     try:
-        export(c.nodes[0], "data", disk.device, *words, nodes=nodes)
+        if offered:
+            export(c.nodes[0], "data", disk.device, *words, nodes=nodes)
         yield c, disk
     finally:
         with contextlib.suppress(Exception):

@@ -14,8 +14,16 @@
  *
  * A device outlives its exporter: requests wait for it as long as their time-out
  * and retries allow and then fail with an I/O error; the device is there again
- * when the exporter is.  Everything belongs to the network namespace of the
- * netlink socket and goes with it; block devices have one name space for all.
+ * when the exporter is.
+ *
+ * An export has an identity, 16 bytes that stand for the disk and not for its name
+ * (CARD_A_EXPORT_UUID).  A device keeps the one that it was attached with.  It goes on
+ * with any later export of that name and identity, which is the same disk after a
+ * restart of the exporter; an export with another one is another disk: nothing is
+ * read from it or written to it, all requests fail at once (EIO), and
+ * CARD_A_DISK_REASON says so, until the right disk is exported again.  Everything
+ * belongs to the network namespace of the netlink socket and goes with it; block devices
+ * have one name space for all.
  *
  * All but the dumps need CAP_SYS_ADMIN in the initial user namespace, because
  * they give and take whole disks.  The dumps need nothing.
@@ -25,10 +33,29 @@
  * take back what others have.  The order of the nodes is part of the policy: every
  * participant gets it from the exporter when it attaches.
  *
+ * A disk has one writer (CARD_FLAG_WRITE) at a time: another node that asks to write is
+ * refused with EBUSY and the name of who has it.  The place is given up by
+ * CARD_CMD_DISK_DEL; it stays while the writer is cut off, until the writer's node has
+ * been started anew, or is removed from the exporter's node table, or until somebody
+ * takes it with CARD_FLAG_STEAL.  Whose place was taken is fenced: what it sends late is
+ * not written, its requests fail (EIO), and only a new attachment can write again.  Any
+ * number of nodes may read beside the writer; what they have in memory is not kept right.
+ * With CARD_FLAG_SHARED, given to the export and to each attachment, nobody is fenced and
+ * all may write: for cluster file systems, which see to the rest.
+ *
+ * An export claims its disk as a mount does (EBUSY if somebody else has): nobody on the
+ * exporter mounts or exports it meanwhile, or a part of it, or a volume made of it.
+ * Exports that only read claim together.  CARD_A_EXPORT_CLAIM names further devices that
+ * lead to the same storage and are not known to the block layer as such, loop devices of
+ * one file say.  With CARD_A_EXPORT_MOUNT the mount has the claim, which has to be read-only, and
+ * has to stay so: the export serves nobody any more when it is not.  CARD_FLAG_UNCLAIMED
+ * claims nothing, of a disk that is set read-only.
+ *
  * Errors: EPERM no CAP_SYS_ADMIN; EINVAL malformed, out of range, a name with
  * other characters than [A-Za-z0-9._-]; EEXIST the name is taken; ENOENT no such
  * node, export or disk; EBUSY in use, or attached already: a node has one disk of
- * an export; EACCES writing is not offered, or the disk is read-only; ETIMEDOUT,
+ * an export, or another node writes to it; EACCES writing is not offered, or the disk is read-only;
+ * ENOTUNIQ one side says shared and the other does not; ETIMEDOUT,
  * ENOTCONN the node did not answer or is not up; EOPNOTSUPP unknown flags, writing with
  * a policy, or explaining a disk without one; ERANGE no such block; what
  * opening the block device gives (ENOTBLK, ENXIO, ...).
@@ -45,6 +72,11 @@
 #define CARD_PATH_MAX		256
 /* Nodes of one export: those that may use it. */
 #define CARD_NODES_MAX		64
+/* Further devices that an export claims. */
+#define CARD_CLAIMS_MAX		32
+
+/* Bytes of an identity: those of a UUID, in the order in which they are written. */
+#define CARD_UUID_LEN		16
 
 /* 2 MB */
 #define CARD_HOME_SHIFT_MAX	9
@@ -69,6 +101,9 @@ enum card_flag {
 	CARD_FLAG_WRITE		= 1 << 0,	/* allow, or ask for, writing */
 	CARD_FLAG_KEEP		= 1 << 1,	/* disk: the exporter may cache what is read */
 	CARD_FLAG_NOLOOKUP	= 1 << 2,	/* disk: read the exporter's disk, cached or not */
+	CARD_FLAG_SHARED	= 1 << 3,	/* with WRITE: several writers */
+	CARD_FLAG_UNCLAIMED	= 1 << 5,	/* export, no WRITE: others use it */
+	CARD_FLAG_STEAL		= 1 << 4,	/* disk, WRITE: fence the writer */
 };
 
 /**
@@ -104,6 +139,18 @@ enum card_deliver_mode {
 	CARD_DELIVER_EVENT,
 	CARD_DELIVER_ASYNC,
 	CARD_DELIVER_SYNC,
+};
+
+/**
+ * enum card_origin - where an export's identity comes from
+ * @CARD_ORIGIN_MADE:  the disk has none: random, and another one with each export
+ * @CARD_ORIGIN_DISK:  of the disk: it has the same one after a restart
+ * @CARD_ORIGIN_NAMED: given by who exported, who answers for it (default with CARD_A_EXPORT_UUID)
+ */
+enum card_origin {
+	CARD_ORIGIN_MADE,
+	CARD_ORIGIN_DISK,
+	CARD_ORIGIN_NAMED,
 };
 
 /**
@@ -154,7 +201,7 @@ enum card_attr {
 	CARD_A_EXPORT_PATH,	/* string: block device */
 	CARD_A_EXPORT_MOUNT,	/* string: directory where it is mounted here, for CARD_MODE_PAGE */
 	CARD_A_EXPORT_NODE,	/* string, one for each node that may attach; their order counts */
-	CARD_A_EXPORT_FLAGS,	/* u32: CARD_FLAG_WRITE */
+	CARD_A_EXPORT_FLAGS,	/* u32: CARD_FLAG_WRITE, _SHARED, _UNCLAIMED */
 	CARD_A_EXPORT_SERVE,	/* u8, enum card_serve_mode */
 	CARD_A_EXPORT_DELIVER,	/* u8, enum card_deliver_mode */
 	CARD_A_EXPORT_POLICY,	/* string: "none", or a policy's: "hscc", "hdc" */
@@ -194,6 +241,12 @@ enum card_attr {
 	CARD_A_EXPLAIN_HOST,	/* u32: how many it may */
 
 	CARD_A_EXPORT_HOME_SHIFT, /* u8: 2^this blocks in a row have one home, 0 to 9, default 0 */
+
+	CARD_A_EXPORT_UUID,	/* CARD_UUID_LEN bytes, not 0; else the disk's, or random */
+	CARD_A_EXPORT_ORIGIN,	/* u8, enum card_origin; may come with _UUID, not MADE */
+	CARD_A_EXPORT_CLAIM,	/* u32, one for each: device number, major << 20 | minor */
+	CARD_A_EXPORT_WRITER,	/* string: node that writes alone, or ""; read only */
+	CARD_A_DISK_UUID,	/* CARD_UUID_LEN bytes: the only disk that is accepted */
 
 	__CARD_A_MAX
 };
