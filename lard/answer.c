@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "floor.h"
 #include "lardd.h"
+#include "metrics.h"
 #include "url.h"
 #include "worker.h"
 
@@ -319,7 +320,9 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 {
 	json_t *addresses = json_array(), *reply;
 	char text[ADDRESS_TEXT];
+	union address address;
 	unsigned int w, i;
+	int fd;
 
 	*count = 0;
 	/* Worker 0 may read what others own here: listeners change only with the configuration. */
@@ -327,12 +330,18 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 		for (i = 0; i < CONFIG_LISTEN_MAX; i++) {
 			const struct listener *l = lardd->worker[w]->listeners[i];
 
-			if (!l || *count == max)
+			if (!l || *count == max - 1)	/* one is for the metrics */
 				continue;
 			fds[(*count)++] = l->source.fd;
 			json_array_append_new(addresses, json_string(address_text(&l->address, text,
 										  sizeof(text))));
 		}
+	}
+	fd = metrics_socket(lardd->metrics, &address);
+	if (fd >= 0) {
+		fds[(*count)++] = fd;
+		json_array_append_new(addresses, json_string(address_text(&address, text,
+									  sizeof(text))));
 	}
 	reply = json_pack("{s:o}", "listen", addresses);
 	return json_line(reply);

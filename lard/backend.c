@@ -38,6 +38,46 @@ static void backend_ready(struct source *s, uint32_t events)
 		backend_close(b);	/* closed by the server, or speaks out of turn */
 }
 
+bool error_is_ours(int err)
+{
+	switch (err) {
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+	case ENOSPC:		/* epoll's limit for each user */
+	case EAGAIN:
+	case EADDRNOTAVAIL:	/* no port is left to connect from */
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool backend_recycle(struct worker *w)
+{
+	if (list_empty(&w->backend_timers.timers))
+		return false;
+	backend_close(container_of(container_of(w->backend_timers.timers.next, struct timer, link),
+				   struct backend, timer));
+	count(w, COUNTER_RECYCLED);
+	return true;
+}
+
+int backend_socket(struct worker *w, int family)
+{
+	int fd, err;
+
+	for (;;) {
+		fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		err = errno;
+		if (fd >= 0 || (err != EMFILE && err != ENFILE) || !worker_relieve(w))
+			break;
+	}
+	errno = err;
+	return fd;
+}
+
 static struct backend *backend_open(struct worker *w, int slot, const union address *address)
 {
 	static const int on = 1;
@@ -54,7 +94,7 @@ static struct backend *backend_open(struct worker *w, int slot, const union addr
 	b->source.ready = backend_ready;
 	list_init(&b->link);
 	timer_init(&b->timer);
-	b->source.fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	b->source.fd = backend_socket(w, address->any.sa_family);
 	if (b->source.fd < 0)
 		goto fail;
 	setsockopt(b->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -87,8 +127,9 @@ struct backend *backend_get(struct worker *w, int slot, const union address *add
 		/* The last one put is the least likely to have been closed. */
 		struct backend *b = container_of(idle->prev, struct backend, link);
 
-		if (memcmp(&b->address, address, sizeof(*address))) {
-			backend_close(b);	/* the slot's last owner */
+		/* The slot's last owner; or closed by the server, of which no event was seen yet. */
+		if (memcmp(&b->address, address, sizeof(*address)) || !is_silent(b)) {
+			backend_close(b);
 			continue;
 		}
 		list_del(&b->link);
@@ -105,7 +146,8 @@ void backend_put(struct backend *b, bool reusable)
 	struct worker *w = b->worker;
 
 	b->exchange = NULL;
-	if (!reusable) {
+	/* The event of what is there may be past: it would lie in wait for the next visitor. */
+	if (!reusable || !is_silent(b)) {
 		backend_close(b);
 		return;
 	}

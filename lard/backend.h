@@ -31,6 +31,12 @@ struct backend {
 
 /* A kept connection, or with @fresh a new one. NULL with errno. */
 struct backend *backend_get(struct worker *w, int slot, const union address *address, bool fresh);
+/* An errno that tells of a shortage here, and so nothing of the node that was to be reached. */
+bool error_is_ours(int err);
+/* A socket for a connection to a back-end; if need be at the cost of an idle one. -1 with errno. */
+int backend_socket(struct worker *w, int family);
+/* Closes the connection that is idle for the longest. False: none is. */
+bool backend_recycle(struct worker *w);
 /* Keep it for a next request, or close it. */
 void backend_put(struct backend *backend, bool reusable);
 void backend_idle_expired(struct timer *t);

@@ -127,7 +127,7 @@ enum cache_use cacheable_request(const struct request *r, bool *personal)
 	if (!span_is(r->method, "GET") && !r->head)
 		return span_is(r->method, "OPTIONS") || span_is(r->method, "TRACE") ? CACHE_PASS :
 		       CACHE_CLEAR;
-	if (r->framing != FRAMING_NONE || r->upgrade.len)
+	if (r->framing != FRAMING_NONE || r->websocket)
 		return CACHE_PASS;
 	for (i = 0; i < sizeof(particular) / sizeof(particular[0]); i++)
 		if (has(&r->fields, particular[i]))

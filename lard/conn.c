@@ -12,6 +12,7 @@
 #include "worker.h"
 
 #define LINGER_US	2000000
+#define RECYCLE_LOOK	64	/* kept connections looked at for one that is idle */
 
 /* --- numbers --- */
 
@@ -303,9 +304,28 @@ void conn_next(struct conn *conn)
 		return;
 	}
 	conn_enter(conn, CONN_READ);
-	timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->idle_timeout_us);
+	timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
 	/* Not at once: a client that pipelines must not keep the loop to itself. */
 	loop_again(&w->loop, &conn->source);
+}
+
+/* One whose next request has just arrived is not idle; no event of that may have been seen yet. */
+bool conn_recycle(struct worker *w)
+{
+	struct list *at = w->idle_timers.timers.next;
+	unsigned int i;
+
+	for (i = 0; i < RECYCLE_LOOK && at != &w->idle_timers.timers; i++, at = at->next) {
+		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
+						 timer);
+
+		if (recv(conn->source.fd, &(char){ 0 }, 1, MSG_PEEK) > 0)
+			continue;
+		conn_close(conn);
+		count(w, COUNTER_RECYCLED);
+		return true;
+	}
+	return false;
 }
 
 /* --- refusing --- */

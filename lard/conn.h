@@ -105,6 +105,8 @@ void conn_end(struct conn *conn, bool unread);
 void conn_refuse(struct conn *conn, unsigned int status, const char *why);
 /* The connection is over; what it is charged for must have been released. */
 void conn_close(struct conn *conn);
+/* Closes the kept connection that is idle for the longest. False: none is. */
+bool conn_recycle(struct worker *w);
 /* Every connection of a worker. */
 void conn_each(struct worker *w, void (*fn)(struct conn *conn));
 /* The process ends: close it whatever it is doing. */

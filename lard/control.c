@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include "control.h"
 #include "lardd.h"
+#include "log.h"
+#include "metrics.h"
 #include "takeover.h"
 #include "visitor.h"
 #include "worker.h"
@@ -18,16 +20,19 @@
 struct control {
 	struct service service;
 	struct lardd *lardd;
-	char path[108];
+	char path[108], fresh[108];	/* where it will be, and is until then */
+	bool published;
 	ino_t inode;
 };
 
 /**
  * struct client - one connection
- * @in: bytes of a request without its newline yet
+ * @in:         bytes of a request without its newline yet
+ * @handed_over: it has got the sockets
  */
 struct client {
 	struct visitor visitor;
+	bool handed_over;
 	size_t in_len;
 	char in[CONTROL_LINE_MAX];
 };
@@ -45,21 +50,42 @@ static void hand_over(struct client *client)
 	size_t count;
 	char *answer = control_handover(lardd, fds, TAKEOVER_MAX, &count);
 
-	if (answer && !takeover_send(client->visitor.source.fd, answer, fds, count))
-		lardd_stop(lardd);
+	client->handed_over = answer &&
+			      !takeover_send(client->visitor.source.fd, answer, fds, count);
+	if (!client->handed_over)
+		log_error("handover", "text=\"the sockets could not be sent\"");
 	free(answer);
+}
+
+/* Only the one that has the sockets can say so, and it only once. */
+static char *taken(struct client *client)
+{
+	struct lardd *lardd = control_of(client)->lardd;
+
+	if (!client->handed_over)
+		return strdup("{\"error\":\"nothing was handed over on this connection\"}");
+	client->handed_over = false;
+	if (!lardd->stopping) {
+		/* The successor answers there now. */
+		metrics_deafen(lardd->metrics);
+		lardd_stop(lardd);
+	}
+	return strdup("{\"stopping\":true}");
 }
 
 static void answer_line(struct client *client, const char *line, size_t len)
 {
-	static const char handover[] = "{\"cmd\":\"handover\"}";
+	static const char handover[] = "{\"cmd\":\"handover\"}", done[] = "{\"cmd\":\"taken\"}";
 	char *answer;
 
 	if (len == sizeof(handover) - 1 && !memcmp(line, handover, len)) {
 		hand_over(client);
 		return;
 	}
-	answer = control_answer(control_of(client)->lardd, line, len);
+	if (len == sizeof(done) - 1 && !memcmp(line, done, len))
+		answer = taken(client);
+	else
+		answer = control_answer(control_of(client)->lardd, line, len);
 	if (!answer)
 		return;
 	client->visitor.out = answer;
@@ -122,12 +148,11 @@ static bool is_answered(const struct sockaddr_un *addr)
  * Under another name first, so that whoever finds the socket can connect and finds its mode right.
  * One that nobody answers on is left over from a crash and is replaced.
  */
-static int bind_socket(struct service *service, struct loop *loop, int fd,
-		       const struct sockaddr_un *addr, unsigned int mode, bool replace)
+static int bind_socket(struct control *control, int fd, const struct sockaddr_un *addr,
+		       unsigned int mode, bool replace)
 {
 	char directory[sizeof(addr->sun_path)], *slash;
 	struct sockaddr_un fresh = *addr;
-	int err;
 
 	if (!replace && is_answered(addr))
 		return -EADDRINUSE;
@@ -144,10 +169,8 @@ static int bind_socket(struct service *service, struct loop *loop, int fd,
 	if (bind(fd, (const struct sockaddr *)&fresh, sizeof(fresh)) ||
 	    chmod(fresh.sun_path, mode))
 		return -errno;
-	err = service_open(service, loop, fd);
-	if (!err && rename(fresh.sun_path, addr->sun_path))
-		err = -errno;
-	return err;
+	strcpy(control->fresh, fresh.sun_path);
+	return service_open(&control->service, &control->lardd->worker[0]->loop, fd);
 }
 
 struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
@@ -168,8 +191,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	control->service.size = sizeof(struct client);
 	control->service.ready = client_ready;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	err = fd < 0 ? -errno : bind_socket(&control->service, &lardd->worker[0]->loop, fd, &addr,
-					    mode, replace);
+	err = fd < 0 ? -errno : bind_socket(control, fd, &addr, mode, replace);
 	if (err) {
 		snprintf(error, size, "cannot listen on %s: %s", path, err == -EADDRINUSE ?
 			 "another lardd answers there" : strerror(-err));
@@ -178,17 +200,32 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 		free(control);
 		return NULL;
 	}
-	control->inode = inode_of(path);
+	control->inode = inode_of(control->fresh);
 	return control;
+}
+
+int control_publish(struct control *control, char *error, size_t size)
+{
+	if (rename(control->fresh, control->path)) {
+		int err = -errno;
+
+		snprintf(error, size, "cannot listen on %s: %s", control->path, strerror(-err));
+		return err;
+	}
+	control->published = true;
+	return 0;
 }
 
 void control_close(struct control *control)
 {
+	const char *path;
+
 	if (!control)
 		return;
+	path = control->published ? control->path : control->fresh;
 	service_close(&control->service);
 	/* Not if a successor's is there by now. */
-	if (inode_of(control->path) == control->inode)
-		unlink(control->path);
+	if (inode_of(path) == control->inode)
+		unlink(path);
 	free(control);
 }

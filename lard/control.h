@@ -15,8 +15,10 @@
  *	{"cmd":"stats"}		"counters", "reasons" (decisions by rule), "table"
  *	{"cmd":"reload"}	as SIGHUP, but the answer says what is wrong
  *	{"cmd":"handover"}	"listen": addresses, with the listening sockets beside (SCM_RIGHTS,
- *				in that order); then it stops accepting and drains. What a new
- *				lardd started with --takeover asks of the old one
+ *				in that order). What a new lardd started with --takeover asks
+ *				of the old one
+ *	{"cmd":"taken"}		on the connection of a handover, when the new one can serve: it
+ *				stops accepting and drains. Without it the handover changes nothing
  *
  * Who may connect is a matter of the socket's mode and directory.
  */
@@ -31,9 +33,13 @@ struct lardd;
 
 #define CONTROL_LINE_MAX 65536
 
-/* NULL after a sentence in @error. @replace: even if another lardd answers there. Worker 0. */
+/*
+ * NULL after a sentence in @error. @replace: even if another lardd answers there. Worker 0. Nobody
+ * finds it until it is published: a start that fails leaves a predecessor's where it is.
+ */
 struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
 			     char *error, size_t size);
+int control_publish(struct control *control, char *error, size_t size);
 void control_close(struct control *control);
 /* The answer of "handover"; the sockets of @fds go with it. Up to @max. */
 char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count);

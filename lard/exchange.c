@@ -123,7 +123,7 @@ bool exchange_start(struct exchange *ex, bool fresh)
 	union address address;
 
 	if (!nodes_address(w, conn->node, conn->port, &address, &ex->proxy_protocol)) {
-		errno = EADDRNOTAVAIL;
+		ex->error = ENODEV;
 		return false;
 	}
 	/*
@@ -132,6 +132,7 @@ bool exchange_start(struct exchange *ex, bool fresh)
 	 */
 	ex->backend = backend_get(w, conn->node, &address,
 				  fresh || ex->proxy_protocol || !ex->safe);
+	ex->error = ex->backend ? 0 : errno;
 	if (!ex->backend)
 		return false;
 	ex->backend->exchange = ex;
@@ -140,6 +141,8 @@ bool exchange_start(struct exchange *ex, bool fresh)
 	ex->down_start = ex->down_end = 0;
 	ex->header_start = ex->header_end = 0;
 	ex->in_header = true;
+	ex->answer = FRAMING_NONE;
+	ex->interim = 0;
 	ex->backend_writable = ex->backend->connected;
 	ex->backend_readable = false;
 	ex->touched_us = w->loop.now;
@@ -166,6 +169,8 @@ enum step exchange_retry(struct exchange *ex, unsigned int status, const char *w
 	if (stale && exchange_start(ex, true))
 		return STEP_MOVED;
 	do {
+		if (error_is_ours(ex->error))
+			return exchange_fail(ex, 503, "the dispatcher is short of resources");
 		/* A bad answer is no proof that the server is gone; no connection is. */
 		if (!connected)
 			nodes_fault(w, conn->node, 0);

@@ -29,8 +29,10 @@ struct worker;
  * @header:      to the client: the response's header as rewritten
  * @down:        to the client, after @header; while @in_header, the response's header as it came
  * @answer:      how the response's body is framed, @answer_left with FRAMING_LENGTH
+ * @interim:     answers of 1xx so far
  * @safe:        the request may be sent twice
  * @*_readable:  the last read did not say EAGAIN; likewise writable
+ * @error:       errno of the last try to connect; 0: none, or not known
  * @began:       bytes of the response went to the client: too late for an error of ours
  * @touched_us:  when the timer was last restarted
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
@@ -63,6 +65,8 @@ struct exchange {
 	enum cache_use use;
 	unsigned int status;
 	unsigned int minor;
+	unsigned int interim;
+	int error;
 	bool head;
 	bool safe;
 	bool upgrade;
@@ -97,9 +101,12 @@ void exchange_free(struct exchange *ex);
 /* The worker ends: its spare ones. */
 void exchange_exit(struct worker *w);
 
-/* Get a back-end's connection, kept or @fresh, and begin to send. False: there is none, see errno. */
+/* Get a back-end's connection, kept or @fresh, and begin to send. False: there is none, see @error. */
 bool exchange_start(struct exchange *ex, bool fresh);
-/* The back-end is no good: the next one, or, if the client has seen nothing, @status. */
+/*
+ * The back-end is no good: the next one, or, if the client has seen nothing, @status. What is short
+ * here is the fault of none.
+ */
 enum step exchange_retry(struct exchange *ex, unsigned int status, const char *why);
 
 /* It ends, its node is released; the connection is the caller's. */

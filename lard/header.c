@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "header.h"
 #include <string.h>
-#include "httplib.h"
+#include "llhttp/llhttp.h"
 
-static int on_url(http_parser *p, const char *at, size_t len)
+static int on_url(llhttp_t *p, const char *at, size_t len)
 {
 	struct header *h = p->data;
 
@@ -13,28 +13,28 @@ static int on_url(http_parser *p, const char *at, size_t len)
 	return 0;
 }
 
-static int on_name(http_parser *p, const char *at, size_t len)
+static int on_name(llhttp_t *p, const char *at, size_t len)
 {
 	fields_name(((struct header *)p->data)->fields, at, len);
 	return 0;
 }
 
-static int on_value(http_parser *p, const char *at, size_t len)
+static int on_value(llhttp_t *p, const char *at, size_t len)
 {
 	fields_value(((struct header *)p->data)->fields, at, len);
 	return 0;
 }
 
-static int on_complete(http_parser *p)
+static int on_complete(llhttp_t *p)
 {
 	struct header *h = p->data;
 
 	h->complete = true;
 	h->content_length = p->content_length;
-	return 0;
+	return HPE_PAUSED;
 }
 
-static http_settings settings = {
+static const llhttp_settings_t settings = {
 	.on_url = on_url,
 	.on_header_field = on_name,
 	.on_header_value = on_value,
@@ -44,7 +44,8 @@ static http_settings settings = {
 void header_parse(struct header *h, struct fields *fields, const char *text, size_t len,
 		  bool response)
 {
-	http_parser p;
+	llhttp_errno_t err;
+	llhttp_t p;
 
 	memset(h, 0, sizeof(*h));
 	h->fields = fields;
@@ -52,9 +53,16 @@ void header_parse(struct header *h, struct fields *fields, const char *text, siz
 	fields->in_value = false;
 	fields->folded = false;
 	fields->excess = false;
-	http_init(&p, &settings, response);
+	llhttp_init(&p, response ? HTTP_RESPONSE : HTTP_REQUEST, &settings);
 	p.data = h;
-	http_feed(&p, &settings, text, len, &h->error);
+	err = llhttp_execute(&p, text, len);
+	if (err != HPE_OK && err != HPE_PAUSED)
+		h->error = llhttp_get_error_reason(&p);
+	/* Its end and the one that was looked for before are the same, or somebody is being fooled. */
+	else if (h->complete && llhttp_get_error_pos(&p) != text + len)
+		h->error = "the header ends in two places";
+	if (h->error)
+		h->complete = false;
 	h->major = p.http_major;
 	h->minor = p.http_minor ? 1 : 0;
 	h->status = response ? p.status_code : 0;
@@ -68,10 +76,12 @@ bool header_framing_field(struct header_framing *h, const struct field *field, b
 		h->codings++;
 		h->unknown_coding |= !span_is(field->value, "chunked");
 	} else if (span_is(field->name, "connection")) {
-		if (span_lists(field->value, "close", 5))
-			*keep_alive = false;
-		else if (span_lists(field->value, "keep-alive", 10))
+		/* Of several the one that ends it counts, in whichever order they come. */
+		h->close |= span_lists(field->value, "close", 5);
+		if (span_lists(field->value, "keep-alive", 10))
 			*keep_alive = true;
+		if (h->close)
+			*keep_alive = false;
 	} else {
 		return false;
 	}

@@ -29,6 +29,7 @@ void header_parse(struct header *h, struct fields *fields, const char *text, siz
 struct header_framing {
 	unsigned int lengths, codings;
 	bool unknown_coding;
+	bool close;
 };
 
 /* True when @field was one of these; *@keep_alive follows a Connection field. */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "backend.h"
 #include "health.h"
+#include "log.h"
 #include "worker.h"
 
 /**
@@ -58,20 +60,35 @@ static void result(struct health *h, bool good, const char *why)
 	nodes_health(h->lardd, h->slot, good, why);
 }
 
+/* What is short here says nothing of the node: this check did not take place. */
+static void failed(struct health *h, int err)
+{
+	if (!error_is_ours(err)) {
+		result(h, false, strerror(err));
+		return;
+	}
+	log_client("check-skipped", "node=%s error=%d text=\"%s\"",
+		   h->lardd->nodes.at[h->slot].name, err, strerror(err));
+	end_check(h);
+}
+
 static void start_check(struct health *h)
 {
-	int fd = socket(h->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = backend_socket(home(h), h->address.any.sa_family), err;
 
 	if (fd < 0) {
-		result(h, false, strerror(errno));
+		failed(h, errno);
 		return;
 	}
 	h->source.fd = fd;
 	h->asked = false;
-	if (connect(fd, &h->address.any, address_len(&h->address)) && errno != EINPROGRESS)
-		result(h, false, strerror(errno));
-	else if (loop_add(&home(h)->loop, &h->source, EPOLLOUT))
-		result(h, false, "no memory");
+	if (connect(fd, &h->address.any, address_len(&h->address)) && errno != EINPROGRESS) {
+		failed(h, errno);
+		return;
+	}
+	err = loop_add(&home(h)->loop, &h->source, EPOLLOUT);
+	if (err)
+		failed(h, -err);
 }
 
 static void ask(struct health *h)
@@ -81,10 +98,16 @@ static void ask(struct health *h)
 			   "GET %s HTTP/1.0\r\nHost: %s\r\nUser-Agent: lardd-health\r\n\r\n",
 			   h->config.path, address_host(&h->address, host, sizeof(host)));
 
+	int err;
+
 	h->asked = true;
-	if (send(h->source.fd, request, len, MSG_NOSIGNAL) != len ||
-	    loop_modify(&home(h)->loop, &h->source, EPOLLIN))
-		result(h, false, "the request could not be sent");
+	if (send(h->source.fd, request, len, MSG_NOSIGNAL) < 0) {
+		failed(h, errno);
+		return;
+	}
+	err = loop_modify(&home(h)->loop, &h->source, EPOLLIN);
+	if (err)
+		failed(h, -err);
 }
 
 static void judge_answer(struct health *h)
@@ -113,7 +136,7 @@ static void health_ready(struct source *s, uint32_t events)
 	if (s->fd < 0)
 		return;
 	if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)
-		result(h, false, strerror(error ? error : errno));
+		failed(h, error ? error : errno);
 	else if (h->config.kind == HEALTH_TCP)
 		result(h, true, "it accepts connections");
 	else if (!h->asked)

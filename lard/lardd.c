@@ -129,6 +129,18 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 	return 0;
 }
 
+/* Nothing can fail any more: the predecessor may go. */
+static void end_takeover(struct lardd *lardd)
+{
+	int err = lardd->takeover ? takeover_done(lardd->takeover) : 0;
+
+	if (err)
+		log_warn("takeover", "why=\"%s\" text=\"the old lardd did not say that it stops\"",
+			 strerror(-err));
+	takeover_free(lardd->takeover);	/* with what we do not listen on any more */
+	lardd->takeover = NULL;
+}
+
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
 			size_t size)
 {
@@ -157,12 +169,15 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	}
 	if (watch_signals(lardd) || open_doors(lardd, config, error, size))
 		goto fail;
-	takeover_free(lardd->takeover);	/* what we do not listen on any more */
-	lardd->takeover = NULL;
 	nodes_configure(lardd, config);
 	lardd->floor = floor_new(lardd);
-	if (!lardd->floor)
+	if (!lardd->floor) {
+		snprintf(error, size, "no memory");
 		goto fail;
+	}
+	if (lardd->control && control_publish(lardd->control, error, size))
+		goto fail;
+	end_takeover(lardd);
 	return lardd;
 
 fail:

@@ -13,7 +13,7 @@ struct lardd;
 
 /*
  * NULL after a sentence in @error. Takes @config over. @takeover: from the lardd that answers on the
- * configured control socket take the listening sockets; it then drains and ends.
+ * configured control socket take the listening sockets; it drains and ends when this has succeeded.
  */
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
 			size_t size);

@@ -34,7 +34,7 @@ static bool accept_one(struct listener *l)
 	struct worker *w = l->worker;
 	union address peer;
 	socklen_t len = sizeof(peer);
-	int fd;
+	int fd, err;
 
 	fd = accept4(l->source.fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
@@ -42,15 +42,21 @@ static bool accept_one(struct listener *l)
 		conn_accept(w, address_port(&l->address), fd, &peer);
 		return true;
 	}
-	switch (errno) {
+	err = errno;
+	switch (err) {
 	case EAGAIN:
 		return false;
 	case EINTR:
 	case ECONNABORTED:
 		return true;
+	case EMFILE:
+	case ENFILE:
+		if (worker_relieve(w))
+			return true;
+		/* fall through */
 	default:
 		count(w, COUNTER_ACCEPT_FAILED);
-		log_client("accept-failed", "error=%d text=\"%s\"", errno, strerror(errno));
+		log_client("accept-failed", "error=%d text=\"%s\"", err, strerror(err));
 		pause_accepting(l);
 		return false;
 	}

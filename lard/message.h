@@ -59,14 +59,34 @@ bool field_is_hop_by_hop(const struct field *field, const struct fields *all);
  */
 size_t message_header_length(const char *text, size_t len, size_t from);
 
-/* Follows a chunked body; see chunks.c. */
+#define CHUNK_HEAD	10	/* the longest size with its line end */
+#define CHUNK_TAIL	7	/* a chunk's end and the last chunk */
+
+/**
+ * struct chunks - follows a chunked body
+ * @got:      data that the last call found
+ * @done:     the body has ended
+ * @data, @overhead: bytes of data and of framing so far
+ * @into:     while decoding: where data goes
+ */
 struct chunks {
 	_Alignas(8) unsigned char parser[128];
+	char *into;
+	size_t got;
+	uint64_t data, overhead;
 	bool done;
 };
 
 void chunks_init(struct chunks *c);
-/* Bytes of @data that belong to the body; c->done at its end; -1: malformed. */
-long chunks_feed(struct chunks *c, const char *data, size_t len);
+/*
+ * Bytes of @data that belong to the body, less than @len only at its end; -1: malformed. The
+ * c->got bytes of data among them are moved to the front of @data.
+ */
+long chunks_decode(struct chunks *c, char *data, size_t len);
+/*
+ * Frames what was decoded last, which stands at @at + CHUNK_HEAD, with room for CHUNK_TAIL behind
+ * it. Returns the length from @at on; 0: there was no data, and the body goes on.
+ */
+size_t chunks_encode(const struct chunks *c, char *at);
 
 #endif

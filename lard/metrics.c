@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "cache.h"
 #include "metrics.h"
+#include "takeover.h"
 #include "visitor.h"
 #include "worker.h"
 
@@ -17,6 +18,7 @@
 struct metrics {
 	struct service service;
 	struct lardd *lardd;
+	union address address;
 };
 
 /* "LardHandedOff" is lard_handed_off_total to Prometheus. */
@@ -194,7 +196,7 @@ struct metrics *metrics_open(struct lardd *lardd, const union address *address, 
 {
 	struct metrics *metrics = calloc(1, sizeof(*metrics));
 	char text[ADDRESS_TEXT];
-	int fd, on = 1, err;
+	int fd, on = 1, err = 0;
 
 	if (!metrics) {
 		snprintf(error, size, "no memory");
@@ -204,12 +206,15 @@ struct metrics *metrics_open(struct lardd *lardd, const union address *address, 
 	metrics->service.max = CLIENTS_MAX;
 	metrics->service.size = sizeof(struct visitor);
 	metrics->service.ready = client_ready;
-	fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (fd < 0 || bind(fd, &address->any, address_len(address)))
-		err = -errno;
-	else
+	metrics->address = *address;
+	fd = takeover_take(lardd->takeover, address);
+	if (fd < 0) {
+		fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (fd >= 0)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		err = fd < 0 || bind(fd, &address->any, address_len(address)) ? -errno : 0;
+	}
+	if (!err)
 		err = service_open(&metrics->service, &lardd->worker[0]->loop, fd);
 	if (!err)
 		return metrics;
@@ -219,6 +224,20 @@ struct metrics *metrics_open(struct lardd *lardd, const union address *address, 
 		close(fd);
 	free(metrics);
 	return NULL;
+}
+
+int metrics_socket(const struct metrics *metrics, union address *address)
+{
+	if (!metrics)
+		return -1;
+	*address = metrics->address;
+	return metrics->service.source.fd;
+}
+
+void metrics_deafen(struct metrics *metrics)
+{
+	if (metrics)
+		service_deafen(&metrics->service);
 }
 
 void metrics_close(struct metrics *metrics)

@@ -12,9 +12,13 @@
 struct lardd;
 struct metrics;
 
-/* NULL after a sentence in @error. Worker 0. */
+/* NULL after a sentence in @error. Worker 0. A predecessor's socket is taken over. */
 struct metrics *metrics_open(struct lardd *lardd, const union address *address, char *error,
 			     size_t size);
+/* Its listening socket, for a successor; -1: none. NULL is fine, as below. */
+int metrics_socket(const struct metrics *metrics, union address *address);
+/* A successor answers from now on. */
+void metrics_deafen(struct metrics *metrics);
 void metrics_close(struct metrics *metrics);
 
 #endif

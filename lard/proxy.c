@@ -21,6 +21,8 @@
 
 #define ROUNDS		16	/* per event, so that one fast stream does not stop the others */
 #define TOUCH_US	1000000
+#define ROOM_LEAST	64	/* with less, wait until more is free */
+#define INTERIM_MAX	16	/* answers before the answer */
 
 /* --- the four steps --- */
 
@@ -29,21 +31,38 @@ static bool would_block(void)
 	return errno == EAGAIN || errno == EINTR;
 }
 
-/* Bytes of the body into @up; a chunked one is peeked at, as only the parser knows its end. */
-static ssize_t take(struct exchange *ex, int fd, char *into, size_t room)
+/*
+ * Bytes of a chunked body into @up, framed anew. They are peeked at, as only the parser knows where
+ * it ends. What recv() says of the socket, or -2: malformed.
+ */
+static ssize_t take_chunks(struct exchange *ex, int fd)
 {
-	ssize_t n;
+	char *at = ex->up + ex->up_end;
+	size_t room = sizeof(ex->up) - ex->up_end - CHUNK_HEAD - CHUNK_TAIL;
+	ssize_t n = recv(fd, at + CHUNK_HEAD, room, MSG_PEEK);
 	long used;
 
-	if (ex->body != FRAMING_CHUNKED)
-		return recv(fd, into, ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
-	n = recv(fd, into, room, MSG_PEEK);
 	if (n <= 0)
 		return n;
-	used = chunks_feed(&ex->body_chunks, into, n);
-	if (used < 0)
+	used = chunks_decode(&ex->body_chunks, at + CHUNK_HEAD, n);
+	if (used < 0 || recv(fd, NULL, used, MSG_TRUNC) != used)
 		return -2;
-	return recv(fd, into, used, MSG_TRUNC) == used ? used : -2;
+	ex->up_end += chunks_encode(&ex->body_chunks, at);
+	return n;
+}
+
+static ssize_t take(struct exchange *ex, int fd)
+{
+	size_t room = sizeof(ex->up) - ex->up_end;
+	ssize_t n;
+
+	if (ex->body == FRAMING_CHUNKED)
+		return take_chunks(ex, fd);
+	n = recv(fd, ex->up + ex->up_end,
+		 ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
+	if (n > 0)
+		ex->up_end += n;
+	return n;
 }
 
 static enum step take_body(struct exchange *ex)
@@ -55,9 +74,9 @@ static enum step take_body(struct exchange *ex)
 		return STEP_IDLE;
 	if (ex->up_start == ex->up_end)
 		ex->up_start = ex->up_end = 0;
-	if (ex->up_end == sizeof(ex->up))
+	if (sizeof(ex->up) - ex->up_end < ROOM_LEAST)
 		return STEP_IDLE;
-	n = take(ex, fd, ex->up + ex->up_end, sizeof(ex->up) - ex->up_end);
+	n = take(ex, fd);
 	if (n == -2)
 		return ex->began ? exchange_abort(ex) : exchange_fail(ex, 400, "malformed chunk");
 	if (n < 0 && would_block()) {
@@ -71,7 +90,6 @@ static enum step take_body(struct exchange *ex)
 		return STEP_MOVED;
 	}
 	ex->body_taken = true;
-	ex->up_end += n;
 	if (ex->body == FRAMING_LENGTH) {
 		ex->body_left -= n;
 		if (!ex->body_left)
@@ -112,9 +130,16 @@ static enum step push_up(struct exchange *ex)
 	return STEP_MOVED;
 }
 
-/* Body bytes at the end of @down: how many belong to the answer? -1: malformed. */
-static long claim(struct exchange *ex, const char *at, size_t len)
+/* Room before bytes of the body that come, to frame them in. */
+static size_t gap(const struct exchange *ex)
 {
+	return ex->answer == FRAMING_CHUNKED && ex->minor ? CHUNK_HEAD : 0;
+}
+
+/* @len bytes have come behind @down_end and the gap: what belongs to the answer is added to it. */
+static int claim(struct exchange *ex, size_t len)
+{
+	char *at = ex->down + ex->down_end + gap(ex);
 	long used = len;
 
 	switch (ex->answer) {
@@ -129,16 +154,23 @@ static long claim(struct exchange *ex, const char *at, size_t len)
 		caching_take(ex, at, used);
 		break;
 	case FRAMING_CHUNKED:
-		used = chunks_feed(&ex->answer_chunks, at, len);
+		used = chunks_decode(&ex->answer_chunks, at, len);
+		if (used < 0)
+			return -1;
 		ex->complete = ex->answer_chunks.done;
+		/* A client of HTTP/1.0 gets the data alone. */
+		ex->down_end += ex->minor ? chunks_encode(&ex->answer_chunks, at - CHUNK_HEAD) :
+					    ex->answer_chunks.got;
 		break;
 	case FRAMING_EOF:
 		break;
 	}
+	if (ex->answer != FRAMING_CHUNKED)
+		ex->down_end += used;
 	/* More than it announced: whatever that is, it is not the next answer. */
-	if (used >= 0 && (size_t)used < len)
+	if ((size_t)used < len)
 		ex->backend_keep = false;
-	return used;
+	return 0;
 }
 
 static void decide_keeping(struct exchange *ex, const struct response *r)
@@ -152,14 +184,16 @@ static void decide_keeping(struct exchange *ex, const struct response *r)
 static enum step begin_answer(struct exchange *ex, const struct response *r)
 {
 	size_t rest = ex->down_end - r->length;
-	long used;
 
 	ex->status = r->status;
-	if (r->status == 101 && !ex->upgrade)
+	if (r->status == 101 && !(ex->upgrade && r->websocket))
 		return exchange_retry(ex, 502, "the back-end switched protocols unasked");
+	if (r->status < 200 && ++ex->interim > INTERIM_MAX)
+		return exchange_retry(ex, 502, "the back-end does not come to its answer");
 	if (r->status >= 200)
 		decide_keeping(ex, r);
-	if (rewrite_response(ex, r))
+	/* HTTP/1.0 knows no interim answers. */
+	if ((r->status >= 200 || r->status == 101 || ex->minor) && rewrite_response(ex, r))
 		return exchange_retry(ex, 502, "the back-end's header is too long");
 
 	ex->down_start = r->length;
@@ -184,10 +218,10 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 	caching_answer(ex, r);
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->answer_chunks);
-	used = claim(ex, ex->down + ex->down_start, rest);
-	if (used < 0)
+	ex->down_start -= gap(ex);
+	ex->down_end = ex->down_start;
+	if (claim(ex, rest))
 		return exchange_retry(ex, 502, "the back-end sent a malformed chunk");
-	ex->down_end = ex->down_start + used;
 	return STEP_MOVED;
 }
 
@@ -243,8 +277,8 @@ static enum step take_copy(struct exchange *ex)
 
 static enum step fill_down(struct exchange *ex)
 {
+	size_t start, room;
 	ssize_t n;
-	long used;
 
 	if (ex->spliced)
 		return take_copy(ex);
@@ -252,10 +286,12 @@ static enum step fill_down(struct exchange *ex)
 		return STEP_IDLE;
 	if (!ex->in_header && ex->down_start == ex->down_end)
 		ex->down_start = ex->down_end = 0;
-	if (ex->down_end == sizeof(ex->down))
+	start = ex->down_end + gap(ex);
+	room = sizeof(ex->down) - ex->down_end;
+	if (room < ROOM_LEAST)
 		return STEP_IDLE;
-	n = recv(ex->backend->source.fd, ex->down + ex->down_end, sizeof(ex->down) - ex->down_end,
-		 0);
+	room -= gap(ex) ? CHUNK_HEAD + CHUNK_TAIL : 0;
+	n = recv(ex->backend->source.fd, ex->down + start, room, 0);
 	if (n < 0 && would_block()) {
 		ex->backend_readable = errno == EINTR;
 		return STEP_IDLE;
@@ -269,11 +305,7 @@ static enum step fill_down(struct exchange *ex)
 		ex->down_end += n;
 		return parse_answer(ex);
 	}
-	used = claim(ex, ex->down + ex->down_end, n);
-	if (used < 0)
-		return exchange_abort(ex);
-	ex->down_end += used;
-	return STEP_MOVED;
+	return claim(ex, n) ? exchange_abort(ex) : STEP_MOVED;
 }
 
 /* The client's socket can be written to: the kernel has passed on the rest, or given up. */
@@ -389,7 +421,7 @@ void proxy_request(struct conn *conn)
 	ex->client_keep = r->keep_alive;
 	ex->body = r->framing;
 	ex->body_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
-	ex->upgrade = r->upgrade.len && r->minor && r->framing == FRAMING_NONE;
+	ex->upgrade = r->websocket;
 	ex->safe = span_is(r->method, "GET") || r->head || span_is(r->method, "OPTIONS");
 	ex->client_readable = ex->client_writable = true;
 	if (r->framing == FRAMING_CHUNKED)
@@ -439,8 +471,10 @@ static bool connected(struct backend *b)
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	if (getsockopt(b->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)
+	if (getsockopt(b->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) || error) {
+		b->exchange->error = error;
 		return false;
+	}
 	b->connected = true;
 	nodes_fine(b->worker, b->slot);
 	return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Requests: the library takes the header apart, this file judges it. */
 #include <string.h>
+#include <strings.h>
 #include "header.h"
 #include "request.h"
 
@@ -24,10 +25,46 @@ static bool host_is_plausible(struct span host)
 	return true;
 }
 
+/* "http://host/path" becomes "/path"; its host goes into @host. */
+struct span request_origin_form(const struct request *r, struct span *host)
+{
+	static const char scheme[] = "http://";
+	struct span target = r->target;
+	size_t at = sizeof(scheme) - 1, start = at;
+
+	if (target.len < at || strncasecmp(target.at, scheme, at))
+		return target;
+	while (at < target.len && target.at[at] != '/' && target.at[at] != '?')
+		at++;
+	*host = (struct span){ target.at + start, at - start };
+	return (struct span){ target.at + at, target.len - at };
+}
+
+/* A path, "*" for OPTIONS, or a whole address that names the same host as the field does. */
+static int judge_target(struct request *r)
+{
+	struct span host = { NULL, 0 }, path = request_origin_form(r, &host);
+
+	if (memchr(r->target.at, '#', r->target.len))
+		return refuse(r, 400, "a fragment in the target");
+	if (host.at) {
+		if (!host.len || !host_is_plausible(host))
+			return refuse(r, 400, "malformed host in the target");
+		if (r->host.at && (host.len != r->host.len ||
+				   strncasecmp(host.at, r->host.at, host.len)))
+			return refuse(r, 400, "two different hosts");
+	} else if ((!path.len || *path.at != '/') &&
+		   !(span_is(path, "*") && span_is(r->method, "OPTIONS"))) {
+		return refuse(r, 400, "the target is not a path");
+	}
+	return 1;
+}
+
 static int judge_fields(struct request *r)
 {
 	struct header_framing framing = { 0 };
-	unsigned int i, hosts = 0;
+	unsigned int i, hosts = 0, upgrades = 0;
+	bool asked = false;
 
 	for (i = 0; i < r->fields.count; i++) {
 		struct field *f = &r->fields.at[i];
@@ -37,8 +74,11 @@ static int judge_fields(struct request *r)
 			r->host = f->value;
 			hosts++;
 		} else if (span_is(f->name, "upgrade")) {
-			r->upgrade = f->value;
+			r->websocket = span_is(f->value, "websocket");
+			upgrades++;
 		} else {
+			if (span_is(f->name, "connection"))
+				asked |= span_lists(f->value, "upgrade", 7);
 			header_framing_field(&framing, f, &r->keep_alive);
 		}
 	}
@@ -55,18 +95,26 @@ static int judge_fields(struct request *r)
 		return refuse(r, 400, "more than one length");
 	if (framing.codings && !r->minor)
 		return refuse(r, 400, "chunked body in HTTP/1.0");
+	r->has_length = framing.lengths;
 	r->framing = framing.codings ? FRAMING_CHUNKED :
 		     framing.lengths && r->content_length ? FRAMING_LENGTH : FRAMING_NONE;
-	return 1;
+	r->websocket = r->websocket && asked && upgrades == 1 && r->minor && span_is(r->method, "GET") &&
+		       r->framing == FRAMING_NONE;
+	return judge_target(r);
 }
 
-/* The library knows methods that it knows; a token is a token. */
-static void find_method(struct request *r, const char *text)
+/* Method, target and version with one blank between them, and nothing else. */
+static int judge_line(struct request *r, const char *text)
 {
+	const char *end = r->target.at + r->target.len;
+
 	r->method.at = text;
 	while (text[r->method.len] != ' ')
 		r->method.len++;
 	r->head = r->method.len == 4 && !memcmp(text, "HEAD", 4);
+	if (r->target.at != text + r->method.len + 1 || memcmp(end, " HTTP/1.", 8))
+		return refuse(r, 400, "malformed request line");
+	return 0;
 }
 
 int request_parse(struct request *r, const char *text, size_t len, size_t *searched)
@@ -87,7 +135,8 @@ int request_parse(struct request *r, const char *text, size_t len, size_t *searc
 		skipped++;
 	if (skipped == len)
 		return 0;
-	r->method = r->host = r->upgrade = (struct span){ NULL, 0 };
+	r->method = r->host = (struct span){ NULL, 0 };
+	r->websocket = false;
 	header_parse(&h, &r->fields, text + skipped, (complete ? r->length : len) - skipped, false);
 	r->target = h.target;
 	r->error = h.error;
@@ -100,7 +149,8 @@ int request_parse(struct request *r, const char *text, size_t len, size_t *searc
 	if (h.major != 1)
 		return refuse(r, h.major ? 505 : 400, "unknown version of HTTP");
 
-	find_method(r, text + skipped);
+	if (judge_line(r, text + skipped))
+		return -400;
 	r->minor = h.minor;
 	r->content_length = h.content_length;
 	r->keep_alive = r->minor;

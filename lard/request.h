@@ -10,8 +10,9 @@
  * @length:         of the header with its blank line
  * @minor:          of HTTP/1.x
  * @content_length: with FRAMING_LENGTH
+ * @has_length:     it says how long its body is, be it 0
  * @keep_alive:     the client would send another request
- * @upgrade:        asks for another protocol (the value of Upgrade)
+ * @websocket:      asks to go on as a WebSocket; other upgrades are not passed on
  * @error:          with a negative result: what is wrong
  */
 struct request {
@@ -19,12 +20,13 @@ struct request {
 	struct span method;
 	struct span target;
 	struct span host;
-	struct span upgrade;
 	unsigned int minor;
 	enum framing framing;
 	uint64_t content_length;
+	bool has_length;
 	bool keep_alive;
 	bool head;
+	bool websocket;
 	const char *error;
 	struct fields fields;
 };
@@ -34,5 +36,8 @@ struct request {
  * NULL, is how far an earlier call for the same request has looked and is updated.
  */
 int request_parse(struct request *r, const char *text, size_t len, size_t *searched);
+
+/* The target as a server takes it; of an absolute one, its host goes into @host. */
+struct span request_origin_form(const struct request *r, struct span *host);
 
 #endif

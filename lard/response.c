@@ -19,12 +19,18 @@ static int judge_fields(struct response *r, bool head)
 		struct field *f = &r->fields.at[i];
 
 		f->value = span_trim(f->value);
+		if (span_is(f->name, "upgrade"))
+			r->websocket = span_is(f->value, "websocket");
 		header_framing_field(&framing, f, &r->keep_alive);
 	}
 	if (framing.unknown_coding)
 		return refuse(r, "unknown transfer coding");
 	if (framing.lengths + framing.codings > 1)
 		return refuse(r, "more than one length");
+	/* In HTTP/1.0 nobody knows what it means; without a body it means nothing. */
+	if (framing.codings && (!r->minor || r->status / 100 == 1 || r->status == 204))
+		return refuse(r, "a transfer coding where there is none");
+	r->has_length = framing.lengths;
 	if (head || r->status / 100 == 1 || r->status == 204 || r->status == 304)
 		r->framing = FRAMING_NONE;
 	else if (framing.codings)
@@ -59,6 +65,7 @@ int response_parse(struct response *r, const char *text, size_t len, bool head)
 	r->minor = h.minor;
 	r->keep_alive = r->minor;
 	r->content_length = h.content_length;
+	r->websocket = false;
 	end = memchr(text, '\n', r->length);
 	r->status_line = (struct span){ text, end - text };
 	if (r->status_line.len && end[-1] == '\r')

@@ -12,6 +12,8 @@ struct response {
 	struct span status_line;	/* without line end */
 	enum framing framing;
 	uint64_t content_length;
+	bool has_length;
+	bool websocket;			/* of 101: what it switches to */
 	bool keep_alive;
 	const char *error;
 	struct fields fields;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include "cache.h"
 #include "conn.h"
 #include "exchange.h"
@@ -45,18 +44,23 @@ static void put_field(struct text *t, const struct field *f)
 	put(t, "\r\n", 2);
 }
 
-/* "http://host/path" becomes "/path"; its host goes into @host. */
-static struct span origin_form(struct span target, struct span *host)
+/* What frames a message is said anew, in our own words; trailers are not passed on. */
+static bool is_framing(const struct field *f)
 {
-	static const char scheme[] = "http://";
-	size_t at = sizeof(scheme) - 1, start = at;
+	return span_is(f->name, "content-length") || span_is(f->name, "transfer-encoding") ||
+	       span_is(f->name, "trailer");
+}
 
-	if (target.len < at || strncasecmp(target.at, scheme, at))
-		return target;
-	while (at < target.len && target.at[at] != '/' && target.at[at] != '?')
-		at++;
-	*host = (struct span){ target.at + start, at - start };
-	return (struct span){ target.at + at, target.len - at };
+static void put_framing(struct text *t, bool chunked, bool has_length, uint64_t length)
+{
+	char line[64];
+
+	if (chunked) {
+		put_string(t, "Transfer-Encoding: chunked\r\n");
+	} else if (has_length) {
+		snprintf(line, sizeof(line), "Content-Length: %" PRIu64 "\r\n", length);
+		put_string(t, line);
+	}
 }
 
 /* The version 2 header of the PROXY protocol: who the client is, in binary. */
@@ -90,7 +94,7 @@ size_t rewrite_prefix(struct exchange *ex)
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r)
 {
 	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
-	struct span host = { NULL, 0 }, target = origin_form(r->target, &host);
+	struct span host = { NULL, 0 }, target = request_origin_form(r, &host);
 	char peer[INET6_ADDRSTRLEN];
 	unsigned int i;
 
@@ -106,14 +110,13 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	for (i = 0; i < r->fields.count; i++) {
 		const struct field *f = &r->fields.at[i];
 
-		if (!field_is_hop_by_hop(f, &r->fields) && !(host.len && span_is(f->name, "host")))
+		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) &&
+		    !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
 	}
-	if (ex->upgrade) {
-		put_string(&t, "Connection: Upgrade\r\nUpgrade: ");
-		put_span(&t, r->upgrade);
-		put(&t, "\r\n", 2);
-	}
+	put_framing(&t, r->framing == FRAMING_CHUNKED, r->has_length, r->content_length);
+	if (ex->upgrade)
+		put_string(&t, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
 	if (config->forwarded_for) {
 		put_string(&t, "X-Forwarded-For: ");
 		put_string(&t, address_host(&ex->conn->peer, peer, sizeof(peer)));
@@ -148,14 +151,16 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	for (i = 0; i < r->fields.count; i++) {
 		const struct field *f = &r->fields.at[i];
 
-		if (!field_is_hop_by_hop(f, &r->fields) ||
-		    (switching && span_is(f->name, "upgrade")))
+		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f))
 			put_field(&t, f);
 	}
 	if (switching)
-		put_string(&t, "Connection: Upgrade\r\n");
+		put_string(&t, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
 	else if (r->status >= 200)
 		put_connection(&t, ex);
+	if (r->status >= 200 && r->status != 204)
+		put_framing(&t, r->framing == FRAMING_CHUNKED && ex->minor, r->has_length,
+			    r->content_length);
 	put(&t, "\r\n", 2);
 	ex->header_end = t.len;
 	return t.full ? -ENOSPC : 0;
@@ -172,8 +177,7 @@ ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct
 		struct span value = { into + t.len + f->name.len + 2, f->value.len };
 
 		/* These are written anew for each client. */
-		if (field_is_hop_by_hop(f, &r->fields) || span_is(f->name, "content-length") ||
-		    span_is(f->name, "age"))
+		if (field_is_hop_by_hop(f, &r->fields) || is_framing(f) || span_is(f->name, "age"))
 			continue;
 		put_field(&t, f);
 		if (span_is(f->name, "etag"))

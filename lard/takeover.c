@@ -11,6 +11,7 @@
 #include "takeover.h"
 
 struct takeover {
+	int peer;		/* the old lardd's control socket, connected */
 	int fds[TAKEOVER_MAX];
 	size_t count;
 };
@@ -43,7 +44,7 @@ int takeover_send(int fd, const char *answer, const int *fds, size_t count)
 	return n < 0 ? -errno : 0;
 }
 
-static int ask(int fd, struct takeover *t)
+static int ask(struct takeover *t)
 {
 	static const char request[] = "{\"cmd\":\"handover\"}\n";
 	char answer[16384];
@@ -56,9 +57,9 @@ static int ask(int fd, struct takeover *t)
 	struct cmsghdr *c;
 	ssize_t n;
 
-	if (send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
+	if (send(t->peer, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
 		return -errno;
-	n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	n = recvmsg(t->peer, &message, MSG_CMSG_CLOEXEC);
 	if (n <= 0)
 		return n < 0 ? -errno : -ECONNRESET;
 	for (c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
@@ -75,19 +76,21 @@ struct takeover *takeover_ask(const char *path, char *error, size_t size)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct timeval limit = { .tv_sec = 5 };
 	struct takeover *t = calloc(1, sizeof(*t));
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = -ENOMEM;
+	int err = -ENOMEM;
 
-	if (t && fd >= 0) {
-		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-		err = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(fd, t);
+	if (t) {
+		t->peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		err = t->peer < 0 ? -errno : 0;
 	}
-	if (fd >= 0)
-		close(fd);
+	if (!err) {
+		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+		setsockopt(t->peer, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		err = connect(t->peer, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(t);
+	}
 	if (!err)
 		return t;
 	snprintf(error, size, "cannot take over from the lardd on %s: %s", path, strerror(-err));
-	free(t);
+	takeover_free(t);
 	return NULL;
 }
 
@@ -109,11 +112,30 @@ int takeover_take(struct takeover *t, const union address *address)
 	return -1;
 }
 
+int takeover_done(struct takeover *t)
+{
+	static const char request[] = "{\"cmd\":\"taken\"}\n", stopping[] = "{\"stopping\":";
+	char answer[256];
+	ssize_t n;
+
+	if (send(t->peer, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
+		return -errno;
+	n = recv(t->peer, answer, sizeof(answer), 0);
+	if (n < 0)
+		return -errno;
+	return n < (ssize_t)sizeof(stopping) || memcmp(answer, stopping, sizeof(stopping) - 1) ?
+	       -EPROTO : 0;
+}
+
 void takeover_free(struct takeover *t)
 {
 	size_t i;
 
-	for (i = 0; t && i < t->count; i++)
+	if (!t)
+		return;
+	if (t->peer >= 0)
+		close(t->peer);
+	for (i = 0; i < t->count; i++)
 		if (t->fds[i] >= 0)
 			close(t->fds[i]);
 	free(t);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Graceful restart: listening sockets go from the old lardd to the new one, with their queues. */
+/*
+ * Graceful restart: listening sockets go from the old lardd to the new one, with their queues. In two
+ * steps: the old one serves on until the new one has all it needs and says so. A new one that fails
+ * on the way changes nothing.
+ */
 #ifndef LARD_TAKEOVER_H
 #define LARD_TAKEOVER_H
 
@@ -17,7 +21,9 @@ int takeover_send(int fd, const char *answer, const int *fds, size_t count);
 struct takeover *takeover_ask(const char *path, char *error, size_t size);
 /* A socket that listens on @address, now the caller's; -1: none. NULL is fine. */
 int takeover_take(struct takeover *takeover, const union address *address);
-/* Closes what nobody took. */
+/* All is well here: the old one may drain and end. 0, or -errno when it did not say that it does. */
+int takeover_done(struct takeover *takeover);
+/* Closes what nobody took, and the connection. */
 void takeover_free(struct takeover *takeover);
 
 #endif

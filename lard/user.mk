@@ -5,8 +5,9 @@ lard_property_SRCS := $(lard_engine)
 lard_table_SRCS := $(lard_engine)
 lard_url_SRCS := lard/url.c
 
-# llhttp where the distribution has it (Debian 13), else its predecessor (Debian 12).
-lard_http := $(if $(wildcard /usr/include/llhttp.h),-lllhttp,-lhttp_parser)
+# Not ours: unused parameters stay as they are.
+$(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
+lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
 PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c lard/dispatch.c \
@@ -15,16 +16,15 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/worker.c lard/listener.c lard/conn.c
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
-	lard/url.c $(lard_engine)
+	lard/url.c $(lard_http) $(lard_engine)
 lardd_PKGS := jansson
 MANPAGES += lard/lardd.8
-lardd_LIBS := $(lard_http) -lpthread
+lardd_LIBS := -lpthread
 lardd_DEPS := libhandoff libflotilla libsksplice libuselect
 
-lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c
-lard_message_LIBS := $(lard_http)
+lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
 lard_give_PKGS := jansson
-lard_give_LIBS := $(lard_http) -lpthread
+lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect

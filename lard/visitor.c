@@ -81,9 +81,19 @@ int service_open(struct service *service, struct loop *loop, int fd)
 	return loop_add(loop, &service->source, EPOLLIN);
 }
 
+void service_deafen(struct service *service)
+{
+	if (service->source.fd < 0)
+		return;
+	/* Closing would not take it out of the loop while a successor has the socket too. */
+	loop_remove(service->loop, &service->source);
+	close(service->source.fd);
+	service->source.fd = -1;
+}
+
 void service_close(struct service *service)
 {
 	while (!list_empty(&service->visitors))
 		visitor_close(container_of(service->visitors.next, struct visitor, link));
-	close(service->source.fd);
+	service_deafen(service);
 }

@@ -37,6 +37,8 @@ struct visitor {
 
 /* Listens on the bound @fd, which it takes only when it succeeds: 0 or a negative errno. */
 int service_open(struct service *service, struct loop *loop, int fd);
+/* Nobody new; who is there stays. */
+void service_deafen(struct service *service);
 /* Hangs up on everybody. */
 void service_close(struct service *service);
 

@@ -74,6 +74,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 		return NULL;
 	}
 	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
+	timer_queue_init(&w->loop, &w->idle_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
 	timer_queue_init(&w->loop, &w->connect_timers, proxy_connect_expired);
 	timer_queue_init(&w->loop, &w->io_timers, proxy_io_expired);
@@ -167,6 +168,11 @@ int worker_listen(struct worker *w, char *error, size_t size)
 		}
 	}
 	return 0;
+}
+
+bool worker_relieve(struct worker *w)
+{
+	return backend_recycle(w) || conn_recycle(w);
 }
 
 static void adopt_config(struct worker *w)

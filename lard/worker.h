@@ -40,6 +40,7 @@ struct worker {
 	int splicer;				/* /dev/sksplice, or -1 */
 	struct conn_pool pool;
 	struct timer_queue header_timers;	/* request expected or incomplete */
+	struct timer_queue idle_timers;		/* kept clients that have sent nothing yet */
 	struct timer_queue queue_timers;	/* waits for room */
 	struct timer_queue connect_timers;	/* to back-ends */
 	struct timer_queue io_timers;		/* proxying without progress */
@@ -119,5 +120,7 @@ void worker_free(struct worker *w);
 int worker_listen(struct worker *w, char *error, size_t size);
 void worker_run(struct worker *w);
 void worker_wake(struct worker *w);
+/* Out of descriptors: closes something idle. False: nothing is. */
+bool worker_relieve(struct worker *w);
 
 #endif

@@ -41,9 +41,12 @@ link_up() {
 	fe flotilla -j node show "$1" | grep -q '"state": *"up"'
 }
 
-must fe flotilla local set name fe address 10.0.0.1
-must be1 flotilla local set name be1 address 10.0.0.2
-must be2 flotilla local set name be2 address 10.0.0.3
+must fe flotilla local set name fe address 10.0.0.1 insecure on
+must be1 flotilla local set name be1 address 10.0.0.2 insecure on
+must be2 flotilla local set name be2 address 10.0.0.3 insecure on
+for ns in fe be1 be2; do
+	must "$ns" flotilla service add $VIP:80
+done
 backend be1
 backend be2
 for ns in be1 be2; do

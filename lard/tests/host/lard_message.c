@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -60,6 +61,7 @@ static void keep_alive_follows_version_and_connection(void **state)
 		{ "GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n", false },
 		{ "GET / HTTP/1.0\r\n\r\n", false },
 		{ "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n", false },
 	};
 	unsigned int i;
 
@@ -86,6 +88,29 @@ static void refusals_have_their_status(void **state)
 		{ "GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505 },
 		{ "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", 501 },
 		{ "\x16\x03\x01\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n\rX: y\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\nHost: h\n\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nA: b\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nA: b\rC: d\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n c\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1\r\n A: b\r\nHost: h\r\n\r\n", 400 },
+		{ "GET  / HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "GET / HTTP/1.1 \r\nHost: h\r\n\r\n", 400 },
+		{ "SOURCE / ICE/1.0\r\nHost: h\r\n\r\n", 400 },
+		{ "GET /#x HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "GET * HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "GET ftp://h/ HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400 },
+		{ "GET http://u@h/ HTTP/1.1\r\nHost: u@h\r\n\r\n", 400 },
+		{ "GET http:///x HTTP/1.1\r\nHost: h\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551616\r\n\r\n", 400 },
+		{ "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, identity\r\n\r\n", 400 },
+		{ "POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", 400 },
 	};
 	unsigned int i;
 
@@ -116,6 +141,18 @@ static void framing_of_responses(void **state)
 		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n", false,
 		  FRAMING_LENGTH, false },
 	};
+	static const char *const bad[] = {
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 100 Go on\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+		"HTTP/1.1 200 OK\nContent-Length: 5\n\n",
+		"HTTP/1.1 200 OK\r\nA: b\r\n\rX\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\n",
+	};
 	unsigned int i;
 
 	(void)state;
@@ -127,27 +164,124 @@ static void framing_of_responses(void **state)
 	}
 	assert_int_equal(response_parse(&response, "HTTP/1.1 2", 10, false), 0);
 	assert_int_equal(response_parse(&response, "nonsense\r\n\r\n", 12, false), -1);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (response_parse(&response, bad[i], strlen(bad[i]), false) != -1)
+			fail_msg("answer %u is accepted", i);
 }
 
 static void chunks_end_at_the_same_byte_however_they_come(void **state)
 {
 	static const char text[] = "5\r\nhello\r\na;x=y\r\n0123456789\r\n0\r\nT: t\r\n\r\nGET /";
-	size_t body = strlen(text) - 5, cut, second;
+	char copy[sizeof(text)], data[sizeof(text)];
+	size_t body = strlen(text) - 5, cut, second, got;
 	struct chunks c;
 
 	(void)state;
 	for (cut = 0; cut <= body; cut++) {
 		chunks_init(&c);
-		assert_int_equal(chunks_feed(&c, text, cut), cut);
+		memcpy(copy, text, sizeof(text));
+		assert_int_equal(chunks_decode(&c, copy, cut), cut);
 		assert_int_equal(c.done, cut == body);
-		if (c.done)
-			continue;
-		second = chunks_feed(&c, text + cut, strlen(text) - cut);
-		assert_int_equal(cut + second, body);
-		assert_true(c.done);
+		got = c.got;
+		memcpy(data, copy, got);
+		if (!c.done) {
+			second = chunks_decode(&c, copy + cut, strlen(text) - cut);
+			assert_int_equal(cut + second, body);
+			assert_true(c.done);
+			memcpy(data + got, copy + cut, c.got);
+			got += c.got;
+		}
+		assert_int_equal(got, 15);
+		assert_memory_equal(data, "hello0123456789", 15);
 	}
+}
+
+/* What other parsers take for something else, and what never comes to an end. */
+static void doubtful_chunks_are_malformed(void **state)
+{
+	static const char *const bad[] = {
+		"xyz\r\n", "5\nhello\r\n", "5;a\nb\r\nhello\r\n0\r\n\r\n", "5;\rx\r\nhello", "5 \r\nhello",
+		"5\r\nhelloX\r\n", "5\r\nhello\n0\n\n", "-5\r\n", "+5\r\n", "0x5\r\n", "\r\n5\r\n", " 5\r\n",
+		"10000000000000000\r\n", "5\r\nhello\r\n0\r\nX: y\nZ\r\n\r\n", "5;a=\"\n\"\r\nhello",
+		"5\r\nhello\r\n0\r\n\rX\r\n",
+	};
+	char copy[65536];
+	struct chunks c;
+	unsigned int i;
+	size_t sent;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		chunks_init(&c);
+		strcpy(copy, bad[i]);
+		if (chunks_decode(&c, copy, strlen(copy)) != -1)
+			fail_msg("case %u is accepted", i);
+	}
+	/* An extension without an end. */
 	chunks_init(&c);
-	assert_int_equal(chunks_feed(&c, "xyz\r\n", 5), -1);
+	memset(copy, 'a', sizeof(copy));
+	memcpy(copy, "5;", 2);
+	for (sent = 0; chunks_decode(&c, copy, 1000) >= 0; sent += 1000) {
+		memset(copy, 'a', sizeof(copy));
+		assert_true(sent < 65536);
+	}
+}
+
+/* A thousand random bodies, seed 5, cut at random places: what is made of them says the same. */
+static void what_is_framed_anew_says_the_same(void **state)
+{
+	char in[4096], work[8192], out[16384], data[4096], back[4096];
+	int round;
+
+	(void)state;
+	srand(5);
+	for (round = 0; round < 1000; round++) {
+		size_t len = 0, size = 0, at = 0, made = 0, found = 0;
+		struct chunks c;
+		int n = rand() % 9;
+
+		while (n--) {
+			size_t part = 1 + rand() % 200, i;
+
+			len += sprintf(in + len, "%zx%s\r\n", part, rand() % 2 ? ";ext=\"v\"" : "");
+			for (i = 0; i < part; i++)
+				in[len++] = data[size++] = rand();
+			len += sprintf(in + len, "\r\n");
+		}
+		len += sprintf(in + len, "0\r\n%s\r\nrest", rand() % 2 ? "Trailer: t\r\n" : "");
+		chunks_init(&c);
+		while (!c.done) {
+			size_t piece = 1 + rand() % 97;
+			long used;
+
+			piece = piece < len - at ? piece : len - at;
+			memcpy(work + CHUNK_HEAD, in + at, piece);
+			used = chunks_decode(&c, work + CHUNK_HEAD, piece);
+			assert_true(used > 0);
+			at += used;
+			piece = chunks_encode(&c, work);
+			memcpy(out + made, work, piece);
+			made += piece;
+		}
+		assert_memory_equal(in + at, "rest", 4);
+		assert_null(memmem(out, made, "Trailer", 7));
+		chunks_init(&c);
+		at = 0;
+		while (!c.done) {
+			size_t piece = made - at < 300 ? made - at : 300;
+			long used;
+
+			memcpy(work, out + at, piece);
+			used = chunks_decode(&c, work, piece);
+			assert_true(used > 0);
+			at += used;
+			memcpy(back + found, work, c.got);
+			found += c.got;
+		}
+		assert_int_equal(at, made);
+		assert_int_equal(found, size);
+		assert_memory_equal(back, data, size);
+	}
 }
 
 static void hop_by_hop_fields_are_known(void **state)
@@ -230,6 +364,8 @@ int main(void)
 		cmocka_unit_test(refusals_have_their_status),
 		cmocka_unit_test(framing_of_responses),
 		cmocka_unit_test(chunks_end_at_the_same_byte_however_they_come),
+		cmocka_unit_test(doubtful_chunks_are_malformed),
+		cmocka_unit_test(what_is_framed_anew_says_the_same),
 		cmocka_unit_test(hop_by_hop_fields_are_known),
 		cmocka_unit_test(names_are_tokens),
 		cmocka_unit_test(what_is_accepted_is_sound),

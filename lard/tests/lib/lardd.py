@@ -12,24 +12,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../../tools/testing/lib"))
+import kit                                              # noqa: E402
+
 TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../.."))
 LARDD = os.environ.get("LARDD", os.path.join(TOP, "build/bin/lardd"))
 EXTRA = os.environ.get("LARDD_CONFIG", "").replace(";", "\n")     # lines for every configuration
 
 
-def until(condition, seconds=10, what="the state"):
+def until(condition, seconds=kit.PATIENCE, what="the state"):
     """Waits for a state, not for a time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"{what} did not come within {seconds} s")
+    return kit.wait_for(what, condition, seconds)
 
 
 def free_port():
@@ -153,7 +149,7 @@ class Backend:
             peer.sendall(head + b"X-Long: " + b"l" * 40000 + b"\r\n\r\n")
             return False
         if path == "/upgrade":
-            peer.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n"
+            peer.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
                          b"Connection: Upgrade\r\n\r\n")
             while (data := stream.read1(4096)):
                 peer.sendall(data.upper())
@@ -341,25 +337,7 @@ def cluster(count, extra=""):
 
 
 def main(tests):
-    """TAP. With arguments: only the tests named."""
+    """TAP; the exit status. With arguments: only the tests named."""
     if not os.access(LARDD, os.X_OK):
-        print("1..0 # SKIP lardd is not built")
-        return 4
-    tests = [t for t in tests if len(sys.argv) < 2 or t.__name__ in sys.argv[1:]]
-    failed = 0
-    print(f"1..{len(tests)}", flush=True)
-    for number, test in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}", flush=True)
-        except Exception as error:      # pylint: disable=broad-except
-            failed += 1
-            text = f"{type(error).__name__}: {error}".replace("\n", "\n# ")
-            where = error.__traceback__
-            lines = []
-            while where:
-                lines.append(str(where.tb_lineno))
-                where = where.tb_next
-            print(f"not ok {number} - {test.__name__}\n# lines {' '.join(lines)}\n# {text}",
-                  flush=True)
-    return failed > 0
+        kit.bail("lardd is not built")
+    return kit.run([(t.__name__, t) for t in tests])

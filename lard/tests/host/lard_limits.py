@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+"""lardd short of something, or with a step of its operator's going wrong: it serves on."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import (LARDD, cluster, content, free_port, main, read_answer, until)  # noqa: E402
+
+
+def scrape(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: m\r\n\r\n")
+        return read_answer(s.makefile("rb"))
+
+
+def takeover_takes_the_metrics_along():
+    port = free_port()
+    with cluster(1, f"metrics 127.0.0.1:{port}") as lardd:
+        assert lardd.get("/size/4")[2] == content(4)
+        with lardd.connect() as held:                   # so that the old one stays for a while
+            lardd.backends[0].gate.clear()
+            held.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+            until(lambda: lardd.load() == 1, what="load 1")
+            old = lardd.take_over()
+            lardd.wait_log("event=stopping")
+            for _ in range(8):                          # the new one's, which has served nothing
+                code, _, body = scrape(port)
+                assert code == 200 and b"lard_requests_total 0\n" in body, body[:300]
+            lardd.backends[0].gate.set()
+            assert read_answer(held.makefile("rb"))[0] == 200
+        assert old.wait(10) == 0
+        assert lardd.get("/size/4")[2] == content(4)
+
+
+def takeover_that_fails_leaves_the_old_one_serving():
+    """Whatever fails in the new one, and however it goes."""
+    with cluster(1) as lardd, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for line in (f"metrics 127.0.0.1:{taken.getsockname()[1]}",
+                     f"access-log {lardd.directory.name}/no/such/directory/log"):
+            lardd.configure(line)
+            run = subprocess.run([LARDD, "-c", lardd.config_path, "--foreground", "--takeover"],
+                                 capture_output=True, text=True, timeout=20, check=False)
+            assert run.returncode == 1 and "cannot " in run.stderr, run
+            assert lardd.get("/size/4")[2] == content(4)
+            assert lardd.control("status")["pid"] == lardd.process.pid
+        with socket.socket(socket.AF_UNIX) as s:        # one that takes the sockets, and dies
+            s.connect(lardd.socket_path)
+            s.sendall(b'{"cmd":"handover"}\n')
+            for fd in socket.recv_fds(s, 4096, 10)[1]:
+                os.close(fd)
+        with socket.socket(socket.AF_UNIX) as s:        # and one that was given nothing
+            s.connect(lardd.socket_path)
+            s.sendall(b'{"cmd":"taken"}\n')
+            assert b"error" in s.recv(4096)
+        assert lardd.get("/size/4")[2] == content(4)
+        assert lardd.control("status")["pid"] == lardd.process.pid
+        assert "event=stopping" not in lardd.log()
+        lardd.configure()
+        assert lardd.take_over().wait(10) == 0
+        assert lardd.get("/size/4")[2] == content(4)
+
+
+def leave_descriptors(lardd, spare):
+    """It can open that many more, and no other."""
+    def used():
+        time.sleep(0.01)
+        return [int(fd) for fd in os.listdir(f"/proc/{lardd.process.pid}/fd")]
+    now = min((used() for _ in range(30)), key=len)     # a check, or who has asked, comes and goes
+    _, hard = resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE)
+    free = [fd for fd in range(max(now) + spare + 2) if fd not in now]
+    limit = free[spare]                                 # there may be holes, and the lowest is taken
+    resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def more_descriptors(lardd):
+    _, hard = resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def own_shortage_is_no_verdict_about_nodes():
+    with cluster(2) as lardd:
+        leave_descriptors(lardd, 0)
+        time.sleep(1)                                   # many checks' time, and none can be made
+        more_descriptors(lardd)
+        assert lardd.get("/size/4")[2] == content(4)
+        assert "node-down" not in lardd.log(), lardd.log()
+        until(lambda: lardd.control("stats")["counters"]["LardAccepted"] >= 1)
+    with cluster(2, "health-check none") as lardd:
+        leave_descriptors(lardd, 1)                     # for the client, not for its back-end
+        for n in range(8):
+            code, fields, _ = lardd.get(f"/x{n}")
+            assert code == 503 and "retry-after" in fields, (code, fields)
+        more_descriptors(lardd)
+        for n in range(8):
+            assert lardd.get(f"/x{n}")[0] == 200
+        assert "node-suspended" not in lardd.log(), lardd.log()
+
+
+def ask_on(s, stream, target="/size/4"):
+    s.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+    return read_answer(stream)[0]
+
+
+def kept_clients(lardd, count):
+    """So many that have had an answer and are idle, the longest idle first."""
+    clients = []
+    for _ in range(count):
+        s = lardd.connect()
+        s.settimeout(10)
+        clients.append((s, s.makefile("rb")))
+        assert ask_on(*clients[-1]) == 200
+    return clients
+
+
+def out_of_descriptors_the_idle_make_room():
+    with cluster(1) as lardd:
+        kept = kept_clients(lardd, 8)
+        leave_descriptors(lardd, 0)
+        s = lardd.connect()
+        s.settimeout(10)
+        assert ask_on(s, s.makefile("rb")) == 200
+        assert kept[0][0].recv(1) == b"", "the longest idle goes first"
+        assert ask_on(*kept[-1]) == 200, "and the last does not"
+        more_descriptors(lardd)
+        for client, _ in kept:
+            client.close()
+        s.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main([takeover_takes_the_metrics_along,
+                   takeover_that_fails_leaves_the_old_one_serving,
+                   own_shortage_is_no_verdict_about_nodes,
+                   out_of_descriptors_the_idle_make_room]))
