@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Accepting: as many at a time as there were lately, and not more than may be open. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -75,11 +76,18 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 
 	(void)events;
 	for (i = 0; i < a->batch && w->accepting; i++) {
+		/* Somebody waits: who is idle makes room. */
+		if (!w->blocking && w->nr_conns >= most(w) && (i || !conn_make_room(w))) {
+			if (!i)
+				pause_accepting(w, false);
+			a->batch = 1;
+			return;
+		}
 		fd = accept4(watch->fd, NULL, NULL,
 			     SOCK_CLOEXEC | (w->blocking ? 0 : SOCK_NONBLOCK));
 		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM)
+			if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			     errno == ENOMEM) && !conn_make_room(w))
 				pause_accepting(w, true);
 			a->batch = 1;
 			return;
@@ -90,36 +98,50 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 			close(fd);
 			return;
 		}
-		if (w->nr_conns >= most(w)) {
-			if (w->blocking)
-				conn_accepting(w, false);
-			else
-				pause_accepting(w, false);
-		}
+		if (w->blocking)
+			conn_accepting(w, false);
 		conn_start(c);
 	}
 	if (a->batch < BATCH_MAX)
 		a->batch *= 2;
 }
 
+/* Those who accept: all threads of mt are one. */
+static unsigned int workers(const struct conf *conf)
+{
+	if (conf->architecture == ARCH_MP)
+		return conf->processes;
+	if (conf->architecture == ARCH_MT || !conf->workers)
+		return 1;
+	return conf->workers;
+}
+
 int conn_accept_init(struct worker *w, const struct listeners *ls)
 {
-	unsigned int i;
+	unsigned int i, j, n = 0, nr_workers = workers(w->conf);
 
-	w->acceptors = calloc(ls->n, sizeof(*w->acceptors));
+	for (i = 0; i < ls->n; i++)
+		n += ls->l[i].nr_fds;
+	w->acceptors = calloc(n, sizeof(*w->acceptors));
 	if (!w->acceptors)
 		return -ENOMEM;
 	w->accept_retry.expired = retry_accepting;
 	list_init(&w->accept_retry.node);
 	for (i = 0; i < ls->n; i++) {
-		struct acceptor *a = &w->acceptors[i];
+		for (j = 0; j < ls->l[i].nr_fds; j++) {
+			struct acceptor *a = &w->acceptors[w->nr_acceptors];
 
-		a->w = w;
-		a->watch.fd = listener_fd(&ls->l[i], w->index);
-		a->watch.ready = acceptor_ready;
-		/* A socket that several workers share should wake one of them. */
-		a->events = EPOLLIN | (ls->l[i].nr_fds == 1 ? EPOLLEXCLUSIVE : 0);
-		w->nr_acceptors++;
+			if (!listener_is_mine(&ls->l[i], j, w->index, nr_workers))
+				continue;
+			a->w = w;
+			a->watch.fd = ls->l[i].fds[j];
+			a->watch.ready = acceptor_ready;
+			/* In mp and mt when loops of a former generation have it, too. */
+			a->watch.nonblocking = fcntl(a->watch.fd, F_GETFL) & O_NONBLOCK;
+			/* A socket that several workers share should wake one of them. */
+			a->events = EPOLLIN | (ls->l[i].nr_fds < nr_workers ? EPOLLEXCLUSIVE : 0);
+			w->nr_acceptors++;
+		}
 	}
 	return conn_accepting(w, true);
 }

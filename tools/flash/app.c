@@ -18,6 +18,8 @@
 #define TX_HIGH (64 << 10)	/* more than this waiting for the client: stop reading */
 #define HEAD_STEP 512		/* of it, looked for in an aggregate */
 #define READ_AGG (1 << 20)
+#define REASON_MAX 128
+#define BODY_RATE 500		/* bytes of a request body a second, at least */
 
 void app_run_free(struct app_run *run)
 {
@@ -40,6 +42,31 @@ static void watch_client(struct conn *c, bool works)
 		conn_arm(c);
 }
 
+/* Lets go of the program and answers in its place; the connection ends. */
+static enum verdict run_refuse(struct app_run *run, int status)
+{
+	struct request none = { 0 }, *request = run->request;
+	struct conn *c = run->c;
+	enum verdict v;
+
+	stats_add(c->w->stats, app_errors, 1);
+	if (!request)
+		request = &none;
+	request->flags = REQ_CLOSE | (run->is_head ? REQ_HEAD : 0);
+	run->request = NULL;
+	c->app = NULL;
+	run->c = NULL;
+	run->ops->release(run);
+	body_free(c->body);
+	c->body = NULL;
+	v = respond_status(c, request, status, NULL, true);
+	if (request != &none)
+		free(request);
+	if (v == BLOCKED)
+		c->state = CONN_SEND;
+	return v;
+}
+
 static enum verdict run_start(struct app_run *run)
 {
 	struct conn *c = run->c;
@@ -56,13 +83,10 @@ static enum verdict run_start(struct app_run *run)
 	if (!err)
 		err = run->ops->start(run);
 	if (err) {
-		c->app = NULL;
 		c->close = true;
 		c->state = CONN_READ;
 		watch_client(c, false);
-		run->ops->release(run);
-		stats_add(c->w->stats, app_errors, 1);
-		return respond_status(c, NULL, -err, NULL, true);
+		return run_refuse(run, -err);
 	}
 	return BLOCKED;
 }
@@ -98,25 +122,38 @@ static int remember(struct app_run *run, const struct request *req)
 	return 0;
 }
 
+/* @req, as one whose body will not be read: the answer is the last. */
+static const struct request *closing(const struct request *req, struct request *last)
+{
+	*last = *req;
+	if (req->flags & REQ_BODY)
+		last->flags |= REQ_CLOSE;
+	return last;
+}
+
 enum verdict app_begin(struct conn *c, const struct request *req, const struct path *p, bool more)
 {
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	struct app_run *run;
+	struct request last;
 	int err;
 
 	if (req->method == METHOD_OTHER)
 		return respond_status(c, req, 501, NULL, more);
 	if (req->content_length > c->w->conf->max_body)
-		return respond_status(c, NULL, 413, NULL, true);
+		return respond_status(c, closing(req, &last), 413, NULL, true);
 	run = calloc(1, sizeof(*run));
 	if (!run)
-		return respond_status(c, req, 503, NULL, more);
+		return respond_status(c, closing(req, &last), 503, NULL, more);
+	list_init(&run->wait);
 	run->c = c;
 	run->w = c->w;
+	run->body_since = c->w->loop.now;
 	run->app = p->app;
 	run->ops = p->app->kind == APP_CGI ? &cgi_ops : &fcgi_ops;
 	run->tx.lite = app_lite(c->w);
-	run->no_body = req->flags & REQ_HEAD;
+	run->is_head = req->flags & REQ_HEAD;
+	run->no_body = run->is_head;
 	run->http10 = req->flags & REQ_HTTP10;
 	run->close = req->flags & REQ_CLOSE;
 	c->close = run->close;
@@ -124,7 +161,7 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	err = app_env_build(run, req, p);
 	if (err) {
 		app_run_free(run);
-		return respond_status(c, req->flags & REQ_BODY ? NULL : req, -err, NULL, more);
+		return respond_status(c, closing(req, &last), -err, NULL, more);
 	}
 	if (c->w->log && remember(run, req)) {
 		app_run_free(run);
@@ -144,22 +181,28 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	return BODY;
 }
 
+/* A byte now and then does not keep a connection: there is a least speed, after body_timeout. */
+static unsigned int body_time(const struct conn *c)
+{
+	uint64_t until = c->app->body_since + c->w->conf->body_timeout * 1000ull +
+			 body_length(c->body) * 1000 / BODY_RATE;
+	uint64_t left = until > c->w->loop.now ? (until - c->w->loop.now) / 1000 : 0;
+
+	return left < c->w->conf->body_timeout ? left : c->w->conf->body_timeout;
+}
+
 enum verdict app_body(struct conn *c, char *buf, size_t len)
 {
 	size_t used = len;
 	int n = body_feed(c->body, buf, &used);
 
 	if (n < 0) {
-		struct app_run *run = c->app;
-
-		c->app = NULL;
-		run->ops->release(run);
-		return respond_status(c, NULL, -n, NULL, true);
+		return run_refuse(c->app, -n);
 	}
 	if (!conn_keep(c, buf + used, len - used))
 		return CLOSE;
 	if (!n) {
-		conn_deadline(c, c->w->conf->body_timeout);
+		conn_deadline(c, body_time(c));
 		return BODY;
 	}
 	return run_start(c->app);
@@ -261,11 +304,127 @@ static int add_body(struct app_run *run, const struct part *part)
 	return err;
 }
 
-static bool is(const char *line, size_t len, const char *name)
-{
-	size_t n = strlen(name);
+/* One line of the program's header. */
+struct field {
+	const char *name, *value;
+	size_t name_len, value_len;
+};
 
-	return len > n && line[n] == ':' && !strncasecmp(line, name, n);
+static bool is(const struct field *f, const char *name)
+{
+	return f->name_len == strlen(name) && !strncasecmp(f->name, name, f->name_len);
+}
+
+/*
+ * The line at *@p, which moves to the next. 1: a field; 0: the empty line; -1: a line that two
+ * readers could understand in two ways, or that is no field at all.
+ */
+static int field_next(char **p, char *end, struct field *f)
+{
+	char *line = *p, *lf = memchr(line, '\n', end - line), *stop = lf, *c;
+
+	*p = lf + 1;
+	if (stop > line && stop[-1] == '\r')
+		stop--;
+	if (stop == line)
+		return 0;
+	for (c = line; c < stop; c++)
+		if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
+			return -1;
+	for (c = line; c < stop && *c != ':'; c++)
+		if (*c == ' ' || *c == '\t' || strchr("\"(),/;<=>?@[\\]{}", *c) || (unsigned char)*c >= 0x80)
+			return -1;
+	if (c == line || c == stop)
+		return -1;
+	f->name = line;
+	f->name_len = c - line;
+	for (c++; c < stop && (*c == ' ' || *c == '\t'); c++)
+		;
+	while (stop > c && (stop[-1] == ' ' || stop[-1] == '\t'))
+		stop--;
+	f->value = c;
+	f->value_len = stop - c;
+	return 1;
+}
+
+/* "404 Not Found": the number, and what is behind it. */
+static int parse_status(const struct field *f, struct slice *reason)
+{
+	const char *p = f->value, *end = p + f->value_len;
+	int i, status = 0;
+
+	for (i = 0; i < 3 && p < end && *p >= '0' && *p <= '9'; i++)
+		status = 10 * status + *p++ - '0';
+	if (i < 3 || (p < end && *p != ' '))
+		return -1;
+	while (p < end && *p == ' ')
+		p++;
+	reason->p = p;
+	reason->len = end - p < REASON_MAX ? end - p : REASON_MAX;
+	return status;
+}
+
+static bool parse_length(const struct field *f, uint64_t *length)
+{
+	uint64_t n = 0;
+	size_t i;
+
+	if (!f->value_len || f->value_len > 18)
+		return false;
+	for (i = 0; i < f->value_len; i++) {
+		if (f->value[i] < '0' || f->value[i] > '9')
+			return false;
+		n = 10 * n + f->value[i] - '0';
+	}
+	*length = n;
+	return true;
+}
+
+/* What is between us and the client is ours to say. */
+static bool is_ours(const struct field *f)
+{
+	static const char *const names[] = {
+		"Status", "Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "TE",
+		"Trailer", "Upgrade", "Date", "Server",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (is(f, names[i]))
+			return true;
+	return false;
+}
+
+/* First what decides over the rest. -1: not an answer that can be passed on. */
+static int scan_head(struct app_run *run, char *end, struct slice *reason)
+{
+	bool location = false, said = false;
+	struct field f;
+	char *p = run->head;
+	int n, fields = 0;
+
+	run->status = 200;
+	while (p < end && (n = field_next(&p, end, &f))) {
+		if (n < 0)
+			return -1;
+		if (is(&f, "Status")) {
+			if (said)
+				return -1;
+			said = true;
+			run->status = parse_status(&f, reason);
+			continue;
+		}
+		if (is(&f, "Content-Length")) {
+			if (run->has_length || !parse_length(&f, &run->left))
+				return -1;
+			run->has_length = true;
+		}
+		location |= is(&f, "Location");
+		fields += !is_ours(&f);
+	}
+	if (!said && location)
+		run->status = 302;
+	return fields && run->status >= 200 && run->status <= 599 ? 0 : -1;
 }
 
 /* The program's header as a response header. @end: behind its empty line. */
@@ -273,61 +432,16 @@ static int answer_head(struct app_run *run, char *end)
 {
 	struct conn *c = run->c;
 	struct request req = { .flags = run->close ? REQ_CLOSE : 0 };
-	char out[2 * HEAD_MAX], *p, *lf, *reason = NULL;
-	const char *text;
-	int status = 0, n, fields = 0;
+	struct slice reason = { NULL, 0 };
+	char out[2 * HEAD_MAX], *p = run->head;
+	struct field f;
+	size_t n;
 
+	if (scan_head(run, end, &reason))
+		return -1;
 	if (run->http10)
 		req.flags |= REQ_HTTP10;
-	for (p = run->head; p < end; p = lf + 1) {
-		lf = memchr(p, '\n', end - p);
-		*lf = '\0';
-		if (is(p, lf - p, "Status")) {
-			status = atoi(p + 7);
-			reason = strchr(p + 7 + strspn(p + 7, " "), ' ');
-		}
-		if (is(p, lf - p, "Location") && !status)
-			status = 302;
-		*lf = '\n';
-	}
-	if (!status)
-		status = 200;
-	if (status < 200 || status > 599)
-		return -1;
-	run->status = status;
-	text = status_text(status);
-	n = sprintf(out, "HTTP/1.1 %d ", status);
-	if (reason)
-		n += snprintf(out + n, 64, "%.*s", (int)strcspn(reason + 1, "\r\n"), reason + 1);
-	else
-		n += sprintf(out + n, "%s", text);
-	if (n > 80)
-		n = 80;
-	n += sprintf(out + n, "\r\nDate: %s\r\nServer: flash\r\n", c->w->loop.date);
-	for (p = run->head; p < end; p = lf + 1) {
-		size_t len;
-
-		lf = memchr(p, '\n', end - p);
-		len = lf - p - (lf > p && lf[-1] == '\r');
-		if (!len || is(p, len, "Status") || is(p, len, "Connection") ||
-		    is(p, len, "Keep-Alive") || is(p, len, "Transfer-Encoding") ||
-		    is(p, len, "Date") || is(p, len, "Server"))
-			continue;
-		if (!memchr(p, ':', len) || *p == ' ' || *p == '\t' || memchr(p, '\0', len))
-			return -1;
-		if (is(p, len, "Content-Length")) {
-			run->has_length = true;
-			run->left = strtoull(p + 15, NULL, 10);
-		}
-		memcpy(out + n, p, len);
-		n += len;
-		memcpy(out + n, "\r\n", 2);
-		n += 2;
-		fields++;
-	}
-	if (!fields)
-		return -1;
-	if (status == 204 || status == 304)
+	if (run->status == 204 || run->status == 304)
 		run->no_body = true;
 	else if (!run->has_length && !run->http10)
 		run->chunked = true;
@@ -335,10 +449,25 @@ static int answer_head(struct app_run *run, char *end)
 		run->close = true;
 	if (run->close)
 		req.flags |= REQ_CLOSE;
-	n += sprintf(out + n, "%s%s\r\n", connection_header(&req),
+	if (!reason.len) {
+		reason.p = status_text(run->status);
+		reason.len = strlen(reason.p);
+	}
+	n = snprintf(out, sizeof(out), "HTTP/1.1 %d %.*s\r\nDate: %s\r\nServer: flash\r\n%s%s",
+		     run->status, (int)reason.len, reason.p, c->w->loop.date, connection_header(&req),
 		     run->chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	while (p < end && field_next(&p, end, &f) > 0) {
+		if (is_ours(&f) || (run->status == 204 && is(&f, "Content-Length")))
+			continue;
+		/* A field is at most two bytes longer than what it was, and is at least two long. */
+		if (n + f.name_len + f.value_len + 8 > sizeof(out))
+			return -1;
+		n += sprintf(out + n, "%.*s: %.*s\r\n", (int)f.name_len, f.name, (int)f.value_len,
+			     f.value);
+	}
+	memcpy(out + n, "\r\n", 2);
 	run->head_done = true;
-	return tx_add(&run->tx, out, n);
+	return tx_add(&run->tx, out, n + 2);
 }
 
 /* End of the header in what has come, behind the empty line; NULL when it has not. */
@@ -448,14 +577,8 @@ int app_finish(struct app_run *run, int status)
 
 	run->held = false;
 	if (!run->head_done) {
-		stats_add(run->w->stats, app_errors, 1);
-		c->app = NULL;
-		run->c = NULL;
-		run->ops->release(run);
-		body_free(c->body);
-		c->body = NULL;
 		watch_client(c, false);
-		v = respond_status(c, NULL, status ? status : 502, NULL, true);
+		v = run_refuse(run, status ? status : 502);
 		c->close = true;
 		c->linger = true;
 		if (v == BLOCKED) {

@@ -33,6 +33,8 @@ struct app_ops {
  * @held:  more output follows at once: nothing is sent yet
  * @request: copy of what the log wants, when there is a log
  * @sent:  bytes of body, for the log
+ * @body_since: ms, when the request's body began
+ * @wait:  among those that wait for a connection to the program
  * @priv:  of @ops
  */
 struct app_run {
@@ -41,6 +43,8 @@ struct app_run {
 	const struct app *app;
 	const struct app_ops *ops;
 	void *priv;
+	struct list wait;
+	uint64_t body_since;
 	char *script;			/* file of the program or its script */
 	char *env;
 	size_t env_len, env_cap;
@@ -51,7 +55,7 @@ struct app_run {
 	uint64_t left, sent;
 	struct request *request;
 	int status;
-	bool head_done, chunked, has_length, no_body, http10, done, full, held, close;
+	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;

@@ -14,7 +14,7 @@
 #define CHUNK_LINE_MAX 256
 #define TRAILER_MAX 4096
 
-enum { SIZE_FIRST, SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF };
+enum { SIZE_FIRST, SIZE, SIZE_BLANK, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF };
 
 static int hex(char c)
 {
@@ -22,6 +22,11 @@ static int hex(char c)
 		return c - '0';
 	c |= 0x20;
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool is_control(char c)
+{
+	return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
 }
 
 int chunked_decode(struct chunked *d, char *buf, size_t *len, size_t *payload)
@@ -49,8 +54,10 @@ int chunked_decode(struct chunked *d, char *buf, size_t *len, size_t *payload)
 				d->left = d->left << 4 | digit;
 			} else if (c == '\r') {
 				d->state = SIZE_LF;
-			} else if (c == ';' || c == ' ' || c == '\t') {
+			} else if (c == ';') {
 				d->state = EXTENSION;
+			} else if (c == ' ' || c == '\t') {
+				d->state = SIZE_BLANK;
 			} else {
 				return -400;
 			}
@@ -58,10 +65,20 @@ int chunked_decode(struct chunked *d, char *buf, size_t *len, size_t *payload)
 				return -400;
 			p++;
 			break;
+		/* "5 5" is 5 to one reader and 55 or nothing to another. */
+		case SIZE_BLANK:
+			if (c == '\r')
+				d->state = SIZE_LF;
+			else if (c == ';')
+				d->state = EXTENSION;
+			else if ((c != ' ' && c != '\t') || ++d->line > CHUNK_LINE_MAX)
+				return -400;
+			p++;
+			break;
 		case EXTENSION:
 			if (c == '\r')
 				d->state = SIZE_LF;
-			else if (c == '\n' || ++d->line > CHUNK_LINE_MAX)
+			else if (is_control(c) || ++d->line > CHUNK_LINE_MAX)
 				return -400;
 			p++;
 			break;
@@ -95,7 +112,9 @@ int chunked_decode(struct chunked *d, char *buf, size_t *len, size_t *payload)
 			p++;
 			break;
 		case TRAILER:
-			if (++d->line > TRAILER_MAX || c == '\n')
+			/* No folded lines either. */
+			if (++d->line > TRAILER_MAX || (c != '\r' && is_control(c)) ||
+			    (!d->left && (c == ' ' || c == '\t' || c == ':')))
 				return -400;
 			if (c == '\r')
 				d->state = TRAILER_LF;

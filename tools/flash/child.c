@@ -2,10 +2,13 @@
 #include "child.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,5 +132,23 @@ void children_exit(struct worker *w)
 		loop_close(&w->loop, &child->watch);
 		list_del(&child->node);
 		free(child);
+	}
+}
+
+/* What a program complains of; whoever reads our standard error may have stopped. */
+void child_said(const char *p, size_t len)
+{
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t n;
+
+	if (send(STDERR_FILENO, p, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK)
+		return;
+	/* A pipe that has room at all takes this much at once. */
+	while (len && poll(&fd, 1, 0) == 1 && fd.revents & POLLOUT) {
+		n = write(STDERR_FILENO, p, len < PIPE_BUF ? len : PIPE_BUF);
+		if (n <= 0)
+			return;
+		p += n;
+		len -= n;
 	}
 }

@@ -35,4 +35,7 @@ void children_exit(struct worker *w);
 /* Runs @job on a helper, or here and now where there is none. */
 void job_submit(struct worker *w, struct job *job);
 
+/* Passes on what a program complains of, without waiting for whoever reads it. */
+void child_said(const char *p, size_t len);
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "listener.h"
 #include "mime.h"
 #include "vhost.h"
@@ -99,6 +100,12 @@ static const struct directive {
 	  "idle time of a connection" },
 	{ "app_timeout", SECONDS, FIELD(app_timeout), 1, 86400, NULL, 0,
 	  "silence of a CGI or FastCGI program (504)" },
+	{ "fastcgi_keep", COUNT, FIELD(fastcgi_keep), 0, 4096, NULL, 0,
+	  "idle connections a worker keeps to a FastCGI program it did not start" },
+	{ "fastcgi_idle", SECONDS, FIELD(fastcgi_idle), 1, 86400, NULL, 0,
+	  "how long one is kept" },
+	{ "fastcgi_connections", COUNT, FIELD(fastcgi_connections), 1, 65536, NULL, 0,
+	  "most connections of a worker to one FastCGI program; more requests wait" },
 	{ "drain_timeout", SECONDS, FIELD(drain_timeout), 0, 86400, NULL, 0,
 	  "time an old worker has to finish" },
 	{ "keepalive_requests", COUNT, FIELD(keepalive_requests), 0, 1000000000, NULL, 0,
@@ -159,6 +166,8 @@ struct conf *config_new(void)
 	c->keepalive_timeout = 60;
 	c->app_timeout = 60;
 	c->drain_timeout = 30;
+	c->fastcgi_idle = 10;
+	c->fastcgi_connections = 64;
 	c->vhosts = vhost_new(c);
 	c->mime = mime_new();
 	if (!c->vhosts || !c->mime) {
@@ -424,7 +433,7 @@ int config_finish(struct conf *conf)
 		return -1;
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))
 		return complain(conf->mime_file, "cannot be read: %s", strerror(errno));
-	return vhost_finish(conf);
+	return vhost_finish(conf) || check_user(conf) ? -1 : 0;
 }
 
 void config_free(struct conf *conf)

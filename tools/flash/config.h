@@ -69,6 +69,7 @@ struct vhost {
 	bool listing;
 	bool precompressed;
 	int root_fd;		/* opened by the worker, -1 before */
+	bool own_kernel;	/* on a file system that asks no server (FUSE, NFS, ...) */
 	int id;
 	struct vhost *next;
 };
@@ -79,6 +80,7 @@ struct conf {
 	struct vhost *vhosts;	/* the first is the default host */
 	unsigned int nr_vhosts;
 	unsigned int nr_apps;
+	bool program_suffixes;	/* some host has a program for "*.SUFFIX" */
 	struct mime_map *mime;
 
 	unsigned int architecture;	/* enum architecture */
@@ -93,6 +95,8 @@ struct conf {
 	unsigned int backlog;
 	unsigned int send_buffer;	/* 0: the kernel's automatic size */
 	char *user, *group;
+	uid_t uid;		/* of the workers */
+	gid_t gid;
 	char *pidfile;
 
 	/* caches */
@@ -115,6 +119,7 @@ struct conf {
 	uint64_t max_body;
 	unsigned int header_timeout, body_timeout, send_timeout, keepalive_timeout, app_timeout;
 	unsigned int drain_timeout;
+	unsigned int fastcgi_keep, fastcgi_idle, fastcgi_connections;
 	unsigned int keepalive_requests;	/* 0: no limit */
 	char *hand_back;		/* node that dispatches next requests; NULL: off */
 

@@ -17,7 +17,8 @@
 
 #define FREE_CONNS 256
 #define IN_START 2048
-#define LINGER_SECONDS 2
+#define LINGER_SECONDS 5
+#define LINGER_READS 64		/* in one turn: who sends faster than that gets a reset */
 #define CONN_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
 static void conn_run(struct conn *c);
@@ -37,6 +38,34 @@ void conn_arm(struct conn *c)
 {
 	if (!c->watch.events && loop_add(&c->w->loop, &c->watch, CONN_EVENTS))
 		conn_deadline(c, 0);	/* out of memory: nothing will come, so end it */
+}
+
+/* Nothing of a request is there: the connection may go when others need its place. */
+static void set_idle(struct conn *c)
+{
+	struct worker *w = c->w;
+
+	list_del(&c->rest);
+	list_add_tail(&c->rest, &w->idle);
+	if (!w->accepting && !w->draining && !w->blocking)
+		conn_accepting(w, true);
+}
+
+static void set_slow(struct conn *c)
+{
+	list_del(&c->rest);
+	list_add_tail(&c->rest, &c->w->slow);
+}
+
+bool conn_make_room(struct worker *w)
+{
+	struct list *from = list_empty(&w->idle) ? &w->slow : &w->idle;
+
+	if (w->blocking || list_empty(from))
+		return false;
+	stats_add(w->stats, recycled, 1);
+	conn_close(list_entry(from->next, struct conn, rest));
+	return true;
 }
 
 static void in_release(struct conn *c)
@@ -69,6 +98,7 @@ void conn_close(struct conn *c)
 	loop_close(&w->loop, &c->watch);
 	loop_timer_del(&c->timer);
 	list_del(&c->waiter.node);
+	list_del(&c->rest);
 	list_del(&c->node);
 	if (c->app)
 		app_abort(c);
@@ -91,6 +121,7 @@ static void linger(struct conn *c)
 {
 	c->state = CONN_LINGER;
 	in_release(c);
+	set_idle(c);
 	if (shutdown(c->watch.fd, SHUT_WR)) {
 		conn_close(c);
 		return;
@@ -204,8 +235,10 @@ static enum verdict partial_head(struct conn *c, char *buf, size_t len)
 	if (!conn_keep(c, buf, len))
 		return CLOSE;
 	c->scanned = len;
-	if (!c->partial)
+	if (!c->partial) {
 		conn_deadline(c, c->w->conf->header_timeout);
+		set_slow(c);
+	}
 	c->partial = true;
 	return SERVED;
 }
@@ -228,6 +261,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 			return partial_head(c, buf, len);
 		c->partial = false;
 		c->scanned = 0;
+		list_del(&c->rest);
 		if (n < 0)
 			return refuse(c, -n);
 		if ((unsigned int)n > conf->max_header)
@@ -245,8 +279,6 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		c->requests++;
 		buf += n;
 		len -= n;
-		if (v == SERVED && req.flags & REQ_BODY)
-			return LINGER;
 		if (v == BLOCKED || v == BODY) {
 			if (v == BLOCKED && c->state == CONN_READ)
 				c->state = CONN_SEND;
@@ -256,18 +288,20 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 			return v;
 	}
 	in_release(c);
+	set_idle(c);
 	conn_deadline(c, conf->keepalive_timeout);
 	return SERVED;
 }
 
 static void read_lingering(struct conn *c)
 {
+	unsigned int reads = 0;
 	ssize_t n;
 
 	do {
 		n = recv(c->watch.fd, c->w->in, SCRATCH_SIZE, 0);
-	} while (n == SCRATCH_SIZE);
-	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
+	} while (n == SCRATCH_SIZE && ++reads < LINGER_READS);
+	if (!n || reads == LINGER_READS || (n < 0 && errno != EAGAIN && errno != EINTR))
 		conn_close(c);
 	else
 		conn_arm(c);
@@ -294,6 +328,7 @@ static void conn_run(struct conn *c)
 				break;
 			if (!c->in && c->state == CONN_READ && handback_give(c)) {
 				c->state = CONN_BACK;
+				list_del(&c->rest);
 				conn_deadline(c, CONN_NEVER);
 				return;
 			}
@@ -360,6 +395,7 @@ void conn_response_done(struct conn *c, bool ok)
 		return;
 	}
 	c->state = CONN_READ;
+	set_idle(c);
 	conn_deadline(c, c->w->conf->keepalive_timeout);
 	if (c->w->draining && !c->in_len) {
 		conn_close(c);
@@ -423,6 +459,7 @@ void conn_take_back(struct conn *c)
 {
 	c->state = CONN_READ;
 	c->can_read = true;
+	set_idle(c);
 	conn_deadline(c, c->w->conf->keepalive_timeout);
 	conn_run(c);
 }
@@ -482,6 +519,8 @@ struct conn *conn_new(struct worker *w, int fd)
 	c->can_read = true;
 	list_init(&c->timer.node);
 	list_init(&c->waiter.node);
+	list_init(&c->rest);
+	list_add_tail(&c->rest, &w->idle);
 	list_add_tail(&c->node, &w->conns);
 	w->nr_conns++;
 	return c;

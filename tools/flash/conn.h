@@ -47,6 +47,7 @@ struct conn {
 	struct watch watch;
 	struct grave grave;
 	struct list node;		/* worker's conns */
+	struct list rest;		/* worker's idle or slow */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;
@@ -69,6 +70,8 @@ struct conn {
 int conn_accept_init(struct worker *w, const struct listeners *ls);
 void conn_accept_exit(struct worker *w);
 int conn_accepting(struct worker *w, bool on);
+/* Closes the connection that has been idle for longest. False: there is none. */
+bool conn_make_room(struct worker *w);
 
 struct conn *conn_new(struct worker *w, int fd);
 /* Reads at once: the request may have come with the connection. */

@@ -26,11 +26,15 @@
 #define BODY_STEP (32 << 10)
 #define READ_SIZE (32 << 10)
 #define RESPAWN_MS 1000
+#define RETRY_MS 50		/* after the program's listen queue was full */
 #define FCGI_EVENTS (EPOLLIN | EPOLLRDHUP | EPOLLET)
 
 /**
  * struct fcgi_pool - one program as one worker sees it
- * @idle:   open connections without a request
+ * @idle:   open connections without a request, @nr_idle; all of them: @nr
+ * @unheard: connections whose request the program has not answered yet, perhaps not even accepted
+ * @waiting: runs without a connection, because there are fastcgi_connections
+ * @retry:  when they try again
  * @listen: exec: what the processes accept on
  * @spawn:  exec: starts one process; @missing says how many to go
  */
@@ -39,7 +43,10 @@ struct fcgi_pool {
 	const struct app *app;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
-	struct list idle;
+	struct list idle, waiting;
+	unsigned int nr, nr_idle, unheard;
+	bool serving;			/* in next_waiting() */
+	struct timer retry;
 	int listen;
 	unsigned int missing;
 	bool spawning, stop;
@@ -60,9 +67,10 @@ struct fcgi {
 	struct watch watch;
 	struct grave grave;
 	struct list node;
+	struct timer timer;		/* idle */
 	struct fcgi_pool *pool;
 	struct app_run *run;
-	bool reused, heard, stdin_done;
+	bool unheard, is_idle, reused, heard, stdin_done;
 	char *out;
 	size_t out_off, out_len;
 	uint64_t sent;
@@ -80,11 +88,85 @@ static void fcgi_conn_free(struct grave *g)
 	free(f);
 }
 
-static void fcgi_close(struct fcgi *f)
+static int fcgi_begin(struct app_run *run, bool fresh);
+
+/* Who waits for a connection gets one, as long as there are any. */
+static void next_waiting(struct fcgi_pool *p)
+{
+	int err;
+
+	if (p->serving)
+		return;
+	p->serving = true;
+	while (!list_empty(&p->waiting) && list_empty(&p->retry.node) &&
+	       (p->nr_idle || p->nr < p->w->conf->fastcgi_connections)) {
+		struct app_run *run = list_entry(p->waiting.next, struct app_run, wait);
+
+		list_del(&run->wait);
+		err = fcgi_begin(run, false);
+		if (err)
+			app_finish(run, -err);
+	}
+	p->serving = false;
+}
+
+static void retry_expired(struct timer *t)
+{
+	next_waiting(container_of(t, struct fcgi_pool, retry));
+}
+
+static void set_unheard(struct fcgi *f, bool yes)
+{
+	if (f->unheard != yes)
+		f->pool->unheard += yes ? 1 : -1;
+	f->unheard = yes;
+}
+
+static void idle_end(struct fcgi *f)
 {
 	list_del(&f->node);
+	loop_timer_del(&f->timer);
+	f->pool->nr_idle -= f->is_idle;
+	f->is_idle = false;
+}
+
+/*
+ * May one more connection be kept? A program may serve only as many connections as it has
+ * processes (php-fpm does): each that is kept here takes one of them from all others, of other
+ * workers and machines, too. So those that we did not start are not kept unless told, and none is
+ * while a request of our own has not been heard of.
+ */
+static bool may_keep(const struct fcgi_pool *p)
+{
+	unsigned int most = p->listen >= 0 ? p->app->procs : p->w->conf->fastcgi_keep;
+
+	return p->nr_idle < most && !p->unheard && list_empty(&p->waiting);
+}
+
+static void fcgi_close(struct fcgi *f)
+{
+	idle_end(f);
+	set_unheard(f, false);
+	f->pool->nr--;
 	loop_close(&f->pool->w->loop, &f->watch);
 	loop_bury(&f->pool->w->loop, &f->grave);
+	next_waiting(f->pool);
+}
+
+static void idle_expired(struct timer *t)
+{
+	fcgi_close(container_of(t, struct fcgi, timer));
+}
+
+static void idle_begin(struct fcgi *f)
+{
+	struct fcgi_pool *p = f->pool;
+
+	list_add(&f->node, &p->idle);
+	p->nr_idle++;
+	f->is_idle = true;
+	loop_timer_set(&p->w->loop, &f->timer,
+		       p->w->loop.now + p->w->conf->fastcgi_idle * 1000ull);
 }
 
 static void spawn_run(struct job *job)
@@ -201,8 +283,11 @@ static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
 	p->spawn.run = spawn_run;
 	p->spawn.done = spawn_done;
 	p->respawn.expired = respawn_expired;
+	p->retry.expired = retry_expired;
 	list_init(&p->idle);
+	list_init(&p->waiting);
 	list_init(&p->respawn.node);
+	list_init(&p->retry.node);
 	if (strncmp(app->target, "exec:", 5) ? resolve(p) : listen_for_exec(p)) {
 		if (p->listen >= 0)
 			close(p->listen);
@@ -223,6 +308,7 @@ void fcgi_exit(struct worker *w)
 
 		if (!p)
 			continue;
+		loop_timer_del(&p->retry);
 		while (!list_empty(&p->idle))
 			fcgi_close(list_entry(p->idle.next, struct fcgi, node));
 		loop_timer_del(&p->respawn);
@@ -252,7 +338,8 @@ static int encode_request(struct fcgi *f)
 		return -1;
 	}
 	o = put_record(f->out, BEGIN, 8);
-	memcpy(o, "\0\1\1\0\0\0\0\0", 8);	/* responder, keep the connection */
+	memcpy(o, "\0\1\0\0\0\0\0\0", 8);	/* responder */
+	o[2] = f->pool->listen >= 0 || f->pool->w->conf->fastcgi_keep;	/* keep the connection */
 	o += 8;
 	for (at = 0; at < n; at += i) {
 		i = n - at < RECORD_MAX ? n - at : RECORD_MAX;
@@ -293,8 +380,6 @@ static int encode_body(struct fcgi *f)
 	f->stdin_done = !n;
 	return 0;
 }
-
-static int fcgi_begin(struct app_run *run, bool fresh);
 
 /* The program hung up or misbehaved. */
 static void fcgi_fail(struct fcgi *f)
@@ -347,17 +432,21 @@ static int fcgi_write(struct fcgi *f)
 }
 
 /* END_REQUEST has come: the connection is free for another request. */
-static int request_ended(struct fcgi *f)
+static int request_ended(struct fcgi *f, bool more)
 {
 	struct app_run *run = f->run;
-	bool ok = !f->end[4];
+	bool ok = f->end_len == sizeof(f->end) && !f->end[4];
 
 	f->run = NULL;
 	run->priv = NULL;
-	if (f->out_len || !f->stdin_done)
-		fcgi_close(f);		/* it did not want all of the body */
-	else
-		list_add(&f->node, &f->pool->idle);
+	set_unheard(f, false);
+	/* It did not want all of the body, or says more than it was asked. */
+	if (f->out_len || !f->stdin_done || more || !may_keep(f->pool)) {
+		fcgi_close(f);
+	} else {
+		idle_begin(f);
+		next_waiting(f->pool);
+	}
 	app_finish(run, ok ? 0 : 503);
 	return -1;
 }
@@ -383,8 +472,8 @@ static size_t take(struct fcgi *f, const char *p, size_t len)
 		f->left -= n;
 		if (type == STDOUT && app_output(f->run, p, n))
 			return 0;
-		if (type == STDERR && write(STDERR_FILENO, p, n) < 0)
-			errno = 0;
+		if (type == STDERR)
+			child_said(p, n);
 		if (type == END && f->end_len + n <= sizeof(f->end)) {
 			memcpy(f->end + f->end_len, p, n);
 			f->end_len += n;
@@ -419,7 +508,7 @@ static size_t take_agg(struct fcgi *f, struct IOL_Agg *agg, size_t at, size_t le
 }
 
 /* All that was received: bytes, or an aggregate. */
-static void take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t len)
+static int take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t len)
 {
 	size_t at = 0;
 
@@ -430,16 +519,20 @@ static void take_all(struct fcgi *f, const char *p, struct IOL_Agg *agg, size_t 
 		if (record_done(f)) {
 			f->head_len = 0;
 			if (f->head[1] == END) {
-				request_ended(f);
-				return;
+				request_ended(f, at < len);
+				return 0;
 			}
 			continue;
 		}
 		at += agg ? take_agg(f, agg, at, len - at) : take(f, p + at, len - at);
 		if (!f->run)
-			return;		/* the client went away meanwhile */
+			return 0;	/* the client went away meanwhile */
+		/* Of another version, or about a request that was not made. */
+		if (f->head_len == HEADER && (f->head[0] != 1 || f->head[2] || f->head[3] != 1))
+			return -1;
 	}
 	app_let_go(f->run);
+	return 0;
 }
 
 /* Once from the program to the client. Bytes, 0 at the end, -1 and errno. */
@@ -456,7 +549,11 @@ static ssize_t fcgi_pass(struct fcgi *f)
 	if (n <= 0)
 		return n;
 	f->heard = true;
-	take_all(f, buf, agg, n);
+	set_unheard(f, false);
+	if (take_all(f, buf, agg, n)) {
+		errno = EPROTO;
+		n = -1;
+	}
 	if (agg)
 		IOL_destroy(agg);
 	return n;
@@ -499,7 +596,7 @@ static void fcgi_ready(struct watch *watch, uint32_t events)
 static struct fcgi *fcgi_connect(struct fcgi_pool *p)
 {
 	struct fcgi *f = calloc(1, sizeof(*f));
-	int one = 1;
+	int one = 1, err;
 
 	if (!f)
 		return NULL;
@@ -507,7 +604,9 @@ static struct fcgi *fcgi_connect(struct fcgi_pool *p)
 	f->grave.free = fcgi_conn_free;
 	f->watch.ready = fcgi_ready;
 	f->watch.nonblocking = true;
+	f->timer.expired = idle_expired;
 	list_init(&f->node);
+	list_init(&f->timer.node);
 	f->watch.fd = socket(p->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (f->watch.fd < 0)
 		goto undo_alloc;
@@ -518,10 +617,13 @@ static struct fcgi *fcgi_connect(struct fcgi_pool *p)
 	if (loop_add(&p->w->loop, &f->watch, FCGI_EVENTS))
 		goto undo_fd;
 	stats_add(p->w->stats, fastcgi_connects, 1);
+	p->nr++;
 	return f;
 
 undo_fd:
+	err = errno;
 	close(f->watch.fd);
+	errno = err;
 undo_alloc:
 	free(f);
 	return NULL;
@@ -534,12 +636,21 @@ static int fcgi_begin(struct app_run *run, bool fresh)
 
 	if (!p)
 		return -503;
+	run->priv = NULL;
 	if (!fresh && !list_empty(&p->idle)) {
 		f = list_entry(p->idle.next, struct fcgi, node);
-		list_del(&f->node);
+		idle_end(f);
 		f->reused = true;
+	} else if (p->nr >= p->w->conf->fastcgi_connections) {
+		list_add_tail(&run->wait, &p->waiting);
+		return 0;
 	} else {
 		f = fcgi_connect(p);
+		if (!f && errno == EAGAIN) {	/* its listen queue is full */
+			list_add_tail(&run->wait, &p->waiting);
+			loop_timer_set(&p->w->loop, &p->retry, p->w->loop.now + RETRY_MS);
+			return 0;
+		}
 		if (!f)
 			return -502;
 	}
@@ -548,6 +659,7 @@ static int fcgi_begin(struct app_run *run, bool fresh)
 	f->head_len = 0;
 	f->left = 0;
 	f->pad = 0;
+	set_unheard(f, true);
 	run->priv = f;
 	if (encode_request(f) || (fcgi_write(f) && !f->reused)) {
 		f->run = NULL;
@@ -566,7 +678,8 @@ static int fcgi_start(struct app_run *run)
 
 static void fcgi_resume(struct app_run *run)
 {
-	fcgi_read(run->priv);
+	if (run->priv)
+		fcgi_read(run->priv);
 }
 
 /* The request is over for us; for the program perhaps not, so its connection cannot be kept. */
@@ -574,6 +687,7 @@ static void fcgi_release(struct app_run *run)
 {
 	struct fcgi *f = run->priv;
 
+	list_del(&run->wait);
 	if (f) {
 		f->run = NULL;
 		fcgi_close(f);

@@ -174,7 +174,7 @@ bool handback_after_user(const struct conf *conf)
 	struct __user_cap_data_struct data[2] = { };
 
 	if (!conf->hand_back)
-		return true;
+		return !geteuid() || !syscall(SYS_capset, &header, data);
 	data[CAP_TO_INDEX(CAP_NET_ADMIN)].effective = CAP_TO_MASK(CAP_NET_ADMIN);
 	data[CAP_TO_INDEX(CAP_NET_ADMIN)].permitted = CAP_TO_MASK(CAP_NET_ADMIN);
 	return !syscall(SYS_capset, &header, data);

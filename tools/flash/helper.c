@@ -15,7 +15,7 @@
 
 /**
  * struct helpers - the pool of one worker
- * @procs:  helper processes instead; then nothing below but @done is used, and only by the loop
+ * @procs:  helper processes instead, for jobs that one can do; the rest is done by threads
  * @ring:   reads go there instead; only by the loop
  * @lock:   guards all below; a leaf, never held while a job runs
  * @work:   signalled once per queued job
@@ -154,11 +154,8 @@ static void run_here(struct helpers *h, struct job *job)
 
 void helper_submit(struct helpers *h, struct job *job)
 {
-	if (h->procs) {
-		if (job->pack)
-			helper_procs_submit(h->procs, job);
-		else
-			run_here(h, job);
+	if (h->procs && job->pack) {
+		helper_procs_submit(h->procs, job);
 		return;
 	}
 	if (h->ring && job->kind == JOB_READ && job->pack) {

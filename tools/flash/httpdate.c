@@ -57,9 +57,22 @@ static int month(const char *p)
 	return -1;
 }
 
+static int weekday(const char *p)
+{
+	int i;
+
+	for (i = 0; i < 7; i++)
+		if (!memcmp(p, days + 3 * i, 3))
+			return i;
+	return -1;
+}
+
+/* @clock: "08:49:37". A day that its month does not have is not a date. */
 static time_t assemble(int year, int mon, int day, const char *clock)
 {
 	struct tm tm = { .tm_year = year - 1900, .tm_mon = mon, .tm_mday = day };
+	time_t t;
+	int leap;
 
 	tm.tm_hour = number(clock, 2);
 	tm.tm_min = number(clock + 3, 2);
@@ -68,13 +81,18 @@ static time_t assemble(int year, int mon, int day, const char *clock)
 	    tm.tm_hour < 0 || tm.tm_hour > 23 || tm.tm_min < 0 || tm.tm_min > 59 ||
 	    tm.tm_sec < 0 || tm.tm_sec > 60)
 		return -1;
-	return timegm(&tm);
+	leap = tm.tm_sec == 60;
+	tm.tm_sec -= leap;
+	t = timegm(&tm);
+	return tm.tm_mon == mon ? t + leap : -1;
 }
 
 time_t httpdate_parse(const char *p, size_t len)
 {
 	const char *comma = memchr(p, ',', len);
 
+	if (len < 24 || weekday(p) < 0 || (comma && memcmp(p + len - 4, " GMT", 4)))
+		return -1;
 	if (len == HTTPDATE_LEN && comma == p + 3)	/* Sun, 06 Nov 1994 08:49:37 GMT */
 		return assemble(number(p + 12, 4), month(p + 8), number(p + 5, 2), p + 17);
 	if (comma && len - (comma - p) == 24) {		/* Sunday, 06-Nov-94 08:49:37 GMT */

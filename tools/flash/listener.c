@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -16,6 +17,7 @@
 /* Sockets this process was started with; -1 once used. */
 static int inherited[INHERIT_MAX];
 static unsigned int nr_inherited;
+static bool from_flash;		/* a former binary's, not systemd's */
 
 static int resolve(const char *host, const char *port, struct listen_address *a)
 {
@@ -76,6 +78,7 @@ void listeners_inherit(void)
 	char *own = getenv("FLASH_LISTEN"), *save, *p;
 	int i, n;
 
+	from_flash = own;
 	if (own) {
 		for (p = strtok_r(own, ",", &save); p; p = strtok_r(NULL, ",", &save))
 			if (nr_inherited < INHERIT_MAX)
@@ -93,50 +96,78 @@ void listeners_inherit(void)
 	unsetenv("LISTEN_FDNAMES");
 }
 
-static int take_inherited(const struct listen_address *a)
+static bool is_bound_to(int fd, const struct listen_address *a)
 {
 	struct sockaddr_storage addr;
-	unsigned int i;
-	socklen_t len;
+	socklen_t len = sizeof(addr);
 
-	for (i = 0; i < nr_inherited; i++) {
-		len = sizeof(addr);
-		memset(&addr, 0, sizeof(addr));
-		if (inherited[i] >= 0 &&
-		    !getsockname(inherited[i], (struct sockaddr *)&addr, &len) &&
-		    len == a->len && !memcmp(&addr, &a->addr, len)) {
-			int fd = inherited[i];
-
-			inherited[i] = -1;
-			return fd;
-		}
-	}
-	return -1;
+	memset(&addr, 0, sizeof(addr));
+	return !getsockname(fd, (struct sockaddr *)&addr, &len) && len == a->len &&
+	       !memcmp(&addr, &a->addr, len);
 }
 
-static int take_old(struct listeners *old, const struct listen_address *a)
+static bool holds(const struct listeners *ls, int fd)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < ls->n; i++)
+		for (j = 0; j < ls->l[i].nr_fds; j++)
+			if (ls->l[i].fds[j] == fd)
+				return true;
+	return false;
+}
+
+static int add(struct listener *l, int fd, bool own)
+{
+	int *fds = realloc(l->fds, (l->nr_fds + 1) * sizeof(*fds));
+	bool *owns;
+
+	if (!fds)
+		return -1;
+	l->fds = fds;
+	owns = realloc(l->own, (l->nr_fds + 1) * sizeof(*owns));
+	if (!owns)
+		return -1;
+	l->own = owns;
+	fds[l->nr_fds] = fd;
+	owns[l->nr_fds++] = own;
+	return 0;
+}
+
+/* All there are: one that nobody accepts on would swallow its share of the connections. */
+static int add_old(struct listener *l, const struct listeners *ls, const struct listeners *old)
 {
 	unsigned int i, j;
 
 	for (i = 0; old && i < old->n; i++) {
-		struct listener *l = &old->l[i];
+		const struct listener *from = &old->l[i];
 
-		if (l->address->len != a->len || memcmp(&l->address->addr, &a->addr, a->len))
+		if (from->address->len != l->address->len ||
+		    memcmp(&from->address->addr, &l->address->addr, l->address->len))
 			continue;
-		for (j = 0; j < l->nr_fds; j++) {
-			int fd = l->fds[j];
-
-			if (fd < 0)
-				continue;
-			l->fds[j] = -1;
-			return fd;
-		}
+		for (j = 0; j < from->nr_fds; j++)
+			if (!holds(ls, from->fds[j]) && add(l, from->fds[j], false))
+				return -1;
 	}
-	return -1;
+	return 0;
+}
+
+static int add_inherited(struct listener *l)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_inherited; i++) {
+		if (inherited[i] < 0 || !is_bound_to(inherited[i], l->address))
+			continue;
+		if (add(l, inherited[i], true))
+			return -1;
+		inherited[i] = -1;
+	}
+	return 0;
 }
 
 /* Options that connections inherit are set here once instead of on each of them. */
-static void tune(int fd, const struct conf *conf)
+static void tune(int fd, const struct conf *conf, bool shared)
 {
 	bool blocks = conf->architecture == ARCH_MP || conf->architecture == ARCH_MT;
 	struct timeval second = { .tv_sec = 1 }, never = { 0 };
@@ -151,7 +182,9 @@ static void tune(int fd, const struct conf *conf)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, blocks ? &second : &never, sizeof(second));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, blocks ? &second : &never, sizeof(second));
-	fcntl(fd, F_SETFL, blocks ? 0 : O_NONBLOCK);
+	/* While loops and those who block share it, no loop may wait here. */
+	if (!blocks || !shared)
+		fcntl(fd, F_SETFL, blocks ? 0 : O_NONBLOCK);
 }
 
 static int open_one(const struct listen_address *a, const struct conf *conf, bool reuseport)
@@ -177,48 +210,107 @@ failed:
 	return -1;
 }
 
+/* One socket that is there already, without SO_REUSEPORT, cannot be joined by others. */
+static bool may_join(const struct listener *l)
+{
+	int yes = 1;
+	socklen_t len = sizeof(yes);
+
+	return !l->nr_fds ||
+	       (!getsockopt(l->fds[0], SOL_SOCKET, SO_REUSEPORT, &yes, &len) && yes);
+}
+
 int listeners_open(struct listeners *ls, const struct conf *conf, struct listeners *old)
 {
 	bool loops = conf->architecture == ARCH_AMPED || conf->architecture == ARCH_SPED;
-	unsigned int i, j, per = loops && conf->reuseport && conf->workers > 1 ? conf->workers : 1;
+	unsigned int i, per = loops && conf->reuseport && conf->workers > 1 ? conf->workers : 1;
 
 	ls->n = 0;
 	ls->l = calloc(conf->nr_listens, sizeof(*ls->l));
 	if (!ls->l)
 		return -1;
 	for (i = 0; i < conf->nr_listens; i++) {
-		struct listen_address *a = &conf->listens[i];
 		struct listener *l = &ls->l[i];
-		int first;
+		int fd;
 
-		l->address = a;
-		l->fds = malloc(per * sizeof(*l->fds));
-		if (!l->fds)
-			return -1;
+		l->address = &conf->listens[i];
 		ls->n++;
-		for (j = 0; j < per; j++) {
-			first = take_old(old, a);
-			if (first < 0)
-				first = take_inherited(a);
-			/* One socket handed in by systemd cannot be joined by others. */
-			if (first < 0 && j && l->fds[0] >= 0) {
-				int one = 0;
-				socklen_t len = sizeof(one);
-
-				getsockopt(l->fds[0], SOL_SOCKET, SO_REUSEPORT, &one, &len);
-				if (!one)
-					break;
-			}
-			if (first < 0)
-				first = open_one(a, conf, per > 1);
-			if (first < 0)
+		if (add_old(l, ls, old) || add_inherited(l))
+			return -1;
+		while (l->nr_fds < per && may_join(l)) {
+			fd = open_one(l->address, conf, per > 1);
+			if (fd < 0)
 				return -1;
-			tune(first, conf);
-			l->fds[j] = first;
-			l->nr_fds = j + 1;
+			if (add(l, fd, true)) {
+				close(fd);
+				return -1;
+			}
 		}
 	}
 	return 0;
+}
+
+void listeners_tune(const struct listeners *ls, const struct conf *conf, bool shared)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < ls->n; i++)
+		for (j = 0; j < ls->l[i].nr_fds; j++)
+			tune(ls->l[i].fds[j], conf, shared);
+}
+
+static void listener_free(struct listener *l)
+{
+	free(l->fds);
+	free(l->own);
+	l->fds = NULL;
+	l->own = NULL;
+	l->nr_fds = 0;
+}
+
+/* Workers of a former generation may hold it still: it is ended for all. */
+static void shut(int fd)
+{
+	shutdown(fd, SHUT_RDWR);
+	close(fd);
+}
+
+void listeners_commit(struct listeners *ls, struct listeners *old)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < ls->n; i++)
+		for (j = 0; j < ls->l[i].nr_fds; j++)
+			ls->l[i].own[j] = true;
+	for (i = 0; old && i < old->n; i++) {
+		for (j = 0; j < old->l[i].nr_fds; j++)
+			if (old->l[i].own[j] && !holds(ls, old->l[i].fds[j]))
+				shut(old->l[i].fds[j]);
+		listener_free(&old->l[i]);
+	}
+	for (i = 0; i < nr_inherited; i++) {
+		if (inherited[i] < 0)
+			continue;
+		fprintf(stderr, "flash: socket %d was handed in for an address that is not in the configuration\n",
+			inherited[i]);
+		if (from_flash)
+			shut(inherited[i]);
+		else
+			close(inherited[i]);	/* systemd's own */
+	}
+	nr_inherited = 0;
+}
+
+void listeners_forget(const struct listeners *ls, struct listeners *old)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < old->n; i++) {
+		for (j = 0; j < old->l[i].nr_fds; j++)
+			if (!holds(ls, old->l[i].fds[j]))
+				close(old->l[i].fds[j]);
+		listener_free(&old->l[i]);
+	}
 }
 
 void listeners_close(struct listeners *ls)
@@ -227,9 +319,9 @@ void listeners_close(struct listeners *ls)
 
 	for (i = 0; i < ls->n; i++) {
 		for (j = 0; j < ls->l[i].nr_fds; j++)
-			if (ls->l[i].fds[j] >= 0)
+			if (ls->l[i].own[j])
 				close(ls->l[i].fds[j]);
-		free(ls->l[i].fds);
+		listener_free(&ls->l[i]);
 	}
 	free(ls->l);
 	ls->l = NULL;
@@ -252,7 +344,8 @@ int listeners_export(const struct listeners *ls)
 	return setenv("FLASH_LISTEN", list, 1);
 }
 
-int listener_fd(const struct listener *l, unsigned int index)
+bool listener_is_mine(const struct listener *l, unsigned int j, unsigned int index,
+		      unsigned int workers)
 {
-	return l->fds[index % l->nr_fds];
+	return l->nr_fds <= workers ? j == index % l->nr_fds : j % workers == index;
 }

@@ -3,54 +3,65 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define BUFFER (64 << 10)
-#define LINE_MAX_LEN 8192
+#define LINE_MAX_LEN 8192	/* of a line, escapes included */
 #define FLUSH_MS 1000
 
 /**
  * struct log - access log of one worker
  * @buf:     lines not yet written; the loop's
- * @writing: handed to a helper while @busy
- * @lost:    lines dropped because the disk did not keep up
+ * @writing: handed to a helper while @busy; what it could not write stays from @written on
+ * @stream:  a pipe, terminal or socket, whose reader may stop: the loop writes what fits, a helper
+ *	     would wait for ever
  */
 struct log {
 	struct worker *w;
 	int fd, reopened;
 	char *buf, *writing;
-	size_t len, writing_len;
-	bool busy;
-	uint64_t lost;
+	size_t len, writing_len, written;
+	bool busy, stream, socket;
 	struct job job;
 	struct timer flush;
 };
 
-static void write_all(int fd, const char *p, size_t len)
+static size_t write_all(int fd, const char *p, size_t len)
 {
+	size_t done = 0;
 	ssize_t n;
 
-	while (len) {
-		n = write(fd, p, len);
+	while (done < len) {
+		n = write(fd, p + done, len - done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return;		/* a full disk must not stop the service */
-		p += n;
-		len -= n;
+			break;		/* a full disk must not stop the service: later again */
+		done += n;
 	}
+	return done;
 }
 
 static void job_run(struct job *job)
 {
 	struct log *log = container_of(job, struct log, job);
 
-	write_all(log->fd, log->writing, log->writing_len);
+	log->written += write_all(log->fd, log->writing + log->written,
+				  log->writing_len - log->written);
+}
+
+static void flush_later(struct log *log)
+{
+	if (list_empty(&log->flush.node))
+		loop_timer_set(&log->w->loop, &log->flush, log->w->loop.now + FLUSH_MS);
 }
 
 static void job_done(struct job *job)
@@ -58,22 +69,61 @@ static void job_done(struct job *job)
 	struct log *log = container_of(job, struct log, job);
 
 	log->busy = false;
-	if (log->len && list_empty(&log->flush.node))
-		loop_timer_set(&log->w->loop, &log->flush, log->w->loop.now + FLUSH_MS);
+	if (log->written == log->writing_len)
+		log->writing_len = 0;
+	if (log->len || log->writing_len)
+		flush_later(log);
+}
+
+/* Whole lines, at most what a pipe takes whole or not at all: those of several workers do not mix. */
+static size_t piece(const struct log *log, size_t off)
+{
+	size_t len = log->len - off < PIPE_BUF ? log->len - off : PIPE_BUF, n = len;
+
+	while (n && log->buf[off + n - 1] != '\n')
+		n--;
+	return n ? n : len;
+}
+
+static void flush_stream(struct log *log)
+{
+	size_t off = 0, want;
+	ssize_t n;
+
+	while (off < log->len) {
+		want = piece(log, off);
+		n = log->socket ? send(log->fd, log->buf + off, want, MSG_DONTWAIT | MSG_NOSIGNAL) :
+				  write(log->fd, log->buf + off, want);
+		if (n <= 0)
+			break;
+		off += n;
+	}
+	log->len -= off;
+	memmove(log->buf, log->buf + off, log->len);
+	if (log->len)
+		flush_later(log);
 }
 
 static void flush(struct log *log)
 {
 	char *swap = log->writing;
 
-	if (!log->len || log->busy)
+	if (log->stream) {
+		flush_stream(log);
 		return;
-	log->writing = log->buf;
-	log->writing_len = log->len;
-	log->buf = swap;
-	log->len = 0;
+	}
+	if (log->busy || (!log->len && !log->writing_len))
+		return;
+	if (!log->writing_len) {
+		log->writing = log->buf;
+		log->writing_len = log->len;
+		log->written = 0;
+		log->buf = swap;
+		log->len = 0;
+	}
 	if (!log->w->helpers) {
 		job_run(&log->job);
+		job_done(&log->job);
 		return;
 	}
 	log->busy = true;
@@ -85,11 +135,53 @@ static void flush_expired(struct timer *t)
 	flush(container_of(t, struct log, flush));
 }
 
-static int open_file(const char *path)
+/*
+ * A description of its own that does not wait, for the one handed in is shared with others. A FIFO
+ * is opened for both, so that it needs no reader yet.
+ */
+static int open_path(const char *path)
 {
-	if (!strcmp(path, "-"))
-		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+
+	if (fd < 0 && errno == ENXIO)
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	return fd;
+}
+
+static int open_log(const char *path, bool *stream, bool *socket)
+{
+	struct stat st;
+	int fd;
+
+	if (strcmp(path, "-"))
+		fd = open_path(path);
+	else if (!fstat(STDOUT_FILENO, &st) && !S_ISREG(st.st_mode) && !S_ISSOCK(st.st_mode))
+		fd = open("/proc/self/fd/1", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	else
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0 || fstat(fd, &st))
+		return fd;
+	*stream = !S_ISREG(st.st_mode);
+	*socket = S_ISSOCK(st.st_mode);
+	return fd;
+}
+
+int log_prepare(const struct conf *conf, uid_t uid, gid_t gid)
+{
+	int fd;
+
+	if (!conf->access_log || !strcmp(conf->access_log, "-") || geteuid())
+		return 0;
+	/* New or not at all: its directory may be the workers', who could put a link there. */
+	fd = open(conf->access_log, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	if (fchown(fd, uid, gid)) {
+		close(fd);
+		return -EPERM;
+	}
+	close(fd);
+	return 0;
 }
 
 struct log *log_open(struct worker *w)
@@ -101,7 +193,7 @@ struct log *log_open(struct worker *w)
 	log->w = w;
 	log->buf = malloc(BUFFER);
 	log->writing = malloc(BUFFER);
-	log->fd = open_file(w->conf->access_log);
+	log->fd = open_log(w->conf->access_log, &log->stream, &log->socket);
 	if (!log->buf || !log->writing || log->fd < 0) {
 		fprintf(stderr, "flash: cannot write %s: %s\n", w->conf->access_log,
 			strerror(errno));
@@ -121,7 +213,12 @@ struct log *log_open(struct worker *w)
 /* No helper runs any more. */
 void log_close(struct log *log)
 {
-	write_all(log->fd, log->buf, log->len);
+	if (log->stream) {
+		flush_stream(log);
+	} else {
+		write_all(log->fd, log->writing + log->written, log->writing_len - log->written);
+		write_all(log->fd, log->buf, log->len);
+	}
 	loop_timer_del(&log->flush);
 	close(log->fd);
 	free(log->buf);
@@ -136,12 +233,15 @@ void log_reopen(struct log *log, int count)
 	if (count == log->reopened || log->busy)
 		return;
 	log->reopened = count;
-	flush(log);
-	fd = open_file(log->w->conf->access_log);
-	if (fd < 0)
+	fd = open_log(log->w->conf->access_log, &log->stream, &log->socket);
+	if (fd < 0) {
+		fprintf(stderr, "flash: cannot write %s: %s; going on in the former file\n",
+			log->w->conf->access_log, strerror(errno));
 		return;
-	dup3(fd, log->fd, O_CLOEXEC);	/* a helper may hold the number */
-	close(fd);
+	}
+	close(log->fd);
+	log->fd = fd;
+	flush(log);
 }
 
 static bool plain(uint8_t c)
@@ -254,7 +354,7 @@ void log_request(struct conn *c, const struct request *req, int status, uint64_t
 	if (log->len > BUFFER - LINE_MAX_LEN)
 		flush(log);
 	if (log->len > BUFFER - LINE_MAX_LEN) {
-		log->lost++;
+		stats_add(c->w->stats, log_lost, 1);
 		return;
 	}
 	log->len += log_format_line(log->buf + log->len, LINE_MAX_LEN, c->w->conf->log_format, &e);

@@ -5,6 +5,12 @@
 
 #include "conn.h"
 
+/*
+ * In the master, before privileges are dropped: the file, if there is none, for the workers' user.
+ * 0, or a negative errno.
+ */
+int log_prepare(const struct conf *conf, uid_t uid, gid_t gid);
+
 struct log *log_open(struct worker *w);
 void log_close(struct log *log);
 /* Opens the file anew when @count differs from the last call (after rotation). */

@@ -15,6 +15,7 @@
 #include "listing.h"
 #include "mime.h"
 #include "target.h"
+#include "vhost.h"
 #include "worker.h"
 
 /**
@@ -23,8 +24,10 @@
  * @rel:     name below the root, "" for the root itself
  * @nowait:  on the loop: give up with -EAGAIN rather than wait
  * @warmed:  a helper process has just been there: what cannot say "not cached" is tried all the same
+ * @foreign: on a file system that may ask a server: only threads go there
  * @remote:  what it answered: 0, a negative errno; 1 when none was asked
- * @found:   state of the files found
+ * @program: the name that a program answers for, when the index of a directory is one
+ * @app:     that program
  *
  * Belongs to whoever runs it: the loop, then a helper, then the loop again.
  */
@@ -35,10 +38,12 @@ struct lookup {
 	const struct vhost *vhost;
 	char *name;		/* decoded, begins with '/' */
 	int root_fd;		/* the host's, or a user's directory */
-	bool nowait, warmed, has_slash, own_root;
+	bool nowait, warmed, foreign, has_slash, own_root;
 	int remote;
 	int status;		/* 0, or an HTTP status */
 	enum path_kind kind;
+	char *program;
+	const struct app *app;
 	struct file *files[ENC_COUNT];
 };
 
@@ -59,10 +64,10 @@ void lookup_probe(void)
 }
 
 /* @rel is relative and without "..": target_decode() has seen to that. */
-static int open_beneath(const struct lookup *l, int dir, const char *rel, int flags)
+static int open_beneath(struct lookup *l, int dir, const char *rel, int flags)
 {
 	struct open_how how = {
-		.flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK),
 		.resolve = RESOLVE_NO_MAGICLINKS,
 	};
 	int fd;
@@ -81,11 +86,20 @@ static int open_beneath(const struct lookup *l, int dir, const char *rel, int fl
 	if (l->nowait) {
 		if (no_cached_flag)
 			return -EAGAIN;
-		how.resolve |= RESOLVE_CACHED;
+		/* A cached name may be opened by asking a server all the same, if not by our kernel. */
+		l->foreign |= !l->vhost->own_kernel;
+		if (l->foreign)
+			return -EAGAIN;
+		how.resolve |= RESOLVE_CACHED | RESOLVE_NO_XDEV;
 	}
 	do {
 		fd = syscall(SYS_openat2, dir, rel, &how, sizeof(how));
 	} while (fd < 0 && errno == EINTR);
+	/* What is mounted there is not known; a helper goes there, or finds that it leads outside. */
+	if (fd < 0 && errno == EXDEV && l->nowait) {
+		l->foreign = true;
+		return -EAGAIN;
+	}
 	return fd < 0 ? -errno : fd;
 }
 
@@ -169,12 +183,39 @@ static int find_precompressed(struct lookup *l, int dir, const char *rel, const 
 	return 0;
 }
 
+/*
+ * A program's text is never a document, whatever name leads to it: a link with another name, a
+ * name that the file system takes for the same (case, dots and blanks at its end), a host that has
+ * the program's directory but not its rule. Refused by the name in the request and by the name
+ * that the file was found under.
+ */
+static bool is_program(const struct lookup *l, int fd, const char *rel)
+{
+	char link[32], name[PATH_MAX];
+	ssize_t n;
+
+	if (!l->w->conf->program_suffixes)
+		return false;
+	if (vhost_program_text(l->w->conf, rel))
+		return true;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, name, sizeof(name) - 1);
+	if (n < 0)
+		return false;
+	name[n] = '\0';
+	return vhost_program_text(l->w->conf, name);
+}
+
 static int found_regular(struct lookup *l, int dir, const char *rel, int fd, const struct stat *st)
 {
 	bool vary = l->vhost->precompressed;
 	int err;
 
 	l->kind = PATH_FILE;
+	if (is_program(l, fd, rel)) {
+		close(fd);
+		return -EACCES;
+	}
 	if (vary) {
 		err = find_precompressed(l, dir, rel, st);
 		if (err) {
@@ -183,6 +224,39 @@ static int found_regular(struct lookup *l, int dir, const char *rel, int fd, con
 		}
 	}
 	return adopt_file(l, fd, st, rel, ENC_IDENTITY, vary);
+}
+
+/*
+ * The index of the directory that @l names may be a program. 1: it is one and is there; 0: no
+ * program answers for this name; otherwise a negative errno.
+ */
+static int found_program(struct lookup *l, int dir, const char *index)
+{
+	const struct app *app;
+	struct stat st;
+	char *name;
+	int fd, err;
+
+	if (asprintf(&name, "%s%s", l->name, index) < 0)
+		return -ENOMEM;
+	app = vhost_app(l->vhost, name);
+	if (!app) {
+		free(name);
+		return 0;
+	}
+	/* It is not read here: only the program itself need be able to. */
+	fd = open_beneath(l, dir, index, O_PATH);
+	err = fd < 0 ? fd : fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 1 : -ENOENT;
+	if (fd >= 0)
+		close(fd);
+	if (err < 0) {
+		free(name);
+		return err;
+	}
+	l->program = name;
+	l->app = app;
+	l->kind = PATH_APP;
+	return 1;
 }
 
 static int found_directory(struct lookup *l, int dir)
@@ -195,6 +269,11 @@ static int found_directory(struct lookup *l, int dir)
 		return 0;
 	}
 	for (i = 0; l->vhost->index[i]; i++) {
+		err = found_program(l, dir, l->vhost->index[i]);
+		if (err == -ENOENT)
+			continue;
+		if (err)
+			return err < 0 ? err : 0;
 		fd = open_beneath(l, dir, l->vhost->index[i], O_RDONLY);
 		if (fd == -ENOENT)
 			continue;
@@ -243,6 +322,8 @@ static void drop_files(struct lookup *l)
 {
 	int i;
 
+	free(l->program);
+	l->program = NULL;
 	for (i = 0; i < ENC_COUNT; i++) {
 		if (!l->files[i])
 			continue;
@@ -376,6 +457,8 @@ static void publish(struct lookup *l)
 			l->status = 503;
 		}
 	}
+	p->app = l->app;
+	p->app_path = l->program;
 	p->status = l->status;
 	p->checked = l->w->loop.now;
 	p->kind = l->kind;
@@ -434,21 +517,9 @@ static void job_done(struct job *job)
 	path_put(w->cache, p);
 }
 
-static bool app_matches(const struct app *app, const char *name)
-{
-	size_t len = strlen(app->match), n = strlen(name);
-
-	if (app->match[0] == '*')
-		return n >= len - 1 && !strcmp(name + n - (len - 1), app->match + 1);
-	if (app->kind == APP_STATUS)
-		return !strcmp(name, app->match);
-	return !strncmp(name, app->match, len);
-}
-
 /* Answers that need no file system: bad names and programs. */
 static bool settle_early(struct path *p, char *name)
 {
-	const struct app *app;
 	int err = target_decode(p->name, p->len, name);
 
 	if (err) {
@@ -456,16 +527,13 @@ static bool settle_early(struct path *p, char *name)
 		p->status = -err;
 		return true;
 	}
-	for (app = p->vhost->apps; app; app = app->next) {
-		if (!app_matches(app, name))
-			continue;
-		p->app_path = strdup(name);
-		p->app = app;
-		p->kind = p->app_path ? PATH_APP : PATH_ERROR;
-		p->status = 503;
-		return true;
-	}
-	return false;
+	p->app = vhost_app(p->vhost, name);
+	if (!p->app)
+		return false;
+	p->app_path = strdup(name);
+	p->kind = p->app_path ? PATH_APP : PATH_ERROR;
+	p->status = 503;
+	return true;
 }
 
 static struct path *fill(struct worker *w, struct path *p, struct waiter *waiter)
@@ -507,7 +575,7 @@ static struct path *fill(struct worker *w, struct path *p, struct waiter *waiter
 	l->job.kind = JOB_NAME;
 	l->job.run = job_run;
 	l->job.done = job_done;
-	l->job.pack = job_pack;
+	l->job.pack = l->foreign ? NULL : job_pack;
 	l->job.answer = job_answer;
 	helper_submit(w->helpers, &l->job);
 	path_put(w->cache, p);

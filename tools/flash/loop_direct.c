@@ -13,7 +13,7 @@
 
 #include "loop.h"
 
-#define MOST 64
+#define MOST 1024
 
 struct direct {
 	struct list watches;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "config.h"
 #include "master.h"
 
@@ -119,9 +120,10 @@ int main(int argc, char **argv)
 	if (check || show) {
 		if (show)
 			config_show(conf, stdout);
+		ret = check && check_machine(conf) ? EXIT_FAILURE : EXIT_SUCCESS;
 		config_free(conf);
 		forget_settings();
-		return 0;
+		return ret;
 	}
 	ret = master_run(conf, load, argv);
 	forget_settings();

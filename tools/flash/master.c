@@ -2,7 +2,9 @@
 #include "master.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +15,21 @@
 #include <unistd.h>
 
 #include "listener.h"
+#include "log.h"
 #include "notify.h"
 #include "worker.h"
 
 #define RESPAWN_SECONDS 1	/* not oftener than this for one worker */
+#define READY_SECONDS 60	/* for all workers of a generation to begin */
+#define KILL_SECONDS 10		/* for a worker to end, when its time is over */
+#define RETIRED_MAX 8		/* generations that finish what they have */
 
 /**
  * struct generation - the workers of one configuration
  * @pids:    0 for one that has ended
  * @started: when each was last started
+ * @ready:   workers say here that they have begun, while somebody waits for it; -1 otherwise
+ * @kill_at: retired: s, when those that are left are killed
  * @retired: told to finish; not started again
  */
 struct generation {
@@ -32,7 +40,8 @@ struct generation {
 	size_t stats_size;
 	unsigned int n, nr_stats, alive;
 	pid_t *pids;
-	time_t *started;
+	time_t *started, kill_at;
+	int ready;
 	bool retired;
 };
 
@@ -60,6 +69,15 @@ static void generation_free(struct generation *g)
 	free(g);
 }
 
+/* As root, for workers that may not create it. They say so when they cannot open it. */
+static void prepare_log(const struct conf *conf)
+{
+	int err = log_prepare(conf, conf->uid, conf->gid);
+
+	if (err)
+		fprintf(stderr, "flash: cannot create %s: %s\n", conf->access_log, strerror(-err));
+}
+
 /* On failure @conf is freed, and @from keeps its sockets. */
 static struct generation *generation_new(struct conf *conf, struct generation *from)
 {
@@ -70,6 +88,8 @@ static struct generation *generation_new(struct conf *conf, struct generation *f
 		return NULL;
 	}
 	g->conf = conf;
+	prepare_log(conf);
+	g->ready = -1;
 	g->n = processes(conf);
 	g->nr_stats = conf->architecture == ARCH_MT ? conf->threads : g->n;
 	g->pids = calloc(g->n, sizeof(*g->pids));
@@ -87,14 +107,20 @@ static struct generation *generation_new(struct conf *conf, struct generation *f
 	return g;
 }
 
-static void start_worker(struct generation *g, unsigned int i)
+static time_t seconds(void)
 {
 	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static void start_worker(struct generation *g, unsigned int i)
+{
 	pid_t pid;
 	int err;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	g->started[i] = now.tv_sec;
+	g->started[i] = seconds();
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0) {
@@ -106,7 +132,9 @@ static void start_worker(struct generation *g, unsigned int i)
 		g->alive++;
 		return;
 	}
-	err = worker_run(g->conf, &g->listeners, i, g->stats, g->nr_stats);
+	if (current && current != g)
+		listeners_forget(&g->listeners, &current->listeners);
+	err = worker_run(g->conf, &g->listeners, i, g->stats, g->nr_stats, g->ready);
 	while (old) {
 		struct generation *next = old->next;
 
@@ -120,15 +148,14 @@ static void start_worker(struct generation *g, unsigned int i)
 /* Starts what is missing; true when some must wait because it died too quickly. */
 static bool start_workers(struct generation *g)
 {
-	struct timespec now;
+	time_t now = seconds();
 	bool later = false;
 	unsigned int i;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	for (i = 0; i < g->n; i++) {
 		if (g->pids[i])
 			continue;
-		if (g->started[i] && now.tv_sec - g->started[i] <= RESPAWN_SECONDS)
+		if (g->started[i] && now - g->started[i] <= RESPAWN_SECONDS)
 			later = true;
 		else
 			start_worker(g, i);
@@ -145,12 +172,40 @@ static void signal_workers(const struct generation *g, int sig)
 			kill(g->pids[i], sig);
 }
 
+/* At most @seconds more. */
+static void hurry(struct generation *g, time_t left)
+{
+	if (!g->kill_at || g->kill_at > seconds() + left)
+		g->kill_at = seconds() + left;
+}
+
 static void retire(struct generation *g, int sig)
 {
+	struct generation *last;
+	unsigned int n = 0;
+
 	g->retired = true;
 	signal_workers(g, sig);
+	hurry(g, (sig == SIGQUIT ? g->conf->drain_timeout : 0) + KILL_SECONDS);
 	g->next = old;
 	old = g;
+	/* One reload after the other must not pile them up. */
+	for (last = old; last; last = last->next) {
+		if (++n <= RETIRED_MAX)
+			continue;
+		signal_workers(last, SIGTERM);
+		hurry(last, KILL_SECONDS);
+	}
+}
+
+/* A worker that waits for something that does not come holds up nobody else's end. */
+static void kill_late(void)
+{
+	struct generation *g;
+
+	for (g = old; g; g = g->next)
+		if (g->kill_at <= seconds())
+			signal_workers(g, SIGKILL);
 }
 
 static void forget(pid_t pid, struct generation *g, int status)
@@ -194,6 +249,62 @@ static void reap(void)
 	}
 }
 
+/* Has one of @g's workers ended? */
+static bool lost_one(struct generation *g)
+{
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < g->n; i++) {
+		if (!g->pids[i])
+			return true;
+		if (waitpid(g->pids[i], &status, WNOHANG) == g->pids[i]) {
+			forget(g->pids[i], g, status);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool asked_to_end(void)
+{
+	sigset_t set;
+
+	return !sigpending(&set) && (sigismember(&set, SIGTERM) || sigismember(&set, SIGINT) ||
+				     sigismember(&set, SIGQUIT));
+}
+
+/*
+ * Starts all workers of @g and waits until each of them serves. False: one could not, or it takes
+ * too long; those that could must go.
+ */
+static bool begin(struct generation *g)
+{
+	time_t until = seconds() + READY_SECONDS;
+	struct pollfd p = { .events = POLLIN };
+	unsigned int n = 0;
+	bool ok = false;
+	char buf[64];
+	int fds[2];
+	ssize_t got;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+		return false;
+	g->ready = fds[1];
+	p.fd = fds[0];
+	start_workers(g);
+	while (!ok && !lost_one(g) && !asked_to_end() && seconds() < until) {
+		poll(&p, 1, 50);
+		got = read(fds[0], buf, sizeof(buf));
+		n += got > 0 ? got : 0;
+		ok = n >= g->n;
+	}
+	close(fds[0]);
+	close(fds[1]);
+	g->ready = -1;
+	return ok;
+}
+
 static void reload(struct conf *(*load)(void))
 {
 	struct generation *g;
@@ -202,14 +313,22 @@ static void reload(struct conf *(*load)(void))
 	notify_reloading();
 	conf = load();
 	g = conf ? generation_new(conf, current) : NULL;
+	if (g)
+		listeners_tune(&g->listeners, conf, true);
+	/* New ones accept on the same sockets before old ones stop: no connection is refused. */
+	if (g && !begin(g)) {
+		listeners_tune(&current->listeners, current->conf, false);
+		retire(g, SIGTERM);
+		g = NULL;
+	}
 	if (!g) {
 		fprintf(stderr, "flash: not reloaded, the former configuration stays\n");
 		notify("READY=1\nSTATUS=reload failed, former configuration in use");
 		return;
 	}
-	/* New ones accept on the same sockets before old ones stop: no connection is refused. */
-	start_workers(g);
 	retire(current, SIGQUIT);
+	listeners_tune(&g->listeners, g->conf, false);
+	listeners_commit(&g->listeners, &current->listeners);
 	current = g;
 	notify("READY=1\nSTATUS=serving");
 }
@@ -265,17 +384,31 @@ static int run_alone(struct conf *conf)
 
 	if (!g)
 		return EXIT_FAILURE;
+	listeners_tune(&g->listeners, conf, false);
+	listeners_commit(&g->listeners, NULL);
 	write_pidfile(conf);
 	notify("READY=1");
-	err = worker_run(conf, &g->listeners, 0, g->stats, g->nr_stats);
+	err = worker_run(conf, &g->listeners, 0, g->stats, g->nr_stats, -1);
 	generation_free(g);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* Nobody is served yet. */
+static void end_at_once(struct generation *g)
+{
+	unsigned int i;
+
+	signal_workers(g, SIGKILL);
+	for (i = 0; i < g->n; i++)
+		if (g->pids[i])
+			waitpid(g->pids[i], NULL, 0);
+	generation_free(g);
 }
 
 int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 {
 	struct timespec second = { .tv_sec = 1 };
-	bool ending = false, later;
+	bool ending = false, later = false;
 	sigset_t set;
 	ssize_t n;
 
@@ -283,6 +416,8 @@ int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 	if (n > 0)
 		exe[n] = '\0';
 	listeners_inherit();
+	if (!geteuid() && !conf->user)
+		fprintf(stderr, "flash: WARNING: workers, and the programs that they start, run as root; name a user (\"user www-data\", or \"user root\" if it is meant)\n");
 	if (!conf->workers)
 		return run_alone(conf);
 	sigemptyset(&set);
@@ -298,12 +433,18 @@ int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 	current = generation_new(conf, NULL);
 	if (!current)
 		return EXIT_FAILURE;
+	listeners_tune(&current->listeners, conf, getenv("FLASH_UPGRADE") != NULL);
+	if (!begin(current) && !asked_to_end()) {
+		end_at_once(current);
+		return EXIT_FAILURE;
+	}
 	write_pidfile(conf);
-	later = start_workers(current);
 	finish_upgrade();
+	listeners_tune(&current->listeners, conf, false);
+	listeners_commit(&current->listeners, NULL);
 	notify("READY=1\nSTATUS=serving");
 	while (!ending || old) {
-		int sig = later ? sigtimedwait(&set, NULL, &second) : sigwaitinfo(&set, NULL);
+		int sig = later || old ? sigtimedwait(&set, NULL, &second) : sigwaitinfo(&set, NULL);
 		struct generation *g;
 
 		switch (sig) {
@@ -316,8 +457,13 @@ int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 				upgrade(argv);
 			break;
 		case SIGUSR1:
-			if (!ending)
+			/* Those that finish write to the log too. */
+			if (!ending) {
+				prepare_log(current->conf);
 				signal_workers(current, sig);
+			}
+			for (g = old; g; g = g->next)
+				signal_workers(g, sig);
 			break;
 		case SIGTERM:
 		case SIGINT:
@@ -330,10 +476,13 @@ int master_run(struct conf *conf, struct conf *(*load)(void), char **argv)
 				current = NULL;
 				ending = true;
 			}
-			for (g = old; g; g = g->next)
+			for (g = old; g; g = g->next) {
 				signal_workers(g, sig);
+				hurry(g, (sig == SIGQUIT ? g->conf->drain_timeout : 0) + KILL_SECONDS);
+			}
 			break;
 		}
+		kill_late();
 		reap();
 		later = !ending && start_workers(current);
 	}

@@ -23,7 +23,8 @@ static const char *digits(const char *p, const char *end, uint64_t *out)
 int range_parse(const struct slice *v, uint64_t size, struct range *out)
 {
 	const char *p = v->p, *end = v->p + v->len, *q;
-	int n = 0, specs = 0;
+	int n = 0, specs = 0, i;
+	uint64_t sum = 0;
 
 	if (v->len < 6 || strncasecmp(p, "bytes=", 6))
 		return 0;
@@ -73,6 +74,11 @@ int range_parse(const struct slice *v, uint64_t size, struct range *out)
 		n++;
 	}
 	if (!specs)
+		return 0;
+	/* Overlaps would make the answer a multiple of the file (RFC 9110 14.2). */
+	for (i = 0; i < n; i++)
+		sum += out[i].end - out[i].start + 1;
+	if (sum > size)
 		return 0;
 	return n ? n : -416;
 }
@@ -145,7 +151,8 @@ bool cond_if_range(const struct request *req, const struct slice *etag, int64_t 
 
 	if (!v->p)
 		return true;
-	if (v->len && (v->p[0] == '"' || v->p[0] == 'W'))
+	/* "W/" begins a weak tag, "Wed, " a date. */
+	if (v->len && (v->p[0] == '"' || (v->len > 1 && v->p[0] == 'W' && v->p[1] == '/')))
 		return etag_in_list(*v, etag, false);
 	return httpdate_parse(v->p, v->len) == mtime;
 }

@@ -195,6 +195,8 @@ enum { SEEN_LENGTH = 1, SEEN_CODING = 2, SEEN_EXPECT = 4 };
 static int parse_header(struct request *req, const char *name, size_t len, struct slice *v,
 			unsigned int *seen)
 {
+	struct request target;
+
 	switch (len) {
 	case 4:
 		if (!same_name(name, "host", 4))
@@ -203,8 +205,10 @@ static int parse_header(struct request *req, const char *name, size_t len, struc
 			return -400;
 		req->has_host = true;
 		/* An absolute-form target has set the host already and wins (RFC 9112 3.2.2). */
-		if (req->host_port.p)
-			return 0;
+		if (req->host_port.p) {
+			target = *req;
+			return parse_host(&target, v) ? 0 : -400;
+		}
 		return parse_host(req, v) ? 0 : -400;
 	case 5:
 		if (same_name(name, "range", 5)) {
@@ -446,8 +450,14 @@ int request_parse(struct request *req, const char *buf, size_t len,
 
 	memset(req, 0, sizeof(*req));
 	/* An empty line before the request line is to be ignored (RFC 9112 2.2). */
-	while (p < end && p - buf < 8 && (*p == '\r' || *p == '\n'))
-		p++;
+	while (p < end && p - buf < 8) {
+		if (*p == '\n')
+			p++;
+		else if (*p == '\r' && end - p > 1 && p[1] == '\n')
+			p += 2;
+		else
+			break;
+	}
 
 	stop = line_end(p, end, &next);
 	if ((stop ? stop : end) - p > limits->max_line)

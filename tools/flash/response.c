@@ -486,7 +486,13 @@ static enum verdict respond_path(struct conn *c, const struct request *req, stru
 	return respond_status(c, req, p->status, NULL, more);
 }
 
-enum verdict serve(struct conn *c, const struct request *req, bool more)
+/* Does somebody read the body? Otherwise the connection ends with the answer, which says so. */
+static bool takes_body(const struct request *req, const struct path *p)
+{
+	return p->kind == PATH_APP && p->app->kind != APP_STATUS && req->method != METHOD_OTHER;
+}
+
+enum verdict serve(struct conn *c, struct request *req, bool more)
 {
 	struct worker *w = c->w;
 	const struct vhost *vhost = w->conf->vhosts;
@@ -494,18 +500,25 @@ enum verdict serve(struct conn *c, const struct request *req, bool more)
 	enum verdict v;
 
 	if (!p) {
-		if (req->path.p[0] == '*')
+		if (req->path.p[0] == '*') {
+			if (req->flags & REQ_BODY)
+				req->flags |= REQ_CLOSE;
 			return refuse_method(c, req, more);
+		}
 		if (vhost->next)
 			vhost = vhost_find(w->conf, req->host.p, req->host.len);
 		p = lookup_path(w, vhost, &req->path, req->hash, &c->waiter);
 		if (!p) {
 			if (!list_empty(&c->waiter.node))
 				return WAIT;
+			if (req->flags & REQ_BODY)
+				req->flags |= REQ_CLOSE;
 			return respond_status(c, req, 503, NULL, more);
 		}
 	}
 	c->path = NULL;
+	if (req->flags & REQ_BODY && !takes_body(req, p))
+		req->flags |= REQ_CLOSE;
 	v = respond_path(c, req, p, more);
 	path_put(w->cache, p);
 	return v;

@@ -6,7 +6,7 @@
 #include "conn.h"
 
 /* A request that has been parsed; @more: another one follows in the buffer. */
-enum verdict serve(struct conn *c, const struct request *req, bool more);
+enum verdict serve(struct conn *c, struct request *req, bool more);
 
 /*
  * A response without a file: an error, a redirection, an answer to OPTIONS. @req may be NULL, when

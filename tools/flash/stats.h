@@ -35,6 +35,8 @@
 	X(timeouts_header) X(timeouts_body) X(timeouts_send) X(timeouts_idle) X(timeouts_app) \
 	X(handed_back)		/* connections given away with their next request */ \
 	X(handback_refused)	/* kept, because they could not be */ \
+	X(recycled)		/* idle connections closed to make room */ \
+	X(log_lost)		/* lines of the access log that could not be written */ \
 	X(accept_paused)	/* out of descriptors or at max_connections */ \
 	X(cgi_started) X(fastcgi_requests) X(fastcgi_connects) X(app_errors)
 

@@ -99,6 +99,7 @@ static int app_add(struct conf *conf, struct vhost *v, enum app_kind kind, char 
 	app->target = strdup(kind == APP_STATUS ? "" : words[2]);
 	app->procs = n > 3 ? atoi(words[3]) : 1;
 	app->index = conf->nr_apps++;
+	conf->program_suffixes |= match[0] == '*';
 	for (p = &v->apps; *p; p = &(*p)->next)
 		;
 	*p = app;
@@ -266,6 +267,23 @@ static int error_page_read(struct error_page *page)
 	return 0;
 }
 
+/* Index names lead below their directory, as names in requests do. */
+static int index_check(const struct vhost *v)
+{
+	const char *p;
+	int i;
+
+	for (i = 0; v->index[i]; i++) {
+		p = v->index[i];
+		if (!*p || *p == '/')
+			return wrong(p, "cannot be an index", "not a name below the directory");
+		for (; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+			if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
+				return wrong(v->index[i], "cannot be an index", "it climbs");
+	}
+	return 0;
+}
+
 int vhost_finish(struct conf *conf)
 {
 	static char *index[] = { "index.html" };
@@ -287,9 +305,15 @@ int vhost_finish(struct conf *conf)
 			v->index = copy_words(index, 1);
 		if (!v->index)
 			return -1;
-		for (page = v->error_pages; page; page = page->next)
+		if (index_check(v))
+			return -1;
+		for (page = v->error_pages; page; page = page->next) {
+			/* It is sent as it is. */
+			if (vhost_program_text(conf, page->file))
+				return wrong(page->file, "is a program, not an error page", NULL);
 			if (!page->body && error_page_read(page))
 				return -1;
+		}
 	}
 	return 0;
 }
@@ -372,6 +396,42 @@ const struct error_page *vhost_error_page(const struct vhost *vhost, int status)
 		if (page->status == status)
 			return page;
 	return NULL;
+}
+
+/* Suffixes in either case, as file systems that fold it would find the file. */
+static bool has_suffix(const char *name, size_t n, const char *suffix)
+{
+	size_t len = strlen(suffix);
+
+	return n >= len && !strncasecmp(name + n - len, suffix, len);
+}
+
+const struct app *vhost_app(const struct vhost *vhost, const char *name)
+{
+	const struct app *app;
+
+	for (app = vhost->apps; app; app = app->next) {
+		if (app->match[0] == '*' ? has_suffix(name, strlen(name), app->match + 1) :
+		    app->kind == APP_STATUS ? !strcmp(name, app->match) :
+					      !strncmp(name, app->match, strlen(app->match)))
+			return app;
+	}
+	return NULL;
+}
+
+bool vhost_program_text(const struct conf *conf, const char *name)
+{
+	const struct vhost *v;
+	const struct app *app;
+	size_t n = strlen(name);
+
+	while (n && (name[n - 1] == '.' || name[n - 1] == ' '))
+		n--;
+	for (v = conf->vhosts; v; v = v->next)
+		for (app = v->apps; app; app = app->next)
+			if (app->match[0] == '*' && has_suffix(name, n, app->match + 1))
+				return true;
+	return false;
 }
 
 static bool name_matches(const char *name, const char *host, size_t len)

@@ -13,6 +13,14 @@ void vhost_free_all(struct conf *conf);
 void vhost_help(FILE *out);
 void vhost_show(const struct conf *conf, FILE *out);
 
+/* The program that answers for a decoded path, or NULL. */
+const struct app *vhost_app(const struct vhost *vhost, const char *name);
+/*
+ * Would a file of this name be a program's text? On any host, and also where only a file system
+ * that folds case or drops dots and blanks at the end of names would find it.
+ */
+bool vhost_program_text(const struct conf *conf, const char *name);
+
 const struct error_page *vhost_error_page(const struct vhost *vhost, int status);
 
 #endif

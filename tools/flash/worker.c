@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -106,6 +107,8 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->blocking = conf->architecture == ARCH_MP || conf->architecture == ARCH_MT;
 	w->may_wait = conf->architecture != ARCH_AMPED;
 	list_init(&w->conns);
+	list_init(&w->idle);
+	list_init(&w->slow);
 	list_init(&w->free_conns);
 	list_init(&w->children);
 	list_init(&w->drain_end.node);
@@ -189,12 +192,16 @@ static int complain(const char *what, const char *name)
 	return -(errno ? errno : EINVAL);
 }
 
-static int drop_privileges(const struct conf *conf)
+int worker_drop_privileges(const struct conf *conf)
 {
 	const struct passwd *pw = NULL;
 	const struct group *gr = NULL;
 	gid_t gid;
 
+	/* What systemd gave the master would go on to the programs that we start. */
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (geteuid())		/* if it was given; handback_new() will say when it was not */
+		handback_after_user(conf);
 	if (!conf->user && !conf->group)
 		return 0;
 	errno = 0;
@@ -221,6 +228,26 @@ static int drop_privileges(const struct conf *conf)
 	return 0;
 }
 
+/* Those that open and stat a cached name from memory. A list of the good ones: others may wait. */
+static bool own_kernel(int fd)
+{
+	static const unsigned int known[] = {
+		0xef53 /* ext */, 0x58465342 /* xfs */, 0x9123683e /* btrfs */, 0x01021994 /* tmpfs */,
+		0x858458f6 /* ramfs */, 0x794c7630 /* overlay */, 0xf2f52010 /* f2fs */,
+		0x73717368 /* squashfs */, 0xe0f5e1e2 /* erofs */, 0x9660 /* iso */, 0x4d44 /* fat */,
+		0x2fc12fc1 /* zfs */, 0xca451a4e /* bcachefs */,
+	};
+	struct statfs fs;
+	size_t i;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if ((unsigned int)fs.f_type == known[i])
+			return true;
+	return false;
+}
+
 static int open_roots(const struct conf *conf)
 {
 	struct vhost *v;
@@ -231,6 +258,7 @@ static int open_roots(const struct conf *conf)
 		v->root_fd = open(v->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (v->root_fd < 0)
 			return complain("open document root", v->root);
+		v->own_kernel = own_kernel(v->root_fd);
 	}
 	return 0;
 }
@@ -262,6 +290,13 @@ static void raise_limits(const struct conf *conf)
 			(unsigned long long)rl.rlim_cur);
 }
 
+/* The former generation may go now. */
+static void say_ready(int fd)
+{
+	if (fd >= 0 && write(fd, "r", 1) == 1)
+		close(fd);
+}
+
 struct thread {
 	pthread_t id;
 	struct worker *w;
@@ -276,7 +311,8 @@ static void *thread_main(void *arg)
 }
 
 /* mt: one thread per connection at a time, all with the same cache. */
-static int run_threads(const struct conf *conf, const struct listeners *ls, struct worker *model)
+static int run_threads(const struct conf *conf, const struct listeners *ls, struct worker *model,
+		       int ready)
 {
 	struct thread *threads = calloc(conf->threads, sizeof(*threads));
 	struct cache *cache = cache_new(conf, true);
@@ -307,6 +343,8 @@ static int run_threads(const struct conf *conf, const struct listeners *ls, stru
 		if (err)
 			asked_stop = 1;
 	}
+	if (!err)
+		say_ready(ready);
 	for (i = 0; i < n; i++) {
 		if (threads[i].id)
 			pthread_join(threads[i].id, NULL);
@@ -322,7 +360,7 @@ static int run_threads(const struct conf *conf, const struct listeners *ls, stru
 }
 
 int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int index,
-	       struct stats *all_stats, unsigned int nr_stats)
+	       struct stats *all_stats, unsigned int nr_stats, int ready)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	int err;
@@ -334,7 +372,7 @@ int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int
 	/* What a request has freed the next one takes: it does not go back to the kernel between them. */
 	mallopt(M_TRIM_THRESHOLD, KEPT_FREE);
 	mallopt(M_MMAP_THRESHOLD, KEPT_FREE);
-	err = drop_privileges(conf);
+	err = worker_drop_privileges(conf);
 	if (conf->workers)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);	/* a change of user clears it */
 	if (!err)
@@ -349,12 +387,13 @@ int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int
 	w->nr_stats = nr_stats;
 	w->residency = residency_probe(conf);
 	if (conf->architecture == ARCH_MT) {
-		err = run_threads(conf, ls, w);
+		err = run_threads(conf, ls, w, ready);
 		goto out;
 	}
 	err = worker_init(w, ls, NULL);
 	if (!err) {
 		main_loop = &w->loop;
+		say_ready(ready);
 		loop_wake(&w->loop);	/* a signal may have come before there was a loop */
 		err = loop_run(&w->loop);
 		main_loop = NULL;

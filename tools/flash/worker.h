@@ -48,6 +48,8 @@ struct worker {
 	struct timer accept_retry;
 	struct timer drain_end;
 
+	/* Without a request, with a part of a head; the longest first. At the limit they go. */
+	struct list idle, slow;
 	struct list conns;
 	unsigned int nr_conns;
 	struct list free_conns;		/* up to a few, for reuse */
@@ -59,9 +61,12 @@ struct worker {
 
 /*
  * Runs worker @index in this process until it is told to end (mt: with all its threads). Drops
- * privileges first. Return: 0, or a negative errno when it could not start.
+ * privileges first; writes a byte to @ready (unless -1) when it serves. Return: 0, or a negative errno when it could not start.
  */
 int worker_run(const struct conf *conf, const struct listeners *ls, unsigned int index,
-	       struct stats *all_stats, unsigned int nr_stats);
+	       struct stats *all_stats, unsigned int nr_stats, int ready);
+
+/* Becomes the user and group of @conf, as far as they are not ours. 0, or a negative errno. */
+int worker_drop_privileges(const struct conf *conf);
 
 #endif

@@ -179,6 +179,56 @@ static void dates_survive_both_ways(void **state)
 	assert_int_equal(httpdate_parse("", 0), -1);
 }
 
+static void each_day_and_month_is_understood_in_all_formats(void **state)
+{
+	char text[64];
+	struct tm tm;
+	time_t t;
+	int day;
+
+	(void)state;
+	/* Five years from 2024 on: each weekday in each month, a leap day. */
+	for (day = 0; day < 5 * 366; day++) {
+		t = 1704067200 + day * 86400l + day * 47 % 86400;
+		gmtime_r(&t, &tm);
+		strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+		assert_int_equal(httpdate_parse(text, strlen(text)), t);
+		strftime(text, sizeof(text), "%A, %d-%b-%y %H:%M:%S GMT", &tm);
+		assert_int_equal(httpdate_parse(text, strlen(text)), t);
+		strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y", &tm);
+		assert_int_equal(httpdate_parse(text, strlen(text)), t);
+	}
+	assert_int_equal(httpdate_parse("Sat, 30 Feb 2024 08:49:37 GMT", 29), -1);
+	assert_int_equal(httpdate_parse("Fri, 29 Feb 2023 08:49:37 GMT", 29), -1);
+	assert_int_equal(httpdate_parse("Wed, 06 Nov 2024 08:49:37 PST", 29), -1);
+	assert_int_equal(httpdate_parse("Xyz, 06 Nov 2024 08:49:37 GMT", 29), -1);
+}
+
+static int if_range(const char *text, const char *etag, int64_t mtime)
+{
+	struct slice tag = { etag, strlen(etag) };
+	struct request req = { .if_range = { text, strlen(text) } };
+
+	return cond_if_range(&req, &tag, mtime);
+}
+
+static void if_range_is_a_date_on_each_day_and_a_strong_tag(void **state)
+{
+	char text[HTTPDATE_LEN + 1] = "";
+	time_t t;
+
+	(void)state;
+	for (t = 1704067200; t < 1704067200 + 400 * 86400l; t += 86400) {
+		httpdate_format(t, text);
+		assert_true(if_range(text, "\"x\"", t));
+		assert_false(if_range(text, "\"x\"", t + 1));
+	}
+	assert_true(if_range("\"x\"", "\"x\"", 0));
+	assert_false(if_range("W/\"x\"", "\"x\"", 0));
+	assert_false(if_range("\"x\"", "W/\"x\"", 0));
+	assert_false(if_range("W", "\"x\"", 0));
+}
+
 static int ranges(const char *text, uint64_t size, struct range *out)
 {
 	struct slice s = { text, strlen(text) };
@@ -202,6 +252,11 @@ static void ranges_are_clipped_and_merged(void **state)
 	assert_int_equal(ranges("bytes=0-18446744073709551615", 10, r), 0);
 	assert_int_equal(ranges("bytes=1-0", 10, r), 0);
 	assert_int_equal(ranges("bytes=,", 10, r), 0);
+	/* Not a multiple of the file. */
+	assert_int_equal(ranges("bytes=3-,2-,1-,0-", 10, r), 0);
+	assert_int_equal(ranges("bytes=0-,0-,0-", 10, r), 1);
+	assert_int_equal(ranges("bytes=5-9,0-4", 10, r), 2);
+	assert_int_equal(ranges("bytes=5-9,0-5", 10, r), 0);
 }
 
 static int decode(const char *text, size_t step, char *out, size_t *got)
@@ -243,8 +298,21 @@ static void chunks_decode_whatever_the_pieces(void **state)
 	assert_int_equal(decode("\r\n", 9, out, &got), -400);
 	assert_int_equal(decode("1\r\nab\r\n", 9, out, &got), -400);
 	assert_int_equal(decode("123456789abcdef01\r\n", 30, out, &got), -400);
-	assert_int_equal(decode("1 2\r\n", 9, out, &got), 0);
 	assert_int_equal(decode("0\n\n", 9, out, &got), -400);
+	/* What other readers take for more, less or another chunk. */
+	assert_int_equal(decode("1 2\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("1 ;x\r\na\r\n0\r\n\r\n", 9, out, &got), 1);
+	assert_int_equal(decode("1 \r\na\r\n0\r\n\r\n", 9, out, &got), 1);
+	assert_int_equal(decode("1;a\nb\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("1;a\rb\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("1;a\vb\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("1\v\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("0x1\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("+1\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("1\r\na\n0\r\n\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("0\r\n\rX\r\n\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("0\r\nA: b\n\r\n", 9, out, &got), -400);
+	assert_int_equal(decode("0\r\nA: b\r\n c\r\n\r\n", 9, out, &got), -400);
 }
 
 int main(void)
@@ -258,6 +326,8 @@ int main(void)
 		cmocka_unit_test(no_target_climbs_out),
 		cmocka_unit_test(targets_are_encoded),
 		cmocka_unit_test(dates_survive_both_ways),
+		cmocka_unit_test(each_day_and_month_is_understood_in_all_formats),
+		cmocka_unit_test(if_range_is_a_date_on_each_day_and_a_strong_tag),
 		cmocka_unit_test(ranges_are_clipped_and_merged),
 		cmocka_unit_test(chunks_decode_whatever_the_pieces),
 	};

@@ -15,6 +15,9 @@ import unittest
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[4]
+sys.path.insert(0, str(TOP / "tools/testing/lib"))
+import kit  # noqa: E402
+
 REPLAY = os.environ.get("REPLAY", str(TOP / "build/bin/flash-replay"))
 PATIENCE = 120
 
@@ -47,7 +50,10 @@ class NullServer:
         with connection:
             while True:
                 while b"\r\n\r\n" not in data:
-                    part = connection.recv(65536)
+                    try:
+                        part = connection.recv(65536)
+                    except ConnectionResetError:    # it left without asking for more
+                        return
                     if not part:
                         return
                     data += part
@@ -174,4 +180,5 @@ class Replay(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    sys.exit(kit.run([(name[len("test_"):], Replay(name).debug)
+                      for name in unittest.defaultTestLoader.getTestCaseNames(Replay)]))

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+# timeout: 240
+"""Who takes a place and gives nothing for it: idle, slow and greedy clients and programs."""
+import json
+import os
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from flashtest import Client, Server, children, equal, main, wait_for  # noqa: E402
+
+APP = os.path.join(HERE, "..", "lib", "fcgi_app.py")
+GET = "GET /file HTTP/1.1\r\nHost: t\r\n\r\n"
+
+
+def counters(s):
+    """The counters of a server."""
+    return json.loads(s.get("/status").body)
+
+
+def idle_clients_make_room_at_the_limit():
+    for events in ("epoll", "io_uring"):
+        with Server("--max-connections", "50", "--workers", "1", "--events", events, config="status /status\n") as s:
+            s.write("file", "file")
+            s.start()
+            kept = [s.client() for _ in range(50)]
+            for c in kept:
+                equal(c.send(GET).response().body, b"file")
+            # All places are taken by clients that want nothing; each new one is served at once.
+            start = time.monotonic()
+            for _ in range(30):
+                kept.append(s.client(timeout=20))
+                equal(kept[-1].send(GET).response().body, b"file", events)
+            assert time.monotonic() - start < 20, events
+            assert counters(s)["recycled"] >= 30, events
+            assert kept[0].closed(), "the longest idle is still there"
+
+
+def ten_thousand_idle_clients_against_the_limit():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    want = 11000
+    if hard != resource.RLIM_INFINITY and hard < want:
+        return "no more than %d descriptors" % hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
+    try:
+        with Server("--max-connections", "2000", "--workers", "1", "--defer-accept", "off") as s:
+            s.write("file", "file")
+            s.start()
+            crowd = []
+            for i in range(10000):
+                c = Client(s.port)
+                if i % 2:
+                    c.send(GET)     # kept; the others never say anything
+                crowd.append(c)
+            for _ in range(20):
+                c = s.client(timeout=30)
+                equal(c.send(GET).response().body, b"file")
+                c.close()
+            for c in crowd:
+                c.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return None
+
+
+def slow_heads_make_room_for_whole_requests():
+    with Server("--max-connections", "40", "--workers", "1", "--header-timeout", "60s") as s:
+        s.write("file", "file")
+        s.start()
+        slow = [s.client().send("GET /file HTTP/1.1\r\nHo") for _ in range(40)]
+        for _ in range(20):
+            equal(s.client(timeout=20).send(GET).response().body, b"file")
+        for c in slow:
+            c.close()
+
+
+def a_transfer_under_way_is_not_taken_for_idle():
+    with Server("--max-connections", "10", "--workers", "1", "--send-buffer", "32k") as s:
+        s.write("file", "file")
+        s.write("large", b"x" * 8000000)
+        s.start()
+        busy = []
+        for _ in range(5):
+            c = Client(s.port)
+            c.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
+            busy.append(c)
+        for c in busy:
+            c.exactly(10)
+        for _ in range(30):
+            equal(s.client(timeout=20).send(GET).response().body, b"file")
+        for c in busy:
+            got = 10 + len(c.buf)
+            while got < 8000000:
+                n = len(c.sock.recv(1 << 20))
+                assert n, "cut at %d" % got
+                got += n
+
+
+def a_body_of_a_byte_now_and_then_ends():
+    with Server("--body-timeout", "2s", config="cgi /cgi/ @DIR@/cgi\n") as s:
+        s.write("file", "file")
+        s.start()
+        c = s.client().send("POST /cgi/x HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n")
+        start = time.monotonic()
+        try:
+            while time.monotonic() - start < 30:
+                c.send("x")
+                time.sleep(0.3)
+        except OSError:
+            pass
+        took = time.monotonic() - start
+        assert took < 20, "it was fed for %.0f s" % took
+        # Who is merely not fast is served.
+        path = os.path.join(s.dir, "cgi", "x")
+        os.mkdir(os.path.dirname(path))
+        with open(path, "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\necho A: b\necho\ncat\n")
+        os.chmod(path, stat.S_IRWXU)
+        c = s.client().send("POST /cgi/x HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n")
+        for _ in range(10):
+            c.send("x" * 1000)
+            time.sleep(0.4)
+        equal(len(c.response().body), 10000)
+
+
+class Pool:
+    """A FastCGI program of few processes, each for one connection at a time, as php-fpm."""
+
+    def __init__(self, where, n):
+        self.path = os.path.join(where, "pool")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.path)
+        listener.listen(4)
+        os.chmod(self.path, 0o777)
+        self.procs = [subprocess.Popen([sys.executable, APP], stdin=listener) for _ in range(n)]
+        listener.close()
+
+    def end(self):
+        """All of them."""
+        for p in self.procs:
+            p.kill()
+            p.wait()
+
+
+def a_pool_of_few_processes_is_not_starved_by_idle_connections():
+    with Server("--workers", "4", "--app-timeout", "60s", config="fastcgi /app/ unix:@DIR@/pool\n") as s:
+        pool = Pool(s.dir, 2)
+        try:
+            s.start()
+            wait_for(lambda: len(children(s.proc.pid)) == 4)
+            start = time.monotonic()
+            for _ in range(60):     # whichever worker takes it
+                equal(s.get("/app/x").status, 200)
+            # Somebody else's request, beside flash.
+            direct = socket.socket(socket.AF_UNIX)
+            direct.settimeout(10)
+            direct.connect(pool.path)
+            direct.sendall(b"\1\1\0\1\0\x08\0\0\0\1\0\0\0\0\0\0" b"\1\4\0\1\0\0\0\0" b"\1\5\0\1\0\0\0\0")
+            assert direct.recv(100), "no process is free"
+            assert time.monotonic() - start < 40
+        finally:
+            pool.end()
+
+
+def more_requests_than_processes_are_all_answered():
+    for config, keep in (("fastcgi /app/ unix:@DIR@/pool\nfastcgi_connections 3\n", "0"),
+                         ("fastcgi /app/ unix:@DIR@/pool\n", "0"), ("fastcgi /app/ unix:@DIR@/pool\n", "2"),
+                         ("fastcgi /app/ exec:@DIR@/fcgi 1\n", "0"), ("fastcgi /app/ exec:@DIR@/fcgi 2\n", "0")):
+        with Server("--workers", "1", "--app-timeout", "60s", "--fastcgi-keep", keep,
+                    config="status /status\n" + config) as s:
+            path = os.path.join(s.dir, "fcgi")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\nexec %s %s\n" % (sys.executable, APP))
+            os.chmod(path, stat.S_IRWXU)
+            pool = Pool(s.dir, 2)
+            try:
+                s.start()
+                clients = [s.client() for _ in range(40)]
+                for _ in range(3):
+                    for c in clients:
+                        c.send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
+                    for c in clients:
+                        equal(c.response().status, 200, config)
+                equal(counters(s)["timeouts_app"], 0, config)
+            finally:
+                pool.end()
+
+
+def a_kept_connection_to_a_program_ends_when_idle():
+    with Server("--workers", "1", "--fastcgi-keep", "4", "--fastcgi-idle", "1s",
+                config="fastcgi /app/ unix:@DIR@/pool\nstatus /status\n") as s:
+        pool = Pool(s.dir, 1)
+        try:
+            s.start()
+            for _ in range(5):
+                equal(s.get("/app/x").status, 200)
+            equal(counters(s)["fastcgi_connects"], 1)
+            direct = socket.socket(socket.AF_UNIX)
+            direct.settimeout(20)
+            direct.connect(pool.path)
+            direct.sendall(b"\1\1\0\1\0\x08\0\0\0\1\0\0\0\0\0\0" b"\1\4\0\1\0\0\0\0" b"\1\5\0\1\0\0\0\0")
+            assert direct.recv(100), "no process is free"
+        finally:
+            pool.end()
+
+
+def a_client_that_goes_while_its_request_waits_for_a_program_harms_nobody():
+    with Server("--workers", "1", "--fastcgi-connections", "1", config="fastcgi /app/ unix:@DIR@/pool\n") as s:
+        pool = Pool(s.dir, 1)
+        try:
+            s.start()
+            for _ in range(5):
+                clients = [s.client().send("GET /app/?big=400000 HTTP/1.1\r\nHost: t\r\n\r\n") for _ in range(12)]
+                for i, c in enumerate(clients):
+                    if i % 3:
+                        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                        c.close()
+                for i, c in enumerate(clients):
+                    if not i % 3:
+                        equal(len(c.response().body), 400000)
+        finally:
+            pool.end()
+
+
+def pipelines_of_everything_are_answered_in_order():
+    with Server("--send-buffer", "16k", config="cgi /cgi/ @DIR@/cgi\nstatus /status\n") as s:
+        s.write("file", "file")
+        s.write("large", b"l" * 300000)
+        os.mkdir(os.path.join(s.dir, "cgi"))
+        path = os.path.join(s.dir, "cgi", "cat")
+        with open(path, "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\necho A: b\necho\ncat\n")
+        os.chmod(path, stat.S_IRWXU)
+        s.start()
+        body = "POST /cgi/cat HTTP/1.1\r\nHost: t\r\n"
+        kinds = [(GET, 200, 4), ("GET /large HTTP/1.1\r\nHost: t\r\n\r\n", 200, 300000),
+                 ("GET /none HTTP/1.1\r\nHost: t\r\n\r\n", 404, None),
+                 ("GET /large HTTP/1.1\r\nHost: t\r\nRange: bytes=5-9\r\n\r\n", 206, 5),
+                 (body + "Content-Length: 3\r\n\r\nabc", 200, 3),
+                 (body + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 200, 3)]
+        c = s.client()
+        order = [kinds[(i * 7 + i // 5) % len(kinds)] for i in range(60)]
+        sender = threading.Thread(target=c.send, args=("".join(k[0] for k in order),))
+        sender.start()
+        for text, status, size in order:
+            r = c.response()
+            equal(r.status, status, text)
+            if size is not None:
+                equal(len(r.body), size, text)
+        sender.join()
+        equal(s.stop(signal.SIGQUIT), 0)
+
+
+def a_name_whose_file_system_does_not_answer_stops_nobody():
+    """The name is cached, its opening is not answered; the root and a mount below the root."""
+    if os.geteuid() or not os.path.exists("/dev/fuse"):
+        return "needs root and /dev/fuse"
+    for kind in ("threads", "processes"):
+        for below in (True, False):
+            with Server("--workers", "1", "--helper-kind", kind, "--keepalive-timeout", "60s",
+                        config="status /status\nvhost local {\n root @DIR@/local\n}\n") as s:
+                os.mkdir(os.path.join(s.dir, "local"))
+                with open(os.path.join(s.dir, "local", "file"), "w", encoding="ascii") as f:
+                    f.write("file")
+                s.write("file", "file")
+                at = s.root
+                if below:
+                    at = os.path.join(s.root, "mnt")
+                    os.mkdir(at)
+                stalls = os.path.join(s.dir, "stalls")
+                fuse = subprocess.Popen([sys.executable, os.path.join(HERE, "..", "lib", "fuse_stall.py"), at, stalls],
+                                        stdout=subprocess.PIPE)
+                try:
+                    if fuse.stdout.readline() != b"mounted\n":
+                        return "FUSE cannot be mounted here"
+                    s.start()
+                    prefix = "/mnt" if below else ""
+                    equal(s.get(prefix + "/cold").body, b"data")
+                    time.sleep(1.5)     # it will be looked up again, and its name is known to the kernel
+                    open(stalls, "w", encoding="ascii").close()
+                    cold = s.client().send("GET %s/cold HTTP/1.1\r\nHost: t\r\n\r\n" % prefix)
+                    time.sleep(0.3)
+                    worst = 0
+                    for _ in range(10):
+                        start = time.monotonic()
+                        r = s.client(timeout=10).send("GET /file HTTP/1.1\r\nHost: local\r\n\r\n").response()
+                        equal(r.body, b"file")
+                        worst = max(worst, time.monotonic() - start)
+                    assert worst < 3, worst
+                    os.unlink(stalls)
+                    equal(cold.response().body, b"data")
+                    equal(s.stop(), 0)
+                finally:
+                    if os.path.exists(stalls):
+                        os.unlink(stalls)
+                    s.stop()
+                    subprocess.run(["umount", "-l", at], check=False)
+                    fuse.terminate()
+                    fuse.wait()
+    return None
+
+
+if __name__ == "__main__":
+    main([v for k, v in list(globals().items())
+          if callable(v) and getattr(v, "__module__", "") == "__main__"
+          and k not in ("counters", "Pool")])
