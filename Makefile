@@ -24,7 +24,7 @@ include tools/build/user-space.mk
 # --- kernel side ---
 
 .PHONY: modules modules-debug
-modules:
+modules: $(if $(filter kcsan,$(KERNEL)),kcsan-kernel)
 	$(Q)+tools/build/modules $(KERNEL)
 
 modules-debug:
@@ -42,9 +42,11 @@ shell: all
 guest-soak:
 	$(Q)tools/vm/soak --kernel $(KERNEL) $(or $(N),100)
 
-test: all debug-kernel
-	$(Q)+tools/build/modules debug
-	$(Q)+tools/testing/run $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)') $(if $(ALL),--all)
+# KERNEL=debug or kcsan: guests of that one only.
+test: all $(if $(filter kcsan,$(KERNEL)),kcsan-kernel,debug-kernel)
+	$(Q)+tools/build/modules stock
+	$(Q)+tools/build/modules $(if $(filter kcsan,$(KERNEL)),kcsan,debug)
+	$(Q)+tools/testing/run $(if $(filter command%,$(origin KERNEL)),--kernel $(KERNEL)) $(if $(ROOM),--room $(ROOM)) $(if $(TESTS),--only '$(TESTS)') $(if $(ALL),--all)
 
 # Starts from nothing: what is missing is installed before the rest of the file is read again.
 demo:
@@ -57,12 +59,15 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps debug-kernel install load unload clean help
+.PHONY: deps debug-kernel kcsan-kernel install load unload clean help
 deps:
 	$(Q)tools/build/deps
 
 debug-kernel:
 	$(Q)+tools/build/debug-kernel
+
+kcsan-kernel:
+	$(Q)+tools/build/debug-kernel kcsan
 
 install: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
 # Before LIBRARIES becomes a list of files.
@@ -71,6 +76,7 @@ install: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$
 install: export MANPAGES := $(MANPAGES)
 install: export COMPLETIONS := $(COMPLETIONS)
 install: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
+install: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.conf))
 install: modules programs
 	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
 
