@@ -11,7 +11,7 @@ TOP = Path(__file__).resolve().parent.parent.parent
 SCRIPTS = (".sh", ".py")
 # Exit status that guest-batch gives to a test that passed but did not clean up.
 LEFT_BEHIND = 99
-DIRECTIVE = re.compile(r"^\W*(timeout|cpus|kernel|mem):\s*(\S+)\s*(?:\*/)?$")
+DIRECTIVE = re.compile(r"^\W*(timeout|cpus|kernel|mem|cut):\s*(\S+)\s*(?:\*/)?$")
 # Not run on that kernel (or on `both`) until what the reason says is settled; shown as skipped.
 HELD = re.compile(r"^\W*held: (stock|debug|both) (.+)$")
 # Passes on that kernel, but takes too long there for every run; shown as skipped unless all are asked for.
@@ -36,10 +36,13 @@ class Test:
     cpus: int = 2
     mem: str = ""
     kernel: str = ""
+    cut: str = ""
     held: tuple = ()
     long: tuple = ()
     # (number, count) when only some of its claims run.
     slice: tuple = ()
+    # It runs because this slice has its turn.
+    by_turns: bool = False
 
     @property
     def plain(self):
@@ -51,8 +54,8 @@ class Test:
 
     @property
     def can_be_cut(self):
-        """Whether its claims can be chosen: tools/testing/lib/kit.py does."""
-        return self.command.suffix == ".py"
+        """Whether its claims can be chosen: by tools/testing/lib/kit.py, or by `turn` of lib.sh."""
+        return self.command.suffix == ".py" or self.cut == "yes"
 
     def is_long_on(self, kernel):
         return bool(self.long) and self.long[0] in (of_kind(kernel), "both")
@@ -78,7 +81,7 @@ class Outcome:
 
 
 def directives(path):
-    """The `timeout:`, `cpus:`, `kernel:` and `mem:` lines among the first twenty."""
+    """The `timeout:`, `cpus:`, `kernel:`, `mem:` and `cut:` lines among the first twenty."""
     found = {}
     with open(path, encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(20), lines):
@@ -88,7 +91,7 @@ def directives(path):
                     found[key] = why.groups()
             match = DIRECTIVE.match(line.strip())
             if match:
-                found[match[1]] = match[2] if match[1] in ("kernel", "mem") else int(match[2])
+                found[match[1]] = match[2] if match[1] in ("kernel", "mem", "cut") else int(match[2])
     return found
 
 

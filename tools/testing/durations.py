@@ -21,6 +21,8 @@ GUEST = 240
 BOOT = {"stock": 20, "debug": 90, "kcsan": 60}
 # Seconds of guests that a slice may take; two run at a time.
 BUDGET = 600
+# After so long a run begins nothing more of its slice.
+PATIENCE = 40 * 60
 
 
 def read(path):

@@ -22,6 +22,7 @@ BOOT_TIMEOUT = 120
 TIMEOUT = 124
 # A guest that says nothing this long after a test's own time-out is dead.
 GRACE = 60
+LATE = "no time left in this run: `make test ALL=1` runs it"
 
 
 class Book:
@@ -125,7 +126,10 @@ def run_one_on_host(test, book):
 
 
 def batches(tests, kernels, book, everything=False, held=False, part=None):
-    """Tests that can share a guest, longest first; what is held, or long and not of this slice, is only named."""
+    """Tests that can share a guest, longest first; what is held, or long and not of this slice, is only named.
+
+    What runs by slices comes after all else, in guests of its own.
+    """
     found = []
     for kernel in kernels:
         groups = {}
@@ -136,30 +140,35 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
             why = test.skipped_on(kernel, everything, held)
             if why and part and test.is_long_on(kernel) and not why.startswith("held"):
                 if test.can_be_cut:
-                    test, why = dataclasses.replace(test, slice=(part.number, part.count)), None
+                    test, why = dataclasses.replace(test, by_turns=True, slice=(part.number, part.count)), None
                 elif turns[test.name] == part.number:
-                    why = None
+                    test, why = dataclasses.replace(test, by_turns=True), None
                 else:
                     why += f", and slice {turns[test.name]}/{part.count}"
             if why:
                 book.enter(test, kernel, collect.Outcome(skipped=[why]), 0, book.results)
             else:
-                groups.setdefault((test.cpus, test.mem), []).append(test)
-        for (cpus, mem), group in groups.items():
+                groups.setdefault((test.cpus, test.mem, test.by_turns), []).append(test)
+        for (cpus, mem, by_turns), group in groups.items():
             for i, pile in enumerate(durations.guests(group, kernel, book.durations), 1):
                 seconds = sum(book.durations.of(t, kernel) for t in pile) + durations.BOOT[kernel]
-                found.append((seconds, (kernel, cpus, mem, pile, f"guest-{cpus}{mem}-{i}")))
-    return [batch for _, batch in sorted(found, key=lambda f: -f[0])]
+                name = f"guest-{cpus}{mem}-{'turns-' if by_turns else ''}{i}"
+                found.append((by_turns, -seconds, name, (kernel, cpus, mem, pile, name)))
+    return [batch for *_, batch in sorted(found, key=lambda f: f[:3])]
 
 
-def run_batch(batch, book):
-    """Run tests in one guest; after a death, the rest in the next."""
+def run_batch(batch, book, until=None):
+    """Run tests in one guest; after a death, the rest in the next. UNTIL: when to begin nothing more of a slice."""
     kernel, cpus, mem, left, name = batch
     number = 0
     barren = 0
     while left:
+        if until and left[0].by_turns and time.time() + durations.BOOT[kernel] > until:
+            for test in left:
+                book.enter(test, kernel, collect.Outcome(skipped=[LATE]), 0, book.results)
+            return
         number += 1
-        guest = Guest(kernel, cpus, mem, left, book, f"{name}.{number}")
+        guest = Guest(kernel, cpus, mem, left, book, f"{name}.{number}", until)
         before = len(left)
         left = guest.run()
         barren = barren + 1 if len(left) == before else 0
@@ -175,7 +184,7 @@ def run_batch(batch, book):
 class Guest:
     """One boot and the tests it got through. tools/testing/guest-batch is its other half."""
 
-    def __init__(self, kernel, cpus, mem, tests, book, name):
+    def __init__(self, kernel, cpus, mem, tests, book, name, until=None):
         self.kernel = kernel
         self.tests = tests
         self.book = book
@@ -184,7 +193,8 @@ class Guest:
         self.console = self.share / "console.log"
         self.share.joinpath("list").write_text("".join(
             f"{t.name}\t{t.timeout * (1 if kernel == 'stock' else 3)}\t{t.command}\t"
-            f"{'%d/%d' % t.slice if t.slice else ''}\n" for t in tests))
+            f"{'%d/%d' % t.slice if t.slice else '-'}\t"
+            f"{int(until - book.durations.of(t, kernel)) if until and t.by_turns else '-'}\n" for t in tests))
         command = [collect.TOP / "tools/vm/guest", "--kernel", kernel, "--cpus", str(cpus),
                    "--results", self.share, "--log", self.console, "--allow-reports", "--name", f"test-{kernel}"]
         command += ["--mem", mem] if mem else []
@@ -226,6 +236,8 @@ class Guest:
                 finished.append((running, int(words[2]), float(words[3])))
                 running = None
                 limit = GRACE * 3
+            elif words[:1] == ["@late"]:
+                self.book.enter(waiting.pop(0), self.kernel, collect.Outcome(skipped=[LATE]), 0, self.share)
             elif words[:1] == ["@done"]:
                 done = True
                 limit = GRACE * 3

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
 # cpus: 2
+# cut: yes
 # long: debug it takes up to sixteen minutes there
 # Programs that nobody changed gain by libuselect-preload.so: the same answers, fewer system calls for
 # readiness. USELECT_SECONDS (2) of load for each of redis (epoll), nginx (epoll, edges), lighttpd (poll)
@@ -196,13 +197,15 @@ maps() {
 	return 1
 }
 
-program redis 8000 load_redis same_redis redis-server --port 8000 --bind 127.0.0.1 --save "" --dir "$DIR"
-program nginx 8001 load_http same_files nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error"
-program lighttpd 8002 load_http same_files lighttpd -D -f "$DIR/lighttpd.conf"
-nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error" &
-NGINX=$!
-up 8001
-LOADED=own
-program haproxy 8003 load_http same_files haproxy -db -f "$DIR/haproxy.conf"
-stop "$NGINX"
+turn && program redis 8000 load_redis same_redis redis-server --port 8000 --bind 127.0.0.1 --save "" --dir "$DIR"
+turn && program nginx 8001 load_http same_files nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error"
+turn && program lighttpd 8002 load_http same_files lighttpd -D -f "$DIR/lighttpd.conf"
+if turn; then
+	nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error" &
+	NGINX=$!
+	up 8001
+	LOADED=own
+	program haproxy 8003 load_http same_files haproxy -db -f "$DIR/haproxy.conf"
+	stop "$NGINX"
+fi
 finish
