@@ -37,6 +37,7 @@ says stock wrong_status FAIL "exit status 3"
 says stock wrong_plan FAIL "planned 3 points, saw 1"
 says stock hang FAIL "no end in its time"
 says stock litter FAIL "network namespace litter"
+says stock test_module ok
 says stock warn FAIL "faulty_set"
 says stock die FAIL "the guest died"
 says stock zz_after_death ok
@@ -61,7 +62,7 @@ says debug debug_lock FAIL "possible circular locking"
 says debug debug_lock FAIL "the guest died"
 says debug zz_clean ok
 says debug zz_last ok
-equal "the last line counts it all" "18 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "the last line counts it all" "19 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 
 # A QEMU that is gone twice: once without a word, for which tools/vm/guest starts another, and once with a complaint.
