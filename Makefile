@@ -59,9 +59,12 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps debug-kernel kcsan-kernel install load unload clean help
+.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install load unload clean help
 deps:
 	$(Q)tools/build/deps
+
+deps-node deps-test deps-bench: deps-%:
+	$(Q)tools/build/deps $*
 
 debug-kernel:
 	$(Q)+tools/build/debug-kernel
@@ -77,6 +80,8 @@ install: export MANPAGES := $(MANPAGES)
 install: export COMPLETIONS := $(COMPLETIONS)
 install: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
 install: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.conf))
+# For the kernel that was built for, not for the one that guests boot.
+install: export KDIR := $(or $(KDIR),$(firstword $(file <$(B)/kbuild/.kdir)))
 install: modules programs
 	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
 

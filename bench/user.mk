@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # count: BPF programs that any kernel with BTF takes; their types are those of the guest's kernel.
-PROGRAMS += count
+LOCAL_PROGRAMS += count
 count_SRCS := bench/count/main.c bench/count/breakpoint.c bench/count/process.c bench/count/calls.c
 count_PKGS := libbpf
 

@@ -3,6 +3,7 @@
 #
 #   PROGRAMS  += NAME    NAME_SRCS NAME_DEPS NAME_PKGS NAME_LIBS      -> build/bin/NAME
 #   TEST_PROGRAMS += NAME  the same, for tests to run, not installed  -> build/tests/NAME
+#   LOCAL_PROGRAMS += NAME  tests and benchmarks find them by PATH, not installed -> build/bin/NAME
 #   LIBRARIES += libNAME libNAME_SRCS ...                             -> build/lib/libNAME.{a,so}
 #   SCRIPTS   += PATH    a program that needs no building             -> build/bin/basename
 #   MANPAGES  += PATH.8  COMPLETIONS += PATH                          for `make install`
@@ -27,6 +28,7 @@ FLAGS   := -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -fPIC $(INCLUDES)
 
 PROGRAMS :=
 TEST_PROGRAMS :=
+LOCAL_PROGRAMS :=
 LIBRARIES :=
 SCRIPTS :=
 MANPAGES :=
@@ -50,7 +52,7 @@ pkg-libs = $(if $(1),$$(pkg-config --libs $(1) 2>/dev/null || { \
 
 say = @$(if $(filter 1,$(V)),:,printf '  %-7s %s\n' '$(1)' '$(2)')
 
-PACKAGE_FLAGS := $(shell for p in $(sort $(foreach n,$(PROGRAMS) $(TEST_PROGRAMS) $(LIBRARIES) \
+PACKAGE_FLAGS := $(shell for p in $(sort $(foreach n,$(PROGRAMS) $(TEST_PROGRAMS) $(LOCAL_PROGRAMS) $(LIBRARIES) \
 	$(call stem,$(HOST_TESTS) $(GUEST_TESTS)),$($(n)_PKGS))); do \
 	pkg-config --cflags $$p 2>/dev/null; done)
 
@@ -96,7 +98,7 @@ $(1): $(3) $(call archives,$(2))
 		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 		$$(call pkg-libs,$(call packages,$(2))) $(call plain,$(2)) $(4)
 endef
-$(foreach p,$(PROGRAMS),$(eval $(call program,$(B)/bin/$(p),$(p),$(call objs,$($(p)_SRCS)))))
+$(foreach p,$(PROGRAMS) $(LOCAL_PROGRAMS),$(eval $(call program,$(B)/bin/$(p),$(p),$(call objs,$($(p)_SRCS)))))
 $(foreach p,$(TEST_PROGRAMS),$(eval $(call program,$(B)/tests/$(p),$(p),$(call objs,$($(p)_SRCS)))))
 $(foreach t,$(HOST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(call \
 	stem,$(t)),$(call objs,$(t) $($(call stem,$(t))_SRCS)),-lcmocka)))
@@ -113,9 +115,10 @@ $(foreach s,$(SCRIPTS),$(eval $(call script,$(s))))
 .PHONY: programs libraries tests
 libraries: $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
 programs: libraries $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
-tests: $(TEST_PROGRAMS:%=$(B)/tests/%) \
+tests: $(TEST_PROGRAMS:%=$(B)/tests/%) $(LOCAL_PROGRAMS:%=$(B)/bin/%) \
 	$(foreach t,$(HOST_TESTS) $(GUEST_TESTS),$(B)/tests/$(call stem,$(t)))
 
-$(PROGRAMS:%=$(B)/bin/%) $(TEST_PROGRAMS:%=$(B)/tests/%) $(LIBRARIES:%=$(B)/lib/%.a): $(FRAGMENTS)
+$(PROGRAMS:%=$(B)/bin/%) $(LOCAL_PROGRAMS:%=$(B)/bin/%) $(TEST_PROGRAMS:%=$(B)/tests/%) $(LIBRARIES:%=$(B)/lib/%.a): \
+	$(FRAGMENTS)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# `make install` installs what was built, for the kernel that it was built for, and no more.
+. "$FLT_TOP/tools/testing/lib.sh"
+need make gcc strip readelf
+
+tree=$(mktemp -d)
+at_exit rm -rf "$tree"
+mkdir -p "$tree/tools/build" "$tree/build/kbuild" "$tree/build/modules" "$tree/room"
+cp "$FLT_TOP/Makefile" "$tree"
+cp "$FLT_TOP"/tools/build/{install,user-space.mk,deps,deps.list} "$tree/tools/build"
+cp "$FLT_TOP"/tools/{70-flotilla.rules,flotilla.sysusers} "$tree/tools"
+# In place of a build, which kernel it would be for.
+cat >"$tree/tools/build/modules" <<-'end'
+	#!/bin/bash
+	echo "${KDIR:-the one of guests}" >build/built-for
+end
+chmod +x "$tree/tools/build/modules"
+echo 'int main(void) { return 0; }' | tee "$tree/room/tool.c" >"$tree/room/inside.c"
+printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >"$tree/room/user.mk"
+for module in flotilla flt_link_test flt_faulty; do
+	gcc -g -c -o "$tree/build/modules/$module.ko" "$tree/room/tool.c"
+done
+install() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/root" "$@"; }
+
+echo "/usr/src/headers 6.12.9" >"$tree/build/kbuild/.kdir"
+check "it installs" install
+equal "modules are for the kernel they were built for" /usr/src/headers "$(cat "$tree/build/built-for")"
+check "another may be named" install KDIR=/usr/src/others
+equal "and is taken" /usr/src/others "$(cat "$tree/build/built-for")"
+modules=$tree/root/lib/modules/6.12.9/updates/flotilla
+equal "modules that only tests load stay away" flotilla.ko "$(ls "$modules")"
+refuse "what is installed has no debug information" sh -c "readelf -S '$modules/flotilla.ko' | grep -q debug_info"
+equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/root/usr/local/bin")"
+check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
+
+wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n '/^wanted() {/,/^}/p' "$FLT_TOP/tools/build/deps")"; }
+cd "$FLT_TOP" || exit
+node=$(wanted node 13) all=$(wanted bench 13)
+equal "what a node needs is part of all" "" "$(comm -23 <(sort <<<"$node") <(sort <<<"$all"))"
+refuse "a node needs no emulator and no servers" grep -qE 'qemu|nginx|apache|redis|matplotlib' <<<"$node"
+check "tests do" grep -q qemu <<<"$all"
+equal "a package of Debian 13 is not asked of 12" "" "$(grep ktls <<<"$(wanted bench 12)")"
+finish
