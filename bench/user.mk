@@ -49,7 +49,7 @@ mix-load_SRCS := bench/mix/load.c bench/mix/common.c bench/mix/due.c bench/splic
 mix-load_LIBS := -lm
 
 # The load and the profile of bench/pathlen: for the bench alone, not installed.
-programs: $(B)/bench/load $(B)/bench/turns $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 	$(call say,LD,$@)
