@@ -59,7 +59,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install load unload clean help
+.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install install-dkms load unload clean help
 deps:
 	$(Q)tools/build/deps
 
@@ -84,6 +84,9 @@ install: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.c
 install: export KDIR := $(or $(KDIR),$(firstword $(file <$(B)/kbuild/.kdir)))
 install: modules programs
 	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
+
+install-dkms:
+	$(Q)tools/build/dkms '$(DESTDIR)'
 
 load: modules
 	$(Q)tools/build/load

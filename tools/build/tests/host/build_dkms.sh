@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What DKMS gets is the kernel side, whole: each object that a Kbuild names has its source, each include its header.
+. "$FLT_TOP/tools/testing/lib.sh"
+need find sed
+
+root=$(mktemp -d)
+at_exit rm -rf "$root"
+version=$(cat "$FLT_TOP/VERSION")
+tree=$root/usr/src/flotilla-$version
+check "the sources are put in place" "$FLT_TOP/tools/build/dkms" "$root"
+cd "$tree" || bail "there is no $tree"
+
+# A module of one file is named like it, others list theirs.
+objects() {
+	local kbuild module
+	for kbuild in */Kbuild; do
+		module=$(sed -n 's/^obj-m += //p' "$kbuild" | sed 's/\.o\b//g')
+		sed -e ':a;/\\$/{N;s/\\\n//;ba}' "$kbuild" | sed -nE 's/^[a-z_]+-y \+?:?= //p' | tr -s ' \t' '\n' | grep '\.o$' |
+			sed "s|^|${kbuild%/*}/|; s|\.o$|.c|"
+		[ -n "$module" ] || echo "$kbuild names no module"
+	done
+}
+missing=$(for file in $(objects); do [ -e "$file" ] || echo "$file"; done)
+equal "each object has its source" "" "$missing"
+claim "there are many" $(($(objects | wc -l) < 100)) "$(objects)"
+
+included() {
+	find . -name '*.[ch]' | while read -r file; do
+		sed -n 's/^#include "\(.*\)"/\1/p' "$file" | while read -r header; do
+			[ -e "${file%/*}/$header" ] || [ -e "$header" ] || [ -e "kmod/$header" ] || echo "$file: $header"
+		done
+	done
+}
+equal "each header of ours is there" "" "$(included)"
+equal "nothing of user space is" "" "$(find . -path '*/tests/*' -o -path '*/lib/*')"
+check "the configuration names the version" grep -qx "PACKAGE_VERSION=\"$version\"" dkms.conf
+named=$(sed -n 's/^BUILT_MODULE_NAME.*="\(.*\)"/\1/p' dkms.conf | sort)
+built=$(sed -n 's/^obj-m += //p' ./*/Kbuild | tr ' ' '\n' | sed -n 's/\.o$//p' | sort)
+equal "and every module that is built" "$built" "$named"
+finish
