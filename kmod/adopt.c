@@ -372,7 +372,9 @@ EXPORT_SYMBOL_GPL(flt_adoption_tuple);
 
 /*
  * A server that reloads closes its listener and has opened another: the child
- * fits that one as well.
+ * fits that one as well. Not when the server goes from 0.0.0.0 to [::] or back:
+ * accept() gives a socket the listener's operations, and those of IPv6 take
+ * every child for one of theirs.
  */
 static void flt_adoption_renew_listener(struct flt_adoption *adoption)
 {
@@ -383,7 +385,8 @@ static void flt_adoption_renew_listener(struct flt_adoption *adoption)
 	listener = flt_listener_lookup(sock_net(adoption->child), &adoption->park.tuple, NULL);
 	if (!listener)
 		return;
-	if (flt_listener_wants_signatures(listener)) {
+	if (flt_listener_wants_signatures(listener) ||
+	    listener->sk_family != adoption->listener->sk_family) {
 		sock_put(listener);
 		return;
 	}

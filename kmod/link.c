@@ -303,6 +303,17 @@ static unsigned int flt_link_silence_ms(const struct flt_link *link, const struc
 }
 
 /*
+ * Did nothing come from the peer since @dead? What has come and waits for our receive work, or a
+ * handler that takes its time, is our silence, not the peer's. Bytes that only lie there are not:
+ * kTLS leaves the beginning of a record in the queue until it has the rest, which may never come.
+ */
+static bool flt_link_is_silent(struct flt_chan *chan, unsigned long dead)
+{
+	return time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
+	       !work_busy(&chan->rx_work);
+}
+
+/*
  * A look more than two heartbeats after the last means that this machine stood still, and so may
  * have what it should have received: the peer gets its time again.
  */
@@ -323,9 +334,7 @@ static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *ch
 
 	flt_link_look(link, chan, heartbeat);
 	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
-	/* Unread bytes, or a handler that takes its time, are our silence, not the peer's. */
-	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
-	    skb_queue_empty_lockless(&chan->sock->sk->sk_receive_queue) &&
+	if (flt_link_is_silent(chan, dead) &&
 	    READ_ONCE(link->node->admin) != FLT_ADMIN_MAINTENANCE)
 		return FLT_WHY_HEARTBEAT;
 	if (READ_ONCE(chan->queued) &&
@@ -452,8 +461,7 @@ static enum flt_why flt_link_contest(struct flt_link *link, unsigned long *deadl
 	}
 	/* In maintenance, too: nobody else would end it. */
 	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
-	if (time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
-	    skb_queue_empty_lockless(&chan->sock->sk->sk_receive_queue))
+	if (flt_link_is_silent(chan, dead))
 		return FLT_WHY_NONE;
 	*deadline = flt_ms_after(jiffies, FLT_CONTEST_MS);
 	return FLT_WHY_BUSY;

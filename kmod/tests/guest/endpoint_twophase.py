@@ -192,6 +192,34 @@ def reloaded_server_gets_it(world):
             exchange(parked.client, child, noise(20000, 1), noise(20000, 2))
 
 
+@suite.each((4, 6))
+def listener_of_the_other_family_does_not_get_it(world, v):
+    """Each serves this IPv4 client, but a child of one kind is none of the other's."""
+    def either(v):
+        if v == 4:
+            return listen(world.b, 8222, 4, "")
+        return listen(world.b, 8222, 6, "::", IPV6_V6ONLY=0)
+    client, server = pair(world, 8222)
+    endpoint = Endpoint()
+    first = either(v)
+    client.sendall(b"request")
+    until(lambda: unread(server) == 7, "the request is on a")
+    assert endpoint.adopt(world.b, endpoint.checkpoint(server)) == "NONE"
+    first.close()
+    with either(10 - v) as second:
+        world.steer(world.b)
+        endpoint.release(server)
+        assert endpoint.commit() == "NOLISTENER"
+        assert waits(second)
+        try:
+            client.recv(1)
+            raise AssertionError("the client was not told")
+        except ConnectionResetError:
+            pass
+    for thing in (client, server, endpoint):
+        thing.close()
+
+
 @suite.claim
 def another_of_the_group_gets_it(world):
     """One of several SO_REUSEPORT listeners ends."""

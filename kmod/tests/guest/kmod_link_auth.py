@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import sys
+import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
@@ -154,6 +155,27 @@ def peer_that_has_shown_another_key_is_somebody_else():
             configure(c, node_auth=PSK, node_key=key)
             wait(lambda: sum(n.nl.stat("LinkAuthFailed") for n in c.nodes) >= 2)
             assert c.nodes[0].nl.stat("LinkUp") == c.nodes[1].nl.stat("LinkUp") == 0
+
+
+@claim
+def peer_cut_off_within_a_record_is_noticed():
+    # The beginning of a TLS record stays in the socket's queue; that is no sign of life.
+    with cluster(listed=False) as c, agents(c, "tls", "tls"):
+        configure(c, node_auth=X509)
+        c.wait_up()
+        a, b = c.nodes
+
+        def pour():
+            with contextlib.suppress(OSError):
+                a.test("storm %s 100000 1000000" % b.name)
+        thread = threading.Thread(target=pour)
+        thread.start()
+        wait(lambda: b.numbers()["received"] > 3)
+        run("ip", "-n", c.net.bridge, "link", "set", "p2", "down")
+        # A slow machine takes longer to notice, but not until TCP gives up.
+        wait(lambda: a.state(b) != UP and b.state(a) != UP)
+        a.nl.do("NODE_DEL", node_name=b.name)
+        thread.join()
 
 
 @claim
