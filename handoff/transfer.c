@@ -16,6 +16,7 @@
 #include <net/tcp.h>
 
 #include "kmod/endpoint.h"
+#include "kmod/node.h"
 
 #include "counter.h"
 #include "entry.h"
@@ -354,6 +355,18 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 	return why;
 }
 
+/* What is known before the connection is touched; the node itself may still say no. */
+static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node)
+{
+	if (!READ_ONCE(hn->tunables.handoff))
+		return FLT_REFUSE_POLICY;
+	if (!flt_node_is_up(node))
+		return FLT_REFUSE_NODEDOWN;
+	if (!flt_node_may_know(node, FLT_FEATURE_SECTIONS))
+		return FLT_REFUSE_VERSION;
+	return FLT_REFUSE_NONE;
+}
+
 /* Message not sent: nobody else has seen the transfer move yet, or has settled it. */
 static bool hof_transfer_retract(struct hof_transfer *t)
 {
@@ -380,14 +393,9 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 		why = FLT_REFUSE_STATE;
 		goto refuse;
 	}
-	if (!READ_ONCE(hn->tunables.handoff)) {
-		why = FLT_REFUSE_POLICY;
+	why = hof_transfer_target(hn, node);
+	if (why != FLT_REFUSE_NONE)
 		goto refuse;
-	}
-	if (!flt_node_is_up(node)) {
-		why = FLT_REFUSE_NODEDOWN;
-		goto refuse;
-	}
 	err = hof_forward_hook(hn);
 	if (err)
 		return err;

@@ -344,7 +344,7 @@ free:
 enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 				    struct flt_adoption **out)
 {
-	struct flt_state state = {};
+	struct flt_state state;
 	enum flt_refusal why;
 	const void *data;
 

@@ -103,6 +103,8 @@ struct flt_piece {
  *	      its place; 0: not asked; the link's work
  * @ponged:   the youngest PING, ktime in ns, that the peer has answered; READ_ONCE
  * @peer:     the peer's HELLO, valid from GREETED on
+ * @more:     a HELLO of either side says what that side knows (struct flt_hello_more)
+ * @features: what the peer says that it knows, valid from GREETED on
  * @old_data_ready, @old_write_space, @old_state_change: what the socket had
  *
  * Received bytes, touched by @rx_work only:
@@ -151,6 +153,8 @@ struct flt_chan {
 	u64 challenged;
 	u64 ponged;
 	struct flt_hello peer;
+	bool more;
+	u64 features;
 	void (*old_data_ready)(struct sock *sk);
 	void (*old_write_space)(struct sock *sk);
 	void (*old_state_change)(struct sock *sk);
@@ -223,6 +227,7 @@ int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsign
 		  struct flt_bulk *bulk, gfp_t gfp);
 int flt_chan_put_message(struct flt_chan *chan, u8 type, const struct kvec *vec, unsigned int nr,
 			 struct flt_bulk *bulk, gfp_t gfp);
+/* With what this node knows, if @chan->more. */
 int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local);
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);

@@ -35,16 +35,17 @@ static void flt_rx_refuse(struct flt_chan *chan, u8 type, u32 len, enum flt_why 
 
 static enum flt_why flt_rx_hello(struct flt_chan *chan, const void *body, u32 len)
 {
+	const struct flt_hello_more *more = body + sizeof(struct flt_hello);
 	const struct flt_hello *hello = body;
 
-	/* A later version's HELLO may be longer; magic and version come first. */
+	/* Another version's HELLO may be anything; magic and version come first. */
 	if (len < offsetofend(struct flt_hello, version))
 		return FLT_WHY_LENGTH;
 	if (hello->magic != cpu_to_be32(FLT_FRAME_MAGIC))
 		return FLT_WHY_MAGIC;
 	if (hello->version != cpu_to_be16(FLT_FRAME_VERSION))
 		return FLT_WHY_VERSION;
-	if (len != sizeof(*hello))
+	if (len != sizeof(*hello) && len < sizeof(*hello) + sizeof(*more))
 		return FLT_WHY_LENGTH;
 	if (hello->zero || !hello->heartbeat_ms || !hello->instance ||
 	    strnlen(hello->name, sizeof(hello->name)) == sizeof(hello->name))
@@ -52,6 +53,8 @@ static enum flt_why flt_rx_hello(struct flt_chan *chan, const void *body, u32 le
 	if (strcmp(hello->name, chan->link->node->name))
 		return FLT_WHY_NAME;
 	chan->peer = *hello;
+	chan->more = len > sizeof(*hello);
+	chan->features = chan->more ? be64_to_cpu(more->features) : 0;
 	return FLT_WHY_NONE;
 }
 
@@ -61,6 +64,9 @@ static enum flt_why flt_rx_reject(struct flt_chan *chan, const struct flt_msg *m
 
 	if (msg->len != sizeof(*reject))
 		return FLT_WHY_LENGTH;
+	if (chan->outbound && chan->more && be32_to_cpu(reject->why) == FLT_WHY_LENGTH &&
+	    READ_ONCE(chan->state) == FLT_CHAN_HELLO)
+		WRITE_ONCE(chan->link->brief, true);
 	pr_warn_ratelimited("node %s refuses our link: %s\n", chan->link->node->name,
 			    flt_why_name(be32_to_cpu(reject->why)));
 	return FLT_WHY_REJECTED;

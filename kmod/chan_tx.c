@@ -492,15 +492,20 @@ static int flt_chan_say(struct flt_chan *chan, enum flt_frame_type type, const v
 
 int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local)
 {
-	struct flt_hello hello = {
-		.magic = cpu_to_be32(FLT_FRAME_MAGIC),
-		.version = cpu_to_be16(FLT_FRAME_VERSION),
-		.instance = cpu_to_be64(chan->fn->instance),
-		.heartbeat_ms = cpu_to_be32(READ_ONCE(chan->fn->heartbeat_ms)),
+	struct {
+		struct flt_hello hello;
+		struct flt_hello_more more;
+	} __packed body = {
+		.hello.magic = cpu_to_be32(FLT_FRAME_MAGIC),
+		.hello.version = cpu_to_be16(FLT_FRAME_VERSION),
+		.hello.instance = cpu_to_be64(chan->fn->instance),
+		.hello.heartbeat_ms = cpu_to_be32(READ_ONCE(chan->fn->heartbeat_ms)),
+		.more.features = cpu_to_be64(FLT_FEATURES),
 	};
 
-	strscpy_pad(hello.name, local->name, sizeof(hello.name));
-	return flt_chan_say(chan, FLT_FRAME_HELLO, &hello, sizeof(hello));
+	strscpy_pad(body.hello.name, local->name, sizeof(body.hello.name));
+	return flt_chan_say(chan, FLT_FRAME_HELLO, &body,
+			    chan->more ? sizeof(body) : sizeof(body.hello));
 }
 
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why)

@@ -15,21 +15,48 @@
 
 #define FLT_ECN_FLAGS	(TCP_ECN_OK | TCP_ECN_QUEUE_CWR | TCP_ECN_DEMAND_CWR | TCP_ECN_SEEN)
 
+static struct flt_section flt_section(enum flt_section_type type, u16 flags, u32 len)
+{
+	return (struct flt_section){
+		.type = cpu_to_be16(type),
+		.flags = cpu_to_be16(flags),
+		.len = cpu_to_be32(len),
+	};
+}
+
+#define FLT_CRITICAL(type, body)	flt_section(type, FLT_SECTION_CRITICAL, sizeof(body))
+
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 {
-	*wire = (struct flt_wire){
+	/* Nothing between the parts, so that there is nothing of our memory in it. */
+	static_assert(sizeof(*wire) == sizeof(wire->head) + 6 * sizeof(struct flt_section) +
+		      sizeof(wire->tuple) + sizeof(wire->options) + sizeof(wire->progress) +
+		      sizeof(wire->times) + sizeof(wire->rtt));
+
+	wire->head = (struct flt_wire_head){
 		.magic = cpu_to_be32(FLT_WIRE_MAGIC),
 		.version = cpu_to_be16(FLT_WIRE_VERSION),
-		.header_len = cpu_to_be16(sizeof(*wire)),
+		.header_len = cpu_to_be16(sizeof(wire->head)),
 		.total_len = cpu_to_be32(sizeof(*wire) + state->unread),
-		.flags = cpu_to_be32(state->flags),
+	};
+	wire->tuple_head = FLT_CRITICAL(FLT_SECTION_TUPLE, wire->tuple);
+	wire->tuple = (struct flt_wire_tuple){
 		.family = cpu_to_be16(state->tuple.family == AF_INET ? 4 : 6),
 		.client_port = state->tuple.client_port,
 		.server_port = state->tuple.server_port,
+	};
+	memcpy(wire->tuple.client, state->tuple.client, sizeof(wire->tuple.client));
+	memcpy(wire->tuple.server, state->tuple.server, sizeof(wire->tuple.server));
+	wire->options_head = FLT_CRITICAL(FLT_SECTION_OPTIONS, wire->options);
+	wire->options = (struct flt_wire_options){
+		.flags = cpu_to_be32(state->flags),
 		.mss_clamp = cpu_to_be16(state->mss_clamp),
 		.snd_wscale = state->snd_wscale,
 		.rcv_wscale = state->rcv_wscale,
 		.ecn_flags = state->ecn_flags,
+	};
+	wire->progress_head = FLT_CRITICAL(FLT_SECTION_PROGRESS, wire->progress);
+	wire->progress = (struct flt_wire_progress){
 		.snd_una = cpu_to_be32(state->snd_una),
 		.snd_wnd = cpu_to_be32(state->snd_wnd),
 		.snd_wl1 = cpu_to_be32(state->snd_wl1),
@@ -40,55 +67,61 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 		.rcv_wnd = cpu_to_be32(state->rcv_wnd),
 		.rcv_ssthresh = cpu_to_be32(state->rcv_ssthresh),
 		.window_clamp = cpu_to_be32(state->window_clamp),
+	};
+	wire->times_head = FLT_CRITICAL(FLT_SECTION_TIMES, wire->times);
+	wire->times = (struct flt_wire_times){
 		.ts_recent = cpu_to_be32(state->ts_recent),
 		.ts_recent_age = cpu_to_be32(state->ts_recent_age),
 		.tsval = cpu_to_be32(state->tsval),
+	};
+	wire->rtt_head = flt_section(FLT_SECTION_RTT, 0, sizeof(wire->rtt));
+	wire->rtt = (struct flt_wire_rtt){
 		.srtt_us = cpu_to_be32(state->srtt_us),
 		.mdev_us = cpu_to_be32(state->mdev_us),
 		.rttvar_us = cpu_to_be32(state->rttvar_us),
 		.rtt_min_us = cpu_to_be32(state->rtt_min_us),
 	};
-	memcpy(wire->client, state->tuple.client, sizeof(wire->client));
-	memcpy(wire->server, state->tuple.server, sizeof(wire->server));
+	wire->data_head = flt_section(FLT_SECTION_DATA, FLT_SECTION_CRITICAL, state->unread);
+}
+
+static void flt_tuple_read(const struct flt_wire_tuple *tuple, struct flt_state *state)
+{
+	memset(&state->tuple, 0, sizeof(state->tuple));
+	state->tuple.family = tuple->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
+	state->tuple.client_port = tuple->client_port;
+	state->tuple.server_port = tuple->server_port;
+	memcpy(state->tuple.client, tuple->client, sizeof(tuple->client));
+	memcpy(state->tuple.server, tuple->server, sizeof(tuple->server));
+}
+
+static void flt_options_read(const struct flt_wire_options *options, struct flt_state *state)
+{
+	state->flags = be32_to_cpu(options->flags);
+	state->mss_clamp = be16_to_cpu(options->mss_clamp);
+	state->snd_wscale = options->snd_wscale;
+	state->rcv_wscale = options->rcv_wscale;
+	state->ecn_flags = options->ecn_flags;
+}
+
+static void flt_progress_read(const struct flt_wire_progress *progress, struct flt_state *state)
+{
+	state->snd_una = be32_to_cpu(progress->snd_una);
+	state->snd_wnd = be32_to_cpu(progress->snd_wnd);
+	state->snd_wl1 = be32_to_cpu(progress->snd_wl1);
+	state->max_window = be32_to_cpu(progress->max_window);
+	state->rcv_start = be32_to_cpu(progress->rcv_start);
+	state->unread = be32_to_cpu(progress->unread);
+	state->rcv_wup = be32_to_cpu(progress->rcv_wup);
+	state->rcv_wnd = be32_to_cpu(progress->rcv_wnd);
+	state->rcv_ssthresh = be32_to_cpu(progress->rcv_ssthresh);
+	state->window_clamp = be32_to_cpu(progress->window_clamp);
 }
 
 void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state)
 {
-	memset(&state->tuple, 0, sizeof(state->tuple));
-	state->tuple.family = wire->family == cpu_to_be16(4) ? AF_INET : AF_INET6;
-	state->tuple.client_port = wire->client_port;
-	state->tuple.server_port = wire->server_port;
-	memcpy(state->tuple.client, wire->client, sizeof(wire->client));
-	memcpy(state->tuple.server, wire->server, sizeof(wire->server));
-	state->flags = be32_to_cpu(wire->flags);
-	state->snd_una = be32_to_cpu(wire->snd_una);
-	state->snd_wnd = be32_to_cpu(wire->snd_wnd);
-	state->rcv_start = be32_to_cpu(wire->rcv_start);
-	state->unread = be32_to_cpu(wire->unread);
-	state->rcv_wup = be32_to_cpu(wire->rcv_wup);
-	state->rcv_wnd = be32_to_cpu(wire->rcv_wnd);
-}
-
-static void flt_wire_read(const struct flt_wire *wire, struct flt_state *state)
-{
-	*state = (struct flt_state){
-		.mss_clamp = be16_to_cpu(wire->mss_clamp),
-		.snd_wscale = wire->snd_wscale,
-		.rcv_wscale = wire->rcv_wscale,
-		.ecn_flags = wire->ecn_flags,
-		.snd_wl1 = be32_to_cpu(wire->snd_wl1),
-		.max_window = be32_to_cpu(wire->max_window),
-		.rcv_ssthresh = be32_to_cpu(wire->rcv_ssthresh),
-		.window_clamp = be32_to_cpu(wire->window_clamp),
-		.ts_recent = be32_to_cpu(wire->ts_recent),
-		.ts_recent_age = be32_to_cpu(wire->ts_recent_age),
-		.tsval = be32_to_cpu(wire->tsval),
-		.srtt_us = be32_to_cpu(wire->srtt_us),
-		.mdev_us = be32_to_cpu(wire->mdev_us),
-		.rttvar_us = be32_to_cpu(wire->rttvar_us),
-		.rtt_min_us = be32_to_cpu(wire->rtt_min_us),
-	};
-	flt_wire_progress(wire, state);
+	flt_tuple_read(&wire->tuple, state);
+	flt_options_read(&wire->options, state);
+	flt_progress_read(&wire->progress, state);
 }
 
 static bool flt_address_ok(u16 family, const u8 *bytes)
@@ -159,31 +192,144 @@ static bool flt_times_ok(const struct flt_state *state)
 	       state->rttvar_us <= FLT_RTT_MAX && state->ts_recent_age <= S32_MAX;
 }
 
+/* What a section has at least; what follows that is of a later version. */
+static const u16 flt_section_size[FLT_SECTION_LAST + 1] = {
+	[FLT_SECTION_TUPLE]	= sizeof(struct flt_wire_tuple),
+	[FLT_SECTION_OPTIONS]	= sizeof(struct flt_wire_options),
+	[FLT_SECTION_PROGRESS]	= sizeof(struct flt_wire_progress),
+	[FLT_SECTION_TIMES]	= sizeof(struct flt_wire_times),
+	[FLT_SECTION_RTT]	= sizeof(struct flt_wire_rtt),
+};
+
+/**
+ * struct flt_sections - where the sections of a checkpoint are
+ * @body: in it, any alignment; NULL: there is none
+ * @len:  of the body, at least flt_section_size
+ */
+struct flt_sections {
+	const void *body[FLT_SECTION_LAST + 1];
+	u32 len[FLT_SECTION_LAST + 1];
+};
+
+static enum flt_refusal flt_head_check(const void *buf, u32 len, u32 *at)
+{
+	struct flt_wire_head head;
+
+	/* The first eight bytes are the same in every version. */
+	if (len < offsetofend(struct flt_wire_head, header_len))
+		return FLT_REFUSE_MALFORMED;
+	memcpy(&head, buf, min_t(size_t, len, sizeof(head)));
+	if (head.magic != cpu_to_be32(FLT_WIRE_MAGIC))
+		return FLT_REFUSE_MALFORMED;
+	if (head.version != cpu_to_be16(FLT_WIRE_VERSION))
+		return FLT_REFUSE_VERSION;
+	*at = be16_to_cpu(head.header_len);
+	if (len < sizeof(head) || head.total_len != cpu_to_be32(len) || *at < sizeof(head) ||
+	    *at > len)
+		return FLT_REFUSE_MALFORMED;
+	return FLT_REFUSE_NONE;
+}
+
+/* No length is used before it is known to end within @len. */
+static enum flt_refusal flt_sections_find(const void *buf, u32 at, u32 len,
+					  struct flt_sections *found)
+{
+	unsigned int left = FLT_SECTIONS_MAX;
+	struct flt_section head;
+	u16 type, flags;
+	u16 wanted = 0;
+	u32 size;
+
+	for (; at < len; at += size) {
+		if (!left-- || len - at < sizeof(head))
+			return FLT_REFUSE_MALFORMED;
+		memcpy(&head, buf + at, sizeof(head));
+		at += sizeof(head);
+		type = be16_to_cpu(head.type);
+		flags = be16_to_cpu(head.flags);
+		size = be32_to_cpu(head.len);
+		if (!type || size > len - at)
+			return FLT_REFUSE_MALFORMED;
+		if (type > FLT_SECTION_LAST || flags & ~FLT_SECTION_CRITICAL) {
+			if (flags & FLT_SECTION_CRITICAL)
+				wanted = type;
+			continue;
+		}
+		if (found->body[type] || size < flt_section_size[type])
+			return FLT_REFUSE_MALFORMED;
+		found->body[type] = buf + at;
+		found->len[type] = size;
+	}
+	if (!wanted)
+		return FLT_REFUSE_NONE;
+	pr_warn_ratelimited("a connection comes with section %u, which this version must not skip and does not know\n",
+			    wanted);
+	return FLT_REFUSE_VERSION;
+}
+
+static enum flt_refusal flt_sections_read(const struct flt_sections *found,
+					  struct flt_state *state)
+{
+	struct flt_wire_progress progress;
+	struct flt_wire_options options;
+	struct flt_wire_tuple tuple;
+
+	if (!found->body[FLT_SECTION_TUPLE] || !found->body[FLT_SECTION_OPTIONS] ||
+	    !found->body[FLT_SECTION_PROGRESS])
+		return FLT_REFUSE_MALFORMED;
+	memcpy(&tuple, found->body[FLT_SECTION_TUPLE], sizeof(tuple));
+	memcpy(&options, found->body[FLT_SECTION_OPTIONS], sizeof(options));
+	memcpy(&progress, found->body[FLT_SECTION_PROGRESS], sizeof(progress));
+	if ((tuple.family != cpu_to_be16(4) && tuple.family != cpu_to_be16(6)) || tuple.zero ||
+	    memchr_inv(options.zero, 0, sizeof(options.zero)))
+		return FLT_REFUSE_MALFORMED;
+	flt_tuple_read(&tuple, state);
+	flt_options_read(&options, state);
+	flt_progress_read(&progress, state);
+
+	if (found->body[FLT_SECTION_TIMES]) {
+		struct flt_wire_times times;
+
+		memcpy(&times, found->body[FLT_SECTION_TIMES], sizeof(times));
+		state->ts_recent = be32_to_cpu(times.ts_recent);
+		state->ts_recent_age = be32_to_cpu(times.ts_recent_age);
+		state->tsval = be32_to_cpu(times.tsval);
+	} else if (state->flags & FLT_WIRE_TIMESTAMP) {
+		return FLT_REFUSE_MALFORMED;
+	}
+	if (found->body[FLT_SECTION_RTT]) {
+		struct flt_wire_rtt rtt;
+
+		memcpy(&rtt, found->body[FLT_SECTION_RTT], sizeof(rtt));
+		state->srtt_us = be32_to_cpu(rtt.srtt_us);
+		state->mdev_us = be32_to_cpu(rtt.mdev_us);
+		state->rttvar_us = be32_to_cpu(rtt.rttvar_us);
+		state->rtt_min_us = be32_to_cpu(rtt.rtt_min_us);
+	}
+	/* Both say how many bytes there are. */
+	return found->len[FLT_SECTION_DATA] == state->unread ? FLT_REFUSE_NONE :
+							       FLT_REFUSE_MALFORMED;
+}
+
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
 				 const void **data)
 {
-	struct flt_wire wire;
+	struct flt_sections found = {};
+	enum flt_refusal why;
+	u32 at;
 
-	/* The first eight bytes are the same in every version. */
-	if (len < offsetofend(struct flt_wire, header_len))
-		return FLT_REFUSE_MALFORMED;
-	memcpy(&wire, buf, min_t(size_t, len, sizeof(wire)));
-	if (wire.magic != cpu_to_be32(FLT_WIRE_MAGIC))
-		return FLT_REFUSE_MALFORMED;
-	if (wire.version != cpu_to_be16(FLT_WIRE_VERSION))
-		return FLT_REFUSE_VERSION;
-	if (len < sizeof(wire) || wire.header_len != cpu_to_be16(sizeof(wire)) ||
-	    wire.total_len != cpu_to_be32(len) || wire.reserved)
-		return FLT_REFUSE_MALFORMED;
-	if (wire.family != cpu_to_be16(4) && wire.family != cpu_to_be16(6))
-		return FLT_REFUSE_MALFORMED;
-
-	flt_wire_read(&wire, state);
-	if (state->unread != len - sizeof(wire))
-		return FLT_REFUSE_MALFORMED;
+	*state = (struct flt_state){};
+	why = flt_head_check(buf, len, &at);
+	if (why == FLT_REFUSE_NONE)
+		why = flt_sections_find(buf, at, len, &found);
+	if (why != FLT_REFUSE_NONE)
+		return why;
+	why = flt_sections_read(&found, state);
+	if (why != FLT_REFUSE_NONE)
+		return why;
 	if (!flt_tuple_ok(&state->tuple) || !flt_options_ok(state) || !flt_windows_ok(state) ||
 	    !flt_times_ok(state))
 		return FLT_REFUSE_MALFORMED;
-	*data = buf + sizeof(wire);
+	*data = found.body[FLT_SECTION_DATA];
 	return FLT_REFUSE_NONE;
 }

@@ -5,10 +5,73 @@
 
 #include "endpoint.h"
 
+/*
+ * A checkpoint is a head and sections, one behind the other: what one version of this
+ * program adds, another can skip or refuse by name. The rules:
+ *
+ *	The sections of enum flt_section_type mean for ever what they mean here. One may
+ *	grow at its end: who knows less of it leaves the rest alone.
+ *	What is new gets a section of its own. If a connection would be harmed by a taker
+ *	that skips it, it is FLT_SECTION_CRITICAL: who does not know it refuses ("version").
+ *	A flag that is not known makes the section one that is not known.
+ *	Order means nothing. No type that is known comes twice.
+ *
+ * Network byte order.
+ */
 #define FLT_WIRE_MAGIC		0x464c5445	/* "FLTE" */
-#define FLT_WIRE_VERSION	1
+#define FLT_WIRE_VERSION	2		/* of the head and of struct flt_section only */
 
-/* struct flt_wire.flags; an unknown one is malformed. */
+/* More are not believed to be a checkpoint. */
+#define FLT_SECTIONS_MAX	64
+
+/**
+ * struct flt_wire_head - begins a checkpoint
+ * @magic:      FLT_WIRE_MAGIC
+ * @version:    FLT_WIRE_VERSION; another one is refused
+ * @header_len: where the sections begin; what is between is skipped
+ * @total_len:  of all
+ */
+struct flt_wire_head {
+	__be32 magic;
+	__be16 version;
+	__be16 header_len;
+	__be32 total_len;
+};
+
+/**
+ * struct flt_section - begins a section
+ * @type:  enum flt_section_type, never zero
+ * @flags: FLT_SECTION_*
+ * @len:   bytes that follow and are the section's
+ */
+struct flt_section {
+	__be16 type;
+	__be16 flags;
+	__be32 len;
+};
+
+#define FLT_SECTION_CRITICAL	BIT(0)	/* refuse it rather than skip this */
+
+/**
+ * enum flt_section_type - wire numbers
+ * @FLT_SECTION_TUPLE:    struct flt_wire_tuple; always there
+ * @FLT_SECTION_OPTIONS:  struct flt_wire_options; always there
+ * @FLT_SECTION_PROGRESS: struct flt_wire_progress; always there
+ * @FLT_SECTION_TIMES:    struct flt_wire_times; there if the connection has timestamps
+ * @FLT_SECTION_RTT:      struct flt_wire_rtt; without it there is no sample
+ * @FLT_SECTION_DATA:     the unread bytes; there if there are any
+ */
+enum flt_section_type {
+	FLT_SECTION_TUPLE	= 1,
+	FLT_SECTION_OPTIONS	= 2,
+	FLT_SECTION_PROGRESS	= 3,
+	FLT_SECTION_TIMES	= 4,
+	FLT_SECTION_RTT		= 5,
+	FLT_SECTION_DATA	= 6,
+	FLT_SECTION_LAST	= FLT_SECTION_DATA,
+};
+
+/* struct flt_wire_options.flags; an unknown one is malformed. */
 #define FLT_WIRE_WSCALE		BIT(0)	/* both sides sent the window scale option */
 #define FLT_WIRE_SACK		BIT(1)
 #define FLT_WIRE_TIMESTAMP	BIT(2)
@@ -17,28 +80,26 @@
 #define FLT_WIRE_ACK_PENDING	BIT(5)	/* the client waits for an acknowledgment */
 #define FLT_WIRE_FLAGS		GENMASK(5, 0)
 
-/**
- * struct flt_wire - version 1 of a checkpoint; unread bytes follow
- *
- * Network byte order. The fields mean what struct flt_state says. A change of
- * any kind gets a new version number.
- */
-struct flt_wire {
-	__be32 magic;
-	__be16 version;
-	__be16 header_len;
-	__be32 total_len;
-	__be32 flags;
+/* The fields of the sections mean what struct flt_state says. */
+struct flt_wire_tuple {
 	__be16 family;			/* 4 or 6 */
 	__be16 client_port;
 	__be16 server_port;
-	__be16 mss_clamp;
+	__be16 zero;
 	u8 client[16];
 	u8 server[16];
+};
+
+struct flt_wire_options {
+	__be32 flags;			/* FLT_WIRE_* */
+	__be16 mss_clamp;
 	u8 snd_wscale;
 	u8 rcv_wscale;
 	u8 ecn_flags;
-	u8 reserved;			/* zero */
+	u8 zero[3];
+};
+
+struct flt_wire_progress {
 	__be32 snd_una;
 	__be32 snd_wnd;
 	__be32 snd_wl1;
@@ -49,13 +110,39 @@ struct flt_wire {
 	__be32 rcv_wnd;
 	__be32 rcv_ssthresh;
 	__be32 window_clamp;
+};
+
+struct flt_wire_times {
 	__be32 ts_recent;
 	__be32 ts_recent_age;
 	__be32 tsval;
+};
+
+struct flt_wire_rtt {
 	__be32 srtt_us;
 	__be32 mdev_us;
 	__be32 rttvar_us;
 	__be32 rtt_min_us;
+};
+
+/**
+ * struct flt_wire - a checkpoint as this version writes it; the unread bytes follow
+ *
+ * Only the writer relies on this order.
+ */
+struct flt_wire {
+	struct flt_wire_head head;
+	struct flt_section tuple_head;
+	struct flt_wire_tuple tuple;
+	struct flt_section options_head;
+	struct flt_wire_options options;
+	struct flt_section progress_head;
+	struct flt_wire_progress progress;
+	struct flt_section times_head;
+	struct flt_wire_times times;
+	struct flt_section rtt_head;
+	struct flt_wire_rtt rtt;
+	struct flt_section data_head;
 };
 
 /**
@@ -121,13 +208,14 @@ void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state);
  * flt_wire_decode - check a checkpoint from anywhere and read its state
  * @buf:   the checkpoint, any alignment
  * @len:   its length
- * @state: filled
- * @data:  set to the unread bytes in @buf, @state->unread of them
+ * @state: filled; after a refusal it may have less in it
+ * @data:  set to the unread bytes in @buf, @state->unread of them; NULL if there are none
  *
  * Whatever passes can be installed without harm to anything but the connection
  * that it names.
  *
- * Return: FLT_REFUSE_NONE, _VERSION or _MALFORMED.
+ * Return: FLT_REFUSE_NONE; _VERSION: of another form, or with a critical section that is not
+ * known here; _MALFORMED.
  */
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
 				 const void **data);

@@ -407,7 +407,7 @@ static const char *const flt_refusal_names[] = {
 
 enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *tuple)
 {
-	struct flt_state state = {};
+	struct flt_state state;
 	enum flt_refusal why;
 	const void *data;
 

@@ -30,7 +30,7 @@
  * struct flt_checkpoint - a connection as bytes
  * @tuple: its addresses
  * @len:   bytes in @wire
- * @wire:  versioned, network byte order; goes to the other node as it is
+ * @wire:  sections (checkpoint.h); goes to the other node as it is
  */
 struct flt_checkpoint {
 	struct flt_tuple tuple;

@@ -43,7 +43,13 @@ enum flt_frame_type {
  * @heartbeat_ms: how often the sender will send PING
  * @name:         the sender's node name, NUL-terminated, zeros to the end
  *
- * A later version may be longer; its first three fields stay what they are.
+ * struct flt_hello_more may follow, and behind that whatever a later program adds: who
+ * does not know it leaves it alone. Another version may have another form; its first three
+ * fields stay what they are.
+ *
+ * Programs from before flt_hello_more refuse a HELLO that has it (FLT_WHY_LENGTH). Who
+ * connects and hears that says HELLO without it the next time; who answers adds it only if
+ * it was in the HELLO that came.
  */
 struct flt_hello {
 	__be32 magic;
@@ -53,6 +59,17 @@ struct flt_hello {
 	__be32 heartbeat_ms;
 	char name[FLT_NAME_MAX];
 } __packed;
+
+/**
+ * struct flt_hello_more - what the sender of a HELLO knows
+ * @features: enum flt_feature, and bits that are not known here
+ */
+struct flt_hello_more {
+	__be64 features;
+} __packed;
+
+/* Of this program. */
+#define FLT_FEATURES	FLT_FEATURE_SECTIONS
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256

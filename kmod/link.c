@@ -205,6 +205,7 @@ static void flt_link_drop(struct flt_link *link, enum flt_why why)
 	link->chan = NULL;
 	RCU_INIT_POINTER(link->up, NULL);
 	WRITE_ONCE(link->up_since, 0);
+	WRITE_ONCE(link->node->features, 0);
 	flt_link_count_down(link, why, was_up);
 	flt_link_blame(link, why);
 	flt_link_set_state(link, FLT_NODE_DOWN, why);
@@ -244,6 +245,8 @@ static void flt_link_come_up(struct flt_link *link, struct flt_chan *chan,
 		flt_count(link->fn, FLT_LINK_PEER_RESTARTED);
 	link->instance = instance;
 	WRITE_ONCE(node->instance, instance);
+	WRITE_ONCE(node->features, chan->features);
+	WRITE_ONCE(link->brief, false);
 	WRITE_ONCE(link->ups, link->ups + 1);
 	WRITE_ONCE(link->up_since, ktime_to_ms(ktime_get()));
 	link->barred = false;
@@ -286,6 +289,8 @@ static enum flt_why flt_link_greet(struct flt_link *link, struct flt_chan *chan,
 			return FLT_WHY_AUTH;
 		flt_count(link->fn, FLT_LINK_AUTH_DONE);
 	}
+	if (chan->outbound)
+		chan->more = !READ_ONCE(link->brief);
 	flt_chan_enter(chan, FLT_CHAN_HELLO);
 	if (chan->outbound && flt_chan_say_hello(chan, local))
 		return FLT_WHY_NOMEM;

@@ -21,6 +21,8 @@
  * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
  *	      taken before; written by @work, READ_ONCE
  * @barred:   the peer misbehaved: @retry holds for its connections too
+ * @brief:    the peer refused a HELLO for its length: say only what the oldest program knows
+ *	      until the link is up. Receive work and @work; READ_ONCE
  * @booked:   @retry is this link's turn among those of the namespace; @work only
  * @why:      of the last DOWN, READ_ONCE
  * @instance: of the peer when the link was last up; @work only
@@ -45,6 +47,7 @@ struct flt_link {
 	unsigned int backoff;
 	unsigned long retry;
 	bool barred;
+	bool brief;
 	bool booked;
 	u8 why;
 	u64 instance;

@@ -179,6 +179,7 @@ int flt_node_put_attrs(struct sk_buff *skb, struct flt_node *node)
 	    flt_put_addr(skb, &fwd, FLT_A_NODE_FWD_ADDR4, FLT_A_NODE_FWD_ADDR6) ||
 	    nla_put_u8(skb, FLT_A_NODE_AUTH, READ_ONCE(node->auth)) ||
 	    nla_put_u8(skb, FLT_A_NODE_PROVEN, flt_node_is_proven(node)) ||
+	    nla_put_u64_64bit(skb, FLT_A_NODE_FEATURES, READ_ONCE(node->features), FLT_A_PAD) ||
 	    nla_put_u32(skb, FLT_A_NODE_LOAD, max(atomic_read(&node->load), 0)))
 		return -EMSGSIZE;
 	if (READ_ONCE(node->auth) == FLT_AUTH_PSK &&

@@ -35,6 +35,8 @@ union flt_addr {
  * @load:     connections it serves for us; any context
  * @instance: random number of the peer's last HELLO; another one after NODE_DOWN
  *	      and NODE_UP: it was restarted, what it had is gone. READ_ONCE
+ * @features: enum flt_feature that the peer's HELLO named, and others; 0: its link is not up, or
+ *	      it says nothing of the kind: ask it. READ_ONCE
  * @link:     its link; never changes
  * @lock:     leaf, bottom halves off; guards @fwd_addr
  *
@@ -53,6 +55,7 @@ struct flt_node {
 	s32 key;
 	atomic_t load;
 	u64 instance;
+	u64 features;
 	struct flt_link *link;
 	spinlock_t lock;	/* leaf: fwd_addr */
 	struct kref ref;
@@ -76,6 +79,17 @@ static inline void flt_node_fwd_addr(struct flt_node *node, union flt_addr *addr
 static inline bool flt_node_is_up(const struct flt_node *node)
 {
 	return READ_ONCE(node->state) == FLT_NODE_UP;
+}
+
+/*
+ * May the node know @feature: it says so, or does not say what it knows, and then it has to
+ * refuse what it does not. Any context.
+ */
+static inline bool flt_node_may_know(const struct flt_node *node, enum flt_feature feature)
+{
+	u64 features = READ_ONCE(node->features);
+
+	return !features || features & feature;
 }
 
 /*

@@ -46,6 +46,7 @@ static const struct attr_rule rules[__FLT_A_MAX] = {
 	[FLT_A_EVENT_TYPE]	= { MNL_TYPE_U8, 0 },
 	[FLT_A_LOCAL_INSECURE]	= { MNL_TYPE_U8, 0 },
 	[FLT_A_NODE_PROVEN]	= { MNL_TYPE_U8, 0 },
+	[FLT_A_NODE_FEATURES]	= { MNL_TYPE_U64, 0 },
 	[FLT_A_SERVICE_ADDR4]	= { MNL_TYPE_U32, 0 },
 	[FLT_A_SERVICE_ADDR6]	= { MNL_TYPE_BINARY, sizeof(struct in6_addr) },
 	[FLT_A_SERVICE_PORT]	= { MNL_TYPE_U16, 0 },

@@ -28,6 +28,7 @@ struct flt_node_info {
 	uint8_t state, admin, role, forward, auth;
 	int32_t key;
 	bool proven;				/* its link is up and authenticated */
+	uint64_t features;			/* enum flt_feature that its HELLO named */
 	uint32_t load, rtt_us, reconnects;
 	uint64_t uptime_ms;
 	char reason[64];			/* why its link is not up, or last went down; "": never was */

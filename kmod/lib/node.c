@@ -49,6 +49,8 @@ int flt_node_parse(const struct nlmsghdr *nlh, struct flt_node_info *node)
 	node->load = get_u32(at[FLT_A_NODE_LOAD]);
 	node->rtt_us = get_u32(at[FLT_A_NODE_RTT_US]);
 	node->reconnects = get_u32(at[FLT_A_NODE_RECONNECTS]);
+	if (at[FLT_A_NODE_FEATURES])
+		node->features = mnl_attr_get_u64(at[FLT_A_NODE_FEATURES]);
 	if (at[FLT_A_NODE_UPTIME_MS])
 		node->uptime_ms = mnl_attr_get_u64(at[FLT_A_NODE_UPTIME_MS]);
 	if (at[FLT_A_NODE_REASON])

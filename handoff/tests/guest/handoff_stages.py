@@ -132,9 +132,7 @@ class Stage:
 
 def checkpoint(port, data):
     """What a giver would send of a connection that CLIENT has just opened."""
-    wire = Wire(bytes(Wire.HEADER) + data)
-    wire["magic"], wire["version"], wire["header_len"] = 0x464c5445, 1, Wire.HEADER
-    wire["total_len"], wire["unread"] = len(wire), len(data)
+    wire = Wire.blank(data)
     wire["family"], wire["client_port"], wire["server_port"] = 4, port, 80
     wire["client"] = socket.inet_aton(CLIENT).ljust(16, b"\0")
     wire["server"] = socket.inet_aton(VIP4).ljust(16, b"\0")

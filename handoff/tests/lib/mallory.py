@@ -54,15 +54,16 @@ class Mallory:
             self.listener = socket.create_server((self.ip, E["FLT_LINK_PORT"]))
         self.listener.settimeout(PATIENCE)
 
-    def meet(self, node, role="BACKEND"):
-        """Be listed by a node, and its peer."""
+    def meet(self, node, role="BACKEND", features=None):
+        """Be listed by a node, and its peer; features: what it says that it knows."""
         node.nl.do("NODE_NEW", node_name="mallory", node_addr4=self.ip,
                    node_role=E["FLT_ROLE_" + role])
         node.id["mallory"] = node.nl.node("mallory")["NODE_ID"]
         sock, _ = self.listener.accept()
         line = self.lines[node.name] = Line(sock)
         assert line.await_kind(HELLO)
-        line.send(HELLO, hello("mallory", heartbeat=60000))
+        more = b"" if features is None else struct.pack("!Q", features)
+        line.send(HELLO, hello("mallory", heartbeat=60000) + more)
         wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
         return line
 
@@ -70,12 +71,12 @@ class Mallory:
         node.nl.do("NODE_DEL", node_name="mallory")
         self.lines.pop(node.name).sock.close()
 
-    def take(self, node):
+    def take(self, node, refusal=E["FLT_REFUSE_POLICY"]):
         """The checkpoint that a node gives it; the answer is no."""
         line = self.lines[node.name]
         _, body = line.await_kind(HANDOFF)
         ident = HEAD.unpack_from(body)[0]
-        line.send(NAK, HEAD.pack(ident, E["FLT_REFUSE_POLICY"], 0))
+        line.send(NAK, HEAD.pack(ident, refusal, 0))
         return body[HEAD.size:]
 
     def give(self, node, wire):

@@ -43,8 +43,46 @@ def seeds(world):
     return wires
 
 
+def reassemble(wire, rng):
+    """The same checkpoint in other sections: fewer, more, longer, in another order, of other types."""
+    sections = wire.sections()
+    for _ in range(rng.randint(1, 3)):
+        kind, at = rng.random(), rng.randrange(len(sections))
+        section = sections[at]
+        if kind < 0.15:
+            rng.shuffle(sections)
+        elif kind < 0.3:
+            # Both ways of skipping are used: the type is not known, or a flag is not.
+            sections.insert(at, [rng.choice((0, 7, 8, 255, 256, 0x7fff, 0xffff, 1, 6)),
+                                 rng.choice((0, 0, 0, 1, 2, 3, 0x8000, 0xffff)),
+                                 rng.randbytes(rng.choice((0, 1, 7, 40, 3000)))])
+        elif kind < 0.4:
+            sections.insert(rng.randrange(len(sections) + 1), list(section))
+        elif kind < 0.5 and len(sections) > 1:
+            del sections[at]
+        elif kind < 0.65:
+            section[2] += rng.randbytes(rng.randint(1, 50))
+        elif kind < 0.8:
+            section[2] = section[2][:rng.randrange(len(section[2]) + 1)]
+        elif kind < 0.9:
+            section[1] = rng.choice((0, 1, 2, 3, 0x8000, 0xffff))
+        else:
+            sections += [[rng.randrange(7, 65536), 0, b""] for _ in range(rng.randint(40, 80))]
+    wire = Wire.of(sections, rng.randbytes(rng.choice((0, 0, 0, 4, 200))))
+    if rng.random() < 0.3:
+        # A length that points somewhere else.
+        at = wire["header_len"]
+        for _ in range(rng.randrange(len(sections))):
+            at += Wire.SECTION.size + Wire.SECTION.unpack_from(wire, at)[2]
+        length = rng.choice(INTERESTING + (len(wire), len(wire) - at, len(wire) - at - 8))
+        struct.pack_into(">I", wire, at + 4, length & 0xffffffff)
+    return wire
+
+
 def spoil(wire, rng):
     """One to four changes."""
+    if rng.random() < 0.4:
+        return reassemble(wire, rng)
     wire = Wire(wire)
     for _ in range(rng.randint(1, 4)):
         kind = rng.random()
@@ -60,20 +98,19 @@ def spoil(wire, rng):
             wire[name] = value
         elif kind < 0.6 and wire:
             # The fields after the addresses: what passes the first checks.
-            position = rng.randrange(min(56, len(wire) - 1), min(Wire.HEADER, len(wire)))
+            position = rng.randrange(min(Wire.LAYOUT["flags"][0], len(wire) - 1),
+                                     min(Wire.HEADER, len(wire)))
             wire[position] = rng.randrange(256)
         elif kind < 0.8 and wire:
             wire[rng.randrange(len(wire))] ^= 1 << rng.randrange(8)
         elif kind < 0.9:
             del wire[rng.randrange(len(wire) + 1):]
             if len(wire) >= Wire.HEADER and rng.random() < 0.8:
-                wire["total_len"] = len(wire)
-                wire["unread"] = len(wire) - Wire.HEADER
+                wire.fit()
         else:
             wire += rng.randbytes(rng.randint(1, 5000))
             if len(wire) >= Wire.HEADER:
-                wire["total_len"] = len(wire)
-                wire["unread"] = len(wire) - Wire.HEADER
+                wire.fit()
     return wire
 
 
@@ -124,6 +161,7 @@ def spoilt_checkpoints_do_no_harm(world):
         listener.close()
     assert outcomes["NONE"] > ROUNDS // 20, "too few pass for this to be a test"
     assert outcomes["MALFORMED"] > ROUNDS // 20, "too few are refused for this to be a test"
+    assert outcomes["VERSION"] > ROUNDS // 50, "too few need what is not known"
 
 
 def sockets(node):

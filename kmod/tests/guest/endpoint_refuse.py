@@ -444,7 +444,7 @@ def listener_with_keys(world):
 def unknown_version(world):
     """Also when nothing after the version makes sense."""
     client, server, wire = checkpoint(world, 8121)
-    for version in (0, 2, 65535):
+    for version in (0, 1, 3, 65535):
         adopt_refused(world, wire.but(version=version), "VERSION")
         adopt_refused(world, wire.but(version=version)[:8], "VERSION")
     still_works(client, server)
@@ -457,7 +457,8 @@ MALFORMED = {
     "client": (b"\0" * 16, b"\xff" * 4 + b"\0" * 12, b"\xe0\0\0\1" + b"\0" * 12,
                socket.inet_aton(CLIENT[4]) + b"\1" * 12),
     "server": (b"\0" * 16, b"\xff" * 4 + b"\0" * 12, b"\xe0\0\0\1" + b"\0" * 12),
-    "snd_wscale": (15, 255), "rcv_wscale": (15, 255), "ecn_flags": (2, 16, 255), "reserved": (1,),
+    "snd_wscale": (15, 255), "rcv_wscale": (15, 255), "ecn_flags": (2, 16, 255), "tuple_zero": (1,),
+    "options_zero": (1,), "options_zero2": (255,),
     "snd_wnd": (0x40000000, 0xffffffff), "max_window": (0, 0xffffffff),
     "unread": (0, 6, 8, 0xffffffff), "rcv_wnd": (0x40000000, 0xffffffff),
     "rcv_ssthresh": (0x40000000,), "window_clamp": (0x40000000,),
@@ -492,12 +493,11 @@ def malformed_lengths(world):
         for length in range(len(wire)):
             adopt_refused(world, wire[:length], "MALFORMED")
         adopt_refused(world, wire + b"x", "MALFORMED")
-        for length in range(Wire.HEADER, len(wire)):
+        for length in range(12, len(wire)):
             cut = Wire(wire[:length])
             cut["total_len"] = length
             adopt_refused(world, cut, "MALFORMED")
-        large = Wire(wire[:Wire.HEADER] + bytes((1 << 20) + 1))
-        large["total_len"], large["unread"] = len(large), (1 << 20) + 1
+        large = Wire(wire[:Wire.HEADER] + bytes((1 << 20) + 1)).fit()
         adopt_refused(world, large, "MALFORMED")
     still_works(client, server)
 

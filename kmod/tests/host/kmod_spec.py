@@ -49,6 +49,15 @@ def enums_have_the_same_names_and_values():
 
 
 @claim
+def flags_have_the_same_names_and_values():
+    found = [d for d in SPEC["definitions"] if d["type"] == "flags"]
+    assert found
+    for d in found:
+        spec = {n: 1 << bit for n, bit in numbered(d["entries"], d["name-prefix"], 0).items()}
+        assert spec == {n: E[n] for n in enumerators(c_name(d["enum-name"]).lower())}
+
+
+@claim
 def constants_have_the_same_values():
     for d in SPEC["definitions"]:
         if d["type"] == "const":

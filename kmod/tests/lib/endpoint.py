@@ -228,19 +228,65 @@ class Refused(Exception):
 
 
 class Wire(bytearray):
-    """A checkpoint, its fields by name (struct flt_wire)."""
+    """A checkpoint as this version writes it, its fields by name (struct flt_wire)."""
 
-    FIELDS = ("magic:I version:H header_len:H total_len:I flags:I family:H client_port:H "
-              "server_port:H mss_clamp:H client:16s server:16s snd_wscale:B rcv_wscale:B "
-              "ecn_flags:B reserved:B snd_una:I snd_wnd:I snd_wl1:I max_window:I rcv_start:I "
-              "unread:I rcv_wup:I rcv_wnd:I rcv_ssthresh:I window_clamp:I ts_recent:I "
-              "ts_recent_age:I tsval:I srtt_us:I mdev_us:I rttvar_us:I rtt_min_us:I").split()
+    CRITICAL = 1
+    HEAD = "magic:I version:H header_len:H total_len:I"
+    SECTION = struct.Struct(">HHI")
+    SECTIONS = {  # name: (type, flags, fields)
+        "tuple": (1, 1, "family:H client_port:H server_port:H tuple_zero:H client:16s server:16s"),
+        "options": (2, 1, "flags:I mss_clamp:H snd_wscale:B rcv_wscale:B ecn_flags:B "
+                          "options_zero:B options_zero1:B options_zero2:B"),
+        "progress": (3, 1, "snd_una:I snd_wnd:I snd_wl1:I max_window:I rcv_start:I unread:I "
+                           "rcv_wup:I rcv_wnd:I rcv_ssthresh:I window_clamp:I"),
+        "times": (4, 1, "ts_recent:I ts_recent_age:I tsval:I"),
+        "rtt": (5, 0, "srtt_us:I mdev_us:I rttvar_us:I rtt_min_us:I"),
+        "data": (6, 1, ""),
+    }
     LAYOUT = {}
     HEADER = 0
-    for _field in FIELDS:
-        _name, _code = _field.split(":")
-        LAYOUT[_name] = (HEADER, ">" + _code)
-        HEADER += struct.calcsize(">" + _code)
+    for _section, _fields in [("", HEAD)] + [
+            (name, f"{name}_type:H {name}_flags:H {name}_len:I {fields}")
+            for name, (_, _, fields) in SECTIONS.items()]:
+        for _field in _fields.split():
+            _name, _code = _field.split(":")
+            LAYOUT[_name] = (HEADER, ">" + _code)
+            HEADER += struct.calcsize(">" + _code)
+
+    @classmethod
+    def blank(cls, data=b""):
+        """Zeros, but for what makes it a checkpoint."""
+        wire = cls(bytes(cls.HEADER) + data)
+        wire["magic"], wire["version"], wire["header_len"] = 0x464c5445, 2, 12
+        for name, (kind, flags, fields) in cls.SECTIONS.items():
+            wire[name + "_type"], wire[name + "_flags"] = kind, flags
+            wire[name + "_len"] = struct.calcsize(">" + "".join(
+                field.split(":")[1] for field in fields.split()))
+        return wire.fit()
+
+    def fit(self):
+        """Set all that tells how many unread bytes there are."""
+        self["total_len"] = len(self)
+        self["unread"] = self["data_len"] = len(self) - self.HEADER
+        return self
+
+    def sections(self):
+        """[[type, flags, body]], of a good one."""
+        at, found = self["header_len"], []
+        while at < len(self):
+            kind, flags, length = self.SECTION.unpack_from(self, at)
+            at += self.SECTION.size
+            found.append([kind, flags, bytes(self[at:at + length])])
+            at += length
+        return found
+
+    @classmethod
+    def of(cls, sections, head=b""):
+        """One made of sections, with the layout of this version if they have it; head: more of it."""
+        body = b"".join(cls.SECTION.pack(kind, flags, len(body)) + body
+                        for kind, flags, body in sections)
+        size = 12 + len(head)
+        return cls(struct.pack(">IHHI", 0x464c5445, 2, size, size + len(body)) + head + body)
 
     def __getitem__(self, key):
         if isinstance(key, str):

@@ -62,7 +62,8 @@ for _n in A:
     elif _n in ("NODE_STATE", "NODE_ADMIN", "NODE_ROLE", "NODE_FORWARD", "NODE_AUTH", "EVENT_TYPE",
                 "LOCAL_INSECURE", "NODE_PROVEN"):
         KIND[_n] = "B"
-    elif _n in ("NODE_UPTIME_MS", "CONN_PACKETS", "CONN_BYTES", "CONN_AGE_MS", "STAT_VALUE"):
+    elif _n in ("NODE_UPTIME_MS", "CONN_PACKETS", "CONN_BYTES", "CONN_AGE_MS", "STAT_VALUE",
+                "NODE_FEATURES"):
         KIND[_n] = "Q"
     elif _n == "NODE_KEY":
         KIND[_n] = "i"

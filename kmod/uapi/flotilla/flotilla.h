@@ -116,6 +116,14 @@ enum flt_auth {
 };
 
 /**
+ * enum flt_feature - what a node says in its HELLO that it knows: bits, never used again
+ * @FLT_FEATURE_SECTIONS: checkpoints made of sections
+ */
+enum flt_feature {
+	FLT_FEATURE_SECTIONS	= 1 << 0,
+};
+
+/**
  * enum flt_refusal - why an endpoint could not be taken out, moved or adopted
  *
  * 1 to 31: the socket cannot move.  32 to 63: the target would not have it.
@@ -148,7 +156,7 @@ enum flt_refusal {
 	FLT_REFUSE_DUPLICATE	= 34,	/* the target already has this connection */
 	FLT_REFUSE_NOROUTE	= 35,	/* no route back to the client */
 	FLT_REFUSE_NOMEM	= 36,
-	FLT_REFUSE_VERSION	= 37,	/* checkpoint of an unknown version */
+	FLT_REFUSE_VERSION	= 37,	/* one version does not know what the other's checkpoint needs */
 	FLT_REFUSE_MALFORMED	= 38,	/* checkpoint with impossible content */
 	FLT_REFUSE_NOTLOCAL	= 39,	/* the service address is not one of the target's */
 	FLT_REFUSE_POLICY	= 40,	/* target disabled, or a security module said no */
@@ -275,6 +283,8 @@ enum flt_attr {
 	FLT_A_SERVICE_ADDR4,	/* u32, network order */
 	FLT_A_SERVICE_ADDR6,	/* 16 bytes */
 	FLT_A_SERVICE_PORT,	/* u16, host order; absent: every port */
+
+	FLT_A_NODE_FEATURES,	/* u64, enum flt_feature: what it said; 0: nothing; read only */
 
 	__FLT_A_MAX
 };
