@@ -88,17 +88,39 @@ static void hof_encap_ip6(const struct hof_path *path, struct sk_buff *skb, u8 p
 	ip6_local_out(path->net, NULL, skb);
 }
 
+static bool hof_encap_fits(const struct sk_buff *skb, unsigned int mtu)
+{
+	return likely(skb->len <= mtu) ||
+	       (skb_is_gso(skb) && skb_gso_validate_network_len(skb, mtu));
+}
+
+/*
+ * May the outer packet be cut, by us and by routers: when the inner one may be, when a smaller
+ * inner one cannot be had (an IPv6 sender goes no lower than 1280 bytes, and IPv4 routes have a
+ * least path MTU), or when path MTU discovery is off.
+ */
+static bool hof_encap_cut(const struct hof_path *path, const struct sk_buff *skb,
+			  unsigned int room)
+{
+	if (skb->protocol == htons(ETH_P_IP) ? !(ip_hdr(skb)->frag_off & htons(IP_DF)) :
+					       room < IPV6_MIN_MTU)
+		return true;
+	return path->family == AF_INET &&
+	       (ip_mtu_locked(path->dst) || READ_ONCE(path->net->ipv4.sysctl_ip_no_pmtu_disc));
+}
+
 void hof_encap_xmit(struct hof_net *hn, const struct hof_path *path, struct sk_buff *skb)
 {
 	bool inner4 = skb->protocol == htons(ETH_P_IP);
-	unsigned int mtu = dst_mtu(path->dst) - hof_encap_overhead(path);
+	unsigned int room = dst_mtu(path->dst) - hof_encap_overhead(path);
+	unsigned int mtu = inner4 ? room : max_t(unsigned int, room, IPV6_MIN_MTU);
+	bool cut = hof_encap_cut(path, skb, room);
 	u8 protocol = inner4 ? IPPROTO_IPIP : IPPROTO_IPV6;
 	u8 tos = inner4 ? ip_hdr(skb)->tos : ipv6_get_dsfield(ipv6_hdr(skb));
 	bool df = !inner4 || ip_hdr(skb)->frag_off & htons(IP_DF);
 	__be16 port = 0;
 
-	if (df && unlikely(skb->len > mtu) &&
-	    !(skb_is_gso(skb) && skb_gso_validate_network_len(skb, mtu))) {
+	if (df && !hof_encap_fits(skb, mtu)) {
 		hof_quote_too_big(hn, skb, mtu);
 		return;
 	}
@@ -115,13 +137,13 @@ void hof_encap_xmit(struct hof_net *hn, const struct hof_path *path, struct sk_b
 	skb_dst_drop(skb);
 	skb_dst_set_noref(skb, path->dst);
 	skb->dev = path->dst->dev;
-	skb->ignore_df = !df;
+	skb->ignore_df = cut;
 	if (path->forward == FLT_FORWARD_UDP) {
 		hof_encap_udp(path, skb, port);
 		protocol = IPPROTO_UDP;
 	}
 	if (path->family == AF_INET)
-		hof_encap_ip4(path, skb, protocol, tos, df);
+		hof_encap_ip4(path, skb, protocol, tos, !cut);
 	else
 		hof_encap_ip6(path, skb, protocol, tos);
 }

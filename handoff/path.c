@@ -49,17 +49,21 @@ static int hof_path_route6(struct hof_path *path, const struct sockaddr_in6 *to)
 {
 	struct flowi6 fl6 = { .daddr = to->sin6_addr, .flowi6_oif = to->sin6_scope_id };
 	const struct rt6_info *rt;
+	int err;
 
-	path->dst = ip6_route_output(path->net, NULL, &fl6);
-	if (path->dst->error)
-		return path->dst->error;
+	/* The source is the route's, if it names one, as it is with IPv4. */
+	err = ip6_dst_lookup(path->net, NULL, &path->dst, &fl6);
+	if (err)
+		return err;
 	rt = dst_rt6_info(path->dst);
 	if (rt->rt6i_flags & RTF_LOCAL)
 		return -EHOSTUNREACH;
 	if (path->forward == FLT_FORWARD_DIRECT && rt->rt6i_flags & RTF_GATEWAY)
 		return -EHOSTUNREACH;
+	path->cookie = rt6_get_cookie(rt);
 	path->to = to->sin6_addr;
-	return ipv6_dev_get_saddr(path->net, path->dst->dev, &path->to, 0, &path->from);
+	path->from = fl6.saddr;
+	return 0;
 }
 
 static bool hof_path_to(struct flt_node *node, union flt_addr *to)

@@ -18,6 +18,7 @@
  * @headroom: bytes that may be pushed before a packet
  * @neigh:    with DIRECT: the node itself; a counted reference
  * @dst:      else: the route of the outer packet; a counted reference
+ * @cookie:   tells whether @dst is still what a lookup would find
  * @net:      of the peer
  * @from:     outer source address
  * @to:       the node's forwarding address
@@ -29,6 +30,7 @@ struct hof_path {
 	unsigned int headroom;
 	struct neighbour *neigh;
 	struct dst_entry *dst;
+	u32 cookie;
 	struct net *net;
 	struct in6_addr from;
 	struct in6_addr to;
@@ -47,9 +49,8 @@ static inline bool hof_path_valid(const struct hof_path *path)
 		return false;
 	if (path->neigh)
 		return !READ_ONCE(path->neigh->dead);
-	/* KILL is negative, too: IPv4 says so of a route that has a path MTU now. */
-	return READ_ONCE(path->dst->obsolete) == DST_OBSOLETE_NONE ||
-	       READ_ONCE(path->dst->obsolete) == DST_OBSOLETE_FORCE_CHK;
+	/* Fails also when a path MTU was learned, or (IPv6) one has expired. */
+	return dst_check(path->dst, path->cookie);
 }
 
 /* Look again; NULL when there is no way. RCU; any context but hard interrupt. */

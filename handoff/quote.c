@@ -2,7 +2,8 @@
 /*
  * ICMP errors: those about packets that an owner sent come to us, because we
  * have its address, and belong to the owner (or path MTU discovery breaks
- * there); those about a client's packet that does not fit we send.
+ * there); those about our tunnels are for pmtu.c; those about a client's
+ * packet that does not fit we send.
  */
 
 #include <linux/icmp.h>
@@ -14,6 +15,7 @@
 
 #include "counter.h"
 #include "forward.h"
+#include "pmtu.h"
 #include "table.h"
 
 static bool hof_quote_is_error4(u8 type)
@@ -53,8 +55,13 @@ unsigned int hof_quote4(struct hof_net *hn, struct sk_buff *skb)
 		return NF_ACCEPT;
 	offset += sizeof(*icmph);
 	iph = skb_header_pointer(skb, offset, sizeof(_iph), &_iph);
-	if (!iph || iph->version != 4 || iph->ihl < 5 || iph->protocol != IPPROTO_TCP ||
-	    iph->frag_off & htons(IP_OFFSET))
+	if (!iph || iph->version != 4 || iph->ihl < 5)
+		return NF_ACCEPT;
+	if (iph->protocol != IPPROTO_TCP) {
+		hof_pmtu4(hn, skb, ip_hdrlen(skb));
+		return NF_ACCEPT;
+	}
+	if (iph->frag_off & htons(IP_OFFSET))
 		return NF_ACCEPT;
 	ports = skb_header_pointer(skb, offset + iph->ihl * 4, sizeof(_ports), _ports);
 	if (!ports)
@@ -92,8 +99,12 @@ unsigned int hof_quote6(struct hof_net *hn, struct sk_buff *skb, unsigned int of
 	key.server = ip6h->saddr;
 	protocol = ip6h->nexthdr;
 	at = ipv6_skip_exthdr(skb, offset + sizeof(*ip6h), &protocol, &fragment);
-	if (at < 0 || protocol != IPPROTO_TCP || fragment & htons(IP6_OFFSET))
+	if (at < 0 || fragment & htons(IP6_OFFSET))
 		return NF_ACCEPT;
+	if (protocol != IPPROTO_TCP) {
+		hof_pmtu6(hn, skb, offset - sizeof(*icmp6h));
+		return NF_ACCEPT;
+	}
 	ports = skb_header_pointer(skb, at, sizeof(_ports), _ports);
 	if (!ports)
 		return NF_ACCEPT;
