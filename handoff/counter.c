@@ -74,6 +74,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_FORWARD_SYN_REUSE] = "ForwardSynReuse",
 	[HOF_STAT_FORWARD_IDLE_EXPIRED] = "ForwardIdleExpired",
 	[HOF_STAT_FORWARD_LINGER_EXPIRED] = "ForwardLingerExpired",
+	[HOF_STAT_FORWARD_LINGER_EVICTED] = "ForwardLingerEvicted",
 	[HOF_STAT_FORWARD_NO_ROUTE] = "ForwardNoRoute",
 	[HOF_STAT_FORWARD_TOO_BIG] = "ForwardTooBig",
 	[HOF_STAT_FORWARD_PATH_MTU] = "ForwardPathMtu",

@@ -20,6 +20,9 @@
 #define HOF_SWEEP_BUSY		(HZ / 4)
 #define HOF_SWEEP_MIN		256
 
+/* Most that go for one that comes: more than one only after forward_max was made smaller. */
+#define HOF_EVICT_MAX		8
+
 static struct kmem_cache *hof_cache4 __ro_after_init;
 static struct kmem_cache *hof_cache6 __ro_after_init;
 
@@ -149,13 +152,75 @@ void hof_entry_free(struct hof_entry *e)
 	hof_entry_free_rcu(&e->rcu);
 }
 
+static struct hof_linger *hof_entry_lingering(struct hof_net *hn, u8 family)
+{
+	return family == AF_INET ? &hn->linger4 : &hn->linger6;
+}
+
+static void hof_entry_linger(struct hof_net *hn, struct hof_entry *e)
+{
+	struct hof_linger *linger = hof_entry_lingering(hn, e->family);
+
+	lockdep_assert_held(&e->lock);
+	spin_lock(&hn->linger_lock);
+	list_add_tail(&e->linger, &linger->list);
+	WRITE_ONCE(linger->nr, linger->nr + 1);
+	spin_unlock(&hn->linger_lock);
+}
+
+static void hof_entry_linger_no_more(struct hof_net *hn, struct hof_entry *e)
+{
+	struct hof_linger *linger = hof_entry_lingering(hn, e->family);
+
+	lockdep_assert_held(&e->lock);
+	spin_lock(&hn->linger_lock);
+	list_del(&e->linger);
+	WRITE_ONCE(linger->nr, linger->nr - 1);
+	spin_unlock(&hn->linger_lock);
+}
+
+/* The one that has been over for longest goes. False: there is none. */
+static bool hof_entry_evict(struct hof_net *hn, struct hof_linger *linger)
+{
+	struct hof_entry *e;
+
+	rcu_read_lock();	/* somebody else may be removing it */
+	spin_lock_bh(&hn->linger_lock);
+	e = list_first_entry_or_null(&linger->list, struct hof_entry, linger);
+	spin_unlock_bh(&hn->linger_lock);
+	if (e && hof_entry_remove(hn, e))
+		hof_count(hn, HOF_STAT_FORWARD_LINGER_EVICTED);
+	rcu_read_unlock();
+	return e;
+}
+
+/* What is dead makes room for what lives. */
+static int hof_entry_make_room(struct hof_net *hn, const struct rhashtable *table, u8 family)
+{
+	struct hof_linger *linger = hof_entry_lingering(hn, family);
+	unsigned int max = READ_ONCE(hn->tunables.forward_max);
+	unsigned int over = READ_ONCE(linger->nr);
+	unsigned int tries = HOF_EVICT_MAX;
+	unsigned int all = atomic_read(&table->nelems);
+
+	if (all < max)
+		return 0;
+	if (all >= max + over)
+		return -ENOSPC;
+	while (atomic_read(&table->nelems) >= max && tries--)
+		if (!hof_entry_evict(hn, linger))
+			break;
+	return 0;
+}
+
 int hof_entry_insert(struct hof_net *hn, struct hof_entry *e)
 {
 	struct rhashtable *table = e->family == AF_INET ? &hn->entries4 : &hn->entries6;
 	int err;
 
-	if (atomic_read(&table->nelems) >= READ_ONCE(hn->tunables.forward_max))
-		return -ENOSPC;
+	err = hof_entry_make_room(hn, table, e->family);
+	if (err)
+		return err;
 	if (e->family == AF_INET)
 		err = rhashtable_lookup_insert_fast(table, &e->hash, hof_table4);
 	else
@@ -205,6 +270,7 @@ static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt
 	if (was) {
 		WRITE_ONCE(e->expires, jiffies + linger);
 		hof_entry_set_state(e, state);
+		hof_entry_linger(hn, e);
 		hof_entry_settle(hn, e, why);
 	}
 	spin_unlock_bh(&e->lock);
@@ -234,7 +300,7 @@ void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e)
 	call_rcu(&e->rcu, hof_entry_free_rcu);
 }
 
-void hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
+bool hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
 {
 	bool ours;
 
@@ -243,11 +309,14 @@ void hof_entry_remove(struct hof_net *hn, struct hof_entry *e)
 	if (ours) {
 		if (e->state == HOF_FORWARD)
 			hof_entry_settle(hn, e, FLT_REFUSE_NONE);
+		else
+			hof_entry_linger_no_more(hn, e);
 		hof_entry_set_state(e, HOF_GONE);
 	}
 	spin_unlock_bh(&e->lock);
 	if (ours)
 		hof_entry_unlink(hn, e);
+	return ours;
 }
 
 /* Whether its time has come. */
@@ -402,6 +471,9 @@ int hof_entry_net_init(struct hof_net *hn)
 	rhashtable_walk_enter(&hn->entries4, &hn->walk4);
 	rhashtable_walk_enter(&hn->entries6, &hn->walk6);
 	INIT_DELAYED_WORK(&hn->sweep, hof_entry_sweep);
+	spin_lock_init(&hn->linger_lock);
+	INIT_LIST_HEAD(&hn->linger4.list);
+	INIT_LIST_HEAD(&hn->linger6.list);
 	return 0;
 }
 

@@ -72,14 +72,15 @@ union hof_key {
  * @lock:    guards @state, @hold and @ticket
  * @hold:    with HOLD: where packets wait
  * @ticket:  whom to tell of the end, NULL nobody; a counted reference
+ * @linger:  in LINGER and DEAD: in hn->linger of its family, under hn->linger_lock
  * @rcu:     to free it
  * @key:     never changes once inserted; an IPv4 entry has memory for @v4 only
  *
  * Found by RCU lookup from the PRE_ROUTING hook (softirq); inserted in process
  * context, removed in both. An entry in HOLD is removed only by the transfer or
  * adoption whose queue it uses, so these may keep a pointer to it.
- * Lock order: the socket's lock, then @lock. Under @lock only ticket locks are
- * taken; bottom halves are off.
+ * Lock order: the socket's lock, then @lock. Under @lock only ticket locks and
+ * hn->linger_lock are taken; bottom halves are off.
  */
 struct hof_entry {
 	struct rhash_head hash;
@@ -98,7 +99,10 @@ struct hof_entry {
 	spinlock_t lock;	/* see above */
 	struct hof_hold *hold;
 	struct hof_ticket *ticket;
-	struct rcu_head rcu;
+	union {
+		struct list_head linger;
+		struct rcu_head rcu;
+	};
 	union hof_key key;
 };
 
@@ -131,7 +135,10 @@ struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer
 /* One that was never inserted. */
 void hof_entry_free(struct hof_entry *e);
 
-/* Return: 0, -EEXIST, -ENOSPC (net.flotilla.forward_max) or -ENOMEM. */
+/*
+ * In a full table it takes the place of the entry that has been over for longest.
+ * Return: 0, -EEXIST, -ENOSPC (net.flotilla.forward_max live ones) or -ENOMEM.
+ */
 int hof_entry_insert(struct hof_net *hn, struct hof_entry *e);
 
 /* RCU; NULL when there is none. */
@@ -153,8 +160,8 @@ bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal w
  */
 void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why);
 
-/* Unlink one that is not in HOLD; whoever comes second does nothing. RCU. */
-void hof_entry_remove(struct hof_net *hn, struct hof_entry *e);
+/* Unlink one that is not in HOLD; false: somebody else does. RCU. */
+bool hof_entry_remove(struct hof_net *hn, struct hof_entry *e);
 /* The same for the owner of its hold queue, after it set the state to GONE. */
 void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
 

@@ -39,6 +39,16 @@ struct hof_tunables {
 	u32 hold_max;
 };
 
+/**
+ * struct hof_linger - the entries of one table that are over
+ * @list: in the order of their end
+ * @nr:   of them; READ_ONCE
+ */
+struct hof_linger {
+	struct list_head list;
+	unsigned int nr;
+};
+
 struct ctl_table;
 struct ctl_table_header;
 struct hof_life_batch;
@@ -56,6 +66,9 @@ struct hof_life_batch;
  * @walk4:     how far @sweep has come
  * @walk6:     the same
  * @sweep:     ends entries whose time has come
+ * @linger_lock: guards the next; softirq too; a leaf
+ * @linger4:   entries of @entries4 whose connection is over, oldest first
+ * @linger6:   the same of @entries6
  * @hook_lock: serialises @hooked; process context, outermost
  * @hooked:    the netfilter hooks are registered; read without @hook_lock too
  * @peer_lock: serialises creation and removal of peers; process context
@@ -95,6 +108,10 @@ struct hof_net {
 	struct rhashtable_iter walk4;
 	struct rhashtable_iter walk6;
 	struct delayed_work sweep;
+
+	spinlock_t linger_lock;	/* the following */
+	struct hof_linger linger4;
+	struct hof_linger linger6;
 
 	struct mutex hook_lock;	/* @hooked */
 	bool hooked;
