@@ -9,6 +9,7 @@
 #include "adopt.h"
 #include "counter.h"
 #include "entry.h"
+#include "idle.h"
 #include "life.h"
 #include "net.h"
 #include "peer.h"
@@ -32,7 +33,7 @@ static bool hof_adopt_data_ready(struct flt_layer *layer, struct sock *sk)
 {
 	struct hof_adoption **priv = flt_layer_priv(layer);
 
-	hof_life_busy(*priv);
+	hof_idle_data(*priv);
 	return true;
 }
 
@@ -315,7 +316,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 		return;
 	}
 	if (a->flags & HOF_ADOPT_WANT_IDLE)
-		hof_life_watch(a);
+		hof_idle_watch(a);
 	/*
 	 * Before anybody can accept it: who gives it on at once must not find our old entry in
 	 * HOLD still. What was held waits with the child.
@@ -481,6 +482,8 @@ void hof_adopt_withdraw(struct hof_net *hn)
 {
 	hof_adopt_undo_all(hn, NULL);
 	hof_adopt_forget(hn, NULL);
+	/* Once the layers are off nobody hears of a child's end. */
+	hof_idle_stop(hn);
 }
 
 void hof_adopt_net_init(struct hof_net *hn)

@@ -30,14 +30,17 @@ struct hof_net;
  * @sk:      the child; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
  * @waiting: in hn->pending, until COMMIT or ABORT; then, when we gave it up, in hn->late
- * @busy:    in hn->busy, while it is looked at for being idle
+ * @busy:    in one of hn->busy, while it is looked at for being idle
  * @telling: in hn->telling, when there is something to tell to @node
  * @ask_at:  jiffies; with @waiting: when to ask about it
+ * @look_at: jiffies; with @busy: when to look next
+ * @busy_since: jiffies; with @busy
  * @until:   jiffies; with @waiting: when it is given up
  * @committed: it is ours: only then is its life worth a message
  * @dead:    the child is
  * @lost:    and COMMIT came later still
  * @idle:    the server waits for a request
+ * @unsure:  with @busy: it looked idle, but it had sent something since the look before
  * @told:    what @node knows of @idle
  * @sent:    the server's write_seq when it was last found idle, or at first
  * @seen:    the server's write_seq when it was last looked at
@@ -62,10 +65,13 @@ struct hof_adoption {
 	struct list_head telling;
 	unsigned long ask_at;
 	unsigned long until;
+	unsigned long look_at;
+	unsigned long busy_since;
 	bool committed;
 	bool dead;
 	bool lost;
 	bool idle;
+	bool unsure;
 	bool told;
 	u32 sent;
 	u32 seen;

@@ -66,6 +66,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_ADOPT_RETURNED] = "AdoptReturned",
 	[HOF_STAT_ADOPT_ENDED] = "AdoptEnded",
 	[HOF_STAT_LIFE_LOST] = "LifeLost",
+	[HOF_STAT_LIFE_LOOKS] = "LifeLooks",
 	[HOF_STAT_FORWARD_PACKETS] = "ForwardPackets",
 	[HOF_STAT_FORWARD_BYTES] = "ForwardBytes",
 	[HOF_STAT_FORWARD_ICMP] = "ForwardIcmp",

@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Life messages: an adopted connection has ended, waits for a request, has one.
- * The end is learned from the socket's destructor. That a server waits for the
- * next request cannot be heard, only seen: it has sent something since the
- * last one, all of it is acknowledged, nothing is unread, and so it stays from
- * one look to the next.
+ * The end is learned from the socket's destructor, the rest in idle.c.
  */
 
 #include <linux/slab.h>
-#include <net/tcp.h>
 
 #include "adopt.h"
 #include "counter.h"
 #include "entry.h"
+#include "idle.h"
 #include "life.h"
 #include "net.h"
 #include "peer.h"
 #include "ticket.h"
 #include "trace.h"
 
-#define HOF_WATCH_EVERY	msecs_to_jiffies(10)
 #define HOF_TELL_RETRY	msecs_to_jiffies(10)
 
 /* Ends that nobody waits for are told when there are so many, or so much later. */
@@ -50,7 +46,7 @@ void hof_life_record(const struct hof_adoption *a, u16 what, struct hof_msg_life
 	trace_hof_life(&a->tuple, a->id, a->node->id, what);
 }
 
-static void hof_life_list(struct hof_adoption *a)
+void hof_life_changed(struct hof_adoption *a)
 {
 	struct hof_net *hn = a->hn;
 
@@ -69,7 +65,7 @@ void hof_life_lost(struct hof_adoption *a)
 {
 	a->lost = true;
 	a->dead = true;
-	hof_life_list(a);
+	hof_life_changed(a);
 }
 
 void hof_life_end(struct hof_adoption *a)
@@ -84,72 +80,10 @@ void hof_life_end(struct hof_adoption *a)
 	a->dead = true;
 	tell = a->committed;
 	if (tell)
-		hof_life_list(a);
+		hof_life_changed(a);
 	spin_unlock_bh(&hn->adopt_lock);
 	if (!tell)
 		hof_adoption_put(a);
-}
-
-/* Not idle now, whatever it was; @write_seq as a mark to see the server answer. */
-static void hof_life_set_busy(struct hof_adoption *a)
-{
-	lockdep_assert_held(&a->hn->adopt_lock);
-	a->idle = false;
-	a->sent = READ_ONCE(tcp_sk(a->sk)->write_seq);
-	a->seen = a->sent;
-	list_add_tail(&a->busy, &a->hn->busy);
-	queue_delayed_work(system_unbound_wq, &a->hn->watch, HOF_WATCH_EVERY);
-}
-
-void hof_life_watch(struct hof_adoption *a)
-{
-	spin_lock_bh(&a->hn->adopt_lock);
-	hof_life_set_busy(a);
-	spin_unlock_bh(&a->hn->adopt_lock);
-}
-
-void hof_life_busy(struct hof_adoption *a)
-{
-	/* Unlocked at first: most data comes for a connection that is busy anyway. */
-	if (!READ_ONCE(a->idle))
-		return;
-	spin_lock_bh(&a->hn->adopt_lock);
-	if (a->idle) {
-		hof_life_set_busy(a);
-		hof_life_list(a);
-	}
-	spin_unlock_bh(&a->hn->adopt_lock);
-}
-
-static bool hof_life_quiet(struct hof_adoption *a)
-{
-	const struct tcp_sock *tp = tcp_sk(a->sk);
-	u32 write_seq = READ_ONCE(tp->write_seq);
-	bool still = write_seq == a->seen;
-
-	a->seen = write_seq;
-	return still && write_seq != a->sent && READ_ONCE(tp->snd_una) == write_seq &&
-	       READ_ONCE(tp->copied_seq) == READ_ONCE(tp->rcv_nxt);
-}
-
-static void hof_life_look(struct work_struct *work)
-{
-	struct hof_net *hn = container_of(work, struct hof_net, watch.work);
-	struct hof_adoption *a, *next;
-	bool more;
-
-	spin_lock_bh(&hn->adopt_lock);
-	list_for_each_entry_safe(a, next, &hn->busy, busy) {
-		if (!hof_life_quiet(a))
-			continue;
-		list_del_init(&a->busy);
-		WRITE_ONCE(a->idle, true);
-		hof_life_list(a);
-	}
-	more = !list_empty(&hn->busy);
-	spin_unlock_bh(&hn->adopt_lock);
-	if (more)
-		queue_delayed_work(system_unbound_wq, &hn->watch, HOF_WATCH_EVERY);
 }
 
 /* Fill @batch with records for its node, or for the first's; those that died are freed. */
@@ -257,7 +191,7 @@ void hof_life_again(struct hof_adoption *a)
 {
 	lockdep_assert_held(&a->hn->adopt_lock);
 	a->told = !a->idle;
-	hof_life_list(a);
+	hof_life_changed(a);
 }
 
 void hof_life_tuple(const struct hof_msg_life *record, struct flt_tuple *tuple)
@@ -301,18 +235,17 @@ out:
 
 void hof_life_net_init(struct hof_net *hn)
 {
-	INIT_LIST_HEAD(&hn->busy);
 	INIT_LIST_HEAD(&hn->telling);
 	mutex_init(&hn->tell_lock);
 	INIT_DELAYED_WORK(&hn->tell, hof_life_tell);
-	INIT_DELAYED_WORK(&hn->watch, hof_life_look);
+	hof_idle_net_init(hn);
 }
 
 void hof_life_net_exit(struct hof_net *hn)
 {
 	struct hof_adoption *a, *next;
 
-	cancel_delayed_work_sync(&hn->watch);
+	hof_idle_stop(hn);
 	cancel_delayed_work_sync(&hn->tell);
 	list_for_each_entry_safe(a, next, &hn->telling, telling) {
 		list_del_init(&a->telling);

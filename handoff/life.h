@@ -15,10 +15,8 @@ void hof_life_net_exit(struct hof_net *hn);
 void hof_life_end(struct hof_adoption *a);
 /* A COMMIT came for one given up; the caller's reference goes with it. Under adopt_lock. */
 void hof_life_lost(struct hof_adoption *a);
-/* Begin to look for the child being idle. */
-void hof_life_watch(struct hof_adoption *a);
-/* Data came for the child. Softirq. */
-void hof_life_busy(struct hof_adoption *a);
+/* There is something to tell of it; under adopt_lock. */
+void hof_life_changed(struct hof_adoption *a);
 
 /* A message goes to @node: what there is to tell it goes along. Process context. */
 void hof_life_ride(struct hof_net *hn, struct flt_node *node);

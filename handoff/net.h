@@ -49,6 +49,9 @@ struct hof_linger {
 	unsigned int nr;
 };
 
+/* Looks at a busy connection are 10, 20, 40, ... ms apart. */
+#define HOF_BUSY_LISTS	6
+
 struct ctl_table;
 struct ctl_table_header;
 struct hof_life_batch;
@@ -81,15 +84,19 @@ struct hof_life_batch;
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT
  * @late:      given up without COMMIT or ABORT, oldest first
- * @busy:      those whose giver wants to know when they are idle, and are not
+ * @busy:      those whose giver wants to know when they are idle, and are not; by how
+ *	       long after one look the next comes, the next due first
  * @telling:   those that have something to tell
+ * @watching:  @watch is going to run, at @watch_at or before
+ * @watch_at:  jiffies
+ * @watched_no_more: nobody is put into @busy any more
  * @nr_adopted: length of @adopted
  * @nr_pending: length of @pending
  * @nr_late:   length of @late
  * @nr_telling: length of @telling
  * @ask:       looks after @pending
  * @tell:      sends what @telling has
- * @watch:     looks after @busy
+ * @watch:     looks at those of @busy that are due
  * @tell_lock: held by who sends what @telling has; outside @adopt_lock
  * @batch:     under @tell_lock: records that the link had no room for
  */
@@ -129,7 +136,10 @@ struct hof_net {
 	struct list_head adopted;
 	struct list_head pending;
 	struct list_head late;
-	struct list_head busy;
+	struct list_head busy[HOF_BUSY_LISTS];
+	bool watching;
+	bool watched_no_more;
+	unsigned long watch_at;
 	struct list_head telling;
 	unsigned int nr_adopted;
 	unsigned int nr_pending;
