@@ -241,6 +241,8 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 		why = FLT_REFUSE_POLICY;
 	else
 		why = hof_permit(hn, node, wire, len);
+	if (why == FLT_REFUSE_NONE && hof_peer_expect(hn, node))
+		why = FLT_REFUSE_NOMEM;
 	if (why == FLT_REFUSE_NONE) {
 		a = hof_adoption_create(hn, node, id, flags);
 		why = a ? hof_adopt_build(a, wire, len) : FLT_REFUSE_NOMEM;

@@ -80,6 +80,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_FORWARD_TOO_BIG] = "ForwardTooBig",
 	[HOF_STAT_FORWARD_PATH_MTU] = "ForwardPathMtu",
 	[HOF_STAT_FORWARD_PATH_MTU_REFUSED] = "ForwardPathMtuRefused",
+	[HOF_STAT_FORWARD_STRANGER] = "ForwardStranger",
 	[HOF_STAT_FORWARD_TTL_EXPIRED] = "ForwardTtlExpired",
 	[HOF_STAT_FORWARD_FRAGMENTS] = "ForwardFragments",
 	[HOF_STAT_FORWARD_DROPPED] = "ForwardDropped",

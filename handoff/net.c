@@ -9,6 +9,7 @@
 #include "counter.h"
 #include "entry.h"
 #include "forward.h"
+#include "guard.h"
 #include "net.h"
 #include "peer.h"
 #include "tunable.h"
@@ -80,6 +81,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_tunable_net_exit(hn);
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);
+	hof_guard_unhook(hn);
 	hof_entry_net_exit(hn);
 	hof_peer_net_exit(hn);
 	hof_flight_net_exit(hn);

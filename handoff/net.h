@@ -25,6 +25,7 @@
  * @idle_s:         when an entry without packets goes
  * @forward_max:    entries of one address family
  * @hold_max:       packets held for one connection
+ * @from_nodes:     1: packets in tunnels are for services only if a node sent them
  */
 struct hof_tunables {
 	u32 handoff;
@@ -37,6 +38,7 @@ struct hof_tunables {
 	u32 idle_s;
 	u32 forward_max;
 	u32 hold_max;
+	u32 from_nodes;
 };
 
 /**
@@ -72,8 +74,10 @@ struct hof_life_batch;
  * @linger_lock: guards the next; softirq too; a leaf
  * @linger4:   entries of @entries4 whose connection is over, oldest first
  * @linger6:   the same of @entries6
- * @hook_lock: serialises @hooked; process context, outermost
+ * @hook_lock: serialises @hooked and @guarded; process context, outermost
  * @hooked:    the netfilter hooks are registered; read without @hook_lock too
+ * @guarded:   those of guard.c are; read without @hook_lock too
+ * @guard_last: id of the node whose packet came last in a tunnel; READ_ONCE
  * @peer_lock: serialises creation and removal of peers; process context
  * @peers:     struct hof_peer by node id; RCU
  * @flight:    handoffs under way; its own lock
@@ -120,9 +124,12 @@ struct hof_net {
 	struct hof_linger linger4;
 	struct hof_linger linger6;
 
-	struct mutex hook_lock;	/* @hooked */
+	struct mutex hook_lock;	/* @hooked, @guarded */
 	bool hooked;
 	struct nf_hook_ops hooks[2];
+	bool guarded;
+	struct nf_hook_ops guards[2];
+	unsigned long guard_last;
 
 	struct mutex peer_lock;	/* changes of @peers */
 	struct xarray peers;

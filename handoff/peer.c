@@ -6,6 +6,7 @@
 
 #include "adopt.h"
 #include "entry.h"
+#include "guard.h"
 #include "net.h"
 #include "path.h"
 #include "peer.h"
@@ -135,6 +136,16 @@ struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
 	return peer;
 }
 
+int hof_peer_expect(struct hof_net *hn, struct flt_node *node)
+{
+	struct hof_peer *peer = hof_peer_have(hn, node);
+
+	if (IS_ERR(peer))
+		return PTR_ERR(peer);
+	hof_peer_put(peer);
+	return hof_guard_hook(hn);
+}
+
 /* Its grace does not end any more, unless it is ending now. */
 static void hof_peer_quiet(struct hof_peer *peer)
 {
@@ -163,6 +174,7 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 {
 	u64 instance = READ_ONCE(node->instance);
 
+	hof_guard_hook(hn);	/* or when the node gives us something */
 	hof_peer_quiet(peer);
 	WRITE_ONCE(peer->ups, peer->ups + 1);
 	if (peer->instance != instance)

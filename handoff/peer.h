@@ -60,6 +60,8 @@ void hof_peer_unwatch(void);
  */
 struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node);
 void hof_peer_put(struct hof_peer *peer);
+/* Packets of @node may come in tunnels. Process context. Return: 0, or -ENOMEM. */
+int hof_peer_expect(struct hof_net *hn, struct flt_node *node);
 /* NULL when nothing was ever given to it or taken from it. A counted reference. */
 struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node);
 

@@ -18,6 +18,7 @@ static const struct hof_tunables hof_defaults = {
 	.idle_s = 10800,
 	.forward_max = 1U << 20,
 	.hold_max = 64,
+	.from_nodes = 1,
 };
 
 static unsigned int hof_one = 1;
@@ -47,6 +48,7 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("forward_idle_s", idle_s, &hof_one, &hof_month_s),
 	HOF_TUNABLE("forward_max", forward_max, SYSCTL_ZERO, &hof_entries_max),
+	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 };
 
