@@ -28,7 +28,8 @@ static void iol_open_drop(struct IOL_Allocator *alloc)
 /* Has @alloc an unsealed buffer with room for @size bytes? Else give it one. */
 static IOL_Err iol_open_room(struct IOL_Allocator *alloc, size_t size)
 {
-	if (alloc->open && alloc->open->filling && alloc->open->size - alloc->used >= size)
+	if (alloc->open && alloc->open->filling && alloc->open->size - alloc->used >= size &&
+	    !iol_buffer_lost(alloc->open))
 		return 0;
 	iol_open_drop(alloc);
 	return iol_buffer_alloc(alloc, IOL_OPEN_SIZE, &alloc->open);
@@ -84,6 +85,7 @@ IOL_Err IOL_create_allocator(IOL_Allocator **out, IOL_Specs *extra)
 		return err;
 	}
 	alloc->pool = args.pool;
+	alloc->life = iol_process.life;
 	*out = alloc;
 	return 0;
 }
@@ -97,7 +99,9 @@ IOL_Err IOL_destroy_allocator(IOL_Allocator *alloc)
 		return -EPERM;
 	args.pool = alloc->pool;
 	iol_lock();
-	if (iol_process.fd >= 0 && ioctl(iol_process.fd, IOL_IOC_POOL_DESTROY, &args))
+	/* A pool of the parent is the parent's to destroy. */
+	if (iol_process.fd >= 0 && alloc->life == iol_process.life &&
+	    ioctl(iol_process.fd, IOL_IOC_POOL_DESTROY, &args))
 		err = -errno;
 	if (!err)
 		iol_open_drop(alloc);

@@ -71,6 +71,11 @@ void iol_buffer_put(struct iol_buffer *buffer)
 {
 	if (--buffer->refs)
 		return;
+	if (iol_buffer_lost(buffer)) {
+		/* In no table, and the parent gives it back. */
+		free(buffer);
+		return;
+	}
 	if (buffer->generation) {
 		iol_table_remove(buffer);
 		iol_buffer_release(buffer);
@@ -80,7 +85,7 @@ void iol_buffer_put(struct iol_buffer *buffer)
 	free(buffer);
 }
 
-/* After fork: the table is the parent's. Its aggregates stay valid for nothing but destruction. */
+/* After fork: the table is the parent's. Its aggregates can be destroyed; other uses are ESTALE. */
 void iol_buffers_forget(void)
 {
 	memset(iol_table, 0, sizeof(iol_table));
@@ -95,6 +100,7 @@ static void iol_buffer_place(struct iol_buffer *buffer, uint64_t offset, uint64_
 	buffer->read = iol_process.window + offset - buffer->start;
 	buffer->fill = iol_process.fill + offset - buffer->start;
 	buffer->times = 1;
+	buffer->life = iol_process.life;
 	buffer->refs = 1;
 	iol_table_add(buffer);
 }
@@ -174,6 +180,8 @@ IOL_Err iol_buffer_rename(struct iol_buffer *buffer)
 {
 	struct iol_alloc ask = { .offset = buffer->offset, .generation = buffer->generation };
 
+	if (iol_buffer_lost(buffer))
+		return -ESTALE;
 	if (buffer->generation) {
 		if (ioctl(iol_process.fd, IOL_IOC_REOPEN, &ask))
 			return -errno;

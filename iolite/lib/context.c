@@ -38,6 +38,13 @@ static const struct iol_piece *iol_gen_next(IOL_Context *context, uint32_t *done
 	return piece;
 }
 
+/* Is what comes next a parent's? */
+static bool iol_gen_lost(const IOL_Context *context)
+{
+	return context->piece < context->agg->n &&
+	       iol_buffer_lost(context->agg->piece[context->piece].buffer);
+}
+
 IOL_Err IOL_gen_nextRd(IOL_Context *context, const char **addr, size_t *len)
 {
 	const struct iol_piece *piece;
@@ -45,6 +52,8 @@ IOL_Err IOL_gen_nextRd(IOL_Context *context, const char **addr, size_t *len)
 
 	if (context->agg->zombie)
 		return -EBUSY;
+	if (iol_gen_lost(context))
+		return -ESTALE;
 	piece = iol_gen_next(context, &done, len);
 	*addr = piece ? piece->buffer->read + piece->off + done : NULL;
 	return 0;
@@ -57,6 +66,8 @@ IOL_Err IOL_gen_nextWr(IOL_Context *context, char **addr, size_t *len)
 
 	if (context->agg->zombie)
 		return -EBUSY;
+	if (iol_gen_lost(context))
+		return -ESTALE;
 	/* A part of a shared buffer may have been sealed with another's data. */
 	if (!context->agg->fresh || (context->piece < context->agg->n &&
 				     !context->agg->piece[context->piece].buffer->filling))
@@ -116,6 +127,8 @@ size_t IOL_copy_out(IOL_Agg *agg, size_t start, void *to, size_t len)
 			start -= piece->len;
 			continue;
 		}
+		if (iol_buffer_lost(piece->buffer))
+			break;
 		part = piece->len - start < len - done ? piece->len - start : len - done;
 		memcpy((char *)to + done, piece->buffer->read + piece->off + start, part);
 		done += part;

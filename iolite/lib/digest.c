@@ -84,14 +84,19 @@ IOL_Err IOL_digest(IOL_Agg *agg, uint64_t *digest, size_t *read)
 {
 	size_t i, bytes = 0;
 	uint64_t sum = 0;
+	IOL_Err err = 0;
 
 	if (agg->zombie)
 		return -EBUSY;
 	iol_lock();
-	for (i = 0; i < agg->n; i++)
+	for (i = 0; i < agg->n && !err; i++)
+		err = iol_buffer_lost(agg->piece[i].buffer) ? -ESTALE : 0;
+	for (i = 0; i < agg->n && !err; i++)
 		sum = reduce((unsigned __int128)sum * power(agg->piece[i].len) +
 			     digest_piece(&agg->piece[i], &bytes));
 	iol_unlock();
+	if (err)
+		return err;
 	*digest = sum;
 	if (read)
 		*read = bytes;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <flotilla/iolite.h>
 #include "iolite.h"
@@ -19,6 +20,7 @@
  * @fill:       where they can be stored while @filling
  * @refs:       pieces of aggregates, and an allocator that cuts small pieces from it
  * @times:      how often the module gave it to us
+ * @life:       of the process that has it: a child has the struct, and nothing that it names
  * @filling:    not sealed yet
  * @next:       in the table
  */
@@ -31,6 +33,7 @@ struct iol_buffer {
 	char *fill;
 	uint32_t refs;
 	uint32_t times;
+	uint32_t life;
 	bool filling;
 	struct iol_buffer *next;
 };
@@ -51,11 +54,12 @@ struct IOL_Agg {
 	bool zombie;
 };
 
-/* @open is the buffer that small pieces are cut from, @used of it are given out. */
+/* @open is the buffer that small pieces are cut from, @used of it are given out; @life as a buffer's. */
 struct IOL_Allocator {
 	uint64_t pool;
 	struct iol_buffer *open;
 	uint32_t used;
+	uint32_t life;
 };
 
 struct IOL_Context {
@@ -69,6 +73,7 @@ struct IOL_Context {
  * struct iol_process - this process's domain; one, made by the first call
  * @lock:    all of it, and the reference counts of buffers
  * @pid:     of whom; another after fork
+ * @life:    counts those that this memory has been: 1, and in a child one more
  * @mark:    true until a fork empties it: cheaper than asking for the pid; NULL: not to be had
  * @fd:      /dev/iolite, or -1: by copying
  * @domain:  id
@@ -79,6 +84,7 @@ struct IOL_Context {
 struct iol_process {
 	pthread_mutex_t lock;
 	pid_t pid;
+	uint32_t life;
 	bool *mark;
 	int fd;
 	uint64_t domain;
@@ -92,6 +98,18 @@ extern struct iol_process iol_process;
 /* With the lock held; makes the domain first. Never fails: without a module it works by copying. */
 void iol_lock(void);
 void iol_unlock(void);
+
+/* Is what this process has its parent's? The mark is empty after a fork; without one, ask. */
+static inline bool iol_process_new(void)
+{
+	return iol_process.mark ? !*iol_process.mark : iol_process.pid != getpid();
+}
+
+/* A buffer of the module that was this process's parent's: neither its memory nor its name is ours. */
+static inline bool iol_buffer_lost(const struct iol_buffer *buffer)
+{
+	return buffer->generation && (buffer->life != iol_process.life || iol_process_new());
+}
 
 /* With the lock held. */
 IOL_Err iol_buffer_alloc(struct IOL_Allocator *alloc, size_t size, struct iol_buffer **buffer);

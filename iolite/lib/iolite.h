@@ -12,8 +12,8 @@
  *
  * Every call returns 0 or a negative errno and, unless it says otherwise, makes new aggregates and leaves
  * those that it was given as they are. Threads may use different aggregates at once; one aggregate is
- * for one thread at a time. After fork the child must not use what it inherited; the first call there makes
- * a domain of its own. Without /dev/iolite, or with IOLITE=off in the environment, the same calls work
+ * for one thread at a time. After fork the child's first call makes a domain of its own; aggregates and pools
+ * that it inherited can be destroyed there, other calls that need their data give -ESTALE. Without /dev/iolite, or with IOLITE=off in the environment, the same calls work
  * by copying, in memory of the process.
  */
 #ifndef IOLITE_H

@@ -111,17 +111,13 @@ static void iol_process_start(void)
 	iol_process.domain = 0;
 	iol_process.pool = (struct IOL_Allocator){ 0 };
 	iol_process.pid = getpid();
+	iol_process.life++;
+	iol_process.pool.life = iol_process.life;
 	iol_mark_set();
 	if (!iol_domain_open() && iol_process.fd >= 0) {
 		close(iol_process.fd);
 		iol_process.fd = -1;
 	}
-}
-
-/* Is what this process has its parent's? The mark is empty after a fork; without one, ask. */
-static bool iol_process_new(void)
-{
-	return iol_process.mark ? !*iol_process.mark : iol_process.pid != getpid();
 }
 
 void iol_lock(void)
@@ -137,6 +133,22 @@ void iol_lock(void)
 void iol_unlock(void)
 {
 	pthread_mutex_unlock(&iol_process.lock);
+}
+
+/* A child of one thread must not find the lock held by another, which it does not have. */
+static void iol_before_fork(void)
+{
+	pthread_mutex_lock(&iol_process.lock);
+}
+
+static void iol_after_fork(void)
+{
+	pthread_mutex_unlock(&iol_process.lock);
+}
+
+static void __attribute__((constructor)) iol_fork_watch(void)
+{
+	pthread_atfork(iol_before_fork, iol_after_fork, iol_after_fork);
 }
 
 uint64_t IOL_domain(void)
