@@ -3,6 +3,7 @@
 #include <linux/bvec.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/fsnotify.h>
 #include <linux/mm.h>
 #include <linux/net.h>
 #include <linux/slab.h>
@@ -204,6 +205,32 @@ void iol_kiocb_init(struct kiocb *iocb, struct iol_call *call, bool write)
 }
 
 /**
+ * iol_verify - what read(2) and write(2) ask before they begin
+ * @call: at its position
+ * @rw:   READ or WRITE
+ * @len:  bytes
+ *
+ * Of security modules and, when it reads, of fanotify's watchers, who may take their time. Once for
+ * each call, whether the data is in the cache or not.
+ *
+ * Return: 0 or -errno.
+ */
+int iol_verify(struct iol_call *call, int rw, size_t len)
+{
+	loff_t pos = call->position == IOL_POSITION_FILE ? call->file->f_pos : call->position;
+
+	return rw_verify_area(rw, call->file, call->file->f_mode & FMODE_STREAM ? NULL : &pos, len);
+}
+
+/* For a call that was verified. */
+ssize_t iol_iter_read(struct iol_call *call, struct kiocb *iocb, struct iov_iter *iter)
+{
+	if (!(call->file->f_mode & FMODE_CAN_READ))
+		return -EINVAL;
+	return call->file->f_op->read_iter(iocb, iter);
+}
+
+/**
  * iol_read_copy - read anything into a new buffer
  * @call: at most one buffer's worth is read
  */
@@ -219,8 +246,9 @@ ssize_t iol_read_copy(struct iol_call *call)
 	ssize_t ret;
 	int err;
 
+	/* Only the caller itself can give such files an address to read to. */
 	if (!call->file->f_op->read_iter)
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	err = iol_call_copy_buf(call, size);
 	if (err)
 		return err;
@@ -234,7 +262,7 @@ ssize_t iol_read_copy(struct iol_call *call)
 		bvec_set_page(&bvec[i], iol_buf_page(buf, i << PAGE_SHIFT), PAGE_SIZE, 0);
 	iov_iter_bvec(&iter, ITER_DEST, bvec, buf->npages, size);
 	iol_kiocb_init(&iocb, call, false);
-	ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
+	ret = iol_iter_read(call, &iocb, &iter);
 	if (ret <= 0) {
 		if (!call->inside)
 			iol_domain_cancel(call->domain, buf);
@@ -260,7 +288,7 @@ ssize_t iol_write_copy(struct iol_call *call)
 	ssize_t ret;
 
 	if (!call->file->f_op->write_iter)
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	bvec = iol_list_bvec(&call->list, NULL, &n);
 	if (!bvec)
 		return -ENOMEM;
@@ -296,14 +324,24 @@ static ssize_t iol_read_any(struct iol_call *call)
 	return iol_read_copy(call);
 }
 
+static ssize_t iol_write_stream(struct iol_call *call, struct socket *sock)
+{
+	ssize_t ret = iol_verify(call, WRITE, call->list.bytes);
+
+	if (!ret)
+		ret = sock ? iol_socket_write(call, sock) : iol_pipe_write(call);
+	if (ret > 0)
+		fsnotify_modify(call->file);
+	return ret;
+}
+
+/* For those that are not streams vfs_iocb_iter_write() verifies and notifies. */
 static ssize_t iol_write_any(struct iol_call *call)
 {
 	struct socket *sock = sock_from_file(call->file);
 
-	if (sock)
-		return iol_socket_write(call, sock);
-	if (iol_is_pipe(call->file))
-		return iol_pipe_write(call);
+	if (sock || iol_is_pipe(call->file))
+		return iol_write_stream(call, sock);
 	if (iol_is_cacheable(call->file))
 		return iol_file_write(call);
 	return iol_write_copy(call);
@@ -336,8 +374,12 @@ ssize_t iol_read(struct iol_call *call)
 	if (!call->size)
 		return 0;
 	locked = iol_position_lock(call);
-	ret = iol_read_any(call);
+	ret = iol_verify(call, READ, call->size);
+	if (!ret)
+		ret = iol_read_any(call);
 	iol_call_copy_end(call);
+	if (ret > 0)
+		fsnotify_access(call->file);
 	if (locked)
 		mutex_unlock(&call->file->f_pos_lock);
 	trace_iol_io(call->domain->id, false, file_inode(call->file)->i_mode, ret);

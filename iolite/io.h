@@ -41,6 +41,10 @@ ssize_t iol_write(struct iol_call *call);
 struct iol_send;
 ssize_t iol_send(struct iol_domain *domain, struct iol_send *args);
 
+int iol_verify(struct iol_call *call, int rw, size_t len);
+struct kiocb;
+struct iov_iter;
+ssize_t iol_iter_read(struct iol_call *call, struct kiocb *iocb, struct iov_iter *iter);
 ssize_t iol_read_copy(struct iol_call *call);
 ssize_t iol_write_copy(struct iol_call *call);
 
@@ -52,14 +56,13 @@ int iol_call_take(struct iol_call *call, struct iol_buf *buf, u32 off, u32 len);
 
 /* One writer of an object at a time, so that a write in several steps is one write. */
 struct iol_object;
-struct iol_object *iol_object_lock(struct iol_call *call);
+struct iol_object *iol_object_lock(struct iol_call *call, long timeo);
 bool iol_object_written(const struct file *file);
 void iol_object_unlock(struct iol_object *object);
 
 bool iol_is_pipe(struct file *file);
 ssize_t iol_pipe_read(struct iol_call *call);
 ssize_t iol_pipe_write(struct iol_call *call);
-struct kiocb;
 struct bio_vec;
 struct pipe_inode_info;
 ssize_t iol_pipe_take(struct iol_call *call, struct pipe_inode_info *pipe, size_t size);

@@ -3,6 +3,8 @@
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
+#include <net/sock.h>
 
 #include "io.h"
 
@@ -10,13 +12,15 @@
  * struct iol_object - a pipe or socket that is being written
  * @inode: whose; the writers' files keep it
  * @users: writers that have or want the lock; under iol_objects_lock
- * @lock:  held for a whole IOL_write
+ * @busy:  bit 0, held for a whole IOL_write
+ * @wait:  for @busy, by those who have a time-out
  * @node:  under iol_objects_lock
  */
 struct iol_object {
 	struct inode *inode;
 	unsigned int users;
-	struct mutex lock;	/* one write */
+	unsigned long busy;
+	wait_queue_head_t wait;
 	struct list_head node;
 };
 
@@ -51,7 +55,7 @@ static struct iol_object *iol_object_get(struct inode *inode)
 		return NULL;
 	fresh->inode = inode;
 	fresh->users = 1;
-	mutex_init(&fresh->lock);
+	init_waitqueue_head(&fresh->wait);
 	spin_lock(&iol_objects_lock);
 	object = iol_object_find(inode);
 	if (!object)
@@ -93,32 +97,31 @@ bool iol_object_written(const struct file *file)
 
 /**
  * iol_object_lock - keep other IOL_writes of the same object out
- * @call: says which, and whether waiting is allowed
+ * @call:  says which
+ * @timeo: jiffies to wait at most; 0 for a descriptor or call that does not wait
  *
- * Return: the object, or -EAGAIN, -ERESTARTSYS, -ENOMEM.
+ * Return: the object, or -EAGAIN, -ERESTARTSYS, -EINTR, -ENOMEM.
  */
-struct iol_object *iol_object_lock(struct iol_call *call)
+struct iol_object *iol_object_lock(struct iol_call *call, long timeo)
 {
 	struct iol_object *object = iol_object_get(file_inode(call->file));
-	int err = 0;
+	long left;
 
 	if (!object)
 		return ERR_PTR(-ENOMEM);
-	if (call->nowait) {
-		if (!mutex_trylock(&object->lock))
-			err = -EAGAIN;
-	} else if (mutex_lock_interruptible(&object->lock)) {
-		err = -ERESTARTSYS;
-	}
-	if (err) {
-		iol_object_put(object);
-		return ERR_PTR(err);
-	}
-	return object;
+	left = wait_event_interruptible_timeout(object->wait,
+						!test_and_set_bit_lock(0, &object->busy), timeo);
+	if (left > 0)
+		return object;
+	iol_object_put(object);
+	return ERR_PTR(left ? sock_intr_errno(timeo) : -EAGAIN);
 }
 
 void iol_object_unlock(struct iol_object *object)
 {
-	mutex_unlock(&object->lock);
+	clear_bit_unlock(0, &object->busy);
+	/* The bit first, then whether somebody waits. */
+	smp_mb__after_atomic();
+	wake_up_interruptible(&object->wait);
 	iol_object_put(object);
 }

@@ -423,7 +423,7 @@ ssize_t iol_pipe_write(struct iol_call *call)
 	ret = iol_pipe_try(call, &at, call->list.bytes, true);
 	if (ret)
 		return ret;
-	object = iol_object_lock(call);
+	object = iol_object_lock(call, iol_pipe_nowait(call) ? 0 : MAX_SCHEDULE_TIMEOUT);
 	if (IS_ERR(object))
 		return PTR_ERR(object);
 	ret = iol_pipe_write_locked(call, &at);

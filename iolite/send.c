@@ -6,6 +6,7 @@
 #include <linux/bvec.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/fsnotify.h>
 #include <linux/mm.h>
 #include <linux/net.h>
 #include <linux/pipe_fs_i.h>
@@ -126,14 +127,15 @@ static ssize_t iol_pipe_send_wait(struct iol_call *call, struct socket *sock,
 				  struct pipe_inode_info *pipe, const struct iol_vec *head,
 				  bool resident)
 {
+	long timeo = sock_sndtimeo(sock->sk, call->nowait);
 	struct iol_object *object;
 	bool was_full;
+	long wait = 0;
 	ssize_t ret;
-	int err = 0;
 
 	/* Each turn waits for what was missing in the last. */
-	while (!err) {
-		object = iol_object_lock(call);
+	while (wait >= 0) {
+		object = iol_object_lock(call, timeo);
 		if (IS_ERR(object))
 			return PTR_ERR(object);
 		pipe_lock(pipe);
@@ -143,16 +145,19 @@ static ssize_t iol_pipe_send_wait(struct iol_call *call, struct socket *sock,
 		iol_object_unlock(object);
 		if (ret > 0)
 			iol_pipe_wake_writers(pipe, was_full);
-		if (ret == -ENODATA && !resident)
-			err = iol_pipe_wait(pipe);
-		else if (ret == -EAGAIN && !call->nowait)
-			err = wait_event_interruptible(*sk_sleep(sock->sk),
-						       vfs_poll(call->file, NULL) &
-						       (EPOLLOUT | EPOLLHUP | EPOLLERR));
-		else
+		if (ret == -ENODATA && !resident) {
+			wait = iol_pipe_wait(pipe);
+		} else if (ret == -EAGAIN && timeo) {
+			wait = wait_event_interruptible_timeout(*sk_sleep(sock->sk),
+								vfs_poll(call->file, NULL) &
+								(EPOLLOUT | EPOLLHUP | EPOLLERR),
+								timeo);
+			timeo = max(wait, 0L);
+		} else {
 			return ret;
+		}
 	}
-	return -ERESTARTSYS;
+	return sock_intr_errno(sock_sndtimeo(sock->sk, false));
 }
 
 static ssize_t iol_send_pipe(struct iol_domain *domain, struct file *to, struct file *from,
@@ -173,13 +178,22 @@ static ssize_t iol_send_pipe(struct iol_domain *domain, struct file *to, struct 
 		return -EINVAL;
 	if (!(from->f_mode & FMODE_READ) || !(to->f_mode & FMODE_WRITE))
 		return -EBADF;
-	ret = iol_send_head(domain, args, &head);
+	/* As splice(2). */
+	ret = rw_verify_area(READ, from, NULL, call.size);
+	if (!ret)
+		ret = rw_verify_area(WRITE, to, NULL, call.size);
+	if (!ret)
+		ret = iol_send_head(domain, args, &head);
 	if (ret)
 		return ret;
 	ret = iol_pipe_send_wait(&call, sock, from->private_data, &head,
 				 (args->flags & IOL_SEND_RESIDENT) || (from->f_flags & O_NONBLOCK));
 	if (head.page)
 		put_page(head.page);
+	if (ret > 0) {
+		fsnotify_access(from);
+		fsnotify_modify(to);
+	}
 	return ret;
 }
 

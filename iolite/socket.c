@@ -72,6 +72,7 @@ static ssize_t iol_unix_read(struct iol_call *call, struct socket *sock)
 {
 	struct file *scratch = call->domain->scratch;
 	struct pipe_inode_info *pipe = scratch->private_data;
+	long wait, timeo = sock_rcvtimeo(sock->sk, iol_socket_nowait(call));
 	ssize_t ret;
 
 	for (;;) {
@@ -85,12 +86,15 @@ static ssize_t iol_unix_read(struct iol_call *call, struct socket *sock)
 		mutex_unlock(&call->domain->scratch_lock);
 		if (ret == -EMSGSIZE)
 			return iol_read_copy(call);
-		if (ret != -EAGAIN || iol_socket_nowait(call))
+		if (ret != -EAGAIN || !timeo)
 			return ret;
 		iol_call_copy_end(call);
-		if (wait_event_interruptible(*sk_sleep(sock->sk), vfs_poll(call->file, NULL) &
-					     (EPOLLIN | EPOLLHUP | EPOLLERR)))
-			return -ERESTARTSYS;
+		wait = wait_event_interruptible_timeout(*sk_sleep(sock->sk),
+							vfs_poll(call->file, NULL) &
+							(EPOLLIN | EPOLLHUP | EPOLLERR), timeo);
+		if (wait < 0)
+			return sock_intr_errno(timeo);
+		timeo = wait;
 	}
 }
 
@@ -152,7 +156,7 @@ ssize_t iol_socket_write(struct iol_call *call, struct socket *sock)
 	/* One that does not wait keeps the socket's own lock from its beginning to its end. */
 	if (iol_socket_nowait(call) && sk_is_tcp(sock->sk) && !iol_object_written(call->file))
 		return iol_socket_send(call, sock);
-	object = iol_object_lock(call);
+	object = iol_object_lock(call, sock_sndtimeo(sock->sk, iol_socket_nowait(call)));
 	if (IS_ERR(object))
 		return PTR_ERR(object);
 	ret = iol_socket_send(call, sock);

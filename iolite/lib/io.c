@@ -16,7 +16,10 @@
 #define IOL_INLINE	4096
 #define IOL_IOV		64
 
-/* Without the module: one buffer's worth, as read(2) gives it. */
+/*
+ * Without the module, and for files that only read(2) knows to read (many of /proc): one buffer's
+ * worth, as read(2) gives it.
+ */
 static IOL_Err iol_read_copy(int fd, IOL_Allocator *alloc, IOL_Agg **out, size_t size, off_t pos,
 			     bool nowait)
 {
@@ -96,8 +99,14 @@ static IOL_Err iol_read(int fd, IOL_Allocator *alloc, IOL_Agg **out, size_t size
 			*ret = (*out)->length;
 		return err;
 	}
-	if (ioctl(dev, IOL_IOC_READ, &io))
-		return -errno;
+	if (ioctl(dev, IOL_IOC_READ, &io)) {
+		if (errno != EOPNOTSUPP)
+			return -errno;
+		err = iol_read_copy(fd, alloc, out, size, pos, nowait);
+		if (!err && ret)
+			*ret = (*out)->length;
+		return err;
+	}
 	err = iol_agg_received(out, slices, io.count);
 	if (!err && ret)
 		*ret = io.size;
@@ -124,7 +133,7 @@ IOL_Err IOL_pread_nowait(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *
 	return pos < 0 ? -EINVAL : iol_read(fd, IOL_DEF_ALLOC, agg, size, pos, true, ret);
 }
 
-/* Without the module: as much as one writev takes. */
+/* Without the module, and for files that only write(2) knows to write: as much as one writev takes. */
 static IOL_Err iol_write_copy(int fd, IOL_Agg *agg, off_t pos, size_t *ret)
 {
 	struct iovec iov[IOL_IOV];
@@ -194,6 +203,16 @@ static IOL_Err iol_write_ioctl(int dev, int fd, IOL_Agg *agg, off_t pos, size_t 
 	return err;
 }
 
+static bool iol_agg_lost(const IOL_Agg *agg)
+{
+	size_t i;
+
+	for (i = 0; i < agg->n; i++)
+		if (iol_buffer_lost(agg->piece[i].buffer))
+			return true;
+	return false;
+}
+
 static IOL_Err iol_write(int fd, IOL_Agg *agg, off_t pos, size_t *ret)
 {
 	size_t done = 0;
@@ -208,10 +227,14 @@ static IOL_Err iol_write(int fd, IOL_Agg *agg, off_t pos, size_t *ret)
 	iol_unlock();
 	if (!agg->length)
 		err = 0;
+	else if (iol_agg_lost(agg))
+		err = -ESTALE;
 	else if (dev < 0)
 		err = iol_write_copy(fd, agg, pos, &done);
 	else
 		err = iol_write_ioctl(dev, fd, agg, pos, &done);
+	if (err == -EOPNOTSUPP && dev >= 0)
+		err = iol_write_copy(fd, agg, pos, &done);
 	if (!err && ret)
 		*ret = done;
 	return err;

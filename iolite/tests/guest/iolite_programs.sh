@@ -61,6 +61,10 @@ same_fork() {
 		"$(sed p <"$1" | awk 'NR == 2 { print; system("echo child"); fflush() } NR == 3')" ] || return 1
 	[ "$(stdio perl -e "$script" <"$1" | sort)" = "$(perl -e "$script" <"$1" | sort)" ]
 }
+same_proc() {
+	[ "$(stdio sed -n 1p /proc/self/status)" = "$(sed -n 1p /proc/self/status)" ] &&
+		[ "$(stdio sort /proc/filesystems)" = "$(sort /proc/filesystems)" ]
+}
 # What is copied is what goes by value: the last, short buffer of each stream, when it is written and read.
 no_stdio_copies() {
 	local before after
@@ -84,6 +88,7 @@ iol-cat $text >/dev/null
 check "nothing is copied between two of them" no_copies $text
 check "ordinary programs say the same with libiolstdio" same_stdio $text
 check "fork copies what is in their streams" same_fork $text
+check "a file that only read(2) can read is read, too" same_proc
 check "and nothing is copied between two of those" no_stdio_copies $text
 rm $text
 unload() {

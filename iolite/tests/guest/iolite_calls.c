@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What read(2), write(2) and fork(2) promise our calls keep: who may forbid, how long they wait, what a child has. */
+/* timeout: 120 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/fanotify.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "kselftest_harness.h"
+
+#include <iolite.h>
+#include "iolite/tests/lib/module.h"
+
+#define SIZE	200000
+
+FIXTURE(calls) {
+	int fd;
+};
+
+FIXTURE_SETUP(calls)
+{
+	static char bytes[SIZE];
+	int fd;
+
+	ASSERT_EQ(0, module_load());
+	memset(bytes, 'c', SIZE);
+	fd = open("/tmp/iolite.calls", O_RDWR | O_CREAT | O_TRUNC, 0644);
+	ASSERT_EQ(SIZE, write(fd, bytes, SIZE));
+	close(fd);
+	self->fd = open("/tmp/iolite.calls", O_RDONLY);
+	/* A call that waits for ever is a failure. */
+	alarm(20);
+}
+
+FIXTURE_TEARDOWN(calls)
+{
+	close(self->fd);
+	unlink("/tmp/iolite.calls");
+}
+
+static long milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int read_some(int fd)
+{
+	IOL_Agg *agg;
+	size_t n;
+	int err;
+
+	err = IOL_pread(fd, &agg, SIZE, 0, &n);
+	if (!err)
+		IOL_destroy(agg);
+	return err ? err : (int)n;
+}
+
+/* Answers permission events with @answer, until there is none for a second; how many it gave. */
+static int watcher(int group, int answer)
+{
+	struct pollfd ready = { .fd = group, .events = POLLIN };
+	struct fanotify_event_metadata event[16], *at;
+	int answers = 0;
+	ssize_t n;
+
+	while (poll(&ready, 1, 1000) == 1) {
+		n = read(group, event, sizeof(event));
+		for (at = event; FAN_EVENT_OK(at, n); at = FAN_EVENT_NEXT(at, n)) {
+			struct fanotify_response response = { .fd = at->fd, .response = answer };
+
+			if (at->mask & FAN_ACCESS_PERM && write(group, &response, sizeof(response)) > 0)
+				answers++;
+			close(at->fd);
+		}
+	}
+	return answers;
+}
+
+/* What two reads of the cached file give while somebody answers so, and how often he was asked. */
+static int reads_while(int answer, int *first, int *second)
+{
+	int group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY), status, fd;
+	pid_t pid;
+
+	if (group < 0 || fanotify_mark(group, FAN_MARK_ADD, FAN_ACCESS_PERM, AT_FDCWD, "/tmp/iolite.calls"))
+		return -1;
+	pid = fork();
+	if (!pid)
+		_exit(watcher(group, answer));
+	/* In the child's hands alone: when it ends, nobody is asked any more. */
+	close(group);
+	/* The kernel asks for files that were opened while somebody watches. */
+	fd = open("/tmp/iolite.calls", O_RDONLY);
+	*first = read_some(fd);
+	*second = read_some(fd);
+	close(fd);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(calls, a_watcher_with_permission_to_deny_is_obeyed_on_a_hit_and_asked_once_a_call)
+{
+	unsigned long long hits;
+	int first, second, fd;
+
+	ASSERT_EQ(SIZE, read_some(self->fd));
+	hits = counter("FileHits");
+	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_LT(hits, counter("FileHits"));
+	hits = counter("FileHits");
+	EXPECT_EQ(2, reads_while(FAN_DENY, &first, &second));
+	EXPECT_EQ(-EPERM, first);
+	EXPECT_EQ(-EPERM, second);
+	EXPECT_EQ(hits, counter("FileHits"));
+	EXPECT_EQ(2, reads_while(FAN_ALLOW, &first, &second));
+	EXPECT_EQ(SIZE, first);
+	EXPECT_EQ(SIZE, second);
+	EXPECT_LT(hits, counter("FileHits"));
+	/* Of what is not cached, too, once for all of its chunks. */
+	fd = open("/tmp/iolite.calls", O_RDWR);
+	ASSERT_EQ(1, pwrite(fd, "C", 1, 0));
+	close(fd);
+	EXPECT_EQ(2, reads_while(FAN_ALLOW, &first, &second));
+	EXPECT_EQ(SIZE, first);
+}
+
+TEST_F(calls, who_listens_hears_of_a_hit)
+{
+	int group = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY);
+	struct fanotify_event_metadata event;
+
+	ASSERT_LE(0, group);
+	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(0, fanotify_mark(group, FAN_MARK_ADD, FAN_ACCESS, AT_FDCWD, "/tmp/iolite.calls"));
+	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(sizeof(event), read(group, &event, sizeof(event)));
+	EXPECT_EQ(FAN_ACCESS, event.mask);
+	close(event.fd);
+	close(group);
+}
+
+/* Files of the kernel that have only the old calls. */
+TEST_F(calls, files_that_only_read_and_write_know_are_read_and_written)
+{
+	char text[64] = "", name[64] = "";
+	IOL_Agg *agg;
+	size_t n;
+	int fd;
+
+	fd = open("/proc/self/status", O_RDONLY);
+	ASSERT_EQ(0, IOL_read(fd, &agg, 5, &n));
+	ASSERT_EQ(5, n);
+	ASSERT_EQ(5, IOL_copy_out(agg, 0, text, 5));
+	EXPECT_EQ(0, memcmp(text, "Name:", 5));
+	/* Where read(2) would go on. */
+	EXPECT_EQ(5, lseek(fd, 0, SEEK_CUR));
+	IOL_destroy(agg);
+	ASSERT_EQ(0, IOL_pread(fd, &agg, 60000, 1, &n));
+	EXPECT_LT(100, n);
+	IOL_copy_out(agg, 0, text, 4);
+	EXPECT_EQ(0, memcmp(text, "ame:", 4));
+	IOL_destroy(agg);
+	close(fd);
+	fd = open("/proc/self/comm", O_RDWR);
+	ASSERT_EQ(0, IOL_from_memory(IOL_DEF_ALLOC, &agg, "renamed", 7));
+	ASSERT_EQ(0, IOL_write(fd, agg, &n));
+	EXPECT_EQ(7, n);
+	ASSERT_EQ(8, pread(fd, name, sizeof(name), 0));
+	EXPECT_EQ(0, memcmp(name, "renamed\n", 8));
+	IOL_destroy(agg);
+	close(fd);
+}
+
+TEST_F(calls, a_socket_s_receive_time_out_ends_the_wait)
+{
+	struct timeval timeout = { .tv_usec = 300000 };
+	IOL_Agg *agg;
+	int pair[2];
+	long start;
+	size_t n;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	ASSERT_EQ(0, setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)));
+	start = milliseconds();
+	EXPECT_EQ(-EAGAIN, IOL_read(pair[0], &agg, 100, &n));
+	EXPECT_LE(250, milliseconds() - start);
+	EXPECT_GE(5000, milliseconds() - start);
+	/* And what comes in time is read. */
+	ASSERT_EQ(5, write(pair[1], "hello", 5));
+	ASSERT_EQ(0, IOL_read(pair[0], &agg, 100, &n));
+	EXPECT_EQ(5, n);
+	IOL_destroy(agg);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void full(struct __test_metadata *_metadata, int fd)
+{
+	static char bytes[65536];
+
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	ASSERT_EQ(EAGAIN, errno);
+}
+
+TEST_F(calls, a_socket_s_send_time_out_ends_a_send_from_a_pipe)
+{
+	struct timeval timeout = { .tv_usec = 300000 };
+	int pair[2], ends[2];
+	long start;
+	size_t n;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(4, write(ends[1], "data", 4));
+	full(_metadata, pair[0]);
+	ASSERT_EQ(0, setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)));
+	start = milliseconds();
+	EXPECT_EQ(-EAGAIN, IOL_send(pair[0], NULL, 0, ends[0], 0, 4, 0, &n));
+	EXPECT_LE(250, milliseconds() - start);
+	EXPECT_GE(5000, milliseconds() - start);
+}
+
+/* One description that waits and one that does not, of the same pipe. */
+TEST_F(calls, who_does_not_wait_does_not_wait_for_another_writer_either)
+{
+	char name[64];
+	int ends[2], fast;
+	IOL_Agg *agg;
+	long start;
+	pid_t pid;
+	size_t n;
+
+	ASSERT_EQ(0, pipe(ends));
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", ends[1]);
+	fast = open(name, O_WRONLY | O_NONBLOCK);
+	ASSERT_LE(0, fast);
+	pid = fork();
+	if (!pid) {
+		/* More than the pipe holds: it waits in the middle. */
+		IOL_create(IOL_DEF_ALLOC, &agg, 1 << 20);
+		IOL_write(ends[1], agg, &n);
+		_exit(0);
+	}
+	usleep(500000);
+	ASSERT_EQ(0, IOL_create(IOL_DEF_ALLOC, &agg, 10000));
+	start = milliseconds();
+	EXPECT_EQ(-EAGAIN, IOL_write(fast, agg, &n));
+	EXPECT_GE(2000, milliseconds() - start);
+	IOL_destroy(agg);
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	close(fast);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static int uses_in_child(IOL_Agg *read, IOL_Agg *made, IOL_Agg *both, IOL_Context *context, IOL_Allocator *alloc)
+{
+	uint64_t digest;
+	const char *at;
+	IOL_Agg *own;
+	char bytes[8];
+	size_t n;
+	int null = open("/dev/null", O_WRONLY);
+
+	if (IOL_copy_out(read, 0, bytes, 8) || IOL_gen_nextRd(context, &at, &n) != -ESTALE)
+		return 1;
+	if (IOL_write(null, made, &n) != -ESTALE || IOL_digest(both, &digest, &n) != -ESTALE)
+		return 2;
+	IOL_destroy(read);
+	IOL_destroy(made);
+	IOL_gen_end(context);
+	IOL_destroy(both);
+	if (IOL_destroy_allocator(alloc))
+		return 3;
+	/* And now something of its own. */
+	if (IOL_from_memory(IOL_DEF_ALLOC, &own, "child", 5) || IOL_write(null, own, &n) || n != 5 ||
+	    IOL_copy_out(own, 0, bytes, 5) != 5 || memcmp(bytes, "child", 5))
+		return 4;
+	IOL_destroy(own);
+	return 0;
+}
+
+TEST_F(calls, what_a_child_inherits_can_be_destroyed_and_is_nothing_else)
+{
+	IOL_Agg *read, *made, *both;
+	IOL_Allocator *alloc;
+	IOL_Context *context;
+	int status, how;
+	pid_t pid;
+	size_t n;
+
+	ASSERT_EQ(0, IOL_create_allocator(&alloc, NULL));
+	ASSERT_EQ(0, IOL_pread(self->fd, &read, 100000, 0, &n));
+	ASSERT_EQ(0, IOL_from_memory(alloc, &made, "parent", 6));
+	ASSERT_EQ(0, IOL_concat(&both, made, read));
+	ASSERT_EQ(0, IOL_gen_start(both, &context));
+	/* Libraries' hooks do not see a bare system call. */
+	for (how = 0; how < 2; how++) {
+		pid = how ? syscall(SYS_fork) : fork();
+		if (!pid)
+			_exit(uses_in_child(read, made, both, context, alloc));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	/* The parent has all of it still. */
+	EXPECT_EQ(100006, IOL_length(both));
+	EXPECT_EQ('p', ({ char byte = 0; IOL_copy_out(both, 0, &byte, 1); byte; }));
+	EXPECT_EQ('c', ({ char byte = 0; IOL_copy_out(both, 6, &byte, 1); byte; }));
+	IOL_gen_end(context);
+	IOL_destroy(both);
+	IOL_destroy(made);
+	IOL_destroy(read);
+	EXPECT_EQ(0, IOL_destroy_allocator(alloc));
+}
+
+MODULE_UNLOADS
+
+TEST_HARNESS_MAIN
