@@ -35,19 +35,23 @@ MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim
 /* Candidates that are looked at for one that nobody uses. */
 #define IOL_EVICT_LOOK		256
 #define IOL_FREE_LOOK		4096
+/* Extents that are moved to where their last use belongs while the lock is held. */
+#define IOL_MOVE_MOST		64
 #define IOL_GDS_SHIFT		32
 
 /*
- * All extents, ranks and sums below. No buffer is put and nothing allocated under it; the locks of
- * @iol_lru are taken inside, and reclaim, which has one of those first, only tries.
+ * All extents, ranks and sums below, but a hit does without it: see struct iol_extents. No buffer is
+ * put and nothing allocated under it; the locks of files and of @iol_lru are taken inside, and
+ * reclaim, which has one of the latter first, only tries.
  */
 static DEFINE_SPINLOCK(iol_cache_lock);
 static struct rb_root_cached iol_ranks = RB_ROOT_CACHED;
 static u64 iol_cache_bytes;
 /* The same extents by memory cgroup and node: what reclaim for one of them may look at. */
 static struct list_lru iol_lru;
-/* LRU: time of the last use. GDS: the paper's L, what the last victim was worth. */
-static u64 iol_clock;
+/* Counts uses: LRU's time, and the order of those of one rank. */
+static atomic64_t iol_clock;
+/* GDS: the paper's L, what the last victim was worth. Written under the lock. */
 static u64 iol_inflation;
 /* The half rule: pages that reclaim looked at since the last eviction, and those asked of us. */
 static u64 iol_scanned_all;
@@ -71,44 +75,91 @@ static u64 iol_cache_limit(void)
 	return max ? max : (u64)totalram_pages() << (PAGE_SHIFT - 1);
 }
 
-static u64 iol_rank_now(const struct iol_extent *extent)
+/* It is used now: what that is worth. Its place in the order stays until somebody evicts. */
+static void iol_rank_use(struct iol_extent *extent)
 {
-	u64 size = max_t(u64, extent->extents->size, extent->len);
+	u64 size = max_t(u64, READ_ONCE(extent->extents->size), extent->len);
 	u64 cost = READ_ONCE(gds_cost) ? 2 + size / 536 : 1;
+	u64 turn = atomic64_inc_return(&iol_clock);
+	u64 rank = turn;
 
 	if (READ_ONCE(gds))
-		return iol_inflation + div64_u64(cost << IOL_GDS_SHIFT, size);
-	/* So that entries ranked by the other policy are neither immortal nor doomed. */
-	iol_clock = max(iol_clock, iol_inflation) + 1;
-	return iol_clock;
+		rank = READ_ONCE(iol_inflation) + div64_u64(cost << IOL_GDS_SHIFT, size);
+	WRITE_ONCE(extent->used_rank, rank);
+	/* Pairs with iol_rank_move(): a rank may be too new for its turn, never too old. */
+	smp_store_release(&extent->used_turn, turn);
 }
 
 static bool iol_rank_less(struct rb_node *node, const struct rb_node *parent)
 {
-	return rb_entry(node, struct iol_extent, by_rank)->rank <
-	       rb_entry(parent, struct iol_extent, by_rank)->rank;
+	const struct iol_extent *a = rb_entry(node, struct iol_extent, by_rank);
+	const struct iol_extent *b = rb_entry(parent, struct iol_extent, by_rank);
+
+	return a->rank != b->rank ? a->rank < b->rank : a->turn < b->turn;
 }
 
 static void iol_rank_insert(struct iol_extent *extent)
 {
 	lockdep_assert_held(&iol_cache_lock);
+	/* Pairs with iol_rank_use(). */
+	extent->turn = smp_load_acquire(&extent->used_turn);
+	extent->rank = READ_ONCE(extent->used_rank);
 	rb_add_cached(&extent->by_rank, &iol_ranks, iol_rank_less);
 }
 
 static void iol_rank_set(struct iol_extent *extent, u64 rank)
 {
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
-	extent->rank = rank;
+	WRITE_ONCE(extent->used_rank, rank);
+	smp_store_release(&extent->used_turn, atomic64_inc_return(&iol_clock));
 	iol_rank_insert(extent);
 }
 
-/* The first extent that ends after @offset. */
+/* Was it used since it got its place? Then it gets another, and what is at the old one is @node. */
+static bool iol_rank_move(struct iol_extent *extent, struct rb_node **node)
+{
+	struct rb_node *before;
+
+	if (READ_ONCE(extent->used_turn) == extent->turn)
+		return false;
+	before = rb_prev(&extent->by_rank);
+	rb_erase_cached(&extent->by_rank, &iol_ranks);
+	iol_rank_insert(extent);
+	*node = before ? rb_next(before) : rb_first_cached(&iol_ranks);
+	return true;
+}
+
+/* The first in the order belongs there when this is done: each move is one that a hit saved. */
+static void iol_ranks_settle(void)
+{
+	unsigned int moved;
+
+	do {
+		struct rb_node *node;
+
+		spin_lock(&iol_cache_lock);
+		node = rb_first_cached(&iol_ranks);
+		for (moved = 0; node && moved < IOL_MOVE_MOST; moved++)
+			if (!iol_rank_move(rb_entry(node, struct iol_extent, by_rank), &node))
+				break;
+		spin_unlock(&iol_cache_lock);
+	} while (moved == IOL_MOVE_MOST);
+}
+
+void iol_extents_init(struct iol_extents *extents)
+{
+	spin_lock_init(&extents->lock);
+	extents->by_offset = RB_ROOT;
+	extents->size = 0;
+}
+
+/* The first extent that ends after @offset. One of the locks is held. */
 static struct iol_extent *iol_extent_after(struct iol_extents *extents, u64 offset)
 {
 	struct rb_node *node = extents->by_offset.rb_node;
 	struct iol_extent *found = NULL;
 
-	lockdep_assert_held(&iol_cache_lock);
+	lockdep_assert(lockdep_is_held(&iol_cache_lock) || lockdep_is_held(&extents->lock));
 	while (node) {
 		struct iol_extent *extent = rb_entry(node, struct iol_extent, by_offset);
 
@@ -134,6 +185,7 @@ static void iol_extent_link(struct iol_extent *extent)
 	struct rb_node **link = &extent->extents->by_offset.rb_node, *parent = NULL;
 
 	lockdep_assert_held(&iol_cache_lock);
+	spin_lock(&extent->extents->lock);
 	while (*link) {
 		parent = *link;
 		if (extent->offset < rb_entry(parent, struct iol_extent, by_offset)->offset)
@@ -143,7 +195,8 @@ static void iol_extent_link(struct iol_extent *extent)
 	}
 	rb_link_node(&extent->by_offset, parent, link);
 	rb_insert_color(&extent->by_offset, &extent->extents->by_offset);
-	extent->rank = iol_rank_now(extent);
+	spin_unlock(&extent->extents->lock);
+	iol_rank_use(extent);
 	iol_rank_insert(extent);
 	iol_manager_insert(extent);
 	list_lru_add_obj(&iol_lru, &extent->lru);
@@ -155,7 +208,10 @@ static void iol_extent_link(struct iol_extent *extent)
 static void iol_extent_unlink_trees(struct iol_extent *extent)
 {
 	lockdep_assert_held(&iol_cache_lock);
+	/* Who found it has taken what he wants when this is ours. */
+	spin_lock(&extent->extents->lock);
 	rb_erase(&extent->by_offset, &extent->extents->by_offset);
+	spin_unlock(&extent->extents->lock);
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
 	iol_manager_remove(extent);
 	iol_cache_bytes -= (u64)extent->charge << PAGE_SHIFT;
@@ -199,7 +255,10 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *
 	struct iol_extent *extent;
 	struct iol_buf *buf = NULL;
 
-	spin_lock(&iol_cache_lock);
+	/* A program's own order is under the common lock: who chooses pays. */
+	if (manager)
+		spin_lock(&iol_cache_lock);
+	spin_lock(&extents->lock);
 	extent = iol_extent_after(extents, offset);
 	if (extent && extent->offset <= offset) {
 		u32 skip = offset - extent->offset;
@@ -207,15 +266,31 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *
 		buf = iol_buf_get(extent->buf);
 		*buf_off = extent->buf_off + skip;
 		*len = min(*len, extent->len - skip);
-		iol_rank_set(extent, iol_rank_now(extent));
-		extent->hit = true;
+		iol_rank_use(extent);
+		WRITE_ONCE(extent->hit, true);
 		if (manager && extent->manager == manager)
 			iol_manager_touch(extent);
 	} else if (extent) {
 		*len = min_t(u64, *len, extent->offset - offset);
 	}
-	spin_unlock(&iol_cache_lock);
+	spin_unlock(&extents->lock);
+	if (manager)
+		spin_unlock(&iol_cache_lock);
 	return buf;
+}
+
+/* Where the first range that ends after @offset starts; U64_MAX: there is none. */
+u64 iol_cache_next(struct iol_extents *extents, u64 offset)
+{
+	struct iol_extent *extent;
+	u64 next = U64_MAX;
+
+	spin_lock(&extents->lock);
+	extent = iol_extent_after(extents, offset);
+	if (extent)
+		next = extent->offset;
+	spin_unlock(&extents->lock);
+	return next;
 }
 
 /* Does anyone but the cache use it? A buffer in several entries counts as used: worth more. */
@@ -228,20 +303,27 @@ bool iol_extent_used(const struct iol_extent *extent)
 static struct iol_extent *iol_victim(bool to_free)
 {
 	struct rb_node *node = rb_first_cached(&iol_ranks);
-	struct rb_node *first = node;
 	int look = to_free ? IOL_FREE_LOOK : IOL_EVICT_LOOK;
+	int move = look;
 
 	lockdep_assert_held(&iol_cache_lock);
-	for (; node && look--; node = rb_next(node)) {
+	while (node && look && move) {
 		struct iol_extent *extent = rb_entry(node, struct iol_extent, by_rank);
 
+		if (iol_rank_move(extent, &node)) {
+			move--;
+			continue;
+		}
 		if (!iol_extent_used(extent))
 			return extent;
+		node = rb_next(node);
+		look--;
 	}
-	if (!first || to_free)
+	node = rb_first_cached(&iol_ranks);
+	if (!node || to_free)
 		return NULL;
 	iol_count(IOL_FILE_EVICTED_REFERENCED);
-	return rb_entry(first, struct iol_extent, by_rank);
+	return rb_entry(node, struct iol_extent, by_rank);
 }
 
 /* The one that shall go, or what its program gives up instead: then they change places. */
@@ -255,10 +337,18 @@ static struct iol_extent *iol_victim_chosen(struct iol_extent *proposed)
 		chosen = iol_manager_choice(proposed->manager, proposed);
 	if (chosen == proposed)
 		return proposed;
-	iol_rank_set(proposed, chosen->rank);
+	iol_rank_set(proposed, READ_ONCE(chosen->used_rank));
 	iol_rank_set(chosen, rank);
 	iol_count(IOL_FILE_EVICTED_CHOSEN);
 	return chosen;
+}
+
+/* LRU's time goes on from there, so that what one policy ranked is not immortal by the other. */
+static void iol_inflate(u64 rank)
+{
+	WRITE_ONCE(iol_inflation, max(iol_inflation, rank));
+	if (atomic64_read(&iol_clock) < iol_inflation)
+		atomic64_set(&iol_clock, iol_inflation);
 }
 
 /* Bytes evicted, 0: nothing; @to_free: reclaim asks, to whom data in use is no help. */
@@ -267,13 +357,14 @@ static u32 iol_cache_evict(bool to_free)
 	struct iol_extent *extent;
 	u32 len = 0;
 
+	iol_ranks_settle();
 	spin_lock(&iol_cache_lock);
 	extent = iol_victim(to_free);
 	if (extent) {
 		extent = iol_victim_chosen(extent);
 		len = max_t(u32, extent->charge, 1) << PAGE_SHIFT;
 		if (READ_ONCE(gds))
-			iol_inflation = max(iol_inflation, extent->rank);
+			iol_inflate(extent->rank);
 		iol_extent_unlink(extent);
 	}
 	spin_unlock(&iol_cache_lock);
@@ -341,6 +432,7 @@ static bool iol_extent_cut(struct iol_extent *extent, u64 end, u64 from, struct 
 	u64 old_end = extent->offset + extent->len;
 	bool split = old_end > from;
 
+	lockdep_assert_held(&extent->extents->lock);
 	if (split) {
 		*tail = *extent;
 		tail->buf_off += from - extent->offset;
@@ -374,7 +466,9 @@ static bool iol_extent_remove(struct iol_extent *extent, u64 offset, u64 end,
 	hi = min_t(u64, round_up(hi, PAGE_SIZE), extent->len);
 	*split = false;
 	if (lo) {
+		spin_lock(&extent->extents->lock);
 		*split = iol_extent_cut(extent, extent->offset + lo, extent->offset + hi, tail);
+		spin_unlock(&extent->extents->lock);
 		return false;
 	}
 	if (hi == extent->len) {
@@ -382,9 +476,11 @@ static bool iol_extent_remove(struct iol_extent *extent, u64 offset, u64 end,
 		return true;
 	}
 	/* Stays at its place among the others of the file. */
+	spin_lock(&extent->extents->lock);
 	extent->offset += hi;
 	extent->buf_off += hi;
 	extent->len -= hi;
+	spin_unlock(&extent->extents->lock);
 	return false;
 }
 
@@ -564,8 +660,8 @@ static enum lru_status iol_shrink_one(struct list_head *item, struct list_lru_on
 	/* Elsewhere this lock comes first. */
 	if (!spin_trylock(&iol_cache_lock))
 		return LRU_SKIP;
-	if (extent->hit || iol_extent_used(extent)) {
-		extent->hit = false;
+	if (READ_ONCE(extent->hit) || iol_extent_used(extent)) {
+		WRITE_ONCE(extent->hit, false);
 		spin_unlock(&iol_cache_lock);
 		return LRU_ROTATE;
 	}

@@ -4,16 +4,22 @@
 #define IOL_CACHE_H
 
 #include <linux/rbtree.h>
+#include <linux/spinlock.h>
 
 #include "buffer.h"
 #include "policy.h"
 
 /**
  * struct iol_extents - cached ranges of one file, which do not overlap
- * @by_offset: under the cache's lock
+ * @lock:      @by_offset, and of its extents what says where they are; who changes those has the
+ *             cache's lock, too, so either is enough to look. Taken inside the cache's lock
+ * @by_offset: in order
  * @size:      of the file, for policies that look at whole documents
+ *
+ * Hits take this lock only: those of different files do not meet.
  */
 struct iol_extents {
+	spinlock_t lock;	/* where extents are */
 	struct rb_root by_offset;
 	u64 size;
 };
@@ -25,16 +31,19 @@ struct iol_extents {
  * the file may see them whole.
  *
  * @extents:   of which file
- * @by_offset: in the file's tree; under the cache's lock
+ * @by_offset: in the file's tree; as @offset
  * @by_rank:   in the order of eviction; under the cache's lock
- * @rank:      lowest goes first; under the cache's lock
- * @offset:    in the file
+ * @rank:      place there: lowest goes first, of equals the lower @turn; under the cache's lock
+ * @turn:      the same
+ * @used_rank: what its last use is worth; a hit writes it, and whoever evicts moves it to there
+ * @used_turn: the same; written after @used_rank
+ * @offset:    in the file; this, @len and @buf_off change under both locks
  * @len:       bytes
  * @buf:       where the bytes are; one reference
  * @buf_off:   start in the buffer, of a page
  * @charge:    pages that it keeps: all of the buffer; of the parts of one that was cut the sum is
  * @lru:       in the list of its memory cgroup and node, for reclaim; under the cache's lock
- * @hit:       used since reclaim looked at it last; under the cache's lock
+ * @hit:       used since reclaim looked at it last
  * @manager:   of the program that brought it, if it had one then; one reference
  * @by_choice: in the manager's order; under the cache's lock
  * @choice:    lowest is given up first; under the cache's lock
@@ -44,6 +53,9 @@ struct iol_extent {
 	struct rb_node by_offset;
 	struct rb_node by_rank;
 	u64 rank;
+	u64 turn;
+	u64 used_rank;
+	u64 used_turn;
 	u64 offset;
 	u32 len;
 	struct iol_buf *buf;
@@ -56,6 +68,8 @@ struct iol_extent {
 	u64 choice;
 };
 
+void iol_extents_init(struct iol_extents *extents);
+u64 iol_cache_next(struct iol_extents *extents, u64 offset);
 struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
 			       u32 *buf_off, u32 *len);
 int iol_cache_insert(struct iol_extents *extents, struct iol_manager *manager, u64 offset,

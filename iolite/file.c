@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files: read from and written to our cache. Legacy calls know nothing of it, so we learn of them:
- * a mark on the inode counts modifications (write, truncate, fallocate) as they end, ctime and size
- * betray those that send no event, and a file that is mapped writable is not cached at all.
+ * Files: read from and written to our cache. What is not there is read from the disk straight into
+ * buffers, several at a time for one who reads on and on.
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
-#include <linux/fsnotify_backend.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -14,118 +12,26 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
-#include "cache.h"
 #include "counter.h"
-#include "io.h"
+#include "file.h"
 
-/* A change of ctime this young may hide another one behind it: the clock of files ticks slowly. */
-#define IOL_SETTLE_NS		(20 * NSEC_PER_MSEC)
-
-/**
- * struct iol_stamp - what of an inode changes when its data does
- * @ctime: of the inode
- * @size:  of the file
- */
-struct iol_stamp {
-	struct timespec64 ctime;
-	loff_t size;
-};
+/* Most chunks that are read at once, and how far ahead of the kernel's own reading ahead. */
+#define IOL_RUN_CHUNKS		16
+#define IOL_RUN_AHEAD		8
 
 /**
- * struct iol_file - a file with cached data; hangs on the inode as a mark, and goes with it
- * @mark:    keeps no reference to the inode
- * @lock:    IOL_read shared, IOL_write exclusive: one is atomic for the other
- * @changes: modifications that we were told of
- * @fresh:   makes @seen, @stamp and insertion into @extents one step
- * @seen:    @changes as they were when the extents were right; under @fresh
- * @stamp:   the same; under @fresh
- * @extents: what is cached
- *
- * Lock order: f_pos_lock, @lock, inode lock, @fresh, the cache's lock.
+ * struct iol_run - chunks that were read at once
+ * @start: in the file, of a chunk
+ * @len:   bytes
+ * @n:     buffers, a reference each
+ * @buf:   each a chunk, but for the last
  */
-struct iol_file {
-	struct fsnotify_mark mark;
-	struct rw_semaphore lock;
-	atomic64_t changes;
-	struct mutex fresh;		/* whether the extents are right */
-	s64 seen;
-	struct iol_stamp stamp;
-	struct iol_extents extents;
+struct iol_run {
+	u64 start;
+	u32 len;
+	unsigned int n;
+	struct iol_buf *buf[IOL_RUN_CHUNKS];
 };
-
-static struct fsnotify_group *iol_group;
-
-static struct iol_file *iol_file_of(struct fsnotify_mark *mark)
-{
-	return container_of(mark, struct iol_file, mark);
-}
-
-static int iol_file_event(struct fsnotify_mark *mark, u32 mask, struct inode *inode,
-			  struct inode *dir, const struct qstr *name, u32 cookie)
-{
-	atomic64_inc(&iol_file_of(mark)->changes);
-	return 0;
-}
-
-static void iol_file_free(struct fsnotify_mark *mark)
-{
-	struct iol_file *file = iol_file_of(mark);
-
-	iol_cache_drop(&file->extents);
-	mutex_destroy(&file->fresh);
-	kfree(file);
-}
-
-static const struct fsnotify_ops iol_fsnotify_ops = {
-	.handle_inode_event = iol_file_event,
-	.free_mark = iol_file_free,
-};
-
-static struct iol_file *iol_file_make(struct inode *inode, int *err)
-{
-	struct iol_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
-
-	*err = -ENOMEM;
-	if (!file)
-		return NULL;
-	init_rwsem(&file->lock);
-	mutex_init(&file->fresh);
-	file->extents.by_offset = RB_ROOT;
-	file->seen = -1;
-	fsnotify_init_mark(&file->mark, iol_group);
-	file->mark.mask = FS_MODIFY;
-	/* Of stores through a mapping of memory only the end of their file tells. */
-	if (shmem_mapping(inode->i_mapping))
-		file->mark.mask |= FS_CLOSE_WRITE;
-	/* Cached data is no reason to keep an inode. */
-	file->mark.flags |= FSNOTIFY_MARK_FLAG_NO_IREF;
-	*err = fsnotify_add_inode_mark(&file->mark, inode, 0);
-	if (!*err)
-		return file;
-	fsnotify_put_mark(&file->mark);
-	return NULL;
-}
-
-/* The file of an inode, with a reference to its mark, or NULL. */
-static struct iol_file *iol_file_get(struct inode *inode)
-{
-	struct fsnotify_mark *mark;
-	struct iol_file *file;
-	int err;
-
-	do {
-		mark = fsnotify_find_inode_mark(inode, iol_group);
-		if (mark)
-			return iol_file_of(mark);
-		file = iol_file_make(inode, &err);
-	} while (!file && err == -EEXIST);
-	return file;
-}
-
-static void iol_file_put(struct iol_file *file)
-{
-	fsnotify_put_mark(&file->mark);
-}
 
 /* Data of a local disk or of memory; elsewhere files change without our being told. */
 bool iol_is_cacheable(struct file *file)
@@ -136,69 +42,14 @@ bool iol_is_cacheable(struct file *file)
 	       !(file->f_flags & O_DIRECT) && file->f_op->read_iter;
 }
 
-static struct iol_stamp iol_stamp_now(struct inode *inode)
-{
-	return (struct iol_stamp){
-		.ctime = inode_get_ctime(inode),
-		.size = i_size_read(inode),
-	};
-}
-
-static bool iol_stamp_equal(const struct iol_stamp *a, const struct iol_stamp *b)
-{
-	return timespec64_equal(&a->ctime, &b->ctime) && a->size == b->size;
-}
-
-static bool iol_stamp_settled(const struct iol_stamp *stamp)
-{
-	struct timespec64 now;
-
-	ktime_get_coarse_real_ts64(&now);
-	return timespec64_to_ns(&now) - timespec64_to_ns(&stamp->ctime) > IOL_SETTLE_NS;
-}
-
-/*
- * Stores through a mapping send no event, and on a file system in memory do not even change ctime:
- * there any open writer might be about to map.
- */
-static bool iol_file_unwatchable(struct inode *inode)
-{
-	if (mapping_writably_mapped(inode->i_mapping))
-		return true;
-	return shmem_mapping(inode->i_mapping) && inode_is_open_for_write(inode);
-}
-
-/* Forget what may be out of date. Returns the count of changes for which the extents are right. */
-static s64 iol_file_validate(struct iol_file *file, struct inode *inode)
-{
-	s64 changes = atomic64_read(&file->changes);
-	struct iol_stamp stamp = iol_stamp_now(inode);
-
-	mutex_lock(&file->fresh);
-	if (file->seen != changes || !iol_stamp_equal(&file->stamp, &stamp) ||
-	    iol_file_unwatchable(inode)) {
-		if (iol_cache_drop(&file->extents))
-			iol_count(IOL_FILE_INVALIDATED);
-		file->seen = changes;
-		file->stamp = stamp;
-		file->extents.size = stamp.size;
-	}
-	mutex_unlock(&file->fresh);
-	return changes;
-}
-
-/* Cache what was read, unless the file has changed since @changes was taken. */
-static void iol_file_keep(struct iol_call *call, struct iol_file *file, s64 changes, u64 offset,
-			  struct iol_buf *buf, u32 len)
+/* Cache what was read, unless the file has changed since the call looked. */
+static void iol_file_keep(struct iol_call *call, struct iol_file *file, const struct iol_view *view,
+			  u64 offset, struct iol_buf *buf, u32 len)
 {
 	struct iol_manager *manager = READ_ONCE(call->domain->manager);
-	struct inode *inode = file_inode(call->file);
-	struct iol_stamp stamp = iol_stamp_now(inode);
 
 	mutex_lock(&file->fresh);
-	if (file->seen == changes && atomic64_read(&file->changes) == changes &&
-	    iol_stamp_equal(&file->stamp, &stamp) && iol_stamp_settled(&stamp) &&
-	    !iol_file_unwatchable(inode) &&
+	if (iol_file_unchanged(file, file_inode(call->file), view) &&
 	    iol_cache_insert(&file->extents, manager, offset, buf, 0, len) == -EEXIST &&
 	    /* Parts, which writes have left: the whole is better. */
 	    !iol_cache_remove(&file->extents, offset, len))
@@ -206,32 +57,106 @@ static void iol_file_keep(struct iol_call *call, struct iol_file *file, s64 chan
 	mutex_unlock(&file->fresh);
 }
 
-/* From the disk straight into the buffer; from the page cache, if the data is there already. */
-static ssize_t iol_file_load(struct iol_call *call, struct iol_buf *buf, u64 offset)
+/* From the disk, if the page cache has nothing of the file. */
+static bool iol_file_is_direct(const struct file *file)
 {
+	return (file->f_mode & FMODE_CAN_ODIRECT) && !file->f_mapping->nrpages &&
+	       !shmem_mapping(file->f_mapping);
+}
+
+static u32 iol_run_part(u32 bytes, unsigned int nth)
+{
+	return min_t(u32, bytes - nth * IOL_CHUNK_SIZE, IOL_CHUNK_SIZE);
+}
+
+/*
+ * How much to read at @start. What is asked for; and who goes on where the last run ended gets
+ * twice as much as that, up to some times what the device's read_ahead_kb says: nothing else is
+ * read while he looks at it. But nothing that is cached.
+ */
+static u32 iol_run_bytes(struct iol_call *call, struct iol_file *file, u64 start, u64 end)
+{
+	struct file_ra_state *ra = &call->file->f_ra;
+	pgoff_t index = start >> PAGE_SHIFT;
+	u64 most = (u64)READ_ONCE(ra->ra_pages) * IOL_RUN_AHEAD << PAGE_SHIFT;
+	u64 bytes = end - start, last = (u64)READ_ONCE(ra->size) << PAGE_SHIFT;
+
+	if (index && index == READ_ONCE(ra->start) + READ_ONCE(ra->size) &&
+	    !(call->file->f_mode & FMODE_RANDOM))
+		bytes = max(bytes, min(2 * last, most));
+	bytes = clamp_t(u64, round_up(bytes, IOL_CHUNK_SIZE), IOL_CHUNK_SIZE,
+			IOL_RUN_CHUNKS * IOL_CHUNK_SIZE);
+	end = round_down(iol_cache_next(&file->extents, start + IOL_CHUNK_SIZE), IOL_CHUNK_SIZE);
+	bytes = min(bytes, max_t(u64, end, start + IOL_CHUNK_SIZE) - start);
+	WRITE_ONCE(ra->start, index);
+	WRITE_ONCE(ra->size, bytes >> PAGE_SHIFT);
+	return bytes;
+}
+
+static void iol_run_put(struct iol_run *run)
+{
+	while (run->n)
+		iol_buf_put(run->buf[--run->n]);
+	run->len = 0;
+}
+
+/* Buffers for @bytes, or for fewer: one is enough to go on. */
+static int iol_run_alloc(struct iol_run *run, u64 start, u32 bytes)
+{
+	run->start = start;
+	run->len = 0;
+	while (run->len < bytes) {
+		u32 part = iol_run_part(bytes, run->n);
+		struct iol_buf *buf = iol_buf_alloc(iol_cache_pool(), part, 0);
+
+		if (IS_ERR(buf))
+			return run->n ? 0 : PTR_ERR(buf);
+		run->buf[run->n++] = buf;
+		run->len += part;
+	}
+	return 0;
+}
+
+/* All pages of a run as page ranges; how many, at most @room. */
+static unsigned int iol_run_bvec(const struct iol_run *run, struct bio_vec *bvec, size_t *size)
+{
+	unsigned int i, k, n = 0;
+
+	*size = 0;
+	for (i = 0; i < run->n; i++) {
+		for (k = 0; k < run->buf[i]->npages; k++)
+			n = iol_bvec_add(bvec, n, iol_buf_page(run->buf[i], k << PAGE_SHIFT), 0,
+					 PAGE_SIZE);
+		*size += iol_buf_size(run->buf[i]);
+	}
+	return n;
+}
+
+/* From the disk straight into the buffers; from the page cache, if the data is there already. */
+static ssize_t iol_run_load(struct iol_call *call, struct iol_run *run, bool direct)
+{
+	struct bio_vec few[IOL_CHUNK_PAGES], *bvec = few;
 	struct address_space *mapping = call->file->f_mapping;
-	bool direct = (call->file->f_mode & FMODE_CAN_ODIRECT) && !mapping->nrpages &&
-		      !shmem_mapping(mapping);
-	struct bio_vec bvec[IOL_CHUNK_PAGES];
 	struct iov_iter iter;
 	struct kiocb iocb;
-	unsigned int i;
+	unsigned int n;
+	size_t size;
 	ssize_t ret;
 
-	/* A caller that does not wait gets what is in memory, and starts no reading ahead. */
-	if (call->nowait && (direct || !(call->file->f_mode & FMODE_NOWAIT)))
-		return -EAGAIN;
-	for (i = 0; i < buf->npages; i++)
-		bvec_set_page(&bvec[i], iol_buf_page(buf, i << PAGE_SHIFT), PAGE_SIZE, 0);
+	if (run->n > 1)
+		bvec = kvmalloc_array(run->n * IOL_CHUNK_PAGES, sizeof(*bvec), GFP_KERNEL_ACCOUNT);
+	if (!bvec)
+		return -ENOMEM;
+	n = iol_run_bvec(run, bvec, &size);
 	for (;;) {
-		iov_iter_bvec(&iter, ITER_DEST, bvec, buf->npages, iol_buf_size(buf));
+		iov_iter_bvec(&iter, ITER_DEST, bvec, n, size);
 		iol_kiocb_init(&iocb, call, false);
-		iocb.ki_pos = offset;
+		iocb.ki_pos = run->start;
 		if (direct)
 			iocb.ki_flags |= IOCB_DIRECT;
 		if (call->nowait)
 			iocb.ki_flags |= IOCB_NOIO;
-		ret = vfs_iocb_iter_read(call->file, &iocb, &iter);
+		ret = iol_iter_read(call, &iocb, &iter);
 		if (!direct || ret >= 0 || ret == -EIO)
 			break;
 		direct = false;
@@ -240,71 +165,116 @@ static ssize_t iol_file_load(struct iol_call *call, struct iol_buf *buf, u64 off
 		iol_count_add(IOL_BYTES_COPIED_FILE, ret);
 		/* One copy of the data is enough; dirty pages stay. */
 		if (!shmem_mapping(mapping))
-			invalidate_mapping_pages(mapping, offset >> PAGE_SHIFT,
-						 (offset + ret - 1) >> PAGE_SHIFT);
+			invalidate_mapping_pages(mapping, run->start >> PAGE_SHIFT,
+						 (run->start + ret - 1) >> PAGE_SHIFT);
 	}
+	iol_bvec_put(bvec, few);
 	return ret;
 }
 
-/* What @pos is in, from the disk; the caller's buffer reference, place and length there. */
-static struct iol_buf *iol_file_fill(struct iol_call *call, struct iol_file *file, u64 pos,
-				     s64 changes, u32 *buf_off, u32 *len)
+/* What was read is the run now; no more than that is seen of its buffers. */
+static void iol_run_trim(struct iol_run *run, u32 got)
 {
-	struct inode *inode = file_inode(call->file);
-	u64 start = round_down(pos, IOL_CHUNK_SIZE);
-	u64 size = i_size_read(inode);
-	struct iol_buf *buf;
-	ssize_t got, all;
-	u32 skip = pos - start;
+	unsigned int i;
+
+	run->len = got;
+	while (run->n && (run->n - 1) * IOL_CHUNK_SIZE >= got)
+		iol_buf_put(run->buf[--run->n]);
+	for (i = 0; i < run->n; i++) {
+		u32 part = iol_run_part(got, i);
+
+		iol_buf_trim(run->buf[i], part);
+		/* Whoever reads this file sees the whole page, which another file's bytes were in. */
+		if (offset_in_page(part))
+			memzero_page(iol_buf_page(run->buf[i], part), offset_in_page(part),
+				     PAGE_SIZE - offset_in_page(part));
+	}
+}
+
+/* @pos, and what else of @len from there on is not cached, from the disk; 0: behind the end. */
+static int iol_file_fill(struct iol_call *call, struct iol_file *file, const struct iol_view *view,
+			 u64 pos, size_t len, struct iol_run *run)
+{
+	bool direct = iol_file_is_direct(call->file), quiet;
+	u64 start = round_down(pos, IOL_CHUNK_SIZE), size = i_size_read(file_inode(call->file));
+	u32 bytes = IOL_CHUNK_SIZE, skip = pos - start;
+	unsigned int i;
+	ssize_t got;
+	int err;
 
 	if (pos >= size)
-		return NULL;
-	all = min_t(u64, size - start, IOL_CHUNK_SIZE);
-	buf = iol_buf_alloc(iol_cache_pool(), all, 0);
-	if (IS_ERR(buf))
-		return buf;
-	got = iol_file_load(call, buf, start);
+		return 0;
+	/* A caller that does not wait gets what is in memory, and starts no reading ahead. */
+	if (call->nowait && (direct || !(call->file->f_mode & FMODE_NOWAIT)))
+		return -EAGAIN;
+	quiet = iol_file_settle(call, file, view);
+	/* The page cache reads ahead by itself, and what is not kept is not worth it. */
+	if (direct && quiet)
+		bytes = iol_run_bytes(call, file, start, min_t(u64, pos + len, size));
+	bytes = min_t(u64, bytes, size - start);
+	err = iol_run_alloc(run, start, bytes);
+	if (err)
+		return err;
+	bytes = run->len;
+	got = iol_run_load(call, run, direct);
 	/* Some pages are in memory, and this is not one of them. */
 	if (call->nowait && got >= 0 && got <= (ssize_t)skip)
 		got = -EAGAIN;
 	if (got <= (ssize_t)skip) {
-		iol_buf_put(buf);
-		return got < 0 ? ERR_PTR(got) : NULL;
+		iol_run_put(run);
+		return min_t(ssize_t, got, 0);
 	}
-	iol_count(IOL_FILE_MISSES);
-	iol_buf_trim(buf, got);
-	/* Whoever reads this file sees the whole page, which another file's bytes were in. */
-	if (offset_in_page(got))
-		memzero_page(iol_buf_page(buf, got), offset_in_page(got),
-			     PAGE_SIZE - offset_in_page(got));
-	/* A part would be in the way of the whole. */
-	if (got == all)
-		iol_file_keep(call, file, changes, start, buf, got);
-	*buf_off = skip;
-	*len = min_t(u32, *len, got - skip);
-	return buf;
+	iol_run_trim(run, min_t(u32, got, bytes));
+	iol_count_add(IOL_FILE_MISSES, run->n);
+	for (i = 0; quiet && i < run->n; i++) {
+		u32 part = iol_run_part(run->len, i);
+
+		/* A part would be in the way of the whole. */
+		if (part == iol_run_part(bytes, i))
+			iol_file_keep(call, file, view, start + i * IOL_CHUNK_SIZE, run->buf[i],
+				      part);
+	}
+	return 1;
+}
+
+/* What @pos is in of a run, with a reference, or NULL. */
+static struct iol_buf *iol_run_find(const struct iol_run *run, u64 pos, u32 *off, u32 *len)
+{
+	u64 at = pos - run->start;
+	unsigned int nth = at / IOL_CHUNK_SIZE;
+
+	if (pos < run->start || at >= run->len)
+		return NULL;
+	*off = at % IOL_CHUNK_SIZE;
+	*len = min(*len, iol_run_part(run->len, nth) - *off);
+	return iol_buf_get(run->buf[nth]);
 }
 
 static ssize_t iol_file_read_locked(struct iol_call *call, struct iol_file *file, u64 pos)
 {
-	s64 changes = iol_file_validate(file, file_inode(call->file));
+	struct iol_run run = { };
+	struct iol_view view;
 	size_t done = 0;
 	int err = 0;
 
+	iol_file_validate(file, file_inode(call->file), &view);
 	while (done < call->size) {
-		u32 len = min_t(size_t, call->size - done, IOL_CHUNK_SIZE);
+		u32 off, len = min_t(size_t, call->size - done, IOL_CHUNK_SIZE);
 		struct iol_buf *buf;
-		u32 off;
 
-		buf = iol_cache_find(&file->extents, READ_ONCE(call->domain->manager), pos + done,
-				     &off, &len);
-		if (buf)
-			iol_count(IOL_FILE_HITS);
-		else
-			buf = iol_file_fill(call, file, pos + done, changes, &off, &len);
-		if (IS_ERR_OR_NULL(buf)) {
-			err = PTR_ERR_OR_ZERO(buf);
-			break;
+		buf = iol_run_find(&run, pos + done, &off, &len);
+		if (!buf) {
+			buf = iol_cache_find(&file->extents, READ_ONCE(call->domain->manager),
+					     pos + done, &off, &len);
+			if (buf)
+				iol_count(IOL_FILE_HITS);
+		}
+		if (!buf) {
+			iol_run_put(&run);
+			err = iol_file_fill(call, file, &view, pos + done, call->size - done, &run);
+			if (err <= 0)
+				break;
+			continue;
 		}
 		err = iol_call_take(call, buf, off, len);
 		if (err) {
@@ -314,6 +284,7 @@ static ssize_t iol_file_read_locked(struct iol_call *call, struct iol_file *file
 		iol_count_add(IOL_BYTES_BY_REFERENCE, len);
 		done += len;
 	}
+	iol_run_put(&run);
 	return done ? done : err;
 }
 
@@ -328,14 +299,21 @@ ssize_t iol_file_read(struct iol_call *call)
 	struct iol_file *file;
 	ssize_t ret;
 
-	file = iol_file_unwatchable(inode) ? NULL : iol_file_get(inode);
-	if (!file) {
-		iol_count(IOL_FILE_BYPASSES);
+	file = iol_file_get(inode);
+	if (!file)
 		return iol_read_copy(call);
-	}
 	down_read(&file->lock);
+	if (iol_file_unwatchable(inode)) {
+		iol_count(IOL_FILE_BYPASSES);
+		ret = iol_read_copy(call);
+		up_read(&file->lock);
+		iol_file_put(file);
+		return ret;
+	}
 	ret = iol_file_read_locked(call, file, pos);
 	up_read(&file->lock);
+	/* The file system does it only for what is read from it. */
+	file_accessed(call->file);
 	if (ret > 0 && call->position == IOL_POSITION_FILE)
 		call->file->f_pos += ret;
 	iol_file_put(file);
@@ -381,23 +359,6 @@ static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 p
 	}
 }
 
-/* Only our own write came since @before: the rest of the cached data is still right. */
-static void iol_file_written(struct iol_call *call, struct iol_file *file, s64 before, u64 pos,
-			     size_t len)
-{
-	struct inode *inode = file_inode(call->file);
-
-	mutex_lock(&file->fresh);
-	if (file->seen == before && atomic64_read(&file->changes) == before + 1 &&
-	    !iol_file_unwatchable(inode)) {
-		file->seen = before + 1;
-		file->stamp = iol_stamp_now(inode);
-		file->extents.size = file->stamp.size;
-		iol_file_replace(call, file, pos, len);
-	}
-	mutex_unlock(&file->fresh);
-}
-
 /**
  * iol_file_write - write to a file, and cache the buffers themselves
  * @call: the file system gets the data through its page cache, which writes behind and knows fsync
@@ -409,8 +370,8 @@ ssize_t iol_file_write(struct iol_call *call)
 	struct iov_iter iter;
 	struct kiocb iocb;
 	unsigned int n;
+	struct iol_view view;
 	ssize_t ret;
-	s64 before;
 
 	if (!file)
 		return iol_write_copy(call);
@@ -422,10 +383,16 @@ ssize_t iol_file_write(struct iol_call *call)
 	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
 	iol_kiocb_init(&iocb, call, true);
 	down_write(&file->lock);
-	before = iol_file_validate(file, file_inode(call->file));
+	view.alone = iol_file_alone(call);
+	iol_file_validate(file, file_inode(call->file), &view);
 	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);
-	if (ret > 0)
-		iol_file_written(call, file, before, iocb.ki_pos - ret, ret);
+	if (ret > 0) {
+		mutex_lock(&file->fresh);
+		/* The rest of the cached data is still right. */
+		if (iol_file_written_by_us(call, file, &view))
+			iol_file_replace(call, file, iocb.ki_pos - ret, ret);
+		mutex_unlock(&file->fresh);
+	}
 	up_write(&file->lock);
 	if (ret > 0) {
 		iol_count_add(IOL_BYTES_COPIED_FILE, ret);
@@ -435,33 +402,4 @@ ssize_t iol_file_write(struct iol_call *call)
 	iol_bvec_put(bvec, NULL);
 	iol_file_put(file);
 	return ret;
-}
-
-int iol_files_init(void)
-{
-	iol_group = fsnotify_alloc_group(&iol_fsnotify_ops, 0);
-	return PTR_ERR_OR_ZERO(iol_group);
-}
-
-/* All files of the cache go, and have gone when this returns. */
-void iol_files_exit(void)
-{
-	struct fsnotify_mark *mark;
-
-	/* No new ones: there are no domains any more. */
-	for (;;) {
-		fsnotify_group_lock(iol_group);
-		mark = list_first_entry_or_null(&iol_group->marks_list, struct fsnotify_mark,
-						g_list);
-		/* What fsnotify_get_mark(), which is not exported, does. */
-		if (mark)
-			refcount_inc(&mark->refcnt);
-		fsnotify_group_unlock(iol_group);
-		if (!mark)
-			break;
-		fsnotify_destroy_mark(mark, iol_group);
-		fsnotify_put_mark(mark);
-	}
-	fsnotify_wait_marks_destroyed();
-	fsnotify_put_group(iol_group);
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Writes that nobody tells the cache of, and that take long: libaio's and io_uring's, direct and
+ * buffered. The disk takes 600 ms for a write where that matters, and none for a read.
+ */
+/* timeout: 120 */
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+
+#include <iolite.h>
+#include "iolite/tests/lib/module.h"
+
+#define MNT	"/tmp/iolite.slow"
+#define IMAGE	"/tmp/iolite.slow.img"
+#define DISK	"iolite-slow"
+#define SIZE	(256u << 10)
+#define AT	(128u << 10)
+#define DELAY	600
+
+FIXTURE(slow) {
+	int fd;
+	int direct;
+	char *page;
+};
+
+/* What a write to the disk takes from here on. */
+static int write_takes(int milliseconds)
+{
+	char command[500];
+
+	snprintf(command, sizeof(command),
+		 "loop=$(losetup -j " IMAGE " | cut -d: -f1); dmsetup suspend " DISK " && "
+		 "echo \"0 131072 delay $loop 0 0 $loop 0 %d\" | dmsetup load " DISK " && "
+		 "dmsetup resume --noudevsync " DISK, milliseconds);
+	return system(command);
+}
+
+static void remove_disk(void)
+{
+	if (system("umount " MNT " 2>/dev/null; dmsetup remove --retry " DISK " 2>/dev/null; "
+		   "for l in $(losetup -j " IMAGE " | cut -d: -f1); do losetup -d $l; done; rm -f " IMAGE))
+		return;
+}
+
+FIXTURE_SETUP(slow)
+{
+	char command[500];
+
+	ASSERT_EQ(0, module_load());
+	remove_disk();
+	snprintf(command, sizeof(command),
+		 "modprobe dm-delay; mkdir -p " MNT "; truncate -s 64M " IMAGE "; "
+		 "mkfs.ext4 -q -O ^has_journal " IMAGE "; loop=$(losetup -f --show " IMAGE "); "
+		 "echo \"0 131072 delay $loop 0 0 $loop 0 0\" | dmsetup create --noudevsync " DISK " && "
+		 "dmsetup mknodes && mount /dev/mapper/" DISK " " MNT);
+	ASSERT_EQ(0, system(command));
+	self->fd = open(MNT "/f", O_RDWR | O_CREAT, 0644);
+	ASSERT_EQ(0, posix_memalign((void **)&self->page, 4096, SIZE));
+	memset(self->page, 'o', SIZE);
+	ASSERT_EQ(SIZE, write(self->fd, self->page, SIZE));
+	ASSERT_EQ(0, fsync(self->fd));
+	self->direct = open(MNT "/f", O_RDWR | O_DIRECT);
+	ASSERT_LE(0, self->direct);
+	memset(self->page, 'n', SIZE);
+}
+
+FIXTURE_TEARDOWN(slow)
+{
+	close(self->fd);
+	close(self->direct);
+	free(self->page);
+	IOL_flush();
+	remove_disk();
+}
+
+/* The first byte at @pos, through us; all of the file is asked for, so that all of it may be kept. */
+static int seen(int fd, size_t pos)
+{
+	char byte = 0;
+	size_t at, n;
+	IOL_Agg *agg;
+
+	for (at = 0; at < SIZE; at += n) {
+		if (IOL_pread(fd, &agg, SIZE - at, at, &n) || !n)
+			return -1;
+		if (at <= pos && pos < at + n && IOL_copy_out(agg, pos - at, &byte, 1) != 1)
+			return -1;
+		IOL_destroy(agg);
+	}
+	return byte;
+}
+
+static int on_disk(int fd, size_t pos)
+{
+	char byte = 0;
+
+	return pread(fd, &byte, 1, pos) == 1 ? byte : -1;
+}
+
+static int aio_begin(aio_context_t *context, struct iocb *iocb, int fd, const void *from, size_t len)
+{
+	*iocb = (struct iocb){
+		.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = fd, .aio_buf = (uintptr_t)from,
+		.aio_nbytes = len, .aio_offset = AT,
+	};
+	*context = 0;
+	if (syscall(SYS_io_setup, 4, context))
+		return -1;
+	return syscall(SYS_io_submit, *context, 1, &iocb) == 1 ? 0 : -1;
+}
+
+static long aio_end(aio_context_t context)
+{
+	struct io_event event;
+	long ret;
+
+	ret = syscall(SYS_io_getevents, context, 1, 1, &event, NULL);
+	syscall(SYS_io_destroy, context);
+	return ret == 1 ? event.res : -1;
+}
+
+/* Read while it is on its way, after the file's time has grown old; once it is there, it is seen. */
+TEST_F(slow, a_direct_libaio_write_is_seen_however_long_it_takes)
+{
+	aio_context_t context;
+	struct iocb iocb;
+	int i;
+
+	ASSERT_EQ(0, write_takes(DELAY));
+	ASSERT_EQ('o', seen(self->fd, AT));
+	ASSERT_EQ(0, aio_begin(&context, &iocb, self->direct, self->page, 4096));
+	for (i = 0; i < 6; i++) {
+		usleep(50000);
+		ASSERT_NE(-1, seen(self->fd, AT));
+	}
+	ASSERT_EQ(4096, aio_end(context));
+	ASSERT_EQ('n', on_disk(self->fd, AT));
+	EXPECT_EQ('n', seen(self->fd, AT));
+	EXPECT_EQ(0, write_takes(0));
+}
+
+TEST_F(slow, a_direct_io_uring_write_is_seen_however_long_it_takes)
+{
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	int i;
+
+	ASSERT_EQ(0, io_uring_queue_init(4, &ring, 0));
+	ASSERT_EQ(0, write_takes(DELAY));
+	ASSERT_EQ('o', seen(self->fd, AT));
+	io_uring_prep_write(io_uring_get_sqe(&ring), self->direct, self->page, 4096, AT);
+	ASSERT_EQ(1, io_uring_submit(&ring));
+	for (i = 0; i < 6; i++) {
+		usleep(50000);
+		ASSERT_NE(-1, seen(self->fd, AT));
+	}
+	ASSERT_EQ(0, io_uring_wait_cqe(&ring, &cqe));
+	ASSERT_EQ(4096, cqe->res);
+	ASSERT_EQ('n', on_disk(self->fd, AT));
+	EXPECT_EQ('n', seen(self->fd, AT));
+	EXPECT_EQ(0, write_takes(0));
+	io_uring_queue_exit(&ring);
+}
+
+/* Of a buffered one libaio says nothing either; @self->fd was written to in the same tick of the clock. */
+TEST_F(slow, a_buffered_libaio_write_right_after_ours_is_seen)
+{
+	int other = open(MNT "/f", O_WRONLY), round;
+	aio_context_t context;
+	struct iocb iocb;
+	IOL_Agg *agg;
+	size_t n;
+
+	for (round = 0; round < 20; round++) {
+		char mark = 'A' + round;
+
+		memset(self->page, mark, 65536);
+		ASSERT_EQ(0, IOL_from_memory(IOL_DEF_ALLOC, &agg, self->page, 65536));
+		self->page[0] = mark + 32;
+		ASSERT_EQ(0, IOL_pwrite(self->fd, agg, AT, &n));
+		ASSERT_EQ(0, aio_begin(&context, &iocb, other, self->page, 1));
+		ASSERT_EQ(1, aio_end(context));
+		IOL_destroy(agg);
+		ASSERT_EQ(mark + 32, on_disk(self->fd, AT));
+		EXPECT_EQ(mark + 32, seen(self->fd, AT));
+	}
+	close(other);
+}
+
+/* By the same descriptor, in a child that shares it: the file is opened for writing only once. */
+TEST_F(slow, a_libaio_write_through_an_inherited_descriptor_is_seen)
+{
+	int pair[2], status, round;
+	IOL_Agg *agg;
+	char byte;
+	pid_t pid;
+	size_t n;
+
+	close(self->direct);
+	ASSERT_EQ(0, pipe(pair));
+	pid = fork();
+	if (!pid) {
+		aio_context_t context;
+		struct iocb iocb;
+
+		close(pair[1]);
+		for (round = 0; read(pair[0], &byte, 1) == 1; round++) {
+			self->page[0] = 'a' + round;
+			if (aio_begin(&context, &iocb, self->fd, self->page, 1) || aio_end(context) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(pair[0]);
+	for (round = 0; round < 10; round++) {
+		int tries;
+
+		memset(self->page, 'A' + round, 65536);
+		ASSERT_EQ(0, IOL_from_memory(IOL_DEF_ALLOC, &agg, self->page, 65536));
+		ASSERT_EQ(0, IOL_pwrite(self->fd, agg, AT, &n));
+		ASSERT_EQ(1, write(pair[1], "?", 1));
+		for (tries = 0; tries < 2000 && on_disk(self->fd, AT) != 'a' + round; tries++)
+			usleep(1000);
+		EXPECT_EQ('a' + round, seen(self->fd, AT));
+		IOL_destroy(agg);
+	}
+	close(pair[1]);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	self->direct = dup(self->fd);
+}
+
+/* What nobody writes to is kept at once, young or not. */
+TEST_F(slow, a_file_that_was_just_written_is_cached_when_nobody_writes_any_more)
+{
+	unsigned long long hits;
+
+	ASSERT_EQ(1, pwrite(self->fd, "y", 1, AT));
+	ASSERT_EQ('y', seen(self->fd, AT));
+	hits = counter("FileHits");
+	ASSERT_EQ('y', seen(self->fd, AT));
+	EXPECT_LT(hits, counter("FileHits"));
+}
+
+MODULE_UNLOADS
+
+TEST_HARNESS_MAIN
