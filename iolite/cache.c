@@ -4,10 +4,8 @@
  * is free when nobody else reads it. Loads and stores of programs do not count as uses.
  */
 #include <linux/list_lru.h>
-#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 
@@ -28,10 +26,6 @@ static ulong cache_max;
 module_param(cache_max, ulong, 0644);
 MODULE_PARM_DESC(cache_max, "most bytes of cached file data; 0: half of the memory (0)");
 
-static bool half_rule = true;
-module_param(half_rule, bool, 0644);
-MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim is asked of us (Y)");
-
 /* Candidates that are looked at for one that nobody uses. */
 #define IOL_EVICT_LOOK		256
 #define IOL_FREE_LOOK		4096
@@ -40,28 +34,21 @@ MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim
 #define IOL_GDS_SHIFT		32
 
 /*
- * All extents, ranks and sums below, but a hit does without it: see struct iol_extents. No buffer is
- * put and nothing allocated under it; the locks of files and of @iol_lru are taken inside, and
+ * All extents, ranks and sums below, but a hit does without it: see struct iol_extents. No buffer
+ * is put and nothing allocated under it; the locks of files and of @iol_lru are taken inside, and
  * reclaim, which has one of the latter first, only tries.
  */
-static DEFINE_SPINLOCK(iol_cache_lock);
+DEFINE_SPINLOCK(iol_cache_lock);
 static struct rb_root_cached iol_ranks = RB_ROOT_CACHED;
 static u64 iol_cache_bytes;
-/* The same extents by memory cgroup and node: what reclaim for one of them may look at. */
-static struct list_lru iol_lru;
+static unsigned long iol_cache_extents;
 /* Counts uses: LRU's time, and the order of those of one rank. */
 static atomic64_t iol_clock;
 /* GDS: the paper's L, what the last victim was worth. Written under the lock. */
 static u64 iol_inflation;
-/* The half rule: pages that reclaim looked at since the last eviction, and those asked of us. */
-static u64 iol_scanned_all;
-static u64 iol_scanned_ours;
-/* What the kernel's own count of the former was then. */
-static u64 iol_scanned_last;
 
 static struct kmem_cache *iol_extent_cache;
 static struct iol_pool *iol_file_pool;
-static struct shrinker *iol_shrinker;
 
 struct iol_pool *iol_cache_pool(void)
 {
@@ -111,6 +98,7 @@ static void iol_rank_set(struct iol_extent *extent, u64 rank)
 {
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
 	WRITE_ONCE(extent->used_rank, rank);
+	/* As iol_rank_use(). */
 	smp_store_release(&extent->used_turn, atomic64_inc_return(&iol_clock));
 	iol_rank_insert(extent);
 }
@@ -129,9 +117,13 @@ static bool iol_rank_move(struct iol_extent *extent, struct rb_node **node)
 	return true;
 }
 
-/* The first in the order belongs there when this is done: each move is one that a hit saved. */
+/*
+ * The first in the order belongs there when this is done: each move is one that a hit saved. Hits
+ * may go on faster than this, so it ends when each had its turn.
+ */
 static void iol_ranks_settle(void)
 {
+	unsigned long left = READ_ONCE(iol_cache_extents);
 	unsigned int moved;
 
 	do {
@@ -143,7 +135,8 @@ static void iol_ranks_settle(void)
 			if (!iol_rank_move(rb_entry(node, struct iol_extent, by_rank), &node))
 				break;
 		spin_unlock(&iol_cache_lock);
-	} while (moved == IOL_MOVE_MOST);
+		left -= min_t(unsigned long, left, moved);
+	} while (moved == IOL_MOVE_MOST && left);
 }
 
 void iol_extents_init(struct iol_extents *extents)
@@ -201,11 +194,12 @@ static void iol_extent_link(struct iol_extent *extent)
 	iol_manager_insert(extent);
 	list_lru_add_obj(&iol_lru, &extent->lru);
 	iol_cache_bytes += (u64)extent->charge << PAGE_SHIFT;
+	iol_cache_extents++;
 	iol_extent_account(extent, extent->charge);
 }
 
 /* All but its place in @iol_lru. */
-static void iol_extent_unlink_trees(struct iol_extent *extent)
+void iol_extent_unlink_trees(struct iol_extent *extent)
 {
 	lockdep_assert_held(&iol_cache_lock);
 	/* Who found it has taken what he wants when this is ours. */
@@ -215,6 +209,7 @@ static void iol_extent_unlink_trees(struct iol_extent *extent)
 	rb_erase_cached(&extent->by_rank, &iol_ranks);
 	iol_manager_remove(extent);
 	iol_cache_bytes -= (u64)extent->charge << PAGE_SHIFT;
+	iol_cache_extents--;
 	iol_extent_account(extent, -(long)extent->charge);
 }
 
@@ -231,7 +226,7 @@ static struct iol_extent *iol_extent_alloc(void)
 	return kmem_cache_alloc_lru(iol_extent_cache, &iol_lru, GFP_KERNEL_ACCOUNT);
 }
 
-static void iol_extent_free(struct iol_extent *extent)
+void iol_extent_free(struct iol_extent *extent)
 {
 	iol_buf_put(extent->buf);
 	iol_manager_put(extent->manager);
@@ -352,7 +347,7 @@ static void iol_inflate(u64 rank)
 }
 
 /* Bytes evicted, 0: nothing; @to_free: reclaim asks, to whom data in use is no help. */
-static u32 iol_cache_evict(bool to_free)
+u32 iol_cache_evict(bool to_free)
 {
 	struct iol_extent *extent;
 	u32 len = 0;
@@ -578,150 +573,6 @@ int iol_cache_policy(struct iol_manager **at, u32 policy)
 	return 0;
 }
 
-/* Extents have up to as many pages as a chunk. */
-static unsigned long iol_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)
-{
-	unsigned long extents = list_lru_shrink_count(&iol_lru, sc);
-
-	return extents ? extents * IOL_CHUNK_PAGES : SHRINK_EMPTY;
-}
-
-/* Does reclaim want the memory of one group of processes, or of all of the machine? */
-static bool iol_shrinks_group(const struct shrink_control *sc)
-{
-	return sc->memcg && parent_mem_cgroup(sc->memcg);
-}
-
-/* Is the group, or one that it is in, at its limit? Then this is not about the machine's memory. */
-static bool iol_group_is_full(struct mem_cgroup *memcg)
-{
-	for (; memcg && parent_mem_cgroup(memcg); memcg = parent_mem_cgroup(memcg)) {
-		unsigned long most = min(READ_ONCE(memcg->memory.max),
-					 READ_ONCE(memcg->memory.high));
-
-		if (page_counter_read(&memcg->memory) >= most - most / 8)
-			return true;
-	}
-	return false;
-}
-
-/* Pages of others that reclaim has looked at since the kernel started; false: no memory to ask. */
-static bool iol_scan_events(gfp_t gfp, u64 *scanned)
-{
-	unsigned long *events;
-
-	events = kmalloc_array(NR_VM_EVENT_ITEMS, sizeof(*events), gfp | __GFP_NOWARN);
-	if (!events)
-		return false;
-	all_vm_events(events);
-	*scanned = events[PGSCAN_KSWAPD] + events[PGSCAN_DIRECT];
-	kfree(events);
-	return true;
-}
-
-/*
- * The paper's rule: of all pages that the pageout daemon picks, while more than half hold cached
- * data, evict. The kernel asks each shrinker for its share; what it looked at elsewhere is in its
- * own statistics.
- */
-static bool iol_half_of_all(unsigned long asked)
-{
-	u64 now, others;
-	bool evict;
-
-	if (!READ_ONCE(half_rule) || !iol_scan_events(GFP_NOWAIT, &now))
-		return true;
-	spin_lock(&iol_cache_lock);
-	/* Another CPU may have looked later and been here first. */
-	others = now > iol_scanned_last ? now - iol_scanned_last : 0;
-	iol_scanned_last += others;
-	iol_scanned_all += asked + others;
-	iol_scanned_ours += asked;
-	evict = iol_scanned_ours * 2 > iol_scanned_all;
-	if (evict) {
-		iol_scanned_all = 0;
-		iol_scanned_ours = 0;
-	}
-	spin_unlock(&iol_cache_lock);
-	iol_count_add(IOL_RECLAIM_LOOKED, asked + others);
-	iol_count_add(IOL_RECLAIM_ASKED, asked);
-	if (!evict)
-		iol_count(IOL_RECLAIM_DECLINED);
-	return evict;
-}
-
-/* Of a group's list: what is in use, or was since the last time, goes to its end. */
-static enum lru_status iol_shrink_one(struct list_head *item, struct list_lru_one *list,
-				      spinlock_t *lock, void *arg)
-{
-	struct iol_extent *extent = container_of(item, struct iol_extent, lru);
-	struct list_head *dispose = arg;
-
-	/* Elsewhere this lock comes first. */
-	if (!spin_trylock(&iol_cache_lock))
-		return LRU_SKIP;
-	if (READ_ONCE(extent->hit) || iol_extent_used(extent)) {
-		WRITE_ONCE(extent->hit, false);
-		spin_unlock(&iol_cache_lock);
-		return LRU_ROTATE;
-	}
-	list_lru_isolate(list, item);
-	iol_extent_unlink_trees(extent);
-	spin_unlock(&iol_cache_lock);
-	list_add(item, dispose);
-	return LRU_REMOVED;
-}
-
-/* Pages freed of what the reclaimed group and node have. */
-static unsigned long iol_shrink_list(struct shrink_control *sc)
-{
-	unsigned long extents = DIV_ROUND_UP(sc->nr_to_scan, IOL_CHUNK_PAGES), freed = 0;
-	struct iol_extent *extent, *next;
-	LIST_HEAD(dispose);
-
-	list_lru_walk_one(&iol_lru, sc->nid, sc->memcg, iol_shrink_one, &dispose, &extents);
-	list_for_each_entry_safe(extent, next, &dispose, lru) {
-		list_del(&extent->lru);
-		freed += extent->charge;
-		iol_extent_free(extent);
-		iol_count(IOL_FILE_EVICTED);
-	}
-	return freed;
-}
-
-/* The machine's memory: in the order of eviction that is common to all. */
-static unsigned long iol_shrink_ranks(struct shrink_control *sc)
-{
-	unsigned long freed = 0;
-
-	while (freed < sc->nr_to_scan) {
-		u32 len = iol_cache_evict(true);
-
-		if (!len)
-			break;
-		freed += DIV_ROUND_UP(len, PAGE_SIZE);
-	}
-	return freed;
-}
-
-static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
-{
-	unsigned long freed = 0;
-
-	/* Putting a buffer takes locks under which others allocate. */
-	if (!(sc->gfp_mask & __GFP_FS))
-		return SHRINK_STOP;
-	if (!iol_group_is_full(sc->memcg) && !iol_half_of_all(sc->nr_to_scan))
-		return 0;
-	if (!iol_shrinks_group(sc))
-		freed = iol_shrink_ranks(sc);
-	/* Past those at the head of the order that are held. */
-	if (!freed)
-		freed = iol_shrink_list(sc);
-	iol_pool_trim(iol_file_pool);
-	return freed;
-}
-
 int iol_cache_init(void)
 {
 	iol_extent_cache = KMEM_CACHE(iol_extent, 0);
@@ -730,21 +581,10 @@ int iol_cache_init(void)
 	iol_file_pool = iol_pool_create(IOL_POOL_FILE, 0, 0);
 	if (!iol_file_pool)
 		goto undo_cache;
-	/* What was looked at before there was a cache does not count. */
-	if (!iol_scan_events(GFP_KERNEL, &iol_scanned_last))
+	if (iol_reclaim_init())
 		goto undo_pool;
-	iol_shrinker = shrinker_alloc(SHRINKER_MEMCG_AWARE | SHRINKER_NUMA_AWARE, "iolite-files");
-	if (!iol_shrinker)
-		goto undo_pool;
-	if (list_lru_init_memcg(&iol_lru, iol_shrinker))
-		goto undo_shrinker;
-	iol_shrinker->count_objects = iol_shrink_count;
-	iol_shrinker->scan_objects = iol_shrink_scan;
-	shrinker_register(iol_shrinker);
 	return 0;
 
-undo_shrinker:
-	shrinker_free(iol_shrinker);
 undo_pool:
 	iol_pool_retire(iol_file_pool);
 undo_cache:
@@ -755,9 +595,8 @@ undo_cache:
 /* Files are gone, and with them all extents. */
 void iol_cache_exit(void)
 {
-	shrinker_free(iol_shrinker);
 	WARN_ON(!RB_EMPTY_ROOT(&iol_ranks.rb_root));
-	list_lru_destroy(&iol_lru);
+	iol_reclaim_exit();
 	iol_pool_retire(iol_file_pool);
 	kmem_cache_destroy(iol_extent_cache);
 }

@@ -82,4 +82,15 @@ struct iol_pool *iol_cache_pool(void);
 int iol_cache_init(void);
 void iol_cache_exit(void);
 
+/* Between the cache and reclaim. */
+struct list_lru;
+extern struct list_lru iol_lru;
+extern spinlock_t iol_cache_lock;
+
+u32 iol_cache_evict(bool to_free);
+void iol_extent_unlink_trees(struct iol_extent *extent);
+void iol_extent_free(struct iol_extent *extent);
+int iol_reclaim_init(void);
+void iol_reclaim_exit(void);
+
 #endif

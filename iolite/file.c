@@ -184,7 +184,7 @@ static void iol_run_trim(struct iol_run *run, u32 got)
 		u32 part = iol_run_part(got, i);
 
 		iol_buf_trim(run->buf[i], part);
-		/* Whoever reads this file sees the whole page, which another file's bytes were in. */
+		/* Whoever reads this file sees the whole page, where another file's bytes were. */
 		if (offset_in_page(part))
 			memzero_page(iol_buf_page(run->buf[i], part), offset_in_page(part),
 				     PAGE_SIZE - offset_in_page(part));

@@ -3,10 +3,10 @@
  * Who else changes a file. Legacy calls know nothing of our cache, so we learn of them:
  *
  * - A mark on the inode counts modifications (write, truncate, fallocate) as they end.
- * - libaio tells nobody of an end, but every write begins with a new ctime and, where the file system
- *   counts it, a new version of the inode. So a stamp that is the same as before says that no write
- *   has begun since; whether one was under way even then is asked once for each stamp: buffered
- *   writes hold the inode's lock, direct ones the count of direct I/O.
+ * - libaio tells nobody of an end, but every write begins with a new ctime and, where the file
+ *   system counts it, a new version of the inode. So a stamp that is the same as before says that
+ *   no write has begun since; whether one was under way even then is asked once for each stamp:
+ *   buffered writes hold the inode's lock, direct ones the count of direct I/O.
  * - A file that is mapped writable is not cached at all.
  */
 #include <linux/fdtable.h>
@@ -21,8 +21,8 @@
 #include "file.h"
 
 /*
- * Where inodes have no version, a change of ctime this young may hide another one behind it: some file
- * systems count in steps of two seconds, and the clock of files ticks slowly.
+ * Where inodes have no version, a change of ctime this young may hide another one behind it: some
+ * file systems count in steps of two seconds, and the clock of files ticks slowly.
  */
 #define IOL_SETTLE_NS		(2 * NSEC_PER_SEC + 20 * NSEC_PER_MSEC)
 
@@ -238,8 +238,8 @@ bool iol_file_unchanged(struct iol_file *file, struct inode *inode, const struct
  * iol_file_alone - can nobody write to the file but the caller's thread?
  * @call: writes
  *
- * Opened once for writing; of that open file the references are one descriptor's and the call's; and
- * the table of descriptors is one thread's. A write under way elsewhere would have another.
+ * Opened once for writing; of that open file the references are one descriptor's and the call's;
+ * and the table of descriptors is one thread's. A write under way elsewhere would have another.
  */
 bool iol_file_alone(const struct iol_call *call)
 {
