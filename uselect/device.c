@@ -16,6 +16,7 @@
 #include "fd.h"
 #include "region.h"
 #include "set.h"
+#include "watch.h"
 
 static bool enabled = true;
 module_param(enabled, bool, 0644);
@@ -69,7 +70,8 @@ static int usel_device_setup(struct file *file, struct usel_setup __user *arg)
 	set = usel_set_open(&setup);
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	setup.features = USEL_FEATURE_BYTES | (set->region->traced ? USEL_FEATURE_TRACE_FD : 0);
+	setup.features = USEL_FEATURE_BYTES | (set->region->traced ?
+			  USEL_FEATURE_TRACE_FD | USEL_FEATURE_WATCH : 0);
 	if (copy_to_user(arg, &setup, sizeof(setup))) {
 		usel_set_close(set);
 		return -EFAULT;
@@ -96,12 +98,15 @@ static long usel_device_ioctl(struct file *file, unsigned int cmd, unsigned long
 		return err;
 	case USEL_TRACK:
 	case USEL_FORGET:
+	case USEL_WATCH:
 		if (!set)
 			return -EINVAL;
 		if (get_user(fd, (s32 __user *)arg))
 			return -EFAULT;
 		if (fd < 0)
 			return -EBADF;
+		if (cmd == USEL_WATCH)
+			return usel_watch_begin(set, fd);
 		return cmd == USEL_TRACK ? usel_fd_track(set->region, fd) :
 					   usel_fd_forget(set->region, fd);
 	case USEL_KICK:

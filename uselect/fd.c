@@ -7,7 +7,7 @@
  *
  * probe: the places where a file gets a number, fd_install() and do_dup2(), are traced
  *	  while anyone is registered. Exact, and a number that comes to name another
- *	  file loses its old owner at once.
+ *	  file loses its old owner at once. do_epoll_ctl() is traced with them, see watch.c.
  * guess: in accept(), the number reserved last is this connection's if no other thread
  *	  uses the table; the next operation on the socket confirms it. Where the table is
  *	  shared, and for other sockets, the first operation searches.
@@ -27,6 +27,7 @@
 #include "fd.h"
 #include "region.h"
 #include "sock.h"
+#include "watch.h"
 
 enum { USEL_FD_PROBE, USEL_FD_GUESS, USEL_FD_POLL };
 
@@ -57,7 +58,10 @@ static void usel_fd_named(unsigned int fd, struct file *file)
 
 	rcu_read_lock();
 	region = usel_region_current();
-	if (!region || fd >= region->nfds)
+	if (!region)
+		goto out;
+	usel_watch_named(region, fd);
+	if (fd >= region->nfds)
 		goto out;
 	sock = usel_fd_socket(file);
 	if (sock)
@@ -88,8 +92,20 @@ static void usel_on_dup2(unsigned long ip, unsigned long parent, struct ftrace_o
 			      (struct file *)ftrace_regs_get_argument(regs, 1));
 }
 
+static void usel_on_epoll_ctl(unsigned long ip, unsigned long parent, struct ftrace_ops *ops,
+			      struct ftrace_regs *regs)
+{
+	const struct file *file;
+
+	rcu_read_lock();
+	file = files_lookup_fd_raw(current->files, ftrace_regs_get_argument(regs, 0));
+	if (file)
+		usel_watch_changed(file);
+	rcu_read_unlock();
+}
+
 /**
- * struct usel_probe - a function where a file gets a number
+ * struct usel_probe - a function where a file gets a number, or an epoll is changed
  * @name: of the function
  * @ops:  PERMANENT: it is refused while kernel.ftrace_enabled is 0, and that cannot be set to 0
  *	  (EBUSY) while it is there. So it is called for certain, or known not to be.
@@ -105,6 +121,7 @@ struct usel_probe {
 static struct usel_probe usel_probes[] = {
 	{ "fd_install", { .func = usel_on_install, .flags = FTRACE_OPS_FL_PERMANENT } },
 	{ "do_dup2", { .func = usel_on_dup2, .flags = FTRACE_OPS_FL_PERMANENT } },
+	{ "do_epoll_ctl", { .func = usel_on_epoll_ctl, .flags = FTRACE_OPS_FL_PERMANENT } },
 };
 
 static void usel_probes_free(unsigned int nr)

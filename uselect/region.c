@@ -16,6 +16,7 @@
 #include "region.h"
 #include "set.h"
 #include "sock.h"
+#include "watch.h"
 
 /* Comings and goings of regions and sets; the table itself is read under RCU. */
 static DEFINE_MUTEX(usel_regions_lock);
@@ -195,6 +196,7 @@ void usel_region_leave(struct usel_set *set)
 	mutex_lock(&usel_regions_lock);
 	if (!set->left) {
 		set->left = true;
+		usel_watch_end(set);
 		list_del_rcu(&set->list);
 		if (!--region->nr_sets)
 			usel_region_end(region);

@@ -32,6 +32,7 @@ struct usel_set;
  * @dead:    no new descriptors
  * @sets:    struct usel_set; changed under @sets_lock, RCU
  * @nr_sets: their number; under usel_regions' lock
+ * @nr_watches: of @sets; under usel_watch_lock
  * @users:   one for each set that is not yet freed
  * @free:    frees after a grace period
  *
@@ -57,6 +58,7 @@ struct usel_region {
 	bool dead;
 	struct list_head sets;
 	unsigned int nr_sets;
+	unsigned int nr_watches;
 	refcount_t users;
 	struct rcu_work free;
 };

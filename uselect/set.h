@@ -27,6 +27,10 @@
  * @ring_size: the same
  * @woken:   those on @wq were woken for the ring, and nobody has asked poll() since
  * @left:    the owner has closed it; under usel_regions_lock
+ * @watch:   in the table of watches, by @watched; RCU
+ * @watched: an epoll; compared, never followed; it and the rest are written under usel_watch_lock
+ * @watched_fd: its number
+ * @unwatched: it is too late for a watch
  * @free:    frees after a grace period
  */
 struct usel_set {
@@ -49,6 +53,10 @@ struct usel_set {
 	u32 ring_size;
 	bool woken;
 	bool left;
+	struct hlist_node watch;
+	const struct file *watched;
+	unsigned int watched_fd;
+	bool unwatched;
 	struct rcu_work free;
 };
 

@@ -72,6 +72,7 @@
 						 * dup(), SCM_RIGHTS and reuse of the number;
 						 * without it say USEL_FORGET, see there
 						 */
+#define USEL_FEATURE_WATCH	(1U << 2)	/* USEL_WATCH is known and works */
 
 /**
  * struct usel_setup - argument of USEL_SETUP
@@ -112,12 +113,18 @@ struct usel_setup {
  *	       and its number may come to name something that is not a socket. Does
  *	       nothing when the tracked socket is what the number stands for. Needed without
  *	       USEL_FEATURE_TRACE_FD only. EINVAL, EXDEV as above.
+ * USEL_WATCH  count into the set's @changes each epoll_ctl() on the epoll that this descriptor names,
+ *	       by whichever copy, process or io_uring, before it takes effect; and once when the
+ *	       number comes to name something else, and when the set ends. The caller's own calls
+ *	       count, too. EBADF; EBUSY: the set watches one already; EOPNOTSUPP: without
+ *	       USEL_FEATURE_WATCH; ESHUTDOWN: the set has ended; EINVAL, EXDEV as above.
  * USEL_KICK   count an event into the set's @seq and wake who sleeps on it. EINVAL: no USEL_SETUP.
  */
 #define USEL_SETUP	_IOWR('u', 0x90, struct usel_setup)
 #define USEL_TRACK	_IOW('u', 0x91, __s32)
 #define USEL_FORGET	_IOW('u', 0x92, __s32)
 #define USEL_KICK	_IO('u', 0x93)
+#define USEL_WATCH	_IOW('u', 0x94, __s32)
 
 /* usel_region_head.flags */
 #define USEL_REGION_DEAD	(1U << 0)	/* nothing is tracked any more */
@@ -176,6 +183,7 @@ struct usel_fd {
  * @ring_size: a power of two
  * @overflows: things that found the ring full
  * @ring:      offset of __u32[@ring_size], descriptors
+ * @changes:   of the epoll that USEL_WATCH named
  */
 struct usel_set_head {
 	__u64 seq;
@@ -183,7 +191,8 @@ struct usel_set_head {
 	__u32 ring_size;
 	__u64 overflows;
 	__u32 ring;
-	__u32 reserved[9];
+	__u32 changes;
+	__u32 reserved[8];
 };
 
 /* usel_want_head.flags */

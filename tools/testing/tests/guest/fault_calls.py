@@ -14,6 +14,7 @@ import errno
 import fcntl
 import mmap
 import os
+import select
 import socket
 import struct
 import sys
@@ -330,7 +331,7 @@ def uselect():
     each_fault(lambda: None, lambda _: os.open("/dev/uselect", os.O_RDWR),
                lambda _, fd, code: None if code else os.close(fd))
     each_fault(fresh, setup)
-    print("# mmap, TRACK, FORGET")
+    print("# mmap, TRACK, FORGET, WATCH")
     size = setup(fresh())[5]
     each_fault(registered, lambda fd: mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ),
                lambda _, area, code: None if code else area.close())
@@ -342,6 +343,8 @@ def uselect():
         return fd
 
     each_fault(tracked, lambda fd: fcntl.ioctl(fd, usel(0x92), struct.pack("i", near.fileno())))
+    with select.epoll() as epoll:
+        each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x94), struct.pack("i", epoll.fileno())))
     while opened:
         os.close(opened.pop())
     far.sendall(b"still")

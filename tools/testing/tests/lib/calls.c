@@ -331,7 +331,7 @@ static bool ask_uselect(struct caller *c)
 				    .ring = dice(c, 3) ? 64 : odd_number(c) };
 	int fd = one_of(c, USELECT);
 
-	switch (dice(c, 5)) {
+	switch (dice(c, 6)) {
 	case 0:
 		return ioctl(fd, USEL_SETUP, &setup) == 0;
 	case 1:
@@ -340,6 +340,8 @@ static bool ask_uselect(struct caller *c)
 		return ioctl(fd, USEL_FORGET, dice(c, 2) ? (uint64_t)one_of(c, TCP) : address(c)) == 0;
 	case 3:
 		return ioctl(fd, dice(c, 2) ? USEL_TRACK : USEL_FORGET, &(int){ one_of(c, TCP) }) == 0;
+	case 4:
+		return ioctl(fd, USEL_WATCH, dice(c, 2) ? (uint64_t)&(int){ some_fd(c) } : address(c)) == 0;
 	default:
 		return ioctl(fd, USEL_KICK, odd_number(c)) == 0;
 	}
