@@ -1,12 +1,13 @@
 LIBRARIES += libuselect
 libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c uselect/lib/poll.c \
-	uselect/lib/loop.c uselect/lib/list.c
+	uselect/lib/ready.c uselect/lib/loop.c uselect/lib/list.c
 libuselect_LIBS := -lpthread
 
 LIBRARIES += libuselect-preload
-libuselect-preload_SRCS := $(libuselect_SRCS) uselect/lib/preload/descriptor.c \
-	uselect/lib/preload/epoll.c uselect/lib/preload/register.c uselect/lib/preload/wait.c
-libuselect-preload_LIBS := -lpthread
+libuselect-preload_SRCS := $(libuselect_SRCS) $(addprefix uselect/lib/preload/,descriptor.c real.c \
+	register.c shadow.c wait.c)
+# Nothing of its inside is to be taken for a program's, or the other way round.
+libuselect-preload_LIBS := -lpthread -Wl,--version-script=uselect/lib/preload/exports.map
 
 MANPAGES += uselect/man/uselect.3 uselect/man/uselect-preload.1
 
@@ -18,3 +19,7 @@ uselect_loop_DEPS := libuselect
 uselect_race_DEPS := libuselect
 uselect_race_LIBS := -lpthread
 uselect_unload_DEPS := libuselect
+
+TEST_PROGRAMS += preload_case
+preload_case_SRCS := uselect/tests/lib/preload_case.c uselect/tests/lib/preload_model.c
+preload_case_LIBS := -lpthread

@@ -12,6 +12,7 @@
 #include "uselect.h"
 
 #define USL_BITS	(8 * sizeof(long))
+#define USL_PAGE	4096
 /* Of a call of uselect(), in one piece of memory. */
 #define USL_ARRAYS	6
 
@@ -60,7 +61,7 @@ struct usl_region {
 	const struct usel_fd *fds;
 	uint32_t flags;
 	uint32_t features;
-};
+} __attribute__((aligned(USL_PAGE)));
 
 extern struct usl_region usl_region;
 /* Counts the fork()s that made this process. */
@@ -73,6 +74,16 @@ struct usl_set *usl_set_open(uint32_t flags, uint32_t ring);
 void usl_set_close(struct usl_set *set);
 /* The descriptor is one of the library's, and the program does not know of it. */
 bool usl_is_own(int fd);
+/* The same, and asks the kernel. */
+bool usl_is_own_still(int fd);
+/* The library's descriptors have numbers from here on, if there are any free. */
+extern int usl_device_floor;
+/* As before uselect_init(); nobody may be using the region. */
+void usl_unregister(void);
+/* The number was tracked, and is closed; whoever has a copy may keep the socket. */
+void usl_closed(int fd);
+/* NULL, or zeroed memory that comes as it is touched. */
+void *usl_table(size_t size);
 /* The calling thread's own, or NULL: the process is not registered, or out of something. */
 struct usl_set *usl_set_mine(void);
 

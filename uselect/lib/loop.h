@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A list of what is ready: under uselect_loop_*() and under the preload library's epoll. */
+/* A list of what is ready: under uselect_loop_*(), and in part under the preload library's epoll. */
 #ifndef USELECT_LOOP_H
 #define USELECT_LOOP_H
 
@@ -42,6 +42,7 @@ struct usl_fd {
  * @edges:  the epoll watches the set's descriptor by edges, which saves it a second look:
  *	    not @nested, and no two threads were in usl_loop_wait() at a time yet
  * @asleep: threads that sleep in usl_loop_wait()
+ * @shadow: of the preload library: the epoll has all that is here, too
  */
 struct usl_loop {
 	pthread_mutex_t lock;
@@ -61,6 +62,7 @@ struct usl_loop {
 	bool nested;
 	bool edges;
 	unsigned int asleep;
+	bool shadow;
 	struct usl_pass pass;
 };
 
@@ -74,5 +76,19 @@ int usl_loop_del(struct usl_loop *loop, int fd);
 int usl_loop_threshold(struct usl_loop *loop, int fd, uint32_t rx_bytes);
 int usl_loop_wait(struct usl_loop *loop, struct epoll_event *out, int max, int timeout,
 		  const sigset_t *mask);
+
+/* --- what is ready; under @lock --- */
+
+unsigned int usl_loop_limit(void);
+void usl_enqueue(struct usl_loop *loop, unsigned int fd);
+/* @events: EPOLL*; 0: nothing is wanted. */
+void usl_want(struct usl_loop *loop, unsigned int fd, uint32_t events);
+void usl_unwant(struct usl_loop *loop, unsigned int fd);
+/* Closed, and perhaps another by now; or no longer tracked, and the epoll's. */
+void usl_lost(struct usl_loop *loop, unsigned int fd);
+/* The next of the queue, or 0 when it has nothing to say. */
+uint32_t usl_look(struct usl_loop *loop, unsigned int fd);
+/* Takes what the kernel's ring has, and says what is ready; what does not fit is queued. */
+int usl_harvest(struct usl_loop *loop, struct epoll_event *out, int max);
 
 #endif

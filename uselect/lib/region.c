@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-struct usl_region usl_region;
+/* A page of its own, which a child finds wiped whatever it was made by: see usl_register(). */
+struct usl_region usl_region __attribute__((aligned(USL_PAGE)));
 _Atomic unsigned int usl_epoch;
 
 /*
@@ -25,14 +27,43 @@ static bool usl_atfork;
 
 /* A bit for each number that is a set's; memory comes as it is touched. */
 static usl_word usl_own[USEL_NFDS_MAX / USL_BITS];
+static dev_t usl_device_number;
+int usl_device_floor = STDERR_FILENO + 1;
 
 bool usl_is_own(int fd)
 {
 	return (unsigned int)fd < USEL_NFDS_MAX && usl_test(usl_own, fd);
 }
 
+/* It may have been closed past the C library, and the number be the program's by now. */
+static bool usl_is_device(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == usl_device_number;
+}
+
+bool usl_is_own_still(int fd)
+{
+	return usl_is_own(fd) && usl_is_device(fd);
+}
+
+static void usl_device_close(int fd)
+{
+	if (usl_is_device(fd))
+		usl_sys_close(fd);
+}
+
 static pthread_once_t usl_once = PTHREAD_ONCE_INIT;
 static pthread_key_t usl_key;
+
+void *usl_table(size_t size)
+{
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
 
 static void usl_set_unmap(struct usl_set *set)
 {
@@ -75,10 +106,10 @@ void usl_set_close(struct usl_set *set)
 	if (set->fd >= 0) {
 		usl_set_unlist(set);
 		usl_set_unmap(set);
-		usl_sys_close(set->fd);
+		usl_device_close(set->fd);
 	}
 	free(set->scratch);
-	free(set);
+	munmap(set, sizeof(*set));
 }
 
 static void *usl_map(int fd, size_t size, int prot, off_t offset)
@@ -136,14 +167,19 @@ static int usl_set_map(struct usl_set *set, const struct usel_setup *setup)
 static int usl_device_open(void)
 {
 	int fd = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), low = -1;
+	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENXIO))
 		errno = ENODEV;
-	if (fd >= 0 && fd <= STDERR_FILENO) {
+	if (fd >= 0 && fd < usl_device_floor) {
 		low = fd;
-		fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		fd = fcntl(low, F_DUPFD_CLOEXEC, usl_device_floor);
+		if (fd < 0)
+			fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 		usl_sys_close(low);
 	}
+	if (fd >= 0 && !fstat(fd, &st))
+		usl_device_number = st.st_rdev;
 	if (fd >= USEL_NFDS_MAX) {
 		usl_sys_close(fd);
 		errno = EMFILE;
@@ -155,7 +191,7 @@ static int usl_device_open(void)
 struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 {
 	struct usel_setup setup = { .abi = USEL_ABI, .flags = flags, .ring = ring };
-	struct usl_set *set = calloc(1, sizeof(*set));
+	struct usl_set *set = usl_table(sizeof(*set));
 	int err;
 
 	if (!set)
@@ -176,7 +212,9 @@ no_set:
 	usl_sys_close(set->fd);
 	errno = err;
 no_device:
-	free(set);
+	err = errno;
+	munmap(set, sizeof(*set));
+	errno = err;
 	return NULL;
 }
 
@@ -204,13 +242,13 @@ static void usl_in_child(void)
 	usl_region = (struct usl_region){ 0 };
 	for (set = usl_sets; set; set = set->next) {
 		usl_clear_bit(usl_own, set->fd);
-		usl_sys_close(set->fd);
+		usl_device_close(set->fd);
 		set->fd = -1;
 		set->out = NULL;
 		set->in = NULL;
 	}
 	usl_sets = NULL;
-	free(usl_first);
+	usl_set_close(usl_first);
 	usl_first = NULL;
 	usl_in_parent();
 }
@@ -228,6 +266,11 @@ static int usl_register(uint32_t flags)
 	}
 	if (!usl_atfork && !pthread_atfork(usl_before_fork, usl_in_parent, usl_in_child))
 		usl_atfork = true;
+	/* A child that was made past fork() has neither the mappings nor the above. */
+	if (madvise(&usl_region, sizeof(usl_region), MADV_WIPEONFORK)) {
+		err = -1;
+		goto out;
+	}
 	set = usl_set_open(flags, 1);
 	if (!set) {
 		err = -1;
@@ -237,6 +280,19 @@ static int usl_register(uint32_t flags)
 out:
 	pthread_mutex_unlock(&usl_lock);
 	return err;
+}
+
+void usl_unregister(void)
+{
+	struct usl_region old = usl_region;
+
+	pthread_mutex_lock(&usl_lock);
+	usl_region = (struct usl_region){ 0 };
+	if (old.head)
+		munmap((void *)old.head, old.size);
+	usl_set_close(usl_first);
+	usl_first = NULL;
+	pthread_mutex_unlock(&usl_lock);
 }
 
 int uselect_init(void)
@@ -332,17 +388,22 @@ int uselect_track(int fd)
 	return ioctl(set->fd, USEL_TRACK, &fd);
 }
 
-int uselect_close(int fd)
+void usl_closed(int fd)
 {
 	struct usl_set *set = usl_first;
+	int err = errno;
+
+	if (set && usl_tracked(fd))
+		ioctl(set->fd, USEL_FORGET, &fd);
+	errno = err;
+}
+
+int uselect_close(int fd)
+{
 	bool tracked = usl_tracked(fd);
 	int ret = usl_sys_close(fd);
 
-	if (tracked && set && usl_tracked(fd) && !(usl_region.features & USEL_FEATURE_TRACE_FD)) {
-		int err = errno;
-
-		ioctl(set->fd, USEL_FORGET, &fd);
-		errno = err;
-	}
+	if (tracked)
+		usl_closed(fd);
 	return ret;
 }

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Closing and copying of numbers: the library's own are not the program's to close. */
 
-#include <fcntl.h>
-#include <sys/syscall.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
 #include <unistd.h>
 
-#include "uselect/lib/internal.h"
 #include "preload.h"
 
 int close(int fd)
 {
-	if (usl_is_own(fd)) {
+	bool tracked;
+	int ret;
+
+	if (usl_is_own_still(fd)) {
 		errno = EBADF;
 		return -1;
 	}
-	usl_preload_closing(fd);
-	return uselect_close(fd);
+	usl_shadow_closing(fd);
+	tracked = usl_tracked(fd);
+	ret = usl_real_close(fd);
+	if (tracked)
+		usl_closed(fd);
+	return ret;
 }
 
 /* In pieces between the library's own numbers. */
@@ -24,18 +30,20 @@ int close_range(unsigned int first, unsigned int last, int flags)
 	unsigned int fd, end = last < USEL_NFDS_MAX ? last : USEL_NFDS_MAX - 1;
 	int ret = 0;
 
+	if (flags & CLOSE_RANGE_UNSHARE)
+		usl_preload_off();
 	if (first > last || (flags & ~CLOSE_RANGE_CLOEXEC))
-		return syscall(SYS_close_range, first, last, flags);
+		return usl_real_close_range(first, last, flags);
 	if (!(flags & CLOSE_RANGE_CLOEXEC))
-		usl_preload_closing_range(first, last);
+		usl_shadow_closing_range(first, last);
 	for (fd = first; !ret && fd <= end; fd++) {
-		if (!usl_is_own(fd))
+		if (!usl_is_own_still(fd))
 			continue;
 		if (fd > first)
-			ret = syscall(SYS_close_range, first, fd - 1, flags);
+			ret = usl_real_close_range(first, fd - 1, flags);
 		first = fd + 1;
 	}
-	return !ret && first <= last ? syscall(SYS_close_range, first, last, flags) : ret;
+	return !ret && first <= last ? usl_real_close_range(first, last, flags) : ret;
 }
 
 void closefrom(int low)
@@ -43,28 +51,58 @@ void closefrom(int low)
 	close_range(low < 0 ? 0 : low, ~0U, 0);
 }
 
-/* EBUSY is what Linux says for a number that is not to be had just now. */
+/* The program has the number if it wants it, and we do without. */
+static void usl_dup_over(int old, int fresh)
+{
+	if (old != fresh && usl_is_own_still(fresh))
+		usl_preload_off();
+}
+
 int dup3(int old, int fresh, int flags)
 {
-	if (usl_is_own(fresh)) {
-		errno = EBUSY;
-		return -1;
-	}
-	fresh = syscall(SYS_dup3, old, fresh, flags);
-	if (fresh >= 0)
-		usl_preload_closing(fresh);
-	return fresh;
+	int ret;
+
+	usl_dup_over(old, fresh);
+	ret = usl_real_dup3(old, fresh, flags);
+	if (ret >= 0)
+		usl_shadow_closing(ret);
+	return ret;
 }
 
 int dup2(int old, int fresh)
 {
-	if (old == fresh)
-		return fcntl(old, F_GETFD) < 0 ? -1 : fresh;
-	return dup3(old, fresh, 0);
+	int ret;
+
+	usl_dup_over(old, fresh);
+	ret = usl_real_dup2(old, fresh);
+	if (ret >= 0 && old != fresh)
+		usl_shadow_closing(ret);
+	return ret;
 }
 
-/* A child that shares our memory must not change it: the standard lets it be a fork(). */
-pid_t vfork(void)
+/* --- two descriptor tables in one memory, of which the region can follow one --- */
+
+int unshare(int flags)
 {
-	return fork();
+	if (flags & CLONE_FILES)
+		usl_preload_off();
+	return usl_real_unshare(flags);
+}
+
+/* After vfork() the caller sleeps until the child has a memory of its own. */
+int clone(int (*fn)(void *arg), void *stack, int flags, void *arg, ...)
+{
+	pid_t *parent, *child;
+	va_list more;
+	void *tls;
+
+	if ((flags & CLONE_VM) && !(flags & (CLONE_FILES | CLONE_VFORK)))
+		usl_preload_off();
+	/* All three, as the C library's own takes them. */
+	va_start(more, arg);
+	parent = va_arg(more, pid_t *);
+	tls = va_arg(more, void *);
+	child = va_arg(more, pid_t *);
+	va_end(more);
+	return usl_real_clone(fn, stack, flags, arg, parent, tls, child);
 }

@@ -4,10 +4,11 @@
 # cpus: 2
 # cut: yes
 # long: debug it takes up to sixteen minutes there
-# Programs that nobody changed gain by libuselect-preload.so: the same answers, fewer system calls for
-# readiness. USELECT_SECONDS (2) of load for each of redis (epoll), nginx (epoll, edges), lighttpd (poll)
+# Programs that nobody changed make fewer system calls for readiness with libuselect-preload.so, and give the
+# same answers; one that waits by edges is left alone. USELECT_SECONDS (2) of load for each of redis (epoll), nginx (epoll, edges), lighttpd (poll)
 # and haproxy (poll), USELECT_CONNECTIONS (50). Server and load have a CPU each: one that mostly sleeps
-# makes a call to sleep, with us as without.
+# makes a call to sleep, with us as without. USELECT_INSTRUCTIONS=1, in a guest whose clock counts them: what a
+# request costs the server, in nanoseconds of that clock, and no counting of calls.
 . "$FLT_TOP/tools/testing/lib.sh"
 
 need redis-server redis-benchmark redis-cli nginx lighttpd haproxy wrk curl count taskset
@@ -23,7 +24,8 @@ mkdir "$DIR/www"
 for size in 0 1 1000 300000; do
 	head -c "$size" /dev/urandom >"$DIR/www/f$size"
 done
-if [ -e /sys/kernel/btf/vmlinux ]; then COUNTS=1; else COUNTS=; fi
+if [ -e /sys/kernel/btf/vmlinux ] && [ -z "${USELECT_INSTRUCTIONS:-}" ]; then COUNTS=1; else COUNTS=; fi
+LAST_CPU=$(($(nproc) - 1))
 NO_COUNTS="this kernel describes no types of its own (CONFIG_DEBUG_INFO_BTF), which count needs"
 
 cat >"$DIR/nginx.conf" <<-CONF
@@ -94,7 +96,7 @@ readiness() {
 
 # load_http PORT FILE
 load_http() {
-	local command=(taskset -c 1 wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s" "http://127.0.0.1:$1/${LOADED:-f1000}")
+	local command=(taskset -c "$LAST_CPU" wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s" "http://127.0.0.1:$1/${LOADED:-f1000}")
 	if [ "$COUNTS" ]; then
 		count -p "$PID" -j -- "${command[@]}" >"$2" 2>"$2.err"
 	else
@@ -104,7 +106,7 @@ load_http() {
 
 load_redis() {
 	local number=$((SECONDS_EACH * 3000))
-	local command=(taskset -c 1 redis-benchmark -p 8000 -c "$CONNECTIONS" -n "$number" -r 1000 -t set -q)
+	local command=(taskset -c "$LAST_CPU" redis-benchmark -p 8000 -c "$CONNECTIONS" -n "$number" -r 1000 -t set -q)
 	if [ "$COUNTS" ]; then
 		count -p "$PID" -n "$number" -j -- "${command[@]}" >"$2" 2>"$2.err"
 	else
@@ -161,6 +163,29 @@ sys.exit(not statistics.median(preload) < 0.95 * statistics.median(plain))')
 	return "$1"
 }
 
+# ran PID: nanoseconds that it had a CPU
+ran() {
+	cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%d\n", sum }'
+}
+
+# cost NAME PORT LOAD COMMAND...
+cost() {
+	local name=$1 port=$2 load=$3 way before requests each plain=
+	shift 3
+	for way in plain preload; do
+		start "$name" "$([ $way = plain ] || echo "$PRELOAD")" "$@"
+		up "$port"
+		"$load" "$port" "$DIR/$name.$way" || return
+		before=$(ran "$PID")
+		"$load" "$port" "$DIR/$name.$way" || return
+		requests=$(awk '/requests in/ { print $1 }' "$DIR/$name.$way")
+		each=$((($(ran "$PID") - before) / ${requests:-$((SECONDS_EACH * 3000))}))
+		stop "$PID"
+		echo "# $name, $way: $each ns for a request${plain:+, $((each * 1000 / plain - 1000)) of 1000 more}"
+		plain=$each
+	done
+}
+
 # program NAME PORT LOAD SAME COMMAND...
 program() {
 	local name=$1 port=$2 load=$3 same=$4 way library
@@ -173,11 +198,19 @@ program() {
 		check "$name, $way: answers are right" "$same" "$port"
 		check "$name, $way: under load" "$load" "$port" "$DIR/$name.$way"
 		check "$name, $way: still right" "$same" "$port"
-		if [ $way = preload ]; then
+		if [ $way = preload ] && [ "$LEFT_ALONE" ]; then
+			claim "$name is left alone" "$(! maps "$PID"; echo $?)"
+		elif [ $way = preload ]; then
 			claim "$name registers" "$(maps "$PID"; echo $?)"
 		fi
 		stop "$PID"
 	done
+	[ -z "$LEFT_ALONE" ] || return
+	if [ "${USELECT_INSTRUCTIONS:-}" ]; then
+		cost "$name" "$port" "$load" "$@"
+		claim "$name costs" $?
+		return
+	fi
 	[ "$COUNTS" ] || { skip "$name makes fewer calls for readiness" "$NO_COUNTS"; return; }
 	fewer "$name" "$port" "$load" "$@"
 	set -- $?
@@ -187,6 +220,9 @@ program() {
 		claim "$name makes fewer calls for readiness" "$1"
 	fi
 }
+
+# Edges are the kernel's alone: then nothing at all is done.
+LEFT_ALONE=
 
 # A worker of it has the region mapped.
 maps() {
@@ -198,7 +234,7 @@ maps() {
 }
 
 turn && program redis 8000 load_redis same_redis redis-server --port 8000 --bind 127.0.0.1 --save "" --dir "$DIR"
-turn && program nginx 8001 load_http same_files nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error"
+turn && LEFT_ALONE=1 program nginx 8001 load_http same_files nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error"
 turn && program lighttpd 8002 load_http same_files lighttpd -D -f "$DIR/lighttpd.conf"
 if turn; then
 	nginx -c "$DIR/nginx.conf" -e "$DIR/nginx.error" &

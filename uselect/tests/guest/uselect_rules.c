@@ -6,6 +6,7 @@
 #include <kselftest_harness.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -106,6 +107,8 @@ TEST_F(rules, region_cannot_be_written)
 				   USEL_MAP_REGION));
 	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, dev, 0x30000000));
 }
+
+#define READ_CHANGES(set)	__atomic_load_n(&(set)->changes, __ATOMIC_ACQUIRE)
 
 static int setup_errno(int dev, struct usel_setup setup)
 {
@@ -408,6 +411,53 @@ TEST_F(rules, dup2_over_a_socket_ends_its_tracking)
 	ASSERT_TRUE(WAIT(get_socket_state(copy) & USEL_STATE_R));
 }
 
+TEST_F(rules, every_change_of_a_watched_epoll_is_counted)
+{
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), epfd = epoll_create1(0), copy = dup(epfd);
+	int other = epoll_create1(0), none = 60000, status = -1;
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct usel_setup setup = { .abi = USEL_ABI };
+	const struct usel_set_head *set;
+	pid_t pid;
+
+	ASSERT_EQ(-1, ioctl(dev, USEL_WATCH, &epfd));
+	ASSERT_EQ(EINVAL, errno);
+	ASSERT_EQ(0, ioctl(dev, USEL_SETUP, &setup));
+	ASSERT_NE(0, setup.features & USEL_FEATURE_WATCH);
+	set = mmap(NULL, setup.set_size, PROT_READ, MAP_SHARED, dev, USEL_MAP_SET);
+	ASSERT_NE(MAP_FAILED, set);
+	ASSERT_EQ(-1, ioctl(dev, USEL_WATCH, &none));
+	ASSERT_EQ(EBADF, errno);
+	ASSERT_EQ(0, ioctl(dev, USEL_WATCH, &epfd));
+	ASSERT_EQ(-1, ioctl(dev, USEL_WATCH, &other));
+	ASSERT_EQ(EBUSY, errno);
+	ASSERT_EQ(0, READ_CHANGES(set));
+	ASSERT_EQ(0, epoll_ctl(epfd, EPOLL_CTL_ADD, self->b, &ev));
+	ASSERT_EQ(1, READ_CHANGES(set));
+	ASSERT_EQ(0, epoll_ctl(copy, EPOLL_CTL_MOD, self->b, &ev));
+	ASSERT_EQ(2, READ_CHANGES(set));
+	ASSERT_EQ(0, epoll_ctl(other, EPOLL_CTL_ADD, self->b, &ev));
+	ASSERT_EQ(2, READ_CHANGES(set));
+	pid = fork();
+	if (!pid)
+		_exit(epoll_ctl(copy, EPOLL_CTL_DEL, self->b, NULL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(3, READ_CHANGES(set));
+	/* The number names another, and the epoll is changed by its copy. */
+	ASSERT_EQ(epfd, dup2(other, epfd));
+	ASSERT_EQ(4, READ_CHANGES(set));
+	close(epfd);
+	ASSERT_EQ(epfd, dup(other));
+	ASSERT_EQ(5, READ_CHANGES(set));
+	ASSERT_EQ(0, epoll_ctl(copy, EPOLL_CTL_ADD, self->b, &ev));
+	ASSERT_EQ(6, READ_CHANGES(set));
+	close(dev);
+	ASSERT_EQ(7, READ_CHANGES(set));
+	ASSERT_EQ(0, epoll_ctl(copy, EPOLL_CTL_DEL, self->b, NULL));
+	ASSERT_EQ(7, READ_CHANGES(set));
+}
+
 TEST_F(rules, number_follows_the_socket_through_close_and_reopen)
 {
 	int i, fds[2], fd;
@@ -455,6 +505,28 @@ TEST_F(rules, child_has_nothing_and_disturbs_nothing)
 	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
 	ASSERT_EQ(1, send(self->a, "x", 1, 0));
 	ASSERT_TRUE(WAIT(get_socket_state(self->b) == (USEL_STATE_R | USEL_STATE_W)));
+}
+
+/* Past fork() nobody tells the library. */
+TEST_F(rules, child_by_raw_clone_has_nothing)
+{
+	struct timeval now = { 0 };
+	int status = -1;
+	fd_set set;
+	pid_t pid;
+
+	ASSERT_EQ(1, send(self->b, "x", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->a) & USEL_STATE_R));
+	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (!pid) {
+		FD_ZERO(&set);
+		FD_SET(self->a, &set);
+		if (uselect_active() || get_socket_state(self->a) != -1)
+			_exit(1);
+		_exit(uselect(self->a + 1, &set, NULL, NULL, &now) == 1 ? 0 : 2);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
 }
 
 TEST_F(rules, exec_ends_the_registration)
