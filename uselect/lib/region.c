@@ -45,7 +45,7 @@ static bool usl_is_device(int fd)
 
 bool usl_is_own_still(int fd)
 {
-	return usl_is_own(fd) && usl_is_device(fd);
+	return usl_is_own(fd) && usl_region.nfds && usl_is_device(fd);
 }
 
 static void usl_device_close(int fd)

@@ -3,6 +3,7 @@
 
 #include <linux/close_range.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "preload.h"
@@ -78,6 +79,26 @@ int dup2(int old, int fresh)
 	if (ret >= 0 && old != fresh)
 		usl_shadow_closing(ret);
 	return ret;
+}
+
+/*
+ * What sets a filter up for its own system calls knows those of the C library, not ours. Without
+ * privileges that begins with NO_NEW_PRIVS, by whatever call the filter itself comes.
+ */
+int prctl(int option, ...)
+{
+	unsigned long a, b, c, d;
+	va_list more;
+
+	va_start(more, option);
+	a = va_arg(more, unsigned long);
+	b = va_arg(more, unsigned long);
+	c = va_arg(more, unsigned long);
+	d = va_arg(more, unsigned long);
+	va_end(more);
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+		usl_preload_never();
+	return usl_real_prctl(option, a, b, c, d);
 }
 
 /* --- two descriptor tables in one memory, of which the region can follow one --- */

@@ -32,6 +32,7 @@ int usl_real_close_range(unsigned int first, unsigned int last, int flags);
 int usl_real_dup2(int old, int fresh);
 int usl_real_dup3(int old, int fresh, int flags);
 int usl_real_unshare(int flags);
+int usl_real_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 int usl_real_clone(int (*fn)(void *), void *stack, int flags, void *arg, pid_t *parent, void *tls,
 		   pid_t *child);
 
@@ -49,6 +50,8 @@ bool usl_preload_waits(void);
 bool usl_preload_adds(int fd);
 /* Something was done that we cannot follow: no answers any more, until exec(). */
 void usl_preload_off(void);
+/* The program makes a sandbox for itself: from now on no system call but its own. */
+void usl_preload_never(void);
 /* The calling process is the one that registered, and not one that shares its memory. */
 bool usl_preload_is_owner(void);
 /* While it is so no signal handler runs that could come back to us. */

@@ -23,6 +23,7 @@ static struct {
 	int (*dup2)(int old, int fresh);
 	int (*dup3)(int old, int fresh, int flags);
 	int (*unshare)(int flags);
+	int (*prctl)(int option, ...);
 	int (*clone)(int (*fn)(void *arg), void *stack, int flags, void *arg, ...);
 } usl_real;
 
@@ -41,6 +42,7 @@ __attribute__((constructor)) static void usl_real_find(void)
 	usl_real.dup2 = dlsym(RTLD_NEXT, "dup2");
 	usl_real.dup3 = dlsym(RTLD_NEXT, "dup3");
 	usl_real.unshare = dlsym(RTLD_NEXT, "unshare");
+	usl_real.prctl = dlsym(RTLD_NEXT, "prctl");
 	usl_real.clone = dlsym(RTLD_NEXT, "clone");
 }
 
@@ -129,6 +131,13 @@ int usl_real_dup3(int old, int fresh, int flags)
 int usl_real_unshare(int flags)
 {
 	return usl_real.unshare ? usl_real.unshare(flags) : (int)syscall(SYS_unshare, flags);
+}
+
+int usl_real_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	if (usl_real.prctl)
+		return usl_real.prctl(option, a, b, c, d);
+	return syscall(SYS_prctl, option, a, b, c, d);
 }
 
 int usl_real_clone(int (*fn)(void *), void *stack, int flags, void *arg, pid_t *parent, void *tls,

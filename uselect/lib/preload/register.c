@@ -23,6 +23,7 @@ static pthread_mutex_t usl_try_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned int usl_tried;
 static _Atomic unsigned int usl_waits;
 static _Atomic pid_t usl_owner;
+static _Atomic bool usl_never;
 static _Atomic unsigned long usl_answers;
 
 unsigned long uselect_preload_answers(void)
@@ -60,6 +61,12 @@ void usl_preload_off(void)
 {
 	if (usl_preload_is_owner())
 		usl_region.nfds = 0;
+}
+
+void usl_preload_never(void)
+{
+	usl_never = true;
+	usl_region.nfds = 0;
 }
 
 /*
@@ -133,6 +140,8 @@ static void usl_try(void)
 	int err = errno;
 	sigset_t mask;
 
+	if (usl_never)
+		return;
 	usl_preload_block(&mask);
 	/* Who comes a moment too early is not helped this once. */
 	if (!pthread_mutex_trylock(&usl_try_lock)) {
@@ -165,7 +174,7 @@ bool usl_preload_adds(int fd)
 
 	if (usl_preload_on())
 		return true;
-	if (usl_tried == usl_epoch + 1)
+	if (usl_never || usl_tried == usl_epoch + 1)
 		return false;
 	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size)) {
 		errno = err;

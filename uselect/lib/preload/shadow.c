@@ -90,7 +90,8 @@ static bool usl_shadow_fill(struct usl_shadow *sh, int epfd)
 	loop->shadow = true;
 	loop->epfd = -1;
 	loop->epoch = usl_epoch;
-	loop->limit = usl_loop_limit();
+	for (loop->limit = 1; loop->limit < usl_region.nfds; loop->limit *= 2)
+		;
 	loop->head = 0;
 	loop->tail = 0;
 	loop->taken = 0;

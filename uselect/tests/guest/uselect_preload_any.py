@@ -25,7 +25,7 @@ LIBRARY = os.environ.get("USELECT_PRELOAD") or os.path.realpath(os.path.join(TOP
 HELPED = """copies_of_the_epoll numbers_are_used_again data_is_what_the_program_says child_by_raw_clone child_by_fork
 child_by_vfork changes_by_io_uring epoll_within_an_epoll edges_and_one_shots hidden_numbers_are_taken
 closed_numbers_are_not_there table_of_its_own signal_handlers_wait_and_change waiting_threads_are_cancelled
-sleepers_are_woken random_changes_by_all_ways""".split()
+sleepers_are_woken program_in_a_sandbox random_changes_by_all_ways""".split()
 
 
 def run(case, library):

@@ -8,11 +8,13 @@
 
 #include <dlfcn.h>
 #include <linux/close_range.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -470,6 +472,63 @@ static int sleepers_are_woken(void)
 	return 0;
 }
 
+/* No call is allowed that the program does not make itself. */
+static int sandbox(void)
+{
+	static const int allowed[] = { SYS_epoll_wait, SYS_epoll_ctl, SYS_poll, SYS_write, SYS_close,
+				       SYS_exit_group };
+	enum { CALLS = sizeof(allowed) / sizeof(*allowed) };
+	struct sock_filter code[2 * CALLS + 2] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0) };
+	struct sock_fprog prog = { .len = 2 * CALLS + 2, .filter = code };
+	int i;
+
+	for (i = 0; i < CALLS; i++) {
+		code[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i],
+							       0, 1);
+		code[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[2 * CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+}
+
+static int program_in_a_sandbox(void)
+{
+	int epfd, one[2], two[2], other, late, way, fd, i;
+	struct pollfd p;
+	pid_t pid;
+
+	/* Helped before, or not yet. */
+	for (way = 0; way < 2; way++) {
+		pid = fork();
+		if (pid) {
+			printf("child %d\n", ended(pid));
+			continue;
+		}
+		epfd = epoll_create1(0);
+		other = epoll_create1(0);
+		pair(AF_INET, two);
+		byte(two[0]);
+		late = two[1];
+		if (way == 0)
+			warm(epfd, one, 1);
+		if (sandbox())
+			_exit(1);
+		p = (struct pollfd){ .fd = late, .events = POLLIN };
+		for (i = 0; i < 100; i++)
+			poll(&p, 1, 0);
+		lib_epoll_ctl(other, EPOLL_CTL_ADD, late, EPOLLIN, 2);
+		say("in the sandbox", other);
+		say("the other", epfd);
+		for (fd = 3; fd < 1024; fd++)
+			close(fd);
+		_exit(0);
+	}
+	epfd = epoll_create1(0);
+	warm(epfd, one, 1);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -480,7 +539,8 @@ static const struct {
 	CASE(epoll_within_an_epoll), CASE(edges_and_one_shots), CASE(hidden_numbers_are_taken),
 	CASE(closed_numbers_are_not_there), CASE(table_of_its_own),
 	CASE(signal_handlers_wait_and_change), CASE(waiting_threads_are_cancelled),
-	CASE(sleepers_are_woken), CASE(random_changes_by_all_ways),
+	CASE(sleepers_are_woken), CASE(program_in_a_sandbox),
+	CASE(random_changes_by_all_ways),
 };
 
 int main(int argc, char **argv)

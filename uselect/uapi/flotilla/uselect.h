@@ -111,13 +111,14 @@ struct usel_setup {
  *	       has another descriptor table than the one that was registered; EINVAL: no USEL_SETUP.
  * USEL_FORGET this descriptor was closed while copies of it are open elsewhere (fork(), dup()),
  *	       and its number may come to name something that is not a socket. Does
- *	       nothing when the tracked socket is what the number stands for. Needed without
- *	       USEL_FEATURE_TRACE_FD only. EINVAL, EXDEV as above.
- * USEL_WATCH  count into the set's @changes each epoll_ctl() on the epoll that this descriptor names,
- *	       by whichever copy, process or io_uring, before it takes effect; and once when the
- *	       number comes to name something else, and when the set ends. The caller's own calls
- *	       count, too. EBADF; EBUSY: the set watches one already; EOPNOTSUPP: without
- *	       USEL_FEATURE_WATCH; ESHUTDOWN: the set has ended; EINVAL, EXDEV as above.
+ *	       nothing when the tracked socket is what the number stands for. With
+ *	       USEL_FEATURE_TRACE_FD needed only if the state of the closed number is looked
+ *	       at before it is used again. EINVAL, EXDEV as above.
+ * USEL_WATCH  count into the set's @changes each epoll_ctl() on the epoll that this descriptor
+ *	       names, by whichever copy, process or io_uring, before it takes effect; and once
+ *	       when the number comes to name something else, and when the set ends. The caller's
+ *	       own calls count, too. EBADF; EBUSY: the set watches one already; EOPNOTSUPP:
+ *	       without USEL_FEATURE_WATCH; ESHUTDOWN: the set has ended; EINVAL, EXDEV as above.
  * USEL_KICK   count an event into the set's @seq and wake who sleeps on it. EINVAL: no USEL_SETUP.
  */
 #define USEL_SETUP	_IOWR('u', 0x90, struct usel_setup)
