@@ -47,6 +47,17 @@ def lan(features):
                 run(*at(name, "ethtool", "-K", dev, *features.split()))
 
 
+def options(kind):
+    """Of a kind such as sksplice+first2896+copy: the relay's options."""
+    for word in kind.split("+")[1:]:
+        if word == "copy":
+            yield "-k"
+        elif word.startswith("first"):
+            yield from ("-f", word.removeprefix("first"))
+        else:
+            sys.exit(f"inside: no option {word}")
+
+
 def start(name, *line):
     return subprocess.Popen(at(name, *line))
 
@@ -76,11 +87,11 @@ def main():
     lan(FEATURES[sys.argv[4]])
     origin = start("srv", f"{TESTS}/bench_relay_load", "origin", str(PORT))
     for number, kind in enumerate(kinds, 1):
-        name, _, options = kind.partition("+")
+        name = kind.partition("+")[0]
         relay = None
         if name != "direct":
-            relay = start("prx", f"{TESTS}/bench_relay", *(["-k"] if options == "copy" else []), name,
-                          str(PORT + number), "10.0.2.1", str(PORT))
+            relay = start("prx", f"{TESTS}/bench_relay", *options(kind), name, str(PORT + number),
+                          "10.0.2.1", str(PORT))
         for size in sizes:
             print("begin", flush=True)
             if relay:

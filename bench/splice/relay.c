@@ -7,8 +7,11 @@
  *	splice			splice(2) through a pipe
  *	sockmap			all by a sockmap's verdict program; the proxy learns nothing
  *	sksplice		/dev/sksplice, from -m bytes on (default 1), else copy64k
+ *	tunnel			/dev/sksplice both ways until close; the proxy learns nothing
  *
  * -k: keep a copy of each answer, as a cache does.
+ * -f BYTES: the first read of an answer takes so many at most: what the kind reads by, 64 KB if the
+ * kernel relays the rest. The paper's proxy reads 2896.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +34,7 @@
 #define COPY_MAX	(4 * COPY_WAKE)
 
 static const char *kind;
-static size_t block;
+static size_t block, first;
 static bool keep;
 static uint64_t least = 1;
 static int poller;
@@ -231,7 +234,7 @@ static void start_joined(struct stream *s)
 static int answer(struct stream *s)
 {
 	struct relay_request *head = (struct relay_request *)s->buffer;
-	ssize_t n = read(s->fd[ORIGIN], s->buffer, RELAY_FIRST);
+	ssize_t n = read(s->fd[ORIGIN], s->buffer, first);
 
 	if (n < 0 && errno == EAGAIN)
 		return 0;
@@ -269,6 +272,8 @@ static int step(struct stream *s, int which, uint32_t events)
 {
 	if (is("sockmap"))
 		return events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP) ? -1 : 0;
+	if (is("tunnel"))	/* POLLOUT tells the end, an error too */
+		return -1;
 	if (s->joined)
 		go_joined(s, which);
 	else if (s->left || s->to || s->piped)
@@ -288,6 +293,26 @@ static void start_sockmap(struct stream *s)
 	n = recv(s->fd[CLIENT], s->buffer, block, MSG_DONTWAIT);
 	if (n > 0 && send(s->fd[ORIGIN], s->buffer, n, MSG_NOSIGNAL) != n)
 		die("send");
+}
+
+/* Nothing is told of it until it has ended. */
+static void start_tunnel(struct stream *s)
+{
+	int ret = sksplice_tunnel(device, s->fd[CLIENT], s->fd[ORIGIN]);
+
+	if (ret < 0) {
+		errno = -ret;
+		die("tunnel");
+	}
+	watch(s, CLIENT, EPOLLOUT);
+}
+
+/* What each descriptor is registered for at first. */
+static uint32_t first_events(int which)
+{
+	if (is("sockmap"))
+		return EPOLLRDHUP;
+	return which == CLIENT && !is("tunnel") ? EPOLLIN : 0;
 }
 
 static void add_stream(int listener)
@@ -311,13 +336,15 @@ static void add_stream(int listener)
 	for (i = 0; i < 2; i++) {
 		fcntl(s->fd[i], F_SETFL, O_NONBLOCK);
 		setsockopt(s->fd[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		e.events = is("sockmap") ? EPOLLRDHUP : i == CLIENT ? EPOLLIN : 0;
+		e.events = first_events(i);
 		e.data.u64 = (uintptr_t)s | i;
 		s->events[i] = e.events;
 		epoll_ctl(poller, EPOLL_CTL_ADD, s->fd[i], &e);
 	}
 	if (is("sockmap"))
 		start_sockmap(s);
+	else if (is("tunnel"))
+		start_tunnel(s);
 }
 
 static size_t block_of(const char *name)
@@ -348,25 +375,30 @@ int main(int argc, char **argv)
 	int opt, n, i, listener, ended;
 	struct stream *dead[64];
 
-	while ((opt = getopt(argc, argv, "km:")) != -1) {
+	while ((opt = getopt(argc, argv, "kf:m:")) != -1) {
 		if (opt == 'k')
 			keep = true;
+		else if (opt == 'f')
+			first = strtoull(optarg, NULL, 0);
 		else if (opt == 'm')
 			least = strtoull(optarg, NULL, 0);
 		else
 			return 2;
 	}
 	if (argc - optind != 4) {
-		fprintf(stderr, "usage: relay [-k] [-m BYTES] KIND PORT ORIGIN-ADDRESS ORIGIN-PORT\n");
+		fprintf(stderr, "usage: relay [-k] [-f BYTES] [-m BYTES] KIND PORT ORIGIN-ADDRESS "
+				"ORIGIN-PORT\n");
 		return 2;
 	}
 	kind = argv[optind];
 	block = block_of(kind);
+	if (!first || first > block)
+		first = block;
 	origin_address.sin_family = AF_INET;
 	origin_address.sin_port = htons(atoi(argv[optind + 3]));
 	if (!inet_aton(argv[optind + 2], &origin_address.sin_addr))
 		return 2;
-	if (is("sksplice")) {
+	if (is("sksplice") || is("tunnel")) {
 		device = sksplice_open();
 		if (device < 0) {
 			fprintf(stderr, "relay: %s: %s\n", SSP_DEVICE, strerror(-device));

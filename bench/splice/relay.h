@@ -7,17 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * A request is this; its answer is the same 8 bytes and @size further ones. The proxy
- * reads the first part of an answer as the paper's does: at most RELAY_FIRST bytes.
- */
+/* A request is this; its answer is the same 8 bytes and @size further ones. */
 struct relay_request {
 	uint32_t magic;
 	uint32_t size;
 };
 
 #define RELAY_MAGIC	0x464c5452
-#define RELAY_FIRST	2896
 
 /**
  * struct stream - a client's connection and the one to the origin that serves it
