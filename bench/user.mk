@@ -26,7 +26,7 @@ $(B)/gen/count.skel.h: $(B)/gen/count.bpf.o
 $(B)/obj/bench/count/main.o: $(B)/gen/count.skel.h
 
 TEST_PROGRAMS += uselect-bench
-uselect-bench_SRCS := bench/uselect/main.c bench/uselect/load.c bench/uselect/wait.c
+uselect-bench_SRCS := bench/uselect/main.c bench/uselect/load.c bench/uselect/wait.c bench/uselect/complete.c
 uselect-bench_DEPS := libuselect
 uselect-bench_LIBS := -luring -lpthread
 uselect-bench_LDFLAGS := -Wl,--wrap=syscall

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * uselect-bench [-b] [-n REQUESTS] [-l LOAD,LOAD...] [-s BYTES] LAYER IDLE...: a server that waits by LAYER
- * (wait.c), and its load (load.c), in one guest. -b: say "begin" before what is measured.
+ * (wait.c, complete.c), and its load (load.c), in one guest. -b: say "begin" before what is measured.
  *
  * One client process holds 100 connections that ask, and as many more that never do as IDLE says. A
  * JSON line for each IDLE and LOAD, all for a request: run time of the server and of both processes,
@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "complete.h"
 #include "load.h"
 #include "wait.h"
 
@@ -94,6 +95,16 @@ static void server(int ready)
 	}
 }
 
+static const struct wait_layer *find_layer(const char *name)
+{
+	const struct wait_layer *l;
+
+	for (l = wait_layers; l->name; l++)
+		if (!strcmp(l->name, name))
+			return l;
+	return strcmp(complete_layer.name, name) ? NULL : &complete_layer;
+}
+
 static int usage(void)
 {
 	const struct wait_layer *l;
@@ -103,7 +114,7 @@ static int usage(void)
 	      "LAYER:", stderr);
 	for (l = wait_layers; l->name; l++)
 		fprintf(stderr, " %s", l->name);
-	fputc('\n', stderr);
+	fprintf(stderr, " %s\n", complete_layer.name);
 	return 2;
 }
 
@@ -141,12 +152,11 @@ int main(int argc, char **argv)
 		else
 			return usage();
 	}
-	for (layer = wait_layers; argc - optind > 1 && layer->name && strcmp(layer->name, argv[optind]);
-	     layer++)
-		;
+	if (argc - optind > 1)
+		layer = find_layer(argv[optind]);
 	for (at = loads; *at && load_parse(&parsed, &at);)
 		;
-	if (argc - optind < 2 || !layer->name || !load.requests || !size || size > ANSWER_MAX || *at)
+	if (!layer || !load.requests || !size || size > ANSWER_MAX || *at)
 		return usage();
 	setrlimit(RLIMIT_NOFILE, &nofile);
 	shown = mmap(NULL, sizeof(*shown), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
