@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Attaching. One work item for each disk asks the exporter for it, until it answers, and
- * again whenever the link or the exporter was lost. Meanwhile requests wait, each as long
- * as its own attempts last; none waits for ever.
+ * again whenever the link or the exporter was lost. Meanwhile requests wait: without end, or
+ * as long as the disk was told to (fail_fast, retries); who detaches by force ends them.
  */
 
 #include <linux/blkdev.h>
@@ -18,6 +18,34 @@
 #define CARD_ATTACH_AGAIN	HZ
 
 static struct workqueue_struct *card_attach_wq;
+
+/* From here on the disk's patience counts. */
+static void card_attach_lost(struct card_disk *disk)
+{
+	u32 seconds = READ_ONCE(disk->spec.fail_fast);
+
+	card_count(disk->cn, CARD_STAT_LOST);
+	if (seconds)
+		mod_delayed_work(card_attach_wq, &disk->give_up, seconds * HZ);
+}
+
+static void card_attach_give_up_work(struct work_struct *work)
+{
+	struct card_disk *disk = container_of(to_delayed_work(work), struct card_disk, give_up);
+	bool failing;
+
+	spin_lock_bh(&disk->lock);
+	failing = disk->state != CARD_STATE_LIVE && disk->state != CARD_STATE_DEAD;
+	if (failing)
+		WRITE_ONCE(disk->failing, true);
+	spin_unlock_bh(&disk->lock);
+	if (!failing || !READ_ONCE(disk->gendisk))
+		return;
+	card_count(disk->cn, CARD_STAT_GIVEN_UP);
+	pr_warn("%s: %s has been away for %u seconds: requests fail until it is back\n",
+		disk->gendisk->disk_name, disk->spec.node, READ_ONCE(disk->spec.fail_fast));
+	card_attach_settle(disk);
+}
 
 /* True: it is in this state now and was in another one. */
 static bool card_attach_enter(struct card_disk *disk, enum card_state from, enum card_state to,
@@ -74,6 +102,7 @@ static void card_attach_work(struct work_struct *work)
 		flags &= ~CARD_FLAG_STEAL;
 	ask.cookie = cpu_to_be32(++disk->cookie);
 	ask.grant = cpu_to_be64(disk->grant);
+	ask.life = cpu_to_be64(disk->unflushed.life);
 	export_uuid(ask.uuid, disk->known ? &disk->geo.uuid : &disk->spec.uuid);
 	node = flt_node_get(disk->node);
 	spin_unlock_bh(&disk->lock);
@@ -175,6 +204,11 @@ static void card_attach_warn(const struct card_disk *disk, int err, const u8 *uu
 {
 	if (!disk->gendisk)
 		return;
+	if (!err) {
+		pr_warn("%s: %s was started anew, and writes that it had acknowledged may be lost: flushes fail until nobody has the disk open\n",
+			disk->gendisk->disk_name, disk->spec.node);
+		return;
+	}
 	if (err == -EKEYREVOKED) {
 		pr_warn("%s: another node has taken our place as the writer of %s of %s: nothing is read or written until it is attached anew\n",
 			disk->gendisk->disk_name, disk->spec.export, disk->spec.node);
@@ -189,7 +223,7 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 {
 	int err = -(int)be32_to_cpu(answer->status);
 	struct card_geometry geo = {};
-	bool live = false, barred = false, unwanted = false;
+	bool live = false, barred = false, unwanted = false, lost = false;
 
 	if (!err)
 		err = card_geometry_take(&geo, answer);
@@ -215,6 +249,8 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 			WRITE_ONCE(disk->export, be32_to_cpu(answer->export));
 			WRITE_ONCE(disk->epoch, be64_to_cpu(answer->epoch));
 			disk->grant = be64_to_cpu(answer->grant);
+			WRITE_ONCE(disk->failing, false);
+			lost = card_unflushed_attached(disk, be64_to_cpu(answer->life));
 		}
 		disk->why = -err;
 		unwanted = !live && !answer->status;
@@ -236,10 +272,17 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 	card_count(disk->cn, live ? CARD_STAT_ATTACHED : CARD_STAT_REFUSED);
 	if (unwanted)
 		card_attach_part(disk, be32_to_cpu(answer->export), be64_to_cpu(answer->epoch));
-	if (barred)
+	if (barred || lost)
 		card_attach_warn(disk, err, answer->uuid);
+	if (live)
+		cancel_delayed_work(&disk->give_up);
 	if (live || barred)
-		queue_work(card_attach_wq, &disk->settle);
+		card_attach_settle(disk);
+}
+
+void card_attach_settle(struct card_disk *disk)
+{
+	queue_work(card_attach_wq, &disk->settle);
 }
 
 void card_attach_stale(struct card_disk *disk, const struct card_wire_block *head)
@@ -252,7 +295,7 @@ void card_attach_stale(struct card_disk *disk, const struct card_wire_block *hea
 		      disk->epoch == be64_to_cpu(head->epoch);
 	spin_unlock_bh(&disk->lock);
 	if (current_one && card_attach_enter(disk, CARD_STATE_LIVE, CARD_STATE_WAITING, ESTALE)) {
-		card_count(disk->cn, CARD_STAT_LOST);
+		card_attach_lost(disk);
 		mod_delayed_work(card_attach_wq, &disk->attach, 0);
 	}
 }
@@ -293,11 +336,13 @@ void card_attach_ended(struct card_net *cn, const struct flt_node *node,
 		disk->why = ESTALE;
 		if (disk->cache)
 			card_cache_address(disk->cache, 0, 0);
+		if (bye->flags & cpu_to_be32(CARD_DETACH_FLUSHED))
+			card_unflushed_settle(disk);
 	}
 	spin_unlock_bh(&disk->lock);
 	if (lost) {
 		trace_card_state(disk, CARD_STATE_LIVE, CARD_STATE_WAITING, ESTALE);
-		card_count(cn, CARD_STAT_LOST);
+		card_attach_lost(disk);
 		mod_delayed_work(card_attach_wq, &disk->attach, 0);
 	}
 	card_disk_put(disk);
@@ -336,7 +381,7 @@ void card_attach_node_down(struct card_net *cn, struct flt_node *node)
 	xa_for_each(&cn->disks, id, disk)
 		if (READ_ONCE(disk->node) == node &&
 		    card_attach_enter(disk, CARD_STATE_LIVE, CARD_STATE_WAITING, ENOTCONN))
-			card_count(cn, CARD_STAT_LOST);
+			card_attach_lost(disk);
 	mutex_unlock(&cn->lock);
 }
 
@@ -344,6 +389,10 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 {
 	if (state == CARD_STATE_DEAD)
 		return "detached";
+	if (state == CARD_STATE_LIVE)
+		return "the node has lost writes that it had acknowledged: flushes fail until nobody has it open";
+	if (READ_ONCE(disk->failing))
+		return "the node has been away for too long: requests fail";
 	if (why != EUCLEAN && why != EKEYREVOKED && !flt_node_is_up(disk->node))
 		return "the link to the node is not up";
 	if (state == CARD_STATE_WAITING)
@@ -373,6 +422,7 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 void card_attach_prepare(struct card_disk *disk)
 {
 	INIT_DELAYED_WORK(&disk->attach, card_attach_work);
+	INIT_DELAYED_WORK(&disk->give_up, card_attach_give_up_work);
 	INIT_WORK(&disk->settle, card_attach_settle_work);
 	init_completion(&disk->answered);
 }
@@ -385,6 +435,7 @@ void card_attach_begin(struct card_disk *disk)
 void card_attach_end(struct card_disk *disk)
 {
 	disable_delayed_work_sync(&disk->attach);
+	disable_delayed_work_sync(&disk->give_up);
 	disable_work_sync(&disk->settle);
 	if (disk->known)
 		card_attach_part(disk, disk->export, disk->epoch);

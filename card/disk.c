@@ -4,6 +4,7 @@
 #include <linux/blkdev.h>
 #include <linux/idr.h>
 #include <linux/netlink.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "attach.h"
@@ -74,7 +75,11 @@ static int card_disk_open(struct gendisk *gendisk, blk_mode_t mode)
 {
 	struct card_disk *disk = gendisk->private_data;
 
-	return READ_ONCE(disk->state) == CARD_STATE_DEAD ? -ENXIO : 0;
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
+		return -ENXIO;
+	if (!disk_openers(gendisk))
+		card_unflushed_open(disk);
+	return 0;
 }
 
 static void card_disk_free(struct gendisk *gendisk)
@@ -217,12 +222,17 @@ static int card_disk_insert(struct card_net *cn, struct card_disk *disk,
 	return min(err, 0);
 }
 
-/* Ends a disk that is out of the table, or never had a device. */
-static void card_disk_end(struct card_disk *disk)
+static void card_disk_kill(struct card_disk *disk)
 {
 	spin_lock_bh(&disk->lock);
 	WRITE_ONCE(disk->state, CARD_STATE_DEAD);
 	spin_unlock_bh(&disk->lock);
+}
+
+/* Ends a disk that is out of the table, or never had a device. */
+static void card_disk_end(struct card_disk *disk)
+{
+	card_disk_kill(disk);
 	card_attach_end(disk);
 	if (disk->gendisk) {
 		/* Who is just giving us a request looks into it yet. */
@@ -242,11 +252,13 @@ static void card_disk_end(struct card_disk *disk)
 
 static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extack)
 {
-	u64 ms = (u64)disk->spec.timeout_ms * (disk->spec.retries + 1);
+	u64 ms = (u64)disk->spec.timeout_ms * (min(disk->spec.retries, 1000U) + 1);
 	char holder[FLT_NAME_MAX];
 	long left;
 	int why;
 
+	if (disk->spec.retries == CARD_RETRIES_ALWAYS)
+		ms = disk->spec.timeout_ms;
 	ms = clamp_t(u64, ms, CARD_AWAIT_MIN_MS, MSEC_PER_SEC * 60);
 	left = wait_for_completion_interruptible_timeout(&disk->answered, msecs_to_jiffies(ms));
 	if (left < 0)
@@ -288,6 +300,8 @@ static struct card_disk *card_disk_new(struct card_net *cn, const struct card_di
 	disk->spec = *spec;
 	disk->index = -1;
 	spin_lock_init(&disk->lock);
+	/* A request of an earlier disk, which the exporter still works on, has another number. */
+	atomic_set(&disk->uses, get_random_u32() & ~CARD_CMD_STATE);
 	card_attach_prepare(disk);
 	kref_init(&disk->ref);
 	atomic_inc(&card_disks);
@@ -359,13 +373,10 @@ static int card_disk_close(struct card_disk *disk, bool force)
 	if (!disk->ready)
 		return -EBUSY;	/* being attached */
 	mutex_lock(&disk->gendisk->open_mutex);
-	if (disk_openers(disk->gendisk) && !force) {
+	if (disk_openers(disk->gendisk) && !force)
 		err = -EBUSY;
-	} else {
-		spin_lock_bh(&disk->lock);
-		WRITE_ONCE(disk->state, CARD_STATE_DEAD);
-		spin_unlock_bh(&disk->lock);
-	}
+	else
+		card_disk_kill(disk);
 	mutex_unlock(&disk->gendisk->open_mutex);
 	return err;
 }

@@ -13,14 +13,18 @@
 
 #include "cache.h"
 #include "net.h"
+#include "unflushed.h"
 #include "wire.h"
 
 struct netlink_ext_ack;
 
+#define CARD_RETRIES_ALWAYS	U32_MAX
+
 /**
  * struct card_disk_spec - what CARD_CMD_DISK_NEW gave
  * @node, @export: names
- * @flags, @mode, @depth, @timeout_ms, @retries: as in the uapi
+ * @flags, @mode, @depth, @timeout_ms, @fail_fast: as in the uapi
+ * @retries: as in the uapi; CARD_RETRIES_ALWAYS: a request waits without end
  * @readahead: pages; negative: what the exporter says
  * @host: pages kept for other nodes; negative: a quarter of memory
  * @uuid: identity of the only disk that will do; null: the first answer says
@@ -33,6 +37,7 @@ struct card_disk_spec {
 	u32 depth;
 	u32 timeout_ms;
 	u32 retries;
+	u32 fail_fast;
 	s64 readahead;
 	s64 host;
 	uuid_t uuid;
@@ -71,17 +76,21 @@ struct card_geometry {
  * @uses:    counts uses of tags: no two requests in flight have the same number
  * @flying:  requests that the block layer waits for
  * @gendisk: the device; NULL until the exporter has answered
- * @lock:    leaf, bottom halves off; guards @node, @state, @why, @barred, @fenced, @grant,
- *	     @holder, @cookie, @export, @epoch
+ * @lock:    leaf, bottom halves off; guards @node, @state, @why, @barred, @failing, @fenced,
+ *	     @grant, @holder, @cookie, @export, @epoch, @unflushed
  * @state:   enum card_state; READ_ONCE without the lock
  * @why:     positive errno that says why it is REFUSED
  * @barred:  what the exporter has is not for this disk: requests do not wait for it but
  *	     fail; written under @lock, READ_ONCE
+ * @failing: the exporter has been away for as long as @spec.fail_fast: requests fail until it
+ *	     is back; written under @lock, READ_ONCE
  * @grant:   number that this writer was given; 0: none, or it writes with others
  * @fenced:  another node has taken our place as the writer: barred for ever
  * @holder:  why it is refused with EBUSY: node that writes
  * @cookie:  of the attempt to attach whose answer is awaited
  * @export, @epoch: address at the exporter; meaningful while LIVE; READ_ONCE
+ * @unflushed: what the exporter has acknowledged
+ * @give_up: makes it @failing
  * @attach:  asks the exporter, again and again, until it is LIVE
  * @answered: completed by the first answer
  * @settle:  sends again what was in flight when it became LIVE, or fails it when barred
@@ -101,9 +110,10 @@ struct card_disk {
 	atomic_t uses;
 	atomic_t flying;
 	struct gendisk *gendisk;
-	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch */
+	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch, unflushed */
 	u8 state;
 	bool barred;
+	bool failing;
 	bool fenced;
 	int why;
 	u64 grant;
@@ -111,6 +121,8 @@ struct card_disk {
 	u32 cookie;
 	u32 export;
 	u64 epoch;
+	struct card_unflushed unflushed;
+	struct delayed_work give_up;
 	struct delayed_work attach;
 	struct completion answered;
 	struct work_struct settle;
@@ -144,7 +156,7 @@ static inline blk_status_t card_disk_fate(const struct card_disk *disk)
 {
 	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
 		return BLK_STS_OFFLINE;
-	return READ_ONCE(disk->barred) ? BLK_STS_IOERR : BLK_STS_OK;
+	return READ_ONCE(disk->barred) || READ_ONCE(disk->failing) ? BLK_STS_IOERR : BLK_STS_OK;
 }
 
 unsigned int card_disk_inflight(struct card_disk *disk);

@@ -141,6 +141,7 @@ int card_export_add(struct card_net *cn, struct card_export_spec *spec,
 	export->epoch = get_random_u64();
 	export->memcg = get_mem_cgroup_from_mm(current->mm);
 	xa_init(&export->sessions);
+	card_works_init(&export->works);
 	refcount_set(&export->users, 1);
 	init_completion(&export->unused);
 	err = card_export_open(export, extack);
@@ -188,11 +189,12 @@ undo:
  * Whoever has it attached hears that it is no more, before another one can have its
  * name: else participants would serve each other what was on the old disk.
  */
-static void card_export_part(struct card_export *export)
+static void card_export_part(struct card_export *export, bool flushed)
 {
 	struct card_wire_detach bye = {
 		.epoch = cpu_to_be64(export->epoch),
 		.export = cpu_to_be32(export->id),
+		.flags = cpu_to_be32(flushed ? CARD_DETACH_FLUSHED : 0),
 	};
 	struct kvec vec = { .iov_base = &bye, .iov_len = sizeof(bye) };
 	struct card_session *session;
@@ -208,13 +210,29 @@ static void card_export_part(struct card_export *export)
 	}
 }
 
+/* Nothing is worked on any more. True: what was written will outlive this machine. */
+static bool card_export_flush(struct card_export *export)
+{
+	int err;
+
+	if (!(export->spec.flags & CARD_FLAG_WRITE))
+		return false;
+	err = blkdev_issue_flush(export->bdev);
+	if (err)
+		pr_warn("export %s: its disk cannot be flushed (%d): writes may be lost\n",
+			export->spec.name, err);
+	if (err && export->seat)
+		card_seat_renew(export->cn, export->seat);
+	return !err;
+}
+
 static void card_export_end(struct card_export *export)
 {
 	/* The thread still works on what is queued: each of these is a user. */
 	if (refcount_dec_and_test(&export->users))
 		complete(&export->unused);
 	wait_for_completion(&export->unused);
-	card_export_part(export);
+	card_export_part(export, card_export_flush(export));
 	card_export_free(export);
 }
 
@@ -378,6 +396,7 @@ static int card_session_begin(struct card_export *export, const struct flt_node 
 			      struct card_wire_attached *answer)
 {
 	u32 flags = be32_to_cpu(ask->flags), has = export->spec.flags;
+	u64 life = be64_to_cpu(ask->life);
 	struct card_writer *writer = NULL;
 
 	if (READ_ONCE(export->spoiled))
@@ -394,11 +413,14 @@ static int card_session_begin(struct card_export *export, const struct flt_node 
 		return -ENOTUNIQ;
 	if (export->seat) {
 		writer = card_seat_take(export->cn, export->seat, node, be64_to_cpu(ask->grant),
-					flags & CARD_FLAG_STEAL, answer->holder);
+					&life, flags & CARD_FLAG_STEAL, answer->holder);
 		if (IS_ERR(writer))
 			return PTR_ERR(writer);
 		answer->grant = cpu_to_be64(writer->grant);
+	} else {
+		life = export->epoch;
 	}
+	answer->life = cpu_to_be64(life);
 	return card_session_add(export, node, true, writer);
 }
 

@@ -14,6 +14,7 @@
 #include "net.h"
 #include "pool.h"
 #include "wire.h"
+#include "works.h"
 
 struct card_seat;
 struct card_writer;
@@ -85,6 +86,7 @@ struct card_thread;
  * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
  * @pool:     reply pages
  * @thread:   works on what is not answered at once
+ * @works:    what is being worked on, so that it is not begun twice
  * @cache:    part in the cooperative cache that the policy makes, or NULL
  * @users:    1 while it is configured, and one for each request worked on
  * @unused:   completed with the last user
@@ -109,6 +111,7 @@ struct card_export {
 	struct xarray sessions;
 	struct card_pool pool;
 	struct card_thread *thread;
+	struct card_works works;
 	struct card_cache *cache;
 	refcount_t users;
 	struct completion unused;

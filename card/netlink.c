@@ -18,6 +18,7 @@
 
 static const struct netlink_range_validation card_timeout_range = { .min = 100, .max = 600000 };
 static const struct netlink_range_validation card_retries_range = { .max = 1000 };
+static const struct netlink_range_validation card_fail_fast_range = { .max = 86400 };
 static const struct netlink_range_validation card_readahead_range = { .max = 16384 };
 static const struct netlink_range_validation card_host_range = { .max = S32_MAX };
 
@@ -58,6 +59,7 @@ static const struct nla_policy card_disk_new_policy[CARD_A_MAX + 1] = {
 	[CARD_A_DISK_READAHEAD]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_readahead_range),
 	[CARD_A_DISK_HOST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_host_range),
 	[CARD_A_DISK_UUID]	= NLA_POLICY_EXACT_LEN(CARD_UUID_LEN),
+	[CARD_A_DISK_FAIL_FAST]	= NLA_POLICY_FULL_RANGE(NLA_U32, &card_fail_fast_range),
 };
 
 static const struct nla_policy card_explain_policy[CARD_A_MAX + 1] = {
@@ -332,7 +334,9 @@ static int card_put_disk(struct sk_buff *skb, struct card_disk *disk)
 	    nla_put_u8(skb, CARD_A_DISK_MODE, spec->mode) ||
 	    nla_put_u32(skb, CARD_A_DISK_DEPTH, spec->depth) ||
 	    nla_put_u32(skb, CARD_A_DISK_TIMEOUT_MS, spec->timeout_ms) ||
-	    nla_put_u32(skb, CARD_A_DISK_RETRIES, spec->retries) ||
+	    (spec->retries != CARD_RETRIES_ALWAYS &&
+	     nla_put_u32(skb, CARD_A_DISK_RETRIES, spec->retries)) ||
+	    nla_put_u32(skb, CARD_A_DISK_FAIL_FAST, spec->fail_fast) ||
 	    nla_put_u32(skb, CARD_A_DISK_READAHEAD, disk->gendisk->bdi->ra_pages) ||
 	    nla_put_u64_64bit(skb, CARD_A_DISK_SIZE, disk->geo.sectors << SECTOR_SHIFT,
 			      CARD_A_PAD) ||
@@ -342,7 +346,7 @@ static int card_put_disk(struct sk_buff *skb, struct card_disk *disk)
 	    nla_put_u32(skb, CARD_A_DISK_OPENERS, disk_openers(disk->gendisk)) ||
 	    nla_put_u32(skb, CARD_A_DISK_INFLIGHT, card_disk_inflight(disk)))
 		return -EMSGSIZE;
-	if (state == CARD_STATE_LIVE)
+	if (state == CARD_STATE_LIVE && !READ_ONCE(disk->unflushed.lost))
 		return 0;
 	return nla_put_string(skb, CARD_A_DISK_REASON, card_attach_reason(disk, state, why));
 }
@@ -426,7 +430,8 @@ static int card_get_disk(struct genl_info *info, struct card_disk_spec *spec)
 		spec->mode = nla_get_u8(info->attrs[CARD_A_DISK_MODE]);
 	spec->depth = card_get_number(info, CARD_A_DISK_DEPTH, 128);
 	spec->timeout_ms = card_get_number(info, CARD_A_DISK_TIMEOUT_MS, 1000);
-	spec->retries = card_get_number(info, CARD_A_DISK_RETRIES, 3);
+	spec->retries = card_get_number(info, CARD_A_DISK_RETRIES, CARD_RETRIES_ALWAYS);
+	spec->fail_fast = card_get_number(info, CARD_A_DISK_FAIL_FAST, 0);
 	spec->host = -1;
 	if (info->attrs[CARD_A_DISK_HOST])
 		spec->host = nla_get_u32(info->attrs[CARD_A_DISK_HOST]);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Requests of an attached disk. A tag of the block layer is a place in the list of
- * requests in flight; the block layer's timer of each request is the time-out of an
- * attempt. Requests are sent at once, many at a time, and answers come in any order.
+ * requests in flight; the block layer's timer of each request says when to ask again.
+ * Requests are sent at once, many at a time, and answers come in any order.
+ *
+ * A request waits for its answer without end, unless the disk was told otherwise: a link or
+ * an exporter that comes back, a slow disk, a busy processor are no errors. What is asked for
+ * again, ever more seldom, the exporter begins anew only if it does not work on it yet.
  *
  * An answer names the use of the tag that it is for. Who ends a request, or receives
  * into its pages, first takes it by moving its state on from SENT: so a late answer,
@@ -10,7 +14,9 @@
  */
 
 #include <linux/crc32c.h>
+#include <linux/log2.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 
 #include "ask.h"
 #include "attach.h"
@@ -21,6 +27,9 @@
 #include "request.h"
 #include "serve.h"
 #include "trace.h"
+
+/* After 1, 2, 4... time-outs a request is asked for again, later after each so many. */
+#define CARD_ASK_EVERY	64
 
 static bool card_cmd_move(struct card_flight *cmd, u32 use, enum card_cmd_state from,
 			  enum card_cmd_state to)
@@ -314,6 +323,8 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 	cmd->bvec = NULL;
 	cmd->bounce = NULL;
 	cmd->begun = ktime_get_ns();
+	cmd->heard = cmd->begun;
+	cmd->covers = card_unflushed_covers(disk);
 	card_count(disk->cn, CARD_STAT_REQUESTS);
 	blk_mq_start_request(rq);
 	atomic_inc(&disk->flying);
@@ -357,18 +368,32 @@ static void card_commit_rqs(struct blk_mq_hw_ctx *hctx)
 	card_flush(hctx->queue->queuedata);
 }
 
+/* Has it waited for as long as the disk was told to. */
+static bool card_request_is_over(const struct card_disk *disk, struct card_flight *cmd)
+{
+	u32 retries = READ_ONCE(disk->spec.retries), fail_fast = READ_ONCE(disk->spec.fail_fast);
+
+	if (retries != CARD_RETRIES_ALWAYS && cmd->tries >= retries)
+		return true;
+	/* An exporter that is away is another work's: see attach.c. This one is there and silent. */
+	return fail_fast && READ_ONCE(disk->state) == CARD_STATE_LIVE &&
+	       ktime_get_ns() - READ_ONCE(cmd->heard) > (u64)fail_fast * NSEC_PER_SEC;
+}
+
 /* An attempt has failed: make another one, or end it. */
 static void card_request_again(struct card_disk *disk, struct request *rq, u32 use,
 			       blk_status_t status)
 {
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 
-	if (cmd->tries++ >= READ_ONCE(disk->spec.retries)) {
+	if (card_request_is_over(disk, cmd)) {
 		if (card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
 			card_cmd_end(rq, status);
 		return;
 	}
-	card_request_resend(disk, rq, use);
+	/* Who is slow is not helped by being asked often. */
+	if (is_power_of_2(++cmd->tries) || !(cmd->tries % CARD_ASK_EVERY))
+		card_request_resend(disk, rq, use);
 }
 
 /*
@@ -606,6 +631,13 @@ int card_request_sunk(struct flt_sink *sink, int err)
 	return 0;
 }
 
+static u64 card_covers_of(struct request *rq)
+{
+	const struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
+
+	return cmd->covers;
+}
+
 /* DONE: written, flushed, or an error. */
 int card_request_done(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg)
 {
@@ -628,6 +660,9 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 	} else if (status == ESTALE) {
 		/* The exporter was restarted: the request waits until it knows us again. */
 		card_attach_stale(disk, head);
+	} else if (status == EINPROGRESS) {
+		/* It is there, and slow. */
+		WRITE_ONCE(((struct card_flight *)blk_mq_rq_to_pdu(rq))->heard, ktime_get_ns());
 	} else if (status == EILSEQ) {
 		card_request_doubt(disk, rq, head);
 	} else if (status == EBUSY || status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
@@ -635,26 +670,78 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 		if (!status)
 			card_count(cn, CARD_STAT_BAD_REPLY);
 	} else if (card_cmd_move(blk_mq_rq_to_pdu(rq), use, CARD_CMD_SENT, CARD_CMD_OVER)) {
-		card_cmd_end(rq, status ? errno_to_blk_status(-(int)status) : BLK_STS_OK);
+		card_cmd_end(rq, status ? errno_to_blk_status(-(int)status) :
+					  card_unflushed_done(disk, rq, card_covers_of(rq)));
 	}
 	if (disk)
 		card_disk_put(disk);
 	return 0;
 }
 
-static bool card_request_resend_one(struct request *rq, void *arg)
+/**
+ * struct card_again - what is in flight, to be sent again in the order in which it came
+ * @nr:  there are
+ * @max: places
+ * @rq:  number of each request and its tag, as in struct card_wire_block
+ */
+struct card_again {
+	unsigned int nr;
+	unsigned int max;
+	struct {
+		u32 use;
+		u32 tag;
+	} rq[] __counted_by(max);
+};
+
+static int card_again_order(const void *a, const void *b)
+{
+	/* Numbers may wrap. */
+	s32 later = *(const u32 *)a - *(const u32 *)b;
+
+	return later < 0 ? -1 : later > 0;
+}
+
+static bool card_again_note(struct request *rq, void *arg)
 {
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	u32 life = atomic_read(&cmd->life);
+	struct card_again *again = arg;
 
-	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT)
-		card_request_resend(arg, rq, life & ~CARD_CMD_STATE);
+	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT && again->nr < again->max) {
+		again->rq[again->nr].use = life & ~CARD_CMD_STATE;
+		again->rq[again->nr++].tag = rq->tag;
+	}
 	return true;
+}
+
+static void card_again_send(struct card_disk *disk, u32 tag, u32 use)
+{
+	struct card_wire_block head = { .tag = cpu_to_be32(tag), .gen = cpu_to_be32(use) };
+	struct request *rq = card_request_find(disk, &head);
+	struct card_flight *cmd;
+
+	if (!rq)
+		return;
+	cmd = blk_mq_rq_to_pdu(rq);
+	WRITE_ONCE(cmd->heard, ktime_get_ns());
+	card_request_resend(disk, rq, use);
 }
 
 void card_request_resend_all(struct card_disk *disk)
 {
-	blk_mq_tagset_busy_iter(&disk->set, card_request_resend_one, disk);
+	unsigned int i, max = disk->set.queue_depth;
+	struct card_again *again;
+
+	/* What is not sent now, for want of memory, the timer of each request sends. */
+	again = kzalloc(struct_size(again, rq, max), GFP_NOIO | __GFP_NOWARN);
+	if (!again)
+		return;
+	again->max = max;
+	blk_mq_tagset_busy_iter(&disk->set, card_again_note, again);
+	sort(again->rq, again->nr, sizeof(again->rq[0]), card_again_order, NULL);
+	for (i = 0; i < again->nr; i++)
+		card_again_send(disk, again->rq[i].tag, again->rq[i].use);
+	kfree(again);
 }
 
 static bool card_request_fail_one(struct request *rq, void *arg)

@@ -26,8 +26,10 @@ enum card_cmd_state {
 /**
  * struct card_flight - our part of a request
  * @life:   number and state: a late answer finds another number
- * @tries:  attempts made; only by queue_rq and the timer
+ * @tries:  time-outs that are over; only by queue_rq, the timer and who found a wrong sum
  * @begun:  ktime_get_ns() of the first attempt
+ * @heard:  the same when the exporter last said that it works on it; READ_ONCE
+ * @covers: of a flush: writes that were acknowledged before it
  * @filled: the same when its data began to come
  * @status: how it ended
  * @stable: a sum was wrong: its data goes by way of pages of our own; READ_ONCE
@@ -38,6 +40,8 @@ struct card_flight {
 	atomic_t life;
 	u32 tries;
 	u64 begun;
+	u64 heard;
+	u64 covers;
 	u64 filled;
 	blk_status_t status;
 	bool stable;

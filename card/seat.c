@@ -14,9 +14,13 @@
  * begins when all that was accepted from the old one has been done.
  *
  * Places are kept by identity, so that an export which is made anew begins with the writer
- * that it had, under whatever name.
+ * that it had, under whatever name. After a restart of this node they are forgotten: then
+ * the first to come has the place, and of those who come back with numbers of an earlier
+ * life the largest is right, unless somebody was given the place in this one. (Numbers of
+ * two lives are compared only with each other: clocks may go back.)
  */
 
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "counter.h"
@@ -35,6 +39,7 @@ struct card_seat *card_seat_get(struct card_net *cn, const uuid_t *uuid)
 	if (!fresh)
 		return NULL;
 	uuid_copy(&fresh->uuid, uuid);
+	fresh->life = get_random_u64();
 	mutex_lock(&cn->seats_lock);
 	list_for_each_entry(seat, &cn->seats, list) {
 		if (uuid_equal(&seat->uuid, uuid)) {
@@ -108,11 +113,13 @@ static bool card_writer_gone(struct card_net *cn, const struct card_writer *writ
 
 /* May the place be taken from who has it. */
 static int card_seat_judge(struct card_net *cn, const struct card_seat *seat,
-			   const struct flt_node *node, u64 grant, bool steal)
+			   const struct flt_node *node, u64 grant, u64 life, bool steal)
 {
 	const struct card_writer *writer = seat->writer;
 
-	if (grant)	/* larger: of an earlier life of this node, which has forgotten it */
+	if (grant && seat->fresh && life != seat->life && grant != seat->grant)
+		return -EKEYREVOKED;
+	if (grant)
 		return grant < seat->grant ? -EKEYREVOKED : 0;
 	if (!writer || steal || !strcmp(writer->name, node->name) || card_writer_gone(cn, writer))
 		return 0;
@@ -126,7 +133,7 @@ static struct card_writer *card_writer_new(struct card_seat *seat, const struct 
 
 	if (!writer)
 		return NULL;
-	/* Larger than any of an earlier life, if clocks are right. */
+	seat->fresh = !grant;
 	seat->grant = grant ?: max_t(u64, ktime_get_real_ns(), seat->grant + 1);
 	refcount_set(&writer->ref, 1);
 	writer->grant = seat->grant;
@@ -136,14 +143,14 @@ static struct card_writer *card_writer_new(struct card_seat *seat, const struct 
 }
 
 struct card_writer *card_seat_take(struct card_net *cn, struct card_seat *seat,
-				   const struct flt_node *node, u64 grant, bool steal,
+				   const struct flt_node *node, u64 grant, u64 *life, bool steal,
 				   char *holder)
 {
 	struct card_writer *writer;
 	int err;
 
 	mutex_lock(&cn->seats_lock);
-	err = card_seat_judge(cn, seat, node, grant, steal);
+	err = card_seat_judge(cn, seat, node, grant, *life, steal);
 	writer = seat->writer;
 	if (err == -EBUSY)
 		strscpy(holder, writer->name, FLT_NAME_MAX);
@@ -167,9 +174,17 @@ struct card_writer *card_seat_take(struct card_net *cn, struct card_seat *seat,
 	card_writer_put(seat->past);
 	seat->past = NULL;
 	refcount_inc(&writer->ref);
+	*life = seat->life;
 out:
 	mutex_unlock(&cn->seats_lock);
 	return err ? ERR_PTR(err) : writer;
+}
+
+void card_seat_renew(struct card_net *cn, struct card_seat *seat)
+{
+	mutex_lock(&cn->seats_lock);
+	seat->life = get_random_u64();
+	mutex_unlock(&cn->seats_lock);
 }
 
 void card_seat_leave(struct card_net *cn, struct card_seat *seat, struct card_writer *writer)

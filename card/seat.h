@@ -39,6 +39,8 @@ struct card_writer {
  * @uuid:   the disk
  * @users:  exports of it
  * @grant:  last number given
+ * @fresh:  it was given since the seat is known here, not brought along from an earlier life
+ * @life:   random; another one when what writers had been told is written may be lost
  * @writer: who has it, or NULL
  * @past:   who had it and is not through yet, or NULL
  *
@@ -49,6 +51,8 @@ struct card_seat {
 	uuid_t uuid;
 	unsigned int users;
 	u64 grant;
+	bool fresh;
+	u64 life;
 	struct card_writer *writer;
 	struct card_writer *past;
 };
@@ -64,6 +68,7 @@ void card_seat_exit(struct card_net *cn);
  * @seat:   of the disk
  * @node:   who asks
  * @grant:  the number that it was given when it attached; 0: it attaches now
+ * @life:   in: of the seat when it was given; out: now
  * @steal:  whoever has the place loses it
  * @holder: FLT_NAME_MAX bytes, on EBUSY who has it
  *
@@ -72,8 +77,10 @@ void card_seat_exit(struct card_net *cn);
  * else has had it since; EAGAIN: it is the node's as soon as the last one is through, ask again.
  */
 struct card_writer *card_seat_take(struct card_net *cn, struct card_seat *seat,
-				   const struct flt_node *node, u64 grant, bool steal,
+				   const struct flt_node *node, u64 grant, u64 *life, bool steal,
 				   char *holder);
+/* What was acknowledged under this life may be lost. */
+void card_seat_renew(struct card_net *cn, struct card_seat *seat);
 /* @writer has detached. */
 void card_seat_leave(struct card_net *cn, struct card_seat *seat, struct card_writer *writer);
 /* The administrator has removed the node: its places are free, and it has to ask again. */

@@ -58,6 +58,7 @@ static void card_serve_free(struct card_serve *s)
 	struct card_export *export = s->export;
 	unsigned int i;
 
+	card_works_del(&export->works, s);
 	for (i = 0; i < s->nr; i++)
 		if (s->kind[i] != CARD_PAGE_NONE)
 			put_page(s->bvec[i].bv_page);
@@ -346,6 +347,13 @@ static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node 
 		goto undo_session;
 	}
 	s->session = session;
+	if (!card_works_add(&export->works, s)) {
+		/* Asked again: the answer comes when there is one. */
+		card_count(cn, CARD_STAT_ASKED_AGAIN);
+		card_send_done(cn, asker, ask, -EINPROGRESS);
+		card_serve_free(s);
+		s = NULL;
+	}
 	flt_node_put(asker);
 	return s;
 

@@ -26,6 +26,7 @@ enum card_page {
 
 /**
  * struct card_serve - a request being worked on
+ * @work:    in the export's works
  * @list:    in the thread's queue
  * @done:    in the thread's list of what the disk has finished
  * @export:  a user of it
@@ -48,6 +49,7 @@ enum card_page {
  * Belongs to one context at a time: receiver, thread, disk, link; no lock needed.
  */
 struct card_serve {
+	struct hlist_node work;
 	struct list_head list;
 	struct llist_node done;
 	struct card_export *export;

@@ -13,7 +13,7 @@
 #include <flotilla/card.h>
 #include "kmod/link.h"
 
-#define CARD_WIRE_VERSION	2
+#define CARD_WIRE_VERSION	3
 
 enum card_msg {
 	CARD_MSG_ATTACH		= FLT_MSG_CARD + 0,
@@ -38,6 +38,7 @@ enum card_msg {
  * @cookie:  of this attempt, repeated in the answer
  * @flags:   CARD_FLAG_WRITE, _SHARED, _STEAL
  * @grant:   of this attachment's writer, as ATTACHED gave it; 0: none yet
+ * @life:    the same, of the disk's life at the exporter
  * @zero:    must be zero
  * @uuid:    identity of the only disk that will do, or zeros
  * @name:    of the export, zeros to the end
@@ -49,6 +50,7 @@ struct card_wire_attach {
 	__be32 flags;
 	__be32 zero;
 	__be64 grant;
+	__be64 life;
 	u8 uuid[CARD_UUID_LEN];
 	char name[CARD_NAME_MAX];
 } __packed;
@@ -69,6 +71,7 @@ enum card_feature {
  * @uuid:       identity, never zeros
  * @grant:      with CARD_FLAG_WRITE and without _SHARED: number of the writer; larger than
  *		any before, and to be repeated whenever the disk attaches again
+ * @life:       random; another one when what was acknowledged and not flushed may be lost
  * @features:   enum card_feature
  * @export, @epoch: address of the disk in later messages
  * @sectors:    size, 512 bytes each
@@ -90,6 +93,7 @@ struct card_wire_attached {
 	__be32 features;
 	u8 uuid[CARD_UUID_LEN];
 	__be64 grant;
+	__be64 life;
 	__be64 epoch;
 	__be64 sectors;
 	__be32 export;
@@ -108,12 +112,21 @@ struct card_wire_attached {
 /**
  * struct card_wire_detach - body of DETACH, and of the exporter's word that the export has ended
  * @epoch, @export: the disk
+ * @flags: enum card_detach_flag
  */
 struct card_wire_detach {
 	__be64 epoch;
 	__be32 export;
-	__be32 zero;
+	__be32 flags;
 } __packed;
+
+/**
+ * enum card_detach_flag - card_wire_detach.flags
+ * @CARD_DETACH_FLUSHED: of an export that has ended: all that was written is on stable storage
+ */
+enum card_detach_flag {
+	CARD_DETACH_FLUSHED	= 1 << 0,
+};
 
 enum card_op {
 	CARD_OP_READ,
@@ -145,7 +158,7 @@ enum card_source {
  * @sector, @bytes: what part of it; whole logical blocks
  * @disk, @tag, @gen: the asker's number of the request, repeated in the answer
  * @crc:       CRC32C of the data (DATA, WRITE, SAVE)
- * @status:    DONE: 0 or a positive errno
+ * @status:    DONE: 0 or a positive errno; EINPROGRESS: it is being worked on, wait
  * @flags:     enum card_wire_flag
  * @origin:    place of the asker in the list of participants, or CARD_NOBODY
  * @deliverer: the same of who answers

@@ -116,6 +116,8 @@ static int disk_argument(struct cli *cli, struct nlmsghdr *nlh, const char *key,
 		return put_number(cli, nlh, CARD_A_DISK_TIMEOUT_MS, key, value, 100, 600000);
 	if (!strcmp(key, "retries"))
 		return put_number(cli, nlh, CARD_A_DISK_RETRIES, key, value, 0, 1000);
+	if (!strcmp(key, "fail_fast"))
+		return put_number(cli, nlh, CARD_A_DISK_FAIL_FAST, key, value, 0, 86400);
 	if (!strcmp(key, "readahead"))
 		return put_number(cli, nlh, CARD_A_DISK_READAHEAD, key, value, 0, 16384);
 	if (!strcmp(key, "host"))
@@ -358,7 +360,9 @@ const struct object card_object = {
 	"  nolookup                         read the exporter's disk even if it has it cached\n"
 	"  mode block|page                  which cache of the exporter is asked; default block\n"
 	"  depth 1..1024                    requests in flight; default 128\n"
-	"  timeout MS, retries N            of one attempt, further attempts; default 1000, 3\n"
+	"  fail_fast SECONDS                without the node, then requests fail; default 0: they wait\n"
+	"  timeout MS                       without an answer, then it is asked again; default 1000\n"
+	"  retries N                        further time-outs, then a request fails; default: never\n"
 	"  readahead PAGES                  default: what the exporter's disk has\n"
 	"  host PAGES                       kept for other nodes, with a policy; default a quarter\n"
 	"  uuid UUID                        accept no other disk; default the first one\n",

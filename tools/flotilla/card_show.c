@@ -108,7 +108,7 @@ static void disk_row(const struct nlmsghdr *nlh, void *arg)
 
 	attrs_parse(nlh, &a);
 	flags = attrs_number(&a, CARD_A_DISK_FLAGS);
-	row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:b, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}",
+	row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:b, s:s, s:b, s:b, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:s, s:o}",
 			"disk", attrs_text(&a, CARD_A_DISK_NAME),
 			"node", attrs_text(&a, CARD_A_DISK_NODE),
 			"export", attrs_text(&a, CARD_A_DISK_EXPORT),
@@ -121,7 +121,9 @@ static void disk_row(const struct nlmsghdr *nlh, void *arg)
 			"lookup", !(flags & CARD_FLAG_NOLOOKUP),
 			"depth", (json_int_t)attrs_number(&a, CARD_A_DISK_DEPTH),
 			"timeout_ms", (json_int_t)attrs_number(&a, CARD_A_DISK_TIMEOUT_MS),
-			"retries", (json_int_t)attrs_number(&a, CARD_A_DISK_RETRIES),
+			"retries", a.at[CARD_A_DISK_RETRIES] ?
+			json_integer(attrs_number(&a, CARD_A_DISK_RETRIES)) : json_null(),
+			"fail_fast", (json_int_t)attrs_number(&a, CARD_A_DISK_FAIL_FAST),
 			"readahead", (json_int_t)attrs_number(&a, CARD_A_DISK_READAHEAD),
 			"openers", (json_int_t)attrs_number(&a, CARD_A_DISK_OPENERS),
 			"in_flight", (json_int_t)attrs_number(&a, CARD_A_DISK_INFLIGHT),

@@ -57,7 +57,7 @@ _flotilla_words()
 		if [[ $position -eq 2 ]]; then
 			_flotilla_nodes
 		elif [[ $position -gt 3 ]]; then
-			echo write shared steal keep nolookup mode depth timeout retries readahead uuid
+			echo write shared steal keep nolookup mode depth timeout retries fail_fast readahead uuid
 		fi ;;
 	card-detach)	echo force ;;
 	esac

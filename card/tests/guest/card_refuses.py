@@ -152,7 +152,7 @@ def messages_that_no_node_sends_close_the_link():
 def answers_to_nothing_are_dropped():
     with Fake() as f:
         f.peer.say(DONE, block(disk=5)).say(DATA, block(disk=5) + bytes(4096))
-        f.peer.say(ATTACHED, struct.pack(">IIII", 5, 5, 0, 0) + bytes(128))
+        f.peer.say(ATTACHED, struct.pack(">IIII", 5, 5, 0, 0) + bytes(136))
         wait(lambda: stat(f.exporter, "CardLateReplies") == 3, 30)
         assert f.peer.attach()[0] == 0
 

@@ -258,6 +258,27 @@ def who_does_not_ask_again_is_fenced_all_the_same():
         assert write(2) != WROTE and on_disk(f.disk, size=4096) == {1}
 
 
+@claim
+def a_number_of_an_exporters_earlier_life_takes_no_place_that_was_given_in_this_one():
+    """Clocks go back: numbers of two lives say nothing about who came later."""
+    with Fake() as f:
+        for node in f.c.nodes:
+            tool(node, "unexport", "data")
+        export(f.exporter, "data", f.disk.device, "write", nodes="n1")
+        assert f.peer.attach(flags=1)[0] == WROTE
+        grant, life = f.peer.grant, f.peer.life
+        assert f.peer.attach(flags=1, grant=grant + (1 << 60), life=7)[0] == EKEYREVOKED
+        assert f.peer.attach(flags=1, grant=grant, life=life)[0] == WROTE and f.peer.life == life
+        # Where all come from an earlier life, the last of that one is right.
+        tool(f.exporter, "unexport", "data")
+        export(f.exporter, "data", f.disk.device, "write", "uuid",
+               "00000000-0000-4000-8000-00000000beef", nodes="n1")
+        for number, answer in ((5, WROTE), (9, WROTE), (5, EKEYREVOKED), (9, WROTE)):
+            assert f.peer.attach(flags=1, grant=number, life=7)[0] == answer, number
+        assert f.peer.attach(flags=1)[0] == WROTE and f.peer.grant > 9
+        assert f.peer.attach(flags=1, grant=9, life=7)[0] == EKEYREVOKED
+
+
 def crc32c(data):
     crc = 0xffffffff
     for byte in data:

@@ -15,16 +15,15 @@ def block(epoch=0, sector=0, export_id=0, size=4096, disk=1, tag=0, gen=4, crc=0
                        0xffff, 0xffff, op, 0, 0, 0, 0, 0, 0, 0)
 
 
-def ask_attach(name="data", version=2, flags=0, zero=0, uuid=bytes(16),
-               grant=0):
-    return (struct.pack(">IIIIIQ", version, 7, 9, flags, zero, grant) + uuid +
+def ask_attach(name="data", version=3, flags=0, zero=0, uuid=bytes(16), grant=0, life=0):
+    return (struct.pack(">IIIIIQQ", version, 7, 9, flags, zero, grant, life) + uuid +
             name.encode().ljust(32, b"\0"))
 
 
 class Peer(FakePeer):
     """Node 2 as a plain socket that says what it likes to node 1, the exporter."""
 
-    uuid = grant = None     # as the exporter last gave them
+    uuid = grant = life = None     # as the exporter last gave them
 
     def greet(self):
         self.connect()
@@ -48,8 +47,8 @@ class Peer(FakePeer):
 
     def attach(self, **more):
         body = self.say(ATTACH, ask_attach(**more)).answer(ATTACHED)
-        (_, _, status, _, self.uuid, self.grant, epoch, sectors,
-         export_id) = struct.unpack_from(">IIII16sQQQI", body)
+        (_, _, status, _, self.uuid, self.grant, self.life, epoch, sectors,
+         export_id) = struct.unpack_from(">IIII16sQQQQI", body)
         return status, epoch, export_id, sectors
 
     def read(self, **more):

@@ -12,9 +12,14 @@
  *      export's.  The answer holds the name of the new block device, "card0".
  *   3. CARD_CMD_DISK_DEL and CARD_CMD_EXPORT_DEL end them, in either order.
  *
- * A device outlives its exporter: requests wait for it as long as their time-out
- * and retries allow and then fail with an I/O error; the device is there again
- * when the exporter is.
+ * A device outlives its exporter: requests wait until it is back, and are then repeated in
+ * their order, as those of a disk that is mounted should.  They wait without end, unless
+ * CARD_A_DISK_FAIL_FAST or CARD_A_DISK_RETRIES say how long; CARD_CMD_DISK_DEL with
+ * CARD_A_DISK_FORCE ends them at any time (EIO).
+ *
+ * An exporter that was started anew may have lost writes that it had acknowledged and that
+ * were not flushed yet.  The device notices: from then on each flush (fsync) fails with EIO
+ * until all who have it open have closed it, and CARD_A_DISK_REASON says so.
  *
  * An export has an identity, 16 bytes that stand for the disk and not for its name
  * (CARD_A_EXPORT_UUID).  A device keeps the one that it was attached with.  It goes on
@@ -214,8 +219,8 @@ enum card_attr {
 	CARD_A_DISK_FLAGS,	/* u32, enum card_flag */
 	CARD_A_DISK_MODE,	/* u8, enum card_mode */
 	CARD_A_DISK_DEPTH,	/* u32: requests in flight, 1 to 1024, default 128 */
-	CARD_A_DISK_TIMEOUT_MS,	/* u32: of one attempt, 100 to 600000, default 1000 */
-	CARD_A_DISK_RETRIES,	/* u32: further attempts, 0 to 1000, default 3 */
+	CARD_A_DISK_TIMEOUT_MS,	/* u32: then it is asked again, 100 to 600000, default 1000 */
+	CARD_A_DISK_RETRIES,	/* u32: fail after so many more time-outs, 0 to 1000; default never */
 	CARD_A_DISK_READAHEAD,	/* u32: pages; default what the exporter's disk has */
 	CARD_A_DISK_SIZE,	/* u64 bytes; read only */
 	CARD_A_DISK_STATE,	/* u8, enum card_state; read only */
@@ -247,6 +252,7 @@ enum card_attr {
 	CARD_A_EXPORT_CLAIM,	/* u32, one for each: device number, major << 20 | minor */
 	CARD_A_EXPORT_WRITER,	/* string: node that writes alone, or ""; read only */
 	CARD_A_DISK_UUID,	/* CARD_UUID_LEN bytes: the only disk that is accepted */
+	CARD_A_DISK_FAIL_FAST,	/* u32: seconds without the exporter, then fail; 0: never (default) */
 
 	__CARD_A_MAX
 };

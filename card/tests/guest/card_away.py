@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# long: debug it takes ten minutes there
+"""An exporter that is away, or slow, is no error: requests wait and are repeated in their order. Whoever
+does not want to wait says so, or ends it by force. CARD_AWAY=40 pulls the cable for so many seconds."""
+import contextlib
+import os
+import sys
+import threading
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
+                  mapped, mend, mounted, pair, read_error, run, stat, state, tool, wait_live,
+                  write_error)
+from tap import claim, main, wait                       # noqa: E402
+
+AWAY = int(os.environ.get("CARD_AWAY", "10"))
+HERE, THERE = "/tmp/card-here", "/tmp/card-there"
+TRACE = "/sys/kernel/tracing"
+
+
+def heartbeat(c, ms=200):
+    for node in c.nodes:
+        node.sysfs("links/heartbeat_ms", str(ms))
+
+
+class Writer(threading.Thread):
+    """Buffered writes, each file of its own content, some with fsync; what failed."""
+
+    def __init__(self, directory, number):
+        super().__init__()
+        self.path = os.path.join(directory, "w%d-" % number)
+        self.number, self.trouble, self.over = number, None, threading.Event()
+        self.files = {}
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                i = len(self.files) % 20
+                text = b"%d %d %d\n" % (self.number, i, len(self.files)) * 3000
+                with open(self.path + str(i), "wb") as f:
+                    f.write(text)
+                    f.flush()
+                    if self.number % 2:
+                        os.fsync(f.fileno())
+                self.files[i] = text
+                time.sleep(.02)
+        except OSError as err:
+            self.trouble = err
+
+    def stop(self):
+        self.over.set()
+        self.join(60 * SLOW)
+        assert not self.is_alive(), "a writer hangs"
+        assert not self.trouble, self.trouble
+
+
+@contextlib.contextmanager
+def frozen(disk, c, *words):
+    """Node 1 exports a disk that can be stopped; its two switches."""
+    def suspend():
+        run("dmsetup", "suspend", "--noflush", "--nolockfs", "cardslow")
+
+    def resume():
+        run("dmsetup", "resume", "cardslow")
+
+    with mapped("cardslow", "0 %d linear %s 0" % (disk.size // 512, disk.device)) as path:
+        export(c.nodes[0], "slow", path, *words)
+        try:
+            yield suspend, resume
+        finally:
+            resume()
+            for name in disks(c.nodes[1]):
+                detach(c.nodes[1], name, "force")
+            tool(c.nodes[0], "unexport", "slow")
+
+
+@claim
+def a_mounted_file_system_outlives_a_pulled_cable():
+    with pair(size=32 * MIB, offered=False) as (c, disk):
+        run("mkfs.ext4", "-q", "-F", disk.device)
+        export(c.nodes[0], "data", disk.device, "write")
+        card = attach(c.nodes[1], "data", "write")
+        with mounted("/dev/" + card, HERE):
+            writers = [Writer(HERE, n) for n in range(3)]
+            for w in writers:
+                w.start()
+            wait(lambda: all(w.files for w in writers), 30 * SLOW)
+            cut(c, 1)
+            time.sleep(AWAY)
+            assert state(c.nodes[1], card) == "waiting" and disks(c.nodes[1])[card]["in_flight"]
+            # Nobody has come to an end meanwhile who asked for the disk.
+            assert not any(w.trouble for w in writers), [w.trouble for w in writers]
+            mend(c, 1)
+            wait_live(c.nodes[1], card, 60)
+            for w in writers:
+                w.stop()
+            run("sync", "-f", HERE)
+        assert stat(c.nodes[1], "CardErrors") == 0
+        detach(c.nodes[1], card)
+        tool(c.nodes[0], "unexport", "data")
+        run("e2fsck", "-fn", disk.device)
+        with mounted(disk.device, THERE, "-o", "ro"):
+            for w in writers:
+                for i, text in w.files.items():
+                    with open(os.path.join(THERE, os.path.basename(w.path) + str(i)), "rb") as f:
+                        assert f.read() == text, (w.number, i)
+
+
+@claim
+def who_wants_no_waiting_gets_an_error_in_time_and_the_disk_when_it_is_back():
+    with pair(size=MIB, words=("write",)) as (c, disk):
+        heartbeat(c)
+        card = attach(c.nodes[1], "data", "write", "fail_fast", "3")
+        cut(c, 1)
+        code, seconds = read_error("/dev/" + card)
+        assert code == errno.EIO and 2 < seconds < 3 + 6 * SLOW, (code, seconds)
+        assert "away for too long" in disks(c.nodes[1])[card]["reason"]
+        # From then on nobody waits.
+        code, seconds = write_error("/dev/" + card)
+        assert code == errno.EIO and seconds < 2 * SLOW, (code, seconds)
+        assert stat(c.nodes[1], "CardGivenUp") == 1
+        mend(c, 1)
+        wait_live(c.nodes[1], card, 60)
+        assert write_error("/dev/" + card)[0] == 0
+        assert hash_of("/dev/" + card, direct=True) == disk.hash()
+
+
+@claim
+def a_slow_disk_is_no_error_and_gets_nothing_more_to_do():
+    with pair(size=MIB, offered=False) as (c, disk):
+        with frozen(disk, c, "write") as (suspend, resume):
+            card = "/dev/" + attach(c.nodes[1], "slow", "write", "nolookup", "timeout", "200",
+                                    "fail_fast", "4")
+            served = stat(c.nodes[0], "CardServed")
+            wrote = stat(c.nodes[0], "CardServedWrites")
+            suspend()
+            got = []
+            asks = [threading.Thread(target=lambda: got.append(read_error(card, at=65536)[0])),
+                    threading.Thread(target=lambda: got.append(write_error(card)[0]))]
+            for thread in asks:
+                thread.start()
+            wait(lambda: disks(c.nodes[1])[card[5:]]["in_flight"] == 2, 30 * SLOW)
+            time.sleep(8)
+            # The exporter says that it is there; that is enough, however slow its disk is.
+            assert stat(c.nodes[0], "CardAskedAgain") >= 6 and not got, got
+            # Ever more seldom: 1, 2, 4... times the time-out.
+            assert stat(c.nodes[1], "CardResent") <= 14, stat(c.nodes[1], "CardResent")
+            resume()
+            for thread in asks:
+                thread.join(60 * SLOW)
+            assert got == [0, 0], got
+            assert stat(c.nodes[0], "CardServed") == served + 1
+            assert stat(c.nodes[0], "CardServedWrites") == wrote + 1
+            assert stat(c.nodes[1], "CardErrors") == 0
+
+
+@claim
+def what_waited_is_repeated_in_the_order_in_which_it_came():
+    with pair(size=MIB, words=("write",)) as (c, _):
+        heartbeat(c)
+        a, b = c.nodes
+        if not os.path.exists(TRACE + "/events"):
+            run("mount", "-t", "tracefs", "none", TRACE)
+        card = attach(b, "data", "write", "depth", "8", "timeout", "60000")
+        shuffled = 0
+        for i in range(12):
+            # The block layer gives tags in turn: so that they do not grow with the requests.
+            for _ in range(i % 7):
+                assert read_error("/dev/" + card)[0] == 0
+            cut(c, 1)
+            wait(lambda: state(b, card) == "waiting", 60 * SLOW)
+            writes = []
+            for n in range(6):
+                writes.append(threading.Thread(target=write_error, args=("/dev/" + card, n * 8192)))
+                writes[-1].start()
+                wait(lambda want=n + 1: disks(b)[card]["in_flight"] == want, 30 * SLOW)
+            for name, text in (("trace", ""), ("events/card/card_send/enable", "1")):
+                with open(os.path.join(TRACE, name), "w", encoding="ascii") as f:
+                    f.write(text)
+            mend(c, 1)
+            for thread in writes:
+                thread.join(60 * SLOW)
+            with open(TRACE + "/events/card/card_send/enable", "w", encoding="ascii") as f:
+                f.write("0")
+            with open(TRACE + "/trace", encoding="ascii") as f:
+                sent = [dict(w.split("=") for w in line.split() if "=" in w)
+                        for line in f if "card_send:" in line and "op=write" in line]
+            sectors, tags = ([int(s[k]) for s in sent[:6]] for k in ("sector", "tag"))
+            assert sectors == [16 * n for n in range(6)], (sectors, tags)
+            shuffled += tags != sorted(tags)
+            if shuffled:
+                break
+        assert shuffled, "tags grew with the requests: nothing is shown"
+
+
+@claim
+def force_ends_at_once_what_waits():
+    with pair(size=32 * MIB, offered=False) as (c, disk):
+        run("mkfs.ext4", "-q", "-F", disk.device)
+        export(c.nodes[0], "data", disk.device, "write")
+        heartbeat(c)
+        card = attach(c.nodes[1], "data", "write")
+        with mounted("/dev/" + card, HERE):
+            cut(c, 1)
+            writers = [Writer(HERE, n) for n in range(3)]
+            for w in writers:
+                w.start()
+            wait(lambda: disks(c.nodes[1])[card]["in_flight"], 60 * SLOW)
+            time.sleep(1)
+            begin = time.monotonic()
+            detach(c.nodes[1], card, "force")
+            assert time.monotonic() - begin < 5 * SLOW, time.monotonic() - begin
+            for w in writers:
+                w.over.set()
+                w.join(30 * SLOW)
+                assert not w.is_alive(), "a writer hangs"
+            assert any(w.trouble for w in writers)
+        assert not disks(c.nodes[1])
+        mend(c, 1)
+
+
+if __name__ == "__main__":
+    run("modprobe", "-a", "loop", "dm-mod", "ext4", "card")
+    try:
+        main()
+    finally:
+        run("rmmod", "card")

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The client of card_poweroff: what it was told is written, before and after the exporter lost its power."""
+import errno
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.environ["FLT_TOP"], "tools/testing/lib"))
+from kit import Tap, equal, wait                        # noqa: E402
+
+SAID = os.path.join(os.environ["FLT_RESULTS"], "said.")
+
+
+def card(*words):
+    done = subprocess.run(["flotilla", "-j", "card", *words], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def row():
+    rows = card("show", "disks")
+    return rows[0] if isinstance(rows, list) else rows
+
+
+def announce(word):
+    with open(SAID + word, "w", encoding="ascii"):
+        pass
+
+
+def await_(word):
+    # The tree that guests and host share keeps names of files that were not there.
+    wait(lambda: word in [n[5:] for n in os.listdir(os.path.dirname(SAID))], 200, .2)
+
+
+class Disk:
+    """Direct reads and writes of 4 KB."""
+
+    def __init__(self, path):
+        self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+        self.buf = mmap.mmap(-1, 4096)
+
+    def put(self, at, byte):
+        self.buf[:] = bytes([byte]) * 4096
+        os.pwrite(self.fd, self.buf, at)
+
+    def get(self, at):
+        os.preadv(self.fd, [self.buf], at)
+        return self.buf[0]
+
+    def sync(self):
+        try:
+            os.fsync(self.fd)
+            return 0
+        except OSError as err:
+            return err.errno
+
+
+def run(disk):
+    disk.put(0, 1)
+    equal("fsync before", disk.sync(), 0)
+    disk.put(0, 2)
+    disk.put(65536, 3)
+    announce("acknowledged")
+    await_("gone")
+    wait(lambda: row()["state"] != "live", 100)
+    begin = time.monotonic()
+    wait(lambda: row()["state"] == "live", 200)
+    print("# it was away for %.0f s" % (time.monotonic() - begin))
+
+
+def lost(disk):
+    equal("what was flushed", disk.get(0), 1)
+    equal("what was only acknowledged", disk.get(65536), 0)
+
+
+def told(disk):
+    equal("fsync", disk.sync(), errno.EIO)
+    equal("another", disk.sync(), errno.EIO)
+    assert "has lost writes" in row()["reason"], row()
+
+
+def again(disk):
+    os.close(disk.fd)
+    new = Disk("/dev/" + row()["disk"])
+    new.put(65536, 4)
+    equal("fsync of who opens it anew", new.sync(), 0)
+    os.close(new.fd)
+
+
+def main():
+    for words in (["modprobe", "card"], ["flotilla", "local", "set", "name", "client", "address", "10.77.0.2"],
+                  ["flotilla", "node", "add", "exporter", "address", "10.77.0.1"]):
+        subprocess.run(words, check=True)
+    await_("exported.first")
+    wait(lambda: subprocess.run(["flotilla", "card", "attach", "exporter", "data", "write"], check=False,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0, 60, 1)
+    disk = Disk("/dev/" + row()["disk"])
+    tap = Tap(4)
+    tap.point("the_device_comes_back_with_its_exporter", run, disk)
+    tap.point("what_was_not_flushed_is_lost", lost, disk)
+    tap.point("fsync_does_not_say_that_it_is_safe", told, disk)
+    tap.point("who_opens_it_anew_goes_on", again, disk)
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
