@@ -27,6 +27,7 @@ static const char *const card_stat_names[] = {
 	[CARD_STAT_GIVEN_UP] = "CardGivenUp",
 	[CARD_STAT_WRITES_LOST] = "CardWritesLost",
 	[CARD_STAT_FLUSHES_FAILED] = "CardFlushesFailed",
+	[CARD_STAT_SWAP_REFUSED] = "CardSwapRefused",
 	[CARD_STAT_TOTAL_NS] = "CardTotalNsec",
 	[CARD_STAT_COPY_NS] = "CardCopyNsec",
 	[CARD_STAT_SERVICE_NS] = "CardServiceNsec",

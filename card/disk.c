@@ -6,8 +6,11 @@
 #include <linux/netlink.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/ptrace.h>
+#include <asm/syscall.h>
 
 #include "attach.h"
+#include "counter.h"
 #include "disk.h"
 #include "request.h"
 
@@ -71,12 +74,28 @@ unsigned int card_disk_inflight(struct card_disk *disk)
 	return n;
 }
 
+/*
+ * To write a page to a remote disk takes memory, for packets both ways: who swaps there to
+ * gain some waits for himself. swapon() asks a driver nothing that it could refuse, so it is
+ * known by its number; what gets past (a swap file, a volume) is not written: see request.c.
+ */
+static bool card_disk_swapon(struct card_disk *disk)
+{
+	if (syscall_get_nr(current, current_pt_regs()) != __NR_swapon)
+		return false;
+	card_count(disk->cn, CARD_STAT_SWAP_REFUSED);
+	pr_warn_ratelimited("%s: no swap on a remote disk\n", disk->gendisk->disk_name);
+	return true;
+}
+
 static int card_disk_open(struct gendisk *gendisk, blk_mode_t mode)
 {
 	struct card_disk *disk = gendisk->private_data;
 
 	if (READ_ONCE(disk->state) == CARD_STATE_DEAD)
 		return -ENXIO;
+	if (mode & BLK_OPEN_EXCL && card_disk_swapon(disk))
+		return -EOPNOTSUPP;
 	if (!disk_openers(gendisk))
 		card_unflushed_open(disk);
 	return 0;

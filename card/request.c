@@ -281,6 +281,19 @@ static void card_request_resend(struct card_disk *disk, struct request *rq, u32 
 		card_cmd_release(disk, rq, use);
 }
 
+/* Written by reclaim to make room. Not if it was merged with what somebody wants to keep. */
+static bool card_request_swaps(struct request *rq)
+{
+	struct bio *bio;
+
+	if (req_op(rq) != REQ_OP_WRITE || !(rq->cmd_flags & REQ_SWAP))
+		return false;
+	__rq_for_each_bio(bio, rq)
+		if (!(bio->bi_opf & REQ_SWAP))
+			return false;
+	return true;
+}
+
 /* Sends the requests that are queued for the exporter. */
 static void card_flush(struct card_disk *disk)
 {
@@ -311,6 +324,12 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 			break;
 		fallthrough;
 	default:
+		return BLK_STS_NOTSUPP;
+	}
+	if (card_request_swaps(rq)) {
+		/* The page stays in memory, which is better than to wait for it there. */
+		card_count(disk->cn, CARD_STAT_SWAP_REFUSED);
+		pr_warn_ratelimited("%s: no swap on a remote disk\n", disk->gendisk->disk_name);
 		return BLK_STS_NOTSUPP;
 	}
 	fate = card_disk_fate(disk);

@@ -21,6 +21,8 @@
  * were not flushed yet.  The device notices: from then on each flush (fsync) fails with EIO
  * until all who have it open have closed it, and CARD_A_DISK_REASON says so.
  *
+ * There is no swapping to such a device (EOPNOTSUPP): to free memory it would need memory.
+ *
  * An export has an identity, 16 bytes that stand for the disk and not for its name
  * (CARD_A_EXPORT_UUID).  A device keeps the one that it was attached with.  It goes on
  * with any later export of that name and identity, which is the same disk after a

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# mem: 1G
+# long: debug it takes five minutes there
+"""Nothing is swapped to a remote disk: to free memory it would need memory. Writing a file system
+while a program takes all the memory makes progress."""
+import os
+import subprocess
+import sys
+import threading
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from card import MIB, SLOW, attach, export, mounted, pair, run, stat            # noqa: E402
+from tap import claim, main, wait                       # noqa: E402
+from trio import Groups                                 # noqa: E402
+
+HERE = "/tmp/card-here"
+# Takes memory until it is killed, and reads back what it wrote.
+HOG = """
+import sys
+have = []
+try:
+    while len(have) < int(sys.argv[1]):
+        have.append(bytearray(bytes([len(have) % 251 + 1]) * (1 << 20)))
+    sys.exit(any(b[0] != i % 251 + 1 for i, b in enumerate(have)))
+except MemoryError:
+    sys.exit(3)
+"""
+KILLED = -9
+
+
+def swaps():
+    with open("/proc/swaps", encoding="ascii") as f:
+        return [line.split()[0] for line in f][1:]
+
+
+@claim
+def swapon_is_refused_and_says_why():
+    with pair(size=16 * MIB, words=("write",)) as (c, _):
+        card = "/dev/" + attach(c.nodes[1], "data", "write")
+        run("mkswap", card)
+        done = subprocess.run(["swapon", card], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode and "not supported" in done.stderr, done
+        assert not swaps() and stat(c.nodes[1], "CardSwapRefused") == 1
+        # Whoever claims it for something else may.
+        run("mkfs.ext4", "-q", "-F", card)
+        with mounted(card, HERE):
+            pass
+
+
+@claim
+def swap_that_came_by_a_file_takes_no_page_and_harms_no_program():
+    with pair(size=64 * MIB, offered=False) as (c, disk):
+        run("mkfs.ext4", "-q", "-F", disk.device)
+        export(c.nodes[0], "data", disk.device, "write")
+        card = "/dev/" + attach(c.nodes[1], "data", "write")
+        with mounted(card, HERE):
+            file = HERE + "/swap"
+            run("dd", "if=/dev/zero", "of=" + file, "bs=1M", "count=40", "status=none")
+            os.chmod(file, 0o600)
+            run("mkswap", file)
+            run("swapon", file)
+            groups = Groups("hog")
+            try:
+                groups.write("hog", "memory.max", str(32 * MIB))
+                hog = groups.run("hog", sys.executable, "-c", HOG, "60")
+                assert hog.wait(120 * SLOW) == KILLED, hog.returncode
+                assert stat(c.nodes[1], "CardSwapRefused") > 0
+            finally:
+                groups.close()
+                run("swapoff", file)
+            # What is not swap was not touched by it.
+            with open(HERE + "/f", "wb") as f:
+                f.write(bytes(MIB))
+                f.flush()
+                os.fsync(f.fileno())
+        assert stat(c.nodes[1], "CardTimeouts") == 0
+
+
+@claim
+def files_are_written_while_a_program_takes_all_the_memory():
+    with pair(size=128 * MIB, offered=False) as (c, disk):
+        run("mkfs.ext4", "-q", "-F", disk.device)
+        export(c.nodes[0], "data", disk.device, "write")
+        card = "/dev/" + attach(c.nodes[1], "data", "write")
+        with mounted(card, HERE):
+            trouble = []
+
+            def write():
+                for i in range(24):
+                    with open(HERE + "/f%d" % i, "wb") as f:
+                        f.write(bytes([i + 1]) * (4 * MIB))
+                        f.flush()
+                        if i % 4 == 3:
+                            os.fsync(f.fileno())
+            thread = threading.Thread(target=write)
+            thread.start()
+            for _ in range(2):
+                hog = subprocess.Popen([sys.executable, "-c",
+                                        "open('/proc/self/oom_score_adj', 'w').write('1000')\n" + HOG,
+                                        "4000"])
+                # More than there is: the kernel has to take it from somebody.
+                assert hog.wait(120 * SLOW) == KILLED, hog.returncode
+            thread.join(120 * SLOW)
+            assert not thread.is_alive() and not trouble
+            run("sync", "-f", HERE)
+            with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as f:
+                f.write("3")
+            for i in range(24):
+                with open(HERE + "/f%d" % i, "rb") as f:
+                    assert f.read() == bytes([i + 1]) * (4 * MIB), i
+        wait(lambda: stat(c.nodes[1], "CardErrors") == 0, 1)
+
+
+if __name__ == "__main__":
+    run("modprobe", "-a", "loop", "ext4", "card")
+    try:
+        main()
+    finally:
+        run("rmmod", "card")
