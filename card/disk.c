@@ -293,6 +293,10 @@ static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extac
 			NL_SET_ERR_MSG(extack, "the node does not answer");
 		return -ETIMEDOUT;
 	}
+	if (READ_ONCE(disk->state) == CARD_STATE_DEAD) {
+		NL_SET_ERR_MSG(extack, "it was detached meanwhile");
+		return -ECANCELED;
+	}
 	spin_lock_bh(&disk->lock);
 	why = disk->known ? 0 : disk->why;
 	strscpy(holder, disk->holder);
@@ -358,6 +362,11 @@ int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *
 	if (!err)
 		err = card_disk_publish(disk);
 	mutex_lock(&cn->lock);
+	/* Its partitions are looked for while it is published, which may take long. */
+	if (!err && disk->state == CARD_STATE_DEAD) {
+		NL_SET_ERR_MSG(extack, "it was detached meanwhile");
+		err = -ECANCELED;
+	}
 	if (!err) {
 		strscpy(name, disk->gendisk->disk_name, CARD_NAME_MAX);
 		disk->ready = true;
@@ -384,19 +393,29 @@ static bool card_disk_is(const struct card_disk *disk, const char *name, const c
 	return !strcmp(disk->spec.node, node) && !strcmp(disk->spec.export, export);
 }
 
-/* Nobody can open it from here on. */
+/*
+ * Nobody can open it from here on. Never waits for who opens it or looks for partitions:
+ * he may wait for the exporter, and holds the mutex meanwhile.
+ */
 static int card_disk_close(struct card_disk *disk, bool force)
 {
+	struct mutex *opening;
 	int err = 0;
 
+	if (force) {
+		card_disk_kill(disk);
+		return 0;
+	}
 	if (!disk->ready)
 		return -EBUSY;	/* being attached */
-	mutex_lock(&disk->gendisk->open_mutex);
-	if (disk_openers(disk->gendisk) && !force)
+	opening = &disk->gendisk->open_mutex;
+	if (!mutex_trylock(opening))
+		return -EBUSY;
+	if (disk_openers(disk->gendisk))
 		err = -EBUSY;
 	else
 		card_disk_kill(disk);
-	mutex_unlock(&disk->gendisk->open_mutex);
+	mutex_unlock(opening);
 	return err;
 }
 
@@ -414,6 +433,12 @@ int card_disk_del(struct card_net *cn, const char *name, const char *node, const
 		err = card_disk_close(disk, force);
 		if (err)
 			break;
+		if (!disk->ready) {
+			/* Who attaches it ends it: what it waits for fails, or is not awaited. */
+			card_attach_settle(disk);
+			complete(&disk->answered);
+			break;
+		}
 		xa_erase(&cn->disks, id);
 		found = disk;
 		break;

@@ -6,12 +6,13 @@
 does not want to wait says so, or ends it by force. CARD_AWAY=40 pulls the cable for so many seconds."""
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
-                  mapped, mend, mounted, pair, read_error, run, stat, state, tool, wait_live,
+from card import (MIB, SLOW, Refused, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
+                  mapped, mend, mounted, pair, read_error, refused, run, stat, state, tool, wait_live,
                   write_error)
 from tap import claim, main, wait                       # noqa: E402
 
@@ -219,6 +220,56 @@ def force_ends_at_once_what_waits():
             assert any(w.trouble for w in writers)
         assert not disks(c.nodes[1])
         mend(c, 1)
+
+
+@claim
+def attaching_that_hangs_holds_nobody_up_and_can_be_ended():
+    with pair(size=MIB, offered=False) as (c, disk):
+        with frozen(disk, c) as (suspend, resume):
+            suspend()
+            said = []
+
+            def hang():
+                try:
+                    attach(c.nodes[1], "slow", "nolookup")
+                except Refused as err:
+                    said.append(str(err))
+            thread = threading.Thread(target=hang)
+            thread.start()
+            # It looks for partitions.
+            wait(lambda: [n for n in os.listdir("/sys/block") if n.startswith("card")], 60 * SLOW)
+            time.sleep(1)
+            begin = time.monotonic()
+            assert not disks(c.nodes[1])
+            refused("in use", c.nodes[1], "detach", "n1", "slow")
+            detach(c.nodes[1], "n1", "slow", "force")
+            thread.join(30 * SLOW)
+            assert not thread.is_alive() and "detached meanwhile" in said[0], said
+            assert time.monotonic() - begin < 10 * SLOW
+            assert not [n for n in os.listdir("/sys/block") if n.startswith("card")]
+            resume()
+            card = attach(c.nodes[1], "slow")
+            assert hash_of("/dev/" + card) == disk.hash()
+
+
+@claim
+def opening_that_hangs_holds_up_neither_the_list_nor_who_detaches():
+    with pair(size=MIB, offered=False) as (c, disk):
+        with frozen(disk, c) as (suspend, _):
+            card = attach(c.nodes[1], "slow", "nolookup")
+            run("blockdev", "--flushbufs", "/dev/" + card)
+            suspend()
+            # It reads the partition table, with the disk's mutex held.
+            hung = subprocess.Popen(["blockdev", "--rereadpt", "/dev/" + card],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait(lambda: disks(c.nodes[1])[card]["in_flight"], 60 * SLOW)
+            begin = time.monotonic()
+            refused("in use", c.nodes[1], "detach", card)
+            assert disks(c.nodes[1])[card]["state"] == "live"
+            detach(c.nodes[1], card, "force")
+            hung.wait(30 * SLOW)
+            assert time.monotonic() - begin < 10 * SLOW
+            assert not disks(c.nodes[1])
 
 
 if __name__ == "__main__":
