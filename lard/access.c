@@ -3,67 +3,148 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "access.h"
+#include "privilege.h"
 #include "worker.h"
 
 #define TARGET_MAX	1024	/* of a target in a line; what is longer is cut */
 
-/* Guards everything below; a leaf. @log_fd and @json are read without it. */
+/* Guards everything below; a leaf. @json is read without it, and whether there is a log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int log_fd = -1;
+static struct access_file log_file = { .fd = -1 };
 static bool json;
 static char buffer[65536];
 static size_t buffered;
 
+/* Whole lines, at most what a pipe takes whole or not at all: a line is there, or it is not. */
+static size_t piece(size_t off)
+{
+	size_t len = buffered - off < PIPE_BUF ? buffered - off : PIPE_BUF, n = len;
+
+	while (n && buffer[off + n - 1] != '\n')
+		n--;
+	return n ? n : len;
+}
+
+static ssize_t put(size_t off)
+{
+	if (log_file.socket)
+		return send(log_file.fd, buffer + off, piece(off), MSG_DONTWAIT | MSG_NOSIGNAL);
+	return write(log_file.fd, buffer + off, log_file.stream ? piece(off) : buffered - off);
+}
+
+/*
+ * A full disk, or a pipe that nobody empties, costs lines in the end, and never service. What it does
+ * not take now stays for the next time, while there is room.
+ */
 static void flush_locked(void)
 {
 	size_t done = 0;
 	ssize_t n;
 
 	while (done < buffered) {
-		n = write(log_fd, buffer + done, buffered - done);
+		n = put(done);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			break;		/* a full disk costs lines, not service */
+		if (n <= 0)
+			break;
 		done += n;
 	}
-	buffered = 0;
+	buffered -= done;
+	memmove(buffer, buffer + done, buffered);
 }
 
 void access_flush(void)
 {
 	pthread_mutex_lock(&lock);
-	if (log_fd >= 0)
+	if (log_file.fd >= 0)
 		flush_locked();
 	pthread_mutex_unlock(&lock);
 }
 
-int access_open(const struct config *config)
+int access_prepare(const struct config *config)
 {
-	int fd = -1;
+	int fd, err;
 
-	if (*config->access_log) {
-		fd = open(config->access_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-		if (fd < 0)
-			return -errno;
-	}
+	if (!*config->access_log || geteuid())
+		return 0;
+	/* New or not at all: its directory may be the user's, who could put a link there. */
+	fd = open(config->access_log, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	err = privilege_give_file(fd);
+	close(fd);
+	return err;
+}
+
+/* A FIFO is opened for both, so that it needs no reader yet. */
+static int open_path(const char *path)
+{
+	int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0640);
+
+	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags) : fd;
+}
+
+int access_try(const struct config *config, struct access_file *file)
+{
+	struct stat st;
+
+	*file = (struct access_file){ .fd = -1 };
+	if (!*config->access_log)
+		return 0;
+	file->fd = open_path(config->access_log);
+	if (file->fd < 0)
+		return -errno;
+	file->stream = !fstat(file->fd, &st) && !S_ISREG(st.st_mode);
+	file->socket = file->stream && S_ISSOCK(st.st_mode);
+	return 0;
+}
+
+void access_use(const struct config *config, const struct access_file *file)
+{
+	struct access_file old;
+
 	pthread_mutex_lock(&lock);
-	if (log_fd >= 0) {
+	old = log_file;
+	if (old.fd >= 0)
 		flush_locked();
-		close(log_fd);
-	}
-	__atomic_store_n(&log_fd, fd, __ATOMIC_RELAXED);
+	/* What the old one did not take the new one may, but that there is none. */
+	if (file->fd < 0)
+		buffered = 0;
+	__atomic_store_n(&log_file.fd, file->fd, __ATOMIC_RELAXED);
+	log_file.stream = file->stream;
+	log_file.socket = file->socket;
 	__atomic_store_n(&json, config->access_json, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lock);
-	return 0;
+	if (old.fd >= 0)
+		close(old.fd);
+}
+
+void access_forget(const struct access_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+}
+
+int access_open(const struct config *config)
+{
+	struct access_file file;
+	int err = access_try(config, &file);
+
+	if (!err)
+		access_use(config, &file);
+	return err;
 }
 
 void access_close(void)
@@ -75,7 +156,7 @@ void access_close(void)
 
 static bool is_on(void)
 {
-	return __atomic_load_n(&log_fd, __ATOMIC_RELAXED) >= 0;
+	return __atomic_load_n(&log_file.fd, __ATOMIC_RELAXED) >= 0;
 }
 
 static bool is_json(void)
@@ -118,16 +199,23 @@ void access_keep(struct conn *conn)
 		conn->line = NULL;
 }
 
-static void put_line(const char *line, size_t len)
+/* False: it is lost. */
+static bool put_line(const char *line, size_t len)
 {
+	bool fits = true;
+
 	pthread_mutex_lock(&lock);
-	if (log_fd >= 0) {
+	if (log_file.fd >= 0) {
 		if (buffered + len > sizeof(buffer))
 			flush_locked();
-		memcpy(buffer + buffered, line, len);
-		buffered += len;
+		fits = buffered + len <= sizeof(buffer);
+		if (fits) {
+			memcpy(buffer + buffered, line, len);
+			buffered += len;
+		}
 	}
 	pthread_mutex_unlock(&lock);
+	return fits;
 }
 
 __attribute__((format(printf, 4, 5)))
@@ -183,7 +271,8 @@ static void write_line(struct conn *conn, const char *how, unsigned int status, 
 	if (truncated)
 		len = add(line, sizeof(line), len, as_json ? ",\"truncated\":true" : " truncated=true");
 	len = add(line, sizeof(line), len, as_json ? "}\n" : "\n");
-	put_line(line, len);
+	if (!put_line(line, len))
+		count(w, COUNTER_LOG_LOST);
 }
 
 void access_handed_off(struct conn *conn, uint32_t usec)

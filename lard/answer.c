@@ -307,13 +307,14 @@ static json_t *answer_reload(struct lardd *lardd, const json_t *request)
 static const struct {
 	const char *name;
 	json_t *(*answer)(struct lardd *lardd, const json_t *request);
+	bool changes;			/* something, if there is more than its name */
 } commands[] = {
-	{ "status", answer_status },
-	{ "nodes", answer_nodes },
-	{ "explain", answer_explain },
-	{ "policy", answer_policy },
-	{ "stats", answer_stats },
-	{ "reload", answer_reload },
+	{ "status", answer_status, false },
+	{ "nodes", answer_nodes, false },
+	{ "explain", answer_explain, false },
+	{ "policy", answer_policy, true },
+	{ "stats", answer_stats, false },
+	{ "reload", answer_reload, true },
 };
 
 char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
@@ -326,8 +327,10 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 
 	*count = 0;
 	/* Worker 0 may read what others own here: listeners change only with the configuration. */
+	if (!lardd_settle(lardd))
+		log_warn("handover", "text=\"a worker has not moved to the last configuration yet\"");
 	for (w = 0; w < lardd->workers; w++) {
-		for (i = 0; i < CONFIG_LISTEN_MAX; i++) {
+		for (i = 0; i < WORKER_LISTENERS_MAX; i++) {
 			const struct listener *l = lardd->worker[w]->listeners[i];
 
 			if (!l || *count == max - 1)	/* one is for the metrics */
@@ -347,26 +350,38 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 	return json_line(reply);
 }
 
-static json_t *answer(struct lardd *lardd, const json_t *request)
+#define ENTITLED "only root and the user who started lardd may do that"
+
+/* "policy" without anything to set. */
+static bool only_asks(const json_t *request)
+{
+	return json_object_size(request) == 1 &&
+	       !strcmp(json_string_value(json_object_get(request, "cmd")), "policy");
+}
+
+static json_t *answer(struct lardd *lardd, const json_t *request, bool entitled)
 {
 	const char *name = json_string_value(json_object_get(request, "cmd"));
 	unsigned int i;
 
 	if (!name)
 		return sorry("a request is {\"cmd\":\"...\"}");
+	if (!entitled && (!strcmp(name, "handover") || !strcmp(name, "taken")))
+		return sorry(ENTITLED);
 	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(name, commands[i].name))
-			return commands[i].answer(lardd, request);
+			return commands[i].changes && !entitled && !only_asks(request) ?
+			       sorry(ENTITLED) : commands[i].answer(lardd, request);
 	return sorry("unknown command: status, nodes, explain, policy, stats and reload are known");
 }
 
-char *control_answer(struct lardd *lardd, const char *line, size_t len)
+char *control_answer(struct lardd *lardd, const char *line, size_t len, bool entitled)
 {
 	json_t *request, *reply;
 	json_error_t where;
 
 	request = json_loadb(line, len, JSON_REJECT_DUPLICATES, &where);
-	reply = json_is_object(request) ? answer(lardd, request) :
+	reply = json_is_object(request) ? answer(lardd, request, entitled) :
 		sorry("the request is not a JSON object");
 	json_decref(request);
 	return json_line(reply);

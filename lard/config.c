@@ -94,12 +94,16 @@ static int set_listen(struct reader *r, int argc, char **argv)
 	int i;
 
 	for (i = 1; i < argc; i++) {
-		if (c->listens == CONFIG_LISTEN_MAX)
-			return wrong(r, "more than %d addresses to listen on", CONFIG_LISTEN_MAX);
-		if (address_parse(argv[i], 0, &c->listen[c->listens]))
+		union address address;
+
+		if (address_parse(argv[i], 0, &address))
 			return wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
 				     argv[i]);
-		c->listens++;
+		if (config_listens_on(c, &address))
+			continue;
+		if (c->listens == CONFIG_LISTEN_MAX)
+			return wrong(r, "more than %d addresses to listen on", CONFIG_LISTEN_MAX);
+		c->listen[c->listens++] = address;
 	}
 	return 0;
 }
@@ -343,6 +347,7 @@ static const struct directive directives[] = {
 	SWITCH("key-host", key_host),
 	SWITCH("forwarded-for", forwarded_for),
 	{ "default-host", KIND_TEXT, 2, NULL, offsetof(struct config, default_host), 0, 256 },
+	{ "user", KIND_TEXT, 2, NULL, offsetof(struct config, user), 0, 64 },
 	{ "proxy-port", KIND_PORT, 2, NULL, offsetof(struct config, proxy_port), 1, 65535 },
 	CALL("control", 3, set_control),
 	CALL("metrics", 2, set_metrics),
@@ -529,6 +534,16 @@ struct config *config_get(struct config *config)
 {
 	config->users++;
 	return config;
+}
+
+bool config_listens_on(const struct config *config, const union address *address)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (!memcmp(&config->listen[i], address, sizeof(*address)))
+			return true;
+	return false;
 }
 
 void config_put(struct config *config)

@@ -71,6 +71,7 @@ struct config {
 	bool key_host;
 	bool forwarded_for;
 	char default_host[256];
+	char user[64];			/* to become; empty: somebody without rights */
 	uint16_t proxy_port;		/* 0: the port the client came to */
 	char control[108];
 	unsigned int control_mode;
@@ -85,6 +86,7 @@ struct config {
 struct config *config_read(const char *path, char *error, size_t size);
 /* One user, the reader, to begin with; freed with the last. */
 struct config *config_get(struct config *config);
+bool config_listens_on(const struct config *config, const union address *address);
 void config_put(struct config *config);
 
 #endif

@@ -16,10 +16,13 @@
 #include "worker.h"
 
 #define CLIENTS_MAX 64
+#define BATCH 16	/* requests of one client before others have their turn */
 
+/* @starter: whom the process was when it was started; he may change what it does, and so may root */
 struct control {
 	struct service service;
 	struct lardd *lardd;
+	uid_t starter;
 	char path[108], fresh[108];	/* where it will be, and is until then */
 	bool published;
 	ino_t inode;
@@ -52,8 +55,10 @@ static void hand_over(struct client *client)
 
 	client->handed_over = answer &&
 			      !takeover_send(client->visitor.source.fd, answer, fds, count);
-	if (!client->handed_over)
+	if (!client->handed_over) {
 		log_error("handover", "text=\"the sockets could not be sent\"");
+		shutdown(client->visitor.source.fd, SHUT_RDWR);
+	}
 	free(answer);
 }
 
@@ -73,19 +78,36 @@ static char *taken(struct client *client)
 	return strdup("{\"stopping\":true}");
 }
 
+/*
+ * Whoever may open the socket may look. Who changes something, or takes the sockets, is root or who
+ * started lardd: the kernel says who connected.
+ */
+static bool may_change(struct client *client)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !getsockopt(client->visitor.source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       (!peer.uid || peer.uid == control_of(client)->starter);
+}
+
 static void answer_line(struct client *client, const char *line, size_t len)
 {
 	static const char handover[] = "{\"cmd\":\"handover\"}", done[] = "{\"cmd\":\"taken\"}";
+	bool entitled = may_change(client);
 	char *answer;
 
-	if (len == sizeof(handover) - 1 && !memcmp(line, handover, len)) {
+	if (entitled && len == sizeof(handover) - 1 && !memcmp(line, handover, len)) {
 		hand_over(client);
 		return;
 	}
-	if (len == sizeof(done) - 1 && !memcmp(line, done, len))
+	if (entitled && len == sizeof(done) - 1 && !memcmp(line, done, len))
 		answer = taken(client);
 	else
-		answer = control_answer(control_of(client)->lardd, line, len);
+		answer = control_answer(control_of(client)->lardd, line, len, entitled);
+	/* Rather no connection than one that waits for what does not come. */
+	if (!answer)
+		shutdown(client->visitor.source.fd, SHUT_RDWR);
 	if (!answer)
 		return;
 	client->visitor.out = answer;
@@ -97,6 +119,7 @@ static void answer_line(struct client *client, const char *line, size_t len)
 static void client_ready(struct source *s, uint32_t events)
 {
 	struct client *client = container_of(s, struct client, visitor.source);
+	unsigned int answered = 0;
 	char *newline;
 	ssize_t n;
 
@@ -111,7 +134,10 @@ static void client_ready(struct source *s, uint32_t events)
 			answer_line(client, client->in, used - 1);
 			client->in_len -= used;
 			memmove(client->in, newline + 1, client->in_len);
-			continue;
+			if (++answered < BATCH)
+				continue;
+			loop_again(control_of(client)->service.loop, s);
+			return;
 		}
 		n = client->in_len == sizeof(client->in) ? 0 :
 		    recv(s->fd, client->in + client->in_len, sizeof(client->in) - client->in_len, 0);
@@ -124,6 +150,7 @@ static void client_ready(struct source *s, uint32_t events)
 			return;
 		}
 		client->in_len += n;
+		visitor_heard(&client->visitor);
 	}
 }
 
@@ -170,7 +197,7 @@ static int bind_socket(struct control *control, int fd, const struct sockaddr_un
 	    chmod(fresh.sun_path, mode))
 		return -errno;
 	strcpy(control->fresh, fresh.sun_path);
-	return service_open(&control->service, &control->lardd->worker[0]->loop, fd);
+	return service_open(&control->service, control->lardd->worker[0], fd);
 }
 
 struct control *control_open(struct lardd *lardd, const char *path, unsigned int mode, bool replace,
@@ -187,6 +214,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	strcpy(addr.sun_path, path);
 	strcpy(control->path, path);
 	control->lardd = lardd;
+	control->starter = getuid();
 	control->service.max = CLIENTS_MAX;
 	control->service.size = sizeof(struct client);
 	control->service.ready = client_ready;

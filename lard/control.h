@@ -20,7 +20,9 @@
  *	{"cmd":"taken"}		on the connection of a handover, when the new one can serve: it
  *				stops accepting and drains. Without it the handover changes nothing
  *
- * Who may connect is a matter of the socket's mode and directory.
+ * Who may connect is a matter of the socket's mode and directory. Whoever can may ask for status,
+ * nodes, explain, policy and stats. What changes something (policy with a parameter, reload, handover,
+ * taken) is for root and for the user who started lardd, as the kernel names them (SO_PEERCRED).
  */
 #ifndef LARD_CONTROL_H
 #define LARD_CONTROL_H
@@ -43,7 +45,10 @@ int control_publish(struct control *control, char *error, size_t size);
 void control_close(struct control *control);
 /* The answer of "handover"; the sockets of @fds go with it. Up to @max. */
 char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count);
-/* One request; the answer is to be freed. Never NULL unless memory is out. */
-char *control_answer(struct lardd *lardd, const char *line, size_t len);
+/*
+ * One request; the answer is to be freed. Never NULL unless memory is out. @entitled: it comes from
+ * somebody who may also change something.
+ */
+char *control_answer(struct lardd *lardd, const char *line, size_t len, bool entitled);
 
 #endif

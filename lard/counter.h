@@ -35,7 +35,8 @@
 	X(BAD_GATEWAY, "LardBadGateway", "back-ends that failed to answer (502, 504)") \
 	X(ABORTED, "LardAborted", "clients that went away before their answer") \
 	X(RECYCLED, "LardRecycled", "idle connections closed to make room") \
-	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")
+	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")		\
+	X(LOG_LOST, "LardLogLost", "lines of the access log that could not be written")
 
 #define X(name, text, help) COUNTER_##name,
 enum counter { COUNTER_TABLE(X) COUNTERS };

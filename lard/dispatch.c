@@ -232,6 +232,6 @@ void dispatch_batch_end(struct worker *w)
 			worker_wake(owner);
 	}
 	w->room = false;
-	if (lardd->workers > 1)
+	if (__atomic_load_n(&lardd->workers, __ATOMIC_RELAXED) > 1)
 		deliver_mail(w);
 }

@@ -16,6 +16,7 @@
 #include "lardd.h"
 #include "metrics.h"
 #include "notify.h"
+#include "privilege.h"
 #include "takeover.h"
 #include "worker.h"
 
@@ -104,6 +105,29 @@ static int new_workers(struct lardd *lardd, const struct config *config)
 	return 0;
 }
 
+/*
+ * A predecessor with more workers has more sockets of an address, with clients in their queues: each
+ * gets a worker. What could not be kept goes with the predecessor.
+ */
+static void share_the_rest(struct lardd *lardd, const struct config *config)
+{
+	unsigned int i, w = 0;
+	struct listener *l;
+	int fd;
+
+	for (i = 0; i < config->listens; i++) {
+		while ((fd = takeover_take(lardd->takeover, &config->listen[i])) >= 0) {
+			if (listener_new(&config->listen[i], fd, &l)) {
+				close(fd);
+				continue;
+			}
+			if (listener_listen(l, config->backlog) ||
+			    worker_add_listener(lardd->worker[w++ % lardd->workers], l))
+				listener_drop(l);
+		}
+	}
+}
+
 static int open_doors(struct lardd *lardd, const struct config *config, char *error, size_t size)
 {
 	unsigned int i;
@@ -111,6 +135,7 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 	for (i = 0; i < lardd->workers; i++)
 		if (worker_listen(lardd->worker[i], error, size))
 			return -1;
+	share_the_rest(lardd, config);
 	if (*config->control) {
 		lardd->control = control_open(lardd, config->control, config->control_mode,
 					      lardd->takeover, error, size);
@@ -122,11 +147,22 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 		if (!lardd->metrics)
 			return -1;
 	}
-	if (access_open(config)) {
-		snprintf(error, size, "cannot write %s: %s", config->access_log, strerror(errno));
-		return -1;
-	}
 	return 0;
+}
+
+/* As the user that lardd will be, who must open it anew later. */
+static int open_log(const struct config *config, char *error, size_t size)
+{
+	int err = access_prepare(config), denied = 0;
+
+	if (!err) {
+		denied = privilege_as_user(error, size);
+		err = denied ? 0 : access_open(config);
+		privilege_again();
+	}
+	if (err)
+		snprintf(error, size, "cannot write %s: %s", config->access_log, strerror(-err));
+	return denied ? denied : err;
 }
 
 /* Nothing can fail any more: the predecessor may go. */
@@ -152,6 +188,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		return NULL;
 	}
 	pthread_mutex_init(&lardd->lock, NULL);
+	pthread_cond_init(&lardd->settled, NULL);
 	list_init(&lardd->waiting);
 	lardd->config = config;
 	lardd->config_path = path;
@@ -167,7 +204,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		if (!lardd->takeover)
 			goto fail;
 	}
-	if (watch_signals(lardd) || open_doors(lardd, config, error, size))
+	if (privilege_find(config, error, size) || watch_signals(lardd) ||
+	    open_doors(lardd, config, error, size) || open_log(config, error, size))
 		goto fail;
 	nodes_configure(lardd, config);
 	lardd->floor = floor_new(lardd);
@@ -176,6 +214,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	}
 	if (lardd->control && control_publish(lardd->control, error, size))
+		goto fail;
+	if (privilege_drop(config, error, size))
 		goto fail;
 	end_takeover(lardd);
 	return lardd;
@@ -206,6 +246,7 @@ void lardd_free(struct lardd *lardd)
 	lard_free(lardd->engine);
 	cache_free(lardd->cache);
 	config_put(lardd->config);
+	pthread_cond_destroy(&lardd->settled);
 	pthread_mutex_destroy(&lardd->lock);
 	free(lardd);
 }
@@ -220,24 +261,35 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
+/* Those that have no thread must have no listeners either: nobody would accept what comes to them. */
+static void start_threads(struct lardd *lardd)
+{
+	unsigned int i, n;
+
+	for (n = 1; n < lardd->workers; n++) {
+		atomic_fetch_add(&lardd->others, 1);
+		if (!pthread_create(&lardd->worker[n]->thread, NULL, worker_main, lardd->worker[n]))
+			continue;
+		atomic_fetch_sub(&lardd->others, 1);
+		log_error("worker", "worker=%u text=\"no thread for it: there will be %u\"", n, n);
+		break;
+	}
+	for (i = n; i < lardd->workers; i++)
+		worker_free(lardd->worker[i]);
+	__atomic_store_n(&lardd->workers, n, __ATOMIC_RELAXED);
+}
+
 void lardd_run(struct lardd *lardd)
 {
-	unsigned int i, started = 1;
+	unsigned int i;
 
+	start_threads(lardd);
 	log_info("start", "version=%s mode=%s workers=%u policy=%s why=\"%s\"", LARDD_VERSION,
 		 give_ready(&lardd->worker[0]->give) ? "handoff" : "proxy", lardd->workers,
 		 lard_policy_name(lard_get_params(lardd->engine)->policy), lardd_mode_why(lardd));
-	for (i = 1; i < lardd->workers; i++, started++) {
-		atomic_fetch_add(&lardd->others, 1);
-		if (pthread_create(&lardd->worker[i]->thread, NULL, worker_main, lardd->worker[i])) {
-			atomic_fetch_sub(&lardd->others, 1);
-			log_error("worker", "worker=%u text=\"no thread for it\"", i);
-			break;
-		}
-	}
 	notify_ready();
 	worker_run(lardd->worker[0]);
-	for (i = 1; i < started; i++) {
+	for (i = 1; i < lardd->workers; i++) {
 		worker_wake(lardd->worker[i]);
 		pthread_join(lardd->worker[i]->thread, NULL);
 	}
@@ -245,74 +297,12 @@ void lardd_run(struct lardd *lardd)
 		 (unsigned long long)(loop_clock() - lardd->started_us) / 1000000);
 }
 
-static void wake_all(struct lardd *lardd)
+void lardd_wake(struct lardd *lardd)
 {
 	unsigned int i;
 
 	for (i = 1; i < lardd->workers; i++)
 		worker_wake(lardd->worker[i]);
-}
-
-static void note_what_needs_a_restart(const struct config *old, const struct config *new)
-{
-	if (old->workers != new->workers || old->events != new->events ||
-	    old->targets != new->targets ||
-	    strcmp(old->control, new->control) || old->metrics_given != new->metrics_given ||
-	    memcmp(&old->metrics, &new->metrics, sizeof(old->metrics)))
-		log_warn("reload", "text=\"workers, events, targets, control and metrics change with a restart\"");
-}
-
-/* Worker 0 tries the new listeners first: if they cannot be had, the old configuration stays. */
-static int try_config(struct lardd *lardd, struct config *new, char *error, size_t size)
-{
-	struct worker *w = lardd->worker[0];
-	struct config *old = w->config;
-	char ignored[256];
-	int err;
-
-	w->config = new;
-	err = worker_listen(w, error, size);
-	w->config = old;
-	if (err) {
-		worker_listen(w, ignored, sizeof(ignored));
-		return err;
-	}
-	err = access_open(new);
-	if (err)
-		snprintf(error, size, "cannot write %s: %s", new->access_log, strerror(-err));
-	return err;
-}
-
-int lardd_reload(struct lardd *lardd, char *error, size_t size)
-{
-	struct config *old = lardd->config, *new;
-	struct worker *w = lardd->worker[0];
-
-	notify_reloading();
-	new = config_read(lardd->config_path, error, size);
-	if (!new || try_config(lardd, new, error, size)) {
-		config_put(new);
-		lardd->reload_failures++;
-		log_error("reload", "text=\"%s\"", error);
-		notify_ready();
-		return -EINVAL;
-	}
-	note_what_needs_a_restart(old, new);
-	log_set_level(new->log_level);
-	pthread_mutex_lock(&lardd->lock);
-	lardd->config = new;
-	if (!floor_rules(lardd->floor))
-		lard_set_params(lardd->engine, &new->params, w->loop.now);
-	pthread_mutex_unlock(&lardd->lock);
-	cache_set_limit(lardd->cache, new->cache_size);
-	nodes_configure(lardd, new);
-	config_put(old);
-	wake_all(lardd);
-	w->room = true;
-	lardd->reloads++;
-	log_info("reload", "reloads=%llu", (unsigned long long)lardd->reloads);
-	notify_ready();
-	return 0;
 }
 
 void lardd_stop(struct lardd *lardd)
@@ -323,5 +313,5 @@ void lardd_stop(struct lardd *lardd)
 	log_info("stopping", "again=%d", lardd->stopping);
 	lardd->stop_by_us = lardd->stopping ? 0 : w->loop.now + w->config->stop_timeout_us;
 	__atomic_store_n(&lardd->stopping, true, __ATOMIC_RELAXED);
-	wake_all(lardd);
+	lardd_wake(lardd);
 }

@@ -22,8 +22,12 @@ void lardd_free(struct lardd *lardd);
 void lardd_run(struct lardd *lardd);
 /* Read the configuration again; on error the old one stays. 0 or -errno. */
 int lardd_reload(struct lardd *lardd, char *error, size_t size);
+/* Waits until every worker has moved to the configuration in force. False: one has not for seconds. */
+bool lardd_settle(struct lardd *lardd);
 /* Stop accepting; end when the connections have. A second time: at once. */
 void lardd_stop(struct lardd *lardd);
+/* Every other worker looks at what has changed. */
+void lardd_wake(struct lardd *lardd);
 /* Why connections are handed off, or proxied: a sentence. */
 const char *lardd_mode_why(struct lardd *lardd);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "privilege.h"
 #include "worker.h"
 
 #define BATCH_MAX	64
@@ -74,7 +75,7 @@ static void listener_ready(struct source *s, uint32_t events)
 	unsigned int accepted = 0;
 
 	(void)events;
-	if (w->pool.used >= w->config->max_connections) {
+	if (w->pool.used >= w->config->max_connections && !conn_recycle(w)) {
 		pause_accepting(l);
 		return;
 	}
@@ -92,14 +93,15 @@ static void listener_ready(struct source *s, uint32_t events)
 	}
 }
 
-static int open_socket(const union address *address, unsigned int backlog)
+static int open_socket(const union address *address)
 {
-	static const int on = 1, off = 0, defer = DEFER_SECONDS;
+	static const int on = 1, defer = DEFER_SECONDS;
 	int fd, err;
 
 	fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
+	privilege_mark(fd);
 	/* Children inherit NODELAY; DEFER_ACCEPT makes the request present at accept(). */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
@@ -107,9 +109,7 @@ static int open_socket(const union address *address, unsigned int backlog)
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof(defer)) ||
-	    bind(fd, &address->any, address_len(address)) || listen(fd, backlog) ||
-	    /* listen() resets it. The answer acknowledges the request; see acknowledge(). */
-	    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off))) {
+	    bind(fd, &address->any, address_len(address))) {
 		err = -errno;
 		close(fd);
 		return err;
@@ -117,28 +117,56 @@ static int open_socket(const union address *address, unsigned int backlog)
 	return fd;
 }
 
-int listener_open(struct worker *w, const union address *address, int fd, struct listener **out)
+int listener_new(const union address *address, int fd, struct listener **out)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 	int err;
 
 	if (!l)
 		return -ENOMEM;
-	l->worker = w;
+	if (fd >= 0)
+		privilege_mark(fd);
 	l->address = *address;
 	l->batch = 1;
-	l->source.fd = fd >= 0 ? fd : open_socket(address, w->config->backlog);
+	l->source.fd = fd >= 0 ? fd : open_socket(address);
 	l->source.ready = listener_ready;
 	timer_init(&l->timer);
-	err = l->source.fd < 0 ? l->source.fd : loop_add(&w->loop, &l->source, EPOLLIN);
-	if (err) {
-		if (l->source.fd >= 0)
-			close(l->source.fd);
+	if (l->source.fd < 0) {
+		err = l->source.fd;
 		free(l);
 		return err;
 	}
 	*out = l;
 	return 0;
+}
+
+int listener_listen(struct listener *l, unsigned int backlog)
+{
+	static const int off;
+
+	/* listen() resets QUICKACK. The answer acknowledges the request; see acknowledge(). */
+	return listen(l->source.fd, backlog) ||
+	       setsockopt(l->source.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off)) ? -errno : 0;
+}
+
+void listener_start(struct listener *l, struct worker *w)
+{
+	l->worker = w;
+	if (loop_add(&w->loop, &l->source, EPOLLIN)) {
+		l->paused = true;
+		timer_start(&w->loop, &w->listen_timers, &l->timer, PAUSE_US);
+	}
+}
+
+void listener_drop(struct listener *l)
+{
+	while (l) {
+		struct listener *next = l->next;
+
+		close(l->source.fd);
+		free(l);
+		l = next;
+	}
 }
 
 static void listener_bury(struct source *s)

@@ -9,12 +9,14 @@
 struct worker;
 
 /**
- * struct listener - one address
+ * struct listener - one socket
+ * @next:   of those that a worker is to start with its next configuration
  * @batch:  how many connections the next wake-up accepts at most
  * @streak: wake-ups in a row that used their batch up
  * @paused: out of descriptors or above max-connections
  */
 struct listener {
+	struct listener *next;
 	struct source source;
 	struct timer timer;
 	struct worker *worker;
@@ -24,9 +26,18 @@ struct listener {
 	bool paused;
 };
 
-/* 0 or -errno. @fd: an inherited socket, or -1. */
-int listener_open(struct worker *w, const union address *address, int fd, struct listener **out);
+/*
+ * Bound, but not listening yet: nobody connects to it. @fd: an inherited socket, or -1. 0 or -errno.
+ * May be called for any worker; only listener_start() is for its own thread.
+ */
+int listener_new(const union address *address, int fd, struct listener **out);
+/* 0 or -errno. */
+int listener_listen(struct listener *listener, unsigned int backlog);
+/* Accepts from now on, or, short of memory, a little later. */
+void listener_start(struct listener *listener, struct worker *w);
 void listener_close(struct listener *listener);
+/* One that was not started; and all behind it. NULL is fine. */
+void listener_drop(struct listener *listener);
 void listener_pause_expired(struct timer *t);
 
 #endif

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Structured log on stderr; under systemd with priorities instead of times. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "log.h"
@@ -13,6 +19,11 @@
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 static const int journal_priority[] = { 3, 4, 6, 7 };
 static enum log_level threshold = LOG_LEVEL_INFO;
+
+/* Standard error, or a description of it that does not wait: that one is shared with others. */
+static int log_fd = STDERR_FILENO;
+static bool is_socket, is_stream;
+static _Atomic unsigned int lost;
 
 /* Guards the rate of log_client(). */
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,6 +44,35 @@ int log_parse_level(const char *name, enum log_level *level)
 		}
 	}
 	return -EINVAL;
+}
+
+void log_start(void)
+{
+	struct stat st;
+	int fd;
+
+	if (fstat(STDERR_FILENO, &st) || S_ISREG(st.st_mode))
+		return;
+	is_stream = true;
+	is_socket = S_ISSOCK(st.st_mode);
+	if (is_socket)
+		return;
+	fd = open("/proc/self/fd/2", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0)
+		log_fd = fd;
+}
+
+/* One write: lines of several threads do not mix. */
+static bool put(const char *line, size_t len)
+{
+	struct pollfd p = { .fd = log_fd, .events = POLLOUT };
+
+	if (is_socket)
+		return send(log_fd, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	/* Where it could not be opened anew, the next best: there is room now. */
+	if (is_stream && log_fd == STDERR_FILENO && poll(&p, 1, 0) != 1)
+		return false;
+	return write(log_fd, line, len) >= 0;
 }
 
 static size_t put_prefix(char *line, size_t size, enum log_level level)
@@ -61,9 +101,31 @@ static void write_line(enum log_level level, const char *event, const char *form
 	if (len > sizeof(line) - 1)
 		len = sizeof(line) - 1;
 	line[len++] = '\n';
-	/* One write: lines of several threads do not mix. A full log must not stop the service. */
-	if (write(STDERR_FILENO, line, len) < 0)
+	if (!put(line, len))
+		lost++;
+}
+
+__attribute__((format(printf, 1, 2)))
+static void write_lost(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	write_line(LOG_LEVEL_WARN, "log-lost", format, args);
+	va_end(args);
+}
+
+/* Before the line after them. If this one is lost too, they all are. */
+static void tell_lost(void)
+{
+	unsigned int n = atomic_load(&lost) ? atomic_exchange(&lost, 0) : 0;
+
+	if (!n)
 		return;
+	write_lost("lines=%u", n);
+	/* This one was lost too: it is no line of theirs. */
+	if (atomic_load(&lost))
+		lost += n - 1;
 }
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
@@ -72,6 +134,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 
 	if (level > threshold)
 		return;
+	tell_lost();
 	va_start(args, format);
 	write_line(level, event, format, args);
 	va_end(args);
@@ -105,6 +168,7 @@ void log_client(const char *event, const char *format, ...)
 		log_event(LOG_LEVEL_WARN, "log-suppressed", "lines=%u", report);
 	if (quiet)
 		return;
+	tell_lost();
 	va_start(args, format);
 	write_line(LOG_LEVEL_INFO, event, format, args);
 	va_end(args);

@@ -8,6 +8,11 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set_level(enum log_level level);
+/*
+ * Nobody waits for who reads the log: what a pipe, terminal or socket does not take at once is lost,
+ * and counted in the next line. At start, with the rights that standard error was opened with.
+ */
+void log_start(void);
 /* -EINVAL: not the name of a level. */
 int log_parse_level(const char *name, enum log_level *level);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "check.h"
 #include "config.h"
 #include "lardd.h"
 
@@ -72,6 +73,7 @@ static int run(struct config *config, const char *path, bool foreground, bool ta
 	int parent = foreground ? -1 : go_to_background();
 
 	raise_descriptor_limit();
+	log_start();
 	lardd = lardd_new(config, path, takeover, error, sizeof(error));
 	if (!lardd)
 		return fail(error);
@@ -134,8 +136,9 @@ int main(int argc, char **argv)
 	if (!config)
 		return fail(error);
 	if (check) {
+		c = check_machine(config, path, error, sizeof(error));
 		config_put(config);
-		return EXIT_SUCCESS;
+		return c ? fail(error) : EXIT_SUCCESS;
 	}
 	full = realpath(path, NULL);	/* a reload must find it from any directory */
 	c = run(config, full ? full : path, foreground, takeover);

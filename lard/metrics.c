@@ -172,6 +172,7 @@ static void read_request(struct visitor *visitor)
 
 	if (n < 0 && errno == EAGAIN)
 		return;
+	visitor_heard(visitor);
 	if (verdict > 0) {
 		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
 		prepare(visitor, &r);
@@ -215,7 +216,7 @@ struct metrics *metrics_open(struct lardd *lardd, const union address *address, 
 		err = fd < 0 || bind(fd, &address->any, address_len(address)) ? -errno : 0;
 	}
 	if (!err)
-		err = service_open(&metrics->service, &lardd->worker[0]->loop, fd);
+		err = service_open(&metrics->service, lardd->worker[0], fd);
 	if (!err)
 		return metrics;
 	snprintf(error, size, "cannot listen on %s for metrics: %s",

@@ -40,8 +40,10 @@ int takeover_send(int fd, const char *answer, const int *fds, size_t count)
 	c->cmsg_len = CMSG_LEN(count * sizeof(int));
 	memcpy(CMSG_DATA(c), fds, count * sizeof(int));
 	n = sendmsg(fd, &message, MSG_NOSIGNAL);
-	/* Empty as it is, the socket's buffer takes a line whole. */
-	return n < 0 ? -errno : 0;
+	if (n < 0)
+		return -errno;
+	/* An empty buffer takes a line whole: whoever has not read the last answer gets no sockets. */
+	return (size_t)n == parts[0].iov_len + 1 ? 0 : -EMSGSIZE;
 }
 
 static int ask(struct takeover *t)

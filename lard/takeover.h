@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include "address.h"
 
-#define TAKEOVER_MAX 128	/* sockets; the kernel's limit for one message is 253 */
+#define TAKEOVER_MAX 253	/* sockets: the kernel's limit for one message */
 
 struct takeover;
 

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "worker.h"
 
-#define BACKLOG 16
+#define BACKLOG 128
+#define BATCH 16
+#define PAUSE_US 100000
 
 static void visitor_bury(struct source *s)
 {
@@ -20,6 +23,19 @@ void visitor_close(struct visitor *visitor)
 	list_del(&visitor->link);
 	visitor->service->count--;
 	loop_bury(visitor->service->loop, &visitor->source, visitor_bury);
+}
+
+void visitor_heard(struct visitor *visitor)
+{
+	list_del(&visitor->link);
+	list_add_before(&visitor->service->visitors, &visitor->link);
+}
+
+/* The next one's place is that of who did nothing for longest, be it silent or deaf. */
+static void make_room(struct service *service)
+{
+	if (!list_empty(&service->visitors))
+		visitor_close(container_of(service->visitors.next, struct visitor, link));
 }
 
 int visitor_write(struct visitor *visitor)
@@ -37,6 +53,7 @@ int visitor_write(struct visitor *visitor)
 			return -1;
 		}
 		visitor->out_done += n;
+		visitor_heard(visitor);
 	}
 	free(visitor->out);
 	visitor->out = NULL;
@@ -45,19 +62,46 @@ int visitor_write(struct visitor *visitor)
 	return 1;
 }
 
-static void service_ready(struct source *s, uint32_t events)
+static void pause_accepting(struct service *service)
 {
-	struct service *service = container_of(s, struct service, source);
-	int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	loop_remove(service->loop, &service->source);
+	timer_start(service->loop, &service->worker->service_timers, &service->pause, PAUSE_US);
+}
+
+void service_pause_expired(struct timer *t)
+{
+	struct service *service = container_of(t, struct service, pause);
+
+	if (loop_add(service->loop, &service->source, EPOLLIN))
+		timer_start(service->loop, &service->worker->service_timers, t, PAUSE_US);
+}
+
+/* Out of descriptors the loop must not go round and round for somebody who cannot come in. */
+static void accept_failed(struct service *service, int err)
+{
+	if (err == EAGAIN || err == EINTR || err == ECONNABORTED)
+		return;
+	if ((err == EMFILE || err == ENFILE) && worker_relieve(service->worker))
+		return;
+	pause_accepting(service);
+}
+
+/* False: nobody more now. */
+static bool accept_one(struct service *service)
+{
+	int fd = accept4(service->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct visitor *visitor;
 
-	(void)events;
-	if (fd < 0)
-		return;
-	visitor = service->count < service->max ? calloc(1, service->size) : NULL;
+	if (fd < 0) {
+		accept_failed(service, errno);
+		return false;
+	}
+	if (service->count == service->max)
+		make_room(service);
+	visitor = calloc(1, service->size);
 	if (!visitor) {
 		close(fd);
-		return;
+		return true;
 	}
 	visitor->source = (struct source){ .fd = fd, .ready = service->ready };
 	visitor->service = service;
@@ -65,24 +109,38 @@ static void service_ready(struct source *s, uint32_t events)
 		     EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
 		close(fd);
 		free(visitor);
-		return;
+		return true;
 	}
 	list_add_before(&service->visitors, &visitor->link);
 	service->count++;
+	return true;
 }
 
-int service_open(struct service *service, struct loop *loop, int fd)
+static void service_ready(struct source *s, uint32_t events)
+{
+	struct service *service = container_of(s, struct service, source);
+	unsigned int n;
+
+	(void)events;
+	for (n = 0; n < BATCH && accept_one(service); n++)
+		;
+}
+
+int service_open(struct service *service, struct worker *worker, int fd)
 {
 	service->source = (struct source){ .fd = fd, .ready = service_ready };
-	service->loop = loop;
+	service->worker = worker;
+	service->loop = &worker->loop;
+	timer_init(&service->pause);
 	list_init(&service->visitors);
 	if (listen(fd, BACKLOG))
 		return -errno;
-	return loop_add(loop, &service->source, EPOLLIN);
+	return loop_add(service->loop, &service->source, EPOLLIN);
 }
 
 void service_deafen(struct service *service)
 {
+	timer_stop(&service->pause);
 	if (service->source.fd < 0)
 		return;
 	/* Closing would not take it out of the loop while a successor has the socket too. */

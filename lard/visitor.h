@@ -8,15 +8,21 @@
 #include "list.h"
 #include "loop.h"
 
+struct worker;
+
 /**
  * struct service - a listening socket and who came to it
- * @max:   visitors at a time; whoever is too many is hung up on
+ * @visitors: who was last heard, or took something, is last
+ * @max:   visitors at a time; the one that did nothing for longest goes for a new one
+ * @pause: accepting goes on when it is over: descriptors ran out
  * @size:  of a visitor with what the service adds behind it
  * @ready: of a visitor's socket
  */
 struct service {
 	struct source source;
 	struct loop *loop;
+	struct worker *worker;
+	struct timer pause;
 	struct list visitors;
 	unsigned int count, max;
 	size_t size;
@@ -36,7 +42,8 @@ struct visitor {
 };
 
 /* Listens on the bound @fd, which it takes only when it succeeds: 0 or a negative errno. */
-int service_open(struct service *service, struct loop *loop, int fd);
+int service_open(struct service *service, struct worker *worker, int fd);
+void service_pause_expired(struct timer *t);
 /* Nobody new; who is there stays. */
 void service_deafen(struct service *service);
 /* Hangs up on everybody. */
@@ -45,5 +52,7 @@ void service_close(struct service *service);
 /* 1: all is out; 0: the socket is full; -1: the visitor is gone and has been closed. */
 int visitor_write(struct visitor *visitor);
 void visitor_close(struct visitor *visitor);
+/* It has said something. */
+void visitor_heard(struct visitor *visitor);
 
 #endif

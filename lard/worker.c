@@ -14,6 +14,7 @@
 #include "proxy.h"
 #include "splice.h"
 #include "takeover.h"
+#include "visitor.h"
 #include "worker.h"
 
 #define TICK_US 1000000
@@ -81,6 +82,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	timer_queue_init(&w->loop, &w->linger_timers, conn_linger_expired);
 	timer_queue_init(&w->loop, &w->backend_timers, backend_idle_expired);
 	timer_queue_init(&w->loop, &w->listen_timers, listener_pause_expired);
+	timer_queue_init(&w->loop, &w->service_timers, service_pause_expired);
 	timer_queue_init(&w->loop, &w->tick_timers, tick);
 	timer_init(&w->tick);
 	timer_start(&w->loop, &w->tick_timers, &w->tick, TICK_US);
@@ -95,9 +97,10 @@ void worker_free(struct worker *w)
 
 	if (!w)
 		return;
-	for (i = 0; i < CONFIG_LISTEN_MAX; i++)
+	for (i = 0; i < WORKER_LISTENERS_MAX; i++)
 		if (w->listeners[i])
 			listener_close(w->listeners[i]);
+	listener_drop(w->fresh);
 	give_close(&w->give);
 	conn_each(w, conn_abandon);
 	splice_close(w->splicer);
@@ -111,57 +114,52 @@ void worker_free(struct worker *w)
 	free(w);
 }
 
-static bool is_listed(const struct config *config, const union address *address)
-{
-	unsigned int i;
-
-	for (i = 0; i < config->listens; i++)
-		if (!memcmp(&config->listen[i], address, sizeof(*address)))
-			return true;
-	return false;
-}
-
-static bool is_open(const struct worker *w, const union address *address)
-{
-	unsigned int i;
-
-	for (i = 0; i < CONFIG_LISTEN_MAX; i++)
-		if (w->listeners[i] && !memcmp(&w->listeners[i]->address, address, sizeof(*address)))
-			return true;
-	return false;
-}
-
 /* Closes what the configuration no longer names, if @all everything. */
 static void close_listeners(struct worker *w, bool all)
 {
 	unsigned int i;
 
-	for (i = 0; i < CONFIG_LISTEN_MAX; i++) {
-		if (!w->listeners[i] || (!all && is_listed(w->config, &w->listeners[i]->address)))
+	for (i = 0; i < WORKER_LISTENERS_MAX; i++) {
+		if (!w->listeners[i] ||
+		    (!all && config_listens_on(w->config, &w->listeners[i]->address)))
 			continue;
 		listener_close(w->listeners[i]);
 		w->listeners[i] = NULL;
 	}
 }
 
+int worker_add_listener(struct worker *w, struct listener *l)
+{
+	unsigned int slot;
+
+	for (slot = 0; slot < WORKER_LISTENERS_MAX; slot++) {
+		if (w->listeners[slot])
+			continue;
+		w->listeners[slot] = l;
+		listener_start(l, w);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
 int worker_listen(struct worker *w, char *error, size_t size)
 {
 	char text[ADDRESS_TEXT];
-	unsigned int i, slot;
+	struct listener *l;
+	unsigned int i;
 	int err;
 
-	close_listeners(w, false);
 	for (i = 0; i < w->config->listens; i++) {
 		const union address *address = &w->config->listen[i];
 
-		if (is_open(w, address))
-			continue;
-		for (slot = 0; w->listeners[slot]; slot++)
-			;
-		err = listener_open(w, address, takeover_take(w->lardd->takeover, address),
-				    &w->listeners[slot]);
+		err = listener_new(address, takeover_take(w->lardd->takeover, address), &l);
+		if (!err) {
+			err = listener_listen(l, w->config->backlog);
+			err = err ? err : worker_add_listener(w, l);
+			if (err)
+				listener_drop(l);
+		}
 		if (err) {
-			w->listeners[slot] = NULL;
 			snprintf(error, size, "cannot listen on %s: %s",
 				 address_text(address, text, sizeof(text)), strerror(-err));
 			return err;
@@ -175,17 +173,31 @@ bool worker_relieve(struct worker *w)
 	return backend_recycle(w) || conn_recycle(w);
 }
 
-static void adopt_config(struct worker *w)
+void worker_adopt(struct worker *w)
 {
 	struct config *old = w->config;
-	char error[256];
+	struct lardd *lardd = w->lardd;
+	struct listener *fresh, *next;
 
-	pthread_mutex_lock(&w->lardd->lock);
-	w->config = config_get(w->lardd->config);
-	pthread_mutex_unlock(&w->lardd->lock);
+	pthread_mutex_lock(&lardd->lock);
+	w->config = config_get(lardd->config);
+	fresh = w->fresh;
+	w->fresh = NULL;
+	pthread_mutex_unlock(&lardd->lock);
 	config_put(old);
-	if (w->index && worker_listen(w, error, sizeof(error)))
-		log_error("listen", "worker=%u text=\"%s\"", w->index, error);
+	close_listeners(w, false);
+	for (; fresh; fresh = next) {
+		next = fresh->next;
+		fresh->next = NULL;
+		if (worker_add_listener(w, fresh)) {
+			log_error("listen", "worker=%u text=\"too many sockets\"", w->index);
+			listener_drop(fresh);
+		}
+	}
+	pthread_mutex_lock(&lardd->lock);
+	if (!--lardd->settling)
+		pthread_cond_signal(&lardd->settled);
+	pthread_mutex_unlock(&lardd->lock);
 }
 
 /* Nothing left that needs this process? Handed-off connections go on without it. */
@@ -214,7 +226,7 @@ static void batch_end(void *arg)
 	give_batch_end(&w->give);
 	dispatch_batch_end(w);
 	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))
-		adopt_config(w);
+		worker_adopt(w);
 	if (lardd_stopping(w)) {
 		close_listeners(w, true);
 		conn_each(w, close_idle);

@@ -21,11 +21,15 @@
 #include "policy.h"
 #include "request.h"
 
+/* More than addresses: after a takeover by fewer workers one has several sockets of an address. */
+#define WORKER_LISTENERS_MAX (4 * CONFIG_LISTEN_MAX)
+
 /**
  * struct worker - one thread's world; touched by that thread alone, except
  * @mail:      connections of this worker that another one took off the queue; under lardd->lock
  * @counters:  written by the worker, read by worker 0
  * @live:      likewise; connections that exist, by state
+ * @fresh:     listeners that it is to start with its next configuration; under lardd->lock
  *
  * @peek, @request: the request being looked at; valid until the loop's next event
  */
@@ -35,7 +39,8 @@ struct worker {
 	pthread_t thread;
 	struct loop loop;
 	struct config *config;
-	struct listener *listeners[CONFIG_LISTEN_MAX];
+	struct listener *listeners[WORKER_LISTENERS_MAX];
+	struct listener *fresh;
 	struct give give;
 	int splicer;				/* /dev/sksplice, or -1 */
 	struct conn_pool pool;
@@ -49,6 +54,7 @@ struct worker {
 	struct timer_queue tick_timers;
 	struct timer tick;			/* once a second */
 	struct timer_queue listen_timers;	/* listeners that pause */
+	struct timer_queue service_timers;	/* likewise, of control and metrics */
 	struct list backends[LARD_MAX_NODES];	/* idle connections, by node */
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;
@@ -69,9 +75,12 @@ struct worker {
  * @waiters:  their number; may be read without the lock as a hint
  * @config:   the newest; each worker moves to it at the end of a batch
  * @others:   workers that run beside worker 0, which goes last: it has the signals and the control socket
+ * @settling: workers that have not moved to @config yet; under @lock. @settled is told when none is
  */
 struct lardd {
 	pthread_mutex_t lock;
+	pthread_cond_t settled;
+	unsigned int settling;
 	struct lard *engine;
 	struct cache *cache;		/* has its own lock */
 	struct nodes nodes;
@@ -116,8 +125,12 @@ static inline bool lardd_stopping(const struct worker *w)
 
 struct worker *worker_new(struct lardd *lardd, unsigned int index);
 void worker_free(struct worker *w);
-/* 0 or -errno; opens listeners as the worker's config says, keeps those already open. */
+/* At start: 0 or -errno after a sentence; a predecessor's sockets are used. */
 int worker_listen(struct worker *w, char *error, size_t size);
+/* One listener more. 0 or -ENOSPC. */
+int worker_add_listener(struct worker *w, struct listener *listener);
+/* Moves on to the newest configuration, with the listeners that came with it. */
+void worker_adopt(struct worker *w);
 void worker_run(struct worker *w);
 void worker_wake(struct worker *w);
 /* Out of descriptors: closes something idle. False: nothing is. */

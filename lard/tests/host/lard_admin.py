@@ -13,7 +13,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import (LARDD, Backend, cluster, content, free_port, main,  # noqa: E402
+from lardd import (AS_ROOT, LARDD, Backend, cluster, content, free_port, main,  # noqa: E402
                    read_answer, receive_all, until)
 
 
@@ -28,7 +28,7 @@ def check(text):
 
 
 def check_accepts_what_is_right():
-    assert check('listen *:80 [::]:80\npolicy lard/r\nt_low 10 # why not\nt_high 40\n'
+    assert check(f'listen *:80 [::]:80\ncontrol off\n{AS_ROOT}\npolicy lard/r\nt_low 10 # why not\nt_high 40\n'
                  'node a 10.0.0.1:80 weight 50 admin drain\nhealth-check http path "/a b"\n'
                  'replication_seconds 20s\nmax_outstanding 0\n') == (0, "")
 
@@ -83,7 +83,7 @@ def address_in_use_is_said():
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "c")
             with open(path, "w", encoding="utf-8") as file:
-                file.write(f"listen 127.0.0.1:{s.getsockname()[1]}\ncontrol off\n")
+                file.write(f"listen 127.0.0.1:{s.getsockname()[1]}\ncontrol off\n{AS_ROOT}\n")
             run = subprocess.run([LARDD, "-c", path, "--foreground"], capture_output=True,
                                  text=True, timeout=20, check=False)
             assert run.returncode == 1 and "Address already in use" in run.stderr, run.stderr
@@ -380,7 +380,7 @@ def background_start_reports_its_success():
         for lines, status in ((f"listen 127.0.0.1:{port}\ncontrol {directory}/s", 0),
                               (f"listen 127.0.0.1:{port}\ncontrol {directory}/no/such/s", 1)):
             with open(path, "w", encoding="utf-8") as file:
-                file.write(lines + "\n")
+                file.write(f"{lines}\n{AS_ROOT}\n")
             run = subprocess.run([LARDD, "-c", path], stderr=subprocess.DEVNULL, timeout=20,
                                  check=False)
             assert run.returncode == status, run

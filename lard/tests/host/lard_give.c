@@ -281,8 +281,8 @@ static int start(void **state)
 	}
 	fd = mkstemp(path);
 	file = fdopen(fd, "w");
-	fprintf(file, "listen 127.0.0.1:%u\nproxy-port %u\ncontrol off\nlog-level error\n", port,
-		web_port);
+	fprintf(file, "listen 127.0.0.1:%u\nproxy-port %u\ncontrol off\nlog-level error\n%s", port,
+		web_port, geteuid() ? "" : "user root\n");
 	fclose(file);
 	config = config_read(path, error, sizeof(error));
 	unlink(path);

@@ -11,7 +11,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import (LARDD, cluster, content, free_port, main, read_answer, until)  # noqa: E402
+from lardd import (LARDD, cluster, content, free_port, leave_descriptors, main,  # noqa: E402
+                   read_answer, until)
 
 
 def scrape(port):
@@ -69,18 +70,6 @@ def takeover_that_fails_leaves_the_old_one_serving():
         assert lardd.get("/size/4")[2] == content(4)
 
 
-def leave_descriptors(lardd, spare):
-    """It can open that many more, and no other."""
-    def used():
-        time.sleep(0.01)
-        return [int(fd) for fd in os.listdir(f"/proc/{lardd.process.pid}/fd")]
-    now = min((used() for _ in range(30)), key=len)     # a check, or who has asked, comes and goes
-    _, hard = resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE)
-    free = [fd for fd in range(max(now) + spare + 2) if fd not in now]
-    limit = free[spare]                                 # there may be holes, and the lowest is taken
-    resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE, (limit, hard))
-
-
 def more_descriptors(lardd):
     _, hard = resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
@@ -136,8 +125,20 @@ def out_of_descriptors_the_idle_make_room():
         s.close()
 
 
+def at_the_limit_the_idle_make_room():
+    with cluster(1, "max-connections 8") as lardd:
+        kept = kept_clients(lardd, 8)
+        s = lardd.connect()
+        s.settimeout(10)
+        assert ask_on(s, s.makefile("rb")) == 200
+        assert kept[0][0].recv(1) == b"", "the longest idle goes first"
+        assert ask_on(*kept[-1]) == 200, "and the last does not"
+        for client in [s, *(client for client, _ in kept)]:
+            client.close()
+
+
 if __name__ == "__main__":
     sys.exit(main([takeover_takes_the_metrics_along,
                    takeover_that_fails_leaves_the_old_one_serving,
                    own_shortage_is_no_verdict_about_nodes,
-                   out_of_descriptors_the_idle_make_room]))
+                   out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room]))

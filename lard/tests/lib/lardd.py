@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,6 +22,8 @@ import kit                                              # noqa: E402
 
 TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../.."))
 LARDD = os.environ.get("LARDD", os.path.join(TOP, "build/bin/lardd"))
+# Root's temporary directories are for root only, where a socket is to be removed and a file read again.
+AS_ROOT = "" if os.geteuid() else "user root"
 EXTRA = os.environ.get("LARDD_CONFIG", "").replace(";", "\n")     # lines for every configuration
 
 
@@ -169,6 +173,24 @@ class Backend:
         return version == "HTTP/1.1" and self.cut is None
 
 
+def descriptors(lardd):
+    """Paths of what it has open."""
+    directory = f"/proc/{lardd.process.pid}/fd"
+    return [os.path.join(directory, fd) for fd in os.listdir(directory)]
+
+
+def leave_descriptors(lardd, spare):
+    """It can open that many more, and no other. The limit before."""
+    def used():
+        time.sleep(0.01)
+        return [int(os.path.basename(fd)) for fd in descriptors(lardd)]
+    now = min((used() for _ in range(30)), key=len)     # a check, or who has asked, comes and goes
+    before = resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE)
+    free = [fd for fd in range(max(now) + spare + 2) if fd not in now]
+    limit = free[spare]                                 # there may be holes, and the lowest is taken
+    return resource.prlimit(lardd.process.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+
+
 def answer_with(size, *fields):
     """The target whose answer has these fields."""
     return f"/with/{size}?" + urllib.parse.quote("|".join(fields), safe="/=-,|:")
@@ -183,7 +205,7 @@ def content(size):
 class Lardd:
     """A running daemon. Extra configuration lines are given as text."""
 
-    def __init__(self, backends, extra="", nodes=True):
+    def __init__(self, backends, extra="", nodes=True, preexec=None):
         self.directory = tempfile.TemporaryDirectory()
         self.port = free_port()
         self.socket_path = os.path.join(self.directory.name, "control")
@@ -192,17 +214,23 @@ class Lardd:
         self.backends = backends
         self.configure(extra, nodes)
         self.log_file = open(self.log_path, "w+", encoding="utf-8")
-        self.process = subprocess.Popen([LARDD, "-c", self.config_path, "--foreground"],
-                                        stderr=self.log_file)
-        until(lambda: os.path.exists(self.socket_path) or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log()
+        self.start(preexec=preexec)
         self.wait_nodes(len(backends) if nodes else 0)
+
+    def start(self, stderr=None, preexec=None):
+        self.process = subprocess.Popen([LARDD, "-c", self.config_path, "--foreground"],
+                                        stderr=self.log_file if stderr is None else stderr, preexec_fn=preexec)
+        until(lambda: self.control_or_none("status", "pid") == self.process.pid or
+              self.process.poll() is not None, what="its control socket")
+        assert self.process.poll() is None, self.log()
 
     def configure(self, extra="", nodes=True):
         lines = [f"listen 127.0.0.1:{self.port}", f"control {self.socket_path}", "mode proxy",
                  "health-check tcp interval 50ms fall 2 rise 1"]
         if nodes:
             lines += [f"node {b.name} {b.host}:{b.port}" for b in self.backends]
+        if not re.search("^user ", extra, re.M):
+            lines.append(AS_ROOT)
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n" + EXTRA + "\n" + extra + "\n")
 
@@ -324,11 +352,11 @@ def read_answer(stream, head=False):
 
 
 @contextlib.contextmanager
-def cluster(count, extra=""):
+def cluster(count, extra="", preexec=None):
     """count back-ends behind a lardd."""
     backends = [Backend(f"be{i}") for i in range(count)]
     try:
-        with Lardd(backends, extra) as lardd:
+        with Lardd(backends, extra, preexec=preexec) as lardd:
             yield lardd
     finally:
         for backend in backends:

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Whom lardd becomes when it is started as root: the configuration's user; where it names none, the
+ * user "flotilla", or "nobody". What it keeps are the capabilities that it needs to the end:
+ *
+ *	CAP_NET_BIND_SERVICE	a reload may bring a port below 1024
+ *	CAP_NET_ADMIN		handing off; and sksplice.ko, whose limits per user are not for a proxy
+ */
+#ifndef LARD_PRIVILEGE_H
+#define LARD_PRIVILEGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct config;
+
+/* Finds the user; nothing is changed yet. 0, or -errno after a sentence in @error. */
+int privilege_find(const struct config *config, char *error, size_t size);
+/*
+ * A listening socket is made the user's before it is bound: sockets share a port (SO_REUSEPORT) only
+ * if their owners are one, and those of a later reload will be the user's.
+ */
+void privilege_mark(int fd);
+/* Until privilege_again(), files are opened with the user's rights. 0, or -errno after a sentence. */
+int privilege_as_user(char *error, size_t size);
+void privilege_again(void);
+/*
+ * For good. Before there are threads. Without the rights to it lardd stays root, with a warning, if
+ * the configuration names no user. 0, or -errno after a sentence in @error.
+ */
+int privilege_drop(const struct config *config, char *error, size_t size);
+/* Was something given up that @config needs? */
+bool privilege_lacks(const struct config *config);
+/* A file that root makes for the user. 0 or -errno. */
+int privilege_give_file(int fd);
+
+#endif

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+"""Whoever reads lardd's logs may stop reading: no client waits for him, and what is lost is counted."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import cluster, content, main, until  # noqa: E402
+
+REQUESTS = 400
+
+
+def asked(lardd, count, start=0):
+    """Requests with long names, each on its connection; how long they took."""
+    began = time.monotonic()
+    for n in range(start, start + count):
+        code, _, body = lardd.get(f"/size/4?{n}-{'x' * 900}")
+        assert code == 200 and body == content(4)
+    return time.monotonic() - began
+
+
+def read_all(fd, lines=None):
+    """What comes until so many lines are there, or nothing comes."""
+    os.set_blocking(fd, False)
+    data, last = b"", time.monotonic()
+    while data.count(b"\n") != lines and time.monotonic() - last < (10 if lines else 0.5):
+        with contextlib.suppress(BlockingIOError):
+            more = os.read(fd, 1 << 16)
+            if more:
+                data, last = data + more, time.monotonic()
+                continue
+        time.sleep(0.01)
+    return data
+
+
+def stalled_access_log_stops_nobody():
+    for workers in (1, 2):
+        with cluster(1) as lardd:
+            path = os.path.join(lardd.directory.name, "fifo")
+            os.mkfifo(path)
+            reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            lardd.process.send_signal(signal.SIGTERM)
+            assert lardd.process.wait(10) == 0
+            lardd.configure(f"access-log {path}\nworkers {workers}")
+            lardd.start()
+            assert asked(lardd, REQUESTS) < 30
+            assert lardd.control("status")["nodes"] == 1
+            lost = lardd.counter("LardLogLost")
+            assert lost > 0, "all of it was taken: nothing stalled"
+            seen = read_all(reader, REQUESTS - lost)    # the rest of it comes with the clock
+            lines = [json.loads(line) for line in seen.splitlines()]
+            assert seen.endswith(b"\n") and len(lines) + lost == REQUESTS, (len(lines), lost)
+            assert asked(lardd, 5, REQUESTS) < 10
+            more = read_all(reader, 5)
+            assert len(more.splitlines()) == 5, more
+            os.close(reader)                            # and nobody reads at all
+            assert asked(lardd, 20) < 10
+
+
+def log_to_a_fifo_without_a_reader_starts():
+    with cluster(1) as lardd:
+        path = os.path.join(lardd.directory.name, "fifo")
+        os.mkfifo(path)
+        lardd.configure(f"access-log {path}")
+        assert lardd.control("reload") == {"reloads": 1}
+        lardd.process.send_signal(signal.SIGUSR1)
+        assert asked(lardd, 3) < 10
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        until(lambda: read_all(reader).count(b"\n") >= 1)
+        os.close(reader)
+
+
+def stalled_standard_error_stops_nobody():
+    """A pipe, and the stream socket that systemd gives."""
+    for kind in ("pipe", "socket"):
+        if kind == "pipe":
+            r, w = os.pipe()
+        else:
+            ends = socket.socketpair()
+            r, w = (os.dup(s.fileno()) for s in ends)
+            for s in ends:
+                s.close()
+        with cluster(1) as lardd:
+            lardd.process.send_signal(signal.SIGTERM)
+            assert lardd.process.wait(10) == 0
+            lardd.start(stderr=w)
+            lardd.configure("colour red")               # each reload writes a line
+            began = time.monotonic()
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(20)
+                s.connect(lardd.socket_path)
+                threading.Thread(target=s.sendall, args=(b'{"cmd":"reload"}\n' * 4000,)).start()
+                stream = s.makefile()
+                for _ in range(4000):
+                    assert "unknown directive" in json.loads(stream.readline())["error"]
+            assert asked(lardd, 3) < 10 and time.monotonic() - began < 60
+            first = read_all(r)
+            lines = first.splitlines()
+            assert b"event=reload" in lines[-1] and first.endswith(b"\n"), lines[-1]
+            assert "error" in lardd.control("reload")
+            last = read_all(r)
+            lost = re.search(rb"event=log-lost lines=(\d+)", last)
+            assert lost, last
+            reloads = first.count(b"event=reload") + last.count(b"event=reload")
+            assert reloads + int(lost.group(1)) == 4001, (reloads, lost.group(1))
+            os.close(w)
+            os.close(r)
+
+
+if __name__ == "__main__":
+    sys.exit(main([stalled_access_log_stops_nobody, log_to_a_fifo_without_a_reader_starts,
+                   stalled_standard_error_stops_nobody]))
