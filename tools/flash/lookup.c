@@ -318,6 +318,24 @@ static int enter_userdir(struct lookup *l, const char **rel)
 	return 0;
 }
 
+/*
+ * A program that is named by a suffix opens the file itself, and some go up the path until they find
+ * one: "/upload/picture.jpg/x.php" must not reach it. What is not here may be where the program is.
+ */
+static int found_script(struct lookup *l, const struct app *app)
+{
+	int fd = open_beneath(l, l->root_fd, l->name[1] ? l->name + 1 : ".", O_PATH);
+
+	if (fd < 0 && fd != -ENOENT)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	l->program = strdup(l->name);
+	l->app = app;
+	l->kind = PATH_APP;
+	return l->program ? 0 : -ENOMEM;
+}
+
 static void drop_files(struct lookup *l)
 {
 	int i;
@@ -337,12 +355,15 @@ static void drop_files(struct lookup *l)
 
 static int lookup_files(struct lookup *l)
 {
+	const struct app *app = vhost_app(l->vhost, l->name);
 	const char *rel = l->name + 1;
 	char trimmed[PATH_MAX];
 	size_t len;
 	struct stat st;
 	int fd, err;
 
+	if (app)
+		return found_script(l, app);
 	if (l->vhost->userdir && l->name[1] == '~') {
 		err = enter_userdir(l, &rel);
 		if (err)
@@ -517,7 +538,7 @@ static void job_done(struct job *job)
 	path_put(w->cache, p);
 }
 
-/* Answers that need no file system: bad names and programs. */
+/* Answers that need no file system: bad names and programs, but those that name a file. */
 static bool settle_early(struct path *p, char *name)
 {
 	int err = target_decode(p->name, p->len, name);
@@ -528,8 +549,10 @@ static bool settle_early(struct path *p, char *name)
 		return true;
 	}
 	p->app = vhost_app(p->vhost, name);
-	if (!p->app)
+	if (!p->app || p->app->match[0] == '*') {
+		p->app = NULL;
 		return false;
+	}
 	p->app_path = strdup(name);
 	p->kind = p->app_path ? PATH_APP : PATH_ERROR;
 	p->status = 503;

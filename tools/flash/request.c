@@ -411,6 +411,16 @@ version:
 	return 0;
 }
 
+/*
+ * LF alone ends a line, as the standard allows; others do not think so. Whoever passed this on may
+ * see another request in what follows: it is not looked at.
+ */
+static void doubt(struct request *req, const char *stop, const char *next)
+{
+	if (next - stop == 1)
+		req->flags |= REQ_CLOSE;
+}
+
 /* End of the line at @p: *next is behind its LF. NULL with *next NULL: no LF yet. */
 static const char *line_end(const char *p, const char *end, const char **next)
 {
@@ -468,11 +478,13 @@ int request_parse(struct request *req, const char *buf, size_t len,
 	if (err)
 		return err;
 
+	doubt(req, stop, next);
 	req->headers.p = next;
 	for (p = next; ; p = next) {
 		stop = line_end(p, end, &next);
 		if (!stop)
 			return 0;
+		doubt(req, stop, next);
 		if (stop == p)
 			break;
 		if (++lines > limits->max_headers)

@@ -93,6 +93,28 @@ def a_program_is_not_an_error_page_and_an_index_does_not_climb():
                 raise AssertionError("accepted: " + line)
 
 
+def a_program_gets_no_file_in_place_of_its_own():
+    """Some go up the path until they find a file, and open what a link leads to."""
+    for args in ("amped", "sped", "amped --helper-kind processes", "mt --threads 2"):
+        with Server("--architecture", *args.split(), config="fastcgi *.php exec:@DIR@/fcgi 1\n") as s:
+            executable(s, "fcgi", PROGRAM)
+            executable(s, "outside.php", SECRET)
+            s.write("up/picture.jpg", SECRET)
+            s.write("real.php", SECRET)
+            os.symlink("real.php", os.path.join(s.root, "inside.php"))
+            os.symlink("../outside.php", os.path.join(s.root, "link.php"))
+            os.symlink("../../outside.php", os.path.join(s.root, "up", "link"))
+            os.mkdir(os.path.join(s.root, "dir.php"))
+            s.start()
+            for path, status in (("/real.php", 200), ("/inside.php", 200), ("/gone.php", 200), ("/no/such.php", 200),
+                                 ("/dir.php", 200), ("/up/picture.jpg/x.php", 404), ("/up/picture.jpg//x.php", 404),
+                                 ("/up/picture.jpg/%2e/x.php", 404), ("/up/picture.jpg/y/x.php", 404),
+                                 ("/real.php/x.php", 404), ("/link.php", 403), ("/up/link/x.php", 403)):
+                for _ in range(2):
+                    r = s.get(path)
+                    equal((r.status, b"SCRIPT_NAME=" in r.body), (status, status == 200), (args, path))
+
+
 def if_range_works_on_each_day_of_the_week():
     with Server() as s:
         for day in range(7):
@@ -257,6 +279,14 @@ def what_parsers_differ_about_ends_the_connection():
             r = c.response()
             assert 400 <= r.status <= 505, (text, r)
             equal(r["connection"], "close", text)
+            assert c.closed(), text
+            c.close()
+        # A line may end with LF alone, but others may think that it does not.
+        for text in (get.replace(b"\r\n", b"\n") + b"\n", get + b"A: b\n\r\n", get + b"\n",
+                     get.replace(b"1.1\r", b"1.1") + b"\r\n", post + b"Content-Length: 2\nA: b\r\n\r\nhi"):
+            c = s.client().send(text + follow)
+            r = c.response()
+            equal((r.status, r["connection"]), (200, "close"), text)
             assert c.closed(), text
             c.close()
         c = s.client().send(get + b"A: b\tc\xe4\r\n\r\n")
