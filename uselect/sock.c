@@ -81,7 +81,7 @@ static void usel_bind_bytes(const struct usel_bind *bind, struct usel_fd *state)
 	WRITE_ONCE(state->srtt_us, READ_ONCE(tp->srtt_us) >> 3);
 }
 
-/* Under RCU, or the socket's lock. */
+/* Under RCU. */
 static void usel_bind_tell(const struct usel_bind *bind, unsigned int what, u32 rx_bytes)
 {
 	struct usel_set *set;
@@ -143,9 +143,10 @@ static bool usel_why_open(enum usel_why why)
 
 /*
  * The active bit goes first: whoever sees another one sees that none of them counts.
- * Those who wait are told when the descriptor itself stays: they must ask poll() now.
+ * Those who wait are told when the descriptor itself stays: they must ask poll() now. The bind is put
+ * before *@gone, for usel_gone_tell() in the same RCU section.
  */
-static void usel_unbind(struct usel_bind *bind, enum usel_why why)
+static void usel_unbind(struct usel_bind *bind, enum usel_why why, struct usel_bind **gone)
 {
 	struct usel_region *region = bind->region;
 	struct usel_fd *state = &region->fds[bind->fd];
@@ -165,11 +166,19 @@ static void usel_unbind(struct usel_bind *bind, enum usel_why why)
 	usel_count(region->net, USEL_STAT_UNTRACKED);
 	if (why != USEL_WHY_CLOSE) {
 		usel_count(region->net, USEL_STAT_UNTRACKED + why);
-		usel_bind_tell(bind, USEL_ALL, U32_MAX);
+		bind->gone = *gone;
+		*gone = bind;
 	}
 	list_del_rcu(&bind->list);
 	bind->us->nr_binds--;
 	kfree_rcu(bind, rcu);
+}
+
+/* Without the lock and with interrupts as they were, as usel_sock_tell(). */
+static void usel_gone_tell(const struct usel_bind *gone)
+{
+	for (; gone; gone = gone->gone)
+		usel_bind_tell(gone, USEL_ALL, U32_MAX);
 }
 
 /* kTLS and sockmap read in our place, and what they keep back is not to be seen here. */
@@ -182,7 +191,7 @@ static bool usel_sock_foreign(const struct sock *sk)
 
 static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 {
-	struct usel_bind *bind, *next;
+	struct usel_bind *bind, *next, *gone = NULL;
 	struct socket *sock;
 	unsigned long irq;
 	u32 mask;
@@ -200,7 +209,7 @@ static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 	sock = READ_ONCE(us->sk->sk_socket);
 	if (unlikely(!sock || usel_sock_foreign(us->sk))) {
 		list_for_each_entry_safe(bind, next, &us->binds, list)
-			usel_unbind(bind, USEL_WHY_FOREIGN);
+			usel_unbind(bind, USEL_WHY_FOREIGN, &gone);
 		goto out;
 	}
 	mask = usel_sock_mask(us, sock, input);
@@ -209,6 +218,7 @@ static void usel_sock_look(struct usel_sock *us, unsigned int edge, bool input)
 			usel_bind_write(bind, mask, edge);
 out:
 	spin_unlock_irqrestore(&us->lock, irq);
+	usel_gone_tell(gone);
 	usel_sock_tell(us);
 	rcu_read_unlock();
 }
@@ -338,7 +348,7 @@ static struct sock *usel_sock_give_up(struct usel_sock *us)
 
 void usel_sock_evict(struct usel_region *region, unsigned int fd, enum usel_why why)
 {
-	struct usel_bind *bind;
+	struct usel_bind *bind, *gone = NULL;
 	struct usel_sock *us;
 	struct sock *sk = NULL;
 	struct flt_layer *layer;
@@ -352,12 +362,13 @@ void usel_sock_evict(struct usel_region *region, unsigned int fd, enum usel_why 
 	spin_lock_irqsave(&us->lock, irq);
 	layer = us->layer;
 	if (rcu_access_pointer(region->owner[fd]) == bind) {
-		usel_unbind(bind, why);
+		usel_unbind(bind, why, &gone);
 		/* From a probe nothing is removed; the idle layer goes with its socket. */
 		if (why == USEL_WHY_END)
 			sk = usel_sock_give_up(us);
 	}
 	spin_unlock_irqrestore(&us->lock, irq);
+	usel_gone_tell(gone);
 	if (sk) {
 		flt_layer_detach(layer);
 		sock_put(sk);
@@ -368,15 +379,16 @@ out:
 
 void usel_sock_retire(struct usel_sock *us, enum usel_why why)
 {
-	struct usel_bind *bind, *next;
+	struct usel_bind *bind, *next, *gone = NULL;
 	unsigned long irq;
 
 	rcu_read_lock();
 	spin_lock_irqsave(&us->lock, irq);
 	us->gone = true;
 	list_for_each_entry_safe(bind, next, &us->binds, list)
-		usel_unbind(bind, why);
+		usel_unbind(bind, why, &gone);
 	spin_unlock_irqrestore(&us->lock, irq);
+	usel_gone_tell(gone);
 	rcu_read_unlock();
 }
 

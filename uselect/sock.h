@@ -36,6 +36,7 @@ enum usel_why {
  * @mask:    as in usel_fd.events; under the socket's lock
  * @tell:    USEL_* that the sets have not yet been told of
  * @rx_bytes: unread bytes, for that; a hint
+ * @gone:    next of those that went together and are to be told of when the lock is given back
  * @rcu:     for freeing
  */
 struct usel_bind {
@@ -48,6 +49,7 @@ struct usel_bind {
 	u32 mask;
 	atomic_t tell;
 	u32 rx_bytes;
+	struct usel_bind *gone;
 	struct rcu_head rcu;
 };
 
