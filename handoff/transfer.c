@@ -17,6 +17,7 @@
 
 #include "kmod/endpoint.h"
 #include "kmod/node.h"
+#include "kmod/service.h"
 
 #include "counter.h"
 #include "entry.h"
@@ -362,6 +363,12 @@ static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt
 		return FLT_REFUSE_POLICY;
 	if (!flt_node_is_up(node))
 		return FLT_REFUSE_NODEDOWN;
+	/* What a client has sent is for the node, not for who speaks in its place. */
+	if (!flt_node_is_proven(node) && !flt_service_insecure(hn->net)) {
+		pr_warn_ratelimited("nothing is given to node %s: no authenticated link (node set NAME auth psk, or local set insecure on)\n",
+				    node->name);
+		return FLT_REFUSE_INSECURE;
+	}
 	if (!flt_node_may_know(node, FLT_FEATURE_SECTIONS))
 		return FLT_REFUSE_VERSION;
 	return FLT_REFUSE_NONE;

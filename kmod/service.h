@@ -25,7 +25,7 @@ struct sk_buff;
  */
 enum flt_refusal flt_service_permit(struct net *net, const struct flt_tuple *tuple);
 
-/* Are connections taken over links without authentication, too (FLT_A_LOCAL_INSECURE). */
+/* Are connections given and taken over links without authentication, too (FLT_A_LOCAL_INSECURE). */
 bool flt_service_insecure(const struct net *net);
 
 /* Says so in the kernel's log, too. */

@@ -6,9 +6,10 @@ import os
 import socket
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (DONE, E, FAILED, TOP, VIP4, VIP6, Cluster, accept, claim, main, peek,  # noqa: E402
-                 receive, usable, wait)
+from hof import (DONE, E, FAILED, TOP, VIP4, VIP6, Cluster, Refused, accept, claim, main,  # noqa: E402
+                 peek, receive, run, usable, wait)
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
+from fakeagent import FakeAgent                         # noqa: E402
 from mallory import Mallory, forge                      # noqa: E402
 from fltnl import refused                               # noqa: E402
 
@@ -41,6 +42,21 @@ class Case:
         self.give()
         self.dev.expect(FAILED, 1, name)
         assert present(self.be) == []
+        self.stays()
+
+    def not_given(self, name):
+        """Refused here already: the node hears nothing of it."""
+        before = self.be.stat("AdoptRequests")
+        try:
+            self.give()
+            raise AssertionError("it was given")
+        except Refused as error:
+            assert error.refusal == name, error
+        self.dev.no_event()
+        assert self.be.stat("AdoptRequests") == before and present(self.be) == []
+        self.stays()
+
+    def stays(self):
         self.back.setblocking(False)
         try:
             self.back.accept()
@@ -76,6 +92,7 @@ def outcome(cluster, what, *args, **kwargs):
 def link_without_authentication_gives_nothing_unless_the_switch_is_on():
     with Cluster(1, insecure=False) as c:
         be = c.be[0]
+        c.fe.nl.do("LOCAL_SET", local_insecure=1)
         assert be.nl.do("LOCAL_GET")[0]["LOCAL_INSECURE"] == 0
         assert be.nl.node("fe")["NODE_PROVEN"] == 0
         outcome(c, "refused", "insecure")
@@ -84,6 +101,35 @@ def link_without_authentication_gives_nothing_unless_the_switch_is_on():
         be.nl.do("LOCAL_SET", local_insecure=0)
         outcome(c, "refused", "insecure")
         assert "INSECURE" in os.popen("dmesg").read()
+
+
+@claim
+def link_without_authentication_is_given_nothing_unless_the_switch_is_on():
+    """What the client has sent is not told to whoever holds the link."""
+    with Cluster(1, insecure=False) as c:
+        fe, be = c.fe, c.be[0]
+        be.nl.do("LOCAL_SET", local_insecure=1)
+        outcome(c, "not_given", "insecure")
+        assert fe.stat("HandoffRefusedInsecure") == 1 and fe.stat("HandoffSubmitted") == 0
+        fe.nl.do("LOCAL_SET", local_insecure=1)
+        outcome(c, "taken")
+        fe.nl.do("LOCAL_SET", local_insecure=0)
+        outcome(c, "not_given", "insecure")
+
+
+@claim
+def authenticated_link_gives_and_is_given():
+    with Cluster(1, insecure=False) as c:
+        fe, be = c.fe, c.be[0]
+        agents = [FakeAgent(node.ns) for node in c.nodes]
+        try:
+            for node, other in ((fe, be), (be, fe)):
+                node.nl.do("NODE_SET", node_name=other.name, node_auth=E["FLT_AUTH_X509"])
+            wait(lambda: fe.nl.node("be1")["NODE_PROVEN"] and be.nl.node("fe")["NODE_PROVEN"])
+            outcome(c, "taken")
+        finally:
+            for agent in agents:
+                agent.stop()
 
 
 @claim
@@ -204,4 +250,5 @@ def only_who_may_give_gives():
 
 
 if __name__ == "__main__":
+    run("modprobe", "tls")
     main()

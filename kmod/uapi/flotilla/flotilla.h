@@ -104,8 +104,8 @@ enum flt_forward {
 
 /**
  * enum flt_auth - how a link proves who is at its other end
- * @FLT_AUTH_NONE: by source address and privileged port only; takes no connections unless
- *	FLT_A_LOCAL_INSECURE says so
+ * @FLT_AUTH_NONE: by source address and privileged port only; gives and takes no connections
+ *	unless FLT_A_LOCAL_INSECURE says so
  * @FLT_AUTH_PSK:  TLS 1.3 with a pre-shared key (FLT_A_NODE_KEY: key serial)
  * @FLT_AUTH_X509: TLS 1.3 with certificates that tlshd is configured with
  */
@@ -160,7 +160,7 @@ enum flt_refusal {
 	FLT_REFUSE_MALFORMED	= 38,	/* checkpoint with impossible content */
 	FLT_REFUSE_NOTLOCAL	= 39,	/* the service address is not one of the target's */
 	FLT_REFUSE_POLICY	= 40,	/* target disabled, or a security module said no */
-	FLT_REFUSE_INSECURE	= 41,	/* it came over a link that nobody has authenticated */
+	FLT_REFUSE_INSECURE	= 41,	/* the link between them is one that nobody has authenticated */
 	FLT_REFUSE_SERVICE	= 42,	/* not one of the services that the target takes */
 	FLT_REFUSE_CLIENT	= 43,	/* no client has that address */
 	FLT_REFUSE_ROLE		= 44,	/* the giver's role does not let it give that */
@@ -277,7 +277,7 @@ enum flt_attr {
 
 	FLT_A_NODE_REASON,	/* string: why its link is not up, or last went down; read only */
 
-	FLT_A_LOCAL_INSECURE,	/* u8: 1: take connections over links without authentication, too */
+	FLT_A_LOCAL_INSECURE,	/* u8: 1: give and take connections over links without authentication, too */
 	FLT_A_NODE_PROVEN,	/* u8: 1: its link is up and authenticated; read only */
 
 	FLT_A_SERVICE_ADDR4,	/* u32, network order */
