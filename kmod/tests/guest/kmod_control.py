@@ -15,7 +15,7 @@ from cluster import cluster                             # noqa: E402
 from fltnl import E, NLM_F_DUMP, Flotilla, NlError, attr, refused  # noqa: E402
 from netns import CLONE_NEWNET, LIBC, SysfsView, call, flotilla, inside, run  # noqa: E402
 from patience import rounds                             # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 CLONE_NEWUSER = 0x10000000
 
@@ -473,5 +473,4 @@ def heartbeat_can_be_set():
 
 
 if __name__ == "__main__":
-    run("modprobe", "flotilla")
-    main()
+    main_with("flotilla")

@@ -12,9 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E, refused                            # noqa: E402
-from netns import run                                   # noqa: E402
 from patience import PATIENCE, rounds                   # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PSK, X509 = E["FLT_AUTH_PSK"], E["FLT_AUTH_X509"]
@@ -221,11 +220,4 @@ def namespace_with_a_pending_handshake_can_go():
 
 
 if __name__ == "__main__":
-    run("modprobe", "tls")
-    run("modprobe", "flotilla")
-    run("modprobe", "flt_link_test")
-    try:
-        main()
-    finally:
-        run("modprobe", "-r", "flt_link_test")
-        run("modprobe", "-r", "flotilla")
+    main_with("flotilla", "flt_link_test", needs=("tls",))

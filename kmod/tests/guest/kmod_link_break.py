@@ -18,7 +18,7 @@ from cluster import (DOWN, HELLO, PING, PONG, REJECT, UP, FakePeer, Node, cluste
 from fltnl import E                                     # noqa: E402
 from netns import flotilla, inside, run                 # noqa: E402
 from patience import rounds                             # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 
 def write(path, text):
@@ -452,7 +452,5 @@ def module_unloaded_under_traffic():
 
 
 if __name__ == "__main__":
-    run("modprobe", "flotilla")
-    run("modprobe", "flt_link_test")
     assert struct.calcsize("!IB") == 5 and inside
-    main()
+    main_with("flotilla", "flt_link_test")

@@ -10,9 +10,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import HELLO, PORT, REJECT, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fltnl import E                                     # noqa: E402
-from netns import inside, run                           # noqa: E402
+from netns import inside                                # noqa: E402
 from patience import PATIENCE                           # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
 BRIEF, FULL = 52, 60
@@ -134,8 +134,4 @@ def other_refusals_do_not_make_it_say_less():
 
 
 if __name__ == "__main__":
-    run("modprobe", "flotilla")
-    try:
-        main()
-    finally:
-        run("modprobe", "-r", "flotilla")
+    main_with("flotilla")

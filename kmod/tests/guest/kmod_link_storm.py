@@ -10,9 +10,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import cluster                             # noqa: E402
 from fltnl import E                                     # noqa: E402
-from netns import run                                   # noqa: E402
 from patience import PATIENCE, SLOW, rounds             # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 COUNT = int(os.environ.get("FLT_STORM", rounds(100000, 5000)))
 
@@ -153,10 +152,5 @@ def full_queue_refuses_instead_of_growing():
 
 
 if __name__ == "__main__":
-    run("modprobe", "flotilla")
-    run("modprobe", "flt_link_test")
     assert E["FLT_LINK_PORT"]
-    try:
-        main()
-    finally:
-        run("modprobe", "-r", "flt_link_test")
+    main_with("flotilla", "flt_link_test")

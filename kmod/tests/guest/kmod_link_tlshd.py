@@ -174,17 +174,17 @@ if __name__ == "__main__":
         sys.exit(4)
     for module in ("tls", "flotilla", "flt_link_test"):
         run("modprobe", module)
-    PSK_KEYS = not subprocess.run(("modprobe", "-q", "nvme-keyring"), check=False).returncode
-    RING = key_call(SYS_ADD_KEY, b"keyring", KEYRING.encode(), None, 0, USER_KEYRING)
-    key_call(SYS_KEYCTL, KEYCTL_SETPERM, RING, KEYRING_PERM)
-    authority("trusted")
-    authority("elsewhere")
-    for cert, by, node in (("n1", "trusted", "n1"), ("n2", "trusted", "n2"), ("n9", "trusted", "n9"),
-                           ("stranger", "elsewhere", "n2")):
-        certificate(cert, by, node)
     try:
+        PSK_KEYS = not subprocess.run(("modprobe", "-q", "nvme-keyring"), check=False).returncode
+        RING = key_call(SYS_ADD_KEY, b"keyring", KEYRING.encode(), None, 0, USER_KEYRING)
+        key_call(SYS_KEYCTL, KEYCTL_SETPERM, RING, KEYRING_PERM)
+        authority("trusted")
+        authority("elsewhere")
+        for cert, by, node in (("n1", "trusted", "n1"), ("n2", "trusted", "n2"), ("n9", "trusted", "n9"),
+                               ("stranger", "elsewhere", "n2")):
+            certificate(cert, by, node)
         main()
     finally:
-        shutil.rmtree(PLACE)
+        shutil.rmtree(PLACE, ignore_errors=True)
         run("modprobe", "-r", "flt_link_test")
         run("modprobe", "-r", "flotilla")

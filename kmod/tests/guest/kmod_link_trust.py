@@ -12,9 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import HELLO, PING, PONG, REJECT, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E                                     # noqa: E402
-from netns import run                                   # noqa: E402
 from patience import SLOW                               # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 
 def carries(a, b):
@@ -143,11 +142,4 @@ def other_user_does_not_keep_an_authenticated_link_from_coming_up():
 
 
 if __name__ == "__main__":
-    run("modprobe", "tls")
-    run("modprobe", "flotilla")
-    run("modprobe", "flt_link_test")
-    try:
-        main()
-    finally:
-        run("modprobe", "-r", "flt_link_test")
-        run("modprobe", "-r", "flotilla")
+    main_with("flotilla", "flt_link_test", needs=("tls",))

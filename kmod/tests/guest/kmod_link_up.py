@@ -6,8 +6,8 @@ import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from fltnl import E                                     # noqa: E402
-from netns import Net, flotilla, run                    # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from netns import Net, flotilla                         # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
 
 UP = E["FLT_NODE_UP"]
 
@@ -52,5 +52,4 @@ def link_up_over_ipv6():
 
 
 if __name__ == "__main__":
-    run("modprobe", "flotilla")
-    main()
+    main_with("flotilla")

@@ -569,13 +569,21 @@ class Suite:
     def main(self):
         """Hold all (or those that an argument names); does not return."""
         subprocess.run(["modprobe", "flt_endpoint_test"], check=True)
+        try:
+            status = self.hold()
+        finally:
+            subprocess.run(["rmmod", "flt_endpoint_test"], check=True)
+        sys.exit(status)
+
+    def hold(self):
+        """Exit status."""
         world = World()
 
-        def hold(function):
+        def one(function):
             world.steer(world.a)
             function(world)
 
-        status = kit.run([(name, lambda f=function: hold(f)) for name, function in self.claims])
-        world.close()
-        subprocess.run(["rmmod", "flt_endpoint_test"], check=True)
-        sys.exit(status)
+        try:
+            return kit.run([(name, lambda f=function: one(f)) for name, function in self.claims])
+        finally:
+            world.close()

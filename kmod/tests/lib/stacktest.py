@@ -206,7 +206,11 @@ def main(run):
     load("flt_stack_test")
     with open("/sys/kernel/rcu_expedited", "w", encoding="ascii") as f:
         f.write("1")
-    run(tap)
+    try:
+        run(tap)
+    except BaseException:
+        unload("flt_stack_test")
+        raise
     tap.point("the test module unloads", lambda: equal("rmmod", unload("flt_stack_test"), True))
     tap.point("nothing holds flotilla.ko any more",
               lambda: wait_for("references", lambda: refs() == 0))
