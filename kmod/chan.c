@@ -2,7 +2,9 @@
 /* A channel's socket: made, watched, ended. */
 
 #include <linux/file.h>
+#include <linux/memcontrol.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/tcp.h>
 #include <net/sock.h>
@@ -126,6 +128,17 @@ static void flt_chan_detach(struct flt_chan *chan)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+static struct flt_chan *flt_chan_alloc(void)
+{
+	struct flt_chan *chan = kzalloc(sizeof(*chan), FLT_GFP);
+
+	if (chan && flt_chan_rx_init(chan)) {
+		kfree(chan);
+		chan = NULL;
+	}
+	return chan;
+}
+
 /**
  * flt_chan_new - a channel without a socket
  * @link: whose
@@ -135,9 +148,10 @@ static void flt_chan_detach(struct flt_chan *chan)
  */
 struct flt_chan *flt_chan_new(struct flt_link *link, struct flt_net *fn)
 {
-	struct flt_chan *chan;
+	struct mem_cgroup *old = set_active_memcg(link->memcg);
+	struct flt_chan *chan = flt_chan_alloc();
 
-	chan = kzalloc(sizeof(*chan), GFP_KERNEL);
+	set_active_memcg(old);
 	if (!chan)
 		return NULL;
 	chan->link = link;
@@ -149,10 +163,6 @@ struct flt_chan *flt_chan_new(struct flt_link *link, struct flt_net *fn)
 	init_completion(&chan->answered);
 	kref_init(&chan->ref);
 	flt_chan_tx_init(chan);
-	if (flt_chan_rx_init(chan)) {
-		kfree(chan);
-		return NULL;
-	}
 	return chan;
 }
 
@@ -197,6 +207,19 @@ static int flt_chan_bind(struct socket *sock, union flt_addr *from, int len)
 	return err;
 }
 
+/* The buffers of a socket, too, that nothing has been sent or received by. */
+static void flt_chan_charge(const struct flt_link *link, struct sock *sk)
+{
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg = link->memcg;
+
+	if (!mem_cgroup_sockets_enabled || sk->sk_memcg || !memcg || !parent_mem_cgroup(memcg) ||
+	    !css_tryget(&memcg->css))
+		return;
+	sk->sk_memcg = memcg;	/* its end puts the reference */
+#endif
+}
+
 /**
  * flt_chan_connect - begin to connect; does not wait
  * @chan:  without a socket
@@ -221,6 +244,7 @@ int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 	err = sock_create_kern(chan->fn->net, to->sa.sa_family, SOCK_STREAM, IPPROTO_TCP, &sock);
 	if (err)
 		return err;
+	flt_chan_charge(chan->link, sock->sk);
 	err = flt_auth_prepare(chan, sock);
 	if (err)
 		return err;

@@ -5,6 +5,7 @@
  * have before anything is allocated for it.
  */
 
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/sock.h>
 #include "auth.h"
@@ -177,7 +178,10 @@ static enum flt_why flt_rx_check_head(const struct flt_chan *chan, const struct 
 /* A message larger than the buffer: the rest is received where it belongs. */
 static void flt_rx_begin_big(struct flt_chan *chan, u8 type, u32 len, const u8 *have, u32 nr)
 {
-	chan->big = kvmalloc(len, GFP_NOIO | __GFP_NOWARN);
+	struct mem_cgroup *old = set_active_memcg(chan->link->memcg);
+
+	chan->big = kvmalloc(len, GFP_NOIO | __GFP_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	set_active_memcg(old);
 	if (!chan->big) {
 		flt_chan_fail(chan, FLT_WHY_NOMEM);
 		return;
@@ -394,7 +398,7 @@ static void flt_chan_rx_work(struct work_struct *work)
 
 int flt_chan_rx_init(struct flt_chan *chan)
 {
-	chan->buf = kmalloc(FLT_RX_SIZE, GFP_KERNEL);
+	chan->buf = kmalloc(FLT_RX_SIZE, FLT_GFP);
 	if (!chan->buf)
 		return -ENOMEM;
 	INIT_WORK(&chan->rx_work, flt_chan_rx_work);

@@ -11,6 +11,7 @@
  * finds something queued queues behind it.
  */
 
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/sock.h>
 #include "chan.h"
@@ -47,13 +48,27 @@ static void flt_piece_add(struct list_head *list, struct flt_piece *piece)
 	list_add_tail(&piece->list, list);
 }
 
-static int flt_pieces_alloc(struct list_head *list, u32 bytes, gfp_t gfp)
+/* Paid for by who added the node, whoever sends. */
+static void *flt_piece_alloc(const struct flt_chan *chan, size_t size, gfp_t gfp)
+{
+	struct mem_cgroup *old = set_active_memcg(chan->link->memcg);
+	void *piece;
+
+	if (gfpflags_allow_blocking(gfp))
+		gfp |= __GFP_RETRY_MAYFAIL;
+	piece = kmalloc(size, gfp | __GFP_ACCOUNT | __GFP_NOWARN);
+	set_active_memcg(old);
+	return piece;
+}
+
+static int flt_pieces_alloc(const struct flt_chan *chan, struct list_head *list, u32 bytes,
+			    gfp_t gfp)
 {
 	struct flt_piece *piece;
 	u32 have;
 
 	for (have = 0; have < bytes; have += FLT_PIECE_SIZE) {
-		piece = kmalloc(sizeof(*piece), gfp | __GFP_NOWARN);
+		piece = flt_piece_alloc(chan, sizeof(*piece), gfp);
 		if (!piece) {
 			flt_pieces_free(list);
 			return -ENOMEM;
@@ -63,11 +78,12 @@ static int flt_pieces_alloc(struct list_head *list, u32 bytes, gfp_t gfp)
 	return 0;
 }
 
-static struct flt_piece *flt_piece_of_bulk(struct flt_bulk *bulk, gfp_t gfp)
+static struct flt_piece *flt_piece_of_bulk(const struct flt_chan *chan, struct flt_bulk *bulk,
+					   gfp_t gfp)
 {
 	struct flt_piece *piece;
 
-	piece = kmalloc(offsetof(struct flt_piece, data), gfp | __GFP_NOWARN);
+	piece = flt_piece_alloc(chan, offsetof(struct flt_piece, data), gfp);
 	if (!piece)
 		return NULL;
 	piece->bulk = bulk;
@@ -174,7 +190,7 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	}
 	spin_unlock_bh(&chan->tx_lock);
 
-	err = flt_pieces_alloc(&fresh, bytes, gfp);
+	err = flt_pieces_alloc(chan, &fresh, bytes, gfp);
 	if (err)
 		return err;
 	flt_message_write(list_first_entry(&fresh, struct flt_piece, list), head, vec, nr);
@@ -326,7 +342,7 @@ static int flt_chan_keep_rest(struct flt_chan *chan, const struct kvec *vec, uns
 	unsigned int i;
 
 	lockdep_assert_held(&chan->tx_mutex);
-	if (flt_pieces_alloc(&rest, bytes - done, GFP_NOIO))
+	if (flt_pieces_alloc(chan, &rest, bytes - done, GFP_NOIO))
 		return -ENOMEM;
 	piece = list_first_entry(&rest, struct flt_piece, list);
 	for (i = 0; i < nr; i++) {
@@ -416,7 +432,7 @@ static int flt_chan_put_framed(struct flt_chan *chan, const struct flt_frame *he
 	int err;
 
 	if (bulk) {
-		piece = flt_piece_of_bulk(bulk, gfp);
+		piece = flt_piece_of_bulk(chan, bulk, gfp);
 		if (!piece)
 			return -ENOMEM;
 	}

@@ -259,8 +259,8 @@ static void flt_link_come_up(struct flt_link *link, struct flt_chan *chan,
 	if (chan->auth == FLT_AUTH_NONE)
 		pr_warn_ratelimited("the link to node %s is not authenticated: %s\n", node->name,
 				    READ_ONCE(link->fn->insecure) ?
-				    "INSECURE is on, its connections are taken" :
-				    "its connections are refused");
+				    "INSECURE is on, connections are given and taken" :
+				    "no connections are given or taken");
 	flt_node_announce(node, FLT_EVENT_NODE_UP);
 	flt_chan_deliver(chan);
 }
@@ -590,9 +590,10 @@ struct flt_link *flt_link_new(struct flt_net *fn, struct flt_node *node)
 {
 	struct flt_link *link;
 
-	link = kzalloc(sizeof(*link), GFP_KERNEL);
+	link = kzalloc(sizeof(*link), FLT_GFP);
 	if (!link)
 		return NULL;
+	link->memcg = get_mem_cgroup_from_mm(current->mm);
 	link->node = node;
 	link->fn = fn;
 	link->backoff = FLT_BACKOFF_MIN_MS;
@@ -637,8 +638,10 @@ void flt_link_stop(struct flt_link *link)
 
 void flt_link_free(struct flt_link *link)
 {
-	if (link)
-		kfree_rcu(link, rcu);
+	if (!link)
+		return;
+	mem_cgroup_put(link->memcg);
+	kfree_rcu(link, rcu);
 }
 
 int __init flt_link_init(void)

@@ -3,12 +3,14 @@
 #ifndef FLT_LINKWORK_H
 #define FLT_LINKWORK_H
 
+#include <linux/memcontrol.h>
 #include "chan.h"
 
 /**
  * struct flt_link - what keeps one node connected
  * @node:     its node; the node owns the link
  * @fn:       the namespace
+ * @memcg:    of who added the node: pays for what the link has; a counted reference, or NULL
  * @work:     the only one that changes @chan, @candidate and the node's state
  * @chan:     the channel in use or being made; @work only
  * @up:       @chan while it is UP; RCU, written by @work; senders read it
@@ -34,6 +36,7 @@
 struct flt_link {
 	struct flt_node *node;
 	struct flt_net *fn;
+	struct mem_cgroup *memcg;
 	struct delayed_work work;
 	struct flt_chan *chan;
 	struct flt_chan __rcu *up;

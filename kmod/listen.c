@@ -146,7 +146,7 @@ static struct flt_listener *flt_listener_new(struct flt_net *fn, const union flt
 	struct flt_listener *listener;
 	int err;
 
-	listener = kzalloc(sizeof(*listener), GFP_KERNEL);
+	listener = kzalloc(sizeof(*listener), FLT_GFP);
 	if (!listener)
 		return ERR_PTR(-ENOMEM);
 	listener->fn = fn;
@@ -247,7 +247,7 @@ int flt_listen_set(struct flt_net *fn, const struct flt_local *local,
 	bool same;
 	int err;
 
-	fresh = kmemdup(local, sizeof(*local), GFP_KERNEL);
+	fresh = kmemdup(local, sizeof(*local), FLT_GFP);
 	if (!fresh)
 		return -ENOMEM;
 

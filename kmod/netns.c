@@ -39,7 +39,8 @@ static int __net_init flt_netns_enter(struct net *net)
 	spin_lock_init(&fn->turn_lock);
 	fn->turn = jiffies;
 	flt_tunable_reset(fn);
-	fn->stats = __alloc_percpu(FLT_NR_COUNTERS * sizeof(u64), sizeof(u64));
+	fn->stats = __alloc_percpu_gfp(FLT_NR_COUNTERS * sizeof(u64), sizeof(u64),
+				       GFP_KERNEL_ACCOUNT);
 	if (!fn->stats)
 		return -ENOMEM;
 	err = flt_table_init(fn);

@@ -11,6 +11,12 @@
 #include <net/net_namespace.h>
 #include "node.h"
 
+/*
+ * For what root of a user namespace can have made: its memory cgroup pays, and what does not
+ * fit is refused rather than that somebody is killed for it.
+ */
+#define FLT_GFP		(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 struct flt_listener;
 struct flt_services;
 
@@ -63,7 +69,7 @@ struct flt_dispatch {
  * @local:     RCU, replaced under @lock
  * @listener:  IPv4 and IPv6, under @lock
  * @services:  what is adopted (service.c); RCU, replaced under @lock; NULL: nothing
- * @insecure:  also over links that are not authenticated; READ_ONCE
+ * @insecure:  they are given and taken also over links that are not authenticated; READ_ONCE
  * @instance:  random; a peer that hears another one knows we were restarted
  * @turn_lock: leaf, process context; guards @turn
  * @turn:      jiffies when the next link that failed may try again

@@ -315,7 +315,7 @@ static int flt_table_insert(struct flt_net *fn, struct flt_slot *slot,
 	if (err)
 		return err;
 	err = xa_alloc_cyclic(&fn->nodes, &node->id, NULL, XA_LIMIT(1, S32_MAX), &fn->next_id,
-			      GFP_KERNEL);
+			      FLT_GFP);
 	if (err < 0)
 		return err;
 	err = rhashtable_insert_fast(&fn->by_name, &slot->by_name, flt_by_name_params);
@@ -325,7 +325,7 @@ static int flt_table_insert(struct flt_net *fn, struct flt_slot *slot,
 	if (err)
 		goto undo_name;
 	/* Cannot fail: the id is reserved. */
-	xa_store(&fn->nodes, node->id, node, GFP_KERNEL);
+	xa_store(&fn->nodes, node->id, node, FLT_GFP);
 	WRITE_ONCE(fn->nr_nodes, fn->nr_nodes + 1);
 	fn->change++;
 	return 0;
@@ -344,7 +344,7 @@ int flt_table_add(struct flt_net *fn, const struct flt_node_spec *spec,
 	struct flt_node *node;
 	int err;
 
-	slot = kzalloc(sizeof(*slot), GFP_KERNEL);
+	slot = kzalloc(sizeof(*slot), FLT_GFP);
 	if (!slot)
 		return -ENOMEM;
 	node = &slot->node;
@@ -481,7 +481,7 @@ int flt_table_init(struct flt_net *fn)
 	int err;
 
 	mutex_init(&fn->lock);
-	xa_init_flags(&fn->nodes, XA_FLAGS_ALLOC1);
+	xa_init_flags(&fn->nodes, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	err = rhashtable_init(&fn->by_name, &flt_by_name_params);
 	if (err)
 		return err;

@@ -59,10 +59,10 @@ void flt_service_set_insecure(struct flt_net *fn, bool on)
 	WRITE_ONCE(fn->insecure, on);
 	flt_local_copy(fn, &local);
 	if (on)
-		pr_warn("node %s is INSECURE now: it takes connections over links that nobody has authenticated\n",
+		pr_warn("node %s is INSECURE now: it gives and takes connections over links that nobody has authenticated\n",
 			*local.name ? local.name : "(without a name)");
 	else
-		pr_notice("node %s takes connections over authenticated links only\n",
+		pr_notice("node %s gives and takes connections over authenticated links only\n",
 			  *local.name ? local.name : "(without a name)");
 }
 
@@ -200,7 +200,7 @@ static struct flt_services *flt_services_alloc(unsigned int nr)
 {
 	struct flt_services *services;
 
-	services = kzalloc(struct_size(services, list, nr), GFP_KERNEL_ACCOUNT);
+	services = kzalloc(struct_size(services, list, nr), FLT_GFP);
 	if (services)
 		services->nr = nr;
 	return services;

@@ -48,7 +48,7 @@ unsigned int flt_stack_needs(struct flt_stack *st)
 
 struct flt_layer *flt_layer_alloc(const struct flt_layer_ops *ops, gfp_t gfp)
 {
-	struct flt_layer *layer = kzalloc(sizeof(*layer) + ops->priv_size, gfp);
+	struct flt_layer *layer = kzalloc(sizeof(*layer) + ops->priv_size, gfp | __GFP_ACCOUNT);
 
 	if (layer) {
 		layer->ops = ops;
@@ -75,7 +75,7 @@ struct flt_stack *flt_stack_alloc(struct sock *sk, gfp_t gfp)
 
 	if (!try_module_get(THIS_MODULE))
 		return ERR_PTR(-ESHUTDOWN);
-	st = kzalloc(sizeof(*st), gfp);
+	st = kzalloc(sizeof(*st), gfp | __GFP_ACCOUNT);
 	if (!st) {
 		module_put(THIS_MODULE);
 		return ERR_PTR(-ENOMEM);

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 200
+"""What root of a user namespace makes is paid for by its memory cgroup, and refused when that is full."""
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cluster import HELLO, UP, Cluster, FakePeer, frame, hello  # noqa: E402
+from fltnl import Flotilla, NlError                     # noqa: E402
+from netns import LIBC, batch, call                     # noqa: E402
+from patience import PATIENCE                           # noqa: E402
+from tap import claim, main_with, wait                  # noqa: E402
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+MOUNT = "/run/kmod-cgroup"
+GROUP = MOUNT + "/kmod-test"
+RX_BUFFER = 16384
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+class Group:
+    """A memory cgroup, and what is in it."""
+
+    def __init__(self):
+        os.makedirs(MOUNT, exist_ok=True)
+        subprocess.run(["mount", "-t", "cgroup2", "none", MOUNT], check=True)
+        write(MOUNT + "/cgroup.subtree_control", "+memory")
+        os.mkdir(GROUP)
+
+    @staticmethod
+    def numbers(name):
+        with open(GROUP + "/memory." + name, encoding="ascii") as file:
+            return {key: int(value) for key, value in map(str.split, file)}
+
+    def kernel(self):
+        """Bytes that the kernel keeps for it."""
+        return self.numbers("stat")["kernel"]
+
+    @contextlib.contextmanager
+    def member(self):
+        """Be in it."""
+        try:
+            write(GROUP + "/cgroup.procs", str(os.getpid()))
+            yield
+        finally:
+            write(MOUNT + "/cgroup.procs", str(os.getpid()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        write(GROUP + "/cgroup.kill", "1")
+        wait(lambda: "populated 0" in open(GROUP + "/cgroup.events", encoding="ascii").read())
+        os.rmdir(GROUP)
+        subprocess.run(["umount", MOUNT], check=True)
+
+
+class Child:
+    """A process in the group that is nobody, in namespaces of its own, and does one step after the other."""
+
+    def __init__(self, *steps):
+        (self.answers, theirs), (orders, self.orders) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(theirs)
+            os.close(orders)
+            return
+        try:
+            os.close(self.answers)
+            os.close(self.orders)
+            nl = stranger()
+            for step in steps:
+                os.read(orders, 1)
+                os.write(theirs, step(nl).encode() + b"\n")
+            os.read(orders, 1)
+            os._exit(0)
+        except BaseException:       # pylint: disable=broad-except
+            traceback.print_exc()
+            os._exit(1)
+
+    def step(self):
+        """What the next step says."""
+        os.write(self.orders, b"g")
+        said = os.read(self.answers, 4096).decode()
+        if not said:
+            self.end()
+        return said.split()
+
+    def end(self):
+        os.close(self.orders)
+        os.close(self.answers)
+        status = os.waitpid(self.pid, 0)[1]
+        assert status == 0, signal.Signals(status & 127).name if status & 127 else status
+
+
+def stranger():
+    write(GROUP + "/cgroup.procs", str(os.getpid()))
+    # Its own memory is all there from now on: what is charged later is what the kernel keeps.
+    call(LIBC.mlockall(1))
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    call(LIBC.unshare(CLONE_NEWUSER))
+    call(LIBC.unshare(CLONE_NEWNET))
+    return Flotilla()
+
+
+def address(number):
+    return "10.%d.%d.%d" % (1 + number // 62500, number // 250 % 250, 1 + number % 250)
+
+
+def adder(first, last):
+    """A step: add these nodes until one is refused; the number of the last, and the errno."""
+    def step(nl):
+        for number in range(first, last):
+            try:
+                nl.do("NODE_NEW", node_name="n%d" % number, node_addr4=address(number))
+            except NlError as error:
+                return "%d %d" % (number, error.errno)
+        return "%d 0" % last
+    return step
+
+
+@claim
+def nodes_of_a_user_namespace_are_charged():
+    with Group() as group:
+        child = Child(adder(0, 10), adder(10, 1010))
+        child.step()
+        before = group.kernel()
+        assert child.step() == ["1010", "0"]
+        after = group.kernel()
+        child.end()
+        print("# %d bytes a node" % ((after - before) // 1000))
+        # A node and its link are more than half a kilobyte.
+        assert after - before > 1000 * 512, (before, after)
+        wait(lambda: group.kernel() < before, name="what was charged is given back")
+
+
+@claim
+def nodes_that_the_group_has_no_room_for_are_refused_and_nobody_is_killed():
+    with Group() as group:
+        # The second step fails on the way that the third does.
+        child = Child(adder(0, 100), adder(99, 100), adder(100, 5000))
+        child.step()
+        assert child.step() == ["99", str(errno.EEXIST)]
+        with open(GROUP + "/memory.current", encoding="ascii") as file:
+            write(GROUP + "/memory.max", str(int(file.read()) + (1 << 20)))
+        number, error = map(int, child.step())
+        print("# %d nodes in a mebibyte" % number)
+        assert 300 < number < 4000 and error == errno.ENOMEM, (number, error)
+        child.end()
+        events = group.numbers("events")
+        assert events["max"] and not events["oom_kill"], events
+
+
+@claim
+def links_are_charged_to_who_added_the_node():
+    """A kernel thread makes them: they are not its own."""
+    with Group() as group:
+        c = Cluster(1, listed=False)
+        node, count = c.nodes[0], 60
+        node.become()
+        # Nobody answers there: the links are being made.
+        batch(node.ns, "link add nowhere type dummy", "addr add 10.77.0.1/16 dev nowhere", "link set nowhere up")
+        before = group.kernel()
+        with group.member():
+            for number in range(count):
+                node.nl.do("NODE_NEW", node_name="x%d" % number, node_addr4="10.77.1.%d" % (number + 1))
+        wait(lambda: group.kernel() - before > count * RX_BUFFER, name="their buffers are charged")
+        wait(lambda: group.numbers("stat")["sock"] > 0, name="what they send is charged")
+        c.close()
+
+
+@claim
+def what_waits_for_a_peer_is_charged():
+    with Group() as group:
+        c = Cluster(2, listed=False)
+        low, high = c.nodes
+        high.become()
+        with group.member():
+            high.list(low)
+        peer = FakePeer(low, high).connect()
+        peer.send(frame(HELLO, hello("n1", heartbeat=60000)))
+        assert peer.frame()[0] == HELLO
+        wait(lambda: high.state(low) == UP)
+        before, most = group.kernel(), int(high.sysfs("links/queue_bytes"))
+
+        def send():
+            with contextlib.suppress(OSError):
+                high.test("storm n1 100000 20000")
+        # It reads nothing. Who sends is not in the group.
+        sender = threading.Thread(target=send)
+        sender.start()
+        wait(lambda: high.nl.stat("SendNoBuffers") > 0)
+        assert group.kernel() - before > most * 3 // 4, (before, group.kernel(), most)
+        high.nl.do("NODE_DEL", node_name="n1")
+        sender.join()
+        wait(lambda: group.kernel() - before < most // 4, PATIENCE, name="it is given back")
+        peer.close()
+        c.close()
+
+
+if __name__ == "__main__":
+    main_with("flotilla", "flt_link_test", needs=("dummy",))
