@@ -156,11 +156,11 @@ enum flt_refusal {
 	FLT_REFUSE_DUPLICATE	= 34,	/* the target already has this connection */
 	FLT_REFUSE_NOROUTE	= 35,	/* no route back to the client */
 	FLT_REFUSE_NOMEM	= 36,
-	FLT_REFUSE_VERSION	= 37,	/* one version does not know what the other's checkpoint needs */
+	FLT_REFUSE_VERSION	= 37,	/* it needs what the target does not know */
 	FLT_REFUSE_MALFORMED	= 38,	/* checkpoint with impossible content */
 	FLT_REFUSE_NOTLOCAL	= 39,	/* the service address is not one of the target's */
 	FLT_REFUSE_POLICY	= 40,	/* target disabled, or a security module said no */
-	FLT_REFUSE_INSECURE	= 41,	/* the link between them is one that nobody has authenticated */
+	FLT_REFUSE_INSECURE	= 41,	/* nobody has authenticated the link */
 	FLT_REFUSE_SERVICE	= 42,	/* not one of the services that the target takes */
 	FLT_REFUSE_CLIENT	= 43,	/* no client has that address */
 	FLT_REFUSE_ROLE		= 44,	/* the giver's role does not let it give that */
@@ -277,7 +277,7 @@ enum flt_attr {
 
 	FLT_A_NODE_REASON,	/* string: why its link is not up, or last went down; read only */
 
-	FLT_A_LOCAL_INSECURE,	/* u8: 1: give and take connections over links without authentication, too */
+	FLT_A_LOCAL_INSECURE,	/* u8: 1: give and take over links without authentication, too */
 	FLT_A_NODE_PROVEN,	/* u8: 1: its link is up and authenticated; read only */
 
 	FLT_A_SERVICE_ADDR4,	/* u32, network order */
