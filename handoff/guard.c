@@ -164,6 +164,7 @@ int hof_guard_hook(struct hof_net *hn)
 {
 	int err = 0;
 
+	/* Once they are there they stay until the namespace ends. */
 	if (likely(smp_load_acquire(&hn->guarded)))
 		return 0;
 	mutex_lock(&hn->hook_lock);

@@ -2,7 +2,7 @@
 /*
  * That a server waits for the next request cannot be heard, only seen: it has sent something
  * since the last one, all of it is acknowledged, nothing is unread, and so it stays from one
- * look to the next. TCP tells nobody of the last acknowledgement, so there is a clock; but a
+ * look to the next. TCP tells nobody when all is acknowledged, so there is a clock; but a
  * connection that has been busy for long is looked at seldom, and only those are whose turn
  * it is.
  */
