@@ -156,6 +156,7 @@ static const char *const hof_stat_names[] = {
 	"HandoffInFlight",
 	"AdoptLive",
 	"AdoptPending",
+	"HoldBytes",
 };
 
 void hof_count_refusal(struct hof_net *hn, enum flt_refusal why)
@@ -190,13 +191,15 @@ static u64 hof_stats_gauge(struct net *net, unsigned int index)
 		return READ_ONCE(hn->nr_adopted);
 	case 4:
 		return READ_ONCE(hn->nr_pending);
+	case 5:
+		return atomic_long_read(&hn->held);
 	default:
 		return 0;
 	}
 }
 
 /* The name of each slot is given by its place: none may be missing. */
-static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 5);
+static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 6);
 
 static u64 __percpu *hof_stats_values(struct net *net)
 {

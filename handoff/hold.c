@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Holding packets, and letting them go in order. */
 
+#include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <net/tcp.h>
 
@@ -18,6 +19,42 @@ void hof_hold_init(struct hof_hold *hold)
 	hold->okfn = NULL;
 }
 
+/* Of the machine's memory. Whoever has a user namespace sets its limits, and may have many. */
+#define HOF_HELD_SHARE	32
+
+static atomic_long_t hof_held_all;
+
+static void hof_hold_uncount(struct hof_net *hn, const struct sk_buff *skb)
+{
+	atomic_long_sub(skb->truesize, &hn->held);
+	atomic_long_sub(skb->truesize, &hof_held_all);
+}
+
+/*
+ * TCP has not looked at these packets, so no receive window bounds them; the sockets whose
+ * handoffs are under way do not, either: a client may have many.
+ */
+static bool hof_hold_count(struct hof_net *hn, const struct sk_buff *skb)
+{
+	long max = (long)READ_ONCE(hn->tunables.hold_max_kb) << 10;
+	long all = (long)(totalram_pages() / HOF_HELD_SHARE) << PAGE_SHIFT;
+	bool room = atomic_long_add_return(skb->truesize, &hn->held) <= max;
+
+	room &= atomic_long_add_return(skb->truesize, &hof_held_all) <= all;
+	if (!room)
+		hof_hold_uncount(hn, skb);
+	return room;
+}
+
+static struct sk_buff *hof_hold_next(struct hof_net *hn, struct hof_hold *hold)
+{
+	struct sk_buff *skb = __skb_dequeue(&hold->queue);
+
+	if (skb)
+		hof_hold_uncount(hn, skb);
+	return skb;
+}
+
 bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb,
 		     const struct nf_hook_state *state)
 {
@@ -29,14 +66,14 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 		return false;
 	}
 	hold = e->hold;
+	skb_orphan(skb);	/* a socket found early is valid under RCU only */
 	if (skb_queue_len(&hold->queue) >= READ_ONCE(hn->tunables.hold_max) ||
-	    (skb_dst(skb) && !skb_dst_force(skb))) {
+	    (skb_dst(skb) && !skb_dst_force(skb)) || !hof_hold_count(hn, skb)) {
 		spin_unlock(&e->lock);
 		hof_count(hn, HOF_STAT_HOLD_DROPPED);
 		kfree_skb(skb);
 		return true;
 	}
-	skb_orphan(skb);	/* a socket found early is valid under RCU only */
 	/* By number: a reference would keep the device from going until a node answers. */
 	skb->dev_scratch = skb->dev->ifindex;
 	hold->okfn = state->okfn;
@@ -100,7 +137,7 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 	local_bh_disable();
 	rcu_read_lock();
 	spin_lock(&e->lock);
-	while ((skb = __skb_dequeue(&hold->queue)) && left--) {
+	while ((skb = hof_hold_next(hn, hold)) && left--) {
 		spin_unlock(&e->lock);
 		skb->dev = dev_get_by_index_rcu(hn->net, skb->dev_scratch);
 		if (!skb->dev) {
@@ -115,7 +152,7 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 		}
 		spin_lock(&e->lock);
 	}
-	for (; skb; skb = __skb_dequeue(&hold->queue)) {
+	for (; skb; skb = hof_hold_next(hn, hold)) {
 		skb->dev = NULL;	/* for those who watch drops */
 		kfree_skb(skb);
 		hof_count(hn, HOF_STAT_HOLD_DROPPED);

@@ -25,6 +25,7 @@
  * @idle_s:         when an entry without packets goes
  * @forward_max:    entries of one address family
  * @hold_max:       packets held for one connection
+ * @hold_max_kb:    memory of all packets held, in KB
  * @from_nodes:     1: packets in tunnels are for services only if a node sent them
  */
 struct hof_tunables {
@@ -38,6 +39,7 @@ struct hof_tunables {
 	u32 idle_s;
 	u32 forward_max;
 	u32 hold_max;
+	u32 hold_max_kb;
 	u32 from_nodes;
 };
 
@@ -74,6 +76,7 @@ struct hof_life_batch;
  * @linger_lock: guards the next; softirq too; a leaf
  * @linger4:   entries of @entries4 whose connection is over, oldest first
  * @linger6:   the same of @entries6
+ * @held:      bytes of memory of packets that wait in hold queues
  * @hook_lock: serialises @hooked and @guarded; process context, outermost
  * @hooked:    the netfilter hooks are registered; read without @hook_lock too
  * @guarded:   those of guard.c are; read without @hook_lock too
@@ -123,6 +126,8 @@ struct hof_net {
 	spinlock_t linger_lock;	/* the following */
 	struct hof_linger linger4;
 	struct hof_linger linger6;
+
+	atomic_long_t held;
 
 	struct mutex hook_lock;	/* @hooked, @guarded */
 	bool hooked;

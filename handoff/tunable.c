@@ -18,6 +18,7 @@ static const struct hof_tunables hof_defaults = {
 	.idle_s = 10800,
 	.forward_max = 1U << 20,
 	.hold_max = 64,
+	.hold_max_kb = 65536,
 	.from_nodes = 1,
 };
 
@@ -27,6 +28,7 @@ static unsigned int hof_hour_ms = 3600000;
 static unsigned int hof_month_s = 2592000;
 static unsigned int hof_entries_max = 1U << 26;
 static unsigned int hof_packets_max = 1024;
+static unsigned int hof_held_max_kb = 1U << 20;
 
 #define HOF_TUNABLE(_name, _field, _min, _max) {			\
 	.procname = _name,						\
@@ -48,6 +50,7 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("forward_idle_s", idle_s, &hof_one, &hof_month_s),
 	HOF_TUNABLE("forward_max", forward_max, SYSCTL_ZERO, &hof_entries_max),
+	HOF_TUNABLE("hold_max_kb", hold_max_kb, SYSCTL_ZERO, &hof_held_max_kb),
 	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 };

@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, E, FAILED, SLOW, Cluster, Refused, accept, claim, main,  # noqa: E402
-                 peek, receive, usable, wait)
+from hof import (CLOSED, DONE, E, FAILED, SLOW, VIP4, Cluster, Refused, accept, claim, main,  # noqa: E402
+                 peek, receive, run, usable, wait)
 
 CLUSTER = None
 HEARTBEAT = 1000
@@ -268,6 +268,74 @@ def more_than_the_limit_is_dropped_counted_and_sent_again_by_the_client():
     assert after["HoldDropped"] > before["HoldDropped"]
     case.fe.sysctl("net.flotilla.hold_max", 64)
     case.unblock_links()
+    case.close()
+
+
+@claim
+def memory_of_what_is_held_is_bounded_and_nothing_is_lost():
+    case = Case()
+    case.block_links()
+    fe, kilobytes = case.fe, 16
+    fe.sysctl("net.flotilla.hold_max_kb", kilobytes)
+    dropped = fe.stat("HoldDropped")
+    case.dev.submit(case.here, case.node, timeout_ms=2000)
+    body = os.urandom(60000)
+    sender = threading.Thread(target=case.client.sendall, args=(body,))
+    sender.start()
+    most = 0
+    while not case.dev.waiting and not select.select([case.dev.fd], [], [], 0.02)[0]:
+        most = max(most, fe.stat("HoldBytes"))
+    case.dev.expect(FAILED, refusal="timeout")
+    assert most <= kilobytes << 10, most
+    assert fe.stat("HoldDropped") > dropped
+    assert receive(case.here, 3 + len(body)) == b"GET" + body
+    sender.join()
+    assert fe.stat("HoldBytes") == 0
+    fe.sysctl("net.flotilla.hold_max_kb", 65536)
+    case.unblock_links()
+    case.close()
+
+
+def memory():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(file.readline().split()[1]) << 10
+
+
+@claim
+def no_namespace_has_more_held_than_a_share_of_the_memory():
+    """Whatever limits it has set itself, and whoever sends what no TCP would."""
+    case = Case()
+    case.block_links()
+    c, fe, size = case.c, case.fe, 60000
+    for name in ("hold_max", "hold_max_kb"):
+        fe.sysctl("net.flotilla." + name, 1024 if name == "hold_max" else 1 << 20)
+    for node in (c.client, fe):
+        node.run("ip", "link", "set", "eth0", "mtu", "65000")
+    for port in ("p1", "p100", "br0"):
+        run("ip", "-n", c.net.bridge, "link", "set", port, "mtu", "65000")
+    source, port = case.client.getsockname()
+    packet = struct.pack(">BBHHHBBH4s4sHHIIBBHHH", 0x45, 0, 40 + size, 1, 0, 64, 6, 0,
+                         socket.inet_aton(source), socket.inet_aton(VIP4), port, 80, 1, 1, 0x50, 0x10, 100, 0, 0)
+    with c.client.inside():
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    case.dev.submit(case.here, case.node, timeout_ms=20000)
+    before = fe.stats()
+    for _ in range(900):
+        raw.sendto(packet + bytes(size), (VIP4, 0))
+    after = fe.stats()
+    most = after["HoldBytes"]
+    print("# held at most %d KB of %d" % (most >> 10, memory() >> 10))
+    assert after["HoldQueued"] > before["HoldQueued"] and after["HoldDropped"] > before["HoldDropped"]
+    assert 0 < most <= memory() // 32 + size * 4, most
+    raw.close()
+    case.here.close()
+    case.unblock_links()
+    case.dev.expect(FAILED, refusal="aborted")
+    wait(lambda: fe.stat("HoldBytes") == 0)
+    for node in (c.client, fe):
+        node.run("ip", "link", "set", "eth0", "mtu", "1500")
+    fe.sysctl("net.flotilla.hold_max", 64)
+    fe.sysctl("net.flotilla.hold_max_kb", 65536)
     case.close()
 
 
