@@ -16,9 +16,6 @@
 #include "permit.h"
 #include "trace.h"
 
-/* A giver that never commits must not fill the memory of the taker. */
-#define HOF_PENDING_MAX	16384
-
 /* Those given up that a late COMMIT is still answered for. */
 #define HOF_LATE_MAX	1024
 
@@ -64,19 +61,26 @@ void hof_adoption_put(struct hof_adoption *a)
 	if (!refcount_dec_and_test(&a->ref))
 		return;
 	flt_node_put(a->node);
+	hof_peer_put(a->peer);
 	kfree(a);
 }
 
 static struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *node,
 						u64 id, u32 flags)
 {
+	struct hof_peer *peer = hof_peer_expect(hn, node);
 	struct hof_adoption *a;
 
-	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX)
+	if (IS_ERR(peer))
 		return NULL;
+	/* One that never commits must not keep the others out, either. */
+	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX ||
+	    READ_ONCE(peer->nr_pending) >= READ_ONCE(hn->tunables.pending_max))
+		goto put;
 	a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
 	if (!a)
-		return NULL;
+		goto put;
+	a->peer = peer;
 	refcount_set(&a->ref, 1);
 	a->hn = hn;
 	a->node = flt_node_get(node);
@@ -88,6 +92,10 @@ static struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_n
 	INIT_LIST_HEAD(&a->telling);
 	hof_hold_init(&a->hold);
 	return a;
+
+put:
+	hof_peer_put(peer);
+	return NULL;
 }
 
 /* From here on the child's death is heard of, and drops the reference of the layer. */
@@ -174,6 +182,7 @@ static void hof_adopt_wait(struct hof_adoption *a)
 	a->until = jiffies + wait;
 	list_add_tail(&a->waiting, &hn->pending);
 	hn->nr_pending++;
+	a->peer->nr_pending++;
 	spin_unlock_bh(&hn->adopt_lock);
 	queue_delayed_work(system_unbound_wq, &hn->ask, min(ask, wait) + 1);
 }
@@ -184,6 +193,7 @@ static void hof_adopt_take(struct hof_adoption *a)
 	lockdep_assert_held(&a->hn->adopt_lock);
 	list_del_init(&a->waiting);
 	a->hn->nr_pending--;
+	a->peer->nr_pending--;
 }
 
 static struct hof_adoption *hof_adopt_find(struct hof_net *hn, struct list_head *list,
@@ -241,8 +251,6 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 		why = FLT_REFUSE_POLICY;
 	else
 		why = hof_permit(hn, node, wire, len);
-	if (why == FLT_REFUSE_NONE && hof_peer_expect(hn, node))
-		why = FLT_REFUSE_NOMEM;
 	if (why == FLT_REFUSE_NONE) {
 		a = hof_adoption_create(hn, node, id, flags);
 		why = a ? hof_adopt_build(a, wire, len) : FLT_REFUSE_NOMEM;

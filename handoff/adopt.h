@@ -12,6 +12,10 @@
 struct flt_adoption;
 struct flt_node;
 struct hof_net;
+struct hof_peer;
+
+/* Givers that never commit must not fill the memory of the taker: of all together. */
+#define HOF_PENDING_MAX	16384
 
 /* Flag of HANDOFF: the giver wants IDLE and BUSY; the value of HOF_WANT_IDLE. */
 #define HOF_ADOPT_WANT_IDLE	BIT(0)
@@ -24,6 +28,7 @@ struct hof_net;
  *	     told; being in hn->pending is one
  * @hn:      namespace; the child keeps it
  * @node:    who gave it; a counted reference
+ * @peer:    the same; a counted reference
  * @id:      theirs
  * @flags:   HOF_ADOPT_*
  * @tuple:   of the connection
@@ -55,6 +60,7 @@ struct hof_adoption {
 	refcount_t ref;
 	struct hof_net *hn;
 	struct flt_node *node;
+	struct hof_peer *peer;
 	u64 id;
 	u32 flags;
 	struct flt_tuple tuple;

@@ -20,6 +20,7 @@
  * @timeout_ms:     how long a node may take to answer
  * @query_ms:       when an adoption without COMMIT is asked about
  * @deadline_ms:    when one is given up
+ * @pending_max:    adoptions of one node that wait for COMMIT
  * @linger_ms:      how long a closed connection is still forwarded
  * @linger_rst_ms:  the same when the client has sent a RST
  * @idle_s:         when an entry without packets goes
@@ -34,6 +35,7 @@ struct hof_tunables {
 	u32 timeout_ms;
 	u32 query_ms;
 	u32 deadline_ms;
+	u32 pending_max;
 	u32 linger_ms;
 	u32 linger_rst_ms;
 	u32 idle_s;

@@ -136,14 +136,11 @@ struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
 	return peer;
 }
 
-int hof_peer_expect(struct hof_net *hn, struct flt_node *node)
+struct hof_peer *hof_peer_expect(struct hof_net *hn, struct flt_node *node)
 {
-	struct hof_peer *peer = hof_peer_have(hn, node);
+	int err = hof_guard_hook(hn);
 
-	if (IS_ERR(peer))
-		return PTR_ERR(peer);
-	hof_peer_put(peer);
-	return hof_guard_hook(hn);
+	return err ? ERR_PTR(err) : hof_peer_have(hn, node);
 }
 
 /* Its grace does not end any more, unless it is ending now. */

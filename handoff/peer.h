@@ -17,6 +17,8 @@ struct hof_path;
  * @hn:   its namespace
  * @ref:  the table of peers, each entry and each transfer hold one
  * @ups:   how often its link came up, as far as was seen here; the link's work, READ_ONCE
+ * @heard: @ups when it last said that it had named all that it has; READ_ONCE
+ * @nr_pending: what it gave and has not decided; under hn->adopt_lock
  * @downs: how often it was given up: it came back as another instance, was removed, or its
  *	   grace was over
  * @lost:  it is given up until its link comes up; READ_ONCE
@@ -34,6 +36,8 @@ struct hof_peer {
 	struct hof_net *hn;
 	refcount_t ref;
 	u32 ups;
+	u32 heard;
+	unsigned int nr_pending;
 	atomic_t downs;
 	bool lost;
 	u64 instance;
@@ -60,8 +64,11 @@ void hof_peer_unwatch(void);
  */
 struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node);
 void hof_peer_put(struct hof_peer *peer);
-/* Packets of @node may come in tunnels. Process context. Return: 0, or -ENOMEM. */
-int hof_peer_expect(struct hof_net *hn, struct flt_node *node);
+/*
+ * It gives us connections, and their packets may come in tunnels. Process context.
+ * Return: a counted reference; ERR_PTR(-ENOMEM).
+ */
+struct hof_peer *hof_peer_expect(struct hof_net *hn, struct flt_node *node);
 /* NULL when nothing was ever given to it or taken from it. A counted reference. */
 struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node);
 

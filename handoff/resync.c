@@ -145,7 +145,9 @@ int hof_resync_end(struct hof_net *hn, struct flt_node *node, const struct flt_m
 	peer = hof_peer_find(hn, node);
 	if (!peer)
 		return 0;
-	hof_entry_close_stale(hn, peer);
+	/* Once for each link: it costs a walk through the table. */
+	if (xchg(&peer->heard, READ_ONCE(peer->ups)) != READ_ONCE(peer->ups))
+		hof_entry_close_stale(hn, peer);
 	hof_peer_put(peer);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 
+#include "adopt.h"
 #include "net.h"
 #include "tunable.h"
 
@@ -13,6 +14,7 @@ static const struct hof_tunables hof_defaults = {
 	.timeout_ms = 200,
 	.query_ms = 1000,
 	.deadline_ms = 10000,
+	.pending_max = 4096,
 	.linger_ms = 60000,
 	.linger_rst_ms = 2000,
 	.idle_s = 10800,
@@ -28,6 +30,7 @@ static unsigned int hof_hour_ms = 3600000;
 static unsigned int hof_month_s = 2592000;
 static unsigned int hof_entries_max = 1U << 26;
 static unsigned int hof_packets_max = 1024;
+static unsigned int hof_pending_max = HOF_PENDING_MAX;
 static unsigned int hof_held_max_kb = 1U << 20;
 
 #define HOF_TUNABLE(_name, _field, _min, _max) {			\
@@ -46,6 +49,7 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("handoff_timeout_ms", timeout_ms, &hof_one, &hof_minute_ms),
 	HOF_TUNABLE("adopt_query_ms", query_ms, &hof_one, &hof_minute_ms),
 	HOF_TUNABLE("adopt_deadline_ms", deadline_ms, &hof_one, &hof_minute_ms),
+	HOF_TUNABLE("adopt_pending_max", pending_max, SYSCTL_ZERO, &hof_pending_max),
 	HOF_TUNABLE("forward_linger_ms", linger_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("forward_idle_s", idle_s, &hof_one, &hof_month_s),

@@ -4,13 +4,14 @@
 # long: debug minutes there
 """A link that blinks costs no client its connection; a node that was restarted, or stays away, does."""
 import os
+import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, E, TOP, Cluster, accept, claim, main, peek, receive,  # noqa: E402
                  usable, wait)
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
-from mallory import Mallory                             # noqa: E402
+from mallory import ABORT, HEAD, QUERY, Mallory                             # noqa: E402
 
 
 class Given:
@@ -156,6 +157,46 @@ def node_that_stays_away_is_given_up_when_its_grace_is_over():
         took = time.monotonic() - begin
         assert took > 2.9, took
         reset(given)
+        given.close()
+        mallory.close()
+
+
+PROBES = "/sys/kernel/tracing/"
+
+
+def write(name, text):
+    # Truncating the list of probes would empty it.
+    with open(PROBES + name, "a", encoding="ascii") as file:
+        file.write(text)
+
+
+@claim
+def end_of_the_list_is_heeded_once_for_each_link():
+    """It costs a walk through the whole table: a node that says it again and again has no such power."""
+    if not os.path.exists(PROBES + "kprobe_events"):
+        subprocess.run(("mount", "-t", "tracefs", "tracefs", PROBES), check=True)
+    with Cluster(1) as c:
+        mallory, given, (ident, tuple_) = with_mallory(c)
+        write("kprobe_events", "p:held/walk hof_entry_close_stale")
+        try:
+            write("events/held/walk/enable", "1")
+            line = mallory.again(c.fe)
+            mallory.held(line, ident, tuple_)
+            for _ in range(100):
+                mallory.end(line)
+            # What comes behind them has been answered, so they have been read.
+            line.send(QUERY, HEAD.pack(12345, 0, 0))
+            line.await_kind(ABORT)
+            with open(PROBES + "kprobe_profile", encoding="ascii") as file:
+                hits = [int(text.split()[1]) for text in file if "walk" in text]
+            assert hits == [1], hits
+        finally:
+            write("events/held/walk/enable", "0")
+            write("kprobe_events", "-:held/walk")
+        given.dev.no_event()
+        # The next link's is heeded again.
+        mallory.end(mallory.again(c.fe))
+        given.dev.expect(CLOSED, 1)
         given.close()
         mallory.close()
 

@@ -80,7 +80,7 @@ class Stage:
         self.net = Net()
         self.children = []
         self.peer_node = Member(self, "peer", 1)
-        self.node = Member(self, "node", 2)
+        self.node = Member(self, "node", 5)
         self.client = Member(self, "client", 100)
         self.node.run("ip", "addr", "add", VIP4 + "/24", "dev", "eth0")
         self.node.nl.do("LOCAL_SET", local_name="node", local_addr4=self.node.ip, local_insecure=1)
@@ -192,6 +192,29 @@ def adoption_without_commit_ends_by_our_clock():
         stage.parked(100, 4001)
         stage.peer.tell(ABORT, 100)
         wait(lambda: not stage.node.sockets())
+
+
+@claim
+def one_giver_does_not_keep_the_others_out():
+    with Stage() as stage, stage.node.listen():
+        stage.node.sysctl("net.flotilla.adopt_pending_max", 8)
+        for number in range(1, 9):
+            stage.parked(number, 4000 + number)
+        stage.peer.handoff(9, checkpoint(4009, b"GET"))
+        assert struct.unpack("!QII", stage.peer.heard(NAK))[:2] == (9, E["FLT_REFUSE_NOMEM"])
+        assert len(stage.node.sockets()) == 8
+        other = Member(stage, "other", 3)
+        stage.node.nl.do("NODE_NEW", node_name="other", node_addr4=stage.net.ip4(3),
+                         node_role=E["FLT_ROLE_FRONTEND"])
+        mine, stage.peer = stage.peer, Scripted(other, stage.node, "other")
+        stage.parked(1, 5001)
+        stage.peer.close()
+        # What is decided makes room.
+        stage.peer = mine
+        stage.peer.tell(ABORT, 3)
+        wait(lambda: stage.node.stat("AdoptAborted") > 0)
+        stage.parked(10, 4010)
+        other.nl.close()
 
 
 @claim
