@@ -37,10 +37,15 @@ static void hof_idle_arm(struct hof_net *hn, unsigned long at)
 	mod_delayed_work(system_unbound_wq, &hn->watch, time_after(at, now) ? at - now : 0);
 }
 
-/* In one list all wait equally long, so the first is the first to be due. */
+/*
+ * In one list all wait equally long, so the first is the first to be due. Who waits long may
+ * wait a little longer: to wake up costs as much as a hundred looks.
+ */
 static void hof_idle_wait(struct hof_adoption *a, unsigned int list)
 {
-	a->look_at = jiffies + msecs_to_jiffies(HOF_LOOK_MS << list);
+	unsigned long wait = msecs_to_jiffies(HOF_LOOK_MS << list);
+
+	a->look_at = roundup(jiffies + wait, max(wait / 8, 1));
 	list_move_tail(&a->busy, &a->hn->busy[list]);
 }
 
