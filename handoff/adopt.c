@@ -270,37 +270,39 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	return 0;
 }
 
-/* The giver may still decide otherwise: the oldest are forgotten. */
-static void hof_adopt_remember(struct hof_adoption *a)
+/* The giver may still decide otherwise. Return: the oldest, when it is to be put, or NULL. */
+static struct hof_adoption *hof_adopt_remember(struct hof_adoption *a)
 {
 	struct hof_adoption *oldest = NULL;
 	struct hof_net *hn = a->hn;
 
+	lockdep_assert_held(&hn->adopt_lock);
 	refcount_inc(&a->ref);
-	spin_lock_bh(&hn->adopt_lock);
 	list_add_tail(&a->waiting, &hn->late);
 	if (++hn->nr_late > HOF_LATE_MAX) {
 		oldest = list_first_entry(&hn->late, struct hof_adoption, waiting);
 		list_del_init(&oldest->waiting);
 		hn->nr_late--;
 	}
-	spin_unlock_bh(&hn->adopt_lock);
-	if (oldest)
-		hof_adoption_put(oldest);
+	return oldest;
 }
 
-/* We gave it up and the giver let go after all: it must tell the client. */
+/*
+ * We gave it up and the giver let go after all: it must tell the client. What we say may be
+ * lost with the link, so it is remembered, to be said again (resync.c).
+ */
 static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id, bool commit)
 {
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
 	a = hof_adopt_find(hn, &hn->late, node, id);
-	if (a) {
+	if (a && !commit) {
 		list_del_init(&a->waiting);
 		hn->nr_late--;
-		if (commit)
-			hof_life_lost(a);	/* takes the reference */
+	} else if (a && !a->lost) {
+		refcount_inc(&a->ref);
+		hof_life_lost(a);	/* takes the reference */
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	if (a && !commit)
@@ -377,10 +379,10 @@ static void hof_adopt_forget(struct hof_net *hn, const struct flt_node *node)
 	}
 }
 
-/* NULL: of any node. */
+/* NULL: of any node, and for good. */
 static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 {
-	struct hof_adoption *a, *next;
+	struct hof_adoption *a, *next, *oldest;
 	LIST_HEAD(undo);
 
 	spin_lock_bh(&hn->adopt_lock);
@@ -392,7 +394,14 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	list_for_each_entry_safe(a, next, &undo, waiting) {
+		oldest = NULL;
+		spin_lock_bh(&hn->adopt_lock);
 		list_del_init(&a->waiting);
+		if (node)
+			oldest = hof_adopt_remember(a);
+		spin_unlock_bh(&hn->adopt_lock);
+		if (oldest)
+			hof_adoption_put(oldest);
 		hof_adopt_undo(a, FLT_REFUSE_NODEDOWN);
 	}
 }
@@ -400,22 +409,28 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 void hof_adopt_node_down(struct hof_net *hn, struct flt_node *node)
 {
 	hof_adopt_undo_all(hn, node);
+}
+
+void hof_adopt_node_gone(struct hof_net *hn, struct flt_node *node)
+{
+	hof_adopt_undo_all(hn, node);
 	hof_adopt_forget(hn, node);
 }
 
 /*
  * Give up one that the giver has not decided in time: it lives and never will.
- * Should a COMMIT come after all it is answered.
+ * Should a COMMIT come after all it is answered, so it is in one of the lists at any time.
  */
 static bool hof_adopt_expire_one(struct hof_net *hn)
 {
-	struct hof_adoption *a, *due = NULL;
+	struct hof_adoption *a, *due = NULL, *oldest = NULL;
 
 	spin_lock_bh(&hn->adopt_lock);
 	list_for_each_entry(a, &hn->pending, waiting) {
 		if (time_before_eq(a->until, jiffies)) {
 			due = a;
 			hof_adopt_take(due);
+			oldest = hof_adopt_remember(due);
 			break;
 		}
 	}
@@ -423,7 +438,8 @@ static bool hof_adopt_expire_one(struct hof_net *hn)
 	if (!due)
 		return false;
 	hof_count(hn, HOF_STAT_ADOPT_EXPIRED);
-	hof_adopt_remember(due);
+	if (oldest)
+		hof_adoption_put(oldest);
 	hof_adopt_undo(due, FLT_REFUSE_TIMEOUT);
 	return true;
 }

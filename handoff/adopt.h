@@ -98,8 +98,12 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id);
 void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id);
 
-/* What waits for a COMMIT of @node waits in vain. */
+/*
+ * What waits for a COMMIT of @node waits in vain. Only when @node is gone for good, or another
+ * instance, is that forgotten: it may not have noticed that it was away.
+ */
 void hof_adopt_node_down(struct hof_net *hn, struct flt_node *node);
+void hof_adopt_node_gone(struct hof_net *hn, struct flt_node *node);
 
 /* Undo whatever waits for COMMIT, whoever it waits for. Process context. */
 void hof_adopt_withdraw(struct hof_net *hn);

@@ -11,6 +11,7 @@
  *				<-	LIFE{id, tuple, what} ...
  *	the link was down:
  *				<-	HELD{id, tuple, what} ...	all that it has
+ *				<-	LIFE{id, tuple, LOST} ...	what it gave up
  *				<-	HELD_END
  *
  * The giver owns the connection until it has sent COMMIT. A taker gives up

@@ -174,8 +174,10 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 	hof_guard_hook(hn);	/* or when the node gives us something */
 	hof_peer_quiet(peer);
 	WRITE_ONCE(peer->ups, peer->ups + 1);
-	if (peer->instance != instance)
+	if (peer->instance != instance) {
 		hof_peer_lose(hn, peer);
+		hof_adopt_node_gone(hn, node);
+	}
 	peer->instance = instance;
 	WRITE_ONCE(peer->lost, false);
 	refcount_inc(&peer->ref);
@@ -207,6 +209,7 @@ static void hof_peer_removed(struct hof_net *hn, struct flt_node *node, struct h
 	hof_transfer_node_down(hn, node);
 	WRITE_ONCE(peer->lost, true);
 	hof_peer_lose(hn, peer);
+	hof_adopt_node_gone(hn, node);
 	hof_peer_forget(hn, node);
 }
 
@@ -226,7 +229,7 @@ static int hof_peer_event(struct notifier_block *nb, unsigned long event, void *
 		/* Nothing was given to it. What it gave goes by its own clock. */
 		hof_transfer_node_down(hn, node);
 		if (event == FLT_EVENT_NODE_REMOVED)
-			hof_adopt_node_down(hn, node);
+			hof_adopt_node_gone(hn, node);
 		goto leave;
 	}
 	if (event == FLT_EVENT_NODE_UP)

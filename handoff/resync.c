@@ -2,8 +2,9 @@
 /*
  * A link that was down and is up again, with a peer that never stopped: messages may be lost,
  * connections are not. The taker names all that it holds of the giver (HELD), those that wait
- * for a decision, too, and says when that was all (HELD_END). The giver decides again what
- * waits, and takes what was not named for closed: the message that said so is lost.
+ * for a decision, too, says again what it gave up without one (LIFE), and when that was all
+ * (HELD_END). The giver decides again what waits, resets the clients of what it had let go and
+ * the taker gave up, and takes what was not named for closed: the message that said so is lost.
  */
 
 #include <linux/delay.h>
@@ -52,6 +53,28 @@ static unsigned int hof_resync_collect(struct hof_net *hn, const struct flt_node
 	return nr;
 }
 
+/* The same of those given up: whether the giver had let go of them only it knows. */
+static unsigned int hof_resync_collect_late(struct hof_net *hn, const struct flt_node *node,
+					    struct hof_msg_life *record, unsigned int *left)
+{
+	struct hof_adoption *a;
+	unsigned int nr = 0;
+
+	spin_lock_bh(&hn->adopt_lock);
+	for (; *left && nr < HOF_LIFE_MAX; --*left) {
+		if (list_empty(&hn->late)) {
+			*left = 0;
+			break;
+		}
+		a = list_first_entry(&hn->late, struct hof_adoption, waiting);
+		list_move_tail(&a->waiting, &hn->late);
+		if (a->node == node)
+			hof_life_record(a, HOF_LIFE_LOST, &record[nr++]);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	return nr;
+}
+
 /* False: the link is down again, or the namespace goes. */
 static bool hof_resync_send(struct hof_net *hn, struct flt_node *node, enum hof_msg_type type,
 			    const struct hof_msg_life *record, unsigned int nr)
@@ -70,31 +93,42 @@ static bool hof_resync_send(struct hof_net *hn, struct flt_node *node, enum hof_
 	return true;
 }
 
+/* All of the namespace's adoptions, or with LIFE of those given up. False as above. */
+static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
+			    enum hof_msg_type type, struct hof_msg_life *record)
+{
+	bool late = type == HOF_MSG_LIFE;
+	unsigned int left, nr;
+
+	left = late ? READ_ONCE(hn->nr_late) : READ_ONCE(hn->nr_adopted);
+	while (left) {
+		if (READ_ONCE(peer->ups) != ups || !hof_net_enter(hn))
+			return false;
+		if (late)
+			nr = hof_resync_collect_late(hn, peer->node, record, &left);
+		else
+			nr = hof_resync_collect(hn, peer->node, record, &left);
+		hof_net_leave(hn);
+		if (nr && !hof_resync_send(hn, peer->node, type, record, nr))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 {
 	u32 ups = READ_ONCE(peer->ups);
 	struct hof_msg_life *record;
-	unsigned int left, nr;
-	bool going = false;
 
 	record = kcalloc(HOF_LIFE_MAX, sizeof(*record), GFP_KERNEL);
 	if (!record)
 		return;		/* nobody is told: what is closed there goes when idle */
 	/* One at a time: each turns the list. */
 	mutex_lock(&hn->resync_lock);
-	left = READ_ONCE(hn->nr_adopted);
-	while (left && !going && READ_ONCE(peer->ups) == ups) {
-		if (!hof_net_enter(hn)) {
-			going = true;
-			break;
-		}
-		nr = hof_resync_collect(hn, peer->node, record, &left);
-		hof_net_leave(hn);
-		if (nr && !hof_resync_send(hn, peer->node, HOF_MSG_HELD, record, nr))
-			going = true;
-		cond_resched();
-	}
-	if (!going && READ_ONCE(peer->ups) == ups)
+	/* Those given up second: what is given up meanwhile is in one of the two. */
+	if (hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
+	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record) && READ_ONCE(peer->ups) == ups)
 		hof_message_send(peer->node, HOF_MSG_HELD_END, 0, FLT_REFUSE_NONE, GFP_KERNEL);
 	mutex_unlock(&hn->resync_lock);
 	kfree(record);

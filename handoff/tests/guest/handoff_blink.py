@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, E, TOP, Cluster, accept, claim, main, peek, receive,  # noqa: E402
+from hof import (CLOSED, DONE, E, SLOW, TOP, Cluster, accept, claim, main, peek, receive,  # noqa: E402
                  usable, wait)
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
 from mallory import ABORT, HEAD, QUERY, Mallory                             # noqa: E402
@@ -114,6 +114,37 @@ def what_ended_meanwhile_is_told_afterwards():
         blinks(c, cut)
         given.dev.expect(CLOSED, 1)
         assert c.fe.nl.node("be1")["NODE_LOAD"] == 0
+        given.close()
+
+
+@claim
+def commit_lost_for_longer_than_the_deadline_is_no_silence():
+    """The giver has let go, and the taker given up: the client hears of it."""
+    with Cluster(1, heartbeat_ms=600) as c:
+        given, be = Given(c), c.be[0]
+        be.sysctl("net.flotilla.adopt_deadline_ms", 2000 * SLOW)
+        # From the COMMIT on, which is the only message of that size now, nothing comes through.
+        be.run("nft", "table inet cut { set hit { type ipv4_addr; flags dynamic; }; "
+               "chain c { type filter hook input priority -400; ip saddr @hit tcp dport 7471 drop; "
+               "tcp dport 7471 ip length 76 add @hit { ip saddr } drop; }; }")
+        client = c.client.connect()
+        client.sendall(b"GET")
+        here = accept(given.front)
+        peek(here, 3)
+        given.dev.submit(here, c.fe.id["be1"], 2)
+        given.dev.expect(DONE, 2)
+        wait(lambda: not up(c.fe, be))
+        wait(lambda: be.stat("AdoptExpired") == 1)
+        be.run("nft", "delete table inet cut")
+        wait(lambda: up(c.fe, be))
+        given.dev.expect(CLOSED, 2, "nodedown")
+        try:
+            assert client.recv(1) and False, "no reset"
+        except ConnectionResetError:
+            pass
+        given.lives()
+        client.close()
+        here.close()
         given.close()
 
 

@@ -16,18 +16,18 @@ from hof import (CLOSED, DONE, PATIENCE, SLOW, VIP4, E, Net, Node, accept, claim
 from cluster import HELLO, PING, PONG, FakePeer, frame, hello   # noqa: E402
 from endpoint import Wire                                       # noqa: E402
 
-HANDOFF, ACK, NAK, COMMIT, ABORT, QUERY, LIFE = range(0x10, 0x17)
+HANDOFF, ACK, NAK, COMMIT, ABORT, QUERY, LIFE, HELD, HELD_END = range(0x10, 0x19)
 CLIENT = "10.9.0.100"
 
 
 class Scripted(FakePeer):
     """Speaks the link's protocol, answers each PING, and says else what the test says."""
 
-    def __init__(self, node, other, name):
+    def __init__(self, node, other, name, instance=77):
         super().__init__(node, other)
         self.got = []
         self.connect()
-        self.send(frame(HELLO, hello(name, heartbeat=5000 * SLOW)))
+        self.send(frame(HELLO, hello(name, instance=instance, heartbeat=5000 * SLOW)))
         kind, _ = self.frame()
         assert kind == HELLO, kind
         threading.Thread(target=self.listen, daemon=True).start()
@@ -95,6 +95,13 @@ class Stage:
 
     def up(self):
         return self.node.nl.node("peer")["NODE_STATE"] == E["FLT_NODE_UP"]
+
+    def again(self, instance=77):
+        """The link ends, and comes back; what the node says then, up to HELD_END."""
+        self.peer.close()
+        self.peer = Scripted(self.peer_node, self.node, "peer", instance)
+        kinds = wait(lambda: HELD_END in (kinds := [kind for kind, _ in self.peer.got]) and kinds)
+        return self.peer.got[:kinds.index(HELD_END)]
 
     def __enter__(self):
         return self
@@ -227,6 +234,22 @@ def commit_after_the_deadline_is_answered():
         number, family, what, client_port, port = struct.unpack_from("!QHHHH", stage.peer.heard(LIFE))
         assert (number, family, what, client_port, port) == (7, 4, 3, 4007, 80)
         assert not stage.node.sockets()
+
+
+@claim
+def given_up_while_the_link_is_down_it_is_named_as_lost():
+    """The COMMIT went with the old link: else the giver took it for one that has ended there."""
+    with Stage(deadline_ms=500 * SLOW) as stage, stage.node.listen():
+        stage.parked(7, 4007)
+        wait(lambda: not stage.node.sockets())
+        for _ in range(2):      # and so may be what was said, and the answer to a COMMIT
+            said = stage.again()
+            assert [kind for kind, _ in said] == [LIFE], said
+            assert struct.unpack_from("!QHHHH", said[0][1]) == (7, 4, 3, 4007, 80)
+            if stage.node.stat("AdoptEnded") == 0:
+                stage.peer.tell(COMMIT, 7)
+                wait(lambda: stage.node.stat("AdoptEnded") == 1)
+        assert not stage.again(instance=78), "it is not the giver any more"
 
 
 @claim
