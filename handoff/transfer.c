@@ -57,6 +57,11 @@ static void hof_transfer_done(struct hof_transfer *t)
 	rcu_read_lock();	/* once it forwards, it may go at any time */
 	spin_lock_bh(&e->lock);
 	e->ticket = t->ticket;
+	/*
+	 * Not since the submission, which may have been on this link before its NODE_UP was
+	 * heard: the answer came on it, so it has been by now.
+	 */
+	WRITE_ONCE(e->ups, READ_ONCE(t->peer->ups));
 	spin_unlock_bh(&e->lock);
 	hof_hold_forward(t->hn, e);
 	/* Pairs with hof_peer_lose(): either it sees FORWARD or we see the node go. */
@@ -342,7 +347,6 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 	if (!t->entry)
 		return -ENOMEM;
 	t->entry->id = t->id;
-	t->entry->ups = READ_ONCE(peer->ups);
 	err = hof_transfer_insert(t);
 	if (err) {
 		hof_entry_free(t->entry);

@@ -9,9 +9,9 @@ import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, E, SLOW, TOP, Cluster, accept, claim, main, peek, receive,  # noqa: E402
-                 usable, wait)
+                 stalled, usable, wait)
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
-from mallory import ABORT, HEAD, QUERY, Mallory                             # noqa: E402
+from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, QUERY, Mallory               # noqa: E402
 
 
 class Given:
@@ -163,6 +163,41 @@ def reset(given):
         assert given.client.recv(1) and False, "no reset"
     except ConnectionResetError:
         pass
+
+
+def ready(c, given):
+    """Another connection, with its request: the client's end, the front-end's."""
+    client = c.client.connect()
+    client.sendall(b"GET")
+    here = accept(given.front)
+    peek(here, 3)
+    return client, here
+
+
+def take(line):
+    """Whatever is given next."""
+    ident = HEAD.unpack_from(line.await_kind(HANDOFF)[1])[0]
+    line.send(ACK, HEAD.pack(ident, 0, 0))
+    assert HEAD.unpack_from(line.await_kind(COMMIT)[1])[0] == ident
+
+
+@claim
+def given_before_the_link_is_known_to_be_up_it_stays():
+    """What the node says it has may be older than that; and it has not closed the connection."""
+    with Cluster(1) as c:
+        mallory, given, (ident, tuple_) = with_mallory(c)
+        client, here = ready(c, given)
+        with stalled("hof_peer_event", 2):
+            line = mallory.again(c.fe)
+            given.dev.submit(here, c.fe.id["mallory"], 2)
+            begin = time.monotonic()
+            take(line)
+            assert time.monotonic() - begin > 0.2, "the link was known to be up"
+        given.dev.expect(DONE, 2)
+        mallory.held(line, ident, tuple_)
+        given.dev.no_event(1)
+        for thing in (client, here, given, mallory):
+            thing.close()
 
 
 @claim

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Handoff for tests: /dev/handoff, a cluster of namespaces, servers on it."""
 import atexit
+import contextlib
 import fcntl
 import os
 import select
@@ -78,6 +79,18 @@ class Handoff:
         assert got[0] == kind and got[3] == refusal and cookie in (None, got[1]), \
             "expected type %s refusal %s cookie %s, got %s" % (kind, refusal, cookie, got)
         return got
+
+
+@contextlib.contextmanager
+def stalled(symbol, seconds):
+    """Whoever comes by a function of the kernel stands still there for so long; a way to ask how many have."""
+    hits = "/sys/module/hof_stall_test/parameters/hits"
+    run("insmod", os.path.join(os.environ["FLT_MODULES"], "hof_stall_test.ko"), "symbol=" + symbol,
+        "ms=%d" % (seconds * 1000))
+    try:
+        yield lambda: int(open(hits, encoding="ascii").read())  # pylint: disable=consider-using-with
+    finally:
+        run("rmmod", "hof_stall_test")
 
 
 class Node:
