@@ -47,10 +47,13 @@ static void hof_peer_grace(struct work_struct *work)
 	struct hof_net *hn = peer->hn;
 
 	if (hof_net_enter(hn)) {
-		if (!flt_node_is_up(peer->node)) {
+		mutex_lock(&peer->link_lock);
+		/* If it is up, hof_peer_up() decides; if it is down again, the next grace does. */
+		if (!flt_node_is_up(peer->node) && time_after_eq(jiffies, peer->until)) {
 			WRITE_ONCE(peer->lost, true);
 			hof_peer_lose(hn, peer);
 		}
+		mutex_unlock(&peer->link_lock);
 		hof_net_leave(hn);
 	}
 	hof_peer_put(peer);
@@ -78,6 +81,7 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 	peer->instance = READ_ONCE(node->instance);
 	refcount_set(&peer->ref, 1);
 	spin_lock_init(&peer->lock);
+	mutex_init(&peer->link_lock);
 	INIT_DELAYED_WORK(&peer->grace, hof_peer_grace);
 	INIT_WORK(&peer->tell, hof_peer_tell);
 	err = xa_err(xa_store(&hn->peers, node->id, peer, GFP_KERNEL));
@@ -172,6 +176,7 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 	u64 instance = READ_ONCE(node->instance);
 
 	hof_guard_hook(hn);	/* or when the node gives us something */
+	mutex_lock(&peer->link_lock);
 	hof_peer_quiet(peer);
 	WRITE_ONCE(peer->ups, peer->ups + 1);
 	if (peer->instance != instance) {
@@ -179,7 +184,9 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 		hof_adopt_node_gone(hn, node);
 	}
 	peer->instance = instance;
+	peer->up = true;
 	WRITE_ONCE(peer->lost, false);
+	mutex_unlock(&peer->link_lock);
 	refcount_inc(&peer->ref);
 	if (!queue_work(hof_peer_wq, &peer->tell))
 		hof_peer_put(peer);
@@ -194,11 +201,16 @@ static void hof_peer_down(struct hof_net *hn, struct flt_node *node, struct hof_
 	unsigned int ms = flt_grace_ms(hn->net);
 
 	hof_transfer_node_down(hn, node);
+	mutex_lock(&peer->link_lock);
+	peer->up = false;
+	peer->until = jiffies + msecs_to_jiffies(ms);
 	if (!ms) {
 		WRITE_ONCE(peer->lost, true);
 		hof_peer_lose(hn, peer);
-		return;
 	}
+	mutex_unlock(&peer->link_lock);
+	if (!ms)
+		return;
 	refcount_inc(&peer->ref);
 	if (!queue_delayed_work(hof_peer_wq, &peer->grace, msecs_to_jiffies(ms)))
 		hof_peer_put(peer);
@@ -207,9 +219,12 @@ static void hof_peer_down(struct hof_net *hn, struct flt_node *node, struct hof_
 static void hof_peer_removed(struct hof_net *hn, struct flt_node *node, struct hof_peer *peer)
 {
 	hof_transfer_node_down(hn, node);
+	mutex_lock(&peer->link_lock);
+	peer->up = false;
 	WRITE_ONCE(peer->lost, true);
 	hof_peer_lose(hn, peer);
 	hof_adopt_node_gone(hn, node);
+	mutex_unlock(&peer->link_lock);
 	hof_peer_forget(hn, node);
 }
 

@@ -3,6 +3,7 @@
 #ifndef HOF_PEER_H
 #define HOF_PEER_H
 
+#include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -29,6 +30,10 @@ struct hof_path;
  * @retry: jiffies of the last attempt to find @path; under @lock
  * @gone: it has left the table and gets no path any more; under @lock
  * @lock: softirq too; a leaf
+ * @link_lock: held while what a change of its link means is decided and done, and while what
+ *	   belongs to one link is sent; process context, inside hn->live and hn->resync_lock
+ * @up:   between its NODE_UP and the end; under @link_lock
+ * @until: jiffies when its grace is over; under @link_lock
  * @rcu:  to free it after the last reader of an entry
  */
 struct hof_peer {
@@ -47,6 +52,9 @@ struct hof_peer {
 	unsigned long retry;
 	bool gone;
 	spinlock_t lock;	/* @path, @retry, @gone */
+	struct mutex link_lock;	/* see above */
+	bool up;
+	unsigned long until;
 	struct rcu_head rcu;
 };
 

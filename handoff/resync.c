@@ -75,22 +75,30 @@ static unsigned int hof_resync_collect_late(struct hof_net *hn, const struct flt
 	return nr;
 }
 
-/* False: the link is down again, or the namespace goes. */
-static bool hof_resync_send(struct hof_net *hn, struct flt_node *node, enum hof_msg_type type,
-			    const struct hof_msg_life *record, unsigned int nr)
+/*
+ * Over the link that came up as the @ups'th and over no other: a HELD_END that came over the
+ * next one, before what is told there, would end all connections.
+ * False: the link is down again, or the namespace goes.
+ */
+static bool hof_resync_send(struct hof_net *hn, struct hof_peer *peer, u32 ups,
+			    enum hof_msg_type type, const void *body, size_t size)
 {
-	struct kvec vec = { .iov_base = (void *)record, .iov_len = nr * sizeof(*record) };
+	struct kvec vec = { .iov_base = (void *)body, .iov_len = size };
 	int err;
 
-	while ((err = flt_link_send(node, type, &vec, 1, GFP_KERNEL))) {
+	for (;;) {
+		mutex_lock(&peer->link_lock);
+		err = -ENOTCONN;
+		if (peer->up && peer->ups == ups)
+			err = flt_link_send(peer->node, type, &vec, 1, GFP_KERNEL);
+		mutex_unlock(&peer->link_lock);
 		if (err != -ENOBUFS && err != -ENOMEM)
-			return false;
+			return !err;
 		/* A link that takes nothing for long is ended, and so is this. */
 		msleep(HOF_RESYNC_RETRY_MS);
 		if (READ_ONCE(hn->going))
 			return false;
 	}
-	return true;
 }
 
 /* All of the namespace's adoptions, or with LIFE of those given up. False as above. */
@@ -102,14 +110,14 @@ static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 
 	left = late ? READ_ONCE(hn->nr_late) : READ_ONCE(hn->nr_adopted);
 	while (left) {
-		if (READ_ONCE(peer->ups) != ups || !hof_net_enter(hn))
+		if (!hof_net_enter(hn))
 			return false;
 		if (late)
 			nr = hof_resync_collect_late(hn, peer->node, record, &left);
 		else
 			nr = hof_resync_collect(hn, peer->node, record, &left);
 		hof_net_leave(hn);
-		if (nr && !hof_resync_send(hn, peer->node, type, record, nr))
+		if (nr && !hof_resync_send(hn, peer, ups, type, record, nr * sizeof(*record)))
 			return false;
 		cond_resched();
 	}
@@ -118,6 +126,7 @@ static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 {
+	struct hof_msg_id end = {};
 	u32 ups = READ_ONCE(peer->ups);
 	struct hof_msg_life *record;
 
@@ -128,8 +137,8 @@ void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 	mutex_lock(&hn->resync_lock);
 	/* Those given up second: what is given up meanwhile is in one of the two. */
 	if (hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
-	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record) && READ_ONCE(peer->ups) == ups)
-		hof_message_send(peer->node, HOF_MSG_HELD_END, 0, FLT_REFUSE_NONE, GFP_KERNEL);
+	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record))
+		hof_resync_send(hn, peer, ups, HOF_MSG_HELD_END, &end, sizeof(end));
 	mutex_unlock(&hn->resync_lock);
 	kfree(record);
 }

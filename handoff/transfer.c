@@ -88,6 +88,8 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 	struct sock *sk = t->sk;
 	int err;
 
+	/* What the node was given up with before did not include this. */
+	t->downs = atomic_read(&t->peer->downs);
 	lock_sock(sk);
 	if (sock_flag(sk, SOCK_DEAD))
 		why = FLT_REFUSE_ABORTED;
@@ -342,7 +344,6 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 		return FLT_REFUSE_NOROUTE;
 	}
 	t->peer = peer;
-	t->downs = atomic_read(&peer->downs);
 	t->entry = hof_entry_alloc(&t->tuple, peer, &t->hold);
 	if (!t->entry)
 		return -ENOMEM;

@@ -40,7 +40,7 @@ enum hof_phase {
  * @deadline: jiffies by which the node has to answer; set before it is in the table
  * @ticket: passed on to the entry when the handoff succeeds
  * @peer:   target; a counted reference
- * @downs:  how often it had been given up at the submission
+ * @downs:  how often it had been given up before the COMMIT
  * @sk:     the connection; a counted reference. The program may close its
  *	    descriptor: then the socket is orphaned, and the handoff fails
  * @entry:  in HOLD

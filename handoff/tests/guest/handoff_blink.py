@@ -268,6 +268,27 @@ def end_of_the_list_is_heeded_once_for_each_link():
 
 
 @claim
+def grace_that_ends_as_the_link_comes_up_costs_nothing_that_is_new():
+    with Cluster(1, grace_ms=1000) as c:
+        mallory, given, _ = with_mallory(c)
+        client, here = ready(c, given)
+        with stalled("hof_adopt_node_down", 3) as hits:
+            mallory.lines[c.fe.name].sock.close()
+            wait(hits)
+            line = mallory.again(c.fe)
+            given.dev.submit(here, c.fe.id["mallory"], 2)
+            take(line)
+            wait(lambda: c.fe.stat("HandoffNodeLost") == 1)
+        reset(given)
+        got = [given.dev.event()[:4] for _ in range(2)]
+        assert sorted((kind, cookie, why) for kind, cookie, _, why in got) == \
+            [(DONE, 2, "none"), (CLOSED, 1, "nodedown")], got
+        given.dev.no_event(1)
+        for thing in (client, here, given, mallory):
+            thing.close()
+
+
+@claim
 def decision_that_was_lost_is_said_again():
     with Cluster(1) as c:
         mallory, given, (ident, tuple_) = with_mallory(c)

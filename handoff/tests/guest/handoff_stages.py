@@ -12,7 +12,7 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, PATIENCE, SLOW, VIP4, E, Net, Node, accept, claim, main,  # noqa: E402
-                 peek, receive, run, wait)
+                 peek, receive, run, stalled, wait)
 from cluster import HELLO, PING, PONG, FakePeer, frame, hello   # noqa: E402
 from endpoint import Wire                                       # noqa: E402
 
@@ -250,6 +250,22 @@ def given_up_while_the_link_is_down_it_is_named_as_lost():
                 stage.peer.tell(COMMIT, 7)
                 wait(lambda: stage.node.stat("AdoptEnded") == 1)
         assert not stage.again(instance=78), "it is not the giver any more"
+
+
+@claim
+def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
+    """It would be heard there before anything else, and end connections that live."""
+    with Stage() as stage, stage.node.listen() as listener:
+        stage.parked(1, 4001)
+        stage.peer.tell(COMMIT, 1)
+        there = accept(listener)
+        with stalled("flt_link_send", 2):
+            stage.peer.close()
+            stage.peer = Scripted(stage.peer_node, stage.node, "peer")
+            stage.peer.heard(HELD)      # and HELD_END is about to be sent
+            said = stage.again()
+            assert [kind for kind, _ in said] == [HELD], said
+        there.close()
 
 
 @claim

@@ -84,11 +84,14 @@ class Handoff:
 @contextlib.contextmanager
 def stalled(symbol, seconds):
     """Whoever comes by a function of the kernel stands still there for so long; a way to ask how many have."""
-    hits = "/sys/module/hof_stall_test/parameters/hits"
+    def hits():
+        with open("/sys/module/hof_stall_test/parameters/hits", encoding="ascii") as file:
+            return int(file.read())
+
     run("insmod", os.path.join(os.environ["FLT_MODULES"], "hof_stall_test.ko"), "symbol=" + symbol,
         "ms=%d" % (seconds * 1000))
     try:
-        yield lambda: int(open(hits, encoding="ascii").read())  # pylint: disable=consider-using-with
+        yield hits
     finally:
         run("rmmod", "hof_stall_test")
 
