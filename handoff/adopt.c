@@ -14,6 +14,7 @@
 #include "net.h"
 #include "peer.h"
 #include "permit.h"
+#include "resync.h"
 #include "trace.h"
 
 /* Those given up that a late COMMIT is still answered for. */
@@ -467,7 +468,7 @@ static bool hof_adopt_ask_one(struct hof_net *hn)
 	if (!due)
 		return false;
 	hof_count(hn, HOF_STAT_ADOPT_QUERIED);
-	hof_message_send(due->node, HOF_MSG_QUERY, due->id, FLT_REFUSE_NONE, GFP_KERNEL);
+	hof_resync_ask(due);
 	hof_adoption_put(due);
 	return true;
 }

@@ -6,8 +6,8 @@
  *	HANDOFF{id, checkpoint}	->
  *				<-	ACK{id} or NAK{id, refusal}
  *	COMMIT{id} or ABORT{id}	->
- *				<-	QUERY{id}	no COMMIT for a while
- *	ABORT{id}		->			not under way any more
+ *				<-	HELD{id, tuple, PENDING}	no COMMIT for a while
+ *	COMMIT{id} or ABORT{id}	->			decided; nothing while it is not
  *				<-	LIFE{id, tuple, what} ...
  *	the link was down:
  *				<-	HELD{id, tuple, what} ...	all that it has
@@ -31,7 +31,7 @@ enum hof_msg_type {
 	HOF_MSG_NAK,
 	HOF_MSG_COMMIT,
 	HOF_MSG_ABORT,
-	HOF_MSG_QUERY,
+	HOF_MSG_QUERY,		/* of an older taker, by id: ABORT when that is not under way */
 	HOF_MSG_LIFE,
 	HOF_MSG_HELD,
 	HOF_MSG_HELD_END,

@@ -143,6 +143,19 @@ void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 	kfree(record);
 }
 
+/*
+ * With its addresses, by which the giver finds what it has let go of: of what is not under way
+ * any more it would say ABORT, when its COMMIT went with the link before.
+ */
+void hof_resync_ask(const struct hof_adoption *a)
+{
+	struct hof_msg_life record;
+	struct kvec vec = { .iov_base = &record, .iov_len = sizeof(record) };
+
+	hof_life_record(a, HOF_HELD_PENDING, &record);
+	flt_link_send(a->node, HOF_MSG_HELD, &vec, 1, GFP_KERNEL);
+}
+
 static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 			   const struct hof_msg_life *record)
 {

@@ -225,6 +225,19 @@ def one_giver_does_not_keep_the_others_out():
 
 
 @claim
+def undecided_for_long_it_is_asked_about_with_its_addresses():
+    """By its id alone the giver finds what is under way, and not what it has let go of."""
+    with Stage() as stage, stage.node.listen():
+        stage.node.sysctl("net.flotilla.adopt_query_ms", 100)
+        stage.parked(7, 4007)
+        assert struct.unpack_from("!QHHHH", stage.peer.heard(HELD)) == (7, 4, 1, 4007, 80)
+        assert stage.node.stat("AdoptQueried") >= 1
+        assert not [said for said in stage.peer.got if said[0] == QUERY]
+        stage.peer.tell(ABORT, 7)
+        wait(lambda: not stage.node.sockets())
+
+
+@claim
 def commit_after_the_deadline_is_answered():
     """The giver has let go of it: it hears that it must tell the client."""
     with Stage(deadline_ms=500 * SLOW) as stage, stage.node.listen():
