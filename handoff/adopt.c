@@ -214,8 +214,7 @@ static void hof_adopt_resume(struct hof_net *hn, struct hof_entry *e)
 {
 	rcu_read_lock();	/* once it forwards, it may go at any time */
 	hof_hold_forward(hn, e);
-	if (READ_ONCE(e->peer->lost))
-		hof_entry_kill(hn, e);
+	hof_entry_resume(hn, e);
 	rcu_read_unlock();
 }
 

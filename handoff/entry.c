@@ -272,6 +272,8 @@ static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt
 		hof_entry_set_state(e, state);
 		hof_entry_linger(hn, e);
 		hof_entry_settle(hn, e, why);
+	} else if (e->state == HOF_HOLD && e->ticket && !e->over) {
+		WRITE_ONCE(e->over, state);
 	}
 	spin_unlock_bh(&e->lock);
 	if (was)
@@ -400,6 +402,16 @@ void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
 	hof_count(hn, HOF_STAT_HANDOFF_NODE_LOST);
 	hof_entry_tuple(e, &tuple);
 	hof_reset_client(hn, &tuple, acked);
+}
+
+void hof_entry_resume(struct hof_net *hn, struct hof_entry *e)
+{
+	u8 over = READ_ONCE(e->over);
+
+	if (over == HOF_DEAD)
+		hof_entry_kill(hn, e);
+	else if (over == HOF_LINGER)
+		hof_entry_close(hn, e, FLT_REFUSE_NONE);
 }
 
 static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,

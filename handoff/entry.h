@@ -69,7 +69,9 @@ union hof_key {
  * @seen:    HOF_SAW_*; written by softirq without a lock
  * @family:  AF_INET or AF_INET6
  * @state:   enum hof_state; written under @lock, read by hof_entry_state()
- * @lock:    guards @state, @hold and @ticket
+ * @over:    under @lock, in HOLD while it may come back to us: HOF_LINGER or HOF_DEAD, it has ended
+ *	     there meanwhile; else 0
+ * @lock:    guards @state, @over, @hold and @ticket
  * @hold:    with HOLD: where packets wait
  * @ticket:  whom to tell of the end, NULL nobody; a counted reference
  * @linger:  in LINGER and DEAD: in hn->linger of its family, under hn->linger_lock
@@ -96,6 +98,7 @@ struct hof_entry {
 	u8 seen;
 	u8 family;
 	u8 state;
+	u8 over;
 	spinlock_t lock;	/* see above */
 	struct hof_hold *hold;
 	struct hof_ticket *ticket;
@@ -165,6 +168,8 @@ bool hof_entry_remove(struct hof_net *hn, struct hof_entry *e);
 /* The same for the owner of its hold queue, after it set the state to GONE. */
 void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
 
+/* What close or kill found in HOLD, once it forwards again after all. RCU. */
+void hof_entry_resume(struct hof_net *hn, struct hof_entry *e);
 /* The connection is lost with its owner: reset the client. RCU. */
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e);
 /* Every connection of @peer is lost: reset the clients. Process context, may sleep. */

@@ -49,10 +49,8 @@ static void hof_peer_grace(struct work_struct *work)
 	if (hof_net_enter(hn)) {
 		mutex_lock(&peer->link_lock);
 		/* If it is up, hof_peer_up() decides; if it is down again, the next grace does. */
-		if (!flt_node_is_up(peer->node) && time_after_eq(jiffies, peer->until)) {
-			WRITE_ONCE(peer->lost, true);
+		if (!flt_node_is_up(peer->node) && time_after_eq(jiffies, peer->until))
 			hof_peer_lose(hn, peer);
-		}
 		mutex_unlock(&peer->link_lock);
 		hof_net_leave(hn);
 	}
@@ -185,7 +183,6 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 	}
 	peer->instance = instance;
 	peer->up = true;
-	WRITE_ONCE(peer->lost, false);
 	mutex_unlock(&peer->link_lock);
 	refcount_inc(&peer->ref);
 	if (!queue_work(hof_peer_wq, &peer->tell))
@@ -204,10 +201,8 @@ static void hof_peer_down(struct hof_net *hn, struct flt_node *node, struct hof_
 	mutex_lock(&peer->link_lock);
 	peer->up = false;
 	peer->until = jiffies + msecs_to_jiffies(ms);
-	if (!ms) {
-		WRITE_ONCE(peer->lost, true);
+	if (!ms)
 		hof_peer_lose(hn, peer);
-	}
 	mutex_unlock(&peer->link_lock);
 	if (!ms)
 		return;
@@ -221,7 +216,6 @@ static void hof_peer_removed(struct hof_net *hn, struct flt_node *node, struct h
 	hof_transfer_node_down(hn, node);
 	mutex_lock(&peer->link_lock);
 	peer->up = false;
-	WRITE_ONCE(peer->lost, true);
 	hof_peer_lose(hn, peer);
 	hof_adopt_node_gone(hn, node);
 	mutex_unlock(&peer->link_lock);

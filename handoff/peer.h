@@ -22,7 +22,6 @@ struct hof_path;
  * @nr_pending: what it gave and has not decided; under hn->adopt_lock
  * @downs: how often it was given up: it came back as another instance, was removed, or its
  *	   grace was over
- * @lost:  it is given up until its link comes up; READ_ONCE
  * @instance: of the node that has what we gave it; the link's work
  * @grace: gives it up; while it waits it holds a reference
  * @tell:  tells it what we have of it (resync.c); while it waits or runs it holds a reference
@@ -44,7 +43,6 @@ struct hof_peer {
 	u32 heard;
 	unsigned int nr_pending;
 	atomic_t downs;
-	bool lost;
 	u64 instance;
 	struct delayed_work grace;
 	struct work_struct tell;

@@ -389,6 +389,24 @@ def lingering_it_unloads():
 
 
 @claim
+def ended_while_it_may_come_back_it_has_ended():
+    """The giver offers it, its socket ends, and so does the offer: nothing is told of it again."""
+    with Stage() as stage, stage.node.listen() as listener:
+        for what, refusal in ((0, "none"), (3, "nodedown")):
+            dev = stage.node.handoff()
+            client, here, number = stage.given(listener, dev)
+            stage.peer.tell(ACK, number)
+            dev.expect(DONE)
+            stage.parked(number + 1000, client.getsockname()[1])
+            stage.peer.life(number, what, client.getsockname()[1])
+            dev.no_event()
+            stage.peer.tell(ABORT, number + 1000)
+            dev.expect(CLOSED, refusal=refusal)
+            for thing in (client, here, dev):
+                thing.close()
+
+
+@claim
 def coming_back_it_unloads():
     """Given away, offered back, and never committed: its packets wait on two grounds."""
     with Stage() as stage, stage.node.listen() as listener:
