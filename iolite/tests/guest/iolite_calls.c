@@ -3,12 +3,15 @@
 /* timeout: 120 */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/fanotify.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 
 #include "kselftest_harness.h"
@@ -33,6 +36,7 @@ FIXTURE_SETUP(calls)
 	ASSERT_EQ(SIZE, write(fd, bytes, SIZE));
 	close(fd);
 	self->fd = open("/tmp/iolite.calls", O_RDONLY);
+	usleep(50000);
 	/* A call that waits for ever is a failure. */
 	alarm(20);
 }
@@ -199,6 +203,165 @@ TEST_F(calls, a_socket_s_receive_time_out_ends_the_wait)
 	IOL_destroy(agg);
 	close(pair[0]);
 	close(pair[1]);
+}
+
+/* A pair of @kind: what is written to [1] is read from [0]. */
+static int channel(const char *kind, int pair[2])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int type = strstr(kind, "UDP") ? SOCK_DGRAM : SOCK_STREAM, listener;
+	socklen_t len = sizeof(addr);
+
+	if (!strcmp(kind, "pipe"))
+		return pipe(pair);
+	if (!strncmp(kind, "UNIX", 4))
+		return socketpair(AF_UNIX, strstr(kind, "datagram") ? SOCK_DGRAM : SOCK_STREAM, 0, pair);
+	if (!strcmp(kind, "pty")) {
+		struct termios raw;
+
+		pair[0] = posix_openpt(O_RDWR | O_NOCTTY);
+		if (grantpt(pair[0]) || unlockpt(pair[0]))
+			return -1;
+		pair[1] = open(ptsname(pair[0]), O_RDWR | O_NOCTTY);
+		tcgetattr(pair[1], &raw);
+		cfmakeraw(&raw);
+		return tcsetattr(pair[1], TCSANOW, &raw);
+	}
+	if (!strcmp(kind, "file")) {
+		pair[1] = open("/tmp/iolite.kind", O_RDWR | O_CREAT | O_TRUNC, 0600);
+		pair[0] = open("/tmp/iolite.kind", O_RDONLY);
+		return pair[0] < 0;
+	}
+	listener = socket(AF_INET, type, 0);
+	pair[1] = socket(AF_INET, type, 0);
+	if (bind(listener, (struct sockaddr *)&addr, len) || getsockname(listener, (struct sockaddr *)&addr, &len) ||
+	    (type == SOCK_STREAM && listen(listener, 1)) || connect(pair[1], (struct sockaddr *)&addr, len))
+		return -1;
+	pair[0] = type == SOCK_STREAM ? accept(listener, NULL, NULL) : listener;
+	if (type == SOCK_STREAM)
+		close(listener);
+	return pair[0] < 0;
+}
+
+static const char *const kinds[] = { "file", "pipe", "UNIX stream", "UNIX datagram", "TCP", "UDP", "pty" };
+
+TEST_F(calls, every_kind_of_descriptor_is_written_and_read_and_ends_with_0)
+{
+	char bytes[3000], back[3000];
+	unsigned int kind, i;
+
+	ASSERT_EQ(0, system("ip link set lo up"));
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i * 31;
+	for (kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
+		bool ends = !strstr(kinds[kind], "UDP") && !strstr(kinds[kind], "datagram") &&
+			    strcmp(kinds[kind], "pty");
+		IOL_Agg *agg = NULL;
+		size_t n, done;
+		int pair[2];
+
+		ASSERT_EQ(0, channel(kinds[kind], pair)) {
+			TH_LOG("%s", kinds[kind]);
+		}
+		ASSERT_EQ(0, IOL_from_memory(IOL_DEF_ALLOC, &agg, bytes, sizeof(bytes)));
+		ASSERT_EQ(0, IOL_write(pair[1], agg, &n)) {
+			TH_LOG("%s", kinds[kind]);
+		}
+		ASSERT_EQ(sizeof(bytes), n);
+		IOL_destroy(agg);
+		for (done = 0; done < sizeof(bytes); done += n) {
+			ASSERT_EQ(0, IOL_read(pair[0], &agg, 65536, &n)) {
+				TH_LOG("%s", kinds[kind]);
+			}
+			ASSERT_LT(0, n);
+			ASSERT_GE(sizeof(bytes), done + n);
+			IOL_copy_out(agg, 0, back + done, n);
+			IOL_destroy(agg);
+		}
+		EXPECT_EQ(0, memcmp(bytes, back, sizeof(bytes))) {
+			TH_LOG("%s", kinds[kind]);
+		}
+		close(pair[1]);
+		if (ends) {
+			ASSERT_EQ(0, IOL_read(pair[0], &agg, 100, &n));
+			EXPECT_EQ(0, n);
+			IOL_destroy(agg);
+		}
+		close(pair[0]);
+	}
+	unlink("/tmp/iolite.kind");
+}
+
+/* One who sleeps in epoll_wait until an IOL_write comes, and who polls for room until an IOL_read made some. */
+TEST_F(calls, epoll_and_poll_wake_for_what_our_calls_do)
+{
+	static const char *const streams[] = { "pipe", "UNIX stream", "TCP" };
+	unsigned int kind;
+
+	ASSERT_EQ(0, system("ip link set lo up"));
+	for (kind = 0; kind < 3; kind++) {
+		struct epoll_event event = { .events = EPOLLIN };
+		int pair[2], set = epoll_create1(0), status;
+		struct pollfd room;
+		IOL_Agg *agg;
+		size_t n;
+		pid_t pid;
+
+		ASSERT_EQ(0, channel(streams[kind], pair));
+		ASSERT_EQ(0, epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event));
+		ASSERT_EQ(0, epoll_wait(set, &event, 1, 0));
+		pid = fork();
+		if (!pid) {
+			usleep(200000);
+			_exit(IOL_from_memory(IOL_DEF_ALLOC, &agg, "wake up", 7) || IOL_write(pair[1], agg, &n));
+		}
+		EXPECT_EQ(1, epoll_wait(set, &event, 1, 10000)) {
+			TH_LOG("%s", streams[kind]);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+		ASSERT_EQ(0, IOL_read(pair[0], &agg, 100, &n));
+		EXPECT_EQ(7, n);
+		IOL_destroy(agg);
+		/* And the other way round: filled by us, emptied by us. */
+		fcntl(pair[1], F_SETFL, O_NONBLOCK);
+		ASSERT_EQ(0, IOL_create(IOL_DEF_ALLOC, &agg, 65536));
+		while (!IOL_write(pair[1], agg, &n))
+			;
+		IOL_destroy(agg);
+		room = (struct pollfd){ .fd = pair[1], .events = POLLOUT };
+		ASSERT_EQ(0, poll(&room, 1, 0));
+		pid = fork();
+		if (!pid) {
+			usleep(200000);
+			fcntl(pair[0], F_SETFL, O_NONBLOCK);
+			while (!IOL_read(pair[0], &agg, 65536, &n) && n)
+				IOL_destroy(agg);
+			_exit(0);
+		}
+		EXPECT_EQ(1, poll(&room, 1, 10000)) {
+			TH_LOG("%s", streams[kind]);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		close(set);
+		close(pair[0]);
+		close(pair[1]);
+	}
+}
+
+TEST_F(calls, a_pipe_s_room_is_an_option_and_others_are_refused)
+{
+	int ends[2];
+
+	ASSERT_EQ(0, pipe(ends));
+	EXPECT_EQ(65536, fcntl(ends[0], F_GETPIPE_SZ));
+	EXPECT_EQ(0, IOL_control(ends[1], IOL_PIPE_ROOM));
+	EXPECT_EQ(1 << 20, fcntl(ends[0], F_GETPIPE_SZ));
+	EXPECT_EQ(-EOPNOTSUPP, IOL_control(ends[1], IOL_PIPE_ROOM << 1));
+	EXPECT_EQ(-EINVAL, IOL_control(self->fd, IOL_PIPE_ROOM));
+	EXPECT_EQ(-EBADF, IOL_control(-1, IOL_PIPE_ROOM));
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void full(struct __test_metadata *_metadata, int fd)

@@ -130,6 +130,52 @@ TEST_F_TIMEOUT(pressure, a_group_reads_a_file_larger_than_itself, 200)
 	EXPECT_EQ(0, put(GROUP "/memory.max", "max"));
 }
 
+static unsigned long long chunks_of_memory(void)
+{
+	return counter("ChunksMade") - counter("ChunksFreed");
+}
+
+/* Nothing is reserved for the cache: what it has, anonymous memory takes, and it comes back after that. */
+TEST_F_TIMEOUT(pressure, anonymous_memory_takes_the_cache_s_and_the_cache_grows_again, 200)
+{
+	unsigned long long empty, full, squeezed, again;
+	int go[2], told[2];
+	char byte;
+	pid_t pid;
+
+	empty = chunks_of_memory();
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(told));
+	ASSERT_EQ(0, put(GROUP "/memory.max", "150M"));
+	pid = in_group();
+	if (!pid) {
+		char *memory;
+
+		if (read_all(MNT "/big", FILE_MB * MB) || write(told[1], "", 1) != 1 || read(go[0], &byte, 1) != 1)
+			_exit(1);
+		memory = malloc(110 * MB);
+		memset(memory, 1, 110 * MB);
+		if (write(told[1], "", 1) != 1 || read(go[0], &byte, 1) != 1)
+			_exit(2);
+		free(memory);
+		_exit(read_all(MNT "/big", FILE_MB * MB));
+	}
+	ASSERT_EQ(1, read(told[0], &byte, 1));
+	full = chunks_of_memory();
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(1, read(told[0], &byte, 1));
+	squeezed = chunks_of_memory();
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(0, ended(pid));
+	again = chunks_of_memory();
+	TH_LOG("chunks: %llu empty, %llu full, %llu beside 110 MB, %llu again", empty, full, squeezed, again);
+	EXPECT_LT(empty + FILE_MB * 16 / 2, full);
+	EXPECT_GT(full / 2, squeezed);
+	EXPECT_LT(squeezed + FILE_MB * 16 / 4, again);
+	EXPECT_EQ(0, number(GROUP "/memory.events", "oom_kill "));
+	EXPECT_EQ(0, put(GROUP "/memory.max", "max"));
+}
+
 TEST_F_TIMEOUT(pressure, cached_data_counts_as_available_memory, 100)
 {
 	long reserve = number("/proc/sys/vm/min_free_kbytes", NULL), before, free_before;
