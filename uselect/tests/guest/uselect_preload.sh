@@ -5,10 +5,10 @@
 # cut: yes
 # long: debug it takes up to sixteen minutes there
 # Programs that nobody changed make fewer system calls for readiness with libuselect-preload.so, and give the
-# same answers; one that waits by edges is left alone. USELECT_SECONDS (2) of load for each of redis (epoll), nginx (epoll, edges), lighttpd (poll)
-# and haproxy (poll), USELECT_CONNECTIONS (50). Server and load have a CPU each: one that mostly sleeps
-# makes a call to sleep, with us as without. USELECT_INSTRUCTIONS=1, in a guest whose clock counts them: what a
-# request costs the server, in nanoseconds of that clock, and no counting of calls.
+# same answers; one that waits by edges is left alone. USELECT_SECONDS (2) of load for each of redis (epoll), nginx
+# (epoll, edges), lighttpd (poll) and haproxy (poll), USELECT_CONNECTIONS (50). Server and load have a CPU each:
+# one that mostly sleeps makes a call to sleep, with us as without. USELECT_INSTRUCTIONS=1, in a guest whose clock
+# counts them: what a request costs the server, in nanoseconds of that clock, and no counting of calls.
 . "$FLT_TOP/tools/testing/lib.sh"
 
 need redis-server redis-benchmark redis-cli nginx lighttpd haproxy wrk curl count taskset
@@ -96,7 +96,8 @@ readiness() {
 
 # load_http PORT FILE
 load_http() {
-	local command=(taskset -c "$LAST_CPU" wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s" "http://127.0.0.1:$1/${LOADED:-f1000}")
+	local command=(taskset -c "$LAST_CPU" wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s"
+		"http://127.0.0.1:$1/${LOADED:-f1000}")
 	if [ "$COUNTS" ]; then
 		count -p "$PID" -j -- "${command[@]}" >"$2" 2>"$2.err"
 	else
