@@ -308,12 +308,13 @@ void ssp_advance(struct ssp_pair *p, unsigned int dirs, enum ssp_where where, bo
 /* Its user has had his share of the time that nobody pays for: later, then. */
 static bool ssp_pauses(struct ssp_pair *p)
 {
-	unsigned long pause = ssp_user_pause(p->user);
-
-	if (likely(!pause))
+	if (likely(!ssp_user_is_over(p->user)))
 		return false;
-	ssp_count(p->net, SSP_STAT_PAUSED);
-	ssp_pair_queue(p, pause);
+	/* It has its turn, or will ask for one when it runs. */
+	if (!delayed_work_pending(&p->work)) {
+		ssp_count(p->net, SSP_STAT_PAUSED);
+		ssp_pair_queue(p, ssp_user_turn(p->user));
+	}
 	return true;
 }
 

@@ -20,10 +20,12 @@ struct ssp_pair;
  * @refs:    one for each transfer, one for each socket with an unread copy
  * @pairs:   transfers that are attached to their sockets
  * @copies:  memory of unread copies
- * @lock:    @list, @begin, @spent; bottom halves off; a leaf
+ * @lock:    all below; bottom halves off; a leaf
  * @list:    the attached transfers
  * @begin:   jiffies at which this window of time began
  * @spent:   nanoseconds of forwarding outside of the user's own calls, in this window
+ * @turn:    jiffies at which the last of those that wait looks again
+ * @turns:   how many do so then
  */
 struct ssp_user {
 	struct hlist_node node;
@@ -36,6 +38,8 @@ struct ssp_user {
 	struct list_head list;
 	unsigned long begin;
 	u64 spent;
+	unsigned long turn;
+	unsigned int turns;
 };
 
 /* Of the caller, with a reference; NULL without memory. */
@@ -52,14 +56,21 @@ bool ssp_user_charge(struct ssp_user *user, unsigned int size);
 void ssp_user_uncharge(struct ssp_user *user, unsigned int size);
 
 /**
- * ssp_user_pause - whether forwarding for @user has to wait
+ * ssp_user_is_over - whether forwarding for @user has to wait
  *
  * A softirq's and a work item's time is nobody's: no cgroup pays for it. So a user has
  * user_share percent of all processors' time for it in each window.
- *
- * Return: 0: go on; else jiffies until there is time again.
  */
-unsigned long ssp_user_pause(struct ssp_user *user);
+bool ssp_user_is_over(struct ssp_user *user);
+
+/**
+ * ssp_user_turn - when one of the transfers that wait for time shall look again
+ *
+ * Not all of them in the next window: what thousands spend on looking is nobody's time either.
+ *
+ * Return: jiffies until then, at least 1
+ */
+unsigned long ssp_user_turn(struct ssp_user *user);
 void ssp_user_spend(struct ssp_user *user, u64 ns);
 
 int ssp_user_init(void);
