@@ -77,7 +77,7 @@ static bool ssp_is_attached(const struct ssp_pair *p)
 	return rcu_access_pointer(p->end[0]->pair) == p;
 }
 
-/* Nobody can name the pair any more: its destination was closed. */
+/* Nobody can name the pair any more: its destination was closed, or is another connection. */
 static bool ssp_is_nameless(const struct ssp_pair *p)
 {
 	return rcu_access_pointer(p->end[1]->pair) != p;
@@ -87,7 +87,7 @@ static void ssp_conclude(struct ssp_pair *p, bool tell)
 {
 	/* The proxy waits for its client's socket only: what befell the source is told there. */
 	bool report = tell && p->cause == SSP_CAUSE_SOURCE && !p->sk[1]->sk_err &&
-		      p->sk[1]->sk_socket;
+		      p->sk[1]->sk_socket && !ssp_is_nameless(p);
 
 	/* Before the end: who sees that must see why. */
 	if (report)
@@ -230,8 +230,14 @@ void ssp_judge_lost(struct ssp_pair *p)
 
 void ssp_judge_sink_close(struct ssp_pair *p)
 {
+	struct ssp_outcome *last = &p->end[1]->last;
+
 	ssp_assert_locked(p);
 	p->sink_gone = true;
+	ssp_pair_outcome(p, last);
+	last->status = SSP_DONE;
+	last->cause = SSP_CAUSE_CLOSED;
+	ssp_pair_lowat(p, 1);
 	ssp_end_clear(p->end[1]);
 	/* What waits in the source for room in the destination need not wait any more. */
 	ssp_pair_queue(p, 0);

@@ -33,6 +33,9 @@ static bool ssp_data_ready(struct flt_layer *layer, struct sock *sk)
 
 	if (!p || p->telling || p->state == SSP_ENDED)
 		return true;
+	/* It was disconnected a moment ago. Nobody locks a listener whose children are told of. */
+	if (unlikely(sk->sk_state == TCP_LISTEN))
+		return true;
 	side = ssp_side(p, sk);
 	if (side && !ssp_is_bidir(p))
 		return true;
@@ -297,11 +300,9 @@ out:
 	return mask;
 }
 
-/* The last descriptor of @sock is being closed. */
-static void ssp_release(struct flt_layer *layer, struct socket *sock)
+/* The connection is given up by its program; nothing of it is for the socket's next one. */
+static void ssp_leave(struct ssp_end *end, struct sock *sk)
 {
-	struct ssp_end *end = ssp_end(layer);
-	struct sock *sk = sock->sk;
 	struct ssp_pair *p;
 
 	p = ssp_pair_get(end);
@@ -323,6 +324,12 @@ static void ssp_release(struct flt_layer *layer, struct socket *sock)
 		ssp_copy_pin(end);
 		release_sock(sk);
 	}
+}
+
+/* The last descriptor of @sock is being closed. */
+static void ssp_release(struct flt_layer *layer, struct socket *sock)
+{
+	ssp_leave(ssp_end(layer), sock->sk);
 }
 
 static void ssp_destruct(struct flt_layer *layer, struct sock *sk)
@@ -370,6 +377,12 @@ static void ssp_keep_lowat(struct ssp_pair *p, struct sock *sk)
 	WRITE_ONCE(sk->sk_rcvlowat, 1);
 }
 
+static bool ssp_is_connected(const struct sock *sk)
+{
+	return !((1 << READ_ONCE(sk->sk_state)) &
+		 (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV));
+}
+
 static void ssp_returned(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret)
 {
 	struct ssp_pair *p;
@@ -378,7 +391,14 @@ static void ssp_returned(struct flt_layer *layer, struct socket *sock, enum flt_
 		ssp_let_go(ssp_end(layer), sock->sk);
 		return;
 	}
-	if (ret || (op != FLT_OP_SETSOCKOPT && op != FLT_OP_RCVLOWAT))
+	if (ret)
+		return;
+	/* By connect(AF_UNSPEC): the socket may become another connection, or a listener. */
+	if (op == FLT_OP_LISTEN || (op == FLT_OP_CONNECT && !ssp_is_connected(sock->sk))) {
+		ssp_leave(ssp_end(layer), sock->sk);
+		return;
+	}
+	if (op != FLT_OP_SETSOCKOPT && op != FLT_OP_RCVLOWAT)
 		return;
 	p = ssp_pair_get(ssp_end(layer));
 	if (!p)

@@ -123,6 +123,18 @@ int ssp_pair_attach(struct ssp_pair *p)
 	return 0;
 }
 
+/* A destination that has left may be in another pair. */
+static bool ssp_pair_has(const struct ssp_pair *p, int side)
+{
+	return rcu_access_pointer(p->end[side]->pair) == p;
+}
+
+void ssp_pair_lowat(struct ssp_pair *p, int side)
+{
+	if (ssp_pair_has(p, side) && p->sk[side]->sk_rcvlowat == 1)
+		WRITE_ONCE(p->sk[side]->sk_rcvlowat, p->lowat[side]);
+}
+
 /* The counts and the sockets' marks go back. */
 static void ssp_pair_stop(struct ssp_pair *p)
 {
@@ -131,8 +143,7 @@ static void ssp_pair_stop(struct ssp_pair *p)
 	/* Pairs with ssp_is_over(). */
 	smp_store_release(&p->state, SSP_ENDED);
 	for (i = 0; i < 2; i++)
-		if (p->sk[i]->sk_rcvlowat == 1)
-			WRITE_ONCE(p->sk[i]->sk_rcvlowat, p->lowat[i]);
+		ssp_pair_lowat(p, i);
 	atomic_dec(&ssp_pairs);
 	atomic_dec(&p->net->active);
 }
@@ -151,7 +162,8 @@ void ssp_pair_ended(struct ssp_pair *p)
 	ssp_assert_locked(p);
 	ssp_pair_stop(p);
 	for (i = 0; i < 2; i++)
-		ssp_pair_outcome(p, &p->end[i]->last);
+		if (ssp_pair_has(p, i))
+			ssp_pair_outcome(p, &p->end[i]->last);
 	ssp_count(p->net, SSP_STAT_ENDED + p->cause - SSP_CAUSE_LIMIT);
 	trace_ssp_end(p);
 }
@@ -181,7 +193,8 @@ void ssp_pair_detach(struct ssp_pair *p)
 
 	ssp_assert_locked(p);
 	for (i = 0; i < 2; i++)
-		ssp_end_clear(p->end[i]);
+		if (ssp_pair_has(p, i))
+			ssp_end_clear(p->end[i]);
 	ssp_copy_pin(p->end[0]);
 	ssp_user_del(p->user, p);
 	ssp_pair_put(p);
@@ -192,7 +205,7 @@ bool ssp_pair_is_lost(const struct ssp_pair *p)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		if (rcu_access_pointer(p->end[i]->pair) == p &&
+		if (ssp_pair_has(p, i) &&
 		    (ssp_is_taken(p->sk[i]) || sock_flag(p->sk[i], SOCK_DEAD)))
 			return true;
 	return false;

@@ -167,6 +167,9 @@ void ssp_pair_abort(struct ssp_pair *p);
 void ssp_pair_detach(struct ssp_pair *p);
 void ssp_end_clear(struct ssp_end *end);
 
+/* Both sockets locked: the program's SO_RCVLOWAT goes back to a socket that is in the pair. */
+void ssp_pair_lowat(struct ssp_pair *p, int side);
+
 /* A socket of it is somebody else's, or closed without our hearing of it. Any context. */
 bool ssp_pair_is_lost(const struct ssp_pair *p);
 

@@ -37,7 +37,8 @@
  * The end is reported when its last byte has been read.
  *
  * Closing either descriptor for good ends the transfer (closing @fd1 with
- * SSP_KEEPCOPY lets the copy go on; its end then releases @fd0 by itself).  The
+ * SSP_KEEPCOPY lets the copy go on; its end then releases @fd0 by itself).  So
+ * does connect(2) to AF_UNSPEC, which gives up the connection.  The
  * device need not stay open.  The descriptors may be shared by fork(2): a
  * transfer belongs to the sockets.
  * The module cannot be unloaded while a transfer is active.
@@ -89,7 +90,7 @@ enum ssp_status {
  * @SSP_CAUSE_EOF:       the source has sent FIN; fewer than @limit bytes if there was one
  * @SSP_CAUSE_SOURCE:    the source was reset or timed out; its error is also put on @fd1
  * @SSP_CAUSE_SINK:      the destination cannot be written to any more
- * @SSP_CAUSE_CLOSED:    a descriptor was closed
+ * @SSP_CAUSE_CLOSED:    a descriptor was closed, or its connection given up by connect(2)
  * @SSP_CAUSE_UNSPLICED: SSP_IOC_UNSPLICE
  * @SSP_CAUSE_BOTH:      SSP_BIDIR: both connections are closed
  * @SSP_CAUSE_URGENT:    urgent data is next in the source; go on at user level
