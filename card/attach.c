@@ -390,7 +390,7 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 	if (state == CARD_STATE_DEAD)
 		return "detached";
 	if (state == CARD_STATE_LIVE)
-		return "the node has lost writes that it had acknowledged: flushes fail until nobody has it open";
+		return "the node has lost writes: flushes fail until nobody has it open";
 	if (READ_ONCE(disk->failing))
 		return "the node has been away for too long: requests fail";
 	if (why != EUCLEAN && why != EKEYREVOKED && !flt_node_is_up(disk->node))

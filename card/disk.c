@@ -399,7 +399,7 @@ static bool card_disk_is(const struct card_disk *disk, const char *name, const c
  */
 static int card_disk_close(struct card_disk *disk, bool force)
 {
-	struct mutex *opening;
+	struct gendisk *gendisk = disk->gendisk;
 	int err = 0;
 
 	if (force) {
@@ -408,14 +408,13 @@ static int card_disk_close(struct card_disk *disk, bool force)
 	}
 	if (!disk->ready)
 		return -EBUSY;	/* being attached */
-	opening = &disk->gendisk->open_mutex;
-	if (!mutex_trylock(opening))
+	if (!mutex_trylock(&gendisk->open_mutex))
 		return -EBUSY;
-	if (disk_openers(disk->gendisk))
+	if (disk_openers(gendisk))
 		err = -EBUSY;
 	else
 		card_disk_kill(disk);
-	mutex_unlock(opening);
+	mutex_unlock(&gendisk->open_mutex);
 	return err;
 }
 

@@ -31,6 +31,9 @@
 /* After 1, 2, 4... time-outs a request is asked for again, later after each so many. */
 #define CARD_ASK_EVERY	64
 
+/* Answers that are damaged, not counting the first, whose pages may have been changed. */
+#define CARD_DAMAGED_MAX	3U
+
 static bool card_cmd_move(struct card_flight *cmd, u32 use, enum card_cmd_state from,
 			  enum card_cmd_state to)
 {
@@ -337,6 +340,7 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 		return fate;
 
 	cmd->tries = 0;
+	cmd->damaged = 0;
 	cmd->status = BLK_STS_OK;
 	cmd->stable = false;
 	cmd->bvec = NULL;
@@ -394,20 +398,19 @@ static bool card_request_is_over(const struct card_disk *disk, struct card_fligh
 
 	if (retries != CARD_RETRIES_ALWAYS && cmd->tries >= retries)
 		return true;
-	/* An exporter that is away is another work's: see attach.c. This one is there and silent. */
+	/* An exporter that is away is for attach.c. This one is there, and silent. */
 	return fail_fast && READ_ONCE(disk->state) == CARD_STATE_LIVE &&
 	       ktime_get_ns() - READ_ONCE(cmd->heard) > (u64)fail_fast * NSEC_PER_SEC;
 }
 
-/* An attempt has failed: make another one, or end it. */
-static void card_request_again(struct card_disk *disk, struct request *rq, u32 use,
-			       blk_status_t status)
+/* A time-out is over: ask again, or end it. */
+static void card_request_again(struct card_disk *disk, struct request *rq, u32 use)
 {
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 
 	if (card_request_is_over(disk, cmd)) {
 		if (card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
-			card_cmd_end(rq, status);
+			card_cmd_end(rq, BLK_STS_TIMEOUT);
 		return;
 	}
 	/* Who is slow is not helped by being asked often. */
@@ -429,7 +432,11 @@ static void card_request_doubt(struct card_disk *disk, struct request *rq,
 		card_count(disk->cn, CARD_STAT_BAD_CRC);
 		pr_warn_ratelimited("%s: data to or from %s is damaged\n",
 				    disk->gendisk->disk_name, disk->spec.node);
-		card_request_again(disk, rq, use, BLK_STS_IOERR);
+		/* Who is patient waits for an answer, not for a better one. */
+		if (cmd->damaged++ < min(READ_ONCE(disk->spec.retries), CARD_DAMAGED_MAX))
+			card_request_resend(disk, rq, use);
+		else if (card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_OVER))
+			card_cmd_end(rq, BLK_STS_IOERR);
 		return;
 	}
 	card_count(disk->cn, CARD_STAT_RACED);
@@ -448,7 +455,7 @@ static enum blk_eh_timer_return card_timeout(struct request *rq)
 
 	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT) {
 		card_count(disk->cn, CARD_STAT_TIMEOUTS);
-		card_request_again(disk, rq, use, BLK_STS_TIMEOUT);
+		card_request_again(disk, rq, use);
 		life = atomic_read(&cmd->life);
 	}
 	/* FILLING ends when the data is there, or the link has noticed that it is dead. */

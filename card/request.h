@@ -26,7 +26,8 @@ enum card_cmd_state {
 /**
  * struct card_flight - our part of a request
  * @life:   number and state: a late answer finds another number
- * @tries:  time-outs that are over; only by queue_rq, the timer and who found a wrong sum
+ * @tries:  time-outs that are over; only by queue_rq and the timer
+ * @damaged: answers of which the sum was wrong, or that said so
  * @begun:  ktime_get_ns() of the first attempt
  * @heard:  the same when the exporter last said that it works on it; READ_ONCE
  * @covers: of a flush: writes that were acknowledged before it
@@ -39,6 +40,7 @@ enum card_cmd_state {
 struct card_flight {
 	atomic_t life;
 	u32 tries;
+	u32 damaged;
 	u64 begun;
 	u64 heard;
 	u64 covers;

@@ -11,7 +11,7 @@ import sys
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import MIB, SLOW, attach, export, mounted, pair, run, stat            # noqa: E402
-from tap import claim, main, wait                       # noqa: E402
+from tap import claim, main                             # noqa: E402
 from trio import Groups                                 # noqa: E402
 
 HERE = "/tmp/card-here"
@@ -50,20 +50,20 @@ def swapon_is_refused_and_says_why():
 
 @claim
 def swap_that_came_by_a_file_takes_no_page_and_harms_no_program():
-    with pair(size=64 * MIB, offered=False) as (c, disk):
+    with pair(size=32 * MIB, offered=False) as (c, disk):
         run("mkfs.ext4", "-q", "-F", disk.device)
         export(c.nodes[0], "data", disk.device, "write")
         card = "/dev/" + attach(c.nodes[1], "data", "write")
         with mounted(card, HERE):
             file = HERE + "/swap"
-            run("dd", "if=/dev/zero", "of=" + file, "bs=1M", "count=40", "status=none")
+            run("dd", "if=/dev/zero", "of=" + file, "bs=1M", "count=16", "status=none")
             os.chmod(file, 0o600)
             run("mkswap", file)
             run("swapon", file)
             groups = Groups("hog")
             try:
-                groups.write("hog", "memory.max", str(32 * MIB))
-                hog = groups.run("hog", sys.executable, "-c", HOG, "60")
+                groups.write("hog", "memory.max", str(24 * MIB))
+                hog = groups.run("hog", sys.executable, "-c", HOG, "36")
                 assert hog.wait(120 * SLOW) == KILLED, hog.returncode
                 assert stat(c.nodes[1], "CardSwapRefused") > 0
             finally:
@@ -74,20 +74,19 @@ def swap_that_came_by_a_file_takes_no_page_and_harms_no_program():
                 f.write(bytes(MIB))
                 f.flush()
                 os.fsync(f.fileno())
-        assert stat(c.nodes[1], "CardTimeouts") == 0
+        assert stat(c.nodes[1], "CardErrors") == 0
 
 
 @claim
 def files_are_written_while_a_program_takes_all_the_memory():
-    with pair(size=128 * MIB, offered=False) as (c, disk):
+    with pair(size=64 * MIB, offered=False) as (c, disk):
         run("mkfs.ext4", "-q", "-F", disk.device)
         export(c.nodes[0], "data", disk.device, "write")
         card = "/dev/" + attach(c.nodes[1], "data", "write")
         with mounted(card, HERE):
-            trouble = []
 
             def write():
-                for i in range(24):
+                for i in range(10):
                     with open(HERE + "/f%d" % i, "wb") as f:
                         f.write(bytes([i + 1]) * (4 * MIB))
                         f.flush()
@@ -95,21 +94,19 @@ def files_are_written_while_a_program_takes_all_the_memory():
                             os.fsync(f.fileno())
             thread = threading.Thread(target=write)
             thread.start()
-            for _ in range(2):
-                hog = subprocess.Popen([sys.executable, "-c",
-                                        "open('/proc/self/oom_score_adj', 'w').write('1000')\n" + HOG,
-                                        "4000"])
-                # More than there is: the kernel has to take it from somebody.
-                assert hog.wait(120 * SLOW) == KILLED, hog.returncode
+            hog = subprocess.Popen([sys.executable, "-c",
+                                    "open('/proc/self/oom_score_adj', 'w').write('1000')\n" + HOG, "4000"])
+            # More than there is: the kernel has to take it from somebody.
+            assert hog.wait(120 * SLOW) == KILLED, hog.returncode
             thread.join(120 * SLOW)
-            assert not thread.is_alive() and not trouble
+            assert not thread.is_alive(), "the writer hangs"
             run("sync", "-f", HERE)
             with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as f:
                 f.write("3")
-            for i in range(24):
+            for i in range(10):
                 with open(HERE + "/f%d" % i, "rb") as f:
                     assert f.read() == bytes([i + 1]) * (4 * MIB), i
-        wait(lambda: stat(c.nodes[1], "CardErrors") == 0, 1)
+        assert stat(c.nodes[1], "CardErrors") == 0
 
 
 if __name__ == "__main__":

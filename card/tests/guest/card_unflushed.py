@@ -15,6 +15,7 @@ from cluster import Node                                # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 NULLB = "/sys/kernel/config/nullb/cardcache"
+OPENED = []
 UUID = "0cace000-0000-4000-8000-00000000cafe"
 
 
@@ -26,6 +27,8 @@ def setting(name, value):
 class Cached:
     """A disk of 64 MB with a write cache that is lost when its power goes (null_blk)."""
 
+    path = "/dev/cardcache"
+
     def __init__(self):
         os.mkdir(NULLB)
         for name, value in (("memory_backed", 1), ("size", 64), ("cache_size", 16),
@@ -35,9 +38,7 @@ class Cached:
 
     def on(self):
         setting("power", 1)
-        with open(NULLB + "/index", encoding="ascii") as f:
-            self.path = "/dev/nullb" + f.read().strip()
-        with open("/sys/block/%s/queue/write_cache" % self.path[5:], encoding="ascii") as f:
+        with open("/sys/block/cardcache/queue/write_cache", encoding="ascii") as f:
             assert "back" in f.read(), "this null_blk has no write cache"
 
     def off(self):
@@ -57,7 +58,11 @@ def cached():
     try:
         with pair(size=MIB, offered=False) as (c, _):
             give(c, cache)
-            yield c, cache
+            try:
+                yield c, cache
+            finally:
+                for each in list(OPENED):
+                    each.close()
     finally:
         cache.close()
 
@@ -72,6 +77,7 @@ class Opened:
     def __init__(self, card):
         self.fd = os.open("/dev/" + card, os.O_RDWR | os.O_DIRECT)
         self.buf = mmap.mmap(-1, 4096)
+        OPENED.append(self)
 
     def put(self, byte, at=0):
         self.buf[:] = bytes([byte]) * 4096
@@ -92,7 +98,7 @@ class Opened:
 
     def close(self):
         os.close(self.fd)
-        self.buf.close()
+        OPENED.remove(self)
 
 
 def power_cut(c, cache, card):
@@ -110,10 +116,11 @@ def no_fsync_succeeds_for_acknowledged_writes_that_were_lost():
         card = attach(c.nodes[1], "data", "write")
         one, two = Opened(card), Opened(card)
         assert one.put(1).sync() == 0
-        one.put(2)                      # acknowledged, not flushed
+        one.put(2, at=4096)             # acknowledged, not flushed
         two.put(3, at=8192)
         power_cut(c, cache, card)
-        assert one.get() == 1 and two.get(at=8192) == 0, "nothing was lost: nothing is shown"
+        got = [one.get(at=4096 * i) for i in range(3)]
+        assert got == [1, 0, 0], got    # else nothing was lost, and nothing is shown
         # Each who wrote hears of it, whoever asks first, and as often as he asks.
         assert one.sync() == errno.EIO and two.sync() == errno.EIO and one.sync() == errno.EIO
         assert "has lost writes" in disks(c.nodes[1])[card]["reason"]
@@ -159,22 +166,24 @@ def what_was_flushed_or_is_flushed_at_the_end_of_an_export_is_no_loss():
         power_cut(c, cache, card)
         assert one.get() == 1 and one.sync() == 0
         # An export that ends in order has its disk flushed.
-        one.put(2)
+        one.put(2, at=4096)
         tool(c.nodes[0], "unexport", "data")
         cache.off()
         cache.on()
         give(c, cache)
         wait_live(c.nodes[1], card, 60)
-        assert one.get() == 2 and one.sync() == 0
+        assert one.get(at=4096) == 2 and one.sync() == 0
         # Also when the writer is away.
-        one.put(3)
+        one.put(3, at=8192)
         cut(c, 1)
         wait(lambda: disks(c.nodes[1])[card]["state"] == "waiting", 60 * SLOW)
         tool(c.nodes[0], "unexport", "data")
+        cache.off()
+        cache.on()
         give(c, cache)
         mend(c, 1)
         wait_live(c.nodes[1], card, 60)
-        assert one.get() == 3 and one.sync() == 0
+        assert one.get(at=8192) == 3 and one.sync() == 0
         assert stat(c.nodes[1], "CardWritesLost") == 0
         one.close()
 
@@ -211,7 +220,8 @@ def export_again(c, cache):
 
 
 if __name__ == "__main__":
-    run("modprobe", "-a", "loop", "null_blk", "card")
+    run("modprobe", "-a", "loop", "card")
+    run("modprobe", "null_blk", "nr_devices=0")
     try:
         main()
     finally:

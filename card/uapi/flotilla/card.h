@@ -222,7 +222,7 @@ enum card_attr {
 	CARD_A_DISK_MODE,	/* u8, enum card_mode */
 	CARD_A_DISK_DEPTH,	/* u32: requests in flight, 1 to 1024, default 128 */
 	CARD_A_DISK_TIMEOUT_MS,	/* u32: then it is asked again, 100 to 600000, default 1000 */
-	CARD_A_DISK_RETRIES,	/* u32: fail after so many more time-outs, 0 to 1000; default never */
+	CARD_A_DISK_RETRIES,	/* u32: fail after so many more, 0 to 1000; default never */
 	CARD_A_DISK_READAHEAD,	/* u32: pages; default what the exporter's disk has */
 	CARD_A_DISK_SIZE,	/* u64 bytes; read only */
 	CARD_A_DISK_STATE,	/* u8, enum card_state; read only */
@@ -254,7 +254,7 @@ enum card_attr {
 	CARD_A_EXPORT_CLAIM,	/* u32, one for each: device number, major << 20 | minor */
 	CARD_A_EXPORT_WRITER,	/* string: node that writes alone, or ""; read only */
 	CARD_A_DISK_UUID,	/* CARD_UUID_LEN bytes: the only disk that is accepted */
-	CARD_A_DISK_FAIL_FAST,	/* u32: seconds without the exporter, then fail; 0: never (default) */
+	CARD_A_DISK_FAIL_FAST,	/* u32: fail after so many seconds without it; 0: never */
 
 	__CARD_A_MAX
 };
