@@ -58,6 +58,9 @@ int response_parse(struct response *r, const char *text, size_t len, bool head)
 	r->error = NULL;
 	if (h.major != 1)
 		return refuse(r, "unknown version of HTTP");
+	/* Less than any that there is, "050" would pass for one of the interim answers. */
+	if (h.status < 100)
+		return refuse(r, "no status of HTTP");
 	if (r->fields.excess || r->fields.folded || !fields_are_sound(&r->fields))
 		return refuse(r, "header fields too many, folded or malformed");
 

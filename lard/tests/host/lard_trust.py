@@ -6,6 +6,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 import sys
 import threading
@@ -22,9 +23,11 @@ class Origin(Backend):
 
     def __init__(self, name, script):
         self.script, self.requests, self.count = script, [], threading.Lock()
+        self.doubtful, self.reused = set(), []      # connections that must have no more requests, and which had
         super().__init__(name)
 
     def serve(self, peer):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)      # what is sent is there
         with contextlib.suppress(OSError):
             data = b""
             while True:
@@ -36,6 +39,8 @@ class Origin(Backend):
                 head, _, data = data.partition(b"\r\n\r\n")
                 with self.count:
                     self.requests.append(head)
+                    if peer in self.doubtful:
+                        self.reused.append(head)
                 answer, goes_on = self.script(peer, head, data)
                 peer.sendall(answer)
                 if not goes_on:
@@ -94,8 +99,16 @@ def a_connection_that_ended_unannounced_serves_nobody():
 
 
 def an_early_answer_to_a_body_is_the_last():
-    def script(_peer, head, _body):
-        return ok(name_of(head)), True
+    def script(peer, head, body):
+        if name_of(head) != b"/early":
+            return ok(name_of(head)), True
+        peer.sendall(ok(b"/early"))
+        while len(body) < 60:                       # it waits for the body all the same, whoever sends it
+            more = peer.recv(60 - len(body))
+            if not more:
+                return b"", False
+            body += more
+        return b"", True
 
     with behind(script) as (lardd, origin):
         for n in range(10):
@@ -125,9 +138,11 @@ def what_comes_after_an_answer_is_nobodys():
             b"/head": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody!" + surplus,
             b"/chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n" + surplus,
         }
+        if kind in answers:
+            origin.doubtful.add(peer)
         return answers.get(kind, ok(kind)), True
 
-    with behind(script) as (lardd, _):
+    with behind(script) as (lardd, origin):
         for n in range(5):
             for kind in ("/behind", "/204", "/304", "/head", "/chunks", "/late"):
                 with lardd.connect() as s:
@@ -138,6 +153,31 @@ def what_comes_after_an_answer_is_nobodys():
                     time.sleep(0.1)
                 for again in range(3):
                     quickly(lardd, f"/next{n}{again}")
+        assert not origin.reused, origin.reused
+
+
+def what_comes_while_nobody_looks_is_nobodys():
+    """Bytes, or the end, of a pooled connection that are there when the next request is, and were not looked at."""
+    peers = []
+
+    def script(peer, head, _body):
+        peers.append(peer)
+        return ok(name_of(head)), True
+
+    with behind(script) as (lardd, _):
+        for n in range(20):
+            with lardd.connect() as s:
+                s.settimeout(QUICK)
+                stream = s.makefile("rb")
+                s.sendall(b"GET /first HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert read_answer(stream)[2] == b"/first"
+                lardd.process.send_signal(signal.SIGSTOP)
+                s.sendall(b"GET /mine%d HTTP/1.1\r\nHost: h\r\n\r\n" % n)
+                time.sleep(0.02)                    # so that lardd hears of the client first
+                peers[-1].sendall(ok(b"/poison"))
+                lardd.process.send_signal(signal.SIGCONT)
+                answer = read_answer(stream)
+                assert answer[2] == b"/mine%d" % n, (n, answer)
 
 
 def doubtful_answers_become_502():
@@ -152,6 +192,7 @@ def doubtful_answers_become_502():
         "fold": b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
         "colon": b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
         "switch": b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "status": b"HTTP/1.1 050 OK\r\nContent-Length: 0\r\n\r\n",
         "interim": b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100,
     }
 
@@ -276,6 +317,7 @@ def answers_in_chunks_are_whole_for_old_clients():
 
 if __name__ == "__main__":
     sys.exit(main([a_connection_that_ended_unannounced_serves_nobody, an_early_answer_to_a_body_is_the_last,
-                   what_comes_after_an_answer_is_nobodys, doubtful_answers_become_502,
+                   what_comes_after_an_answer_is_nobodys,
+                   what_comes_while_nobody_looks_is_nobodys, doubtful_answers_become_502,
                    only_a_websocket_is_a_tunnel, what_an_origin_gets_was_made_here,
                    random_neighbours_get_their_own, answers_in_chunks_are_whole_for_old_clients]))
