@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
 # cpus: 2
-# long: both a minute for each of eight programs
+# long: both ten to twenty seconds for each of nine programs
 """Servers in other languages serve with the preload library as without it: the same bytes, and their children, too.
 
 What the machine lacks is skipped: tests/lib/programs/get gets it. USELECT_PRELOAD names another library.
