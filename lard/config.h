@@ -63,6 +63,7 @@ struct config {
 	uint64_t queue_timeout_us;
 	uint64_t connect_timeout_us;
 	uint64_t io_timeout_us;
+	unsigned int client_rate;	/* bytes a second that a proxied client moves; 0: any */
 	uint64_t stop_timeout_us;
 	unsigned int handoff_timeout_ms;
 	unsigned int splice_min;	/* bytes of an answer that are left to splice; 0: none */

@@ -35,6 +35,8 @@ struct worker;
  * @error:       errno of the last try to connect; 0: none, or not known
  * @began:       bytes of the response went to the client: too late for an error of ours
  * @touched_us:  when the timer was last restarted
+ * @waited_us:   of the time until then, how long the client was waited for
+ * @bytes_body:  of the request's body that came
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
  * @use, @key, @personal: see cacheable.h; @key is our own
  * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
@@ -51,7 +53,8 @@ struct exchange {
 	struct span key;
 	struct timer timer;
 	uint64_t touched_us;
-	uint64_t bytes_down;
+	uint64_t bytes_down, bytes_body;
+	uint64_t waited_us;
 	uint64_t body_left;
 	uint64_t answer_left;
 	uint64_t splice_moved;

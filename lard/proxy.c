@@ -6,7 +6,9 @@
  * it can be peeked at, and handed off, like a first one.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "backend.h"
@@ -90,6 +92,7 @@ static enum step take_body(struct exchange *ex)
 		return STEP_MOVED;
 	}
 	ex->body_taken = true;
+	ex->bytes_body += n;
 	if (ex->body == FRAMING_LENGTH) {
 		ex->body_left -= n;
 		if (!ex->body_left)
@@ -359,14 +362,51 @@ static enum step drain_down(struct exchange *ex)
 	return ex->complete ? exchange_complete(ex) : STEP_MOVED;
 }
 
-static void touch(struct exchange *ex)
+/* Is it the client who has to do something? */
+static bool waits_for_client(const struct exchange *ex)
+{
+	int unsent;
+
+	if (ex->spliced)
+		return !ioctl(ex->conn->source.fd, SIOCOUTQ, &unsent) && unsent;
+	return (ex->body != FRAMING_NONE && ex->up_start == ex->up_end) ||
+	       (!ex->client_writable && (ex->header_end || ex->down_start != ex->down_end));
+}
+
+/*
+ * One who sends or takes a byte now and then would hold a node's place for ever. Only the time that
+ * was spent on it counts: a slow back-end is no fault of a client's.
+ */
+static bool too_slow(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+	uint64_t grace = w->config->io_timeout_us;
+
+	if (ex->tunnel || !w->config->client_rate || !waits_for_client(ex))
+		return false;
+	ex->waited_us += w->loop.now - ex->touched_us;
+	return ex->waited_us > grace && ex->bytes_body + ex->bytes_down <
+	       (ex->waited_us - grace) / 1000000 * w->config->client_rate;
+}
+
+static enum step end_slow(struct exchange *ex)
+{
+	if (ex->began)
+		return exchange_abort(ex);
+	return exchange_fail(ex, 408, "the request's body comes too slowly");
+}
+
+static enum step touch(struct exchange *ex)
 {
 	struct worker *w = ex->conn->worker;
 
 	if (w->loop.now - ex->touched_us < TOUCH_US)
-		return;
+		return STEP_IDLE;
+	if (too_slow(ex))
+		return end_slow(ex);
 	ex->touched_us = w->loop.now;
 	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	return STEP_MOVED;
 }
 
 static void pump(struct exchange *ex)
@@ -388,8 +428,8 @@ static void pump(struct exchange *ex)
 		}
 		if (!moved)
 			return;
-		if (!ex->backend || ex->backend->connected)
-			touch(ex);
+		if ((!ex->backend || ex->backend->connected) && touch(ex) == STEP_OVER)
+			return;
 	}
 	loop_again(&ex->conn->worker->loop, &ex->conn->source);
 }
@@ -416,6 +456,7 @@ void proxy_request(struct conn *conn)
 		conn_refuse(conn, 503, "no memory");
 		return;
 	}
+	ex->touched_us = w->loop.now;
 	ex->minor = r->minor;
 	ex->head = r->head;
 	ex->client_keep = r->keep_alive;
@@ -515,12 +556,18 @@ void proxy_io_expired(struct timer *t)
 	struct exchange *ex = container_of(t, struct exchange, timer);
 	struct worker *w = ex->conn->worker;
 
-	if (splice_moves(ex))
+	if (splice_moves(ex)) {
+		if (too_slow(ex)) {
+			exchange_abort(ex);
+			return;
+		}
+		ex->touched_us = w->loop.now;
 		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
-	else if (ex->began)
+	} else if (ex->began) {
 		exchange_abort(ex);
-	else if (ex->body != FRAMING_NONE && !ex->tunnel)
+	} else if (ex->body != FRAMING_NONE && !ex->tunnel) {
 		exchange_fail(ex, 408, "the request's body did not arrive in time");
-	else
+	} else {
 		exchange_fail(ex, 504, "the back-end did not answer in time");
+	}
 }

@@ -3,6 +3,7 @@
 # timeout: 120
 """lardd short of something, or with a step of its operator's going wrong: it serves on."""
 
+import contextlib
 import os
 import resource
 import socket
@@ -137,8 +138,43 @@ def at_the_limit_the_idle_make_room():
             client.close()
 
 
+def one_who_moves_a_byte_now_and_then_leaves_his_place():
+    with cluster(1, "io-timeout 2s\nclient-rate 200000") as lardd:
+        began = time.monotonic()
+        with lardd.connect() as s, lardd.connect() as t:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            s.sendall(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n")
+            t.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            t.sendall(b"GET /size/200000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            s.settimeout(0.01)
+            t.settimeout(0.01)
+            answer, reads = b"", True
+            while (not answer or reads) and time.monotonic() - began < 25:
+                time.sleep(0.1)
+                if not answer:
+                    with contextlib.suppress(OSError):
+                        s.sendall(b"x")
+                        answer = s.recv(100)
+                with contextlib.suppress(TimeoutError):
+                    try:
+                        reads = bool(t.recv(10000))
+                    except ConnectionResetError:
+                        reads = False
+            assert answer.startswith(b"HTTP/1.1 408"), answer
+            assert not reads, "it still reads"
+        until(lambda: lardd.load() == 0, what="no load")
+    # And a back-end that takes its time is no fault of the client's.
+    with cluster(1, "io-timeout 4s\nclient-rate 1000000000") as lardd, lardd.connect() as s:
+        lardd.backends[0].gate.clear()
+        s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+        time.sleep(3)
+        lardd.backends[0].gate.set()
+        assert read_answer(s.makefile("rb"))[0] == 200
+
+
 if __name__ == "__main__":
     sys.exit(main([takeover_takes_the_metrics_along,
                    takeover_that_fails_leaves_the_old_one_serving,
                    own_shortage_is_no_verdict_about_nodes,
-                   out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room]))
+                   out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
+                   one_who_moves_a_byte_now_and_then_leaves_his_place]))

@@ -278,6 +278,37 @@ def what_an_origin_gets_was_made_here():
             quickly(lardd, "/next")
 
 
+def what_is_accepted_is_framed_anew():
+    """One length or one coding, chunks without extensions and trailers, whatever the client wrote."""
+    got = []
+
+    def script(peer, head, body):
+        while b"\r\n0\r\n\r\n" not in b"\r\n" + body if b"chunked" in head else len(body) < 4:
+            body += peer.recv(4096)
+        got.append((head, body))
+        return ok(name_of(head)), True
+
+    start = b"POST /p HTTP/1.1\r\nHost: h\r\n"
+    with behind(script) as (lardd, _):
+        for framing, body in ((b"content-LENGTH:  0004 ", b"abcd"),
+                              (b"TRANSFER-encoding: Chunked\r\nTrailer: T",
+                               b"0002;x=y\r\nab\r\n2\r\ncd\r\n0\r\nT: u\r\n\r\n"),
+                              (b"Connection: Transfer-Encoding, X\r\nX: y\r\nTransfer-Encoding: chunked",
+                               b"4\r\nabcd\r\n00;a\r\n\r\n")):
+            with lardd.connect() as s:
+                s.settimeout(QUICK)
+                s.sendall(start + framing + b"\r\n\r\n" + body)
+                assert read_answer(s.makefile("rb"))[2] == b"/p", framing
+            head, body = got.pop()
+            fields = [line.lower() for line in head.split(b"\r\n")[1:]]
+            framed = [f for f in fields if f.startswith((b"content-length", b"transfer-encoding", b"trailer"))]
+            if b"4" in framing:
+                assert framed == [b"content-length: 4"] and body == b"abcd", (head, body)
+            else:
+                assert framed == [b"transfer-encoding: chunked"], head
+                assert body in (b"4\r\nabcd\r\n0\r\n\r\n", b"2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n"), body
+
+
 def random_neighbours_get_their_own():
     """Requests from a heap of odd pieces beside visitors who each must get their own answer; seed 11."""
     pieces = [b"GET /a HTTP/1.1\r\nHost: h\r\n", b"POST /b HTTP/1.1\r\nHost: h\r\n", b"Content-Length: 5\r\n",
@@ -320,4 +351,5 @@ if __name__ == "__main__":
                    what_comes_after_an_answer_is_nobodys,
                    what_comes_while_nobody_looks_is_nobodys, doubtful_answers_become_502,
                    only_a_websocket_is_a_tunnel, what_an_origin_gets_was_made_here,
-                   random_neighbours_get_their_own, answers_in_chunks_are_whole_for_old_clients]))
+                   what_is_accepted_is_framed_anew, random_neighbours_get_their_own,
+                   answers_in_chunks_are_whole_for_old_clients]))
