@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The daemon as a whole. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	if (privilege_drop(config, error, size))
 		goto fail;
+	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
+		log_warn("config", "text=\"no reload: the user that lardd is now cannot read %s\"", path);
 	end_takeover(lardd);
 	return lardd;
 

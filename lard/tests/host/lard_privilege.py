@@ -108,6 +108,19 @@ def root_becomes_nobody_and_can_still_reload():
             assert lardd.get("/size/4")[2] == content(4)
 
 
+def what_a_reload_cannot_read_is_said_at_start():
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    with cluster(1) as lardd:
+        restarted(lardd)                                # its directory is root's alone
+        lardd.wait_log("level=warn event=config")
+        assert "Permission denied" in lardd.control("reload")["error"]
+        assert lardd.get("/size/4")[2] == content(4)
+        opened(lardd)
+        assert lardd.control("reload") == {"reloads": 1}
+        os.unlink(lardd.socket_path)
+
+
 def it_keeps_what_it_needs_and_no_more():
     if os.geteuid():
         raise kit.Skip("needs root")
@@ -338,6 +351,7 @@ def the_unit_starts_with_the_shipped_configuration():
 
 
 if __name__ == "__main__":
-    sys.exit(main([root_becomes_nobody_and_can_still_reload, it_keeps_what_it_needs_and_no_more, a_user_is_named,
+    sys.exit(main([root_becomes_nobody_and_can_still_reload, what_a_reload_cannot_read_is_said_at_start,
+                   it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
                    check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration]))
