@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import (LARDD, cluster, content, free_port, leave_descriptors, main,  # noqa: E402
+from lardd import (LARDD, Backend, Lardd, cluster, content, free_port, leave_descriptors, main,  # noqa: E402
                    read_answer, until)
 
 
@@ -163,13 +163,25 @@ def one_who_moves_a_byte_now_and_then_leaves_his_place():
             assert answer.startswith(b"HTTP/1.1 408"), answer
             assert not reads, "it still reads"
         until(lambda: lardd.load() == 0, what="no load")
-    # And a back-end that takes its time is no fault of the client's.
-    with cluster(1, "io-timeout 4s\nclient-rate 1000000000") as lardd, lardd.connect() as s:
-        lardd.backends[0].gate.clear()
-        s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
-        time.sleep(3)
-        lardd.backends[0].gate.set()
-        assert read_answer(s.makefile("rb"))[0] == 200
+
+
+class Dripping(Backend):
+    """Sends an answer a byte at a time."""
+
+    def answer(self, peer, stream, method, target, version, body):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
+        for _ in range(6):
+            time.sleep(1.1)
+            peer.sendall(b"x")
+        return True
+
+
+def slow_back_end_is_no_fault_of_its_client():
+    backend = Dripping("be0")
+    with Lardd([backend], "io-timeout 2s\nclient-rate 1000000000") as lardd:
+        assert lardd.get("/")[2] == b"xxxxxx"
+    backend.stop()
 
 
 if __name__ == "__main__":
@@ -177,4 +189,5 @@ if __name__ == "__main__":
                    takeover_that_fails_leaves_the_old_one_serving,
                    own_shortage_is_no_verdict_about_nodes,
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
-                   one_who_moves_a_byte_now_and_then_leaves_his_place]))
+                   one_who_moves_a_byte_now_and_then_leaves_his_place,
+                   slow_back_end_is_no_fault_of_its_client]))
