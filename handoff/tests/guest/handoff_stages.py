@@ -46,6 +46,11 @@ class Scripted(FakePeer):
             except TimeoutError:
                 continue
 
+    def end(self):
+        # Who listens keeps the socket open, whoever closes it.
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def heard(self, kind):
         """The first message of a kind that has not been taken yet."""
         found = wait(lambda: [said for said in self.got if said[0] == kind])[0]
@@ -98,7 +103,7 @@ class Stage:
 
     def again(self, instance=77):
         """The link ends, and comes back; what the node says then, up to HELD_END."""
-        self.peer.close()
+        self.peer.end()
         self.peer = Scripted(self.peer_node, self.node, "peer", instance)
         kinds = wait(lambda: HELD_END in (kinds := [kind for kind, _ in self.peer.got]) and kinds)
         return self.peer.got[:kinds.index(HELD_END)]
@@ -225,19 +230,6 @@ def one_giver_does_not_keep_the_others_out():
 
 
 @claim
-def undecided_for_long_it_is_asked_about_with_its_addresses():
-    """By its id alone the giver finds what is under way, and not what it has let go of."""
-    with Stage() as stage, stage.node.listen():
-        stage.node.sysctl("net.flotilla.adopt_query_ms", 100)
-        stage.parked(7, 4007)
-        assert struct.unpack_from("!QHHHH", stage.peer.heard(HELD)) == (7, 4, 1, 4007, 80)
-        assert stage.node.stat("AdoptQueried") >= 1
-        assert not [said for said in stage.peer.got if said[0] == QUERY]
-        stage.peer.tell(ABORT, 7)
-        wait(lambda: not stage.node.sockets())
-
-
-@claim
 def commit_after_the_deadline_is_answered():
     """The giver has let go of it: it hears that it must tell the client."""
     with Stage(deadline_ms=500 * SLOW) as stage, stage.node.listen():
@@ -273,7 +265,7 @@ def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
         stage.peer.tell(COMMIT, 1)
         there = accept(listener)
         with stalled("flt_link_send", 2):
-            stage.peer.close()
+            stage.peer.end()
             stage.peer = Scripted(stage.peer_node, stage.node, "peer")
             stage.peer.heard(HELD)      # and HELD_END is about to be sent
             said = stage.again()
@@ -309,6 +301,19 @@ def too_late_an_answer_leaves_the_connection_here():
         assert receive(client, 6) == b"answer"
         for thing in (client, here, dev):
             thing.close()
+
+
+@claim
+def undecided_for_long_it_is_asked_about_with_its_addresses():
+    """By its id alone the giver finds what is under way, and not what it has let go of."""
+    with Stage() as stage, stage.node.listen():
+        stage.node.sysctl("net.flotilla.adopt_query_ms", 100)
+        stage.parked(7, 4007)
+        assert struct.unpack_from("!QHHHH", stage.peer.heard(HELD)) == (7, 4, 1, 4007, 80)
+        assert stage.node.stat("AdoptQueried") >= 1
+        assert not [said for said in stage.peer.got if said[0] == QUERY]
+        stage.peer.tell(ABORT, 7)
+        wait(lambda: not stage.node.sockets())
 
 
 @claim

@@ -104,6 +104,13 @@ class Mallory:
         assert family == socket.AF_INET
         return ident, (socket.ntohs(client_port), socket.ntohs(server_port), client, server)
 
+    @staticmethod
+    def own(line):
+        """Take whatever is given next."""
+        ident = HEAD.unpack_from(line.await_kind(HANDOFF)[1])[0]
+        line.send(ACK, HEAD.pack(ident, 0, 0))
+        assert HEAD.unpack_from(line.await_kind(COMMIT)[1])[0] == ident
+
     def vanish(self, node):
         """No link, and none to be had."""
         self.listener.close()

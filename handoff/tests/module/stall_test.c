@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whoever comes by a function of the kernel stands still there: for tests of what happens meanwhile. */
+/*
+ * Whoever calls a function of the kernel sleeps first: for tests of what happens meanwhile. The
+ * function must be one that may sleep, with at most six arguments, and no floating ones.
+ */
 
 #include <linux/delay.h>
-#include <linux/kprobes.h>
+#include <linux/ftrace.h>
 #include <linux/module.h>
+#include <linux/wait.h>
 
 static char *symbol;
 module_param(symbol, charp, 0400);
@@ -15,26 +19,57 @@ MODULE_PARM_DESC(ms, "for how long, each time");
 
 static int hits;
 module_param(hits, int, 0400);
-MODULE_PARM_DESC(hits, "how many came by");
+MODULE_PARM_DESC(hits, "how many have called it");
 
-static int stall(struct kprobe *probe, struct pt_regs *regs)
+typedef unsigned long (*stall_fn)(unsigned long a, unsigned long b, unsigned long c,
+				  unsigned long d, unsigned long e, unsigned long f);
+
+static stall_fn stall_original;
+static atomic_t stall_sleepers;
+static DECLARE_WAIT_QUEUE_HEAD(stall_awake);
+
+static unsigned long stall(unsigned long a, unsigned long b, unsigned long c, unsigned long d,
+			   unsigned long e, unsigned long f)
 {
-	hits++;
-	mdelay(ms);
-	return 0;
+	unsigned long result;
+
+	atomic_inc(&stall_sleepers);
+	WRITE_ONCE(hits, hits + 1);
+	msleep(ms);
+	result = READ_ONCE(stall_original)(a, b, c, d, e, f);
+	if (atomic_dec_and_test(&stall_sleepers))
+		wake_up(&stall_awake);
+	return result;
 }
 
-static struct kprobe stall_probe = { .pre_handler = stall };
+/* The call from here goes on to the function, any other comes here. */
+static void notrace stall_redirect(unsigned long ip, unsigned long parent_ip,
+				   struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	if (within_module(parent_ip, THIS_MODULE))
+		return;
+	WRITE_ONCE(stall_original, (stall_fn)ip);
+	ftrace_regs_set_instruction_pointer(fregs, (unsigned long)stall);
+}
+
+static struct ftrace_ops stall_ops = {
+	.func = stall_redirect,
+	.flags = FTRACE_OPS_FL_IPMODIFY,
+};
 
 static int __init stall_test_init(void)
 {
-	stall_probe.symbol_name = symbol;
-	return register_kprobe(&stall_probe);
+	int err;
+
+	err = ftrace_set_filter(&stall_ops, symbol, strlen(symbol), 1);
+	return err ?: register_ftrace_function(&stall_ops);
 }
 
 static void __exit stall_test_exit(void)
 {
-	unregister_kprobe(&stall_probe);
+	unregister_ftrace_function(&stall_ops);
+	wait_event(stall_awake, !atomic_read(&stall_sleepers));
+	msleep(100);	/* the last of them is on its way out */
 }
 
 module_init(stall_test_init);
