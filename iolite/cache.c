@@ -233,26 +233,12 @@ void iol_extent_free(struct iol_extent *extent)
 	kmem_cache_free(iol_extent_cache, extent);
 }
 
-/**
- * iol_cache_find - look an offset of a file up
- * @extents: the file's
- * @manager: of the program that reads, or NULL
- * @offset:  in the file
- * @buf_off: out: where the byte is in the buffer
- * @len:     in: most bytes wanted; out: bytes from there on; when nothing is found, how far it is
- *           to the next extent at most
- *
- * Return: the buffer, with a reference, or NULL.
- */
-struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
-			       u32 *buf_off, u32 *len)
+static struct iol_buf *iol_extents_find(struct iol_extents *extents, struct iol_manager *manager,
+					u64 offset, u32 *buf_off, u32 *len)
 {
 	struct iol_extent *extent;
 	struct iol_buf *buf = NULL;
 
-	/* A program's own order is under the common lock: who chooses pays. */
-	if (manager)
-		spin_lock(&iol_cache_lock);
 	spin_lock(&extents->lock);
 	extent = iol_extent_after(extents, offset);
 	if (extent && extent->offset <= offset) {
@@ -269,8 +255,31 @@ struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *
 		*len = min_t(u64, *len, extent->offset - offset);
 	}
 	spin_unlock(&extents->lock);
-	if (manager)
-		spin_unlock(&iol_cache_lock);
+	return buf;
+}
+
+/**
+ * iol_cache_find - look an offset of a file up
+ * @extents: the file's
+ * @manager: of the program that reads, or NULL
+ * @offset:  in the file
+ * @buf_off: out: where the byte is in the buffer
+ * @len:     in: most bytes wanted; out: bytes from there on; when nothing is found, how far it is
+ *           to the next extent at most
+ *
+ * Return: the buffer, with a reference, or NULL.
+ */
+struct iol_buf *iol_cache_find(struct iol_extents *extents, struct iol_manager *manager, u64 offset,
+			       u32 *buf_off, u32 *len)
+{
+	struct iol_buf *buf;
+
+	if (!manager)
+		return iol_extents_find(extents, NULL, offset, buf_off, len);
+	/* A program's own order is under the common lock: who chooses pays. */
+	spin_lock(&iol_cache_lock);
+	buf = iol_extents_find(extents, manager, offset, buf_off, len);
+	spin_unlock(&iol_cache_lock);
 	return buf;
 }
 

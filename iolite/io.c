@@ -89,6 +89,31 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, 
 	return bvec;
 }
 
+/**
+ * iol_list_is_small - would these bytes keep far more memory than they are?
+ * @list: data on its way out
+ *
+ * A reference to one page keeps its whole buffer, of which who receives is charged the bytes. The
+ * buffers of a program are counted in the quota of its pool, those of the file cache in none: less than
+ * a quarter of them is copied, so that no socket or pipe keeps more than four times its limit.
+ */
+bool iol_list_is_small(const struct iol_list *list)
+{
+	const struct iol_buf *last = NULL;
+	size_t kept = 0;
+	u32 i;
+
+	for (i = 0; i < list->n; i++) {
+		const struct iol_buf *buf = list->vec[i].buf;
+
+		if (!buf || buf == last || buf->chunk->pool->quota)
+			continue;
+		kept += iol_buf_size(buf);
+		last = buf;
+	}
+	return list->bytes < kept / IOL_KEEP_MOST;
+}
+
 void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few)
 {
 	if (bvec != few)

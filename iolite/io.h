@@ -5,6 +5,9 @@
 
 #include "domain.h"
 
+/* Memory that data in flight may keep, in multiples of itself. */
+#define IOL_KEEP_MOST		4
+
 /**
  * struct iol_call - one READ or WRITE under way
  * @domain:   whose
@@ -90,6 +93,7 @@ void iol_files_exit(void);
 unsigned int iol_bvec_add(struct bio_vec *bvec, unsigned int n, struct page *page, u32 off,
 			  u32 len);
 struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n);
+bool iol_list_is_small(const struct iol_list *list);
 void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few);
 
 #endif

@@ -416,17 +416,18 @@ static ssize_t iol_pipe_write_locked(struct iol_call *call, struct iol_cursor *a
 ssize_t iol_pipe_write(struct iol_call *call)
 {
 	struct iol_cursor at = { .vec = call->list.vec };
+	bool small = iol_list_is_small(&call->list);
 	struct iol_object *object;
 	ssize_t ret;
 
 	/* What fits is one write under the pipe's lock; who waits in the middle of his is known. */
-	ret = iol_pipe_try(call, &at, call->list.bytes, true);
+	ret = small ? 0 : iol_pipe_try(call, &at, call->list.bytes, true);
 	if (ret)
 		return ret;
 	object = iol_object_lock(call, iol_pipe_nowait(call) ? 0 : MAX_SCHEDULE_TIMEOUT);
 	if (IS_ERR(object))
 		return PTR_ERR(object);
-	ret = iol_pipe_write_locked(call, &at);
+	ret = small ? iol_write_copy(call) : iol_pipe_write_locked(call, &at);
 	iol_object_unlock(object);
 	return ret;
 }

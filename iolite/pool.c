@@ -19,6 +19,8 @@ MODULE_PARM_DESC(pool_spare, "free 64 KiB chunks a pool keeps for its next buffe
 #define IOL_LIMBO_POLL		msecs_to_jiffies(10)
 /* Chunks with room that are tried before a new chunk is made. */
 #define IOL_CARVE_TRIES		64
+/* Buffers in flight that one look at the file cache's pool takes in. */
+#define IOL_LIMBO_LOOKS		64
 
 static atomic64_t iol_ids = ATOMIC64_INIT(0);
 static struct workqueue_struct *iol_workqueue;
@@ -100,18 +102,29 @@ static bool iol_pool_carve_known(struct iol_pool *pool, struct iol_buf *buf, uns
 	return false;
 }
 
+/*
+ * What is in flight goes to the end. All of it is looked at where a quota bounds it; in the file cache's
+ * pool, which all share, a part at a time.
+ */
 static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
 {
+	unsigned int left = pool->quota ? UINT_MAX : IOL_LIMBO_LOOKS;
 	struct iol_buf *buf, *next;
+	LIST_HEAD(flying);
 
 	lockdep_assert_held(&pool->lock);
 	list_for_each_entry_safe(buf, next, &pool->limbo, node) {
-		if (iol_buf_in_flight(buf))
+		if (!left--)
+			break;
+		if (iol_buf_in_flight(buf)) {
+			list_move_tail(&buf->node, &flying);
 			continue;
+		}
 		list_del_init(&buf->node);
 		pool->nlimbo -= buf->npages;
 		iol_pool_uncarve(buf, dead);
 	}
+	list_splice_tail(&flying, &pool->limbo);
 }
 
 /**

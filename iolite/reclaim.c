@@ -54,18 +54,22 @@ static bool iol_group_is_full(struct mem_cgroup *memcg)
 	return false;
 }
 
-/* Pages of others that reclaim has looked at since the kernel started; false: no memory to ask. */
-static bool iol_scan_events(gfp_t gfp, u64 *scanned)
+/*
+ * Pages that reclaim has looked at since the kernel started. Not by all_vm_events(): that takes the
+ * lock of CPU hotplug, whose holder may be the one that reclaims.
+ */
+static u64 iol_scan_events(void)
 {
-	unsigned long *events;
+	u64 scanned = 0;
+	int cpu;
 
-	events = kmalloc_array(NR_VM_EVENT_ITEMS, sizeof(*events), gfp | __GFP_NOWARN);
-	if (!events)
-		return false;
-	all_vm_events(events);
-	*scanned = events[PGSCAN_KSWAPD] + events[PGSCAN_DIRECT];
-	kfree(events);
-	return true;
+	for_each_possible_cpu(cpu) {
+		const struct vm_event_state *state = &per_cpu(vm_event_states, cpu);
+
+		scanned += READ_ONCE(state->event[PGSCAN_KSWAPD]) +
+			   READ_ONCE(state->event[PGSCAN_DIRECT]);
+	}
+	return scanned;
 }
 
 /*
@@ -78,8 +82,9 @@ static bool iol_half_of_all(unsigned long asked)
 	u64 now, others;
 	bool evict;
 
-	if (!READ_ONCE(half_rule) || !iol_scan_events(GFP_NOWAIT, &now))
+	if (!READ_ONCE(half_rule))
 		return true;
+	now = iol_scan_events();
 	spin_lock(&iol_cache_lock);
 	/* Another CPU may have looked later and been here first. */
 	others = now > iol_scanned_last ? now - iol_scanned_last : 0;
@@ -174,8 +179,7 @@ static unsigned long iol_shrink_scan(struct shrinker *shrinker, struct shrink_co
 int iol_reclaim_init(void)
 {
 	/* What was looked at before there was a cache does not count. */
-	if (!iol_scan_events(GFP_KERNEL, &iol_scanned_last))
-		return -ENOMEM;
+	iol_scanned_last = iol_scan_events();
 	iol_shrinker = shrinker_alloc(SHRINKER_MEMCG_AWARE | SHRINKER_NUMA_AWARE, "iolite-files");
 	if (!iol_shrinker)
 		return -ENOMEM;

@@ -143,8 +143,8 @@ static bool usel_why_open(enum usel_why why)
 
 /*
  * The active bit goes first: whoever sees another one sees that none of them counts.
- * Those who wait are told when the descriptor itself stays: they must ask poll() now. The bind is put
- * before *@gone, for usel_gone_tell() in the same RCU section.
+ * Those who wait are told when the descriptor itself stays: they must ask poll() now. The bind is
+ * put before *@gone, for usel_gone_tell() in the same RCU section.
  */
 static void usel_unbind(struct usel_bind *bind, enum usel_why why, struct usel_bind **gone)
 {
