@@ -156,7 +156,7 @@ static int by_size(const void *a, const void *b)
 	return *(const double *)a < *(const double *)b ? -1 : 1;
 }
 
-/* In turns, since other jobs come and go. bench/iolite/cold does it with a disk of the guest's own. */
+/* In turns, since other jobs come and go. The loop device is in memory: where a disk waits, runs gain more. */
 TEST_F(cold, a_cold_file_takes_about_as_long_as_cat_takes)
 {
 	double ratio[TURNS], cat, ours;
