@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Closing and copying of numbers: the library's own are not the program's to close. */
 
+#include <dlfcn.h>
 #include <linux/close_range.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -81,10 +82,7 @@ int dup2(int old, int fresh)
 	return ret;
 }
 
-/*
- * What sets a filter up for its own system calls knows those of the C library, not ours. Without
- * privileges that begins with NO_NEW_PRIVS, by whatever call the filter itself comes.
- */
+/* What sets a filter up for its own system calls knows those of the C library, not ours. */
 int prctl(int option, ...)
 {
 	unsigned long a, b, c, d;
@@ -96,9 +94,20 @@ int prctl(int option, ...)
 	c = va_arg(more, unsigned long);
 	d = va_arg(more, unsigned long);
 	va_end(more);
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+	if (option == PR_SET_SECCOMP)
 		usl_preload_never();
 	return usl_real_prctl(option, a, b, c, d);
+}
+
+/* Of libseccomp, which makes its system call past prctl(). */
+int seccomp_load(void *filter);
+
+int seccomp_load(void *filter)
+{
+	int (*real)(void *filter) = dlsym(RTLD_NEXT, "seccomp_load");
+
+	usl_preload_never();
+	return real ? real(filter) : -ENOSYS;
 }
 
 /* --- two descriptor tables in one memory, of which the region can follow one --- */

@@ -489,7 +489,7 @@ static int sandbox(void)
 	}
 	code[2 * CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
 }
 
 static int program_in_a_sandbox(void)
