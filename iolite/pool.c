@@ -103,8 +103,8 @@ static bool iol_pool_carve_known(struct iol_pool *pool, struct iol_buf *buf, uns
 }
 
 /*
- * What is in flight goes to the end. All of it is looked at where a quota bounds it; in the file cache's
- * pool, which all share, a part at a time.
+ * What is in flight goes to the end. All of it is looked at where a quota bounds it; in the file
+ * cache's pool, which all share, a part at a time.
  */
 static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
 {

@@ -169,8 +169,9 @@ struct iol_release {
  *
  * Errors of read(2) and write(2), also ESTALE, EACCES (a slice not held), ENOMEM (quota).
  * EACCES is also a slice that reaches beyond the pages which the caller was given.
- * A short count is success. A READ may always return less than asked. EOPNOTSUPP is also a file that
- * only read(2) and write(2) can read and write (many of /proc): use those, into a buffer of FILLING.
+ * A short count is success. A READ may always return less than asked. EOPNOTSUPP is also a file
+ * that only read(2) and write(2) can read and write (many of /proc): use those, into a buffer of
+ * FILLING.
  */
 struct iol_io {
 	__s32 fd;

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E, refused                            # noqa: E402
+from netns import run                                   # noqa: E402
 from patience import PATIENCE, rounds                   # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
