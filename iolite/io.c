@@ -94,8 +94,8 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, 
  * @list: data on its way out
  *
  * A reference to one page keeps its whole buffer, of which who receives is charged the bytes. Where
- * no quota of a pool counts the buffers, as in the file cache, less than a quarter of them is copied:
- * so no socket keeps more than four times its limit, and no pipe more than that of its pages.
+ * no quota counts the buffers, as in the file cache, less than a quarter of them is copied: so no
+ * socket keeps more than four times its limit, and no pipe more than that of its pages.
  */
 bool iol_list_is_small(const struct iol_list *list)
 {
