@@ -92,12 +92,13 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, 
 /**
  * iol_list_is_small - would these bytes keep far more memory than they are?
  * @list: data on its way out
+ * @pool: look at this pool's buffers, NULL: at those of all that have no quota
  *
  * A reference to one page keeps its whole buffer, of which who receives is charged the bytes. Where
- * no quota counts the buffers, as in the file cache, less than a quarter of them is copied: so no
- * socket keeps more than four times its limit, and no pipe more than that of its pages.
+ * no quota counts the buffers less than a quarter of them is copied, so that no socket keeps more
+ * than four times its limit. Of what a pipe keeps only the file cache's buffers are in nobody's.
  */
-bool iol_list_is_small(const struct iol_list *list)
+bool iol_list_is_small(const struct iol_list *list, const struct iol_pool *pool)
 {
 	const struct iol_buf *last = NULL;
 	size_t kept = 0;
@@ -106,10 +107,11 @@ bool iol_list_is_small(const struct iol_list *list)
 	for (i = 0; i < list->n; i++) {
 		const struct iol_buf *buf = list->vec[i].buf;
 
-		if (!buf || buf == last || buf->chunk->pool->quota)
+		if (!buf || buf == last)
 			continue;
-		kept += iol_buf_size(buf);
 		last = buf;
+		if (pool ? buf->chunk->pool == pool : !buf->chunk->pool->quota)
+			kept += iol_buf_size(buf);
 	}
 	return list->bytes < kept / IOL_KEEP_MOST;
 }

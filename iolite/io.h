@@ -93,7 +93,7 @@ void iol_files_exit(void);
 unsigned int iol_bvec_add(struct bio_vec *bvec, unsigned int n, struct page *page, u32 off,
 			  u32 len);
 struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, unsigned int *n);
-bool iol_list_is_small(const struct iol_list *list);
+bool iol_list_is_small(const struct iol_list *list, const struct iol_pool *pool);
 void iol_bvec_put(struct bio_vec *bvec, struct bio_vec *few);
 
 #endif

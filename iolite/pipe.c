@@ -13,6 +13,7 @@
 #include <linux/sched/signal.h>
 #include <linux/splice.h>
 
+#include "cache.h"
 #include "counter.h"
 #include "io.h"
 
@@ -416,7 +417,7 @@ static ssize_t iol_pipe_write_locked(struct iol_call *call, struct iol_cursor *a
 ssize_t iol_pipe_write(struct iol_call *call)
 {
 	struct iol_cursor at = { .vec = call->list.vec };
-	bool small = iol_list_is_small(&call->list);
+	bool small = iol_list_is_small(&call->list, iol_cache_pool());
 	struct iol_object *object;
 	ssize_t ret;
 

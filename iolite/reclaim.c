@@ -61,6 +61,7 @@ static bool iol_group_is_full(struct mem_cgroup *memcg)
 static u64 iol_scan_events(void)
 {
 	u64 scanned = 0;
+#ifdef CONFIG_VM_EVENT_COUNTERS
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -69,6 +70,7 @@ static u64 iol_scan_events(void)
 		scanned += READ_ONCE(state->event[PGSCAN_KSWAPD]) +
 			   READ_ONCE(state->event[PGSCAN_DIRECT]);
 	}
+#endif
 	return scanned;
 }
 
