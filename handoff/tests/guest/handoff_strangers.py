@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
+# long: debug it takes three minutes there
 # timeout: 120
 """Packets in tunnels reach a service only from nodes, however they are wrapped."""
 import os
