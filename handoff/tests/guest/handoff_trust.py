@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
+# long: debug it takes two minutes there
 # timeout: 200
 """A node takes connections only from whom, for what and of whom it may, and the refusal has a name."""
 import os

@@ -4,6 +4,7 @@
  * buffered. The disk takes 600 ms for a write where that matters, and none for a read.
  */
 /* timeout: 120 */
+/* long: debug it takes two minutes there */
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
