@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A file that is not in memory: how it is read ahead, beside what cat and the kernel do. */
 /* timeout: 120 */
+/* long: debug it takes two minutes there */
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mount.h>
