@@ -107,7 +107,8 @@ bool iol_list_is_small(const struct iol_list *list, const struct iol_pool *pool)
 	for (i = 0; i < list->n; i++) {
 		const struct iol_buf *buf = list->vec[i].buf;
 
-		if (!buf || buf == last)
+		/* One page is what sendfile() keeps as well. */
+		if (!buf || buf == last || buf->npages == 1)
 			continue;
 		last = buf;
 		if (pool ? buf->chunk->pool == pool : !buf->chunk->pool->quota)
