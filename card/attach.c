@@ -250,6 +250,9 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 			WRITE_ONCE(disk->epoch, be64_to_cpu(answer->epoch));
 			disk->grant = be64_to_cpu(answer->grant);
 			WRITE_ONCE(disk->failing, false);
+			WRITE_ONCE(disk->live_since, ktime_get_ns());
+			/* Here: who loses it again sets it again after this. */
+			cancel_delayed_work(&disk->give_up);
 			lost = card_unflushed_attached(disk, be64_to_cpu(answer->life));
 		}
 		disk->why = -err;
@@ -274,8 +277,6 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 		card_attach_part(disk, be32_to_cpu(answer->export), be64_to_cpu(answer->epoch));
 	if (barred || lost)
 		card_attach_warn(disk, err, answer->uuid);
-	if (live)
-		cancel_delayed_work(&disk->give_up);
 	if (live || barred)
 		card_attach_settle(disk);
 }

@@ -193,6 +193,8 @@ static int card_disk_publish(struct card_disk *disk)
 		card_cache_start(disk->cache, gendisk, NULL);
 	err = device_add_disk(NULL, gendisk, NULL);
 	if (err) {
+		/* It queues the other, and both use what goes. */
+		disable_delayed_work_sync(&disk->give_up);
 		disable_work_sync(&disk->settle);
 		disk->gendisk = NULL;
 		put_disk(gendisk);

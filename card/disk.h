@@ -85,6 +85,7 @@ struct card_geometry {
  * @failing: the exporter has been away for as long as @spec.fail_fast: requests fail until it
  *	     is back; written under @lock, READ_ONCE
  * @grant:   number that this writer was given; 0: none, or it writes with others
+ * @live_since: ktime in ns when it last became LIVE; READ_ONCE
  * @fenced:  another node has taken our place as the writer: barred for ever
  * @holder:  why it is refused with EBUSY: node that writes
  * @cookie:  of the attempt to attach whose answer is awaited
@@ -115,6 +116,7 @@ struct card_disk {
 	bool barred;
 	bool failing;
 	bool fenced;
+	u64 live_since;
 	int why;
 	u64 grant;
 	char holder[FLT_NAME_MAX];

@@ -395,12 +395,15 @@ static void card_commit_rqs(struct blk_mq_hw_ctx *hctx)
 static bool card_request_is_over(const struct card_disk *disk, struct card_flight *cmd)
 {
 	u32 retries = READ_ONCE(disk->spec.retries), fail_fast = READ_ONCE(disk->spec.fail_fast);
+	u64 heard;
 
 	if (retries != CARD_RETRIES_ALWAYS && cmd->tries >= retries)
 		return true;
-	/* An exporter that is away is for attach.c. This one is there, and silent. */
-	return fail_fast && READ_ONCE(disk->state) == CARD_STATE_LIVE &&
-	       ktime_get_ns() - READ_ONCE(cmd->heard) > (u64)fail_fast * NSEC_PER_SEC;
+	/* An exporter that is away is for attach.c. This one is there, and silent since it is. */
+	if (!fail_fast || READ_ONCE(disk->state) != CARD_STATE_LIVE)
+		return false;
+	heard = max(READ_ONCE(cmd->heard), READ_ONCE(disk->live_since));
+	return ktime_get_ns() - heard > (u64)fail_fast * NSEC_PER_SEC;
 }
 
 /* A time-out is over: ask again, or end it. */

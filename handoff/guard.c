@@ -52,7 +52,8 @@ static bool hof_guard_knows(struct hof_net *hn, u8 family, const void *addr)
 			return true;
 		}
 	}
-	return false;
+	/* One whose link was up before we were loaded has told us nothing yet. */
+	return flt_node_any(hn->net, hof_guard_is, family, addr);
 }
 
 /* Is what a tunnel carries for a service, or another tunnel that hides it? Broken: as if. */

@@ -139,6 +139,26 @@ struct flt_node *flt_node_by_name(struct net *net, const char *name)
 }
 EXPORT_SYMBOL_GPL(flt_node_by_name);
 
+bool flt_node_any(struct net *net,
+		  bool (*is)(struct flt_node *node, u8 family, const void *addr),
+		  u8 family, const void *addr)
+{
+	struct flt_net *fn = flt_net(net);
+	struct flt_node *node;
+	unsigned long id;
+	bool any = false;
+
+	rcu_read_lock();
+	xa_for_each(&fn->nodes, id, node) {
+		any = is(node, family, addr);
+		if (any)
+			break;
+	}
+	rcu_read_unlock();
+	return any;
+}
+EXPORT_SYMBOL_GPL(flt_node_any);
+
 struct flt_node *flt_node_by_addr(struct flt_net *fn, const union flt_addr *addr)
 {
 	struct flt_where where;
