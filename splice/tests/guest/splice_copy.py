@@ -10,17 +10,9 @@ import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from ssp import (ACTIVE, AUTORELEASE, DISCARD, DONE, KEEPCOPY, Device, Proxy, Thread,  # noqa: E402
-                 body, claim, counters, equal, events, fails, main, recv_exactly, reset, same, wait_event,
-                 wait_for)
-
-dev = None
-
-
-def device():
-    global dev
-    dev = dev or Device()
-    return dev
+from ssp import (ACTIVE, AUTORELEASE, DISCARD, DONE, KEEPCOPY, Proxy, Thread, body, claim,  # noqa: E402
+                 close_device, counters, device, equal, events, fails, main, recv_exactly,
+                 reset, same, wait_event, wait_for)
 
 
 def keep(proxy, limit, **how):
@@ -240,10 +232,8 @@ def a_blocked_reader_of_the_copy_wakes_and_may_time_out():
 
 @claim
 def nothing_is_left_under_way():
-    global dev
     wait_for("transfers", lambda: device().info()["active"] == 0)
-    dev.close()
-    dev = None
+    close_device()
 
 
 if __name__ == "__main__":

@@ -12,17 +12,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, Device, Proxy, Thread, body, claim,  # noqa: E402
-                 counters, equal, events, fails, main, recv_all, recv_exactly, reset, same,
-                 wait_event, wait_for)
-
-dev = None
-
-
-def device():
-    global dev
-    dev = dev or Device()
-    return dev
+from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, Proxy, Thread, body, claim,  # noqa: E402
+                 close_device, counters, device, equal, events, fails, main, recv_all,
+                 recv_exactly, reset, same, wait_event, wait_for)
 
 
 def transfer(proxy, size, seed=0, **how):
@@ -306,10 +298,8 @@ def what_comes_soon_after_a_send_waits_for_its_turn():
 
 @claim
 def nothing_is_left_under_way():
-    global dev
     wait_for("transfers", lambda: device().info()["active"] == 0)
-    dev.close()
-    dev = None
+    close_device()
 
 
 if __name__ == "__main__":

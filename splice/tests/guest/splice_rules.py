@@ -12,19 +12,12 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, IDLE, KEEPCOPY, LIMIT, PATIENCE,  # noqa: E402
-                 Device, Proxy, Thread, body, claim, connection, equal, events, fails, listener, main,
-                 recv_exactly, refs, reset, same, unload, wait_event, wait_for)
+from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, Device, IDLE, KEEPCOPY, LIMIT, PATIENCE,  # noqa: E402
+                 Proxy, Thread, body, claim, close_device, connection, device, equal,
+                 events, fails, listener, main, recv_exactly, refs, reset, same, unload,
+                 wait_event, wait_for)
 
 ABORTS = int(os.environ.get("FLT_ABORTS", 200))
-
-dev = None
-
-
-def device():
-    global dev
-    dev = dev or Device()
-    return dev
 
 
 def no_wait(sock):
@@ -307,11 +300,9 @@ def a_killed_proxy_leaves_nothing():
 
 @claim
 def the_module_stays_while_a_transfer_is_under_way():
-    global dev
     with Proxy() as p:
         device().splice(p.src, p.dst, limit=10, flags=AUTORELEASE)
-        dev.close()
-        dev = None
+        close_device()
         equal("rmmod", unload(), False)
         p.server.sendall(b"0123456789")
         equal("goes on", recv_exactly(p.client, 10), b"0123456789")
@@ -352,10 +343,8 @@ def the_lowest_mark_of_the_source_does_not_hold_back_the_tail():
 
 @claim
 def nothing_is_left_under_way():
-    global dev
     wait_for("transfers", lambda: device().info()["active"] == 0)
-    dev.close()
-    dev = None
+    close_device()
 
 
 if __name__ == "__main__":

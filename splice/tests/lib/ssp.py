@@ -267,6 +267,21 @@ def load(*modules):
             subprocess.run(["insmod", f"{os.environ['FLT_MODULES']}/{module}.ko"], check=True)
 
 
+shared = []
+
+
+def device():
+    """The one that all claims of a file use; main() closes it, whichever of them ran."""
+    if not shared:
+        shared.append(Device())
+    return shared[0]
+
+
+def close_device():
+    while shared:
+        shared.pop().close()
+
+
 def unload(module="sksplice"):
     return subprocess.run(["rmmod", module], capture_output=True, check=False).returncode == 0
 
@@ -295,5 +310,8 @@ def counters():
 def main():
     """Holds all claims or those named; ends with nothing of ours left behind."""
     load("flotilla", "sksplice")
-    unloads = ("the_module_unloads", lambda: wait_for("rmmod sksplice", unload))
-    sys.exit(kit.run(kit.CLAIMS, last=[unloads]))
+
+    def the_module_unloads():
+        close_device()
+        wait_for("rmmod sksplice", unload)
+    sys.exit(kit.run(kit.CLAIMS, last=[("the_module_unloads", the_module_unloads)]))
