@@ -92,11 +92,11 @@ struct bio_vec *iol_list_bvec(const struct iol_list *list, struct bio_vec *few, 
 /**
  * iol_list_is_small - would these bytes keep far more memory than they are?
  * @list: data on its way out
- * @pool: look at this pool's buffers, NULL: at those of all that have no quota
+ * @pool: whose buffers count: the file cache's, which are in nobody's limit
  *
- * A reference to one page keeps its whole buffer, of which who receives is charged the bytes. Where
- * no quota counts the buffers less than a quarter of them is copied, so that no socket keeps more
- * than four times its limit. Of what a pipe keeps only the file cache's buffers are in nobody's.
+ * A reference to one page keeps its whole buffer, of which who receives is charged the bytes. Less
+ * than a quarter of what it would keep is copied, so that no socket keeps more than four times its
+ * limit. A program's own buffers are charged to its memory cgroup.
  */
 bool iol_list_is_small(const struct iol_list *list, const struct iol_pool *pool)
 {
@@ -111,7 +111,7 @@ bool iol_list_is_small(const struct iol_list *list, const struct iol_pool *pool)
 		if (!buf || buf == last || buf->npages == 1)
 			continue;
 		last = buf;
-		if (pool ? buf->chunk->pool == pool : !buf->chunk->pool->quota)
+		if (buf->chunk->pool == pool)
 			kept += iol_buf_size(buf);
 	}
 	return list->bytes < kept / IOL_KEEP_MOST;

@@ -15,6 +15,7 @@
 #include <linux/uio.h>
 #include <net/sock.h>
 
+#include "cache.h"
 #include "counter.h"
 #include "io.h"
 
@@ -123,7 +124,7 @@ bool iol_socket_takes_pages(struct socket *sock)
 static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 {
 	struct bio_vec few[IOL_BVEC_FEW];
-	bool pages = iol_socket_takes_pages(sock) && !iol_list_is_small(&call->list, NULL);
+	bool pages = iol_socket_takes_pages(sock) && !iol_list_is_small(&call->list, iol_cache_pool());
 	struct msghdr msg = { };
 	struct bio_vec *bvec;
 	unsigned int n;

@@ -220,32 +220,20 @@ TEST_F_TIMEOUT(pressure, eight_bytes_written_do_not_keep_a_buffer, 100)
 }
 
 /* What an unread socket keeps is bounded by what it is charged. */
-static void keep_in_socket(int rounds, int own)
+static void keep_in_socket(int rounds)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int lsn = socket(AF_INET, SOCK_STREAM, 0), to, i, file = open(MNT "/big", O_RDONLY);
 	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
 	int dev = open("/dev/iolite", O_RDWR);
-	static char bytes[65536];
 	socklen_t len = sizeof(addr);
-	IOL_Agg *all, *one;
-	size_t n;
 
 	if (bind(lsn, (void *)&addr, sizeof(addr)) || listen(lsn, 1) || getsockname(lsn, (void *)&addr, &len))
 		_exit(1);
 	to = socket(AF_INET, SOCK_STREAM, 0);
-	if (connect(to, (void *)&addr, sizeof(addr)) || (!own && ioctl(dev, IOL_IOC_INIT, &init)))
+	if (connect(to, (void *)&addr, sizeof(addr)) || ioctl(dev, IOL_IOC_INIT, &init))
 		_exit(2);
-	for (i = 0; i < rounds && own; i++) {
-		/* A slice of what was sealed, so that it is no data by value. */
-		if (IOL_from_memory(IOL_DEF_ALLOC, &all, bytes, sizeof(bytes)) ||
-		    IOL_write(open("/dev/null", O_WRONLY | O_CLOEXEC), all, &n) ||
-		    IOL_select(&one, all, i % 60000, 1) || IOL_write(to, one, &n))
-			_exit(3);
-		IOL_destroy(one);
-		IOL_destroy(all);
-	}
-	for (i = 0; i < rounds && !own; i++) {
+	for (i = 0; i < rounds; i++) {
 		struct iol_send send = { .fd = to, .file = file, .position = 65536l * i, .size = 1,
 					 .flags = IOL_IO_NOWAIT | IOL_SEND_MORE };
 
@@ -256,32 +244,29 @@ static void keep_in_socket(int rounds, int own)
 
 TEST_F_TIMEOUT(pressure, bytes_in_a_socket_do_not_keep_buffers, 100)
 {
+	unsigned long long before = chunks_of_memory();
 	const int rounds = 900;
-	int own, go[2], told[2];
+	int go[2], told[2];
 	char byte;
+	pid_t pid;
 
 	ASSERT_EQ(0, system("ip link set lo up"));
 	/* What is cached and not in flight is none of this. */
 	ASSERT_EQ(0, put("/sys/module/iolite/parameters/cache_max", "1048576"));
-	for (own = 0; own < 2; own++) {
-		unsigned long long before = chunks_of_memory();
-		pid_t pid;
-
-		ASSERT_EQ(0, pipe(go));
-		ASSERT_EQ(0, pipe(told));
-		pid = fork();
-		if (!pid) {
-			keep_in_socket(rounds, own);
-			_exit(write(told[1], "", 1) == 1 && read(go[0], &byte, 1) == 1 ? 0 : 5);
-		}
-		close(told[1]);
-		EXPECT_EQ(1, read(told[0], &byte, 1));
-		usleep(300000);
-		TH_LOG("%s: %llu chunks for %d bytes", own ? "own buffers" : "a file", chunks_of_memory() - before, rounds);
-		EXPECT_GT(before + rounds / 4, chunks_of_memory());
-		EXPECT_EQ(1, write(go[1], "", 1));
-		EXPECT_EQ(0, ended(pid));
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(told));
+	pid = fork();
+	if (!pid) {
+		keep_in_socket(rounds);
+		_exit(write(told[1], "", 1) == 1 && read(go[0], &byte, 1) == 1 ? 0 : 5);
 	}
+	close(told[1]);
+	EXPECT_EQ(1, read(told[0], &byte, 1));
+	usleep(300000);
+	TH_LOG("%llu chunks for %d bytes", chunks_of_memory() - before, rounds);
+	EXPECT_GT(before + rounds / 4, chunks_of_memory());
+	EXPECT_EQ(1, write(go[1], "", 1));
+	EXPECT_EQ(0, ended(pid));
 	EXPECT_EQ(0, put("/sys/module/iolite/parameters/cache_max", "0"));
 }
 
