@@ -124,7 +124,8 @@ bool iol_socket_takes_pages(struct socket *sock)
 static ssize_t iol_socket_send(struct iol_call *call, struct socket *sock)
 {
 	struct bio_vec few[IOL_BVEC_FEW];
-	bool pages = iol_socket_takes_pages(sock) && !iol_list_is_small(&call->list, iol_cache_pool());
+	bool pages = iol_socket_takes_pages(sock) &&
+		     !iol_list_is_small(&call->list, iol_cache_pool());
 	struct msghdr msg = { };
 	struct bio_vec *bvec;
 	unsigned int n;
