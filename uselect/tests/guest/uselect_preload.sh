@@ -213,10 +213,9 @@ program() {
 	[ "$COUNTS" ] || { skip "$name makes fewer calls for readiness" "$NO_COUNTS"; return; }
 	fewer "$name" "$port" "$load" "$@"
 	set -- $?
-	if [ "$name" = haproxy ] && [ "$1" = 1 ]; then
-		# Seen both ways in runs of the same build: 0.037 to 0.057 with, 0.048 to 0.075 without.
-		skip "$name makes fewer calls for readiness" "its calls vary by more than that: ${said#\# }"
-	elif [ "$1" = 4 ]; then
+	# Nothing is claimed of it: 0.037 to 0.057 calls with the library and 0.048 to 0.075 without, run by run.
+	[ "$name" != haproxy ] || return
+	if [ "$1" = 4 ]; then
 		skip "$name makes fewer calls for readiness" "the machine is too busy to tell: ${said#\# }"
 	else
 		claim "$name makes fewer calls for readiness" "$1"
