@@ -39,6 +39,13 @@ def workers(s, n):
     return wait_for(lambda: len(children(s.proc.pid)) == n and set(children(s.proc.pid)))
 
 
+def settled(s):
+    """How many descriptors the master has, once those of its start are closed: a pipe from its workers is the last."""
+    fd = "/proc/%d/fd/" % s.proc.pid
+    wait_for(lambda: not any(os.readlink(fd + n).startswith("pipe:") for n in os.listdir(fd) if int(n) > 2))
+    return len(os.listdir(fd))
+
+
 def answers(port):
     """A whole request and its answer on a connection of its own."""
     c = Client(port, timeout=20)
@@ -154,7 +161,7 @@ def workers_that_cannot_begin_do_not_replace_those_that_serve():
     with s:
         s.start()
         before = workers(s, 2)
-        most = len(os.listdir("/proc/%d/fd" % s.proc.pid)) + 4
+        most = settled(s) + 4
         resource.prlimit(s.proc.pid, resource.RLIMIT_NOFILE, (most, most))
         for _ in range(3):
             reload(s, "workers 2\naccess_log %s/log\n" % s.dir, refused=True)
@@ -224,4 +231,4 @@ def a_storm_of_reloads_does_not_pile_up_workers():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("configured", "reload", "answers", "all_answer", "refuses", "workers")])
+          and k not in ("configured", "reload", "answers", "all_answer", "refuses", "settled", "workers")])
