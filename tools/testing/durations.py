@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How long each test takes, and what follows: which guest it gets, which slice of the long ones.
+"""How long each test takes, and of how many points it is: which guest it gets, which slice of the long ones.
 
 `durations` beside this file has what was measured when it was last written (`run --write-durations`);
 the cache directory has what this machine measured since. Slices are cut by the former only, so that
@@ -26,13 +26,13 @@ PATIENCE = 40 * 60
 
 
 def read(path):
-    """{(kernel, name): seconds}"""
+    """{(kernel, name): (seconds, points)}; points are 0 where nobody counted them."""
     found = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             words = line.split()
-            if len(words) == 3 and not line.startswith("#"):
-                found[words[0], words[1]] = float(words[2])
+            if len(words) in (3, 4) and not line.startswith("#"):
+                found[words[0], words[1]] = float(words[2]), int(words[3]) if len(words) == 4 else 0
     return found
 
 
@@ -41,13 +41,18 @@ class Durations:
 
     def __init__(self, cache):
         self.path = cache / "durations"
-        self.defaults = read(DEFAULTS)
-        self.known = {**self.defaults, **read(self.path)}
+        defaults, here = read(DEFAULTS), read(self.path)
+        self.defaults = {key: seconds for key, (seconds, _) in defaults.items()}
+        self.counted = {name: max(p for (_, n), (_, p) in defaults.items() if n == name) for _, name in defaults}
+        self.known = {**self.defaults, **{key: seconds for key, (seconds, _) in here.items()}}
+        self.points = dict(self.counted)
+        for (_, name), (_, points) in here.items():
+            self.points[name] = max(points, self.points.get(name, 0))
         self.new = {}
 
     def of(self, test, kernel):
         """Seconds that a test is expected to take."""
-        return self.guess(self.known, test, kernel) / (test.slice[1] if test.slice else 1)
+        return self.guess(self.known, test, kernel) * (self.share(test, *test.slice) if test.slice else 1)
 
     def steady(self, test, kernel):
         """The same on every machine with this tree."""
@@ -61,10 +66,20 @@ class Durations:
             return UNKNOWN_LONG
         return known.get(("stock", test.name), UNKNOWN) * (1 if kernel == "stock" else SLOW)
 
-    def record(self, test, kernel, seconds):
-        """It came to its end after so long."""
+    def record(self, test, kernel, seconds, points):
+        """It came to its end after so long, and these were all its points."""
         if not test.slice:
-            self.new[kernel, test.name] = seconds
+            self.new[kernel, test.name] = seconds, points
+
+    def share(self, test, number, count):
+        """How much of a test that can be cut is in part NUMBER of COUNT: 0 for none, 1 for all.
+
+        In which parts the claims of a Python test are is known once somebody counted them: kit.in_slice() deals them.
+        """
+        points = self.points.get(test.name, 0)
+        if test.command.suffix != ".py" or not points:
+            return 1 / count
+        return sum(i % count == number - 1 for i in range(points)) / points
 
     def save(self, path=None):
         """Into the cache, beside what other runs have written there meanwhile."""
@@ -72,9 +87,9 @@ class Durations:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.with_name(path.name + ".lock"), "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            lines = [f"{kernel} {name} {seconds:.0f}\n" for (kernel, name), seconds
+            lines = [f"{kernel} {name} {seconds:.0f} {points}\n" for (kernel, name), (seconds, points)
                      in sorted({**read(path), **self.new}.items())]
-            path.write_text("# kernel, test, seconds\n" + "".join(lines), encoding="utf-8")
+            path.write_text("# kernel, test, seconds, points\n" + "".join(lines), encoding="utf-8")
 
 
 def deal(items, weight, parts):
@@ -97,8 +112,8 @@ def guests(tests, kernel, durations):
 class Slice:
     """Part NUMBER of COUNT of what takes too long for every run; numbers begin with 1.
 
-    Of a test whose claims can be chosen (Python) each slice runs some, so that every slice sees every
-    room; others run in one slice as they are.
+    Of a test whose claims can be chosen (Python) each slice runs some: all their claims are dealt to the
+    slices one after another. Other tests run in one slice as they are.
     """
 
     def __init__(self, number, count):
@@ -132,6 +147,15 @@ class Slice:
         whole = [t for t in tests if t.is_long_on(kernel) and not t.can_be_cut]
         piles = deal(whole, lambda t: durations.steady(t, kernel), self.count)
         return {t.name: number for number, pile in enumerate(piles, 1) for t in pile}
+
+    def parts(self, tests, kernel, durations):
+        """{test: (number, count)}, which part of its claims is in this slice, of the long tests that can be cut."""
+        found, dealt = {}, 0
+        for test in tests:
+            if test.is_long_on(kernel) and test.can_be_cut:
+                found[test.name] = (self.number - 1 - dealt) % self.count + 1, self.count
+                dealt += durations.counted.get(test.name) or 1
+        return found
 
     def __str__(self):
         return f"{self.number}/{self.count}"

@@ -76,7 +76,7 @@ _turns=0
 turn() {
 	_turns=$((_turns + 1))
 	[ -z "${FLOTILLA_CLAIMS:-}" ] ||
-		[ $(((_turns + $(cksum <<<"${0##*/}" | cut -d' ' -f1)) % ${FLOTILLA_CLAIMS#*/})) = $((${FLOTILLA_CLAIMS%/*} - 1)) ]
+		[ $(((_turns - 1) % ${FLOTILLA_CLAIMS#*/})) = $((${FLOTILLA_CLAIMS%/*} - 1)) ]
 }
 
 finish() {

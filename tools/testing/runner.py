@@ -51,7 +51,7 @@ class Book:
             self.failed += len(outcome.failed)
             self.skipped += len(outcome.skipped)
             if outcome.passed and not outcome.failed:
-                self.durations.record(test, where, seconds)
+                self.durations.record(test, where, seconds, len(outcome.passed) + len(outcome.skipped))
             word = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok"
             print(f"{word:4} {where:5} {test.name}: {len(outcome.passed)} passed, {seconds:.1f} s")
             for reason in outcome.skipped:
@@ -134,13 +134,16 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
     for kernel in kernels:
         groups = {}
         turns = part.pick(tests, kernel, book.durations) if part else {}
+        parts = part.parts(tests, kernel, book.durations) if part else {}
         for test in tests:
             if test.place != "guest" or not test.runs_on(kernel):
                 continue
             why = test.skipped_on(kernel, everything, held)
             if why and part and test.is_long_on(kernel) and not why.startswith("held"):
-                if test.can_be_cut:
-                    test, why = dataclasses.replace(test, by_turns=True, slice=(part.number, part.count)), None
+                if test.can_be_cut and not book.durations.share(test, *parts[test.name]):
+                    why = f"none of its claims is in slice {part}"
+                elif test.can_be_cut:
+                    test, why = dataclasses.replace(test, by_turns=True, slice=parts[test.name]), None
                 elif turns[test.name] == part.number:
                     test, why = dataclasses.replace(test, by_turns=True), None
                 else:

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
+# kernel: stock
 # `count` sees what is known of nginx beforehand: its calls, copies and packets for one request.
 . "$FLT_TOP/tools/testing/lib.sh"
 

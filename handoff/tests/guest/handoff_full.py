@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 120
+# long: debug a minute there
 """A full forwarding table: what is over makes room, what lives stays, and who finds no room is served here."""
 import errno
 import os

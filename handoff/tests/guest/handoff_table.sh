@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 180
+# long: debug over a minute there
 # A million entries: inserted, each found, refused beyond the limit, swept away, no memory kept.
 . "$FLT_TOP/tools/testing/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
+# long: debug a minute there
 # cpus: 2
 """Any program is told the same with the preload library as without it, whatever it does to its epoll.
 

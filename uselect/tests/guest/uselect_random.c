@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // timeout: 240
+// long: debug a minute there
 // cpus: 2
 /*
  * The region says of each socket what poll(2) says, whatever happened to it. USELECT_ROUNDS

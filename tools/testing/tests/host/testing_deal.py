@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 TESTING = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTING), str(TESTING / "lib")]
@@ -64,13 +65,20 @@ def what_was_measured_is_used_and_kept():
     test = next(t for t in TESTS if t.place == "guest")
     with tempfile.TemporaryDirectory() as cache:
         one = durations.Durations(Path(cache))
-        one.record(test, "stock", 12345)
-        one.record(dataclasses.replace(test, slice=(1, 8)), "debug", 777)
+        one.record(test, "stock", 12345, 678)
+        one.record(dataclasses.replace(test, slice=(1, 8)), "debug", 777, 1)
         one.save()
         two = durations.Durations(Path(cache))
         kit.equal("seconds", two.of(test, "stock"), 12345)
+        kit.equal("points", two.points[test.name], 678)
         assert two.of(test, "debug") != 777, "a slice of a test is not the test"
         assert two.steady(test, "stock") != 12345, "slices must not move with what a machine measures"
+
+
+def claims(points, part):
+    """Numbers of the claims that kit.py itself picks."""
+    with mock.patch.dict(os.environ, FLOTILLA_CLAIMS="%d/%d" % part):
+        return [i for i in range(points) if kit.in_slice(i)]
 
 
 @claim
@@ -89,8 +97,14 @@ def the_slices_see_all_and_nothing_whole_twice():
             else:
                 assert (kernel, test.name) not in seen, test.name
                 seen.add((kernel, test.name))
-    for parts in cut.values():
-        kit.equal("parts", parts, [(n, count) for n in range(1, count + 1)])
+    names = {t.name: t for t in TESTS}
+    for (_, name), parts in cut.items():
+        path, points = names[name].command, book.durations.points.get(name)
+        if path.suffix != ".py" or not points:
+            kit.equal(name, sorted(parts), [(n, count) for n in range(1, count + 1)])
+        else:
+            kit.equal(name, sorted(i for part in parts for i in claims(points, part)), list(range(points)))
+            assert all(claims(points, part) for part in parts), name
     kit.equal("missing", everything - short - seen - set(cut), set())
 
 
@@ -108,11 +122,12 @@ def a_slice_keeps_to_its_budget():
 
 
 @claim
-def each_slice_has_something_of_card_and_lard():
+def each_slice_has_something_of_card_and_handoff():
     count = durations.Slice.needed(TESTS, Book().durations)
     for number in range(1, count + 1):
-        rooms = {t.name.split("/")[0] for k, t in dealt(Book(), part=durations.Slice(number, count)) if k == "debug"}
-        assert {"card", "lard"} <= rooms, (number, rooms)
+        rooms = {t.name.split("/")[0] for k, t in dealt(Book(), part=durations.Slice(number, count))
+                 if k == "debug" and t.by_turns}
+        assert {"card", "handoff"} <= rooms, (number, rooms)
 
 
 @claim
