@@ -16,7 +16,7 @@ UNKNOWN = 15
 SLOW = 4
 UNKNOWN_LONG = 240
 # Seconds of tests for a guest: fewer and booting counts, more and the last guest runs alone.
-GUEST = 240
+GUEST = 480
 # To boot a guest and to look for leaks in it.
 BOOT = {"stock": 20, "debug": 90, "kcsan": 60}
 # Seconds of guests that a slice may take; two run at a time.
