@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Aggregates: lists of pieces. Nothing here copies data. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Pools, and cutting small objects from one buffer. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Buffers that this process has, and giving them back a few at a time. */
 #include <errno.h>
 #include <stdlib.h>

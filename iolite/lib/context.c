@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Contexts: walking over the contiguous pieces of an aggregate. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /*
  * Digests of aggregates. What a sealed buffer holds never changes while its generation is the same, so a piece
  * that was digested once is not read again, in whichever aggregate it comes back.

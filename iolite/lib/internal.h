@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* Inside libiolite. */
 #ifndef IOLITE_INTERNAL_H
 #define IOLITE_INTERNAL_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Reading and writing descriptors. The lock is not held while a call waits. */
 #include <errno.h>
 #include <fcntl.h>

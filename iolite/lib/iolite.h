@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /*
  * libiolite: buffer aggregates over immutable buffers that files, processes, pipes and sockets share.
  *

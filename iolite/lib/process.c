@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* This process's domain. */
 #include <errno.h>
 #include <fcntl.h>

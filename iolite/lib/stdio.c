@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /*
  * libiolstdio: ordinary programs of stdio read and write by reference, relinked with it or with
  *	LD_PRELOAD=libiolstdio.so

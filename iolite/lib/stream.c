@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /*
  * A cookie stream of the C library, whose buffer we move: when data is read, onto the buffer that it
  * came in; when it is written, to a new buffer. The members of FILE that this needs belong to the

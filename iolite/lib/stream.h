@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* Streams of stdio whose buffer is a buffer of iolite. */
 #ifndef IOLITE_STREAM_H
 #define IOLITE_STREAM_H

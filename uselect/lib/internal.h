@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* Inside of libuselect: the mappings, and what it asks of the kernel. */
 #ifndef USELECT_INTERNAL_H
 #define USELECT_INTERNAL_H

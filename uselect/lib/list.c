@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* uselect_loop_*(): the list of what is ready, for programs. */
 
 #include <stdlib.h>

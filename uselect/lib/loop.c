@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* The list of what is ready: interest, waiting, and an epoll for what is not tracked. */
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /* A list of what is ready: under uselect_loop_*(), and in part under the preload library's epoll. */
 #ifndef USELECT_LOOP_H
 #define USELECT_LOOP_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* uselect_poll(): poll() that answers from the region while it can. */
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* What is ready of a loop's tracked descriptors: what they want, the kernel's ring, the queue. */
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Registration of the process, its region, and the sets of its threads. */
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* System calls past any wrapper, time, and how often to look at what is not tracked. */
 
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /*
  * libuselect: which of this process's TCP connections are ready, without asking the kernel.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* Closing and copying of numbers: the library's own are not the program's to close. */
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: MIT */
 /*
  * libuselect-preload: under the names of the C library, for programs that know nothing of us.
  *

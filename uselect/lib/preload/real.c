@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* The functions whose names we have: the C library's, or another preloaded library's. */
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* When a process registers, and when it is better not helped any more. */
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /*
  * A shadow of an epoll: those TCP sockets that were added to it through us, by levels.
  *

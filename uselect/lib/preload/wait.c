@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: MIT
 /* poll(), select() and the waiting calls of epoll: ready things from the region, else the call itself. */
 
 #include <pthread.h>
