@@ -471,11 +471,12 @@ static const struct file_operations iol_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+/* Not for everyone: memory in the kernel, within limits. 70-flotilla.rules lets a group in. */
 static struct miscdevice iol_misc = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "iolite",
 	.fops = &iol_fops,
-	.mode = 0666,
+	.mode = 0660,
 };
 
 int iol_device_register(void)

@@ -7,6 +7,7 @@
 /* long: debug minutes there */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -289,6 +290,12 @@ static int look_around(struct world *w)
 	return secrets_in_proc(w) ? IN_PROC : 0;
 }
 
+/* As an administrator lets a group in, and who looks is of that group. */
+static int let_nobody_in(void)
+{
+	return chown("/dev/iolite", 0, NOBODY);
+}
+
 static void become_nobody(void)
 {
 	struct sigaction action = { .sa_handler = jump };
@@ -372,6 +379,7 @@ FIXTURE_VARIANT_ADD(secrets, spliced_tcp) { .how = 't', .splice_first = true };
 FIXTURE_SETUP(secrets)
 {
 	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, let_nobody_in());
 	ASSERT_EQ(0, system("chmod 1777 /tmp; ip link set lo up"));
 	ASSERT_EQ(0, world_open(&self->w));
 	ASSERT_EQ(0, plant_spare(&self->w));
@@ -509,6 +517,7 @@ FIXTURE(files) {
 FIXTURE_SETUP(files)
 {
 	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, let_nobody_in());
 	ASSERT_EQ(0, disk());
 	ASSERT_EQ(0, world_open(&self->w));
 	ASSERT_EQ(0, plant_spare(&self->w));
@@ -645,6 +654,26 @@ TEST_F(files, neither_a_core_nor_a_tracer_sees_the_window)
 		/* The registers that planted it have some bytes. */
 		ASSERT_FALSE(row_in(bytes, n, PAGE / 4));
 	close(core);
+}
+
+TEST(the_device_is_root_s_and_its_group_s)
+{
+	struct stat st;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, stat("/dev/iolite", &st));
+	EXPECT_EQ(0660, st.st_mode & 07777);
+	EXPECT_EQ(0, st.st_uid);
+	pid = fork();
+	if (!pid) {
+		if (setgroups(0, NULL) || setgid(NOBODY - 1) || setuid(NOBODY))
+			_exit(1);
+		_exit(open("/dev/iolite", O_RDWR) >= 0 || errno != EACCES ? 2 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 MODULE_UNLOADS
