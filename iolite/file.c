@@ -208,8 +208,10 @@ static int iol_file_fill(struct iol_call *call, struct iol_file *file, const str
 	if (call->nowait && (direct || !(call->file->f_mode & FMODE_NOWAIT)))
 		return -EAGAIN;
 	quiet = iol_file_settle(call, file, view);
+	/* A direct read takes the inode's lock, which is that of a writer under way. */
+	direct = direct && quiet;
 	/* The page cache reads ahead by itself, and what is not kept is not worth it. */
-	if (direct && quiet)
+	if (direct)
 		bytes = iol_run_bytes(call, file, start, min_t(u64, pos + len, size));
 	bytes = min_t(u64, bytes, size - start);
 	err = iol_run_alloc(run, start, bytes);
@@ -288,9 +290,29 @@ static ssize_t iol_file_read_locked(struct iol_call *call, struct iol_file *file
 	return done ? done : err;
 }
 
+/*
+ * A read and a write of ours wait for each other, for as long as the disk takes: until they are
+ * killed, or not at all.
+ */
+static int iol_file_lock_shared(const struct iol_call *call, struct iol_file *file)
+{
+	if (call->nowait)
+		return down_read_trylock(&file->lock) ? 0 : -EAGAIN;
+	return down_read_killable(&file->lock);
+}
+
+static int iol_file_lock(const struct iol_call *call, struct iol_file *file)
+{
+	if (call->nowait)
+		return down_write_trylock(&file->lock) ? 0 : -EAGAIN;
+	return down_write_killable(&file->lock);
+}
+
 /**
  * iol_file_read - read a file from the cache, filling it
  * @call: gets a snapshot: what comes back never changes
+ *
+ * Return: bytes or -errno; -EAGAIN: the call does not wait, and would have to, -EINTR: killed.
  */
 ssize_t iol_file_read(struct iol_call *call)
 {
@@ -302,13 +324,14 @@ ssize_t iol_file_read(struct iol_call *call)
 	file = iol_file_get(inode);
 	if (!file)
 		return iol_read_copy(call);
-	down_read(&file->lock);
+	ret = iol_file_lock_shared(call, file);
+	if (ret)
+		goto put_file;
 	if (iol_file_unwatchable(inode)) {
 		iol_count(IOL_FILE_BYPASSES);
 		ret = iol_read_copy(call);
 		up_read(&file->lock);
-		iol_file_put(file);
-		return ret;
+		goto put_file;
 	}
 	ret = iol_file_read_locked(call, file, pos);
 	up_read(&file->lock);
@@ -316,6 +339,7 @@ ssize_t iol_file_read(struct iol_call *call)
 	file_accessed(call->file);
 	if (ret > 0 && call->position == IOL_POSITION_FILE)
 		call->file->f_pos += ret;
+put_file:
 	iol_file_put(file);
 	return ret;
 }
@@ -362,6 +386,10 @@ static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 p
 /**
  * iol_file_write - write to a file, and cache the buffers themselves
  * @call: the file system gets the data through its page cache, which writes behind and knows fsync
+ *
+ * What O_SYNC and O_DSYNC wait for comes last, when the data can be read already.
+ *
+ * Return: bytes or -errno; -EAGAIN: the call does not wait, and would have to, -EINTR: killed.
  */
 ssize_t iol_file_write(struct iol_call *call)
 {
@@ -372,17 +400,22 @@ ssize_t iol_file_write(struct iol_call *call)
 	unsigned int n;
 	struct iol_view view;
 	ssize_t ret;
+	int sync;
 
 	if (!file)
 		return iol_write_copy(call);
 	bvec = iol_list_bvec(&call->list, NULL, &n);
 	if (!bvec) {
-		iol_file_put(file);
-		return -ENOMEM;
+		ret = -ENOMEM;
+		goto put_file;
 	}
 	iov_iter_bvec(&iter, ITER_SOURCE, bvec, n, call->list.bytes);
 	iol_kiocb_init(&iocb, call, true);
-	down_write(&file->lock);
+	sync = iocb.ki_flags & (IOCB_DSYNC | IOCB_SYNC);
+	iocb.ki_flags &= ~sync;
+	ret = iol_file_lock(call, file);
+	if (ret)
+		goto put_bvec;
 	view.alone = iol_file_alone(call);
 	iol_file_validate(file, file_inode(call->file), &view);
 	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);
@@ -396,10 +429,15 @@ ssize_t iol_file_write(struct iol_call *call)
 	up_write(&file->lock);
 	if (ret > 0) {
 		iol_count_add(IOL_BYTES_COPIED_FILE, ret);
-		if (call->position == IOL_POSITION_FILE)
-			call->file->f_pos = iocb.ki_pos;
+		iocb.ki_flags |= sync;
+		if (sync)
+			ret = generic_write_sync(&iocb, ret);
 	}
+	if (ret > 0 && call->position == IOL_POSITION_FILE)
+		call->file->f_pos = iocb.ki_pos;
+put_bvec:
 	iol_bvec_put(bvec, NULL);
+put_file:
 	iol_file_put(file);
 	return ret;
 }

@@ -191,7 +191,8 @@ void iol_file_validate(struct iol_file *file, struct inode *inode, struct iol_vi
  * @view: from iol_file_validate()
  *
  * Not while a write is under way: it changed the stamp when it began, and stores when it likes.
- * Who begins one after this changes the stamp, which iol_file_unchanged() sees.
+ * Who begins one after this changes the stamp, which iol_file_unchanged() sees. The inode's lock
+ * is not waited for: who may write could keep it for as long as he likes to let the disk take.
  */
 bool iol_file_settle(struct iol_call *call, struct iol_file *file, const struct iol_view *view)
 {
@@ -201,7 +202,7 @@ bool iol_file_settle(struct iol_call *call, struct iol_file *file, const struct 
 
 	if (READ_ONCE(file->quiet))
 		return true;
-	if (call->nowait ? !inode_trylock(inode) : down_write_killable(&inode->i_rwsem))
+	if (!inode_trylock(inode))
 		return false;
 	stamp = iol_stamp_now(inode);
 	quiet = iol_stamp_settled(inode, &stamp) && !atomic_read(&inode->i_dio_count);

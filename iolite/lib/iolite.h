@@ -93,7 +93,7 @@ IOL_Err IOL_mmap(void **addr, size_t len, int prot, int flags, int fd, size_t of
 /* Extensions: into a pool; at a position, which the file's own does not follow. */
 IOL_Err IOL_read_alloc(int fd, IOL_Allocator *alloc, IOL_Agg **agg, size_t size, size_t *ret);
 IOL_Err IOL_pread(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *ret);
-/* As IOL_pread, but only what is in memory: -EAGAIN when a disk would have to be waited for. */
+/* As IOL_pread, but only what is in memory: -EAGAIN when a disk or a writer would have to be waited for. */
 IOL_Err IOL_pread_nowait(int fd, IOL_Agg **agg, size_t size, off_t pos, size_t *ret);
 IOL_Err IOL_pwrite(int fd, IOL_Agg *agg, off_t pos, size_t *ret);
 /*

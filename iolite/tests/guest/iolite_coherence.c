@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/aio_abi.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -26,6 +27,8 @@
 #define SIZE	(256u << 10)
 #define AT	(128u << 10)
 #define DELAY	600
+/* For a write that is ended by hand, before this time is over. */
+#define LONG	15000
 
 FIXTURE(slow) {
 	int fd;
@@ -251,6 +254,139 @@ TEST_F(slow, a_file_that_was_just_written_is_cached_when_nobody_writes_any_more)
 	hits = counter("FileHits");
 	ASSERT_EQ('y', seen(self->fd, AT));
 	EXPECT_LT(hits, counter("FileHits"));
+}
+
+/* Whether @pid sleeps in the kernel's function of this name. */
+static bool sleeps_in(pid_t pid, const char *function)
+{
+	char path[64], stack[4096] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stack", pid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	stack[fread(stack, 1, sizeof(stack) - 1, file)] = '\0';
+	fclose(file);
+	return strstr(stack, function);
+}
+
+/* Until it does, or has ended. */
+static bool comes_to_sleep_in(pid_t pid, const char *function)
+{
+	while (!sleeps_in(pid, function)) {
+		if (waitpid(pid, NULL, WNOHANG))
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+static bool runs(pid_t pid)
+{
+	return !waitpid(pid, NULL, WNOHANG);
+}
+
+/* Makes the file longer past the page cache, with the inode's lock for as long as the disk takes. */
+static pid_t writer_past_us(int fd, const char *page)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(pwrite(fd, page, 4096, SIZE) != 4096);
+	return pid;
+}
+
+static pid_t writer_through_us(int fd, const char *page)
+{
+	pid_t pid = fork();
+	IOL_Agg *agg;
+	size_t n;
+
+	if (!pid)
+		_exit(IOL_from_memory(IOL_DEF_ALLOC, &agg, page, 65536) || IOL_pwrite(fd, agg, AT, &n) || n != 65536);
+	return pid;
+}
+
+/* Of what the page cache has, and of what only the disk has. */
+TEST_F(slow, a_writer_who_keeps_the_inode_s_lock_does_not_stall_a_reader)
+{
+	int round, status;
+	pid_t pid;
+
+	for (round = 0; round < 2; round++) {
+		ASSERT_EQ(0, ftruncate(self->fd, SIZE));
+		ASSERT_EQ(0, fsync(self->fd));
+		if (round)
+			ASSERT_EQ(0, posix_fadvise(self->fd, 0, 0, POSIX_FADV_DONTNEED));
+		ASSERT_EQ(0, write_takes(LONG));
+		pid = writer_past_us(self->direct, self->page);
+		ASSERT_TRUE(comes_to_sleep_in(pid, "ext4_file_write_iter"));
+		EXPECT_EQ('o', seen(self->fd, AT));
+		EXPECT_TRUE(runs(pid));
+		/* To make the disk quick is to end what it delays. */
+		EXPECT_EQ(0, write_takes(0));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+		EXPECT_EQ('n', on_disk(self->fd, SIZE));
+	}
+}
+
+TEST_F(slow, what_is_written_through_us_with_o_sync_is_read_before_the_disk_has_it)
+{
+	int fd = open(MNT "/f", O_RDWR | O_SYNC), status;
+	pid_t pid;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, write_takes(LONG));
+	pid = writer_through_us(fd, self->page);
+	ASSERT_TRUE(comes_to_sleep_in(pid, "ext4_sync_file"));
+	EXPECT_EQ('n', seen(self->fd, AT));
+	/* And it does wait for the disk. */
+	EXPECT_TRUE(runs(pid));
+	EXPECT_EQ(0, write_takes(0));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	close(fd);
+}
+
+/* Who writes through us waits for one who writes past us, and a reader through us for him. */
+TEST_F(slow, who_waits_for_a_writer_through_us_can_be_killed_and_who_does_not_wait_is_told)
+{
+	int fd = open(MNT "/f", O_RDWR), status;
+	pid_t past, through, reader, other;
+	IOL_Agg *agg;
+	size_t n;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ('o', seen(self->fd, AT));
+	ASSERT_EQ(0, write_takes(LONG));
+	past = writer_past_us(self->direct, self->page);
+	ASSERT_TRUE(comes_to_sleep_in(past, "ext4_file_write_iter"));
+	through = writer_through_us(fd, self->page);
+	ASSERT_TRUE(comes_to_sleep_in(through, "iol_file_write"));
+	EXPECT_EQ(-EAGAIN, IOL_pread_nowait(self->fd, &agg, 4096, AT, &n));
+	reader = fork();
+	if (!reader)
+		_exit(seen(self->fd, AT) < 0);
+	ASSERT_TRUE(comes_to_sleep_in(reader, "iol_file_read"));
+	other = writer_through_us(fd, self->page);
+	ASSERT_TRUE(comes_to_sleep_in(other, "iol_file_write"));
+	kill(reader, SIGKILL);
+	kill(other, SIGKILL);
+	ASSERT_EQ(reader, waitpid(reader, &status, 0));
+	EXPECT_EQ(SIGKILL, status);
+	ASSERT_EQ(other, waitpid(other, &status, 0));
+	EXPECT_EQ(SIGKILL, status);
+	EXPECT_TRUE(runs(past));
+	EXPECT_TRUE(runs(through));
+	EXPECT_EQ(0, write_takes(0));
+	ASSERT_EQ(past, waitpid(past, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(through, waitpid(through, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ('n', seen(self->fd, AT));
+	close(fd);
 }
 
 MODULE_UNLOADS

@@ -184,7 +184,7 @@ struct iol_io {
 	__u32 inline_max;
 };
 
-/* Do not wait, as if the descriptor were O_NONBLOCK. */
+/* Do not wait, as if the descriptor were O_NONBLOCK; for a file: nor for a writer through us. */
 #define IOL_IO_NOWAIT		(1 << 0)
 
 /**
