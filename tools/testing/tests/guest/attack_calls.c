@@ -33,6 +33,7 @@
 #include "tools/testing/tests/lib/calls.h"
 
 #define NOBODY		65534
+#define DEVICES		60000
 #define THREADS		3
 #define MODULES		"flotilla handoff card uselect sksplice iolite"
 
@@ -86,18 +87,36 @@ static int lo_up(void)
 	return err;
 }
 
-/* The groups that may use the devices, as an administrator may give them to a user. */
+/* Root's and a group's; the last one is for all. */
+static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksplice", "/dev/handoff" };
+
+/* As the udev rule gives them to a group, which a guest does not have. */
+static int give_devices(void)
+{
+	return chown(devices[0], 0, DEVICES) || chown(devices[1], 0, DEVICES) || chown(devices[2], 0, DEVICES);
+}
+
 static int groups(void)
 {
-	static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksplice", "/dev/handoff" };
-	gid_t list[4];
-	struct stat st;
-	int i, n = 0;
+	static const gid_t list[] = { DEVICES };
 
-	for (i = 0; i < 4; i++)
-		if (!stat(devices[i], &st) && st.st_gid)
-			list[n++] = st.st_gid;
-	return setgroups(n, list);
+	return setgroups(1, list);
+}
+
+/* Who is in the group can open them, and nobody else: or the calls would be made to nothing. */
+static bool may_open_what_he_should(enum user user)
+{
+	bool opens, right = true;
+	int i, fd;
+
+	for (i = 0; i < 3; i++) {
+		fd = open(devices[i], O_RDWR);
+		opens = fd >= 0;
+		right = right && opens == (user == WITH_GROUPS);
+		if (opens)
+			close(fd);
+	}
+	return right;
 }
 
 static int become(enum user user)
@@ -159,6 +178,8 @@ static void worker(enum user user)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (become(user) || calls_init())
 		_exit(1);
+	if (!may_open_what_he_should(user))
+		_exit(3);
 	/* Random descriptors may be those of our words. */
 	null = open("/dev/null", O_RDWR);
 	for (i = 0; i < 3; i++)
@@ -274,6 +295,7 @@ TEST(random_calls_of_three_users_do_no_harm)
 	seed = env("FLT_SEED", time(NULL) % 100000);
 	TH_LOG("%lu calls, seed %llu (FLT_SEED)", calls, (unsigned long long)seed);
 	ASSERT_EQ(0, system("modprobe -a " MODULES " tls"));
+	ASSERT_EQ(0, give_devices());
 	ASSERT_EQ(0, unshare(CLONE_NEWNET));
 	ASSERT_EQ(0, lo_up());
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
