@@ -48,7 +48,7 @@ struct usl_set {
 
 /**
  * struct usl_region - the process's region; all NULL and 0 while it has none
- * @nfds: descriptors from here on are not tracked
+ * @nfds: descriptors from here on are not tracked; 0: nobody looks at it, or will any more
  */
 struct usl_region {
 	const struct usel_region_head *head;
@@ -78,7 +78,10 @@ bool usl_is_own(int fd);
 bool usl_is_own_still(int fd);
 /* The library's descriptors have numbers from here on, if there are any free. */
 extern int usl_device_floor;
-/* As before uselect_init(); nobody may be using the region. */
+/* uselect_init() in two steps: until it is shown nobody uses the region. */
+int usl_register(uint32_t flags);
+void usl_region_show(void);
+/* As before usl_register(); the region was never shown. */
 void usl_unregister(void);
 /* The number was tracked, and is closed; whoever has a copy may keep the socket. */
 void usl_closed(int fd);

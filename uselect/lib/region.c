@@ -75,16 +75,8 @@ static void usl_set_unmap(struct usl_set *set)
 	set->in = NULL;
 }
 
-static void usl_set_list(struct usl_set *set)
-{
-	pthread_mutex_lock(&usl_sets_lock);
-	set->next = usl_sets;
-	usl_sets = set;
-	usl_set_bit(usl_own, set->fd);
-	pthread_mutex_unlock(&usl_sets_lock);
-}
-
-static void usl_set_unlist(struct usl_set *set)
+/* Listed and open at once: a child has no descriptor that it does not know of. */
+static void usl_set_end(struct usl_set *set)
 {
 	struct usl_set **at;
 
@@ -96,6 +88,7 @@ static void usl_set_unlist(struct usl_set *set)
 			break;
 		}
 	}
+	usl_device_close(set->fd);
 	pthread_mutex_unlock(&usl_sets_lock);
 }
 
@@ -104,9 +97,8 @@ void usl_set_close(struct usl_set *set)
 	if (!set)
 		return;
 	if (set->fd >= 0) {
-		usl_set_unlist(set);
+		usl_set_end(set);
 		usl_set_unmap(set);
-		usl_device_close(set->fd);
 	}
 	free(set->scratch);
 	munmap(set, sizeof(*set));
@@ -139,8 +131,12 @@ static int usl_region_map(int fd, const struct usel_setup *setup)
 	usl_region.flags = setup->flags;
 	usl_region.features = setup->features;
 	usl_region.head = head;
-	usl_region.nfds = head->nfds;
 	return 0;
+}
+
+void usl_region_show(void)
+{
+	__atomic_store_n(&usl_region.nfds, usl_region.head->nfds, __ATOMIC_RELEASE);
 }
 
 static int usl_set_map(struct usl_set *set, const struct usel_setup *setup)
@@ -188,6 +184,24 @@ static int usl_device_open(void)
 	return fd;
 }
 
+/* open() is where a thread that was cancelled ends, and the locks would stay behind. */
+static int usl_set_begin(struct usl_set *set)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&usl_sets_lock);
+	set->fd = usl_device_open();
+	if (set->fd >= 0) {
+		set->next = usl_sets;
+		usl_sets = set;
+		usl_set_bit(usl_own, set->fd);
+	}
+	pthread_mutex_unlock(&usl_sets_lock);
+	pthread_setcancelstate(cancel, NULL);
+	return set->fd;
+}
+
 struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 {
 	struct usel_setup setup = { .abi = USEL_ABI, .flags = flags, .ring = ring };
@@ -197,23 +211,11 @@ struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 	if (!set)
 		return NULL;
 	set->epoch = usl_epoch;
-	set->fd = usl_device_open();
-	if (set->fd < 0)
-		goto no_device;
-	if (ioctl(set->fd, USEL_SETUP, &setup) || usl_set_map(set, &setup) ||
-	    usl_region_map(set->fd, &setup))
-		goto no_set;
-	usl_set_list(set);
-	return set;
-
-no_set:
+	if (usl_set_begin(set) >= 0 && !ioctl(set->fd, USEL_SETUP, &setup) &&
+	    !usl_set_map(set, &setup) && !usl_region_map(set->fd, &setup))
+		return set;
 	err = errno;
-	usl_set_unmap(set);
-	usl_sys_close(set->fd);
-	errno = err;
-no_device:
-	err = errno;
-	munmap(set, sizeof(*set));
+	usl_set_close(set);
 	errno = err;
 	return NULL;
 }
@@ -253,7 +255,7 @@ static void usl_in_child(void)
 	usl_in_parent();
 }
 
-static int usl_register(uint32_t flags)
+int usl_register(uint32_t flags)
 {
 	struct usl_set *set;
 	int err = 0;
@@ -295,14 +297,22 @@ void usl_unregister(void)
 	pthread_mutex_unlock(&usl_lock);
 }
 
+static int usl_register_and_show(uint32_t flags)
+{
+	if (usl_register(flags))
+		return -1;
+	usl_region_show();
+	return 0;
+}
+
 int uselect_init(void)
 {
-	return usl_register(0);
+	return usl_register_and_show(0);
 }
 
 int uselect_init_bytes(void)
 {
-	return usl_register(USEL_SETUP_BYTES);
+	return usl_register_and_show(USEL_SETUP_BYTES);
 }
 
 bool uselect_active(void)

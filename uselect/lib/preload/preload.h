@@ -54,9 +54,19 @@ void usl_preload_off(void);
 void usl_preload_never(void);
 /* The calling process is the one that registered, and not one that shares its memory. */
 bool usl_preload_is_owner(void);
-/* While it is so no signal handler runs that could come back to us. */
-void usl_preload_block(sigset_t *old);
-void usl_preload_unblock(const sigset_t *old);
+/**
+ * struct usl_blocked - how the thread was before usl_preload_block()
+ * @signals: its mask
+ * @cancel:  whether it may be cancelled
+ */
+struct usl_blocked {
+	sigset_t signals;
+	int cancel;
+};
+
+/* While it is so no signal handler runs that could come back to us, and nobody ends the thread. */
+void usl_preload_block(struct usl_blocked *old);
+void usl_preload_unblock(const struct usl_blocked *old);
 
 /* --- shadow.c --- */
 

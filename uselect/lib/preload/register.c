@@ -24,6 +24,8 @@ static _Atomic unsigned int usl_tried;
 static _Atomic unsigned int usl_waits;
 static _Atomic pid_t usl_owner;
 static _Atomic bool usl_never;
+/* usl_epoch of the process that does without, and one. */
+static _Atomic unsigned int usl_without;
 static _Atomic unsigned long usl_answers;
 
 unsigned long uselect_preload_answers(void)
@@ -39,17 +41,19 @@ void usl_preload_answered(void)
 			      memory_order_relaxed);
 }
 
-void usl_preload_block(sigset_t *old)
+void usl_preload_block(struct usl_blocked *old)
 {
 	sigset_t all;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, old);
+	pthread_sigmask(SIG_BLOCK, &all, &old->signals);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old->cancel);
 }
 
-void usl_preload_unblock(const sigset_t *old)
+void usl_preload_unblock(const struct usl_blocked *old)
 {
-	pthread_sigmask(SIG_SETMASK, old, NULL);
+	pthread_setcancelstate(old->cancel, NULL);
+	pthread_sigmask(SIG_SETMASK, &old->signals, NULL);
 }
 
 bool usl_preload_is_owner(void)
@@ -57,8 +61,11 @@ bool usl_preload_is_owner(void)
 	return usl_owner == getpid();
 }
 
+/* Also while a thread registers, and before: it would be for one table of several. */
 void usl_preload_off(void)
 {
+	if (!usl_region.head || usl_preload_is_owner())
+		usl_without = usl_epoch + 1;
 	if (usl_preload_is_owner())
 		usl_region.nfds = 0;
 }
@@ -117,28 +124,41 @@ static void usl_choose_floor(void)
 		usl_device_floor = STDERR_FILENO + 1;
 }
 
-/* Numbers that are only guessed are not good enough for a program that does not know of us. */
+static bool usl_does_without(void)
+{
+	return usl_never || usl_without == usl_epoch + 1;
+}
+
+/*
+ * Numbers that are only guessed are not good enough for a program that does not know of us; and
+ * other threads wait meanwhile, who must not see a region that goes again.
+ */
 static void usl_try_locked(void)
 {
 	const uint32_t needed = USEL_FEATURE_TRACE_FD | USEL_FEATURE_WATCH;
 	static bool handles_fork;
 
 	usl_choose_floor();
-	if (uselect_init())
+	usl_owner = getpid();
+	if (usl_does_without() || usl_register(0))
 		return;
 	/* After the library's own, which has to run before it. */
 	handles_fork = handles_fork || !pthread_atfork(NULL, NULL, usl_shadow_forget);
-	usl_owner = getpid();
-	if (handles_fork && (usl_region.features & needed) == needed)
-		usl_track_old();
-	else
+	if (!handles_fork || (usl_region.features & needed) != needed) {
 		usl_unregister();
+		return;
+	}
+	usl_track_old();
+	usl_region_show();
+	usl_fence();
+	if (usl_does_without())
+		usl_region.nfds = 0;
 }
 
 static void usl_try(void)
 {
+	struct usl_blocked mask;
 	int err = errno;
-	sigset_t mask;
 
 	if (usl_never)
 		return;

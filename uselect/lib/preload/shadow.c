@@ -55,25 +55,26 @@ static uint32_t usl_shadow_changes(const struct usl_shadow *sh)
 	return __atomic_load_n(&sh->loop.set->out->changes, __ATOMIC_ACQUIRE);
 }
 
-/* The lock stays. */
+/* The lock stays. A child that is made meanwhile does not find what is gone by then. */
 static void usl_shadow_end(struct usl_shadow *sh)
 {
-	struct usl_loop *loop = &sh->loop;
+	struct usl_loop *loop = &sh->loop, old = { .set = loop->set, .fds = loop->fds, .queue = loop->queue };
 
-	usl_set_close(loop->set);
 	loop->set = NULL;
-	if (loop->fds)
-		munmap(loop->fds, loop->limit * sizeof(*loop->fds));
-	if (loop->queue)
-		munmap(loop->queue, loop->limit * sizeof(*loop->queue));
 	loop->fds = NULL;
 	loop->queue = NULL;
+	atomic_signal_fence(memory_order_seq_cst);
+	usl_set_close(old.set);
+	if (old.fds)
+		munmap(old.fds, loop->limit * sizeof(*old.fds));
+	if (old.queue)
+		munmap(old.queue, loop->limit * sizeof(*old.queue));
 }
 
 /* Somebody changes the epoll past us. */
 static void usl_shadow_off(struct usl_shadow *sh)
 {
-	sigset_t mask;
+	struct usl_blocked mask;
 
 	sh->off = true;
 	usl_preload_block(&mask);
@@ -134,7 +135,7 @@ static void usl_shadow_make(int epfd, int fd)
 {
 	struct usl_shadow *sh;
 	int err = errno;
-	sigset_t mask;
+	struct usl_blocked mask;
 
 	if ((unsigned int)epfd >= USL_EPOLLS || !usl_preload_adds(fd) || !usl_tracked(fd))
 		return;
@@ -287,7 +288,7 @@ void usl_shadow_closing(int fd)
 {
 	struct usl_shadow *sh = usl_shadow_get(fd);
 	int err = errno;
-	sigset_t mask;
+	struct usl_blocked mask;
 
 	if (!sh || !usl_preload_is_owner())
 		return;

@@ -26,7 +26,9 @@ LIBRARY = os.environ.get("USELECT_PRELOAD") or os.path.realpath(os.path.join(TOP
 HELPED = """copies_of_the_epoll numbers_are_used_again data_is_what_the_program_says child_by_raw_clone child_by_fork
 child_by_vfork changes_by_io_uring epoll_within_an_epoll edges_and_one_shots hidden_numbers_are_taken
 closed_numbers_are_not_there table_of_its_own signal_handlers_wait_and_change waiting_threads_are_cancelled
-sleepers_are_woken program_in_a_sandbox random_changes_by_all_ways""".split()
+sleepers_are_woken program_in_a_sandbox random_changes_by_all_ways thread_is_cancelled_while_the_library_registers
+threads_wait_while_the_library_registers table_of_its_own_before_all
+children_are_made_while_an_epoll_is_closed""".split()
 
 
 def run(case, library):
@@ -70,12 +72,13 @@ def ftrace(text):
 def nothing_is_done_where_the_kernel_cannot_follow():
     wait_for("ftrace off", lambda: ftrace("0"))
     try:
-        plain, _ = run("copies_of_the_epoll", None)
-        preloaded, answers = run("copies_of_the_epoll", LIBRARY)
+        for case in ("copies_of_the_epoll", "threads_wait_while_the_library_registers"):
+            plain, _ = run(case, None)
+            preloaded, answers = run(case, LIBRARY)
+            kit.equal(f"what {case} prints", preloaded, plain)
+            kit.equal(f"answers without a call to {case}", answers, 0)
     finally:
         ftrace("1")
-    kit.equal("what it prints", preloaded, plain)
-    kit.equal("answers without a call", answers, 0)
 
 
 if __name__ == "__main__":

@@ -472,6 +472,196 @@ static int sleepers_are_woken(void)
 	return 0;
 }
 
+static int cancel_epfd, cancel_fd, cancel_added = -1;
+
+/* epoll_ctl() is not one of the calls in which a thread that was cancelled ends. */
+static void *is_cancelled_and_adds(void *unused)
+{
+	(void)unused;
+	pthread_cancel(pthread_self());
+	cancel_added = lib_epoll_ctl(cancel_epfd, EPOLL_CTL_ADD, cancel_fd, EPOLLIN, 2);
+	pthread_testcancel();
+	return NULL;
+}
+
+static int thread_is_cancelled_while_the_library_registers(void)
+{
+	int epfd = epoll_create1(0), one[2];
+	pthread_t thread;
+	pid_t pid;
+	void *how;
+
+	pair(AF_INET, one);
+	byte(one[0]);
+	cancel_epfd = epfd;
+	cancel_fd = one[1];
+	pthread_create(&thread, NULL, is_cancelled_and_adds, NULL);
+	pthread_join(thread, &how);
+	printf("added %d, cancelled %d\n", cancel_added, how == PTHREAD_CANCELED);
+	/* Both take the library's locks. */
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	printf("child %d\n", ended(pid));
+	warm(epfd, one, 1);
+	say("still", epfd);
+	return 0;
+}
+
+static _Atomic bool wait_stops, wait_slowly;
+static _Atomic int waits, wrong_waits;
+
+/* Always of a connection that was made just before, as a server's. */
+static void *waits_of_new_ones(void *unused)
+{
+	struct pollfd p = { .events = POLLIN };
+	int fds[2], i;
+
+	(void)unused;
+	while (!wait_stops) {
+		pair(AF_INET, fds);
+		byte(fds[0]);
+		p.fd = fds[1];
+		for (i = 0; i < 10; i++)
+			wrong_waits += poll(&p, 1, -1) != 1 || p.revents != POLLIN;
+		close(fds[0]);
+		close(fds[1]);
+		waits++;
+	}
+	return NULL;
+}
+
+/* In the library's place: what it calls on its way, which others now wait in the midst of. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+{
+	int (*real)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso) =
+		dlsym(RTLD_NEXT, "__register_atfork");
+	int until = waits + 20;
+
+	while (wait_slowly && waits < until)
+		usleep(1000);
+	return real(prepare, parent, child, dso);
+}
+
+static int threads_wait_while_the_library_registers(void)
+{
+	int epfd = epoll_create1(0), one[2], until;
+	pthread_t thread;
+
+	/* The thread's own waits are fewer than those after which it would register. */
+	setenv("USELECT_PRELOAD_AFTER", "1000000", 1);
+	pthread_create(&thread, NULL, waits_of_new_ones, NULL);
+	pair(AF_INET, one);
+	byte(one[0]);
+	wait_slowly = true;
+	lib_epoll_ctl(epfd, EPOLL_CTL_ADD, one[1], EPOLLIN, 1);
+	wait_slowly = false;
+	until = waits + 20;
+	while (waits < until)
+		usleep(1000);
+	wait_stops = true;
+	pthread_join(thread, NULL);
+	printf("wrong %d\n", wrong_waits);
+	return 0;
+}
+
+static void *leaves_the_table(void *arg)
+{
+	int *fds = arg, pipes[2], until;
+	struct pollfd p;
+
+	if (unshare(CLONE_FILES) || pipe(pipes))
+		exit(1);
+	/* Under the numbers that are ready for the others. */
+	if (dup2(pipes[0], fds[0]) < 0 || dup2(pipes[0], fds[1]) < 0)
+		exit(1);
+	waits++;
+	while (!wait_stops)
+		usleep(1000);
+	for (until = 0; until < 50; until++) {
+		p = (struct pollfd){ .fd = fds[1], .events = POLLIN };
+		wrong_waits += poll(&p, 1, 0) != 0;
+	}
+	return NULL;
+}
+
+/* Before the library registers, that is: it would be told of one table, and asked of two. */
+static int table_of_its_own_before_all(void)
+{
+	int epfd, one[2];
+	pthread_t thread;
+	pid_t pid = fork();
+
+	if (pid) {
+		printf("child %d\n", ended(pid));
+		/* In its parent nobody has left. */
+		epfd = epoll_create1(0);
+		warm(epfd, one, 1);
+		return 0;
+	}
+	epfd = epoll_create1(0);
+	pair(AF_INET, one);
+	byte(one[0]);
+	pthread_create(&thread, NULL, leaves_the_table, one);
+	while (!waits)
+		usleep(1000);
+	lib_epoll_ctl(epfd, EPOLL_CTL_ADD, one[1], EPOLLIN, 1);
+	say("the others", epfd);
+	wait_stops = true;
+	pthread_join(thread, NULL);
+	printf("wrong %d\n", wrong_waits);
+	_exit(0);
+}
+
+/* --- a fork in the midst of the end of an epoll --- */
+
+static bool forks_at_munmap;
+static int forks_bad;
+
+/* Descriptors of the library's that are open. */
+static int hidden_ones(void)
+{
+	char path[64], name[64];
+	int fd, n = 0;
+
+	for (fd = 3; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n += readlink(path, name, sizeof(name)) > 0 && !strncmp(name, "/dev/uselect", 12);
+	}
+	return n;
+}
+
+int munmap(void *at, size_t size)
+{
+	int ret = syscall(SYS_munmap, at, size), err = errno;
+	pid_t pid;
+
+	if (forks_at_munmap) {
+		forks_at_munmap = false;
+		pid = fork();
+		if (!pid)
+			_exit(hidden_ones());
+		forks_bad += ended(pid) != 0;
+		forks_at_munmap = true;
+	}
+	errno = err;
+	return ret;
+}
+
+static int children_are_made_while_an_epoll_is_closed(void)
+{
+	int epfd = epoll_create1(0), one[2];
+
+	warm(epfd, one, 1);
+	forks_at_munmap = true;
+	close(epfd);
+	forks_at_munmap = false;
+	printf("children that died or have more than they know of %d\n", forks_bad);
+	return 0;
+}
+
 /* No call is allowed that the program does not make itself. */
 static int sandbox(void)
 {
@@ -540,6 +730,9 @@ static const struct {
 	CASE(closed_numbers_are_not_there), CASE(table_of_its_own),
 	CASE(signal_handlers_wait_and_change), CASE(waiting_threads_are_cancelled),
 	CASE(sleepers_are_woken), CASE(program_in_a_sandbox),
+	CASE(thread_is_cancelled_while_the_library_registers),
+	CASE(threads_wait_while_the_library_registers), CASE(table_of_its_own_before_all),
+	CASE(children_are_made_while_an_epoll_is_closed),
 	CASE(random_changes_by_all_ways),
 };
 
