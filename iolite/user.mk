@@ -9,6 +9,7 @@ iolite_aggregate_LIBS := -lcmocka
 iolite_pass_DEPS := libiolite
 iolite_files_DEPS := libiolite
 iolite_calls_DEPS := libiolite
+iolite_calls_LIBS := -lpthread
 iolite_sharing_DEPS := libiolite
 iolite_hits_DEPS := libiolite
 iolite_cold_DEPS := libiolite

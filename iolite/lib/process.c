@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -17,6 +18,9 @@ struct iol_process iol_process = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.fd = -1,
 };
+
+/* Of the device that iol_process.fd was opened as. */
+static dev_t iol_device_number;
 
 static void *iol_map(void *hint, size_t size, int prot, uint64_t offset)
 {
@@ -61,12 +65,14 @@ static bool iol_domain_open(void)
 {
 	struct iol_init init = { 0 };
 	const char *off = getenv("IOLITE");
+	struct stat st;
 
 	if (off && !strcmp(off, "off"))
 		return false;
 	iol_process.fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
-	if (iol_process.fd < 0)
+	if (iol_process.fd < 0 || fstat(iol_process.fd, &st))
 		return false;
+	iol_device_number = st.st_rdev;
 	if (iol_init(&init))
 		return false;
 	iol_process.window = iol_map(IOL_WINDOW_HINT, init.window, PROT_READ, 0);
@@ -101,11 +107,20 @@ static void iol_mark_set(void)
 	*iol_process.mark = true;
 }
 
+/* The program may have closed it in the child, and have something of its own under its number. */
+static void iol_close_parents(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == iol_device_number)
+		close(fd);
+}
+
 /* The parent's buffers are not ours; nothing of them is given back. */
 static void iol_process_start(void)
 {
 	if (iol_process.pid && iol_process.fd >= 0)
-		close(iol_process.fd);
+		iol_close_parents(iol_process.fd);
 	iol_buffers_forget();
 	iol_process.fd = -1;
 	iol_process.domain = 0;
@@ -120,13 +135,17 @@ static void iol_process_start(void)
 	}
 }
 
+/* open() and close() are where a thread that was cancelled ends, and the lock would stay behind. */
 void iol_lock(void)
 {
-	int keep = errno;
+	int keep = errno, cancel;
 
 	pthread_mutex_lock(&iol_process.lock);
-	if (iol_process_new())
+	if (iol_process_new()) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		iol_process_start();
+		pthread_setcancelstate(cancel, NULL);
+	}
 	errno = keep;
 }
 

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/fanotify.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -496,6 +498,105 @@ TEST_F(calls, what_a_child_inherits_can_be_destroyed_and_is_nothing_else)
 	IOL_destroy(made);
 	IOL_destroy(read);
 	EXPECT_EQ(0, IOL_destroy_allocator(alloc));
+}
+
+/* The library's descriptor of the device; -1: none. */
+static int device_number(void)
+{
+	char path[64], name[64];
+	int fd;
+
+	for (fd = 3; fd < 1024; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		if (n > 0 && !strncmp(name, "/dev/iolite", n))
+			return fd;
+	}
+	return -1;
+}
+
+static int device_numbers(void)
+{
+	int fd = device_number(), other, n;
+
+	if (fd < 0)
+		return 0;
+	other = dup(0);
+	dup2(other, fd);
+	close(other);
+	n = 1 + device_numbers();
+	close(fd);
+	return n;
+}
+
+/* What has the number that was the parent's is the child's own, and stays; the copy of the device goes. */
+TEST_F(calls, a_child_keeps_what_it_has_under_the_number_of_its_parent_s_device)
+{
+	struct stat before, after;
+	int status, fd, ends[2];
+	IOL_Agg *agg;
+	pid_t pid;
+
+	ASSERT_EQ(SIZE, read_some(self->fd));
+	fd = device_number();
+	ASSERT_LE(0, fd);
+	pid = fork();
+	if (!pid) {
+		if (pipe(ends) || dup2(ends[0], fd) != fd || fstat(fd, &before))
+			_exit(1);
+		if (IOL_from_memory(IOL_DEF_ALLOC, &agg, "child", 5))
+			_exit(2);
+		_exit(fstat(fd, &after) || before.st_ino != after.st_ino ? 3 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	pid = fork();
+	if (!pid)
+		_exit(read_some(self->fd) == SIZE ? device_numbers() : 10);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(1, WEXITSTATUS(status));
+}
+
+/* It ends in the next call that may end it, which IOL_from_memory is not. */
+static void *cancelled_at_once(void *unused)
+{
+	IOL_Agg *agg;
+
+	(void)unused;
+	pthread_cancel(pthread_self());
+	if (IOL_from_memory(IOL_DEF_ALLOC, &agg, "x", 1))
+		return NULL;
+	IOL_destroy(agg);
+	pthread_testcancel();
+	return NULL;
+}
+
+static int cancelled_in_the_first_call(void)
+{
+	pthread_t thread;
+	IOL_Agg *agg;
+	void *how;
+
+	/* Who waits for a lock that nobody gives back. */
+	alarm(5);
+	if (pthread_create(&thread, NULL, cancelled_at_once, NULL) || pthread_join(thread, &how) ||
+	    how != PTHREAD_CANCELED)
+		return 1;
+	return IOL_from_memory(IOL_DEF_ALLOC, &agg, "x", 1) ? 2 : 0;
+}
+
+TEST_F(calls, a_thread_that_is_cancelled_while_the_library_starts_leaves_no_lock)
+{
+	int status;
+	pid_t pid = fork();
+
+	/* In a child the library starts anew. */
+	if (!pid)
+		_exit(cancelled_in_the_first_call());
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 MODULE_UNLOADS
