@@ -4,13 +4,16 @@
 # long: debug minutes there
 # cpus: 2
 """What an event costs has a bound, and probes that cannot fire are not relied upon."""
+import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import resource
 import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -26,6 +29,8 @@ USEL_SETUP = 3 << 30 | SETUP.size << 16 | ord("u") << 8 | 0x90
 USEL_TRACK = 1 << 30 | 4 << 16 | ord("u") << 8 | 0x91
 TRACE_FD = 2
 LOST = 1 << 29
+MAP_WANT = 0x20000000
+WANT_ALL = 2
 
 
 class Set:
@@ -41,8 +46,13 @@ class Set:
             raise
         (_, _, self.nfds, _, self.features, self.size, _, self.want_size) = SETUP.unpack(buf)
 
+    def want_all(self):
+        """Each event is told of."""
+        self.want = mmap.mmap(self.fd, self.want_size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE,
+                              offset=MAP_WANT)
+        struct.pack_into("I", self.want, 12, WANT_ALL)
+
     def map(self):
-        import mmap
         self.memory = mmap.mmap(self.fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
         self.head = struct.unpack_from("9I", self.memory)
 
@@ -59,8 +69,9 @@ class Set:
         fcntl.ioctl(self.fd, USEL_TRACK, struct.pack("i", fd))
 
     def close(self):
-        if hasattr(self, "memory"):
-            self.memory.close()
+        for area in ("memory", "want"):
+            if hasattr(self, area):
+                getattr(self, area).close()
         os.close(self.fd)
 
 
@@ -191,6 +202,65 @@ def ktls_and_a_sockmap_take_a_socket_and_leave_nothing():
                 sockmap.close()
             one.close()
             wait_for("the module is free", lambda: refs("uselect") == 0)
+
+
+@contextlib.contextmanager
+def traced(event):
+    """Its lines in the kernel's trace, of an instance of our own."""
+    top = "/sys/kernel/tracing"
+    if not os.path.ismount(top):
+        subprocess.run(["mount", "-t", "tracefs", "none", top], check=True)
+    ours = os.path.join(top, "instances", "uselect-bounds")
+    os.mkdir(ours)
+
+    def put(name, text):
+        with open(os.path.join(ours, name), "w", encoding="ascii") as f:
+            f.write(text)
+
+    def lines():
+        with open(os.path.join(ours, "trace"), encoding="ascii") as f:
+            return [line for line in f if f" {event.split('/')[1]}: " in line]
+    try:
+        put(f"events/{event}/enable", "1")
+        yield lines
+    finally:
+        put(f"events/{event}/enable", "0")
+        os.rmdir(ours)
+
+
+def interrupts_off(line):
+    """From the column of flags, which follows the CPU's: [001] d.s1."""
+    return line.split("]", 1)[1].split()[0][0] in "dD"
+
+
+@claim
+def who_loses_descriptors_to_ktls_is_told_with_interrupts_on():
+    """How long they are off depends on nothing that a user can have many of: not a clock, the kernel's own word."""
+    one = Set()
+    one.map()
+    one.want_all()
+    # From here on somebody waits, all the time.
+    waiter = select.epoll()
+    waiter.register(one.fd, select.EPOLLIN)
+    far, near = connection()
+    copies = [os.dup(near.fileno()) for _ in range(20)]
+    equal("all are tracked", [one.active(fd) for fd in copies], [1] * 20)
+    with traced("uselect/usel_wake") as lines:
+        for sock in (far, near):
+            sock.setsockopt(socket.SOL_TCP, 31, b"tls")
+            set_ktls(sock, 1)
+            set_ktls(sock, 2)
+        select.select([near], [], [], 0)
+        wait_for("no more tracked", lambda: not any(one.active(fd) for fd in copies))
+        told = lines()
+    waiter.close()
+    for fd in copies:
+        os.close(fd)
+    far.close()
+    near.close()
+    one.close()
+    equal("told of each", len({line.split("usel_wake: ")[1] for line in told}) >= 20, True)
+    equal("with interrupts off", [line for line in told if interrupts_off(line)], [])
 
 
 @claim
