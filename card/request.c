@@ -16,7 +16,6 @@
 #include <linux/crc32c.h>
 #include <linux/log2.h>
 #include <linux/slab.h>
-#include <linux/sort.h>
 
 #include "ask.h"
 #include "attach.h"
@@ -260,7 +259,7 @@ static void card_cmd_release(struct card_disk *disk, struct request *rq, u32 use
 }
 
 /* A further attempt, while the answer to an earlier one may come at any time. */
-static void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
+void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
 {
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	struct card_sending to;
@@ -473,8 +472,7 @@ const struct blk_mq_ops card_mq_ops = {
 };
 
 /* The request that an answer is for, if it is still that one; in state SENT at this moment. */
-static struct request *card_request_find(struct card_disk *disk,
-					 const struct card_wire_block *head)
+struct request *card_request_find(struct card_disk *disk, const struct card_wire_block *head)
 {
 	u32 tag = be32_to_cpu(head->tag), use = be32_to_cpu(head->gen);
 	struct card_flight *cmd;
@@ -705,72 +703,6 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 	if (disk)
 		card_disk_put(disk);
 	return 0;
-}
-
-/**
- * struct card_again - what is in flight, to be sent again in the order in which it came
- * @nr:  there are
- * @max: places
- * @rq:  number of each request and its tag, as in struct card_wire_block
- */
-struct card_again {
-	unsigned int nr;
-	unsigned int max;
-	struct {
-		u32 use;
-		u32 tag;
-	} rq[] __counted_by(max);
-};
-
-static int card_again_order(const void *a, const void *b)
-{
-	/* Numbers may wrap. */
-	s32 later = *(const u32 *)a - *(const u32 *)b;
-
-	return later < 0 ? -1 : later > 0;
-}
-
-static bool card_again_note(struct request *rq, void *arg)
-{
-	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
-	u32 life = atomic_read(&cmd->life);
-	struct card_again *again = arg;
-
-	if ((life & CARD_CMD_STATE) == CARD_CMD_SENT && again->nr < again->max) {
-		again->rq[again->nr].use = life & ~CARD_CMD_STATE;
-		again->rq[again->nr++].tag = rq->tag;
-	}
-	return true;
-}
-
-static void card_again_send(struct card_disk *disk, u32 tag, u32 use)
-{
-	struct card_wire_block head = { .tag = cpu_to_be32(tag), .gen = cpu_to_be32(use) };
-	struct request *rq = card_request_find(disk, &head);
-	struct card_flight *cmd;
-
-	if (!rq)
-		return;
-	cmd = blk_mq_rq_to_pdu(rq);
-	WRITE_ONCE(cmd->heard, ktime_get_ns());
-	card_request_resend(disk, rq, use);
-}
-
-void card_request_resend_all(struct card_disk *disk)
-{
-	unsigned int i, max = disk->set.queue_depth;
-	struct card_again *again;
-
-	/* What is not sent now, for want of memory, the timer of each request sends. */
-	again = kzalloc(struct_size(again, rq, max), GFP_NOIO | __GFP_NOWARN);
-	if (!again)
-		return;
-	again->max = max;
-	blk_mq_tagset_busy_iter(&disk->set, card_again_note, again);
-	sort(again->rq, again->nr, sizeof(again->rq[0]), card_again_order, NULL);
-	for (i = 0; i < again->nr; i++)
-		card_again_send(disk, again->rq[i].tag, again->rq[i].use);
-	kfree(again);
 }
 
 static bool card_request_fail_one(struct request *rq, void *arg)
