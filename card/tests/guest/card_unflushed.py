@@ -4,7 +4,6 @@
 # long: debug it takes five minutes there
 """What was acknowledged, was not flushed and is lost at the exporter is never called safe."""
 import contextlib
-import mmap
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, mend, pair, read_error, run,  # noqa: E402
                   stat, tool, wait_live)
 from cluster import Node                                # noqa: E402
+from direct import Direct                               # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 NULLB = "/sys/kernel/config/nullb/cardcache"
@@ -71,33 +71,15 @@ def give(c, cache):
     export(c.nodes[0], "data", cache.path, "write", "uuid", UUID)
 
 
-class Opened:
-    """A device opened for direct writes."""
+class Opened(Direct):
+    """A card that is closed with the pair of nodes, at the latest."""
 
     def __init__(self, card):
-        self.fd = os.open("/dev/" + card, os.O_RDWR | os.O_DIRECT)
-        self.buf = mmap.mmap(-1, 4096)
+        super().__init__("/dev/" + card)
         OPENED.append(self)
 
-    def put(self, byte, at=0):
-        self.buf[:] = bytes([byte]) * 4096
-        assert os.pwrite(self.fd, self.buf, at) == 4096
-        return self
-
-    def get(self, at=0):
-        os.preadv(self.fd, [self.buf], at)
-        return self.buf[0]
-
-    def sync(self):
-        """The errno of fsync()."""
-        try:
-            os.fsync(self.fd)
-            return 0
-        except OSError as err:
-            return err.errno
-
     def close(self):
-        os.close(self.fd)
+        super().close()
         OPENED.remove(self)
 
 

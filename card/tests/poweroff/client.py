@@ -3,13 +3,13 @@
 """The client of card_poweroff: what it was told is written, before and after the exporter lost its power."""
 import errno
 import json
-import mmap
 import os
 import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.environ["FLT_TOP"], "tools/testing/lib"))
+sys.path[:0] = [os.path.join(os.environ["FLT_TOP"], path) for path in ("tools/testing/lib", "card/tests/lib")]
+from direct import Direct                               # noqa: E402
 from kit import Tap, equal, wait                        # noqa: E402
 
 SAID = os.path.join(os.environ["FLT_RESULTS"], "said.")
@@ -35,34 +35,11 @@ def await_(word):
     wait(lambda: word in [n[5:] for n in os.listdir(os.path.dirname(SAID))], 200, .2)
 
 
-class Disk:
-    """Direct reads and writes of 4 KB."""
-
-    def __init__(self, path):
-        self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        self.buf = mmap.mmap(-1, 4096)
-
-    def put(self, at, byte):
-        self.buf[:] = bytes([byte]) * 4096
-        os.pwrite(self.fd, self.buf, at)
-
-    def get(self, at):
-        os.preadv(self.fd, [self.buf], at)
-        return self.buf[0]
-
-    def sync(self):
-        try:
-            os.fsync(self.fd)
-            return 0
-        except OSError as err:
-            return err.errno
-
-
 def run(disk):
-    disk.put(0, 1)
+    disk.put(1)
     equal("fsync before", disk.sync(), 0)
-    disk.put(0, 2)
-    disk.put(65536, 3)
+    disk.put(2)
+    disk.put(3, 65536)
     announce("acknowledged")
     await_("gone")
     wait(lambda: row()["state"] != "live", 100)
@@ -72,7 +49,7 @@ def run(disk):
 
 
 def lost(disk):
-    equal("what was flushed", disk.get(0), 1)
+    equal("what was flushed", disk.get(), 1)
     equal("what was only acknowledged", disk.get(65536), 0)
 
 
@@ -83,11 +60,11 @@ def told(disk):
 
 
 def again(disk):
-    os.close(disk.fd)
-    new = Disk("/dev/" + row()["disk"])
-    new.put(65536, 4)
+    disk.close()
+    new = Direct("/dev/" + row()["disk"])
+    new.put(4, 65536)
     equal("fsync of who opens it anew", new.sync(), 0)
-    os.close(new.fd)
+    new.close()
 
 
 def main():
@@ -97,7 +74,7 @@ def main():
     await_("exported.first")
     wait(lambda: subprocess.run(["flotilla", "card", "attach", "exporter", "data", "write"], check=False,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0, 60, 1)
-    disk = Disk("/dev/" + row()["disk"])
+    disk = Direct("/dev/" + row()["disk"])
     tap = Tap(4)
     tap.point("the_device_comes_back_with_its_exporter", run, disk)
     tap.point("what_was_not_flushed_is_lost", lost, disk)
