@@ -158,7 +158,7 @@ static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *
 		flt_piece_add(&chan->queue, tail);
 	}
 	flt_message_write(tail, head, vec, nr);
-	chan->queued += bytes;
+	WRITE_ONCE(chan->queued, chan->queued + bytes);
 	return true;
 }
 
@@ -168,7 +168,7 @@ static void flt_chan_queue_bulk(struct flt_chan *chan, struct flt_piece *piece)
 	if (!piece)
 		return;
 	list_add_tail(&piece->list, &chan->queue);
-	chan->queued += piece->len;
+	WRITE_ONCE(chan->queued, chan->queued + piece->len);
 	chan->bulked += piece->len;
 }
 
@@ -199,7 +199,7 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	err = flt_chan_may_queue(chan, bytes, urgent);
 	if (!err) {
 		list_splice_tail_init(&fresh, &chan->queue);
-		chan->queued += bytes;
+		WRITE_ONCE(chan->queued, chan->queued + bytes);
 		flt_chan_queue_bulk(chan, bulk);
 	}
 	spin_unlock_bh(&chan->tx_lock);
@@ -234,7 +234,7 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 		flt_piece_free(piece);
 	}
 	spin_lock_bh(&chan->tx_lock);
-	chan->queued -= n;
+	WRITE_ONCE(chan->queued, chan->queued - n);
 	chan->bulked -= bulk;
 	spin_unlock_bh(&chan->tx_lock);
 	WRITE_ONCE(chan->tx_moved, jiffies);
@@ -354,7 +354,7 @@ static int flt_chan_keep_rest(struct flt_chan *chan, const struct kvec *vec, uns
 	}
 	list_splice(&rest, &chan->sending);
 	spin_lock_bh(&chan->tx_lock);
-	chan->queued += bytes;
+	WRITE_ONCE(chan->queued, chan->queued + bytes);
 	spin_unlock_bh(&chan->tx_lock);
 	return 0;
 }

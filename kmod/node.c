@@ -347,7 +347,7 @@ static int flt_table_insert(struct flt_net *fn, struct flt_slot *slot,
 	/* Cannot fail: the id is reserved. */
 	xa_store(&fn->nodes, node->id, node, FLT_GFP);
 	WRITE_ONCE(fn->nr_nodes, fn->nr_nodes + 1);
-	fn->change++;
+	WRITE_ONCE(fn->change, fn->change + 1);
 	return 0;
 
 undo_name:
@@ -436,7 +436,7 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 		}
 	}
 	flt_slot_apply(slot, spec);
-	fn->change++;
+	WRITE_ONCE(fn->change, fn->change + 1);
 out:
 	mutex_unlock(&fn->lock);
 	if (err)
@@ -462,7 +462,7 @@ int flt_table_del(struct flt_net *fn, struct flt_node *node)
 		rhashtable_remove_fast(&fn->by_name, &slot->by_name, flt_by_name_params);
 		rhashtable_remove_fast(&fn->by_addr, &slot->by_addr, flt_by_addr_params);
 		WRITE_ONCE(fn->nr_nodes, fn->nr_nodes - 1);
-		fn->change++;
+		WRITE_ONCE(fn->change, fn->change + 1);
 	}
 	mutex_unlock(&fn->lock);
 	if (!mine)

@@ -235,7 +235,7 @@ int flt_service_new(struct sk_buff *skb, struct genl_info *info)
 			memcpy(fresh->list, was->list, nr * sizeof(s));
 		fresh->list[nr] = s;
 		rcu_assign_pointer(fn->services, fresh);
-		fn->change++;
+		WRITE_ONCE(fn->change, fn->change + 1);
 	}
 	mutex_unlock(&fn->lock);
 	if (!err)
@@ -271,7 +271,7 @@ int flt_service_del(struct sk_buff *skb, struct genl_info *info)
 			memcpy(fresh->list + at, was->list + at + 1, (nr - at - 1) * sizeof(s));
 		}
 		rcu_assign_pointer(fn->services, fresh);
-		fn->change++;
+		WRITE_ONCE(fn->change, fn->change + 1);
 	}
 	mutex_unlock(&fn->lock);
 	if (!err)
