@@ -116,7 +116,7 @@ static int hof_adopt_observe(struct hof_adoption *a)
 	*priv = a;
 	spin_lock_bh(&hn->adopt_lock);
 	list_add_tail(&a->all, &hn->adopted);
-	hn->nr_adopted++;
+	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted + 1);
 	spin_unlock_bh(&hn->adopt_lock);
 	return 0;
 }
@@ -182,8 +182,8 @@ static void hof_adopt_wait(struct hof_adoption *a)
 	a->ask_at = jiffies + ask;
 	a->until = jiffies + wait;
 	list_add_tail(&a->waiting, &hn->pending);
-	hn->nr_pending++;
-	a->peer->nr_pending++;
+	WRITE_ONCE(hn->nr_pending, hn->nr_pending + 1);
+	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending + 1);
 	spin_unlock_bh(&hn->adopt_lock);
 	queue_delayed_work(system_unbound_wq, &hn->ask, min(ask, wait) + 1);
 }
@@ -193,8 +193,8 @@ static void hof_adopt_take(struct hof_adoption *a)
 {
 	lockdep_assert_held(&a->hn->adopt_lock);
 	list_del_init(&a->waiting);
-	a->hn->nr_pending--;
-	a->peer->nr_pending--;
+	WRITE_ONCE(a->hn->nr_pending, a->hn->nr_pending - 1);
+	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending - 1);
 }
 
 static struct hof_adoption *hof_adopt_find(struct hof_net *hn, struct list_head *list,
@@ -279,10 +279,11 @@ static struct hof_adoption *hof_adopt_remember(struct hof_adoption *a)
 	lockdep_assert_held(&hn->adopt_lock);
 	refcount_inc(&a->ref);
 	list_add_tail(&a->waiting, &hn->late);
-	if (++hn->nr_late > HOF_LATE_MAX) {
+	WRITE_ONCE(hn->nr_late, hn->nr_late + 1);
+	if (hn->nr_late > HOF_LATE_MAX) {
 		oldest = list_first_entry(&hn->late, struct hof_adoption, waiting);
 		list_del_init(&oldest->waiting);
-		hn->nr_late--;
+		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
 	}
 	return oldest;
 }
@@ -299,7 +300,7 @@ static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id
 	a = hof_adopt_find(hn, &hn->late, node, id);
 	if (a && !commit) {
 		list_del_init(&a->waiting);
-		hn->nr_late--;
+		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
 	} else if (a && !a->lost) {
 		refcount_inc(&a->ref);
 		hof_life_lost(a);	/* takes the reference */
@@ -370,7 +371,7 @@ static void hof_adopt_forget(struct hof_net *hn, const struct flt_node *node)
 		if (node && a->node != node)
 			continue;
 		list_move_tail(&a->waiting, &forget);
-		hn->nr_late--;
+		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	list_for_each_entry_safe(a, next, &forget, waiting) {

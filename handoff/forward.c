@@ -330,6 +330,6 @@ void hof_forward_unhook(struct hof_net *hn)
 		nf_unregister_net_hooks(hn->net, hn->hooks, ARRAY_SIZE(hn->hooks));
 		synchronize_net();	/* they may be running still */
 	}
-	hn->hooked = false;
+	WRITE_ONCE(hn->hooked, false);
 	mutex_unlock(&hn->hook_lock);
 }

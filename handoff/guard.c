@@ -199,6 +199,6 @@ void hof_guard_unhook(struct hof_net *hn)
 		nf_unregister_net_hooks(hn->net, hn->guards, ARRAY_SIZE(hn->guards));
 		synchronize_net();	/* they may be running still */
 	}
-	hn->guarded = false;
+	WRITE_ONCE(hn->guarded, false);
 	mutex_unlock(&hn->hook_lock);
 }

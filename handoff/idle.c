@@ -65,7 +65,7 @@ static void hof_idle_set_busy(struct hof_adoption *a)
 	lockdep_assert_held(&hn->adopt_lock);
 	if (hn->watched_no_more)
 		return;
-	a->idle = false;
+	WRITE_ONCE(a->idle, false);
 	a->unsure = false;
 	a->sent = READ_ONCE(tcp_sk(a->sk)->write_seq);
 	a->seen = a->sent;

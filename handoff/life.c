@@ -76,7 +76,7 @@ void hof_life_end(struct hof_adoption *a)
 	spin_lock_bh(&hn->adopt_lock);
 	list_del_init(&a->all);
 	list_del_init(&a->busy);
-	hn->nr_adopted--;
+	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted - 1);
 	a->dead = true;
 	tell = a->committed;
 	if (tell)

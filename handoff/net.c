@@ -75,7 +75,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	struct hof_net *hn = hof_net(net);
 
 	down_write(&hn->live);
-	hn->going = true;
+	WRITE_ONCE(hn->going, true);
 	up_write(&hn->live);
 
 	hof_tunable_net_exit(hn);
