@@ -68,7 +68,7 @@ static bool iol_chunk_carve(struct iol_chunk *chunk, struct iol_buf *buf, unsign
 	if (first >= IOL_CHUNK_PAGES || !iol_chunk_fill(chunk, first, npages))
 		return false;
 	if (!chunk->busy)
-		pool->nspare--;
+		WRITE_ONCE(pool->nspare, pool->nspare - 1);
 	buf->chunk = chunk;
 	buf->first = first;
 	buf->npages = npages;
@@ -163,7 +163,7 @@ int iol_pool_carve(struct iol_pool *pool, struct iol_buf *buf, unsigned int npag
 		goto out;
 	}
 	pool->nchunks++;
-	pool->nspare++;
+	WRITE_ONCE(pool->nspare, pool->nspare + 1);
 	list_add(&chunk->node, &pool->room);
 	err = pool->retired ? -ESTALE : 0;
 	if (!err && !iol_chunk_carve(chunk, buf, npages))
@@ -171,7 +171,7 @@ int iol_pool_carve(struct iol_pool *pool, struct iol_buf *buf, unsigned int npag
 	if (err) {
 		chunk->dead = true;
 		pool->nchunks--;
-		pool->nspare--;
+		WRITE_ONCE(pool->nspare, pool->nspare - 1);
 		list_move(&chunk->node, &dead);
 	}
 out:
@@ -208,11 +208,11 @@ void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead)
 			iol_chunk_shed(chunk);
 		return;
 	}
-	pool->nspare++;
+	WRITE_ONCE(pool->nspare, pool->nspare + 1);
 	if (pool->retired || pool->nspare > READ_ONCE(pool_spare)) {
 		chunk->dead = true;
 		pool->nchunks--;
-		pool->nspare--;
+		WRITE_ONCE(pool->nspare, pool->nspare - 1);
 		list_move(&chunk->node, dead);
 	}
 }
@@ -299,7 +299,7 @@ void iol_pool_trim(struct iol_pool *pool)
 		}
 		chunk->dead = true;
 		pool->nchunks--;
-		pool->nspare--;
+		WRITE_ONCE(pool->nspare, pool->nspare - 1);
 		list_move(&chunk->node, &dead);
 	}
 	mutex_unlock(&pool->lock);
