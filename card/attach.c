@@ -57,7 +57,7 @@ static bool card_attach_enter(struct card_disk *disk, enum card_state from, enum
 	changed = disk->state == from;
 	if (changed) {
 		WRITE_ONCE(disk->state, to);
-		disk->why = why;
+		WRITE_ONCE(disk->why, why);
 	}
 	spin_unlock_bh(&disk->lock);
 	if (changed)
@@ -232,7 +232,7 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 	spin_lock_bh(&disk->lock);
 	if (err == -EAGAIN) {
 		/* Not yet: it is asked for again. */
-		disk->why = EAGAIN;
+		WRITE_ONCE(disk->why, EAGAIN);
 	} else if (be32_to_cpu(answer->cookie) == disk->cookie &&
 	    (disk->state == CARD_STATE_WAITING || disk->state == CARD_STATE_REFUSED)) {
 		if (!err && !card_geometry_same(disk, &geo))
@@ -255,7 +255,7 @@ void card_attach_answered(struct card_disk *disk, const struct card_wire_attache
 			cancel_delayed_work(&disk->give_up);
 			lost = card_unflushed_attached(disk, be64_to_cpu(answer->life));
 		}
-		disk->why = -err;
+		WRITE_ONCE(disk->why, -err);
 		unwanted = !live && !answer->status;
 		if (err == -EKEYREVOKED)
 			disk->fenced = true;
@@ -334,7 +334,7 @@ void card_attach_ended(struct card_net *cn, const struct flt_node *node,
 	lost = disk->state == CARD_STATE_LIVE && disk->export == export && disk->epoch == epoch;
 	if (lost) {
 		WRITE_ONCE(disk->state, CARD_STATE_WAITING);
-		disk->why = ESTALE;
+		WRITE_ONCE(disk->why, ESTALE);
 		if (disk->cache)
 			card_cache_address(disk->cache, 0, 0);
 		if (bye->flags & cpu_to_be32(CARD_DETACH_FLUSHED))

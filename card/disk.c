@@ -371,7 +371,7 @@ int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *
 	}
 	if (!err) {
 		strscpy(name, disk->gendisk->disk_name, CARD_NAME_MAX);
-		disk->ready = true;
+		WRITE_ONCE(disk->ready, true);
 		mutex_unlock(&cn->lock);
 		return 0;
 	}

@@ -116,7 +116,7 @@ void card_entry_forget_all(struct card_cache *cache)
 	list_splice_tail_init(&cache->hosted, &cache->dead);
 	list_splice_tail_init(&cache->here, &cache->dead);
 	cache->nr_idle = 0;
-	cache->nr_hosted = 0;
+	WRITE_ONCE(cache->nr_hosted, 0);
 	memset(cache->load, 0, sizeof(cache->load));
 	cache->generation++;
 	if (!list_empty(&cache->dead))
@@ -199,7 +199,7 @@ void card_entry_host(struct card_cache *cache, struct card_entry *e, struct page
 							  list));
 	e->hosted = page;
 	e->crc = crc;
-	cache->nr_hosted++;
+	WRITE_ONCE(cache->nr_hosted, cache->nr_hosted + 1);
 	card_count(cache->cn, CARD_STAT_HOSTED);
 	card_entry_settle(cache, e);
 }
@@ -209,7 +209,7 @@ void card_entry_unhost(struct card_cache *cache, struct card_entry *e)
 	lockdep_assert_held(&cache->lock);
 	put_page(e->hosted);
 	e->hosted = NULL;
-	cache->nr_hosted--;
+	WRITE_ONCE(cache->nr_hosted, cache->nr_hosted - 1);
 	card_count(cache->cn, CARD_STAT_HOSTED_DROPPED);
 	card_entry_settle(cache, e);
 }
