@@ -107,7 +107,7 @@ static void ssp_conclude(struct ssp_pair *p, bool tell)
 static void ssp_finish(struct ssp_pair *p, u8 cause, int error, bool tell)
 {
 	p->cause = cause;
-	p->error = error;
+	WRITE_ONCE(p->error, error);
 	/* Nobody can read it any more. */
 	if (cause == SSP_CAUSE_TAKEN && ssp_is_taken(p->sk[0]))
 		ssp_copy_drop(p->end[0], p->sk[0]);
@@ -147,10 +147,10 @@ static void ssp_judge_bidir(struct ssp_pair *p, bool tell)
 			return;
 		}
 		if (!p->error && p->sk[i]->sk_err)
-			p->error = p->sk[i]->sk_err;
+			WRITE_ONCE(p->error, p->sk[i]->sk_err);
 		/* Not by FIN: the reset is passed on by ssp_run(), without these locks. */
 		if (ssp_is_dead(p->sk[i]))
-			p->dead = true;
+			WRITE_ONCE(p->dead, true);
 		else
 			ssp_pass_fin(p, i);
 		if (ssp_is_at_urgent(p->sk[i])) {
