@@ -265,7 +265,7 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	trace_hof_adopt(&a->tuple, id, node->id, FLT_REFUSE_NONE);
 	hof_adopt_wait(a);
 	/* When this is lost the giver times out and says ABORT, or the link is down. */
-	hof_message_send_ack(node, id, READ_ONCE(hn->tunables.deadline_ms));
+	hof_message_send_ack(hn, node, id, READ_ONCE(hn->tunables.deadline_ms));
 	hof_life_ride(hn, node);
 	return 0;
 }

@@ -415,8 +415,8 @@ void hof_entry_resume(struct hof_net *hn, struct hof_entry *e)
 }
 
 static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
-				struct hof_peer *peer,
-				void (*act)(struct hof_net *hn, struct hof_entry *e))
+				struct hof_peer *peer, u32 epoch,
+				void (*act)(struct hof_net *hn, struct hof_entry *e, u32 epoch))
 {
 	struct rhashtable_iter iter;
 	struct hof_entry *e;
@@ -428,7 +428,7 @@ static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
 		if (IS_ERR(e))
 			continue;
 		if (e->peer == peer)
-			act(hn, e);
+			act(hn, e, epoch);
 		if (++n % 256 == 0) {
 			rhashtable_walk_stop(&iter);
 			cond_resched();
@@ -439,22 +439,28 @@ static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
 	rhashtable_walk_exit(&iter);
 }
 
-void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
+static void hof_entry_kill_one(struct hof_net *hn, struct hof_entry *e, u32 epoch)
 {
-	hof_entry_walk_peer(hn, &hn->entries4, peer, hof_entry_kill);
-	hof_entry_walk_peer(hn, &hn->entries6, peer, hof_entry_kill);
+	hof_entry_kill(hn, e);
 }
 
-static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e)
+void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
 {
-	if (READ_ONCE(e->ups) != READ_ONCE(e->peer->ups))
+	hof_entry_walk_peer(hn, &hn->entries4, peer, 0, hof_entry_kill_one);
+	hof_entry_walk_peer(hn, &hn->entries6, peer, 0, hof_entry_kill_one);
+}
+
+static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e, u32 epoch)
+{
+	/* One that is over has no epoch any more, and is closed already. */
+	if (READ_ONCE(e->ups) != READ_ONCE(e->peer->ups) && READ_ONCE(e->epoch) == epoch)
 		hof_entry_close(hn, e, FLT_REFUSE_NONE);
 }
 
-void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer)
+void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer, u32 epoch)
 {
-	hof_entry_walk_peer(hn, &hn->entries4, peer, hof_entry_close_one);
-	hof_entry_walk_peer(hn, &hn->entries6, peer, hof_entry_close_one);
+	hof_entry_walk_peer(hn, &hn->entries4, peer, epoch, hof_entry_close_one);
+	hof_entry_walk_peer(hn, &hn->entries6, peer, epoch, hof_entry_close_one);
 }
 
 unsigned int hof_entry_count(const struct hof_net *hn)

@@ -62,7 +62,8 @@ union hof_key {
  *	     arrive on two CPUs at once may lose counts
  * @bytes:   the same
  * @used:    jiffies of the last packet; written by softirq without a lock
- * @expires: jiffies when LINGER or DEAD ends
+ * @expires: jiffies; in LINGER and DEAD: when that ends
+ * @epoch:   until then: of the peer's life in which it took the connection; READ_ONCE
  * @born:    jiffies
  * @ups:     @peer's count of links when the peer was last known to have it; READ_ONCE
  * @acked:   the client's last ack_seq: the sequence number of a RST
@@ -91,7 +92,10 @@ struct hof_entry {
 	unsigned long packets;
 	unsigned long bytes;
 	unsigned long used;
-	unsigned long expires;
+	union {
+		unsigned long expires;
+		u32 epoch;
+	};
 	unsigned long born;
 	u32 acked;
 	u32 ups;
@@ -174,8 +178,11 @@ void hof_entry_resume(struct hof_net *hn, struct hof_entry *e);
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e);
 /* Every connection of @peer is lost: reset the clients. Process context, may sleep. */
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer);
-/* Those that @peer has not named since its link came up are closed there. May sleep. */
-void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer);
+/*
+ * Those that @peer took in that epoch and has not named since its link came up are closed there.
+ * May sleep.
+ */
+void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer, u32 epoch);
 
 unsigned int hof_entry_count(const struct hof_net *hn);
 /* Bytes that one entry costs, its share of the hash table included. */

@@ -19,9 +19,13 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 	return flt_link_send(node, type, &vec, 1, gfp);
 }
 
-int hof_message_send_ack(struct flt_node *node, u64 id, u32 wait_ms)
+int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms)
 {
-	struct hof_msg_id body = { .id = cpu_to_be64(id), .wait_ms = cpu_to_be32(wait_ms) };
+	struct hof_msg_id body = {
+		.id = cpu_to_be64(id),
+		.epoch = cpu_to_be32(hn->epoch),
+		.wait_ms = cpu_to_be32(wait_ms),
+	};
 	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
 	return flt_link_send(node, HOF_MSG_ACK, &vec, 1, GFP_KERNEL);
@@ -74,12 +78,13 @@ static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struc
 	id = be64_to_cpu(body->id);
 	switch (msg->type) {
 	case HOF_MSG_ACK:
-		hof_transfer_answer(hn, node, id, FLT_REFUSE_NONE, be32_to_cpu(body->wait_ms));
+		hof_transfer_ack(hn, node, id, be32_to_cpu(body->epoch),
+				 be32_to_cpu(body->wait_ms));
 		return 0;
 	case HOF_MSG_NAK:
 		if (!body->refusal || be32_to_cpu(body->refusal) > U16_MAX)
 			return -EBADMSG;
-		hof_transfer_answer(hn, node, id, be32_to_cpu(body->refusal), 0);
+		hof_transfer_nak(hn, node, id, be32_to_cpu(body->refusal));
 		return 0;
 	case HOF_MSG_COMMIT:
 		hof_adopt_commit(hn, node, id);

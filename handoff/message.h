@@ -4,7 +4,7 @@
  *
  *	giver				taker
  *	HANDOFF{id, checkpoint}	->
- *				<-	ACK{id} or NAK{id, refusal}
+ *				<-	ACK{id, epoch} or NAK{id, refusal}
  *	COMMIT{id} or ABORT{id}	->
  *				<-	HELD{id, tuple, PENDING}	no COMMIT for a while
  *	COMMIT{id} or ABORT{id}	->			decided; nothing while it is not
@@ -12,11 +12,13 @@
  *	the link was down:
  *				<-	HELD{id, tuple, what} ...	all that it has
  *				<-	LIFE{id, tuple, LOST} ...	what it gave up
- *				<-	HELD_END
+ *				<-	HELD_END{epoch}
  *
  * The giver owns the connection until it has sent COMMIT. A taker gives up
  * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
- * unique in the life of its namespace. Numbers are in network byte order.
+ * unique in the life of its namespace. The epoch is the taker's life, of its module in its
+ * namespace: what HELD_END ends was taken in that one. What was taken in another lives on there
+ * and nobody names it. Numbers are in network byte order.
  */
 #ifndef HOF_MESSAGE_H
 #define HOF_MESSAGE_H
@@ -47,11 +49,14 @@ struct hof_msg_handoff {
 /*
  * ACK, COMMIT, ABORT, QUERY and HELD_END; in NAK with the reason. ACK says how many
  * milliseconds after HANDOFF the taker gives up; a giver that hears of it later
- * says ABORT.
+ * says ABORT. Of a taker that does not say its epoch, that is 0.
  */
 struct hof_msg_id {
 	__be64 id;
-	__be32 refusal;
+	union {
+		__be32 refusal;	/* NAK */
+		__be32 epoch;	/* ACK, HELD_END */
+	};
 	__be32 wait_ms;
 };
 
@@ -87,7 +92,7 @@ void hof_message_unregister(void);
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 		     enum flt_refusal why, gfp_t gfp);
-int hof_message_send_ack(struct flt_node *node, u64 id, u32 wait_ms);
+int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms);
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len);
 

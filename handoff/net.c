@@ -43,7 +43,7 @@ static int __net_init hof_net_init(struct net *net)
 	hn->net = net;
 	init_rwsem(&hn->live);
 	mutex_init(&hn->hook_lock);
-	hn->epoch = get_random_u32();
+	hn->epoch = get_random_u32() ?: 1;
 	hof_flight_net_init(hn);
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);

@@ -86,7 +86,7 @@ struct hof_life_batch;
  * @peer_lock: serialises creation and removal of peers; process context
  * @peers:     struct hof_peer by node id; RCU
  * @flight:    handoffs under way; its own lock
- * @epoch:     high half of the ids given out here
+ * @epoch:     random, of this life of the module; high half of the ids given out here; not 0
  * @last_id:   low half of the last of them
  * @resync_lock: held by who turns @adopted to tell a node of it; outside @adopt_lock
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf

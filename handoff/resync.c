@@ -5,6 +5,8 @@
  * for a decision, too, says again what it gave up without one (LIFE), and when that was all
  * (HELD_END). The giver decides again what waits, resets the clients of what it had let go and
  * the taker gave up, and takes what was not named for closed: the message that said so is lost.
+ * Only what was taken in the same life of the taker's module, though: what was taken before lives
+ * on there, and it knows nothing of it.
  */
 
 #include <linux/delay.h>
@@ -126,7 +128,7 @@ static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 {
-	struct hof_msg_id end = {};
+	struct hof_msg_id end = { .epoch = cpu_to_be32(hn->epoch) };
 	u32 ups = READ_ONCE(peer->ups);
 	struct hof_msg_life *record;
 
@@ -194,16 +196,17 @@ int hof_resync_held(struct hof_net *hn, struct flt_node *node, const struct flt_
 
 int hof_resync_end(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
 {
+	const struct hof_msg_id *end = msg->body;
 	struct hof_peer *peer;
 
-	if (msg->len != sizeof(struct hof_msg_id))
+	if (msg->len != sizeof(*end))
 		return -EBADMSG;
 	peer = hof_peer_find(hn, node);
 	if (!peer)
 		return 0;
 	/* Once for each link: it costs a walk through the table. */
 	if (xchg(&peer->heard, READ_ONCE(peer->ups)) != READ_ONCE(peer->ups))
-		hof_entry_close_stale(hn, peer);
+		hof_entry_close_stale(hn, peer, be32_to_cpu(end->epoch));
 	hof_peer_put(peer);
 	return 0;
 }

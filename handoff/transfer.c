@@ -62,6 +62,7 @@ static void hof_transfer_done(struct hof_transfer *t)
 	 * heard: the answer came on it, so it has been by now.
 	 */
 	WRITE_ONCE(e->ups, READ_ONCE(t->peer->ups));
+	WRITE_ONCE(e->epoch, t->epoch);
 	spin_unlock_bh(&e->lock);
 	hof_hold_forward(t->hn, e);
 	/* Pairs with hof_peer_lose(): either it sees FORWARD or we see the node go. */
@@ -132,20 +133,40 @@ void hof_transfer_late(struct hof_transfer *t)
 	hof_transfer_settle(t, FLT_REFUSE_TIMEOUT, false);
 }
 
-void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
-			 enum flt_refusal why, u32 wait_ms)
+/* With a reference; NULL: not under way, or not to @node. */
+static struct hof_transfer *hof_transfer_to(struct hof_net *hn, const struct flt_node *node,
+					    u64 id)
 {
 	struct hof_transfer *t = hof_flight_get(hn, id);
 
+	if (t && t->peer->node != node) {
+		hof_transfer_put(t);
+		t = NULL;
+	}
+	return t;
+}
+
+void hof_transfer_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 epoch, u32 wait_ms)
+{
+	struct hof_transfer *t = hof_transfer_to(hn, node, id);
+
 	if (!t)
 		return;
-	if (t->peer->node != node)
-		goto put;
+	t->epoch = epoch;
 	if (wait_ms && ktime_ms_delta(ktime_get(), t->start) >= wait_ms)
 		hof_transfer_settle(t, FLT_REFUSE_TIMEOUT, false);	/* given up there */
 	else
-		hof_transfer_settle(t, why, true);
-put:
+		hof_transfer_settle(t, FLT_REFUSE_NONE, true);
+	hof_transfer_put(t);
+}
+
+void hof_transfer_nak(struct hof_net *hn, struct flt_node *node, u64 id, enum flt_refusal why)
+{
+	struct hof_transfer *t = hof_transfer_to(hn, node, id);
+
+	if (!t)
+		return;
+	hof_transfer_settle(t, why, true);
 	hof_transfer_put(t);
 }
 

@@ -41,6 +41,7 @@ enum hof_phase {
  * @ticket: passed on to the entry when the handoff succeeds
  * @peer:   target; a counted reference
  * @downs:  how often it had been given up before the COMMIT
+ * @epoch:  what its ACK said
  * @sk:     the connection; a counted reference. The program may close its
  *	    descriptor: then the socket is orphaned, and the handoff fails
  * @entry:  in HOLD
@@ -60,6 +61,7 @@ struct hof_transfer {
 	struct hof_ticket *ticket;
 	struct hof_peer *peer;
 	int downs;
+	u32 epoch;
 	struct sock *sk;
 	struct hof_entry *entry;
 	struct hof_hold hold;
@@ -84,10 +86,10 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 
 /*
  * The node's answer; unknown ids are ignored: it came too late. @wait_ms, if not
- * zero: so long after the submission it does not take a COMMIT any more.
+ * zero: so long after the submission it does not take a COMMIT any more. @epoch: see message.h.
  */
-void hof_transfer_answer(struct hof_net *hn, struct flt_node *node, u64 id,
-			 enum flt_refusal why, u32 wait_ms);
+void hof_transfer_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 epoch, u32 wait_ms);
+void hof_transfer_nak(struct hof_net *hn, struct flt_node *node, u64 id, enum flt_refusal why);
 /* The node asks: ABORT when the id is not under way. */
 int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id);
 

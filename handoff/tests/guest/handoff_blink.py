@@ -148,9 +148,10 @@ def commit_lost_for_longer_than_the_deadline_is_no_silence():
         given.close()
 
 
-def with_mallory(c):
+def with_mallory(c, epoch=0):
     """A connection that is mallory's; its id, and its addresses as a record has them."""
     mallory = Mallory(c)
+    mallory.epoch = epoch
     mallory.meet(c.fe)
     given = Given(c, "mallory")
     record = mallory.adopt(c.fe)
@@ -280,6 +281,34 @@ def decision_that_was_lost_is_said_again():
         given.dev.expect(CLOSED, 1)
         given.close()
         mallory.close()
+
+
+@claim
+def taken_before_the_module_was_loaded_anew_there_it_goes_on():
+    """The node has it still, and knows nothing of it: it names what it has taken since."""
+    with Cluster(1) as c:
+        mallory, given, _ = with_mallory(c, epoch=5)
+        client, here = ready(c, given)
+        mallory.epoch = 6
+        line = mallory.again(c.fe)
+        mallory.end(line)
+        given.dev.no_event(1)
+        given.dev.submit(here, c.fe.id["mallory"], 2)
+        mallory.own(line)
+        given.dev.expect(DONE, 2)
+        # Of the two it has lost the second; and of a node that does not say it nothing is known.
+        mallory.epoch = 0
+        mallory.end(mallory.again(c.fe))
+        given.dev.no_event(1)
+        mallory.epoch = 6
+        mallory.end(mallory.again(c.fe))
+        given.dev.expect(CLOSED, 2)
+        given.dev.no_event(1)
+        mallory.epoch = 5
+        mallory.end(mallory.again(c.fe))
+        given.dev.expect(CLOSED, 1)
+        for thing in (client, here, given, mallory):
+            thing.close()
 
 
 @claim

@@ -108,6 +108,12 @@ class Stage:
         kinds = wait(lambda: HELD_END in (kinds := [kind for kind, _ in self.peer.got]) and kinds)
         return self.peer.got[:kinds.index(HELD_END)]
 
+    def epoch(self):
+        """What the HELD_END of the last again() said."""
+        number, epoch, _ = struct.unpack("!QII", [body for kind, body in self.peer.got if kind == HELD_END][0])
+        assert number == 0
+        return epoch
+
     def __enter__(self):
         return self
 
@@ -270,6 +276,23 @@ def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
             stage.peer.heard(HELD)      # and HELD_END is about to be sent
             said = stage.again()
             assert [kind for kind, _ in said] == [HELD], said
+        there.close()
+
+
+@claim
+def loaded_anew_it_does_not_speak_for_what_it_took_before():
+    """That lives on: the end of what it names now must not be taken for the end of that."""
+    with Stage() as stage, stage.node.listen() as listener:
+        before = stage.parked(1, 4001)[1]
+        stage.peer.tell(COMMIT, 1)
+        there = accept(listener)
+        assert before and [kind for kind, _ in stage.again()] == [HELD] and stage.epoch() == before
+        unload()
+        run("modprobe", "handoff")
+        assert not stage.again() and stage.epoch() not in (0, before)
+        assert stage.parked(2, 4002)[1] == stage.epoch()
+        stage.peer.tell(ABORT, 2)
+        assert receive(there, 3) == b"GET" and len(stage.node.sockets()) >= 1
         there.close()
 
 

@@ -48,7 +48,7 @@ class Mallory:
 
     def __init__(self, cluster):
         self.node = Node(cluster, "mallory", NUMBER)
-        self.cluster, self.lines, self.serial = cluster, {}, 1
+        self.cluster, self.lines, self.serial, self.epoch = cluster, {}, 1, 0
         self.ip = cluster.net.ip4(NUMBER)
         with self.node.inside():
             self.listener = socket.create_server((self.ip, E["FLT_LINK_PORT"]))
@@ -97,18 +97,17 @@ class Mallory:
         line = self.lines[node.name]
         _, body = line.await_kind(HANDOFF)
         ident = HEAD.unpack_from(body)[0]
-        line.send(ACK, HEAD.pack(ident, 0, 0))
+        line.send(ACK, HEAD.pack(ident, self.epoch, 0))
         line.await_kind(COMMIT)
         family, client_port, server_port, _, client, server = struct.unpack(
             "=HHHH16s16s", wait(node.conns)[0]["CONN_TUPLE"])
         assert family == socket.AF_INET
         return ident, (socket.ntohs(client_port), socket.ntohs(server_port), client, server)
 
-    @staticmethod
-    def own(line):
+    def own(self, line):
         """Take whatever is given next."""
         ident = HEAD.unpack_from(line.await_kind(HANDOFF)[1])[0]
-        line.send(ACK, HEAD.pack(ident, 0, 0))
+        line.send(ACK, HEAD.pack(ident, self.epoch, 0))
         assert HEAD.unpack_from(line.await_kind(COMMIT)[1])[0] == ident
 
     def vanish(self, node):
@@ -132,9 +131,8 @@ class Mallory:
         line.send(HELD, RECORD.pack(ident, 4, int(pending), client_port, server_port, client, server))
         self.end(line)
 
-    @staticmethod
-    def end(line):
-        line.send(HELD_END, HEAD.pack(0, 0, 0))
+    def end(self, line):
+        line.send(HELD_END, HEAD.pack(0, self.epoch, 0))
 
     @staticmethod
     def committed(line):
