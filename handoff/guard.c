@@ -7,105 +7,36 @@
 
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
-#include <linux/tcp.h>
 #include <linux/udp.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 
+#include "kmod/node.h"
 #include "kmod/service.h"
 
 #include "counter.h"
 #include "guard.h"
+#include "inner.h"
 #include "net.h"
-#include "peer.h"
-
-static bool hof_guard_same(const union flt_addr *have, u8 family, const void *addr)
-{
-	if (have->sa.sa_family != family)
-		return false;
-	if (family == AF_INET)
-		return !memcmp(&have->v4.sin_addr, addr, sizeof(have->v4.sin_addr));
-	return !memcmp(&have->v6.sin6_addr, addr, sizeof(have->v6.sin6_addr));
-}
-
-static bool hof_guard_is(struct flt_node *node, u8 family, const void *addr)
-{
-	union flt_addr forward;
-
-	if (hof_guard_same(&node->addr, family, addr))
-		return true;
-	flt_node_fwd_addr(node, &forward);
-	return hof_guard_same(&forward, family, addr);
-}
-
-/* Few nodes are front-ends, and packets come in trains: mostly it is the same as before. */
-static bool hof_guard_knows(struct hof_net *hn, u8 family, const void *addr)
-{
-	struct hof_peer *peer = xa_load(&hn->peers, READ_ONCE(hn->guard_last));
-	unsigned long id;
-
-	if (likely(peer && hof_guard_is(peer->node, family, addr)))
-		return true;
-	xa_for_each(&hn->peers, id, peer) {
-		if (hof_guard_is(peer->node, family, addr)) {
-			WRITE_ONCE(hn->guard_last, id);
-			return true;
-		}
-	}
-	/* One whose link was up before we were loaded has told us nothing yet. */
-	return flt_node_any(hn->net, hof_guard_is, family, addr);
-}
 
 /* Is what a tunnel carries for a service, or another tunnel that hides it? Broken: as if. */
 static bool hof_guard_reaches(struct hof_net *hn, const struct sk_buff *skb, unsigned int at)
 {
-	struct flt_tuple tuple = {};
-	const struct ipv6hdr *ip6h;
-	const struct iphdr *iph;
-	const __be16 *ports;
-	struct ipv6hdr _ip6h;
-	struct iphdr _iph;
-	__be16 _ports[2];
-	__be16 fragment;
-	u8 protocol;
-	int end;
+	struct hof_inner inner;
 
-	iph = skb_header_pointer(skb, at, sizeof(_iph), &_iph);
-	if (!iph)
+	switch (hof_inner_read(skb, at, &inner)) {
+	case HOF_INNER_FRAGMENT:
+		/* Nothing comes of it without the first one, which is looked at. */
+		return false;
+	case HOF_INNER_OTHER:
+		return inner.protocol == IPPROTO_IPIP || inner.protocol == IPPROTO_IPV6;
+	case HOF_INNER_PORTS:
+		if (inner.protocol == IPPROTO_UDP)
+			return inner.tuple.server_port == htons(FLT_FORWARD_UDP_PORT);
+		return flt_service_permit(hn->net, &inner.tuple) != FLT_REFUSE_SERVICE;
+	default:
 		return true;
-	if (iph->version == 4) {
-		tuple.family = AF_INET;
-		memcpy(tuple.client, &iph->saddr, sizeof(iph->saddr));
-		memcpy(tuple.server, &iph->daddr, sizeof(iph->daddr));
-		protocol = iph->protocol;
-		fragment = iph->frag_off & htons(IP_OFFSET);
-		end = at + iph->ihl * 4;
-	} else {
-		ip6h = skb_header_pointer(skb, at, sizeof(_ip6h), &_ip6h);
-		if (!ip6h)
-			return true;
-		tuple.family = AF_INET6;
-		memcpy(tuple.client, &ip6h->saddr, sizeof(ip6h->saddr));
-		memcpy(tuple.server, &ip6h->daddr, sizeof(ip6h->daddr));
-		protocol = ip6h->nexthdr;
-		end = ipv6_skip_exthdr(skb, at + sizeof(*ip6h), &protocol, &fragment);
-		fragment &= htons(IP6_OFFSET);
 	}
-	/* Nothing comes of it without the first one, which is looked at. */
-	if (fragment)
-		return false;
-	if (end < 0 || protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6)
-		return true;
-	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
-		return false;
-	ports = skb_header_pointer(skb, end, sizeof(_ports), _ports);
-	if (!ports)
-		return true;
-	if (protocol == IPPROTO_UDP)
-		return ports[1] == htons(FLT_FORWARD_UDP_PORT);
-	tuple.client_port = ports[0];
-	tuple.server_port = ports[1];
-	return flt_service_permit(hn->net, &tuple) != FLT_REFUSE_SERVICE;
 }
 
 static unsigned int hof_guard(struct hof_net *hn, struct sk_buff *skb, u8 family, u8 protocol,
@@ -121,7 +52,8 @@ static unsigned int hof_guard(struct hof_net *hn, struct sk_buff *skb, u8 family
 	} else if (protocol != IPPROTO_IPIP && protocol != IPPROTO_IPV6) {
 		return NF_ACCEPT;
 	}
-	if (!READ_ONCE(hn->tunables.from_nodes) || hof_guard_knows(hn, family, from))
+	if (!READ_ONCE(hn->tunables.from_nodes) ||
+	    flt_node_has_addr(hn->net, family, from))
 		return NF_ACCEPT;
 	if (protocol != IPPROTO_UDP && !hof_guard_reaches(hn, skb, at))
 		return NF_ACCEPT;

@@ -82,7 +82,6 @@ struct hof_life_batch;
  * @hook_lock: serialises @hooked and @guarded; process context, outermost
  * @hooked:    the netfilter hooks are registered; read without @hook_lock too
  * @guarded:   those of guard.c are; read without @hook_lock too
- * @guard_last: id of the node whose packet came last in a tunnel; READ_ONCE
  * @peer_lock: serialises creation and removal of peers; process context
  * @peers:     struct hof_peer by node id; RCU
  * @flight:    handoffs under way; its own lock
@@ -136,7 +135,6 @@ struct hof_net {
 	struct nf_hook_ops hooks[2];
 	bool guarded;
 	struct nf_hook_ops guards[2];
-	unsigned long guard_last;
 
 	struct mutex peer_lock;	/* changes of @peers */
 	struct xarray peers;

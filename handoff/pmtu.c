@@ -15,10 +15,14 @@
 #include <net/ipv6.h>
 #include <net/route.h>
 
+#include "kmod/node.h"
+
 #include "counter.h"
+#include "entry.h"
+#include "inner.h"
+#include "net.h"
 #include "path.h"
 #include "pmtu.h"
-#include "table.h"
 
 /**
  * struct hof_outer - what an ICMP error quotes
@@ -46,93 +50,49 @@ static bool hof_outer_is(const struct hof_outer *outer, const struct hof_path *p
 	       !memcmp(&path->to, outer->to, size) && !memcmp(&path->from, outer->from, size);
 }
 
-static struct hof_peer *hof_outer_peer(struct hof_net *hn, const struct hof_outer *outer)
+/* Do packets to any peer look so? All are looked at only when it names a node's address. */
+static bool hof_outer_any(struct hof_net *hn, const struct hof_outer *outer)
 {
 	const struct hof_path *path;
 	struct hof_peer *peer;
 	unsigned long id;
 
+	if (!flt_node_has_addr(hn->net, outer->family, outer->to))
+		return false;
 	xa_for_each(&hn->peers, id, peer) {
 		path = rcu_dereference(peer->path);
 		if (path && hof_outer_is(outer, path))
-			return peer;
+			return true;
 	}
-	return NULL;
-}
-
-static const __be16 *hof_outer_ports(const struct sk_buff *skb, unsigned int at, u8 protocol,
-				     __be16 ports[2])
-{
-	return protocol == IPPROTO_TCP ? skb_header_pointer(skb, at, 4, ports) : NULL;
-}
-
-static struct hof_entry *hof_outer_entry4(struct hof_net *hn, const struct sk_buff *skb,
-					  unsigned int at, const struct iphdr *iph)
-{
-	const __be16 *ports;
-	struct hof_key4 key;
-	__be16 _ports[2];
-
-	if (iph->ihl < 5 || iph->frag_off & htons(IP_OFFSET))
-		return NULL;
-	ports = hof_outer_ports(skb, at + iph->ihl * 4, iph->protocol, _ports);
-	if (!ports)
-		return NULL;
-	key.client = iph->saddr;
-	key.server = iph->daddr;
-	key.client_port = ports[0];
-	key.server_port = ports[1];
-	return hof_entry_find4(hn, &key);
-}
-
-static struct hof_entry *hof_outer_entry6(struct hof_net *hn, const struct sk_buff *skb,
-					  unsigned int at)
-{
-	const struct ipv6hdr *ip6h;
-	struct ipv6hdr _ip6h;
-	const __be16 *ports;
-	struct hof_key6 key;
-	__be16 _ports[2];
-	__be16 fragment;
-	u8 protocol;
-	int end;
-
-	ip6h = skb_header_pointer(skb, at, sizeof(_ip6h), &_ip6h);
-	if (!ip6h)
-		return NULL;
-	key.client = ip6h->saddr;
-	key.server = ip6h->daddr;
-	protocol = ip6h->nexthdr;
-	end = ipv6_skip_exthdr(skb, at + sizeof(*ip6h), &protocol, &fragment);
-	ports = end < 0 ? NULL : hof_outer_ports(skb, end, protocol, _ports);
-	if (!ports)
-		return NULL;
-	key.client_port = ports[0];
-	key.server_port = ports[1];
-	return hof_entry_find6(hn, &key);
+	return false;
 }
 
 /*
- * Is it a packet that we could have sent to @peer: one of a connection that it has. A
- * router may quote eight bytes behind an IPv4 header and no more; then the outer
- * addresses have to do, as they do for the kernel's own tunnels.
+ * Is it a packet that we could have sent: one of a connection that a peer has, on the way there. A
+ * router may quote eight bytes behind an IPv4 header and no more; then the outer addresses have
+ * to do, as they do for the kernel's own tunnels.
  */
 static bool hof_outer_ours(struct hof_net *hn, const struct sk_buff *skb,
-			   const struct hof_outer *outer, const struct hof_peer *peer)
+			   const struct hof_outer *outer)
 {
+	const struct hof_path *path;
 	unsigned int at = outer->inner;
-	const struct iphdr *iph;
+	enum hof_inner_kind kind;
+	struct hof_inner inner;
 	struct hof_entry *e;
-	struct iphdr _iph;
 
 	if (outer->protocol == IPPROTO_UDP)
 		at += sizeof(struct udphdr);
-	iph = skb_header_pointer(skb, at, sizeof(_iph), &_iph);
-	if (!iph)
-		return outer->family == AF_INET;
-	e = iph->version == 4 ? hof_outer_entry4(hn, skb, at, iph) :
-				hof_outer_entry6(hn, skb, at);
-	return e && e->peer == peer && hof_entry_state(e) != HOF_GONE;
+	kind = hof_inner_read(skb, at, &inner);
+	if (kind == HOF_INNER_CUT)
+		return outer->family == AF_INET && hof_outer_any(hn, outer);
+	if (kind != HOF_INNER_PORTS || inner.protocol != IPPROTO_TCP)
+		return false;
+	e = hof_entry_find_tuple(hn, &inner.tuple);
+	if (!e || hof_entry_state(e) == HOF_GONE)
+		return false;
+	path = rcu_dereference(e->peer->path);
+	return path && hof_outer_is(outer, path);
 }
 
 /* Whether the packet looks like one of a tunnel of ours, whoever may have made it. */
@@ -155,10 +115,9 @@ static bool hof_outer_alike(const struct sk_buff *skb, const struct hof_outer *o
 static bool hof_outer_believed(struct hof_net *hn, struct sk_buff *skb,
 			       const struct hof_outer *outer, unsigned int icmp)
 {
-	struct hof_peer *peer = hof_outer_peer(hn, outer);
 	u8 protocol = outer->family == AF_INET ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 
-	if (peer && hof_outer_ours(hn, skb, outer, peer) &&
+	if (hof_outer_ours(hn, skb, outer) &&
 	    !nf_checksum(skb, NF_INET_PRE_ROUTING, icmp, protocol, outer->family))
 		return true;
 	hof_count(hn, HOF_STAT_FORWARD_PATH_MTU_REFUSED);

@@ -64,6 +64,7 @@ struct flt_dispatch {
  * @nodes:     id to node; changed under @lock, read under RCU
  * @next_id:   for ids that are not soon used again, under @lock
  * @by_name, @by_addr: changed under @lock, read under RCU
+ * @addresses: those that nodes have (address.c), the same way
  * @nr_nodes:  under @lock, read with READ_ONCE
  * @change:    grows with each change of the table: consistent dumps; under @lock
  * @local:     RCU, replaced under @lock
@@ -85,6 +86,7 @@ struct flt_net {
 	u32 next_id;
 	struct rhashtable by_name;
 	struct rhashtable by_addr;
+	struct rhashtable addresses;
 	unsigned int nr_nodes;
 	unsigned int change;
 	struct flt_local __rcu *local;

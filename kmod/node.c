@@ -3,6 +3,7 @@
 
 #include <linux/slab.h>
 #include <net/ipv6.h>
+#include "address.h"
 #include "counter.h"
 #include "event.h"
 #include "dispatch.h"
@@ -25,10 +26,7 @@ struct flt_slot {
 	struct flt_node node;
 	struct rhash_head by_name;
 	struct rhash_head by_addr;
-	struct flt_where {
-		u8 family;
-		u8 bytes[16];
-	} where;
+	struct flt_where where;
 	struct key *key;
 };
 
@@ -73,16 +71,6 @@ void flt_node_announce(struct flt_node *node, enum flt_event event)
 		blocking_notifier_call_chain(&flt_node_chain, event, node);
 	flt_event_node(fn, node, event);
 	flt_dispatch_refresh(fn);
-}
-
-static void flt_where_fill(struct flt_where *where, const union flt_addr *addr)
-{
-	memset(where, 0, sizeof(*where));
-	where->family = addr->sa.sa_family;
-	if (addr->sa.sa_family == AF_INET)
-		memcpy(where->bytes, &addr->v4.sin_addr, 4);
-	else
-		memcpy(where->bytes, &addr->v6.sin6_addr, 16);
 }
 
 static void flt_node_release(struct kref *ref)
@@ -138,26 +126,6 @@ struct flt_node *flt_node_by_name(struct net *net, const char *name)
 	return slot ? &slot->node : NULL;
 }
 EXPORT_SYMBOL_GPL(flt_node_by_name);
-
-bool flt_node_any(struct net *net,
-		  bool (*is)(struct flt_node *node, u8 family, const void *addr),
-		  u8 family, const void *addr)
-{
-	struct flt_net *fn = flt_net(net);
-	struct flt_node *node;
-	unsigned long id;
-	bool any = false;
-
-	rcu_read_lock();
-	xa_for_each(&fn->nodes, id, node) {
-		any = is(node, family, addr);
-		if (any)
-			break;
-	}
-	rcu_read_unlock();
-	return any;
-}
-EXPORT_SYMBOL_GPL(flt_node_any);
 
 struct flt_node *flt_node_by_addr(struct flt_net *fn, const union flt_addr *addr)
 {
@@ -239,6 +207,11 @@ static bool flt_given(const struct flt_node_spec *spec, enum flt_attr attr)
 	return spec->given & FLT_GIVEN(attr);
 }
 
+static bool flt_given_fwd_addr(const struct flt_node_spec *spec)
+{
+	return flt_given(spec, FLT_A_NODE_FWD_ADDR4) || flt_given(spec, FLT_A_NODE_FWD_ADDR6);
+}
+
 /* Takes a reference on the key: the setter must be able to read it. */
 static int flt_auth_check(const struct flt_node_spec *spec, u8 auth, bool had_key,
 			  struct key **key, struct netlink_ext_ack *extack)
@@ -284,7 +257,7 @@ static void flt_slot_apply(struct flt_slot *slot, const struct flt_node_spec *sp
 		WRITE_ONCE(node->role, spec->role);
 	if (flt_given(spec, FLT_A_NODE_FORWARD))
 		WRITE_ONCE(node->forward, spec->forward);
-	if (flt_given(spec, FLT_A_NODE_FWD_ADDR4) || flt_given(spec, FLT_A_NODE_FWD_ADDR6)) {
+	if (flt_given_fwd_addr(spec)) {
 		spin_lock_bh(&node->lock);
 		node->fwd_addr = spec->fwd_addr;
 		spin_unlock_bh(&node->lock);
@@ -344,12 +317,22 @@ static int flt_table_insert(struct flt_net *fn, struct flt_slot *slot,
 	err = rhashtable_insert_fast(&fn->by_addr, &slot->by_addr, flt_by_addr_params);
 	if (err)
 		goto undo_name;
+	err = flt_address_add(fn, &node->addr);
+	if (err)
+		goto undo_by_addr;
+	err = flt_address_add(fn, &node->fwd_addr);
+	if (err)
+		goto undo_addr;
 	/* Cannot fail: the id is reserved. */
 	xa_store(&fn->nodes, node->id, node, FLT_GFP);
 	WRITE_ONCE(fn->nr_nodes, fn->nr_nodes + 1);
 	WRITE_ONCE(fn->change, fn->change + 1);
 	return 0;
 
+undo_addr:
+	flt_address_del(fn, &node->addr);
+undo_by_addr:
+	rhashtable_remove_fast(&fn->by_addr, &slot->by_addr, flt_by_addr_params);
 undo_name:
 	rhashtable_remove_fast(&fn->by_name, &slot->by_name, flt_by_name_params);
 undo_id:
@@ -412,6 +395,7 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 	struct flt_slot *slot = to_slot(node);
 	struct key *key;
 	bool rekey = false, reauth = false;
+	union flt_addr old;
 	u8 auth;
 	int err;
 
@@ -425,6 +409,13 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 	err = flt_auth_check(spec, auth, !!slot->key, &key, extack);
 	if (err)
 		goto out;
+	/* Before the old one goes: what comes meanwhile is a node's. */
+	err = flt_address_add(fn, &spec->fwd_addr);
+	if (err) {
+		key_put(key);
+		goto out;
+	}
+	old = node->fwd_addr;
 	reauth = auth != node->auth;
 	rekey = reauth || key;
 	if (rekey) {
@@ -436,6 +427,8 @@ int flt_table_set(struct flt_net *fn, struct flt_node *node, const struct flt_no
 		}
 	}
 	flt_slot_apply(slot, spec);
+	if (flt_given_fwd_addr(spec))
+		flt_address_del(fn, &old);
 	WRITE_ONCE(fn->change, fn->change + 1);
 out:
 	mutex_unlock(&fn->lock);
@@ -461,6 +454,8 @@ int flt_table_del(struct flt_net *fn, struct flt_node *node)
 		xa_erase(&fn->nodes, node->id);
 		rhashtable_remove_fast(&fn->by_name, &slot->by_name, flt_by_name_params);
 		rhashtable_remove_fast(&fn->by_addr, &slot->by_addr, flt_by_addr_params);
+		flt_address_del(fn, &node->addr);
+		flt_address_del(fn, &node->fwd_addr);
 		WRITE_ONCE(fn->nr_nodes, fn->nr_nodes - 1);
 		WRITE_ONCE(fn->change, fn->change + 1);
 	}
@@ -507,13 +502,23 @@ int flt_table_init(struct flt_net *fn)
 		return err;
 	err = rhashtable_init(&fn->by_addr, &flt_by_addr_params);
 	if (err)
-		rhashtable_destroy(&fn->by_name);
+		goto undo_name;
+	err = flt_address_init(fn);
+	if (err)
+		goto undo_addr;
+	return 0;
+
+undo_addr:
+	rhashtable_destroy(&fn->by_addr);
+undo_name:
+	rhashtable_destroy(&fn->by_name);
 	return err;
 }
 
 void flt_table_exit(struct flt_net *fn)
 {
 	WARN_ON_ONCE(fn->nr_nodes);
+	flt_address_exit(fn);
 	rhashtable_destroy(&fn->by_addr);
 	rhashtable_destroy(&fn->by_name);
 	xa_destroy(&fn->nodes);

@@ -65,10 +65,8 @@ struct flt_node {
 /* Takes a reference; NULL when there is none. Any context. */
 struct flt_node *flt_node_by_id(struct net *net, u32 id);
 struct flt_node *flt_node_by_name(struct net *net, const char *name);
-/* Is there a node of which @is says so? It must not sleep. Not in hard interrupts. */
-bool flt_node_any(struct net *net,
-		  bool (*is)(struct flt_node *node, u8 family, const void *addr),
-		  u8 family, const void *addr);
+/* Is it a node's: of its link, or what packets are forwarded to. Any context. */
+bool flt_node_has_addr(struct net *net, u8 family, const void *addr);
 struct flt_node *flt_node_get(struct flt_node *node);
 void flt_node_put(struct flt_node *node);
 

@@ -134,5 +134,36 @@ def nodes_reach_it_and_strangers_what_is_no_service():
         wait(lambda: t.seen() == before + 1)
 
 
+@claim
+def address_is_a_node_s_for_as_long_as_one_has_it():
+    """It may be the address of several, of links and of forwarding."""
+    with Cluster(1) as c:
+        t = Tunnels(c)
+        do, strange, kind = t.be.nl.do, c.net.ip4(c.client.number), KINDS["IPv4 in IPv4"]
+
+        def passes():
+            before, dropped = t.seen(), t.be.stat("ForwardStranger")
+            t.send(c.client, *kind)
+            wait(lambda: t.seen() + t.be.stat("ForwardStranger") == before + dropped + 1)
+            return t.seen() > before
+        assert not passes()
+        for name, number in (("a", 50), ("b", 51)):
+            do("NODE_NEW", node_name=name, node_addr4=c.net.ip4(number), node_fwd_addr4=strange)
+        assert passes()
+        do("NODE_NEW", node_name="c", node_addr4=strange)
+        do("NODE_SET", node_name="a", node_fwd_addr4=c.net.ip4(52))
+        do("NODE_SET", node_name="b", node_weight=7)
+        do("NODE_SET", node_name="b", node_fwd_addr4=strange)
+        assert passes()
+        do("NODE_DEL", node_name="b")
+        assert passes()
+        do("NODE_DEL", node_name="c")
+        assert not passes()
+        do("NODE_SET", node_name="a", node_fwd_addr4=strange)
+        assert passes()
+        do("NODE_DEL", node_name="a")
+        assert not passes()
+
+
 if __name__ == "__main__":
     main()
