@@ -13,12 +13,10 @@
 #include "life.h"
 #include "net.h"
 #include "peer.h"
+#include "pending.h"
 #include "permit.h"
 #include "resync.h"
 #include "trace.h"
-
-/* Those given up that a late COMMIT is still answered for. */
-#define HOF_LATE_MAX	1024
 
 static void hof_adopt_destruct(struct flt_layer *layer, struct sock *sk)
 {
@@ -88,7 +86,9 @@ static struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_n
 	a->id = id;
 	a->flags = flags;
 	INIT_LIST_HEAD(&a->all);
+	INIT_LIST_HEAD(&a->held);
 	INIT_LIST_HEAD(&a->waiting);
+	INIT_LIST_HEAD(&a->asking);
 	INIT_LIST_HEAD(&a->busy);
 	INIT_LIST_HEAD(&a->telling);
 	hof_hold_init(&a->hold);
@@ -116,7 +116,9 @@ static int hof_adopt_observe(struct hof_adoption *a)
 	*priv = a;
 	spin_lock_bh(&hn->adopt_lock);
 	list_add_tail(&a->all, &hn->adopted);
+	list_add_tail(&a->held, &a->peer->held);
 	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted + 1);
+	WRITE_ONCE(a->peer->nr_held, a->peer->nr_held + 1);
 	spin_unlock_bh(&hn->adopt_lock);
 	return 0;
 }
@@ -181,32 +183,9 @@ static void hof_adopt_wait(struct hof_adoption *a)
 	spin_lock_bh(&hn->adopt_lock);
 	a->ask_at = jiffies + ask;
 	a->until = jiffies + wait;
-	list_add_tail(&a->waiting, &hn->pending);
-	WRITE_ONCE(hn->nr_pending, hn->nr_pending + 1);
-	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending + 1);
+	hof_pending_add(a);
 	spin_unlock_bh(&hn->adopt_lock);
 	queue_delayed_work(system_unbound_wq, &hn->ask, min(ask, wait) + 1);
-}
-
-/* Who takes it out decides it; the caller gets the reference of the list. */
-static void hof_adopt_take(struct hof_adoption *a)
-{
-	lockdep_assert_held(&a->hn->adopt_lock);
-	list_del_init(&a->waiting);
-	WRITE_ONCE(a->hn->nr_pending, a->hn->nr_pending - 1);
-	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending - 1);
-}
-
-static struct hof_adoption *hof_adopt_find(struct hof_net *hn, struct list_head *list,
-					   const struct flt_node *node, u64 id)
-{
-	struct hof_adoption *a;
-
-	lockdep_assert_held(&hn->adopt_lock);
-	list_for_each_entry(a, list, waiting)
-		if (a->id == id && a->node == node)
-			return a;
-	return NULL;
 }
 
 /* It stays where it was, unless that has been given up meanwhile. */
@@ -239,6 +218,17 @@ static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
 	hof_adoption_put(a);
 }
 
+/* Ids are unique, or what is said of one would mean another. */
+static bool hof_adopt_knows(struct hof_net *hn, const struct flt_node *node, u64 id)
+{
+	bool knows;
+
+	spin_lock_bh(&hn->adopt_lock);
+	knows = hof_pending_find(hn, node, id, false) || hof_pending_find(hn, node, id, true);
+	spin_unlock_bh(&hn->adopt_lock);
+	return knows;
+}
+
 int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
 		      const void *wire, u32 len)
 {
@@ -249,6 +239,8 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	hof_count(hn, HOF_STAT_ADOPT_REQUESTS);
 	if (!READ_ONCE(hn->tunables.adopt))
 		why = FLT_REFUSE_POLICY;
+	else if (hof_adopt_knows(hn, node, id))
+		why = FLT_REFUSE_DUPLICATE;
 	else
 		why = hof_permit(hn, node, wire, len);
 	if (why == FLT_REFUSE_NONE) {
@@ -270,24 +262,6 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	return 0;
 }
 
-/* The giver may still decide otherwise. Return: the oldest, when it is to be put, or NULL. */
-static struct hof_adoption *hof_adopt_remember(struct hof_adoption *a)
-{
-	struct hof_adoption *oldest = NULL;
-	struct hof_net *hn = a->hn;
-
-	lockdep_assert_held(&hn->adopt_lock);
-	refcount_inc(&a->ref);
-	list_add_tail(&a->waiting, &hn->late);
-	WRITE_ONCE(hn->nr_late, hn->nr_late + 1);
-	if (hn->nr_late > HOF_LATE_MAX) {
-		oldest = list_first_entry(&hn->late, struct hof_adoption, waiting);
-		list_del_init(&oldest->waiting);
-		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
-	}
-	return oldest;
-}
-
 /*
  * We gave it up and the giver let go after all: it must tell the client. What we say may be
  * lost with the link, so it is remembered, to be said again (resync.c).
@@ -297,10 +271,9 @@ static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
-	a = hof_adopt_find(hn, &hn->late, node, id);
+	a = hof_pending_find(hn, node, id, true);
 	if (a && !commit) {
-		list_del_init(&a->waiting);
-		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
+		hof_pending_forget(a);
 	} else if (a && !a->lost) {
 		refcount_inc(&a->ref);
 		hof_life_lost(a);	/* takes the reference */
@@ -317,9 +290,9 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
-	a = hof_adopt_find(hn, &hn->pending, node, id);
+	a = hof_pending_find(hn, node, id, false);
 	if (a) {
-		hof_adopt_take(a);
+		hof_pending_take(a);
 		a->committed = true;
 	}
 	spin_unlock_bh(&hn->adopt_lock);
@@ -350,9 +323,9 @@ void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id)
 	struct hof_adoption *a;
 
 	spin_lock_bh(&hn->adopt_lock);
-	a = hof_adopt_find(hn, &hn->pending, node, id);
+	a = hof_pending_find(hn, node, id, false);
 	if (a)
-		hof_adopt_take(a);
+		hof_pending_take(a);
 	spin_unlock_bh(&hn->adopt_lock);
 	if (a)
 		hof_adopt_undo(a, FLT_REFUSE_ABORTED);
@@ -370,8 +343,8 @@ static void hof_adopt_forget(struct hof_net *hn, const struct flt_node *node)
 	list_for_each_entry_safe(a, next, &hn->late, waiting) {
 		if (node && a->node != node)
 			continue;
-		list_move_tail(&a->waiting, &forget);
-		WRITE_ONCE(hn->nr_late, hn->nr_late - 1);
+		hof_pending_forget(a);
+		list_add_tail(&a->waiting, &forget);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	list_for_each_entry_safe(a, next, &forget, waiting) {
@@ -390,7 +363,7 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 	list_for_each_entry_safe(a, next, &hn->pending, waiting) {
 		if (node && a->node != node)
 			continue;
-		hof_adopt_take(a);
+		hof_pending_take(a);
 		list_add_tail(&a->waiting, &undo);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
@@ -399,7 +372,7 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 		spin_lock_bh(&hn->adopt_lock);
 		list_del_init(&a->waiting);
 		if (node)
-			oldest = hof_adopt_remember(a);
+			oldest = hof_pending_remember(a);
 		spin_unlock_bh(&hn->adopt_lock);
 		if (oldest)
 			hof_adoption_put(oldest);
@@ -424,16 +397,13 @@ void hof_adopt_node_gone(struct hof_net *hn, struct flt_node *node)
  */
 static bool hof_adopt_expire_one(struct hof_net *hn)
 {
-	struct hof_adoption *a, *due = NULL, *oldest = NULL;
+	struct hof_adoption *due, *oldest = NULL;
 
 	spin_lock_bh(&hn->adopt_lock);
-	list_for_each_entry(a, &hn->pending, waiting) {
-		if (time_before_eq(a->until, jiffies)) {
-			due = a;
-			hof_adopt_take(due);
-			oldest = hof_adopt_remember(due);
-			break;
-		}
+	due = hof_pending_over(hn);
+	if (due) {
+		hof_pending_take(due);
+		oldest = hof_pending_remember(due);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	if (!due)
@@ -452,18 +422,12 @@ static bool hof_adopt_expire_one(struct hof_net *hn)
  */
 static bool hof_adopt_ask_one(struct hof_net *hn)
 {
-	struct hof_adoption *a, *due = NULL;
+	struct hof_adoption *due;
 
 	spin_lock_bh(&hn->adopt_lock);
-	list_for_each_entry(a, &hn->pending, waiting) {
-		if (time_before_eq(a->ask_at, jiffies)) {
-			due = a;
-			refcount_inc(&due->ref);
-			due->ask_at = jiffies +
-				      msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms));
-			break;
-		}
-	}
+	due = hof_pending_to_ask(hn);
+	if (due)
+		refcount_inc(&due->ref);
 	spin_unlock_bh(&hn->adopt_lock);
 	if (!due)
 		return false;
@@ -476,22 +440,14 @@ static bool hof_adopt_ask_one(struct hof_net *hn)
 /* When the next one is to be asked about or given up. */
 static void hof_adopt_ask_again(struct hof_net *hn)
 {
-	unsigned long now = jiffies, next = now + HZ;
-	struct hof_adoption *a;
-	bool more;
+	unsigned long wait = 0;
 
 	spin_lock_bh(&hn->adopt_lock);
-	list_for_each_entry(a, &hn->pending, waiting) {
-		if (time_before(a->ask_at, next))
-			next = a->ask_at;
-		if (time_before(a->until, next))
-			next = a->until;
-	}
-	more = hn->nr_pending;
+	if (hn->nr_pending)
+		wait = min(hof_pending_next(hn), 1UL * HZ);
 	spin_unlock_bh(&hn->adopt_lock);
-	if (more)
-		queue_delayed_work(system_unbound_wq, &hn->ask,
-				   time_after(next, now) ? next - now + 1 : 1);
+	if (wait)
+		queue_delayed_work(system_unbound_wq, &hn->ask, wait);
 }
 
 static void hof_adopt_ask(struct work_struct *work)
@@ -517,8 +473,7 @@ void hof_adopt_net_init(struct hof_net *hn)
 {
 	spin_lock_init(&hn->adopt_lock);
 	INIT_LIST_HEAD(&hn->adopted);
-	INIT_LIST_HEAD(&hn->pending);
-	INIT_LIST_HEAD(&hn->late);
+	hof_pending_net_init(hn);
 	INIT_DELAYED_WORK(&hn->ask, hof_adopt_ask);
 	hof_life_net_init(hn);
 }
@@ -533,6 +488,7 @@ void hof_adopt_net_exit(struct hof_net *hn)
 	/* Module exit: the layers are off, their references are left. */
 	list_for_each_entry_safe(a, next, &hn->adopted, all) {
 		list_del(&a->all);
+		list_del(&a->held);
 		hof_adoption_put(a);
 	}
 }

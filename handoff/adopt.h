@@ -34,15 +34,19 @@ struct hof_peer;
  * @tuple:   of the connection
  * @sk:      the child; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
+ * @held:    the same, in @peer->held
  * @waiting: in hn->pending, until COMMIT or ABORT; then, when we gave it up, in hn->late
+ * @asking:  with these: in hn->asking; then in @peer->late
+ * @by_id:   with these: in hn->undecided
  * @busy:    in one of hn->busy, while it is looked at for being idle
  * @telling: in hn->telling, when there is something to tell to @node
- * @ask_at:  jiffies; with @waiting: when to ask about it
+ * @ask_at:  jiffies; in hn->asking: when to ask about it
  * @look_at: jiffies; with @busy: when to look next
  * @busy_since: jiffies; with @busy
  * @until:   jiffies; with @waiting: when it is given up
  * @committed: it is ours: only then is its life worth a message
  * @dead:    the child is
+ * @late:    we gave it up
  * @lost:    and COMMIT came later still
  * @idle:    the server waits for a request
  * @unsure:  with @busy: it looked idle, but it had sent something since the look before
@@ -66,7 +70,10 @@ struct hof_adoption {
 	struct flt_tuple tuple;
 	struct sock *sk;
 	struct list_head all;
+	struct list_head held;
 	struct list_head waiting;
+	struct list_head asking;
+	struct hlist_node by_id;
 	struct list_head busy;
 	struct list_head telling;
 	unsigned long ask_at;
@@ -75,6 +82,7 @@ struct hof_adoption {
 	unsigned long busy_since;
 	bool committed;
 	bool dead;
+	bool late;
 	bool lost;
 	bool idle;
 	bool unsure;

@@ -53,7 +53,7 @@ void hof_life_changed(struct hof_adoption *a)
 	lockdep_assert_held(&hn->adopt_lock);
 	if (list_empty(&a->telling)) {
 		list_add_tail(&a->telling, &hn->telling);
-		hn->nr_telling++;
+		WRITE_ONCE(hn->nr_telling, hn->nr_telling + 1);
 	}
 	if (a->dead && a->flags & HOF_ADOPT_TELL_LATER && hn->nr_telling < HOF_TELL_MAX)
 		queue_delayed_work(system_unbound_wq, &hn->tell, HOF_TELL_LATER_AFTER);
@@ -75,8 +75,10 @@ void hof_life_end(struct hof_adoption *a)
 
 	spin_lock_bh(&hn->adopt_lock);
 	list_del_init(&a->all);
+	list_del_init(&a->held);
 	list_del_init(&a->busy);
 	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted - 1);
+	WRITE_ONCE(a->peer->nr_held, a->peer->nr_held - 1);
 	a->dead = true;
 	tell = a->committed;
 	if (tell)
@@ -100,7 +102,7 @@ static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 			continue;
 		if (batch->nr == HOF_LIFE_MAX)
 			break;
-		hn->nr_telling--;
+		WRITE_ONCE(hn->nr_telling, hn->nr_telling - 1);
 		if (a->dead) {
 			list_move_tail(&a->telling, &dead);
 			hof_life_record(a, a->lost ? HOF_LIFE_LOST : HOF_LIFE_CLOSED,

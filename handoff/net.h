@@ -3,6 +3,7 @@
 #ifndef HOF_NET_H
 #define HOF_NET_H
 
+#include <linux/hashtable.h>
 #include <linux/mutex.h>
 #include <linux/netfilter.h>
 #include <linux/rhashtable-types.h>
@@ -55,6 +56,9 @@ struct hof_linger {
 	unsigned int nr;
 };
 
+/* At most 16,384 and 1,024 are in it. */
+#define HOF_UNDECIDED_BITS	9
+
 /* Looks at a busy connection are 10, 20, 40, ... ms apart. */
 #define HOF_BUSY_LISTS	6
 
@@ -87,11 +91,13 @@ struct hof_life_batch;
  * @flight:    handoffs under way; its own lock
  * @epoch:     random, of this life of the module; high half of the ids given out here; not 0
  * @last_id:   low half of the last of them
- * @resync_lock: held by who turns @adopted to tell a node of it; outside @adopt_lock
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
- * @pending:   those of them that wait for COMMIT
+ * @pending:   those of them that wait for COMMIT, by when that is given up
+ * @asking:    the same, by when to ask about them
  * @late:      given up without COMMIT or ABORT, oldest first
+ * @undecided: both, by giver and id
+ * @pending_seed: of @undecided
  * @busy:      those whose giver wants to know when they are idle, and are not; by how
  *	       long after one look the next comes, the next due first
  * @telling:   those that have something to tell
@@ -143,11 +149,13 @@ struct hof_net {
 	u32 epoch;
 	atomic_t last_id;
 
-	struct mutex resync_lock;	/* who turns @adopted */
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;
 	struct list_head pending;
+	struct list_head asking;
 	struct list_head late;
+	DECLARE_HASHTABLE(undecided, HOF_UNDECIDED_BITS);
+	u32 pending_seed;
 	struct list_head busy[HOF_BUSY_LISTS];
 	bool watching;
 	bool watched_no_more;

@@ -80,6 +80,8 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 	refcount_set(&peer->ref, 1);
 	spin_lock_init(&peer->lock);
 	mutex_init(&peer->link_lock);
+	INIT_LIST_HEAD(&peer->held);
+	INIT_LIST_HEAD(&peer->late);
 	INIT_DELAYED_WORK(&peer->grace, hof_peer_grace);
 	INIT_WORK(&peer->tell, hof_peer_tell);
 	err = xa_err(xa_store(&hn->peers, node->id, peer, GFP_KERNEL));
@@ -311,7 +313,6 @@ void hof_peer_unwatch(void)
 void hof_peer_net_init(struct hof_net *hn)
 {
 	mutex_init(&hn->peer_lock);
-	mutex_init(&hn->resync_lock);
 	xa_init(&hn->peers);
 }
 

@@ -20,6 +20,10 @@ struct hof_path;
  * @ups:   how often its link came up, as far as was seen here; the link's work, READ_ONCE
  * @heard: @ups when it last said that it had named all that it has; READ_ONCE
  * @nr_pending: what it gave and has not decided; under hn->adopt_lock
+ * @held:  what it gave and has not ended; under hn->adopt_lock
+ * @nr_held: length of @held
+ * @late:  what it gave and we gave up; under hn->adopt_lock
+ * @nr_late: length of @late
  * @downs: how often it was given up: it came back as another instance, was removed, or its
  *	   grace was over
  * @instance: of the node that has what we gave it; the link's work
@@ -30,7 +34,7 @@ struct hof_path;
  * @gone: it has left the table and gets no path any more; under @lock
  * @lock: softirq too; a leaf
  * @link_lock: held while what a change of its link means is decided and done, and while what
- *	   belongs to one link is sent; process context, inside hn->live and hn->resync_lock
+ *	   belongs to one link is sent; process context, inside hn->live
  * @up:   between its NODE_UP and the end; under @link_lock
  * @until: jiffies when its grace is over; under @link_lock
  * @rcu:  to free it after the last reader of an entry
@@ -42,6 +46,10 @@ struct hof_peer {
 	u32 ups;
 	u32 heard;
 	unsigned int nr_pending;
+	struct list_head held;
+	unsigned int nr_held;
+	struct list_head late;
+	unsigned int nr_late;
 	atomic_t downs;
 	u64 instance;
 	struct delayed_work grace;

@@ -28,24 +28,22 @@
 
 /*
  * Up to HOF_LIFE_MAX records from the front of the list, which goes to its end; @left is how
- * many of the list are yet to be seen.
+ * many of the list are yet to be seen. Only @peer's work turns its lists.
  */
-static unsigned int hof_resync_collect(struct hof_net *hn, const struct flt_node *node,
+static unsigned int hof_resync_collect(struct hof_net *hn, struct hof_peer *peer,
 				       struct hof_msg_life *record, unsigned int *left)
 {
 	struct hof_adoption *a;
-	unsigned int nr = 0, looked;
+	unsigned int nr = 0;
 
 	spin_lock_bh(&hn->adopt_lock);
-	for (looked = 0; *left && nr < HOF_LIFE_MAX && looked < 1024; looked++, --*left) {
-		if (list_empty(&hn->adopted)) {
+	for (; *left && nr < HOF_LIFE_MAX; --*left) {
+		if (list_empty(&peer->held)) {
 			*left = 0;
 			break;
 		}
-		a = list_first_entry(&hn->adopted, struct hof_adoption, all);
-		list_move_tail(&a->all, &hn->adopted);
-		if (a->node != node)
-			continue;
+		a = list_first_entry(&peer->held, struct hof_adoption, held);
+		list_move_tail(&a->held, &peer->held);
 		hof_life_record(a, a->committed ? HOF_HELD_OURS : HOF_HELD_PENDING, &record[nr++]);
 		/* What was told of it last may be lost, too. */
 		if (a->committed && a->flags & HOF_ADOPT_WANT_IDLE)
@@ -56,7 +54,7 @@ static unsigned int hof_resync_collect(struct hof_net *hn, const struct flt_node
 }
 
 /* The same of those given up: whether the giver had let go of them only it knows. */
-static unsigned int hof_resync_collect_late(struct hof_net *hn, const struct flt_node *node,
+static unsigned int hof_resync_collect_late(struct hof_net *hn, struct hof_peer *peer,
 					    struct hof_msg_life *record, unsigned int *left)
 {
 	struct hof_adoption *a;
@@ -64,14 +62,13 @@ static unsigned int hof_resync_collect_late(struct hof_net *hn, const struct flt
 
 	spin_lock_bh(&hn->adopt_lock);
 	for (; *left && nr < HOF_LIFE_MAX; --*left) {
-		if (list_empty(&hn->late)) {
+		if (list_empty(&peer->late)) {
 			*left = 0;
 			break;
 		}
-		a = list_first_entry(&hn->late, struct hof_adoption, waiting);
-		list_move_tail(&a->waiting, &hn->late);
-		if (a->node == node)
-			hof_life_record(a, HOF_LIFE_LOST, &record[nr++]);
+		a = list_first_entry(&peer->late, struct hof_adoption, asking);
+		list_move_tail(&a->asking, &peer->late);
+		hof_life_record(a, HOF_LIFE_LOST, &record[nr++]);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	return nr;
@@ -103,21 +100,21 @@ static bool hof_resync_send(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 	}
 }
 
-/* All of the namespace's adoptions, or with LIFE of those given up. False as above. */
+/* All that it gave us and has not ended, or with LIFE what we gave up. False as above. */
 static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 			    enum hof_msg_type type, struct hof_msg_life *record)
 {
 	bool late = type == HOF_MSG_LIFE;
 	unsigned int left, nr;
 
-	left = late ? READ_ONCE(hn->nr_late) : READ_ONCE(hn->nr_adopted);
+	left = late ? READ_ONCE(peer->nr_late) : READ_ONCE(peer->nr_held);
 	while (left) {
 		if (!hof_net_enter(hn))
 			return false;
 		if (late)
-			nr = hof_resync_collect_late(hn, peer->node, record, &left);
+			nr = hof_resync_collect_late(hn, peer, record, &left);
 		else
-			nr = hof_resync_collect(hn, peer->node, record, &left);
+			nr = hof_resync_collect(hn, peer, record, &left);
 		hof_net_leave(hn);
 		if (nr && !hof_resync_send(hn, peer, ups, type, record, nr * sizeof(*record)))
 			return false;
@@ -135,13 +132,10 @@ void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 	record = kcalloc(HOF_LIFE_MAX, sizeof(*record), GFP_KERNEL);
 	if (!record)
 		return;		/* nobody is told: what is closed there goes when idle */
-	/* One at a time: each turns the list. */
-	mutex_lock(&hn->resync_lock);
 	/* Those given up second: what is given up meanwhile is in one of the two. */
 	if (hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
 	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record))
 		hof_resync_send(hn, peer, ups, HOF_MSG_HELD_END, &end, sizeof(end));
-	mutex_unlock(&hn->resync_lock);
 	kfree(record);
 }
 
