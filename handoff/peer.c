@@ -92,6 +92,19 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 	return peer;
 }
 
+/* Whoever holds a reference may come with a node that has left. */
+static bool hof_peer_is_listed(struct hof_net *hn, const struct flt_node *node)
+{
+	struct flt_node *listed = flt_node_by_id(hn->net, node->id);
+
+	flt_node_put(listed);
+	return listed == node;
+}
+
+/*
+ * It leaves the node table before NODE_REMOVED is told and the peer forgotten, so one that is made
+ * here is forgotten then.
+ */
 static struct hof_peer *hof_peer_have(struct hof_net *hn, struct flt_node *node)
 {
 	struct hof_peer *peer;
@@ -99,7 +112,8 @@ static struct hof_peer *hof_peer_have(struct hof_net *hn, struct flt_node *node)
 	mutex_lock(&hn->peer_lock);
 	peer = xa_load(&hn->peers, node->id);
 	if (!peer)
-		peer = hof_peer_create(hn, node);
+		peer = hof_peer_is_listed(hn, node) ? hof_peer_create(hn, node) :
+						      ERR_PTR(-EHOSTUNREACH);
 	if (!IS_ERR(peer))
 		refcount_inc(&peer->ref);
 	mutex_unlock(&hn->peer_lock);
@@ -237,7 +251,7 @@ static int hof_peer_event(struct notifier_block *nb, unsigned long event, void *
 		return NOTIFY_DONE;
 	peer = hof_peer_have(hn, node);
 	if (IS_ERR(peer)) {
-		/* Nothing was given to it. What it gave goes by its own clock. */
+		/* Nothing was given to it, or it has left. What it gave goes by its own clock. */
 		hof_transfer_node_down(hn, node);
 		if (event == FLT_EVENT_NODE_REMOVED)
 			hof_adopt_node_gone(hn, node);

@@ -80,7 +80,7 @@ struct hof_peer *hof_peer_get(struct hof_net *hn, struct flt_node *node);
 void hof_peer_put(struct hof_peer *peer);
 /*
  * It gives us connections, and their packets may come in tunnels. Process context.
- * Return: a counted reference; ERR_PTR(-ENOMEM).
+ * Return: a counted reference; ERR_PTR(-ENOMEM), or ERR_PTR(-EHOSTUNREACH): it has left.
  */
 struct hof_peer *hof_peer_expect(struct hof_net *hn, struct flt_node *node);
 /* NULL when nothing was ever given to it or taken from it. A counted reference. */

@@ -13,7 +13,7 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, E, FAILED, SLOW, VIP4, Cluster, Refused, accept, claim, main,  # noqa: E402
-                 peek, receive, run, usable, wait)
+                 peek, receive, run, stalled, usable, wait)
 
 CLUSTER = None
 HEARTBEAT = 1000
@@ -435,6 +435,31 @@ def deleted_node_resets_its_clients():
         assert case.client.recv(1) and False, "no reset"
     except ConnectionResetError:
         pass
+    cluster().list(case.fe, case.be)
+    wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"])
+    case.close()
+
+
+@claim
+def node_that_leaves_meanwhile_is_no_target_any_more():
+    """Who has found it in the table may come with it later: nothing is kept of it anew."""
+    case, refused = Case(), []
+
+    def submit():
+        try:
+            case.dev.submit(case.here, case.node, 1)
+        except Refused as error:
+            refused.append(error.refusal)
+    thread = threading.Thread(target=submit)
+    with stalled("hof_peer_get", 3) as hits:
+        thread.start()
+        wait(hits)
+        case.fe.nl.do("NODE_DEL", node_name="be1")
+        assert not refused, "it was over before the node was gone"
+        thread.join()
+    assert refused == ["noroute"], refused
+    case.dev.no_event()
+    case.usable()
     cluster().list(case.fe, case.be)
     wait(lambda: case.fe.nl.node("be1")["NODE_STATE"] == E["FLT_NODE_UP"])
     case.close()
