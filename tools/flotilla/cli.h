@@ -99,7 +99,7 @@ struct words {
 };
 
 /* What local show, node show and probe say of it. */
-#define INSECURE_IS_ON	"INSECURE is on: this node takes connections over links that nobody has authenticated"
+#define INSECURE_IS_ON	"INSECURE is on: this node gives and takes connections over links that nobody has authenticated"
 
 extern const struct words node_states, node_admins, node_roles, forwards, auths, switches;
 

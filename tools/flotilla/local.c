@@ -82,7 +82,8 @@ static const struct command commands[] = {
 
 const struct object local_object = {
 	"local", "this node's own name and link address", commands, false,
-	"insecure on: connections are taken over links without authentication, too (node: auth none).\n"
+	"insecure on: connections are given and taken over links without authentication, too (node: auth\n"
+	"none).\n"
 	"Whoever can use a node's address and a privileged port then speaks for it: only for tests, and\n"
 	"where nobody but the nodes is on the network and nobody but root on the nodes. Default off.\n",
 };

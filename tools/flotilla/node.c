@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flotilla node: the table of peers. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "cli.h"
 
@@ -21,9 +23,10 @@ static const struct column columns[] = {
 	{ "reconnects", "RECONN", NULL },
 	{ "reason", "REASON", NULL },
 	{ "trust", "TRUST", NULL },
+	{ "features", "FEATURES", NULL },
 };
 
-/* What becomes of connections that this node gives. */
+/* What becomes of connections that this node gives or is given. */
 static const char *trust_of(const struct flt_node_info *node, bool insecure)
 {
 	if (node->proven)
@@ -33,9 +36,22 @@ static const char *trust_of(const struct flt_node_info *node, bool insecure)
 	return insecure ? "INSECURE" : "refused";
 }
 
+/* What it said that it knows; bits that are not known here as a number; empty when it said nothing. */
+static const char *features_of(const struct flt_node_info *node, char *text, size_t size)
+{
+	uint64_t later = node->features & ~(uint64_t)FLT_FEATURE_SECTIONS;
+	const char *sections = node->features & FLT_FEATURE_SECTIONS ? "sections" : "";
+
+	if (later)
+		snprintf(text, size, "%s%s0x%" PRIx64, sections, *sections ? "," : "", later);
+	else
+		snprintf(text, size, "%s", sections);
+	return text;
+}
+
 static json_t *row_of(const struct flt_node_info *node, bool insecure)
 {
-	char addr[64], fwd[64];
+	char addr[64], fwd[64], features[32];
 	json_t *row;
 
 	row = json_pack("{s:I, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s*, s:s}",
@@ -56,6 +72,8 @@ static json_t *row_of(const struct flt_node_info *node, bool insecure)
 	json_object_set_new(row, "rtt_us", json_integer(node->rtt_us));
 	json_object_set_new(row, "uptime_ms", json_integer(node->uptime_ms));
 	json_object_set_new(row, "reconnects", json_integer(node->reconnects));
+	if (features_of(node, features, sizeof(features))[0])
+		json_object_set_new(row, "features", json_string(features));
 	if (node->reason[0])
 		json_object_set_new(row, "reason", json_string(node->reason));
 	return row;
@@ -257,6 +275,7 @@ const struct object node_object = {
 	"  forward-address ADDRESS          where they are sent; default its address\n"
 	"  auth none|psk|x509               how its link proves who it is; default none\n"
 	"  key SERIAL                       of the kernel key, with auth psk\n"
-	"\nTRUST says what becomes of connections that a node gives: proven (its link is authenticated),\n"
-	"refused (it is not, flotilla local set insecure is off), INSECURE (taken all the same).\n",
+	"\nTRUST says what becomes of connections that a node gives or is given: proven (its link is\n"
+	"authenticated), refused (it is not, flotilla local set insecure is off), INSECURE (given and taken\n"
+	"all the same). FEATURES is what it said that it knows; an older one says nothing.\n",
 };

@@ -62,7 +62,7 @@ static enum verdict trust_answer(char *reason, size_t size)
 		snprintf(reason, size, "%s: flotilla local set insecure off", INSECURE_IS_ON);
 		return PROBE_NO;
 	}
-	snprintf(reason, size, "connections are taken over authenticated links only");
+	snprintf(reason, size, "connections are given and taken over authenticated links only");
 	return PROBE_YES;
 }
 

@@ -71,6 +71,7 @@ wait_for 30 is_up fe be
 claim "the link comes up" $? "$(fe flotilla node show)"
 wait_for 30 is_up be fe
 claim "at both ends" $?
+equal "what it knows is shown" "sections sections" "$(field fe be 18) $(member fe node show be 'd[0]["features"]')"
 check "a node is changed" fe flotilla node set be weight 7 admin drain
 equal "and shown so in JSON" "7 drain up" "$(member fe node show be \
 	'f"{d[0]['\''weight'\'']} {d[0]['\''admin'\'']} {d[0]['\''state'\'']}"')"
@@ -97,7 +98,7 @@ check "probe finds that links must be authenticated" fe flotilla probe trust
 check "insecure is switched on" fe flotilla local set insecure on
 equal "node show names it for scripts" INSECURE "$(field fe be 17)"
 equal "and for JSON" "INSECURE on" "$(member fe node show 'd[0]["trust"]') $(member fe local show 'd[0]["insecure"]')"
-equal "and warns people" "flotilla: WARNING: INSECURE is on: this node takes connections over links that nobody has authenticated" \
+equal "and warns people" "flotilla: WARNING: INSECURE is on: this node gives and takes connections over links that nobody has authenticated" \
 	"$(fe flotilla node show 2>&1 >/dev/null)"
 refuse "probe finds it" fe flotilla probe trust
 check "the kernel's log has it" sh -c 'dmesg | grep -q "node fe is INSECURE now"'
