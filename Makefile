@@ -76,6 +76,7 @@ install: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(not
 # Before LIBRARIES becomes a list of files.
 install: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.h $(LIBRARIES:lib%=$(r)/lib/%.h)))
 install: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
+install: export PACKAGES := $(linked:%=$(B)/lib/%.pc)
 install: export MANPAGES := $(MANPAGES)
 install: export COMPLETIONS := $(COMPLETIONS)
 install: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))

@@ -66,5 +66,6 @@ module_init(hdc_init);
 module_exit(hdc_exit);
 
 MODULE_DESCRIPTION("Flotilla: hash distributed caching of remote disks");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");
 MODULE_ALIAS("card-policy-hdc");

@@ -191,6 +191,7 @@ module_init(hscc_init);
 module_exit(hscc_exit);
 
 MODULE_DESCRIPTION("Flotilla: home-based server-less cooperative caching of remote disks");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");
 MODULE_ALIAS("card-policy-hscc");
 MODULE_ALIAS("card-policy-hscc-eager");

@@ -89,5 +89,6 @@ module_init(card_init);
 module_exit(card_exit);
 
 MODULE_DESCRIPTION("Flotilla: remote disks as local ones");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");
 MODULE_ALIAS_GENL_FAMILY(CARD_GENL_NAME);

@@ -84,4 +84,5 @@ module_init(hof_init);
 module_exit(hof_exit);
 
 MODULE_DESCRIPTION("Flotilla: handoff of established TCP connections");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");

@@ -1,4 +1,5 @@
 LIBRARIES += libhandoff
+libhandoff_ABOUT := Flotilla: hand established TCP connections to other nodes
 libhandoff_SRCS := handoff/lib/handoff.c
 
 # The smallest dispatcher and a client that checks every byte, for the tests of this room.

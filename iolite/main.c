@@ -73,5 +73,6 @@ static void __exit iol_exit(void)
 
 module_init(iol_init);
 module_exit(iol_exit);
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("IO-Lite: unified buffering and caching");

@@ -1,4 +1,5 @@
 LIBRARIES += libiolite
+libiolite_ABOUT := Flotilla: one copy of data for file cache, processes and sockets
 libiolite_SRCS := iolite/lib/process.c iolite/lib/buffer.c iolite/lib/allocator.c iolite/lib/aggregate.c \
 	iolite/lib/context.c iolite/lib/digest.c iolite/lib/io.c
 libiolite_LIBS := -lpthread
@@ -37,6 +38,7 @@ iol-fcgi_DEPS := libiolite
 
 # Streams of stdio by reference, for LD_PRELOAD or -liolstdio
 LIBRARIES += libiolstdio
+libiolstdio_ABOUT := Flotilla: streams of stdio by reference
 libiolstdio_SRCS := iolite/lib/stdio.c iolite/lib/stream.c
 libiolstdio_DEPS := libiolite
 

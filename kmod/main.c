@@ -68,5 +68,6 @@ module_init(flt_init);
 module_exit(flt_exit);
 
 MODULE_DESCRIPTION("Flotilla: nodes, links and TCP endpoints of a server cluster");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");
 MODULE_ALIAS_GENL_FAMILY(FLT_GENL_NAME);

@@ -119,7 +119,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 	nodes = lard_nodes(lardd->engine);
 	pthread_mutex_unlock(&lardd->lock);
 	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
-			   "version", LARDD_VERSION, "pid", (int)getpid(),
+			   "version", FLT_VERSION, "pid", (int)getpid(),
 			   "mode", give_ready(&w->give) && w->config->mode == MODE_AUTO ?
 			   "handoff" : "proxy",
 			   "mode_why", lardd_mode_why(lardd),

@@ -287,7 +287,7 @@ void lardd_run(struct lardd *lardd)
 	unsigned int i;
 
 	start_threads(lardd);
-	log_info("start", "version=%s mode=%s workers=%u policy=%s why=\"%s\"", LARDD_VERSION,
+	log_info("start", "version=%s mode=%s workers=%u policy=%s why=\"%s\"", FLT_VERSION,
 		 give_ready(&lardd->worker[0]->give) ? "handoff" : "proxy", lardd->workers,
 		 lard_policy_name(lard_get_params(lardd->engine)->policy), lardd_mode_why(lardd));
 	notify_ready();

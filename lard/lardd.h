@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LARDD_VERSION "0.1"
-
 struct config;
 struct lardd;
 

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 			foreground = true;
 			break;
 		case 'V':
-			puts("lardd " LARDD_VERSION);
+			puts("lardd " FLT_VERSION);
 			return EXIT_SUCCESS;
 		case 'h':
 			fputs(usage, stdout);

@@ -56,4 +56,5 @@ module_init(ssp_init);
 module_exit(ssp_exit);
 
 MODULE_DESCRIPTION("Flotilla: TCP connections joined in the kernel");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");

@@ -1,4 +1,5 @@
 LIBRARIES += libsksplice
+libsksplice_ABOUT := Flotilla: sockets joined in the kernel
 libsksplice_SRCS := splice/lib/sksplice.c
 
 splice_sessions_SRCS := splice/tests/lib/session.c splice/tests/lib/pattern.c

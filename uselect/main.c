@@ -54,4 +54,5 @@ module_init(usel_init);
 module_exit(usel_exit);
 
 MODULE_DESCRIPTION("Flotilla: readiness of sockets without system calls");
+MODULE_VERSION(FLT_VERSION);
 MODULE_LICENSE("GPL");

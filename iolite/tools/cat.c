@@ -24,6 +24,7 @@ int main(int argc, char **argv)
 {
 	int i;
 
+	program_version(argc, argv, "iol-cat");
 	if (argc < 2)
 		copy(NULL);
 	for (i = 1; i < argc; i++)

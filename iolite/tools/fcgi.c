@@ -194,12 +194,13 @@ static void serve(int fd)
 	close(fd);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const char *query = getenv("QUERY_STRING");
 	socklen_t len = sizeof(int);
 	int listens = 0, fd;
 
+	program_version(argc, argv, "iol-fcgi");
 	if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens) {
 		answer(STDOUT_FILENO, query ? query : "", false);
 		return 0;

@@ -64,6 +64,7 @@ int main(int argc, char **argv)
 	size_t n, len;
 	int fd;
 
+	program_version(argc, argv, "iol-grep");
 	if (argc < 2) {
 		fprintf(stderr, "usage: iol-grep STRING [FILE]\n");
 		return 2;

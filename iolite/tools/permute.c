@@ -77,6 +77,7 @@ int main(int argc, char **argv)
 	struct output out;
 	char text[MOST * WORD];
 
+	program_version(argc, argv, "iol-permute");
 	if (!words || words > MOST) {
 		fprintf(stderr, "usage: iol-permute [1 to %d words]\n", MOST);
 		return 2;

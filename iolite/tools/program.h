@@ -22,6 +22,15 @@ static inline void program_check(IOL_Err err, const char *what)
 	exit(2);
 }
 
+/* The one option of these programs. */
+static inline void program_version(int argc, char **argv, const char *name)
+{
+	if (argc != 2 || strcmp(argv[1], "--version"))
+		return;
+	printf("%s %s\n", name, FLT_VERSION);
+	exit(0);
+}
+
 /* A name, or standard input for none and "-". */
 static inline int program_open(const char *name)
 {

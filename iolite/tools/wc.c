@@ -25,13 +25,15 @@ static void count_piece(struct count *count, const char *at, size_t len)
 
 int main(int argc, char **argv)
 {
-	int fd = program_open(argc > 1 ? argv[1] : NULL);
 	struct count count = { 0 };
 	IOL_Context *context;
 	const char *addr;
 	IOL_Agg *agg;
 	size_t n, len;
+	int fd;
 
+	program_version(argc, argv, "iol-wc");
+	fd = program_open(argc > 1 ? argv[1] : NULL);
 	do {
 		program_check(IOL_read(fd, &agg, PROGRAM_READ, &n), "read");
 		program_check(IOL_gen_start(agg, &context), "read");

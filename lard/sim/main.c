@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (!strcmp(name, "version") || !strcmp(name, "--version") || !strcmp(name, "-V")) {
-		puts("lardsim 1.0");
+		puts("lardsim " FLT_VERSION);
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)

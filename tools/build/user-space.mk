@@ -5,6 +5,7 @@
 #   TEST_PROGRAMS += NAME  the same, for tests to run, not installed  -> build/tests/NAME
 #   LOCAL_PROGRAMS += NAME  tests and benchmarks find them by PATH, not installed -> build/bin/NAME
 #   LIBRARIES += libNAME libNAME_SRCS ...                             -> build/lib/libNAME.{a,so}
+#                libNAME_ABOUT    one line, for programs that link it -> build/lib/libNAME.pc
 #   SCRIPTS   += PATH    a program that needs no building             -> build/bin/basename
 #   MANPAGES  += PATH.8  COMPLETIONS += PATH                          for `make install`
 #
@@ -20,11 +21,14 @@ AR      := ar
 CLANG   ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 
+# What each program answers to --version, each library in its .pc file, and each module in modinfo.
+VERSION := $(file <VERSION)
+
 ROOMS := kmod kmod/afpa handoff uselect splice iolite card
 INCLUDES := -I. -I$(B)/gen $(foreach r,$(ROOMS),$(addprefix -I,$(wildcard $(r)/uapi $(r)/lib)))
 
 CFLAGS  ?= -O2 -g
-FLAGS   := -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -fPIC $(INCLUDES)
+FLAGS   := -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -fPIC -DFLT_VERSION='"$(VERSION)"' $(INCLUDES)
 
 PROGRAMS :=
 TEST_PROGRAMS :=
@@ -86,6 +90,13 @@ $(B)/lib/$(1).so: $(call objs,$($(1)_SRCS)) $(call archives,$(1))
 	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(1).so.$(or $($(1)_VERSION),0) -Wl,-z,defs -o $$@ \
 		$$(filter %.o %.a,$$^) $$(call pkg-libs,$(call packages,$(1))) $(call plain,$(1))
 	@ln -sf $$(@F) $$@.$(or $($(1)_VERSION),0)
+
+# `make install` says where it is.
+$(B)/lib/$(1).pc: $(B)/obj/flags
+	@mkdir -p $$(@D)
+	$(Q)printf '%s\n' 'Name: $(1)' 'Description: $($(1)_ABOUT)' 'Version: $(VERSION)' \
+		'Requires.private: $(call packages,$(1)) $($(1)_DEPS)' 'Cflags: -I$$$${includedir}' \
+		'Libs: -L$$$${libdir} -l$(1:lib%=%)' 'Libs.private: $(call plain,$(1))' >$$@
 endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 
@@ -113,7 +124,8 @@ endef
 $(foreach s,$(SCRIPTS),$(eval $(call script,$(s))))
 
 .PHONY: programs libraries tests
-libraries: $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
+linked := $(foreach l,$(LIBRARIES),$(if $($(l)_ABOUT),$(l)))
+libraries: $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so) $(foreach l,$(linked),$(B)/lib/$(l).pc)
 programs: libraries $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
 tests: $(TEST_PROGRAMS:%=$(B)/tests/%) $(LOCAL_PROGRAMS:%=$(B)/bin/%) \
 	$(foreach t,$(HOST_TESTS) $(GUEST_TESTS),$(B)/tests/$(call stem,$(t)))

@@ -8,8 +8,6 @@
 #include "config.h"
 #include "master.h"
 
-#define VERSION "0.1"
-
 /* Settings of the command line, applied again at each reload: they win over the file. */
 static struct setting {
 	char *name;
@@ -88,7 +86,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (!strcmp(arg, "--version") || !strcmp(arg, "-V")) {
-			puts("flash " VERSION);
+			puts("flash " FLT_VERSION);
 			return 0;
 		}
 		if (!strcmp(arg, "--check") || !strcmp(arg, "-t")) {

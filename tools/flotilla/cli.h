@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include "kmod/lib/flotilla.h"
 
-#ifndef FLOTILLA_VERSION
-#define FLOTILLA_VERSION "0.1"
-#endif
-
 /* Exit statuses. */
 enum {
 	CLI_OK		= 0,

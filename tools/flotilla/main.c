@@ -8,10 +8,10 @@
 static void print_version(const struct cli *cli)
 {
 	if (cli->json)
-		json_print(cli, json_pack("{s:s, s:i}", "version", FLOTILLA_VERSION,
+		json_print(cli, json_pack("{s:s, s:i}", "version", FLT_VERSION,
 					  "uapi", FLT_GENL_VERSION));
 	else
-		printf("flotilla %s, generic netlink family version %d\n", FLOTILLA_VERSION,
+		printf("flotilla %s, generic netlink family version %d\n", FLT_VERSION,
 		       FLT_GENL_VERSION);
 }
 

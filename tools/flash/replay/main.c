@@ -33,6 +33,7 @@ static const char usage_text[] =
 	"      --probe PATH      one more client asks for this every 10 ms, counted apart\n"
 	"      --timeout SECONDS (30)\n"
 	"      --host NAME       value of Host\n"
+	"  -V, --version         print the version\n"
 	"Prints one JSON object.\n";
 
 #define CONNECTING_MAX 64
@@ -294,6 +295,7 @@ int main(int argc, char **argv)
 		{ "keep", 1, NULL, 'k' }, { "think", 1, NULL, 't' }, { "bytes", 1, NULL, 'b' },
 		{ "random", 1, NULL, 'r' }, { "prefix", 1, NULL, 'P' }, { "probe", 1, NULL, 'p' },
 		{ "timeout", 1, NULL, 'T' }, { "host", 1, NULL, 'H' }, { "help", 0, NULL, 'h' },
+		{ "version", 0, NULL, 'V' },
 		{ }
 	};
 	struct load l = { .seconds = 10 };
@@ -303,7 +305,7 @@ int main(int argc, char **argv)
 	unsigned int i;
 	int c;
 
-	while (ok && (c = getopt_long(argc, argv, "c:d:n:w:k:t:b:r:h", options, NULL)) != -1) {
+	while (ok && (c = getopt_long(argc, argv, "c:d:n:w:k:t:b:r:hV", options, NULL)) != -1) {
 		switch (c) {
 		case 'c': ok = number(optarg, 1000000, &clients) && clients; break;
 		case 'd': ok = number(optarg, 1000000, &l.seconds) && l.seconds; break;
@@ -319,6 +321,9 @@ int main(int argc, char **argv)
 		case 'H': l.to.host = optarg; break;
 		case 'h':
 			fputs(usage_text, stdout);
+			return 0;
+		case 'V':
+			puts("flash-replay " FLT_VERSION);
 			return 0;
 		default: return usage("unknown option");
 		}
