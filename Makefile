@@ -8,6 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 B      := build
 KERNEL ?= stock
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 V      ?= 0
 Q      := $(if $(filter 1,$(V)),,@)
 export KDIR KERNEL FLOTILLA_CACHE V
@@ -59,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install install-dkms load unload clean help
+.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install install-programs install-dkms load unload clean help
 deps:
 	$(Q)tools/build/deps
 
@@ -72,19 +73,20 @@ debug-kernel:
 kcsan-kernel:
 	$(Q)+tools/build/debug-kernel kcsan
 
-install: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
+install install-programs: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
 # Before LIBRARIES becomes a list of files.
-install: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.h $(LIBRARIES:lib%=$(r)/lib/%.h)))
-install: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
-install: export PACKAGES := $(linked:%=$(B)/lib/%.pc)
-install: export MANPAGES := $(MANPAGES)
-install: export COMPLETIONS := $(COMPLETIONS)
-install: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
-install: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.conf))
+install install-programs: export HEADERS := $(wildcard $(foreach r,$(ROOMS),$(r)/uapi/flotilla/*.h $(LIBRARIES:lib%=$(r)/lib/%.h)))
+install install-programs: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/$(l).a $(B)/lib/$(l).so)
+install install-programs: export PACKAGES := $(linked:%=$(B)/lib/%.pc)
+install install-programs: export MANPAGES := $(MANPAGES)
+install install-programs: export COMPLETIONS := $(COMPLETIONS)
+install install-programs: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
+install install-programs: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.conf))
 # For the kernel that was built for, not for the one that guests boot.
 install: export KDIR := $(or $(KDIR),$(firstword $(file <$(B)/kbuild/.kdir)))
-install: modules programs
-	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)'
+install: modules
+install install-programs: programs
+	$(Q)tools/build/install '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' $(if $(filter install,$@),modules)
 
 install-dkms:
 	$(Q)tools/build/dkms '$(DESTDIR)'

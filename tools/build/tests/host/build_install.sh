@@ -9,7 +9,7 @@ at_exit rm -rf "$tree"
 mkdir -p "$tree/tools/build" "$tree/build/kbuild" "$tree/build/modules" "$tree/room"
 cp "$FLT_TOP/Makefile" "$tree"
 cp "$FLT_TOP"/tools/build/{install,user-space.mk,deps,deps.list} "$tree/tools/build"
-cp "$FLT_TOP"/tools/{70-flotilla.rules,flotilla.sysusers} "$tree/tools"
+cp "$FLT_TOP"/tools/{70-flotilla.rules,flotilla.*} "$tree/tools"
 # In place of a build, which kernel it would be for.
 cat >"$tree/tools/build/modules" <<-'end'
 	#!/bin/bash
@@ -17,7 +17,9 @@ cat >"$tree/tools/build/modules" <<-'end'
 end
 chmod +x "$tree/tools/build/modules"
 echo 'int main(void) { return 0; }' | tee "$tree/room/tool.c" >"$tree/room/inside.c"
-printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >"$tree/room/user.mk"
+printf 'LIBRARIES += libit\nlibit_SRCS := room/it.c\n' >"$tree/room/user.mk"
+echo 'int it(void); int it(void) { return 0; }' >"$tree/room/it.c"
+printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >>"$tree/room/user.mk"
 for module in flotilla flt_link_test flt_faulty; do
 	gcc -g -c -o "$tree/build/modules/$module.ko" "$tree/room/tool.c"
 done
@@ -32,6 +34,16 @@ modules=$tree/root/lib/modules/6.12.9/updates/flotilla
 equal "modules that only tests load stay away" flotilla.ko "$(ls "$modules")"
 refuse "what is installed has no debug information" sh -c "readelf -S '$modules/flotilla.ko' | grep -q debug_info"
 equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/root/usr/local/bin")"
+equal "a library is there by the name that programs ask for" libit.so.0 "$(readlink "$tree/root/usr/local/lib/libit.so")"
+for file in modules-load.d sysctl.d; do
+	echo '# mine' >"$tree/root/etc/$file/flotilla.conf" || bail "nothing in /etc/$file"
+done
+rm -rf "$tree/root/lib"
+programs() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install-programs DESTDIR="$tree/root" PREFIX=/usr LIBDIR=/usr/lib/here; }
+check "programs are installed alone" programs
+refuse "then without modules" test -e "$tree/root/lib/modules"
+equal "libraries go where they are told to" "libit.a libit.so libit.so.0" "$(cd "$tree/root/usr/lib/here" && echo libit*)"
+equal "what was changed in /etc stays" 2 "$(cat "$tree"/root/etc/*.d/flotilla.conf | grep -c mine)"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
 
 wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n '/^wanted() {/,/^}/p' "$FLT_TOP/tools/build/deps")"; }

@@ -30,7 +30,7 @@ equal "each program says it" "" "$(other "${programs[@]}")"
 mkdir -p "$tree/tools/build" "$tree/room"
 cp Makefile "$tree"
 cp tools/build/{user-space.mk,install} "$tree/tools/build"
-cp tools/{70-flotilla.rules,flotilla.sysusers} "$tree/tools"
+cp tools/{70-flotilla.rules,flotilla.*} "$tree/tools"
 echo 9.8.7 >"$tree/VERSION"
 echo 'const char *it(void); const char *it(void) { return FLT_VERSION; }' >"$tree/room/it.c"
 printf '%s\n' 'LIBRARIES += libit libin' 'libit_SRCS := room/it.c' 'libit_ABOUT := Says what it is' 'libin_SRCS := room/it.c' \
