@@ -60,11 +60,11 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench debug-kernel kcsan-kernel install install-programs install-dkms load unload clean help
+.PHONY: deps deps-node deps-test deps-bench deps-deb debug-kernel kcsan-kernel install install-programs install-dkms deb load unload clean help
 deps:
 	$(Q)tools/build/deps
 
-deps-node deps-test deps-bench: deps-%:
+deps-node deps-test deps-bench deps-deb: deps-%:
 	$(Q)tools/build/deps $*
 
 debug-kernel:
@@ -90,6 +90,9 @@ install install-programs: programs
 
 install-dkms:
 	$(Q)tools/build/dkms '$(DESTDIR)'
+
+deb:
+	$(Q)tools/build/deb
 
 load: modules
 	$(Q)tools/build/load

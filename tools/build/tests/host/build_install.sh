@@ -50,6 +50,11 @@ wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n 
 cd "$FLT_TOP" || exit
 node=$(wanted node 13) all=$(wanted bench 13)
 equal "what a node needs is part of all" "" "$(comm -23 <(sort <<<"$node") <(sort <<<"$all"))"
+deb=$(wanted deb 12)
+check "packages are made with what a node has and more" grep -q lintian <<<"$deb"
+equal "of which all is what a node needs" "" "$(comm -23 <(wanted node 12 | sort) <(sort <<<"$deb"))"
+refuse "and which neither tests nor benchmarks install" grep -q lintian <<<"$all"
+refuse "nor is an emulator needed for it" grep -q qemu <<<"$deb"
 refuse "a node needs no emulator and no servers" grep -qE 'qemu|nginx|apache|redis|matplotlib' <<<"$node"
 check "tests do" grep -q qemu <<<"$all"
 equal "a package of Debian 13 is not asked of 12" "" "$(grep ktls <<<"$(wanted bench 12)")"

@@ -26,6 +26,8 @@ mapfile -t programs < <(make -s -f - names <<<$'include Makefile\nnames:\n\t@pri
 claim "there are programs" $((${#programs[@]} < 9)) "${programs[*]}"
 equal "each program says it" "" "$(other "${programs[@]}")"
 
+equal "the packages have it" "$version" "$(sed -n '1s/^flotilla (\(.*\)) .*/\1/p' debian/changelog)"
+
 # A clean tree with a version of its own.
 mkdir -p "$tree/tools/build" "$tree/room"
 cp Makefile "$tree"
