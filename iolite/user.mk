@@ -3,7 +3,7 @@ libiolite_ABOUT := Flotilla: one copy of data for file cache, processes and sock
 libiolite_SRCS := iolite/lib/process.c iolite/lib/buffer.c iolite/lib/allocator.c iolite/lib/aggregate.c \
 	iolite/lib/context.c iolite/lib/digest.c iolite/lib/io.c
 libiolite_LIBS := -lpthread
-MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4
+MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4 iolite/man/iolite-utils.1
 
 iolite_aggregate_DEPS := libiolite
 iolite_aggregate_LIBS := -lcmocka

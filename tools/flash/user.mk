@@ -20,3 +20,4 @@ flash_fuzz_SRCS := $(flash_parse_SRCS)
 PROGRAMS += flash-replay
 flash-replay_SRCS := $(addprefix tools/flash/replay/,main.c client.c tally.c work.c) lard/sim/trace.c
 flash-replay_LIBS := -lm
+MANPAGES += tools/flash/replay/flash-replay.1
