@@ -60,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench deps-deb debug-kernel kcsan-kernel install install-programs install-dkms deb load unload clean help
+.PHONY: deps deps-node deps-test deps-bench deps-deb debug-kernel kcsan-kernel install install-programs install-dkms deb deb-test load unload clean help
 deps:
 	$(Q)tools/build/deps
 
@@ -93,6 +93,9 @@ install-dkms:
 
 deb:
 	$(Q)tools/build/deb
+
+deb-test: deb
+	$(Q)tools/build/deb 0.1.0 && tools/build/tests/deb/roots.sh
 
 load: modules
 	$(Q)tools/build/load
