@@ -27,6 +27,7 @@ claim "there are programs" $((${#programs[@]} < 9)) "${programs[*]}"
 equal "each program says it" "" "$(other "${programs[@]}")"
 
 equal "the packages have it" "$version" "$(sed -n '1s/^flotilla (\(.*\)) .*/\1/p' debian/changelog)"
+equal "it is the newest of which something is told" "## $version" "$(grep -m1 '^## ' CHANGELOG.md)"
 
 # A clean tree with a version of its own.
 mkdir -p "$tree/tools/build" "$tree/room"
