@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# roots.sh [CODENAME...] - install, upgrade and purge the packages in clean roots of Debian 12 and 13 (bookworm, trixie).
+# roots.sh [CODENAME...] - install, upgrade and purge the packages in clean roots of Debian 12 and 13 (bookworm,
+# trixie).
 #
 # `make deb-test` builds the packages and runs this. It needs root, debootstrap and the mirrors that this machine is
 # configured with; the clean roots are kept in the cache. There are no kernel's headers, so DKMS builds nothing.

@@ -34,15 +34,19 @@ modules=$tree/root/lib/modules/6.12.9/updates/flotilla
 equal "modules that only tests load stay away" flotilla.ko "$(ls "$modules")"
 refuse "what is installed has no debug information" sh -c "readelf -S '$modules/flotilla.ko' | grep -q debug_info"
 equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/root/usr/local/bin")"
-equal "a library is there by the name that programs ask for" libit.so.0 "$(readlink "$tree/root/usr/local/lib/libit.so")"
+equal "a library is there by the name that programs ask for" libit.so.0 \
+	"$(readlink "$tree/root/usr/local/lib/libit.so")"
 for file in modules-load.d sysctl.d; do
 	echo '# mine' >"$tree/root/etc/$file/flotilla.conf" || bail "nothing in /etc/$file"
 done
 rm -rf "$tree/root/lib"
-programs() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install-programs DESTDIR="$tree/root" PREFIX=/usr LIBDIR=/usr/lib/here; }
+programs() {
+	env -u KDIR -u MAKEFLAGS make -s -C "$tree" install-programs DESTDIR="$tree/root" PREFIX=/usr LIBDIR=/usr/lib/here
+}
 check "programs are installed alone" programs
 refuse "then without modules" test -e "$tree/root/lib/modules"
-equal "libraries go where they are told to" "libit.a libit.so libit.so.0" "$(cd "$tree/root/usr/lib/here" && echo libit*)"
+equal "libraries go where they are told to" "libit.a libit.so libit.so.0" \
+	"$(cd "$tree/root/usr/lib/here" && echo libit*)"
 equal "what was changed in /etc stays" 2 "$(cat "$tree"/root/etc/*.d/flotilla.conf | grep -c mine)"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
 

@@ -36,8 +36,8 @@ cp tools/build/{user-space.mk,install} "$tree/tools/build"
 cp tools/{70-flotilla.rules,flotilla.*} "$tree/tools"
 echo 9.8.7 >"$tree/VERSION"
 echo 'const char *it(void); const char *it(void) { return FLT_VERSION; }' >"$tree/room/it.c"
-printf '%s\n' 'LIBRARIES += libit libin' 'libit_SRCS := room/it.c' 'libit_ABOUT := Says what it is' 'libin_SRCS := room/it.c' \
-	>"$tree/room/user.mk"
+printf '%s\n' 'LIBRARIES += libit libin' 'libit_SRCS := room/it.c' 'libit_ABOUT := Says what it is' \
+	'libin_SRCS := room/it.c' >"$tree/room/user.mk"
 printf '#!/bin/sh\n' >"$tree/tools/build/modules"
 chmod +x "$tree/tools/build/modules"
 installed() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/root" PREFIX=/usr; }
