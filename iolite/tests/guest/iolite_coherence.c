@@ -3,7 +3,7 @@
  * Writes that nobody tells the cache of, and that take long: libaio's and io_uring's, direct and
  * buffered. The disk takes 600 ms for a write where that matters, and none for a read.
  */
-/* timeout: 120 */
+/* timeout: 240 */
 /* long: debug it takes two minutes there */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define AT	(128u << 10)
 #define DELAY	600
 /* For a write that is ended by hand, before this time is over. */
-#define LONG	15000
+#define LONG	25000
 
 FIXTURE(slow) {
 	int fd;
