@@ -42,7 +42,8 @@ def furnish():
     os.mkdir(tree + "/kernel")
     run("mount", "--bind", kernel, tree + "/kernel")
     run("mount", "--rbind", tree, there)
-    # Without udevd nothing loads what a new device needs.
+    # Without udevd nothing loads what a new device needs, and names in /dev/mapper are for libdm to make.
+    os.environ["DM_DISABLE_UDEV"] = "1"
     run("modprobe", "-a", "configfs", "loop", "sd_mod", "sg")
     run("mount", "-t", "configfs", "configfs", "/sys/kernel/config")
 
