@@ -12,7 +12,8 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, exports, hash_of,  # noqa: E402
-                  mapped, mend, pair, read_error, refused, run, stat, state, tool, wait_live)
+                  mapped, mend, pair, read_error, refused, run, stat, state, stats, tool,
+                  wait_live)
 from tap import claim, main, wait                       # noqa: E402
 
 QUICK = ("timeout", "500", "retries", "1")
@@ -265,6 +266,42 @@ def readers_survive_exports_and_links_that_come_and_go():
             fio.terminate()
             fio.wait()
         assert hash_of("/dev/" + card, direct=True) == disk.hash()
+
+
+READER = """
+import hashlib, mmap, os, sys
+fd, buf, h = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4096), hashlib.sha256()
+for at in range(0, %d, 4096):
+    os.preadv(fd, [buf], at)
+    h.update(buf)
+print(h.hexdigest())
+""" % (MIB // 4)
+
+
+@claim
+def a_starved_program_gets_its_data_and_is_no_reason_to_ask_without_end():
+    """All processors are busy for others, who come first; the exporter's threads and ours wait as well."""
+    with pair(size=MIB // 4, words=("serve", "thread", "deliver", "async")) as (c, disk):
+        card = attach(c.nodes[1], "data", "timeout", "100", "nolookup")
+        hogs = [subprocess.Popen(["nice", "-n", "-5", sys.executable, "-c", "while True: pass"])
+                for _ in range(2 * os.cpu_count())]
+        try:
+            begin = time.monotonic()
+            read = subprocess.run(["nice", "-n", "5", sys.executable, "-c", READER, "/dev/" + card], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+            seconds = time.monotonic() - begin
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+        told = stats(c.nodes[1])
+        print("# %d reads in %.0f s, %d time-outs, asked again %d times" % (
+            told["CardReads"], seconds, told["CardTimeouts"], told["CardResent"]))
+        assert read == disk.hash()
+        assert told["CardErrors"] == 0, told
+        # A slow answer is asked for after 1, 2, 4... time-outs, and its request is begun once.
+        assert told["CardResent"] <= 4 * told["CardRequests"], told
+        assert stat(c.nodes[0], "CardServed") <= told["CardRequests"] + told["CardResent"]
 
 
 if __name__ == "__main__":
