@@ -394,7 +394,7 @@ const char *card_attach_reason(const struct card_disk *disk, u8 state, int why)
 		return "the node has lost writes: flushes fail until nobody has it open";
 	if (READ_ONCE(disk->failing))
 		return "the node has been away for too long: requests fail";
-	if (why != EUCLEAN && why != EKEYREVOKED && !flt_node_is_up(disk->node))
+	if (why != EUCLEAN && why != EKEYREVOKED && !card_disk_node_is_up(disk))
 		return "the link to the node is not up";
 	if (state == CARD_STATE_WAITING)
 		return "the node was asked and has not answered yet";

@@ -285,7 +285,7 @@ static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extac
 	if (left < 0)
 		return left;
 	if (!left) {
-		if (!flt_node_is_up(disk->node)) {
+		if (!card_disk_node_is_up(disk)) {
 			NL_SET_ERR_MSG(extack, "the node is not up");
 			return -ENOTCONN;
 		}
@@ -365,7 +365,7 @@ int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *
 		err = card_disk_publish(disk);
 	mutex_lock(&cn->lock);
 	/* Its partitions are looked for while it is published, which may take long. */
-	if (!err && disk->state == CARD_STATE_DEAD) {
+	if (!err && READ_ONCE(disk->state) == CARD_STATE_DEAD) {
 		NL_SET_ERR_MSG(extack, "it was detached meanwhile");
 		err = -ECANCELED;
 	}

@@ -153,6 +153,17 @@ static inline bool card_disk_answers(const struct card_disk *disk, const struct 
 	return READ_ONCE(disk->node) == node;
 }
 
+/* Any context. Another node of its name may take its place; it is freed after a grace period. */
+static inline bool card_disk_node_is_up(const struct card_disk *disk)
+{
+	bool up;
+
+	rcu_read_lock();
+	up = flt_node_is_up(READ_ONCE(disk->node));
+	rcu_read_unlock();
+	return up;
+}
+
 /* How a request ends at once, because no answer will come. BLK_STS_OK: one may. */
 static inline blk_status_t card_disk_fate(const struct card_disk *disk)
 {

@@ -65,7 +65,7 @@ static struct card_cache *card_explain_find(struct card_net *cn, const char *nam
 			continue;
 		(*found)++;
 		cache = disk->cache;
-		*blocks = DIV_ROUND_UP(disk->geo.sectors, CARD_BLOCK_SECTORS);
+		*blocks = DIV_ROUND_UP(READ_ONCE(disk->geo.sectors), CARD_BLOCK_SECTORS);
 		strscpy(out->name, disk->gendisk->disk_name, sizeof(out->name));
 	}
 	xa_for_each(&cn->exports, id, export) {

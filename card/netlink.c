@@ -338,8 +338,8 @@ static int card_put_disk(struct sk_buff *skb, struct card_disk *disk)
 	     nla_put_u32(skb, CARD_A_DISK_RETRIES, spec->retries)) ||
 	    nla_put_u32(skb, CARD_A_DISK_FAIL_FAST, spec->fail_fast) ||
 	    nla_put_u32(skb, CARD_A_DISK_READAHEAD, disk->gendisk->bdi->ra_pages) ||
-	    nla_put_u64_64bit(skb, CARD_A_DISK_SIZE, disk->geo.sectors << SECTOR_SHIFT,
-			      CARD_A_PAD) ||
+	    nla_put_u64_64bit(skb, CARD_A_DISK_SIZE,
+			      READ_ONCE(disk->geo.sectors) << SECTOR_SHIFT, CARD_A_PAD) ||
 	    nla_put_u8(skb, CARD_A_DISK_STATE, state) ||
 	    nla_put_string(skb, CARD_A_DISK_POLICY, disk->geo.policy) ||
 	    nla_put(skb, CARD_A_DISK_UUID, CARD_UUID_LEN, &disk->geo.uuid) ||

@@ -128,7 +128,7 @@ int card_peer_read(struct card_net *cn, struct flt_node *node, const struct flt_
 	}
 	asker = card_cache_node(part.cache, origin);
 	if (!part.disk || (!forwarded && origin != part.from) ||
-	    card_peer_block(&ask) >= part.disk->geo.sectors / CARD_BLOCK_SECTORS) {
+	    card_peer_block(&ask) >= READ_ONCE(part.disk->geo.sectors) / CARD_BLOCK_SECTORS) {
 		card_count(cn, CARD_STAT_DENIED);
 	} else if (asker) {
 		card_peer_answer(part.cache, asker, &ask);

@@ -39,7 +39,7 @@ static void card_arrival_free(struct card_arrival *a)
 
 static bool card_save_in_range(const struct card_part *part, const struct card_wire_block *head)
 {
-	u64 sectors = part->disk ? part->disk->geo.sectors : part->export->sectors;
+	u64 sectors = part->disk ? READ_ONCE(part->disk->geo.sectors) : part->export->sectors;
 
 	return card_peer_block(head) < sectors / CARD_BLOCK_SECTORS;
 }
