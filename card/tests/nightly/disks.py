@@ -56,10 +56,13 @@ def card(backing):
 def nbd(backing):
     run("modprobe", "nbd")
     with backing() as (device,):
-        server = subprocess.Popen(["nbd-server", "-d", "127.0.0.1:10809", device])
+        # The machine's own configuration has a user that may not open the disk.
+        with open("/tmp/nbd.conf", "w", encoding="ascii") as f:
+            f.write("[generic]\n[data]\nexportname = %s\n" % device)
+        server = subprocess.Popen(["nbd-server", "-d", "-C", "/tmp/nbd.conf"])
         try:
-            wait(lambda: subprocess.run(["nbd-client", "127.0.0.1", "10809", "/dev/nbd0"], check=False).returncode == 0,
-                 30 * SLOW)
+            wait(lambda: subprocess.run(["nbd-client", "127.0.0.1", "/dev/nbd0", "-N", "data"], check=False,
+                                        capture_output=True).returncode == 0, 30 * SLOW, 0.5)
             yield ["/dev/nbd0"]
             run("nbd-client", "-d", "/dev/nbd0")
         finally:
