@@ -2,6 +2,7 @@
 /* The engine: bytes go from one socket's receive queue to the other's send queue. */
 
 #include <linux/sched/clock.h>
+#include <linux/wait_bit.h>
 #include <net/tcp.h>
 
 #include "copy.h"
@@ -207,7 +208,7 @@ static int ssp_actor(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 		if (sent == -EAGAIN)
 			return ssp_stop_full(pass, dst);
 		/* TCP has told us the connection's error and forgotten it. */
-		p->error = -sent;
+		WRITE_ONCE(p->error, -sent);
 		return ssp_can_send(dst) ? ssp_stop(pass, SSP_STAT_NO_MEMORY) : 0;
 	}
 
@@ -352,22 +353,44 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
 	spin_unlock(&other->sk_lock.slock);
 }
 
+/* Whether both connections are the pair's still. Then none is changed before it is reset. */
+static bool ssp_begin_resets(struct ssp_pair *p)
+{
+	bool ours;
+	int i;
+
+	ssp_lock_socks(p->sk[0], p->sk[1]);
+	ours = p->state == SSP_RUNNING;
+	for (i = 0; ours && i < 2; i++)
+		atomic_inc(&p->end[i]->resets);
+	ssp_unlock_socks(p->sk[0], p->sk[1]);
+	return ours;
+}
+
+static void ssp_reset(struct ssp_pair *p, struct sock *sk)
+{
+	if (sk->sk_prot->diag_destroy) {
+		sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
+		return;
+	}
+	lock_sock(sk);
+	if (sk->sk_state != TCP_CLOSE)
+		sk->sk_prot->disconnect(sk, 0);
+	release_sock(sk);
+}
+
 /* SSP_BIDIR: one connection is dead, so the other one is reset. */
 static void ssp_pass_reset(struct ssp_pair *p)
 {
 	int i;
 
+	/* Who has left meanwhile may have made his socket another connection. */
+	if (!ssp_begin_resets(p))
+		return;
 	for (i = 0; i < 2; i++) {
-		struct sock *sk = p->sk[i];
-
-		if (sk->sk_prot->diag_destroy) {
-			sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
-			continue;
-		}
-		lock_sock(sk);
-		if (sk->sk_state != TCP_CLOSE)
-			sk->sk_prot->disconnect(sk, 0);
-		release_sock(sk);
+		ssp_reset(p, p->sk[i]);
+		if (atomic_dec_and_test(&p->end[i]->resets))
+			wake_up_var(&p->end[i]->resets);
 	}
 }
 

@@ -2,6 +2,7 @@
 /* This room's layer on a socket: what TCP and programs do to a spliced one. */
 
 #include <linux/module.h>
+#include <linux/wait_bit.h>
 #include <net/tcp.h>
 
 #include "kmod/stack.h"
@@ -318,6 +319,8 @@ static void ssp_leave(struct ssp_end *end, struct sock *sk)
 		ssp_unlock_socks(p->sk[0], p->sk[1]);
 		ssp_pair_put(p);
 	}
+	/* A reset on its way is for this connection. */
+	wait_var_event(&end->resets, !atomic_read(&end->resets));
 	if (READ_ONCE(end->copy_bytes)) {
 		lock_sock(sk);
 		ssp_copy_drop(end, sk);

@@ -50,6 +50,8 @@ struct ssp_outcome {
  * @copy_bytes: unread bytes in @copies; written with the socket locked, READ_ONCE
  * @copy_size:  memory that @copies hold; with the socket locked
  * @user:       whose @copies are, with a reference, once there was a transfer with a copy
+ * @resets:     so many are about to reset the connection that it has, without its lock: nobody
+ *		leaves it for another one until they have
  * @pinned:     @copies outlived their pair and hold the module; with the socket locked
  * @last:       of the last transfer that has ended; with the socket locked
  *
@@ -63,6 +65,7 @@ struct ssp_end {
 	u32 copy_bytes;
 	u32 copy_size;
 	struct ssp_user *user;
+	atomic_t resets;
 	bool pinned;
 	struct ssp_outcome last;
 };

@@ -101,6 +101,23 @@ def a_socket_that_is_disconnected_has_left_its_transfer():
 
 
 @claim
+def a_reset_that_is_passed_on_is_not_for_the_next_connection():
+    # The other end is reset by a worker, which may be about to do it when the program is gone already.
+    for _ in range(kit.rounds(400, 150)):
+        device = Device()
+        with Proxy() as p, contextlib.closing(listener()) as ear:
+            device.splice(p.src, p.dst, flags=BIDIR)
+            disconnect(p.dst)
+            p.dst.connect(ear.getsockname())
+            far = ear.accept()[0]
+            with contextlib.closing(far):
+                for one, two in ((far, p.dst), (p.dst, far)):
+                    one.sendall(b"after")
+                    equal("after", recv_exactly(two, 5), b"after")
+        free(device)
+
+
+@claim
 def a_reset_of_the_source_is_no_error_of_the_destination_s_next_connection():
     device = Device()
     with Proxy() as p:
