@@ -17,6 +17,9 @@
 #include "set.h"
 #include "watch.h"
 
+/* All that watch an epoll are looked at for each change of it, or of one in the same bucket. */
+#define USEL_WATCHES_MAX	64
+
 /* Comings and goings; the table itself is read under RCU. */
 static DEFINE_MUTEX(usel_watch_lock);
 static DEFINE_HASHTABLE(usel_watches, 8);
@@ -64,6 +67,17 @@ static bool usel_watch_holds(unsigned int fd, const struct file *file)
 	return now == file;
 }
 
+static unsigned int usel_watch_number(const struct file *file)
+{
+	struct usel_set *set;
+	unsigned int n = 0;
+
+	lockdep_assert_held(&usel_watch_lock);
+	hash_for_each_possible(usel_watches, set, watch, (unsigned long)file)
+		n += set->watched == file;
+	return n;
+}
+
 int usel_watch_begin(struct usel_set *set, unsigned int fd)
 {
 	struct usel_region *region = set->region;
@@ -83,6 +97,8 @@ int usel_watch_begin(struct usel_set *set, unsigned int fd)
 	} else if (set->watched) {
 		/* Who reads the table may stand on its node. */
 		err = -EBUSY;
+	} else if (usel_watch_number(fd_file(f)) >= USEL_WATCHES_MAX) {
+		err = -EUSERS;
 	} else {
 		/* Compared, never followed: no reference. */
 		WRITE_ONCE(set->watched_fd, fd);

@@ -458,6 +458,42 @@ TEST_F(rules, every_change_of_a_watched_epoll_is_counted)
 	ASSERT_EQ(7, READ_CHANGES(set));
 }
 
+/* A set of this process that watches the epoll, or an errno below 0. */
+static int watching(int epfd)
+{
+	struct usel_setup setup = { .abi = USEL_ABI };
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), err = 0;
+
+	if (dev < 0 || ioctl(dev, USEL_SETUP, &setup) || ioctl(dev, USEL_WATCH, &epfd))
+		err = -errno;
+	if (err)
+		close(dev);
+	return err ?: dev;
+}
+
+TEST_F(rules, one_epoll_has_a_bounded_number_of_watchers)
+{
+	int epfd = epoll_create1(0), devs[40], status = -1, i;
+	pid_t pid;
+
+	for (i = 0; i < 40; i++) {
+		devs[i] = watching(epfd);
+		ASSERT_LE(0, devs[i]);
+	}
+	pid = fork();
+	if (!pid) {
+		for (i = 0; i < 24; i++)
+			if (watching(epfd) < 0)
+				_exit(1);
+		if (watching(epfd) != -EUSERS)
+			_exit(2);
+		_exit(watching(epoll_create1(0)) < 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_LE(0, watching(epfd));
+}
+
 TEST_F(rules, number_follows_the_socket_through_close_and_reopen)
 {
 	int i, fds[2], fd;

@@ -117,8 +117,9 @@ struct usel_setup {
  * USEL_WATCH  count into the set's @changes each epoll_ctl() on the epoll that this descriptor
  *	       names, by whichever copy, process or io_uring, before it takes effect; and once
  *	       when the number comes to name something else, and when the set ends. The caller's
- *	       own calls count, too. EBADF; EBUSY: the set watches one already; EOPNOTSUPP:
- *	       without USEL_FEATURE_WATCH; ESHUTDOWN: the set has ended; EINVAL, EXDEV as above.
+ *	       own calls count, too. EBADF; EBUSY: the set watches one already; EUSERS: 64
+ *	       sets watch this epoll; EOPNOTSUPP: without USEL_FEATURE_WATCH; ESHUTDOWN: the set
+ *	       has ended; EINVAL, EXDEV as above.
  * USEL_KICK   count an event into the set's @seq and wake who sleeps on it. EINVAL: no USEL_SETUP.
  */
 #define USEL_SETUP	_IOWR('u', 0x90, struct usel_setup)
