@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A module that does one thing wrong when told to, so that tests can show that the harness notices:
- * echo warn|leak|overrun|sleep|lock >/sys/module/flt_faulty/parameters/fault
+ * echo warn|leak|overrun|sleep|lock|race >/sys/module/flt_faulty/parameters/fault
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
@@ -58,6 +59,37 @@ static void faulty_lock_order(void)
 	mutex_unlock(&faulty_second);
 }
 
+/* Not inlined: the report names it. */
+static noinline void faulty_count(void)
+{
+	static unsigned long count;
+
+	count++;
+}
+
+static int faulty_racer(void *unused)
+{
+	while (!kthread_should_stop()) {
+		faulty_count();
+		cond_resched();
+	}
+	return 0;
+}
+
+static int faulty_race(void)
+{
+	struct task_struct *racer = kthread_run(faulty_racer, NULL, "faulty_racer");
+	unsigned long end = jiffies + HZ;
+
+	if (IS_ERR(racer))
+		return PTR_ERR(racer);
+	while (time_before(jiffies, end)) {
+		faulty_count();
+		cond_resched();
+	}
+	return kthread_stop(racer);
+}
+
 static int faulty_set(const char *value, const struct kernel_param *param)
 {
 	if (sysfs_streq(value, "warn"))
@@ -70,6 +102,8 @@ static int faulty_set(const char *value, const struct kernel_param *param)
 		faulty_sleep();
 	else if (sysfs_streq(value, "lock"))
 		faulty_lock_order();
+	else if (sysfs_streq(value, "race"))
+		return faulty_race();
 	else
 		return -EINVAL;
 	return 0;
