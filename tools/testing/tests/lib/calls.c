@@ -22,13 +22,16 @@
 #include <flotilla/uselect.h>
 #include "tools/testing/tests/lib/calls.h"
 
+/* As IOL_IOC_INIT says. */
+#define IOLITE_WINDOW	(1ULL << 36)
+
 #ifndef TCP_ULP
 #define TCP_ULP	31
 #endif
 
 const char *const call_names[CALL_KINDS] = {
 	"open", "sockets", "close", "dup", "pass", "fork", "map", "unmap", "touch", "read", "write", "poll",
-	"option", "move", "genl", "sysctl", "handoff", "iolite", "splice", "uselect", "nonsense",
+	"option", "move", "genl", "card", "sysctl", "handoff", "iolite", "splice", "uselect", "nonsense",
 };
 
 static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksplice", "/dev/handoff" };
@@ -44,6 +47,11 @@ enum what { ANYTHING, IOLITE, USELECT, SPLICE, HANDOFF, TCP, PIPE };
 static unsigned char tags[POOL];
 static int listener, netlink;
 static struct sockaddr_in listening = { .sin_family = AF_INET };
+
+/* The last names of pools and buffers that the kernel gave to this thread, some of them gone. */
+static __thread struct iolite_names {
+	uint64_t pool[4], offset[8], generation[8];
+} names;
 
 uint32_t dice(struct caller *c, uint32_t sides)
 {
@@ -192,13 +200,21 @@ static bool child(struct caller *c)
 
 static bool map(struct caller *c)
 {
+	static const off_t places[] = { USEL_MAP_REGION, USEL_MAP_SET, USEL_MAP_WANT };
 	unsigned int slot = dice(c, 4);
+	bool iolite = dice(c, 2);
 	size_t length = dice(c, 3) ? 4096u << dice(c, 12) : odd_number(c);
-	off_t offset = dice(c, 3) ? 0 : odd_number(c) & ~4095ULL;
-	int fd = one_of(c, dice(c, 2) ? IOLITE : USELECT);
+	off_t offset = dice(c, 8) ? places[dice(c, 3)] : (off_t)(odd_number(c) & ~4095ULL);
 	int prot = dice(c, 4) ? PROT_READ | (dice(c, 2) ? PROT_WRITE : 0) : (int)dice(c, 8);
+	int fd = one_of(c, iolite ? IOLITE : USELECT);
 	void *at;
 
+	/* That one's windows are mapped whole, to read or to fill. */
+	if (iolite && dice(c, 6)) {
+		length = IOLITE_WINDOW;
+		offset = dice(c, 2) ? 0 : IOLITE_WINDOW;
+		prot = PROT_READ | (offset ? PROT_WRITE : 0);
+	}
 	if (c->maps[slot].at)
 		return mprotect(c->maps[slot].at, c->maps[slot].length, prot) == 0;
 	at = mmap(NULL, length, prot, dice(c, 5) ? MAP_SHARED : MAP_PRIVATE, fd, offset);
@@ -227,12 +243,15 @@ static bool unmap(struct caller *c)
 static bool touch(struct caller *c)
 {
 	unsigned int slot = dice(c, 4);
-	size_t room = c->maps[slot].length < (1u << 30) ? c->maps[slot].length : 1u << 30;
+	size_t room = c->maps[slot].length < (4u << 20) ? c->maps[slot].length : 4u << 20;
 	char *at = (char *)c->maps[slot].at;
+	uint64_t where;
 
 	if (!at || !room)
 		return false;
-	at += dice(c, room);
+	/* Nearly everywhere is nothing: mostly where a buffer of its own is or was. */
+	where = names.offset[dice(c, 8)] + dice(c, 4096);
+	at += dice(c, 4) && where < room ? where : dice(c, room);
 	if (dice(c, 2))
 		return write(one_of(c, PIPE), at, 1 + dice(c, 8192)) > 0;
 	return read(one_of(c, PIPE), at, 1 + dice(c, 8192)) > 0;
@@ -371,11 +390,6 @@ static bool ask_splice(struct caller *c)
 		return ioctl(one_of(c, SPLICE), SSP_IOC_SPLICE, dice(c, 15) ? (uint64_t)(uintptr_t)&splice : address(c)) == 0;
 	}
 }
-
-/* The last names of pools and buffers that the kernel gave to this thread, some of them gone. */
-static __thread struct iolite_names {
-	uint64_t pool[4], offset[8], generation[8];
-} names;
 
 static void some_slices(struct caller *c, struct iol_slice *slices, unsigned int count)
 {
@@ -537,7 +551,8 @@ static bool act(struct caller *c, enum call_kind kind)
 	case CALL_MOVE:
 		return move(c);
 	case CALL_GENL:
-		return call_genl(c, netlink);
+	case CALL_CARD:
+		return call_genl(c, dice(c, 6) ? c->netlink : netlink, kind == CALL_CARD);
 	case CALL_SYSCTL:
 		return sysctl(c);
 	case CALL_HANDOFF:
@@ -555,10 +570,10 @@ static bool act(struct caller *c, enum call_kind kind)
 
 /* Of a hundred calls; an open device is asked far more often than made, a fork is dear. */
 static const unsigned char weights[CALL_KINDS] = {
-	[CALL_OPEN] = 3, [CALL_SOCKETS] = 6, [CALL_CLOSE] = 2, [CALL_DUP] = 2, [CALL_PASS] = 2, [CALL_FORK] = 0,
-	[CALL_MAP] = 3, [CALL_UNMAP] = 2, [CALL_TOUCH] = 3, [CALL_READ] = 6, [CALL_WRITE] = 6, [CALL_POLL] = 4,
-	[CALL_OPTION] = 4, [CALL_MOVE] = 5, [CALL_GENL] = 8, [CALL_SYSCTL] = 1, [CALL_HANDOFF] = 7, [CALL_IOLITE] = 14,
-	[CALL_SPLICE] = 10, [CALL_USELECT] = 7, [CALL_NONSENSE] = 5,
+	[CALL_OPEN] = 3, [CALL_SOCKETS] = 5, [CALL_CLOSE] = 1, [CALL_DUP] = 1, [CALL_PASS] = 1, [CALL_FORK] = 0,
+	[CALL_MAP] = 2, [CALL_UNMAP] = 1, [CALL_TOUCH] = 2, [CALL_READ] = 4, [CALL_WRITE] = 4, [CALL_POLL] = 3,
+	[CALL_OPTION] = 3, [CALL_MOVE] = 3, [CALL_GENL] = 10, [CALL_CARD] = 10, [CALL_SYSCTL] = 1, [CALL_HANDOFF] = 10,
+	[CALL_IOLITE] = 12, [CALL_SPLICE] = 10, [CALL_USELECT] = 10, [CALL_NONSENSE] = 4,
 };
 
 void calls_one(struct caller *c)
@@ -594,6 +609,7 @@ void calls_begin(struct caller *c, uint64_t seed)
 {
 	memset(c, 0, sizeof(*c));
 	c->rng = seed;
+	c->netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
 	c->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
@@ -605,4 +621,5 @@ void calls_end(struct caller *c)
 		if (c->maps[i].at)
 			munmap(c->maps[i].at, c->maps[i].length);
 	munmap(c->arena, ARENA);
+	close(c->netlink);
 }

@@ -15,7 +15,7 @@
 
 enum call_kind {
 	CALL_OPEN, CALL_SOCKETS, CALL_CLOSE, CALL_DUP, CALL_PASS, CALL_FORK, CALL_MAP, CALL_UNMAP,
-	CALL_TOUCH, CALL_READ, CALL_WRITE, CALL_POLL, CALL_OPTION, CALL_MOVE, CALL_GENL, CALL_SYSCTL,
+	CALL_TOUCH, CALL_READ, CALL_WRITE, CALL_POLL, CALL_OPTION, CALL_MOVE, CALL_GENL, CALL_CARD, CALL_SYSCTL,
 	CALL_HANDOFF, CALL_IOLITE, CALL_SPLICE, CALL_USELECT, CALL_NONSENSE, CALL_KINDS
 };
 
@@ -29,6 +29,7 @@ extern const char *const call_names[CALL_KINDS];
  * @good:  those that did not fail
  * @total: calls; read by who watches
  * @last:  kind and descriptor of the last one, for who finds it hanging
+ * @netlink: a generic netlink socket of its own, so that answers are to what it asked
  * @maps:  regions of devices
  */
 struct caller {
@@ -37,6 +38,7 @@ struct caller {
 	unsigned long made[CALL_KINDS], good[CALL_KINDS];
 	unsigned long total;
 	unsigned int last;
+	int netlink;
 	struct {
 		void *at;
 		size_t length;
@@ -56,6 +58,7 @@ int genl_family(int fd, const char *name);
 uint32_t dice(struct caller *c, uint32_t sides);
 uint64_t odd_number(struct caller *c);
 int some_fd(struct caller *c);
-bool call_genl(struct caller *c, int fd);
+/* A message to @family (0: flotilla, 1: flotilla_card), now and then to the kernel's own; whether it was obeyed. */
+bool call_genl(struct caller *c, int fd, unsigned int family);
 
 #endif

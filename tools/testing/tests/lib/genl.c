@@ -7,14 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <flotilla/card.h>
 #include <flotilla/flotilla.h>
 #include "tools/testing/tests/lib/calls.h"
 
 /* More than any of our families has. */
 #define COMMANDS	20
-#define ATTRIBUTES	50
+#define ATTRIBUTES	60
 
-static const char *const families[] = { "flotilla", "flotilla_card", "nlctrl" };
+static const char *const families[] = { FLT_GENL_NAME, CARD_GENL_NAME, "nlctrl" };
 static int ids[3];
 
 static size_t put(unsigned char *at, uint16_t type, const void *data, uint16_t length)
@@ -102,45 +103,103 @@ static uint16_t value(struct caller *c, unsigned char *at)
 	}
 }
 
-bool call_genl(struct caller *c, int fd)
+/* A message to "flotilla" as it should be; returns where its attributes end. */
+static size_t proper(struct caller *c, struct genlmsghdr *g, size_t at)
+{
+	static const unsigned char commands[] = { FLT_CMD_LOCAL_SET, FLT_CMD_NODE_NEW, FLT_CMD_NODE_SET,
+						  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET };
+	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
+	char name[3] = { 'a' + dice(c, 4) };
+
+	g->cmd = commands[dice(c, 6)];
+	if (g->cmd == FLT_CMD_LOCAL_SET) {
+		at += put(c->arena + at, FLT_A_LOCAL_NAME, name, 2);
+		at += put(c->arena + at, FLT_A_LOCAL_ADDR4, &address, 4);
+	} else if (g->cmd != FLT_CMD_LOCAL_GET) {
+		at += put(c->arena + at, FLT_A_NODE_NAME, name, 2);
+		if (g->cmd == FLT_CMD_NODE_NEW)
+			at += put(c->arena + at, FLT_A_NODE_ADDR4, &address, 4);
+		if (g->cmd == FLT_CMD_NODE_SET)
+			at += put(c->arena + at, FLT_A_NODE_WEIGHT, &weight, 4);
+	}
+	return at;
+}
+
+/* The same to "flotilla_card". */
+static size_t proper_card(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g, size_t at)
+{
+	static const unsigned char commands[] = { CARD_CMD_EXPORT_NEW, CARD_CMD_EXPORT_DEL, CARD_CMD_EXPORT_GET,
+						  CARD_CMD_EXPORT_SET, CARD_CMD_DISK_NEW, CARD_CMD_DISK_DEL,
+						  CARD_CMD_DISK_GET, CARD_CMD_EXPLAIN };
+	uint64_t block = odd_number(c);
+	uint32_t seconds = dice(c, 100);
+	char name[3] = { 'a' + dice(c, 4) };
+
+	g->cmd = commands[dice(c, 8)];
+	switch (g->cmd) {
+	case CARD_CMD_EXPORT_GET:
+	case CARD_CMD_DISK_GET:
+		n->nlmsg_flags |= NLM_F_DUMP;
+		break;
+	case CARD_CMD_EXPORT_NEW:
+		at += put(c->arena + at, CARD_A_EXPORT_PATH, "/dev/ram0", 10);
+		at += put(c->arena + at, CARD_A_EXPORT_NODE, name, 2);
+		/* fallthrough */
+	case CARD_CMD_EXPORT_DEL:
+	case CARD_CMD_EXPORT_SET:
+		at += put(c->arena + at, CARD_A_EXPORT_NAME, name, 2);
+		break;
+	case CARD_CMD_EXPLAIN:
+		at += put(c->arena + at, CARD_A_EXPLAIN_BLOCK, &block, 8);
+		break;
+	default:
+		at += put(c->arena + at, CARD_A_DISK_NODE, name, 2);
+		at += put(c->arena + at, CARD_A_DISK_EXPORT, name, 2);
+		if (g->cmd == CARD_CMD_DISK_NEW)
+			at += put(c->arena + at, CARD_A_DISK_FAIL_FAST, &seconds, 4);
+	}
+	return at;
+}
+
+/* Reads answers until there is none, mostly; whether the one with this number is not a refusal. */
+static bool answered(struct caller *c, int fd, uint32_t seq)
+{
+	struct nlmsghdr *n = (void *)c->arena;
+	bool good = false;
+	ssize_t got;
+
+	while (dice(c, 9) && (got = recv(fd, c->arena, 8192, MSG_DONTWAIT)) > 0) {
+		if (got < (ssize_t)sizeof(*n) || n->nlmsg_seq != seq)
+			continue;
+		good |= n->nlmsg_type != NLMSG_ERROR || got < (ssize_t)NLMSG_LENGTH(4) || !*(int *)NLMSG_DATA(n);
+	}
+	return good;
+}
+
+bool call_genl(struct caller *c, int fd, unsigned int family)
 {
 	static bool known;
 	unsigned char *room = c->arena, data[512];
-	struct nlmsghdr n = { .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK, .nlmsg_seq = dice(c, 1000) };
+	struct nlmsghdr n = { .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK, .nlmsg_seq = 1 + c->total };
 	struct genlmsghdr g = { .cmd = dice(c, COMMANDS), .version = dice(c, 9) ? 1 : dice(c, 3) };
 	size_t at = NLMSG_LENGTH(GENL_HDRLEN);
 	unsigned int i, count = dice(c, 7);
-	bool good;
 
 	if (!known)
 		learn();
 	known = true;
-	n.nlmsg_type = ids[dice(c, 10) ? dice(c, 2) : 2];
+	n.nlmsg_type = ids[dice(c, 20) ? family : 2];
 	if (!dice(c, 3))
 		n.nlmsg_flags |= NLM_F_DUMP;
 	if (!dice(c, 20))
 		n.nlmsg_flags = dice(c, 0x10000);
 	/* A third is as it should be, or nearly. */
 	if (!dice(c, 3)) {
-		static const unsigned char commands[] = { FLT_CMD_LOCAL_SET, FLT_CMD_NODE_NEW, FLT_CMD_NODE_SET,
-							  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET };
-		uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
-		char name[3] = { 'a' + dice(c, 4) };
-
-		n.nlmsg_type = ids[0];
+		n.nlmsg_type = ids[family];
 		n.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-		g = (struct genlmsghdr){ .cmd = commands[dice(c, 6)], .version = 1 };
+		g.version = 1;
 		count = dice(c, 8) ? 0 : 1;
-		if (g.cmd == FLT_CMD_LOCAL_SET) {
-			at += put(room + at, FLT_A_LOCAL_NAME, name, 2);
-			at += put(room + at, FLT_A_LOCAL_ADDR4, &address, 4);
-		} else if (g.cmd != FLT_CMD_LOCAL_GET) {
-			at += put(room + at, FLT_A_NODE_NAME, name, 2);
-			if (g.cmd == FLT_CMD_NODE_NEW)
-				at += put(room + at, FLT_A_NODE_ADDR4, &address, 4);
-			if (g.cmd == FLT_CMD_NODE_SET)
-				at += put(room + at, FLT_A_NODE_WEIGHT, &weight, 4);
-		}
+		at = family ? proper_card(c, &n, &g, at) : proper(c, &g, at);
 	}
 	for (i = 0; i < count; i++) {
 		uint16_t type = dice(c, ATTRIBUTES) | (dice(c, 12) ? 0 : NLA_F_NESTED);
@@ -150,8 +209,5 @@ bool call_genl(struct caller *c, int fd)
 	n.nlmsg_len = dice(c, 25) ? at : dice(c, at + 20);
 	memcpy(room, &n, sizeof(n));
 	memcpy(room + NLMSG_HDRLEN, &g, sizeof(g));
-	good = send(fd, room, at, MSG_DONTWAIT) >= 0;
-	while (dice(c, 4) && recv(fd, room, 8192, MSG_DONTWAIT) > 0)
-		;
-	return good;
+	return send(fd, room, at, MSG_DONTWAIT) >= 0 && answered(c, fd, n.nlmsg_seq);
 }
