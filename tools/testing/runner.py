@@ -18,6 +18,8 @@ import machine  # noqa: E402
 
 MARK = "flotilla-test:"
 BOOT_TIMEOUT = 120
+# How much longer a test may take; for races the more often is looked, the slower it goes.
+SLOW = {"stock": 1, "debug": 3, "kcsan": 6}
 # What guest-batch says of a test that it had to stop.
 TIMEOUT = 124
 # A guest that says nothing this long after a test's own time-out is dead.
@@ -195,7 +197,7 @@ class Guest:
         self.share.mkdir(parents=True)
         self.console = self.share / "console.log"
         self.share.joinpath("list").write_text("".join(
-            f"{t.name}\t{t.timeout * (1 if kernel == 'stock' else 3)}\t{t.command}\t"
+            f"{t.name}\t{t.timeout * SLOW[kernel]}\t{t.command}\t"
             f"{'%d/%d' % t.slice if t.slice else '-'}\t"
             f"{int(until - book.durations.of(t, kernel)) if until and t.by_turns else '-'}\n" for t in tests))
         command = [collect.TOP / "tools/vm/guest", "--kernel", kernel, "--cpus", str(cpus),
@@ -220,7 +222,7 @@ class Guest:
         finished = []
         running = None
         done = False
-        limit = BOOT_TIMEOUT * (1 if self.kernel == "stock" else 3)
+        limit = BOOT_TIMEOUT * SLOW[self.kernel]
         began = time.monotonic()
         while True:
             try:
