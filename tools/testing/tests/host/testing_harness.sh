@@ -60,9 +60,10 @@ says debug debug_overrun FAIL "slab-out-of-bounds"
 says debug debug_sleep FAIL "scheduling while atomic"
 says debug debug_lock FAIL "possible circular locking"
 says debug debug_lock FAIL "the guest died"
+says debug race ok
 says debug zz_clean ok
 says debug zz_last ok
-equal "the last line counts it all" "19 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "the last line counts it all" "20 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 
 # A QEMU that is gone twice: once without a word, for which tools/vm/guest starts another, and once with a complaint.
