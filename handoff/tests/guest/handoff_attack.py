@@ -156,7 +156,7 @@ def node_that_goes_bad_harms_no_other_connection():
         stats = node.stats()
         print("# %d messages, %d links, %s" % (attacker.said, attacker.links, {
             name: stats[name] for name in stats if name.startswith("Adopt") and stats[name]}), flush=True)
-        assert attacker.said > 300 and stats["AdoptPrepared"] > 10 and stats["AdoptRefused"] > 10, attacker.said
+        assert attacker.said > 100 and stats["AdoptPrepared"] and stats["AdoptRefused"], attacker.said
         assert most <= LIMIT, most
         # What it left undecided goes by our clock, and the node goes on as it did.
         attacker.blink()
