@@ -75,13 +75,14 @@ class Set:
         os.close(self.fd)
 
 
-def slowest(call, times=30):
-    worst = 0
+def usual(call, times=31):
+    """The middle one: a machine that has other things to do makes single ones long."""
+    took = []
     for _ in range(times):
         begin = time.monotonic()
         call()
-        worst = max(worst, time.monotonic() - begin)
-    return worst
+        took.append(time.monotonic() - begin)
+    return sorted(took)[times // 2]
 
 
 @claim
@@ -99,9 +100,9 @@ def many_sets_and_many_copies_of_a_descriptor_do_not_make_a_write_long():
     def write():
         far.send(b"x")
         near.recv(10)
-    alone = slowest(write)
+    alone = usual(write)
     copies = [os.dup(near.fileno()) for _ in range(10000)]
-    crowded = slowest(write)
+    crowded = usual(write)
     print(f"# {len(sets)} sets: {alone * 1e3:.2f} ms, with copies {crowded * 1e3:.2f} ms", flush=True)
     far.send(b"x")
     # Each copy is either right or says that it has to be asked for.
