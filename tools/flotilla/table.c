@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Rows for people, for scripts (tabs) and for programs (JSON), from the same objects. */
+#include <stdlib.h>
 #include <string.h>
 #include "cli.h"
 
@@ -70,11 +71,15 @@ void table_row(struct table *t, json_t *row)
 
 static void print_kept(const struct table *t)
 {
-	unsigned int width[16] = { 0 }, i;
+	unsigned int *width = calloc(t->nr_columns, sizeof(*width)), i;
 	char text[CELL_SIZE];
 	const json_t *row;
 	size_t nr;
 
+	if (!width) {
+		fputs("flotilla: out of memory\n", stderr);
+		return;
+	}
 	for (i = 0; i < t->nr_columns; i++)
 		width[i] = strlen(t->columns[i].title);
 	json_array_foreach(t->kept, nr, row) {
@@ -96,6 +101,7 @@ static void print_kept(const struct table *t)
 				printf("%s\n", text);
 		}
 	}
+	free(width);
 }
 
 void table_end(struct table *t)
