@@ -36,7 +36,7 @@ static const char *trust_of(const struct flt_node_info *node, bool insecure)
 	return insecure ? "INSECURE" : "refused";
 }
 
-/* What it said that it knows; bits that are not known here as a number; empty when it said nothing. */
+/* What it said that it knows, what is not known here as a number; empty when it said nothing. */
 static const char *features_of(const struct flt_node_info *node, char *text, size_t size)
 {
 	uint64_t later = node->features & ~(uint64_t)FLT_FEATURE_SECTIONS;
