@@ -320,6 +320,8 @@ void flt_chan_deliver(struct flt_chan *chan)
  */
 void flt_chan_stop(struct flt_chan *chan)
 {
+	struct socket *sock;
+
 	might_sleep();
 	spin_lock_bh(&chan->tx_lock);
 	flt_chan_enter(chan, FLT_CHAN_DEAD);
@@ -331,9 +333,10 @@ void flt_chan_stop(struct flt_chan *chan)
 	disable_work_sync(&chan->rx_work);
 	disable_work_sync(&chan->tx_work);
 	flt_chan_rx_end(chan);
-	/* A sender that saw UP is inside this mutex. */
+	/* A sender that saw UP is inside this mutex, which no lock of a file's end may depend on. */
 	mutex_lock(&chan->tx_mutex);
-	flt_sock_abort(chan->sock);
+	sock = chan->sock;
 	chan->sock = NULL;
 	mutex_unlock(&chan->tx_mutex);
+	flt_sock_abort(sock);
 }
