@@ -128,8 +128,9 @@ def other_refusals_do_not_make_it_say_less():
             with listener.peer() as (peer, body):
                 assert len(body) == FULL, body
                 peer.send(frame(REJECT, struct.pack("!I", why)))
-            low.nl.do("NODE_DEL", node_name="n2")
-            low.list(high)
+        # The same node's link: one that is listed anew knows nothing of what was refused.
+        with listener.peer() as (peer, body):
+            assert len(body) == FULL, body
         listener.sock.close()
 
 
