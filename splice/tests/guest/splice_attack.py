@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, KEEPCOPY, Device, Proxy, Thread, claim, connection,  # noqa: E402
                  counters, equal, fails, listener, main, recv_exactly, reset, same, wait_for)
+from kit import rounds  # noqa: E402
 
 NOBODY = 65534
 SECONDS = float(os.environ.get("FLT_SECONDS", 4))
@@ -103,7 +104,7 @@ def a_socket_that_is_disconnected_has_left_its_transfer():
 @claim
 def a_reset_that_is_passed_on_is_not_for_the_next_connection():
     # The other end is reset by a worker, which may be about to do it when the program is gone already.
-    for _ in range(kit.rounds(400, 150)):
+    for _ in range(rounds(400, 150)):
         device = Device()
         with Proxy() as p, contextlib.closing(listener()) as ear:
             device.splice(p.src, p.dst, flags=BIDIR)
