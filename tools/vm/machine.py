@@ -22,7 +22,8 @@ NET_MODULES = ("failover", "net_failover", "virtio_net")
 
 # First lines of what the kernel says when something is wrong with it.
 REPORT = re.compile(
-    r"WARNING: |BUG: |BUG [\w-]+ \(|Oops|KASAN: |UBSAN: |KCSAN: |kmemleak: (?!Kernel memory leak detector|Automatic)"
+    r"WARNING: |BUG: |BUG [\w-]+ \(|Oops|KASAN: |UBSAN: |KCSAN: "
+    r"|kmemleak: (?!Kernel memory leak detector|Automatic|Cannot allocate a scan area)"
     r"|INFO: (task|rcu|possible|trying to register|inconsistent|lockdep)|Kernel panic|general protection fault"
     r"|Unable to handle|unable to handle|refcount_t: |list_(add|del) corruption|ODEBUG: |suspicious RCU usage"
     r"|possible (circular|recursive) locking|inconsistent lock state|sleeping function called|soft lockup"

@@ -87,7 +87,7 @@ class Faults:
             os.pwrite(self.fd, b"0", 0)
 
 
-def each_fault(arrange, call, check=None):
+def each_fault(arrange, call, check=None, also=(), least=1):
     """ARRANGE makes what CALL is about; CHECK looks at both after each (thing, what it gave, its errno)."""
     faults, hit = Faults(), 0
     for number in range(1, MOST):
@@ -95,14 +95,14 @@ def each_fault(arrange, call, check=None):
         came, got, code = faults.nth(number, lambda t=thing: call(t))
         if code and not came:
             raise AssertionError("without a fault: %s" % errno.errorcode[code])
-        if code and code not in HONEST:
+        if code and code not in HONEST + also:
             raise AssertionError("fault %d: %s" % (number, errno.errorcode[code]))
         hit += came
         if check:
             check(thing, got, code)
         if not came:
             print("# %d faults" % hit)
-            assert hit, "nothing was hit"
+            assert hit >= least, "nothing was hit"
             return
     raise AssertionError("no end after %d faults" % MOST)
 
@@ -206,6 +206,15 @@ def netlink_of_card():
             except OSError as err:
                 assert code and err.errno == errno.ENOENT, (code, err)
 
+        def unmade(nl, got, code):
+            nl.close()
+            try:
+                owner.ask("EXPORT_DEL", export_name="data")
+                assert code, "it said that it was gone"
+            except OSError as err:
+                # It was done, and the answer found no memory, or its reader was not to get it.
+                assert err.errno == errno.ENOENT and code in (0, errno.ENOBUFS, errno.EFAULT), (code, err)
+
         def exported():
             with contextlib.suppress(OSError):
                 owner.ask("EXPORT_NEW", **new)
@@ -223,13 +232,15 @@ def netlink_of_card():
             exported().close()
             each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_GET", fltnl.NLM_F_DUMP), closed)
             print("# DISK_NEW")
-            each_fault(asking(two, Card), lambda nl: nl.ask("DISK_NEW", disk_node="n1", disk_export="data"), attached)
+            # EINVAL: device_add_disk() does not look whether dev_set_name() had memory, and device_add() finds no name.
+            each_fault(asking(two, Card), lambda nl: nl.ask("DISK_NEW", disk_node="n1", disk_export="data"), attached,
+                       also=(errno.EINVAL,))
             user.ask("DISK_NEW", disk_node="n1", disk_export="data")
             print("# DISK_GET")
             each_fault(asking(two, Card), lambda nl: nl.ask("DISK_GET", fltnl.NLM_F_DUMP), closed)
             user.ask("DISK_DEL", disk_node="n1", disk_export="data")
             print("# EXPORT_DEL")
-            each_fault(exported, lambda nl: nl.ask("EXPORT_DEL", export_name="data"), made)
+            each_fault(exported, lambda nl: nl.ask("EXPORT_DEL", export_name="data"), unmade)
         finally:
             owner.close()
             user.close()
@@ -284,17 +295,18 @@ def a_splice():
     ssp.load("flotilla", "sksplice")
     dev = ssp.Device()
 
-    def check(proxy, _got, code):
+    def check(proxy, _got, _code, copy=b""):
         with contextlib.suppress(OSError):
             dev.unsplice(proxy.src, proxy.dst)
+        assert ssp.recv_exactly(proxy.src, len(copy)) == copy
         proxy.still_ordinary()
         proxy.__exit__()
 
-    def passed(proxy, _got, code):
+    def passed(proxy, _got, code, flags):
         if not code:
             proxy.server.sendall(b"passed on")
             assert ssp.recv_exactly(proxy.client, 9) == b"passed on"
-        check(proxy, _got, code)
+        check(proxy, _got, code, b"passed on" if flags & ssp.KEEPCOPY and not code else b"")
 
     def spliced():
         proxy = ssp.Proxy()
@@ -303,7 +315,8 @@ def a_splice():
 
     for flags in (0, ssp.BIDIR, ssp.KEEPCOPY):
         print("# SPLICE, flags %d" % flags)
-        each_fault(ssp.Proxy, lambda p, flags=flags: dev.splice(p.src, p.dst, flags=flags), passed)
+        each_fault(ssp.Proxy, lambda p, flags=flags: dev.splice(p.src, p.dst, flags=flags),
+                   lambda p, got, code, flags=flags: passed(p, got, code, flags))
     print("# SPLICE with data of the caller's")
     each_fault(ssp.Proxy, lambda p: dev.splice(p.src, p.dst, data=b"x" * 5000),
                lambda p, got, code: p.__exit__())
@@ -360,9 +373,10 @@ def uselect():
         fcntl.ioctl(fd, usel(0x91), struct.pack("i", near.fileno()))
         return fd
 
-    each_fault(tracked, lambda fd: fcntl.ioctl(fd, usel(0x92), struct.pack("i", near.fileno())))
+    # FORGET and WATCH have nothing that can fail: they allocate nothing, and get_user() is not among the copies.
+    each_fault(tracked, lambda fd: fcntl.ioctl(fd, usel(0x92), struct.pack("i", near.fileno())), least=0)
     with select.epoll() as epoll:
-        each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x94), struct.pack("i", epoll.fileno())))
+        each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x94), struct.pack("i", epoll.fileno())), least=0)
     while opened:
         os.close(opened.pop())
     far.sendall(b"still")
