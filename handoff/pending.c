@@ -39,12 +39,17 @@ void hof_pending_add(struct hof_adoption *a)
 	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending + 1);
 }
 
-void hof_pending_take(struct hof_adoption *a)
+static void hof_pending_unlink(struct hof_adoption *a)
 {
 	lockdep_assert_held(&a->hn->adopt_lock);
 	list_del_init(&a->waiting);
 	list_del_init(&a->asking);
 	hash_del(&a->by_id);
+}
+
+void hof_pending_take(struct hof_adoption *a)
+{
+	hof_pending_unlink(a);
 	WRITE_ONCE(a->hn->nr_pending, a->hn->nr_pending - 1);
 	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending - 1);
 }
@@ -71,10 +76,7 @@ struct hof_adoption *hof_pending_remember(struct hof_adoption *a)
 
 void hof_pending_forget(struct hof_adoption *a)
 {
-	lockdep_assert_held(&a->hn->adopt_lock);
-	list_del_init(&a->waiting);
-	list_del_init(&a->asking);
-	hash_del(&a->by_id);
+	hof_pending_unlink(a);
 	WRITE_ONCE(a->hn->nr_late, a->hn->nr_late - 1);
 	WRITE_ONCE(a->peer->nr_late, a->peer->nr_late - 1);
 }
