@@ -333,7 +333,7 @@ void flt_chan_stop(struct flt_chan *chan)
 	disable_work_sync(&chan->rx_work);
 	disable_work_sync(&chan->tx_work);
 	flt_chan_rx_end(chan);
-	/* A sender that saw UP is inside this mutex, which no lock of a file's end may depend on. */
+	/* A sender that saw UP is inside this mutex; no lock of a file's end may depend on it. */
 	mutex_lock(&chan->tx_mutex);
 	sock = chan->sock;
 	chan->sock = NULL;
