@@ -158,7 +158,7 @@ def run(claims, header="", last=()):
         return 0
     picked = chosen(claims, sys.argv[1:])
     if not picked:
-        skip_all("none of its claims is in slice %s" % os.environ["FLOTILLA_CLAIMS"])
+        skip_all("none of its claims is in this slice; its part is %s" % os.environ["FLOTILLA_CLAIMS"])
     picked += last
     tap = Tap(len(picked), header)
     for name, function in picked:

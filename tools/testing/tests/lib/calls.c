@@ -29,6 +29,9 @@
 #define TCP_ULP	31
 #endif
 
+/* More than what a call with a wrong length writes. */
+#define APART		(1 << 20)
+
 const char *const call_names[CALL_KINDS] = {
 	"open", "sockets", "close", "dup", "pass", "fork", "map", "unmap", "touch", "read", "write", "poll",
 	"option", "move", "genl", "card", "sysctl", "handoff", "iolite", "splice", "uselect", "nonsense",
@@ -246,15 +249,20 @@ static bool touch(struct caller *c)
 	size_t room = c->maps[slot].length < (4u << 20) ? c->maps[slot].length : 4u << 20;
 	char *at = (char *)c->maps[slot].at;
 	uint64_t where;
+	size_t length;
 
 	if (!at || !room)
 		return false;
 	/* Nearly everywhere is nothing: mostly where a buffer of its own is or was. */
 	where = names.offset[dice(c, 8)] + dice(c, 4096);
-	at += dice(c, 4) && where < room ? where : dice(c, room);
+	where = dice(c, 4) && where < room ? where : dice(c, room);
+	/* What lies behind it may be our own stack. */
+	length = 1 + dice(c, 8192);
+	if (length > c->maps[slot].length - where)
+		length = c->maps[slot].length - where;
 	if (dice(c, 2))
-		return write(one_of(c, PIPE), at, 1 + dice(c, 8192)) > 0;
-	return read(one_of(c, PIPE), at, 1 + dice(c, 8192)) > 0;
+		return write(one_of(c, PIPE), at + where, length) > 0;
+	return read(one_of(c, PIPE), at + where, length) > 0;
 }
 
 static bool option(struct caller *c)
@@ -605,12 +613,22 @@ int calls_init(void)
 	return getsockname(listener, (void *)&listening, &length);
 }
 
+void *apart(size_t length, int flags)
+{
+	char *around = mmap(NULL, length + 2 * APART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (around == MAP_FAILED)
+		return NULL;
+	around = mmap(around + APART, length, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	return around == MAP_FAILED ? NULL : around;
+}
+
 void calls_begin(struct caller *c, uint64_t seed)
 {
 	memset(c, 0, sizeof(*c));
 	c->rng = seed;
 	c->netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
-	c->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	c->arena = apart(ARENA, MAP_PRIVATE);
 }
 
 void calls_end(struct caller *c)

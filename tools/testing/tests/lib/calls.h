@@ -48,6 +48,8 @@ struct caller {
 /* The pool and what stays open; before the first thread. */
 int calls_init(void);
 void calls_begin(struct caller *c, uint64_t seed);
+/* Memory with nothing near it, since calls with wrong lengths write past their end; or NULL. */
+void *apart(size_t length, int flags);
 void calls_one(struct caller *c);
 void calls_end(struct caller *c);
 
