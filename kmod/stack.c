@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: the table of stacks, adding and finding. See README.md. */
+/* Layers on a socket: the table of stacks, adding and finding. See doc/layers.md. */
 
 #include <linux/log2.h>
 #include <linux/module.h>

@@ -8,7 +8,7 @@
  * TCP's own. Removing a layer anywhere in the order only unlinks it. With the
  * last layer gone TCP's own pointers return, unless someone else (sockmap, kTLS)
  * has saved ours meanwhile: then they stay, pass everything through, and keep
- * flotilla.ko loaded until the socket dies. See README.md.
+ * flotilla.ko loaded until the socket dies. See doc/layers.md.
  */
 #ifndef FLT_STACK_H
 #define FLT_STACK_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: TCP's own pointers, ours, and the way between them. See README.md. */
+/* Layers on a socket: TCP's own pointers, ours, and the way between them. See doc/layers.md. */
 
 #include <linux/module.h>
 #include <linux/net.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: the children that a listener's handshakes make. See README.md. */
+/* Layers on a socket: the children that a listener's handshakes make. See doc/layers.md. */
 
 #include <net/tcp.h>
 #include "counter.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: the operations of struct proto_ops. See README.md. */
+/* Layers on a socket: the operations of struct proto_ops. See doc/layers.md. */
 
 #include <linux/module.h>
 #include <linux/slab.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: what poll() says of it, and whom poll() asks. See README.md. */
+/* Layers on a socket: what poll() says of it, and whom poll() asks. See doc/layers.md. */
 
 #include <linux/export.h>
 #include <net/tcp.h>

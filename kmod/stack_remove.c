@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: taking them off, and the end of a stack. See README.md. */
+/* Layers on a socket: taking them off, and the end of a stack. See doc/layers.md. */
 
 #include <linux/slab.h>
 #include <linux/wait.h>

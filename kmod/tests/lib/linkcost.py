@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions per message over a link, both ends and TCP included; see kmod/README.md, Numbers.
+"""Instructions per message over a link, both ends and TCP included; see kmod/doc/numbers.md.
 
 Run it with QEMU's instruction counting and one CPU: then a nanosecond of guest time is an instruction.
 """
