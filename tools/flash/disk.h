@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Is a part of a file in memory, and if not, who brings it there? (spec 4.4.7, 5.2) */
+/* Is a part of a file in memory, and if not, who brings it there? (Pai, 4.4.7) */
 #ifndef FLASH_DISK_H
 #define FLASH_DISK_H
 

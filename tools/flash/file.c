@@ -68,7 +68,7 @@ static char *put_number(char *o, uint64_t n)
 	return put(o, digits + i, 20 - i);
 }
 
-/* Blanks after the value of Server: bring the length to a multiple of ALIGN (spec 4.4.5). */
+/* Blanks after the value of Server: bring the length to a multiple of ALIGN (Pai, 4.4.5). */
 static char *pad(char *out, char *o, char *server_end)
 {
 	size_t n = -(size_t)(o - out) % ALIGN;

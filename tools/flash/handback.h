@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Handing kept connections back: when the next request of a connection has arrived, unread, the
- * connection goes to the node that dispatches, which may send it on to another node (spec/lard.md,
- * persistent connections, choice (b)). What cannot be given is served here, as ever.
+ * connection goes to the node that dispatches, which may send it on to another node (row 38 of
+ * lard/doc/paper.md). What cannot be given is served here, as ever.
  */
 #ifndef FLASH_HANDBACK_H
 #define FLASH_HANDBACK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers: threads, processes or the kernel's io_uring that do what may wait for a disk, one job at a time (spec 4.4.1).
+ * Helpers: threads, processes or the kernel's io_uring that do what may wait for a disk, one job at a time (Pai, 4.4.1).
  *
  * Two queues, name look-ups and reads, so that a burst of long reads cannot keep names waiting.
  * Helpers are started when a job finds no idle one, up to the limit, and stay.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Helpers as processes, as in the paper: what they touch is in memory afterwards, for all; only
- * the notice that it is done comes back (spec 4.4.1).
+ * the notice that it is done comes back (Pai, 4.4.1).
  *
  * A spawner, forked while the worker is still small, forks a helper whenever the loop sends it
  * a socket: the loop never copies its own page tables. The loop holds the other end, one job on

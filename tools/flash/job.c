@@ -13,7 +13,7 @@ void job_queue_init(struct job_queue *q, unsigned int max, bool small_first)
 	q->small_first = small_first;
 }
 
-/* Before the larger ones, as far as they have not been passed too often (spec 4.5.2, Zeus). */
+/* Before the larger ones, as far as they have not been passed too often (Pai, 4.5.2, Zeus). */
 void job_queue_add(struct job_queue *q, struct job *job)
 {
 	struct list *head = &q->waiting[job->kind], *at = head;

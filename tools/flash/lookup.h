@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * From a name to a file: what a translation helper does (spec 4.4.1).
+ * From a name to a file: what a translation helper does (Pai, 4.4.1).
  *
  * The steps are tried on the loop first, with calls that fail instead of waiting for a disk
  * (openat2 with RESOLVE_CACHED, preadv2 with RWF_NOWAIT); a helper goes on from there.

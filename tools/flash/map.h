@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The mapping cache of the paper (spec 4.4.4): files are mapped in chunks, chunks in use stay,
+ * The mapping cache of the paper (Pai, 4.4.4): files are mapped in chunks, chunks in use stay,
  * the others wait on an LRU list and are unmapped when too much is mapped.
  */
 #ifndef FLASH_MAP_H

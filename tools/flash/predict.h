@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What is probably in memory? The clock algorithm run over the chunks that were sent, for systems
- * where nobody can be asked (spec 4.4.7): what the hand has passed over is taken to be evicted.
+ * where nobody can be asked (Pai, 4.4.7): what the hand has passed over is taken to be evicted.
  *
  * Two observations move the budget, the memory that the kernel is thought to give: a fault on
  * what was said to be there shrinks it, a read that found everything there lets it grow.

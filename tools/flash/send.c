@@ -145,7 +145,7 @@ static bool map_part(struct conn *c, struct response *r, const struct piece *p, 
 	return true;
 }
 
-/* Memory, and what is mapped, in one call: header and data go together (spec 4.4.5). */
+/* Memory, and what is mapped, in one call: header and data go together (Pai, 4.4.5). */
 static ssize_t send_iov(struct conn *c, struct response *r, bool more, bool *waiting)
 {
 	struct iovec iov[IOV];

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
 # long: debug it takes nine minutes there
-"""What users of network block devices complain of does not happen (anchors A6): errors come in
+"""What users of network block devices complain of does not happen: errors come in
 time, devices come back, nothing hangs, and what comes late harms nobody."""
 import os
 import random

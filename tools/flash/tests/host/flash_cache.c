@@ -117,7 +117,7 @@ static void a_file_is_found_only_in_the_same_state(void **state)
 	cache_free(c);
 }
 
-/* Row 27 of the specification, over many lengths of every variable field. */
+/* Demand 27 of doc/paper.md, over many lengths of every variable field. */
 static void headers_are_multiples_of_32(void **state)
 {
 	char out[HEADER_MAX], extra[64], type[64];
