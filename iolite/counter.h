@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Counters of this room; what each one means is in README.md. */
+/* Counters of this room; what each one means is in doc/counters.md. */
 #ifndef IOL_COUNTER_H
 #define IOL_COUNTER_H
 
