@@ -20,7 +20,7 @@ def both_ways(c, words):
     """One command in every direction at once; the numbers of both after it."""
     a, b = c.nodes
     errors = []
-    # What arrives is the question; a checking kernel on a busy machine may be silent for seconds.
+    # What arrives is the question; a debug kernel on a busy machine may be silent for seconds.
     for node in c.nodes:
         node.sysfs("links/heartbeat_ms", str(1000 * SLOW * SLOW))
 

@@ -6,7 +6,7 @@
  * uselect.ko and sksplice.ko on the same sockets: a program that looks at nothing but its region
  * sees what poll(2) would say of a spliced socket, whichever of the two came to it first; and both
  * modules go and come in either order under load. FLT_ROUNDS (6), FLT_TRANSFERS (100), FLT_SEED;
- * fewer on the checking kernel.
+ * fewer on the debug kernel.
  */
 
 #include <kselftest_harness.h>

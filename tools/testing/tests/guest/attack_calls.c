@@ -8,7 +8,7 @@
  * of a user namespace. The kernel must have nothing to report, nobody may hang, a bystander's
  * connection goes on, and the modules unload afterwards.
  *
- * FLT_CALLS (30000, on a checking kernel 10000; 1000000 for the long run) in all, or as many as
+ * FLT_CALLS (30000, on a debug kernel 10000; 1000000 for the long run) in all, or as many as
  * FLT_CALL_SECONDS (60, there 120) allow; FLT_SEED (by the clock) is printed and decides who does what.
  * A million calls to each device and family, of which of ten calls at least one is to each:
  *	tools/vm/guest --mem 2G --env FLT_CALLS=10500000 --env FLT_SEED=7 -- build/tests/attack_calls
