@@ -374,17 +374,16 @@ int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id)
 
 	if (!pool)
 		return -ENOMEM;
+	/* Once it is there another thread may guess its name, and destroy it. */
+	*id = pool->id;
 	mutex_lock(&domain->lock);
 	err = domain->dead ? -ESHUTDOWN : iol_domain_admit(domain, pool);
 	if (!err)
 		err = xa_err(xa_store(&domain->pools, pool->id, pool, GFP_KERNEL_ACCOUNT));
 	mutex_unlock(&domain->lock);
-	if (err) {
+	if (err)
 		iol_pool_retire(pool);
-		return err;
-	}
-	*id = pool->id;
-	return 0;
+	return err;
 }
 
 int iol_domain_pool_destroy(struct iol_domain *domain, u64 id)

@@ -456,6 +456,53 @@ static void crowd_run(unsigned int round)
 	_exit(crowd.calls > 100 ? 0 : 7);
 }
 
+/* Pools that are made, and the one who guesses their names. */
+static struct {
+	int fd;
+	uint64_t next;
+	bool stop;
+	unsigned int hits;
+} pools;
+
+static void *pool_wrecker(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&pools.stop, __ATOMIC_RELAXED)) {
+		struct iol_pool_args args = { .pool = __atomic_load_n(&pools.next, __ATOMIC_RELAXED) };
+
+		if (!ioctl(pools.fd, IOL_IOC_POOL_DESTROY, &args))
+			pools.hits++;
+	}
+	return NULL;
+}
+
+/* What is told then is not read from what has gone: the checking kernel sees it. */
+TEST(a_pool_may_be_destroyed_before_its_maker_hears_its_name)
+{
+	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+	unsigned int wrong = 0, made;
+	pthread_t thread;
+
+	ASSERT_EQ(0, module_load());
+	pools.fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, ioctl(pools.fd, IOL_IOC_INIT, &init));
+	pools.next = init.pool + 1;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, pool_wrecker, NULL));
+	for (made = 0; made < 100000 && pools.hits < 100; made++) {
+		struct iol_pool_args args = { };
+
+		if (ioctl(pools.fd, IOL_IOC_POOL_CREATE, &args) || args.pool != pools.next)
+			wrong++;
+		ioctl(pools.fd, IOL_IOC_POOL_DESTROY, &args);
+		__atomic_store_n(&pools.next, args.pool + 1, __ATOMIC_RELAXED);
+	}
+	pools.stop = true;
+	pthread_join(thread, NULL);
+	close(pools.fd);
+	EXPECT_EQ(0, wrong);
+	EXPECT_NE(0, pools.hits);
+}
+
 #define CROWDS	12
 
 TEST(a_crowd_of_threads_with_each_other_s_names_leaves_nothing)
