@@ -66,17 +66,22 @@ static void flt_stack_queue_idle(struct flt_stack *st)
 	spin_unlock(&flt_remove_lock);
 }
 
-/* TCP's own pointers return to a socket without layers, unless someone has saved ours. */
-static void flt_stack_restore(struct sock *sk)
+/*
+ * TCP's own pointers return to a socket without layers, unless someone has saved ours. Who has its
+ * lock may wait for a page of his own for as long as he likes, and is not waited for: false.
+ */
+static bool flt_stack_restore(struct sock *sk)
 {
+	bool empty = false, ours;
 	struct flt_stack *st;
-	bool empty = false;
 
 	/* kTLS swaps pointers under the socket's lock, sockmap under sk_callback_lock. */
-	lock_sock(sk);
-	write_lock_bh(&sk->sk_callback_lock);
+	local_bh_disable();
+	bh_lock_sock(sk);
+	write_lock(&sk->sk_callback_lock);
 	rcu_read_lock();
-	st = flt_stack_lookup(sk);
+	ours = !sock_owned_by_user(sk);
+	st = ours ? flt_stack_lookup(sk) : NULL;
 	if (st && (flt_sock_has_others(sk) || !flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS))) {
 		flt_count(flt_net(sock_net(sk)), FLT_STACKS_KEPT);
 	} else if (st) {
@@ -92,14 +97,17 @@ static void flt_stack_restore(struct sock *sk)
 		flt_stack_put(st);
 	}
 	rcu_read_unlock();
-	write_unlock_bh(&sk->sk_callback_lock);
-	release_sock(sk);
+	write_unlock(&sk->sk_callback_lock);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	return ours;
 }
 
 static void flt_idle_work(struct work_struct *work)
 {
 	struct flt_stack *st;
 	struct sock *sk;
+	LIST_HEAD(busy);
 
 	spin_lock_bh(&flt_remove_lock);
 	while (!list_empty(&flt_idle)) {
@@ -107,13 +115,34 @@ static void flt_idle_work(struct work_struct *work)
 		list_del_init(&st->idle);
 		spin_unlock_bh(&flt_remove_lock);
 		sk = st->sk;
-		flt_stack_restore(sk);
+		if (!flt_stack_restore(sk)) {
+			spin_lock_bh(&flt_remove_lock);
+			/* Else it is there again, with references of its own. */
+			if (list_empty(&st->idle)) {
+				list_add_tail(&st->idle, &busy);
+				continue;
+			}
+			spin_unlock_bh(&flt_remove_lock);
+		}
 		flt_stack_put(st);
 		sock_put(sk);
 		cond_resched();
 		spin_lock_bh(&flt_remove_lock);
 	}
+	if (!list_empty(&busy))
+		queue_delayed_work(system_wq, &flt_idle_dwork, FLT_IDLE_DELAY);
+	list_splice(&busy, &flt_idle);
 	spin_unlock_bh(&flt_remove_lock);
+}
+
+/* The caller has a layer of it still, which holds the stack. */
+static void flt_stack_idle_later(struct flt_stack *st)
+{
+	spin_lock_bh(&st->lock);
+	if (list_empty(&st->layers) && !st->dead)
+		flt_stack_queue_idle(st);
+	spin_unlock_bh(&st->lock);
+	queue_delayed_work(system_wq, &flt_idle_dwork, FLT_IDLE_DELAY);
 }
 
 void flt_layer_remove(struct flt_layer *layer)
@@ -134,8 +163,8 @@ void flt_layer_remove(struct flt_layer *layer)
 		return;
 
 	trace_flt_layer_remove(sk, layer->ops->name, 0);
-	if (empty)
-		flt_stack_restore(sk);
+	if (empty && !flt_stack_restore(sk))
+		flt_stack_idle_later(st);
 	synchronize_rcu();
 	flt_layer_put(layer);
 	wait_for_completion(&done);

@@ -9,11 +9,14 @@
  */
 
 #include <kselftest_harness.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <flotilla/uselect.h>
 #include "uselect/tests/lib/sockets.h"
+#include "uselect/tests/lib/stall.h"
 
 #define PAIRS_MAX	200
 
@@ -135,6 +138,75 @@ TEST(registration_refused_while_switched_off)
 	ASSERT_EQ(-1, uselect_init());
 	ASSERT_EQ(ENODEV, errno);
 	ASSERT_TRUE(WAIT(!unload_module()));
+}
+
+struct sender {
+	int fd;
+	const char *from;
+};
+
+static void *send_all(void *arg)
+{
+	const struct sender *sender = arg;
+
+	return (void *)send(sender->fd, sender->from, STALL_SIZE, MSG_NOSIGNAL);
+}
+
+/* A registered process with @pairs connections, which are its own when it returns. */
+static int registered(int (*fds)[2], int pairs)
+{
+	struct usel_setup setup = { .abi = USEL_ABI };
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC), i;
+
+	if (dev < 0 || ioctl(dev, USEL_SETUP, &setup))
+		return -1;
+	for (i = 0; i < pairs; i++)
+		pair(AF_INET, fds[i]);
+	return dev;
+}
+
+/* Stacks on sockets hold the module. */
+static int stacks(void)
+{
+	FILE *file = fopen("/sys/module/flotilla/refcnt", "r");
+	int n = -1;
+
+	if (file && fscanf(file, "%d", &n) != 1)
+		n = -1;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+TEST(who_waits_for_his_memory_with_a_socket_locked_keeps_no_other_socket)
+{
+	int fds[PAIRS_MAX][2], dev, status, before;
+	struct sender sender;
+	struct stall stall;
+	pthread_t thread;
+	pid_t pid;
+	char byte;
+
+	ASSERT_EQ(0, load_module(""));
+	ASSERT_EQ(0, stall_begin(&stall));
+	dev = registered(fds, 1);
+	ASSERT_LE(0, dev);
+	sender = (struct sender){ fds[0][0], stall.memory };
+	ASSERT_EQ(0, pthread_create(&thread, NULL, send_all, &sender));
+	ASSERT_EQ(1, read(stall.asked, &byte, 1));
+	before = stacks();
+	/* The region ends, and the socket is to get its own pointers back. */
+	close(dev);
+	usleep(500000);
+	pid = fork();
+	if (!pid)
+		_exit(registered(fds, 100) < 0);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(WAIT(stacks() <= before));
+	stall_end(&stall);
+	pthread_join(thread, NULL);
+	EXPECT_TRUE(WAIT(!unload_module()));
 }
 
 TEST_HARNESS_MAIN
