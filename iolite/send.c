@@ -11,6 +11,7 @@
 #include <linux/net.h>
 #include <linux/pipe_fs_i.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -122,6 +123,12 @@ static ssize_t iol_pipe_send(struct iol_call *call, struct pipe_inode_info *pipe
 	return ret;
 }
 
+/* Not EPOLLERR: what lies in the error queue, for as long as its program likes, makes no room. */
+static bool iol_send_has_room(const struct iol_call *call, const struct sock *sk)
+{
+	return (vfs_poll(call->file, NULL) & (EPOLLOUT | EPOLLHUP)) || READ_ONCE(sk->sk_err);
+}
+
 /* The pipe is locked while the socket takes the pages, as for splice(2), but not while it waits. */
 static ssize_t iol_pipe_send_wait(struct iol_call *call, struct socket *sock,
 				  struct pipe_inode_info *pipe, const struct iol_vec *head,
@@ -149,10 +156,12 @@ static ssize_t iol_pipe_send_wait(struct iol_call *call, struct socket *sock,
 			wait = iol_pipe_wait(pipe);
 		} else if (ret == -EAGAIN && timeo) {
 			wait = wait_event_interruptible_timeout(*sk_sleep(sock->sk),
-								vfs_poll(call->file, NULL) &
-								(EPOLLOUT | EPOLLHUP | EPOLLERR),
+								iol_send_has_room(call, sock->sk),
 								timeo);
 			timeo = max(wait, 0L);
+			/* With room, but no memory, that did not sleep, and looked at no signal. */
+			if (signal_pending(current))
+				wait = -ERESTARTSYS;
 		} else {
 			return ret;
 		}

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/fanotify.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,9 +16,11 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
+#include <linux/net_tstamp.h>
 
 #include "kselftest_harness.h"
 
+#include <flotilla/iolite.h>
 #include <iolite.h>
 #include "iolite/tests/lib/module.h"
 
@@ -404,6 +407,71 @@ TEST_F(calls, a_socket_s_send_time_out_ends_a_send_from_a_pipe)
 	EXPECT_EQ(-EAGAIN, IOL_send(pair[0], NULL, 0, ends[0], 0, 4, 0, &n));
 	EXPECT_LE(250, milliseconds() - start);
 	EXPECT_GE(5000, milliseconds() - start);
+}
+
+static long cpu_milliseconds(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return -1;
+	return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/* Time stamps that nobody fetches are no room: for poll(2) such a socket is in error, without end. */
+TEST_F(calls, a_sender_to_a_full_socket_with_an_error_queue_sleeps_and_can_be_killed)
+{
+	int stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
+		     SOF_TIMESTAMPING_OPT_TSONLY;
+	struct pollfd room = { .events = POLLOUT };
+	int pair[2], ends[2], status, left = 500, size = 16384;
+	pid_t pid;
+	long cpu;
+
+	ASSERT_EQ(0, channel("TCP", pair));
+	/* Full for good: neither end gets more room by itself. */
+	ASSERT_EQ(0, setsockopt(pair[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)));
+	ASSERT_EQ(0, setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)));
+	ASSERT_EQ(0, setsockopt(pair[1], SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)));
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(4, write(ends[1], "data", 4));
+	room.fd = pair[1];
+	do {
+		full(_metadata, pair[1]);
+		usleep(300000);
+		poll(&room, 1, 0);
+	} while (room.revents & POLLOUT);
+	ASSERT_EQ(POLLERR, room.revents);
+
+	pid = fork();
+	if (!pid) {
+		struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+		struct iol_send send = { .fd = pair[1], .file = ends[0], .size = 4 };
+		int dev = open("/dev/iolite", O_RDWR);
+
+		close(pair[0]);
+		if (ioctl(dev, IOL_IOC_INIT, &init))
+			_exit(1);
+		_exit(ioctl(dev, IOL_IOC_SEND, &send) ? 2 : 0);
+	}
+	usleep(500000);
+	cpu = cpu_milliseconds(pid);
+	usleep(1000000);
+	EXPECT_GT(500, cpu_milliseconds(pid) - cpu);
+	kill(pid, SIGKILL);
+	while (left-- && !waitpid(pid, &status, WNOHANG))
+		usleep(10000);
+	EXPECT_LT(0, left);
+	/* What no signal ends, the end of the connection does. */
+	close(pair[0]);
+	if (left < 0)
+		waitpid(pid, &status, 0);
+	/* Not by itself: it had nothing to end for. */
+	EXPECT_TRUE(WIFSIGNALED(status));
+	close(pair[1]);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* One description that waits and one that does not, of the same pipe. */
