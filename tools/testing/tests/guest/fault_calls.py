@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # kernel: debug
-# held: debug it passes alone; what failing allocations leave for tests after it in one guest was not seen yet
+# long: debug each call is made as often as it has allocations
 # timeout: 600
 """Whichever allocation or copy from user space fails, a call fails with an errno that says so, what it was
 about is as before, and the same call works the next time.
