@@ -18,6 +18,7 @@
 #include "kmod/endpoint.h"
 #include "kmod/node.h"
 #include "kmod/service.h"
+#include "kmod/socklock.h"
 
 #include "counter.h"
 #include "entry.h"
@@ -83,6 +84,22 @@ static void hof_transfer_failed(struct hof_transfer *t, enum flt_refusal why)
 	hof_ticket_put(t->ticket);
 }
 
+/*
+ * This is in the work item of the link, which its program's call may not hold up: a program
+ * that uses the socket meanwhile changes it. Who only looks at it is over in a moment.
+ */
+static bool hof_transfer_lock(struct sock *sk)
+{
+	int tries = 10;
+
+	while (!flt_sock_trylock(sk)) {
+		if (!--tries)
+			return false;
+		usleep_range(500, 1000);
+	}
+	return true;
+}
+
 static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
@@ -91,7 +108,8 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 
 	/* What the node was given up with before did not include this. */
 	t->downs = atomic_read(&t->peer->downs);
-	lock_sock(sk);
+	if (!hof_transfer_lock(sk))
+		return FLT_REFUSE_CHANGED;
 	if (sock_flag(sk, SOCK_DEAD))
 		why = FLT_REFUSE_ABORTED;
 	else if (!flt_endpoint_unchanged(sk, t->ckpt))

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A program may keep its socket locked for as long as it likes: send(2) from memory whose pages do
+ * not come sleeps inside. Who needs the lock for somebody else (work items, the close of another
+ * socket) must not wait for it.
+ */
+#ifndef FLT_SOCKLOCK_H
+#define FLT_SOCKLOCK_H
+
+#include <net/sock.h>
+
+/**
+ * flt_sock_trylock() - lock_sock() that does not wait for a program
+ * @sk: socket
+ *
+ * Context: process context, no lock held but other sockets'.
+ * Return: true: as after lock_sock(), release_sock() gives it back; false: a program has it.
+ */
+static inline bool flt_sock_trylock(struct sock *sk)
+{
+	bool ours;
+
+	might_sleep();
+	spin_lock_bh(&sk->sk_lock.slock);
+	ours = !sk->sk_lock.owned;
+	if (ours)
+		sk->sk_lock.owned = 1;
+	spin_unlock_bh(&sk->sk_lock.slock);
+	if (ours)
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	return ours;
+}
+
+#endif
