@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The engine: bytes go from one socket's receive queue to the other's send queue. */
 
+#include <linux/bpf.h>
 #include <linux/sched/clock.h>
-#include <linux/wait_bit.h>
 #include <net/tcp.h>
 
 #include "copy.h"
@@ -353,45 +353,39 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
 	spin_unlock(&other->sk_lock.slock);
 }
 
-/* Whether both connections are the pair's still. Then none is changed before it is reset. */
-static bool ssp_begin_resets(struct ssp_pair *p)
+/*
+ * With the socket locked, so that a program that locks it meanwhile holds up nobody: tcp_abort()
+ * leaves that to who runs for BPF.
+ */
+static void ssp_reset(struct ssp_pair *p, struct sock *sk)
+{
+	struct bpf_run_ctx ctx, *old;
+
+	if (sk->sk_state == TCP_CLOSE)
+		return;
+	if (!IS_ENABLED(CONFIG_BPF_SYSCALL) || !sk->sk_prot->diag_destroy) {
+		sk->sk_prot->disconnect(sk, 0);
+		return;
+	}
+	old = bpf_set_run_ctx(&ctx);
+	sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
+	bpf_reset_run_ctx(old);
+}
+
+/* SSP_BIDIR: one connection is dead, so the other one is reset. False: a program has one of them. */
+static bool ssp_pass_reset(struct ssp_pair *p)
 {
 	bool ours;
 	int i;
 
-	ssp_lock_socks(p->sk[0], p->sk[1]);
+	if (!ssp_trylock_socks(p->sk[0], p->sk[1]))
+		return false;
+	/* Who has left meanwhile may have made his socket another connection. */
 	ours = p->state == SSP_RUNNING;
 	for (i = 0; ours && i < 2; i++)
-		atomic_inc(&p->end[i]->resets);
-	ssp_unlock_socks(p->sk[0], p->sk[1]);
-	return ours;
-}
-
-static void ssp_reset(struct ssp_pair *p, struct sock *sk)
-{
-	if (sk->sk_prot->diag_destroy) {
-		sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
-		return;
-	}
-	lock_sock(sk);
-	if (sk->sk_state != TCP_CLOSE)
-		sk->sk_prot->disconnect(sk, 0);
-	release_sock(sk);
-}
-
-/* SSP_BIDIR: one connection is dead, so the other one is reset. */
-static void ssp_pass_reset(struct ssp_pair *p)
-{
-	int i;
-
-	/* Who has left meanwhile may have made his socket another connection. */
-	if (!ssp_begin_resets(p))
-		return;
-	for (i = 0; i < 2; i++) {
 		ssp_reset(p, p->sk[i]);
-		if (atomic_dec_and_test(&p->end[i]->resets))
-			wake_up_var(&p->end[i]->resets);
-	}
+	ssp_unlock_socks(p->sk[0], p->sk[1]);
+	return true;
 }
 
 bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
@@ -413,14 +407,13 @@ bool ssp_run_light(struct ssp_pair *p, enum ssp_where where)
 	return mine;
 }
 
-void ssp_run(struct ssp_pair *p, enum ssp_where where)
+bool ssp_run(struct ssp_pair *p, enum ssp_where where)
 {
 	if (!ssp_run_light(p, where)) {
 		ssp_count(p->net, SSP_STAT_WORK_SLOW);
-		ssp_lock_socks(p->sk[0], p->sk[1]);
-		ssp_advance(p, SSP_FROM0 | SSP_FROM1, where, true);
-		ssp_unlock_socks(p->sk[0], p->sk[1]);
+		return false;
 	}
 	if (READ_ONCE(p->dead) && READ_ONCE(p->state) == SSP_RUNNING)
-		ssp_pass_reset(p);
+		return ssp_pass_reset(p);
+	return true;
 }

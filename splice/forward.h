@@ -30,7 +30,10 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs);
  */
 bool ssp_run_light(struct ssp_pair *p, enum ssp_where where);
 
-/* Do all that is to be done; no lock is held. Process context; may sleep. */
-void ssp_run(struct ssp_pair *p, enum ssp_where where);
+/*
+ * Do all that is to be done; no lock is held. Process context. False: a program has one of the
+ * sockets, and there is something left to do.
+ */
+bool ssp_run(struct ssp_pair *p, enum ssp_where where);
 
 #endif

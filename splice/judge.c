@@ -195,7 +195,7 @@ void ssp_judge(struct ssp_pair *p, bool tell)
 		ssp_conclude(p, tell);
 }
 
-void ssp_judge_close(struct ssp_pair *p)
+static void ssp_judge_close(struct ssp_pair *p)
 {
 	ssp_assert_locked(p);
 	if (p->state != SSP_ENDED) {
@@ -206,29 +206,7 @@ void ssp_judge_close(struct ssp_pair *p)
 		ssp_pair_detach(p);
 }
 
-void ssp_judge_abort(struct ssp_pair *p)
-{
-	ssp_pair_abort(p);
-	/* Who asked meanwhile was told what holds for a transfer. */
-	ssp_tell(p);
-}
-
-void ssp_judge_lost(struct ssp_pair *p)
-{
-	ssp_assert_locked(p);
-	if (!ssp_pair_is_lost(p))
-		return;
-	if (ssp_is_taken(p->sk[0]) || sock_flag(p->sk[0], SOCK_DEAD))
-		ssp_copy_drop(p->end[0], p->sk[0]);
-	if (p->state != SSP_ENDED) {
-		p->cause = SSP_CAUSE_TAKEN;
-		ssp_conclude(p, true);
-	}
-	if (ssp_is_attached(p))
-		ssp_pair_detach(p);
-}
-
-void ssp_judge_sink_close(struct ssp_pair *p)
+static void ssp_judge_sink_close(struct ssp_pair *p)
 {
 	struct ssp_outcome *last = &p->end[1]->last;
 
@@ -241,6 +219,45 @@ void ssp_judge_sink_close(struct ssp_pair *p)
 	ssp_end_clear(p->end[1]);
 	/* What waits in the source for room in the destination need not wait any more. */
 	ssp_pair_queue(p, 0);
+}
+
+void ssp_judge_left(struct ssp_pair *p, int side)
+{
+	ssp_assert_locked(p);
+	/* It may have ended meanwhile. */
+	if (rcu_access_pointer(p->end[side]->pair) != p)
+		return;
+	if (ssp_keeps_copy(p) && side == 1 && p->state != SSP_ENDED)
+		ssp_judge_sink_close(p);
+	else
+		ssp_judge_close(p);
+}
+
+void ssp_judge_abort(struct ssp_pair *p)
+{
+	ssp_pair_abort(p);
+	/* Who asked meanwhile was told what holds for a transfer. */
+	ssp_tell(p);
+}
+
+void ssp_judge_lost(struct ssp_pair *p)
+{
+	int i;
+
+	ssp_assert_locked(p);
+	for (i = 0; i < 2; i++)
+		if (p->left[i])
+			ssp_judge_left(p, i);
+	if (!ssp_pair_is_lost(p))
+		return;
+	if (ssp_is_taken(p->sk[0]) || sock_flag(p->sk[0], SOCK_DEAD))
+		ssp_copy_drop(p->end[0], p->sk[0]);
+	if (p->state != SSP_ENDED) {
+		p->cause = SSP_CAUSE_TAKEN;
+		ssp_conclude(p, true);
+	}
+	if (ssp_is_attached(p))
+		ssp_pair_detach(p);
 }
 
 void ssp_judge_unsplice(struct ssp_pair *p)

@@ -20,11 +20,11 @@ bool ssp_is_taken(const struct sock *sk);
  */
 void ssp_judge(struct ssp_pair *p, bool tell);
 
-/* Both sockets locked: the last descriptor of one is being closed; ends and releases. */
-void ssp_judge_close(struct ssp_pair *p);
-
-/* Both sockets locked: the last descriptor of the destination of SSP_KEEPCOPY is being closed. */
-void ssp_judge_sink_close(struct ssp_pair *p);
+/*
+ * Both sockets locked: the last descriptor of @side is being closed. Ends and releases, but for the
+ * destination of SSP_KEEPCOPY: the copy goes on without it.
+ */
+void ssp_judge_left(struct ssp_pair *p, int side);
 
 /* Both sockets locked: it does not begin after all. */
 void ssp_judge_abort(struct ssp_pair *p);

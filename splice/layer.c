@@ -2,7 +2,6 @@
 /* This room's layer on a socket: what TCP and programs do to a spliced one. */
 
 #include <linux/module.h>
-#include <linux/wait_bit.h>
 #include <net/tcp.h>
 
 #include "kmod/stack.h"
@@ -206,8 +205,10 @@ static int ssp_recvmsg(struct flt_layer *layer, struct socket *sock, struct msgh
 		}
 		ret = ssp_recv_copy(sk, end, p, msg, flags);
 		/* There is room for the forwarding, or this was the last of it. */
-		if (p && ret > 0 && (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING))
-			ssp_run(p, SSP_CALL);
+		if (p && ret > 0 &&
+		    (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING) &&
+		    !ssp_run(p, SSP_CALL))
+			ssp_pair_queue(p, 0);
 		if (ret || !len) {
 			ssp_layer_changed(sk);
 			goto out;
@@ -301,6 +302,16 @@ out:
 	return mask;
 }
 
+static void ssp_forget_copy(struct ssp_end *end, struct sock *sk)
+{
+	if (!READ_ONCE(end->copy_bytes))
+		return;
+	lock_sock(sk);
+	ssp_copy_drop(end, sk);
+	ssp_copy_pin(end);
+	release_sock(sk);
+}
+
 /* The connection is given up by its program; nothing of it is for the socket's next one. */
 static void ssp_leave(struct ssp_end *end, struct sock *sk)
 {
@@ -309,30 +320,35 @@ static void ssp_leave(struct ssp_end *end, struct sock *sk)
 	p = ssp_pair_get(end);
 	if (p) {
 		ssp_lock_socks(p->sk[0], p->sk[1]);
-		/* It may have ended meanwhile. */
-		if (rcu_access_pointer(end->pair) == p) {
-			if (ssp_keeps_copy(p) && ssp_side(p, sk) == 1 && p->state != SSP_ENDED)
-				ssp_judge_sink_close(p);
-			else
-				ssp_judge_close(p);
-		}
+		ssp_judge_left(p, ssp_side(p, sk));
 		ssp_unlock_socks(p->sk[0], p->sk[1]);
 		ssp_pair_put(p);
 	}
-	/* A reset on its way is for this connection. */
-	wait_var_event(&end->resets, !atomic_read(&end->resets));
-	if (READ_ONCE(end->copy_bytes)) {
-		lock_sock(sk);
-		ssp_copy_drop(end, sk);
-		ssp_copy_pin(end);
-		release_sock(sk);
-	}
+	ssp_forget_copy(end, sk);
 }
 
-/* The last descriptor of @sock is being closed. */
+/*
+ * The last descriptor of @sock is being closed, by whoever had it last: the other end may be locked
+ * for as long as its program likes, and the pair then ends later. This socket has no next connection.
+ */
 static void ssp_release(struct flt_layer *layer, struct socket *sock)
 {
-	ssp_leave(ssp_end(layer), sock->sk);
+	struct ssp_end *end = ssp_end(layer);
+	struct sock *sk = sock->sk;
+	struct ssp_pair *p;
+
+	p = ssp_pair_get(end);
+	if (p) {
+		if (ssp_trylock_socks(p->sk[0], p->sk[1])) {
+			ssp_judge_left(p, ssp_side(p, sk));
+			ssp_unlock_socks(p->sk[0], p->sk[1]);
+		} else {
+			WRITE_ONCE(p->left[ssp_side(p, sk)], true);
+			ssp_pair_queue(p, 0);
+		}
+		ssp_pair_put(p);
+	}
+	ssp_forget_copy(end, sk);
 }
 
 static void ssp_destruct(struct flt_layer *layer, struct sock *sk)
@@ -363,12 +379,7 @@ static void ssp_let_go(struct ssp_end *end, struct sock *sk)
 		ssp_unlock_socks(p->sk[0], p->sk[1]);
 		ssp_pair_put(p);
 	}
-	if (READ_ONCE(end->copy_bytes)) {
-		lock_sock(sk);
-		ssp_copy_drop(end, sk);
-		ssp_copy_pin(end);
-		release_sock(sk);
-	}
+	ssp_forget_copy(end, sk);
 }
 
 /* SO_RCVLOWAT of a spliced socket is ours; what the program wants it gets at the end. */

@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "kmod/socklock.h"
 #include "kmod/stack.h"
 
 #include "copy.h"
@@ -15,6 +16,8 @@
 #include "trace.h"
 #include "tunable.h"
 #include "user.h"
+
+#define SSP_PATIENCE	(HZ / 20)
 
 static struct kmem_cache *ssp_pair_cache;
 static struct workqueue_struct *ssp_wq;
@@ -29,12 +32,19 @@ static void ssp_pair_work(struct work_struct *work)
 {
 	struct ssp_pair *p = container_of(to_delayed_work(work), struct ssp_pair, work);
 
-	ssp_run(p, SSP_WORKER);
-	if (unlikely(ssp_pair_is_lost(p))) {
-		ssp_lock_socks(p->sk[0], p->sk[1]);
-		ssp_judge_lost(p);
-		ssp_unlock_socks(p->sk[0], p->sk[1]);
+	bool free = ssp_run(p, SSP_WORKER);
+
+	if (free && unlikely(ssp_pair_is_lost(p))) {
+		free = ssp_trylock_socks(p->sk[0], p->sk[1]);
+		if (free) {
+			ssp_judge_lost(p);
+			ssp_unlock_socks(p->sk[0], p->sk[1]);
+		}
 	}
+	/* A program has one of them, for as long as it likes: other pairs' work is not to wait. */
+	p->patience = free ? 0 : clamp(2 * p->patience, 1, SSP_PATIENCE);
+	if (!free)
+		ssp_pair_queue(p, p->patience);
 	ssp_pair_put(p);
 }
 
@@ -205,18 +215,28 @@ bool ssp_pair_is_lost(const struct ssp_pair *p)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		if (ssp_pair_has(p, i) &&
-		    (ssp_is_taken(p->sk[i]) || sock_flag(p->sk[i], SOCK_DEAD)))
+		if (ssp_pair_has(p, i) && (ssp_is_taken(p->sk[i]) || READ_ONCE(p->left[i]) ||
+					   sock_flag(p->sk[i], SOCK_DEAD)))
 			return true;
 	return false;
 }
 
 void ssp_lock_socks(struct sock *a, struct sock *b)
 {
-	if (a > b)
+	for (lock_sock(a); !flt_sock_trylock(b); lock_sock(a)) {
+		release_sock(a);
 		swap(a, b);
-	lock_sock(a);
-	lock_sock_nested(b, SINGLE_DEPTH_NESTING);
+	}
+}
+
+bool ssp_trylock_socks(struct sock *a, struct sock *b)
+{
+	if (!flt_sock_trylock(a))
+		return false;
+	if (flt_sock_trylock(b))
+		return true;
+	release_sock(a);
+	return false;
 }
 
 void ssp_unlock_socks(struct sock *a, struct sock *b)

@@ -50,8 +50,6 @@ struct ssp_outcome {
  * @copy_bytes: unread bytes in @copies; written with the socket locked, READ_ONCE
  * @copy_size:  memory that @copies hold; with the socket locked
  * @user:       whose @copies are, with a reference, once there was a transfer with a copy
- * @resets:     so many are about to reset the connection that it has, without its lock: nobody
- *		leaves it for another one until they have
  * @pinned:     @copies outlived their pair and hold the module; with the socket locked
  * @last:       of the last transfer that has ended; with the socket locked
  *
@@ -65,7 +63,6 @@ struct ssp_end {
 	u32 copy_bytes;
 	u32 copy_size;
 	struct ssp_user *user;
-	atomic_t resets;
 	bool pinned;
 	struct ssp_outcome last;
 };
@@ -90,6 +87,8 @@ struct ssp_end {
  * @again:     directions that had an event meanwhile
  * @retry:     forwarding stopped for want of memory: look again a moment later
  * @backoff:   jiffies until then; grows while there is none
+ * @patience:  jiffies until @work looks again at a socket that a program has locked
+ * @left:      the end's last descriptor was closed while the other end was locked; READ_ONCE
  * @sink_gone: SSP_KEEPCOPY and @sk[1] is lost: copy on without it
  * @dead:      SSP_BIDIR: a connection has failed, the other one is to be reset; READ_ONCE
  * @unreadable: a packet lies in a device's memory
@@ -108,8 +107,8 @@ struct ssp_end {
  *
  * From @state to @lowat everything is written with both sockets locked, an element of
  * @lowat with its socket locked. A socket is locked
- * when its spinlock is held and no program owns it (softirq), or by lock_sock(). Order
- * of taking: in softirq the second by trylock only; else by address.
+ * when its spinlock is held and no program owns it (softirq), or by lock_sock(). The second one
+ * is taken by trylock only, except for the spinlocks in process context: by address.
  */
 struct ssp_pair {
 	struct sock *sk[2];
@@ -128,6 +127,8 @@ struct ssp_pair {
 	u8 again;
 	bool retry;
 	u16 backoff;
+	u16 patience;
+	bool left[2];
 	bool sink_gone;
 	bool dead;
 	bool unreadable;
@@ -182,8 +183,13 @@ void ssp_pair_ended(struct ssp_pair *p);
 /* Both sockets locked: how it goes. */
 void ssp_pair_outcome(const struct ssp_pair *p, struct ssp_outcome *out);
 
-/* lock_sock() of two sockets, in the order of this room. */
+/*
+ * lock_sock() of two sockets, for a call that their program makes. While it waits for one it does
+ * not have the other, which may be somebody else's by now.
+ */
 void ssp_lock_socks(struct sock *a, struct sock *b);
+/* For everybody else: false if a program has one of them. */
+bool ssp_trylock_socks(struct sock *a, struct sock *b);
 void ssp_unlock_socks(struct sock *a, struct sock *b);
 
 /* Look after the pair soon, from the work item; @delay in jiffies. Any context. */

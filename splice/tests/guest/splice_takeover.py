@@ -19,6 +19,7 @@ sys.path.insert(1, os.path.join(HERE, "..", "..", "..", "kmod", "tests", "lib"))
 from ssp import (AUTORELEASE, BIDIR, KEEPCOPY, PATIENCE, Device, Proxy, Thread, claim, connection,  # noqa: E402
                  equal, fails, load, loaded, main, recv_exactly, refs, unload, wait_for)
 from stacktest import Sockmap, set_ktls  # noqa: E402
+from stall import Stall  # noqa: E402
 
 TCP_ULP = 31
 libc = ctypes.CDLL(None, use_errno=True)
@@ -127,35 +128,6 @@ def a_listener_of_mptcp_whose_client_has_none_gives_ordinary_sockets():
         near.close()
         ear.close()
     free(device)
-
-
-class Stall:
-    """A page whose reader sleeps until it is filled."""
-
-    def __init__(self):
-        self.fd = libc.syscall(323, os.O_CLOEXEC)
-        if self.fd < 0:
-            raise OSError(ctypes.get_errno(), "userfaultfd")
-        libc.mmap.restype = ctypes.c_void_p
-        self.page = libc.mmap(None, 4096, 3, 0x22, -1, 0)
-        self.call(0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))
-        self.call(0xC020AA00, struct.pack("QQQQ", self.page, 4096, 1, 0))
-
-    def call(self, number, text):
-        buf = ctypes.create_string_buffer(text, len(text))
-        if libc.ioctl(self.fd, ctypes.c_ulong(number), buf):
-            raise OSError(ctypes.get_errno(), f"userfaultfd {number:#x}")
-
-    def wait(self):
-        if not select.select([self.fd], [], [], PATIENCE)[0]:
-            raise AssertionError("nobody has read the page")
-
-    def fill(self, text):
-        self.content = ctypes.create_string_buffer(text, 8192)
-        start = (ctypes.addressof(self.content) + 4095) & ~4095
-        ctypes.memmove(start, text, len(text))
-        self.call(0xC028AA03, struct.pack("QQQQq", self.page, start, 4096, 0, 0))
-        os.close(self.fd)
 
 
 def in_setsockopt(sock, stall):
