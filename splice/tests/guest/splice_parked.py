@@ -7,7 +7,6 @@
 import os
 import resource
 import select
-import signal
 import socket
 import sys
 
@@ -42,24 +41,51 @@ def ends(pid):
 @claim
 def a_close_does_not_wait_for_the_other_end():
     device = Device()
-    for flags in (0, BIDIR, KEEPCOPY):
-        for locked, closed in (("src", "dst"), ("dst", "src")):
-            # Who sends is refused where the pair rules: the lock is older.
-            with Proxy() as p:
-                stall = Stall()
-                mine = getattr(p, locked)
-                if flags & BIDIR or locked == "dst":
-                    mine = None
-                device.splice(p.src, p.dst, flags=flags)
-                stall.lock(mine or p.src)
-                pid, tell = left_to_another(getattr(p, closed) if mine else p.dst)
-                try:
-                    tell.send(b"x")
-                    wait_for(f"flags {flags}: the close of {closed}", lambda i=pid: ends(i))
-                finally:
-                    stall.fill()
-                    tell.close()
-                wait_for("no transfer", lambda: device.info()["active"] == 0)
+    for flags, locked in ((0, "src"), (0, "dst"), (KEEPCOPY, "src")):
+        with Proxy() as p:
+            stall = Stall()
+            closed = p.src if locked == "dst" else p.dst
+            device.splice(p.src, p.dst, flags=flags)
+            if locked == "src":
+                stall.lock(p.src)
+            else:
+                p.client.sendall(b"x" * 100)
+                stall.lock(p.dst, receive=True)
+            pid, tell = left_to_another(closed)
+            try:
+                tell.send(b"x")
+                wait_for(f"flags {flags}, {locked} locked: the close", lambda i=pid: ends(i))
+            finally:
+                stall.fill()
+                tell.close()
+        wait_for("no transfer", lambda: device.info()["active"] == 0)
+    device.close()
+    wait_for("the module is free", lambda: refs() == 0)
+
+
+@claim
+def a_crowd_of_locked_sockets_keeps_no_other_pair_waiting():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8 * CROWD, 8 * CROWD))
+    device = Device()
+    stall = Stall()
+    crowd = [Proxy() for _ in range(CROWD)]
+    try:
+        for p in crowd:
+            device.splice(p.src, p.dst)
+            stall.lock(p.src)
+        # What becomes of the destination needs the source's lock, too.
+        for p in crowd:
+            reset(p.client)
+        with Proxy() as p:
+            device.splice(p.src, p.dst, flags=BIDIR)
+            reset(p.client)
+            readable = select.select([p.server], [], [], PATIENCE)[0]
+            equal("the server hears of the reset", readable, [p.server])
+    finally:
+        stall.fill()
+        for p in crowd:
+            p.__exit__()
+    wait_for("no transfer", lambda: device.info()["active"] == 0)
     device.close()
     wait_for("the module is free", lambda: refs() == 0)
 

@@ -8,9 +8,10 @@ import threading
 
 from kit import PATIENCE
 
+MSG_NOSIGNAL = 0x4000
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
-libc.send.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.recv.argtypes = libc.send.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Stall:
@@ -36,14 +37,14 @@ class Stall:
             raise AssertionError("nobody has read the page")
         os.read(self.fd, 32)
 
-    def lock(self, *socks):
-        """Their program keeps them locked, until fill()."""
-        for sock in socks:
-            sock.setblocking(True)
-            thread = threading.Thread(target=libc.send, args=(sock.fileno(), self.page, 4096, 0x4000), daemon=True)
-            thread.start()
-            self.threads.append(thread)
-            self.wait()
+    def lock(self, sock, receive=False):
+        """Its program keeps it locked until fill(): by sending, or by receiving what is there."""
+        sock.setblocking(True)
+        thread = threading.Thread(target=libc.recv if receive else libc.send, daemon=True,
+                                  args=(sock.fileno(), self.page, 4096, 0 if receive else MSG_NOSIGNAL))
+        thread.start()
+        self.threads.append(thread)
+        self.wait()
 
     def fill(self, text=b"text"):
         """Whoever sleeps goes on."""
