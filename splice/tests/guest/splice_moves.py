@@ -267,7 +267,8 @@ def gathering_moves_the_same_bytes_and_can_be_turned_off():
 @claim
 def what_comes_soon_after_a_send_waits_for_its_turn():
     """Also when the client has acknowledged all; and what comes later goes at once."""
-    was = tune("gather_us", 400000)
+    # Long beside what this program takes between two of its calls on a slow machine.
+    was = tune("gather_us", 3000000)
     try:
         with Proxy() as p:
             device().splice(p.src, p.dst, limit=5, flags=AUTORELEASE)
@@ -282,13 +283,13 @@ def what_comes_soon_after_a_send_waits_for_its_turn():
             equal("two together", p.client.recv(9), b"bc")
             waited = time.monotonic() - began
             print(f"# the second waited {waited:.3f} s")
-            if not 0.1 < waited:
+            if not 1 < waited:
                 raise AssertionError("it did not wait")
-            time.sleep(0.6)
+            time.sleep(3.5)
             p.server.sendall(b"d")
             began = time.monotonic()
             equal("after a pause", p.client.recv(9), b"d")
-            if time.monotonic() - began > 0.3:
+            if time.monotonic() - began > 1.5:
                 raise AssertionError("it waited, though nothing had been sent for long")
             p.server.sendall(b"e")
             equal("the last waits for nothing", p.client.recv(9), b"e")
