@@ -495,7 +495,9 @@ TEST_F(calls, who_does_not_wait_does_not_wait_for_another_writer_either)
 		IOL_write(ends[1], agg, &n);
 		_exit(0);
 	}
-	usleep(500000);
+	/* It has filled the pipe, however slow the machine is. */
+	while (poll(&(struct pollfd){ .fd = ends[1], .events = POLLOUT }, 1, 0))
+		usleep(10000);
 	ASSERT_EQ(0, IOL_create(IOL_DEF_ALLOC, &agg, 10000));
 	start = milliseconds();
 	EXPECT_EQ(-EAGAIN, IOL_write(fast, agg, &n));

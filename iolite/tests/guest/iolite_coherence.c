@@ -11,6 +11,7 @@
 #include <linux/aio_abi.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 
 #include "kselftest_harness.h"
 
+#include <flotilla/iolite.h>
 #include <iolite.h>
 #include "iolite/tests/lib/module.h"
 
@@ -308,6 +310,29 @@ static pid_t writer_through_us(int fd, const char *page)
 	return pid;
 }
 
+/* A page, from a domain of its own and without waiting: 0 or -errno. */
+static int write_nowait(int fd)
+{
+	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+	int dev = open("/dev/iolite", O_RDWR | O_CLOEXEC), err = 0;
+	struct iol_alloc alloc = { .size = 4096 };
+	struct iol_slice slice = { .length = 4096 };
+	struct iol_io io = { .fd = fd, .flags = IOL_IO_NOWAIT, .position = AT, .count = 1 };
+
+	if (dev < 0 || ioctl(dev, IOL_IOC_INIT, &init))
+		return -errno;
+	alloc.pool = init.pool;
+	if (!ioctl(dev, IOL_IOC_ALLOC, &alloc)) {
+		slice.offset = alloc.offset;
+		slice.generation = alloc.generation;
+		io.slices = (uintptr_t)&slice;
+	}
+	if (ioctl(dev, IOL_IOC_WRITE, &io))
+		err = -errno;
+	close(dev);
+	return err;
+}
+
 /* Of what the page cache has, and of what only the disk has. */
 TEST_F(slow, a_writer_who_keeps_the_inode_s_lock_does_not_stall_a_reader)
 {
@@ -366,6 +391,7 @@ TEST_F(slow, who_waits_for_a_writer_through_us_can_be_killed_and_who_does_not_wa
 	through = writer_through_us(fd, self->page);
 	ASSERT_TRUE(comes_to_sleep_in(through, "iol_file_write"));
 	EXPECT_EQ(-EAGAIN, IOL_pread_nowait(self->fd, &agg, 4096, AT, &n));
+	EXPECT_EQ(-EAGAIN, write_nowait(fd));
 	reader = fork();
 	if (!reader)
 		_exit(seen(self->fd, AT) < 0);
@@ -386,6 +412,7 @@ TEST_F(slow, who_waits_for_a_writer_through_us_can_be_killed_and_who_does_not_wa
 	ASSERT_EQ(through, waitpid(through, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_EQ('n', seen(self->fd, AT));
+	EXPECT_EQ(0, write_nowait(fd));
 	close(fd);
 }
 
