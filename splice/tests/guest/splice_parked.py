@@ -3,7 +3,7 @@
 # timeout: 240
 # long: debug minutes there
 # cpus: 2
-"""A program that keeps one socket of a pair locked, by sending memory whose pages do not come, keeps nobody else waiting."""
+"""A program that keeps one socket of a pair locked, by memory whose pages do not come, keeps nobody else waiting."""
 import os
 import resource
 import select

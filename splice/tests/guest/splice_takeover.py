@@ -10,14 +10,13 @@ import errno
 import os
 import select
 import socket
-import struct
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 sys.path.insert(1, os.path.join(HERE, "..", "..", "..", "kmod", "tests", "lib"))
-from ssp import (AUTORELEASE, BIDIR, DONE, KEEPCOPY, PATIENCE, Device, Proxy, Thread, claim,  # noqa: E402
+from ssp import (AUTORELEASE, BIDIR, DONE, KEEPCOPY, Device, Proxy, Thread, claim,  # noqa: E402
                  connection, equal, fails, load, loaded, main, recv_exactly, refs, reset, unload, wait_event,
                  wait_for)
 from kit import Skip  # noqa: E402
