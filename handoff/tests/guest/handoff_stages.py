@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, PATIENCE, SLOW, E, accept, claim, main, receive, run,  # noqa: E402
+from hof import (CLOSED, DONE, FAILED, PATIENCE, SLOW, E, accept, claim, main, receive, run,  # noqa: E402
                  stalled, wait)
 from stage import (ABORT, ACK, COMMIT, HELD, HELD_END, LIFE, NAK, QUERY, Member, Scripted,  # noqa: E402
                    Stage, checkpoint, frame)
+from stall import Stall  # noqa: E402
 
 
 def unload():
@@ -204,6 +205,26 @@ def too_late_an_answer_leaves_the_connection_here():
         assert receive(here, 3) == b"GET"
         here.sendall(b"answer")
         assert receive(client, 6) == b"answer"
+        for thing in (client, here, dev):
+            thing.close()
+
+
+@claim
+def locked_by_its_program_when_the_answer_comes_it_stays_here():
+    """Memory whose pages do not come keeps a socket locked for ever; the link is everybody's."""
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        stall = Stall()
+        stall.lock(here)
+        try:
+            stage.peer.tell(ACK, number)
+            dev.expect(FAILED, refusal="changed")
+            assert struct.unpack_from("!Q", stage.peer.heard(ABORT))[0] == number
+        finally:
+            stall.fill(b"answer")
+        assert receive(client, 6) == b"answer"
+        assert receive(here, 3) == b"GET"
         for thing in (client, here, dev):
             thing.close()
 
