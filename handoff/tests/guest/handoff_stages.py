@@ -163,6 +163,28 @@ def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
 
 
 @claim
+def what_is_left_to_tell_over_one_link_is_not_told_over_the_next():
+    """The end of it would come there before what it belongs to."""
+    with Stage() as stage, stage.node.listen() as listener:
+        stage.parked(1, 4001)
+        stage.peer.tell(COMMIT, 1)
+        there = accept(listener)
+        stage.node.sysctl("net.flotilla.adopt_deadline_ms", 100)
+        stage.parked(2, 4002)
+        wait(lambda: stage.node.stat("AdoptExpired") == 1)
+        with stalled("hof_net_leave", 3) as stall:
+            stage.peer.end()
+            stage.peer = Scripted(stage.peer_node, stage.node, "peer")
+            stage.peer.heard(HELD)
+            # The link's end and its beginning, what is held, what was given up: that is about to be sent.
+            wait(lambda: stall() == 4)
+            stall.ends()
+            said = stage.again()
+            assert [kind for kind, _ in said] == [HELD, LIFE], said
+        there.close()
+
+
+@claim
 def loaded_anew_it_does_not_speak_for_what_it_took_before():
     """That lives on: the end of what it names now must not be taken for the end of that."""
     with Stage() as stage, stage.node.listen() as listener:

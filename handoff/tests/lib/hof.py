@@ -81,17 +81,28 @@ class Handoff:
         return got
 
 
-@contextlib.contextmanager
-def stalled(symbol, seconds):
-    """Whoever comes by a function of the kernel stands still there for so long; a way to ask how many have."""
-    def hits():
-        with open("/sys/module/hof_stall_test/parameters/hits", encoding="ascii") as file:
+class Stall:
+    """What stalled() set up; called, it says how many have come by."""
+
+    PARAMETERS = "/sys/module/hof_stall_test/parameters/"
+
+    def __call__(self):
+        with open(self.PARAMETERS + "hits", encoding="ascii") as file:
             return int(file.read())
 
+    def ends(self):
+        """Who stands still goes on doing so; who comes later does not."""
+        with open(self.PARAMETERS + "ms", "w", encoding="ascii") as file:
+            file.write("0")
+
+
+@contextlib.contextmanager
+def stalled(symbol, seconds):
+    """Whoever comes by a function of the kernel stands still there for so long; a Stall."""
     run("insmod", os.path.join(os.environ["FLT_MODULES"], "hof_stall_test.ko"), "symbol=" + symbol,
         "ms=%d" % (seconds * 1000))
     try:
-        yield hits
+        yield Stall()
     finally:
         run("rmmod", "hof_stall_test")
 

@@ -14,8 +14,8 @@ module_param(symbol, charp, 0400);
 MODULE_PARM_DESC(symbol, "the function");
 
 static unsigned int ms = 1000;
-module_param(ms, uint, 0400);
-MODULE_PARM_DESC(ms, "for how long, each time");
+module_param(ms, uint, 0600);
+MODULE_PARM_DESC(ms, "for how long, each time; a new value is for those who come later");
 
 static int hits;
 module_param(hits, int, 0400);
@@ -35,7 +35,7 @@ static unsigned long stall(unsigned long a, unsigned long b, unsigned long c, un
 
 	atomic_inc(&stall_sleepers);
 	WRITE_ONCE(hits, hits + 1);
-	msleep(ms);
+	msleep(READ_ONCE(ms));
 	result = READ_ONCE(stall_original)(a, b, c, d, e, f);
 	if (atomic_dec_and_test(&stall_sleepers))
 		wake_up(&stall_awake);
