@@ -106,7 +106,6 @@ struct hof_life_batch;
  * @watched_no_more: nobody is put into @busy any more
  * @nr_adopted: length of @adopted
  * @nr_pending: length of @pending
- * @nr_late:   length of @late
  * @nr_telling: length of @telling
  * @ask:       looks after @pending
  * @tell:      sends what @telling has
@@ -163,7 +162,6 @@ struct hof_net {
 	struct list_head telling;
 	unsigned int nr_adopted;
 	unsigned int nr_pending;
-	unsigned int nr_late;
 	unsigned int nr_telling;
 	struct delayed_work ask;
 	struct delayed_work tell;

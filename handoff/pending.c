@@ -13,7 +13,7 @@
 #include "peer.h"
 #include "pending.h"
 
-/* Those given up that a late COMMIT is still answered for. */
+/* Those of one giver, given up, that a late COMMIT is still answered for. */
 #define HOF_LATE_MAX	1024
 
 /* Givers choose their ids; they do not know the seed. */
@@ -66,9 +66,9 @@ struct hof_adoption *hof_pending_remember(struct hof_adoption *a)
 	list_add_tail(&a->asking, &a->peer->late);
 	hash_add(hn->undecided, &a->by_id, hof_pending_key(hn, a->node, a->id));
 	WRITE_ONCE(a->peer->nr_late, a->peer->nr_late + 1);
-	WRITE_ONCE(hn->nr_late, hn->nr_late + 1);
-	if (hn->nr_late > HOF_LATE_MAX) {
-		oldest = list_first_entry(&hn->late, struct hof_adoption, waiting);
+	/* Of its own: what others gave is none of its business. */
+	if (a->peer->nr_late > HOF_LATE_MAX) {
+		oldest = list_first_entry(&a->peer->late, struct hof_adoption, asking);
 		hof_pending_forget(oldest);
 	}
 	return oldest;
@@ -77,7 +77,6 @@ struct hof_adoption *hof_pending_remember(struct hof_adoption *a)
 void hof_pending_forget(struct hof_adoption *a)
 {
 	hof_pending_unlink(a);
-	WRITE_ONCE(a->hn->nr_late, a->hn->nr_late - 1);
 	WRITE_ONCE(a->peer->nr_late, a->peer->nr_late - 1);
 }
 

@@ -20,7 +20,8 @@ void hof_pending_take(struct hof_adoption *a);
 
 /*
  * It was given up, and the giver may still decide otherwise; takes a reference.
- * Return: the one given up longest ago, forgotten now, when there are too many: to be put.
+ * Return: of the same giver the one given up longest ago (about: resync.c turns the list),
+ * forgotten now, when it has too many: to be put.
  */
 struct hof_adoption *hof_pending_remember(struct hof_adoption *a);
 /* One that was given up is decided, or of no interest any more; the caller gets the reference. */

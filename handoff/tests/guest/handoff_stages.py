@@ -15,6 +15,9 @@ from stage import (ABORT, ACK, COMMIT, HELD, HELD_END, LIFE, NAK, QUERY, Member,
                    Stage, checkpoint, frame)
 from stall import Stall  # noqa: E402
 
+# HOF_LATE_MAX
+LATE_MAX = 1024
+
 
 def unload():
     """Without waiting for anybody: what is left of its time is for a machine that is busy."""
@@ -144,6 +147,29 @@ def given_up_while_the_link_is_down_it_is_named_as_lost():
                 stage.peer.tell(COMMIT, 7)
                 wait(lambda: stage.node.stat("AdoptEnded") == 1)
         assert not stage.again(instance=78), "it is not the giver any more"
+
+
+@claim
+def one_giver_does_not_push_out_what_others_are_to_hear_of():
+    """What was given up is remembered for each giver; of its own the oldest is forgotten."""
+    with Stage(deadline_ms=100) as stage, stage.node.listen(backlog=4096):
+        other = Member(stage, "other", 3)
+        stage.node.nl.do("NODE_NEW", node_name="other", node_addr4=stage.net.ip4(3),
+                         node_role=E["FLT_ROLE_FRONTEND"])
+        mine, stage.peer = stage.peer, Scripted(other, stage.node, "other")
+        stage.parked(1, 5001)
+        wait(lambda: stage.node.stat("AdoptExpired") == 1)
+        theirs, stage.peer = stage.peer, mine
+        for number in range(1, LATE_MAX + 2):
+            mine.handoff(number, checkpoint(10000 + number, b"GET"))
+        wait(lambda: stage.node.stat("AdoptExpired") == LATE_MAX + 2)
+        theirs.tell(COMMIT, 1)
+        assert struct.unpack_from("!QHHHH", theirs.heard(LIFE)) == (1, 4, 3, 5001, 80)
+        mine.tell(COMMIT, 1)
+        mine.tell(COMMIT, LATE_MAX + 1)
+        assert struct.unpack_from("!QHHHH", mine.heard(LIFE)) == (LATE_MAX + 1, 4, 3, 10001 + LATE_MAX, 80)
+        theirs.close()
+        other.nl.close()
 
 
 @claim
