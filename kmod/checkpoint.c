@@ -189,7 +189,8 @@ static bool flt_windows_ok(const struct flt_state *state)
 static bool flt_times_ok(const struct flt_state *state)
 {
 	return state->srtt_us <= FLT_RTT_MAX && state->mdev_us <= FLT_RTT_MAX &&
-	       state->rttvar_us <= FLT_RTT_MAX && state->ts_recent_age <= S32_MAX;
+	       state->rttvar_us <= FLT_RTT_MAX && state->rtt_min_us <= FLT_RTT_MAX &&
+	       state->ts_recent_age <= S32_MAX;
 }
 
 /* What a section has at least; what follows that is of a later version. */

@@ -177,7 +177,7 @@ static void flt_state_times(const struct tcp_sock *tp, struct flt_state *state)
 		state->srtt_us = min_t(u32, tp->srtt_us, S32_MAX);
 		state->mdev_us = min_t(u32, tp->mdev_us, S32_MAX);
 		state->rttvar_us = min_t(u32, tp->rttvar_us, S32_MAX);
-		state->rtt_min_us = minmax_get(&tp->rtt_min);
+		state->rtt_min_us = min_t(u32, minmax_get(&tp->rtt_min), S32_MAX);
 	}
 }
 

@@ -463,7 +463,7 @@ MALFORMED = {
     "unread": (0, 6, 8, 0xffffffff), "rcv_wnd": (0x40000000, 0xffffffff),
     "rcv_ssthresh": (0x40000000,), "window_clamp": (0x40000000,),
     "srtt_us": (0x80000000,), "mdev_us": (0xffffffff,), "rttvar_us": (0xffffffff,),
-    "ts_recent_age": (0x80000000,),
+    "rtt_min_us": (0x80000000, 0xffffffff), "ts_recent_age": (0x80000000,),
 }
 
 
