@@ -18,11 +18,14 @@
 #define CLIENTS_MAX 64
 #define BATCH 16	/* requests of one client before others have their turn */
 
-/* @starter: whom the process was when it was started; he may change what it does, and so may root */
+/*
+ * @starter: whom the process was when it was started; he may change what it does, and so may root
+ * @unknown: what the kernel calls everybody who has no number in this user namespace
+ */
 struct control {
 	struct service service;
 	struct lardd *lardd;
-	uid_t starter;
+	uid_t starter, unknown;
 	char path[108], fresh[108];	/* where it will be, and is until then */
 	bool published;
 	ino_t inode;
@@ -80,15 +83,31 @@ static char *taken(struct client *client)
 
 /*
  * Whoever may open the socket may look. Who changes something, or takes the sockets, is root or who
- * started lardd: the kernel says who connected.
+ * started lardd: the kernel says who connected. Where it says @unknown that may be anybody, even
+ * if who started lardd is called so, too.
  */
 static bool may_change(struct client *client)
 {
+	const struct control *control = control_of(client);
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 
-	return !getsockopt(client->visitor.source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-	       (!peer.uid || peer.uid == control_of(client)->starter);
+	if (getsockopt(client->visitor.source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		return false;
+	return !peer.uid || (peer.uid == control->starter && peer.uid != control->unknown);
+}
+
+static uid_t unknown_uid(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+	unsigned int uid = 65534;
+
+	if (file) {
+		if (fscanf(file, "%u", &uid) != 1)
+			uid = 65534;
+		fclose(file);
+	}
+	return uid;
 }
 
 static void answer_line(struct client *client, const char *line, size_t len)
@@ -215,6 +234,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	strcpy(control->path, path);
 	control->lardd = lardd;
 	control->starter = getuid();
+	control->unknown = unknown_uid();
 	control->service.max = CLIENTS_MAX;
 	control->service.size = sizeof(struct client);
 	control->service.ready = client_ready;

@@ -23,6 +23,8 @@
  * Who may connect is a matter of the socket's mode and directory. Whoever can may ask for status,
  * nodes, explain, policy and stats. What changes something (policy with a parameter, reload, handover,
  * taken) is for root and for the user who started lardd, as the kernel names them (SO_PEERCRED).
+ * A number that is the overflow uid (65534) proves nothing: in a user namespace the kernel calls
+ * everybody so who has no number there.
  */
 #ifndef LARD_CONTROL_H
 #define LARD_CONTROL_H

@@ -218,27 +218,58 @@ def ask_as(uid, path, lines):
     return answers
 
 
+LOOK = [{"cmd": "status"}, {"cmd": "nodes"}, {"cmd": "stats"}, {"cmd": "policy"}, {"cmd": "explain", "url": "/x"}]
+CHANGE = [{"cmd": "reload"}, {"cmd": "policy", "policy": "wrr"}, {"cmd": "handover"}, {"cmd": "taken"}]
+
+
+def may_only_look(uid, lardd):
+    answers = ask_as(uid, lardd.socket_path, LOOK + CHANGE)
+    assert len(answers) == len(LOOK + CHANGE), answers
+    for (fds, answer), line in zip(answers, LOOK + CHANGE):
+        assert fds == 0 and ("error" in answer) == (line in CHANGE), (line, answer)
+    assert "only root" in answers[-1][1]["error"] and "only root" in answers[-4][1]["error"]
+
+
 def only_root_and_the_starter_change_anything():
     """Even where the socket's mode lets everybody in."""
     if os.geteuid():
         raise kit.Skip("needs root")
-    look = [{"cmd": "status"}, {"cmd": "nodes"}, {"cmd": "stats"}, {"cmd": "policy"},
-            {"cmd": "explain", "url": "/x"}]
-    change = [{"cmd": "reload"}, {"cmd": "policy", "policy": "wrr"}, {"cmd": "handover"}, {"cmd": "taken"}]
     with cluster(1) as lardd:
         opened(lardd)
         restarted(lardd)
         os.chmod(lardd.socket_path, 0o666)
         for uid in (pwd.getpwnam("games").pw_uid, nobody()):    # who it is now has not started it either
-            answers = ask_as(uid, lardd.socket_path, look + change)
-            assert len(answers) == len(look + change), answers
-            for (fds, answer), line in zip(answers, look + change):
-                assert fds == 0 and ("error" in answer) == (line in change), (line, answer)
-            assert "only root" in answers[-1][1]["error"] and "only root" in answers[-4][1]["error"]
+            may_only_look(uid, lardd)
         status = lardd.control("status")
         assert status["policy"] == "lard/r" and status["reloads"] == 0, status
         assert lardd.control("policy", policy="wrr")["policy"] == "wrr"
         assert lardd.control("reload") == {"reloads": 1}
+
+
+def unknown_users_are_not_the_starter():
+    """In a user namespace everybody who has no number there is called as who started this one."""
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    if subprocess.run(("unshare", "--user", "true"), capture_output=True, check=False).returncode:
+        raise kit.Skip("there are no user namespaces here")
+    with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+        unknown = int(file.read())
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def become():
+        assert not libc.unshare(0x10000000)
+        with open("/proc/self/uid_map", "w", encoding="ascii") as file:
+            file.write(f"{unknown} 0 1")
+    with cluster(1) as lardd:
+        opened(lardd)
+        restarted(lardd, preexec=become)
+        with open(f"/proc/{lardd.process.pid}/uid_map", encoding="ascii") as file:
+            assert file.read().split() == [str(unknown), "0", "1"]
+        os.chmod(lardd.socket_path, 0o666)
+        for uid in (pwd.getpwnam("games").pw_uid, 0):   # 0 is who started it, and nobody can tell
+            may_only_look(uid, lardd)
+        status = lardd.control("status")
+        assert status["policy"] == "lard/r" and status["reloads"] == 0, status
 
 
 def check(text, preexec=None):
@@ -354,4 +385,5 @@ if __name__ == "__main__":
     sys.exit(main([root_becomes_nobody_and_can_still_reload, what_a_reload_cannot_read_is_said_at_start,
                    it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
+                   unknown_users_are_not_the_starter,
                    check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration]))
