@@ -60,11 +60,11 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench deps-deb debug-kernel kcsan-kernel install install-programs install-dkms deb deb-test load unload clean help
+.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel install install-programs install-dkms deb deb-test load unload clean help
 deps:
 	$(Q)tools/build/deps
 
-deps-node deps-test deps-bench deps-deb: deps-%:
+deps-node deps-test deps-bench deps-deb deps-nightly: deps-%:
 	$(Q)tools/build/deps $*
 
 debug-kernel:
