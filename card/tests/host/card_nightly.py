@@ -16,6 +16,7 @@ import verdicts                                         # noqa: E402
 
 BLKTESTS = """block/003 => card0 (run various discard sizes)
 block/003 => card0 (run various discard sizes)               [not run]
+    runtime    ...  0.436s
     /dev/card0 does not support discard
 """
 WORSE = """block/020 (one hardware tag)                               [passed]
@@ -160,15 +161,16 @@ def a_test_that_is_not_in_the_list_must_not_differ():
 
 @claim
 def a_record_keeps_reasons_and_what_was_not_seen():
-    seen = {"plain": {"a/001": "passed", "a/002": "passed", "a/009": "over time"},
-            "card": {"a/001": "failed", "a/002": "not run: DISK cannot"}}
-    new = verdicts.record(LIST, seen, ["a/001", "a/002", "a/003", "a/009"])
+    seen = {"plain": {"a/001": "passed", "a/002": "passed", "a/008": "passed", "a/009": "over time"},
+            "card": {"a/001": "failed", "a/002": "not run: DISK cannot", "a/008": "over time"}}
+    new = verdicts.record(LIST, seen, ["a/001", "a/002", "a/003", "a/008", "a/009"])
     equal("kept", new["a/002"].why, "it is like that")
     equal("new", (new["a/001"].others, new["a/001"].why), ({"card": "failed"}, ""))
     changed = verdicts.record(LIST, {"plain": {"a/002": "passed"}, "card": {"a/002": "failed"}}, ["a/002"])
     equal("for another difference", (changed["a/002"].others, changed["a/002"].why), ({"card": "failed"}, ""))
     equal("not seen", new["a/003"].others, {"card": "failed"})
     equal("never seen to end", "a/009" in new, False)
+    equal("not seen to end on each", "a/008" in new, False)
     again = verdicts.parse("".join(line.text(name) + "\n" for name, line in new.items()))
     equal("read back", {name: line.text(name) for name, line in again.items()},
           {name: line.text(name) for name, line in new.items()})

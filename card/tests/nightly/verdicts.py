@@ -63,13 +63,15 @@ def judge(expected, seen, todo):
 def record(expected, seen, todo):
     """The list with what was seen instead of what was not so; reasons stay with differences that stay.
 
-    A test that did not end on the plain disk, and a kind on which one did not, change nothing.
+    A kind on which a test did not end changes nothing; a test is new in the list when it ended on all that were run.
     """
     new = dict(expected)
     for name in todo:
         old = expected.get(name)
         now = {kind: verdicts[name] for kind, verdicts in seen.items() if verdicts.get(name, "").startswith(ENDS)}
-        if old is not None:
+        if old is None:
+            now = now if len(now) == len(seen) else {}
+        else:
             for kind, verdict in now.items():
                 if verdict in old.expected(kind).split("|"):
                     now[kind] = old.expected(kind)
