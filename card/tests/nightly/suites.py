@@ -38,7 +38,8 @@ class Blktests:
         return sorted(os.path.relpath(path, os.path.join(directory, "tests")) for path in found)
 
     def prepare(self, devices):
-        """It wants nothing but the disk."""
+        """It wants nothing but the disk. Names in /dev/mapper are for libdm to make, without udevd."""
+        os.environ["DM_DISABLE_UDEV"] = "1"
 
     def run(self, directory, devices, names, limit, report):
         env = {**os.environ, "TEST_DEVS": " ".join(devices)}
@@ -96,7 +97,11 @@ class Xfstests:
         return sorted(found)
 
     def prepare(self, devices):
-        """Users that tests become, and a file system on the first disk, as the suite's README asks."""
+        """Users that tests become, and a file system on the first disk, as the suite's README asks.
+
+        And udevd: tests wait for it, and look for xfs in /sys by what a link in /dev/mapper leads to.
+        """
+        subprocess.run(["/lib/systemd/systemd-udevd", "--daemon"], check=True)
         for user in ("fsgqa", "fsgqa2", "123456-fsgqa"):
             if subprocess.run(["id", user], check=False, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL).returncode:
