@@ -145,7 +145,7 @@ static void put_device(struct nlmsghdr *nlh)
 }
 
 /* Words that stand alone, each a bit of the flags. */
-static uint32_t flag_of(const char *word)
+uint32_t card_flag(const char *word)
 {
 	if (!strcmp(word, "write"))
 		return CARD_FLAG_WRITE;
@@ -171,8 +171,8 @@ static int take_arguments(struct cli *cli, struct nlmsghdr *nlh, int argc, char 
 	int status = CLI_OK;
 
 	while (argc && !status) {
-		if (flag_of(argv[0]) & known) {
-			flags |= flag_of(argv[0]);
+		if (card_flag(argv[0]) & known) {
+			flags |= card_flag(argv[0]);
 			argc--;
 			argv++;
 			continue;

@@ -52,6 +52,8 @@ typedef void (*message_fn)(const struct nlmsghdr *nlh, void *arg);
 
 /* NULL after saying why. */
 struct wire *wire_open(struct cli *cli);
+/* The same for a family of version 1 that @module has. */
+struct wire *wire_open_family(struct cli *cli, const char *family, const char *module);
 void wire_close(struct wire *w);
 struct nlmsghdr *wire_request(struct wire *w, uint8_t cmd, uint16_t flags);
 /* @fn gets each message of the answer. 0 or a negative errno. */
@@ -65,6 +67,8 @@ const char *attrs_text(const struct attrs *a, enum card_attr attr);
 uint64_t attrs_number(const struct attrs *a, enum card_attr attr);
 
 extern const struct words card_serves, card_delivers, card_modes;
+/* The bit of a word that stands alone, or 0. */
+uint32_t card_flag(const char *word);
 
 int card_show(struct cli *cli, int argc, char **argv);
 int card_explain(struct cli *cli, int argc, char **argv);

@@ -119,7 +119,7 @@ void wire_close(struct wire *w)
 	free(w);
 }
 
-struct wire *wire_open(struct cli *cli)
+struct wire *wire_open_family(struct cli *cli, const char *family, const char *module)
 {
 	struct wire *w = calloc(1, sizeof(*w));
 	struct nlmsghdr *nlh;
@@ -138,15 +138,22 @@ struct wire *wire_open(struct cli *cli)
 	mnl_socket_setsockopt(w->nl, NETLINK_CAP_ACK, &one, sizeof(one));
 	nlh = wire_request(w, CTRL_CMD_GETFAMILY, NLM_F_ACK);
 	nlh->nlmsg_type = GENL_ID_CTRL;
-	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, CARD_GENL_NAME);
+	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, family);
 	err = wire_transact(w, nlh, take_family, &w->family);
 	if (!err && w->family)
 		return w;
-	cli_fail(cli, err == -ENOENT ? "card.ko is not loaded: modprobe card" :
-		 "the kernel does not know the family %s", CARD_GENL_NAME);
+	if (err == -ENOENT)
+		cli_fail(cli, "%s.ko is not loaded: modprobe %s", module, module);
+	else
+		cli_fail(cli, "the kernel does not know the family %s", family);
 undo:
 	wire_close(w);
 	return NULL;
+}
+
+struct wire *wire_open(struct cli *cli)
+{
+	return wire_open_family(cli, CARD_GENL_NAME, "card");
 }
 
 int wire_settle(struct cli *cli, struct wire *w, int err)

@@ -21,12 +21,13 @@ enum {
  * @json:   print JSON
  * @pretty: indent it
  * @tabs:   print rows with tabs between fields, without a heading
+ * @quiet:  say nothing of what is wrong
  * @place:  "FILE:LINE: " in a batch, else ""
  * @doing:  what the present command tries, after "cannot"
  * @client: opened by the first command that needs it
  */
 struct cli {
-	bool json, pretty, tabs;
+	bool json, pretty, tabs, quiet;
 	char place[300];
 	char doing[160];
 	struct flt_client *client;
@@ -61,8 +62,8 @@ struct object {
 	const char *more;
 };
 
-extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object, policy_object,
-	explain_object, probe_object, monitor_object, card_object;
+extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object,
+	policy_object, explain_object, probe_object, monitor_object, card_object, save_object, apply_object;
 
 /* Says what is being tried; messages begin with "cannot" and this. */
 void cli_doing(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -81,6 +82,9 @@ void cli_warn(const struct cli *cli, const char *sentence);
 /* One command line, without the program's name and its options. */
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_batch(struct cli *cli, const char *file);
+/* Words of a line, which it changes; -1: more than CLI_WORDS. */
+#define CLI_WORDS	64
+int cli_split(char *line, char *words[CLI_WORDS]);
 void help_program(FILE *to);
 void help_object(FILE *to, const struct object *object);
 void help_command(FILE *to, const struct object *object, const struct command *command);
@@ -109,6 +113,10 @@ int value_address(struct cli *cli, const char *what, const char *text,
 		  struct sockaddr_storage *out);
 int value_port(struct cli *cli, const char *text, struct sockaddr_storage *addr);
 int value_name(struct cli *cli, const char *text, char out[FLT_NAME_MAX]);
+/* ADDRESS, ADDRESS:PORT or [ADDRESS6]:PORT; port 0: every one. */
+int value_service(struct cli *cli, const char *text, struct sockaddr_storage *out);
+/* The value of one argument of node add and node set, and its bit into @node->given. */
+int node_argument(struct cli *cli, struct flt_node_info *node, const char *key, const char *value);
 /* "10.0.0.3", or "" for none. */
 const char *address_text(const struct sockaddr_storage *ss, char *text, size_t size);
 uint16_t address_port(const struct sockaddr_storage *ss);

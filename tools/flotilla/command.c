@@ -9,7 +9,8 @@
 const struct object *const cli_objects[] = {
 	&node_object, &local_object, &service_object, &auth_object,
 	&conn_object, &stats_object, &policy_object,
-	&explain_object, &probe_object, &monitor_object, &card_object, NULL
+	&explain_object, &probe_object, &monitor_object, &card_object,
+	&save_object, &apply_object, NULL
 };
 
 void cli_doing(struct cli *cli, const char *format, ...)
@@ -23,6 +24,8 @@ void cli_doing(struct cli *cli, const char *format, ...)
 
 static void say(const struct cli *cli, const char *format, va_list args)
 {
+	if (cli->quiet)
+		return;
 	fflush(stdout);
 	fprintf(stderr, "flotilla: %s", cli->place);
 	if (cli->doing[0])
@@ -184,10 +187,8 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	return command->run(cli, argc - 1, argv + 1);
 }
 
-#define BATCH_WORDS	64
-
 /* Words between blanks; a word that begins with # begins a comment. */
-static int split(char *line, char *words[BATCH_WORDS])
+int cli_split(char *line, char *words[CLI_WORDS])
 {
 	char *rest = NULL, *word;
 	int nr = 0;
@@ -195,7 +196,7 @@ static int split(char *line, char *words[BATCH_WORDS])
 	for (word = strtok_r(line, " \t\r\n", &rest); word; word = strtok_r(NULL, " \t\r\n", &rest)) {
 		if (word[0] == '#')
 			break;
-		if (nr == BATCH_WORDS)
+		if (nr == CLI_WORDS)
 			return -1;
 		words[nr++] = word;
 	}
@@ -204,7 +205,7 @@ static int split(char *line, char *words[BATCH_WORDS])
 
 static int batch_lines(struct cli *cli, const char *file, FILE *f)
 {
-	char *line = NULL, *words[BATCH_WORDS];
+	char *line = NULL, *words[CLI_WORDS];
 	unsigned int number = 0;
 	int status = CLI_OK, nr;
 	size_t room = 0;
@@ -212,9 +213,9 @@ static int batch_lines(struct cli *cli, const char *file, FILE *f)
 	while (status == CLI_OK && getline(&line, &room, f) >= 0) {
 		snprintf(cli->place, sizeof(cli->place), "%s:%u: ", file, ++number);
 		cli->doing[0] = '\0';
-		nr = split(line, words);
+		nr = cli_split(line, words);
 		if (nr < 0)
-			status = cli_usage(cli, "more than %d words", BATCH_WORDS);
+			status = cli_usage(cli, "more than %d words", CLI_WORDS);
 		else if (nr)
 			status = cli_run(cli, nr, words);
 	}

@@ -49,6 +49,7 @@ _flotilla_words()
 	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	apply-*)	echo --dry-run --keep; compgen -f -- "${COMP_WORDS[COMP_CWORD]}" ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
 	card-export)	[[ $position -gt 2 ]] && echo device nodes write shared unclaimed mount serve deliver policy host home_shift uuid ;;
@@ -85,7 +86,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local conn stats policy explain probe monitor card help'
+		words='node local service auth conn stats policy explain probe monitor card save apply help'
 		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

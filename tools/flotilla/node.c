@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "cli.h"
+#include "key.h"
 
 static const struct column columns[] = {
 	{ "id", "ID", NULL },
@@ -133,9 +133,7 @@ static int node_show(struct cli *cli, int argc, char **argv)
 	return status;
 }
 
-/* The value of one argument into @node, and its bit into @node->given. */
-static int take_argument(struct cli *cli, struct flt_node_info *node, const char *key,
-			 const char *value)
+int node_argument(struct cli *cli, struct flt_node_info *node, const char *key, const char *value)
 {
 	uint64_t number = 0;
 	int status;
@@ -160,8 +158,7 @@ static int take_argument(struct cli *cli, struct flt_node_info *node, const char
 		status = value_word(cli, key, value, &auths, &node->auth);
 		node->given |= FLT_GIVEN(FLT_A_NODE_AUTH);
 	} else if (!strcmp(key, "key")) {
-		status = value_number(cli, key, value, 1, INT32_MAX, &number);
-		node->key = number;
+		status = value_key(cli, value, true, &node->key);
 		node->given |= FLT_GIVEN(FLT_A_NODE_KEY);
 	} else {
 		status = cli_unknown(cli, key);
@@ -182,7 +179,7 @@ static int take_arguments(struct cli *cli, struct flt_node_info *node, int argc,
 		else if (address && !strcmp(argv[0], "port"))
 			status = value_port(cli, argv[1], &node->addr);
 		else
-			status = take_argument(cli, node, argv[0], argv[1]);
+			status = node_argument(cli, node, argv[0], argv[1]);
 	}
 	return status;
 }
@@ -274,7 +271,7 @@ const struct object node_object = {
 	"  forward direct|ipip|udp          how clients' packets reach it; default direct\n"
 	"  forward-address ADDRESS          where they are sent; default its address\n"
 	"  auth none|psk|x509               how its link proves who it is; default none\n"
-	"  key SERIAL                       of the kernel key, with auth psk\n"
+	"  key SERIAL|NAME|FILE             with auth psk: the kernel's key, or a file (flotilla auth help)\n"
 	"\nTRUST says what becomes of connections that a node gives or is given: proven (its link is\n"
 	"authenticated), refused (it is not, flotilla local set insecure is off), INSECURE (given and taken\n"
 	"all the same). FEATURES is what it said that it knows; an older one says nothing.\n",

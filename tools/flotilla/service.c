@@ -37,7 +37,7 @@ static int service_show(struct cli *cli, int argc, char **argv)
 }
 
 /* ADDRESS, ADDRESS:PORT, [ADDRESS6]:PORT. */
-static int value_service(struct cli *cli, const char *text, struct sockaddr_storage *service)
+int value_service(struct cli *cli, const char *text, struct sockaddr_storage *service)
 {
 	const char *colon = strrchr(text, ':');
 	char addr[64];

@@ -78,6 +78,10 @@ refuses 2 'cannot set the policy: t_low is given twice' policy set t_low 1 t_low
 refuses 2 'cannot set the policy: nothing to set is given' policy set
 refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
 refuses 2 'cannot probe: there is no probe named luck' probe luck
+refuses 2 'cannot apply: a file is missing' apply --keep
+refuses 2 'cannot apply: --dryrun is not an argument of this command; try "help" in its place' apply --dryrun /dev/null
+refuses 2 '/dev/null: the line "local name NAME address ADDRESS" is missing' apply /dev/null
+refuses 2 'cannot save: now is not an argument of this command; try "help" in its place' save now
 refuses 2 'cannot explain: a URL is missing' explain
 refuses 2 'there is no object nod; try "flotilla help"' nod
 refuses 2 'node has no command ad; try "flotilla node help"' node ad
@@ -94,7 +98,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats policy explain probe monitor; do
+for object in node local service auth conn stats policy explain probe monitor save apply; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
@@ -117,6 +121,9 @@ result $? 'an answer that cannot be written is a failure'
 
 if [ ! -e /sys/module/flotilla ]; then
 	refuses 1 'cannot show the nodes: flotilla.ko is not loaded (modprobe flotilla)' node
+	refuses 1 'cannot save: flotilla.ko is not loaded (modprobe flotilla)' save
+	printf 'local name fe address 10.0.0.1\n' >"$batch"
+	refuses 1 "cannot apply $batch: flotilla.ko is not loaded (modprobe flotilla)" apply "$batch"
 	refuses 1 'cannot watch for events: flotilla.ko is not loaded (modprobe flotilla)' monitor
 	refuses 1 \
 		'cannot set the policy: flotilla.ko is not loaded, or /sys shows another network namespace' \
@@ -145,5 +152,9 @@ result $? 'an argument value completes' "$seen"
 seen=$(complete_for flotilla policy set lar)
 [ "$seen" = 'lard lard/r' ]
 result $? 'a policy completes' "$seen"
+
+seen=$(complete_for flotilla apply --d)
+[ "$seen" = --dry-run ]
+result $? 'an option of apply completes' "$seen"
 
 finish

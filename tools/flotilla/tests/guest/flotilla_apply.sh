@@ -1,0 +1,233 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# long: debug it takes three minutes there
+# timeout: 180
+# shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions
+# What save prints and apply makes: twice the same is once, what is wrong changes nothing, what is equal is not touched.
+. "$FLT_TOP/tools/testing/lib.sh"
+
+VIP=10.0.0.200
+DIR=$(mktemp -d)
+at_exit "rm -rf $DIR"
+
+need flotilla lardd nginx python3 setpriv
+load handoff
+lan client:10.0.0.100 fe:10.0.0.1 be:10.0.0.2
+must fe ip addr add $VIP/24 dev eth0
+must be sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
+	net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
+must be ip addr add $VIP/32 dev lo
+
+# apply NAMESPACE TEXT [OPTION...]: its output, both streams, and its status behind them.
+apply() {
+	local ns=$1 text=$2 status
+	shift 2
+	printf '%s\n' "$text" >"$DIR/file"
+	"$ns" flotilla apply "$@" "$DIR/file" >"$DIR/output" 2>&1
+	status=$?
+	sed "s|$DIR/||g" "$DIR/output"
+	[ $status = 0 ] || echo "status $status"
+}
+
+state() {
+	"$1" flotilla save
+}
+
+# identity NAMESPACE: what another node would have in its place, and how often its link came up anew.
+identity() {
+	"$1" flotilla -t node show | cut -f1,2,15
+}
+
+# refused NAME SENTENCE TEXT [OPTION...]: status and sentence, and nothing is changed in the front-end.
+refused() {
+	local name=$1 sentence=$2 text=$3 before
+	shift 3
+	before=$(state fe)
+	equal "$name" "$sentence" "$(apply fe "$text" "$@")"
+	equal "$name: nothing is changed" "$before" "$(state fe)"
+}
+
+is_up() {
+	[ "$("$1" flotilla -t node show "$2" | cut -f5)" = up ]
+}
+
+FE="local name fe address 10.0.0.1 insecure on
+node be address 10.0.0.2
+node be2 address 10.0.0.33 weight 50
+service $VIP:80
+policy lard/r t_low 30 t_high 70 max_outstanding auto
+links heartbeat_ms 900
+sysctl handoff_timeout_ms 5000"
+BE="local name be address 10.0.0.2 insecure on
+node fe address 10.0.0.1 role frontend
+service $VIP:80"
+
+# From nothing.
+equal "a node without a name has nothing to save" \
+	'flotilla: cannot save: this node has no name and address yet; try "flotilla local set help"' "$(fe flotilla save 2>&1)"
+planned="~ sysctl handoff_timeout_ms 200 -> 5000
+~ links heartbeat_ms 1000 -> 900
+~ policy t_low 25 -> 30, t_high 65 -> 70
++ local name fe address 10.0.0.1 insecure on
++ service $VIP:80
++ node be address 10.0.0.2
++ node be2 address 10.0.0.33 weight 50"
+equal "a dry run prints what would change" "$(sort <<<"$planned")" "$(apply fe "$FE" --dry-run | sort)"
+equal "and changes nothing" "[]" "$(fe flotilla -j node show)"
+equal "apply prints what it changed" "$(sort <<<"$planned")" "$(apply fe "$FE" | sort)"
+equal "the peer gets its table from standard input" 3 "$(printf '%s\n' "$BE" | be flotilla apply - | grep -c '^+')"
+wait_for 30 is_up fe be
+claim "the link comes up" $? "$(fe flotilla node show)"
+
+# Twice is once.
+before=$(identity fe)
+equal "applied again it changes nothing" "nothing to change" "$(apply fe "$FE")"
+equal "in JSON too" "[]" "$(fe flotilla -j apply "$DIR/file")"
+state fe >"$DIR/saved" && fe flotilla -p save >"$DIR/saved.json"
+equal "what save prints is what there is" "nothing to change" "$(fe flotilla apply "$DIR/saved")"
+equal "in JSON too" "nothing to change" "$(fe flotilla apply "$DIR/saved.json")"
+equal "the limit is automatic, although a number shows" 1 "$(grep -c 'max_outstanding auto' "$DIR/saved")"
+equal "a value of each kind is saved" 3 "$(grep -cE 't_low 30|heartbeat_ms 900|handoff_timeout_ms 5000' "$DIR/saved")"
+equal "the nodes and their links are the same" "$before" "$(identity fe)"
+
+# What is wrong.
+refused "a bad address is told with its line" \
+	"flotilla: file:3: cannot use node be2: address 10.0.0.333 is not an address"$'\n'"status 2" "${FE/.33/.333}"
+refused "a node twice" "flotilla: file:8: cannot use node be: a node of that name is there already"$'\n'"status 2" \
+	"$FE"$'\n'"node be address 10.0.0.9"
+refused "an empty file" 'flotilla: file: the line "local name NAME address ADDRESS" is missing'$'\n'"status 2" ""
+refused "limits that cross" "flotilla: file:5: t_low 70 is not below t_high 70"$'\n'"status 2" "${FE/t_low 30/t_low 70}"
+refused "a key that nobody has" \
+	"flotilla: file:2: cannot use node be: key: No such file or directory"$'\n'"status 1" \
+	"${FE/10.0.0.2/10.0.0.2 auth psk key $DIR/key}"
+before=$(state fe)
+printf '%s\n' "${FE/weight 50/weight 60}" >"$DIR/file"
+equal "without the capability nothing is changed" \
+	"flotilla: cannot apply $DIR/file: this needs CAP_NET_ADMIN in the network namespace" \
+	"$(fe setpriv --bounding-set=-net_admin --inh-caps=-net_admin flotilla apply "$DIR/file" 2>&1)"
+equal "really" "$before" "$(state fe)"
+check "but what would be is shown" \
+	fe setpriv --reuid=65534 --clear-groups --inh-caps=-all flotilla apply --dry-run - <"$DIR/file"
+
+# A connection that was handed off lives on.
+cat >"$DIR/nginx.conf" <<-CONF
+	daemon off; user root; worker_processes 1; pid $DIR/nginx.pid; error_log $DIR/nginx.error;
+	events { }
+	http { access_log off; keepalive_timeout 600; server { listen 80; location / { return 200 "be\n"; } } }
+CONF
+be nginx -c "$DIR/nginx.conf" >/dev/null 2>&1 &
+wait_for 30 listening be 80 || bail "nginx does not listen"
+printf 'listen %s:80\ncontrol %s/lardd.sock\n' $VIP "$DIR" >"$DIR/lardd.conf"
+ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
+at_exit kill $!
+wait_for 30 listening fe 80 || bail "lardd does not listen: $(cat "$DIR/lardd.log")"
+cat >"$DIR/keep.py" <<'PY'
+import http.client, os, sys, time
+vip, directory = sys.argv[1:]
+connection = http.client.HTTPConnection(vip, timeout=120)
+for number in range(3):
+    while number and not os.path.exists("%s/go%d" % (directory, number)):
+        time.sleep(0.05)
+    try:
+        connection.auto_open = number == 0
+        connection.request("GET", "/")
+        said = connection.getresponse().read().decode().strip()
+    except Exception as error:  # what a client would see
+        said = repr(error)
+    with open("%s/said%d.new" % (directory, number), "w") as out:
+        out.write(said)
+    os.rename("%s/said%d.new" % (directory, number), "%s/said%d" % (directory, number))
+PY
+ip netns exec client python3 "$DIR/keep.py" $VIP "$DIR" &
+at_exit kill $!
+wait_for 60 test -e "$DIR/said0"
+equal "a request is answered" be "$(cat "$DIR/said0")"
+equal "its connection was handed off" 1 "$(fe flotilla conn show count)"
+equal "the file is applied again" "nothing to change" "$(apply fe "$FE")"
+touch "$DIR/go1"
+wait_for 60 test -e "$DIR/said1"
+equal "the connection lives on" be "$(cat "$DIR/said1")"
+equal "a change of its node is one line" "~ node be weight 100 -> 200" "$(apply fe "${FE/10.0.0.2/10.0.0.2 weight 200}")"
+touch "$DIR/go2"
+wait_for 60 test -e "$DIR/said2"
+equal "and lives on" be "$(cat "$DIR/said2")"
+equal "what a line does not give has its default" "~ node be weight 200 -> 100" "$(apply fe "$FE")"
+equal "all the time it was the same node and link" "$(identity fe | head -n1)" \
+	"$(fe flotilla -t node show be | cut -f1,2,15)"
+[ "$(fe flotilla -t node show be | cut -f15)" = 0 ]
+claim "which never came up anew" $? "$(fe flotilla node show)"
+
+# Nodes that go, move and take each other's places.
+two="${FE/10.0.0.33/10.0.0.34}"
+equal "another address is another node, and that is said" \
+	"~ node be2 address 10.0.0.33 -> 10.0.0.34: it is removed and added again, its connections are reset" "$(apply fe "$two")"
+equal "another name at the same address" "- node be2 address 10.0.0.34 weight 50
++ node be3 address 10.0.0.34 weight 50" "$(apply fe "${two/node be2/node be3}")"
+fe flotilla node add be2 address 10.0.0.35
+swapped="$(sed '/^node be2/d' <<<"$FE")
+node be2 address 10.0.0.34
+node be3 address 10.0.0.35"
+equal "two that change places do" 2 "$(apply fe "$swapped" | grep -c 'removed and added again')"
+equal "both of them" "be2 10.0.0.34,be3 10.0.0.35" \
+	"$(fe flotilla -t node show be2 be3 | cut -f2,3 | tr '\t' ' ' | sort | paste -sd,)"
+fewer=$(sed '/^node be2/d; /^service/d' <<<"$FE")
+equal "what is not in the file stays if asked for" "nothing to change" "$(apply fe "$fewer" --keep)"
+equal "and goes otherwise" "- node be2 address 10.0.0.34
+- node be3 address 10.0.0.35
+- service $VIP:80" "$(apply fe "$fewer" | sort)"
+is_up fe be
+claim "the other one has been up all along" $?
+
+# The kernel has the last word.
+fe flotilla node add old address 10.0.0.40
+equal "what the kernel refuses is told with its line, the rest is done, and nothing is taken away" \
+	"+ node new address 10.0.0.41
++ service $VIP:80
+flotilla: file: 2 changes done, 1 failed, 1 removals not tried for that; apply it again when it is mended
+flotilla: file:1: cannot set this node: not an address of this machine
+status 1" "$(apply fe "${fewer/address 10.0.0.1/address 10.0.0.9}
+node new address 10.0.0.41
+service $VIP:80" | LC_ALL=C sort)"
+equal "who was to go is there" "old" "$(fe flotilla -t node show old | cut -f2)"
+check "when it is mended all is done" fe flotilla apply "$DIR/saved"
+equal "and the whole is what was saved" "$(cat "$DIR/saved")" "$(state fe)"
+
+# Keys are named, never shown.
+if modprobe nvme-keyring 2>/dev/null; then
+	(umask 077 && head -c 32 /dev/urandom | od -An -tx1 -v | tr -d ' \n' >"$DIR/key" && echo >>"$DIR/key")
+	keyed="$FE"$'\n'"node kept address 10.0.0.50 auth psk key $DIR/key"
+	equal "a node gets its key from a file" "+ node kept address 10.0.0.50 auth psk key key" "$(apply fe "$keyed")"
+	equal "which is loaded once" "nothing to change" "$(apply fe "$keyed")"
+	state fe >"$DIR/with-key"
+	equal "a saved file names it" "node kept address 10.0.0.50 auth psk key flotilla" "$(grep '^node kept' "$DIR/with-key")"
+	refuse "and does not have it" grep -q "$(cut -c1-16 "$DIR/key")" "$DIR/with-key"
+	equal "nor needs it" "nothing to change" "$(fe flotilla apply "$DIR/with-key")"
+	(umask 077 && head -c 32 /dev/urandom | od -An -tx1 -v | tr -d ' \n' >"$DIR/key" && echo >>"$DIR/key")
+	check "another key in the file is a difference" grep -q '^~ node kept key [0-9]* -> key$' <<<"$(apply fe "$keyed")"
+	equal "once" "nothing to change" "$(apply fe "$keyed")"
+	chmod 644 "$DIR/key"
+	equal "a key that others may read is refused" 2 "$(apply fe "$keyed" | grep -cE 'others may read|status 1')"
+else
+	skip "a node gets its key from a file" "this kernel has no keys of type psk"
+fi
+check "back to the file" fe flotilla apply "$DIR/saved"
+
+# Exports.
+refuse "nothing so far has loaded a module for exports" test -e /sys/module/card
+modprobe loop 2>/dev/null
+if truncate -s 16M "$DIR/disk" && loop=$(losetup -f --show "$DIR/disk"); then
+	at_exit losetup -d "$loop"
+	at_exit "fe flotilla card unexport data"
+	export="export data device $loop nodes be"
+	equal "an export loads it, and is made" "+ $export" "$(apply fe "$FE"$'\n'"$export")"
+	equal "once" "nothing to change" "$(apply fe "$FE"$'\n'"$export")"
+	equal "and saved" "$export" "$(state fe | grep ^export)"
+	equal "how it answers is changed in place" "~ export data serve mix -> thread" \
+		"$(apply fe "$FE"$'\n'"$export serve thread")"
+	equal "who may have it not, and that is said" "~ export data nodes be -> be,be2, write off -> on, serve thread -> mix: it is ended and offered again, who has it waits meanwhile" \
+		"$(apply fe "$FE"$'\n'"$export,be2 write")"
+	equal "a disk that is not in the file is exported no more" "- $export,be2 write" "$(apply fe "$FE")"
+else
+	skip "an export loads it, and is made" "there are no loop devices"
+fi
+finish
