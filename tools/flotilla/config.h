@@ -138,7 +138,16 @@ bool address_equal(const struct sockaddr_storage *a, const struct sockaddr_stora
 enum change_status { CHANGE_PLANNED, CHANGE_DONE, CHANGE_FAILED, CHANGE_SKIPPED };
 
 /* In this order; the last one only when all before it went well. */
-enum change_phase { PHASE_SETTING, PHASE_EARLY, PHASE_LOCAL, PHASE_SERVICE, PHASE_NODE, PHASE_EXPORT, PHASE_REMOVE, NR_PHASES };
+enum change_phase {
+	PHASE_SETTING,
+	PHASE_EARLY,
+	PHASE_LOCAL,
+	PHASE_SERVICE,
+	PHASE_NODE,
+	PHASE_EXPORT,
+	PHASE_REMOVE,
+	NR_PHASES
+};
 
 /**
  * struct change - one difference and what makes it go

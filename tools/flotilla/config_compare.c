@@ -205,7 +205,8 @@ static int check_limits(struct compare *c)
 	return cli_usage(c->cli, "t_low %s is not below t_high %s", l->value, h->value);
 }
 
-static int check_taken_away(struct compare *c, const struct sockaddr_storage *was, const struct sockaddr_storage *is)
+static int check_taken_away(struct compare *c, const struct sockaddr_storage *was,
+			    const struct sockaddr_storage *is)
 {
 	char text[64];
 
@@ -536,6 +537,9 @@ int config_compare(struct cli *cli, const struct config *live, const struct conf
 		status = compare_nodes(&c);
 	if (!status)
 		status = compare_exports(&c);
+	/* Nothing of what cannot be whole is a plan. */
+	if (status)
+		changes_free(changes);
 	cli->place[0] = '\0';
 	cli->doing[0] = '\0';
 	return status;

@@ -403,6 +403,7 @@ static void what_cannot_be_is_found_before_the_first_change(void **state)
 		if (!status || strncmp(sentence(), impossible[i].sentence, strlen(impossible[i].sentence)))
 			fail_msg("%s: status %d: %s\nexpected %s", impossible[i].wanted, status, said,
 				 impossible[i].sentence);
+		assert_int_equal(c.changes.nr, 0);
 		done(&c);
 	}
 }
