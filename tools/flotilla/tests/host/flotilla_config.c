@@ -408,6 +408,26 @@ static void what_cannot_be_is_found_before_the_first_change(void **state)
 	}
 }
 
+/* It has no number yet that could differ from that of no key. */
+static void a_key_that_has_to_be_loaded_is_a_difference(void **state)
+{
+	char path[] = TEMPLATE, wanted[256], text[256];
+	struct comparing c;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(write(fd, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n", 65), 65);
+	close(fd);
+	snprintf(wanted, sizeof(wanted), LOCAL "node be1 address 10.0.0.2 auth psk key %s\n", path);
+	if (compare(&c, ONE, wanted, false))
+		fail_msg("%s: %s", wanted, said);
+	unlink(path);
+	assert_int_equal(c.changes.nr, 1);
+	snprintf(text, sizeof(text), "node set be1 auth psk key %s", path);
+	assert_string_equal(c.changes.list[0].commands[0], text);
+	done(&c);
+}
+
 /* An automatic limit that happens to be the wanted one: written, and no difference. */
 static void the_limit_that_shows_is_made_the_one_that_is_set(void **state)
 {
@@ -561,6 +581,7 @@ int main(void)
 		cmocka_unit_test(defaults_may_be_said_or_left_out),
 		cmocka_unit_test(differences_are_told_a_line_each),
 		cmocka_unit_test(what_cannot_be_is_found_before_the_first_change),
+		cmocka_unit_test(a_key_that_has_to_be_loaded_is_a_difference),
 		cmocka_unit_test(the_limit_that_shows_is_made_the_one_that_is_set),
 		cmocka_unit_test(any_table_becomes_any_other),
 	};
