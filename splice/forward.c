@@ -372,7 +372,7 @@ static void ssp_reset(struct ssp_pair *p, struct sock *sk)
 	bpf_reset_run_ctx(old);
 }
 
-/* SSP_BIDIR: one connection is dead, so the other one is reset. False: a program has one of them. */
+/* SSP_BIDIR: one connection is dead, so the other one is reset. False: a program has one. */
 static bool ssp_pass_reset(struct ssp_pair *p)
 {
 	bool ours;

@@ -328,8 +328,9 @@ static void ssp_leave(struct ssp_end *end, struct sock *sk)
 }
 
 /*
- * The last descriptor of @sock is being closed, by whoever had it last: the other end may be locked
- * for as long as its program likes, and the pair then ends later. This socket has no next connection.
+ * The last descriptor of @sock is being closed, by whoever had it last: the other end may be
+ * locked for as long as its program likes, and the pair then ends later. This socket has no next
+ * connection.
  */
 static void ssp_release(struct flt_layer *layer, struct socket *sock)
 {
