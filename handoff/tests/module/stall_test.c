@@ -62,12 +62,17 @@ static int __init stall_test_init(void)
 	int err;
 
 	err = ftrace_set_filter(&stall_ops, symbol, strlen(symbol), 1);
-	return err ?: register_ftrace_function(&stall_ops);
+	if (!err)
+		err = register_ftrace_function(&stall_ops);
+	if (err)
+		ftrace_free_filter(&stall_ops);
+	return err;
 }
 
 static void __exit stall_test_exit(void)
 {
 	unregister_ftrace_function(&stall_ops);
+	ftrace_free_filter(&stall_ops);
 	wait_event(stall_awake, !atomic_read(&stall_sleepers));
 	msleep(100);	/* the last of them is on its way out */
 }
