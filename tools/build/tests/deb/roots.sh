@@ -73,7 +73,7 @@ snapshot() {
 	) | grep -vE '^\./(var/lib/dpkg/[a-z-]+|var/log/[a-z.]+|etc/ld\.so\.cache|etc/[a-z]+-) ' | sort
 }
 
-enabled() { (cd "$root/etc/systemd/system" && find . -type l \( -name 'lardd*' -o -name 'flash*' \)) 2>/dev/null; }
+enabled() { (cd "$root/etc/systemd/system" && find . -type l \( -name 'lardd*' -o -name 'flash*' -o -name 'flotilla*' \)) 2>/dev/null; }
 
 release_test() {
 	local release=$1 snap after before_debs now_debs
