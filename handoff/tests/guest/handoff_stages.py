@@ -203,7 +203,7 @@ def what_is_left_to_tell_over_one_link_is_not_told_over_the_next():
             stage.peer = Scripted(stage.peer_node, stage.node, "peer")
             stage.peer.heard(HELD)
             # The link's end and its beginning, what is held, what was given up: that is about to be sent.
-            wait(lambda: stall() == 4)
+            wait(lambda: stall() >= 4)
             stall.ends()
             said = stage.again()
             assert [kind for kind, _ in said] == [HELD, LIFE], said
