@@ -6,6 +6,7 @@
 #include <linux/workqueue.h>
 #include <net/tcp.h>
 #include "counter.h"
+#include "socklock.h"
 #include "stack_trace.h"
 #include "stack_priv.h"
 
@@ -72,16 +73,15 @@ static void flt_stack_queue_idle(struct flt_stack *st)
  */
 static bool flt_stack_restore(struct sock *sk)
 {
-	bool empty = false, ours;
 	struct flt_stack *st;
+	bool empty = false;
 
 	/* kTLS swaps pointers under the socket's lock, sockmap under sk_callback_lock. */
-	local_bh_disable();
-	bh_lock_sock(sk);
-	write_lock(&sk->sk_callback_lock);
+	if (!flt_sock_trylock(sk))
+		return false;
+	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
-	ours = !sock_owned_by_user(sk);
-	st = ours ? flt_stack_lookup(sk) : NULL;
+	st = flt_stack_lookup(sk);
 	if (st && (flt_sock_has_others(sk) || !flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS))) {
 		flt_count(flt_net(sock_net(sk)), FLT_STACKS_KEPT);
 	} else if (st) {
@@ -97,10 +97,9 @@ static bool flt_stack_restore(struct sock *sk)
 		flt_stack_put(st);
 	}
 	rcu_read_unlock();
-	write_unlock(&sk->sk_callback_lock);
-	bh_unlock_sock(sk);
-	local_bh_enable();
-	return ours;
+	write_unlock_bh(&sk->sk_callback_lock);
+	release_sock(sk);
+	return true;
 }
 
 static void flt_idle_work(struct work_struct *work)
