@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <linux/userfaultfd.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -20,6 +19,7 @@
 
 #include <flotilla/iolite.h>
 #include "iolite/tests/lib/module.h"
+#include "tools/testing/trap.h"
 
 /* Generations that are tried for a buffer whose place is known. */
 #define GUESSES		64
@@ -235,17 +235,6 @@ TEST_F(holds, a_buffer_of_a_blocked_read_cannot_be_released_by_guess)
 	}
 	EXPECT_EQ(0, hits);
 	EXPECT_EQ(before, room(self->fd));
-}
-
-/* A descriptor that tells of the first touch of a page, which waits; -1: there is no such thing. */
-static int trap(char *page)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .range = { (uintptr_t)page, 4096 },
-				       .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-
-	return fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg) ? -1 : fd;
 }
 
 /*

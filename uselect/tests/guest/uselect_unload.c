@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <flotilla/uselect.h>
 #include "uselect/tests/lib/sockets.h"
-#include "uselect/tests/lib/stall.h"
+#include "tools/testing/trap.h"
 
 #define PAIRS_MAX	200
 
@@ -149,7 +149,7 @@ static void *send_all(void *arg)
 {
 	const struct sender *sender = arg;
 
-	return (void *)send(sender->fd, sender->from, STALL_SIZE, MSG_NOSIGNAL);
+	return (void *)send(sender->fd, sender->from, 4096, MSG_NOSIGNAL);
 }
 
 /* A registered process with @pairs connections, which are its own when it returns. */
@@ -180,20 +180,23 @@ static int stacks(void)
 
 TEST(who_waits_for_his_memory_with_a_socket_locked_keeps_no_other_socket)
 {
-	int fds[PAIRS_MAX][2], dev, status, before;
+	int fds[PAIRS_MAX][2], dev, status, before, uffd;
 	struct sender sender;
-	struct stall stall;
+	struct uffd_msg msg;
 	pthread_t thread;
+	char *page;
 	pid_t pid;
-	char byte;
 
 	ASSERT_EQ(0, load_module(""));
-	ASSERT_EQ(0, stall_begin(&stall));
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	uffd = trap(page);
+	ASSERT_LE(0, uffd);
 	dev = registered(fds, 1);
 	ASSERT_LE(0, dev);
-	sender = (struct sender){ fds[0][0], stall.memory };
+	sender = (struct sender){ fds[0][0], page };
 	ASSERT_EQ(0, pthread_create(&thread, NULL, send_all, &sender));
-	ASSERT_EQ(1, read(stall.asked, &byte, 1));
+	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
 	before = stacks();
 	/* The region ends, and the socket is to get its own pointers back. */
 	close(dev);
@@ -204,7 +207,8 @@ TEST(who_waits_for_his_memory_with_a_socket_locked_keeps_no_other_socket)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_TRUE(WAIT(stacks() <= before));
-	stall_end(&stall);
+	munmap(page, 4096);
+	close(uffd);
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(WAIT(!unload_module()));
 }
