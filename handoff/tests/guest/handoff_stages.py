@@ -176,9 +176,7 @@ def one_giver_does_not_push_out_what_others_are_to_hear_of():
 def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
     """It would be heard there before anything else, and end connections that live."""
     with Stage() as stage, stage.node.listen() as listener:
-        stage.parked(1, 4001)
-        stage.peer.tell(COMMIT, 1)
-        there = accept(listener)
+        there, _ = stage.taken(1, 4001, listener)
         with stalled("flt_link_send", 2):
             stage.peer.end()
             stage.peer = Scripted(stage.peer_node, stage.node, "peer")
@@ -192,9 +190,7 @@ def end_of_what_was_told_over_one_link_does_not_come_over_the_next():
 def what_is_left_to_tell_over_one_link_is_not_told_over_the_next():
     """The end of it would come there before what it belongs to."""
     with Stage() as stage, stage.node.listen() as listener:
-        stage.parked(1, 4001)
-        stage.peer.tell(COMMIT, 1)
-        there = accept(listener)
+        there, _ = stage.taken(1, 4001, listener)
         stage.node.sysctl("net.flotilla.adopt_deadline_ms", 100)
         stage.parked(2, 4002)
         wait(lambda: stage.node.stat("AdoptExpired") == 1)
@@ -214,9 +210,7 @@ def what_is_left_to_tell_over_one_link_is_not_told_over_the_next():
 def loaded_anew_it_does_not_speak_for_what_it_took_before():
     """That lives on: the end of what it names now must not be taken for the end of that."""
     with Stage() as stage, stage.node.listen() as listener:
-        before = stage.parked(1, 4001)[1]
-        stage.peer.tell(COMMIT, 1)
-        there = accept(listener)
+        there, before = stage.taken(1, 4001, listener)
         assert before and [kind for kind, _ in stage.again()] == [HELD] and stage.epoch() == before
         unload()
         run("modprobe", "handoff")

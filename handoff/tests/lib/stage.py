@@ -138,6 +138,12 @@ class Stage:
         assert said[0] == number
         return said
 
+    def taken(self, number, port, listener):
+        """A hand-made connection, taken by the node and committed: its socket there, and its epoch."""
+        epoch = self.parked(number, port)[1]
+        self.peer.tell(COMMIT, number)
+        return accept(listener), epoch
+
     def given(self, listener, dev):
         """A connection of the node's own, on its way to the peer; socket of client, of node, id."""
         client = self.client.connect()
