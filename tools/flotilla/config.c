@@ -115,6 +115,16 @@ static int twice(struct cli *cli, const char *key)
 	return cli_usage(cli, "%s is given twice", key);
 }
 
+static int take_text(struct cli *cli, const char *key, const char *value, char *out, size_t size)
+{
+	if (out[0])
+		return twice(cli, key);
+	if (!value[0] || strlen(value) >= size)
+		return cli_usage(cli, "%s is empty or too long", key);
+	strcpy(out, value);
+	return CLI_OK;
+}
+
 static int local_argument(struct cli *cli, struct config_local *local, const char *key, const char *value,
 			  bool *switched)
 {
@@ -186,14 +196,8 @@ static int node_line_argument(struct cli *cli, struct config_node *node, const c
 	}
 	if (!strcmp(key, "port"))
 		return address_port(&info->addr) ? twice(cli, key) : value_port(cli, value, &info->addr);
-	if (!strcmp(key, "key")) {
-		if (node->key[0])
-			return twice(cli, key);
-		if (!value[0] || strlen(value) >= sizeof(node->key))
-			return cli_usage(cli, "key is empty or too long");
-		strcpy(node->key, value);
-		return CLI_OK;
-	}
+	if (!strcmp(key, "key"))
+		return take_text(cli, key, value, node->key, sizeof(node->key));
 	status = node_argument(cli, info, key, value);
 	if (!status && info->given == before)
 		return twice(cli, key);
@@ -309,16 +313,6 @@ static int take_settings(struct cli *cli, struct config *config, const char *pla
 		status = take_setting(cli, config, place, s, argv[1]);
 	}
 	return status;
-}
-
-static int take_text(struct cli *cli, const char *key, const char *value, char *out, size_t size)
-{
-	if (out[0])
-		return twice(cli, key);
-	if (!value[0] || strlen(value) >= size)
-		return cli_usage(cli, "%s is empty or too long", key);
-	strcpy(out, value);
-	return CLI_OK;
 }
 
 static int take_range(struct cli *cli, const char *key, const char *value, uint64_t max, char *out, size_t size)
