@@ -23,31 +23,31 @@ printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\nin
 for module in flotilla flt_link_test flt_faulty; do
 	gcc -g -c -o "$tree/build/modules/$module.ko" "$tree/room/tool.c"
 done
-install() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/root" "$@"; }
+install() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/dest" "$@"; }
 
 echo "/usr/src/headers 6.12.9" >"$tree/build/kbuild/.kdir"
 check "it installs" install
 equal "modules are for the kernel they were built for" /usr/src/headers "$(cat "$tree/build/built-for")"
 check "another may be named" install KDIR=/usr/src/others
 equal "and is taken" /usr/src/others "$(cat "$tree/build/built-for")"
-modules=$tree/root/lib/modules/6.12.9/updates/flotilla
+modules=$tree/dest/lib/modules/6.12.9/updates/flotilla
 equal "modules that only tests load stay away" flotilla.ko "$(ls "$modules")"
 refuse "what is installed has no debug information" sh -c "readelf -S '$modules/flotilla.ko' | grep -q debug_info"
-equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/root/usr/local/bin")"
+equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/dest/usr/local/bin")"
 equal "a library is there by the name that programs ask for" libit.so.0 \
-	"$(readlink "$tree/root/usr/local/lib/libit.so")"
+	"$(readlink "$tree/dest/usr/local/lib/libit.so")"
 for file in modules-load.d sysctl.d; do
-	echo '# mine' >"$tree/root/etc/$file/flotilla.conf" || bail "nothing in /etc/$file"
+	echo '# mine' >"$tree/dest/etc/$file/flotilla.conf" || bail "nothing in /etc/$file"
 done
-rm -rf "$tree/root/lib"
+rm -rf "$tree/dest/lib"
 programs() {
-	env -u KDIR -u MAKEFLAGS make -s -C "$tree" install-programs DESTDIR="$tree/root" PREFIX=/usr LIBDIR=/usr/lib/here
+	env -u KDIR -u MAKEFLAGS make -s -C "$tree" install-programs DESTDIR="$tree/dest" PREFIX=/usr LIBDIR=/usr/lib/here
 }
 check "programs are installed alone" programs
-refuse "then without modules" test -e "$tree/root/lib/modules"
+refuse "then without modules" test -e "$tree/dest/lib/modules"
 equal "libraries go where they are told to" "libit.a libit.so libit.so.0" \
-	"$(cd "$tree/root/usr/lib/here" && echo libit*)"
-equal "what was changed in /etc stays" 2 "$(cat "$tree"/root/etc/*.d/flotilla.conf | grep -c mine)"
+	"$(cd "$tree/dest/usr/lib/here" && echo libit*)"
+equal "what was changed in /etc stays" 2 "$(cat "$tree"/dest/etc/*.d/flotilla.conf | grep -c mine)"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
 
 wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n '/^wanted() {/,/^}/p' "$FLT_TOP/tools/build/deps")"; }
