@@ -219,6 +219,18 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 	return yes;
 }
 
+bool disk_resident_far(struct worker *w, struct file *f, uint64_t off, uint32_t len)
+{
+	bool evicted = false;
+
+	if (w->residency == RESIDENCY_OFF)
+		return true;
+	if (w->residency != RESIDENCY_CACHESTAT || disk_may_lose(w, len))
+		return false;
+	stats_add(w->stats, residency_tests, 1);
+	return !being_read(f, off, len) && counted(f, off, len, &evicted);
+}
+
 bool disk_may_lose(const struct worker *w, uint32_t len)
 {
 	/*

@@ -17,6 +17,12 @@ bool disk_resident(struct worker *w, struct file *f, uint64_t off, uint32_t len,
 		   struct mapping *map);
 
 /*
+ * More than a chunk: false also where one question does not tell it exactly, or memory is short,
+ * so that what is tested could be gone before it is sent.
+ */
+bool disk_resident_far(struct worker *w, struct file *f, uint64_t off, uint32_t len);
+
+/*
  * May @len bytes that were just found in memory be evicted before they are sent? They may where
  * memory is short: what the loop itself allocates to send them can be what evicts them.
  */

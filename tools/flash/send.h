@@ -16,6 +16,7 @@ struct piece {
  * @mapping: chunk being sent from, in use
  * @text:   memory that pieces point into, freed with the response
  * @tested: the file is known to be in memory up to here; for one turn of the loop
+ * @by_chunks: no more than a chunk at once
  * @reads:  how often a helper has read the part at the current position; it may have been evicted
  *	    again before its turn came
  * @body:   bytes sent that are not header
@@ -25,6 +26,7 @@ struct response {
 	struct mapping *mapping;
 	char *text;
 	uint64_t tested;
+	bool by_chunks;
 	unsigned int reads;
 	uint64_t sent, head;
 	unsigned int nr, cur;

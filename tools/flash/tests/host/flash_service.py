@@ -211,6 +211,25 @@ def what_is_evicted_between_the_test_and_the_send_is_not_waited_for():
     return None
 
 
+def chunks_that_are_in_memory_go_together():
+    size, rounds = 1 << 20, 20
+    with Server("--send-buffer", "4m", config=STATUS) as s:
+        s.write("warm", b"w" * size)
+        s.start()
+        c = s.client()
+        ask = "GET /warm HTTP/1.1\r\nHost: t\r\n\r\n"
+        for _ in range(5):      # until TCP's windows are open
+            equal(len(c.send(ask).response().body), size)
+        before = counters(s)["residency_tests"]
+        for _ in range(rounds):
+            equal(len(c.send(ask).response().body), size)
+        tests = counters(s)["residency_tests"] - before
+        # The client may be slow at times, never each time.
+        assert rounds <= tests < 4 * rounds, f"{tests} tests for {rounds} files of eight chunks"
+        equal(s.stop(), 0)
+    return None
+
+
 def a_helper_process_that_dies_gives_its_job_to_another():
     if SANITIZED:
         return "preloading and sanitizers do not mix"
