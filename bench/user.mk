@@ -49,9 +49,11 @@ mix-load_SRCS := bench/mix/load.c bench/mix/common.c bench/mix/due.c bench/splic
 mix-load_LIBS := -lm
 
 # The load and the profile of bench/pathlen: for the bench alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
+$(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
+$(B)/bench/load $(B)/bench/turns $(B)/bench/pace:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $<

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Servers of static files, each with one worker and configured as its documentation says is fast."""
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+FLASH = TOP / "build/bin/flash"
+
+NGINX = """worker_processes 1; daemon off; pid {work}/pid; error_log {work}/error; worker_rlimit_nofile 20000;
+events {{ worker_connections 16384; }}
+http {{
+    access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; keepalive_timeout 600s;
+    open_file_cache max=10000 inactive=600s; open_file_cache_valid 600s;{more}
+    client_body_temp_path {work}/a; proxy_temp_path {work}/b; fastcgi_temp_path {work}/c; uwsgi_temp_path {work}/d;
+    scgi_temp_path {work}/e;
+    server {{ listen 127.0.0.1:{port} backlog=4096; root {www}; }}
+}}
+"""
+LIGHTTPD = """server.port = {port}
+server.bind = "127.0.0.1"
+server.listen-backlog = 4096
+server.document-root = "{www}"
+server.max-fds = 20000
+server.max-connections = 10000
+server.max-keep-alive-requests = 0
+server.max-keep-alive-idle = 600
+server.network-backend = "sendfile"
+mimetype.assign = ( "" => "application/octet-stream" )
+"""
+
+
+def known(server):
+    """Can it be started here?"""
+    name = server.partition(" ")[0]
+    if "/" in name:
+        return os.access(name, os.X_OK)
+    return name == "flash" or name in ("lighttpd", "nginx") and shutil.which(name)
+
+
+def command(server, work, www, port):
+    """What starts @server: its name, or the path of another build of flash, and more of its configuration."""
+    name, _, more = server.partition(" ")
+    if name == "nginx":
+        (work / "conf").write_text(NGINX.format(work=work, www=www, port=port, more=more))
+        return ["nginx", "-c", work / "conf", "-e", work / "error"]
+    if name == "lighttpd":
+        (work / "conf").write_text(LIGHTTPD.format(www=www, port=port))
+        return ["lighttpd", "-D", "-f", work / "conf"]
+    if name == "flash" or "/" in name:
+        return [FLASH if name == "flash" else name, "--listen", f"127.0.0.1:{port}", "--root", www, "--workers", "1",
+                *shlex.split(more)]
+    raise ValueError(name)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """One that runs; its CPU time is that of all its processes, in seconds."""
+
+    def __init__(self, name, work, www, cpu=None):
+        self.name = name
+        self.port = free_port()
+        work = Path(work) / str(self.port)
+        work.mkdir()
+        work.chmod(0o755)
+        words = command(name, work, www, self.port)
+        if cpu is not None:
+            words = ["taskset", "-c", str(cpu), *words]
+        self.process = subprocess.Popen(list(map(str, words)), start_new_session=True, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(300):
+            with socket.socket() as s:
+                if not s.connect_ex(("127.0.0.1", self.port)):
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(.05)
+        raise SystemExit(f"run: '{name}' does not serve")
+
+    def processes(self):
+        session = os.getsid(self.process.pid)
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                    yield stat.parent
+            except OSError:
+                pass
+
+    def cpu(self):
+        total = 0
+        for process in self.processes():
+            for task in process.glob("task/*/schedstat"):
+                try:
+                    total += int(task.read_text().split()[0])
+                except OSError:
+                    pass
+        return total / 1e9
+
+    def close(self):
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
