@@ -296,8 +296,12 @@ void conn_next(struct conn *conn)
 	conn->served++;
 	conn->searched = 0;
 	conn->tried = 0;
+	/* Who waits in the queue has no node, and a refusal is not of what was asked for before. */
+	conn->node = -1;
 	conn->attempts = 0;
 	conn->fallback = false;
+	free(conn->line);
+	conn->line = NULL;
 	conn->began_us = w->loop.now;
 	if (lardd_stopping(w)) {
 		conn_close(conn);

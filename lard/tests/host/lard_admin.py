@@ -260,17 +260,19 @@ def access_log_has_a_line_a_request():
         lardd.configure(f"access-log {path} json")
         lardd.control("reload")
         lardd.get('/size/7?"q\\')
-        lardd.ask(b"nonsense\r\n\r\n")
+        lardd.ask(b"GET /size/6 HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")
         os.rename(path, path + ".old")                  # as logrotate does
         lardd.process.send_signal(signal.SIGUSR1)
         until(lambda: os.path.exists(path), what="a new log")
         lardd.get("/size/8")
         until(lambda: os.path.getsize(path), what="the line in the new log")
         with open(path + ".old", encoding="utf-8") as file:
-            first, second = [json.loads(line) for line in file]
+            first, second, third = [json.loads(line) for line in file]
         assert (first["target"], first["status"], first["node"], first["how"], first["why"]) == \
                ('/size/7?"q\\', 200, "be0", "proxy", "first"), first
-        assert (second["status"], second["how"]) == (400, "refused"), second
+        assert (second["target"], second["status"], second["how"]) == ("/size/6", 200, "proxy"), second
+        assert (third["status"], third["how"], third["node"]) == (400, "refused", "-"), third
+        assert "target" not in third, third             # it is not the last one's
         with open(path, encoding="utf-8") as file:
             assert json.loads(file.read())["target"] == "/size/8"
 

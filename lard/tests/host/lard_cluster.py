@@ -7,6 +7,8 @@ import collections
 import json
 import os
 import random
+import socket
+import struct
 import sys
 import threading
 import time
@@ -203,6 +205,30 @@ def client_that_leaves_the_queue_is_forgotten():
         until(lambda: lardd.control("status")["queued"] == 0 and lardd.load() == 0)
 
 
+def kept_connection_leaves_the_queue_as_a_new_one_does():
+    """Its last request had a node; one that waits has none."""
+    reset = struct.pack("ii", 1, 0)
+    for limit, goes in (("300ms", False), ("10m", True)):
+        with cluster(1, f"max_outstanding 1\nqueue-timeout {limit}") as lardd, lardd.connect() as kept:
+            with kept.makefile("rb") as stream:
+                kept.sendall(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert read_answer(stream)[0] == 200
+                until(lambda: lardd.load() == 0, what="load 0")
+                lardd.backends[0].gate.clear()
+                held = Held(lardd)
+                held.send()
+                until(lambda: lardd.load() == 1, what="load 1")
+                kept.sendall(b"GET /never HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert goes or read_answer(stream)[0] == 503
+            if goes:
+                until(lambda: lardd.control("status")["queued"] == 1, what="the queue")
+                kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                kept.close()
+            until(lambda: lardd.control("status")["queued"] == 0, what="an empty queue")
+            lardd.backends[0].gate.set()
+            assert held.answers() == [200]
+
+
 def idle_kept_connection_is_no_load():
     with cluster(1) as lardd, lardd.connect() as s:
         stream = s.makefile("rb")
@@ -299,5 +325,6 @@ if __name__ == "__main__":
                    node_that_dies_while_serving_is_retried_elsewhere, no_node_left_is_503,
                    requests_beyond_the_limit_wait_and_are_bound_late,
                    flood_never_exceeds_the_limit, full_queue_and_long_wait_are_503,
-                   client_that_leaves_the_queue_is_forgotten, idle_kept_connection_is_no_load,
+                   client_that_leaves_the_queue_is_forgotten,
+                   kept_connection_leaves_the_queue_as_a_new_one_does, idle_kept_connection_is_no_load,
                    workers_share_policy_limit_and_queue, workers_serve_through_every_change]))
