@@ -43,6 +43,8 @@ struct app {
 	enum app_kind kind;
 	char *match;		/* "/prefix/" or "*.suffix" */
 	char *target;		/* cgi: directory; fastcgi: "unix:PATH", "HOST:PORT", "exec:PROGRAM" */
+	char *place;		/* cgi, exec: where @target leads, without links; NULL: nowhere */
+	bool shared;		/* a document root lies in @place: programs are what may be executed */
 	unsigned int procs;	/* fastcgi exec: processes kept */
 	int index;		/* position among all apps of the configuration */
 	struct app *next;
@@ -80,7 +82,7 @@ struct conf {
 	struct vhost *vhosts;	/* the first is the default host */
 	unsigned int nr_vhosts;
 	unsigned int nr_apps;
-	bool program_suffixes;	/* some host has a program for "*.SUFFIX" */
+	bool programs;		/* some host has one whose text a file could be */
 	struct mime_map *mime;
 
 	unsigned int architecture;	/* enum architecture */

@@ -155,6 +155,33 @@ static int adopt_file(struct lookup *l, int fd, const struct stat *st, const cha
 	return 0;
 }
 
+/*
+ * A program's text is never a document, whatever name leads to it: a link with another name, a
+ * name that the file system takes for the same (case, dots and blanks at its end), a host that has
+ * the program's directory but not its rule. Refused by the name in the request and by the name
+ * that the file was found under, also where that cannot be told.
+ */
+static bool is_program(const struct lookup *l, int fd, const struct stat *st, const char *rel)
+{
+	static const char gone[] = " (deleted)";
+	char link[32], name[PATH_MAX];
+	ssize_t n;
+
+	if (!l->w->conf->programs)
+		return false;
+	if (vhost_program_text(l->w->conf, rel))
+		return true;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, name, sizeof(name));
+	if (n < 0 || n == sizeof(name))
+		return true;
+	name[n] = '\0';
+	if (n >= (ssize_t)sizeof(gone) && !strcmp(name + n - (sizeof(gone) - 1), gone))
+		name[n - (sizeof(gone) - 1)] = '\0';
+	return vhost_program_text(l->w->conf, name) ||
+	       vhost_program_place(l->w->conf, name, st->st_mode);
+}
+
 static int find_precompressed(struct lookup *l, int dir, const char *rel, const struct stat *st)
 {
 	static const char *const suffix[ENC_COUNT] = { "", ".gz", ".br" };
@@ -172,7 +199,7 @@ static int find_precompressed(struct lookup *l, int dir, const char *rel, const 
 			continue;
 		/* An older one was made from older contents. */
 		if (fstat(fd, &own) || !S_ISREG(own.st_mode) ||
-		    own.st_mtim.tv_sec < st->st_mtim.tv_sec) {
+		    own.st_mtim.tv_sec < st->st_mtim.tv_sec || is_program(l, fd, &own, name)) {
 			close(fd);
 			continue;
 		}
@@ -183,36 +210,13 @@ static int find_precompressed(struct lookup *l, int dir, const char *rel, const 
 	return 0;
 }
 
-/*
- * A program's text is never a document, whatever name leads to it: a link with another name, a
- * name that the file system takes for the same (case, dots and blanks at its end), a host that has
- * the program's directory but not its rule. Refused by the name in the request and by the name
- * that the file was found under.
- */
-static bool is_program(const struct lookup *l, int fd, const char *rel)
-{
-	char link[32], name[PATH_MAX];
-	ssize_t n;
-
-	if (!l->w->conf->program_suffixes)
-		return false;
-	if (vhost_program_text(l->w->conf, rel))
-		return true;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, name, sizeof(name) - 1);
-	if (n < 0)
-		return false;
-	name[n] = '\0';
-	return vhost_program_text(l->w->conf, name);
-}
-
 static int found_regular(struct lookup *l, int dir, const char *rel, int fd, const struct stat *st)
 {
 	bool vary = l->vhost->precompressed;
 	int err;
 
 	l->kind = PATH_FILE;
-	if (is_program(l, fd, rel)) {
+	if (is_program(l, fd, st, rel)) {
 		close(fd);
 		return -EACCES;
 	}

@@ -99,7 +99,8 @@ static int app_add(struct conf *conf, struct vhost *v, enum app_kind kind, char 
 	app->target = strdup(kind == APP_STATUS ? "" : words[2]);
 	app->procs = n > 3 ? atoi(words[3]) : 1;
 	app->index = conf->nr_apps++;
-	conf->program_suffixes |= match[0] == '*';
+	conf->programs |= match[0] == '*' || kind == APP_CGI ||
+			  (kind == APP_FASTCGI && !strncmp(words[2], "exec:", 5));
 	for (p = &v->apps; *p; p = &(*p)->next)
 		;
 	*p = app;
@@ -267,6 +268,18 @@ static int error_page_read(struct error_page *page)
 	return 0;
 }
 
+/* By the name that it has without links. */
+static bool is_program_file(const struct conf *conf, const char *file)
+{
+	char *name = realpath(file, NULL);
+	struct stat st;
+	bool is = name && !stat(name, &st) &&
+		  (vhost_program_text(conf, name) || vhost_program_place(conf, name, st.st_mode));
+
+	free(name);
+	return is;
+}
+
 /* Index names lead below their directory, as names in requests do. */
 static int index_check(const struct vhost *v)
 {
@@ -280,6 +293,41 @@ static int index_check(const struct vhost *v)
 		for (; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
 			if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
 				return wrong(v->index[i], "cannot be an index", "it climbs");
+	}
+	return 0;
+}
+
+static bool is_below(const char *name, const char *place)
+{
+	size_t n = strlen(place);
+
+	return !strncmp(name, place, n) && (!name[n] || name[n] == '/' || place[n - 1] == '/');
+}
+
+/* Where programs lie, and whether documents lie there, too. */
+static int find_programs(struct conf *conf)
+{
+	struct vhost *v, *other;
+	struct app *app;
+	char *root;
+
+	for (v = conf->vhosts; v; v = v->next) {
+		for (app = v->apps; app; app = app->next) {
+			free(app->place);
+			app->place = NULL;
+			errno = 0;
+			if (app->kind == APP_CGI)
+				app->place = realpath(app->target, NULL);
+			else if (app->kind == APP_FASTCGI && !strncmp(app->target, "exec:", 5))
+				app->place = realpath(app->target + 5, NULL);
+			if (!app->place && errno == ENOMEM)
+				return -1;
+			for (other = conf->vhosts; app->place && other; other = other->next) {
+				root = realpath(other->root, NULL);
+				app->shared |= root && is_below(root, app->place);
+				free(root);
+			}
+		}
 	}
 	return 0;
 }
@@ -307,9 +355,13 @@ int vhost_finish(struct conf *conf)
 			return -1;
 		if (index_check(v))
 			return -1;
+	}
+	if (find_programs(conf))
+		return -1;
+	for (v = d; v; v = v->next) {
 		for (page = v->error_pages; page; page = page->next) {
 			/* It is sent as it is. */
-			if (vhost_program_text(conf, page->file))
+			if (vhost_program_text(conf, page->file) || is_program_file(conf, page->file))
 				return wrong(page->file, "is a program, not an error page", NULL);
 			if (!page->body && error_page_read(page))
 				return -1;
@@ -330,6 +382,7 @@ void vhost_free_all(struct conf *conf)
 			v->apps = app->next;
 			free(app->match);
 			free(app->target);
+			free(app->place);
 			free(app);
 		}
 		while (v->error_pages) {
@@ -430,6 +483,18 @@ bool vhost_program_text(const struct conf *conf, const char *name)
 	for (v = conf->vhosts; v; v = v->next)
 		for (app = v->apps; app; app = app->next)
 			if (app->match[0] == '*' && has_suffix(name, n, app->match + 1))
+				return true;
+	return false;
+}
+
+bool vhost_program_place(const struct conf *conf, const char *name, unsigned int mode)
+{
+	const struct vhost *v;
+	const struct app *app;
+
+	for (v = conf->vhosts; v; v = v->next)
+		for (app = v->apps; app; app = app->next)
+			if (app->place && is_below(name, app->place) && (!app->shared || mode & 0111))
 				return true;
 	return false;
 }

@@ -20,6 +20,8 @@ const struct app *vhost_app(const struct vhost *vhost, const char *name);
  * that folds case or drops dots and blanks at the end of names would find it.
  */
 bool vhost_program_text(const struct conf *conf, const char *name);
+/* Does a file of this whole name, which has no links, and mode lie where some host's programs do? */
+bool vhost_program_place(const struct conf *conf, const char *name, unsigned int mode);
 
 const struct error_page *vhost_error_page(const struct vhost *vhost, int status);
 

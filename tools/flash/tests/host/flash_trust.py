@@ -79,12 +79,42 @@ def a_programs_text_is_never_sent():
             c.close()
 
 
+def a_program_that_has_no_suffix_is_never_sent_either():
+    """Neither by another host, nor by a link, nor as what another file is when it is packed."""
+    for args in ("amped", "amped --helper-kind processes", "mt --threads 2"):
+        with Server("--architecture", *args.split(), "--precompressed", "on",
+                    config="cgi /cgi/ @ROOT@/cgi\ncgi /run/ @ROOT@/both\nfastcgi /app/ exec:@ROOT@/app 1\n"
+                           "vhost other { \n root @ROOT@\n}\nvhost both { \n root @ROOT@/both\n}\n") as s:
+            for name in ("cgi/x", "both/x"):
+                os.chmod(s.write(name, "#!/bin/sh\n# sesame\nprintf 'A: b\\n\\nran'\n"), 0o755)
+            os.chmod(s.write("app", PROGRAM + "# sesame\n"), 0o755)
+            s.write("cgi/settings", SECRET)
+            s.write("both/page.html", "page")
+            s.write("page.html", "page")
+            os.symlink("cgi", os.path.join(s.root, "way"))
+            os.symlink("cgi/x", os.path.join(s.root, "link.txt"))
+            os.symlink("cgi/settings", os.path.join(s.root, "page.html.gz"))
+            s.start()
+            for path, host, status in (("/cgi/x", "test", 200), ("/cgi/x", "other", 403), ("/way/x", "test", 403),
+                                       ("/way/settings", "test", 403), ("/cgi/settings", "other", 403),
+                                       ("/link.txt", "test", 403), ("/run/x", "test", 200), ("/both/x", "other", 403),
+                                       ("/x", "both", 403), ("/page.html", "both", 200), ("/page.html", "test", 200),
+                                       ("/app", "test", 403)):
+                r = s.raw("GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n" % (
+                    path, host))
+                equal((r.status, b"sesame" in r.body), (status, False), (args, path, host))
+
+
 def a_program_is_not_an_error_page_and_an_index_does_not_climb():
     for line in ("fastcgi *.php 127.0.0.1:9\nerror_page 404 @DIR@/missing.php\n",
+                 "cgi /cgi/ @DIR@\nerror_page 404 @DIR@/missing.php\n",
+                 "fastcgi *.php 127.0.0.1:9\nerror_page 404 @DIR@/link.html\n",
                  "index ../secret\n", "index /etc/passwd\n", "index a/../../b\n"):
         with Server("--check", config=line) as s:
             with open(os.path.join(s.dir, "missing.php"), "w", encoding="ascii") as f:
                 f.write(SECRET)
+            os.chmod(f.name, 0o755)
+            os.symlink("missing.php", os.path.join(s.dir, "link.html"))
             try:
                 s.start()
             except AssertionError as e:
