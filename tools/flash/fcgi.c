@@ -4,6 +4,7 @@
  * kept for the next. "exec:PROGRAM" starts the processes too, with the socket as descriptor 0.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,7 +36,7 @@
  * @unheard: connections whose request the program has not answered yet, perhaps not even accepted
  * @waiting: runs without a connection, because there are fastcgi_connections
  * @retry:  when they try again
- * @listen: exec: what the processes accept on
+ * @listen: exec: what the processes accept on, @file where it is to be found
  * @spawn:  exec: starts one process; @missing says how many to go
  */
 struct fcgi_pool {
@@ -47,7 +48,7 @@ struct fcgi_pool {
 	unsigned int nr, nr_idle, unheard;
 	bool serving;			/* in next_waiting() */
 	struct timer retry;
-	int listen;
+	int listen, file;
 	unsigned int missing;
 	bool spawning, stop;
 	struct job spawn;
@@ -216,19 +217,40 @@ static void respawn_expired(struct timer *t)
 	spawn_next(container_of(t, struct fcgi_pool, respawn));
 }
 
-/* A socket without a name in the file system: the kernel picks one. */
+/*
+ * Who can connect is believed all that a request says. So the socket has a name only in a directory of
+ * our own and only until it is bound; from then on it is found by our descriptor of its file. A
+ * name that is none of the file system's could be used by all.
+ */
+static int bind_for_exec(struct fcgi_pool *p)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char dir[] = "/tmp/flash-XXXXXX";
+
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s/fastcgi", dir);
+	if (!bind(p->listen, (struct sockaddr *)&un, sizeof(un))) {
+		p->file = open(un.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		unlink(un.sun_path);
+	}
+	rmdir(dir);
+	return p->file < 0 ? -1 : 0;
+}
+
 static int listen_for_exec(struct fcgi_pool *p)
 {
 	struct sockaddr_un *un = (struct sockaddr_un *)&p->addr;
 
-	un->sun_family = AF_UNIX;
 	p->listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (p->listen < 0 || bind(p->listen, (struct sockaddr *)un, sizeof(un->sun_family)) ||
-	    listen(p->listen, 1024))
+	if (p->listen < 0 || bind_for_exec(p) || listen(p->listen, 1024)) {
+		fprintf(stderr, "flash: no socket in /tmp for %s: %s\n", p->app->target + 5,
+			strerror(errno));
 		return -1;
-	p->addr_len = sizeof(p->addr);
-	if (getsockname(p->listen, (struct sockaddr *)un, &p->addr_len))
-		return -1;
+	}
+	un->sun_family = AF_UNIX;
+	snprintf(un->sun_path, sizeof(un->sun_path), "/proc/self/fd/%d", p->file);
+	p->addr_len = sizeof(*un);
 	p->missing = p->app->procs;
 	return 0;
 }
@@ -263,6 +285,15 @@ static int resolve(struct fcgi_pool *p)
 	return 0;
 }
 
+static void pool_free(struct fcgi_pool *p)
+{
+	if (p->listen >= 0)
+		close(p->listen);
+	if (p->file >= 0)
+		close(p->file);
+	free(p);
+}
+
 static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
 {
 	struct fcgi_pool *p;
@@ -279,6 +310,7 @@ static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
 	p->w = w;
 	p->app = app;
 	p->listen = -1;
+	p->file = -1;
 	p->spawn.kind = JOB_NAME;
 	p->spawn.run = spawn_run;
 	p->spawn.done = spawn_done;
@@ -289,9 +321,7 @@ static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
 	list_init(&p->respawn.node);
 	list_init(&p->retry.node);
 	if (strncmp(app->target, "exec:", 5) ? resolve(p) : listen_for_exec(p)) {
-		if (p->listen >= 0)
-			close(p->listen);
-		free(p);
+		pool_free(p);
 		return NULL;
 	}
 	w->fcgi[app->index] = p;
@@ -312,9 +342,7 @@ void fcgi_exit(struct worker *w)
 		while (!list_empty(&p->idle))
 			fcgi_close(list_entry(p->idle.next, struct fcgi, node));
 		loop_timer_del(&p->respawn);
-		if (p->listen >= 0)
-			close(p->listen);
-		free(p);
+		pool_free(p);
 	}
 	free(w->fcgi);
 	w->fcgi = NULL;

@@ -105,6 +105,20 @@ def a_program_that_has_no_suffix_is_never_sent_either():
                 equal((r.status, b"sesame" in r.body), (status, False), (args, path, host))
 
 
+def only_flash_reaches_a_program_that_it_has_started():
+    """Whoever else could would be believed whatever a server says: who the user is, which script to run."""
+    for args in ("amped", "sped", "mt --threads 2"):
+        with Server("--architecture", *args.split(), config="fastcgi /app/ exec:@DIR@/fcgi 2\n") as s:
+            executable(s, "fcgi", PROGRAM)
+            s.start()
+            body = s.get("/app/").body
+            assert body.startswith(b"pid="), body
+            inode = os.readlink("/proc/%d/fd/0" % int(body[4:].split(b"\n")[0]))[8:-1]
+            with open("/proc/net/unix", encoding="ascii", errors="replace") as f:
+                line = next(line for line in map(str.split, f) if line[6] == inode)
+            assert line[7][0] != "@" and not os.path.lexists(os.path.dirname(line[7])), (args, line)
+
+
 def a_program_is_not_an_error_page_and_an_index_does_not_climb():
     for line in ("fastcgi *.php 127.0.0.1:9\nerror_page 404 @DIR@/missing.php\n",
                  "cgi /cgi/ @DIR@\nerror_page 404 @DIR@/missing.php\n",
