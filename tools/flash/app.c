@@ -154,6 +154,7 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	run->tx.lite = app_lite(c->w);
 	run->is_head = req->flags & REQ_HEAD;
 	run->no_body = run->is_head;
+	run->safe = req->method == METHOD_GET || run->is_head || req->method == METHOD_OPTIONS;
 	run->http10 = req->flags & REQ_HTTP10;
 	run->close = req->flags & REQ_CLOSE;
 	c->close = run->close;

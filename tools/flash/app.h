@@ -30,6 +30,7 @@ struct app_ops {
  * @tx:    for the client; by reference with transfer iolite
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
+ * @safe:  asked for twice it does no harm
  * @held:  more output follows at once: nothing is sent yet
  * @request: copy of what the log wants, when there is a log
  * @sent:  bytes of body, for the log
@@ -55,7 +56,7 @@ struct app_run {
 	uint64_t left, sent;
 	struct request *request;
 	int status;
-	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close;
+	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;

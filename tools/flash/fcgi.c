@@ -665,6 +665,11 @@ static int fcgi_begin(struct app_run *run, bool fresh)
 	if (!p)
 		return -503;
 	run->priv = NULL;
+	/* What must not be done twice does not go where a kept connection may just be ending. */
+	if (!run->safe && !list_empty(&p->idle)) {
+		fcgi_close(list_entry(p->idle.next, struct fcgi, node));
+		fresh = true;
+	}
 	if (!fresh && !list_empty(&p->idle)) {
 		f = list_entry(p->idle.next, struct fcgi, node);
 		idle_end(f);

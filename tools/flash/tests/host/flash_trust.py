@@ -119,6 +119,20 @@ def only_flash_reaches_a_program_that_it_has_started():
             assert line[7][0] != "@" and not os.path.lexists(os.path.dirname(line[7])), (args, line)
 
 
+def what_a_program_may_have_done_is_not_asked_for_again():
+    """Over a kept connection, whose end may have come before the request or after it."""
+    with Server("--workers", "1", config="fastcgi /app/ exec:@DIR@/fcgi 1\n") as s:
+        executable(s, "fcgi", PROGRAM)
+        s.start()
+        done = os.path.join(s.dir, "done")
+        for request in ("POST /app/?die=%s HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\npay",
+                        "DELETE /app/?die=%s HTTP/1.1\r\nHost: t\r\n\r\n"):
+            equal(s.get("/app/").status, 200)
+            equal(s.raw(request % done).status, 502)
+        with open(done, encoding="ascii") as f:
+            equal(f.read(), "POST pay\nDELETE \n")
+
+
 def a_program_is_not_an_error_page_and_an_index_does_not_climb():
     for line in ("fastcgi *.php 127.0.0.1:9\nerror_page 404 @DIR@/missing.php\n",
                  "cgi /cgi/ @DIR@\nerror_page 404 @DIR@/missing.php\n",

@@ -47,7 +47,10 @@ def send(sock, kind, data):
 def answer(sock, env, body):
     """One response; QUERY_STRING says what kind."""
     query = env.get("QUERY_STRING", "")
-    if query == "die":
+    if query.startswith("die"):
+        if query != "die":          # die=FILE: after a line about what was asked
+            with open(query[4:], "a", encoding="latin-1") as f:
+                print(env["REQUEST_METHOD"], body.decode("latin-1"), file=f)
         os._exit(3)
     if query == "hang":
         time.sleep(30)
