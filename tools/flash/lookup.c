@@ -298,11 +298,15 @@ static int found_directory(struct lookup *l, int dir)
 	return err;
 }
 
-/* "/~bob/x" is "x" below "/home/bob/public_html". */
+/*
+ * "/~bob/x" is "x" below "/home/bob/public_html". The name up to "bob" is the administrator's; what
+ * is behind it is bob's, who could have made it a link to what he may not read.
+ */
 static int enter_userdir(struct lookup *l, const char **rel)
 {
 	const char *user = l->name + 2, *end = strchr(user, '/'), *plus;
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], *own;
+	int home;
 
 	if (!end)
 		end = user + strlen(user);
@@ -314,9 +318,19 @@ static int enter_userdir(struct lookup *l, const char **rel)
 		return -ENAMETOOLONG;
 	if (l->nowait && !l->warmed)
 		return -EAGAIN;
-	l->root_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (l->root_fd < 0)
+	own = strchr(dir + (plus - l->vhost->userdir) + (end - user), '/');
+	while (own && *own == '/')
+		*own++ = '\0';
+	home = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home < 0)
 		return -errno;
+	l->root_fd = home;
+	if (own && *own) {
+		l->root_fd = open_beneath(l, home, own, O_PATH | O_DIRECTORY);
+		close(home);
+	}
+	if (l->root_fd < 0)
+		return l->root_fd;
 	l->own_root = true;
 	*rel = *end ? end + 1 : end;
 	return 0;

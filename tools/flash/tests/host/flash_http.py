@@ -55,6 +55,13 @@ def prepare():
     os.makedirs(os.path.join(server.dir, "home/bob/public"))
     with open(os.path.join(server.dir, "home/bob/public/index.html"), "w", encoding="ascii") as f:
         f.write("bob")
+    for user, leads in (("amy", "pages"), ("eve", server.dir), ("mal", "../..")):
+        os.makedirs(os.path.join(server.dir, "home", user, "pages"))
+        with open(os.path.join(server.dir, "home", user, "pages/index.html"), "w", encoding="ascii") as f:
+            f.write(user)
+        os.symlink(leads, os.path.join(server.dir, "home", user, "public"))
+    os.symlink("home/bob", os.path.join(server.dir, "moved"))
+    os.symlink("../moved", os.path.join(server.dir, "home/rob"))
     server.start()
 
 
@@ -343,6 +350,16 @@ def a_users_pages_are_found():
     equal(server.get("/~bob")["location"], "/~bob/")
     equal(server.get("/~nobody/").status, 404)
     equal(server.get("/~../").status, 404)
+    equal(server.get("/~rob/").body, b"bob")
+
+
+def a_users_link_does_not_lead_out_of_what_is_his():
+    """Nor a link in place of all his pages; where his directory is, the administrator says."""
+    equal(server.get("/~amy/").body, b"amy")
+    for path in ("/~eve/secret", "/~mal/secret", "/~eve/", "/~eve/home/bob/public/index.html"):
+        for _ in range(2):
+            r = server.get(path)
+            equal((r.status, b"secret" in r.body), (403, False), path)
 
 
 def a_changed_file_is_served_anew():
