@@ -11,7 +11,7 @@
 #include "dispatch.h"
 #include "floor.h"
 #include "lardd.h"
-#include "metrics.h"
+#include "page.h"
 #include "url.h"
 #include "worker.h"
 
@@ -340,7 +340,7 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 										  sizeof(text))));
 		}
 	}
-	fd = metrics_socket(lardd->metrics, &address);
+	fd = pages_socket(lardd->metrics, &address);
 	if (fd >= 0) {
 		fds[(*count)++] = fd;
 		json_array_append_new(addresses, json_string(address_text(&address, text,

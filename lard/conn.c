@@ -272,6 +272,7 @@ void conn_accept(struct worker *w, uint16_t port, int fd, const union address *p
 	conn->peer = *peer;
 	conn->port = port;
 	conn->began_us = w->loop.now;
+	conn->asked_us = 0;
 	conn->searched = 0;
 	conn->served = 0;
 	conn->tried = 0;
@@ -303,6 +304,7 @@ void conn_next(struct conn *conn)
 	free(conn->line);
 	conn->line = NULL;
 	conn->began_us = w->loop.now;
+	conn->asked_us = 0;
 	if (lardd_stopping(w)) {
 		conn_close(conn);
 		return;
@@ -389,6 +391,7 @@ void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 	count_refusal(w, status);
 	log_refusal(conn, status, why);
 	access_refused(conn, status);
+	tally_request(conn, OUTCOME_REFUSED, status);
 	len = snprintf(answer, sizeof(answer),
 		       "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
 		       "%sConnection: close\r\n\r\n%u %s: %s\n",

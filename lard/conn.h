@@ -40,6 +40,7 @@ enum conn_state {
  * @why:      enum lard_reason of the last decision
  * @tried:    nodes that refused this request
  * @key:      of the request
+ * @asked_us: when its header was whole; 0: it is not
  * @relaxed:  its events need not come at once
  * @polled:   its descriptor is in the loop
  * @searched: how much of an incomplete header has been searched for its end
@@ -55,6 +56,7 @@ struct conn {
 	uint64_t key;
 	uint64_t tried;
 	uint64_t began_us;
+	uint64_t asked_us;
 	uint32_t index;
 	uint32_t generation;
 	uint32_t node_id;

@@ -10,7 +10,7 @@
 #include "control.h"
 #include "lardd.h"
 #include "log.h"
-#include "metrics.h"
+#include "page.h"
 #include "takeover.h"
 #include "visitor.h"
 #include "worker.h"
@@ -75,7 +75,7 @@ static char *taken(struct client *client)
 	client->handed_over = false;
 	if (!lardd->stopping) {
 		/* The successor answers there now. */
-		metrics_deafen(lardd->metrics);
+		pages_deafen(lardd->metrics);
 		lardd_stop(lardd);
 	}
 	return strdup("{\"stopping\":true}");

@@ -16,13 +16,13 @@
 	X(REMOTE_CLOSED, "LardRemoteClosed", "handed-off connections that ended") \
 	X(REMOTE_LOST, "LardRemoteLost", "handed-off connections that ended with their node") \
 	X(PROXIED, "LardProxied", "requests proxied")			\
-	X(PROXY_FALLBACK, "LardProxyFallback", "of those, after a handoff was refused") \
+	X(PROXY_FALLBACK, "LardProxyFallback", "requests proxied after a handoff was refused") \
 	X(PROXY_RETRIED, "LardProxyRetried", "proxied requests tried again on another node") \
 	X(BACKEND_OPENED, "LardBackendOpened", "connections opened to back-ends") \
 	X(BACKEND_REUSED, "LardBackendReused", "requests on a kept connection to a back-end") \
 	X(SPLICED, "LardSpliced", "answers whose rest the kernel passed on") \
 	X(CACHE_HITS, "LardCacheHits", "proxied requests answered from the cache") \
-	X(CACHE_UNCHANGED, "LardCacheUnchanged", "of those, that the client had the answer (304)") \
+	X(CACHE_UNCHANGED, "LardCacheUnchanged", "answers of the cache that the client had (304)") \
 	X(CACHE_MISSES, "LardCacheMisses", "requests that the cache could have answered") \
 	X(CACHE_STORED, "LardCacheStored", "answers stored in the cache")	\
 	X(CACHE_DROPPED, "LardCacheDropped", "answers whose storing was given up") \

@@ -75,6 +75,7 @@ void dispatch_request(struct conn *conn)
 	struct lard_decision d = { .node = -1, .why = LARD_WHY_FULL };
 	bool queued = false;
 
+	conn->asked_us = w->loop.now;
 	conn->key = dispatch_key(w->config, &w->request);
 	access_keep(conn);
 	pthread_mutex_lock(&lardd->lock);

@@ -95,6 +95,8 @@ enum step exchange_abort(struct exchange *ex)
 
 	count(conn->worker, COUNTER_ABORTED);
 	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, true);
+	if (ex->began)
+		tally_code(conn, ex->status);
 	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	exchange_finish(ex, false);
 	conn_close(conn);
@@ -108,6 +110,11 @@ enum step exchange_complete(struct exchange *ex)
 	bool keep = ex->client_keep && all_taken;
 
 	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, false);
+	/* How long a tunnel stays open is no latency. */
+	if (ex->tunnel)
+		tally_code(conn, ex->status);
+	else
+		tally_request(conn, ex->hit ? OUTCOME_CACHE : OUTCOME_PROXY, ex->status);
 	exchange_finish(ex, ex->backend_keep && all_taken);
 	if (keep)
 		conn_next(conn);

@@ -91,6 +91,7 @@ static void event_done(struct conn *conn, const struct hof_event *event)
 	count_by(w, COUNTER_HANDOFF_USEC, event->usec);
 	nodes_fine(w, conn->node);
 	access_handed_off(conn, event->usec);
+	tally_request(conn, OUTCOME_HANDOFF, 0);
 	conn_enter(conn, CONN_REMOTE);
 	close(conn->source.fd);
 	conn->source.fd = -1;

@@ -1,58 +1,127 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Metrics for Prometheus. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 #include "cache.h"
+#include "metric.h"
 #include "metrics.h"
-#include "takeover.h"
-#include "visitor.h"
+#include "page.h"
 #include "worker.h"
 
-#define REQUEST_MAX	4096
-#define CLIENTS_MAX	32
+/* Each family has one place, and all its samples behind it: strict readers want that. */
+static void put_number(FILE *out, const char *name, const char *type, const char *help,
+		       uint64_t value)
+{
+	metric_family(out, name, type, help);
+	fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
 
-struct metrics {
-	struct service service;
-	struct lardd *lardd;
-	union address address;
-};
+static uint64_t total(struct lardd *lardd, enum counter which)
+{
+	uint64_t sum = 0;
+	unsigned int w;
+
+	for (w = 0; w < lardd->workers; w++)
+		sum += atomic_load_explicit(&lardd->worker[w]->counters[which],
+					    memory_order_relaxed);
+	return sum;
+}
 
 /* "LardHandedOff" is lard_handed_off_total to Prometheus. */
-static void put_counter_name(FILE *out, const char *name)
+static void counter_name(const char *name, char *out, size_t size)
 {
-	const char *at;
+	size_t n = 0;
 
-	for (at = name; *at; at++) {
-		if (*at >= 'A' && *at <= 'Z')
-			fprintf(out, "%s%c", at == name ? "" : "_", *at | 0x20);
-		else
-			fputc(*at, out);
+	for (; *name && n + 8 < size; name++) {
+		bool upper = *name >= 'A' && *name <= 'Z';
+
+		if (upper && n)
+			out[n++] = '_';
+		out[n++] = upper ? *name | 0x20 : *name;
 	}
-	fputs("_total", out);
+	strcpy(out + n, "_total");
+}
+
+static bool has_unit(enum counter which)
+{
+	return which == COUNTER_HANDOFF_USEC || which == COUNTER_BYTES_UP ||
+	       which == COUNTER_BYTES_DOWN;
 }
 
 static void put_counters(FILE *out, struct lardd *lardd)
 {
-	unsigned int i, w;
+	static const char bytes[] = "lard_proxied_bytes_total";
+	static const char seconds[] = "lard_handoff_seconds_total";
+	unsigned int i;
+	char name[64];
 
 	for (i = 0; i < COUNTERS; i++) {
-		uint64_t sum = 0;
-
-		for (w = 0; w < lardd->workers; w++)
-			sum += atomic_load_explicit(&lardd->worker[w]->counters[i],
-						    memory_order_relaxed);
-		fputs("# HELP ", out);
-		put_counter_name(out, counter_names[i]);
-		fprintf(out, " %s\n# TYPE ", counter_helps[i]);
-		put_counter_name(out, counter_names[i]);
-		fputs(" counter\n", out);
-		put_counter_name(out, counter_names[i]);
-		fprintf(out, " %" PRIu64 "\n", sum);
+		if (has_unit(i))
+			continue;
+		counter_name(counter_names[i], name, sizeof(name));
+		put_number(out, name, "counter", counter_helps[i], total(lardd, i));
 	}
+	metric_family(out, bytes, "counter", "bytes proxied to back-ends (up) and to clients (down)");
+	metric_labels(out, bytes, "direction", "up", NULL);
+	fprintf(out, "%" PRIu64 "\n", total(lardd, COUNTER_BYTES_UP));
+	metric_labels(out, bytes, "direction", "down", NULL);
+	fprintf(out, "%" PRIu64 "\n", total(lardd, COUNTER_BYTES_DOWN));
+	metric_family(out, seconds, "counter",
+		      "time of all handoffs that succeeded, from submission to ownership");
+	fprintf(out, "%s %.6f\n", seconds, total(lardd, COUNTER_HANDOFF_USEC) / 1e6);
+}
+
+/* As Prometheus writes them: "0.0001", "1.0". */
+static void bound_text(uint64_t usec, char *text, size_t size)
+{
+	if (usec == UINT64_MAX)
+		snprintf(text, size, "+Inf");
+	else if (usec % 1000000)
+		snprintf(text, size, "%.7g", usec / 1e6);
+	else
+		snprintf(text, size, "%" PRIu64 ".0", usec / 1000000);
+}
+
+static void put_histogram(FILE *out, const struct tally_sum *sum, enum outcome outcome)
+{
+	const char *name = outcome_names[outcome];
+	uint64_t count = 0;
+	unsigned int i;
+	char text[32];
+
+	for (i = 0; i < TALLY_BUCKETS; i++) {
+		count += sum->took[outcome].buckets[i];
+		bound_text(tally_bounds[i], text, sizeof(text));
+		metric_labels(out, "lard_request_duration_seconds_bucket", "outcome", name, "le",
+			      text, NULL);
+		fprintf(out, "%" PRIu64 "\n", count);
+	}
+	metric_labels(out, "lard_request_duration_seconds_sum", "outcome", name, NULL);
+	fprintf(out, "%.6f\n", sum->took[outcome].usec / 1e6);
+	metric_labels(out, "lard_request_duration_seconds_count", "outcome", name, NULL);
+	fprintf(out, "%" PRIu64 "\n", count);
+}
+
+static void put_requests(FILE *out, struct lardd *lardd)
+{
+	struct tally_sum sum;
+	unsigned int i;
+
+	tally_read(lardd, &sum);
+	metric_family(out, "lard_responses_total", "counter",
+		      "answers that lardd passed on or gave, by class of status; not those of handed-off connections");
+	for (i = 0; i < TALLY_CODES; i++) {
+		metric_labels(out, "lard_responses_total", "code",
+			      (char []){ '1' + i, 'x', 'x', '\0' }, NULL);
+		fprintf(out, "%" PRIu64 "\n", sum.codes[i]);
+	}
+	metric_family(out, "lard_request_duration_seconds", "histogram",
+		      "from the end of a request's header to the end of its answer or, outcome handoff, to the node's ownership");
+	for (i = 0; i < OUTCOMES; i++)
+		put_histogram(out, &sum, i);
 }
 
 /* Under the lock. */
@@ -60,52 +129,139 @@ static void put_reasons(FILE *out, struct lardd *lardd)
 {
 	unsigned int i;
 
-	fputs("# HELP lard_decisions_total decisions by the rule that made them\n"
-	      "# TYPE lard_decisions_total counter\n", out);
-	for (i = 0; i < LARD_REASONS; i++)
-		fprintf(out, "lard_decisions_total{reason=\"%s\"} %" PRIu64 "\n",
-			lard_reason_name(i), lard_reason_count(lardd->engine, i));
+	metric_family(out, "lard_decisions_total", "counter", "decisions by the rule that made them");
+	for (i = 0; i < LARD_REASONS; i++) {
+		metric_labels(out, "lard_decisions_total", "reason", lard_reason_name(i), NULL);
+		fprintf(out, "%" PRIu64 "\n", lard_reason_count(lardd->engine, i));
+	}
 }
 
+static void put_process(FILE *out, struct lardd *lardd)
+{
+	double uptime = (loop_clock() - lardd->started_us) / 1e6;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	metric_family(out, "lard_build_info", "gauge", "always 1; its version");
+	metric_labels(out, "lard_build_info", "version", FLT_VERSION, NULL);
+	fputs("1\n", out);
+	metric_family(out, "process_start_time_seconds", "gauge",
+		      "when lardd was started, in seconds since 1970");
+	fprintf(out, "process_start_time_seconds %.3f\n",
+		now.tv_sec + now.tv_nsec / 1e9 - uptime);
+}
+
+static void put_connections(FILE *out, struct lardd *lardd)
+{
+	static const char *const names[CONN_STATES] = {
+		NULL, "reading", "queued", "handing-off", "remote", "remote-idle", "proxied",
+		"lingering",
+	};
+	unsigned int state, w;
+
+	metric_family(out, "lard_connections", "gauge", "client connections by what they are at");
+	for (state = CONN_READ; state < CONN_STATES; state++) {
+		uint64_t sum = 0;
+
+		for (w = 0; w < lardd->workers; w++)
+			sum += atomic_load_explicit(&lardd->worker[w]->live[state],
+						    memory_order_relaxed);
+		metric_labels(out, "lard_connections", "state", names[state], NULL);
+		fprintf(out, "%" PRIu64 "\n", sum);
+	}
+}
+
+/* Under the lock. */
 static void put_state(FILE *out, struct lardd *lardd)
 {
 	struct lard_table_info table;
 	struct cache_info cache;
 
+	put_process(out, lardd);
+	put_connections(out, lardd);
 	cache_get_info(lardd->cache, &cache);
-	fprintf(out, "# TYPE lard_cache_bytes gauge\nlard_cache_bytes %zu\n"
-		"# TYPE lard_cache_limit_bytes gauge\nlard_cache_limit_bytes %zu\n"
-		"# TYPE lard_cache_entries gauge\nlard_cache_entries %zu\n"
-		"# TYPE lard_cache_evictions_total counter\nlard_cache_evictions_total %" PRIu64 "\n",
-		cache.bytes, cache.limit, cache.entries, cache.evictions);
+	put_number(out, "lard_cache_bytes", "gauge", "memory of the answers in the cache", cache.bytes);
+	put_number(out, "lard_cache_limit_bytes", "gauge", "most memory that the cache may have; 0: no cache",
+		   cache.limit);
+	put_number(out, "lard_cache_entries", "gauge", "answers in the cache", cache.entries);
+	put_number(out, "lard_cache_evictions_total", "counter",
+		   "answers that left the cache to make room", cache.evictions);
 	lard_table_get(lardd->engine, &table);
-	fprintf(out, "# TYPE lard_outstanding gauge\nlard_outstanding %u\n"
-		"# TYPE lard_limit gauge\nlard_limit %u\n"
-		"# TYPE lard_queued gauge\nlard_queued %u\n"
-		"# TYPE lard_nodes gauge\nlard_nodes %u\n"
-		"# TYPE lard_targets gauge\nlard_targets %u\n"
-		"# TYPE lard_target_evictions_total counter\nlard_target_evictions_total %" PRIu64 "\n",
-		lard_outstanding(lardd->engine), lard_limit(lardd->engine), lardd->waiters,
-		lard_nodes(lardd->engine), table.used, table.evictions);
-	fprintf(out, "# TYPE lard_policy gauge\nlard_policy{policy=\"%s\"} 1\n",
-		lard_policy_name(lard_get_params(lardd->engine)->policy));
+	put_number(out, "lard_outstanding", "gauge", "load of all nodes that get requests, together",
+		   lard_outstanding(lardd->engine));
+	put_number(out, "lard_outstanding_limit", "gauge", "load beyond which requests wait",
+		   lard_limit(lardd->engine));
+	put_number(out, "lard_waiting", "gauge", "requests that wait for room", lardd->waiters);
+	put_number(out, "lard_nodes", "gauge", "nodes that get requests", lard_nodes(lardd->engine));
+	put_number(out, "lard_targets", "gauge", "targets whose nodes are remembered", table.used);
+	put_number(out, "lard_targets_limit", "gauge", "most targets that can be remembered",
+		   table.capacity);
+	put_number(out, "lard_target_evictions_total", "counter",
+		   "targets that were forgotten to make room", table.evictions);
+	metric_family(out, "lard_policy_info", "gauge", "always 1; the policy in force");
+	metric_labels(out, "lard_policy_info", "policy",
+		      lard_policy_name(lard_get_params(lardd->engine)->policy), NULL);
+	fputs("1\n", out);
 }
 
+static uint64_t is_up(const struct lard_node_info *info)
+{
+	return info->state == LARD_UP;
+}
+
+static uint64_t is_eligible(const struct lard_node_info *info)
+{
+	return info->eligible;
+}
+
+static uint64_t load_of(const struct lard_node_info *info)
+{
+	return info->load;
+}
+
+static uint64_t high_of(const struct lard_node_info *info)
+{
+	return info->high;
+}
+
+static uint64_t weight_of(const struct lard_node_info *info)
+{
+	return info->weight;
+}
+
+static uint64_t chosen_of(const struct lard_node_info *info)
+{
+	return info->chosen;
+}
+
+static const struct {
+	const char *name, *type, *help;
+	uint64_t (*value)(const struct lard_node_info *info);
+} node_families[] = {
+	{ "lard_node_up", "gauge", "whether the node's link or health check says that it is up", is_up },
+	{ "lard_node_eligible", "gauge", "whether the node gets new requests", is_eligible },
+	{ "lard_node_load", "gauge", "requests that were handed to the node and have not ended", load_of },
+	{ "lard_node_load_high", "gauge", "the node's T_high: beyond it targets may move away", high_of },
+	{ "lard_node_weight", "gauge", "the node's weight", weight_of },
+	{ "lard_node_requests_total", "counter", "requests that were dispatched to the node", chosen_of },
+};
+
+/* Under the lock. */
 static void put_nodes(FILE *out, struct lardd *lardd)
 {
 	struct lard_node_info info;
+	unsigned int i;
 	int slot;
 
-	fputs("# TYPE lard_node_up gauge\n# TYPE lard_node_load gauge\n"
-	      "# TYPE lard_node_weight gauge\n# TYPE lard_node_requests_total counter\n", out);
-	for (slot = 0; slot < LARD_MAX_NODES; slot++) {
-		if (!lard_node_get(lardd->engine, slot, &info))
-			continue;
-		fprintf(out, "lard_node_up{node=\"%s\"} %d\nlard_node_load{node=\"%s\"} %u\n"
-			"lard_node_weight{node=\"%s\"} %u\n"
-			"lard_node_requests_total{node=\"%s\"} %" PRIu64 "\n",
-			info.name, info.state == LARD_UP, info.name, info.load, info.name,
-			info.weight, info.name, info.chosen);
+	for (i = 0; i < sizeof(node_families) / sizeof(node_families[0]); i++) {
+		metric_family(out, node_families[i].name, node_families[i].type,
+			      node_families[i].help);
+		for (slot = 0; slot < LARD_MAX_NODES; slot++) {
+			if (!lard_node_get(lardd->engine, slot, &info))
+				continue;
+			metric_labels(out, node_families[i].name, "node", info.name, NULL);
+			fprintf(out, "%" PRIu64 "\n", node_families[i].value(&info));
+		}
 	}
 }
 
@@ -123,6 +279,8 @@ static char *page(struct lardd *lardd, struct span query, size_t *len)
 		return NULL;
 	if (wants(query, "counters"))
 		put_counters(out, lardd);
+	if (wants(query, "requests"))
+		put_requests(out, lardd);
 	pthread_mutex_lock(&lardd->lock);
 	if (wants(query, "reasons"))
 		put_reasons(out, lardd);
@@ -138,113 +296,44 @@ static char *page(struct lardd *lardd, struct span query, size_t *len)
 	return text;
 }
 
-static void prepare(struct visitor *visitor, const struct request *r)
+static void answer(struct pages *pages, struct page_visitor *v, const struct request *r)
 {
-	struct metrics *metrics = container_of(visitor->service, struct metrics, service);
-	static const char path[] = "/metrics";
+	static const char type[] = "text/plain; version=0.0.4; charset=utf-8";
 	struct span query = { NULL, 0 };
-	bool found = r->target.len >= 8 && !memcmp(r->target.at, path, 8) &&
-		     (r->target.len == 8 || r->target.at[8] == '?');
 	size_t len = 0;
-	char *body = NULL;
-	int n;
+	char *body;
 
+	if (!page_is(r, "/metrics")) {
+		page_answer(v, r, "404 Not Found", type, "", NULL, 0);
+		return;
+	}
 	if (r->target.len > 15 && !memcmp(r->target.at + 8, "?scope=", 7))
 		query = (struct span){ r->target.at + 15, r->target.len - 15 };
-	if (found)
-		body = page(metrics->lardd, query, &len);
-	n = asprintf(&visitor->out, "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4\r\n"
-		     "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-		     found ? "200 OK" : "404 Not Found", len, r->head || !body ? "" : body);
+	body = page(pages->lardd, query, &len);
+	if (body)
+		page_answer(v, r, "200 OK", type, "", body, len);
 	free(body);
-	if (n < 0)
-		visitor->out = NULL;
-	else
-		visitor->out_len = n;
 }
 
-static void read_request(struct visitor *visitor)
+struct pages *metrics_open(struct lardd *lardd, const union address *address, char *error,
+			   size_t size)
 {
-	static struct request r;	/* worker 0 only; spans are used before it returns */
-	char text[REQUEST_MAX];
-	ssize_t n = recv(visitor->source.fd, text, sizeof(text), MSG_PEEK);
-	int verdict = n > 0 ? request_parse(&r, text, n, NULL) : 0;
+	struct pages *pages = calloc(1, sizeof(*pages));
 
-	if (n < 0 && errno == EAGAIN)
-		return;
-	visitor_heard(visitor);
-	if (verdict > 0) {
-		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
-		prepare(visitor, &r);
-	}
-	if (n <= 0 || verdict < 0 || n == sizeof(text) || (verdict > 0 && !visitor->out))
-		visitor_close(visitor);
-}
-
-static void client_ready(struct source *s, uint32_t events)
-{
-	struct visitor *visitor = container_of(s, struct visitor, source);
-
-	(void)events;
-	if (!visitor->out)
-		read_request(visitor);
-	if (visitor->out && visitor_write(visitor) > 0)
-		visitor_close(visitor);
-}
-
-struct metrics *metrics_open(struct lardd *lardd, const union address *address, char *error,
-			     size_t size)
-{
-	struct metrics *metrics = calloc(1, sizeof(*metrics));
-	char text[ADDRESS_TEXT];
-	int fd, on = 1, err = 0;
-
-	if (!metrics) {
+	if (!pages) {
 		snprintf(error, size, "no memory");
 		return NULL;
 	}
-	metrics->lardd = lardd;
-	metrics->service.max = CLIENTS_MAX;
-	metrics->service.size = sizeof(struct visitor);
-	metrics->service.ready = client_ready;
-	metrics->address = *address;
-	fd = takeover_take(lardd->takeover, address);
-	if (fd < 0) {
-		fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (fd >= 0)
-			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		err = fd < 0 || bind(fd, &address->any, address_len(address)) ? -errno : 0;
-	}
-	if (!err)
-		err = service_open(&metrics->service, lardd->worker[0], fd);
-	if (!err)
-		return metrics;
-	snprintf(error, size, "cannot listen on %s for metrics: %s",
-		 address_text(address, text, sizeof(text)), strerror(-err));
-	if (fd >= 0)
-		close(fd);
-	free(metrics);
+	pages->what = "metrics";
+	pages->answer = answer;
+	if (!pages_open(pages, lardd, address, error, size))
+		return pages;
+	free(pages);
 	return NULL;
 }
 
-int metrics_socket(const struct metrics *metrics, union address *address)
+void metrics_close(struct pages *metrics)
 {
-	if (!metrics)
-		return -1;
-	*address = metrics->address;
-	return metrics->service.source.fd;
-}
-
-void metrics_deafen(struct metrics *metrics)
-{
-	if (metrics)
-		service_deafen(&metrics->service);
-}
-
-void metrics_close(struct metrics *metrics)
-{
-	if (!metrics)
-		return;
-	service_close(&metrics->service);
+	pages_close(metrics);
 	free(metrics);
 }

@@ -20,6 +20,7 @@
 #include "nodes.h"
 #include "policy.h"
 #include "request.h"
+#include "tally.h"
 
 /* More than addresses: after a takeover by fewer workers one has several sockets of an address. */
 #define WORKER_LISTENERS_MAX (4 * CONFIG_LISTEN_MAX)
@@ -29,6 +30,7 @@
  * @mail:      connections of this worker that another one took off the queue; under lardd->lock
  * @counters:  written by the worker, read by worker 0
  * @live:      likewise; connections that exist, by state
+ * @tally:     likewise
  * @fresh:     listeners that it is to start with its next configuration; under lardd->lock
  *
  * @peek, @request: the request being looked at; valid until the loop's next event
@@ -63,6 +65,7 @@ struct worker {
 	bool room;				/* load was released: look at the queue */
 	_Atomic uint64_t counters[COUNTERS];
 	_Atomic uint32_t live[CONN_STATES];
+	struct tally tally;
 	char peek[REQUEST_HEADER_MAX + 1];
 	struct request request;
 };
@@ -96,7 +99,7 @@ struct lardd {
 	struct timer_queue health_timers;	/* worker 0 */
 	struct floor *floor;
 	struct control *control;
-	struct metrics *metrics;
+	struct pages *metrics;
 	uint64_t started_us;
 	uint64_t reloads, reload_failures;
 	bool stopping;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A small HTTP service on an address of its own. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "page.h"
+#include "takeover.h"
+#include "worker.h"
+
+#define REQUEST_MAX	4096
+#define CLIENTS_MAX	32
+
+bool page_is(const struct request *r, const char *path)
+{
+	size_t len = strlen(path);
+
+	return r->target.len >= len && !memcmp(r->target.at, path, len) &&
+	       (r->target.len == len || r->target.at[len] == '?');
+}
+
+void page_answer(struct page_visitor *v, const struct request *r, const char *status,
+		 const char *type, const char *fields, const char *body, size_t len)
+{
+	struct visitor *visitor = &v->visitor;
+	FILE *out = open_memstream(&visitor->out, &visitor->out_len);
+
+	if (!out)
+		return;
+	fprintf(out, "HTTP/1.1 %s\r\nContent-Type: %s\r\n%sConnection: close\r\n", status, type,
+		fields);
+	if (!v->stream)
+		fprintf(out, "Content-Length: %zu\r\n", len);
+	fputs("\r\n", out);
+	if (body && !r->head)
+		fwrite(body, 1, len, out);
+	if (fclose(out)) {
+		free(visitor->out);
+		visitor->out = NULL;
+	}
+}
+
+static void read_request(struct page_visitor *v)
+{
+	static struct request r;	/* worker 0 only; spans are used before it returns */
+	struct visitor *visitor = &v->visitor;
+	struct pages *pages = container_of(visitor->service, struct pages, service);
+	char text[REQUEST_MAX];
+	ssize_t n = recv(visitor->source.fd, text, sizeof(text), MSG_PEEK);
+	int verdict = n > 0 ? request_parse(&r, text, n, NULL) : 0;
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	visitor_heard(visitor);
+	if (verdict > 0) {
+		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
+		pages->answer(pages, v, &r);
+	}
+	if (n <= 0 || verdict < 0 || (!verdict && n == sizeof(text)) ||
+	    (verdict > 0 && !visitor->out))
+		visitor_close(visitor);
+}
+
+/* Only its end is of interest. */
+static void read_nothing(struct visitor *visitor)
+{
+	char text[REQUEST_MAX];
+	ssize_t n;
+
+	do {
+		n = recv(visitor->source.fd, text, sizeof(text), 0);
+	} while (n == sizeof(text) || (n < 0 && errno == EINTR));
+	if (n == 0 || (n < 0 && errno != EAGAIN))
+		visitor_close(visitor);
+	else if (n > 0)
+		loop_again(visitor->service->loop, &visitor->source);
+}
+
+static void client_ready(struct source *s, uint32_t events)
+{
+	struct visitor *visitor = container_of(s, struct visitor, source);
+	struct page_visitor *v = container_of(visitor, struct page_visitor, visitor);
+
+	(void)events;
+	if (v->stream)
+		read_nothing(visitor);
+	else if (!visitor->out)
+		read_request(v);
+	if (s->fd >= 0 && visitor->out && visitor_write(visitor) > 0 && !v->stream)
+		visitor_close(visitor);
+}
+
+int pages_open(struct pages *pages, struct lardd *lardd, const union address *address, char *error,
+	       size_t size)
+{
+	char text[ADDRESS_TEXT];
+	int fd, on = 1, err = 0;
+
+	pages->lardd = lardd;
+	pages->service.max = pages->service.max ? pages->service.max : CLIENTS_MAX;
+	pages->service.size = sizeof(struct page_visitor);
+	pages->service.ready = client_ready;
+	pages->address = *address;
+	fd = takeover_take(lardd->takeover, address);
+	if (fd < 0) {
+		fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (fd >= 0)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		err = fd < 0 || bind(fd, &address->any, address_len(address)) ? -errno : 0;
+	}
+	if (!err)
+		err = service_open(&pages->service, lardd->worker[0], fd);
+	if (!err)
+		return 0;
+	snprintf(error, size, "cannot listen on %s for the %s: %s",
+		 address_text(address, text, sizeof(text)), pages->what, strerror(-err));
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int pages_socket(const struct pages *pages, union address *address)
+{
+	if (!pages)
+		return -1;
+	*address = pages->address;
+	return pages->service.source.fd;
+}
+
+void pages_deafen(struct pages *pages)
+{
+	struct list *at, *next;
+
+	if (!pages)
+		return;
+	service_deafen(&pages->service);
+	/* Who is told what happens comes again, and finds the successor. */
+	for (at = pages->service.visitors.next; at != &pages->service.visitors; at = next) {
+		struct visitor *visitor = container_of(at, struct visitor, link);
+
+		next = at->next;
+		if (container_of(visitor, struct page_visitor, visitor)->stream)
+			visitor_close(visitor);
+	}
+}
+
+void pages_close(struct pages *pages)
+{
+	if (pages)
+		service_close(&pages->service);
+}
