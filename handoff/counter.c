@@ -150,6 +150,7 @@ static const char *const hof_stat_names[] = {
 	"HandoffUsec524288",
 	"HandoffUsec1048576",
 	"HandoffUsecMore",
+	[HOF_STAT_LATENCY_SUM] = "HandoffUsecSum",
 	/* computed at the time of the dump, see hof_stats_gauge() */
 	[HOF_STAT_MAX] = "ForwardEntries",
 	"ForwardEntryBytes",
@@ -174,6 +175,7 @@ void hof_count_latency(struct hof_net *hn, u32 usec)
 	unsigned int slot = usec > 1 ? ilog2(usec - 1) + 1 : 0;
 
 	hof_count(hn, HOF_STAT_LATENCY + min_t(unsigned int, slot, HOF_LATENCY_SLOTS - 1));
+	hof_count_add(hn, HOF_STAT_LATENCY_SUM, usec);
 }
 
 static u64 hof_stats_gauge(struct net *net, unsigned int index)
