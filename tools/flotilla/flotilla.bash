@@ -40,7 +40,7 @@ _flotilla_words()
 	auth-key)	compgen -f ;;
 	conn-)		echo show help ;;
 	conn-show)	echo node state client count ;;
-	stats-*)	echo show room name nonzero --prometheus help ;;
+	stats-*)	echo show room name nonzero --prometheus --http help ;;
 	policy-)	echo show set help ;;
 	policy-show)	echo policy t_low t_high replication_seconds max_outstanding ;;
 	policy-set)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flotilla stats: counters of all rooms. */
-#include <ctype.h>
+#include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cli.h"
+#include "metric.h"
+#include "stats_http.h"
 
 static const struct column columns[] = {
 	{ "room", "ROOM", NULL },
@@ -13,59 +16,154 @@ static const struct column columns[] = {
 
 struct filter {
 	const char *room, *name;
-	bool nonzero, prometheus;
+	bool nonzero, prometheus, http;
 	struct table table;
+	struct samples samples;
 };
 
-/* HandoffRefusedOOO -> handoff_refused_ooo, the way Prometheus names are written. */
-static void snake_case(const char *camel, char *snake, size_t size)
+static bool is_left_out(const struct filter *f, const char *room, const char *name, uint64_t value)
 {
-	size_t i, n = 0;
-
-	for (i = 0; camel[i] && n + 2 < size; i++) {
-		bool upper = isupper(camel[i]);
-		bool starts = i && upper && (!isupper(camel[i - 1]) ||
-					     (islower(camel[i + 1]) && camel[i + 1]));
-
-		if (starts && snake[n - 1] != '_')
-			snake[n++] = '_';
-		snake[n++] = isalnum(camel[i]) ? tolower(camel[i]) : '_';
-	}
-	snake[n] = '\0';
-}
-
-static void print_metric(const char *room, const char *name, uint64_t value)
-{
-	char metric[128];
-
-	snake_case(name, metric, sizeof(metric));
-	printf("# TYPE flotilla_%s untyped\nflotilla_%s{room=\"%s\"} %llu\n", metric, metric, room,
-	       (unsigned long long)value);
+	return (f->room && strcmp(f->room, room)) || (f->name && fnmatch(f->name, name, 0)) ||
+	       (f->nonzero && !value);
 }
 
 static int show_stat(const char *room, const char *name, uint64_t value, void *arg)
 {
 	struct filter *f = arg;
 
-	if ((f->room && strcmp(f->room, room)) || (f->name && fnmatch(f->name, name, 0)) ||
-	    (f->nonzero && !value))
-		return 0;
-	if (f->prometheus)
-		print_metric(room, name, value);
-	else
+	if (!is_left_out(f, room, name, value))
 		table_row(&f->table, json_pack("{s:s, s:s, s:I}", "room", room, "name", name,
 					       "value", (json_int_t)value));
 	return 0;
 }
 
-static int node_metrics(const struct flt_node_info *node, void *arg)
+static int keep_stat(const char *room, const char *name, uint64_t value, void *arg)
 {
-	(void)arg;
-	printf("flotilla_node_up{node=\"%s\"} %d\n", node->name, node->state == FLT_NODE_UP);
-	printf("flotilla_node_load{node=\"%s\"} %u\n", node->name, node->load);
-	printf("flotilla_node_weight{node=\"%s\"} %u\n", node->name, node->weight);
-	printf("flotilla_node_reconnects{node=\"%s\"} %u\n", node->name, node->reconnects);
+	struct filter *f = arg;
+
+	return samples_add(&f->samples, room, name, value, is_left_out(f, room, name, value));
+}
+
+/* Nodes as they are now: a family at a time, all nodes in each. */
+struct node_list {
+	struct flt_node_info *at;
+	size_t nr;
+};
+
+static int keep_node(const struct flt_node_info *node, void *arg)
+{
+	struct node_list *nodes = arg;
+	struct flt_node_info *at = realloc(nodes->at, (nodes->nr + 1) * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	nodes->at = at;
+	at[nodes->nr++] = *node;
 	return 0;
+}
+
+static double node_up(const struct flt_node_info *node)
+{
+	return node->state == FLT_NODE_UP;
+}
+
+static double node_load(const struct flt_node_info *node)
+{
+	return node->load;
+}
+
+static double node_weight(const struct flt_node_info *node)
+{
+	return node->weight;
+}
+
+static double node_rtt(const struct flt_node_info *node)
+{
+	return node->rtt_us / 1e6;
+}
+
+static double node_reconnects(const struct flt_node_info *node)
+{
+	return node->reconnects;
+}
+
+static const struct {
+	const char *name, *type, *help;
+	double (*value)(const struct flt_node_info *node);
+} node_families[] = {
+	{ "flotilla_node_up", "gauge", "whether the link to the node is up", node_up },
+	{ "flotilla_node_load", "gauge", "load that the node has", node_load },
+	{ "flotilla_node_weight", "gauge", "the node's weight", node_weight },
+	{ "flotilla_node_rtt_seconds", "gauge", "round trip of the last heartbeat to the node", node_rtt },
+	{ "flotilla_node_reconnects_total", "counter", "times that the link to the node came up again",
+	  node_reconnects },
+};
+
+static void write_nodes(FILE *out, const struct node_list *nodes)
+{
+	size_t i, n;
+
+	if (!nodes->nr)
+		return;
+	metric_family(out, "flotilla_node_info", "gauge", "always 1; what the node is");
+	for (n = 0; n < nodes->nr; n++) {
+		metric_labels(out, "flotilla_node_info", "node", nodes->at[n].name,
+			      "role", word_of(&node_roles, nodes->at[n].role),
+			      "admin", word_of(&node_admins, nodes->at[n].admin),
+			      "auth", word_of(&auths, nodes->at[n].auth), NULL);
+		fputs("1\n", out);
+	}
+	for (i = 0; i < ARRAY_SIZE(node_families); i++) {
+		metric_family(out, node_families[i].name, node_families[i].type,
+			      node_families[i].help);
+		for (n = 0; n < nodes->nr; n++) {
+			metric_labels(out, node_families[i].name, "node", nodes->at[n].name, NULL);
+			fprintf(out, "%.9g\n", node_families[i].value(&nodes->at[n]));
+		}
+	}
+}
+
+static int write_metrics(struct cli *cli, struct filter *f, FILE *out)
+{
+	struct node_list nodes = { 0 };
+	int status;
+
+	status = cli_client(cli) ? cli_result(cli, flt_stats_each(cli->client, keep_stat, f)) :
+				   CLI_FAILED;
+	if (!status && !f->room && !f->name)
+		status = cli_result(cli, flt_node_each(cli->client, keep_node, &nodes));
+	if (!status) {
+		metrics_write(out, &f->samples);
+		write_nodes(out, &nodes);
+	}
+	samples_free(&f->samples);
+	free(nodes.at);
+	return status;
+}
+
+/* The socket is standard input and output: who asked gets an answer, whatever becomes of it here. */
+static int answer_http(struct cli *cli, struct filter *f)
+{
+	const char *status = stats_http_read();
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+	int result = CLI_OK;
+
+	if (strcmp(status, STATS_HTTP_OK)) {
+		stats_http_answer(status, NULL, 0);
+		return CLI_OK;
+	}
+	out = open_memstream(&text, &len);
+	if (!out)
+		return cli_fail(cli, "no memory");
+	result = write_metrics(cli, f, out);
+	if (fclose(out) || result)
+		stats_http_answer("503 Service Unavailable", NULL, 0);
+	else
+		stats_http_answer(status, text, len);
+	free(text);
+	return result;
 }
 
 static int take_filter(struct cli *cli, struct filter *f, int argc, char **argv)
@@ -73,6 +171,8 @@ static int take_filter(struct cli *cli, struct filter *f, int argc, char **argv)
 	while (argc) {
 		if (!strcmp(argv[0], "--prometheus") || !strcmp(argv[0], "prometheus")) {
 			f->prometheus = true;
+		} else if (!strcmp(argv[0], "--http")) {
+			f->http = true;
 		} else if (!strcmp(argv[0], "nonzero")) {
 			f->nonzero = true;
 		} else if (strcmp(argv[0], "room") && strcmp(argv[0], "name")) {
@@ -87,6 +187,8 @@ static int take_filter(struct cli *cli, struct filter *f, int argc, char **argv)
 	}
 	if (f->prometheus && cli->json)
 		return cli_usage(cli, "Prometheus text is not JSON");
+	if (f->http && !f->prometheus)
+		return cli_usage(cli, "--http is for --prometheus");
 	return CLI_OK;
 }
 
@@ -99,20 +201,20 @@ static int stats_show(struct cli *cli, int argc, char **argv)
 	status = take_filter(cli, &f, argc, argv);
 	if (status)
 		return status;
+	if (f.http)
+		return answer_http(cli, &f);
+	if (f.prometheus)
+		return write_metrics(cli, &f, stdout);
 	if (!cli_client(cli))
 		return CLI_FAILED;
-	if (!f.prometheus)
-		table_begin(&f.table, cli, columns, ARRAY_SIZE(columns));
+	table_begin(&f.table, cli, columns, ARRAY_SIZE(columns));
 	status = cli_result(cli, flt_stats_each(cli->client, show_stat, &f));
-	if (!f.prometheus)
-		table_end(&f.table);
-	else if (!status && !f.room && !f.name)
-		status = cli_result(cli, flt_node_each(cli->client, node_metrics, NULL));
+	table_end(&f.table);
 	return status;
 }
 
 static const struct command commands[] = {
-	{ "show", "list", stats_show, "[show] [room ROOM] [name GLOB] [nonzero] [--prometheus]",
+	{ "show", "list", stats_show, "[show] [room ROOM] [name GLOB] [nonzero] [--prometheus [--http]]",
 	  "Show counters of this network namespace" },
 	{ 0 }
 };

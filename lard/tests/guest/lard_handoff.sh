@@ -62,6 +62,7 @@ fe sysctl -qw net.flotilla.handoff_timeout_ms=$((5000 * slow)) 2>/dev/null
 cat >"$DIR/lardd.conf" <<CONF
 listen $VIP:80
 control $DIR/lardd.sock
+metrics 10.0.0.1:9180
 CONF
 ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
 LARDD=$!
@@ -108,6 +109,18 @@ get /big >/dev/null
 equal "200,000 bytes arrive" 200000 "$(stat -c %s "$DIR/body")"
 equal "all requests so far were handed off" "$(counter LardRequests)" "$(counter LardHandedOff)"
 equal "none was proxied" 0 "$(counter LardProxied)"
+fe flotilla stats --prometheus >"$DIR/kernel"
+fe curl -s http://10.0.0.1:9180/metrics >"$DIR/lardd"
+equal "the kernel's histogram and lardd's have each handoff" "$(counter LardHandedOff) True True" \
+	"$(PYTHONPATH=$FLT_TOP/tools/testing/lib python3 - "$DIR/kernel" "$DIR/lardd" <<-'PY'
+		import sys, exposition
+		kernel, lardd = (exposition.read(open(path).read()) for path in sys.argv[1:])
+		took = "flotilla_handoff_duration_seconds_"
+		count = exposition.value(kernel, took + "count")
+		print(int(count), 0 < exposition.value(kernel, took + "sum") < 1000,
+		      count == exposition.value(lardd, "lard_request_duration_seconds_count", outcome="handoff"))
+	PY
+	)"
 check "closed connections are no load" wait_for 30 load_is 0
 
 # One connection, kept: all its requests on one node, and idle it is no load.

@@ -164,12 +164,23 @@ equal "which nobody else has changed" lb \
 check "counters are shown" fe flotilla stats show room flotilla
 equal "each counter once, in JSON" True \
 	"$(member fe stats 'len(d) > 5 and len({(r["room"], r["name"]) for r in d}) == len(d)')"
-fe flotilla stats --prometheus | python3 -c 'import re, sys
-lines = [l for l in sys.stdin.read().splitlines() if not l.startswith("#")]
-wrong = [l for l in lines if not re.fullmatch(r"flotilla_[a-z0-9_]+\{\w+=\"[^\"]+\"\} \d+", l)]
-assert lines and not wrong, wrong or "nothing"
-assert "flotilla_node_up{node=\"be\"} 1" in lines, lines'
-claim "counters are told in Prometheus text" $?
+judge() {
+	PYTHONPATH=$FLT_TOP/tools/testing/lib python3 -c 'import sys, exposition
+samples = exposition.read(sys.stdin.read())
+assert exposition.value(samples, "flotilla_nodes") == 1
+assert exposition.value(samples, "flotilla_node_up", node="be") == 1
+assert exposition.value(samples, "flotilla_node_info", node="be", role="backend", admin="drain", auth="none") == 1'
+}
+fe flotilla stats --prometheus | judge
+claim "counters and nodes are told to Prometheus" $?
+printf 'GET /metrics HTTP/1.1\r\n\r\n' | fe flotilla stats --prometheus --http >"$events.http"
+at_exit rm -f "$events.http"
+equal "and by HTTP" "HTTP/1.1 200 OK" "$(head -1 "$events.http" | tr -d '\r')"
+sed '1,/^\r$/d' "$events.http" | judge
+claim "the same" $?
+printf 'GET /metrics HTTP/1.1\r\n\r\n' |
+	fe setpriv --reuid=65534 --clear-groups --inh-caps=-all flotilla stats --prometheus --http | grep -q '^flotilla_nodes 1$'
+claim "by whoever it is run" $?
 equal "there are no connections" 0 "$(fe flotilla conn show count)"
 equal "of which there is a JSON table" "[]" "$(fe flotilla -j conn show)"
 check "probe finds the module" fe flotilla probe flotilla dispatch netfilter

@@ -77,6 +77,7 @@ refuses 2 'cannot set the policy: t_low many is not a number' policy set t_low m
 refuses 2 'cannot set the policy: t_low is given twice' policy set t_low 1 t_low 2
 refuses 2 'cannot set the policy: nothing to set is given' policy set
 refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
+refuses 2 'cannot show the counters: --http is for --prometheus' stats --http
 refuses 2 'cannot probe: there is no probe named luck' probe luck
 refuses 2 'cannot apply: a file is missing' apply --keep
 refuses 2 'cannot apply: --dryrun is not an argument of this command; try "help" in its place' apply --dryrun /dev/null

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The modules' counters as Prometheus wants them. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+#include "metric.h"
+
+enum kind { COUNTER, GAUGE, HISTOGRAM };
+
+/**
+ * struct metric - a family, or a sample more of the one before
+ * @counter: as the kernel calls it; with "*" at its end every counter that begins so and has no line of its own,
+ *	     whose further name is the value of the label @label
+ * @name:    without "flotilla_" and "_total"; NULL: what @counter gives
+ * @label:   see above
+ * @unit:    of the kernel's number, in Prometheus's; 0: 1
+ * @help:    a sentence
+ */
+struct metric {
+	const char *room, *counter;
+	enum kind kind;
+	const char *name, *label;
+	double unit;
+	const char *help;
+};
+
+#define COUNT(room, counter, help) { room, counter, COUNTER, NULL, NULL, 0, help }
+#define AS(room, counter, name, help) { room, counter, COUNTER, name, NULL, 0, help }
+#define EACH(room, counter, name, label, help) { room, counter, COUNTER, name, label, 0, help }
+#define TIME(room, counter, name, unit, help) { room, counter, COUNTER, name, NULL, unit, help }
+#define NOW(room, counter, help) { room, counter, GAUGE, NULL, NULL, 0, help }
+
+static const struct metric metrics[] = {
+	NOW("flotilla", "Nodes", "nodes of the table"),
+	NOW("flotilla", "NodesReady", "back-ends that are up and active"),
+	COUNT("flotilla", "LinkUp", "links that came up"),
+	COUNT("flotilla", "LinkDown", "links that went down"),
+	COUNT("flotilla", "LinkConnects", "attempts of this side to make a link"),
+	COUNT("flotilla", "LinkConnectFailed", "attempts of this side that got no connection"),
+	COUNT("flotilla", "LinkAccepts", "connections for a link that came from listed addresses"),
+	COUNT("flotilla", "LinkPeerRestarted", "peers that came back as another instance"),
+	COUNT("flotilla", "LinkHeartbeatLost", "links that ended for the peer's silence"),
+	COUNT("flotilla", "LinkStoodStill", "looks at links that came more than two heartbeats late"),
+	COUNT("flotilla", "LinkStalled", "links that ended because the peer took no data"),
+	COUNT("flotilla", "LinkAuthDone", "handshakes of links that succeeded"),
+	COUNT("flotilla", "LinkAuthFailed", "handshakes of links that failed"),
+	EACH("flotilla", "LinkRefused*", "link_refused", "reason", "links that were refused"),
+	EACH("flotilla", "LinkBad*", "link_bad_frames", "reason", "frames that closed their link"),
+	COUNT("flotilla", "MessagesIn", "messages that came for a room"),
+	COUNT("flotilla", "MessagesOut", "messages that a room sent"),
+	COUNT("flotilla", "MessagesNoHandler", "messages that came for no room that is loaded"),
+	AS("flotilla", "LinkBytesIn", "link_receive_bytes", "bytes of all frames that came"),
+	AS("flotilla", "LinkBytesOut", "link_transmit_bytes", "bytes of all frames that were sent"),
+	COUNT("flotilla", "SendDirect", "writes to a link's socket by the sender itself"),
+	COUNT("flotilla", "SendBatches", "writes to a link's socket by its worker"),
+	COUNT("flotilla", "SendNotConnected", "messages that were refused because the link was down"),
+	COUNT("flotilla", "SendNoBuffers", "messages that were refused because the link's queue was full"),
+	COUNT("flotilla", "SendNoMemory", "messages that were refused for want of memory"),
+	COUNT("flotilla", "EventsLost", "events of nodes that no memory was left to tell of"),
+	COUNT("flotilla", "LayersAdded", "layers that were put on a socket"),
+	COUNT("flotilla", "LayersInherited", "layers that a new socket got from its listener"),
+	COUNT("flotilla", "LayersRefused", "layers that could not be put on a socket"),
+	COUNT("flotilla", "LayersLost", "layers that a new socket did not get for want of memory"),
+	COUNT("flotilla", "StacksKept", "stacks of layers that stay until their socket dies"),
+
+	COUNT("handoff", "HandoffSubmitted", "connections that were accepted for handoff"),
+	COUNT("handoff", "HandoffDone", "connections that another node owns since"),
+	COUNT("handoff", "HandoffFailed", "handoffs after which the connection stayed here"),
+	EACH("handoff", "HandoffRefused*", "handoff_refused", "reason", "handoffs that were refused, here or by the node"),
+	{ "handoff", "HandoffUsec*", HISTOGRAM, "handoff_duration_seconds", NULL, 1e-6,
+	  "time of a handoff, from its submission to the other node's ownership" },
+	COUNT("handoff", "HandoffClosed", "connections that were handed off and have ended"),
+	COUNT("handoff", "HandoffNodeLost", "connections that were handed off and ended with their node"),
+	COUNT("handoff", "HandoffNoPath", "handoffs for which there was no route to the node"),
+	NOW("handoff", "HandoffInFlight", "handoffs under way"),
+	COUNT("handoff", "AdoptRequests", "connections that other nodes offered"),
+	COUNT("handoff", "AdoptPrepared", "connections that were offered and could be taken"),
+	COUNT("handoff", "AdoptRefused", "connections that were offered and refused"),
+	COUNT("handoff", "AdoptCommitted", "connections that were taken and given to a listener"),
+	COUNT("handoff", "AdoptCommitFailed", "connections that no listener took after all"),
+	COUNT("handoff", "AdoptAborted", "connections whose taking was undone"),
+	COUNT("handoff", "AdoptQueried", "adoptions that this node had to ask about"),
+	COUNT("handoff", "AdoptExpired", "adoptions that were given up at their deadline"),
+	COUNT("handoff", "AdoptReturned", "connections of this node that came back"),
+	COUNT("handoff", "AdoptEnded", "connections that were taken and have ended"),
+	NOW("handoff", "AdoptLive", "connections of other nodes that are here"),
+	NOW("handoff", "AdoptPending", "connections whose adoption is undecided"),
+	COUNT("handoff", "LifeLost", "ends and idleness of connections that could not be told, as the link was down"),
+	COUNT("handoff", "LifeLooks", "looks whether a connection is idle"),
+	NOW("handoff", "ForwardEntries", "connections whose packets are forwarded"),
+	NOW("handoff", "ForwardEntryBytes", "memory of one entry of the forwarding table"),
+	COUNT("handoff", "ForwardPackets", "packets that were sent on to their connection's node"),
+	COUNT("handoff", "ForwardBytes", "bytes of packets that were sent on"),
+	COUNT("handoff", "ForwardIcmp", "ICMP errors that were sent on"),
+	COUNT("handoff", "ForwardLinger", "packets of connections that had ended"),
+	COUNT("handoff", "ForwardSynEarly", "SYNs of clients that used a port again before the end of its connection was known"),
+	COUNT("handoff", "ForwardSynReuse", "entries that went because the client used its port again"),
+	COUNT("handoff", "ForwardIdleExpired", "entries that went because no packet came for long"),
+	COUNT("handoff", "ForwardLingerExpired", "entries that went some time after their connection"),
+	COUNT("handoff", "ForwardLingerEvicted", "entries that went before their time, to make room"),
+	COUNT("handoff", "ForwardNoRoute", "packets that could not be sent on: no route"),
+	COUNT("handoff", "ForwardTooBig", "packets that could not be sent on: too long for the way"),
+	COUNT("handoff", "ForwardTtlExpired", "packets that could not be sent on: too many hops"),
+	COUNT("handoff", "ForwardDropped", "packets that could not be sent on: any other reason"),
+	COUNT("handoff", "ForwardPathMtu", "ICMP errors about packets in tunnels that were heeded"),
+	COUNT("handoff", "ForwardPathMtuRefused", "ICMP errors about packets in tunnels that were not believed"),
+	COUNT("handoff", "ForwardStranger", "packets in tunnels that no node had sent"),
+	COUNT("handoff", "ForwardFragments", "fragments of packets"),
+	COUNT("handoff", "ForwardResets", "RSTs that were sent"),
+	COUNT("handoff", "HoldQueued", "packets that waited for the end of a handoff"),
+	COUNT("handoff", "HoldForwarded", "packets that waited and were sent on"),
+	COUNT("handoff", "HoldReinjected", "packets that waited and stayed here"),
+	COUNT("handoff", "HoldDropped", "packets that had to wait and were dropped"),
+	NOW("handoff", "HoldBytes", "memory of packets that wait"),
+
+	COUNT("splice", "SpliceStarted", "transfers that began"),
+	NOW("splice", "SpliceActive", "transfers under way"),
+	COUNT("splice", "SpliceDoneInCall", "transfers that ended within the call that began them"),
+	EACH("splice", "SpliceRefused*", "splice_refused", "reason", "transfers that were refused"),
+	EACH("splice", "SpliceEnded*", "splice_ended", "cause", "transfers that ended"),
+	COUNT("splice", "SplicePaused", "waits because the user's share of time was used up"),
+	EACH("splice", "SpliceBytes*", "splice_bytes", "by", "bytes that were forwarded, by who did it"),
+	AS("splice", "SpliceBytesLinear", "splice_linear_bytes", "bytes that were copied because they lay in slab memory"),
+	COUNT("splice", "SpliceSends", "sends to the other socket"),
+	COUNT("splice", "SplicePartialPackets", "packets that were forwarded in part"),
+	COUNT("splice", "SpliceGathered", "packets that waited for others"),
+	COUNT("splice", "SpliceSinkFull", "stops because the other socket was full"),
+	COUNT("splice", "SpliceBudgetSpent", "stops because others had to have their turn"),
+	COUNT("splice", "SpliceNoMemory", "stops for want of memory"),
+	COUNT("splice", "SpliceTrylockMissed", "packets left to a work item because the other socket was locked"),
+	COUNT("splice", "SpliceSocketOwned", "packets left to a work item because a program had the other socket"),
+	COUNT("splice", "SpliceWorkSlow", "work items and calls that found a program in one of the sockets"),
+	COUNT("splice", "SpliceCopyBytes", "bytes that were kept for a program besides"),
+	COUNT("splice", "SpliceCopyHeld", "waits for the program that reads what was kept"),
+	COUNT("splice", "SpliceCopyOnly", "transfers whose client left before the end of what was kept"),
+	COUNT("splice", "SpliceBusyCalls", "system calls of programs that a transfer forbade"),
+
+	AS("uselect", "RegionsOpened", "uselect_regions_opened", "processes that registered"),
+	AS("uselect", "RegionsClosed", "uselect_regions_closed", "registrations that ended"),
+	AS("uselect", "SetsOpened", "uselect_sets_opened", "sets that were opened"),
+	AS("uselect", "SetupsRefused", "uselect_setups_refused", "registrations and sets that were refused"),
+	AS("uselect", "SocketsHooked", "uselect_sockets_hooked", "sockets that got a layer"),
+	AS("uselect", "SocketsRefused", "uselect_sockets_refused", "sockets on which no layer could be put"),
+	AS("uselect", "DescriptorsTracked", "uselect_descriptors_tracked", "descriptors whose readiness began to be kept"),
+	AS("uselect", "DescriptorsUntracked", "uselect_descriptors_untracked", "descriptors whose readiness ended to be kept"),
+	AS("uselect", "DescriptorsReused", "uselect_descriptors_reused", "descriptors no longer kept, as the number names another file"),
+	AS("uselect", "DescriptorsForgotten", "uselect_descriptors_forgotten", "descriptors no longer kept, as the program asked for it"),
+	AS("uselect", "DescriptorsEnded", "uselect_descriptors_ended", "descriptors no longer kept, as the registration ended"),
+	AS("uselect", "DescriptorsForeign", "uselect_descriptors_foreign", "descriptors no longer kept, as kTLS or a sockmap took the socket"),
+	AS("uselect", "Guesses", "uselect_guesses", "numbers of descriptors that were guessed"),
+	AS("uselect", "GuessesWrong", "uselect_guesses_wrong", "numbers of descriptors that were guessed wrongly"),
+	AS("uselect", "Searches", "uselect_searches", "numbers of descriptors that were searched for"),
+	AS("uselect", "Polls", "uselect_polls", "system calls that polled a socket with a layer"),
+	AS("uselect", "Events", "uselect_events", "news for a set"),
+	AS("uselect", "Wakeups", "uselect_wakeups", "sleepers that news have woken"),
+	AS("uselect", "RingOverflows", "uselect_ring_overflows", "news that found the ring of a set full"),
+
+	COUNT("card", "CardRequests", "requests of the block layer"),
+	COUNT("card", "CardReads", "reads that were answered"),
+	COUNT("card", "CardWrites", "writes that were answered"),
+	AS("card", "CardBytesRead", "card_read_bytes", "bytes of reads that were answered"),
+	AS("card", "CardBytesWritten", "card_written_bytes", "bytes of writes that were answered"),
+	COUNT("card", "CardFromDisk", "reads that the exporter's disk answered"),
+	COUNT("card", "CardFromCache", "reads that the exporter's cache answered"),
+	COUNT("card", "CardFromPeer", "reads that another node's memory answered"),
+	COUNT("card", "CardResent", "requests that were sent again"),
+	COUNT("card", "CardTimeouts", "times that an answer did not come in time"),
+	COUNT("card", "CardErrors", "requests that ended with an error"),
+	COUNT("card", "CardGivenUp", "requests that ended because fail_fast was over"),
+	COUNT("card", "CardLateReplies", "answers for a request that was over"),
+	COUNT("card", "CardBadReplies", "answers that did not fit their request"),
+	COUNT("card", "CardBadCrc", "answers whose sum differed"),
+	COUNT("card", "CardBuffersChanged", "requests whose buffer changed on the way"),
+	COUNT("card", "CardAttached", "disks that were attached, also again"),
+	COUNT("card", "CardLost", "times that an exporter went away"),
+	COUNT("card", "CardRefused", "times that an exporter refused a disk"),
+	COUNT("card", "CardWritesLost", "acknowledged writes that may be lost"),
+	COUNT("card", "CardFlushesFailed", "flushes that failed for lost writes"),
+	COUNT("card", "CardSwapRefused", "attempts to swap on a remote disk that were refused"),
+	TIME("card", "CardTotalNsec", "card_read_seconds", 1e-9, "time of all reads"),
+	TIME("card", "CardCopyNsec", "card_read_copy_seconds", 1e-9, "of the time of reads, for receiving into the request's pages"),
+	TIME("card", "CardServiceNsec", "card_read_service_seconds", 1e-9, "of the time of reads, in the exporter"),
+	TIME("card", "CardRemoteDiskUsec", "card_read_disk_seconds", 1e-6, "of the time of reads, in the exporter's disk"),
+	COUNT("card", "CardServed", "reads of others that were answered"),
+	COUNT("card", "CardServedCached", "reads of others that the cache answered"),
+	COUNT("card", "CardServedDisk", "reads of others that the disk answered"),
+	COUNT("card", "CardServedBytes", "bytes of reads of others"),
+	COUNT("card", "CardServedCachedPages", "pages of reads of others that were in the cache"),
+	COUNT("card", "CardServedDiskPages", "pages of reads of others that came from the disk"),
+	COUNT("card", "CardServedWrites", "writes of others"),
+	COUNT("card", "CardWritesOrdered", "writes of others that waited for an earlier one to the same place"),
+	COUNT("card", "CardServeInline", "requests that were worked on where the message was received"),
+	COUNT("card", "CardServeThread", "requests that were worked on by the thread"),
+	COUNT("card", "CardDeliverSoftirq", "answers that a softirq work sent"),
+	COUNT("card", "CardDeliverThread", "answers that the thread or the submitter sent"),
+	COUNT("card", "CardThreadWakeups", "times that the thread was woken"),
+	COUNT("card", "CardKeptPages", "pages that came into the exporter's cache"),
+	COUNT("card", "CardFreshPages", "pages that were allocated because the pool was empty"),
+	COUNT("card", "CardFilePages", "pages of files that were used"),
+	COUNT("card", "CardFileMismatch", "pages of files that could not be used"),
+	TIME("card", "CardServeNsec", "card_serve_seconds", 1e-9, "time in which reads of others were served"),
+	TIME("card", "CardDiskNsec", "card_serve_disk_seconds", 1e-9, "time in which the disk worked on reads of others"),
+	COUNT("card", "CardDenied", "requests of nodes that may not"),
+	COUNT("card", "CardWritersFenced", "writers that lost their place"),
+	COUNT("card", "CardStaleAddress", "requests for an export that is not here"),
+	COUNT("card", "CardBadRange", "requests for sectors outside the disk"),
+	COUNT("card", "CardSessionFull", "requests that were refused because the node has too many"),
+	COUNT("card", "CardAskedAgain", "requests that came again while they were worked on"),
+	COUNT("card", "CardDiskErrors", "requests that the disk failed"),
+	COUNT("card", "CardRepliesNotSent", "answers that the link did not take"),
+	COUNT("card", "CardBadMessages", "messages that closed their link"),
+	COUNT("card", "CardHostedHits", "blocks that were found in pages hosted here"),
+	COUNT("card", "CardPeerServed", "blocks that were served to other nodes from memory"),
+	COUNT("card", "CardPeerRefused", "requests of other nodes that had to go to the disk after all"),
+	COUNT("card", "CardForwards", "requests that were passed on"),
+	COUNT("card", "CardEvictions", "pages that reclaim took"),
+	COUNT("card", "CardSaves", "evicted blocks that were sent to another node"),
+	COUNT("card", "CardSavesLost", "evicted blocks that were not sent"),
+	COUNT("card", "CardSavesPassed", "evicted blocks that were passed on to another node"),
+	COUNT("card", "CardSavesRefused", "evicted blocks that found no room"),
+	COUNT("card", "CardHosted", "blocks that were taken in for others"),
+	COUNT("card", "CardHostedDropped", "blocks of others that were dropped"),
+	COUNT("card", "CardIndexSent", "messages about the index that were sent"),
+	COUNT("card", "CardIndexReceived", "messages about the index that came"),
+	COUNT("card", "CardCacheMismatch", "blocks that were no longer in memory as they had come"),
+};
+
+int samples_add(struct samples *samples, const char *room, const char *name, uint64_t value,
+		bool hidden)
+{
+	struct sample *at = realloc(samples->at, (samples->nr + 1) * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	samples->at = at;
+	at += samples->nr++;
+	*at = (struct sample){ .value = value, .hidden = hidden };
+	snprintf(at->room, sizeof(at->room), "%s", room);
+	snprintf(at->name, sizeof(at->name), "%s", name);
+	return 0;
+}
+
+void samples_free(struct samples *samples)
+{
+	free(samples->at);
+	*samples = (struct samples){ 0 };
+}
+
+void metric_family(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_value(FILE *out, const char *value)
+{
+	for (; *value; value++) {
+		if (*value == '\n')
+			fputs("\\n", out);
+		else if (*value == '"' || *value == '\\')
+			fprintf(out, "\\%c", *value);
+		else
+			fputc(*value, out);
+	}
+}
+
+void metric_labels(FILE *out, const char *name, ...)
+{
+	const char *label;
+	va_list pairs;
+	char sep = '{';
+
+	fputs(name, out);
+	va_start(pairs, name);
+	while ((label = va_arg(pairs, const char *))) {
+		fprintf(out, "%c%s=\"", sep, label);
+		put_value(out, va_arg(pairs, const char *));
+		fputc('"', out);
+		sep = ',';
+	}
+	va_end(pairs);
+	fputs(sep == '{' ? " " : "} ", out);
+}
+
+/* HandoffRefusedOOO -> handoff_refused_ooo, the way Prometheus names are written. */
+static void snake_case(const char *camel, char *snake, size_t size)
+{
+	size_t i, n = 0;
+
+	for (i = 0; camel[i] && n + 2 < size; i++) {
+		bool upper = isupper(camel[i]);
+		bool starts = i && upper && (!isupper(camel[i - 1]) ||
+					     (islower(camel[i + 1]) && camel[i + 1]));
+
+		if (starts && snake[n - 1] != '_')
+			snake[n++] = '_';
+		snake[n++] = isalnum(camel[i]) ? tolower(camel[i]) : '_';
+	}
+	snake[n] = '\0';
+}
+
+/* Length of what is before the "*", 0: there is none. */
+static size_t prefix(const struct metric *m)
+{
+	size_t len = strlen(m->counter);
+
+	return m->counter[len - 1] == '*' ? len - 1 : 0;
+}
+
+static bool has_own_line(const struct sample *s)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(metrics); i++)
+		if (!strcmp(metrics[i].room, s->room) && !strcmp(metrics[i].counter, s->name))
+			return true;
+	return false;
+}
+
+static bool belongs(const struct metric *m, const struct sample *s)
+{
+	size_t len = prefix(m);
+
+	if (strcmp(m->room, s->room))
+		return false;
+	return len ? !strncmp(m->counter, s->name, len) && !has_own_line(s) :
+		     !strcmp(m->counter, s->name);
+}
+
+/* Is any of it asked for? */
+static bool is_wanted(const struct metric *m, const struct samples *samples)
+{
+	size_t i;
+
+	for (i = 0; i < samples->nr; i++)
+		if (!samples->at[i].hidden && belongs(m, &samples->at[i]))
+			return true;
+	return false;
+}
+
+static void put_number(FILE *out, const struct metric *m, uint64_t value)
+{
+	if (m->unit)
+		fprintf(out, "%.9g\n", value * m->unit);
+	else
+		fprintf(out, "%" PRIu64 "\n", value);
+}
+
+static void put_samples(FILE *out, const struct metric *m, const char *name,
+			struct samples *samples)
+{
+	char value[64];
+	size_t i;
+
+	for (i = 0; i < samples->nr; i++) {
+		struct sample *s = &samples->at[i];
+
+		if (!belongs(m, s))
+			continue;
+		s->done = true;
+		if (s->hidden)
+			continue;
+		snake_case(s->name + prefix(m), value, sizeof(value));
+		if (m->label)
+			metric_labels(out, name, m->label, value, NULL);
+		else
+			metric_labels(out, name, NULL);
+		put_number(out, m, s->value);
+	}
+}
+
+/*
+ * Counters PREFIX1, PREFIX2, PREFIX4, ... have what took up to so long and longer than the one before, PREFIXMore
+ * the rest, and PREFIXSum, which older modules do not have, all the time. They are told whole or not at all.
+ */
+static void put_histogram(FILE *out, const struct metric *m, const char *name,
+			  struct samples *samples)
+{
+	const struct sample *sum = NULL;
+	char part[160], bound[32];
+	uint64_t count = 0;
+	size_t i;
+
+	snprintf(part, sizeof(part), "%s_bucket", name);
+	for (i = 0; i < samples->nr; i++) {
+		struct sample *s = &samples->at[i];
+		const char *rest = s->name + prefix(m);
+
+		if (!belongs(m, s))
+			continue;
+		s->done = true;
+		if (!strcmp(rest, "Sum")) {
+			sum = s;
+			continue;
+		}
+		count += s->value;
+		if (isdigit(*rest))
+			snprintf(bound, sizeof(bound), "%.7g", strtoull(rest, NULL, 10) * m->unit);
+		else
+			strcpy(bound, "+Inf");
+		metric_labels(out, part, "le", bound, NULL);
+		fprintf(out, "%" PRIu64 "\n", count);
+	}
+	if (!sum)
+		return;
+	fprintf(out, "%s_sum ", name);
+	put_number(out, m, sum->value);
+	fprintf(out, "%s_count %" PRIu64 "\n", name, count);
+}
+
+static void put_metric(FILE *out, const struct metric *m, struct samples *samples)
+{
+	static const char *const types[] = { "counter", "gauge", "histogram" };
+	char snake[96], name[128];
+
+	snake_case(m->counter, snake, sizeof(snake));
+	snprintf(name, sizeof(name), "flotilla_%s%s", m->name ? m->name : snake,
+		 m->kind == COUNTER ? "_total" : "");
+	if (is_wanted(m, samples))
+		metric_family(out, name, types[m->kind], m->help);
+	if (m->kind != HISTOGRAM)
+		put_samples(out, m, name, samples);
+	else if (is_wanted(m, samples))
+		put_histogram(out, m, name, samples);
+}
+
+static void put_stranger(FILE *out, const struct sample *s)
+{
+	char snake[96], name[160];
+
+	snake_case(s->name, snake, sizeof(snake));
+	snprintf(name, sizeof(name), "flotilla_%s_%s", s->room, snake);
+	metric_family(out, name, "untyped", "a counter of a module that is newer than this program");
+	fprintf(out, "%s %" PRIu64 "\n", name, s->value);
+}
+
+void metrics_write(FILE *out, struct samples *samples)
+{
+	size_t i;
+
+	metric_family(out, "flotilla_build_info", "gauge", "always 1; the program's version");
+	metric_labels(out, "flotilla_build_info", "version", FLT_VERSION, NULL);
+	fputs("1\n", out);
+	for (i = 0; i < ARRAY_SIZE(metrics); i++)
+		put_metric(out, &metrics[i], samples);
+	for (i = 0; i < samples->nr; i++)
+		if (!samples->at[i].done && !samples->at[i].hidden)
+			put_stranger(out, &samples->at[i]);
+}
