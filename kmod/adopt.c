@@ -25,29 +25,6 @@
 #include "compat/compat.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
-#include "park.h"
-
-/**
- * struct flt_adoption - a child between adopt and commit or abort
- * @park:        the child's packets, and its addresses
- * @child:       parked, one reference
- * @listener:    one reference
- * @req:         stands in the accept queue for the child; one reference
- * @unread:      bytes the child was given
- * @ack_pending: the client waits for an acknowledgment
- * @rcu:         for freeing: a packet may be looking at @park
- *
- * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
- */
-struct flt_adoption {
-	struct flt_park park;
-	struct sock *child;
-	struct sock *listener;
-	struct request_sock *req;
-	u32 unread;
-	bool ack_pending;
-	struct rcu_head rcu;
-};
 
 /*
  * Ends the ownership of who made the child. A packet that had passed the hook
@@ -74,9 +51,9 @@ static void flt_child_park(struct sock *child)
 }
 
 /* The timers that it should have had; somebody may have killed it while it was parked. */
-static void flt_child_unpark(struct sock *child, bool ack_pending)
+void flt_child_unpark(struct sock *child, bool ack_pending)
 {
-	lock_sock(child);
+	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
 	if (child->sk_state != TCP_CLOSE) {
 		if (sock_flag(child, SOCK_KEEPOPEN))
 			inet_csk_reset_keepalive_timer(child, keepalive_time_when(tcp_sk(child)));
@@ -171,7 +148,7 @@ static struct request_sock *flt_req_alloc(struct sock *listener, const struct fl
 }
 
 /* The same connection may be signed there and was not here: that is not ours to decide. */
-static bool flt_listener_wants_signatures(const struct sock *listener)
+bool flt_listener_wants_signatures(const struct sock *listener)
 {
 #ifdef CONFIG_TCP_MD5SIG
 	if (rcu_access_pointer(tcp_sk(listener)->md5sig_info))
@@ -187,17 +164,25 @@ static bool flt_listener_wants_signatures(const struct sock *listener)
 /*
  * Let the listener make the child and take the client's last ACK of the
  * handshake, which brings it to ESTABLISHED; @skb is that ACK and is consumed.
+ * The child takes the place of @old, if there is one, in the established hash.
  * Return: the child, owned by the caller, with one reference, or NULL.
  */
 static struct sock *flt_child_create(struct sock *listener, struct request_sock *req,
-				     struct sk_buff *skb)
+				     struct sk_buff *skb, struct sock *old)
 {
 	struct sock *child;
 	bool own = false;
 
+	/* Its place is taken as a request's would be, for which the hash has a reference. */
+	if (old)
+		sock_hold(old);
 	rcu_read_lock();
 	local_bh_disable();
-	child = flt_compat_syn_recv_sock(listener, skb, req, &own);
+	child = flt_compat_syn_recv_sock(listener, skb, req, old, &own);
+	if (old && child)
+		sock_prot_inuse_add(sock_net(old), old->sk_prot, -1);
+	else if (old)
+		__sock_put(old);
 	if (child) {
 		child->sk_backlog_rcv(child, skb);
 		/* As lock_sock() does, without a gap in which a packet could come. */
@@ -209,12 +194,12 @@ static struct sock *flt_child_create(struct sock *listener, struct request_sock 
 	local_bh_enable();
 	rcu_read_unlock();
 	if (child)
-		mutex_acquire(&child->sk_lock.dep_map, 0, 0, _RET_IP_);
+		mutex_acquire(&child->sk_lock.dep_map, SINGLE_DEPTH_NESTING, 0, _RET_IP_);
 	return child;
 }
 
 /* Without a FIN or RST; the caller owns @child and loses its reference. */
-static void flt_child_destroy(struct sock *child)
+void flt_child_destroy(struct sock *child)
 {
 	sock_owned_by_me(child);
 
@@ -244,9 +229,9 @@ static enum flt_refusal flt_child_why_not(struct net *net, struct sock *listener
 }
 
 /* @skb is consumed. */
-static enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
-					   const void *data, struct sk_buff *skb,
-					   struct flt_adoption *adoption)
+enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
+				    const void *data, struct sk_buff *skb,
+				    struct flt_adoption *adoption)
 {
 	struct sock *listener = adoption->listener;
 	enum flt_refusal why = FLT_REFUSE_NOMEM;
@@ -259,7 +244,7 @@ static enum flt_refusal flt_adoption_build(struct net *net, const struct flt_sta
 	if (security_inet_conn_request(listener, skb, adoption->req))
 		goto put_req;
 
-	child = flt_child_create(listener, adoption->req, skb);
+	child = flt_child_create(listener, adoption->req, skb, adoption->old);
 	skb = NULL;
 	if (!child) {
 		why = flt_child_why_not(net, listener, state);
@@ -269,6 +254,7 @@ static enum flt_refusal flt_adoption_build(struct net *net, const struct flt_sta
 	if (child->sk_state == TCP_ESTABLISHED)
 		why = flt_child_fill(child, state, data);
 	if (why) {
+		flt_adoption_give_back(adoption, child);
 		flt_child_destroy(child);
 		goto put_req;
 	}
@@ -399,7 +385,7 @@ static void flt_adoption_renew_listener(struct flt_adoption *adoption)
  * since adopt looked: better that than a lost connection. False: nobody listens
  * any more, and the child has been reset and destroyed.
  */
-static bool flt_adoption_enqueue(struct flt_adoption *adoption)
+bool flt_adoption_enqueue(struct flt_adoption *adoption)
 {
 	struct sock *listener = adoption->listener;
 	struct sock *child = adoption->child;
@@ -416,7 +402,7 @@ static bool flt_adoption_enqueue(struct flt_adoption *adoption)
 		bh_unlock_sock(child);
 		local_bh_enable();
 		rcu_read_unlock();
-		lock_sock(child);
+		lock_sock_nested(child, SINGLE_DEPTH_NESTING);
 		release_sock(child);
 	}
 	queued = inet_csk_reqsk_queue_add(listener, adoption->req, child);

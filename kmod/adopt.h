@@ -4,8 +4,31 @@
 #define FLT_ADOPT_H
 
 #include "checkpoint.h"
+#include "park.h"
 
-struct flt_adoption;
+/**
+ * struct flt_adoption - a child between adopt and commit or abort
+ * @park:        the child's packets, and its addresses
+ * @child:       parked, one reference
+ * @listener:    one reference
+ * @req:         stands in the accept queue for the child; one reference
+ * @unread:      bytes the child was given
+ * @ack_pending: the client waits for an acknowledgment
+ * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
+ * @rcu:         for freeing: a packet may be looking at @park
+ *
+ * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
+ */
+struct flt_adoption {
+	struct flt_park park;
+	struct sock *child;
+	struct sock *listener;
+	struct request_sock *req;
+	u32 unread;
+	bool ack_pending;
+	struct sock *old;
+	struct rcu_head rcu;
+};
 
 /**
  * flt_segment - a segment as if it came from the client
@@ -61,5 +84,34 @@ bool flt_tuple_routed(struct net *net, const struct flt_tuple *tuple);
  */
 enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *state,
 				const void *data);
+
+/**
+ * flt_adoption_build - make the child of an adoption and park it
+ * @net:      network namespace
+ * @state:    checked
+ * @data:     the unread bytes
+ * @skb:      as if the client ended its handshake; consumed
+ * @adoption: with its listener, its packets held back, and @old if there is one: locked
+ *
+ * Context: process, may sleep.
+ * Return: FLT_REFUSE_NONE, or why not; then nothing of it is left.
+ */
+enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
+				    const void *data, struct sk_buff *skb,
+				    struct flt_adoption *adoption);
+
+/* The hash has @adoption->old again, if there was one, instead of @child; both are locked. */
+void flt_adoption_give_back(struct flt_adoption *adoption, struct sock *child);
+
+/* False: nobody listens any more, and the child has been reset and destroyed. */
+bool flt_adoption_enqueue(struct flt_adoption *adoption);
+
+/* The timers that a parked child should have had. */
+void flt_child_unpark(struct sock *child, bool ack_pending);
+/* Without a FIN or RST; the caller owns @child and loses its reference. */
+void flt_child_destroy(struct sock *child);
+
+/* The same connection may be signed there and was not here: that is not ours to decide. */
+bool flt_listener_wants_signatures(const struct sock *listener);
 
 #endif

@@ -84,6 +84,12 @@ DEFINE_EVENT(flt_endpoint, flt_adoption_abort,
 	TP_ARGS(tuple, unread, why)
 );
 
+/* Both at once: to another listener of this machine, or where it was. */
+DEFINE_EVENT(flt_endpoint, flt_endpoint_requeue,
+	TP_PROTO(const struct flt_tuple *tuple, u32 unread, enum flt_refusal why),
+	TP_ARGS(tuple, unread, why)
+);
+
 #endif
 
 #undef TRACE_INCLUDE_PATH

@@ -275,6 +275,15 @@ struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_o
 }
 EXPORT_SYMBOL_GPL(flt_layer_find);
 
+bool flt_layer_is_alone(const struct flt_layer *layer)
+{
+	const struct flt_stack *st = layer->stack;
+
+	return READ_ONCE(layer->list.next) == &st->layers &&
+	       READ_ONCE(st->layers.next) == &layer->list;
+}
+EXPORT_SYMBOL_GPL(flt_layer_is_alone);
+
 void *flt_layer_priv(struct flt_layer *layer)
 {
 	return layer->priv;

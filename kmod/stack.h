@@ -111,6 +111,8 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 
 /* The layer of @ops on @sk or NULL; valid under RCU or as long as the caller owns it. */
 struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_ops *ops);
+/* No other room has a layer on its socket. Under RCU or as flt_layer_find(). */
+bool flt_layer_is_alone(const struct flt_layer *layer);
 void *flt_layer_priv(struct flt_layer *layer);
 struct sock *flt_layer_sock(const struct flt_layer *layer);
 

@@ -18,6 +18,8 @@
  * @listener: the listener
  * @skb:      ends the handshake; data points at its TCP header
  * @req:      not in any hash table
+ * @old:      whose place in the established hash the child takes, or NULL: who makes children
+ *	      knows a request there, and looks at nothing of it but its place
  * @own:      set when the child went into the established hash
  *
  * The handshake code itself is not exported; every listener carries a pointer
@@ -27,14 +29,15 @@
  * Return: the child, bh-locked and with two references, or NULL.
  */
 static inline struct sock *flt_compat_syn_recv_sock(struct sock *listener, struct sk_buff *skb,
-						    struct request_sock *req, bool *own)
+						    struct request_sock *req,
+						    struct sock *old, bool *own)
 {
 	const struct inet_connection_sock_af_ops *ops = inet_csk(listener)->icsk_af_ops;
 
 #ifdef FLT_HAVE_SYN_RECV_SOCK_INIT
-	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own, NULL);
+	return ops->syn_recv_sock(listener, skb, req, NULL, inet_reqsk(old), own, NULL);
 #else
-	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own);
+	return ops->syn_recv_sock(listener, skb, req, NULL, inet_reqsk(old), own);
 #endif
 }
 

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A connection moves within the machine: the checkpoint of one socket becomes a child of
+ * another listener (adopt.c), which takes the first one's place in the hash under the bucket's
+ * lock. The order, and what undoes it:
+ *
+ *	park		the client's packets wait below TCP, whoever gets them
+ *	lock, may?	the program can do nothing from here on
+ *	checkpoint
+ *	adopt		the child instead of the socket in the hash	(give back)
+ *	listener locked	it listens, so the next step cannot fail
+ *	enqueue
+ *	release		the socket is a shell: end of file
+ *	unpark		whoever is in the hash gets the packets
+ */
+#include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/inet_hashtables.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include "adopt.h"
+#include "endpoint.h"
+#include "endpoint_trace.h"
+#include "requeue.h"
+#include "socklock.h"
+
+/* Looks at a lock that somebody has, half a millisecond apart. */
+#define FLT_REQUEUE_TRIES	20
+
+static bool flt_requeue_lock(struct sock *sk)
+{
+	unsigned int tries = FLT_REQUEUE_TRIES;
+
+	while (!flt_sock_trylock(sk)) {
+		if (!--tries)
+			return false;
+		usleep_range(500, 1000);
+	}
+	return true;
+}
+
+static bool flt_listener_fits4(const struct sock *listener, __be32 server)
+{
+	if (listener->sk_family == AF_INET)
+		return !listener->sk_rcv_saddr || listener->sk_rcv_saddr == server;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (ipv6_addr_v4mapped(&listener->sk_v6_rcv_saddr))
+		return listener->sk_v6_rcv_saddr.s6_addr32[3] == server;
+	return !ipv6_only_sock(listener) && ipv6_addr_any(&listener->sk_v6_rcv_saddr);
+#else
+	return false;
+#endif
+}
+
+bool flt_listener_fits(const struct sock *listener, const struct sock *sk)
+{
+	struct flt_tuple tuple;
+	__be32 server;
+
+	flt_tuple_from_sock(sk, &tuple);
+	if (READ_ONCE(listener->sk_state) != TCP_LISTEN || listener->sk_bound_dev_if ||
+	    !net_eq(sock_net(listener), sock_net(sk)) ||
+	    inet_sk(listener)->inet_num != ntohs(tuple.server_port))
+		return false;
+	if (tuple.family == AF_INET) {
+		memcpy(&server, tuple.server, sizeof(server));
+		return flt_listener_fits4(listener, server);
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	return listener->sk_family == AF_INET6 &&
+	       (ipv6_addr_any(&listener->sk_v6_rcv_saddr) ||
+		!memcmp(&listener->sk_v6_rcv_saddr, tuple.server, sizeof(struct in6_addr)));
+#else
+	return false;
+#endif
+}
+EXPORT_SYMBOL_GPL(flt_listener_fits);
+
+int flt_listener_mute(struct sock *sk, bool mute)
+{
+	int err = 0;
+
+	might_sleep();
+	if (!flt_requeue_lock(sk))
+		return -EBUSY;
+	if (sk->sk_state != TCP_LISTEN)
+		err = -EINVAL;
+	else if (mute)
+		sk->sk_prot->unhash(sk);
+	else if (sk_unhashed(sk))
+		err = sk->sk_prot->hash(sk);
+	release_sock(sk);
+	return err;
+}
+EXPORT_SYMBOL_GPL(flt_listener_mute);
+
+void flt_adoption_give_back(struct flt_adoption *adoption, struct sock *child)
+{
+	struct sock *old = adoption->old;
+
+	if (!old)
+		return;
+	sock_owned_by_me(old);
+	sock_owned_by_me(child);
+	local_bh_disable();
+	if (sk_hashed(child)) {
+		sock_hold(child);	/* as in flt_child_create() */
+		inet_ehash_nolisten(old, child, NULL);
+		sock_prot_inuse_add(sock_net(child), child->sk_prot, -1);
+	} else {
+		inet_ehash_nolisten(old, NULL, NULL);	/* somebody has killed the child */
+	}
+	local_bh_enable();
+}
+
+static void flt_requeue_undo(struct flt_adoption *adoption)
+{
+	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
+	flt_adoption_give_back(adoption, adoption->child);
+	flt_child_destroy(adoption->child);
+	reqsk_put(adoption->req);
+}
+
+/* The child goes to the listener, which cannot close meanwhile: its lock is ours. */
+static enum flt_refusal flt_requeue_enqueue(struct flt_adoption *adoption)
+{
+	enum flt_refusal why = FLT_REFUSE_NOLISTENER;
+	struct sock *listener = adoption->listener;
+
+	if (!flt_requeue_lock(listener))
+		return FLT_REFUSE_BUSY;
+	if (listener->sk_state == TCP_LISTEN) {
+		flt_child_unpark(adoption->child, adoption->ack_pending);
+		why = WARN_ON_ONCE(!flt_adoption_enqueue(adoption)) ? FLT_REFUSE_ABORTED :
+								      FLT_REFUSE_NONE;
+	}
+	release_sock(listener);
+	return why;
+}
+
+static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
+					    const struct flt_state *state, const void *data)
+{
+	struct net *net = sock_net(adoption->old);
+	enum flt_refusal why;
+	struct sk_buff *skb;
+
+	why = flt_tuple_local(net, &state->tuple);
+	if (why)
+		return why;
+	if (sk_acceptq_is_full(adoption->listener))
+		return FLT_REFUSE_FULL;
+	if (flt_listener_wants_signatures(adoption->listener))
+		return FLT_REFUSE_POLICY;
+	skb = flt_segment(net, state, TCPHDR_ACK, state->rcv_start, state->snd_una,
+			  min_t(u32, state->max_window >> state->snd_wscale, U16_MAX));
+	if (!skb)
+		return FLT_REFUSE_NOMEM;
+	adoption->unread = state->unread;
+	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
+	why = flt_adoption_build(net, state, data, skb, adoption);
+	if (why)
+		return why;
+	why = flt_requeue_enqueue(adoption);
+	if (why == FLT_REFUSE_NONE)
+		sock_put(adoption->child);
+	else if (why != FLT_REFUSE_ABORTED)
+		flt_requeue_undo(adoption);
+	return why;
+}
+
+static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption)
+{
+	struct sock *sk = adoption->old;
+	struct flt_checkpoint *ckpt;
+	struct flt_state state;
+	enum flt_refusal why;
+	const void *data;
+
+	sock_owned_by_me(sk);
+	/* Closed, it is TCP's to end; without a place in the hash there is none to take over. */
+	if (sock_flag(sk, SOCK_DEAD) || sk->sk_state != TCP_ESTABLISHED || !sk_hashed(sk))
+		return FLT_REFUSE_STATE;
+	why = flt_endpoint_checkpoint(sk, &ckpt);
+	if (why)
+		return why;
+	why = flt_wire_decode(ckpt->wire, ckpt->len, &state, &data);
+	if (!why)
+		why = flt_requeue_install(adoption, &state, data);
+	kvfree(ckpt);
+	if (!why)
+		flt_endpoint_release(sk);
+	return why;
+}
+
+enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
+				      enum flt_refusal (*may)(struct sock *sk, void *arg),
+				      void *arg)
+{
+	struct flt_adoption *adoption;
+	enum flt_refusal why;
+	struct flt_tuple tuple;
+
+	might_sleep();
+
+	if (!flt_listener_fits(listener, sk))
+		return FLT_REFUSE_NOLISTENER;
+	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
+	if (!adoption)
+		return FLT_REFUSE_NOMEM;
+	adoption->old = sk;
+	adoption->listener = listener;
+	flt_tuple_from_sock(sk, &tuple);
+	why = flt_park_begin(sock_net(sk), &adoption->park, &tuple);
+	if (why) {
+		kfree(adoption);
+		return why == FLT_REFUSE_DUPLICATE ? FLT_REFUSE_BUSY : why;
+	}
+	if (flt_requeue_lock(sk)) {
+		why = may ? may(sk, arg) : FLT_REFUSE_NONE;
+		if (!why)
+			why = flt_requeue_locked(adoption);
+		release_sock(sk);
+	} else {
+		why = FLT_REFUSE_BUSY;
+	}
+	flt_park_open(&adoption->park);
+	flt_park_end(&adoption->park);
+	trace_flt_endpoint_requeue(&tuple, adoption->unread, why);
+	kfree_rcu(adoption, rcu);
+	return why;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_requeue);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An established connection goes to the accept queue of another listener of the same
+ * namespace: checkpoint, adoption and release in one step, without a second owner in between.
+ */
+#ifndef FLT_REQUEUE_H
+#define FLT_REQUEUE_H
+
+#include <net/sock.h>
+#include <flotilla/flotilla.h>
+
+/* Could @sk be a child of @listener: its namespace, port, address; not bound to a device. */
+bool flt_listener_fits(const struct sock *listener, const struct sock *sk);
+
+/**
+ * flt_listener_mute - no new connections come to a listener, and its program does not notice
+ * @sk:  listening; the caller has a reference, not its lock
+ * @mute: true: those that come go to others of its address, which has to have others; what is in
+ *	  its queue, or has begun to be, stays. false: as it was before
+ *
+ * Context: process, may sleep.
+ * Return: 0; -EINVAL: it does not listen; -EBUSY: its program keeps its lock; -ENOMEM.
+ */
+int flt_listener_mute(struct sock *sk, bool mute);
+
+/**
+ * flt_endpoint_requeue - move a connection to a listener
+ * @sk:       ESTABLISHED; the caller has a reference, not its lock
+ * @listener: the caller has a reference, not its lock
+ * @may:      asked under @sk's lock, before anything is done to it; its program can neither
+ *	      read nor write between a yes and the move. NULL: it may
+ * @arg:      for @may
+ *
+ * On success the program that had it reads end of file, and the other one accepts the
+ * connection with every byte that was unread. Nothing is sent to the client, and no packet of
+ * his finds the four-tuple without an owner: those that come meanwhile wait below TCP, one that
+ * was past that already is dropped unacknowledged at worst.
+ *
+ * Waits for nobody: a program that keeps its socket locked for long makes it FLT_REFUSE_BUSY.
+ *
+ * Context: process, may sleep.
+ * Return: FLT_REFUSE_NONE; or why it stays where and as it was.
+ */
+enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
+				      enum flt_refusal (*may)(struct sock *sk, void *arg),
+				      void *arg);
+
+#endif
