@@ -13,11 +13,13 @@
 #include "kmod/node.h"
 
 #include "device.h"
+#include "move.h"
 #include "net.h"
 #include "ticket.h"
 #include "transfer.h"
 
-#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_LATER)
+#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_LATER | \
+			 HOF_FEATURE_MOVE)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {
@@ -179,6 +181,8 @@ static long hof_device_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 		return hof_device_info(file, (void __user *)arg);
 	case HOF_IOC_SUBMIT:
 		return hof_device_submit(file, (void __user *)arg);
+	case HOF_IOC_MOVE:
+		return hof_move_open(file->hn->net, (void __user *)arg);
 	default:
 		return -ENOTTY;
 	}

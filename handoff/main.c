@@ -10,6 +10,7 @@
 #include "entry.h"
 #include "flight.h"
 #include "message.h"
+#include "moving.h"
 #include "net.h"
 #include "peer.h"
 
@@ -41,11 +42,16 @@ static int __init hof_init(void)
 	err = hof_message_register();
 	if (err)
 		goto undo_conn;
-	err = hof_device_register();
+	err = hof_moving_init();
 	if (err)
 		goto undo_message;
+	err = hof_device_register();
+	if (err)
+		goto undo_moving;
 	return 0;
 
+undo_moving:
+	hof_moving_exit();
 undo_message:
 	hof_message_unregister();
 undo_conn:
@@ -68,6 +74,7 @@ undo_entry:
 static void __exit hof_exit(void)
 {
 	hof_device_unregister();	/* nothing is in flight: an open file pins the module */
+	hof_moving_exit();		/* no move is open either */
 	hof_message_unregister();	/* no adoption begins or commits from here on */
 	hof_conn_unregister();
 	hof_stats_unregister();

@@ -99,6 +99,7 @@ struct hof_info {
 #define HOF_FEATURE_HALFCLOSED	(1U << 2)	/* moves connections whose client sent FIN */
 #define HOF_FEATURE_SENDQUEUE	(1U << 3)	/* moves unacknowledged data */
 #define HOF_FEATURE_LATER	(1U << 4)	/* HOF_TELL_LATER */
+#define HOF_FEATURE_MOVE	(1U << 5)	/* flotilla/move.h */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)

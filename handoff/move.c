@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Connections that change their process: the descriptor that a tool has of one such move. */
+
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <net/inet_connection_sock.h>
+#include <net/ipv6.h>
+
+#include "kmod/requeue.h"
+
+#include "move.h"
+#include "moving.h"
+
+/* Looks at all connections are so far apart. */
+#define HOF_MOVE_LOOK	(HZ / 50)
+#define HOF_MOVE_IDLE_MIN	10
+
+bool hof_move_fits(struct hof_move *move, const struct sock *sk)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&move->lock);
+	for (i = 0; i < move->to.nr; i++)
+		if (flt_listener_fits(move->to.sk[i], sk))
+			return true;
+	return false;
+}
+
+struct sock *hof_move_listener(struct hof_move *move, const struct sock *sk)
+{
+	struct sock *listener;
+	unsigned int i;
+
+	lockdep_assert_held(&move->lock);
+	for (i = 0; i < move->to.nr; i++) {
+		listener = move->to.sk[move->next++ % move->to.nr];
+		if (flt_listener_fits(listener, sk)) {
+			sock_hold(listener);
+			return listener;
+		}
+	}
+	return NULL;
+}
+
+void hof_move_tried(struct hof_move *move, enum flt_refusal why)
+{
+	lockdep_assert_held(&move->lock);
+	if (why < HOF_MOVE_REASONS)
+		move->refused[why]++;
+}
+
+static bool hof_listeners_have(const struct hof_move_listeners *of, const struct sock *sk)
+{
+	unsigned int i;
+
+	for (i = 0; i < of->nr; i++)
+		if (of->sk[i] == sk)
+			return true;
+	return false;
+}
+
+static int hof_listeners_add(struct hof_move_listeners *to, struct sock *sk)
+{
+	if (to->nr == HOF_MOVE_LISTENERS)
+		return -ENOSPC;
+	sock_hold(sk);
+	to->sk[to->nr++] = sk;
+	return 0;
+}
+
+static void hof_listeners_put(struct hof_move_listeners *of)
+{
+	while (of->nr)
+		sock_put(of->sk[--of->nr]);
+	kvfree(of->sk);
+}
+
+static bool hof_sock_listens(const struct sock *sk)
+{
+	return sk_is_tcp(sk) && inet_sk_state_load(sk) == TCP_LISTEN && !sk->sk_bound_dev_if;
+}
+
+static int hof_move_to(struct hof_move *move, struct sock *sk)
+{
+	int err;
+
+	if (!hof_sock_listens(sk))
+		return -EOPNOTSUPP;
+	if (hof_listeners_have(&move->to, sk) || hof_listeners_have(&move->from, sk))
+		return -EEXIST;
+	/* It may be the old one of an earlier move. */
+	err = flt_listener_mute(sk, false);
+	return err ?: hof_listeners_add(&move->to, sk);
+}
+
+static bool hof_listeners_alike(const struct sock *a, const struct sock *b)
+{
+	if (a->sk_family != b->sk_family || inet_sk(a)->inet_num != inet_sk(b)->inet_num)
+		return false;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (a->sk_family == AF_INET6)
+		return ipv6_addr_equal(&a->sk_v6_rcv_saddr, &b->sk_v6_rcv_saddr);
+#endif
+	return a->sk_rcv_saddr == b->sk_rcv_saddr;
+}
+
+/* Another one has to take the clients that this one does not get. */
+static bool hof_move_replaces(const struct hof_move *move, const struct sock *sk)
+{
+	unsigned int i;
+
+	for (i = 0; i < move->to.nr; i++)
+		if (inet_sk_state_load(move->to.sk[i]) == TCP_LISTEN &&
+		    hof_listeners_alike(move->to.sk[i], sk))
+			return true;
+	return false;
+}
+
+static int hof_move_from(struct hof_move *move, struct sock *sk)
+{
+	int err;
+
+	if (!hof_sock_listens(sk))
+		return -EOPNOTSUPP;
+	if (hof_listeners_have(&move->to, sk) || hof_listeners_have(&move->from, sk))
+		return -EEXIST;
+	if (!hof_move_replaces(move, sk))
+		return -EADDRNOTAVAIL;
+	err = hof_listeners_add(&move->from, sk);
+	if (err)
+		return err;
+	err = flt_listener_mute(sk, true);
+	if (err)
+		sock_put(move->from.sk[--move->from.nr]);
+	return err;
+}
+
+static int hof_move_conn(struct hof_move *move, struct sock *sk)
+{
+	bool fits;
+
+	if (!sk_is_tcp(sk))
+		return -EOPNOTSUPP;
+	if (inet_sk_state_load(sk) != TCP_ESTABLISHED)
+		return -ENOTCONN;
+	mutex_lock(&move->lock);
+	fits = hof_move_fits(move, sk);
+	mutex_unlock(&move->lock);
+	return fits ? hof_moving_begin(move, sk) : -EADDRNOTAVAIL;
+}
+
+static int hof_move_socket(struct hof_move *move, unsigned int cmd, int fd)
+{
+	struct socket *sock;
+	int err;
+
+	sock = sockfd_lookup(fd, &err);
+	if (!sock)
+		return err;
+	err = -EXDEV;
+	if (!net_eq(sock_net(sock->sk), move->net))
+		goto put;
+	if (cmd == HOF_MOVE_CONN) {
+		err = hof_move_conn(move, sock->sk);
+		goto put;
+	}
+	mutex_lock(&move->lock);
+	err = cmd == HOF_MOVE_TO ? hof_move_to(move, sock->sk) : hof_move_from(move, sock->sk);
+	mutex_unlock(&move->lock);
+put:
+	sockfd_put(sock);
+	return err;
+}
+
+static void hof_move_count(struct hof_move *move, struct hof_move_status *status)
+{
+	struct hof_moving *m;
+	unsigned int i;
+	u8 why;
+
+	lockdep_assert_held(&move->lock);
+	status->moved = move->moved;
+	status->ended = move->ended;
+	list_for_each_entry(m, &move->conns, list) {
+		why = READ_ONCE(m->why);
+		if (why) {
+			status->stuck++;
+			status->stuck_by[why]++;
+		} else if (hof_moving_waits(m)) {
+			status->waiting++;
+		} else {
+			status->busy++;
+		}
+	}
+	for (i = 0; i < move->to.nr; i++)
+		status->listeners += READ_ONCE(move->to.sk[i]->sk_state) == TCP_LISTEN;
+	for (i = 0; i < move->from.nr; i++)
+		if (READ_ONCE(move->from.sk[i]->sk_state) == TCP_LISTEN)
+			status->queued += READ_ONCE(move->from.sk[i]->sk_ack_backlog);
+	memcpy(status->refused, move->refused, sizeof(status->refused));
+}
+
+static int hof_move_status(struct hof_move *move, void __user *arg)
+{
+	struct hof_move_status *status = kzalloc(sizeof(*status), GFP_KERNEL);
+	int err;
+
+	if (!status)
+		return -ENOMEM;
+	mutex_lock(&move->lock);
+	hof_move_count(move, status);
+	mutex_unlock(&move->lock);
+	err = copy_to_user(arg, status, sizeof(*status)) ? -EFAULT : 0;
+	kfree(status);
+	return err;
+}
+
+static long hof_move_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	struct hof_move *move = filp->private_data;
+
+	switch (cmd) {
+	case HOF_MOVE_TO:
+	case HOF_MOVE_FROM:
+	case HOF_MOVE_CONN:
+		return hof_move_socket(move, cmd, arg);
+	case HOF_MOVE_KEEP:
+		mutex_lock(&move->lock);
+		move->keep = true;
+		mutex_unlock(&move->lock);
+		return 0;
+	case HOF_MOVE_STATUS:
+		return hof_move_status(move, (void __user *)arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static void hof_move_look(struct work_struct *work)
+{
+	struct hof_move *move = container_of(work, struct hof_move, look.work);
+	struct hof_moving *m;
+
+	mutex_lock(&move->lock);
+	list_for_each_entry(m, &move->conns, list)
+		hof_moving_look(m, move->idle_ms);
+	mutex_unlock(&move->lock);
+	queue_delayed_work(system_unbound_wq, &move->look, HOF_MOVE_LOOK);
+}
+
+static void hof_move_free(struct hof_move *move)
+{
+	hof_listeners_put(&move->to);
+	hof_listeners_put(&move->from);
+	put_net(move->net);
+	kfree(move);
+}
+
+static int hof_move_close(struct inode *inode, struct file *filp)
+{
+	struct hof_move *move = filp->private_data;
+	struct hof_moving *m, *next;
+	unsigned int i;
+
+	cancel_delayed_work_sync(&move->look);
+	mutex_lock(&move->lock);
+	move->closing = true;
+	list_for_each_entry(m, &move->conns, list)
+		hof_moving_stop(m);
+	mutex_unlock(&move->lock);
+	synchronize_rcu();	/* nothing is queued from here on */
+	list_for_each_entry_safe(m, next, &move->conns, list)
+		hof_moving_end(m);
+	for (i = 0; i < move->from.nr && !move->keep; i++)
+		if (flt_listener_mute(move->from.sk[i], false) == -EBUSY)
+			pr_warn_ratelimited("a listener whose program is in a call stays hidden from clients\n");
+	hof_move_free(move);
+	return 0;
+}
+
+static const struct file_operations hof_move_fops = {
+	.owner = THIS_MODULE,
+	.release = hof_move_close,
+	.unlocked_ioctl = hof_move_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct hof_move *hof_move_create(struct net *net, u32 idle_ms)
+{
+	struct hof_move *move = kzalloc(sizeof(*move), GFP_KERNEL_ACCOUNT);
+
+	if (!move)
+		return NULL;
+	move->net = get_net(net);
+	move->idle_ms = idle_ms;
+	mutex_init(&move->lock);
+	INIT_LIST_HEAD(&move->conns);
+	INIT_DELAYED_WORK(&move->look, hof_move_look);
+	move->to.sk = kvcalloc(HOF_MOVE_LISTENERS, sizeof(*move->to.sk), GFP_KERNEL_ACCOUNT);
+	move->from.sk = kvcalloc(HOF_MOVE_LISTENERS, sizeof(*move->from.sk), GFP_KERNEL_ACCOUNT);
+	if (!move->to.sk || !move->from.sk) {
+		hof_move_free(move);
+		return NULL;
+	}
+	return move;
+}
+
+int hof_move_open(struct net *net, const void __user *arg)
+{
+	struct hof_move_start start;
+	struct hof_move *move;
+	int fd;
+
+	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	if (copy_from_user(&start, arg, sizeof(start)))
+		return -EFAULT;
+	if (start.size != sizeof(start) || start.flags || start.pad ||
+	    (start.idle_ms && start.idle_ms < HOF_MOVE_IDLE_MIN) || start.idle_ms > INT_MAX / 2)
+		return -EINVAL;
+	move = hof_move_create(net, start.idle_ms);
+	if (!move)
+		return -ENOMEM;
+	fd = anon_inode_getfd("[handoff-move]", &hof_move_fops, move, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		hof_move_free(move);
+	else
+		queue_delayed_work(system_unbound_wq, &move->look, HOF_MOVE_LOOK);
+	return fd;
+}

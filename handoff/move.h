@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Connections that change their process on this machine; the contract is flotilla/move.h. */
+#ifndef HOF_MOVE_H
+#define HOF_MOVE_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+#include <net/net_namespace.h>
+#include <flotilla/flotilla.h>
+#include <flotilla/move.h>
+
+/**
+ * struct hof_move_listeners - sockets that listen, each with a reference
+ * @sk: room for HOF_MOVE_LISTENERS
+ * @nr: of them
+ */
+struct hof_move_listeners {
+	struct sock **sk;
+	unsigned int nr;
+};
+
+/**
+ * struct hof_move - one open move
+ * @net:     a reference
+ * @idle_ms: of hof_move_start
+ * @lock:    guards the rest; process context; outside the sockets' locks
+ * @to:      the new process's
+ * @next:    of @to: who gets the next connection
+ * @from:    the old one's; clients do not find them
+ * @keep:    nor later
+ * @conns:   struct hof_moving
+ * @closing: the descriptor closes: what is still in @conns is its
+ * @moved, @ended, @refused: see hof_move_status
+ * @look:    looks at @conns
+ */
+struct hof_move {
+	struct net *net;
+	u32 idle_ms;
+	struct mutex lock;	/* the following */
+	struct hof_move_listeners to;
+	unsigned int next;
+	struct hof_move_listeners from;
+	bool keep;
+	struct list_head conns;
+	bool closing;
+	u64 moved;
+	u64 ended;
+	u32 refused[HOF_MOVE_REASONS];
+	struct delayed_work look;
+};
+
+/* HOF_IOC_MOVE. */
+int hof_move_open(struct net *net, const void __user *arg);
+
+/* Does a listener of @to fit? Under @move's lock. */
+bool hof_move_fits(struct hof_move *move, const struct sock *sk);
+/* The listener whose turn it is, with a reference; NULL: none fits. */
+struct sock *hof_move_listener(struct hof_move *move, const struct sock *sk);
+/* What became of one: FLT_REFUSE_NONE it moved; else it stayed. */
+void hof_move_tried(struct hof_move *move, enum flt_refusal why);
+
+#endif

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One connection that is to change its process: when is it between two requests?
+ *
+ * A layer on its socket hears what arrives. When that is the beginning of a next request, the
+ * program is not told: a work item moves the connection first, with the request unread. Whether
+ * it may is decided under the socket's lock, and so is the move: a program that reads or writes
+ * before has it for this request, and one that is later finds the end of file. So nothing need be
+ * kept from the program but the wake-up, and a move that is refused costs it only that moment.
+ */
+
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <net/tcp.h>
+
+#include "kmod/requeue.h"
+#include "kmod/stack.h"
+
+#include "move.h"
+#include "moving.h"
+
+/* The first line of a request: longer ones wait for the next. */
+#define HOF_LINE_MAX	4096
+/* A method and what follows it. */
+#define HOF_METHOD_MAX	20
+
+/* Of its own, so that the module can wait for the last of it. */
+static struct workqueue_struct *hof_moving_wq __ro_after_init;
+
+static void hof_moving_release(struct kref *ref)
+{
+	kfree(container_of(ref, struct hof_moving, ref));
+}
+
+static void hof_moving_put(struct hof_moving *m)
+{
+	kref_put(&m->ref, hof_moving_release);
+}
+
+static void hof_moving_queue(struct hof_moving *m)
+{
+	kref_get(&m->ref);
+	if (!queue_work(hof_moving_wq, &m->work))
+		hof_moving_put(m);
+}
+
+/* What is unread, up to @len bytes of it; under the socket's lock of any kind. */
+static unsigned int hof_unread(struct sock *sk, u8 *buf, unsigned int len)
+{
+	u32 from = tcp_sk(sk)->copied_seq;
+	unsigned int done = 0;
+	struct sk_buff *skb;
+
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		u32 skip = from + done - TCP_SKB_CB(skb)->seq;
+		unsigned int part;
+
+		if (skip >= skb->len)
+			continue;
+		part = min(skb->len - skip, len - done);
+		if (skb_copy_bits(skb, skip, buf + done, part))
+			break;
+		done += part;
+		if (done == len)
+			break;
+	}
+	return done;
+}
+
+/* A token of capital letters and a space, or as much of that as there is. */
+static bool hof_method_begins(struct sock *sk)
+{
+	u8 text[HOF_METHOD_MAX];
+	unsigned int len = hof_unread(sk, text, sizeof(text)), i;
+
+	for (i = 0; i < len; i++) {
+		if (text[i] == ' ')
+			return i >= 3;
+		if (text[i] < 'A' || text[i] > 'Z')
+			return false;
+	}
+	return false;
+}
+
+/* Process context. */
+static bool hof_request_begins(struct sock *sk)
+{
+	unsigned int len;
+	bool is = false;
+	u8 *text, *end;
+
+	if (!hof_method_begins(sk))
+		return false;
+	text = kmalloc(HOF_LINE_MAX, GFP_KERNEL);
+	if (!text)
+		return false;
+	len = hof_unread(sk, text, HOF_LINE_MAX);
+	end = memchr(text, '\n', len);
+	if (end)
+		is = strnstr(text, " HTTP/1.", end - text);
+	kfree(text);
+	return is;
+}
+
+/* Its process has neither read nor written: it knows nothing that the next one does not. */
+static bool hof_moving_is_new(const struct tcp_sock *tp)
+{
+	return !tp->bytes_sent && tp->write_seq == tp->snd_una &&
+	       tp->bytes_received == tp->rcv_nxt - tp->copied_seq;
+}
+
+/* Everything is read, and the last word was the server's. */
+static bool hof_sock_has_answered(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return READ_ONCE(tp->copied_seq) == READ_ONCE(tp->rcv_nxt) && READ_ONCE(tp->bytes_sent) &&
+	       (s32)(READ_ONCE(tp->lsndtime) - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime)) >= 0;
+}
+
+/* And the client has all of it. */
+static bool hof_sock_waits(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return hof_sock_has_answered(sk) && READ_ONCE(tp->snd_una) == READ_ONCE(tp->write_seq);
+}
+
+bool hof_moving_waits(const struct hof_moving *m)
+{
+	return hof_sock_waits(m->sk);
+}
+
+/* Something has arrived. Softirq, or the owner of the socket's lock. */
+static bool hof_moving_data_ready(struct flt_layer *layer, struct sock *sk)
+{
+	struct hof_moving **priv = flt_layer_priv(layer);
+	struct hof_moving *m = READ_ONCE(*priv);
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool fresh, pass;
+
+	if (!m)
+		return true;
+	spin_lock_bh(&m->lock);
+	fresh = !m->frozen && !before(tp->copied_seq, m->seen);
+	m->seen = tp->rcv_nxt;
+	if (fresh && !m->stopped && !m->pipelines && hof_method_begins(sk)) {
+		m->answered = tp->write_seq != m->mark;
+		m->begin = tp->copied_seq;
+		m->frozen = true;
+		hof_moving_queue(m);
+	}
+	if (fresh)
+		m->mark = tp->write_seq;
+	pass = !m->frozen;
+	spin_unlock_bh(&m->lock);
+	return pass;
+}
+
+static void hof_moving_free(struct flt_layer *layer)
+{
+	struct hof_moving **priv = flt_layer_priv(layer);
+
+	if (*priv)
+		hof_moving_put(*priv);
+}
+
+static const struct flt_layer_ops hof_moving_layer = {
+	.owner = THIS_MODULE,
+	.name = "handoff-move",
+	.data_ready = hof_moving_data_ready,
+	.free = hof_moving_free,
+	.priv_size = sizeof(struct hof_moving *),
+};
+
+/* The program hears of what has arrived after all. */
+static void hof_moving_thaw(struct hof_moving *m)
+{
+	void (*data_ready)(struct sock *sk);
+	struct sock *sk = m->sk;
+	bool was;
+
+	spin_lock_bh(&m->lock);
+	was = m->frozen;
+	m->frozen = false;
+	spin_unlock_bh(&m->lock);
+	if (!was)
+		return;
+	rcu_read_lock();
+	data_ready = READ_ONCE(sk->sk_data_ready);
+	data_ready(sk);
+	rcu_read_unlock();
+}
+
+/* Between two requests, with the next one unread: for that it was frozen. */
+static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	bool at;
+
+	spin_lock_bh(&m->lock);
+	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
+	spin_unlock_bh(&m->lock);
+	if (!at || !hof_request_begins(sk))
+		return false;
+	/* @answered is as it was when that was frozen, and stays so until it is thawed. */
+	if (!m->answered)
+		m->pipelines = true;
+	return m->answered;
+}
+
+static bool hof_moving_still(const struct hof_moving *m, const struct tcp_sock *tp)
+{
+	u32 ms = m->move->idle_ms;
+
+	return ms && m->still && hof_sock_waits(m->sk) && m->look_rcv == tp->rcv_nxt &&
+	       m->look_snd == tp->write_seq &&
+	       time_after_eq(jiffies, m->still + msecs_to_jiffies(ms));
+}
+
+/* Under the socket's lock. */
+static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
+{
+	struct hof_moving *m = arg;
+
+	if (sk->sk_state != TCP_ESTABLISHED)
+		return FLT_REFUSE_STATE;
+	/* A kernel user of it: a handoff from another node, a pair of sockets. */
+	if (!flt_layer_is_alone(m->layer))
+		return FLT_REFUSE_FOREIGN;
+	if (hof_moving_is_new(tcp_sk(sk)) || hof_moving_at_request(m, sk) ||
+	    hof_moving_still(m, tcp_sk(sk)))
+		return FLT_REFUSE_NONE;
+	return FLT_REFUSE_CHANGED;
+}
+
+static enum flt_refusal hof_moving_try(struct hof_moving *m)
+{
+	enum flt_refusal why = FLT_REFUSE_NOLISTENER;
+	struct sock *listener;
+	unsigned int tries;
+
+	/* One that closes at this moment is not the only one, perhaps. */
+	for (tries = 0; tries < 3 && why == FLT_REFUSE_NOLISTENER; tries++) {
+		mutex_lock(&m->move->lock);
+		listener = hof_move_listener(m->move, m->sk);
+		mutex_unlock(&m->move->lock);
+		if (!listener)
+			break;
+		why = flt_endpoint_requeue(m->sk, listener, hof_moving_may, m);
+		sock_put(listener);
+	}
+	return why;
+}
+
+static bool hof_refusal_is_final(enum flt_refusal why)
+{
+	switch (why) {
+	case FLT_REFUSE_NOTTCP:
+	case FLT_REFUSE_ULP:
+	case FLT_REFUSE_MPTCP:
+	case FLT_REFUSE_PSOCK:
+	case FLT_REFUSE_MD5:
+	case FLT_REFUSE_IPOPTIONS:
+	case FLT_REFUSE_REPAIR:
+	case FLT_REFUSE_FOREIGN:
+	case FLT_REFUSE_SCOPE:
+	case FLT_REFUSE_NOTLOCAL:
+	case FLT_REFUSE_POLICY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool hof_moving_is_over(const struct hof_moving *m)
+{
+	return inet_sk_state_load(m->sk) != TCP_ESTABLISHED || sock_flag(m->sk, SOCK_DEAD);
+}
+
+void hof_moving_stop(struct hof_moving *m)
+{
+	spin_lock_bh(&m->lock);
+	m->stopped = true;
+	spin_unlock_bh(&m->lock);
+}
+
+static void hof_moving_take_off(struct hof_moving *m)
+{
+	flt_layer_detach(m->layer);
+	m->layer = NULL;
+	sock_put(m->sk);
+	hof_moving_put(m);	/* the list's */
+}
+
+static void hof_moving_work(struct work_struct *work)
+{
+	struct hof_moving *m = container_of(work, struct hof_moving, work);
+	struct hof_move *move = m->move;
+	enum flt_refusal why;
+	bool over;
+
+	/* Once more after its end: something had queued it meanwhile. */
+	if (!m->layer)
+		goto put;
+	over = hof_moving_is_over(m);
+	why = over || READ_ONCE(m->why) ? FLT_REFUSE_STATE : hof_moving_try(m);
+	if (why != FLT_REFUSE_NONE)
+		over = hof_moving_is_over(m);
+	if (why == FLT_REFUSE_NONE || over)
+		hof_moving_stop(m);
+	else if (hof_refusal_is_final(why))
+		WRITE_ONCE(m->why, why);
+	if (why != FLT_REFUSE_NONE)
+		hof_moving_thaw(m);
+
+	mutex_lock(&move->lock);
+	if (why == FLT_REFUSE_NONE)
+		move->moved++;
+	else if (over)
+		move->ended++;
+	else
+		hof_move_tried(move, why);
+	if ((why == FLT_REFUSE_NONE || over) && !move->closing) {
+		list_del_init(&m->list);
+		mutex_unlock(&move->lock);
+		hof_moving_take_off(m);
+	} else {
+		mutex_unlock(&move->lock);
+	}
+put:
+	hof_moving_put(m);
+}
+
+void hof_moving_end(struct hof_moving *m)
+{
+	if (cancel_work_sync(&m->work))
+		hof_moving_put(m);
+	hof_moving_thaw(m);
+	hof_moving_take_off(m);
+}
+
+void hof_moving_look(struct hof_moving *m, u32 idle_ms)
+{
+	const struct tcp_sock *tp = tcp_sk(m->sk);
+	u32 rcv = READ_ONCE(tp->rcv_nxt), snd = READ_ONCE(tp->write_seq);
+	struct hof_moving **priv = flt_layer_priv(m->layer);
+
+	if (!READ_ONCE(*priv))
+		return;		/* it is just being added */
+	if (hof_moving_is_over(m)) {
+		hof_moving_queue(m);
+		return;
+	}
+	if (READ_ONCE(m->why))
+		return;
+	if (!m->still || rcv != m->look_rcv || snd != m->look_snd) {
+		m->look_rcv = rcv;
+		m->look_snd = snd;
+		m->still = jiffies ?: 1;
+	} else if (idle_ms && time_after_eq(jiffies, m->still + msecs_to_jiffies(idle_ms)) &&
+		   hof_sock_waits(m->sk)) {
+		hof_moving_queue(m);
+	} else if (hof_moving_is_new(tp)) {
+		hof_moving_queue(m);
+	}
+}
+
+/* What has been before is known by TCP's own marks only. */
+static void hof_moving_mark(struct hof_moving *m)
+{
+	struct hof_moving **priv = flt_layer_priv(m->layer);
+	const struct tcp_sock *tp = tcp_sk(m->sk);
+
+	sock_owned_by_me(m->sk);
+	m->seen = tp->rcv_nxt;
+	m->mark = tp->write_seq - hof_sock_has_answered(m->sk);
+	kref_get(&m->ref);
+	WRITE_ONCE(*priv, m);
+	if (hof_moving_is_new(tp))
+		hof_moving_queue(m);
+}
+
+int hof_moving_begin(struct hof_move *move, struct sock *sk)
+{
+	struct hof_moving *m;
+
+	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	if (!m)
+		return -ENOMEM;
+	kref_init(&m->ref);
+	INIT_WORK(&m->work, hof_moving_work);
+	spin_lock_init(&m->lock);
+	m->move = move;
+	m->sk = sk;
+	m->layer = flt_layer_add(sk, &hof_moving_layer, GFP_KERNEL);
+	if (IS_ERR(m->layer)) {
+		int err = PTR_ERR(m->layer);
+
+		kfree(m);
+		return err;
+	}
+	sock_hold(sk);
+	mutex_lock(&move->lock);
+	list_add_tail(&m->list, &move->conns);
+	mutex_unlock(&move->lock);
+	lock_sock(sk);
+	hof_moving_mark(m);
+	release_sock(sk);
+	return 0;
+}
+
+int __init hof_moving_init(void)
+{
+	hof_moving_wq = alloc_workqueue("hof_move", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	return hof_moving_wq ? 0 : -ENOMEM;
+}
+
+void hof_moving_exit(void)
+{
+	flt_layer_remove_all(&hof_moving_layer);
+	destroy_workqueue(hof_moving_wq);
+}

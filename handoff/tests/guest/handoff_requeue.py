@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+"""A connection goes to another listener of the machine: when, and when not (flotilla/move.h)."""
+import errno
+import os
+import socket
+import subprocess
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import PATIENCE, accept, claim, main, peek, receive, rounds, usable, wait   # noqa: E402
+from move import CONN, FROM, TO, Move, connect, listen, loopback_up, no_resets  # noqa: E402
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
+
+
+class Pair:
+    """An old server, a new one, and a client of the old one; both servers are this process."""
+
+    def __init__(self, address=("127.0.0.1", 8080), idle_ms=0, answered=1):
+        self.address = address
+        self.old = listen(address)
+        self.client = connect(address)
+        self.served = accept(self.old)
+        self.new = listen(address)
+        for _ in range(answered):
+            self.exchange()
+        self.move = Move(idle_ms)
+        self.move.give(TO, self.new)
+
+    def exchange(self):
+        self.client.sendall(GET)
+        assert receive(self.served, len(GET)) == GET
+        self.served.sendall(ANSWER)
+        assert receive(self.client, len(ANSWER)) == ANSWER
+
+    def stays(self, seconds=0.5):
+        time.sleep(seconds)
+        assert self.move.status()["moved"] == 0, self.move.status()
+
+    def moved(self):
+        """The new server has it; the old one's descriptor reads end of file."""
+        there = accept(self.new)
+        assert there.getpeername() == self.client.getsockname()
+        wait(lambda: self.move.status()["moved"] == 1)
+        assert self.served.recv(1) == b""
+        return there
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for thing in (self.client, self.served, self.old, self.new, self.move):
+            thing.close()
+
+
+@claim
+def an_idle_connection_changes_its_listener_and_stays_the_client_s():
+    for address in (("127.0.0.1", 8080), ("::1", 8081)):
+        with no_resets(), Pair(address, idle_ms=50) as p:
+            p.move.give(CONN, p.served)
+            there = p.moved()
+            for _ in range(3):
+                usable(there, p.client)
+            big = os.urandom(1 << 20)
+            there.setblocking(True)
+            child = os.fork()
+            if not child:
+                there.sendall(big)
+                os._exit(0)
+            assert receive(p.client, len(big)) == big
+            os.waitpid(child, 0)
+            there.close()
+            assert p.client.recv(1) == b""
+
+
+@claim
+def a_connection_that_was_never_used_moves_at_once():
+    with no_resets(), Pair(answered=0) as p:
+        p.move.give(CONN, p.served)
+        there = p.moved()
+        usable(there, p.client)
+        there.close()
+
+
+@claim
+def the_next_request_goes_unread_to_the_new_server():
+    for body in (b"", os.urandom(65536)):
+        with no_resets(), Pair() as p:
+            p.move.give(CONN, p.served)
+            p.stays()
+            assert p.move.status()["waiting"] == 1
+            request = b"POST /%s HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (b"x" * 2000, len(body)) + body
+            p.client.sendall(request)
+            there = p.moved()
+            assert receive(there, len(request)) == request
+            there.sendall(ANSWER)
+            assert receive(p.client, len(ANSWER)) == ANSWER
+            there.close()
+
+
+@claim
+def an_answer_under_way_is_ended_by_who_began_it():
+    with no_resets(), Pair(answered=0) as p:
+        p.client.sendall(GET)
+        receive(p.served, len(GET))
+        p.move.give(CONN, p.served)
+        p.stays()
+        assert p.move.status()["busy"] == 1
+        for byte in range(len(ANSWER)):
+            p.served.sendall(ANSWER[byte:byte + 1])
+            time.sleep(0.02)
+        assert receive(p.client, len(ANSWER)) == ANSWER
+        p.stays()
+        p.client.sendall(GET)
+        there = p.moved()
+        assert receive(there, len(GET)) == GET
+        there.close()
+
+
+@claim
+def what_is_no_next_request_is_left_to_the_old_server():
+    for words, answers in (
+            (b"SEND me some bytes of a body", True),            # looks like a method, has no line of HTTP
+            (b"GET / HTTP/2.0\r\n\r\n", True),
+            (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\n\r\n", True),   # too long to be looked at
+            (b"\x16\x03\x01\x02\x00", True),
+            (b"\x81\x85abcdABCDE", True),
+            (GET, False)):                                      # the client does not wait for answers
+        with no_resets(), Pair(answered=0) as p:
+            p.client.sendall(GET)
+            receive(p.served, len(GET))
+            p.move.give(CONN, p.served)
+            if answers:
+                p.served.sendall(ANSWER)
+                receive(p.client, len(ANSWER))
+            p.client.sendall(words)
+            assert receive(p.served, len(words)) == words, words
+            p.stays(0.2)
+            usable(p.served, p.client)
+
+
+@claim
+def a_request_in_pieces_is_read_by_one_server_only():
+    with no_resets(), Pair() as p:
+        p.move.give(CONN, p.served)
+        p.client.sendall(GET[:3])
+        assert receive(p.served, 3) == GET[:3]
+        p.client.sendall(GET[3:])
+        assert receive(p.served, len(GET) - 3) == GET[3:]
+        p.served.sendall(ANSWER)
+        assert receive(p.client, len(ANSWER)) == ANSWER
+        p.client.sendall(GET)
+        there = p.moved()
+        assert receive(there, len(GET)) == GET
+        there.close()
+
+
+@claim
+def a_move_that_is_refused_leaves_the_connection_as_it_was():
+    with no_resets(), Pair(idle_ms=50) as p:
+        p.move.give(FROM, p.old)
+        p.new.listen(0)                         # one fills its queue
+        filler = connect(p.address)
+        p.move.give(CONN, p.served)
+        wait(lambda: p.move.status()["refused"].get("full", 0) > 1)
+        usable(p.served, p.client)
+        accept(p.new).close()
+        filler.close()
+        there = p.moved()
+        usable(there, p.client)
+        there.close()
+    with Pair(idle_ms=50) as p:                 # the new server dies
+        p.move.give(CONN, p.served)
+        p.new.close()
+        p.stays()
+        for _ in range(3):
+            p.exchange()
+        assert p.move.status()["listeners"] == 0
+    with Pair() as p:                           # the tool dies
+        p.move.give(CONN, p.served)
+        p.move.close()
+        p.move = Move()
+        for _ in range(3):
+            p.exchange()
+
+
+@claim
+def one_connection_is_in_one_move_only():
+    with Pair() as p, Move() as other:
+        other.give(TO, p.new)
+        p.move.give(CONN, p.served)
+        try:
+            other.give(CONN, p.served)
+            raise AssertionError("two moves have it")
+        except OSError as error:
+            assert error.errno == errno.EEXIST, error
+        p.client.sendall(GET)
+        p.moved().close()
+
+
+@claim
+def clients_find_no_old_listener_while_the_move_is_open_nor_later_if_told_so():
+    with no_resets(), Pair() as p:
+        waits = connect(p.address)              # in one of the two queues
+        p.move.give(FROM, p.old)
+        clients = [connect(p.address) for _ in range(20)]
+        p.new.setblocking(False)
+        got = 0
+        while got < 20:
+            wait(lambda: select_readable(p.new))
+            p.new.accept()[0].close()
+            got += 1
+        p.old.setblocking(False)
+        left = 0
+        for listener in (p.old, p.new):
+            try:
+                listener.accept()[0].close()
+                left += 1
+            except BlockingIOError:
+                pass
+        assert left == 1, left
+        for sock in clients + [waits]:
+            sock.close()
+        p.move.close()
+        p.new.close()
+        p.old.settimeout(PATIENCE)
+        with connect(p.address):
+            accept(p.old).close()
+        p.new, p.move = listen(p.address), Move()
+        p.move.give(TO, p.new)
+        p.move.give(FROM, p.old)
+        p.move.keep()
+        p.move.close()
+        p.move = Move()
+        for _ in range(10):
+            with connect(p.address):
+                accept(p.new).close()
+        p.move.give(TO, p.old)                  # back again
+        p.move.give(FROM, p.new)
+        for _ in range(10):
+            with connect(p.address):
+                accept(p.old).close()
+
+
+def select_readable(sock):
+    import select
+    return bool(select.select([sock], [], [], 0)[0])
+
+
+@claim
+def a_socket_that_is_no_connection_of_the_service_is_refused():
+    with Pair() as p, listen(("127.0.0.1", 9090)) as other, socket.socket(socket.AF_UNIX) as unix:
+        with connect(("127.0.0.1", 9090)) as client, accept(other) as served:
+            for what, sock, code in ((TO, p.new, errno.EEXIST), (TO, served, errno.EOPNOTSUPP),
+                                     (TO, unix, errno.EOPNOTSUPP), (FROM, other, errno.EADDRNOTAVAIL),
+                                     (FROM, p.new, errno.EEXIST), (CONN, p.new, errno.ENOTCONN),
+                                     (CONN, served, errno.EADDRNOTAVAIL), (CONN, client, errno.EADDRNOTAVAIL),
+                                     (CONN, unix, errno.EOPNOTSUPP), (CONN, 999, errno.EBADF),
+                                     (CONN, p.move.fd, errno.ENOTSOCK)):
+                try:
+                    p.move.give(what, sock)
+                    raise AssertionError((what, sock))
+                except OSError as error:
+                    assert error.errno == code, (what, sock, error)
+
+
+@claim
+def without_privilege_nothing_is_moved():
+    child = os.fork()
+    if not child:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            Move()
+        except PermissionError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@claim
+def the_module_stays_while_a_move_is_open_and_goes_when_it_is_closed():
+    with Pair() as p:
+        p.move.give(CONN, p.served)
+        assert subprocess.run(("rmmod", "handoff"), stderr=subprocess.DEVNULL, check=False).returncode
+        p.move.close()
+        subprocess.run(("rmmod", "handoff"), check=True)
+        for _ in range(3):
+            p.exchange()
+        subprocess.run(("modprobe", "handoff"), check=True)
+        p.move = Move()
+        p.move.give(TO, p.new)
+        p.move.give(CONN, p.served)
+        p.client.sendall(GET)
+        there = p.moved()
+        assert peek(there, len(GET)) == GET
+        there.close()
+
+
+@claim
+def moves_back_and_forth_lose_no_byte():
+    with no_resets(), Pair(answered=0) as p:
+        here, sides = p.served, [p.old, p.new]
+        p.move.close()
+        for n in range(rounds(50, 10)):
+            word = GET + b"%d" % n
+            with Move(idle_ms=10) as move:
+                move.give(TO, sides[(n + 1) % 2])
+                move.give(CONN, here)
+                if n % 3:
+                    p.client.sendall(word)
+                    there = accept(sides[(n + 1) % 2])
+                else:
+                    there = accept(sides[(n + 1) % 2])
+                    p.client.sendall(word)
+                assert here.recv(1) == b""
+                here.close()
+                here = there
+                assert receive(here, len(word)) == word
+                here.sendall(word[::-1])
+                assert receive(p.client, len(word)) == word[::-1]
+        here.close()
+        p.move = Move()
+
+
+if __name__ == "__main__":
+    loopback_up()
+    main()
