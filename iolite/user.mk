@@ -41,6 +41,8 @@ LIBRARIES += libiolstdio
 libiolstdio_ABOUT := Flotilla: streams of stdio by reference
 libiolstdio_SRCS := iolite/lib/stdio.c iolite/lib/stream.c
 libiolstdio_DEPS := libiolite
+iolite_stdio_DEPS := libiolstdio
+iolite_stdio_LIBS := -lcmocka
 
 # What bench/iolite/relays and policies run in their guests
 TEST_PROGRAMS += iol-relay iol-trace

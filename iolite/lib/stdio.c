@@ -13,8 +13,6 @@
 
 #include "stream.h"
 
-static FILE *real_stdin, *real_stdout;
-
 /* Without the module there is nothing to gain; tests want it all the same. */
 static bool wanted(void)
 {
@@ -62,17 +60,9 @@ FILE *fdopen(int fd, const char *mode)
 static FILE *reopened(FILE *(*call)(const char *, const char *, FILE *), const char *path,
 		      const char *mode, FILE *file)
 {
-	if (file == stdin && real_stdin) {
-		stdin = real_stdin;
-		real_stdin = NULL;
-		file = stdin;
-	} else if (file == stdout && real_stdout) {
-		fflush(stdout);
-		stdout = real_stdout;
-		real_stdout = NULL;
-		file = stdout;
-	}
-	return call(path, mode, file);
+	struct stream *s = stream_of(file);
+
+	return s ? stream_reopen(s, call, path, mode) : call(path, mode, file);
 }
 
 FILE *freopen(const char *path, const char *mode, FILE *file)
@@ -93,13 +83,9 @@ static void __attribute__((constructor)) iolstdio_start(void)
 		return;
 	pthread_atfork(streams_before_fork, streams_in_parent, streams_in_child);
 	file = stream_make(stdin, "r");
-	if (file) {
-		real_stdin = stdin;
+	if (file)
 		stdin = file;
-	}
 	file = stream_make(stdout, "w");
-	if (file) {
-		real_stdout = stdout;
+	if (file)
 		stdout = file;
-	}
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +18,10 @@
 #define READ_SIZE	(1u << 20)
 /* The library's _IO_UNBUFFERED: exactly what is asked for may be taken from the descriptor. */
 #define UNBUFFERED	0x0002
+/* Its _IO_NO_READS and _IO_NO_WRITES, and with them what else a stream begins without. */
+#define NO_READS	0x0004
+#define NO_WRITES	0x0008
+#define FRESH_WITHOUT	(NO_READS | NO_WRITES | 0x0010 | 0x0020 | 0x0800 | 0x1000)
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream *streams;
@@ -243,7 +248,7 @@ static int stream_close(void *cookie)
 	pthread_mutex_unlock(&streams_lock);
 	agg_drop(s);
 	IOL_flush();
-	err = fclose(s->real);
+	err = s->real ? fclose(s->real) : 0;
 	/* All that the library does with its buffer from here on is to forget it. */
 	free(s->first);
 	free(s);
@@ -302,6 +307,57 @@ FILE *stream_make(FILE *real, const char *mode)
 	streams = s;
 	pthread_mutex_unlock(&streams_lock);
 	return s->file;
+}
+
+struct stream *stream_of(FILE *file)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&streams_lock);
+	for (s = streams; s && s->file != file; s = s->next)
+		;
+	pthread_mutex_unlock(&streams_lock);
+	return s;
+}
+
+/* As if it had just been made. */
+static void stream_renew(struct stream *s, const char *mode)
+{
+	FILE *file = s->file;
+	bool both = strchr(mode, '+');
+
+	s->fd = fileno(s->real);
+	s->writes = *mode != 'r';
+	s->plain = true;
+	file->_fileno = s->fd;
+	file->_offset = -1;
+	file->_flags &= ~FRESH_WITHOUT;
+	file->_flags |= both ? 0 : s->writes ? NO_READS : NO_WRITES;
+	if (file->_flags & UNBUFFERED)
+		setvbuf(file, NULL, _IONBF, 0);
+	else
+		buffer_is(file, s->first, STREAM_BUFFER);
+}
+
+FILE *stream_reopen(struct stream *s, FILE *(*reopen)(const char *, const char *, FILE *),
+		    const char *path, const char *mode)
+{
+	FILE *file = s->file;
+
+	flockfile(file);
+	fflush(file);
+	__fpurge(file);
+	/* The library's buffer lies in what goes. */
+	buffer_is(file, s->first, STREAM_BUFFER);
+	agg_drop(s);
+	s->real = reopen(path, mode, s->real);
+	if (s->real)
+		stream_renew(s, mode);
+	funlockfile(file);
+	if (s->real)
+		return file;
+	fclose(file);
+	return NULL;
 }
 
 /* What the library has in its buffer, and for one that reads what is behind it. */

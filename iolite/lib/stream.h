@@ -17,7 +17,7 @@
  * @at:      reading: bytes of @agg that @file has got
  * @fill:    writing: where @file's buffer begins
  * @first:   memory, the buffer until the first data comes
- * @plain:   in a child after fork: @first is the buffer for good, and calls copy
+ * @plain:   in a child after fork, or reopened: @first is the buffer for good, and calls copy
  * @saved:   before fork: what was in the buffer
  * @saved_len: bytes of it
  */
@@ -44,6 +44,16 @@ struct stream {
  * when it is closed.
  */
 FILE *stream_make(FILE *real, const char *mode);
+
+/* What @file is, or NULL: of the C library. */
+struct stream *stream_of(FILE *file);
+
+/*
+ * freopen(): @reopen does it with what the C library has, and from then on calls copy. The same FILE,
+ * which others may hold; or NULL, and it is closed.
+ */
+FILE *stream_reopen(struct stream *s, FILE *(*reopen)(const char *, const char *, FILE *),
+		    const char *path, const char *mode);
 
 /* Around fork: the child has no window, so what is in buffers goes with it as ordinary memory. */
 void streams_before_fork(void);
