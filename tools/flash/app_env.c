@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "file.h"
@@ -50,6 +51,17 @@ int app_env(struct app_run *run, const char *name, const char *value, size_t len
 	return 0;
 }
 
+/* Behind the value that was put last. */
+static int env_more(struct app_run *run, const char *text, size_t len)
+{
+	if (memchr(text, '\0', len) || grow(&run->env, &run->env_cap, run->env_len + len, ENV_MAX))
+		return -1;
+	memcpy(run->env + run->env_len - 1, text, len);
+	run->env_len += len;
+	run->env[run->env_len - 1] = '\0';
+	return 0;
+}
+
 static int env_text(struct app_run *run, const char *name, const char *value)
 {
 	return app_env(run, name, value, strlen(value));
@@ -61,29 +73,76 @@ static int env_slice(struct app_run *run, const char *name, const struct slice *
 }
 
 /*
- * "Accept-Language" -> HTTP_ACCEPT_LANGUAGE. A name with '_' could pass for another one with '-',
- * and HTTP_PROXY would be taken for a proxy setting by programs: both are left out.
+ * "Accept-Language" -> HTTP_ACCEPT_LANGUAGE. Only names of letters, digits and '-': '_' and, to PHP,
+ * '.' could pass for it, and others are no names to a shell. HTTP_PROXY would be taken for a proxy
+ * setting by programs. These are left out.
  */
+static bool env_name(char *var, size_t size, const struct slice *name)
+{
+	uint32_t i;
+
+	if (name->len >= size || slice_is(name, "proxy") || slice_is(name, "content-length"))
+		return false;
+	for (i = 0; i < name->len; i++) {
+		char c = name->p[i];
+
+		if (c == '-')
+			c = '_';
+		else if (c >= 'a' && c <= 'z')
+			c -= 32;
+		else if (!(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9'))
+			return false;
+		var[i] = c;
+	}
+	var[i] = '\0';
+	return true;
+}
+
+static bool same_header(const struct slice *a, const struct slice *b)
+{
+	return a->len == b->len && !strncasecmp(a->p, b->p, a->len);
+}
+
+/* Was there one of that name before it? */
+static bool seen_before(const struct request *req, const struct slice *name)
+{
+	struct slice other, value;
+	const char *pos = NULL;
+
+	while (request_header_next(req, &pos, &other, &value) && other.p != name->p)
+		if (same_header(&other, name))
+			return true;
+	return false;
+}
+
+/*
+ * Several of one name are one value (RFC 3875 4.1.18): of two variables programs take the first or
+ * the last, and a client's could stand for what a proxy has added.
+ */
+static int env_header(struct app_run *run, const struct request *req, const char *var,
+		      const struct slice *name, const struct slice *value, const char *pos)
+{
+	const char *between = slice_is(name, "cookie") ? "; " : ", ";
+	struct slice other, more;
+	int err = env_slice(run, var, value);
+
+	while (!err && request_header_next(req, &pos, &other, &more))
+		if (same_header(&other, name))
+			err = env_more(run, between, 2) || env_more(run, more.p, more.len);
+	return err;
+}
+
 static int env_headers(struct app_run *run, const struct request *req)
 {
 	struct slice name, value;
 	const char *pos = NULL;
 	char var[128] = "HTTP_";
-	uint32_t i;
 	int err = 0;
 
-	while (!err && request_header_next(req, &pos, &name, &value)) {
-		if (memchr(name.p, '_', name.len) || name.len > sizeof(var) - 6 ||
-		    slice_is(&name, "proxy") || slice_is(&name, "content-length"))
-			continue;
-		for (i = 0; i < name.len; i++) {
-			char c = name.p[i];
-
-			var[5 + i] = c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 32 : c;
-		}
-		var[5 + i] = '\0';
-		err = env_slice(run, strcmp(var, "HTTP_CONTENT_TYPE") ? var : var + 5, &value);
-	}
+	while (!err && request_header_next(req, &pos, &name, &value))
+		if (env_name(var + 5, sizeof(var) - 5, &name) && !seen_before(req, &name))
+			err = env_header(run, req, strcmp(var, "HTTP_CONTENT_TYPE") ? var : var + 5,
+					 &name, &value, pos);
 	return err;
 }
 

@@ -82,6 +82,16 @@ def a_cgi_program_gets_its_environment():
     assert "HTTP_PROXY" not in env and "HTTP_X_Y" not in env, env
 
 
+def a_name_of_the_environment_stands_for_one_name_of_the_request():
+    for path in ("/cgi/env", "/app/"):
+        r = server.get(path, "X-Forwarded-For: 1.1.1.1", "Cookie: a=1", "x-forwarded-for:2.2.2.2 ", "cookie: b=2",
+                       "X.Forwarded.For: evil", "X_Forwarded_For: evil", "X'A: evil", "X-Forwarded-For: 3.3.3.3",
+                       "X-Empty:", "X-Empty: ", "A: b")
+        lines = [line for line in r.body.decode("latin-1").splitlines() if line.startswith("HTTP_")]
+        equal(sorted(lines), ["HTTP_A=b", "HTTP_COOKIE=a=1; b=2", "HTTP_HOST=test",
+                              "HTTP_X_EMPTY=, ", "HTTP_X_FORWARDED_FOR=1.1.1.1, 2.2.2.2, 3.3.3.3"], path)
+
+
 def a_cgi_program_gets_its_body():
     body = os.urandom(200000)
     r = post("/cgi/cat", body, "Content-Type: x/y")
