@@ -28,8 +28,9 @@ unsigned int flt_layer_needs(const struct flt_layer_ops *ops)
 		needs |= FLT_NEED_STATE_CHANGE;
 	if (ops->error_report)
 		needs |= FLT_NEED_ERROR_REPORT;
-	if (ops->recvmsg || ops->sendmsg || ops->splice_read || ops->poll || ops->shutdown ||
-	    ops->release || ops->returned || ops->accepted)
+	if (ops->may_recv || ops->may_send || ops->may_splice_read || ops->may_shutdown ||
+	    ops->received || ops->sent || ops->poll || ops->release || ops->returned ||
+	    ops->accepted)
 		needs |= FLT_NEED_OPS;
 	return needs;
 }

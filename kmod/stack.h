@@ -13,6 +13,7 @@
 #ifndef FLT_STACK_H
 #define FLT_STACK_H
 
+#include <linux/err.h>
 #include <linux/net.h>
 #include <net/sock.h>
 
@@ -29,13 +30,20 @@ enum flt_op {
 	FLT_OP_SPLICE_READ,
 	FLT_OP_GETSOCKOPT,	/* TCP_ZEROCOPY_RECEIVE reads */
 	FLT_OP_RCVLOWAT,	/* SO_RCVLOWAT; with the socket's lock held */
+	FLT_OP_SHUTDOWN,
 };
+
+/* From @may_*: the layer's own operation answers. */
+#define FLT_ANSWER	1
+
+/* From such an operation: not after all; what is below is asked. No errno. */
+#define FLT_PASS	(-MAX_ERRNO - 1)
 
 /**
  * struct flt_layer_ops - what a room wants to hear of or answer
- * @owner:        module; a blocking operation inside the layer holds a reference, so
- *	that rmmod says EBUSY instead of waiting. A layer as such holds none: the
- *	module's exit calls flt_layer_remove_all().
+ * @owner:        module; a layer that answers (FLT_ANSWER) holds a reference, so that rmmod
+ *	says EBUSY instead of waiting. A layer as such holds none, nor does a call that is in
+ *	TCP's own operation: the module's exit calls flt_layer_remove_all().
  * @name:         for traces
  * @data_ready, @write_space, @state_change, @error_report: in the context of
  *	the callback they replace (softirq or process) and under rcu_read_lock().
@@ -49,14 +57,23 @@ enum flt_op {
  *	flt_layer is allocated with @priv_size and initialised by @init_child).
  *	Softirq. NULL: children start bare.
  * @accepted:     the child got its struct socket by accept(); it has no descriptor yet.
- * @recvmsg, @sendmsg, @splice_read, @poll, @shutdown: NULL, or an override of the
- *	operation of struct proto_ops; call flt_layer_next_*() for what is below. @poll
- *	with a NULL poll table comes from flt_layer_poll(): any context, must not sleep.
+ * @may_recv, @may_send, @may_splice_read, @may_shutdown: before the operation; @how is its flags.
+ *	0 lets it go to the next layer and TCP, a negative errno refuses it, FLT_ANSWER (not of
+ *	@may_send and @may_shutdown) has it answered by @recvmsg or @splice_read. With
+ *	preemption off; must not sleep.
+ * @recvmsg, @splice_read: the layer's answer, or FLT_PASS; may sleep.
+ * @received, @sent: the operation has returned @ret, whoever answered. Under rcu_read_lock(),
+ *	must not sleep: of a layer that is on the socket when it returns, not when it was called.
+ * @poll: NULL, or instead of TCP's own; call flt_layer_next_poll() for what is below. With a
+ *	NULL poll table it comes from flt_layer_poll(): any context, must not sleep.
  * @changed:      another layer says by flt_layer_changed() that its @poll answers differently
  *	now; its context, under rcu_read_lock(); must not sleep
  * @release:      the last descriptor is being closed; the close itself follows. Any
  *	layer may be removed from here by flt_layer_detach().
  * @returned:        @op of the socket has returned @ret
+ *
+ * No program is waited for in @poll, @accepted, @release and @returned (but with a reference on
+ * @owner): its socket may be locked by a call whose memory does not come, and rmmod waits for them.
  *
  * What is NULL costs nothing: a callback or the operations are replaced only on
  * sockets with a layer that wants them.
@@ -74,15 +91,18 @@ struct flt_layer_ops {
 	void (*init_child)(struct flt_layer *listener_layer, struct flt_layer *child_layer);
 	void (*accepted)(struct flt_layer *child_layer, struct socket *sock);
 	size_t priv_size;
+	int (*may_recv)(struct flt_layer *layer, struct sock *sk, int how);
+	int (*may_send)(struct flt_layer *layer, struct sock *sk, int how);
+	int (*may_splice_read)(struct flt_layer *layer, struct sock *sk, int how);
+	int (*may_shutdown)(struct flt_layer *layer, struct sock *sk, int how);
 	int (*recvmsg)(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 		       size_t len, int flags);
-	int (*sendmsg)(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-		       size_t len);
 	ssize_t (*splice_read)(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
 			       struct pipe_inode_info *pipe, size_t len, unsigned int flags);
+	void (*received)(struct flt_layer *layer, struct socket *sock, int ret);
+	void (*sent)(struct flt_layer *layer, struct socket *sock, int ret);
 	__poll_t (*poll)(struct flt_layer *layer, struct file *file, struct socket *sock,
 			 struct poll_table_struct *wait);
-	int (*shutdown)(struct flt_layer *layer, struct socket *sock, int how);
 	void (*changed)(struct flt_layer *layer, struct sock *sk);
 	void (*release)(struct flt_layer *layer, struct socket *sock);
 	void (*returned)(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret);
@@ -148,15 +168,9 @@ void flt_layer_detach(struct flt_layer *layer);
  */
 void flt_layer_remove_all(const struct flt_layer_ops *ops);
 
-int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len, int flags);
-int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len);
-ssize_t flt_layer_next_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
-				   struct pipe_inode_info *pipe, size_t len, unsigned int flags);
+/* What is below @layer, which is in its @poll, says. */
 __poll_t flt_layer_next_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
 			     struct poll_table_struct *wait);
-int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how);
 
 /**
  * flt_layer_poll - what would a program's poll() of the socket say now

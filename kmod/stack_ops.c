@@ -10,35 +10,35 @@
 #define FLT_FROM_TOP	U32_MAX
 
 /*
- * The newest layer older than @seq that has the operation at @offset. By number and
- * not by link: the layer that asks may have been removed while its operation slept.
- * A call that @blocks holds the owner, so that rmmod says EBUSY; an owner that is
- * being unloaded waits for nobody and is passed by. Under rcu_read_lock().
+ * Who may sleep for as long as its program likes, in TCP's own operation or for want of a page of
+ * the program's, has no layer's function beneath it: a call keeps its stack, and with it this
+ * module, and looks its layers up before and after. So a layer's module never waits for a program.
+ */
+
+/*
+ * The newest layer older than @seq that has the operation at @offset. By number and not by link:
+ * the one before may have been removed meanwhile. Under rcu_read_lock().
  */
 static __always_inline struct flt_layer *flt_layer_enter(struct flt_stack *st, u32 seq,
-							 size_t offset, bool blocks)
+							 size_t offset)
 {
 	struct flt_layer *layer;
 
 	list_for_each_entry_rcu(layer, &st->layers, list) {
 		if (layer->seq >= seq || !*(void **)((char *)layer->ops + offset))
 			continue;
-		if (blocks && !try_module_get(layer->ops->owner))
-			continue;
 		if (refcount_inc_not_zero(&layer->users))
 			return layer;
-		if (blocks)
-			module_put(layer->ops->owner);
 	}
 	return NULL;
 }
 
-static struct flt_layer *flt_layer_below(struct flt_stack *st, u32 seq, size_t offset, bool blocks)
+static struct flt_layer *flt_layer_below(struct flt_stack *st, u32 seq, size_t offset)
 {
 	struct flt_layer *layer;
 
 	rcu_read_lock();
-	layer = flt_layer_enter(st, seq, offset, blocks);
+	layer = flt_layer_enter(st, seq, offset);
 	rcu_read_unlock();
 	return layer;
 }
@@ -49,17 +49,57 @@ static bool flt_layer_is_lowest(const struct flt_layer *layer)
 	return READ_ONCE(layer->list.next) == &layer->stack->layers;
 }
 
-static void flt_layer_leave(struct flt_layer *layer, bool blocks)
+#define FLT_BELOW(st, seq, op) flt_layer_below(st, seq, offsetof(struct flt_layer_ops, op))
+
+/*
+ * A layer that answers itself holds its owner, so that rmmod says EBUSY; one whose owner is being
+ * unloaded has no answer any more. Under rcu_read_lock().
+ */
+static bool flt_layer_hold(struct flt_layer *layer)
+{
+	if (!try_module_get(layer->ops->owner))
+		return false;
+	if (refcount_inc_not_zero(&layer->users))
+		return true;
+	module_put(layer->ops->owner);
+	return false;
+}
+
+static void flt_layer_let_go(struct flt_layer *layer)
 {
 	struct module *owner = layer->ops->owner;
 
 	flt_layer_put(layer);
-	if (blocks)
-		module_put(owner);
+	module_put(owner);
 }
 
-#define FLT_BELOW(st, seq, op, blocks) \
-	flt_layer_below(st, seq, offsetof(struct flt_layer_ops, op), blocks)
+typedef int (*flt_asked)(struct flt_layer *layer, struct sock *sk, int how);
+
+/*
+ * What the layers older than @seq say to an operation, by their members at @offset: 0, a negative
+ * errno, or FLT_ANSWER and who it is. Under rcu_read_lock().
+ */
+static __always_inline int flt_ask(struct flt_stack *st, struct sock *sk, u32 seq, size_t offset,
+				   int how, struct flt_layer **who)
+{
+	struct flt_layer *layer;
+	flt_asked ask;
+	int say;
+
+	list_for_each_entry_rcu(layer, &st->layers, list) {
+		ask = *(const flt_asked *)((const char *)layer->ops + offset);
+		if (!ask || layer->seq >= seq)
+			continue;
+		say = ask(layer, sk, how);
+		if (say < 0)
+			return say;
+		if (say == FLT_ANSWER && flt_layer_hold(layer)) {
+			*who = layer;
+			return say;
+		}
+	}
+	return 0;
+}
 
 /* The operations of one socket, for the time of one call. */
 struct flt_call {
@@ -101,25 +141,78 @@ static void flt_call_end(struct flt_call *call)
 		module_put(THIS_MODULE);
 }
 
-/*
- * The first layer that has the operation at @offset, or NULL: then it goes on by flt_call_begin().
- * Who is in a layer needs nothing else: that holds the stack, and the stack this module.
- */
-static __always_inline struct flt_layer *flt_enter(struct sock *sk, size_t offset, bool blocks)
+/* flt_call_begin(), and what all layers say. */
+static __always_inline int flt_call_ask(struct flt_call *call, struct sock *sk, size_t offset,
+					int how, struct flt_layer **who)
 {
-	struct flt_layer *layer = NULL;
 	struct flt_stack *st;
+	int say = 0;
 
+	call->real = flt_base(sk)->real_ops;
+	call->pinned = false;
 	/* Not to be preempted is a reader, too, and a third of the instructions. */
 	rcu_read_lock_sched();
 	st = flt_stack_lookup(sk);
-	if (likely(st))
-		layer = flt_layer_enter(st, FLT_FROM_TOP, offset, blocks);
+	if (likely(st && refcount_inc_not_zero(&st->users)))
+		say = flt_ask(st, sk, FLT_FROM_TOP, offset, how, who);
+	else
+		st = NULL;
 	rcu_read_unlock_sched();
-	return layer;
+	call->st = st;
+	if (unlikely(!st))
+		flt_call_astray(call, sk);
+	return say;
 }
 
-#define FLT_ENTER(sk, op, blocks) flt_enter(sk, offsetof(struct flt_layer_ops, op), blocks)
+#define FLT_CALL_ASK(call, sk, op, how, who) \
+	flt_call_ask(call, sk, offsetof(struct flt_layer_ops, op), how, who)
+
+/* What is below @layer says, which has had its turn. */
+static int flt_ask_below(struct flt_call *call, struct sock *sk, size_t offset, int how,
+			 struct flt_layer **layer)
+{
+	u32 seq = (*layer)->seq;
+	int say;
+
+	flt_layer_let_go(*layer);
+	rcu_read_lock();
+	say = flt_ask(call->st, sk, seq, offset, how, layer);
+	rcu_read_unlock();
+	return say;
+}
+
+#define FLT_ASK_BELOW(call, sk, op, how, layer) \
+	flt_ask_below(call, sk, offsetof(struct flt_layer_ops, op), how, layer)
+
+typedef void (*flt_told)(struct flt_layer *layer, struct socket *sock, int ret);
+
+/*
+ * The layers of now hear how it went, by their members at @offset. If all went meanwhile and others
+ * came, these have a new stack.
+ */
+static __always_inline void flt_call_tell(struct flt_call *call, struct socket *sock, size_t offset,
+					  int ret)
+{
+	struct flt_stack *st = call->st;
+	struct flt_layer *layer;
+	flt_told tell;
+
+	rcu_read_lock();
+	if (unlikely(!st || READ_ONCE(st->dead)))
+		st = flt_stack_lookup(sock->sk);
+	if (unlikely(!st))
+		goto out;
+	list_for_each_entry_rcu(layer, &st->layers, list) {
+		tell = *(const flt_told *)((const char *)layer->ops + offset);
+		if (tell)
+			tell(layer, sock, ret);
+	}
+out:
+	rcu_read_unlock();
+}
+
+#define FLT_CALL_TELL(call, sock, op, ret) \
+	flt_call_tell(call, sock, offsetof(struct flt_layer_ops, op), ret)
 
 static void flt_call_returned(struct flt_call *call, struct socket *sock, enum flt_op op, int ret)
 {
@@ -128,155 +221,124 @@ static void flt_call_returned(struct flt_call *call, struct socket *sock, enum f
 
 	if (!call->st)
 		return;
-	while ((layer = FLT_BELOW(call->st, seq, returned, false))) {
+	while ((layer = FLT_BELOW(call->st, seq, returned))) {
 		layer->ops->returned(layer, sock, op, ret);
 		seq = layer->seq;
-		flt_layer_leave(layer, false);
+		flt_layer_put(layer);
 	}
 }
 
-/* --- operations that a layer may answer --- */
+/* --- operations that a layer may forbid or answer --- */
 
-static noinline int flt_recvmsg_below(struct flt_layer *layer, struct socket *sock,
-				      struct msghdr *msg, size_t len, int flags)
+static noinline int flt_recvmsg_answered(struct flt_call *call, struct flt_layer *layer,
+					 struct socket *sock, struct msghdr *msg, size_t len,
+					 int flags)
 {
-	bool blocks = !(flags & MSG_DONTWAIT);
-	struct flt_layer *next = FLT_BELOW(layer->stack, layer->seq, recvmsg, blocks);
 	int ret;
 
-	if (!next)
-		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
-	ret = next->ops->recvmsg(next, sock, msg, len, flags);
-	flt_layer_leave(next, blocks);
-	return ret;
-}
-
-int flt_layer_next_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len, int flags)
-{
-	if (likely(flt_layer_is_lowest(layer)))
-		return flt_base(sock->sk)->real_ops->recvmsg(sock, msg, len, flags);
-	return flt_recvmsg_below(layer, sock, msg, len, flags);
-}
-EXPORT_SYMBOL_GPL(flt_layer_next_recvmsg);
-
-static noinline int flt_recvmsg_bare(struct socket *sock, struct msghdr *msg, size_t len, int flags)
-{
-	struct flt_call call;
-	int ret;
-
-	flt_call_begin(&call, sock->sk);
-	ret = call.real->recvmsg(sock, msg, len, flags);
-	flt_call_end(&call);
-	return ret;
+	do {
+		ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
+		if (ret != FLT_PASS) {
+			flt_layer_let_go(layer);
+			return ret;
+		}
+		ret = FLT_ASK_BELOW(call, sock->sk, may_recv, flags, &layer);
+	} while (ret == FLT_ANSWER);
+	return ret ?: call->real->recvmsg(sock, msg, len, flags);
 }
 
 static int flt_on_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, int flags)
 {
-	bool blocks = !(flags & MSG_DONTWAIT);
-	struct flt_layer *layer = FLT_ENTER(sock->sk, recvmsg, blocks);
-	int ret;
-
-	if (unlikely(!layer))
-		return flt_recvmsg_bare(sock, msg, len, flags);
-	ret = layer->ops->recvmsg(layer, sock, msg, len, flags);
-	flt_layer_leave(layer, blocks);
-	return ret;
-}
-
-static noinline int flt_sendmsg_below(struct flt_layer *layer, struct socket *sock,
-				      struct msghdr *msg, size_t len)
-{
-	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
-	struct flt_layer *next = FLT_BELOW(layer->stack, layer->seq, sendmsg, blocks);
-	int ret;
-
-	if (!next)
-		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
-	ret = next->ops->sendmsg(next, sock, msg, len);
-	flt_layer_leave(next, blocks);
-	return ret;
-}
-
-int flt_layer_next_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			   size_t len)
-{
-	if (likely(flt_layer_is_lowest(layer)))
-		return flt_base(sock->sk)->real_ops->sendmsg(sock, msg, len);
-	return flt_sendmsg_below(layer, sock, msg, len);
-}
-EXPORT_SYMBOL_GPL(flt_layer_next_sendmsg);
-
-static noinline int flt_sendmsg_bare(struct socket *sock, struct msghdr *msg, size_t len)
-{
+	struct flt_layer *layer;
 	struct flt_call call;
 	int ret;
 
-	flt_call_begin(&call, sock->sk);
-	ret = call.real->sendmsg(sock, msg, len);
+	ret = FLT_CALL_ASK(&call, sock->sk, may_recv, flags, &layer);
+	if (likely(!ret))
+		ret = call.real->recvmsg(sock, msg, len, flags);
+	else if (ret == FLT_ANSWER)
+		ret = flt_recvmsg_answered(&call, layer, sock, msg, len, flags);
+	FLT_CALL_TELL(&call, sock, received, ret);
 	flt_call_end(&call);
 	return ret;
 }
 
 static int flt_on_sendmsg(struct socket *sock, struct msghdr *msg, size_t len)
 {
-	bool blocks = !(msg->msg_flags & MSG_DONTWAIT);
-	struct flt_layer *layer = FLT_ENTER(sock->sk, sendmsg, blocks);
+	struct flt_layer *layer;
+	struct flt_call call;
 	int ret;
 
-	if (unlikely(!layer))
-		return flt_sendmsg_bare(sock, msg, len);
-	ret = layer->ops->sendmsg(layer, sock, msg, len);
-	flt_layer_leave(layer, blocks);
+	ret = FLT_CALL_ASK(&call, sock->sk, may_send, msg->msg_flags, &layer);
+	if (likely(!ret))
+		ret = call.real->sendmsg(sock, msg, len);
+	FLT_CALL_TELL(&call, sock, sent, ret);
+	flt_call_end(&call);
 	return ret;
 }
 
-static ssize_t flt_splice_read_below(struct flt_stack *st, u32 seq, struct socket *sock,
-				     loff_t *ppos, struct pipe_inode_info *pipe, size_t len,
-				     unsigned int flags)
+static ssize_t flt_splice_read_answered(struct flt_call *call, struct flt_layer *layer,
+					struct socket *sock, loff_t *ppos,
+					struct pipe_inode_info *pipe, size_t len,
+					unsigned int flags)
 {
-	bool blocks = !(flags & SPLICE_F_NONBLOCK);
-	struct flt_layer *layer;
 	ssize_t ret;
+	int say;
 
-	layer = st ? FLT_BELOW(st, seq, splice_read, blocks) : NULL;
-	if (!layer)
-		return flt_base(sock->sk)->real_ops->splice_read(sock, ppos, pipe, len, flags);
-	ret = layer->ops->splice_read(layer, sock, ppos, pipe, len, flags);
-	flt_layer_leave(layer, blocks);
-	return ret;
+	do {
+		ret = layer->ops->splice_read(layer, sock, ppos, pipe, len, flags);
+		if (ret != FLT_PASS) {
+			flt_layer_let_go(layer);
+			return ret;
+		}
+		say = FLT_ASK_BELOW(call, sock->sk, may_splice_read, flags, &layer);
+	} while (say == FLT_ANSWER);
+	return say ?: call->real->splice_read(sock, ppos, pipe, len, flags);
 }
-
-ssize_t flt_layer_next_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
-				   struct pipe_inode_info *pipe, size_t len, unsigned int flags)
-{
-	return flt_splice_read_below(layer->stack, layer->seq, sock, ppos, pipe, len, flags);
-}
-EXPORT_SYMBOL_GPL(flt_layer_next_splice_read);
 
 static ssize_t flt_on_splice_read(struct socket *sock, loff_t *ppos, struct pipe_inode_info *pipe,
 				  size_t len, unsigned int flags)
 {
+	struct flt_layer *layer;
 	struct flt_call call;
 	ssize_t ret;
 
-	flt_call_begin(&call, sock->sk);
-	ret = flt_splice_read_below(call.st, FLT_FROM_TOP, sock, ppos, pipe, len, flags);
+	ret = FLT_CALL_ASK(&call, sock->sk, may_splice_read, flags, &layer);
+	if (!ret)
+		ret = call.real->splice_read(sock, ppos, pipe, len, flags);
+	else if (ret == FLT_ANSWER)
+		ret = flt_splice_read_answered(&call, layer, sock, ppos, pipe, len, flags);
 	flt_call_returned(&call, sock, FLT_OP_SPLICE_READ, ret);
 	flt_call_end(&call);
 	return ret;
 }
 
+static int flt_on_shutdown(struct socket *sock, int how)
+{
+	struct flt_layer *layer;
+	struct flt_call call;
+	int ret;
+
+	ret = FLT_CALL_ASK(&call, sock->sk, may_shutdown, how, &layer);
+	if (!ret)
+		ret = call.real->shutdown(sock, how);
+	flt_call_returned(&call, sock, FLT_OP_SHUTDOWN, ret);
+	flt_call_end(&call);
+	return ret;
+}
+
+/* --- poll: neither TCP's own nor a layer's sleeps for a program --- */
+
 static __poll_t flt_poll_below(struct flt_stack *st, u32 seq, struct file *file,
 			       struct socket *sock, struct poll_table_struct *wait)
 {
-	struct flt_layer *layer = FLT_BELOW(st, seq, poll, false);
+	struct flt_layer *layer = FLT_BELOW(st, seq, poll);
 	__poll_t ret;
 
 	if (!layer)
 		return flt_base(sock->sk)->real_ops->poll(file, sock, wait);
 	ret = layer->ops->poll(layer, file, sock, wait);
-	flt_layer_leave(layer, false);
+	flt_layer_put(layer);
 	return ret;
 }
 
@@ -301,15 +363,22 @@ static noinline __poll_t flt_poll_bare(struct file *file, struct socket *sock,
 	return ret;
 }
 
+/* Who is in a layer needs nothing else: that holds the stack, and the stack this module. */
 static __poll_t flt_on_poll(struct file *file, struct socket *sock, struct poll_table_struct *wait)
 {
-	struct flt_layer *layer = FLT_ENTER(sock->sk, poll, false);
+	struct flt_layer *layer = NULL;
+	struct flt_stack *st;
 	__poll_t ret;
 
+	rcu_read_lock_sched();
+	st = flt_stack_lookup(sock->sk);
+	if (likely(st))
+		layer = flt_layer_enter(st, FLT_FROM_TOP, offsetof(struct flt_layer_ops, poll));
+	rcu_read_unlock_sched();
 	if (unlikely(!layer))
 		return flt_poll_bare(file, sock, wait);
 	ret = layer->ops->poll(layer, file, sock, wait);
-	flt_layer_leave(layer, false);
+	flt_layer_put(layer);
 	return ret;
 }
 
@@ -329,36 +398,6 @@ void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops)
 }
 EXPORT_SYMBOL_GPL(flt_layer_changed);
 
-static int flt_shutdown_below(struct flt_stack *st, u32 seq, struct socket *sock, int how)
-{
-	struct flt_layer *layer;
-	int ret;
-
-	layer = st ? FLT_BELOW(st, seq, shutdown, false) : NULL;
-	if (!layer)
-		return flt_base(sock->sk)->real_ops->shutdown(sock, how);
-	ret = layer->ops->shutdown(layer, sock, how);
-	flt_layer_leave(layer, false);
-	return ret;
-}
-
-int flt_layer_next_shutdown(struct flt_layer *layer, struct socket *sock, int how)
-{
-	return flt_shutdown_below(layer->stack, layer->seq, sock, how);
-}
-EXPORT_SYMBOL_GPL(flt_layer_next_shutdown);
-
-static int flt_on_shutdown(struct socket *sock, int how)
-{
-	struct flt_call call;
-	int ret;
-
-	flt_call_begin(&call, sock->sk);
-	ret = flt_shutdown_below(call.st, FLT_FROM_TOP, sock, how);
-	flt_call_end(&call);
-	return ret;
-}
-
 /* --- operations that a layer hears of --- */
 
 static int flt_on_release(struct socket *sock)
@@ -371,10 +410,10 @@ static int flt_on_release(struct socket *sock)
 	if (!sock->sk)
 		return 0;	/* an accept() that failed */
 	flt_call_begin(&call, sock->sk);
-	while (call.st && (layer = FLT_BELOW(call.st, seq, release, false))) {
+	while (call.st && (layer = FLT_BELOW(call.st, seq, release))) {
 		layer->ops->release(layer, sock);
 		seq = layer->seq;
-		flt_layer_leave(layer, false);
+		flt_layer_put(layer);
 	}
 	ret = call.real->release(sock);
 	flt_call_end(&call);
@@ -446,10 +485,10 @@ static int flt_on_accept(struct socket *sock, struct socket *newsock, struct pro
 	flt_ops_settle(newsock->sk, 0);
 	child = flt_stack_get(newsock->sk);
 	if (child) {
-		while ((layer = FLT_BELOW(child, seq, accepted, false))) {
+		while ((layer = FLT_BELOW(child, seq, accepted))) {
 			layer->ops->accepted(layer, newsock);
 			seq = layer->seq;
-			flt_layer_leave(layer, false);
+			flt_layer_put(layer);
 		}
 		flt_stack_put(child);
 	}

@@ -60,12 +60,12 @@ static inline const struct flt_base *flt_base(const struct sock *sk)
  * @lock:   orders changes of @layers, @seq, @dead; leaf, bottom halves off
  * @layers: newest first; RCU
  * @seq:    of the newest layer
- * @dead:   the destructor or the restoring of the pointers has begun
+ * @dead:   the destructor or the restoring of the pointers has begun; READ_ONCE
  * @no_ops: a ULP was set: the operations stay TCP's own; under sk_callback_lock
  * @ulp_calls: calls that may be setting one; the same
  * @idle:   in the list of stacks that flt_layer_detach() left empty
  * @users:  one for the table, one for each layer that is not yet freed, one for each operation
- *	that runs in no layer
+ *	under way but poll
  * @rcu:    for freeing
  *
  * Found by RCU lookup from the callbacks (softirq) and operations (process). Made and
@@ -96,7 +96,7 @@ struct flt_stack {
  * @stack:  holds one of its users; NULL until it is first linked
  * @seq:    later layers have larger ones; tells what is below a layer even after its removal
  * @linked: under the stack's lock
- * @users:  one for being linked, one for each operation that runs in the layer
+ * @users:  one for being linked, one for each poll, answer and report that runs in the layer
  * @done:   who waits for the end, or NULL; set before the layer is unlinked
  * @rcu:    for freeing
  * @priv:   of the room

@@ -88,7 +88,7 @@ static bool flt_stack_restore(struct sock *sk)
 		spin_lock(&st->lock);
 		empty = list_empty(&st->layers) && !st->dead;
 		if (empty)
-			st->dead = true;
+			WRITE_ONCE(st->dead, true);
 		spin_unlock(&st->lock);
 	}
 	if (empty) {
@@ -264,7 +264,7 @@ void flt_stack_die(struct flt_stack *st)
 	LIST_HEAD(layers);
 
 	spin_lock_bh(&st->lock);
-	st->dead = true;
+	WRITE_ONCE(st->dead, true);
 	list_splice_init(&st->layers, &layers);
 	list_for_each_entry(layer, &layers, list)
 		layer->linked = false;

@@ -126,12 +126,9 @@ static bool ssp_is_forbidden(struct ssp_end *end, const struct sock *sk, bool wr
 	return no;
 }
 
-static int ssp_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-		       size_t len)
+static int ssp_may_send(struct flt_layer *layer, struct sock *sk, int flags)
 {
-	if (ssp_is_forbidden(ssp_end(layer), sock->sk, true))
-		return -EBUSY;
-	return flt_layer_next_sendmsg(layer, sock, msg, len);
+	return ssp_is_forbidden(ssp_end(layer), sk, true) ? -EBUSY : 0;
 }
 
 /* Either there is something to read or nothing will come; the source is locked. */
@@ -183,64 +180,84 @@ static int ssp_recv_copy(struct sock *sk, struct ssp_end *end, struct ssp_pair *
 	return ret;
 }
 
+/* 0: the socket itself is read; FLT_ANSWER: the copy comes first. Under RCU, or @p is held. */
+static int ssp_recv_from(const struct ssp_end *end, struct ssp_pair *p, const struct sock *sk)
+{
+	if (p && ssp_forbids(p, sk, false) && !ssp_keeps_copy(p))
+		return ssp_refuse(p);
+	if (p ? ssp_keeps_copy(p) && !ssp_side(p, sk) : READ_ONCE(end->copy_bytes))
+		return FLT_ANSWER;
+	return 0;
+}
+
+static int ssp_may_recv(struct flt_layer *layer, struct sock *sk, int flags)
+{
+	struct ssp_end *end = ssp_end(layer);
+	int say;
+
+	if (flags & MSG_ERRQUEUE)
+		return 0;
+	rcu_read_lock();
+	say = ssp_recv_from(end, rcu_dereference(end->pair), sk);
+	rcu_read_unlock();
+	return say;
+}
+
 static int ssp_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
 		       size_t len, int flags)
 {
 	struct ssp_end *end = ssp_end(layer);
+	struct ssp_pair *p = ssp_pair_get(end);
 	struct sock *sk = sock->sk;
-	struct ssp_pair *p;
-	int ret = 0;
+	int ret;
 
-	if (flags & MSG_ERRQUEUE)
-		return flt_layer_next_recvmsg(layer, sock, msg, len, flags);
-	p = ssp_pair_get(end);
-	if (p && ssp_forbids(p, sk, false) && !ssp_keeps_copy(p)) {
-		ret = ssp_refuse(p);
+	ret = ssp_recv_from(end, p, sk);
+	if (ret != FLT_ANSWER) {
+		ret = ret ?: FLT_PASS;
 		goto out;
 	}
-	if (p ? ssp_keeps_copy(p) && !ssp_side(p, sk) : READ_ONCE(end->copy_bytes)) {
-		if (flags & (MSG_OOB | MSG_TRUNC)) {
-			ret = -EOPNOTSUPP;
-			goto out;
-		}
-		ret = ssp_recv_copy(sk, end, p, msg, flags);
-		/* There is room for the forwarding, or this was the last of it. */
-		if (p && ret > 0 &&
-		    (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING) &&
-		    !ssp_run(p, SSP_CALL))
-			ssp_pair_queue(p, 0);
-		if (ret || !len) {
-			ssp_layer_changed(sk);
-			goto out;
-		}
+	if (flags & (MSG_OOB | MSG_TRUNC)) {
+		ret = -EOPNOTSUPP;
+		goto out;
 	}
-	ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+	ret = ssp_recv_copy(sk, end, p, msg, flags);
+	/* There is room for the forwarding, or this was the last of it. */
+	if (p && ret > 0 && (READ_ONCE(p->held) || READ_ONCE(p->state) == SSP_DRAINING) &&
+	    !ssp_run(p, SSP_CALL))
+		ssp_pair_queue(p, 0);
+	if (ret || !len)
+		ssp_layer_changed(sk);
+	else
+		ret = FLT_PASS;
 out:
 	if (p)
 		ssp_pair_put(p);
 	return ret;
 }
 
+static int ssp_may_splice_read(struct flt_layer *layer, struct sock *sk, int flags)
+{
+	struct ssp_end *end = ssp_end(layer);
+
+	if (ssp_is_forbidden(end, sk, false))
+		return -EBUSY;
+	return READ_ONCE(end->copy_bytes) ? FLT_ANSWER : 0;
+}
+
 static ssize_t ssp_splice_read(struct flt_layer *layer, struct socket *sock, loff_t *ppos,
 			       struct pipe_inode_info *pipe, size_t len, unsigned int flags)
 {
-	struct ssp_end *end = ssp_end(layer);
-
-	if (ssp_is_forbidden(end, sock->sk, false))
-		return -EBUSY;
-	if (READ_ONCE(end->copy_bytes))
-		return copy_splice_read(sock->file, ppos, pipe, len, flags);
-	return flt_layer_next_splice_read(layer, sock, ppos, pipe, len, flags);
+	return copy_splice_read(sock->file, ppos, pipe, len, flags);
 }
 
-static int ssp_shutdown(struct flt_layer *layer, struct socket *sock, int how)
+static int ssp_may_shutdown(struct flt_layer *layer, struct sock *sk, int how)
 {
 	struct ssp_end *end = ssp_end(layer);
 
-	if (((how + 1) & SEND_SHUTDOWN && ssp_is_forbidden(end, sock->sk, true)) ||
-	    ((how + 1) & RCV_SHUTDOWN && ssp_is_forbidden(end, sock->sk, false)))
+	if (((how + 1) & SEND_SHUTDOWN && ssp_is_forbidden(end, sk, true)) ||
+	    ((how + 1) & RCV_SHUTDOWN && ssp_is_forbidden(end, sk, false)))
 		return -EBUSY;
-	return flt_layer_next_shutdown(layer, sock, how);
+	return 0;
 }
 
 #define SSP_POLL_IN	(EPOLLIN | EPOLLRDNORM | EPOLLRDHUP)
@@ -302,14 +319,19 @@ out:
 	return mask;
 }
 
+/*
+ * Whoever has the socket locked may have it for as long as he likes: rmmod is not to wait for him.
+ * It has begun, so there is no copy any more: it would hold the module.
+ */
 static void ssp_forget_copy(struct ssp_end *end, struct sock *sk)
 {
-	if (!READ_ONCE(end->copy_bytes))
+	if (!READ_ONCE(end->copy_bytes) || !try_module_get(THIS_MODULE))
 		return;
 	lock_sock(sk);
 	ssp_copy_drop(end, sk);
 	ssp_copy_pin(end);
 	release_sock(sk);
+	module_put(THIS_MODULE);	/* the layer is held still */
 }
 
 /* The connection is given up by its program; nothing of it is for the socket's next one. */
@@ -435,11 +457,13 @@ static const struct flt_layer_ops ssp_layer_ops = {
 	.destruct = ssp_destruct,
 	.free = ssp_free,
 	.priv_size = sizeof(struct ssp_end),
+	.may_recv = ssp_may_recv,
+	.may_send = ssp_may_send,
+	.may_splice_read = ssp_may_splice_read,
+	.may_shutdown = ssp_may_shutdown,
 	.recvmsg = ssp_recvmsg,
-	.sendmsg = ssp_sendmsg,
 	.splice_read = ssp_splice_read,
 	.poll = ssp_poll,
-	.shutdown = ssp_shutdown,
 	.release = ssp_release,
 	.returned = ssp_returned,
 };

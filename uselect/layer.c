@@ -67,15 +67,12 @@ static void usel_changed(struct flt_layer *layer, struct sock *sk)
 
 /* --- operations: process context --- */
 
-static int usel_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			size_t len, int flags)
+static void usel_received(struct flt_layer *layer, struct socket *sock, int ret)
 {
-	int ret = flt_layer_next_recvmsg(layer, sock, msg, len, flags);
 	struct usel_sock *us = usel_of(layer);
 
 	usel_fd_seen(us, sock);
 	usel_sock_input(us, 0);
-	return ret;
 }
 
 /*
@@ -89,16 +86,13 @@ static bool usel_sent_quietly(const struct usel_sock *us, const struct sock *sk,
 	       !atomic_read(&usel_regions_counting);
 }
 
-static int usel_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			size_t len)
+static void usel_sent(struct flt_layer *layer, struct socket *sock, int ret)
 {
-	int ret = flt_layer_next_sendmsg(layer, sock, msg, len);
 	struct usel_sock *us = usel_of(layer);
 
 	usel_fd_seen(us, sock);
 	if (!usel_sent_quietly(us, sock->sk, ret))
 		usel_sock_update(us, 0);
-	return ret;
 }
 
 static __poll_t usel_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
@@ -112,20 +106,12 @@ static __poll_t usel_poll(struct flt_layer *layer, struct file *file, struct soc
 	return flt_layer_next_poll(layer, file, sock, wait);
 }
 
-static int usel_shutdown(struct flt_layer *layer, struct socket *sock, int how)
-{
-	int ret = flt_layer_next_shutdown(layer, sock, how);
-
-	usel_sock_update(usel_of(layer), USEL_ALL);
-	return ret;
-}
-
 static void usel_returned(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret)
 {
 	/* Called with the socket locked, and not in the way of a descriptor. */
 	if (op != FLT_OP_RCVLOWAT)
 		usel_fd_seen(usel_of(layer), sock);
-	usel_sock_update(usel_of(layer), 0);
+	usel_sock_update(usel_of(layer), op == FLT_OP_SHUTDOWN ? USEL_ALL : 0);
 }
 
 static void usel_release(struct flt_layer *layer, struct socket *sock)
@@ -193,11 +179,10 @@ static const struct flt_layer_ops usel_layer_ops = {
 	.inherit	= usel_inherit,
 	.accepted	= usel_accepted,
 	.priv_size	= sizeof(struct usel_layer),
-	.recvmsg	= usel_recvmsg,
-	.sendmsg	= usel_sendmsg,
+	.received	= usel_received,
+	.sent		= usel_sent,
 	.poll		= usel_poll,
 	.changed	= usel_changed,
-	.shutdown	= usel_shutdown,
 	.release	= usel_release,
 	.returned	= usel_returned,
 };

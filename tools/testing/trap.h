@@ -23,4 +23,12 @@ static inline int trap(char *page)
 	return fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg) ? -1 : fd;
 }
 
+/* The page comes, with the content of the page at @from, and who waits goes on; 0 or -1. */
+static inline int trap_fill(int fd, char *page, const char *from)
+{
+	struct uffdio_copy copy = { .dst = (uintptr_t)page, .src = (uintptr_t)from, .len = 4096 };
+
+	return ioctl(fd, UFFDIO_COPY, &copy);
+}
+
 #endif

@@ -15,9 +15,9 @@ from kit import Tap, equal, wait_for                    # noqa: F401
 LAYERS = ("a", "b", "c", "end", "ops1", "ops2")
 COUNTS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "free",
           "init_child", "accepted", "recvmsg", "sendmsg", "poll", "shutdown", "release",
-          "returned", "added", "after_end")
+          "returned", "answered", "received", "sent", "added", "after_end")
 ARG = struct.Struct("iIII%dQ" % len(COUNTS))
-ADD, REMOVE, DETACH, FIND, READ, RESET, SWALLOW, ORDER, POINTERS, HAMMER, PLAIN = range(1, 12)
+ADD, REMOVE, DETACH, FIND, READ, RESET, SWALLOW, ORDER, POINTERS, HAMMER, PLAIN, SAY = range(1, 13)
 POINTER_BITS = ("data_ready", "write_space", "state_change", "error_report", "destruct", "ops",
                 "hook")
 FAMILIES = {"IPv4": (socket.AF_INET, "127.0.0.1"), "IPv6": (socket.AF_INET6, "::1")}
@@ -68,6 +68,10 @@ class Device:
     def plain(self, sock, layer, is_plain):
         """Has the layer nothing to say to poll()."""
         self.ask(PLAIN, sock, LAYERS.index(layer), int(is_plain))
+
+    def say(self, layer, what=0):
+        """What the layer says to a receive: nothing, 1 that it answers (and then passes), or a negative errno."""
+        self.ask(SAY, None, LAYERS.index(layer), what & 0xffffffff)
 
     def order(self):
         """Layers in the order they heard data_ready or recvmsg since the last call."""

@@ -28,6 +28,7 @@ static const struct flt_layer_ops flt_test_layers[FLT_TEST_LAYERS];
 static atomic64_t flt_test_counts[FLT_TEST_LAYERS][FLT_TEST_COUNTS];
 static u32 flt_test_swallow[FLT_TEST_LAYERS];
 static bool flt_test_plain[FLT_TEST_LAYERS];
+static int flt_test_says[FLT_TEST_LAYERS];
 static u64 flt_test_order;
 static struct socket *flt_test_pristine[2];
 
@@ -101,21 +102,36 @@ static void flt_test_accepted(struct flt_layer *layer, struct socket *sock)
 	flt_test_count(layer, FLT_TEST_ACCEPTED);
 }
 
-static int flt_test_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			    size_t len, int flags)
+static int flt_test_may_recv(struct flt_layer *layer, struct sock *sk, int flags)
 {
 	struct flt_test_priv *priv = flt_layer_priv(layer);
 
 	flt_test_count(layer, FLT_TEST_RECVMSG);
 	flt_test_order = flt_test_order << 4 | (priv->id + 1);
-	return flt_layer_next_recvmsg(layer, sock, msg, len, flags);
+	return READ_ONCE(flt_test_says[priv->id]);
 }
 
-static int flt_test_sendmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
-			    size_t len)
+static int flt_test_recvmsg(struct flt_layer *layer, struct socket *sock, struct msghdr *msg,
+			    size_t len, int flags)
+{
+	flt_test_count(layer, FLT_TEST_ANSWERED);
+	return FLT_PASS;
+}
+
+static void flt_test_received(struct flt_layer *layer, struct socket *sock, int ret)
+{
+	flt_test_count(layer, FLT_TEST_RECEIVED);
+}
+
+static int flt_test_may_send(struct flt_layer *layer, struct sock *sk, int flags)
 {
 	flt_test_count(layer, FLT_TEST_SENDMSG);
-	return flt_layer_next_sendmsg(layer, sock, msg, len);
+	return 0;
+}
+
+static void flt_test_sent(struct flt_layer *layer, struct socket *sock, int ret)
+{
+	flt_test_count(layer, FLT_TEST_SENT);
 }
 
 static bool flt_test_is_plain(struct flt_layer *layer)
@@ -134,10 +150,10 @@ static __poll_t flt_test_poll(struct flt_layer *layer, struct file *file, struct
 	return flt_layer_next_poll(layer, file, sock, wait);
 }
 
-static int flt_test_shutdown(struct flt_layer *layer, struct socket *sock, int how)
+static int flt_test_may_shutdown(struct flt_layer *layer, struct sock *sk, int how)
 {
 	flt_test_count(layer, FLT_TEST_SHUTDOWN);
-	return flt_layer_next_shutdown(layer, sock, how);
+	return 0;
 }
 
 static void flt_test_release(struct flt_layer *layer, struct socket *sock)
@@ -160,10 +176,11 @@ static void flt_test_returned(struct flt_layer *layer, struct socket *sock, enum
 	.state_change = flt_test_state_change, .error_report = flt_test_error_report
 
 #define FLT_TEST_OPERATIONS							\
-	.accepted = flt_test_accepted, .recvmsg = flt_test_recvmsg,		\
-	.sendmsg = flt_test_sendmsg, .poll = flt_test_poll,			\
-	.shutdown = flt_test_shutdown, .release = flt_test_release,		\
-	.returned = flt_test_returned
+	.accepted = flt_test_accepted, .may_recv = flt_test_may_recv,		\
+	.recvmsg = flt_test_recvmsg, .received = flt_test_received,		\
+	.may_send = flt_test_may_send, .sent = flt_test_sent,			\
+	.poll = flt_test_poll, .may_shutdown = flt_test_may_shutdown,		\
+	.release = flt_test_release, .returned = flt_test_returned
 
 static const struct flt_layer_ops flt_test_layers[FLT_TEST_LAYERS] = {
 	[FLT_TEST_A] = { FLT_TEST_COMMON("a"), FLT_TEST_HEARS },
@@ -278,10 +295,14 @@ static int flt_test_request(struct sock *sk, unsigned int cmd, struct flt_test_a
 		memset(flt_test_counts, 0, sizeof(flt_test_counts));
 		memset(flt_test_swallow, 0, sizeof(flt_test_swallow));
 		memset(flt_test_plain, 0, sizeof(flt_test_plain));
+		memset(flt_test_says, 0, sizeof(flt_test_says));
 		flt_test_order = 0;
 		return 0;
 	case FLT_TEST_IOC_SWALLOW:
 		flt_test_swallow[id] = arg->arg;
+		return 0;
+	case FLT_TEST_IOC_SAY:
+		WRITE_ONCE(flt_test_says[id], (int)arg->arg);
 		return 0;
 	case FLT_TEST_IOC_ORDER:
 		arg->out[0] = flt_test_order;
@@ -315,7 +336,8 @@ static long flt_test_ioctl(struct file *file, unsigned int cmd, unsigned long pt
 			return err;
 	}
 	if (!sock && cmd != FLT_TEST_IOC_READ && cmd != FLT_TEST_IOC_RESET &&
-	    cmd != FLT_TEST_IOC_ORDER && cmd != FLT_TEST_IOC_SWALLOW)
+	    cmd != FLT_TEST_IOC_ORDER && cmd != FLT_TEST_IOC_SWALLOW &&
+	    cmd != FLT_TEST_IOC_SAY)
 		return -EBADF;
 	err = flt_test_request(sock ? sock->sk : NULL, cmd, &arg);
 	if (sock)

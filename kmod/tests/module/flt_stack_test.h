@@ -32,6 +32,9 @@ enum {
 	FLT_TEST_SHUTDOWN,
 	FLT_TEST_RELEASE,
 	FLT_TEST_RETURNED,
+	FLT_TEST_ANSWERED,
+	FLT_TEST_RECEIVED,
+	FLT_TEST_SENT,
 	FLT_TEST_ADDED,
 	FLT_TEST_AFTER_END,	/* events that came to a layer after its end: must stay 0 */
 	FLT_TEST_COUNTS
@@ -44,7 +47,8 @@ enum {
  * @fd:    the socket
  * @layer: FLT_TEST_A..
  * @arg:   SWALLOW: bits of the events 0 to 3 to swallow; HAMMER: rounds;
- *	   PLAIN: whether the layer has nothing to say to poll; others: flags
+ *	   PLAIN: whether the layer has nothing to say to poll; SAY: what it says to a
+ *	   receive: 0, FLT_ANSWER (it then passes), a negative errno; others: flags
  * @seed:  HAMMER: of the order of things
  * @out:   READ: counters; ORDER: layers of the last data_ready events, newest in the low
  *	   4 bits, each plus one; POINTERS: bits of what differs from an untouched socket
@@ -69,5 +73,6 @@ struct flt_test_arg {
 #define FLT_TEST_IOC_POINTERS	_IOWR('F', 9, struct flt_test_arg)
 #define FLT_TEST_IOC_HAMMER	_IOWR('F', 10, struct flt_test_arg)
 #define FLT_TEST_IOC_PLAIN	_IOWR('F', 11, struct flt_test_arg)
+#define FLT_TEST_IOC_SAY	_IOWR('F', 12, struct flt_test_arg)
 
 #endif

@@ -12,6 +12,7 @@ MSG_NOSIGNAL = 0x4000
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.recv.argtypes = libc.send.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.recv.restype = libc.send.restype = ctypes.c_ssize_t
 
 
 class Stall:
@@ -23,6 +24,7 @@ class Stall:
             raise OSError(ctypes.get_errno(), "userfaultfd")
         self.page = libc.mmap(None, 4096, 3, 0x22, -1, 0)
         self.threads = []
+        self.returned = []
         self.call(0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))
         self.call(0xC020AA00, struct.pack("QQQQ", self.page, 4096, 1, 0))
 
@@ -37,17 +39,20 @@ class Stall:
             raise AssertionError("nobody has read the page")
         os.read(self.fd, 32)
 
-    def lock(self, sock, receive=False):
+    def lock(self, sock, receive=False, flags=0):
         """Its program keeps it locked until fill(): by sending, or by receiving what is there."""
+        function = libc.recv if receive else libc.send
+
+        def run(fd):
+            self.returned.append(function(fd, self.page, 4096, flags if receive else flags | MSG_NOSIGNAL))
         sock.setblocking(True)
-        thread = threading.Thread(target=libc.recv if receive else libc.send, daemon=True,
-                                  args=(sock.fileno(), self.page, 4096, 0 if receive else MSG_NOSIGNAL))
+        thread = threading.Thread(target=run, daemon=True, args=(sock.fileno(),))
         thread.start()
         self.threads.append(thread)
         self.wait()
 
     def fill(self, text=b"text"):
-        """Whoever sleeps goes on."""
+        """Whoever sleeps goes on; what their calls returned is in .returned."""
         content = ctypes.create_string_buffer(text, 8192)
         start = (ctypes.addressof(content) + 4095) & ~4095
         ctypes.memmove(start, text, len(text))
@@ -55,3 +60,7 @@ class Stall:
         os.close(self.fd)
         for thread in self.threads:
             thread.join(PATIENCE)
+
+    def text(self, length):
+        """What is in the page, once it is filled."""
+        return ctypes.string_at(self.page, length)

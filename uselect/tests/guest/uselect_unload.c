@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <flotilla/uselect.h>
 #include "uselect/tests/lib/sockets.h"
@@ -211,6 +212,162 @@ TEST(who_waits_for_his_memory_with_a_socket_locked_keeps_no_other_socket)
 	close(uffd);
 	pthread_join(thread, NULL);
 	EXPECT_TRUE(WAIT(!unload_module()));
+}
+
+/* rmmod, until it has worked; false: @still has not ended. */
+static bool module_goes(pid_t *still)
+{
+	double until = now_s() + WAIT_S;
+	int status;
+	pid_t pid;
+
+	*still = 0;
+	do {
+		pid = fork();
+		if (!pid) {
+			execlp("rmmod", "rmmod", "uselect", NULL);
+			_exit(1);
+		}
+		if (!WAIT(waitpid(pid, &status, WNOHANG) == pid)) {
+			*still = pid;
+			return false;
+		}
+	} while (status && now_s() < until);
+	return !status;
+}
+
+struct parked {
+	int fd;
+	char *page;
+	bool receive;
+	ssize_t ret;
+	pid_t tid;
+};
+
+static void *call_parked(void *arg)
+{
+	struct parked *parked = arg;
+
+	if (parked->receive)
+		parked->ret = recv(parked->fd, parked->page, 4096, MSG_DONTWAIT);
+	else
+		parked->ret = send(parked->fd, parked->page, 4096, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return NULL;
+}
+
+static void *call_shutdown(void *arg)
+{
+	struct parked *parked = arg;
+
+	__atomic_store_n(&parked->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	parked->ret = shutdown(parked->fd, SHUT_RD);
+	return NULL;
+}
+
+/* The thread sleeps, and no signal would end that: for a lock. */
+static bool waits(const pid_t *tid)
+{
+	char path[60], text[200] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+		 __atomic_load_n(tid, __ATOMIC_ACQUIRE));
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	return strstr(text, ") D ");
+}
+
+static bool exchange(int from, int to)
+{
+	char in[6] = "";
+	ssize_t n = -1;
+
+	if (send(from, "plain", 6, MSG_NOSIGNAL) != 6)
+		return false;
+	return WAIT((n = recv(to, in, 6, 0)) > 0) && n == 6 && !memcmp(in, "plain", 6);
+}
+
+/*
+ * A call on a socket of the region waits for its memory, with the socket locked, and with
+ * @behind another one for the lock, when the region ends and the module goes.
+ */
+static void unload_parked(struct __test_metadata *_metadata, bool receive, bool behind)
+{
+	char *page, text[4096] __attribute__((aligned(4096))), in[4096];
+	struct parked parked = { .receive = receive }, second;
+	pthread_t thread, other;
+	int fds[1][2], dev, uffd;
+	struct uffd_msg msg;
+	pid_t still;
+	bool gone;
+
+	memset(text, receive ? 'r' : 's', sizeof(text));
+	ASSERT_EQ(0, load_module(""));
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	uffd = trap(page);
+	ASSERT_LE(0, uffd);
+	dev = registered(fds, 1);
+	ASSERT_LE(0, dev);
+	if (receive) {
+		ASSERT_EQ(4096, send(fds[0][1], text, 4096, MSG_NOSIGNAL));
+		ASSERT_TRUE(WAIT(recv(fds[0][0], in, 4096, MSG_PEEK) == 4096));
+	}
+	parked.fd = fds[0][0];
+	parked.page = page;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_parked, &parked));
+	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
+	second = parked;
+	if (behind) {
+		ASSERT_EQ(0, pthread_create(&other, NULL, call_shutdown, &second));
+		EXPECT_TRUE(WAIT(waits(&second.tid)));
+	}
+	close(dev);
+	gone = module_goes(&still);
+	EXPECT_TRUE(gone);
+	EXPECT_EQ(-1, access("/sys/module/uselect", F_OK));
+
+	/* The page comes, and who had to wait knows of nothing. */
+	EXPECT_EQ(0, trap_fill(uffd, page, text));
+	pthread_join(thread, NULL);
+	if (behind)
+		pthread_join(other, NULL);
+	if (still)
+		waitpid(still, NULL, 0);
+	EXPECT_EQ(4096, parked.ret);
+	if (receive)
+		memcpy(in, page, 4096);
+	else
+		EXPECT_TRUE(WAIT(recv(fds[0][1], in, 4096, MSG_PEEK) == 4096) &&
+			    recv(fds[0][1], in, 4096, 0) == 4096);
+	EXPECT_EQ(0, memcmp(in, text, 4096));
+	EXPECT_TRUE(exchange(fds[0][0], fds[0][1]));
+	EXPECT_EQ(0, behind ? second.ret : !exchange(fds[0][1], fds[0][0]));
+	/* The socket is TCP's alone again. */
+	EXPECT_TRUE(WAIT(stacks() == 0));
+	close(fds[0][0]);
+	close(fds[0][1]);
+	munmap(page, 4096);
+	close(uffd);
+}
+
+TEST(module_goes_while_a_send_waits_for_its_memory)
+{
+	unload_parked(_metadata, false, false);
+}
+
+TEST(module_goes_while_a_receive_waits_for_its_memory)
+{
+	unload_parked(_metadata, true, false);
+}
+
+TEST(module_goes_while_a_shutdown_waits_for_who_has_the_socket_locked)
+{
+	unload_parked(_metadata, false, true);
 }
 
 TEST_HARNESS_MAIN
