@@ -274,10 +274,10 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 	enum flt_refusal why;
 
 	lock_sock(t->sk);
-	why = flt_endpoint_checkpoint(t->sk, &t->ckpt);
-	/* Nothing is unacknowledged, so this is what the client expects next. */
+	why = flt_endpoint_checkpoint(t->sk, 0, &t->ckpt);
+	/* What the client expects next, if nothing of it was lost on the way. */
 	if (why == FLT_REFUSE_NONE)
-		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_una);
+		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_nxt);
 	release_sock(t->sk);
 	return why;
 }

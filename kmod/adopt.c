@@ -9,7 +9,8 @@
  * nothing, whether the giver holds the client's packets back or they come here
  * directly, and no packet of the client draws a RST:
  *
- *   commit  what waits is processed like packets that came just now;
+ *   commit  what waits is processed like packets that came just now; with a write
+ *	     queue, at accept() (adopt_accept.c);
  *   abort   it is dropped unacknowledged, the client retransmits, and the
  *	     giver, which still has the connection, receives it.
  *
@@ -230,7 +231,7 @@ static enum flt_refusal flt_child_why_not(struct net *net, struct sock *listener
 
 /* @skb is consumed. */
 enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
-				    const void *data, struct sk_buff *skb,
+				    const struct flt_streams *data, struct sk_buff *skb,
 				    struct flt_adoption *adoption)
 {
 	struct sock *listener = adoption->listener;
@@ -270,7 +271,8 @@ free_skb:
 }
 
 static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_state *state,
-					  const void *data, struct flt_adoption **out)
+					  const struct flt_streams *data,
+					  struct flt_adoption **out)
 {
 	struct flt_adoption *adoption;
 	enum flt_refusal why;
@@ -284,6 +286,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
 	adoption->unread = state->unread;
+	adoption->queued = flt_state_queued(state);
 	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
 
 	/* With the largest window ever seen TCP finds the segment size that the giver had. */
@@ -332,13 +335,13 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 {
 	struct flt_state state;
 	enum flt_refusal why;
-	const void *data;
+	struct flt_streams data;
 
 	might_sleep();
 
 	why = flt_wire_decode(wire, len, &state, &data);
 	if (!why)
-		why = flt_adoption_make(net, &state, data, out);
+		why = flt_adoption_make(net, &state, &data, out);
 	trace_flt_endpoint_adopt(&state.tuple, state.unread, why);
 	return why;
 }
@@ -416,17 +419,70 @@ bool flt_adoption_enqueue(struct flt_adoption *adoption)
 	return queued;
 }
 
+static void flt_adoption_free(struct flt_accept *accept)
+{
+	kfree(container_of(accept, struct flt_adoption, accept));
+}
+
+/* The child has been accepted, or died before. */
+static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
+{
+	struct flt_adoption *adoption = container_of(accept, struct flt_adoption, accept);
+	struct sock *child = adoption->child;
+
+	if (adoption->over)
+		return;
+	adoption->over = true;
+	if (accepted) {
+		lock_sock(child);
+		flt_child_charge(child);
+		release_sock(child);
+		flt_child_unpark(child, adoption->ack_pending);
+		flt_child_resume_sending(child);
+		flt_park_open(&adoption->park);
+	}
+	flt_park_end(&adoption->park);
+	sock_put(child);
+	sock_put(adoption->listener);
+	flt_accept_over(accept, flt_adoption_free);
+}
+
+/* True: in the accept queue; @adoption is no longer the caller's, and may be gone. */
+static bool flt_adoption_enqueue_parked(struct flt_adoption *adoption)
+{
+	struct request_sock *req = adoption->req;
+
+	flt_accept_await(&adoption->accept, req, adoption->child, flt_adoption_accepted);
+	if (flt_adoption_enqueue(adoption))
+		return true;
+	flt_accept_forget(&adoption->accept, req);
+	return false;
+}
+
 enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
 	struct sock *child = adoption->child;
+	bool queued;
 
 	might_sleep();
 
 	flt_adoption_renew_listener(adoption);
-	flt_child_unpark(child, adoption->ack_pending);
-	flt_park_open(&adoption->park);
-	if (!flt_adoption_enqueue(adoption)) {
+	if (adoption->queued) {
+		struct flt_tuple tuple = adoption->park.tuple;
+		u32 unread = adoption->unread;
+
+		if (flt_adoption_enqueue_parked(adoption)) {
+			trace_flt_adoption_commit(&tuple, unread, why);
+			return why;
+		}
+		queued = false;
+	} else {
+		flt_child_unpark(child, adoption->ack_pending);
+		flt_park_open(&adoption->park);
+		queued = flt_adoption_enqueue(adoption);
+	}
+	if (!queued) {
 		reqsk_put(adoption->req);
 		why = FLT_REFUSE_NOLISTENER;
 	}

@@ -3,32 +3,9 @@
 #ifndef FLT_ADOPT_H
 #define FLT_ADOPT_H
 
+#include <net/request_sock.h>
 #include "checkpoint.h"
 #include "park.h"
-
-/**
- * struct flt_adoption - a child between adopt and commit or abort
- * @park:        the child's packets, and its addresses
- * @child:       parked, one reference
- * @listener:    one reference
- * @req:         stands in the accept queue for the child; one reference
- * @unread:      bytes the child was given
- * @ack_pending: the client waits for an acknowledgment
- * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
- * @rcu:         for freeing: a packet may be looking at @park
- *
- * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
- */
-struct flt_adoption {
-	struct flt_park park;
-	struct sock *child;
-	struct sock *listener;
-	struct request_sock *req;
-	u32 unread;
-	bool ack_pending;
-	struct sock *old;
-	struct rcu_head rcu;
-};
 
 /**
  * flt_segment - a segment as if it came from the client
@@ -75,7 +52,7 @@ bool flt_tuple_routed(struct net *net, const struct flt_tuple *tuple);
  * flt_child_fill - make a fresh child what @state says
  * @child: ESTABLISHED, nothing sent or received yet; owned by the caller
  * @state: checked
- * @data:  the unread bytes
+ * @data:  the bytes of its queues
  *
  * Sends nothing.
  *
@@ -83,13 +60,96 @@ bool flt_tuple_routed(struct net *net, const struct flt_tuple *tuple);
  * Return: FLT_REFUSE_NONE or FLT_REFUSE_NOMEM.
  */
 enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *state,
-				const void *data);
+				const struct flt_streams *data);
+
+/*
+ * Its part of flt_child_fill(): @data is what has been written and not acknowledged. Before the
+ * windows are set.
+ */
+enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state *state,
+				      const void *data);
+
+/* A child with such bytes has been accepted: it sends what it may, and retransmits. May sleep. */
+void flt_child_resume_sending(struct sock *child);
+
+/*
+ * Charge them to the program that has just accepted it; the caller owns @child, and nothing of
+ * them has been freed since.
+ */
+void flt_child_charge(struct sock *child);
+
+/**
+ * struct flt_accept - waits for the accept() of one child
+ * @ops:   of its request
+ * @own:   what the request had
+ * @child: it
+ * @done:  called once or, by a listener that ends while the group has no place, twice
+ * @free:  called when nobody is in our code any more on its behalf
+ * @rcu:   for that
+ */
+struct flt_accept {
+	struct request_sock_ops ops;
+	const struct request_sock_ops *own;
+	struct sock *child;
+	void (*done)(struct flt_accept *accept, bool accepted);
+	void (*free)(struct flt_accept *accept);
+	struct rcu_head rcu;
+};
+
+/**
+ * flt_accept_await - be called when @child is accepted or reset unaccepted
+ * @accept: filled; stays until flt_accept_over() has called @free
+ * @req:    of @child, not in a queue yet; the only reference
+ * @child:  the child
+ * @done:   accepted: in the context of accept(), may sleep; else under the child's lock, which is
+ *	    about to be destroyed, with bottom halves off
+ *
+ * The module is not unloaded before flt_accept_over() or flt_accept_forget().
+ */
+void flt_accept_await(struct flt_accept *accept, struct request_sock *req, struct sock *child,
+		      void (*done)(struct flt_accept *accept, bool accepted));
+/* @req did not get into a queue. */
+void flt_accept_forget(struct flt_accept *accept, struct request_sock *req);
+/* Of @done: it was the last use of @accept but for those that are under way. */
+void flt_accept_over(struct flt_accept *accept, void (*free)(struct flt_accept *accept));
+/* Module exit. */
+void flt_accept_exit(void);
+
+/**
+ * struct flt_adoption - a child between adopt and commit or abort
+ * @park:        the child's packets, and its addresses
+ * @child:       parked, one reference
+ * @listener:    one reference
+ * @req:         stands in the accept queue for the child; one reference
+ * @unread:      bytes the child was given
+ * @queued:      bytes it was given that the client has not acknowledged
+ * @ack_pending: the client waits for an acknowledgment
+ * @over:        @accept has been called
+ * @accept:      with @queued: when it stops being parked
+ * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
+ * @rcu:         for freeing: a packet may be looking at @park
+ *
+ * Belongs to whoever called flt_endpoint_adopt(); needs no lock.
+ */
+struct flt_adoption {
+	struct flt_park park;
+	struct sock *child;
+	struct sock *listener;
+	struct request_sock *req;
+	u32 unread;
+	u32 queued;
+	bool ack_pending;
+	bool over;
+	struct flt_accept accept;
+	struct sock *old;
+	struct rcu_head rcu;
+};
 
 /**
  * flt_adoption_build - make the child of an adoption and park it
  * @net:      network namespace
  * @state:    checked
- * @data:     the unread bytes
+ * @data:     the bytes of its queues
  * @skb:      as if the client ended its handshake; consumed
  * @adoption: with its listener, its packets held back, and @old if there is one: locked
  *
@@ -97,7 +157,7 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
  * Return: FLT_REFUSE_NONE, or why not; then nothing of it is left.
  */
 enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *state,
-				    const void *data, struct sk_buff *skb,
+				    const struct flt_streams *data, struct sk_buff *skb,
 				    struct flt_adoption *adoption);
 
 /* The hash has @adoption->old again, if there was one, instead of @child; both are locked. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Fill a fresh child: windows, clocks, unread bytes, the client's FIN. */
+/* Fill a fresh child: windows, clocks, the bytes of its queues, the client's FIN. */
 #include <linux/uio.h>
 #include <net/ip6_checksum.h>
 #include <net/tcp.h>
@@ -185,7 +185,7 @@ static void flt_child_windows(struct sock *child, const struct flt_state *state)
 }
 
 enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *state,
-				const void *data)
+				const struct flt_streams *data)
 {
 	struct tcp_sock *tp = tcp_sk(child);
 	enum flt_refusal why;
@@ -193,9 +193,11 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
 	sock_owned_by_me(child);
 
 	flt_child_make_room(child, state);
-	why = flt_child_queue(child, data, state->unread);
+	why = flt_child_queue(child, data->unread, state->unread);
 	if (!why && (state->flags & FLT_WIRE_FIN))
 		why = flt_child_fin(child, state);
+	if (!why)
+		why = flt_child_queue_sent(child, state, data->sent);
 	if (why)
 		return why;
 

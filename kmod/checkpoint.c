@@ -26,6 +26,31 @@ static struct flt_section flt_section(enum flt_section_type type, u16 flags, u32
 
 #define FLT_CRITICAL(type, body)	flt_section(type, FLT_SECTION_CRITICAL, sizeof(body))
 
+u32 flt_wire_len(const struct flt_state *state)
+{
+	u32 queued = flt_state_queued(state);
+
+	return sizeof(struct flt_wire) + state->unread +
+	       (queued ? sizeof(struct flt_wire_tail) + queued : 0);
+}
+
+/* At any alignment. */
+static void flt_tail_encode(void *at, const struct flt_state *state)
+{
+	struct flt_wire_tail tail = {
+		.send_head = FLT_CRITICAL(FLT_SECTION_SEND, tail.send),
+		.send = {
+			.snd_nxt = cpu_to_be32(state->snd_nxt),
+			.write_seq = cpu_to_be32(state->write_seq),
+		},
+		.data_head = flt_section(FLT_SECTION_SENDDATA, FLT_SECTION_CRITICAL,
+					 flt_state_queued(state)),
+	};
+
+	static_assert(sizeof(tail) == 2 * sizeof(struct flt_section) + sizeof(tail.send));
+	memcpy(at, &tail, sizeof(tail));
+}
+
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 {
 	/* Nothing between the parts, so that there is nothing of our memory in it. */
@@ -37,7 +62,7 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 		.magic = cpu_to_be32(FLT_WIRE_MAGIC),
 		.version = cpu_to_be16(FLT_WIRE_VERSION),
 		.header_len = cpu_to_be16(sizeof(wire->head)),
-		.total_len = cpu_to_be32(sizeof(*wire) + state->unread),
+		.total_len = cpu_to_be32(flt_wire_len(state)),
 	};
 	wire->tuple_head = FLT_CRITICAL(FLT_SECTION_TUPLE, wire->tuple);
 	wire->tuple = (struct flt_wire_tuple){
@@ -82,6 +107,8 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 		.rtt_min_us = cpu_to_be32(state->rtt_min_us),
 	};
 	wire->data_head = flt_section(FLT_SECTION_DATA, FLT_SECTION_CRITICAL, state->unread);
+	if (flt_state_queued(state))
+		flt_tail_encode((void *)(wire + 1) + state->unread, state);
 }
 
 static void flt_tuple_read(const struct flt_wire_tuple *tuple, struct flt_state *state)
@@ -106,6 +133,8 @@ static void flt_options_read(const struct flt_wire_options *options, struct flt_
 static void flt_progress_read(const struct flt_wire_progress *progress, struct flt_state *state)
 {
 	state->snd_una = be32_to_cpu(progress->snd_una);
+	state->snd_nxt = state->snd_una;
+	state->write_seq = state->snd_una;
 	state->snd_wnd = be32_to_cpu(progress->snd_wnd);
 	state->snd_wl1 = be32_to_cpu(progress->snd_wl1);
 	state->max_window = be32_to_cpu(progress->max_window);
@@ -117,11 +146,28 @@ static void flt_progress_read(const struct flt_wire_progress *progress, struct f
 	state->window_clamp = be32_to_cpu(progress->window_clamp);
 }
 
-void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state)
+static void flt_send_read(const struct flt_wire_send *send, struct flt_state *state)
 {
+	state->snd_nxt = be32_to_cpu(send->snd_nxt);
+	state->write_seq = be32_to_cpu(send->write_seq);
+}
+
+bool flt_wire_progress(const struct flt_wire *wire, u32 len, struct flt_state *state)
+{
+	struct flt_wire_tail tail;
+
+	if (len < sizeof(*wire))
+		return false;
 	flt_tuple_read(&wire->tuple, state);
 	flt_options_read(&wire->options, state);
 	flt_progress_read(&wire->progress, state);
+	if (len - sizeof(*wire) == state->unread)
+		return true;
+	if (len - sizeof(*wire) < (u64)state->unread + sizeof(tail))
+		return false;
+	memcpy(&tail, (void *)(wire + 1) + state->unread, sizeof(tail));
+	flt_send_read(&tail.send, state);
+	return true;
 }
 
 static bool flt_address_ok(u16 family, const u8 *bytes)
@@ -174,7 +220,11 @@ static bool flt_windows_ok(const struct flt_state *state)
 {
 	u32 rcv_nxt = flt_state_rcv_nxt(state);
 
-	if (state->unread > FLT_CHECKPOINT_DATA_MAX)
+	if (state->unread > FLT_CHECKPOINT_DATA_MAX ||
+	    flt_state_queued(state) > FLT_CHECKPOINT_SEND_MAX)
+		return false;
+	/* Sent is what has been written; this holds for numbers that lie before snd_una, too. */
+	if (flt_state_flying(state) > flt_state_queued(state))
 		return false;
 	if (state->snd_wnd > FLT_WINDOW_MAX || state->max_window > FLT_WINDOW_MAX ||
 	    state->snd_wnd > state->max_window)
@@ -200,6 +250,7 @@ static const u16 flt_section_size[FLT_SECTION_LAST + 1] = {
 	[FLT_SECTION_PROGRESS]	= sizeof(struct flt_wire_progress),
 	[FLT_SECTION_TIMES]	= sizeof(struct flt_wire_times),
 	[FLT_SECTION_RTT]	= sizeof(struct flt_wire_rtt),
+	[FLT_SECTION_SEND]	= sizeof(struct flt_wire_send),
 };
 
 /**
@@ -307,13 +358,20 @@ static enum flt_refusal flt_sections_read(const struct flt_sections *found,
 		state->rttvar_us = be32_to_cpu(rtt.rttvar_us);
 		state->rtt_min_us = be32_to_cpu(rtt.rtt_min_us);
 	}
-	/* Both say how many bytes there are. */
-	return found->len[FLT_SECTION_DATA] == state->unread ? FLT_REFUSE_NONE :
-							       FLT_REFUSE_MALFORMED;
+	if (found->body[FLT_SECTION_SEND]) {
+		struct flt_wire_send send;
+
+		memcpy(&send, found->body[FLT_SECTION_SEND], sizeof(send));
+		flt_send_read(&send, state);
+	}
+	/* Each is said twice. */
+	return found->len[FLT_SECTION_DATA] == state->unread &&
+	       found->len[FLT_SECTION_SENDDATA] == flt_state_queued(state) ?
+	       FLT_REFUSE_NONE : FLT_REFUSE_MALFORMED;
 }
 
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
-				 const void **data)
+				 struct flt_streams *data)
 {
 	struct flt_sections found = {};
 	enum flt_refusal why;
@@ -331,6 +389,7 @@ enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *sta
 	if (!flt_tuple_ok(&state->tuple) || !flt_options_ok(state) || !flt_windows_ok(state) ||
 	    !flt_times_ok(state))
 		return FLT_REFUSE_MALFORMED;
-	*data = found.body[FLT_SECTION_DATA];
+	data->unread = found.body[FLT_SECTION_DATA];
+	data->sent = found.body[FLT_SECTION_SENDDATA];
 	return FLT_REFUSE_NONE;
 }

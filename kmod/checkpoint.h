@@ -60,6 +60,9 @@ struct flt_section {
  * @FLT_SECTION_TIMES:    struct flt_wire_times; there if the connection has timestamps
  * @FLT_SECTION_RTT:      struct flt_wire_rtt; without it there is no sample
  * @FLT_SECTION_DATA:     the unread bytes; there if there are any
+ * @FLT_SECTION_SEND:     struct flt_wire_send; there if the client has not acknowledged
+ *			  all that the server has written
+ * @FLT_SECTION_SENDDATA: those bytes; there with FLT_SECTION_SEND
  */
 enum flt_section_type {
 	FLT_SECTION_TUPLE	= 1,
@@ -68,7 +71,9 @@ enum flt_section_type {
 	FLT_SECTION_TIMES	= 4,
 	FLT_SECTION_RTT		= 5,
 	FLT_SECTION_DATA	= 6,
-	FLT_SECTION_LAST	= FLT_SECTION_DATA,
+	FLT_SECTION_SEND	= 7,
+	FLT_SECTION_SENDDATA	= 8,
+	FLT_SECTION_LAST	= FLT_SECTION_SENDDATA,
 };
 
 /* struct flt_wire_options.flags; an unknown one is malformed. */
@@ -125,9 +130,15 @@ struct flt_wire_rtt {
 	__be32 rtt_min_us;
 };
 
+struct flt_wire_send {
+	__be32 snd_nxt;
+	__be32 write_seq;
+};
+
 /**
  * struct flt_wire - a checkpoint as this version writes it; the unread bytes follow
  *
+ * Behind these comes struct flt_wire_tail, unless the client has acknowledged everything.
  * Only the writer relies on this order.
  */
 struct flt_wire {
@@ -145,6 +156,13 @@ struct flt_wire {
 	struct flt_section data_head;
 };
 
+/* The rest of it; the bytes from snd_una to write_seq follow. */
+struct flt_wire_tail {
+	struct flt_section send_head;
+	struct flt_wire_send send;
+	struct flt_section data_head;
+};
+
 /**
  * struct flt_state - what has to be the same on the other node
  * @tuple:         addresses and ports
@@ -153,7 +171,9 @@ struct flt_wire {
  * @snd_wscale:    scale of the windows the client advertises
  * @rcv_wscale:    scale of the windows it is told
  * @ecn_flags:     tcp_sock's, TCP_ECN_OK and the ECE and CWR still owed
- * @snd_una:       next byte to send: the send queue is empty
+ * @snd_una:       first byte that the client has not acknowledged
+ * @snd_nxt:       first byte that has not been sent
+ * @write_seq:     first byte that the server has not written
  * @snd_wnd:       the client's window, in bytes
  * @snd_wl1:       sequence of the segment that window came in
  * @max_window:    the largest it ever was
@@ -180,7 +200,8 @@ struct flt_state {
 	u16 mss_clamp;
 	u8 snd_wscale, rcv_wscale;
 	u8 ecn_flags;
-	u32 snd_una, snd_wnd, snd_wl1, max_window;
+	u32 snd_una, snd_nxt, write_seq;
+	u32 snd_wnd, snd_wl1, max_window;
 	u32 rcv_start, unread;
 	u32 rcv_wup, rcv_wnd, rcv_ssthresh, window_clamp;
 	u32 ts_recent, ts_recent_age, tsval;
@@ -193,23 +214,58 @@ static inline u32 flt_state_rcv_nxt(const struct flt_state *state)
 	return state->rcv_start + state->unread + !!(state->flags & FLT_WIRE_FIN);
 }
 
+/* Bytes that the client may still need: sent or not, not acknowledged. */
+static inline u32 flt_state_queued(const struct flt_state *state)
+{
+	return state->write_seq - state->snd_una;
+}
+
+/* Those of them that have been sent. */
+static inline u32 flt_state_flying(const struct flt_state *state)
+{
+	return state->snd_nxt - state->snd_una;
+}
+
 /* Right edge of the receive window. */
 static inline u32 flt_state_rcv_edge(const struct flt_state *state)
 {
 	return state->rcv_wup + state->rcv_wnd;
 }
 
+/* Bytes of the checkpoint of @state. */
+u32 flt_wire_len(const struct flt_state *state);
+
+/* All of it but the bytes of the streams, which have their places in it. */
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state);
 
-/* Of one's own checkpoint: @state's tuple, flags, and what moves as bytes come and go. */
-void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state);
+/* Where the unacknowledged bytes are, if there are any. */
+static inline void *flt_wire_sent(struct flt_wire *wire, const struct flt_state *state)
+{
+	return (void *)(wire + 1) + state->unread + sizeof(struct flt_wire_tail);
+}
+
+/*
+ * Of one's own checkpoint: @state's tuple, flags, and what moves as bytes come and go. False:
+ * it is not that long.
+ */
+bool flt_wire_progress(const struct flt_wire *wire, u32 len, struct flt_state *state);
+
+/**
+ * struct flt_streams - the bytes of a checkpoint, in it
+ * @unread: of the client, flt_state.unread of them; NULL if there are none
+ * @sent:   of the server, flt_state_queued() of them, from snd_una on; NULL if there are none
+ */
+struct flt_streams {
+	const void *unread;
+	const void *sent;
+};
 
 /**
  * flt_wire_decode - check a checkpoint from anywhere and read its state
  * @buf:   the checkpoint, any alignment
  * @len:   its length
  * @state: filled; after a refusal it may have less in it
- * @data:  set to the unread bytes in @buf, @state->unread of them; NULL if there are none
+ * @data:  set to the bytes in @buf
  *
  * Whatever passes can be installed without harm to anything but the connection
  * that it names.
@@ -218,6 +274,6 @@ void flt_wire_progress(const struct flt_wire *wire, struct flt_state *state);
  * known here; _MALFORMED.
  */
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
-				 const void **data);
+				 struct flt_streams *data);
 
 #endif

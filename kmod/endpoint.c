@@ -117,7 +117,7 @@ static enum flt_refusal flt_sock_kind(struct sock *sk)
 	return FLT_REFUSE_NONE;
 }
 
-static enum flt_refusal flt_sock_movable(struct sock *sk)
+static enum flt_refusal flt_sock_movable(struct sock *sk, u32 send)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -136,8 +136,13 @@ static enum flt_refusal flt_sock_movable(struct sock *sk)
 	/* Non-zero also between reading the urgent byte and passing its place. */
 	if (tp->urg_data)
 		return FLT_REFUSE_URGENT;
-	if (tp->snd_una != tp->write_seq || !tcp_rtx_queue_empty(sk))
-		return FLT_REFUSE_SENDQUEUE;
+	if (tp->snd_una != tp->write_seq || !tcp_rtx_queue_empty(sk)) {
+		if (!send)
+			return FLT_REFUSE_SENDQUEUE;
+		/* The server's own urgent byte, under way. */
+		if (tp->snd_up != tp->snd_una)
+			return FLT_REFUSE_URGENT;
+	}
 	/* Its bytes were SACKed: dropping them would make the client wait for a time-out. */
 	if (!RB_EMPTY_ROOT(&tp->out_of_order_queue))
 		return FLT_REFUSE_OOO;
@@ -206,6 +211,8 @@ static void flt_state_capture_progress(const struct sock *sk, struct flt_state *
 	flt_tuple_from_sock(sk, &state->tuple);
 	state->flags = flt_state_flags(sk);
 	state->snd_una = tp->snd_una;
+	state->snd_nxt = tp->snd_nxt;
+	state->write_seq = tp->write_seq;
 	state->snd_wnd = tp->snd_wnd;
 	/* A FIN takes a number but is no byte; the program may have read past it. */
 	if (state->flags & FLT_WIRE_FIN)
@@ -258,29 +265,66 @@ static bool flt_unread_copy(struct sock *sk, const struct flt_state *state, u8 *
 	return done == state->unread;
 }
 
-static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_state *state,
-					    struct flt_checkpoint **out)
+/* What of @skb follows the @done bytes that are there already; false: that is too much. */
+static bool flt_sent_copy_one(const struct sk_buff *skb, const struct flt_state *state, u8 *data,
+			      u32 *done)
 {
-	size_t len = sizeof(struct flt_wire) + state->unread;
-	struct flt_checkpoint *ckpt;
+	u32 skip = state->snd_una + *done - TCP_SKB_CB(skb)->seq;
 
-	if (state->unread > FLT_CHECKPOINT_DATA_MAX)
+	if (skip >= skb->len)
+		return true;
+	if (skb->len - skip > flt_state_queued(state) - *done ||
+	    skb_copy_bits(skb, skip, data + *done, skb->len - skip))
+		return false;
+	*done += skb->len - skip;
+	return true;
+}
+
+/* The same for what the server has written: sent, from snd_una on, and not sent. */
+static bool flt_sent_copy(struct sock *sk, const struct flt_state *state, u8 *data)
+{
+	struct sk_buff *skb;
+	u32 done = 0;
+
+	for (skb = tcp_rtx_queue_head(sk); skb; skb = skb_rb_next(skb))
+		if (!flt_sent_copy_one(skb, state, data, &done))
+			return false;
+	if (done != flt_state_flying(state))
+		return false;
+	skb_queue_walk(&sk->sk_write_queue, skb)
+		if (!flt_sent_copy_one(skb, state, data, &done))
+			return false;
+	return done == flt_state_queued(state);
+}
+
+static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_state *state,
+					    u32 send, struct flt_checkpoint **out)
+{
+	struct flt_checkpoint *ckpt;
+	struct flt_wire *wire;
+	size_t len;
+
+	if (state->unread > FLT_CHECKPOINT_DATA_MAX ||
+	    flt_state_queued(state) > min(send, FLT_CHECKPOINT_SEND_MAX))
 		return FLT_REFUSE_TOOMUCH;
+	len = flt_wire_len(state);
 	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL);
 	if (!ckpt)
 		return FLT_REFUSE_NOMEM;
 	ckpt->tuple = state->tuple;
 	ckpt->len = len;
-	if (!flt_unread_copy(sk, state, ckpt->wire + sizeof(struct flt_wire))) {
+	wire = (struct flt_wire *)ckpt->wire;
+	if (!flt_unread_copy(sk, state, (u8 *)(wire + 1)) ||
+	    (flt_state_queued(state) && !flt_sent_copy(sk, state, flt_wire_sent(wire, state)))) {
 		kvfree(ckpt);
 		return FLT_REFUSE_CHANGED;
 	}
-	flt_wire_encode((struct flt_wire *)ckpt->wire, state);
+	flt_wire_encode(wire, state);
 	*out = ckpt;
 	return FLT_REFUSE_NONE;
 }
 
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint **out)
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_checkpoint **out)
 {
 	struct flt_state state = {};
 	enum flt_refusal why;
@@ -291,10 +335,10 @@ enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint 
 	if (why == FLT_REFUSE_NOTTCP)
 		return why;
 	if (!why)
-		why = flt_sock_movable(sk);
+		why = flt_sock_movable(sk, send);
 	if (!why) {
 		flt_state_capture(sk, &state);
-		why = flt_checkpoint_make(sk, &state, out);
+		why = flt_checkpoint_make(sk, &state, send, out);
 	} else if (why != FLT_REFUSE_MPTCP) {
 		flt_tuple_from_sock(sk, &state.tuple);
 	}
@@ -309,21 +353,51 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
 
 	sock_owned_by_me(sk);
 
-	if (flt_sock_kind(sk) || flt_sock_movable(sk) || ckpt->len < sizeof(struct flt_wire))
+	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_SEND_MAX))
 		return false;
 	/* It is our own: nothing else in it needs to be checked. */
-	flt_wire_progress((const struct flt_wire *)ckpt->wire, &then);
+	if (!flt_wire_progress((const struct flt_wire *)ckpt->wire, ckpt->len, &then))
+		return false;
 	flt_state_capture_progress(sk, &now);
 	/* An acknowledgment may have gone out meanwhile, see flt_rcv_window(). */
 	return !memcmp(&then.tuple, &now.tuple, sizeof(now.tuple)) &&
 	       !((then.flags ^ now.flags) & FLT_WIRE_FIN) &&
 	       then.snd_una == now.snd_una &&
+	       then.snd_nxt == now.snd_nxt &&
+	       then.write_seq == now.write_seq &&
 	       then.rcv_start == now.rcv_start &&
 	       flt_state_rcv_nxt(&then) == flt_state_rcv_nxt(&now) &&
 	       !after(flt_state_rcv_edge(&now), flt_state_rcv_edge(&then)) &&
 	       then.snd_wnd == now.snd_wnd;
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_unchanged);
+
+/*
+ * What the server has written is the target's to send. tcp_done() would leave it until the
+ * program closes its descriptor. What tcp_write_queue_purge() does, which is not exported.
+ */
+static void flt_sock_purge_sent(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *skb;
+
+	while ((skb = __skb_dequeue(&sk->sk_write_queue))) {
+		tcp_skb_tsorted_anchor_cleanup(skb);
+		tcp_wmem_free_skb(sk, skb);
+	}
+	tp->highest_sack = NULL;
+	while ((skb = tcp_rtx_queue_head(sk))) {
+		tcp_rtx_queue_unlink(skb, sk);
+		tcp_wmem_free_skb(sk, skb);
+	}
+	INIT_LIST_HEAD(&tp->tsorted_sent_queue);
+	tcp_clear_all_retrans_hints(tp);
+	tp->packets_out = 0;
+	inet_csk(sk)->icsk_backoff = 0;
+	/* Nothing is outstanding, for who asks (SIOCOUTQ). */
+	tp->snd_una = tp->write_seq;
+	WRITE_ONCE(tp->snd_nxt, tp->write_seq);
+}
 
 /*
  * tcp_done() is the path that an arriving RST takes: nothing is sent, waiting
@@ -350,6 +424,7 @@ void flt_endpoint_release(struct sock *sk)
 		kfree_skb(rb_to_skb(node));
 	}
 	tp->ooo_last_skb = NULL;
+	flt_sock_purge_sent(sk);
 	WRITE_ONCE(tp->urg_data, 0);
 	WRITE_ONCE(tp->copied_seq, tp->rcv_nxt);
 	/* End of file, as after a FIN, for the readers that look at this first. */
@@ -409,7 +484,7 @@ enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *
 {
 	struct flt_state state;
 	enum flt_refusal why;
-	const void *data;
+	struct flt_streams data;
 
 	why = flt_wire_decode(wire, len, &state, &data);
 	*tuple = state.tuple;

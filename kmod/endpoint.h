@@ -25,6 +25,8 @@
 
 /* Unread bytes that one checkpoint may carry. */
 #define FLT_CHECKPOINT_DATA_MAX	(1024U * 1024)
+/* And unacknowledged ones: with all the rest, no more than a message of a link (FLT_MSG_MAX). */
+#define FLT_CHECKPOINT_SEND_MAX	(1024U * 1024 - 4096)
 
 /**
  * struct flt_checkpoint - a connection as bytes
@@ -48,20 +50,26 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
 /**
  * flt_endpoint_checkpoint - copy a connection out; the socket stays as it is
  * @sk:   TCP socket; the caller holds its lock
+ * @send: unacknowledged bytes that may be in it, at most FLT_CHECKPOINT_SEND_MAX; 0 for a taker
+ *	  that does not know FLT_FEATURE_SENDQUEUE: FLT_REFUSE_SENDQUEUE if there are any
  * @ckpt: the checkpoint; free with kvfree()
+ *
+ * Bytes that wait to be sent are in it, and the giver may send them nevertheless:
+ * flt_endpoint_unchanged() tells. Without such bytes it has the form that it had before there
+ * was FLT_FEATURE_SENDQUEUE.
  *
  * Context: process.
  * Return: FLT_REFUSE_NONE, or why this connection cannot move.
  */
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, struct flt_checkpoint **ckpt);
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_checkpoint **ckpt);
 
 /**
  * flt_endpoint_unchanged - is the socket still what the checkpoint says
  * @sk:   the caller holds its lock
  * @ckpt: from flt_endpoint_checkpoint() of the same socket
  *
- * False when bytes were read, written or received, or the state changed.  A
- * delayed acknowledgment that went out meanwhile is no change.
+ * False when bytes were read, written, sent, acknowledged or received, or the state
+ * changed.  A delayed acknowledgment or a retransmission that went out meanwhile is no change.
  */
 bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
 
@@ -119,7 +127,8 @@ const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
  * @adoption: consumed in any case
  *
  * A listener that has closed meanwhile is replaced by what now listens there,
- * and one that has filled up gets the child nevertheless.
+ * and one that has filled up gets the child nevertheless. A child with unacknowledged
+ * bytes stays parked until it is accepted: see adopt_accept.c.
  *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE; FLT_REFUSE_NOLISTENER when nobody listens any more:

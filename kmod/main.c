@@ -2,6 +2,7 @@
 /* Flotilla's ground floor: node table, links, endpoints, control. See README.md. */
 
 #include <linux/module.h>
+#include "adopt.h"
 #include "auth.h"
 #include "counter.h"
 #include "dispatch.h"
@@ -55,6 +56,7 @@ undo_stack:
 
 static void __exit flt_exit(void)
 {
+	flt_accept_exit();	/* nobody is in its code */
 	flt_netlink_exit();	/* no more commands */
 	flt_stats_exit();
 	flt_netns_exit();	/* ends every link of every namespace */

@@ -141,7 +141,8 @@ static enum flt_refusal flt_requeue_enqueue(struct flt_adoption *adoption)
 }
 
 static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
-					    const struct flt_state *state, const void *data)
+					    const struct flt_state *state,
+					    const struct flt_streams *data)
 {
 	struct net *net = sock_net(adoption->old);
 	enum flt_refusal why;
@@ -176,19 +177,19 @@ static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption)
 	struct sock *sk = adoption->old;
 	struct flt_checkpoint *ckpt;
 	struct flt_state state;
+	struct flt_streams data;
 	enum flt_refusal why;
-	const void *data;
 
 	sock_owned_by_me(sk);
 	/* Closed, it is TCP's to end; without a place in the hash there is none to take over. */
 	if (sock_flag(sk, SOCK_DEAD) || sk->sk_state != TCP_ESTABLISHED || !sk_hashed(sk))
 		return FLT_REFUSE_STATE;
-	why = flt_endpoint_checkpoint(sk, &ckpt);
+	why = flt_endpoint_checkpoint(sk, 0, &ckpt);
 	if (why)
 		return why;
 	why = flt_wire_decode(ckpt->wire, ckpt->len, &state, &data);
 	if (!why)
-		why = flt_requeue_install(adoption, &state, data);
+		why = flt_requeue_install(adoption, &state, &data);
 	kvfree(ckpt);
 	if (!why)
 		flt_endpoint_release(sk);

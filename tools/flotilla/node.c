@@ -39,19 +39,21 @@ static const char *trust_of(const struct flt_node_info *node, bool insecure)
 /* What it said that it knows, what is not known here as a number; empty when it said nothing. */
 static const char *features_of(const struct flt_node_info *node, char *text, size_t size)
 {
-	uint64_t later = node->features & ~(uint64_t)FLT_FEATURE_SECTIONS;
-	const char *sections = node->features & FLT_FEATURE_SECTIONS ? "sections" : "";
+	uint64_t later = node->features & ~(uint64_t)(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE);
+	const char *sections = node->features & FLT_FEATURE_SECTIONS ? ",sections" : "";
+	const char *sendqueue = node->features & FLT_FEATURE_SENDQUEUE ? ",sendqueue" : "";
+	char number[24] = "", all[64];
 
 	if (later)
-		snprintf(text, size, "%s%s0x%" PRIx64, sections, *sections ? "," : "", later);
-	else
-		snprintf(text, size, "%s", sections);
+		snprintf(number, sizeof(number), ",0x%" PRIx64, later);
+	snprintf(all, sizeof(all), "%s%s%s", sections, sendqueue, number);
+	snprintf(text, size, "%s", *all ? all + 1 : "");
 	return text;
 }
 
 static json_t *row_of(const struct flt_node_info *node, bool insecure)
 {
-	char addr[64], fwd[64], features[32];
+	char addr[64], fwd[64], features[64];
 	json_t *row;
 
 	row = json_pack("{s:I, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s*, s:s}",

@@ -12,6 +12,7 @@ from endpoint import Wire                               # noqa: E402
 from mallory import Mallory                             # noqa: E402
 
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
+KNOWN = SECTIONS | E["FLT_FEATURE_SENDQUEUE"]
 LATER = 1 << 40
 
 
@@ -85,7 +86,7 @@ def later_version_gives_what_may_be_skipped_and_is_refused_what_may_not():
         assert be.stat("AdoptRefused") == 1
         assert mallory.give(be, wire.but(version=1)) == "version"
         # One of this version goes on with both.
-        assert c.fe.nl.node("be1")["NODE_FEATURES"] == be.nl.node("fe")["NODE_FEATURES"] == SECTIONS
+        assert c.fe.nl.node("be1")["NODE_FEATURES"] == be.nl.node("fe")["NODE_FEATURES"] == KNOWN
         wait(lambda: not [x for x in be.sockets() if not x.startswith("TIME-WAIT")])
         case.dev.submit(case.here, c.fe.id["be1"], 2)
         case.dev.expect(DONE, 2)

@@ -40,6 +40,12 @@ def seeds(world):
         with client, server, Endpoint() as endpoint:
             wires.append(endpoint.checkpoint(server))
             endpoint.release(server)
+    # And in the middle of an answer.
+    for wire, sent, size in ((wires[1], 3000, 3000), (wires[2], 0, 7), (wires[3], 20000, 70000)):
+        una = wire["snd_una"]
+        wires.append(Wire.of(wire.sections() + [
+            [7, Wire.CRITICAL, struct.pack(">II", (una + sent) & 0xffffffff, (una + size) & 0xffffffff)],
+            [8, Wire.CRITICAL, bytes(size)]]))
     return wires
 
 

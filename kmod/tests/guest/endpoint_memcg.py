@@ -88,6 +88,49 @@ def unread_bytes_are_charged(world, count):
         os.close(fd)
 
 
+def underflows():
+    """The kernel has said so often that it gave back what nobody had paid for; it says it once."""
+    with open("/dev/kmsg", "rb", 0) as log:
+        os.set_blocking(log.fileno(), False)
+        count = 0
+        try:
+            while True:
+                count += b"page_counter underflow" in os.read(log.fileno(), 8192)
+        except BlockingIOError:
+            return count
+
+
+@suite.each((1000, 65536, 1000000))
+def unacknowledged_bytes_are_charged(world, count):
+    """The write queue that comes along is charged at accept, while the client takes nothing; and given back."""
+    client, server = pair(world, 8403, SO_RCVBUF=4096)
+    server.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)  # SO_SNDBUFFORCE
+    first, answer = noise(count, 1), noise(100000, 2)
+    world.a.ip("neigh replace 10.1.0.1 lladdr 02:00:00:00:00:99 nud permanent dev port")
+    world.b.ip("neigh replace 10.2.0.1 lladdr 02:00:00:00:00:99 nud permanent dev port")
+    hold = os.pipe()
+    try:
+        server.sendall(first)
+        with Group() as group, client, server, listen(world.b, 8403) as at_b:
+            move(world, server, world.b, send=Endpoint.SEND_MAX)
+            pid = group.server(at_b, 0, answer, hold[0])
+            until(lambda: charged() >= count, f"{count} bytes are charged")
+            world.b.ip("neigh del 10.2.0.1 dev port")
+            assert receive(client, count) == first
+            # Its first page may be there still; what it is charged follows what it holds.
+            until(lambda: charged() <= 32768, "what was acknowledged is uncharged")
+            os.write(hold[1], b"g")
+            assert receive(client, len(answer)) == answer
+            client.shutdown(socket.SHUT_WR)
+            assert os.waitpid(pid, 0)[1] == 0
+            until(lambda: charged() == 0, "everything is uncharged")
+    finally:
+        world.a.ip("neigh del 10.1.0.1 dev port")
+    assert not underflows(), "more was given back than was charged"
+    for fd in hold:
+        os.close(fd)
+
+
 @suite.claim
 def aborted_children_cost_nothing(world):
     """Parked children are nobody's yet."""

@@ -14,7 +14,7 @@ from netns import inside                                # noqa: E402
 from patience import PATIENCE                           # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
-SECTIONS = E["FLT_FEATURE_SECTIONS"]
+KNOWN = E["FLT_FEATURE_SECTIONS"] | E["FLT_FEATURE_SENDQUEUE"]
 BRIEF, FULL = 52, 60
 FLT_WHY_LENGTH = 8
 
@@ -31,7 +31,7 @@ def said(body):
 def two_of_this_version_know_it_of_each_other():
     with cluster() as c:
         low, high = c.nodes
-        assert features(low, high) == features(high, low) == SECTIONS
+        assert features(low, high) == features(high, low) == KNOWN
         high.nl.do("NODE_DEL", node_name=low.name)
         wait(lambda: low.state(high) != UP)
         assert features(high, low) == 0
@@ -40,7 +40,7 @@ def two_of_this_version_know_it_of_each_other():
 @claim
 def later_version_says_more():
     """More features, and more behind them: what is not known is left alone."""
-    later = SECTIONS | 1 << 63 | 1 << 7
+    later = KNOWN | 1 << 63 | 1 << 7
     with cluster(2, listed=False) as c:
         low, high = c.nodes
         high.become()
@@ -49,7 +49,7 @@ def later_version_says_more():
             peer = FakePeer(low, high).connect()
             peer.send(frame(HELLO, hello("n1") + struct.pack("!Q", later) + tail))
             kind, body = peer.frame()
-            assert kind == HELLO and len(body) == FULL and said(body) == SECTIONS, (kind, body)
+            assert kind == HELLO and len(body) == FULL and said(body) == KNOWN, (kind, body)
             wait(lambda: high.state(low) == UP)
             assert features(low, high) == later
             peer.close()
@@ -101,7 +101,7 @@ def earlier_version_that_is_connected_to_gets_a_link_at_the_second_try():
         low.become()
         low.list(high)
         with listener.peer() as (peer, body):
-            assert len(body) == FULL and said(body) == SECTIONS, body
+            assert len(body) == FULL and said(body) == KNOWN, body
             peer.send(frame(REJECT, struct.pack("!I", FLT_WHY_LENGTH)))
         with listener.peer() as (peer, body):
             assert len(body) == BRIEF, body
@@ -111,9 +111,9 @@ def earlier_version_that_is_connected_to_gets_a_link_at_the_second_try():
         wait(lambda: low.state(high) != UP)
         with listener.peer() as (peer, body):
             assert len(body) == FULL, body
-            peer.send(frame(HELLO, hello("n2") + struct.pack("!Q", SECTIONS)))
+            peer.send(frame(HELLO, hello("n2") + struct.pack("!Q", KNOWN)))
             wait(lambda: low.state(high) == UP)
-            assert features(high, low) == SECTIONS
+            assert features(high, low) == KNOWN
         listener.sock.close()
 
 

@@ -175,23 +175,24 @@ class Endpoint:
     """/dev/flt_endpoint_test; refusals come back by name, success as 'NONE'."""
 
     CALL = struct.Struct("iIQII")
+    SEND_MAX = (1 << 20) - 4096     # FLT_CHECKPOINT_SEND_MAX
     CHECKPOINT, UNCHANGED, RELEASE, ADOPT, COMMIT, ABORT = (0xc0184500 | n for n in range(1, 7))
 
     def __init__(self):
         self.dev = os.open("/dev/flt_endpoint_test", os.O_RDWR)
 
-    def call(self, request, sock=None, data=b"", room=0):
+    def call(self, request, sock=None, data=b"", room=0, send=0):
         """Returns (refusal, bytes)."""
         buf = ctypes.create_string_buffer(bytes(data), max(room, len(data), 1))
         call = bytearray(self.CALL.pack(sock.fileno() if sock else -1, 0, ctypes.addressof(buf),
-                                        room or len(data), 0))
+                                        room or len(data), send))
         fcntl.ioctl(self.dev, request, call)
         _, why, _, length, _ = self.CALL.unpack(call)
         return REFUSAL[why], buf.raw[:length]
 
-    def checkpoint(self, sock):
-        """Returns the checkpoint, or raises Refused."""
-        why, wire = self.call(self.CHECKPOINT, sock, room=2 << 20)
+    def checkpoint(self, sock, send=0):
+        """Returns the checkpoint, with so many unacknowledged bytes at most, or raises Refused."""
+        why, wire = self.call(self.CHECKPOINT, sock, room=2 << 20, send=send)
         if why != "NONE":
             raise Refused(why)
         return Wire(wire)
@@ -300,6 +301,11 @@ class Wire(bytearray):
             struct.pack_into(code, self, offset, value)
         else:
             super().__setitem__(key, value)
+
+    def send(self):
+        """(snd_nxt, write_seq, bytes from snd_una on), or None: the client has acknowledged all."""
+        found = {kind: body for kind, _, body in self.sections()}
+        return struct.unpack(">II", found[7][:8]) + (found[8],) if 7 in found else None
 
     def but(self, **fields):
         """A copy with other values."""
@@ -524,10 +530,10 @@ class Difference:
             assert not grown or name in but, f"{self.node.name}: {name} grew by {grown}"
 
 
-def move(world, server, node, change=None, release=True):
+def move(world, server, node, change=None, release=True, send=0):
     """Move the connection of `server` to another node; its listener there gets it."""
     with Endpoint() as endpoint:
-        wire = endpoint.checkpoint(server)
+        wire = endpoint.checkpoint(server, send)
         if change:
             wire = change(wire)
         why = endpoint.adopt(node, wire)

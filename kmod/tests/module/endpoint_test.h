@@ -17,14 +17,14 @@
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
  * @buf:     the checkpoint
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
- * @pad:     zero
+ * @send:    CHECKPOINT: unacknowledged bytes that may be in it; else zero
  */
 struct flt_test_call {
 	__s32 fd;
 	__u32 refusal;
 	__u64 buf;
 	__u32 len;
-	__u32 pad;
+	__u32 send;
 };
 
 #define FLT_TEST_CHECKPOINT	_IOWR('E', 1, struct flt_test_call)

@@ -118,9 +118,11 @@ enum flt_auth {
 /**
  * enum flt_feature - what a node says in its HELLO that it knows: bits, never used again
  * @FLT_FEATURE_SECTIONS: checkpoints made of sections
+ * @FLT_FEATURE_SENDQUEUE: checkpoints with what the client has not acknowledged
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
+	FLT_FEATURE_SENDQUEUE	= 1 << 1,
 };
 
 /**
@@ -133,7 +135,7 @@ enum flt_refusal {
 	FLT_REFUSE_NONE		= 0,
 	FLT_REFUSE_NOTTCP	= 1,	/* not a TCP socket over IPv4 or IPv6 */
 	FLT_REFUSE_STATE	= 2,	/* neither ESTABLISHED nor CLOSE_WAIT */
-	FLT_REFUSE_SENDQUEUE	= 3,	/* data sent or queued, not acknowledged */
+	FLT_REFUSE_SENDQUEUE	= 3,	/* unacknowledged data, and the target takes none */
 	FLT_REFUSE_OOO		= 4,	/* out-of-order data queued */
 	FLT_REFUSE_URGENT	= 5,	/* urgent data pending */
 	FLT_REFUSE_ULP		= 6,	/* kTLS or another upper-layer protocol */
@@ -143,7 +145,7 @@ enum flt_refusal {
 	FLT_REFUSE_IPOPTIONS	= 10,
 	FLT_REFUSE_FASTOPEN	= 11,
 	FLT_REFUSE_REPAIR	= 12,	/* already in repair mode */
-	FLT_REFUSE_TOOMUCH	= 13,	/* more unread data than a checkpoint holds */
+	FLT_REFUSE_TOOMUCH	= 13,	/* more data than a checkpoint holds */
 	FLT_REFUSE_FOREIGN	= 14,	/* private struct proto (SMC, another module) */
 	FLT_REFUSE_SHARED	= 15,	/* several processes use the socket */
 	FLT_REFUSE_BUSY		= 16,	/* a handoff of it is under way */
