@@ -18,8 +18,8 @@
 #include "ticket.h"
 #include "transfer.h"
 
-#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_LATER | \
-			 HOF_FEATURE_MOVE)
+#define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
+			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {

@@ -269,12 +269,20 @@ static int hof_transfer_insert(struct hof_transfer *t)
 	return err == -EEXIST ? -EBUSY : err;
 }
 
+/* Who has not said that he takes unacknowledged bytes is not sent any. */
+static u32 hof_transfer_send_max(const struct hof_transfer *t)
+{
+	if (!(READ_ONCE(t->peer->node->features) & FLT_FEATURE_SENDQUEUE))
+		return 0;
+	return READ_ONCE(t->hn->tunables.send_max);
+}
+
 static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 {
 	enum flt_refusal why;
 
 	lock_sock(t->sk);
-	why = flt_endpoint_checkpoint(t->sk, 0, &t->ckpt);
+	why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), &t->ckpt);
 	/* What the client expects next, if nothing of it was lost on the way. */
 	if (why == FLT_REFUSE_NONE)
 		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_nxt);

@@ -4,6 +4,8 @@
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 
+#include "kmod/endpoint.h"
+
 #include "adopt.h"
 #include "net.h"
 #include "tunable.h"
@@ -22,6 +24,7 @@ static const struct hof_tunables hof_defaults = {
 	.hold_max = 64,
 	.hold_max_kb = 65536,
 	.from_nodes = 1,
+	.send_max = FLT_CHECKPOINT_SEND_MAX,
 };
 
 static unsigned int hof_one = 1;
@@ -32,6 +35,7 @@ static unsigned int hof_entries_max = 1U << 26;
 static unsigned int hof_packets_max = 1024;
 static unsigned int hof_pending_max = HOF_PENDING_MAX;
 static unsigned int hof_held_max_kb = 1U << 20;
+static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
 
 #define HOF_TUNABLE(_name, _field, _min, _max) {			\
 	.procname = _name,						\
@@ -56,6 +60,7 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("forward_max", forward_max, SYSCTL_ZERO, &hof_entries_max),
 	HOF_TUNABLE("hold_max_kb", hold_max_kb, SYSCTL_ZERO, &hof_held_max_kb),
 	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
+	HOF_TUNABLE("handoff_send_max", send_max, SYSCTL_ZERO, &hof_send_max),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 };
 

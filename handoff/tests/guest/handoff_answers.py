@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 120
+"""A connection is handed on in the middle of an answer, to nodes that know how to take it."""
+import hashlib
+import os
+import socket
+import sys
+import threading
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import (CLOSED, DONE, PATIENCE, E, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
+                 receive, run, usable, wait)
+from mallory import Mallory                             # noqa: E402
+
+SECTIONS = E["FLT_FEATURE_SECTIONS"]
+ANSWER = os.urandom(1 << 20)
+SMALL = (socket.SOL_SOCKET, socket.SO_RCVBUF, 20000)
+
+
+class Half:
+    """A connection that the front-end has accepted, with a request in it and as much of the answer as it takes."""
+
+    def __init__(self, cluster, family=4):
+        self.fe = cluster.fe
+        self.dev = self.fe.handoff()
+        self.front = self.fe.listen(family=family)
+        self.client = cluster.client.connect(family=family, options=(SMALL,))
+        self.client.sendall(b"GET")
+        self.here = accept(self.front)
+        peek(self.here, 3)
+        self.here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100000)
+        self.here.setblocking(False)
+        self.done, before = 0, -1
+        # Until the client's window is shut: then nothing is under way any more.
+        while self.done != before:
+            before = self.done
+            try:
+                while True:
+                    self.done += self.here.send(ANSWER[self.done:])
+            except BlockingIOError:
+                pass
+            wait(lambda: not self.under_way())
+        self.here.settimeout(PATIENCE)
+
+    def under_way(self):
+        return self.here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)[24:28] != bytes(4)
+
+    def refused(self, node, name):
+        try:
+            self.dev.submit(self.here, self.fe.id[node], 1)
+            raise AssertionError("it was sent")
+        except Refused as error:
+            assert error.refusal == name, error
+
+    def rest(self, server):
+        """What is left of the answer is written on `server`; the client gets all of it, once."""
+        writer = threading.Thread(target=server.sendall, args=(ANSWER[self.done:],))
+        writer.start()
+        got = receive(self.client, len(ANSWER))
+        writer.join()
+        assert hashlib.sha256(got).digest() == hashlib.sha256(ANSWER).digest(), "another answer"
+
+    def close(self):
+        for thing in (self.client, self.here, self.front, self.dev):
+            thing.close()
+
+
+def half_an_answer_moves(family):
+    with Cluster(1) as c:
+        case, back = Half(c, family), c.be[0].listen(family=family)
+        case.dev.submit(case.here, c.fe.id["be1"], 7)
+        case.dev.expect(DONE, 7)
+        assert case.here.recv(100) == b"", "the descriptor reads end of file"
+        there = accept(back)
+        assert receive(there, 3) == b"GET"
+        case.rest(there)
+        usable(there, case.client)
+        assert c.fe.stat("HandoffDone") == 1 and c.be[0].stat("AdoptCommitted") == 1
+        there.close()
+        assert case.client.recv(1) == b""
+        case.client.close()
+        case.dev.expect(CLOSED, 7)
+        case.close()
+        back.close()
+
+
+@claim
+def half_an_answer_moves_and_the_other_node_writes_the_rest():
+    half_an_answer_moves(4)
+
+
+@claim
+def half_an_answer_moves_over_ipv6():
+    half_an_answer_moves(6)
+
+
+@claim
+def node_that_does_not_know_of_answers_is_given_none():
+    """Nothing is sent; the connection stays, refused by name, and what has no answer in it is given as ever."""
+    with Cluster(0) as c:
+        mallory = Mallory(c)
+        for features in (SECTIONS, None):
+            mallory.meet(c.fe, features=features)
+            case = Half(c)
+            before = c.fe.stat("HandoffSubmitted")
+            case.refused("mallory", "sendqueue")
+            assert c.fe.stat("HandoffSubmitted") == before
+            case.rest(case.here)
+            wait(lambda: not case.under_way())
+            case.dev.submit(case.here, c.fe.id["mallory"], 2)
+            mallory.take(c.fe)
+            assert case.dev.event()[3] == "policy"
+            assert receive(case.here, 3) == b"GET"
+            usable(case.here, case.client)
+            case.close()
+            mallory.leave(c.fe)
+        mallory.listener.close()
+
+
+@claim
+def administrator_sets_how_much_may_be_given():
+    with Cluster(1) as c:
+        case = Half(c)
+        for most, name in ((0, "sendqueue"), (1000, "toomuch")):
+            c.fe.sysctl("net.flotilla.handoff_send_max", most)
+            case.refused("be1", name)
+        case.rest(case.here)
+        case.close()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        run("modprobe", "-r", "handoff")
