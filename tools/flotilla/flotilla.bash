@@ -49,6 +49,8 @@ _flotilla_words()
 	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	process-)	echo move help ;;
+	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	apply-*)	echo --dry-run --keep; compgen -f -- "${COMP_WORDS[COMP_CWORD]}" ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
@@ -86,7 +88,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local service auth conn stats policy explain probe monitor card save apply help'
+		words='node local service auth conn stats policy explain probe monitor card save apply process help'
 		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

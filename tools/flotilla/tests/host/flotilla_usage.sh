@@ -99,7 +99,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats policy explain probe monitor save apply; do
+for object in node local service auth conn stats policy explain probe monitor save apply process; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
