@@ -297,6 +297,9 @@ void flt_chan_open(struct flt_chan *chan)
 {
 	chan->pinged = jiffies;
 	chan->watched = jiffies;
+	/* What it has said so far it may have said long ago: it waited for its place. */
+	chan->heard = jiffies;
+	chan->whole = jiffies;
 	spin_lock_bh(&chan->tx_lock);
 	flt_chan_enter(chan, FLT_CHAN_OPEN);
 	spin_unlock_bh(&chan->tx_lock);

@@ -46,7 +46,8 @@ enum flt_why {
 	FLT_WHY_PORT		= 23,	/* neither authentication nor a privileged port */
 	FLT_WHY_ALIVE		= 24,	/* the link that there is has just shown that it lives */
 	FLT_WHY_BUSY		= 25,	/* another connection is being looked at */
-	FLT_WHY_LAST		= FLT_WHY_BUSY,
+	FLT_WHY_ENDLESS		= 26,	/* a message does not come to its end */
+	FLT_WHY_LAST		= FLT_WHY_ENDLESS,
 };
 
 const char *flt_why_name(enum flt_why why);
@@ -111,6 +112,8 @@ struct flt_piece {
  * @rx_work, @buf, @have: @have bytes are in @buf, from its start
  * @big, @big_len, @big_have, @big_type: a message that does not fit in @buf
  * @sink, @sink_left, @sinker, @sink_srcu: data of a bulk message on its way to @sinker
+ * @partial:  a message has come in part; READ_ONCE
+ * @whole:    jiffies when the last one had come whole, or the present one began; READ_ONCE
  * @bulky:    bytes of the last message's head if it was bulk: so may be the next,
  *	      whose data should not be read into @buf
  * @rx_task:  the task in rx_work; its own sends are sent when it is done
@@ -126,7 +129,9 @@ struct flt_piece {
  * @sending:    pieces being sent, before @queue; under @tx_mutex
  * @tx_work:    sends what is queued
  * @tx_jiffy:   when last something was sent directly (low 32 bits)
- * @tx_moved:   jiffies when the socket last took bytes, or the queue was empty
+ * @tx_moved:   jiffies when the socket had last taken as much as a message may be long, or all
+ *		that was queued, or the queue was empty; READ_ONCE
+ * @tx_run:     bytes that it has taken since; under @tx_mutex
  *
  * Handshake:
  * @secured:    0 while under way, 1 done, negative errno; written by tlshd's answer
@@ -170,6 +175,8 @@ struct flt_chan {
 	u32 sink_left;
 	const struct flt_msg_handler *sinker;
 	int sink_srcu;
+	bool partial;
+	unsigned long whole;
 	u16 bulky;
 	struct task_struct *rx_task;
 
@@ -183,6 +190,7 @@ struct flt_chan {
 	struct work_struct tx_work;
 	u32 tx_jiffy;
 	unsigned long tx_moved;
+	u32 tx_run;
 
 	int secured;
 	bool asked;

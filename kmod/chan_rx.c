@@ -131,6 +131,7 @@ static void flt_rx_message(struct flt_chan *chan, u8 type, const void *body, u32
 	enum flt_why why = FLT_WHY_NONE;
 	int err;
 
+	WRITE_ONCE(chan->whole, jiffies);
 	if (READ_ONCE(chan->state) == FLT_CHAN_HELLO) {
 		flt_rx_first(chan, &msg);
 		return;
@@ -200,6 +201,7 @@ static void flt_rx_end_sink(struct flt_chan *chan)
 	WRITE_ONCE(chan->handling, true);
 	err = flt_handle_sunk(chan, 0);
 	WRITE_ONCE(chan->heard, jiffies);
+	WRITE_ONCE(chan->whole, jiffies);
 	WRITE_ONCE(chan->handling, false);
 	if (err)
 		flt_rx_refuse(chan, 0, 0, FLT_WHY_BODY);
@@ -334,6 +336,23 @@ static bool flt_rx_is_empty(const struct flt_chan *chan)
 	return chan->auth == FLT_AUTH_NONE && !READ_ONCE(sk->sk_shutdown) && !READ_ONCE(sk->sk_err);
 }
 
+static void flt_rx_took(struct flt_chan *chan, u32 n)
+{
+	if (chan->sink_left) {
+		iov_iter_advance(&chan->sink.iter, n);
+		chan->sink_left -= n;
+		if (!chan->sink_left)
+			flt_rx_end_sink(chan);
+	} else if (chan->big) {
+		chan->big_have += n;
+		if (chan->big_have == chan->big_len)
+			flt_rx_end_big(chan);
+	} else {
+		chan->have += n;
+		flt_rx_parse(chan);
+	}
+}
+
 /* Reads once. False: nothing more now, or the channel is over. */
 static bool flt_rx_read(struct flt_chan *chan)
 {
@@ -353,23 +372,12 @@ static bool flt_rx_read(struct flt_chan *chan)
 		return false;
 	}
 	WRITE_ONCE(chan->heard, jiffies);
+	if (!chan->partial)
+		WRITE_ONCE(chan->whole, jiffies);
 	flt_count_add(chan->fn, FLT_BYTES_IN, n);
 	more = n == room || !flt_rx_is_empty(chan);
-	if (chan->sink_left) {
-		iov_iter_advance(&chan->sink.iter, n);
-		chan->sink_left -= n;
-		if (!chan->sink_left)
-			flt_rx_end_sink(chan);
-		return more;
-	}
-	if (!chan->big) {
-		chan->have += n;
-		flt_rx_parse(chan);
-		return more;
-	}
-	chan->big_have += n;
-	if (chan->big_have == chan->big_len)
-		flt_rx_end_big(chan);
+	flt_rx_took(chan, n);
+	WRITE_ONCE(chan->partial, chan->sink_left || chan->big || chan->have);
 	return more;
 }
 

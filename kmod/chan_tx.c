@@ -141,6 +141,15 @@ static int flt_chan_may_queue(struct flt_chan *chan, u32 bytes, bool urgent)
 	return 0;
 }
 
+/* @bytes are in the queue; the peer's time to take them begins if nothing else was. */
+static void flt_chan_count(struct flt_chan *chan, u32 bytes)
+{
+	lockdep_assert_held(&chan->tx_lock);
+	if (!chan->queued)
+		WRITE_ONCE(chan->tx_moved, jiffies);
+	WRITE_ONCE(chan->queued, chan->queued + bytes);
+}
+
 /* The usual case: the message fits behind what is queued, or in the spare piece. */
 static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *head,
 				 const struct kvec *vec, unsigned int nr, u32 bytes)
@@ -158,7 +167,7 @@ static bool flt_chan_queue_small(struct flt_chan *chan, const struct flt_frame *
 		flt_piece_add(&chan->queue, tail);
 	}
 	flt_message_write(tail, head, vec, nr);
-	WRITE_ONCE(chan->queued, chan->queued + bytes);
+	flt_chan_count(chan, bytes);
 	return true;
 }
 
@@ -168,7 +177,7 @@ static void flt_chan_queue_bulk(struct flt_chan *chan, struct flt_piece *piece)
 	if (!piece)
 		return;
 	list_add_tail(&piece->list, &chan->queue);
-	WRITE_ONCE(chan->queued, chan->queued + piece->len);
+	flt_chan_count(chan, piece->len);
 	chan->bulked += piece->len;
 }
 
@@ -199,7 +208,7 @@ static int flt_chan_queue(struct flt_chan *chan, const struct flt_frame *head,
 	err = flt_chan_may_queue(chan, bytes, urgent);
 	if (!err) {
 		list_splice_tail_init(&fresh, &chan->queue);
-		WRITE_ONCE(chan->queued, chan->queued + bytes);
+		flt_chan_count(chan, bytes);
 		flt_chan_queue_bulk(chan, bulk);
 	}
 	spin_unlock_bh(&chan->tx_lock);
@@ -215,6 +224,7 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 {
 	struct flt_piece *piece, *next;
 	u32 left = n, bulk = 0;
+	bool empty;
 
 	lockdep_assert_held(&chan->tx_mutex);
 	list_for_each_entry_safe(piece, next, &chan->sending, list) {
@@ -236,8 +246,14 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 	spin_lock_bh(&chan->tx_lock);
 	WRITE_ONCE(chan->queued, chan->queued - n);
 	chan->bulked -= bulk;
+	empty = !chan->queued;
 	spin_unlock_bh(&chan->tx_lock);
-	WRITE_ONCE(chan->tx_moved, jiffies);
+	/* Who takes a byte now and then takes no message. */
+	chan->tx_run += n;
+	if (empty || chan->tx_run >= FLT_MSG_MAX) {
+		chan->tx_run = 0;
+		WRITE_ONCE(chan->tx_moved, jiffies);
+	}
 }
 
 static int flt_sock_write(struct socket *sock, struct kvec *vec, unsigned int nr, size_t bytes,
@@ -354,7 +370,7 @@ static int flt_chan_keep_rest(struct flt_chan *chan, const struct kvec *vec, uns
 	}
 	list_splice(&rest, &chan->sending);
 	spin_lock_bh(&chan->tx_lock);
-	WRITE_ONCE(chan->queued, chan->queued + bytes);
+	flt_chan_count(chan, bytes);
 	spin_unlock_bh(&chan->tx_lock);
 	return 0;
 }

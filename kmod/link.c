@@ -67,6 +67,7 @@ static const char *const flt_why_names[] = {
 	[FLT_WHY_PORT]		= "neither authentication nor a privileged port",
 	[FLT_WHY_ALIVE]		= "the link that there is lives",
 	[FLT_WHY_BUSY]		= "another connection is being looked at",
+	[FLT_WHY_ENDLESS]	= "a message of it does not come to its end",
 };
 
 const char *flt_why_name(enum flt_why why)
@@ -175,7 +176,7 @@ static void flt_link_count_down(struct flt_link *link, enum flt_why why, bool wa
 		flt_count(link->fn, FLT_LINK_DOWN);
 	if (why == FLT_WHY_HEARTBEAT)
 		flt_count(link->fn, FLT_LINK_HEARTBEAT_LOST);
-	else if (why == FLT_WHY_STALLED)
+	else if (why == FLT_WHY_STALLED || why == FLT_WHY_ENDLESS)
 		flt_count(link->fn, FLT_LINK_STALLED);
 	else if (why == FLT_WHY_CONNECT)
 		flt_count(link->fn, FLT_LINK_CONNECT_FAILED);
@@ -327,8 +328,20 @@ static void flt_link_look(struct flt_link *link, struct flt_chan *chan, unsigned
 	if (time_after(jiffies, flt_ms_after(chan->watched, 2 * heartbeat))) {
 		flt_count(link->fn, FLT_LINK_STOOD_STILL);
 		WRITE_ONCE(chan->heard, jiffies);
+		WRITE_ONCE(chan->whole, jiffies);
+		WRITE_ONCE(chan->tx_moved, jiffies);
 	}
 	chan->watched = jiffies;
+}
+
+/*
+ * Does a message come byte by byte? Its receiver is held meanwhile (a request, an export, a module
+ * that is to be unloaded), and each byte is a sign of life.
+ */
+static bool flt_link_is_endless(struct flt_chan *chan)
+{
+	return READ_ONCE(chan->partial) && !READ_ONCE(chan->handling) &&
+	       time_after(jiffies, flt_ms_after(READ_ONCE(chan->whole), FLT_STALL_MS));
 }
 
 static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
@@ -345,6 +358,8 @@ static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *ch
 	if (READ_ONCE(chan->queued) &&
 	    time_after(jiffies, flt_ms_after(READ_ONCE(chan->tx_moved), FLT_STALL_MS)))
 		return FLT_WHY_STALLED;
+	if (flt_link_is_endless(chan))
+		return FLT_WHY_ENDLESS;
 	if (time_after_eq(jiffies, flt_ms_after(chan->pinged, heartbeat))) {
 		chan->pinged = jiffies;
 		flt_chan_say_ping(chan);
@@ -613,6 +628,12 @@ void flt_link_restart(struct flt_link *link)
 	set_bit(FLT_LINK_RESTART, &link->flags);
 	flt_link_kick(link);
 }
+
+void flt_node_hang_up(struct flt_node *node)
+{
+	flt_link_restart(node->link);
+}
+EXPORT_SYMBOL_GPL(flt_node_hang_up);
 
 void flt_link_renew(struct flt_link *link)
 {

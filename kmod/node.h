@@ -102,6 +102,12 @@ static inline bool flt_node_may_know(const struct flt_node *node, enum flt_featu
 bool flt_node_is_proven(const struct flt_node *node);
 
 /*
+ * The node's link ends soon and begins anew: for who waits for the peer to take or to give the
+ * rest of a message, and will not wait longer. Any context but hard interrupt.
+ */
+void flt_node_hang_up(struct flt_node *node);
+
+/*
  * How long a node whose link is down may yet come back as the same instance, in ms: what it
  * has of ours is given up after that, or when it is another instance (links/grace_ms).
  */

@@ -362,6 +362,8 @@ def new_connection_replaces_the_old_one_only_after_its_hello():
         second.send(frame(HELLO, hello("n1", instance=78)))
         assert second.frame()[0] == HELLO
         first.gone()
+        # It has waited for about as long as a link may be silent, and is not late for that.
+        time.sleep(1)
         assert high.state(low) == UP
         assert high.nl.stat("LinkPeerRestarted") == 1 and high.nl.stat("LinkDown") == 1
 
