@@ -18,6 +18,7 @@
 #define CARD_ATTACH_AGAIN	HZ
 
 static struct workqueue_struct *card_attach_wq;
+static struct workqueue_struct *card_publish_wq;
 
 /* From here on the disk's patience counts. */
 static void card_attach_lost(struct card_disk *disk)
@@ -42,8 +43,8 @@ static void card_attach_give_up_work(struct work_struct *work)
 	if (!failing || !READ_ONCE(disk->gendisk))
 		return;
 	card_count(disk->cn, CARD_STAT_GIVEN_UP);
-	pr_warn("%s: %s has been away for %u seconds: requests fail until it is back\n",
-		disk->gendisk->disk_name, disk->spec.node, READ_ONCE(disk->spec.fail_fast));
+	pr_warn("card%d: %s has been away for %u seconds: requests fail until it is back\n",
+		disk->index, disk->spec.node, READ_ONCE(disk->spec.fail_fast));
 	card_attach_settle(disk);
 }
 
@@ -205,17 +206,17 @@ static void card_attach_warn(const struct card_disk *disk, int err, const u8 *uu
 	if (!disk->gendisk)
 		return;
 	if (!err) {
-		pr_warn("%s: %s was started anew, and writes that it had acknowledged may be lost: flushes fail until nobody has the disk open\n",
-			disk->gendisk->disk_name, disk->spec.node);
+		pr_warn("card%d: %s was started anew, and writes that it had acknowledged may be lost: flushes fail until nobody has the disk open\n",
+			disk->index, disk->spec.node);
 		return;
 	}
 	if (err == -EKEYREVOKED) {
-		pr_warn("%s: another node has taken our place as the writer of %s of %s: nothing is read or written until it is attached anew\n",
-			disk->gendisk->disk_name, disk->spec.export, disk->spec.node);
+		pr_warn("card%d: another node has taken our place as the writer of %s of %s: nothing is read or written until it is attached anew\n",
+			disk->index, disk->spec.export, disk->spec.node);
 		return;
 	}
-	pr_warn("%s: what %s exports as %s is another disk now (it is %pUb, this one %pUb): nothing is read or written\n",
-		disk->gendisk->disk_name, disk->spec.node, disk->spec.export, uuid,
+	pr_warn("card%d: what %s exports as %s is another disk now (it is %pUb, this one %pUb): nothing is read or written\n",
+		disk->index, disk->spec.node, disk->spec.export, uuid,
 		&disk->geo.uuid);
 }
 
@@ -446,10 +447,23 @@ int card_attach_init(void)
 {
 	/* Reclaim may wait for a disk of ours. */
 	card_attach_wq = alloc_workqueue("card", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return card_attach_wq ? 0 : -ENOMEM;
+	/* These wait for the others. */
+	card_publish_wq = alloc_workqueue("card_publish", WQ_UNBOUND, 0);
+	if (card_attach_wq && card_publish_wq)
+		return 0;
+	card_attach_exit();
+	return -ENOMEM;
+}
+
+void card_attach_publish(struct card_disk *disk)
+{
+	queue_work(card_publish_wq, &disk->publish);
 }
 
 void card_attach_exit(void)
 {
-	destroy_workqueue(card_attach_wq);
+	if (card_publish_wq)
+		destroy_workqueue(card_publish_wq);
+	if (card_attach_wq)
+		destroy_workqueue(card_attach_wq);
 }

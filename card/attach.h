@@ -23,6 +23,9 @@ void card_attach_begin(struct card_disk *disk);
 /* Stop asking, for good, and say so to the exporter. May sleep. */
 void card_attach_end(struct card_disk *disk);
 
+/* Runs @publish of a disk that has been answered. */
+void card_attach_publish(struct card_disk *disk);
+
 /* All that is in flight again, or never, by card_disk_fate(). Any context. */
 void card_attach_settle(struct card_disk *disk);
 

@@ -15,6 +15,12 @@
 #include "request.h"
 
 #define CARD_AWAIT_MIN_MS	5000U
+/*
+ * So long a command waits for the device. All the machine's commands of generic netlink may have
+ * to wait with it: for as long as one runs, no family can come or go, and who waits for that
+ * holds up all others.
+ */
+#define CARD_PUBLISH_MS		15000U
 
 static DEFINE_IDA(card_names);
 
@@ -84,7 +90,7 @@ static bool card_disk_swapon(struct card_disk *disk)
 	if (syscall_get_nr(current, current_pt_regs()) != __NR_swapon)
 		return false;
 	card_count(disk->cn, CARD_STAT_SWAP_REFUSED);
-	pr_warn_ratelimited("%s: no swap on a remote disk\n", disk->gendisk->disk_name);
+	pr_warn_ratelimited("card%d: no swap on a remote disk\n", disk->index);
 	return true;
 }
 
@@ -314,6 +320,60 @@ static int card_disk_await(struct card_disk *disk, struct netlink_ext_ack *extac
 	return -why;
 }
 
+static void card_disk_publish_work(struct work_struct *work)
+{
+	struct card_disk *disk = container_of(work, struct card_disk, publish);
+	struct card_net *cn = disk->cn;
+	int err = card_disk_publish(disk);
+	bool ours = false;
+
+	mutex_lock(&cn->lock);
+	/* Its partitions are looked for while it is published, which may take long. */
+	if (!err && READ_ONCE(disk->state) == CARD_STATE_DEAD)
+		err = -ECANCELED;
+	if (!err)
+		WRITE_ONCE(disk->ready, true);
+	else
+		ours = xa_cmpxchg(&cn->disks, disk->id, disk, NULL, GFP_KERNEL) == disk;
+	mutex_unlock(&cn->lock);
+	if (ours)
+		card_disk_end(disk);
+	disk->err = err;
+	complete_all(&disk->published);
+	card_disk_put(disk);
+}
+
+/* Makes the device, or has it made; on error the disk has ended, or will. */
+static int card_disk_make(struct card_disk *disk, struct netlink_ext_ack *extack)
+{
+	struct card_net *cn = disk->cn;
+	long left;
+	bool ours;
+
+	kref_get(&disk->ref);
+	card_attach_publish(disk);
+	left = wait_for_completion_interruptible_timeout(&disk->published,
+							 msecs_to_jiffies(CARD_PUBLISH_MS));
+	if (left < 0) {
+		card_disk_kill(disk);
+		card_attach_settle(disk);
+		/* If it has just become ready nobody else will end it. */
+		mutex_lock(&cn->lock);
+		ours = disk->ready && xa_cmpxchg(&cn->disks, disk->id, disk, NULL,
+						 GFP_KERNEL) == disk;
+		mutex_unlock(&cn->lock);
+		if (ours)
+			card_disk_end(disk);
+		return -EINTR;
+	}
+	/* It will be there as soon as the exporter answers. */
+	if (!left)
+		return 0;
+	if (disk->err == -ECANCELED)
+		NL_SET_ERR_MSG(extack, "it was detached meanwhile");
+	return disk->err;
+}
+
 static struct card_disk *card_disk_new(struct card_net *cn, const struct card_disk_spec *spec)
 {
 	struct card_disk *disk;
@@ -328,6 +388,8 @@ static struct card_disk *card_disk_new(struct card_net *cn, const struct card_di
 	/* A request of an earlier disk, which the exporter still works on, has another number. */
 	atomic_set(&disk->uses, get_random_u32() & ~CARD_CMD_STATE);
 	card_attach_prepare(disk);
+	INIT_WORK(&disk->publish, card_disk_publish_work);
+	init_completion(&disk->published);
 	kref_init(&disk->ref);
 	atomic_inc(&card_disks);
 	return disk;
@@ -358,30 +420,20 @@ int card_disk_add(struct card_net *cn, const struct card_disk_spec *spec, char *
 	if (err)
 		goto undo;
 	card_attach_begin(disk);
+	snprintf(name, CARD_NAME_MAX, "card%d", disk->index);
+	/* Once it is published it may end at any time. */
+	kref_get(&disk->ref);
 	err = card_disk_await(disk, extack);
 	if (!err)
 		err = card_disk_join(disk, extack);
-	if (!err)
-		err = card_disk_publish(disk);
-	mutex_lock(&cn->lock);
-	/* Its partitions are looked for while it is published, which may take long. */
-	if (!err && READ_ONCE(disk->state) == CARD_STATE_DEAD) {
-		NL_SET_ERR_MSG(extack, "it was detached meanwhile");
-		err = -ECANCELED;
-	}
 	if (!err) {
-		strscpy(name, disk->gendisk->disk_name, CARD_NAME_MAX);
-		WRITE_ONCE(disk->ready, true);
-		mutex_unlock(&cn->lock);
-		return 0;
+		err = card_disk_make(disk, extack);
+		goto undo;
 	}
-	/* Someone else may have detached it, or the namespace may be going. */
-	if (xa_cmpxchg(&cn->disks, disk->id, disk, NULL, GFP_KERNEL) != disk)
-		disk = NULL;
+	mutex_lock(&cn->lock);
+	xa_erase(&cn->disks, disk->id);
 	mutex_unlock(&cn->lock);
-	if (disk)
-		card_disk_end(disk);
-	return err;
+	card_disk_end(disk);
 undo:
 	card_disk_put(disk);
 	return err;
@@ -390,8 +442,11 @@ undo:
 static bool card_disk_is(const struct card_disk *disk, const char *name, const char *node,
 			 const char *export)
 {
+	char own[CARD_NAME_MAX];
+
+	snprintf(own, sizeof(own), "card%d", disk->index);
 	if (name)
-		return disk->gendisk && !strcmp(disk->gendisk->disk_name, name);
+		return !strcmp(own, name);
 	return !strcmp(disk->spec.node, node) && !strcmp(disk->spec.export, export);
 }
 
@@ -452,14 +507,32 @@ int card_disk_del(struct card_net *cn, const char *name, const char *node, const
 	return err;
 }
 
+/* Any that is in the table, referenced. */
+static struct card_disk *card_disk_any(struct card_net *cn)
+{
+	struct card_disk *disk;
+	unsigned long id = 0;
+
+	mutex_lock(&cn->lock);
+	disk = xa_find(&cn->disks, &id, ULONG_MAX, XA_PRESENT);
+	if (disk)
+		kref_get(&disk->ref);
+	mutex_unlock(&cn->lock);
+	return disk;
+}
+
+/* No command runs, but a disk may be on its way to be published yet. */
 void card_disk_del_all(struct card_net *cn)
 {
 	struct card_disk *disk;
-	unsigned long id;
 
-	xa_for_each(&cn->disks, id, disk) {
-		xa_erase(&cn->disks, id);
-		card_disk_end(disk);
+	while ((disk = card_disk_any(cn))) {
+		card_disk_kill(disk);
+		card_attach_settle(disk);
+		flush_work(&disk->publish);
+		if (xa_cmpxchg(&cn->disks, disk->id, disk, NULL, GFP_KERNEL) == disk)
+			card_disk_end(disk);
+		card_disk_put(disk);
 	}
 }
 

@@ -95,6 +95,8 @@ struct card_geometry {
  * @attach:  asks the exporter, again and again, until it is LIVE
  * @answered: completed by the first answer
  * @settle:  sends again what was in flight when it became LIVE, or fails it when barred
+ * @publish: makes the device, which looks for partitions and so waits for the exporter
+ * @published: @publish is through; then @err is 0, or why there is no device
  * @ref:     one for the table, one for each who looks at it, one for the gendisk
  */
 struct card_disk {
@@ -128,6 +130,9 @@ struct card_disk {
 	struct delayed_work attach;
 	struct completion answered;
 	struct work_struct settle;
+	struct work_struct publish;
+	struct completion published;
+	int err;
 	struct kref ref;
 	struct rcu_head rcu;
 };

@@ -6,6 +6,7 @@
  */
 
 #include <linux/memcontrol.h>
+#include <linux/mm.h>
 #include <linux/netlink.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -18,6 +19,12 @@
 #include "serve.h"
 #include "thread.h"
 #include "trace.h"
+
+/*
+ * Who takes or gives data so slowly when an export ends loses his link: how long that takes is
+ * not for him to say.
+ */
+#define CARD_END_PATIENCE	(5 * HZ)
 
 static void card_session_put(struct card_session *session)
 {
@@ -231,7 +238,8 @@ static void card_export_end(struct card_export *export)
 	/* The thread still works on what is queued: each of these is a user. */
 	if (refcount_dec_and_test(&export->users))
 		complete(&export->unused);
-	wait_for_completion(&export->unused);
+	while (!wait_for_completion_timeout(&export->unused, CARD_END_PATIENCE))
+		card_works_hang_up(&export->works);
 	card_export_part(export, card_export_flush(export));
 	card_export_free(export);
 }
@@ -323,7 +331,7 @@ struct card_session *card_session_enter(struct card_export *export, const struct
 	}
 	if (!session)
 		return ERR_PTR(-ESTALE);
-	if (atomic_inc_return(&session->requests) > CARD_SESSION_REQUESTS) {
+	if (atomic_inc_return(&session->account->requests) > CARD_NODE_REQUESTS) {
 		card_session_leave(session);
 		return ERR_PTR(-EBUSY);
 	}
@@ -332,9 +340,24 @@ struct card_session *card_session_enter(struct card_export *export, const struct
 
 void card_session_leave(struct card_session *session)
 {
-	atomic_dec(&session->requests);
+	atomic_dec(&session->account->requests);
 	card_writer_leave(session->writer);
 	card_session_put(session);
+}
+
+bool card_session_charge(struct card_session *session, u32 bytes)
+{
+	long max = max_t(u64, CARD_NODE_BYTES, (u64)totalram_pages() << PAGE_SHIFT >> 6);
+
+	if (atomic_long_add_return(bytes, &session->account->bytes) <= max)
+		return true;
+	card_session_uncharge(session, bytes);
+	return false;
+}
+
+void card_session_uncharge(struct card_session *session, u32 bytes)
+{
+	atomic_long_sub(bytes, &session->account->bytes);
 }
 
 bool card_session_fenced(const struct card_session *session)
@@ -378,6 +401,7 @@ static int card_session_add(struct card_export *export, const struct flt_node *n
 		return -ENOMEM;
 	}
 	refcount_set(&session->ref, 1);
+	session->account = &export->accounts[card_export_place(export, node->name) - 1];
 	session->write = write;
 	session->writer = writer;
 	session->instance = READ_ONCE(node->instance);

@@ -20,22 +20,34 @@ struct card_seat;
 struct card_writer;
 struct mem_cgroup;
 
-/* Requests of one session that may be worked on at once: more are refused, to be asked again. */
-#define CARD_SESSION_REQUESTS	1024
+/* Requests of one node that may be worked on at once: more are refused, to be asked again. */
+#define CARD_NODE_REQUESTS	1024
+/* And their data: so much, or a 64th of the memory, if that is more. */
+#define CARD_NODE_BYTES		SZ_64M
 
 struct netlink_ext_ack;
 
 /**
+ * struct card_account - what a node has of an export at once, over all its sessions
+ * @requests: being worked on, until their answers have left
+ * @bytes:    of these
+ */
+struct card_account {
+	atomic_t requests;
+	atomic_long_t bytes;
+};
+
+/**
  * struct card_session - a node that has attached an export
  * @ref:      the table's and one for each request worked on
- * @requests: being worked on
+ * @account:  the node's, in the export
  * @write:    was asked for and granted
  * @writer:   who writes alone, referenced; NULL: does not write, or with others
  * @instance: of the node when it attached: after its restart it must attach again
  */
 struct card_session {
 	refcount_t ref;
-	atomic_t requests;
+	struct card_account *account;
 	bool write;
 	struct card_writer *writer;
 	u64 instance;
@@ -84,6 +96,7 @@ struct card_thread;
  * @sectors, @block: size of the disk and of its logical block
  * @seat:     the place of the one writer; NULL: nobody writes, or many do
  * @sessions: struct card_session by node id; changed under xa_lock, read under RCU
+ * @accounts: of the nodes in @spec, in their order
  * @pool:     reply pages
  * @thread:   works on what is not answered at once
  * @works:    what is being worked on, so that it is not begun twice
@@ -109,6 +122,7 @@ struct card_export {
 	u32 block;
 	struct card_seat *seat;
 	struct xarray sessions;
+	struct card_account accounts[CARD_NODES_MAX];
 	struct card_pool pool;
 	struct card_thread *thread;
 	struct card_works works;
@@ -134,6 +148,9 @@ void card_export_put(struct card_export *export);
 /* The session of a node, with a reference and one more request; ERR_PTR: errno for the asker. */
 struct card_session *card_session_enter(struct card_export *export, const struct flt_node *node);
 void card_session_leave(struct card_session *session);
+/* The data of a request counts, too. False: too much of its node's is being worked on. */
+bool card_session_charge(struct card_session *session, u32 bytes);
+void card_session_uncharge(struct card_session *session, u32 bytes);
 /* Its node's place as the writer was taken: what it wants is not to be done. */
 bool card_session_fenced(const struct card_session *session);
 

@@ -331,7 +331,7 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 	if (card_request_swaps(rq)) {
 		/* The page stays in memory, which is better than to wait for it there. */
 		card_count(disk->cn, CARD_STAT_SWAP_REFUSED);
-		pr_warn_ratelimited("%s: no swap on a remote disk\n", disk->gendisk->disk_name);
+		pr_warn_ratelimited("card%d: no swap on a remote disk\n", disk->index);
 		return BLK_STS_NOTSUPP;
 	}
 	fate = card_disk_fate(disk);
@@ -432,8 +432,8 @@ static void card_request_doubt(struct card_disk *disk, struct request *rq,
 
 	if (head->flags & cpu_to_be16(CARD_REQ_STABLE)) {
 		card_count(disk->cn, CARD_STAT_BAD_CRC);
-		pr_warn_ratelimited("%s: data to or from %s is damaged\n",
-				    disk->gendisk->disk_name, disk->spec.node);
+		pr_warn_ratelimited("card%d: data to or from %s is damaged\n", disk->index,
+				    disk->spec.node);
 		/* Who is patient waits for an answer, not for a better one. */
 		if (cmd->damaged++ < min(READ_ONCE(disk->spec.retries), CARD_DAMAGED_MAX))
 			card_request_resend(disk, rq, use);
@@ -687,12 +687,12 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 	} else if (status == ESTALE) {
 		/* The exporter was restarted: the request waits until it knows us again. */
 		card_attach_stale(disk, head);
-	} else if (status == EINPROGRESS) {
-		/* It is there, and slow. */
+	} else if (status == EINPROGRESS || status == EBUSY) {
+		/* It is there, and slow, or has enough to do for us. The timer asks again. */
 		WRITE_ONCE(((struct card_flight *)blk_mq_rq_to_pdu(rq))->heard, ktime_get_ns());
 	} else if (status == EILSEQ) {
 		card_request_doubt(disk, rq, head);
-	} else if (status == EBUSY || status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
+	} else if (status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
 		/* The timer asks again. */
 		if (!status)
 			card_count(cn, CARD_STAT_BAD_REPLY);

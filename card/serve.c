@@ -62,6 +62,7 @@ static void card_serve_free(struct card_serve *s)
 	for (i = 0; i < s->nr; i++)
 		if (s->kind[i] != CARD_PAGE_NONE)
 			put_page(s->bvec[i].bv_page);
+	card_session_uncharge(s->session, s->bytes);
 	card_session_leave(s->session);
 	flt_node_put(s->node);
 	kfree(s);
@@ -213,6 +214,7 @@ static int card_serve_reply(struct card_serve *s)
 	card_count_add(cn, CARD_STAT_SERVE_NS, s->service_ns);
 	card_count_add(cn, CARD_STAT_DISK_NS, s->disk_ns);
 	trace_card_serve(s->node, &s->ask, s->source, s->deliver, s->service_ns, s->disk_ns);
+	WRITE_ONCE(s->linked, true);
 	err = flt_link_queue(s->node, CARD_MSG_DATA, &vec, 1, &s->bulk, GFP_ATOMIC);
 	if (!err)
 		return 0;
@@ -341,8 +343,14 @@ static struct card_serve *card_serve_begin(struct card_net *cn, struct flt_node 
 		card_count(cn, err == -EACCES ? CARD_STAT_DENIED : CARD_STAT_RANGE);
 		goto undo_session;
 	}
+	if (!card_session_charge(session, be32_to_cpu(ask->bytes))) {
+		card_count(cn, CARD_STAT_BUSY);
+		err = -EBUSY;
+		goto undo_session;
+	}
 	s = card_serve_new(export, asker, ask);
 	if (!s) {
+		card_session_uncharge(session, be32_to_cpu(ask->bytes));
 		err = -ENOMEM;
 		goto undo_session;
 	}
@@ -380,7 +388,7 @@ static bool card_serve_is_lone(const struct card_serve *s)
 {
 	const struct card_export *export = s->export;
 
-	return atomic_read(&s->session->requests) == 1 && !export->cache &&
+	return atomic_read(&s->session->account->requests) == 1 && !export->cache &&
 	       READ_ONCE(export->spec.deliver) == CARD_DELIVER_EVENT && bdev_nowait(export->bdev);
 }
 
@@ -452,6 +460,7 @@ int card_serve_write_sink(struct card_net *cn, struct flt_node *node, const stru
 		s->kind[i] = CARD_PAGE_POOL;
 	}
 	iov_iter_bvec(&sink->iter, ITER_DEST, s->bvec, s->nr, s->bytes);
+	WRITE_ONCE(s->linked, true);
 	sink->priv = s;
 	return 0;
 }
@@ -462,6 +471,7 @@ int card_serve_write_sunk(struct flt_sink *sink, int err)
 
 	if (!s)
 		return 0;
+	WRITE_ONCE(s->linked, false);
 	if (!err && card_crc(s->bvec, s->nr) == be32_to_cpu(s->ask.crc)) {
 		card_thread_queue(s);
 		return 0;

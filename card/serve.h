@@ -39,6 +39,7 @@ enum card_page {
  * @source:  enum card_source of the reply
  * @deliver: enum card_deliver_mode
  * @nowait:  submitted by a context that must not wait: -EAGAIN is not an error
+ * @linked:  its data is on its way in or out, over the link of @node; READ_ONCE
  * @nr:      pages
  * @pending: disk requests under way, and one while they are being submitted
  * @status:  negative errno of the disk, 0; any of the disk requests may write it
@@ -65,6 +66,7 @@ struct card_serve {
 	u8 source;
 	u8 deliver;
 	bool nowait;
+	bool linked;
 	unsigned int nr;
 	atomic_t pending;
 	int status;

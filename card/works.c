@@ -43,6 +43,19 @@ bool card_works_add(struct card_works *works, struct card_serve *s)
 	return fresh;
 }
 
+void card_works_hang_up(struct card_works *works)
+{
+	struct card_serve *s;
+	unsigned int i;
+
+	spin_lock_bh(&works->lock);
+	for (i = 0; i < CARD_WORKS_BUCKETS; i++)
+		hlist_for_each_entry(s, &works->by_tag[i], work)
+			if (READ_ONCE(s->linked))
+				flt_node_hang_up(s->node);
+	spin_unlock_bh(&works->lock);
+}
+
 void card_works_del(struct card_works *works, struct card_serve *s)
 {
 	spin_lock_bh(&works->lock);

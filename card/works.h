@@ -27,6 +27,8 @@ struct card_works {
 void card_works_init(struct card_works *works);
 /* False: the same request of the same node is there. Any context but hard interrupt. */
 bool card_works_add(struct card_works *works, struct card_serve *s);
+/* Ends the links of nodes that neither give nor take the rest of what is worked on. */
+void card_works_hang_up(struct card_works *works);
 /* Also for one that was not added. */
 void card_works_del(struct card_works *works, struct card_serve *s);
 

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 600
+# long: debug it takes ten minutes there
+"""A node gone bad holds up nobody who ends what it has: it gives and takes bytes one by one, it
+never answers, it asks for more than there is memory."""
+import contextlib
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from card import MIB, SLOW, disks, export, pair, run, stat  # noqa: E402
+from cluster import frame                               # noqa: E402
+from peer import (ATTACH, ATTACHED, BLOCK, DATA, DONE, READ, WRITE, Peer, ask_attach,  # noqa: E402
+                  block)
+from tap import Skip, claim, main, wait                 # noqa: E402
+
+IO = 512 * 1024         # CARD_IO_MAX
+NODE_BYTES = 64 * MIB   # CARD_NODE_BYTES
+EBUSY, NOLOOKUP = 16, 2
+
+
+@contextlib.contextmanager
+def meeting(*words, size=8 * MIB, exported=True):
+    """Node 2, which may export to node 1, and node 1 as a plain socket."""
+    with pair(size=size, offered=False) as (c, disk):
+        a, b = c.nodes
+        # The lower address connects.
+        b.nl.do("NODE_DEL", node_name=a.name)
+        a.nl.do("NODE_DEL", node_name=b.name)
+        if exported:
+            export(b, "data", disk.device, *words, nodes="n1")
+        b.list(a)
+        peer = Peer(a, b).greet()
+        try:
+            yield b, peer
+        finally:
+            peer.close()
+
+
+@contextlib.contextmanager
+def drop_by_drop(say):
+    """Twice a second, until the link ends; its thread."""
+    over = threading.Event()
+
+    def drip():
+        with contextlib.suppress(OSError):
+            while not over.wait(0.5):
+                say()
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        over.set()
+        thread.join()
+
+
+def start(node, *words):
+    return subprocess.Popen(["ip", "netns", "exec", node.ns, "flotilla", "card", *words],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def took(process, seconds):
+    """It must end; the seconds that it took. Who hangs is not left behind: the caller ends its cause."""
+    begin = time.monotonic()
+    process.wait(seconds * SLOW)
+    return time.monotonic() - begin
+
+
+class Exporter:
+    """Lets the node attach, and leaves what it reads to @read(body)."""
+
+    def __init__(self, peer, read):
+        self.peer, self.read, self.reads, self.mute = peer, read, 0, False
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def work(self):
+        with contextlib.suppress(OSError):
+            while (got := self.peer.frame()) is not None:
+                kind, body = got
+                if self.mute:
+                    continue
+                if kind == 1:
+                    self.peer.send(frame(2, body))
+                elif kind == ATTACH:
+                    self.peer.send(frame(ATTACHED, self.attached(body)))
+                elif kind == READ:
+                    self.reads += 1
+                    self.read(body)
+
+    @staticmethod
+    def attached(ask):
+        _, disk, cookie = struct.unpack_from(">III", ask)
+        return struct.pack(">IIII16sQQQQIIII32s32sHHB3s", disk, cookie, 0, 0, b"u" * 16, 0, 5, 77,
+                           2048, 9, 512, 512, 32, b"none", b"", 0, 0, 0, bytes(3))
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.peer.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+
+
+@claim
+def an_export_ends_while_a_write_comes_byte_by_byte():
+    with meeting("write") as (b, peer):
+        _, epoch, number, _ = peer.attach(flags=1)
+        head = block(epoch=epoch, export_id=number, size=IO, op=1)
+        peer.send(frame(WRITE, head, length=len(head) + IO))
+        with drop_by_drop(lambda: peer.sock.sendall(b"x")):
+            # The exporter has seen it when it answers what came before its data.
+            time.sleep(1)
+            print("# %.1f s" % took(start(b, "unexport", "data"), 20))
+
+
+@claim
+def an_export_ends_while_its_answers_are_taken_bit_by_bit():
+    with meeting() as (b, peer):
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        _, epoch, number, _ = peer.attach()
+        for i in range(64):
+            peer.say(READ, block(epoch=epoch, export_id=number, size=IO, tag=i))
+        with drop_by_drop(lambda: (peer.sock.recv(4096), peer.send(frame(2, bytes(8))))):
+            wait(lambda: stat(b, "CardServed") > 8, 60 * SLOW)
+            print("# %.1f s" % took(start(b, "unexport", "data"), 20))
+
+
+@claim
+def force_ends_a_disk_whose_data_comes_byte_by_byte():
+    with meeting(exported=False) as (b, peer), contextlib.ExitStack() as stack:
+        def drip(body):
+            exporter.mute = True
+            peer.send(frame(DATA, body, length=len(body) + struct.unpack(BLOCK, body)[3]))
+            stack.enter_context(drop_by_drop(lambda: peer.sock.sendall(b"x")))
+        exporter = Exporter(peer, drip)
+        stack.callback(exporter.close)
+        hung = start(b, "attach", "n1", "data")
+        wait(lambda: exporter.reads, 60 * SLOW)
+        run("ip", "netns", "exec", b.ns, "flotilla", "card", "detach", "n1", "data", "force")
+        # The link lives for half a minute by such signs of life, and not longer.
+        print("# %.1f s" % took(hung, 60))
+        wait(lambda: not [n for n in os.listdir("/sys/block") if n.startswith("card")], 60 * SLOW)
+
+
+def loadable(names):
+    """The first of these modules that is not loaded and can be."""
+    with open("/proc/modules", encoding="ascii") as f:
+        there = {line.split()[0] for line in f}
+    for name in names:
+        if name not in there and not subprocess.run(
+                ["modprobe", "-n", "-q", name], check=False).returncode:
+            return name
+    return None
+
+
+@claim
+def generic_netlink_does_not_wait_for_an_exporter_that_never_answers():
+    # A family that comes waits for all commands under way, and all later ones wait for it.
+    family = loadable(("nbd", "l2tp_netlink", "wireguard", "team", "psample"))
+    if not family:
+        raise Skip("no module here has a family of generic netlink")
+    with meeting(exported=False) as (b, peer):
+        exporter = Exporter(peer, lambda body: None)
+        try:
+            hung = start(b, "attach", "n1", "data")
+            wait(lambda: exporter.reads, 60 * SLOW)
+            with subprocess.Popen(["modprobe", family]) as loading:
+                print("# %s after %.1f s" % (family, took(loading, 60)))
+            print("# attached after %.1f s more" % took(hung, 60))
+            run("ip", "netns", "exec", b.ns, "flotilla", "card", "detach", "n1", "data", "force")
+            wait(lambda: not [n for n in os.listdir("/sys/block") if n.startswith("card")],
+                 60 * SLOW)
+        finally:
+            exporter.close()
+        run("modprobe", "-r", family)
+
+
+@claim
+def attaching_can_be_interrupted_and_leaves_nothing():
+    with meeting(exported=False) as (b, peer):
+        exporter = Exporter(peer, lambda body: None)
+        try:
+            hung = start(b, "attach", "n1", "data")
+            wait(lambda: exporter.reads, 60 * SLOW)
+            hung.terminate()
+            took(hung, 10)
+            wait(lambda: not [n for n in os.listdir("/sys/block") if n.startswith("card")],
+                 60 * SLOW)
+            assert not disks(b)
+        finally:
+            exporter.close()
+
+
+def memory(name):
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith(name + ":"))
+
+
+@claim
+def who_takes_no_answers_gets_no_more_of_the_memory_by_attaching_again():
+    with meeting(size=64 * MIB) as (b, peer):
+        _, epoch, number, _ = peer.attach()
+        before, asked, words = memory("MemFree"), 0, b""
+        for _ in range(3):
+            words += frame(ATTACH, ask_attach())
+            for i in range(160):
+                asked += 1
+                words += frame(READ, block(epoch=epoch, export_id=number, size=IO, tag=i,
+                                           gen=4 * asked, sector=i % 120 * 1024, flags=NOLOOKUP))
+        peer.sock.sendall(words)
+        with drop_by_drop(lambda: peer.send(frame(2, bytes(8)))):
+            wait(lambda: stat(b, "CardServed") + stat(b, "CardSessionFull") >= asked, 60 * SLOW)
+            taken = before - memory("MemFree")
+        print("# %d MB for %d MB" % (taken >> 20, asked * IO >> 20))
+        assert taken < max(NODE_BYTES, memory("MemTotal") // 64) + 64 * MIB
+        # What it does not get it may ask for again.
+        with contextlib.suppress(OSError):
+            status = struct.unpack(BLOCK, peer.answer(DONE))[8]
+        assert status == EBUSY
+
+
+if __name__ == "__main__":
+    run("modprobe", "-a", "loop", "dm-mod", "card")
+    try:
+        main()
+    finally:
+        run("rmmod", "card")
