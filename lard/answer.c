@@ -12,6 +12,7 @@
 #include "floor.h"
 #include "lardd.h"
 #include "page.h"
+#include "status.h"
 #include "url.h"
 #include "worker.h"
 
@@ -333,15 +334,17 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 		for (i = 0; i < WORKER_LISTENERS_MAX; i++) {
 			const struct listener *l = lardd->worker[w]->listeners[i];
 
-			if (!l || *count == max - 1)	/* one is for the metrics */
+			if (!l || *count == max - 2)	/* the metrics' and the status page's */
 				continue;
 			fds[(*count)++] = l->source.fd;
 			json_array_append_new(addresses, json_string(address_text(&l->address, text,
 										  sizeof(text))));
 		}
 	}
-	fd = pages_socket(lardd->metrics, &address);
-	if (fd >= 0) {
+	for (i = 0; i < 2; i++) {
+		fd = pages_socket(i ? status_pages(lardd->status) : lardd->metrics, &address);
+		if (fd < 0)
+			continue;
 		fds[(*count)++] = fd;
 		json_array_append_new(addresses, json_string(address_text(&address, text,
 									  sizeof(text))));

@@ -248,6 +248,15 @@ static int set_metrics(struct reader *r, int argc, char **argv)
 	return 0;
 }
 
+static int set_status(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	r->config->status_given = strcmp(argv[1], "off");
+	if (r->config->status_given && address_parse(argv[1], 0, &r->config->status))
+		return wrong(r, "status must be ADDRESS:PORT or off");
+	return 0;
+}
+
 static int set_access_log(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
@@ -352,6 +361,7 @@ static const struct directive directives[] = {
 	{ "proxy-port", KIND_PORT, 2, NULL, offsetof(struct config, proxy_port), 1, 65535 },
 	CALL("control", 3, set_control),
 	CALL("metrics", 2, set_metrics),
+	CALL("status", 2, set_status),
 	CALL("access-log", 3, set_access_log),
 	CALL("log-level", 2, set_log_level),
 	CALL("include", 2, set_include),

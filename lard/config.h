@@ -78,6 +78,8 @@ struct config {
 	unsigned int control_mode;
 	union address metrics;
 	bool metrics_given;
+	union address status;
+	bool status_given;
 	char access_log[256];
 	bool access_json;
 	enum log_level log_level;

@@ -11,6 +11,7 @@
 #include "lardd.h"
 #include "log.h"
 #include "page.h"
+#include "status.h"
 #include "takeover.h"
 #include "visitor.h"
 #include "worker.h"
@@ -76,6 +77,7 @@ static char *taken(struct client *client)
 	if (!lardd->stopping) {
 		/* The successor answers there now. */
 		pages_deafen(lardd->metrics);
+		pages_deafen(status_pages(lardd->status));
 		lardd_stop(lardd);
 	}
 	return strdup("{\"stopping\":true}");

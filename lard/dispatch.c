@@ -27,15 +27,23 @@ long dispatch_canonical(const struct config *config, const char *host, size_t ho
 	return url_canonical(host, host_len, target, target_len, out, size);
 }
 
-uint64_t dispatch_key(const struct config *config, const struct request *r)
+uint64_t dispatch_key(struct worker *w)
 {
+	const struct config *config = w->config;
+	const struct request *r = &w->request;
 	char canonical[CANONICAL_MAX];
+	uint64_t key;
 	long len;
 
 	len = dispatch_canonical(config, r->host.at, r->host.len, r->target.at, r->target.len,
 				 canonical, sizeof(canonical));
 	/* Cannot happen: the header limit is below the buffer's size. Any key would be served. */
-	return len < 0 ? 0 : url_key(canonical, len);
+	if (len < 0)
+		return 0;
+	key = url_key(canonical, len);
+	if (w->hot)
+		hot_note(w->hot, key, canonical, len);
+	return key;
 }
 
 /* The node is chosen and charged; the request is in worker->peek. */
@@ -76,7 +84,7 @@ void dispatch_request(struct conn *conn)
 	bool queued = false;
 
 	conn->asked_us = w->loop.now;
-	conn->key = dispatch_key(w->config, &w->request);
+	conn->key = dispatch_key(w);
 	access_keep(conn);
 	pthread_mutex_lock(&lardd->lock);
 	/* First come, first served: nobody overtakes those who wait. */

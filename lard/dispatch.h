@@ -29,9 +29,9 @@ void dispatch_expired(struct conn *conn);
 /* Once a batch: serve the queue while there is room, and our mail. */
 void dispatch_batch_end(struct worker *w);
 
-/* The key of a request, as the configuration says. */
+/* The key of the worker's request, as the configuration says; the status page hears of it. */
 struct config;
-uint64_t dispatch_key(const struct config *config, const struct request *r);
+uint64_t dispatch_key(struct worker *w);
 /* "host/path?query"; its length or a negative errno. */
 long dispatch_canonical(const struct config *config, const char *host, size_t host_len,
 			const char *target, size_t target_len, char *out, size_t size);

@@ -18,6 +18,7 @@
 #include "metrics.h"
 #include "notify.h"
 #include "privilege.h"
+#include "status.h"
 #include "takeover.h"
 #include "worker.h"
 
@@ -148,6 +149,11 @@ static int open_doors(struct lardd *lardd, const struct config *config, char *er
 		if (!lardd->metrics)
 			return -1;
 	}
+	if (config->status_given) {
+		lardd->status = status_open(lardd, &config->status, error, size);
+		if (!lardd->status)
+			return -1;
+	}
 	return 0;
 }
 
@@ -237,6 +243,7 @@ void lardd_free(struct lardd *lardd)
 	if (lardd->workers) {
 		control_close(lardd->control);
 		metrics_close(lardd->metrics);
+		status_close(lardd->status);
 		floor_free(lardd->floor);
 		nodes_exit(lardd);
 	}

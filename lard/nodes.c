@@ -2,6 +2,7 @@
 /* The node table of the daemon; keeps the engine's in step. */
 #include <errno.h>
 #include <flotilla.h>
+#include <stdio.h>
 #include <string.h>
 #include "health.h"
 #include "nodes.h"
@@ -159,6 +160,7 @@ static void leave_kernel(struct lardd *lardd, int slot)
 		return;
 	}
 	node->up = false;
+	strcpy(node->why, "the kernel's table has it no more");
 	settle(lardd, slot);
 }
 
@@ -203,6 +205,7 @@ void nodes_kernel_add(struct lardd *lardd, const struct flt_node_info *info)
 	set_admin(lardd, slot, info->admin == FLT_ADMIN_DRAIN ? LARD_DRAIN :
 		  info->admin == FLT_ADMIN_MAINTENANCE ? LARD_MAINTENANCE : LARD_ACTIVE);
 	node->up = info->state == FLT_NODE_UP;
+	snprintf(node->why, sizeof(node->why), "%s", info->reason);
 	settle(lardd, slot);
 	wake_queue(lardd);
 out:
@@ -257,6 +260,7 @@ void nodes_health(struct lardd *lardd, int slot, bool up, const char *why)
 	if (node->used && node->up != up) {
 		log_info("health", "node=%s up=%d why=\"%s\"", node->name, up, why);
 		node->up = up;
+		snprintf(node->why, sizeof(node->why), "%s", why);
 		node->suspended = 0;
 		node->faults = 0;
 		settle(lardd, slot);

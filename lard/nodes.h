@@ -27,6 +27,7 @@ struct health;
  * @in_config:  has a node line
  * @address:    of its web server; port 0: that of the client's connection
  * @up:         what the link or the health check says
+ * @why:        and why not, in a few words
  * @faults:     refusals in a row; see nodes_fault()
  * @suspended:  taken out by nodes_fault() until then; 0: not
  * @health:     its checks, if it has any; worker 0's
@@ -41,6 +42,7 @@ struct lardd_node {
 	bool up;
 	bool proxy_protocol;
 	char name[LARD_NAME_MAX];
+	char why[64];
 	uint32_t kernel_id;
 	union address address;
 	unsigned int faults;

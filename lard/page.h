@@ -14,10 +14,12 @@ struct lardd;
 /**
  * struct page_visitor - who asked for a page
  * @stream: the answer has no end: what the visitor still sends is thrown away, and the connection stays
+ * @missed: pieces of a stream that came while he had not taken the one before
  */
 struct page_visitor {
 	struct visitor visitor;
 	bool stream;
+	unsigned int missed;
 };
 
 /**

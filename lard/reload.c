@@ -36,8 +36,10 @@ static void note_what_needs_a_restart(const struct config *old, const struct con
 	if (old->workers != new->workers || old->events != new->events ||
 	    old->targets != new->targets || strcmp(old->user, new->user) ||
 	    strcmp(old->control, new->control) || old->metrics_given != new->metrics_given ||
-	    memcmp(&old->metrics, &new->metrics, sizeof(old->metrics)))
-		log_warn("reload", "text=\"workers, events, targets, user, control and metrics change with a restart\"");
+	    memcmp(&old->metrics, &new->metrics, sizeof(old->metrics)) ||
+	    old->status_given != new->status_given ||
+	    memcmp(&old->status, &new->status, sizeof(old->status)))
+		log_warn("reload", "text=\"workers, events, targets, user, control, metrics and status change with a restart\"");
 	if (privilege_lacks(new))
 		log_warn("reload", "text=\"a capability that this needs was given up: it takes a restart\"");
 }

@@ -13,6 +13,7 @@
 #include "floor.h"
 #include "proxy.h"
 #include "splice.h"
+#include "status.h"
 #include "takeover.h"
 #include "visitor.h"
 #include "worker.h"
@@ -51,6 +52,7 @@ static void tick(struct timer *t)
 	if (w->index)
 		return;
 	floor_tick(w->lardd->floor);
+	status_tick(w->lardd->status);
 	nodes_tick(w->lardd, w->loop.now);
 }
 
@@ -108,6 +110,7 @@ void worker_free(struct worker *w)
 	loop_exit(&w->loop);
 	exchange_exit(w);
 	conn_pool_exit(&w->pool);
+	hot_free(w->hot);
 	if (w->wake.fd >= 0)
 		close(w->wake.fd);
 	config_put(w->config);

@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "counter.h"
 #include "give.h"
+#include "hot.h"
 #include "listener.h"
 #include "loop.h"
 #include "nodes.h"
@@ -66,6 +67,7 @@ struct worker {
 	_Atomic uint64_t counters[COUNTERS];
 	_Atomic uint32_t live[CONN_STATES];
 	struct tally tally;
+	struct hot *hot;			/* has its own lock; NULL: there is no status page */
 	char peek[REQUEST_HEADER_MAX + 1];
 	struct request request;
 };
@@ -100,6 +102,7 @@ struct lardd {
 	struct floor *floor;
 	struct control *control;
 	struct pages *metrics;
+	struct status *status;
 	uint64_t started_us;
 	uint64_t reloads, reload_failures;
 	bool stopping;
