@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 1200
+# long: debug it takes up to a quarter of an hour there
 """flotilla process move: unmodified servers are replaced under load, and no client notices."""
 import contextlib
 import itertools
