@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Client connections. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include "access.h"
 #include "dispatch.h"
@@ -12,7 +14,7 @@
 #include "worker.h"
 
 #define LINGER_US	2000000
-#define RECYCLE_LOOK	64	/* kept connections looked at for one that is idle */
+#define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 /* --- numbers --- */
 
@@ -315,23 +317,30 @@ void conn_next(struct conn *conn)
 	loop_again(&w->loop, &conn->source);
 }
 
-/* One whose next request has just arrived is not idle; no event of that may have been seen yet. */
-bool conn_recycle(struct worker *w)
+/* The first of @q; not one of whom there is more than @seen, as no event of that may have been seen yet. */
+static bool recycle(struct worker *w, struct timer_queue *q, unsigned int seen)
 {
-	struct list *at = w->idle_timers.timers.next;
+	struct list *at = q->timers.next;
 	unsigned int i;
 
-	for (i = 0; i < RECYCLE_LOOK && at != &w->idle_timers.timers; i++, at = at->next) {
+	for (i = 0; i < RECYCLE_LOOK && at != &q->timers; i++, at = at->next) {
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
+		int there = 0;
 
-		if (recv(conn->source.fd, &(char){ 0 }, 1, MSG_PEEK) > 0)
+		if (!ioctl(conn->source.fd, SIOCINQ, &there) && there > (int)(conn->searched + seen))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);
 		return true;
 	}
 	return false;
+}
+
+/* Who is idle, then who has begun a request for longest: whole requests are taken up at once. */
+bool conn_recycle(struct worker *w)
+{
+	return recycle(w, &w->idle_timers, 0) || recycle(w, &w->header_timers, SEARCH_AGAIN);
 }
 
 /* --- refusing --- */

@@ -107,7 +107,10 @@ void conn_end(struct conn *conn, bool unread);
 void conn_refuse(struct conn *conn, unsigned int status, const char *why);
 /* The connection is over; what it is charged for must have been released. */
 void conn_close(struct conn *conn);
-/* Closes the kept connection that is idle for the longest. False: none is. */
+/*
+ * Closes the kept connection that is idle for the longest, or else the one that has taken longest over its
+ * header. False: there is none.
+ */
 bool conn_recycle(struct worker *w);
 /* Every connection of a worker. */
 void conn_each(struct worker *w, void (*fn)(struct conn *conn));

@@ -75,12 +75,15 @@ static void listener_ready(struct source *s, uint32_t events)
 	unsigned int accepted = 0;
 
 	(void)events;
-	if (w->pool.used >= w->config->max_connections && !conn_recycle(w)) {
-		pause_accepting(l);
-		return;
-	}
 	while (accepted < l->batch) {
-		if (!accept_one(l)) {
+		bool full = w->pool.used >= w->config->max_connections;
+
+		/* Somebody waits: one goes for him. Whether another does is told by the next event. */
+		if (full && !accepted && !conn_recycle(w)) {
+			pause_accepting(l);
+			return;
+		}
+		if ((full && accepted) || !accept_one(l)) {
 			l->batch = accepted ? accepted : 1;
 			l->streak = 0;
 			return;

@@ -126,7 +126,7 @@ int request_parse(struct request *r, const char *text, size_t len, size_t *searc
 	r->length = message_header_length(text, len, from);
 	complete = r->length;
 	if (searched)
-		*searched = len > 3 ? len - 3 : 0;
+		*searched = len > SEARCH_AGAIN ? len - SEARCH_AGAIN : 0;
 	/* Nonsense is recognized in the first segment; after that only the end is waited for. */
 	if (!complete && !first)
 		return 0;

@@ -31,6 +31,8 @@ struct request {
 	struct fields fields;
 };
 
+#define SEARCH_AGAIN	3	/* bytes that a search for the end of a header begins before new ones */
+
 /*
  * 0: more is needed; 1: complete; negative: refuse it with this HTTP status. @searched, if not
  * NULL, is how far an earlier call for the same request has looked and is updated.

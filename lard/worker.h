@@ -139,7 +139,7 @@ int worker_add_listener(struct worker *w, struct listener *listener);
 void worker_adopt(struct worker *w);
 void worker_run(struct worker *w);
 void worker_wake(struct worker *w);
-/* Out of descriptors: closes something idle. False: nothing is. */
+/* Out of descriptors: closes something idle, or slow. False: nothing is. */
 bool worker_relieve(struct worker *w);
 
 #endif

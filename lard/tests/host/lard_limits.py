@@ -6,6 +6,7 @@
 import contextlib
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -138,6 +139,32 @@ def at_the_limit_the_idle_make_room():
             client.close()
 
 
+def the_limit_holds_when_many_come_at_once():
+    """However many are accepted in one turn, and whether they are idle, silent or busy."""
+    for text in (b"GET /size/1 HTTP/1.1\r\nHost: h\r\n\r\n", b"G"):
+        with cluster(1, "max-connections 8") as lardd, contextlib.ExitStack() as stack:
+            for _ in range(3):
+                lardd.process.send_signal(signal.SIGSTOP)
+                for _ in range(200):
+                    stack.enter_context(lardd.connect()).sendall(text)
+                lardd.process.send_signal(signal.SIGCONT)
+                until(lambda: lardd.get("/size/4")[2] == content(4))
+                now = sum(lardd.control("status")["connections"].values())
+                assert now <= 8, now
+
+
+def at_the_limit_slow_requests_make_room():
+    """For whole ones, and before they would be timed out."""
+    slow = (b"", b"G", b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
+    with cluster(1, "max-connections 8\nheader-timeout 12s") as lardd, contextlib.ExitStack() as stack:
+        for n in range(30):
+            stack.enter_context(lardd.connect()).sendall(slow[n % 3])
+        with lardd.connect() as s, s.makefile("rb") as stream:
+            s.settimeout(8)
+            assert ask_on(s, stream) == 200
+        assert lardd.counter("LardRecycled") > 0
+
+
 def one_who_moves_a_byte_now_and_then_leaves_his_place():
     with cluster(1, "io-timeout 2s\nclient-rate 200000") as lardd:
         began = time.monotonic()
@@ -189,5 +216,6 @@ if __name__ == "__main__":
                    takeover_that_fails_leaves_the_old_one_serving,
                    own_shortage_is_no_verdict_about_nodes,
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
+                   the_limit_holds_when_many_come_at_once, at_the_limit_slow_requests_make_room,
                    one_who_moves_a_byte_now_and_then_leaves_his_place,
                    slow_back_end_is_no_fault_of_its_client]))
