@@ -82,12 +82,17 @@ def a_peer_that_takes_only_a_byte_now_and_then_loses_the_link():
     with met() as (low, high, peer):
         peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
+        def nibble():
+            peer.sock.sendall(frame(PONG, bytes(8)))
+            with contextlib.suppress(BlockingIOError):
+                peer.sock.recv(2048, socket.MSG_DONTWAIT)
+
         def pour():
             with contextlib.suppress(OSError):
                 high.test("storm %s 1000 65000" % low.name)
         thread = threading.Thread(target=pour)
         thread.start()
-        with twice_a_second(lambda: (peer.sock.recv(2048), peer.sock.sendall(frame(PONG, bytes(8))))):
+        with twice_a_second(nibble):
             ends(low, high, "the peer takes no more data")
         high.nl.do("NODE_DEL", node_name=low.name)
         thread.join()
