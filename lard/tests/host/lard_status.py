@@ -80,7 +80,8 @@ def json_agrees_with_what_was_sent():
             lardd.get(CACHEABLE)
         lardd.ask(b"nonsense\r\n\r\n")
         lardd.get("/die")
-        until(lambda: lardd.load() == 0, what="load 0")
+        until(lambda: lardd.load() == 0, what="load 0")     # the cache's answers are no load
+        until(lambda: numbers(port)["latency"]["cache"]["requests"] == 4, what="4 answers of the cache")
         got, counters = numbers(port), lardd.control("stats")
         assert {name: of["total"] for name, of in got["counters"].items()} == counters["counters"]
         assert {name: of["total"] for name, of in got["decisions"].items()} == counters["reasons"]
