@@ -195,7 +195,8 @@ static void acknowledge(struct conn *conn)
 	setsockopt(conn->source.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
 }
 
-static void read_request(struct conn *conn)
+/* False: there is more to come. */
+static bool read_request(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 	size_t before = conn->searched;
@@ -204,7 +205,7 @@ static void read_request(struct conn *conn)
 
 	if (n <= 0 && n != -EAGAIN) {
 		conn_close(conn);
-		return;
+		return true;
 	}
 	verdict = n > 0 ? request_parse(&w->request, w->peek, n, &conn->searched) : 0;
 	if (n > 0 && (!verdict || (verdict > 0 && w->request.framing != FRAMING_NONE)))
@@ -219,10 +220,12 @@ static void read_request(struct conn *conn)
 		conn_refuse(conn, 431, "header beyond the limit");
 	} else if (!conn_poll(conn)) {
 		conn_close(conn);
+		return true;
 	} else if (list_empty(&conn->timer.link) || (n > 0 && !before && conn->served)) {
 		/* From the first byte on, the whole header has header-timeout to arrive. */
 		timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->header_timeout_us);
 	}
+	return verdict || n >= (ssize_t)w->config->max_header;
 }
 
 static void linger(struct conn *conn)
@@ -242,7 +245,9 @@ static void conn_ready(struct source *s, uint32_t events)
 
 	switch (conn->state) {
 	case CONN_READ:
-		read_request(conn);
+		/* What is there is peeked at and stays: the end behind it is seen by no read. */
+		if (!read_request(conn) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			conn_close(conn);
 		break;
 	case CONN_WAIT:
 		/* Half-closed is still waiting for its answer. */

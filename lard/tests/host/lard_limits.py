@@ -154,15 +154,26 @@ def the_limit_holds_when_many_come_at_once():
 
 
 def at_the_limit_slow_requests_make_room():
-    """For whole ones, and before they would be timed out."""
+    """For whole ones, however late it is that they would be timed out."""
     slow = (b"", b"G", b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
-    with cluster(1, "max-connections 8\nheader-timeout 12s") as lardd, contextlib.ExitStack() as stack:
+    with cluster(1, "max-connections 8\nheader-timeout 10m") as lardd, contextlib.ExitStack() as stack:
         for n in range(30):
             stack.enter_context(lardd.connect()).sendall(slow[n % 3])
         with lardd.connect() as s, s.makefile("rb") as stream:
-            s.settimeout(8)
+            s.settimeout(60)
             assert ask_on(s, stream) == 200
         assert lardd.counter("LardRecycled") > 0
+
+
+def who_goes_before_his_request_is_whole_leaves_his_place():
+    with cluster(1, "header-timeout 10m") as lardd:
+        for together in (True, False):
+            lardd.process.send_signal(signal.SIGSTOP if together else signal.SIGCONT)
+            for _ in range(20):
+                with lardd.connect() as s:
+                    s.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
+            lardd.process.send_signal(signal.SIGCONT)
+            until(lambda: not sum(lardd.control("status")["connections"].values()))
 
 
 def one_who_moves_a_byte_now_and_then_leaves_his_place():
@@ -217,5 +228,6 @@ if __name__ == "__main__":
                    own_shortage_is_no_verdict_about_nodes,
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
                    the_limit_holds_when_many_come_at_once, at_the_limit_slow_requests_make_room,
+                   who_goes_before_his_request_is_whole_leaves_his_place,
                    one_who_moves_a_byte_now_and_then_leaves_his_place,
                    slow_back_end_is_no_fault_of_its_client]))
