@@ -38,6 +38,9 @@ int key_read(struct cli *cli, const char *path, unsigned char key[KEY_BYTES])
 		return cli_fail(cli, "%s: %s", path, strerror(errno));
 	if (st.st_mode & 077)
 		return cli_fail(cli, "others may read %s: chmod 600, and make a new key", path);
+	if (st.st_uid && st.st_uid != geteuid())
+		return cli_fail(cli, "%s is user %u's, who knows it: make a new key", path,
+				st.st_uid);
 	if (got < 2 * KEY_BYTES || (got > 2 * KEY_BYTES && text[2 * KEY_BYTES] != '\n'))
 		return cli_fail(cli, "%s does not hold %d hexadecimal digits", path, 2 * KEY_BYTES);
 	for (i = 0; i < KEY_BYTES; i++) {

@@ -55,6 +55,12 @@ refuses 2 'cannot load a key: its file is missing' auth key
 printf 'nothing\n' >"$top/build/not-a-key" && chmod 600 "$top/build/not-a-key"
 refuses 1 "cannot load the key in $top/build/not-a-key: $top/build/not-a-key does not hold 64 hexadecimal digits" \
 	auth key "$top/build/not-a-key"
+if [ "$EUID" = 0 ]; then
+	chown 65534 "$top/build/not-a-key"
+	refuses 1 "cannot load the key in $top/build/not-a-key: $top/build/not-a-key is user 65534's, who knows it: make a new key" \
+		auth key "$top/build/not-a-key"
+	chown 0 "$top/build/not-a-key"
+fi
 chmod 644 "$top/build/not-a-key"
 refuses 1 "cannot load the key in $top/build/not-a-key: others may read $top/build/not-a-key: chmod 600, and make a new key" \
 	auth key "$top/build/not-a-key"
