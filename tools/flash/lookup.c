@@ -76,7 +76,9 @@ static int open_beneath(struct lookup *l, int dir, const char *rel, int flags)
 		/* Links cannot be followed safely without it: treat all policies as deny. */
 		if (l->nowait)
 			return -EAGAIN;
-		fd = strchr(rel, '/') ? -1 : openat(dir, rel, how.flags | O_NOFOLLOW);
+		if (strchr(rel, '/'))
+			return -ELOOP;
+		fd = openat(dir, rel, how.flags | O_NOFOLLOW);
 		return fd < 0 ? -errno : fd;
 	}
 	if (l->vhost->symlinks == SYMLINKS_BENEATH)
