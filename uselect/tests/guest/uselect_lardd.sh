@@ -49,9 +49,12 @@ start() {
 	lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/log" &
 	LARDD=$!
 	wait_for 60 listening_here 8090 || bail "lardd does not listen: $(cat "$DIR/log")"
-	events=$(echo '{"cmd":"status"}' | python3 -c 'import json, socket, sys
+	# It listens for clients before it does on its control socket.
+	events=$(echo '{"cmd":"status"}' | python3 -c 'import json, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
+end = time.monotonic() + 60
+while s.connect_ex(sys.argv[1]) and time.monotonic() < end:
+    time.sleep(0.05)
 s.sendall(sys.stdin.read().encode())
 print(json.loads(s.makefile().readline())["events"])' "$DIR/control")
 }
