@@ -25,12 +25,6 @@ static char *json_line(json_t *json)
 	return text;
 }
 
-static const char *const state_names[CONN_STATES] = {
-	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
-};
-
-static const char *const admin_names[] = { "active", "drain", "maintenance" };
-
 __attribute__((format(printf, 1, 2)))
 static json_t *sorry(const char *format, ...)
 {
@@ -41,17 +35,6 @@ static json_t *sorry(const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	return json_pack("{s:s}", "error", text);
-}
-
-static uint64_t total(struct lardd *lardd, enum counter which)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < lardd->workers; i++)
-		sum += atomic_load_explicit(&lardd->worker[i]->counters[which],
-					    memory_order_relaxed);
-	return sum;
 }
 
 static json_t *params_json(const struct lard_params *p, uint32_t limit)
@@ -69,16 +52,11 @@ static json_t *params_json(const struct lard_params *p, uint32_t limit)
 static json_t *connections_json(struct lardd *lardd)
 {
 	json_t *states = json_object();
-	unsigned int i, state;
+	unsigned int state;
 
-	for (state = CONN_READ; state < CONN_STATES; state++) {
-		uint64_t sum = 0;
-
-		for (i = 0; i < lardd->workers; i++)
-			sum += atomic_load_explicit(&lardd->worker[i]->live[state],
-						    memory_order_relaxed);
-		json_object_set_new(states, state_names[state], json_integer(sum));
-	}
+	for (state = CONN_READ; state < CONN_STATES; state++)
+		json_object_set_new(states, conn_state_names[state],
+				    json_integer(workers_live(lardd, state)));
 	return states;
 }
 
@@ -148,7 +126,7 @@ static json_t *node_json(const struct lardd_node *node, const struct lard_node_i
 		address_text(&node->address, text, sizeof(text));
 	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
 			 "name", info->name, "state", info->state == LARD_UP ? "up" : "down",
-			 "admin", admin_names[info->admin], "eligible", info->eligible,
+			 "admin", node_admin_names[info->admin], "eligible", info->eligible,
 			 "suspended", node->suspended != 0, "weight", (json_int_t)info->weight,
 			 "load", (json_int_t)info->load, "t_low", (json_int_t)info->low,
 			 "t_high", (json_int_t)info->high, "chosen", (json_int_t)info->chosen,
@@ -282,7 +260,7 @@ static json_t *answer_stats(struct lardd *lardd, const json_t *request)
 
 	(void)request;
 	for (i = 0; i < COUNTERS; i++)
-		json_object_set_new(counters, counter_names[i], json_integer(total(lardd, i)));
+		json_object_set_new(counters, counter_names[i], json_integer(workers_count(lardd, i)));
 	pthread_mutex_lock(&lardd->lock);
 	for (i = 0; i < LARD_REASONS; i++)
 		json_object_set_new(reasons, lard_reason_name(i),

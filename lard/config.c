@@ -239,22 +239,24 @@ static int set_events(struct reader *r, int argc, char **argv)
 	return 0;
 }
 
+static int set_page(struct reader *r, char **argv, union address *address, bool *given)
+{
+	*given = strcmp(argv[1], "off");
+	if (*given && address_parse(argv[1], 0, address))
+		return wrong(r, "%s must be ADDRESS:PORT or off", argv[0]);
+	return 0;
+}
+
 static int set_metrics(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
-	r->config->metrics_given = strcmp(argv[1], "off");
-	if (r->config->metrics_given && address_parse(argv[1], 0, &r->config->metrics))
-		return wrong(r, "metrics must be ADDRESS:PORT or off");
-	return 0;
+	return set_page(r, argv, &r->config->metrics, &r->config->metrics_given);
 }
 
 static int set_status(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
-	r->config->status_given = strcmp(argv[1], "off");
-	if (r->config->status_given && address_parse(argv[1], 0, &r->config->status))
-		return wrong(r, "status must be ADDRESS:PORT or off");
-	return 0;
+	return set_page(r, argv, &r->config->status, &r->config->status_given);
 }
 
 static int set_access_log(struct reader *r, int argc, char **argv)

@@ -16,6 +16,10 @@
 #define LINGER_US	2000000
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
+const char *const conn_state_names[CONN_STATES] = {
+	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
+};
+
 /* --- numbers --- */
 
 static int pool_grow(struct conn_pool *pool)

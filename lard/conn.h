@@ -32,6 +32,8 @@ enum conn_state {
 	CONN_STATES,
 };
 
+extern const char *const conn_state_names[CONN_STATES];
+
 /**
  * struct conn - a client connection; its worker's, except where said
  * @link:     on lardd->waiting or its worker's mail; under lardd->lock

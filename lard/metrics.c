@@ -19,17 +19,6 @@ static void put_number(FILE *out, const char *name, const char *type, const char
 	fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-static uint64_t total(struct lardd *lardd, enum counter which)
-{
-	uint64_t sum = 0;
-	unsigned int w;
-
-	for (w = 0; w < lardd->workers; w++)
-		sum += atomic_load_explicit(&lardd->worker[w]->counters[which],
-					    memory_order_relaxed);
-	return sum;
-}
-
 /* "LardHandedOff" is lard_handed_off_total to Prometheus. */
 static void counter_name(const char *name, char *out, size_t size)
 {
@@ -62,16 +51,16 @@ static void put_counters(FILE *out, struct lardd *lardd)
 		if (has_unit(i))
 			continue;
 		counter_name(counter_names[i], name, sizeof(name));
-		put_number(out, name, "counter", counter_helps[i], total(lardd, i));
+		put_number(out, name, "counter", counter_helps[i], workers_count(lardd, i));
 	}
 	metric_family(out, bytes, "counter", "bytes proxied to back-ends (up) and to clients (down)");
 	metric_labels(out, bytes, "direction", "up", NULL);
-	fprintf(out, "%" PRIu64 "\n", total(lardd, COUNTER_BYTES_UP));
+	fprintf(out, "%" PRIu64 "\n", workers_count(lardd, COUNTER_BYTES_UP));
 	metric_labels(out, bytes, "direction", "down", NULL);
-	fprintf(out, "%" PRIu64 "\n", total(lardd, COUNTER_BYTES_DOWN));
+	fprintf(out, "%" PRIu64 "\n", workers_count(lardd, COUNTER_BYTES_DOWN));
 	metric_family(out, seconds, "counter",
 		      "time of all handoffs that succeeded, from submission to ownership");
-	fprintf(out, "%s %.6f\n", seconds, total(lardd, COUNTER_HANDOFF_USEC) / 1e6);
+	fprintf(out, "%s %.6f\n", seconds, workers_count(lardd, COUNTER_HANDOFF_USEC) / 1e6);
 }
 
 /* As Prometheus writes them: "0.0001", "1.0". */
@@ -153,21 +142,12 @@ static void put_process(FILE *out, struct lardd *lardd)
 
 static void put_connections(FILE *out, struct lardd *lardd)
 {
-	static const char *const names[CONN_STATES] = {
-		NULL, "reading", "queued", "handing-off", "remote", "remote-idle", "proxied",
-		"lingering",
-	};
-	unsigned int state, w;
+	unsigned int state;
 
 	metric_family(out, "lard_connections", "gauge", "client connections by what they are at");
 	for (state = CONN_READ; state < CONN_STATES; state++) {
-		uint64_t sum = 0;
-
-		for (w = 0; w < lardd->workers; w++)
-			sum += atomic_load_explicit(&lardd->worker[w]->live[state],
-						    memory_order_relaxed);
-		metric_labels(out, "lard_connections", "state", names[state], NULL);
-		fprintf(out, "%" PRIu64 "\n", sum);
+		metric_labels(out, "lard_connections", "state", conn_state_names[state], NULL);
+		fprintf(out, "%" PRIu64 "\n", workers_live(lardd, state));
 	}
 }
 

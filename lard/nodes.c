@@ -11,7 +11,7 @@
 #define FAULTS		3
 #define SUSPEND_US	1000000
 
-static const char *const admin_names[] = { "active", "drain", "maintenance" };
+const char *const node_admin_names[] = { "active", "drain", "maintenance" };
 
 static void wake_queue(struct lardd *lardd)
 {
@@ -45,7 +45,7 @@ static void set_admin(struct lardd *lardd, int slot, enum lard_admin admin)
 	if (!lard_node_get(lardd->engine, slot, &info) || info.admin == admin)
 		return;
 	lard_node_admin(lardd->engine, slot, admin, now(lardd));
-	log_info("node-admin", "node=%s admin=%s", info.name, admin_names[admin]);
+	log_info("node-admin", "node=%s admin=%s", info.name, node_admin_names[admin]);
 }
 
 /* Under the lock. */

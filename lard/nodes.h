@@ -54,6 +54,9 @@ struct nodes {
 	struct lardd_node at[LARD_MAX_NODES];
 };
 
+/* By enum lard_admin. */
+extern const char *const node_admin_names[];
+
 /* Node lines; what is no longer there goes. Worker 0. */
 void nodes_configure(struct lardd *lardd, const struct config *config);
 void nodes_exit(struct lardd *lardd);

@@ -343,7 +343,7 @@ static void put_connections(FILE *out, const struct status_now *now)
 	begin_table(out, "connections");
 	fputs("<th scope=\"col\">State</th><th scope=\"col\">Now</th></tr></thead><tbody>\n", out);
 	for (i = CONN_READ; i < CONN_STATES; i++) {
-		fprintf(out, "<tr><th scope=\"row\">%s</th><td>", status_conn_names[i]);
+		fprintf(out, "<tr><th scope=\"row\">%s</th><td>", conn_state_names[i]);
 		put_count(out, now->connections[i]);
 		fputs("</td></tr>\n", out);
 	}

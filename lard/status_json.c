@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The snapshot as JSON. */
 #include <jansson.h>
+#include "nodes.h"
 #include "status_now.h"
 
 static json_t *number(uint64_t n)
@@ -51,7 +52,7 @@ static json_t *connections(const struct status_now *now)
 	unsigned int i;
 
 	for (i = CONN_READ; i < CONN_STATES; i++)
-		json_object_set_new(all, status_conn_names[i], number(now->connections[i]));
+		json_object_set_new(all, conn_state_names[i], number(now->connections[i]));
 	return all;
 }
 
@@ -84,7 +85,7 @@ static json_t *nodes(const struct status_now *now)
 		json_array_append_new(all, json_pack(
 			"{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f}",
 			"name", n->name, "address", n->address, "state", n->up ? "up" : "down",
-			"why", n->why, "admin", status_admin_names[n->admin],
+			"why", n->why, "admin", node_admin_names[n->admin],
 			"eligible", n->eligible, "mode", n->handoff ? "handoff" : "proxy",
 			"load", (json_int_t)n->load, "t_low", (json_int_t)n->low,
 			"t_high", (json_int_t)n->high, "weight", (json_int_t)n->weight,

@@ -6,21 +6,12 @@
 #include "status_now.h"
 #include "worker.h"
 
-const char *const status_conn_names[CONN_STATES] = {
-	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
-};
-
-const char *const status_admin_names[] = { "active", "drain", "maintenance" };
-
 static void get_counters(struct lardd *lardd, uint64_t *counters)
 {
-	unsigned int i, w;
+	unsigned int i;
 
-	memset(counters, 0, COUNTERS * sizeof(*counters));
-	for (w = 0; w < lardd->workers; w++)
-		for (i = 0; i < COUNTERS; i++)
-			counters[i] += atomic_load_explicit(&lardd->worker[w]->counters[i],
-							    memory_order_relaxed);
+	for (i = 0; i < COUNTERS; i++)
+		counters[i] = workers_count(lardd, i);
 }
 
 void status_history_add(struct status_history *history, struct lardd *lardd)
@@ -223,16 +214,6 @@ static void get_targets(struct status_now *now, struct lardd *lardd, const struc
 	}
 }
 
-static void get_connections(struct status_now *now, struct lardd *lardd)
-{
-	unsigned int state, w;
-
-	for (state = 0; state < CONN_STATES; state++)
-		for (w = 0; w < lardd->workers; w++)
-			now->connections[state] += atomic_load_explicit(
-				&lardd->worker[w]->live[state], memory_order_relaxed);
-}
-
 void status_now_get(struct status_now *now, const struct status_history *history,
 		    struct lardd *lardd)
 {
@@ -247,7 +228,8 @@ void status_now_get(struct status_now *now, const struct status_history *history
 	now->uptime = (w->loop.now - lardd->started_us) / 1e6;
 	now->workers = lardd->workers;
 	get_counters(lardd, now->counters);
-	get_connections(now, lardd);
+	for (i = 0; i < CONN_STATES; i++)
+		now->connections[i] = workers_live(lardd, i);
 	cache_get_info(lardd->cache, &now->cache);
 	get_latency(now, history, lardd);
 	pthread_mutex_lock(&lardd->lock);

@@ -91,8 +91,6 @@ struct status_now {
 
 struct lardd;
 
-extern const char *const status_conn_names[CONN_STATES];
-extern const char *const status_admin_names[];
 
 /* A second has ended. */
 void status_history_add(struct status_history *history, struct lardd *lardd);

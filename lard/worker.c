@@ -56,6 +56,27 @@ static void tick(struct timer *t)
 	nodes_tick(w->lardd, w->loop.now);
 }
 
+uint64_t workers_count(const struct lardd *lardd, enum counter which)
+{
+	uint64_t sum = 0;
+	unsigned int w;
+
+	for (w = 0; w < lardd->workers; w++)
+		sum += atomic_load_explicit(&lardd->worker[w]->counters[which],
+					    memory_order_relaxed);
+	return sum;
+}
+
+uint64_t workers_live(const struct lardd *lardd, enum conn_state state)
+{
+	uint64_t sum = 0;
+	unsigned int w;
+
+	for (w = 0; w < lardd->workers; w++)
+		sum += atomic_load_explicit(&lardd->worker[w]->live[state], memory_order_relaxed);
+	return sum;
+}
+
 struct worker *worker_new(struct lardd *lardd, unsigned int index)
 {
 	struct worker *w = calloc(1, sizeof(*w));

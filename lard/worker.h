@@ -129,6 +129,10 @@ static inline bool lardd_stopping(const struct worker *w)
 	return __atomic_load_n(&w->lardd->stopping, __ATOMIC_RELAXED);
 }
 
+/* Of all workers. */
+uint64_t workers_count(const struct lardd *lardd, enum counter which);
+uint64_t workers_live(const struct lardd *lardd, enum conn_state state);
+
 struct worker *worker_new(struct lardd *lardd, unsigned int index);
 void worker_free(struct worker *w);
 /* At start: 0 or -errno after a sentence; a predecessor's sockets are used. */
