@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The text format of Prometheus. */
+/* The text format of Prometheus; the command line writes it, too. */
 #include <stdarg.h>
 #include "metric.h"
 

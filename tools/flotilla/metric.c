@@ -3,10 +3,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
+#include "lard/metric.h"
 #include "metric.h"
 
 enum kind { COUNTER, GAUGE, HISTOGRAM };
@@ -248,41 +248,6 @@ void samples_free(struct samples *samples)
 {
 	free(samples->at);
 	*samples = (struct samples){ 0 };
-}
-
-void metric_family(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void put_value(FILE *out, const char *value)
-{
-	for (; *value; value++) {
-		if (*value == '\n')
-			fputs("\\n", out);
-		else if (*value == '"' || *value == '\\')
-			fprintf(out, "\\%c", *value);
-		else
-			fputc(*value, out);
-	}
-}
-
-void metric_labels(FILE *out, const char *name, ...)
-{
-	const char *label;
-	va_list pairs;
-	char sep = '{';
-
-	fputs(name, out);
-	va_start(pairs, name);
-	while ((label = va_arg(pairs, const char *))) {
-		fprintf(out, "%c%s=\"", sep, label);
-		put_value(out, va_arg(pairs, const char *));
-		fputc('"', out);
-		sep = ',';
-	}
-	va_end(pairs);
-	fputs(sep == '{' ? " " : "} ", out);
 }
 
 /* HandoffRefusedOOO -> handoff_refused_ooo, the way Prometheus names are written. */

@@ -34,10 +34,6 @@ int samples_add(struct samples *samples, const char *room, const char *name, uin
 		bool hidden);
 void samples_free(struct samples *samples);
 
-/* Begins a family; @name is whole. */
-void metric_family(FILE *out, const char *name, const char *type, const char *help);
-/* "NAME{label="value",...} ", with pairs of label and value up to NULL; values are escaped. */
-void metric_labels(FILE *out, const char *name, ...) __attribute__((sentinel));
 /* Everything that is not hidden; what the table does not have comes last, without a type. */
 void metrics_write(FILE *out, struct samples *samples);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
+#include "lard/metric.h"
 #include "metric.h"
 #include "stats_http.h"
 

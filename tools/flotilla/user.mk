@@ -2,7 +2,8 @@ PROGRAMS += flotilla
 flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c value.c table.c node.c local.c service.c auth.c \
 	conn.c stats.c stats_http.c metric.c policy.c explain.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
 	card_wire.c card_show.c card_device.c key.c process.c process_tree.c \
-	apply.c setting.c config.c config_text.c config_json.c config_live.c config_compare.c)
+	apply.c setting.c config.c config_text.c config_json.c config_live.c config_compare.c) \
+	lard/metric.c
 flotilla_DEPS := libflotilla libhandoff
 flotilla_PKGS := jansson libmnl
 
@@ -16,4 +17,4 @@ flotilla_config_LIBS := -lcmocka
 
 # Counters, a line each, as Prometheus gets them: for a test.
 TEST_PROGRAMS += flotilla_metrics_of
-flotilla_metrics_of_SRCS := tools/flotilla/tests/lib/metrics_of.c tools/flotilla/metric.c
+flotilla_metrics_of_SRCS := tools/flotilla/tests/lib/metrics_of.c tools/flotilla/metric.c lard/metric.c
