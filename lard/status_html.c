@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The snapshot as HTML: all that changes on the page. Whatever somebody else has named goes out through put_text().
+ * The snapshot as HTML: all that changes on the page. Whatever somebody else has named goes out through html_put().
  */
 #include <inttypes.h>
 #include <string.h>
+#include "html.h"
 #include "status_now.h"
 
 static const char *const reason_texts[LARD_REASONS] = {
@@ -27,32 +28,6 @@ static const char *const reason_texts[LARD_REASONS] = {
 static const char *const outcome_texts[OUTCOMES] = {
 	"handed off<small>until the node has it</small>", "proxied", "from the cache", "refused",
 };
-
-static void put_text(FILE *out, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
-			/* A control character is no text, in XML not even when escaped. */
-			fputc((unsigned char)*text < ' ' ? '?' : *text, out);
-		}
-	}
-}
 
 static void put_rate(FILE *out, double rate)
 {
@@ -194,7 +169,7 @@ static void put_overview(FILE *out, const struct status_now *now)
 		now->workers == 1 ? "" : "s");
 	put_uptime(out, now->uptime);
 	fprintf(out, ". Mode %s: ", now->mode);
-	put_text(out, now->mode_why);
+	html_put(out, now->mode_why);
 	fprintf(out, ".</p></section>\n");
 }
 
@@ -214,13 +189,13 @@ static void put_bar(FILE *out, const struct status_node *n)
 static void put_node(FILE *out, const struct status_node *n)
 {
 	fputs("<tr><th scope=\"row\">", out);
-	put_text(out, n->name);
+	html_put(out, n->name);
 	fputs("<small>", out);
-	put_text(out, n->address);
+	html_put(out, n->address);
 	fprintf(out, "</small></th><td class=\"text\"><span class=\"%s\">%s</span><small>",
 		n->eligible ? "good" : "bad",
 		n->eligible ? "\u25cf up" : n->up ? "\u25d0 out" : "\u25cb down");
-	put_text(out, n->why);
+	html_put(out, n->why);
 	fputs("</small></td><td>", out);
 	put_bar(out, n);
 	fprintf(out, "<span class=\"load-number\">%u</span></td><td>%u\u2013%u</td><td>%u</td><td>", n->load, n->low, n->high, n->weight);
@@ -384,13 +359,13 @@ static void put_targets(FILE *out, const struct status_now *now)
 	      "</tr></thead><tbody>\n", out);
 	for (i = 0; i < now->target_count; i++) {
 		fputs("<tr><th scope=\"row\" class=\"target\">", out);
-		put_text(out, now->targets[i].text);
+		html_put(out, now->targets[i].text);
 		fputs("</th><td>", out);
 		put_count(out, now->targets[i].count);
 		fputs("</td><td class=\"text\">", out);
 		for (sep = "", set = now->targets[i].nodes; set; set &= set - 1, sep = ", ") {
 			fputs(sep, out);
-			put_text(out, now->nodes[__builtin_ctzll(set)].name);
+			html_put(out, now->nodes[__builtin_ctzll(set)].name);
 		}
 		fputs("</td></tr>\n", out);
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lard/html.h"
 #include "target.h"
 
 #define MOST 10000
@@ -30,28 +31,6 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void put_html(FILE *out, const char *s)
-{
-	for (; *s; s++) {
-		switch (*s) {
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		default:
-			fputc((unsigned char)*s < ' ' ? '?' : *s, out);
-		}
-	}
-}
-
 static void put_item(FILE *out, const struct item *item)
 {
 	char link[3 * NAME_MAX + 1], date[32] = "";
@@ -62,7 +41,7 @@ static void put_item(FILE *out, const struct item *item)
 		strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
 	/* "./" so that a name with a colon is not taken for a scheme. */
 	fprintf(out, "<tr><td><a href=\"./%s%s\">", link, item->dir ? "/" : "");
-	put_html(out, item->name);
+	html_put(out, item->name);
 	fprintf(out, "%s</a></td><td>%s</td>", item->dir ? "/" : "", date);
 	if (item->dir)
 		fputs("<td></td></tr>\n", out);
@@ -105,9 +84,9 @@ static void put_page(FILE *out, const char *name, struct item *items, size_t n)
 	size_t i;
 
 	fputs("<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>Index of ", out);
-	put_html(out, name);
+	html_put(out, name);
 	fputs("</title></head>\n<body><h1>Index of ", out);
-	put_html(out, name);
+	html_put(out, name);
 	fputs("</h1>\n<table>\n", out);
 	if (strcmp(name, "/"))
 		fputs("<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n", out);

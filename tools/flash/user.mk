@@ -3,7 +3,7 @@ flash_parts := accept app app_env body cache cgi check child config conn disk fc
 	httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime \
 	notify predict range request response send stats target tx vhost worker
 PROGRAMS += flash
-flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c)
+flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) lard/html.c
 flash_LIBS := -luring -lpthread
 flash_DEPS := libuselect libiolite libhandoff libflotilla
 MANPAGES += tools/flash/flash.8
