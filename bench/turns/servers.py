@@ -28,7 +28,7 @@ server.listen-backlog = 4096
 server.document-root = "{www}"
 server.max-fds = 20000
 server.max-connections = 10000
-server.max-keep-alive-requests = 0
+server.max-keep-alive-requests = 65535
 server.max-keep-alive-idle = 600
 server.network-backend = "sendfile"
 mimetype.assign = ( "" => "application/octet-stream" )
@@ -89,7 +89,7 @@ class Server:
 
     def processes(self):
         session = os.getsid(self.process.pid)
-        for stat in Path("/proc").glob("[0-9]*/stat"):
+        for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda stat: int(stat.parent.name)):
             try:
                 if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
                     yield stat.parent
