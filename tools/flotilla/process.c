@@ -245,12 +245,7 @@ static int find_listeners(struct job *job)
 /* Gives one connection to the kernel. */
 static int give(struct job *job, uint64_t inode, int fd)
 {
-	if (job->dry_run) {
-		job->fresh++;
-		job->conns++;
-		return remember(job, inode, KNOWN_GIVEN);
-	}
-	if (!ioctl(job->move, HOF_MOVE_CONN, fd)) {
+	if (job->dry_run || !ioctl(job->move, HOF_MOVE_CONN, fd)) {
 		job->fresh++;
 		job->conns++;
 		return remember(job, inode, KNOWN_GIVEN);
@@ -323,13 +318,11 @@ static int look(struct job *job)
 	return err;
 }
 
-static void say(const struct job *job, bool end)
+static void say(const struct job *job)
 {
 	const struct hof_move_status *s = &job->status;
 
-	if (job->cli->json || job->cli->tabs || (!end && !isatty(STDERR_FILENO)))
-		return;
-	if (!end)
+	if (!job->cli->json && !job->cli->tabs && isatty(STDERR_FILENO))
 		fprintf(stderr, "moved %llu, between requests %u, busy %u\n",
 			(unsigned long long)s->moved, s->waiting, s->busy + s->queued);
 }
@@ -355,7 +348,7 @@ static int follow(struct job *job)
 		if (!job->status.listeners || process_is_gone(&job->new))
 			return -ECONNREFUSED;
 		if (now_ms() - said >= SAY_MS) {
-			say(job, false);
+			say(job);
 			said = now_ms();
 		}
 		nanosleep(&pause, NULL);
