@@ -58,7 +58,7 @@ struct hof_moving {
 
 /**
  * hof_moving_begin - watch a connection and move it when it can be
- * @move: its lock is held
+ * @move: its lock is not held
  * @sk:   TCP; the caller has a reference
  *
  * Return: 0, or an errno of HOF_MOVE_CONN.
