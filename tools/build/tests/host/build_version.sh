@@ -40,16 +40,16 @@ printf '%s\n' 'LIBRARIES += libit libin' 'libit_SRCS := room/it.c' 'libit_ABOUT 
 	'libin_SRCS := room/it.c' >"$tree/room/user.mk"
 printf '#!/bin/sh\n' >"$tree/tools/build/modules"
 chmod +x "$tree/tools/build/modules"
-installed() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/root" PREFIX=/usr; }
+installed() { env -u KDIR -u MAKEFLAGS make -s -C "$tree" install DESTDIR="$tree/dest" PREFIX=/usr; }
 check "a library is installed" installed
-export PKG_CONFIG_LIBDIR=$tree/root/usr/lib/pkgconfig
+export PKG_CONFIG_LIBDIR=$tree/dest/usr/lib/pkgconfig
 equal "pkg-config knows the library's version" 9.8.7 "$(pkg-config --modversion libit)"
 equal "and how to link it" "-L/usr/lib -lit" "$(PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --libs libit | xargs)"
-equal "a library that no program links has no entry" libit.pc "$(ls "$tree/root/usr/lib/pkgconfig")"
+equal "a library that no program links has no entry" libit.pc "$(ls "$tree/dest/usr/lib/pkgconfig")"
 echo 9.8.8 >"$tree/VERSION"
 check "with another version" installed
 equal "the entry is made anew" 9.8.8 "$(pkg-config --modversion libit)"
-equal "and what is compiled" 9.8.8 "$(grep -ao '9\.8\.[0-9]' "$tree/root/usr/lib/libit.so" | sort -u | xargs)"
+equal "and what is compiled" 9.8.8 "$(grep -ao '9\.8\.[0-9]' "$tree/dest/usr/lib/libit.so" | sort -u | xargs)"
 
 # What DKMS gets, built by the kernel's own call.
 if ! kdir=$(tools/build/kernel kdir 2>&1); then
