@@ -14,7 +14,7 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import MIB, SLOW, disks, export, pair, run, stat  # noqa: E402
-from cluster import frame                               # noqa: E402
+from cluster import frame, twice_a_second               # noqa: E402
 from peer import (ATTACH, ATTACHED, BLOCK, DATA, DONE, READ, WRITE, Peer, ask_attach,  # noqa: E402
                   block)
 from tap import Skip, claim, main, wait                 # noqa: E402
@@ -40,24 +40,6 @@ def meeting(*words, size=8 * MIB, exported=True):
             yield b, peer
         finally:
             peer.close()
-
-
-@contextlib.contextmanager
-def drop_by_drop(say):
-    """Twice a second, until the link ends; its thread."""
-    over = threading.Event()
-
-    def drip():
-        with contextlib.suppress(OSError):
-            while not over.wait(0.5):
-                say()
-    thread = threading.Thread(target=drip)
-    thread.start()
-    try:
-        yield thread
-    finally:
-        over.set()
-        thread.join()
 
 
 def start(node, *words):
@@ -112,7 +94,7 @@ def an_export_ends_while_a_write_comes_byte_by_byte():
         _, epoch, number, _ = peer.attach(flags=1)
         head = block(epoch=epoch, export_id=number, size=IO, op=1)
         peer.send(frame(WRITE, head, length=len(head) + IO))
-        with drop_by_drop(lambda: peer.sock.sendall(b"x")):
+        with twice_a_second(lambda: peer.sock.sendall(b"x")):
             # The exporter has seen it when it answers what came before its data.
             time.sleep(1)
             print("# %.1f s" % took(start(b, "unexport", "data"), 20))
@@ -121,11 +103,10 @@ def an_export_ends_while_a_write_comes_byte_by_byte():
 @claim
 def an_export_ends_while_its_answers_are_taken_bit_by_bit():
     with meeting() as (b, peer):
-        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         _, epoch, number, _ = peer.attach()
         for i in range(64):
             peer.say(READ, block(epoch=epoch, export_id=number, size=IO, tag=i))
-        with drop_by_drop(lambda: (peer.sock.recv(4096), peer.send(frame(2, bytes(8))))):
+        with twice_a_second(lambda: (peer.sock.recv(4096), peer.send(frame(2, bytes(8))))):
             wait(lambda: stat(b, "CardServed") > 8, 60 * SLOW)
             print("# %.1f s" % took(start(b, "unexport", "data"), 20))
 
@@ -136,7 +117,7 @@ def force_ends_a_disk_whose_data_comes_byte_by_byte():
         def drip(body):
             exporter.mute = True
             peer.send(frame(DATA, body, length=len(body) + struct.unpack(BLOCK, body)[3]))
-            stack.enter_context(drop_by_drop(lambda: peer.sock.sendall(b"x")))
+            stack.enter_context(twice_a_second(lambda: peer.sock.sendall(b"x")))
         exporter = Exporter(peer, drip)
         stack.callback(exporter.close)
         hung = start(b, "attach", "n1", "data")
@@ -213,7 +194,7 @@ def who_takes_no_answers_gets_no_more_of_the_memory_by_attaching_again():
                 words += frame(READ, block(epoch=epoch, export_id=number, size=IO, tag=i,
                                            gen=4 * asked, sector=i % 120 * 1024, flags=NOLOOKUP))
         peer.sock.sendall(words)
-        with drop_by_drop(lambda: peer.send(frame(2, bytes(8)))):
+        with twice_a_second(lambda: peer.send(frame(2, bytes(8)))):
             wait(lambda: stat(b, "CardServed") + stat(b, "CardSessionFull") >= asked, 60 * SLOW)
             taken = before - memory("MemFree")
         print("# %d MB for %d MB" % (taken >> 20, asked * IO >> 20))

@@ -14,7 +14,7 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import (DOWN, HELLO, PING, PONG, REJECT, UP, FakePeer, Node, cluster, frame,  # noqa: E402
-                     hello)
+                     greeted, hello, listening)
 from fltnl import E                                     # noqa: E402
 from netns import flotilla, inside, run                 # noqa: E402
 from patience import rounds                             # noqa: E402
@@ -165,14 +165,6 @@ def connection_in_the_wrong_direction_is_refused():
         wait(lambda: a.nl.stat("LinkRefusedOrder") == 1)
 
 
-def listening(c):
-    """Node 2 lists node 1, which is only a socket and may connect."""
-    low, high = c.nodes
-    high.become()
-    high.list(low)
-    return low, high
-
-
 @claim
 def fake_peer_can_come_up():
     with cluster(2, listed=False) as c:
@@ -246,14 +238,6 @@ def misbehaving_peer_has_to_wait():
             again.send(frame(HELLO, hello("n1")))
             return again.frame()
         say_when(accepted, "accepted again")
-
-
-def greeted(low, high):
-    peer = FakePeer(low, high).connect()
-    peer.send(frame(HELLO, hello("n1")))
-    assert peer.frame()[0] == HELLO
-    wait(lambda: high.state(low) == UP)
-    return peer
 
 
 BAD_LATER = [

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
-# kernel: stock
 """Who gives or takes a message byte by byte lives, but has no link for it: each byte is a sign of
 life, and what waits for the rest of the message would wait for as long as the peer likes."""
 import contextlib
@@ -10,7 +9,7 @@ import socket
 import sys
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cluster import HELLO, PONG, UP, FakePeer, cluster, frame, hello  # noqa: E402
+from cluster import PONG, UP, cluster, frame, greeted, listening, twice_a_second  # noqa: E402
 from patience import PATIENCE                           # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
@@ -22,34 +21,12 @@ HALF_A_MINUTE = 30      # FLT_STALL_MS
 def met():
     """Node 2, and node 1 as a socket that it has accepted."""
     with cluster(2, listed=False) as c:
-        low, high = c.nodes
-        high.become()
-        high.list(low)
-        peer = FakePeer(low, high).connect()
-        peer.send(frame(HELLO, hello("n1")))
-        assert peer.frame()[0] == HELLO
-        wait(lambda: high.state(low) == UP)
+        low, high = listening(c)
+        peer = greeted(low, high)
         try:
             yield low, high, peer
         finally:
             peer.close()
-
-
-@contextlib.contextmanager
-def twice_a_second(say):
-    over = threading.Event()
-
-    def drip():
-        with contextlib.suppress(OSError):
-            while not over.wait(0.5):
-                say()
-    thread = threading.Thread(target=drip)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def ends(low, high, reason):
@@ -81,7 +58,6 @@ def messages_that_come_to_their_end_slowly_do_not():
 @claim
 def a_peer_that_takes_only_a_byte_now_and_then_loses_the_link():
     with met() as (low, high, peer):
-        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
         def nibble():
             peer.sock.sendall(frame(PONG, bytes(8)))

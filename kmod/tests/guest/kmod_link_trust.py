@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cluster import HELLO, PING, PONG, REJECT, UP, FakePeer, cluster, frame, hello  # noqa: E402
+from cluster import HELLO, PING, PONG, REJECT, UP, FakePeer, cluster, frame, greeted, hello, listening  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E                                     # noqa: E402
 from patience import SLOW                               # noqa: E402
@@ -72,13 +72,8 @@ def answering(peer, stop):
 @claim
 def restarted_peer_gets_in():
     with cluster(2, listed=False) as c:
-        low, high = c.nodes
-        high.become()
-        high.list(low)
-        old = FakePeer(low, high).connect()
-        old.send(frame(HELLO, hello("n1")))
-        assert old.frame()[0] == HELLO
-        wait(lambda: high.state(low) == UP)
+        low, high = listening(c)
+        old = greeted(low, high)
         stop = threading.Event()
         thread = threading.Thread(target=answering, args=(old, stop))
         thread.start()

@@ -4,6 +4,7 @@ import contextlib
 import random
 import socket
 import struct
+import threading
 
 from fltnl import E
 from netns import Net, flotilla, inside
@@ -157,3 +158,38 @@ class FakePeer:
 
     def close(self):
         self.sock.close()
+
+
+def listening(c):
+    """Node 2 lists node 1, which is only a socket and may connect."""
+    low, high = c.nodes
+    high.become()
+    high.list(low)
+    return low, high
+
+
+def greeted(low, high):
+    """Its link is up."""
+    peer = FakePeer(low, high).connect()
+    peer.send(frame(HELLO, hello("n1")))
+    assert peer.frame()[0] == HELLO
+    wait(lambda: high.state(low) == UP)
+    return peer
+
+
+@contextlib.contextmanager
+def twice_a_second(say):
+    """Meanwhile, until the connection ends."""
+    over = threading.Event()
+
+    def drip():
+        with contextlib.suppress(OSError):
+            while not over.wait(0.5):
+                say()
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

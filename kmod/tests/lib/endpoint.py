@@ -358,6 +358,24 @@ def until(condition, what, seconds=PATIENCE):
     kit.wait_for(what, condition, seconds)
 
 
+def reset(sock, error=ConnectionError):
+    """What it still gives is read; its end must be this error."""
+    try:
+        while sock.recv(100):
+            pass
+    except error:
+        return
+    raise AssertionError("not reset")
+
+
+def nothing_to_accept(listener):
+    listener.setblocking(False)
+    try:
+        raise AssertionError(f"accepted {listener.accept()}")
+    except BlockingIOError:
+        pass
+
+
 def unread(sock):
     """Bytes waiting in a socket."""
     raw = fcntl.ioctl(sock, 0x541b, struct.pack("i", 0))
