@@ -62,19 +62,23 @@ static void read_request(struct page_visitor *v)
 		visitor_close(visitor);
 }
 
-/* Only its end is of interest. */
-static void read_nothing(struct visitor *visitor)
+/* Who is told something has nothing to say himself: little of it is let pass, and once a turn. */
+static void read_nothing(struct page_visitor *v)
 {
+	struct visitor *visitor = &v->visitor;
 	char text[REQUEST_MAX];
 	ssize_t n;
 
 	do {
 		n = recv(visitor->source.fd, text, sizeof(text), 0);
-	} while (n == sizeof(text) || (n < 0 && errno == EINTR));
-	if (n == 0 || (n < 0 && errno != EAGAIN))
-		visitor_close(visitor);
-	else if (n > 0)
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	v->said += n > 0 ? n : 0;
+	if (n > 0 && v->said <= REQUEST_MAX)
 		loop_again(visitor->service->loop, &visitor->source);
+	else
+		visitor_close(visitor);
 }
 
 static void client_ready(struct source *s, uint32_t events)
@@ -84,7 +88,7 @@ static void client_ready(struct source *s, uint32_t events)
 
 	(void)events;
 	if (v->stream)
-		read_nothing(visitor);
+		read_nothing(v);
 	else if (!visitor->out)
 		read_request(v);
 	if (s->fd >= 0 && visitor->out && visitor_write(visitor) > 0 && !v->stream)

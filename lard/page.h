@@ -14,11 +14,13 @@ struct lardd;
 /**
  * struct page_visitor - who asked for a page
  * @stream: the answer has no end: what the visitor still sends is thrown away, and the connection stays
+ * @said:   bytes that he sent meanwhile; he must go when it is more than a request
  * @missed: pieces of a stream that came while he had not taken the one before
  */
 struct page_visitor {
 	struct visitor visitor;
 	bool stream;
+	unsigned int said;
 	unsigned int missed;
 };
 

@@ -250,6 +250,19 @@ def deaf_readers_cost_nobody_anything():
                 s.close()
 
 
+def who_talks_while_he_is_told_is_closed():
+    port = free_port()
+    with cluster(1, f"status 127.0.0.1:{port}") as lardd, \
+            socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+        s.sendall(b"GET /events HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+        with contextlib.suppress(OSError):
+            s.sendall(b"x" * 5000)
+            while s.recv(65536):
+                pass
+        assert lardd.get("/size/4")[0] == 200
+
+
 def takeover_takes_the_status_page_along():
     port = free_port()
     with cluster(1, f"status 127.0.0.1:{port}\nmetrics 127.0.0.1:{free_port()}") as lardd:
@@ -268,4 +281,5 @@ if __name__ == "__main__":
     sys.exit(main([json_agrees_with_what_was_sent, rates_and_the_graph_follow_the_load,
                    page_is_whole_and_takes_nothing_from_elsewhere, hostile_names_stay_text,
                    targets_beyond_the_places_leave_the_frequent_ones, reader_is_told_each_second,
-                   deaf_readers_cost_nobody_anything, takeover_takes_the_status_page_along]))
+                   deaf_readers_cost_nobody_anything, who_talks_while_he_is_told_is_closed,
+                   takeover_takes_the_status_page_along]))
