@@ -25,7 +25,7 @@ static void keep_text(char *out, const char *text, size_t len)
 {
 	size_t at = 0, i;
 
-	for (i = 0; i < len && at < HOT_TEXT - 4; i++) {
+	for (i = 0; i < len && at < HOT_TEXT - 6; i++) {
 		unsigned char c = text[i];
 
 		if (c > ' ' && c < 0x7f)
