@@ -13,7 +13,6 @@
  *	release		the socket is a shell: end of file
  *	unpark		whoever is in the hash gets the packets
  */
-#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -25,21 +24,6 @@
 #include "endpoint_trace.h"
 #include "requeue.h"
 #include "socklock.h"
-
-/* Looks at a lock that somebody has, half a millisecond apart. */
-#define FLT_REQUEUE_TRIES	20
-
-static bool flt_requeue_lock(struct sock *sk)
-{
-	unsigned int tries = FLT_REQUEUE_TRIES;
-
-	while (!flt_sock_trylock(sk)) {
-		if (!--tries)
-			return false;
-		usleep_range(500, 1000);
-	}
-	return true;
-}
 
 static bool flt_listener_fits4(const struct sock *listener, __be32 server)
 {
@@ -83,7 +67,7 @@ int flt_listener_mute(struct sock *sk, bool mute)
 	int err = 0;
 
 	might_sleep();
-	if (!flt_requeue_lock(sk))
+	if (!flt_sock_lock_soon(sk))
 		return -EBUSY;
 	if (sk->sk_state != TCP_LISTEN)
 		err = -EINVAL;
@@ -129,7 +113,7 @@ static enum flt_refusal flt_requeue_enqueue(struct flt_adoption *adoption)
 	enum flt_refusal why = FLT_REFUSE_NOLISTENER;
 	struct sock *listener = adoption->listener;
 
-	if (!flt_requeue_lock(listener))
+	if (!flt_sock_lock_soon(listener))
 		return FLT_REFUSE_BUSY;
 	if (listener->sk_state == TCP_LISTEN) {
 		flt_child_unpark(adoption->child, adoption->ack_pending);
@@ -151,8 +135,6 @@ static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
 	why = flt_tuple_local(net, &state->tuple);
 	if (why)
 		return why;
-	if (sk_acceptq_is_full(adoption->listener))
-		return FLT_REFUSE_FULL;
 	if (flt_listener_wants_signatures(adoption->listener))
 		return FLT_REFUSE_POLICY;
 	skb = flt_segment(net, state, TCPHDR_ACK, state->rcv_start, state->snd_una,
@@ -208,6 +190,9 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
 
 	if (!flt_listener_fits(listener, sk))
 		return FLT_REFUSE_NOLISTENER;
+	/* It is asked again for each of many connections: nothing is made for a no. */
+	if (sk_acceptq_is_full(listener))
+		return FLT_REFUSE_FULL;
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
@@ -219,7 +204,7 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
 		kfree(adoption);
 		return why == FLT_REFUSE_DUPLICATE ? FLT_REFUSE_BUSY : why;
 	}
-	if (flt_requeue_lock(sk)) {
+	if (flt_sock_lock_soon(sk)) {
 		why = may ? may(sk, arg) : FLT_REFUSE_NONE;
 		if (!why)
 			why = flt_requeue_locked(adoption);

@@ -7,6 +7,7 @@
 #ifndef FLT_SOCKLOCK_H
 #define FLT_SOCKLOCK_H
 
+#include <linux/delay.h>
 #include <net/sock.h>
 
 /**
@@ -29,6 +30,27 @@ static inline bool flt_sock_trylock(struct sock *sk)
 	if (ours)
 		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
 	return ours;
+}
+
+/* Looks at a lock that somebody has, half a millisecond apart. */
+#define FLT_SOCK_TRIES	20
+
+/**
+ * flt_sock_lock_soon() - flt_sock_trylock(), again for some ten milliseconds
+ * @sk: socket
+ *
+ * Context and return: as flt_sock_trylock().
+ */
+static inline bool flt_sock_lock_soon(struct sock *sk)
+{
+	unsigned int tries = FLT_SOCK_TRIES;
+
+	while (!flt_sock_trylock(sk)) {
+		if (!--tries)
+			return false;
+		usleep_range(500, 1000);
+	}
+	return true;
 }
 
 #endif
