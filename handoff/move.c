@@ -101,6 +101,9 @@ static bool hof_listeners_alike(const struct sock *a, const struct sock *b)
 {
 	if (a->sk_family != b->sk_family || inet_sk(a)->inet_num != inet_sk(b)->inet_num)
 		return false;
+	/* IPv4 clients of the one would find nobody. */
+	if (ipv6_only_sock(a) && !ipv6_only_sock(b))
+		return false;
 #if IS_ENABLED(CONFIG_IPV6)
 	if (a->sk_family == AF_INET6)
 		return ipv6_addr_equal(&a->sk_v6_rcv_saddr, &b->sk_v6_rcv_saddr);
@@ -265,6 +268,7 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 	struct hof_move *move = filp->private_data;
 	struct hof_moving *m, *next;
 	unsigned int i;
+	int err;
 
 	cancel_delayed_work_sync(&move->look);
 	mutex_lock(&move->lock);
@@ -275,9 +279,14 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 	synchronize_rcu();	/* nothing is queued from here on */
 	list_for_each_entry_safe(m, next, &move->conns, list)
 		hof_moving_end(m);
-	for (i = 0; i < move->from.nr && !move->keep; i++)
-		if (flt_listener_mute(move->from.sk[i], false) == -EBUSY)
-			pr_warn_ratelimited("a listener whose program is in a call stays hidden from clients\n");
+	for (i = 0; i < move->from.nr && !move->keep; i++) {
+		err = flt_listener_mute(move->from.sk[i], false);
+		if (err && err != -EINVAL)
+			pr_warn_ratelimited("a listener stays hidden from clients: %pe\n",
+					    ERR_PTR(err));
+	}
+	/* Some may be in the last instructions of our lock. */
+	hof_moving_flush();
 	hof_move_free(move);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <net/tcp.h>
 
 #include "kmod/requeue.h"
+#include "kmod/socklock.h"
 #include "kmod/stack.h"
 
 #include "move.h"
@@ -23,6 +24,11 @@
 #define HOF_LINE_MAX	4096
 /* A method and what follows it. */
 #define HOF_METHOD_MAX	20
+/* A move that was put off. */
+#define HOF_PAUSE_MIN	((unsigned long)HZ / 50)
+#define HOF_PAUSE_MAX	((unsigned long)HZ)
+/* Moves at once, of all that there are: what they take is nobody's time. */
+#define HOF_MOVING_MAX	2
 
 /* Of its own, so that the module can wait for the last of it. */
 static struct workqueue_struct *hof_moving_wq __ro_after_init;
@@ -44,13 +50,14 @@ static void hof_moving_queue(struct hof_moving *m)
 		hof_moving_put(m);
 }
 
-/* What is unread, up to @len bytes of it; under the socket's lock of any kind. */
+/* What is unread, up to @len bytes of it. */
 static unsigned int hof_unread(struct sock *sk, u8 *buf, unsigned int len)
 {
 	u32 from = tcp_sk(sk)->copied_seq;
 	unsigned int done = 0;
 	struct sk_buff *skb;
 
+	sock_owned_by_me(sk);
 	skb_queue_walk(&sk->sk_receive_queue, skb) {
 		u32 skip = from + done - TCP_SKB_CB(skb)->seq;
 		unsigned int part;
@@ -82,13 +89,74 @@ static bool hof_method_begins(struct sock *sk)
 	return false;
 }
 
-/* Process context. */
-static bool hof_request_begins(struct sock *sk)
+static bool hof_line_is(const char *line, const char *end, const char *name)
 {
-	unsigned int len;
-	bool is = false;
-	u8 *text, *end;
+	size_t len = strlen(name);
 
+	return end - line >= len && !strncasecmp(line, name, len);
+}
+
+/* "Content-Length: 123\r" up to @end. */
+static bool hof_body_length(const char *line, const char *end, u32 *length)
+{
+	const char *at = line + strlen("content-length");
+	u32 n = 0;
+
+	if (*at++ != ':')
+		return false;
+	while (at < end && *at == ' ')
+		at++;
+	if (at == end || *at == '\r')
+		return false;
+	for (; at < end && *at != '\r'; at++) {
+		if (*at < '0' || *at > '9' || n > U32_MAX / 20)
+			return false;
+		n = 10 * n + *at - '0';
+	}
+	*length = n;
+	return true;
+}
+
+/*
+ * How long is the request that begins with @text, its body included? False where that is not in the
+ * header, or not in all of it, or where two servers could read it differently.
+ */
+static bool hof_request_length(const char *text, unsigned int len, u32 *length)
+{
+	static const char *const unclear[] = { "transfer-", "expect", "upgrade", " ", "\t" };
+	const char *line = text, *end = text + len, *next;
+	bool has_body = false;
+	unsigned int i;
+	u32 body = 0;
+
+	while ((next = memchr(line, '\n', end - line))) {
+		if (next == line || next[-1] != '\r')
+			return false;
+		if (next == line + 1) {
+			*length = next + 1 - text + body;
+			return true;
+		}
+		for (i = 0; line != text && i < ARRAY_SIZE(unclear); i++)
+			if (hof_line_is(line, next, unclear[i]))
+				return false;
+		if (line != text && hof_line_is(line, next, "content-length")) {
+			if (has_body || !hof_body_length(line, next, &body))
+				return false;
+			has_body = true;
+		}
+		line = next + 1;
+	}
+	return false;
+}
+
+/* Process context. @known: the request ends @length bytes from here. */
+static bool hof_request_begins(struct sock *sk, bool *known, u32 *length)
+{
+	char *text, *end;
+	unsigned int len;
+	bool is;
+
+	*known = false;
 	if (!hof_method_begins(sk))
 		return false;
 	text = kmalloc(HOF_LINE_MAX, GFP_KERNEL);
@@ -96,8 +164,8 @@ static bool hof_request_begins(struct sock *sk)
 		return false;
 	len = hof_unread(sk, text, HOF_LINE_MAX);
 	end = memchr(text, '\n', len);
-	if (end)
-		is = strnstr(text, " HTTP/1.", end - text);
+	is = end && strnstr(text, " HTTP/1.", end - text);
+	*known = is && hof_request_length(text, len, length);
 	kfree(text);
 	return is;
 }
@@ -131,27 +199,35 @@ bool hof_moving_waits(const struct hof_moving *m)
 	return hof_sock_waits(m->sk);
 }
 
-/* Something has arrived. Softirq, or the owner of the socket's lock. */
+/*
+ * Something has arrived, or somebody wakes the program: not always with the socket's lock, so
+ * what has arrived is looked at by the work item.
+ */
 static bool hof_moving_data_ready(struct flt_layer *layer, struct sock *sk)
 {
 	struct hof_moving **priv = flt_layer_priv(layer);
 	struct hof_moving *m = READ_ONCE(*priv);
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 copied, written, arrived;
 	bool fresh, pass;
 
 	if (!m)
 		return true;
 	spin_lock_bh(&m->lock);
-	fresh = !m->frozen && !before(tp->copied_seq, m->seen);
-	m->seen = tp->rcv_nxt;
-	if (fresh && !m->stopped && !m->pipelines && hof_method_begins(sk)) {
-		m->answered = tp->write_seq != m->mark;
-		m->begin = tp->copied_seq;
+	copied = READ_ONCE(tp->copied_seq);
+	written = READ_ONCE(tp->write_seq);
+	arrived = READ_ONCE(tp->rcv_nxt);
+	/* There may be nothing: a program that reads without being told was faster. */
+	fresh = !m->frozen && !before(copied, m->seen) && before(copied, arrived);
+	m->seen = arrived;
+	if (fresh && !m->stopped && !m->pipelines) {
+		m->answered = written != m->mark;
+		m->begin = copied;
 		m->frozen = true;
 		hof_moving_queue(m);
 	}
 	if (fresh)
-		m->mark = tp->write_seq;
+		m->mark = written;
 	pass = !m->frozen;
 	spin_unlock_bh(&m->lock);
 	return pass;
@@ -183,6 +259,8 @@ static void hof_moving_thaw(struct hof_moving *m)
 	spin_lock_bh(&m->lock);
 	was = m->frozen;
 	m->frozen = false;
+	/* What has arrived meanwhile is no reason to begin again. */
+	m->seen = READ_ONCE(tcp_sk(sk)->rcv_nxt);
 	spin_unlock_bh(&m->lock);
 	if (!was)
 		return;
@@ -196,17 +274,27 @@ static void hof_moving_thaw(struct hof_moving *m)
 static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	bool at;
+	bool at, begins, known, expected;
+	u32 length = 0;
 
+	begins = hof_request_begins(sk, &known, &length);
 	spin_lock_bh(&m->lock);
 	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
+	expected = m->known && m->next == tp->copied_seq;
+	/* Within its body nothing new is learned, nor at its end as long as nothing follows. */
+	if (!m->known || after(tp->copied_seq, m->next) ||
+	    (expected && tp->copied_seq != tp->rcv_nxt)) {
+		m->known = at && known;
+		m->next = tp->copied_seq + length;
+	}
 	spin_unlock_bh(&m->lock);
-	if (!at || !hof_request_begins(sk))
+	if (!at || !begins)
 		return false;
 	/* @answered is as it was when that was frozen, and stays so until it is thawed. */
 	if (!m->answered)
 		m->pipelines = true;
-	return m->answered;
+	/* Else what came may be of the body of the one before. */
+	return m->answered && expected;
 }
 
 static bool hof_moving_still(const struct hof_moving *m, const struct tcp_sock *tp)
@@ -273,6 +361,22 @@ static bool hof_refusal_is_final(enum flt_refusal why)
 	}
 }
 
+/* The new server has no room, or there is none in memory: soon again, then later and later. */
+static void hof_moving_put_off(struct hof_moving *m, enum flt_refusal why)
+{
+	switch (why) {
+	case FLT_REFUSE_FULL:
+	case FLT_REFUSE_BUSY:
+	case FLT_REFUSE_NOLISTENER:
+	case FLT_REFUSE_NOMEM:
+		m->pause = clamp(2 * m->pause, HOF_PAUSE_MIN, HOF_PAUSE_MAX);
+		WRITE_ONCE(m->not_before, jiffies + m->pause);
+		break;
+	default:
+		m->pause = 0;
+	}
+}
+
 static bool hof_moving_is_over(const struct hof_moving *m)
 {
 	return inet_sk_state_load(m->sk) != TCP_ESTABLISHED || sock_flag(m->sk, SOCK_DEAD);
@@ -311,6 +415,8 @@ static void hof_moving_work(struct work_struct *work)
 		hof_moving_stop(m);
 	else if (hof_refusal_is_final(why))
 		WRITE_ONCE(m->why, why);
+	else
+		hof_moving_put_off(m, why);
 	if (why != FLT_REFUSE_NONE)
 		hof_moving_thaw(m);
 
@@ -358,6 +464,8 @@ void hof_moving_look(struct hof_moving *m, u32 idle_ms)
 		m->look_rcv = rcv;
 		m->look_snd = snd;
 		m->still = jiffies ?: 1;
+	} else if (m->pause && time_before(jiffies, READ_ONCE(m->not_before))) {
+		return;
 	} else if (idle_ms && time_after_eq(jiffies, m->still + msecs_to_jiffies(idle_ms)) &&
 		   hof_sock_waits(m->sk)) {
 		hof_moving_queue(m);
@@ -384,6 +492,7 @@ static void hof_moving_mark(struct hof_moving *m)
 int hof_moving_begin(struct hof_move *move, struct sock *sk)
 {
 	struct hof_moving *m;
+	int err = 0;
 
 	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
 	if (!m)
@@ -393,10 +502,15 @@ int hof_moving_begin(struct hof_move *move, struct sock *sk)
 	spin_lock_init(&m->lock);
 	m->move = move;
 	m->sk = sk;
-	m->layer = flt_layer_add(sk, &hof_moving_layer, GFP_KERNEL);
+	/* It is another program's: its lock is not waited for. */
+	if (flt_sock_lock_soon(sk)) {
+		m->layer = flt_layer_add(sk, &hof_moving_layer, GFP_ATOMIC | __GFP_ACCOUNT);
+		release_sock(sk);
+	} else {
+		m->layer = ERR_PTR(-EBUSY);
+	}
 	if (IS_ERR(m->layer)) {
-		int err = PTR_ERR(m->layer);
-
+		err = PTR_ERR(m->layer);
 		kfree(m);
 		return err;
 	}
@@ -404,15 +518,26 @@ int hof_moving_begin(struct hof_move *move, struct sock *sk)
 	mutex_lock(&move->lock);
 	list_add_tail(&m->list, &move->conns);
 	mutex_unlock(&move->lock);
-	lock_sock(sk);
-	hof_moving_mark(m);
-	release_sock(sk);
-	return 0;
+	if (flt_sock_lock_soon(sk)) {
+		hof_moving_mark(m);
+		release_sock(sk);
+		return 0;
+	}
+	mutex_lock(&move->lock);
+	list_del(&m->list);
+	mutex_unlock(&move->lock);
+	hof_moving_take_off(m);
+	return -EBUSY;
+}
+
+void hof_moving_flush(void)
+{
+	flush_workqueue(hof_moving_wq);
 }
 
 int __init hof_moving_init(void)
 {
-	hof_moving_wq = alloc_workqueue("hof_move", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	hof_moving_wq = alloc_workqueue("hof_move", WQ_UNBOUND, HOF_MOVING_MAX);
 	return hof_moving_wq ? 0 : -ENOMEM;
 }
 

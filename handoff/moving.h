@@ -28,10 +28,12 @@ struct hof_move;
  * @seen:    everything up to here had arrived the last time that something did
  * @mark:    what the server had written then
  * @answered: with @frozen: had the server written anything since the time before
+ * @known:   the header of the last request was seen, and says that it ends before @next
  * @begin:   where the request begins that @frozen holds back
  * @why:     FLT_REFUSE_NONE, or why it can never move; written by @work, READ_ONCE
  * @look_rcv, @look_snd, @still: what was received and sent at the last look, and since when it is
  *	     the same; written by @move's looks
+ * @pause, @not_before: a move that was put off; written by @work, READ_ONCE
  *
  * Lock order: @move's lock; the socket's; @lock.
  */
@@ -47,6 +49,8 @@ struct hof_moving {
 	bool frozen;
 	bool pipelines;
 	bool answered;
+	bool known;
+	u32 next;
 	u32 seen;
 	u32 mark;
 	u32 begin;
@@ -54,6 +58,8 @@ struct hof_moving {
 	u32 look_rcv;
 	u32 look_snd;
 	unsigned long still;
+	unsigned long pause;
+	unsigned long not_before;
 };
 
 /**
@@ -74,6 +80,9 @@ bool hof_moving_waits(const struct hof_moving *m);
 /* The end of @move, in two steps with a grace period between; it is off the list after. */
 void hof_moving_stop(struct hof_moving *m);
 void hof_moving_end(struct hof_moving *m);
+
+/* Work that was queued is done. */
+void hof_moving_flush(void);
 
 int hof_moving_init(void);
 void hof_moving_exit(void);

@@ -7,3 +7,6 @@ TEST_PROGRAMS += handoff-dispatch handoff-client
 handoff-dispatch_SRCS := handoff/tests/lib/dispatch.c
 handoff-dispatch_DEPS := libhandoff
 handoff-client_SRCS := handoff/tests/lib/client.c
+TEST_PROGRAMS += handoff-move-race
+handoff-move-race_SRCS := handoff/tests/lib/move_race.c
+handoff-move-race_LIBS := -lpthread

@@ -68,6 +68,7 @@ struct listeners {
  * @known:          sockets of @old by inode number (tsearch)
  * @fresh:          connections found in the last look that were not known before
  * @taken, @fixed:  connections of the last look that are, see enum known
+ * @held:           connections of the last look whose program is in a call
  * @conns:          connections of the service that were ever seen
  * @err:            of the kernel, when a look was broken off
  * @status:         the kernel's
@@ -81,7 +82,7 @@ struct job {
 	struct listeners olds, news;
 	unsigned int shared;
 	void *known;
-	unsigned int fresh, taken, fixed, conns;
+	unsigned int fresh, taken, fixed, held, conns;
 	int err;
 	struct hof_move_status status;
 };
@@ -262,6 +263,9 @@ static int give(struct job *job, uint64_t inode, int fd)
 		job->fixed++;
 		job->conns++;
 		return remember(job, inode, KNOWN_FIXED);
+	case EBUSY:
+		job->held++;
+		return 0;
 	case ENOTCONN:
 		return 0;	/* it ends, or is not there yet */
 	default:
@@ -299,7 +303,7 @@ static int see_socket(uint64_t inode, int pidfd, int number, void *arg)
 static unsigned int left(const struct job *job)
 {
 	return job->status.waiting + job->status.busy + job->status.stuck + job->status.queued +
-	       job->taken + job->fixed;
+	       job->taken + job->fixed + job->held;
 }
 
 /* One look. Of a process that has gone the kernel has what others may hold yet. */
@@ -307,7 +311,7 @@ static int look(struct job *job)
 {
 	int err;
 
-	job->fresh = job->taken = job->fixed = 0;
+	job->fresh = job->taken = job->fixed = job->held = 0;
 	err = job->gone ? 0 : process_sockets(&job->old, see_socket, job);
 	if (err == -ESRCH) {
 		job->gone = true;
@@ -330,7 +334,7 @@ static void say(const struct job *job)
 /* Nothing of it can move any more by waiting. */
 static bool is_hopeless(const struct job *job)
 {
-	return !job->fresh && !job->status.waiting && !job->status.busy && !job->status.queued;
+	return !job->fresh && !job->held && !job->status.waiting && !job->status.busy && !job->status.queued;
 }
 
 /* Until none is left, the time is over, or it makes no sense. 0 or a negative errno. */
@@ -370,12 +374,13 @@ static void print_json(const struct job *job)
 {
 	const struct hof_move_status *s = &job->status;
 
-	json_print(job->cli, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}",
+	json_print(job->cli, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}",
 				       "old", job->old.pid, "new", job->new.pid,
 				       "moved", (json_int_t)s->moved, "ended", (json_int_t)s->ended,
 				       "left", left(job), "waiting", s->waiting, "busy", s->busy,
 				       "queued", s->queued, "stuck", s->stuck,
 				       "unsupported", job->fixed, "other_move", job->taken,
+				       "held", job->held,
 				       "stuck_by", reasons(s->stuck_by), "put_off", reasons(s->refused)));
 }
 
@@ -401,6 +406,7 @@ static void print_text(const struct job *job)
 	print_reason(s->queued, "not accepted yet by the old process");
 	print_reason(job->fixed, "cannot move: kTLS, a sockmap, or another user in the kernel");
 	print_reason(job->taken, "in another move");
+	print_reason(job->held, "whose program is in a call on it");
 	for (i = 1; i < HOF_MOVE_REASONS; i++) {
 		snprintf(text, sizeof(text), "cannot move: %s", handoff_refusal_name(i));
 		print_reason(s->stuck_by[i], text);

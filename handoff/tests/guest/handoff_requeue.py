@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 300
+# cpus: 4
 """A connection goes to another listener of the machine: when, and when not (flotilla/move.h)."""
 import errno
 import os
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, accept, claim, main, peek, receive, rounds, usable, wait   # noqa: E402
+from hof import PATIENCE, TOP, accept, claim, main, peek, receive, rounds, usable, wait   # noqa: E402
+from stall import Stall                                 # noqa: E402
 from move import CONN, FROM, TO, Move, connect, listen, loopback_up, no_resets  # noqa: E402
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+RACE = os.path.join(TOP, "build/tests/handoff-move-race")
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
 
 
@@ -32,6 +35,30 @@ class Pair:
 
     def exchange(self):
         self.client.sendall(GET)
+        assert receive(self.served, len(GET)) == GET
+        self.served.sendall(ANSWER)
+        assert receive(self.client, len(ANSWER)) == ANSWER
+
+    def tries(self):
+        return sum(self.move.status()["refused"].values())
+
+    def settled(self):
+        """What arrived before has been looked at: while it is, what comes behind it is not looked at by itself."""
+        seen = []
+
+        def same():
+            seen.append(self.tries())
+            time.sleep(0.1)
+            return len(seen) > 3 and len(set(seen[-4:])) == 1
+        wait(same)
+        return seen[-1]
+
+    def seen(self):
+        """An exchange whose request the kernel has looked at before the server reads it, as it does where one waits
+        for events: the next request is known to be one."""
+        before = self.settled()
+        self.client.sendall(GET)
+        wait(lambda: self.tries() > before)
         assert receive(self.served, len(GET)) == GET
         self.served.sendall(ANSWER)
         assert receive(self.client, len(ANSWER)) == ANSWER
@@ -92,6 +119,7 @@ def the_next_request_goes_unread_to_the_new_server():
             p.move.give(CONN, p.served)
             p.stays()
             assert p.move.status()["waiting"] == 1
+            p.seen()
             request = b"POST /%s HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (b"x" * 2000, len(body)) + body
             p.client.sendall(request)
             there = p.moved()
@@ -114,6 +142,7 @@ def an_answer_under_way_is_ended_by_who_began_it():
             time.sleep(0.02)
         assert receive(p.client, len(ANSWER)) == ANSWER
         p.stays()
+        p.seen()
         p.client.sendall(GET)
         there = p.moved()
         assert receive(there, len(GET)) == GET
@@ -129,10 +158,11 @@ def what_is_no_next_request_is_left_to_the_old_server():
             (b"\x16\x03\x01\x02\x00", True),
             (b"\x81\x85abcdABCDE", True),
             (GET, False)):                                      # the client does not wait for answers
-        with no_resets(), Pair(answered=0) as p:
-            p.client.sendall(GET)
-            receive(p.served, len(GET))
+        with no_resets(), Pair() as p:
             p.move.give(CONN, p.served)
+            p.client.sendall(GET)                               # seen whole; the next could move
+            wait(lambda: p.move.status()["refused"])
+            receive(p.served, len(GET))
             if answers:
                 p.served.sendall(ANSWER)
                 receive(p.client, len(ANSWER))
@@ -147,15 +177,80 @@ def a_request_in_pieces_is_read_by_one_server_only():
     with no_resets(), Pair() as p:
         p.move.give(CONN, p.served)
         p.client.sendall(GET[:3])
+        wait(lambda: p.tries() == 1)
         assert receive(p.served, 3) == GET[:3]
         p.client.sendall(GET[3:])
+        wait(lambda: p.tries() == 2)
         assert receive(p.served, len(GET) - 3) == GET[3:]
         p.served.sendall(ANSWER)
         assert receive(p.client, len(ANSWER)) == ANSWER
+        p.seen()
         p.client.sendall(GET)
         there = p.moved()
         assert receive(there, len(GET)) == GET
         there.close()
+
+
+@claim
+def a_body_of_known_length_is_counted():
+    for ends in (GET + b"x", b"tail"):
+        body = os.urandom(100000) + ends
+        with no_resets(), Pair() as p:
+            p.move.give(CONN, p.served)
+            head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nContent-Type: x\r\n\r\n" % len(body)
+            p.client.sendall(head)
+            wait(lambda: p.move.status()["refused"])
+            assert receive(p.served, len(head)) == head
+            p.client.sendall(body)
+            assert receive(p.served, len(body)) == body
+            p.settled()
+            p.served.sendall(ANSWER)
+            assert receive(p.client, len(ANSWER)) == ANSWER
+            p.client.sendall(GET)
+            there = p.moved()
+            assert receive(there, len(GET)) == GET
+            there.close()
+
+
+@claim
+def who_reads_what_is_being_looked_at_starts_no_endless_search():
+    """He does not wait to be told: when he is told after all, there is nothing unread."""
+    times = rounds(100, 400)
+    with no_resets(), Pair() as p:
+        p.move.give(CONN, p.served)
+        p.served.setblocking(False)
+        for _ in range(times):
+            p.client.sendall(b"x")
+            while True:
+                try:
+                    assert p.served.recv(1) == b"x"
+                    break
+                except BlockingIOError:
+                    pass
+            time.sleep(0.01)
+        assert p.tries() <= 2 * times, p.move.status()
+
+
+@claim
+def what_may_be_a_body_is_no_request():
+    """The server has sent something, and what comes looks like a request: it may belong to the one before."""
+    posted = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n"
+    for head in (posted % (len(GET) + 1, b""), posted % (len(GET) - 1, b""),
+                 posted % (len(GET), b"Expect: 100-continue\r\n"), posted % (0, b"Content-Length: %d\r\n" % len(GET)),
+                 GET[:-2] + b"Content-Length: +0\r\n\r\n", GET[:-2] + b"Content-Length:\r\n\r\n",
+                 GET[:-2] + b"content-LENGTH : %d\r\n\r\n" % len(GET),
+                 GET[:-2] + b"Transfer-Encoding: chunked\r\n\r\n", GET[:-2] + b"Upgrade: x\r\n\r\n",
+                 GET[:-2] + b" folded\r\n\r\n", GET[:-4] + b"\n\n", GET + b"x", GET + GET):
+        with no_resets(), Pair() as p:
+            p.move.give(CONN, p.served)
+            p.client.sendall(head)
+            wait(lambda: p.move.status()["refused"])
+            assert receive(p.served, len(head)) == head, head
+            p.served.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            receive(p.client, 25)
+            p.client.sendall(GET)
+            assert receive(p.served, len(GET)) == GET, head
+            p.stays(0.2)
 
 
 @claim
@@ -197,8 +292,86 @@ def one_connection_is_in_one_move_only():
             raise AssertionError("two moves have it")
         except OSError as error:
             assert error.errno == errno.EEXIST, error
+        p.seen()
         p.client.sendall(GET)
         p.moved().close()
+
+
+@claim
+def who_is_in_a_call_on_his_socket_is_not_waited_for():
+    with Pair() as p:
+        stalled = Stall()
+        stalled.lock(p.served)
+        begin = time.monotonic()
+        try:
+            p.move.give(CONN, p.served)
+            raise AssertionError("given")
+        except OSError as error:
+            assert error.errno == errno.EBUSY, error
+        assert time.monotonic() - begin < PATIENCE / 3
+        stalled.fill()
+        wait(lambda: given(p.move, p.served))
+
+
+def given(move, sock):
+    try:
+        move.give(CONN, sock)
+    except OSError as error:
+        assert error.errno == errno.EBUSY, error
+        return False
+    return True
+
+
+@claim
+def a_listener_without_room_is_asked_less_and_less_often():
+    many = 40
+    with Pair(answered=0) as p:
+        pairs = []
+        for _ in range(many):
+            client = connect(p.address)
+            pairs.append((client, accept(p.old) if select_readable(p.old) else accept(p.new)))
+        p.move.give(FROM, p.old)
+        p.new.listen(0)                         # one fills its queue
+        filler = connect(p.address)
+        for _, served in pairs:
+            p.move.give(CONN, served)
+        wait(lambda: p.move.status()["refused"].get("full", 0) >= many)
+        time.sleep(2)                           # by now each waits for a second or nearly
+        before = p.move.status()["refused"]["full"]
+        time.sleep(2)
+        after = p.move.status()["refused"]["full"]
+        assert after - before < 6 * many, after - before
+        for sock in [filler] + [sock for pair in pairs for sock in pair]:
+            sock.close()
+    wait(lambda: not ends_of(8080))             # what is reset is reset now
+
+
+def ends_of(port):
+    return subprocess.run(("ss", "-Htn", "exclude", "time-wait", "sport = :%d or dport = :%d" % (port, port)),
+                          stdout=subprocess.PIPE, check=True).stdout
+
+
+@claim
+def a_listener_for_ipv6_alone_does_not_replace_one_for_both():
+    with Move() as move, both(0) as old, both(1) as new:
+        move.give(TO, new)
+        try:
+            move.give(FROM, old)
+            raise AssertionError("taken")
+        except OSError as error:
+            assert error.errno == errno.EADDRNOTAVAIL, error
+        with connect(("127.0.0.1", 9191)):
+            accept(old).close()
+
+
+def both(only):
+    sock = socket.socket(socket.AF_INET6)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+    sock.bind(("::", 9191))
+    sock.listen(16)
+    sock.settimeout(PATIENCE)
+    return sock
 
 
 @claim
@@ -295,10 +468,22 @@ def the_module_stays_while_a_move_is_open_and_goes_when_it_is_closed():
         p.move = Move()
         p.move.give(TO, p.new)
         p.move.give(CONN, p.served)
+        p.seen()
         p.client.sendall(GET)
         there = p.moved()
         assert peek(there, len(GET)) == GET
         there.close()
+
+
+@claim
+def a_queue_that_its_reader_empties_is_not_looked_at_without_its_lock():
+    """By nobody, in a network of his own: SO_RCVLOWAT keeps TCP from telling of each packet."""
+    ran = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Urn",
+                          "bash", "-c", "ip link set lo up && exec %s %d" % (RACE, rounds(25, 60))],
+                         stdout=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 0, ran
+    print("# " + ran.stdout.strip())
+    assert int(ran.stdout.split()[0]) > 20, "too few moves were tried to say anything: " + ran.stdout
 
 
 @claim
@@ -308,10 +493,15 @@ def moves_back_and_forth_lose_no_byte():
         p.move.close()
         for n in range(rounds(50, 10)):
             word = GET + b"%d" % n
-            with Move(idle_ms=10) as move:
+            with Move(idle_ms=0 if n % 3 else 10) as move:
                 move.give(TO, sides[(n + 1) % 2])
                 move.give(CONN, here)
                 if n % 3:
+                    p.client.sendall(GET)
+                    wait(lambda: move.status()["refused"])
+                    assert receive(here, len(GET)) == GET
+                    here.sendall(ANSWER)
+                    assert receive(p.client, len(ANSWER)) == ANSWER
                     p.client.sendall(word)
                     there = accept(sides[(n + 1) % 2])
                 else:

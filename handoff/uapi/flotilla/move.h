@@ -16,8 +16,9 @@
  *
  *	when its process has read nothing from it and written nothing to it;
  *	when the next request of its client comes: what arrives begins with the line of a HTTP/1
- *	request, everything before it was read, the server has sent something since, and
- *	the client has acknowledged all of that. The request is unread and moves with it;
+ *	request, everything before it was read, the server has sent something since, the client
+ *	has acknowledged all of that, and the header of the request before was seen, and
+ *	says that it ended there. The request is unread and moves with it;
  *	with @idle_ms, when nothing has been unread, sent or received for so long and the last
  *	word was the server's. An answer that pauses for as long looks the same.
  *
@@ -63,7 +64,8 @@ struct hof_move_start {
  *	TO, FROM: EEXIST (known already), EOPNOTSUPP (no TCP listener, or bound to a device)
  *	FROM:     EADDRNOTAVAIL (nobody of TO has its address), EBUSY (its program is in a call)
  *	CONN:     ENOTCONN, EADDRNOTAVAIL (no listener of TO fits), EEXIST (it is being moved, by
- *		  this or another one), EOPNOTSUPP (kTLS, a sockmap, another kernel user of it)
+ *		  this or another one), EOPNOTSUPP (kTLS, a sockmap, another kernel user of it),
+ *		  EBUSY (its program is in a call on it: try again)
  */
 #define HOF_MOVE_TO	_IO(0xF1, 3)
 #define HOF_MOVE_FROM	_IO(0xF1, 4)
