@@ -11,11 +11,22 @@
 #include <linux/key.h>
 #include <net/inet_connection_sock.h>
 #include <net/handshake.h>
+#include <net/tls.h>
 #include <net/tls_prot.h>
 #include "auth.h"
 #include "linkwork.h"
 
 #define FLT_HANDSHAKE_MS	10000
+
+/* RFC 8446, 4: NewSessionTicket. A server sends one or two. */
+#define FLT_TLS_TICKET		4
+#define FLT_TICKETS		8
+
+/* In a row; a node sends none. */
+#define FLT_EMPTY_RECORDS	16
+
+/* Bytes that are asked for at once. */
+#define FLT_TLS_READ		SZ_64K
 
 int flt_auth_prepare(struct flt_chan *chan, struct socket *sock)
 {
@@ -95,47 +106,73 @@ void flt_auth_cancel(struct flt_chan *chan)
 	chan->asked = false;
 }
 
-/* 0: data; else what the record means for the reader. */
-static int flt_auth_record(struct flt_chan *chan, const struct cmsghdr *cmsg)
-{
-	switch (tls_get_record_type(chan->sock->sk, cmsg)) {
-	case TLS_RECORD_TYPE_DATA:
-	case 0:
-		return 0;
-	case TLS_RECORD_TYPE_ALERT:
-		/* Closure or error: either way nothing follows. */
-		return -ECONNRESET;
-	default:
-		/* Session tickets and the like. */
-		return -EINTR;
-	}
-}
-
-static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
+/*
+ * kTLS kept back a record that is no data. Of these only a server's tickets for another session,
+ * which nobody uses, may be passed over. An alert, of closure or error, is the last that comes.
+ * KeyUpdate needs keys that the kernel has not, and all else belongs to the handshake.
+ */
+static int flt_auth_other(struct flt_chan *chan)
 {
 	union {
 		struct cmsghdr cmsg;
 		u8 room[CMSG_SPACE(sizeof(u8))];
-	} control;
+	} control = {};
+	struct msghdr msg = { .msg_control = &control, .msg_controllen = sizeof(control) };
+	struct msghdr rest = msg;
+	u8 begin[2];
+	struct kvec vec = { .iov_base = begin, .iov_len = sizeof(begin) };
+	int n = kernel_recvmsg(chan->sock, &msg, &vec, 1, sizeof(begin), MSG_DONTWAIT);
+	u8 type = n < 0 ? 0 : tls_get_record_type(chan->sock->sk, &control.cmsg);
+
+	if (n < 0)
+		return n;
+	if (type == TLS_RECORD_TYPE_ALERT)
+		return -ECONNRESET;
+	if (type != TLS_RECORD_TYPE_HANDSHAKE || !n || begin[0] != FLT_TLS_TICKET ||
+	    ++chan->tickets > FLT_TICKETS)
+		return -ENOMSG;
+	if (msg.msg_flags & MSG_EOR)
+		return 0;
+	iov_iter_discard(&rest.msg_iter, ITER_DEST, TLS_MAX_PAYLOAD_SIZE);
+	return min(sock_recvmsg(chan->sock, &rest, MSG_DONTWAIT), 0);
+}
+
+static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
+{
 	int n, err;
 
 	do {
-		struct msghdr msg = {
-			.msg_control = &control,
-			.msg_controllen = sizeof(control),
-			.msg_iter = *iter,
-		};
+		/* Without room for a record's type kTLS gives data, or EIO. */
+		struct msghdr msg = { .msg_iter = *iter };
 
+		/* A record may be of one byte, and is decrypted by itself. */
+		iov_iter_truncate(&msg.msg_iter, FLT_TLS_READ);
+		chan->unread = iov_iter_count(&msg.msg_iter);
+		chan->reading = &msg.msg_iter;
 		n = sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
-		err = 0;
-		/* A shorter length than was given: kTLS has filled in the type. */
-		if (n >= 0 && msg.msg_controllen < sizeof(control))
-			err = flt_auth_record(chan, &control.cmsg);
-		/* What a record of another type has left behind is written over. */
-		if (!err)
-			*iter = msg.msg_iter;
-	} while (err == -EINTR);
-	return err ?: n;
+		chan->reading = NULL;
+		err = n == -EIO ? flt_auth_other(chan) : n;
+	} while (n == -EIO && !err);
+	if (READ_ONCE(chan->empty) > FLT_EMPTY_RECORDS)
+		return -ENOMSG;
+	if (err > 0)
+		WRITE_ONCE(chan->empty, 0);
+	return err;
+}
+
+bool flt_auth_is_endless(struct flt_chan *chan)
+{
+	/* Else this is an interrupt, or kTLS's own work: our reader does not have the lock. */
+	bool reads = in_task() && READ_ONCE(chan->rx_task) == current && chan->reading;
+	size_t unread = reads ? iov_iter_count(chan->reading) : 0;
+
+	if (chan->auth == FLT_AUTH_NONE)
+		return false;
+	if (reads && unread < chan->unread)
+		chan->unread = unread;
+	else
+		WRITE_ONCE(chan->empty, READ_ONCE(chan->empty) + 1);
+	return reads && READ_ONCE(chan->empty) > FLT_EMPTY_RECORDS;
 }
 
 #else
@@ -154,6 +191,11 @@ static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 	return -EOPNOTSUPP;
 }
 
+bool flt_auth_is_endless(struct flt_chan *chan)
+{
+	return false;
+}
+
 #endif
 
 int flt_auth_done(struct flt_chan *chan)
@@ -164,11 +206,8 @@ int flt_auth_done(struct flt_chan *chan)
 int flt_auth_recv(struct flt_chan *chan, struct iov_iter *iter)
 {
 	struct msghdr msg = { .msg_iter = *iter };
-	int n;
 
 	if (chan->auth != FLT_AUTH_NONE)
 		return flt_auth_recv_tls(chan, iter);
-	n = sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
-	*iter = msg.msg_iter;
-	return n;
+	return sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
 }

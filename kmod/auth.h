@@ -23,7 +23,17 @@ int flt_auth_prepare(struct flt_chan *chan, struct socket *sock);
 /* The handshake, if one was asked for, is over on return: answered or never to be answered. */
 void flt_auth_cancel(struct flt_chan *chan);
 
-/* As sock_recvmsg() without waiting, with TLS records of other types dealt with; moves @iter on. */
+/*
+ * As sock_recvmsg() without waiting, but leaves @iter as it is. Of TLS records only data is given;
+ * -ENOMSG: one came that no node sends, or too many without a byte.
+ */
 int flt_auth_recv(struct flt_chan *chan, struct iov_iter *iter);
+
+/*
+ * kTLS has a record for @chan. True: it says so to our reader, in the midst of sock_recvmsg(),
+ * which takes records without a byte for as long as there are any: the socket, whose lock we have,
+ * must go.
+ */
+bool flt_auth_is_endless(struct flt_chan *chan);
 
 #endif

@@ -47,15 +47,21 @@ static bool flt_chan_is_lent(const struct flt_chan *chan)
 static void flt_chan_data_ready(struct sock *sk)
 {
 	struct flt_chan *chan;
+	bool endless = false;
 
 	read_lock_bh(&sk->sk_callback_lock);
 	chan = sk->sk_user_data;
 	if (likely(chan)) {
 		if (unlikely(flt_chan_is_lent(chan)))
 			chan->old_data_ready(sk);
+		else
+			endless = flt_auth_is_endless(chan);
 		queue_work(flt_msg_wq, &chan->rx_work);
 	}
 	read_unlock_bh(&sk->sk_callback_lock);
+	/* As a RST that waited in the backlog: what is in the queue still is the last. */
+	if (unlikely(endless) && sk->sk_state != TCP_CLOSE)
+		tcp_done(sk);
 }
 
 static void flt_chan_write_space(struct sock *sk)

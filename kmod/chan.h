@@ -117,6 +117,10 @@ struct flt_piece {
  * @bulky:    bytes of the last message's head if it was bulk: so may be the next,
  *	      whose data should not be read into @buf
  * @rx_task:  the task in rx_work; its own sends are sent when it is done
+ * @reading, @unread: where kTLS writes at this moment, and the bytes it had still to write when
+ *	      the last record was ready
+ * @empty:    TLS records that have come since the last byte, about; READ_ONCE
+ * @tickets:  those that the peer's TLS library has sent
  *
  * Bytes to send:
  * @tx_lock:    leaf, bottom halves off; guards @queue, @queued, @spare and the
@@ -179,6 +183,10 @@ struct flt_chan {
 	unsigned long whole;
 	u16 bulky;
 	struct task_struct *rx_task;
+	const struct iov_iter *reading;
+	size_t unread;
+	unsigned int empty;
+	u8 tickets;
 
 	spinlock_t tx_lock;	/* leaf: the send queue */
 	struct list_head queue;

@@ -367,6 +367,10 @@ static bool flt_rx_read(struct flt_chan *chan)
 	n = flt_auth_recv(chan, &iter);
 	if (n == -EAGAIN)
 		return false;
+	if (n == -ENOMSG) {
+		flt_rx_refuse(chan, 0, 0, FLT_WHY_TYPE);
+		return false;
+	}
 	if (n <= 0) {
 		flt_chan_fail(chan, FLT_WHY_CLOSED);
 		return false;
