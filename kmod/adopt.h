@@ -78,6 +78,9 @@ void flt_child_resume_sending(struct sock *child);
  */
 void flt_child_charge(struct sock *child);
 
+/* Charge @sk's group for pages of @sk that are counted as TCP's already; the caller owns @sk. */
+void flt_sock_charge(struct sock *sk, int pages);
+
 /**
  * struct flt_accept - waits for the accept() of one child
  * @ops:   of its request

@@ -110,27 +110,30 @@ void flt_child_resume_sending(struct sock *child)
 		tcp_sock_set_cork(child, false);
 }
 
+void flt_sock_charge(struct sock *sk, int pages)
+{
+#ifdef CONFIG_MEMCG
+	int sndbuf = sk->sk_sndbuf;
+
+	sock_owned_by_me(sk);
+	if (!pages || !sk->sk_memcg)
+		return;
+	/* A socket whose buffer is full is charged in any case, as accept() does it. */
+	WRITE_ONCE(sk->sk_sndbuf, 0);
+	if (__sk_mem_schedule(sk, pages << PAGE_SHIFT, SK_MEM_SEND)) {
+		sk_forward_alloc_add(sk, -(pages << PAGE_SHIFT));
+		atomic_long_sub(pages, sk->sk_prot->memory_allocated);
+	}
+	WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+#endif
+}
+
 /*
  * accept() charges its program for what there is in a child's receive queue and takes it for
  * granted that the write queue is empty: the pages that are left are what it rounded off. When
- * they are freed the program's group gets them back, so it has to pay for them first. They are
- * counted as TCP's already.
+ * they are freed the program's group gets them back, so it has to pay for them first.
  */
 void flt_child_charge(struct sock *child)
 {
-#ifdef CONFIG_MEMCG
-	int pages = child->sk_wmem_queued >> PAGE_SHIFT;
-	int sndbuf = child->sk_sndbuf;
-
-	sock_owned_by_me(child);
-	if (!pages || !child->sk_memcg)
-		return;
-	/* A socket whose buffer is full is charged in any case, as accept() does it. */
-	WRITE_ONCE(child->sk_sndbuf, 0);
-	if (__sk_mem_schedule(child, pages << PAGE_SHIFT, SK_MEM_SEND)) {
-		sk_forward_alloc_add(child, -(pages << PAGE_SHIFT));
-		atomic_long_sub(pages, child->sk_prot->memory_allocated);
-	}
-	WRITE_ONCE(child->sk_sndbuf, sndbuf);
-#endif
+	flt_sock_charge(child, child->sk_wmem_queued >> PAGE_SHIFT);
 }

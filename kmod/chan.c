@@ -9,6 +9,7 @@
 #include <linux/tcp.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#include "adopt.h"
 #include "auth.h"
 #include "chan.h"
 #include "linkwork.h"
@@ -222,7 +223,11 @@ static void flt_chan_charge(const struct flt_link *link, struct sock *sk)
 	if (!mem_cgroup_sockets_enabled || sk->sk_memcg || !memcg || !parent_mem_cgroup(memcg) ||
 	    !css_tryget(&memcg->css))
 		return;
+	lock_sock(sk);
 	sk->sk_memcg = memcg;	/* its end puts the reference */
+	/* As accept() does it for a program: what has come meanwhile, too. */
+	flt_sock_charge(sk, sk_mem_pages(sk->sk_forward_alloc + atomic_read(&sk->sk_rmem_alloc)));
+	release_sock(sk);
 #endif
 }
 
@@ -276,10 +281,12 @@ int flt_chan_take(struct flt_chan *chan, struct socket *sock)
 {
 	int err = flt_auth_prepare(chan, sock);
 
-	chan->privileged = !err && flt_sock_is_privileged(sock);
-	if (!err)
-		flt_chan_attach(chan, sock);
-	return err;
+	if (err)
+		return err;
+	chan->privileged = flt_sock_is_privileged(sock);
+	flt_chan_charge(chan->link, sock->sk);
+	flt_chan_attach(chan, sock);
+	return 0;
 }
 
 /* 1: connected; 0: not yet; negative errno: it will not be. */

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -208,6 +209,35 @@ def what_waits_for_a_peer_is_charged():
         wait(lambda: group.kernel() - before < most // 4, PATIENCE, name="it is given back")
         peer.close()
         c.close()
+
+
+@claim
+def what_an_accepted_link_has_received_is_charged():
+    with Group() as group:
+        c = Cluster(2, listed=False)
+        low, high = c.nodes
+        high.become()
+        with group.member():
+            high.list(low)
+        peer = FakePeer(low, high).connect()
+        peer.send(frame(HELLO, hello("n1", heartbeat=60000)))
+        assert peer.frame()[0] == HELLO
+        wait(lambda: high.state(low) == UP)
+        # Its handler sleeps: what comes behind lies in the socket, and much of it.
+        peer.send(frame(0xf3, struct.pack("!I", 20000)))
+        peer.sock.settimeout(2)
+        with contextlib.suppress(TimeoutError):
+            peer.sock.sendall(frame(0x20, bytes(1 << 20)) * 8)
+        wait(lambda: group.numbers("stat")["sock"] >= 32768, name="it is charged")
+        peer.close()
+        high.nl.do("NODE_DEL", node_name="n1")
+        wait(lambda: not group.numbers("stat")["sock"], PATIENCE, name="it is given back")
+        c.close()
+    with open("/dev/kmsg", "rb", 0) as log:
+        os.set_blocking(log.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                assert b"page_counter underflow" not in os.read(log.fileno(), 8192)
 
 
 if __name__ == "__main__":
