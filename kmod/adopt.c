@@ -308,9 +308,12 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 	why = flt_tuple_vacate(net, state);
 	if (why)
 		goto put_listener;
-	why = flt_park_begin(net, &adoption->park, &state->tuple);
+	why = flt_waiting_add(adoption->listener, adoption->queued);
 	if (why)
 		goto put_listener;
+	why = flt_park_begin(net, &adoption->park, &state->tuple);
+	if (why)
+		goto wait_no_more;
 
 	why = flt_adoption_build(net, state, data, skb, adoption);
 	skb = NULL;
@@ -321,6 +324,8 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 
 unpark:
 	flt_park_end(&adoption->park);
+wait_no_more:
+	flt_waiting_sub(adoption->queued);
 put_listener:
 	sock_put(adoption->listener);
 free_skb:
@@ -442,6 +447,7 @@ static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 		flt_park_open(&adoption->park);
 	}
 	flt_park_end(&adoption->park);
+	flt_waiting_sub(adoption->queued);
 	sock_put(child);
 	sock_put(adoption->listener);
 	flt_accept_over(accept, flt_adoption_free);
@@ -487,6 +493,7 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 		why = FLT_REFUSE_NOLISTENER;
 	}
 	flt_park_end(&adoption->park);
+	flt_waiting_sub(adoption->queued);
 
 	trace_flt_adoption_commit(&adoption->park.tuple, adoption->unread, why);
 	sock_put(child);
@@ -505,6 +512,7 @@ void flt_adoption_abort(struct flt_adoption *adoption)
 	flt_child_destroy(adoption->child);
 	/* Last: a packet that finds neither would draw a RST. It drops those that wait. */
 	flt_park_end(&adoption->park);
+	flt_waiting_sub(adoption->queued);
 	reqsk_put(adoption->req);
 	sock_put(adoption->listener);
 	kfree_rcu(adoption, rcu);

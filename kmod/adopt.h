@@ -69,6 +69,13 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
 enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state *state,
 				      const void *data);
 
+/*
+ * Count them from before the child is made until it is accepted or gone: they are charged to nobody
+ * meanwhile. FLT_REFUSE_NOMEM: too many wait already.
+ */
+enum flt_refusal flt_waiting_add(const struct sock *listener, u32 queued);
+void flt_waiting_sub(u32 queued);
+
 /* A child with such bytes has been accepted: it sends what it may, and retransmits. May sleep. */
 void flt_child_resume_sending(struct sock *child);
 

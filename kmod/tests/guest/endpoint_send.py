@@ -427,6 +427,56 @@ def listener_ends_before_accept(world):
             endpoint.abort()
 
 
+@contextlib.contextmanager
+def waiting_room(pages):
+    """Half of it is for what waits to be accepted; of all else there is as much as before."""
+    name = "/proc/sys/net/ipv4/tcp_mem"
+    with open(name, "r+", encoding="ascii") as file:
+        before = file.read()
+        file.seek(0)
+        file.write(" ".join([str(pages)] + before.split()[1:]))
+    try:
+        yield
+    finally:
+        with open(name, "w", encoding="ascii") as file:
+            file.write(before)
+
+
+@suite.claim
+def only_so_much_waits_for_accept(world):
+    """Accepted, aborted or ended with its listener it has left its room to others."""
+    count = 1000000
+    with contextlib.ExitStack() as stack:
+        pairs = [pair(world, 8521 + n) for n in range(3)]
+        for sock in sum(pairs, ()):
+            stack.enter_context(sock)
+        first, second, third = (server for _, server in pairs)
+        stack.enter_context(answers_lost(world))
+        for server in (first, second, third):
+            server.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)   # SO_SNDBUFFORCE
+            server.sendall(noise(count, 1))
+        at_b = [stack.enter_context(listen(world.b, 8521 + n)) for n in range(3)]
+        stack.enter_context(answers_of_b_lost(world))
+        stack.enter_context(waiting_room(2 * (1 << 20) // os.sysconf("SC_PAGE_SIZE")))
+        endpoint = stack.enter_context(Endpoint())
+        wire = endpoint.checkpoint(third, MOST)
+
+        def room():
+            why = endpoint.adopt(world.b, wire)
+            if why == "NONE":
+                endpoint.abort()
+            return why
+        assert room() == room() == "NONE"
+        move(world, first, world.b, send=MOST)
+        assert room() == "NOMEM"
+        stack.enter_context(at_b[0].accept()[0])
+        assert room() == room() == "NONE"
+        move(world, second, world.b, send=MOST)
+        assert room() == "NOMEM"
+        at_b[1].close()
+        assert room() == room() == "NONE"
+
+
 @suite.claim
 def another_of_the_group_gets_it(world):
     """Its listener ends while it waits in the queue, and the group's connections migrate."""
