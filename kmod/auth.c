@@ -168,6 +168,7 @@ bool flt_auth_is_endless(struct flt_chan *chan)
 
 	if (chan->auth == FLT_AUTH_NONE)
 		return false;
+	/* Never asynchronous, as links have TLS 1.3: by now the last record but one is read. */
 	if (reads && unread < chan->unread)
 		chan->unread = unread;
 	else

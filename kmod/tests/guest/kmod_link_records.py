@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 200
+# timeout: 300
 """A peer that has authenticated itself, and sends TLS records that no node sends: what ends its link,
 what may pass, and that none of it holds the one who reads."""
 import contextlib
@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import HELLO, PING, PONG, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import SOL_TLS, TCP_ULP, TLS_RX, TLS_TX, FakeAgent, keys  # noqa: E402
 from fltnl import E                                     # noqa: E402
+from patience import rounds                             # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 TLS_SET_RECORD_TYPE = 1
@@ -165,7 +166,7 @@ def records_of_a_byte_are_messages_all_the_same():
 
 @claim
 def an_endless_row_of_them_does_not_hold_its_reader():
-    count = 20000
+    count = rounds(20000, 6000)
     stream = sealed([(DATA, GREETING)] + [(DATA, b"")] * count)
     greeting = len(stream) - 23 * count
     with met(stream[:greeting]) as (low, high, peer):
