@@ -243,6 +243,7 @@ static int tx_flush(struct app_run *run)
 	while (run->tx.len && !run->held) {
 		n = tx_send(&run->tx, c->watch.fd);
 		if (n > 0) {
+			run->moved = true;
 			stats_add(c->w->stats, bytes_sent, n);
 			continue;
 		}
@@ -259,8 +260,10 @@ static int tx_flush(struct app_run *run)
 		return run_complete(run);
 	/* Who keeps us waiting, the program or the client? */
 	run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
-	conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
-						   c->w->conf->app_timeout);
+	if (run->moved)
+		conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
+							   c->w->conf->app_timeout);
+	run->moved = false;
 	return 0;
 }
 
@@ -513,7 +516,10 @@ static int output(struct app_run *run, struct part *part)
 	ssize_t used;
 	size_t n;
 
-	conn_deadline(run->c, run->w->conf->app_timeout);
+	/* What belongs to no answer is as good as silence. */
+	if (run->head_done && (run->no_body || (run->has_length && !run->left)))
+		return 0;
+	run->moved = true;
 	while (!run->head_done && part->len) {
 		if (part->agg) {
 			n = IOL_copy_out(part->agg, part->start, head, sizeof(head));
@@ -596,6 +602,7 @@ int app_finish(struct app_run *run, int status)
 	if (run->chunked && !run->no_body && tx_add(&run->tx, "0\r\n\r\n", 5))
 		return run_broken(run);
 	run->done = true;
+	run->moved = true;
 	return tx_flush(run);
 }
 

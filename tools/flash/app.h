@@ -31,6 +31,7 @@ struct app_ops {
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
  * @safe:  asked for twice it does no harm
+ * @moved: there was some of the answer, or the client took some: the time-out begins anew
  * @held:  more output follows at once: nothing is sent yet
  * @request: copy of what the log wants, when there is a log
  * @sent:  bytes of body, for the log
@@ -56,7 +57,8 @@ struct app_run {
 	uint64_t left, sent;
 	struct request *request;
 	int status;
-	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe;
+	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe,
+	     moved;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;
@@ -91,6 +93,9 @@ int app_env_build(struct app_run *run, const struct request *req, const struct p
 
 /* With transfer iolite a program's answer is read as aggregates: bytes, 0 at the end, -1 and errno. */
 ssize_t app_read_agg(int fd, struct IOL_Agg **agg);
+
+/* Of a program in a turn of the loop: what it says may be thrown away as fast as it comes. */
+#define APP_READS 16
 
 static inline bool app_lite(const struct worker *w)
 {

@@ -12,12 +12,14 @@
 #include "app.h"
 #include "body.h"
 #include "child.h"
+#include "said.h"
 
 #define READ_SIZE (32 << 10)
 
 /**
  * struct cgi - one process
  * @job:      starts it; meanwhile only the helper touches @pid and @error
+ * @said:     its standard error, until spawn_done()
  * @starting: @job is out
  * @submitting: in cgi_start(), which reports an error itself
  * @released: the run is to be freed when @job comes back
@@ -28,7 +30,7 @@ struct cgi {
 	struct watch out;
 	struct grave grave;
 	struct job job;
-	int in, child_out;
+	int in, child_out, said;
 	pid_t pid;
 	int error;
 	bool starting, released, submitting;
@@ -106,10 +108,16 @@ static ssize_t cgi_pass(struct cgi *cgi, bool *gone)
 
 static void cgi_read(struct cgi *cgi)
 {
+	unsigned int reads = 0;
 	bool gone = false;
 	ssize_t n;
 
 	while (!gone && !cgi->run->full) {
+		if (++reads > APP_READS) {
+			if (watch_again(&cgi->w->loop, &cgi->out))
+				app_finish(cgi->run, 503);
+			return;
+		}
 		n = cgi_pass(cgi, &gone);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -140,7 +148,7 @@ static void spawn_run(struct job *job)
 	struct app_run *run = cgi->run;
 
 	cgi->pid = child_spawn(run->script, run->app->target, run->env, run->env_len, cgi->in,
-			       cgi->child_out);
+			       cgi->child_out, &cgi->said);
 	cgi->error = cgi->pid < 0 ? -cgi->pid : 0;
 }
 
@@ -158,6 +166,8 @@ static void spawn_done(struct job *job)
 	cgi->starting = false;
 	close_fd(&cgi->in);
 	close_fd(&cgi->child_out);
+	if (cgi->said >= 0)
+		said_watch(cgi->w, cgi->run->script, cgi->said);
 	if (!cgi->error) {
 		stats_add(cgi->w->stats, cgi_started, 1);
 		cgi->child = child_watch(cgi->w, cgi->pid);

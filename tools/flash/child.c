@@ -2,13 +2,11 @@
 #include "child.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,17 +41,23 @@ static char **env_list(const char *env, size_t len)
 }
 
 pid_t child_spawn(const char *program, const char *dir, const char *env, size_t env_len, int in,
-		  int out)
+		  int out, int *said)
 {
 	char *argv[] = { (char *)program, NULL }, **envp = env_list(env, env_len);
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t all, none;
+	int err, errors[2];
 	pid_t pid;
-	int err;
 
+	*said = -1;
 	if (!envp)
 		return -ENOMEM;
+	if (pipe2(errors, O_CLOEXEC)) {
+		err = errno;
+		free(envp);
+		return -err;
+	}
 	sigfillset(&all);
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&actions);
@@ -66,6 +70,8 @@ pid_t child_spawn(const char *program, const char *dir, const char *env, size_t 
 	err = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
 	if (!err && out >= 0)
 		err = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	if (!err)
+		err = posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
 	if (!err && dir)
 		err = posix_spawn_file_actions_addchdir_np(&actions, dir);
 	if (!err)
@@ -73,7 +79,14 @@ pid_t child_spawn(const char *program, const char *dir, const char *env, size_t 
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attr);
 	free(envp);
-	return err ? -err : pid;
+	close(errors[1]);
+	if (err) {
+		close(errors[0]);
+		return -err;
+	}
+	fcntl(errors[0], F_SETFL, O_NONBLOCK);
+	*said = errors[0];
+	return pid;
 }
 
 static void child_free(struct grave *g)
@@ -132,23 +145,5 @@ void children_exit(struct worker *w)
 		loop_close(&w->loop, &child->watch);
 		list_del(&child->node);
 		free(child);
-	}
-}
-
-/* What a program complains of; whoever reads our standard error may have stopped. */
-void child_said(const char *p, size_t len)
-{
-	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
-	ssize_t n;
-
-	if (send(STDERR_FILENO, p, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK)
-		return;
-	/* A pipe that has room at all takes this much at once. */
-	while (len && poll(&fd, 1, 0) == 1 && fd.revents & POLLOUT) {
-		n = write(STDERR_FILENO, p, len < PIPE_BUF ? len : PIPE_BUF);
-		if (n <= 0)
-			return;
-		p += n;
-		len -= n;
 	}
 }

@@ -22,9 +22,12 @@ struct child {
 	void *owner;
 };
 
-/* Anywhere. @env is "NAME=VALUE\0..." of @env_len bytes. Return: pid, or a negative errno. */
+/*
+ * Anywhere. @env is "NAME=VALUE\0..." of @env_len bytes; *@said becomes the other end of its standard
+ * error, for said_watch(), or -1. Return: pid, or a negative errno.
+ */
 pid_t child_spawn(const char *program, const char *dir, const char *env, size_t env_len, int in,
-		  int out);
+		  int out, int *said);
 
 /* On the loop: reaps @pid when it ends. NULL: memory is short, and @pid was killed. */
 struct child *child_watch(struct worker *w, pid_t pid);
@@ -34,8 +37,5 @@ void children_exit(struct worker *w);
 
 /* Runs @job on a helper, or here and now where there is none. */
 void job_submit(struct worker *w, struct job *job);
-
-/* Passes on what a program complains of, without waiting for whoever reads it. */
-void child_said(const char *p, size_t len);
 
 #endif

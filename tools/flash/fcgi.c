@@ -23,6 +23,7 @@
 #include "body.h"
 #include "child.h"
 #include "fcgi_record.h"
+#include "said.h"
 
 #define BODY_STEP (32 << 10)
 #define READ_SIZE (32 << 10)
@@ -54,6 +55,7 @@ struct fcgi_pool {
 	struct job spawn;
 	struct timer respawn;
 	pid_t pid;
+	int said;			/* of @pid, its standard error */
 };
 
 /**
@@ -63,6 +65,7 @@ struct fcgi_pool {
  * @out:    records to write
  * @sent:   bytes of the request body put into records
  * @left, @pad: of the record being read
+ * @said:   of a line on its standard error; made on first use
  */
 struct fcgi {
 	struct watch watch;
@@ -79,12 +82,14 @@ struct fcgi {
 	unsigned int head_len, left, pad;
 	uint8_t end[8];
 	unsigned int end_len;
+	struct said_line *said;
 };
 
 static void fcgi_conn_free(struct grave *g)
 {
 	struct fcgi *f = container_of(g, struct fcgi, grave);
 
+	free(f->said);
 	free(f->out);
 	free(f);
 }
@@ -144,8 +149,24 @@ static bool may_keep(const struct fcgi_pool *p)
 	return p->nr_idle < most && !p->unheard && list_empty(&p->waiting);
 }
 
+static void program_said(struct fcgi *f, const char *p, size_t len)
+{
+	if (!f->said)
+		f->said = calloc(1, sizeof(*f->said));
+	if (f->said)
+		said_add(f->pool->w, f->pool->app->target, f->said, p, len);
+}
+
+/* What it says goes with its request: no line spans two. */
+static void program_silent(struct fcgi *f)
+{
+	if (f->said)
+		said_end(f->pool->w, f->pool->app->target, f->said);
+}
+
 static void fcgi_close(struct fcgi *f)
 {
+	program_silent(f);
 	idle_end(f);
 	set_unheard(f, false);
 	f->pool->nr--;
@@ -174,7 +195,7 @@ static void spawn_run(struct job *job)
 {
 	struct fcgi_pool *p = container_of(job, struct fcgi_pool, spawn);
 
-	p->pid = child_spawn(p->app->target + 5, NULL, "", 0, p->listen, -1);
+	p->pid = child_spawn(p->app->target + 5, NULL, "", 0, p->listen, -1, &p->said);
 }
 
 static void spawn_next(struct fcgi_pool *p)
@@ -199,6 +220,8 @@ static void spawn_done(struct job *job)
 	struct child *child;
 
 	p->spawning = false;
+	if (p->said >= 0)
+		said_watch(p->w, p->app->target + 5, p->said);
 	child = p->pid < 0 ? NULL : child_watch(p->w, p->pid);
 	if (!child) {
 		fprintf(stderr, "flash: cannot start %s: %s\n", p->app->target + 5,
@@ -432,8 +455,8 @@ static int want_room(struct fcgi *f)
 
 	if (f->watch.events & EPOLLOUT)
 		return 0;
-	loop_del(loop, &f->watch);
-	return loop_add(loop, &f->watch, FCGI_EVENTS | EPOLLOUT);
+	f->watch.events |= EPOLLOUT;
+	return watch_again(loop, &f->watch);
 }
 
 static int fcgi_write(struct fcgi *f)
@@ -472,6 +495,7 @@ static int request_ended(struct fcgi *f, bool more)
 	if (f->out_len || !f->stdin_done || more || !may_keep(f->pool)) {
 		fcgi_close(f);
 	} else {
+		program_silent(f);
 		idle_begin(f);
 		next_waiting(f->pool);
 	}
@@ -501,7 +525,7 @@ static size_t take(struct fcgi *f, const char *p, size_t len)
 		if (type == STDOUT && app_output(f->run, p, n))
 			return 0;
 		if (type == STDERR)
-			child_said(p, n);
+			program_said(f, p, n);
 		if (type == END && f->end_len + n <= sizeof(f->end)) {
 			memcpy(f->end + f->end_len, p, n);
 			f->end_len += n;
@@ -589,9 +613,15 @@ static ssize_t fcgi_pass(struct fcgi *f)
 
 static void fcgi_read(struct fcgi *f)
 {
+	unsigned int reads = 0;
 	ssize_t n;
 
 	while (f->run && !f->run->full) {
+		if (++reads > APP_READS) {
+			if (watch_again(&f->pool->w->loop, &f->watch))
+				fcgi_fail(f);
+			return;
+		}
 		n = fcgi_pass(f);
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -244,13 +244,13 @@ void log_reopen(struct log *log, int count)
 	flush(log);
 }
 
-static bool plain(uint8_t c)
+static bool plain(uint8_t c, bool quoted)
 {
-	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+	return c >= ' ' && c < 0x7f && c != '\\' && (c != '"' || !quoted);
 }
 
-/* Quotes, backslashes and what does not print become \xHH (Combined) or \u00HH (JSON). */
-static char *put_escaped(char *o, const char *end, const struct slice *s, bool json)
+/* Backslashes and what does not print become \xHH (Combined) or \u00HH (JSON), @quoted quotes, too. */
+static char *put_escaped(char *o, const char *end, const struct slice *s, bool json, bool quoted)
 {
 	static const char digits[] = "0123456789abcdef";
 	uint32_t i = 0, run;
@@ -258,7 +258,7 @@ static char *put_escaped(char *o, const char *end, const struct slice *s, bool j
 	while (i < s->len && end - o > 8) {
 		uint8_t c;
 
-		for (run = i; run < s->len && plain(s->p[run]) && end - o - 8 > run - i; run++)
+		for (run = i; run < s->len && plain(s->p[run], quoted) && end - o - 8 > run - i; run++)
 			;
 		o = mempcpy(o, s->p + i, run - i);
 		i = run;
@@ -270,6 +270,11 @@ static char *put_escaped(char *o, const char *end, const struct slice *s, bool j
 		*o++ = digits[c & 15];
 	}
 	return o;
+}
+
+char *log_escape(char *o, char *end, const struct slice *s)
+{
+	return put_escaped(o, end, s, false, false);
 }
 
 /* printf() takes a thousand instructions for it. */
@@ -288,7 +293,7 @@ static char *put_field(char *o, const char *end, const char *before, const struc
 {
 	o = stpcpy(o, before);
 	if (s && s->p)
-		return put_escaped(o, end - 64, s, json);
+		return put_escaped(o, end - 64, s, json, true);
 	*o++ = '-';
 	return o;
 }

@@ -19,6 +19,11 @@ void log_reopen(struct log *log, int count);
 /* @req may be NULL when the head was not understood. */
 void log_request(struct conn *c, const struct request *req, int status, uint64_t bytes);
 
+/*
+ * What does not print, and backslashes, become \xHH. Some bytes before @end it stops; returns where.
+ */
+char *log_escape(char *o, char *end, const struct slice *s);
+
 /* For tests: one line into @out, with its LF. Returns its length. */
 struct log_entry {
 	const char *address;

@@ -112,6 +112,15 @@ static inline void loop_del(struct loop *loop, struct watch *w)
 	w->events = 0;
 }
 
+/* By edges: what is ready already is news once more, when others have had their turn. */
+static inline int watch_again(struct loop *loop, struct watch *w)
+{
+	uint32_t events = w->events;
+
+	loop_del(loop, w);
+	return loop_add(loop, w, events);
+}
+
 /* Stops watching and closes the descriptor. */
 static inline void loop_close(struct loop *loop, struct watch *w)
 {

@@ -38,7 +38,9 @@
 	X(recycled)		/* idle connections closed to make room */ \
 	X(log_lost)		/* lines of the access log that could not be written */ \
 	X(accept_paused)	/* out of descriptors or at max_connections */ \
-	X(cgi_started) X(fastcgi_requests) X(fastcgi_connects) X(app_errors)
+	X(cgi_started) X(fastcgi_requests) X(fastcgi_connects) X(app_errors) \
+	X(said_lines)		/* lines that programs wrote to standard error, passed on */ \
+	X(said_lost)		/* and left out: too many, or not taken */
 
 struct stats {
 #define X(name) uint64_t name;

@@ -111,6 +111,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->slow);
 	list_init(&w->free_conns);
 	list_init(&w->children);
+	said_init(w);
 	list_init(&w->drain_end.node);
 	if (conf->architecture == ARCH_AMPED) {
 		/* First: what helper processes inherit must not keep an event mechanism alive. */
@@ -169,6 +170,7 @@ static void worker_exit(struct worker *w, bool shared)
 	helpers_free(w->helpers);
 	fcgi_exit(w);
 	children_exit(w);
+	said_exit(w);
 	if (w->log)
 		log_close(w->log);
 	if (!shared) {

@@ -8,6 +8,7 @@
 #include "helper.h"
 #include "listener.h"
 #include "loop.h"
+#include "said.h"
 #include "stats.h"
 
 struct log;
@@ -27,6 +28,7 @@ struct worker {
 	struct log *log;		/* NULL: off */
 	struct fcgi_pool **fcgi;	/* by struct app.index, made on first use */
 	struct list children;
+	struct said said;		/* by programs, on standard error */
 	struct stats *stats;		/* this worker's */
 	const struct stats *all_stats;
 	unsigned int nr_stats;

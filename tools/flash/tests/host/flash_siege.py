@@ -229,6 +229,40 @@ def a_client_that_goes_while_its_request_waits_for_a_program_harms_nobody():
             pool.end()
 
 
+def a_program_that_does_not_stop_stops_nobody_and_fills_no_disk():
+    """Complaints, and an answer to who asks for none of it: nothing of either makes it wait."""
+    for args in ("amped", "sped", "amped --events io_uring"):
+        with Server("--workers", "1", "--app-timeout", "3s", "--architecture", *args.split(),
+                    config="status /status\ncgi /cgi/ @DIR@/cgi\nfastcgi /app/ exec:@DIR@/fcgi 3\n") as s:
+            os.mkdir(os.path.join(s.dir, "cgi"))
+            for name, text in (("cgi/complain", "yes complaint >&2"), ("cgi/endless", "echo A: b\necho\nexec yes"),
+                               ("fcgi", "exec %s %s" % (sys.executable, APP))):
+                path = os.path.join(s.dir, name)
+                with open(path, "w", encoding="ascii") as f:
+                    f.write("#!/bin/sh\n%s\n" % text)
+                os.chmod(path, stat.S_IRWXU)
+            s.write("file", "file")
+            s.start()
+            began = time.monotonic()
+            busy = [s.client().send("%s HTTP/1.1\r\nHost: t\r\n\r\n" % what) for what in (
+                "GET /cgi/complain", "GET /app/?flood", "GET /app/?flood", "HEAD /app/?endless", "HEAD /cgi/endless")]
+            wait_for(lambda: counters(s)["said_lost"] > 1000)
+            for c in busy[:3]:
+                equal(c.response().status, 504, args)
+            for c in busy[3:]:
+                equal(c.response(head=True).status, 200, args)
+                c.sock.settimeout(60)
+                equal(c.closed(), True, args)
+            for _ in range(20):
+                equal(s.client(timeout=20).send(GET).response().body, b"file", args)
+            wait_for(lambda: "lines of programs are left out" in s.stderr())
+            n = counters(s)
+            assert 10 < n["said_lines"], (args, n)
+            # What it may at once, and each second; a quarter more than that is a mistake.
+            most = 1.25 * (65536 + 16384 * (time.monotonic() - began))
+            assert os.path.getsize(s.errors.name) < most, (args, os.path.getsize(s.errors.name), most)
+
+
 def pipelines_of_everything_are_answered_in_order():
     with Server("--send-buffer", "16k", config="cgi /cgi/ @DIR@/cgi\nstatus /status\n") as s:
         s.write("file", "file")

@@ -258,6 +258,35 @@ def a_refusal_that_the_client_does_not_take_waits_for_it():
             equal(s.get("/file").body, b"file")
 
 
+def what_a_program_complains_of_is_one_line_of_the_log_and_no_other():
+    said = b"first\nflash: worker 1 died of signal 9\n\x1b[2J\x9b31m\x00\x7fback\\slash\xe4 'q' \"Q\"\r\n" \
+           + b"l" * 1500 + b"\nlast"
+    plain = b"\\x1b[2J\\x9b31m\\x00\\x7fback\\x5cslash\\xe4 'q' \"Q\"\\x0d"
+    for args in ("amped", "sped", "amped --helper-kind processes", "amped --events io_uring",
+                 "mt --threads 2", "mp --processes 2"):
+        with Server("--architecture", *args.split(),
+                    config="cgi /cgi/ @DIR@/cgi\nfastcgi /app/ exec:@DIR@/fcgi 1\n") as s:
+            with open(os.path.join(s.dir, "said"), "wb") as f:
+                f.write(said)
+            executable(s, "cgi/say", "#!/bin/sh\ncat %s/said >&2\nprintf 'A: b\\n\\nbody'\n" % s.dir)
+            executable(s, "fcgi", PROGRAM)
+            s.start()
+            equal(s.get("/cgi/say").status, 200, args)
+            equal(s.get("/app/?say=" + said.hex()).status, 200, args)
+            equal(s.stop(), 0, args)    # what has no end yet is a line then
+            with open(s.errors.name, "rb") as f:
+                lines = f.read().split(b"\n")
+            equal(lines.pop(), b"", args)
+            for line in lines:
+                assert all(32 <= c < 127 for c in line), (args, line)
+            for who in ("%s/cgi/say" % s.dir, "exec:%s/fcgi" % s.dir, "%s/fcgi" % s.dir):
+                start = b"flash: %s: " % who.encode()
+                equal([line[len(start):] for line in lines if line.startswith(start)],
+                      [b"first", b"flash: worker 1 died of signal 9", plain, b"l" * 800 + b"...", b"last"],
+                      (args, who))
+            equal(len(lines), 15, (args, lines))
+
+
 def what_lies_between_us_and_the_client_is_ours_to_say():
     scripts = {
         "hops": b"Transfer-Encoding: chunked\nConnection: upgrade\nUpgrade: x\nTrailer: y\nTE: z\n"

@@ -54,7 +54,14 @@ def answer(sock, env, body):
         os._exit(3)
     if query == "hang":
         time.sleep(30)
+    if query.startswith("say="):    # what it complains of, by its connection and by itself
+        send(sock, 7, bytes.fromhex(query[4:]))
+        os.write(2, bytes.fromhex(query[4:]))
+    while query == "flood":         # no answer, only complaints
+        send(sock, 7, b"complaint\n" * 6000)
     out = b"Content-Type: text/plain\r\n\r\n"
+    while query == "endless":       # more than a HEAD asks for
+        send(sock, 6, out + b"z" * 60000)
     if query.startswith("big="):
         out += b"z" * int(query[4:])
     else:

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What programs say on their standard error, on its way to ours. A line of theirs is one line there,
+ * begins with who said it, and cannot be taken for one of ours: what does not print is escaped as in
+ * the access log. Long lines are cut, and a program that does not stop fills neither the disk nor the
+ * loop's time: a worker passes on so much a second, the rest is counted.
+ */
+#ifndef FLASH_SAID_H
+#define FLASH_SAID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "loop.h"
+
+struct worker;
+
+#define SAID_LINE 800		/* of a line, before it is escaped; what is longer is cut */
+
+/* The beginning of a line that has not ended yet. */
+struct said_line {
+	unsigned int len;
+	bool cut;
+	char text[SAID_LINE];
+};
+
+/**
+ * struct said - what a worker has passed on
+ * @sources:  programs' standard errors, each a pipe
+ * @room:     bytes that may be passed on now; grows with the time since @since (ms)
+ * @left_out: lines that nobody was told of yet; @tell does
+ */
+struct said {
+	struct list sources;
+	unsigned int room, left_out;
+	uint64_t since;
+	struct timer tell;
+};
+
+void said_init(struct worker *w);
+/* The end of the worker: who still writes gets an error. */
+void said_exit(struct worker *w);
+
+/* Bytes that @who has said; whole lines are passed on. */
+void said_add(struct worker *w, const char *who, struct said_line *line, const char *p, size_t len);
+/* Nothing follows: the rest is a line, too. */
+void said_end(struct worker *w, const char *who, struct said_line *line);
+
+/* Passes on what comes out of the pipe @fd, which becomes ours, until its end. */
+void said_watch(struct worker *w, const char *who, int fd);
+
+#endif
