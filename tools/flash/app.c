@@ -12,6 +12,7 @@
 
 #include "body.h"
 #include "file.h"
+#include "hold.h"
 #include "response.h"
 
 #define HEAD_MAX 16384		/* header of a program's answer */
@@ -19,10 +20,58 @@
 #define HEAD_STEP 512		/* of it, looked for in an aggregate */
 #define READ_AGG (1 << 20)
 #define REASON_MAX 128
+#define PAGE 4096ull
+#define BODY_STEP (16 << 10)	/* who brings as much has not stood still */
 #define BODY_RATE 500		/* bytes of a request body a second, at least */
+
+/* Pages of the body's file, and one for what the kernel needs beside them. */
+static size_t body_memory(uint64_t length)
+{
+	return (length + 2 * PAGE - 1) & -PAGE;
+}
+
+void app_body_free(struct conn *c)
+{
+	body_free(c->body);
+	c->body = NULL;
+	hold_give(c->w, c->body_held);
+	c->body_held = 0;
+}
+
+static bool body_hold(struct conn *c, uint64_t length)
+{
+	size_t need = body_memory(length);
+
+	if (need > c->body_held && !hold_take(c, need - c->body_held))
+		return false;
+	if (need < c->body_held)
+		hold_give(c->w, c->body_held - need);
+	c->body_held = need;
+	return true;
+}
+
+void app_body_drop(struct conn *c)
+{
+	app_body_free(c);
+	list_del(&c->rest);
+	conn_deadline(c, 0);
+}
+
+/* What waits for the client, and the program's variables. */
+static void run_hold(struct app_run *run)
+{
+	size_t need = run->tx.cap + run->env_cap;
+
+	if (need > run->memory)
+		hold_add(run->w, need - run->memory);
+	else
+		hold_give(run->w, run->memory - need);
+	run->memory = need;
+}
 
 void app_run_free(struct app_run *run)
 {
+	hold_give(run->w, run->memory);
 	free(run->request);
 	free(run->script);
 	free(run->env);
@@ -57,9 +106,8 @@ static enum verdict run_refuse(struct app_run *run, int status)
 	c->app = NULL;
 	run->c = NULL;
 	run->ops->release(run);
-	body_free(c->body);
-	c->body = NULL;
-	v = respond_status(c, request, status, NULL, true);
+	app_body_free(c);
+	v = respond_status(c, request, status, status == 503 ? RETRY_AFTER : NULL, true);
 	if (request != &none)
 		free(request);
 	if (v == BLOCKED)
@@ -169,12 +217,20 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 		return CLOSE;
 	}
 	c->app = run;
+	run->memory = run->env_cap;
+	if (!hold_take(c, run->memory)) {
+		run->memory = 0;
+		run->close = true;
+		return run_refuse(run, 503);
+	}
 	if (!(req->flags & REQ_BODY))
 		return run_start(run);
-	c->body = body_new(req, c->w->conf->max_body);
+	if (body_hold(c, 0))
+		c->body = body_new(req, c->w->conf->max_body);
 	if (!c->body)
-		return CLOSE;
+		return run_refuse(run, 503);
 	c->state = CONN_BODY;
+	hold_slow(c, &c->w->bodies);
 	conn_deadline(c, c->w->conf->body_timeout);
 	if (req->flags & REQ_EXPECT && !more &&
 	    send(c->watch.fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) < 0)
@@ -194,18 +250,26 @@ static unsigned int body_time(const struct conn *c)
 
 enum verdict app_body(struct conn *c, char *buf, size_t len)
 {
+	uint64_t before = c->body ? body_length(c->body) : 0;
 	size_t used = len;
-	int n = body_feed(c->body, buf, &used);
+	int n = -503;
 
+	if (c->body && body_hold(c, before + len))
+		n = body_feed(c->body, buf, &used);
 	if (n < 0) {
+		list_del(&c->rest);
 		return run_refuse(c->app, -n);
 	}
+	body_hold(c, body_length(c->body));
+	if (body_length(c->body) / BODY_STEP != before / BODY_STEP)
+		hold_slow(c, &c->w->bodies);
 	if (!conn_keep(c, buf + used, len - used))
 		return CLOSE;
 	if (!n) {
 		conn_deadline(c, body_time(c));
 		return BODY;
 	}
+	list_del(&c->rest);
 	return run_start(c->app);
 }
 
@@ -217,8 +281,7 @@ static int run_complete(struct app_run *run)
 	c->app = NULL;
 	c->close = c->close || run->close;
 	respond_account(c, run->request, run->status, run->sent);
-	body_free(c->body);
-	c->body = NULL;
+	app_body_free(c);
 	run->c = NULL;
 	run->ops->release(run);
 	watch_client(c, false);
@@ -258,8 +321,14 @@ static int tx_flush(struct app_run *run)
 	}
 	if (!run->tx.len && run->done)
 		return run_complete(run);
+	if (!run->tx.len)
+		tx_shrink(&run->tx);
+	run_hold(run);
 	/* Who keeps us waiting, the program or the client? */
-	run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
+	if (run->tx.len && hold_is_full(c->w))
+		run->full = true;
+	else
+		run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
 	if (run->moved)
 		conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
 							   c->w->conf->app_timeout);

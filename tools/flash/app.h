@@ -28,6 +28,7 @@ struct app_ops {
  * @env:   "NAME=VALUE" strings, each with its NUL; @nr_env of them
  * @head:  header lines of the program, until the empty one
  * @tx:    for the client; by reference with transfer iolite
+ * @memory: bytes of it that are counted, see hold.h
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
  * @safe:  asked for twice it does no harm
@@ -55,6 +56,7 @@ struct app_run {
 	size_t head_len;
 	struct tx tx;
 	uint64_t left, sent;
+	size_t memory;
 	struct request *request;
 	int status;
 	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe,
@@ -68,6 +70,11 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 
 /* Bytes of a request body. BODY: more is needed; otherwise what became of the request. */
 enum verdict app_body(struct conn *c, char *buf, size_t len);
+
+/* Its body makes room for others: 503 in the next turn of the loop. */
+void app_body_drop(struct conn *c);
+/* It is used, or no longer wanted. */
+void app_body_free(struct conn *c);
 
 /* The client's socket has room, or has closed its side. */
 void app_client_ready(struct conn *c, uint32_t events);

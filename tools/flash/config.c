@@ -90,6 +90,8 @@ static const struct directive {
 	{ "max_header_lines", COUNT, FIELD(max_header_lines), 1, 10000, NULL, 0,
 	  "most header lines (431)" },
 	{ "max_body", SIZE, FIELD(max_body), 0, 1ull << 40, NULL, 1, "largest request body (413)" },
+	{ "held_memory", SIZE, FIELD(held_memory), 1 << 20, 1ull << 40, NULL, 1,
+	  "most bytes of unfinished requests and untaken answers, of all workers (503; 128 MB or four times max_body unless told)" },
 	{ "header_timeout", SECONDS, FIELD(header_timeout), 1, 86400, NULL, 0,
 	  "for a whole request head" },
 	{ "body_timeout", SECONDS, FIELD(body_timeout), 1, 86400, NULL, 0,
@@ -412,6 +414,11 @@ int config_finish(struct conf *conf)
 		conf->path_entries = conf->architecture == ARCH_MP ? 200 : 6000;
 	if (!conf->map_bytes)
 		conf->map_bytes = conf->architecture == ARCH_MP ? 4 << 20 : 128 << 20;
+	if (!conf->held_memory)
+		conf->held_memory = conf->max_body > 32 << 20 ? 4 * conf->max_body : 128 << 20;
+	/* Beside its largest body a request has a head. */
+	if (conf->max_body + (1 << 19) > conf->held_memory)
+		return complain("held_memory", "has no room for a body of max_body and its head");
 	conf->chunk &= ~4095u;
 	if (conf->max_line > conf->max_header)
 		return complain("max_line", "cannot be larger than max_header");

@@ -119,6 +119,7 @@ struct conf {
 	unsigned int max_connections;	/* of a worker */
 	unsigned int max_line, max_header, max_header_lines;
 	uint64_t max_body;
+	uint64_t held_memory;		/* of all workers, for requests and answers that wait */
 	unsigned int header_timeout, body_timeout, send_timeout, keepalive_timeout, app_timeout;
 	unsigned int drain_timeout;
 	unsigned int fastcgi_keep, fastcgi_idle, fastcgi_connections;

@@ -12,6 +12,7 @@
 #include "app.h"
 #include "body.h"
 #include "handback.h"
+#include "hold.h"
 #include "response.h"
 #include "send.h"
 
@@ -51,12 +52,6 @@ static void set_idle(struct conn *c)
 		conn_accepting(w, true);
 }
 
-static void set_slow(struct conn *c)
-{
-	list_del(&c->rest);
-	list_add_tail(&c->rest, &c->w->slow);
-}
-
 bool conn_make_room(struct worker *w)
 {
 	struct list *from = list_empty(&w->idle) ? &w->slow : &w->idle;
@@ -70,6 +65,7 @@ bool conn_make_room(struct worker *w)
 
 static void in_release(struct conn *c)
 {
+	hold_give(c->w, c->in_cap);
 	free(c->in);
 	c->in = NULL;
 	c->in_off = 0;
@@ -105,7 +101,7 @@ void conn_close(struct conn *c)
 	if (c->path)
 		path_put(w->cache, c->path);
 	response_free(w, c->response);
-	body_free(c->body);
+	app_body_free(c);
 	in_release(c);
 	stats_add(w->stats, closed, 1);
 	w->nr_conns--;
@@ -137,6 +133,10 @@ bool conn_keep(struct conn *c, char *buf, size_t len)
 	char *in;
 	size_t cap = IN_START;
 
+	if (!len) {
+		in_release(c);
+		return true;
+	}
 	if (c->in && buf >= c->in && buf <= c->in + c->in_cap) {
 		c->in_off = buf - c->in;
 		c->in_len = len;
@@ -144,14 +144,37 @@ bool conn_keep(struct conn *c, char *buf, size_t len)
 	}
 	while (cap < len)
 		cap *= 2;
-	in = malloc(cap);
-	if (!in)
+	if (!hold_take(c, cap))
 		return false;
+	in = malloc(cap);
+	if (!in) {
+		hold_give(c->w, cap);
+		return false;
+	}
 	memcpy(in, buf, len);
 	in_release(c);
 	c->in = in;
 	c->in_len = len;
 	c->in_cap = cap;
+	return true;
+}
+
+/* Room behind what is kept. */
+static bool in_grow(struct conn *c)
+{
+	char *in;
+
+	if (c->in_len < c->in_cap)
+		return true;
+	if (!hold_take(c, c->in_cap))
+		return false;
+	in = realloc(c->in, 2 * c->in_cap);
+	if (!in) {
+		hold_give(c->w, c->in_cap);
+		return false;
+	}
+	c->in = in;
+	c->in_cap *= 2;
 	return true;
 }
 
@@ -168,13 +191,8 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 			memmove(c->in, c->in + c->in_off, c->in_len);
 			c->in_off = 0;
 		}
-		if (c->in_len == c->in_cap) {
-			to = realloc(c->in, 2 * c->in_cap);
-			if (!to)
-				return -1;
-			c->in = to;
-			c->in_cap *= 2;
-		}
+		if (!in_grow(c))
+			return -1;
 		to = c->in + c->in_len;
 		room = c->in_cap - c->in_len;
 	}
@@ -216,7 +234,7 @@ static void uncork(struct conn *c)
 static enum verdict refuse(struct conn *c, int status)
 {
 	stats_add(c->w->stats, bad_requests, 1);
-	return respond_status(c, NULL, status, NULL, true);
+	return respond_status(c, NULL, status, status == 503 ? RETRY_AFTER : NULL, true);
 }
 
 /* The head is not whole: keep it and read on, unless it is too large. */
@@ -232,12 +250,12 @@ static enum verdict partial_head(struct conn *c, char *buf, size_t len)
 		n = request_parse(&req, buf, len, &limits);
 		return refuse(c, n < 0 ? -n : 431);
 	}
-	if (!conn_keep(c, buf, len))
-		return CLOSE;
+	if (!conn_keep(c, buf, len) || !in_grow(c))
+		return refuse(c, 503);
 	c->scanned = len;
 	if (!c->partial) {
 		conn_deadline(c, c->w->conf->header_timeout);
-		set_slow(c);
+		hold_slow(c, &c->w->slow);
 	}
 	c->partial = true;
 	return SERVED;
@@ -273,7 +291,10 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		if (v == WAIT) {
 			c->state = CONN_LOOKUP;
 			conn_deadline(c, CONN_NEVER);
-			return conn_keep(c, buf, len) ? WAIT : CLOSE;
+			if (conn_keep(c, buf, len))
+				return WAIT;
+			list_del(&c->waiter.node);
+			return refuse(c, 503);
 		}
 		stats_add(w->stats, requests, 1);
 		c->requests++;
@@ -485,6 +506,10 @@ static void conn_expired(struct timer *t)
 		stats_add(stats, timeouts_send, 1);
 		break;
 	case CONN_BODY:
+		if (!c->body) {		/* dropped, to make room */
+			app_finish(c->app, 503);
+			return;
+		}
 		stats_add(stats, timeouts_body, 1);
 		break;
 	case CONN_APP:

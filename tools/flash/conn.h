@@ -47,7 +47,8 @@ struct conn {
 	struct watch watch;
 	struct grave grave;
 	struct list node;		/* worker's conns */
-	struct list rest;		/* worker's idle or slow */
+	struct list rest;		/* worker's idle, slow or bodies */
+	uint64_t since;			/* ms: on slow or bodies */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;
@@ -63,6 +64,7 @@ struct conn {
 	struct response *response;
 	struct app_run *app;
 	struct body *body;		/* request body being collected */
+	size_t body_held;		/* memory it takes, see hold.h */
 	char peer[INET6_ADDRSTRLEN];	/* conn_address() */
 };
 

@@ -109,8 +109,7 @@ static enum verdict bytes_out(struct conn *c, const struct request *req, const c
 	r = response_new(1);
 	if (!r)
 		return CLOSE;
-	r->text = malloc(len - n);
-	if (!r->text) {
+	if (!response_text(c, r, len - n)) {
 		response_free(c->w, r);
 		return CLOSE;
 	}
@@ -144,8 +143,7 @@ static enum verdict respond_page(struct conn *c, const struct request *req, int 
 
 		if (!r)
 			return CLOSE;
-		r->text = malloc(n + len);
-		if (!r->text) {
+		if (!response_text(c, r, n + len)) {
 			response_free(w, r);
 			return CLOSE;
 		}
@@ -202,8 +200,7 @@ static struct response *response_about(struct conn *c, struct file *f, unsigned 
 
 	if (!r)
 		return NULL;
-	r->text = malloc(text + 1);
-	if (!r->text) {
+	if (!response_text(c, r, text + 1)) {
 		response_free(c->w, r);
 		return NULL;
 	}

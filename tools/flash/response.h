@@ -5,6 +5,8 @@
 
 #include "conn.h"
 
+#define RETRY_AFTER "Retry-After: 1\r\n"	/* with 503 */
+
 /* A request that has been parsed; @more: another one follows in the buffer. */
 enum verdict serve(struct conn *c, struct request *req, bool more);
 

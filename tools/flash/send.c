@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "disk.h"
+#include "hold.h"
 #include "lite.h"
 #include "map.h"
 
@@ -35,8 +36,18 @@ void response_free(struct worker *w, struct response *r)
 	mapping_release(w, r);
 	if (r->file)
 		file_put(w->cache, r->file);
+	hold_give(w, r->held);
 	free(r->text);
 	free(r);
+}
+
+bool response_text(struct conn *c, struct response *r, size_t size)
+{
+	if (!hold_take(c, size))
+		return false;
+	r->held = size;
+	r->text = malloc(size);
+	return r->text;
 }
 
 void response_add_mem(struct response *r, const char *mem, uint64_t len)

@@ -15,6 +15,7 @@ struct piece {
  * @file:   whose parts are sent; a reference is held
  * @mapping: chunk being sent from, in use
  * @text:   memory that pieces point into, freed with the response
+ * @held:   bytes of @text that are counted, see hold.h
  * @tested: the file is known to be in memory up to here; for one turn of the loop
  * @by_chunks: no more than a chunk at once
  * @reads:  how often a helper has read the part at the current position; it may have been evicted
@@ -25,6 +26,7 @@ struct response {
 	struct file *file;
 	struct mapping *mapping;
 	char *text;
+	size_t held;
 	uint64_t tested;
 	bool by_chunks;
 	unsigned int reads;
@@ -35,6 +37,8 @@ struct response {
 
 struct response *response_new(unsigned int pieces);
 void response_free(struct worker *w, struct response *r);
+/* Makes @text of @size bytes. False: there is no memory for it. */
+bool response_text(struct conn *c, struct response *r, size_t size);
 void response_add_mem(struct response *r, const char *mem, uint64_t len);
 void response_add_file(struct response *r, uint64_t off, uint64_t len);
 

@@ -10,6 +10,7 @@
 #include <iolite.h>
 
 #define BYTES_MAX (4 << 20)
+#define BYTES_KEPT (8 << 10)
 #define PARTS_MAX 16384
 /* Aggregates in one call. */
 #define SEND_PARTS 32
@@ -22,6 +23,15 @@ void tx_free(struct tx *tx)
 		IOL_destroy(tx->vec[tx->first + i].agg);
 	free(tx->vec);
 	free(tx->buf);
+}
+
+void tx_shrink(struct tx *tx)
+{
+	if (tx->cap <= BYTES_KEPT)
+		return;
+	free(tx->buf);
+	tx->buf = NULL;
+	tx->cap = 0;
 }
 
 static int bytes_room(struct tx *tx, size_t need)

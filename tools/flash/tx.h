@@ -28,6 +28,9 @@ struct tx {
 
 void tx_free(struct tx *tx);
 
+/* There is nothing in it: it does not keep what it needed for much. */
+void tx_shrink(struct tx *tx);
+
 /* Behind what waits; -1: memory is short. */
 int tx_add(struct tx *tx, const char *p, size_t len);
 

@@ -1,6 +1,6 @@
 # flash: the AMPED web server
 flash_parts := accept app app_env body cache cgi check child config conn disk fcgi fcgi_record file handback helper helper_process helper_ring \
-	httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime \
+	hold httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime \
 	notify predict range request response said send stats target tx vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) lard/html.c

@@ -50,8 +50,8 @@ struct worker {
 	struct timer accept_retry;
 	struct timer drain_end;
 
-	/* Without a request, with a part of a head; the longest first. At the limit they go. */
-	struct list idle, slow;
+	/* Without a request, with a part of a head, of a body; the longest first. At a limit they go. */
+	struct list idle, slow, bodies;
 	struct list conns;
 	unsigned int nr_conns;
 	struct list free_conns;		/* up to a few, for reuse */

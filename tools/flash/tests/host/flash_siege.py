@@ -263,6 +263,128 @@ def a_program_that_does_not_stop_stops_nobody_and_fills_no_disk():
             assert os.path.getsize(s.errors.name) < most, (args, os.path.getsize(s.errors.name), most)
 
 
+def bodies_kept(s):
+    """Bytes of memory in the workers' files of request bodies, and how many there are."""
+    total = files = 0
+    for pid in children(s.proc.pid):
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            path = "/proc/%d/fd/%s" % (pid, fd)
+            try:
+                if "request body" in os.readlink(path):
+                    files += 1
+                    total += os.stat(path).st_blocks * 512
+            except OSError:
+                continue
+    return total, files
+
+
+def programs(s, **texts):
+    """CGI programs."""
+    os.mkdir(os.path.join(s.dir, "cgi"))
+    for name, text in texts.items():
+        path = os.path.join(s.dir, "cgi", name)
+        with open(path, "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\necho A: b\necho\n%s\n" % text)
+        os.chmod(path, stat.S_IRWXU)
+
+
+def refused(c):
+    """Has a client been told to come again?"""
+    c.sock.settimeout(0.5)
+    try:
+        r = c.response()
+    except (OSError, EOFError):
+        return False
+    return (r.status, r["retry-after"], r["connection"]) == (503, "1", "close")
+
+
+def bodies_of_all_clients_together_have_a_bound():
+    """Who brings nothing makes room for who does, in each of the workers."""
+    head = "POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 400000\r\n\r\n"
+    chunks = "POST /cgi/cat HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n61a80\r\n"
+    for args in ("amped", "amped --events io_uring", "mp --processes 8"):
+        with Server("--workers", "2", "--max-body", "500k", "--held-memory", "2M", "--architecture", *args.split(),
+                    config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
+            programs(s, cat="cat")
+            s.write("file", "file")
+            s.start()
+            # Each brings most of a body, and no more: more of them than there is room for.
+            crowd = [s.client() for _ in range(7 if args[0] == "m" else 24)]
+            for i, c in enumerate(crowd):
+                try:
+                    c.send((chunks if i % 2 else head).encode() + b"x" * 390000)
+                except OSError:
+                    pass
+                total, files = bodies_kept(s)
+                assert total <= 2 << 20, (args, i, total, files)
+            if args[0] == "m":
+                assert any(map(refused, crowd)), args
+                continue
+            wait_for(lambda: counters(s)["held_refused"] > 0)
+            wait_for(lambda: counters(s)["held_bytes"] > 1 << 20)
+            # They have stood still for a while by now, or will soon have.
+            for _ in range(4):
+                wait_for(lambda: len(s.raw(head.encode() + b"y" * 400000).body) == 400000)
+            n = counters(s)
+            assert n["held_dropped"] > 0 and n["held_bytes"] <= 2 << 20, n
+            assert sum(map(refused, crowd)) >= 10, args
+            for c in crowd:
+                c.close()
+            wait_for(lambda: counters(s)["held_bytes"] < 65536)     # its own, and that of who is closed
+            equal(bodies_kept(s)[1], 0, args)
+
+
+def heads_of_all_clients_together_have_a_bound():
+    for events in ("epoll", "io_uring"):
+        with Server("--workers", "2", "--held-memory", "2M", "--events", events, "--header-timeout", "300s",
+                    config="status /status\n") as s:
+            s.write("file", "file")
+            s.start()
+            crowd = []
+            for _ in range(400):
+                crowd.append(s.client().send("GET /file HTTP/1.1\r\nHost: t\r\nX: " + "x" * 15000))
+                n = counters(s)["held_bytes"]
+                assert n <= (2 << 20) + 65536, (events, n)
+            n = counters(s)
+            assert n["held_dropped"] + n["held_refused"] > 100, (events, n)
+            for _ in range(20):
+                equal(s.client(timeout=20).send(GET).response().body, b"file", events)
+                # In two pieces, as all of those.
+                c = s.client(timeout=20).send(GET[:-10])
+                wait_for(lambda: counters(s)["accepted"] - counters(s)["closed"] > 0)
+                equal(c.send(GET[-10:]).response().status in (200, 503), True, events)
+                c.close()
+            for c in crowd:
+                c.close()
+            wait_for(lambda: counters(s)["held_bytes"] < 65536)
+
+
+def answers_of_programs_that_nobody_takes_have_a_bound_together():
+    with Server("--workers", "2", "--held-memory", "2M", "--send-buffer", "16k",
+                config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
+        programs(s, big="head -c 200000 /dev/zero", small="echo small")
+        s.write("file", "file")
+        s.start()
+        crowd = []
+        for _ in range(60):
+            c = Client(s.port)
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            crowd.append(c.send("GET /cgi/big HTTP/1.1\r\nHost: t\r\n\r\n"))
+            c.buf = c.exactly(12) + c.buf      # it has begun, or was refused
+        n = counters(s)
+        assert n["held_refused"] >= 10 and n["held_bytes"] < 4 << 20, n
+        equal(s.get("/file").body, b"file")
+        # What was promised is kept.
+        served = [c for c in crowd if b" 200 " in c.buf[:13]]
+        assert len(served) >= 10, len(served)
+        for c in served[:1]:
+            equal(len(c.response().body), 200000)
+        for c in crowd:
+            c.close()
+        wait_for(lambda: counters(s)["held_bytes"] < 65536)
+        equal(s.get("/cgi/small").body, b"small\n")
+
+
 def pipelines_of_everything_are_answered_in_order():
     with Server("--send-buffer", "16k", config="cgi /cgi/ @DIR@/cgi\nstatus /status\n") as s:
         s.write("file", "file")
@@ -344,4 +466,4 @@ def a_name_whose_file_system_does_not_answer_stops_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("counters", "Pool")])
+          and k not in ("counters", "Pool", "bodies_kept", "programs", "refused")])
