@@ -119,7 +119,10 @@ static int uring_add(struct loop *loop, struct watch *w)
 	return arm(u, slot);
 }
 
-/* The request holds the socket open, so it has to go before a close means anything. */
+/*
+ * The request holds the socket open, so it has to go before a close means anything. Removing a poll
+ * fails while news of it is on its way (EALREADY); cancelling it does not.
+ */
 static void uring_del(struct loop *loop, struct watch *w)
 {
 	struct uring *u = loop->priv;
@@ -127,7 +130,7 @@ static void uring_del(struct loop *loop, struct watch *w)
 	struct io_uring_sqe *sqe = get_sqe(u);
 
 	if (sqe) {
-		io_uring_prep_poll_remove(sqe, tag(u, w->token));
+		io_uring_prep_cancel64(sqe, tag(u, w->token), 0);
 		io_uring_sqe_set_data64(sqe, 0);
 	}
 	s->watch = NULL;

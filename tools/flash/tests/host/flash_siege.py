@@ -263,6 +263,23 @@ def a_program_that_does_not_stop_stops_nobody_and_fills_no_disk():
             assert os.path.getsize(s.errors.name) < most, (args, os.path.getsize(s.errors.name), most)
 
 
+def what_is_closed_is_closed_for_the_program_too():
+    """Of a connection on which more was to come a moment ago, it sees the end, and takes the next one."""
+    for events in ("epoll", "io_uring"):
+        with Server("--workers", "1", "--app-timeout", "10s", "--events", events,
+                    config="fastcgi /app/ exec:@DIR@/fcgi 1\n") as s:
+            path = os.path.join(s.dir, "fcgi")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\nexec %s %s\n" % (sys.executable, APP))
+            os.chmod(path, stat.S_IRWXU)
+            s.start()
+            for i in range(15):
+                equal(len(s.get("/app/?big=3000000").body), 3000000, (events, i))
+                # What may not be done twice goes over a connection of its own.
+                r = s.raw("POST /app/ HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n")
+                equal(r.status, 200, (events, i))
+
+
 def bodies_kept(s):
     """Bytes of memory in the workers' files of request bodies, and how many there are."""
     total = files = 0
