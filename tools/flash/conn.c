@@ -233,8 +233,13 @@ static void uncork(struct conn *c)
 /* The rest of what the client sends cannot be understood: answer and end. */
 static enum verdict refuse(struct conn *c, int status)
 {
+	enum verdict v;
+
 	stats_add(c->w->stats, bad_requests, 1);
-	return respond_status(c, NULL, status, status == 503 ? RETRY_AFTER : NULL, true);
+	v = respond_status(c, NULL, status, status == 503 ? RETRY_AFTER : NULL, true);
+	if (v == BLOCKED)
+		c->state = CONN_SEND;	/* nothing is read any more */
+	return v;
 }
 
 /* The head is not whole: keep it and read on, unless it is too large. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 240
 """What flash must not give away, and what must not stop it: programs' text, bounds, parsers."""
+import json
 import os
 import socket
 import stat
@@ -235,6 +236,51 @@ def a_programs_header_that_two_readers_read_differently_is_502():
         for name in bad:
             equal(s.get("/cgi/" + name).status, 502, name)
         equal(s.get("/file").body, b"file")
+
+
+def nothing_is_read_behind_a_refusal_that_waits_for_its_client():
+    """What cannot be understood is the last of its connection, also where its answer finds no room."""
+    get = b"GET /none HTTP/1.1\r\nHost: t\r\n\r\n"
+
+    def client():
+        c = s.client()
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        return c
+
+    def requests():
+        return json.loads(s.get("/status").body)["requests"]
+
+    def settle():
+        """Requests until no more of them are taken up."""
+        before = -1
+        now = requests()
+        while now > before + 1:
+            time.sleep(0.1)
+            before, now = now, requests()
+        return now
+
+    with Server("--send-buffer", "8k", "--workers", "1", config="status /status\n") as s:
+        s.write("file", "file")
+        s.start()
+        # So many answers find room.
+        before = settle()
+        c = client().send(get * 3000)
+        room = settle() - before
+        assert 50 < room < 2900, room
+        c.close()
+        for n in range(room - 12, room + 3):
+            c = client().send(get * n)
+            settle()
+            c.send(b"nonsense\r\n\r\n")
+            settle()
+            c.send(b"GET /file HTTP/1.1\r\nHost: t\r\n\r\n" * 3)
+            settle()
+            for _ in range(n):
+                equal(c.response().status, 404, n)
+            r = c.response()
+            equal((r.status, r["connection"]), (400, "close"), n)
+            assert c.closed(), n
+            c.close()
 
 
 def a_refusal_that_the_client_does_not_take_waits_for_it():
