@@ -57,8 +57,31 @@ static void child_gone(struct child *child)
 		cgi->child = NULL;
 }
 
+static int cgi_begin(struct app_run *run);
+
+/* Who waits for a process gets one, as long as there may be more. */
+static void next_waiting(struct worker *w)
+{
+	int err;
+
+	if (w->cgi_serving)
+		return;
+	w->cgi_serving = true;
+	while (!list_empty(&w->cgi_waiting) && w->nr_cgi < w->conf->cgi_processes) {
+		struct app_run *run = list_entry(w->cgi_waiting.next, struct app_run, wait);
+
+		list_del(&run->wait);
+		err = cgi_begin(run);
+		if (err)
+			app_finish(run, -err);
+	}
+	w->cgi_serving = false;
+}
+
 static void cgi_dispose(struct cgi *cgi)
 {
+	struct worker *w = cgi->w;
+
 	if (cgi->child) {
 		cgi->child->owner = NULL;
 		/* It may do as it likes once its answer is complete, but not before. */
@@ -70,7 +93,9 @@ static void cgi_dispose(struct cgi *cgi)
 	close_fd(&cgi->in);
 	close_fd(&cgi->child_out);
 	app_run_free(cgi->run);
-	loop_bury(&cgi->w->loop, &cgi->grave);
+	loop_bury(&w->loop, &cgi->grave);
+	w->nr_cgi--;
+	next_waiting(w);
 }
 
 static void cgi_release(struct app_run *run)
@@ -78,6 +103,7 @@ static void cgi_release(struct app_run *run)
 	struct cgi *cgi = run->priv;
 
 	if (!cgi) {
+		list_del(&run->wait);
 		app_run_free(run);
 		return;
 	}
@@ -139,7 +165,8 @@ static void out_ready(struct watch *watch, uint32_t events)
 
 static void cgi_resume(struct app_run *run)
 {
-	cgi_read(run->priv);
+	if (run->priv)
+		cgi_read(run->priv);
 }
 
 static void spawn_run(struct job *job)
@@ -188,7 +215,7 @@ static void spawn_done(struct job *job)
 		app_finish(cgi->run, status_of(cgi->error));
 }
 
-static int cgi_start(struct app_run *run)
+static int cgi_begin(struct app_run *run)
 {
 	struct cgi *cgi = calloc(1, sizeof(*cgi));
 	int out[2];
@@ -197,6 +224,7 @@ static int cgi_start(struct app_run *run)
 		return -503;
 	cgi->run = run;
 	cgi->w = run->w;
+	cgi->w->nr_cgi++;
 	cgi->out.fd = -1;
 	cgi->child_out = -1;
 	cgi->grave.free = cgi_free;
@@ -219,6 +247,15 @@ static int cgi_start(struct app_run *run)
 	cgi->submitting = false;
 	/* While it is starting, @error is the helper's. */
 	return !cgi->starting && cgi->error ? -status_of(cgi->error) : 0;
+}
+
+/* A process for each who asks would be as many as there are connections. */
+static int cgi_start(struct app_run *run)
+{
+	if (run->w->nr_cgi < run->w->conf->cgi_processes)
+		return cgi_begin(run);
+	list_add_tail(&run->wait, &run->w->cgi_waiting);
+	return 0;
 }
 
 const struct app_ops cgi_ops = {

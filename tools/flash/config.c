@@ -108,6 +108,8 @@ static const struct directive {
 	  "how long one is kept" },
 	{ "fastcgi_connections", COUNT, FIELD(fastcgi_connections), 1, 65536, NULL, 0,
 	  "most connections of a worker to one FastCGI program; more requests wait" },
+	{ "cgi_processes", COUNT, FIELD(cgi_processes), 1, 65536, NULL, 0,
+	  "most requests of a worker that CGI processes work for; more wait" },
 	{ "drain_timeout", SECONDS, FIELD(drain_timeout), 0, 86400, NULL, 0,
 	  "time an old worker has to finish" },
 	{ "keepalive_requests", COUNT, FIELD(keepalive_requests), 0, 1000000000, NULL, 0,
@@ -170,6 +172,7 @@ struct conf *config_new(void)
 	c->drain_timeout = 30;
 	c->fastcgi_idle = 10;
 	c->fastcgi_connections = 64;
+	c->cgi_processes = 64;
 	c->vhosts = vhost_new(c);
 	c->mime = mime_new();
 	if (!c->vhosts || !c->mime) {

@@ -122,6 +122,7 @@ struct conf {
 	uint64_t held_memory;		/* of all workers, for requests and answers that wait */
 	unsigned int header_timeout, body_timeout, send_timeout, keepalive_timeout, app_timeout;
 	unsigned int drain_timeout;
+	unsigned int cgi_processes;
 	unsigned int fastcgi_keep, fastcgi_idle, fastcgi_connections;
 	unsigned int keepalive_requests;	/* 0: no limit */
 	char *hand_back;		/* node that dispatches next requests; NULL: off */

@@ -113,6 +113,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->stats->held_bytes = 0;	/* what a predecessor had is gone */
 	list_init(&w->free_conns);
 	list_init(&w->children);
+	list_init(&w->cgi_waiting);
 	said_init(w);
 	list_init(&w->drain_end.node);
 	if (conf->architecture == ARCH_AMPED) {

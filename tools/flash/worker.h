@@ -28,6 +28,9 @@ struct worker {
 	struct log *log;		/* NULL: off */
 	struct fcgi_pool **fcgi;	/* by struct app.index, made on first use */
 	struct list children;
+	struct list cgi_waiting;	/* runs beyond cgi_processes */
+	unsigned int nr_cgi;
+	bool cgi_serving;		/* in next_waiting() of cgi.c */
 	struct said said;		/* by programs, on standard error */
 	struct stats *stats;		/* this worker's */
 	const struct stats *all_stats;

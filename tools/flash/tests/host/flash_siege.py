@@ -315,6 +315,42 @@ def refused(c):
     return (r.status, r["retry-after"], r["connection"]) == (503, "1", "close")
 
 
+def a_crowd_gets_no_more_processes_than_there_may_be():
+    for args in ("amped", "sped", "amped --helper-kind processes"):
+        with Server("--workers", "1", "--cgi-processes", "3", "--architecture", *args.split(),
+                    config="cgi /cgi/ @DIR@/cgi\n") as s:
+            programs(s, wait="echo $$ >>%s/began\nwhile [ ! -e %s/go ]; do sleep 0.05; done" % (s.dir, s.dir))
+            s.write("file", "file")
+            began = os.path.join(s.dir, "began")
+            s.start()
+            ask = "GET /cgi/%s HTTP/1.1\r\nHost: t\r\n\r\n"
+            first = [s.client().send(ask % "wait") for _ in range(3)]
+            for c in first:
+                equal(c.line(), "HTTP/1.1 200 OK")
+            more = [s.client().send(ask % name) for name in ["wait", "none"] * 6]
+            for _ in range(20):
+                equal(s.client(timeout=20).send(GET).response().body, b"file", args)
+
+            def begun():
+                with open(began, encoding="ascii") as f:
+                    return len(f.readlines())
+
+            wait_for(lambda: begun() >= 3)
+            equal(begun(), 3, args)
+            # Who goes takes his place among those that wait with him, and gives his process to another.
+            for c in (more[0], more[1], first[0]):
+                c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                c.close()
+            wait_for(lambda: begun() > 3)
+            equal(begun(), 4, args)
+            with open(os.path.join(s.dir, "go"), "w", encoding="ascii"):
+                pass
+            for i, c in enumerate(more[2:]):
+                equal(c.response().status, 404 if i % 2 else 200, (args, i))
+            equal(begun(), 8, args)
+            equal(s.stop(), 0, args)
+
+
 def bodies_of_all_clients_together_have_a_bound():
     """Who brings nothing makes room for who does, in each of the workers."""
     head = "POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 400000\r\n\r\n"
