@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# timeout: 240
+# timeout: 480
 """Who takes a place and gives nothing for it: idle, slow and greedy clients and programs."""
 import json
 import os
