@@ -162,7 +162,8 @@ static int hof_device_submit(struct hof_file *file, struct hof_submit __user *ar
 	err = copy_struct_from_user(&args, sizeof(args), arg, size);
 	if (err)
 		return err;
-	if (args.size != size || args.flags & ~HOF_FLAGS_ALL)
+	if (args.size != size || args.flags & ~HOF_FLAGS_ALL ||
+	    args.timeout_ms > HOF_TIMEOUT_MAX_MS)
 		return -EINVAL;
 	args.refusal = FLT_REFUSE_NONE;
 	err = hof_device_give(file, &args);

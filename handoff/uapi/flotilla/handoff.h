@@ -54,13 +54,14 @@
  *		and CLOSED (of a node that lives) may come up to 40 ms late, 20 of
  *		them on the node; a reader that is not asleep gets them at once
  * @cookie:     given back in each event
- * @timeout_ms: how long the node may take to answer; 0: the namespace's default
+ * @timeout_ms: how long the node may take to answer, at most HOF_TIMEOUT_MAX_MS; 0: the
+ *		namespace's default
  * @refusal:    out: enum flt_refusal when the ioctl fails with EOPNOTSUPP,
  *		EHOSTUNREACH or EBUSY, else 0
  *
  * Returns 0, or the number of connections that have events to read.
  * Needs CAP_NET_ADMIN in the user namespace of the socket's network namespace.
- * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size), EXDEV (the
+ * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size, @timeout_ms), EXDEV (the
  * socket is of another network namespace), ENOENT (@node), EHOSTUNREACH (node
  * is down), EOPNOTSUPP (@refusal says what cannot move), EBUSY (already under
  * way), EALREADY (given away before), ENOSPC (forwarding table full), ENOMEM.
@@ -76,6 +77,7 @@ struct hof_submit {
 	__u32	refusal;
 };
 
+#define HOF_TIMEOUT_MAX_MS	600000U
 #define HOF_WANT_IDLE	(1U << 0)
 #define HOF_TELL_LATER	(1U << 1)
 #define HOF_FLAGS_ALL	(HOF_WANT_IDLE | HOF_TELL_LATER)
