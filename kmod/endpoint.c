@@ -308,7 +308,7 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	    flt_state_queued(state) > min(send, FLT_CHECKPOINT_SEND_MAX))
 		return FLT_REFUSE_TOOMUCH;
 	len = flt_wire_len(state);
-	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL);
+	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL_ACCOUNT);
 	if (!ckpt)
 		return FLT_REFUSE_NOMEM;
 	ckpt->tuple = state->tuple;
