@@ -25,25 +25,29 @@ bool hof_move_fits(struct hof_move *move, const struct sock *sk)
 
 	lockdep_assert_held(&move->lock);
 	for (i = 0; i < move->to.nr; i++)
-		if (flt_listener_fits(move->to.sk[i], sk))
+		if (flt_listener_rank(move->to.sk[i], sk))
 			return true;
 	return false;
 }
 
 struct sock *hof_move_listener(struct hof_move *move, const struct sock *sk)
 {
-	struct sock *listener;
-	unsigned int i;
+	unsigned int i, rank, best = 0, at = 0;
 
 	lockdep_assert_held(&move->lock);
+	/* The one that TCP would choose; of several in turns. */
 	for (i = 0; i < move->to.nr; i++) {
-		listener = move->to.sk[move->next++ % move->to.nr];
-		if (flt_listener_fits(listener, sk)) {
-			sock_hold(listener);
-			return listener;
+		rank = flt_listener_rank(move->to.sk[(move->next + i) % move->to.nr], sk);
+		if (rank > best) {
+			best = rank;
+			at = (move->next + i) % move->to.nr;
 		}
 	}
-	return NULL;
+	if (!best)
+		return NULL;
+	move->next = at + 1;
+	sock_hold(move->to.sk[at]);
+	return move->to.sk[at];
 }
 
 void hof_move_tried(struct hof_move *move, enum flt_refusal why)
@@ -251,7 +255,14 @@ static void hof_move_look(struct work_struct *work)
 	mutex_lock(&move->lock);
 	list_for_each_entry(m, &move->conns, list)
 		hof_moving_look(m, move->idle_ms);
+	if (!list_empty(&move->conns))
+		hof_move_watch(move);
 	mutex_unlock(&move->lock);
+}
+
+void hof_move_watch(struct hof_move *move)
+{
+	lockdep_assert_held(&move->lock);
 	queue_delayed_work(system_unbound_wq, &move->look, HOF_MOVE_LOOK);
 }
 
@@ -276,7 +287,8 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 	list_for_each_entry(m, &move->conns, list)
 		hof_moving_stop(m);
 	mutex_unlock(&move->lock);
-	synchronize_rcu();	/* nothing is queued from here on */
+	if (move->watched)
+		synchronize_rcu();	/* nothing is queued from here on */
 	list_for_each_entry_safe(m, next, &move->conns, list)
 		hof_moving_end(m);
 	for (i = 0; i < move->from.nr && !move->keep; i++) {
@@ -286,7 +298,8 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 					    ERR_PTR(err));
 	}
 	/* Some may be in the last instructions of our lock. */
-	hof_moving_flush();
+	if (move->watched)
+		hof_moving_flush();
 	hof_move_free(move);
 	return 0;
 }
@@ -325,7 +338,8 @@ int hof_move_open(struct net *net, const void __user *arg)
 	struct hof_move *move;
 	int fd;
 
-	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
+	/* It works on the machine's time, for a program whose sockets others have as well. */
+	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
 	if (copy_from_user(&start, arg, sizeof(start)))
 		return -EFAULT;
@@ -338,7 +352,5 @@ int hof_move_open(struct net *net, const void __user *arg)
 	fd = anon_inode_getfd("[handoff-move]", &hof_move_fops, move, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		hof_move_free(move);
-	else
-		queue_delayed_work(system_unbound_wq, &move->look, HOF_MOVE_LOOK);
 	return fd;
 }

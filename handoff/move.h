@@ -30,9 +30,10 @@ struct hof_move_listeners {
  * @from:    the old one's; clients do not find them
  * @keep:    nor later
  * @conns:   struct hof_moving
+ * @watched: there has been something in @conns
  * @closing: the descriptor closes: what is still in @conns is its
  * @moved, @ended, @refused: see hof_move_status
- * @look:    looks at @conns
+ * @look:    looks at @conns, as long as there is something
  */
 struct hof_move {
 	struct net *net;
@@ -43,6 +44,7 @@ struct hof_move {
 	struct hof_move_listeners from;
 	bool keep;
 	struct list_head conns;
+	bool watched;
 	bool closing;
 	u64 moved;
 	u64 ended;
@@ -55,7 +57,9 @@ int hof_move_open(struct net *net, const void __user *arg);
 
 /* Does a listener of @to fit? Under @move's lock. */
 bool hof_move_fits(struct hof_move *move, const struct sock *sk);
-/* The listener whose turn it is, with a reference; NULL: none fits. */
+/* Looks at @conns begin, or go on; under @move's lock. */
+void hof_move_watch(struct hof_move *move);
+/* The listener whose turn it is among those that fit best, with a reference; NULL: none fits. */
 struct sock *hof_move_listener(struct hof_move *move, const struct sock *sk);
 /* What became of one: FLT_REFUSE_NONE it moved; else it stayed. */
 void hof_move_tried(struct hof_move *move, enum flt_refusal why);

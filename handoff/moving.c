@@ -9,6 +9,7 @@
  * kept from the program but the wake-up, and a move that is refused costs it only that moment.
  */
 
+#include <linux/ctype.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <net/tcp.h>
@@ -89,21 +90,39 @@ static bool hof_method_begins(struct sock *sk)
 	return false;
 }
 
-static bool hof_line_is(const char *line, const char *end, const char *name)
+/* Of a field's name; what else there is in some names is not known to all servers. */
+static bool hof_is_token(char c)
 {
-	size_t len = strlen(name);
-
-	return end - line >= len && !strncasecmp(line, name, len);
+	return isalnum(c) || c == '-' || c == '_';
 }
 
-/* "Content-Length: 123\r" up to @end. */
-static bool hof_body_length(const char *line, const char *end, u32 *length)
+/* "Name: value\r" up to @end, in a way that all servers read alike. Return: the length of the name, or 0. */
+static size_t hof_field_name(const char *line, const char *end)
 {
-	const char *at = line + strlen("content-length");
+	const char *at = line;
+	size_t len;
+
+	while (at < end && hof_is_token(*at))
+		at++;
+	len = at - line;
+	if (at == end || *at != ':')
+		return 0;
+	for (; at < end - 1; at++)
+		if (iscntrl(*at) && *at != '\t')
+			return 0;
+	return len;
+}
+
+static bool hof_name_is(const char *line, size_t len, const char *name)
+{
+	return len == strlen(name) && !strncasecmp(line, name, len);
+}
+
+/* "123\r" up to @end. */
+static bool hof_body_length(const char *at, const char *end, u32 *length)
+{
 	u32 n = 0;
 
-	if (*at++ != ':')
-		return false;
 	while (at < end && *at == ' ')
 		at++;
 	if (at == end || *at == '\r')
@@ -117,34 +136,78 @@ static bool hof_body_length(const char *line, const char *end, u32 *length)
 	return true;
 }
 
+/* A method without a body unless the header says so, or with one if it does. */
+static bool hof_line_is_clear(const char *line, const char *end, bool *wants_body)
+{
+	static const struct {
+		const char *name;
+		bool body;
+	} known[] = {
+		{ "GET ", false }, { "HEAD ", false }, { "OPTIONS ", false }, { "DELETE ", false },
+		{ "POST ", true }, { "PUT ", true }, { "PATCH ", true },
+	};
+	static const char version[] = " HTTP/1.";
+	size_t len = end - line, i;
+
+	for (i = 0; i + 1 < len; i++)
+		if (iscntrl(line[i]))
+			return false;
+	/* " HTTP/1.1\r" */
+	if (len < sizeof(version) + 1 ||
+	    memcmp(end - sizeof(version) - 1, version, sizeof(version) - 1) || !isdigit(end[-2]))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(known); i++) {
+		*wants_body = known[i].body;
+		if (len > strlen(known[i].name) &&
+		    !memcmp(line, known[i].name, strlen(known[i].name)))
+			return true;
+	}
+	return false;
+}
+
+/* Does what follows the header depend on more than a length? */
+static bool hof_field_is_unclear(const char *line, size_t len)
+{
+	static const char *const names[] = { "transfer-encoding", "expect", "upgrade" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (hof_name_is(line, len, names[i]))
+			return true;
+	return false;
+}
+
 /*
  * How long is the request that begins with @text, its body included? False where that is not in the
  * header, or not in all of it, or where two servers could read it differently.
  */
 static bool hof_request_length(const char *text, unsigned int len, u32 *length)
 {
-	static const char *const unclear[] = { "transfer-", "expect", "upgrade", " ", "\t" };
 	const char *line = text, *end = text + len, *next;
-	bool has_body = false;
-	unsigned int i;
+	bool has_body = false, wants_body;
 	u32 body = 0;
+	size_t name;
 
-	while ((next = memchr(line, '\n', end - line))) {
+	for (; (next = memchr(line, '\n', end - line)); line = next + 1) {
 		if (next == line || next[-1] != '\r')
 			return false;
+		if (line == text) {
+			if (!hof_line_is_clear(line, next, &wants_body))
+				return false;
+			continue;
+		}
 		if (next == line + 1) {
 			*length = next + 1 - text + body;
-			return true;
+			return has_body || !wants_body;
 		}
-		for (i = 0; line != text && i < ARRAY_SIZE(unclear); i++)
-			if (hof_line_is(line, next, unclear[i]))
-				return false;
-		if (line != text && hof_line_is(line, next, "content-length")) {
-			if (has_body || !hof_body_length(line, next, &body))
+		name = hof_field_name(line, next);
+		if (!name || hof_field_is_unclear(line, name))
+			return false;
+		if (hof_name_is(line, name, "content-length")) {
+			if (has_body || !hof_body_length(line + name + 1, next, &body))
 				return false;
 			has_body = true;
 		}
-		line = next + 1;
 	}
 	return false;
 }
@@ -361,20 +424,18 @@ static bool hof_refusal_is_final(enum flt_refusal why)
 	}
 }
 
-/* The new server has no room, or there is none in memory: soon again, then later and later. */
+/*
+ * The new server has no room, or there is none in memory, or it is of no kind that can move now:
+ * soon again, then later and later. Where its program has just done something there will be news.
+ */
 static void hof_moving_put_off(struct hof_moving *m, enum flt_refusal why)
 {
-	switch (why) {
-	case FLT_REFUSE_FULL:
-	case FLT_REFUSE_BUSY:
-	case FLT_REFUSE_NOLISTENER:
-	case FLT_REFUSE_NOMEM:
-		m->pause = clamp(2 * m->pause, HOF_PAUSE_MIN, HOF_PAUSE_MAX);
-		WRITE_ONCE(m->not_before, jiffies + m->pause);
-		break;
-	default:
+	if (why == FLT_REFUSE_CHANGED) {
 		m->pause = 0;
+		return;
 	}
+	m->pause = clamp(2 * m->pause, HOF_PAUSE_MIN, HOF_PAUSE_MAX);
+	WRITE_ONCE(m->not_before, jiffies + m->pause);
 }
 
 static bool hof_moving_is_over(const struct hof_moving *m)
@@ -517,6 +578,8 @@ int hof_moving_begin(struct hof_move *move, struct sock *sk)
 	sock_hold(sk);
 	mutex_lock(&move->lock);
 	list_add_tail(&m->list, &move->conns);
+	move->watched = true;
+	hof_move_watch(move);
 	mutex_unlock(&move->lock);
 	if (flt_sock_lock_soon(sk)) {
 		hof_moving_mark(m);

@@ -25,20 +25,42 @@
 #include "requeue.h"
 #include "socklock.h"
 
-static bool flt_listener_fits4(const struct sock *listener, __be32 server)
+/* The order of inet_lookup_listener(). */
+#define FLT_RANK_ANY	1
+#define FLT_RANK_FAMILY	1
+#define FLT_RANK_EXACT	2
+
+static unsigned int flt_listener_rank4(const struct sock *listener, __be32 server)
 {
-	if (listener->sk_family == AF_INET)
-		return !listener->sk_rcv_saddr || listener->sk_rcv_saddr == server;
-#if IS_ENABLED(CONFIG_IPV6)
-	if (ipv6_addr_v4mapped(&listener->sk_v6_rcv_saddr))
-		return listener->sk_v6_rcv_saddr.s6_addr32[3] == server;
-	return !ipv6_only_sock(listener) && ipv6_addr_any(&listener->sk_v6_rcv_saddr);
-#else
-	return false;
-#endif
+	__be32 own = listener->sk_rcv_saddr;
+	unsigned int rank = FLT_RANK_ANY;
+
+	if (listener->sk_family == AF_INET) {
+		rank += FLT_RANK_FAMILY;
+	} else if (IS_ENABLED(CONFIG_IPV6)) {
+		if (ipv6_addr_v4mapped(&listener->sk_v6_rcv_saddr))
+			own = listener->sk_v6_rcv_saddr.s6_addr32[3];
+		else if (ipv6_only_sock(listener) || !ipv6_addr_any(&listener->sk_v6_rcv_saddr))
+			return 0;
+		else
+			own = 0;
+	}
+	if (!own)
+		return rank;
+	return own == server ? rank + FLT_RANK_EXACT : 0;
 }
 
-bool flt_listener_fits(const struct sock *listener, const struct sock *sk)
+static unsigned int flt_listener_rank6(const struct sock *listener, const void *server)
+{
+	if (!IS_ENABLED(CONFIG_IPV6) || listener->sk_family != AF_INET6)
+		return 0;
+	if (ipv6_addr_any(&listener->sk_v6_rcv_saddr))
+		return FLT_RANK_ANY;
+	return memcmp(&listener->sk_v6_rcv_saddr, server, sizeof(struct in6_addr)) ? 0 :
+	       FLT_RANK_ANY + FLT_RANK_EXACT;
+}
+
+unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk)
 {
 	struct flt_tuple tuple;
 	__be32 server;
@@ -47,20 +69,13 @@ bool flt_listener_fits(const struct sock *listener, const struct sock *sk)
 	if (READ_ONCE(listener->sk_state) != TCP_LISTEN || listener->sk_bound_dev_if ||
 	    !net_eq(sock_net(listener), sock_net(sk)) ||
 	    inet_sk(listener)->inet_num != ntohs(tuple.server_port))
-		return false;
-	if (tuple.family == AF_INET) {
-		memcpy(&server, tuple.server, sizeof(server));
-		return flt_listener_fits4(listener, server);
-	}
-#if IS_ENABLED(CONFIG_IPV6)
-	return listener->sk_family == AF_INET6 &&
-	       (ipv6_addr_any(&listener->sk_v6_rcv_saddr) ||
-		!memcmp(&listener->sk_v6_rcv_saddr, tuple.server, sizeof(struct in6_addr)));
-#else
-	return false;
-#endif
+		return 0;
+	if (tuple.family != AF_INET)
+		return flt_listener_rank6(listener, tuple.server);
+	memcpy(&server, tuple.server, sizeof(server));
+	return flt_listener_rank4(listener, server);
 }
-EXPORT_SYMBOL_GPL(flt_listener_fits);
+EXPORT_SYMBOL_GPL(flt_listener_rank);
 
 int flt_listener_mute(struct sock *sk, bool mute)
 {
@@ -188,7 +203,7 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
 
 	might_sleep();
 
-	if (!flt_listener_fits(listener, sk))
+	if (!flt_listener_rank(listener, sk))
 		return FLT_REFUSE_NOLISTENER;
 	/* It is asked again for each of many connections: nothing is made for a no. */
 	if (sk_acceptq_is_full(listener))
@@ -205,7 +220,14 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
 		return why == FLT_REFUSE_DUPLICATE ? FLT_REFUSE_BUSY : why;
 	}
 	if (flt_sock_lock_soon(sk)) {
-		why = may ? may(sk, arg) : FLT_REFUSE_NONE;
+		struct flt_tuple now;
+
+		/* Its program may have made another connection of it meanwhile. */
+		flt_tuple_from_sock(sk, &now);
+		if (memcmp(&now, &tuple, sizeof(now)))
+			why = FLT_REFUSE_CHANGED;
+		else
+			why = may ? may(sk, arg) : FLT_REFUSE_NONE;
 		if (!why)
 			why = flt_requeue_locked(adoption);
 		release_sock(sk);

@@ -9,8 +9,15 @@
 #include <net/sock.h>
 #include <flotilla/flotilla.h>
 
-/* Could @sk be a child of @listener: its namespace, port, address; not bound to a device. */
-bool flt_listener_fits(const struct sock *listener, const struct sock *sk);
+/**
+ * flt_listener_rank - could a connection be a child of this listener: its namespace, port, address
+ * @listener: not bound to a device, or it fits nothing
+ * @sk:       the connection
+ *
+ * Context: any. Return: 0: no; else the higher, the rather TCP would have chosen that listener: its
+ * own address before all addresses, then its own family.
+ */
+unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk);
 
 /**
  * flt_listener_mute - no new connections come to a listener, and its program does not notice

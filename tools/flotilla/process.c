@@ -197,7 +197,7 @@ static int open_move(struct job *job)
 	if (job->move >= 0)
 		return CLI_OK;
 	if (err == EPERM)
-		return cli_fail(job->cli, "that needs CAP_NET_ADMIN (root)");
+		return cli_fail(job->cli, "that needs CAP_NET_ADMIN (root of the machine)");
 	return cli_fail(job->cli, err == ENOTTY ? "the loaded handoff.ko is too old for this" :
 			HOF_DEVICE ": %s", strerror(err));
 }

@@ -42,8 +42,8 @@
  *	     0: none does
  * @pad:     0
  *
- * Returns a descriptor. Needs CAP_NET_ADMIN in the user namespace of the device's network
- * namespace. Errors: EPERM, EINVAL, ENOMEM, EMFILE.
+ * Returns a descriptor. Needs CAP_NET_ADMIN in the first user namespace: the kernel's time for it
+ * is the machine's. Errors: EPERM, EINVAL, ENOMEM, EMFILE.
  */
 struct hof_move_start {
 	__u32	size;
