@@ -246,6 +246,9 @@ static void ssp_forward(struct ssp_pair *p, int from, enum ssp_where where)
 	WRITE_ONCE(p->held, false);
 	__skb_queue_head_init(&pass.clones);
 	tcp_read_sock(src, &desc, ssp_actor);
+	/* As recv(2) does, which tcp_read_sock() leaves to its caller. */
+	if (!ssp_keeps_copy(p))
+		sk_peek_offset_bwd(src, pass.done);
 	WARN_ON_ONCE(pass.ahead);
 	ssp_drop_clones(&pass);
 	/* Nothing could go with it. */
