@@ -58,6 +58,7 @@ enum flt_op {
  *	Softirq. NULL: children start bare.
  * @accepted:     the child got its struct socket by accept(); it has no descriptor yet.
  * @may_recv, @may_send, @may_splice_read, @may_shutdown: before the operation; @how is its flags.
+ *	  @may_recv is asked for TCP_ZEROCOPY_RECEIVE, too, which FLT_ANSWER makes -EOPNOTSUPP.
  *	0 lets it go to the next layer and TCP, a negative errno refuses it, FLT_ANSWER (not of
  *	@may_send and @may_shutdown) has it answered by @recvmsg or @splice_read. With
  *	preemption off; must not sleep.

@@ -521,11 +521,20 @@ static int flt_on_setsockopt(struct socket *sock, int level, int optname, sockpt
 static int flt_on_getsockopt(struct socket *sock, int level, int optname, char __user *optval,
 			     int __user *optlen)
 {
+	struct flt_layer *layer;
 	struct flt_call call;
-	int ret;
+	int ret = 0;
 
-	flt_call_begin(&call, sock->sk);
-	ret = call.real->getsockopt(sock, level, optname, optval, optlen);
+	if (level == SOL_TCP && optname == TCP_ZEROCOPY_RECEIVE) {
+		ret = FLT_CALL_ASK(&call, sock->sk, may_recv, 0, &layer);
+		if (ret == FLT_ANSWER) {
+			flt_layer_let_go(layer);
+			ret = -EOPNOTSUPP;
+		}
+	} else {
+		flt_call_begin(&call, sock->sk);
+	}
+	ret = ret ?: call.real->getsockopt(sock, level, optname, optval, optlen);
 	flt_call_returned(&call, sock, FLT_OP_GETSOCKOPT, ret);
 	flt_call_end(&call);
 	return ret;

@@ -17,6 +17,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -255,6 +256,60 @@ def spliced_sockets_that_only_a_queue_holds_end_with_it():
             wait_for("the end", lambda: device.info()["active"] == 0)
             equal("the client's end", p.client.recv(1), b"")
         free(device)
+
+
+# TCP_ZEROCOPY_RECEIVE of getsockopt(2); nothing is mapped, all is copied.
+TCP_ZEROCOPY_RECEIVE = 35
+ZEROCOPY = struct.Struct("=QIIIiQiIQQII")
+
+
+def zerocopy_receive(sock, length=4096):
+    """Bytes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    data, size = ctypes.create_string_buffer(length), ctypes.c_uint(ZEROCOPY.size)
+    args = bytearray(ZEROCOPY.pack(0, 0, 0, 0, 0, ctypes.addressof(data), length, 0, 0, 0, 0, 0))
+    raw = (ctypes.c_char * len(args)).from_buffer(args)
+    if libc.getsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, raw, ctypes.byref(size)):
+        raise OSError(ctypes.get_errno(), "TCP_ZEROCOPY_RECEIVE")
+    return data.raw[:max(ZEROCOPY.unpack(args)[6], 0)]
+
+
+@claim
+def the_source_is_not_read_by_getsockopt_either():
+    device = Device()
+    for flags, error, size in ((0, errno.EBUSY, 100000), (KEEPCOPY, errno.EOPNOTSUPP, 1000)):
+        with Proxy(sndbuf=4096) as p:
+            p.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            # It works on a socket that is nobody's.
+            p.server.sendall(b"before")
+            select.select([p.src], [], [], 30)
+            same("read", zerocopy_receive(p.src), b"before")
+            device.splice(p.src, p.dst, limit=100000, flags=flags)
+            sender = Thread(p.server.sendall, b"z" * size)
+            for _ in range(20):
+                fails(error, zerocopy_receive, p.src)
+                time.sleep(0.02)
+            same("all", recv_exactly(p.client, size), b"z" * size)
+            sender.join()
+    free(device)
+
+
+@claim
+def what_was_peeked_at_and_then_forwarded_is_peeked_at_no_more():
+    """SO_PEEK_OFF: as when it had been received."""
+    device = Device()
+    with Proxy() as p:
+        p.src.setsockopt(socket.SOL_SOCKET, 42, 0)
+        p.server.sendall(b"A" * 100 + b"BCD")
+        same("peeked", recv_peek(p.src, 100), b"A" * 100)
+        device.splice(p.src, p.dst, limit=100)
+        same("forwarded", recv_exactly(p.client, 100), b"A" * 100)
+        same("peeked", recv_peek(p.src, 3), b"BCD")
+    free(device)
+
+
+def recv_peek(sock, length):
+    return sock.recv(length, socket.MSG_PEEK | socket.MSG_WAITALL)
 
 
 @claim
