@@ -21,10 +21,9 @@
 #include "attach.h"
 #include "bounce.h"
 #include "counter.h"
-#include "file.h"
 #include "parcel.h"
 #include "request.h"
-#include "serve.h"
+#include "send.h"
 #include "trace.h"
 
 /* After 1, 2, 4... time-outs a request is asked for again, later after each so many. */
@@ -74,171 +73,6 @@ static void card_cmd_end(struct request *rq, blk_status_t status)
 	blk_mq_complete_request_direct(rq, card_complete_rq);
 }
 
-static enum card_op card_op_of(struct request *rq)
-{
-	switch (req_op(rq)) {
-	case REQ_OP_WRITE:
-		return CARD_OP_WRITE;
-	case REQ_OP_FLUSH:
-		return CARD_OP_FLUSH;
-	default:
-		return CARD_OP_READ;
-	}
-}
-
-static u16 card_flags_of(const struct card_disk *disk, struct request *rq)
-{
-	u32 set = READ_ONCE(disk->spec.flags);
-	u16 flags = 0;
-
-	if (set & CARD_FLAG_KEEP)
-		flags |= CARD_REQ_KEEP;
-	if (set & CARD_FLAG_NOLOOKUP)
-		flags |= CARD_REQ_NOLOOKUP;
-	if (rq->cmd_flags & REQ_RAHEAD)
-		flags |= CARD_REQ_RAHEAD;
-	if (rq->cmd_flags & REQ_FUA)
-		flags |= CARD_REQ_FUA;
-	return flags;
-}
-
-/**
- * struct card_sending - a request's message, ready but for the data of a write
- * @node: to whom; referenced
- * @peer: that is not the exporter
- * @ask:   the message
- * @file:  follows it, if @files
- * @files: the request reads a file's pages
- */
-struct card_sending {
-	struct flt_node *node;
-	bool peer;
-	struct card_wire_block ask;
-	struct card_wire_file file;
-	bool files;
-};
-
-/* Looks into the request, which therefore must not end meanwhile. */
-static int card_request_prepare(struct card_disk *disk, struct request *rq, u32 use, bool again,
-				struct card_sending *to)
-{
-	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
-	struct flt_node *peer;
-	u16 flags = card_flags_of(disk, rq);
-	u8 op = card_op_of(rq);
-
-	memset(to, 0, sizeof(*to));
-	to->ask.disk = cpu_to_be32(disk->id);
-	to->ask.tag = cpu_to_be32(rq->tag);
-	to->ask.gen = cpu_to_be32(use);
-	to->ask.origin = cpu_to_be16(CARD_NOBODY);
-	to->ask.deliverer = cpu_to_be16(CARD_NOBODY);
-	to->ask.op = op;
-	if (op != CARD_OP_FLUSH) {
-		to->ask.sector = cpu_to_be64(blk_rq_pos(rq));
-		to->ask.bytes = cpu_to_be32(blk_rq_bytes(rq));
-	}
-	if (op == CARD_OP_READ && READ_ONCE(disk->spec.mode) == CARD_MODE_PAGE && !disk->cache &&
-	    disk->geo.features & CARD_FEATURE_FILES)
-		to->files = card_file_of(disk->gendisk->part0, rq, &to->file);
-	if (to->files)
-		flags |= CARD_REQ_FILE;
-	if (READ_ONCE(cmd->stable))
-		flags |= CARD_REQ_STABLE;
-	to->ask.flags = cpu_to_be16(flags);
-	peer = card_ask_whom(disk, rq, &to->ask, again);
-
-	spin_lock_bh(&disk->lock);
-	/* Else it waits for the exporter, as long as its attempts last. */
-	if (disk->state == CARD_STATE_LIVE) {
-		to->peer = peer;
-		to->node = peer ?: flt_node_get(disk->node);
-		peer = NULL;
-		to->ask.export = cpu_to_be32(disk->export);
-		to->ask.epoch = cpu_to_be64(disk->epoch);
-	}
-	spin_unlock_bh(&disk->lock);
-	if (peer)
-		flt_node_put(peer);
-	return to->node ? 0 : -ENOTCONN;
-}
-
-static int card_send_parts(struct card_sending *to, struct kvec *vec, unsigned int nr, gfp_t gfp)
-{
-	u32 crc = ~0;
-	unsigned int i;
-
-	for (i = 1; i < nr; i++)
-		crc = crc32c(crc, vec[i].iov_base, vec[i].iov_len);
-	to->ask.crc = cpu_to_be32(~crc);
-	vec[0].iov_base = &to->ask;
-	vec[0].iov_len = sizeof(to->ask);
-	return flt_link_queue(to->node, CARD_MSG_WRITE, vec, nr, NULL, gfp);
-}
-
-/*
- * Data of a write is copied into the link: the request may end before the link is through.
- * Who changes it between the sum and the copy is told by the exporter that the sum is wrong.
- */
-static int card_send_write(struct request *rq, struct card_sending *to, gfp_t gfp)
-{
-	struct card_bounce *bounce = NULL;
-	struct req_iterator iter;
-	struct bio_vec bv;
-	struct kvec *vec;
-	unsigned int nr = 1, i;
-	int err = -ENOMEM;
-
-	if (to->ask.flags & cpu_to_be16(CARD_REQ_STABLE)) {
-		bounce = card_bounce_new(blk_rq_bytes(rq));
-		if (!bounce)
-			return -ENOMEM;
-		card_bounce_fill(bounce, rq);
-		nr += bounce->nr;
-	} else {
-		rq_for_each_bvec(bv, rq, iter)
-			nr++;
-	}
-	vec = kmalloc_array(nr, sizeof(*vec), gfp | __GFP_NOWARN);
-	if (!vec)
-		goto out;
-	i = 1;
-	if (bounce) {
-		for (; i < nr; i++) {
-			vec[i].iov_base = bvec_virt(&bounce->bvec[i - 1]);
-			vec[i].iov_len = bounce->bvec[i - 1].bv_len;
-		}
-	} else {
-		rq_for_each_bvec(bv, rq, iter) {
-			vec[i].iov_base = bvec_virt(&bv);
-			vec[i++].iov_len = bv.bv_len;
-		}
-	}
-	err = card_send_parts(to, vec, nr, gfp);
-	kfree(vec);
-out:
-	card_bounce_free(bounce);
-	return err;
-}
-
-static int card_request_transmit(struct card_disk *disk, struct request *rq,
-				 struct card_sending *to, gfp_t gfp)
-{
-	struct kvec vec[2] = {
-		{ .iov_base = &to->ask, .iov_len = sizeof(to->ask) },
-		{ .iov_base = &to->file, .iov_len = sizeof(to->file) },
-	};
-	int err;
-
-	trace_card_send(disk, &to->ask);
-	if (to->ask.op == CARD_OP_WRITE)
-		err = card_send_write(rq, to, gfp);
-	else
-		err = flt_link_queue(to->node, to->peer ? CARD_MSG_PEER : CARD_MSG_READ, vec,
-				     to->files ? 2 : 1, NULL, gfp);
-	return err;
-}
-
 /* Ends a request that is SENT, if no answer will come: who saw to that may not have seen it. */
 static void card_cmd_settle(struct card_disk *disk, struct request *rq, u32 use)
 {
@@ -268,7 +102,7 @@ void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
 
 	if (!card_cmd_move(cmd, use, CARD_CMD_SENT, CARD_CMD_FILLING))
 		return;
-	err = card_request_prepare(disk, rq, use, true, &to);
+	err = card_send_prepare(disk, rq, use, true, &to);
 	write = to.ask.op == CARD_OP_WRITE;
 	/* A read's message needs nothing more of the request, and its answer must be welcome. */
 	if (err || !write)
@@ -276,7 +110,7 @@ void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
 	if (err)
 		return;
 	card_count(disk->cn, CARD_STAT_RESENT);
-	if (!card_request_transmit(disk, rq, &to, GFP_NOWAIT))
+	if (!card_send_request(disk, rq, &to, GFP_NOWAIT))
 		flt_link_flush(to.node, false);
 	flt_node_put(to.node);
 	if (write)
@@ -357,10 +191,10 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 		card_cmd_end(rq, BLK_STS_OK);
 		return BLK_STS_OK;
 	}
-	err = card_request_prepare(disk, rq, use, false, &to);
+	err = card_send_prepare(disk, rq, use, false, &to);
 	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
 	if (!err) {
-		err = card_request_transmit(disk, rq, &to, GFP_NOIO);
+		err = card_send_request(disk, rq, &to, GFP_NOIO);
 		if (to.peer)
 			flt_link_flush(to.node, false);
 		flt_node_put(to.node);
