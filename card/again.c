@@ -53,8 +53,9 @@ static void card_again_send(struct card_disk *disk, u32 tag, u32 use)
 
 	if (!rq)
 		return;
+	/* It may be another life of the exporter's, which knows nothing of it. */
 	cmd = blk_mq_rq_to_pdu(rq);
-	WRITE_ONCE(cmd->heard, ktime_get_ns());
+	card_flight_heard(cmd, false);
 	card_request_resend(disk, rq, use);
 }
 

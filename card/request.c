@@ -92,6 +92,17 @@ static void card_cmd_release(struct card_disk *disk, struct request *rq, u32 use
 	card_cmd_settle(disk, rq, use);
 }
 
+/* What it is asked for the first time the exporter answers when it is done: that is no silence. */
+static void card_flight_ask(struct card_flight *cmd)
+{
+	u64 now = ktime_get_ns();
+
+	WRITE_ONCE(cmd->asked, now);
+	if (READ_ONCE(cmd->has) && !READ_ONCE(cmd->silent))
+		WRITE_ONCE(cmd->silent, now);
+	WRITE_ONCE(cmd->has, true);
+}
+
 /* A further attempt, while the answer to an earlier one may come at any time. */
 void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
 {
@@ -104,14 +115,19 @@ void card_request_resend(struct card_disk *disk, struct request *rq, u32 use)
 		return;
 	err = card_send_prepare(disk, rq, use, true, &to);
 	write = to.ask.op == CARD_OP_WRITE;
+	if (!err)
+		card_flight_ask(cmd);
 	/* A read's message needs nothing more of the request, and its answer must be welcome. */
 	if (err || !write)
 		card_cmd_release(disk, rq, use);
 	if (err)
 		return;
 	card_count(disk->cn, CARD_STAT_RESENT);
-	if (!card_send_request(disk, rq, &to, GFP_NOWAIT))
+	err = card_send_request(disk, rq, &to, GFP_NOWAIT);
+	if (!err)
 		flt_link_flush(to.node, false);
+	else
+		card_flight_heard(cmd, false);	/* nobody was asked */
 	flt_node_put(to.node);
 	if (write)
 		card_cmd_release(disk, rq, use);
@@ -179,7 +195,8 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 	cmd->bvec = NULL;
 	cmd->bounce = NULL;
 	cmd->begun = ktime_get_ns();
-	cmd->heard = cmd->begun;
+	WRITE_ONCE(cmd->asked, cmd->begun);
+	card_flight_heard(cmd, false);
 	cmd->covers = card_unflushed_covers(disk);
 	card_count(disk->cn, CARD_STAT_REQUESTS);
 	blk_mq_start_request(rq);
@@ -192,6 +209,7 @@ static blk_status_t card_request_begin(struct card_disk *disk, struct request *r
 		return BLK_STS_OK;
 	}
 	err = card_send_prepare(disk, rq, use, false, &to);
+	WRITE_ONCE(cmd->has, !err && !to.peer);
 	atomic_set_release(&cmd->life, use | CARD_CMD_SENT);
 	if (!err) {
 		err = card_send_request(disk, rq, &to, GFP_NOIO);
@@ -228,15 +246,28 @@ static void card_commit_rqs(struct blk_mq_hw_ctx *hctx)
 static bool card_request_is_over(const struct card_disk *disk, struct card_flight *cmd)
 {
 	u32 retries = READ_ONCE(disk->spec.retries), fail_fast = READ_ONCE(disk->spec.fail_fast);
-	u64 heard;
+	u64 silent = READ_ONCE(cmd->silent);
 
 	if (retries != CARD_RETRIES_ALWAYS && cmd->tries >= retries)
 		return true;
-	/* An exporter that is away is for attach.c. This one is there, and silent since it is. */
-	if (!fail_fast || READ_ONCE(disk->state) != CARD_STATE_LIVE)
+	/* An exporter that is away is for attach.c. This one is there, and was asked in vain. */
+	if (!fail_fast || !silent || READ_ONCE(disk->state) != CARD_STATE_LIVE)
 		return false;
-	heard = max(READ_ONCE(cmd->heard), READ_ONCE(disk->live_since));
-	return ktime_get_ns() - heard > (u64)fail_fast * NSEC_PER_SEC;
+	silent = max(silent, READ_ONCE(disk->live_since));
+	return ktime_get_ns() - silent > (u64)fail_fast * NSEC_PER_SEC;
+}
+
+/*
+ * Who is slow is not helped by being asked often. But who shall be known to be silent after
+ * some time is asked twice in that time: what it does not say unasked is no sign of silence.
+ */
+static bool card_request_is_due(const struct card_disk *disk, const struct card_flight *cmd)
+{
+	u64 half = (u64)READ_ONCE(disk->spec.fail_fast) * (NSEC_PER_SEC / 2);
+
+	if (is_power_of_2(cmd->tries) || !(cmd->tries % CARD_ASK_EVERY))
+		return true;
+	return half && ktime_get_ns() - READ_ONCE(cmd->asked) >= half;
 }
 
 /* A time-out is over: ask again, or end it. */
@@ -249,8 +280,8 @@ static void card_request_again(struct card_disk *disk, struct request *rq, u32 u
 			card_cmd_end(rq, BLK_STS_TIMEOUT);
 		return;
 	}
-	/* Who is slow is not helped by being asked often. */
-	if (is_power_of_2(++cmd->tries) || !(cmd->tries % CARD_ASK_EVERY))
+	cmd->tries++;
+	if (card_request_is_due(disk, cmd))
 		card_request_resend(disk, rq, use);
 }
 
@@ -264,6 +295,7 @@ static void card_request_doubt(struct card_disk *disk, struct request *rq,
 	struct card_flight *cmd = blk_mq_rq_to_pdu(rq);
 	u32 use = be32_to_cpu(head->gen);
 
+	card_flight_heard(cmd, false);
 	if (head->flags & cpu_to_be16(CARD_REQ_STABLE)) {
 		card_count(disk->cn, CARD_STAT_BAD_CRC);
 		pr_warn_ratelimited("card%d: data to or from %s is damaged\n", disk->index,
@@ -523,12 +555,14 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 		card_attach_stale(disk, head);
 	} else if (status == EINPROGRESS || status == EBUSY) {
 		/* It is there, and slow, or has enough to do for us. The timer asks again. */
-		WRITE_ONCE(((struct card_flight *)blk_mq_rq_to_pdu(rq))->heard, ktime_get_ns());
+		card_flight_heard(blk_mq_rq_to_pdu(rq), status == EINPROGRESS);
 	} else if (status == EILSEQ) {
 		card_request_doubt(disk, rq, head);
 	} else if (status == ENOMEM || (!status && req_op(rq) == REQ_OP_READ)) {
 		/* The timer asks again. */
-		if (!status)
+		if (status)
+			card_flight_heard(blk_mq_rq_to_pdu(rq), false);
+		else
 			card_count(cn, CARD_STAT_BAD_REPLY);
 	} else if (card_cmd_move(blk_mq_rq_to_pdu(rq), use, CARD_CMD_SENT, CARD_CMD_OVER)) {
 		card_cmd_end(rq, status ? errno_to_blk_status(-(int)status) :

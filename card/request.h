@@ -29,7 +29,11 @@ enum card_cmd_state {
  * @tries:  time-outs that are over; only by queue_rq and the timer
  * @damaged: answers of which the sum was wrong, or that said so
  * @begun:  ktime_get_ns() of the first attempt
- * @heard:  the same when the exporter last said that it works on it; READ_ONCE
+ * @asked:  the same of the last one; READ_ONCE
+ * @silent: the same of the first one since the exporter last said something of it, if that
+ *	    repeated what it @has; 0: none. READ_ONCE
+ * @has:    the exporter was asked and has not refused: asked again it says so, if it is slow.
+ *	    READ_ONCE
  * @covers: of a flush: writes that were acknowledged before it
  * @filled: the same when its data began to come
  * @status: how it ended
@@ -42,7 +46,9 @@ struct card_flight {
 	u32 tries;
 	u32 damaged;
 	u64 begun;
-	u64 heard;
+	u64 asked;
+	u64 silent;
+	bool has;
 	u64 covers;
 	u64 filled;
 	blk_status_t status;
@@ -50,6 +56,13 @@ struct card_flight {
 	struct bio_vec *bvec;
 	struct card_bounce *bounce;
 };
+
+/* The exporter has spoken of it, and works on it, or not. */
+static inline void card_flight_heard(struct card_flight *cmd, bool has)
+{
+	WRITE_ONCE(cmd->has, has);
+	WRITE_ONCE(cmd->silent, 0);
+}
 
 /* Messages; process context. A negative return closes the link. */
 int card_request_sink(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg,

@@ -14,9 +14,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from card import (MIB, SLOW, Refused, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
                   mapped, mend, mounted, pair, read_error, refused, run, stat, state, tool, wait_live,
                   write_error)
+from peer import Exporter, answer_data, answer_done, meeting  # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 AWAY = int(os.environ.get("CARD_AWAY", "10"))
+EINPROGRESS = 115
 HERE, THERE = "/tmp/card-here", "/tmp/card-there"
 TRACE = "/sys/kernel/tracing"
 
@@ -155,6 +157,75 @@ def a_slow_disk_is_no_error_and_gets_nothing_more_to_do():
             assert stat(c.nodes[0], "CardServed") == served + 1
             assert stat(c.nodes[0], "CardServedWrites") == wrote + 1
             assert stat(c.nodes[1], "CardErrors") == 0
+
+
+class Slow:
+    """An exporter that has the data at once, or says so long after it was asked that it works on it."""
+
+    def __init__(self, peer):
+        self.peer, self.busy, self.mute, self.late = peer, False, False, 0
+        self.begun, self.said = set(), 0
+        self.exporter = Exporter(peer, self.read)
+
+    def read(self, ask):
+        if not self.busy:
+            self.peer.send(answer_data(ask))
+        elif ask[28:36] not in self.begun:
+            self.begun.add(ask[28:36])
+        elif not self.mute:
+            threading.Timer(self.late, self.say, [ask]).start()
+
+    def say(self, ask):
+        with contextlib.suppress(OSError):
+            self.peer.send(answer_done(ask, EINPROGRESS))
+            self.said += 1
+
+    def close(self):
+        self.exporter.close()
+
+
+@contextlib.contextmanager
+def slow(timeout, fail_fast, late=0):
+    """A read is under way at an exporter that is slow; its result comes to the list."""
+    with meeting(exported=False) as (b, peer), contextlib.closing(Slow(peer)) as there:
+        card = attach(b, "data", "timeout", str(timeout), "fail_fast", str(fail_fast))
+        there.busy, there.late = True, late
+        got = []
+        asks = threading.Thread(target=lambda: got.append(read_error("/dev/" + card, at=65536)[0]))
+        asks.start()
+        try:
+            yield there, got
+        finally:
+            detach(b, card, "force")
+            asks.join(60 * SLOW)
+
+
+def says(there, got, times):
+    want = there.said + times
+    wait(lambda: there.said >= want or got, 90 * SLOW)
+    assert not got, (there.said, got)
+
+
+@claim
+def who_says_late_and_again_and_again_that_he_is_slow_is_not_silent():
+    # The second one is asked for the first time when more than its patience is over.
+    for timeout, fail_fast, late in (100, 4 * SLOW, 2.4 * SLOW), (3000, 1, 0):
+        with slow(timeout, fail_fast, late) as (there, got):
+            says(there, got, 8)
+            there.busy = False
+            wait(lambda: got, 60 * SLOW)
+            assert got == [0], got
+
+
+@claim
+def who_was_slow_and_falls_silent_is_not_waited_for_much_longer():
+    with slow(100, 4) as (there, got):
+        says(there, got, 5)     # after further 1, 2, 4... time-outs the next question were far
+        there.mute = True
+        begin = time.monotonic()
+        wait(lambda: got, 60 * SLOW)
+        seconds = time.monotonic() - begin
+        assert got == [errno.ETIMEDOUT] and 3 < seconds < 10 + 4 * SLOW, (got, seconds)
 
 
 @claim

@@ -10,36 +10,17 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import MIB, SLOW, disks, export, pair, run, stat  # noqa: E402
+from card import MIB, SLOW, disks, run, stat            # noqa: E402
 from cluster import frame, twice_a_second               # noqa: E402
-from peer import (ATTACH, ATTACHED, BLOCK, DATA, DONE, READ, WRITE, Peer, ask_attach,  # noqa: E402
-                  block)
+from peer import (ATTACH, BLOCK, DATA, DONE, READ, WRITE, Exporter, ask_attach, block,  # noqa: E402
+                  meeting)
 from tap import Skip, claim, main, wait                 # noqa: E402
 
 IO = 512 * 1024         # CARD_IO_MAX
 NODE_BYTES = 64 * MIB   # CARD_NODE_BYTES
 EBUSY, NOLOOKUP = 16, 2
-
-
-@contextlib.contextmanager
-def meeting(*words, size=8 * MIB, exported=True):
-    """Node 2, which may export to node 1, and node 1 as a plain socket."""
-    with pair(size=size, offered=False) as (c, disk):
-        a, b = c.nodes
-        # The lower address connects.
-        b.nl.do("NODE_DEL", node_name=a.name)
-        a.nl.do("NODE_DEL", node_name=b.name)
-        if exported:
-            export(b, "data", disk.device, *words, nodes="n1")
-        b.list(a)
-        peer = Peer(a, b).greet()
-        try:
-            yield b, peer
-        finally:
-            peer.close()
 
 
 def start(node, *words):
@@ -52,40 +33,6 @@ def took(process, seconds):
     begin = time.monotonic()
     process.wait(seconds * SLOW)
     return time.monotonic() - begin
-
-
-class Exporter:
-    """Lets the node attach, and leaves what it reads to @read(body)."""
-
-    def __init__(self, peer, read):
-        self.peer, self.read, self.reads, self.mute = peer, read, 0, False
-        self.thread = threading.Thread(target=self.work)
-        self.thread.start()
-
-    def work(self):
-        with contextlib.suppress(OSError):
-            while (got := self.peer.frame()) is not None:
-                kind, body = got
-                if self.mute:
-                    continue
-                if kind == 1:
-                    self.peer.send(frame(2, body))
-                elif kind == ATTACH:
-                    self.peer.send(frame(ATTACHED, self.attached(body)))
-                elif kind == READ:
-                    self.reads += 1
-                    self.read(body)
-
-    @staticmethod
-    def attached(ask):
-        _, disk, cookie = struct.unpack_from(">III", ask)
-        return struct.pack(">IIII16sQQQQIIII32s32sHHB3s", disk, cookie, 0, 0, b"u" * 16, 0, 5, 77,
-                           2048, 9, 512, 512, 32, b"none", b"", 0, 0, 0, bytes(3))
-
-    def close(self):
-        with contextlib.suppress(OSError):
-            self.peer.sock.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
 
 
 @claim

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, exports, hash_of,  # noqa: E402
                   mapped, mend, pair, read_error, refused, run, state, tool, wait_live, write_error)
-from peer import BLOCK, DONE, WRITE, Fake, block        # noqa: E402
+from peer import BLOCK, DONE, WRITE, Fake, block, crc32c  # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 EBUSY, EKEYREVOKED, WROTE = 16, 128, 0
@@ -277,15 +277,6 @@ def a_number_of_an_exporters_earlier_life_takes_no_place_that_was_given_in_this_
             assert f.peer.attach(flags=1, grant=number, life=7)[0] == answer, number
         assert f.peer.attach(flags=1)[0] == WROTE and f.peer.grant > 9
         assert f.peer.attach(flags=1, grant=9, life=7)[0] == EKEYREVOKED
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 CRC = [crc32c(bytes([b]) * 4096) for b in range(3)]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A node that is only a socket and says to an exporter what it likes."""
+import contextlib
+import functools
+import socket
 import struct
+import threading
 
 from card import MIB, export, pair
 from cluster import FakePeer, frame, hello
@@ -13,6 +17,30 @@ ESTALE, EINVAL, EACCES, ENOENT, EOPNOTSUPP, EPROTO = 116, 22, 13, 2, 95, 71
 def block(epoch=0, sector=0, export_id=0, size=4096, disk=1, tag=0, gen=4, crc=0, flags=0, op=0):
     return struct.pack(BLOCK, epoch, sector, export_id, size, disk, tag, gen, crc, 0, flags,
                        0xffff, 0xffff, op, 0, 0, 0, 0, 0, 0, 0)
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+@functools.cache
+def crc_of_zeros(size):
+    return crc32c(bytes(size))
+
+
+def answer_data(ask):
+    """Zeros, for who asked to read."""
+    size = struct.unpack_from(">I", ask, 20)[0]
+    return frame(DATA, ask[:36] + struct.pack(">I", crc_of_zeros(size)) + ask[40:] + bytes(size))
+
+
+def answer_done(ask, status):
+    return frame(DONE, ask[:40] + struct.pack(">I", status) + ask[44:])
 
 
 def ask_attach(name="data", version=3, flags=0, zero=0, uuid=bytes(16), grant=0, life=0):
@@ -79,3 +107,55 @@ class Fake:
     def __exit__(self, *what):
         self.peer.close()
         return self.pair.__exit__(*what)
+
+
+@contextlib.contextmanager
+def meeting(*words, size=8 * MIB, exported=True):
+    """Node 2, which may export to node 1, and node 1 as a plain socket."""
+    with pair(size=size, offered=False) as (c, disk):
+        a, b = c.nodes
+        # The lower address connects.
+        b.nl.do("NODE_DEL", node_name=a.name)
+        a.nl.do("NODE_DEL", node_name=b.name)
+        if exported:
+            export(b, "data", disk.device, *words, nodes="n1")
+        b.list(a)
+        peer = Peer(a, b).greet()
+        try:
+            yield b, peer
+        finally:
+            peer.close()
+
+
+class Exporter:
+    """Lets the node attach, and leaves what it reads to @read(body)."""
+
+    def __init__(self, peer, read):
+        self.peer, self.read, self.reads, self.mute = peer, read, 0, False
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def work(self):
+        with contextlib.suppress(OSError):
+            while (got := self.peer.frame()) is not None:
+                kind, body = got
+                if self.mute:
+                    continue
+                if kind == 1:
+                    self.peer.send(frame(2, body))
+                elif kind == ATTACH:
+                    self.peer.send(frame(ATTACHED, self.attached(body)))
+                elif kind == READ:
+                    self.reads += 1
+                    self.read(body)
+
+    @staticmethod
+    def attached(ask):
+        _, disk, cookie = struct.unpack_from(">III", ask)
+        return struct.pack(">IIII16sQQQQIIII32s32sHHB3s", disk, cookie, 0, 0, b"u" * 16, 0, 5, 77,
+                           2048, 9, 512, 512, 32, b"none", b"", 0, 0, 0, bytes(3))
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.peer.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
