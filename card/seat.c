@@ -17,7 +17,8 @@
  * that it had, under whatever name. After a restart of this node they are forgotten: then
  * the first to come has the place, and of those who come back with numbers of an earlier
  * life the largest is right, unless somebody was given the place in this one. (Numbers of
- * two lives are compared only with each other: clocks may go back.)
+ * two lives are compared only with each other: clocks may go back.) Of the numbers of this
+ * life the last one is good, for the node that it was given to; no other is believed.
  */
 
 #include <linux/random.h>
@@ -117,10 +118,13 @@ static int card_seat_judge(struct card_net *cn, const struct card_seat *seat,
 {
 	const struct card_writer *writer = seat->writer;
 
-	if (grant && seat->fresh && life != seat->life && grant != seat->grant)
+	if (grant && grant == seat->grant && !strcmp(seat->name, node->name))
+		return 0;
+	/* Given to somebody else, or never, unless it is of an earlier life. */
+	if (grant && (seat->fresh || life == seat->life || grant <= seat->grant))
 		return -EKEYREVOKED;
 	if (grant)
-		return grant < seat->grant ? -EKEYREVOKED : 0;
+		return 0;
 	if (!writer || steal || !strcmp(writer->name, node->name) || card_writer_gone(cn, writer))
 		return 0;
 	return -EBUSY;
@@ -133,8 +137,9 @@ static struct card_writer *card_writer_new(struct card_seat *seat, const struct 
 
 	if (!writer)
 		return NULL;
-	seat->fresh = !grant;
+	seat->fresh |= !grant;
 	seat->grant = grant ?: max_t(u64, ktime_get_real_ns(), seat->grant + 1);
+	strscpy(seat->name, node->name);
 	refcount_set(&writer->ref, 1);
 	writer->grant = seat->grant;
 	writer->instance = READ_ONCE(node->instance);

@@ -38,7 +38,8 @@ struct card_writer {
  * @list:   in the namespace's seats
  * @uuid:   the disk
  * @users:  exports of it
- * @grant:  last number given
+ * @grant:  last number given, or brought along and believed
+ * @name:   of the node that has it: nobody else goes on with it
  * @fresh:  it was given since the seat is known here, not brought along from an earlier life
  * @life:   random; another one when what writers had been told is written may be lost
  * @writer: who has it, or NULL
@@ -51,6 +52,7 @@ struct card_seat {
 	uuid_t uuid;
 	unsigned int users;
 	u64 grant;
+	char name[FLT_NAME_MAX];
 	bool fresh;
 	u64 life;
 	struct card_writer *writer;

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, exports, hash_of,  # noqa: E402
                   mapped, mend, pair, read_error, refused, run, state, tool, wait_live, write_error)
-from peer import BLOCK, DONE, WRITE, Fake, block, crc32c  # noqa: E402
+from peer import BLOCK, DETACH, DONE, WRITE, Fake, Peer, block, crc32c  # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 EBUSY, EKEYREVOKED, WROTE = 16, 128, 0
@@ -277,6 +277,62 @@ def a_number_of_an_exporters_earlier_life_takes_no_place_that_was_given_in_this_
             assert f.peer.attach(flags=1, grant=number, life=7)[0] == answer, number
         assert f.peer.attach(flags=1)[0] == WROTE and f.peer.grant > 9
         assert f.peer.attach(flags=1, grant=9, life=7)[0] == EKEYREVOKED
+
+
+@claim
+def a_number_that_was_never_given_takes_no_place():
+    with Fake() as f:
+        for node in f.c.nodes:
+            tool(node, "unexport", "data")
+        export(f.exporter, "data", f.disk.device, "write", nodes="n1")
+        _, epoch, number, _ = f.peer.attach(flags=1)
+        grant, life = f.peer.grant, f.peer.life
+        assert grant
+
+        def only_the_last_one_is_good():
+            for made_up in (grant + 1, grant + (1 << 60), (1 << 64) - 1, grant - 1, 1):
+                for of in life, 7, 0:
+                    assert f.peer.attach(flags=1, grant=made_up, life=of)[0] == EKEYREVOKED, made_up
+            assert f.peer.attach(flags=1, grant=grant, life=life)[0] == WROTE
+            assert f.peer.grant == grant
+        only_the_last_one_is_good()
+        # Who left the place and came back with what was given to him makes no number good.
+        f.peer.say(DETACH, struct.pack(">QII", epoch, number, 0))
+        assert f.peer.attach(flags=1, grant=grant, life=life)[0] == WROTE
+        only_the_last_one_is_good()
+
+
+@claim
+def a_number_is_good_for_the_node_that_it_was_given_to():
+    with pair(3, size=MIB, offered=False) as (c, disk), contextlib.ExitStack() as stack:
+        exporter, peers = c.nodes[2], []
+        heartbeat(c, 10000)     # they answer only while they are asked something
+        for node in c.nodes[:2]:
+            # The lower address connects.
+            exporter.nl.do("NODE_DEL", node_name=node.name)
+            node.nl.do("NODE_DEL", node_name=exporter.name)
+        export(exporter, "data", disk.device, "write", nodes="n1,n2")
+        for node in c.nodes[:2]:
+            exporter.list(node)
+            peers.append(stack.enter_context(contextlib.closing(Peer(node, exporter).greet())))
+        one, two = peers
+        assert one.attach(flags=1)[0] == WROTE
+        grant, life = one.grant, one.life
+        for of in life, 7:
+            assert two.attach(flags=1, grant=grant, life=of)[0] == EKEYREVOKED
+        assert exports(exporter)["data"]["writer"] == "n1"
+        assert one.attach(flags=1, grant=grant, life=life)[0] == WROTE
+        # Nor when nobody has the place, or after an earlier life of the exporter's.
+        exporter.nl.do("NODE_DEL", node_name="n1")
+        assert two.attach(flags=1, grant=grant, life=life)[0] == EKEYREVOKED
+        tool(exporter, "unexport", "data")
+        export(exporter, "data", disk.device, "write", "uuid",
+               "00000000-0000-4000-8000-00000000feed", nodes="n1,n2")
+        exporter.list(c.nodes[0])
+        with contextlib.closing(Peer(c.nodes[0], exporter).greet()) as one:
+            assert one.attach(flags=1, grant=9, life=7)[0] == WROTE
+            assert two.attach(flags=1, grant=9, life=7)[0] == EKEYREVOKED
+            assert exports(exporter)["data"]["writer"] == "n1"
 
 
 CRC = [crc32c(bytes([b]) * 4096) for b in range(3)]
