@@ -8,6 +8,12 @@
 #include "counter.h"
 #include "parcel.h"
 
+/*
+ * Blocks that wait for one node to take them: as much as a link may have of messages, and what a
+ * node asks for at once. Of several who send at this moment each may add one.
+ */
+#define CARD_PARCELS_MAX	SZ_4M
+
 /**
  * struct card_parcel - until the link is through with it
  * @bulk: as the link wants it
@@ -67,6 +73,10 @@ int card_parcel_send(struct flt_node *node, u8 type, const struct card_wire_bloc
 	struct card_parcel *parcel;
 	int err;
 
+	if (flt_link_bulked(node) >= CARD_PARCELS_MAX) {
+		put_page(page);
+		return -ENOBUFS;
+	}
 	parcel = kzalloc(sizeof(*parcel), GFP_ATOMIC | __GFP_NOWARN);
 	if (!parcel) {
 		put_page(page);

@@ -7,7 +7,7 @@
 
 /*
  * Sends @head and the block in @page, whose reference is taken over, also on error.
- * Any context but hard interrupt.
+ * -ENOBUFS: the node takes too little of what it was sent. Any context but hard interrupt.
  */
 int card_parcel_send(struct flt_node *node, u8 type, const struct card_wire_block *head,
 		     struct page *page);

@@ -127,7 +127,7 @@ struct flt_piece {
  *		steps of @state to OPEN, UP and DEAD
  * @queue:      pieces not yet looked at by a sender
  * @queued:     bytes in @queue and @sending
- * @bulked:     those of them that are of bulk data
+ * @bulked:     those of them that are of bulk data; READ_ONCE without the lock
  * @spare:      one piece kept for reuse
  * @tx_mutex:   held by whoever writes to the socket; outside @tx_lock, inside nothing
  * @sending:    pieces being sent, before @queue; under @tx_mutex

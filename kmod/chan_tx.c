@@ -178,7 +178,7 @@ static void flt_chan_queue_bulk(struct flt_chan *chan, struct flt_piece *piece)
 		return;
 	list_add_tail(&piece->list, &chan->queue);
 	flt_chan_count(chan, piece->len);
-	chan->bulked += piece->len;
+	WRITE_ONCE(chan->bulked, chan->bulked + piece->len);
 }
 
 /* Queues a message of @bytes, and @bulk, if there is one, behind them. */
@@ -245,7 +245,7 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 	}
 	spin_lock_bh(&chan->tx_lock);
 	WRITE_ONCE(chan->queued, chan->queued - n);
-	chan->bulked -= bulk;
+	WRITE_ONCE(chan->bulked, chan->bulked - bulk);
 	empty = !chan->queued;
 	spin_unlock_bh(&chan->tx_lock);
 	/* Who takes a byte now and then takes no message. */

@@ -134,6 +134,17 @@ int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec,
 		       unsigned int nr, struct flt_bulk *bulk, gfp_t gfp);
 
 /**
+ * flt_link_bulked - data of flt_link_send_bulk() that waits for a node to take it
+ * @node: target
+ *
+ * For who has to bound it: the link does not. What TCP has taken already is not in it.
+ *
+ * Context: any but hard interrupt.
+ * Return: bytes; 0 also when the link is not up.
+ */
+u32 flt_link_bulked(const struct flt_node *node);
+
+/**
  * flt_link_queue - queue a message and leave it to flt_link_flush() to send it
  * @node: target
  * @type: message type

@@ -67,6 +67,19 @@ int flt_link_send_bulk(struct flt_node *node, u8 type, const struct kvec *vec, u
 }
 EXPORT_SYMBOL_GPL(flt_link_send_bulk);
 
+u32 flt_link_bulked(const struct flt_node *node)
+{
+	const struct flt_chan *chan;
+	u32 bytes;
+
+	rcu_read_lock();
+	chan = rcu_dereference(node->link->up);
+	bytes = chan ? READ_ONCE(chan->bulked) : 0;
+	rcu_read_unlock();
+	return bytes;
+}
+EXPORT_SYMBOL_GPL(flt_link_bulked);
+
 int flt_link_queue(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
 		   struct flt_bulk *bulk, gfp_t gfp)
 {

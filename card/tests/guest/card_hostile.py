@@ -12,10 +12,11 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import MIB, SLOW, disks, run, stat            # noqa: E402
+from card import MIB, SLOW, attach, chunks, disks, export, pair, run, stat, wait_up  # noqa: E402
 from cluster import frame, twice_a_second               # noqa: E402
-from peer import (ATTACH, BLOCK, DATA, DONE, READ, WRITE, Exporter, ask_attach, block,  # noqa: E402
-                  meeting)
+from netns import SysfsView                             # noqa: E402
+from peer import (ATTACH, BLOCK, DATA, DONE, PEER, READ, WRITE, Exporter, Peer, ask_attach,  # noqa: E402
+                  block, meeting)
 from tap import Skip, claim, main, wait                 # noqa: E402
 
 IO = 512 * 1024         # CARD_IO_MAX
@@ -152,9 +153,48 @@ def who_takes_no_answers_gets_no_more_of_the_memory_by_attaching_again():
         assert status == EBUSY
 
 
+@claim
+def who_asks_a_cache_and_takes_no_answers_holds_little_of_its_memory():
+    """Node 1 is a socket, node 2 exports, and node 3 has all of the disk in its page cache."""
+    size = 40 * MIB
+    with pair(3, size=size, offered=False) as (c, disk):
+        a, b, d = c.nodes
+        for node in b, d:
+            a.nl.do("NODE_DEL", node_name=node.name)
+            node.nl.do("NODE_DEL", node_name=a.name)
+            node.sysfs("links/heartbeat_ms", "60000")
+        export(b, "data", disk.device, "policy", "hscc", "host", "0", nodes="n1,n3")
+        card = attach(d, "data", "host", "0", of="n2")
+        b.list(a)
+        with contextlib.closing(Peer(a, b).greet()) as peer:
+            _, epoch, number, _ = peer.attach()
+        # What leaves the page cache of node 3 is nobody's.
+        evict = os.path.join(SysfsView.of(d.ns).path, "class/card", card, "evict")
+        with open(evict, "w", encoding="ascii") as f:
+            f.write("none")
+        before = memory("MemFree")
+        fd = os.open("/dev/" + card, os.O_RDONLY)
+        for _ in chunks("/dev/" + card):
+            pass
+        d.list(a)
+        peer = Peer(a, d).greet()
+        wait_up(d, a)
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        asked = size // 4096
+        for i in range(asked):
+            peer.say(PEER, block(epoch=epoch, export_id=number, sector=8 * i, tag=i, origin=1))
+        wait(lambda: stat(d, "CardPeerServed") >= asked * 9 // 10, 60 * SLOW)
+        os.close(fd)        # the last one: its pages go
+        held = before - memory("MemFree")
+        print("# %d MB of %d MB" % (held >> 20, size >> 20))
+        assert held < 24 * MIB, held
+        peer.close()
+
+
 if __name__ == "__main__":
     run("modprobe", "-a", "loop", "dm-mod", "card")
     try:
         main()
     finally:
+        subprocess.run(["rmmod", "card_hscc"], check=False, stderr=subprocess.DEVNULL)
         run("rmmod", "card")

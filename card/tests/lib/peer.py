@@ -14,9 +14,10 @@ BLOCK = ">QQIIIIIIIHHHBBBBBBII"
 ESTALE, EINVAL, EACCES, ENOENT, EOPNOTSUPP, EPROTO = 116, 22, 13, 2, 95, 71
 
 
-def block(epoch=0, sector=0, export_id=0, size=4096, disk=1, tag=0, gen=4, crc=0, flags=0, op=0):
+def block(epoch=0, sector=0, export_id=0, size=4096, disk=1, tag=0, gen=4, crc=0, flags=0, op=0,
+          origin=0xffff):
     return struct.pack(BLOCK, epoch, sector, export_id, size, disk, tag, gen, crc, 0, flags,
-                       0xffff, 0xffff, op, 0, 0, 0, 0, 0, 0, 0)
+                       origin, 0xffff, op, 0, 0, 0, 0, 0, 0, 0)
 
 
 def crc32c(data):
