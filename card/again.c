@@ -57,6 +57,7 @@ static void card_again_send(struct card_disk *disk, u32 tag, u32 use)
 	cmd = blk_mq_rq_to_pdu(rq);
 	card_flight_heard(cmd, false);
 	card_request_resend(disk, rq, use);
+	card_request_put(disk);
 }
 
 void card_request_resend_all(struct card_disk *disk)

@@ -32,6 +32,8 @@ static void card_disk_release(struct kref *ref)
 {
 	struct card_disk *disk = container_of(ref, struct card_disk, ref);
 
+	if (disk->queue)
+		blk_put_queue(disk->queue);
 	if (disk->set.tags)
 		blk_mq_free_tag_set(&disk->set);
 	if (disk->index >= 0)
@@ -188,6 +190,9 @@ static int card_disk_publish(struct card_disk *disk)
 	gendisk = blk_mq_alloc_disk(&disk->set, &lim, disk);
 	if (IS_ERR(gendisk))
 		return PTR_ERR(gendisk);
+	/* Of a queue that nobody has seen yet a reference is always to be had. */
+	if (!WARN_ON_ONCE(!blk_get_queue(gendisk->queue)))
+		smp_store_release(&disk->queue, gendisk->queue);	/* card_request_find() */
 	disk->gendisk = gendisk;
 	gendisk->fops = &card_disk_ops;
 	kref_get(&disk->ref);

@@ -76,6 +76,8 @@ struct card_geometry {
  * @uses:    counts uses of tags: no two requests in flight have the same number
  * @flying:  requests that the block layer waits for
  * @gendisk: the device; NULL until the exporter has answered
+ * @queue:   of @gendisk, referenced as long as the disk is there: an answer may look for its
+ *	     request when the device has gone
  * @lock:    leaf, bottom halves off; guards @node, @state, @why, @barred, @failing, @fenced,
  *	     @grant, @holder, @cookie, @export, @epoch, @unflushed
  * @state:   enum card_state; READ_ONCE without the lock
@@ -113,6 +115,7 @@ struct card_disk {
 	atomic_t uses;
 	atomic_t flying;
 	struct gendisk *gendisk;
+	struct request_queue *queue;
 	spinlock_t lock;	/* leaf: node, state, why, cookie, export, epoch, unflushed */
 	u8 state;
 	bool barred;

@@ -337,20 +337,33 @@ const struct blk_mq_ops card_mq_ops = {
 	.timeout = card_timeout,
 };
 
-/* The request that an answer is for, if it is still that one; in state SENT at this moment. */
+/*
+ * The request that an answer is for, if it is still that one; in state SENT at this moment.
+ *
+ * A tag may still lead to the last request that had it, which is memory of the scheduler's, freed
+ * when another one is chosen, or of the queue's, for flushes. Both are freed only while nothing
+ * uses the queue; and where nothing does, nothing is in flight that could be answered.
+ */
 struct request *card_request_find(struct card_disk *disk, const struct card_wire_block *head)
 {
 	u32 tag = be32_to_cpu(head->tag), use = be32_to_cpu(head->gen);
+	struct request_queue *q = READ_ONCE(disk->queue);
 	struct card_flight *cmd;
 	struct request *rq;
 
-	if (tag >= disk->set.queue_depth || !disk->gendisk)
+	if (tag >= disk->set.queue_depth || !q || !percpu_ref_tryget(&q->q_usage_counter))
 		return NULL;
 	rq = blk_mq_tag_to_rq(disk->set.tags[0], tag);
-	if (!rq)
-		return NULL;
-	cmd = blk_mq_rq_to_pdu(rq);
-	return atomic_read(&cmd->life) == (int)(use | CARD_CMD_SENT) ? rq : NULL;
+	cmd = rq ? blk_mq_rq_to_pdu(rq) : NULL;
+	if (cmd && atomic_read(&cmd->life) == (int)(use | CARD_CMD_SENT))
+		return rq;
+	card_request_put(disk);
+	return NULL;
+}
+
+void card_request_put(struct card_disk *disk)
+{
+	percpu_ref_put(&disk->queue->q_usage_counter);
 }
 
 /* The parts of a request as an iterator over its pages. */
@@ -390,7 +403,7 @@ static int card_request_iter(struct request *rq, struct card_flight *cmd, struct
 /**
  * struct card_fill - an answer's data on its way into a request
  * @disk: referenced
- * @rq:   FILLING
+ * @rq:   FILLING; to be put
  * @node: who answers; referenced
  * @head: of the answer
  */
@@ -442,6 +455,8 @@ late:
 	card_count(cn, CARD_STAT_LATE);
 drop:
 	kfree(fill);
+	if (rq)
+		card_request_put(disk);
 	if (disk)
 		card_disk_put(disk);
 	return 0;	/* the data is thrown away */
@@ -517,6 +532,7 @@ int card_request_sunk(struct flt_sink *sink, int err)
 		card_cmd_move(cmd, use, CARD_CMD_FILLING, CARD_CMD_OVER);
 		card_cmd_end(fill->rq, BLK_STS_OK);
 	}
+	card_request_put(disk);
 	card_bounce_free(bounce);
 	flt_node_put(fill->node);
 	kfree(fill);
@@ -568,6 +584,8 @@ int card_request_done(struct card_net *cn, struct flt_node *node, const struct f
 		card_cmd_end(rq, status ? errno_to_blk_status(-(int)status) :
 					  card_unflushed_done(disk, rq, card_covers_of(rq)));
 	}
+	if (rq)
+		card_request_put(disk);
 	if (disk)
 		card_disk_put(disk);
 	return 0;

@@ -70,8 +70,12 @@ int card_request_sink(struct card_net *cn, struct flt_node *node, const struct f
 int card_request_sunk(struct flt_sink *sink, int err);
 int card_request_done(struct card_net *cn, struct flt_node *node, const struct flt_msg *msg);
 
-/* One in flight: which an answer is for, in state SENT at this moment; a further attempt. */
+/*
+ * One in flight: which an answer is for, in state SENT at this moment. Until card_request_put()
+ * its memory stays, whoever ends it. A further attempt.
+ */
 struct request *card_request_find(struct card_disk *disk, const struct card_wire_block *head);
+void card_request_put(struct card_disk *disk);
 void card_request_resend(struct card_disk *disk, struct request *rq, u32 use);
 
 /* All that is in flight: again (LIVE), or never (card_disk_fate()). Process context. */

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import MIB, SLOW, attach, chunks, disks, export, pair, run, stat, wait_up  # noqa: E402
+from card import MIB, SLOW, attach, chunks, disks, export, pair, read_error, run, stat, wait_up  # noqa: E402
 from cluster import frame, twice_a_second               # noqa: E402
 from netns import SysfsView                             # noqa: E402
-from peer import (ATTACH, BLOCK, DATA, DONE, PEER, READ, WRITE, Exporter, Peer, ask_attach,  # noqa: E402
-                  block, meeting)
+from peer import (ATTACH, BLOCK, DATA, DONE, PEER, READ, WRITE, Exporter, Peer, answer_data,  # noqa: E402
+                  answer_done, ask_attach, block, meeting)
 from tap import Skip, claim, main, wait                 # noqa: E402
 
 IO = 512 * 1024         # CARD_IO_MAX
@@ -151,6 +151,30 @@ def who_takes_no_answers_gets_no_more_of_the_memory_by_attaching_again():
         with contextlib.suppress(OSError):
             status = struct.unpack(BLOCK, peer.answer(DONE))[8]
         assert status == EBUSY
+
+
+@claim
+def a_late_answer_finds_no_request_of_a_scheduler_that_was_replaced():
+    asks = []
+
+    def read(ask):
+        peer.send(answer_data(ask))
+        asks.append(ask)
+    with meeting(exported=False) as (b, peer), contextlib.closing(Exporter(peer, read)):
+        card = attach(b, "data")
+        path = "/sys/block/%s/queue/scheduler" % card
+        with open(path, encoding="ascii") as f:
+            if "mq-deadline" not in f.read():
+                raise Skip("there is no second scheduler")
+        late = stat(b, "CardLateReplies")
+        for _ in range(20):
+            for scheduler in "mq-deadline", "none":
+                with twice_a_second(lambda: peer.send(answer_done(asks[-1], EBUSY)), every=.02):
+                    with open(path, "w", encoding="ascii") as f:
+                        f.write(scheduler)
+                assert read_error("/dev/" + card, at=65536)[0] == 0
+        assert stat(b, "CardLateReplies") > late
+        run("ip", "netns", "exec", b.ns, "flotilla", "card", "detach", card, "force")
 
 
 @claim

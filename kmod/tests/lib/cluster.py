@@ -178,13 +178,13 @@ def greeted(low, high):
 
 
 @contextlib.contextmanager
-def twice_a_second(say):
+def twice_a_second(say, every=.5):
     """Meanwhile, until the connection ends."""
     over = threading.Event()
 
     def drip():
         with contextlib.suppress(OSError):
-            while not over.wait(0.5):
+            while not over.wait(every):
                 say()
     thread = threading.Thread(target=drip)
     thread.start()
