@@ -209,9 +209,8 @@ def who_asks_a_cache_and_takes_no_answers_holds_little_of_its_memory():
             peer.say(PEER, block(epoch=epoch, export_id=number, sector=8 * i, tag=i, origin=1))
         wait(lambda: stat(d, "CardPeerServed") >= asked * 9 // 10, 60 * SLOW)
         os.close(fd)        # the last one: its pages go
-        held = before - memory("MemFree")
-        print("# %d MB of %d MB" % (held >> 20, size >> 20))
-        assert held < 24 * MIB, held
+        # Others free and take meanwhile; what is held stays.
+        wait(lambda: before - memory("MemFree") < 24 * MIB)
         peer.close()
 
 
