@@ -81,6 +81,11 @@ static int usel_device_setup(struct file *file, struct usel_setup __user *arg)
 		usel_set_close(set);
 		return -EBUSY;
 	}
+	/* Closed meanwhile: its flush() saw no set, and there will be no other. */
+	if (!usel_fd_names(file)) {
+		usel_region_leave(set);
+		return -EBADF;
+	}
 	return 0;
 }
 
@@ -125,6 +130,9 @@ static int usel_device_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!set)
 		return -EINVAL;
+	/* Whoever else has the file, by fork() or from hand to hand, has none of what is in it. */
+	if (!usel_region_is_current(set->region))
+		return -EXDEV;
 	switch (vma->vm_pgoff << PAGE_SHIFT) {
 	case USEL_MAP_REGION:
 		return usel_pinned_mmap(&set->region->mem, vma, false);

@@ -274,6 +274,12 @@ out:
 	rcu_read_unlock();
 }
 
+/* By whichever number. */
+bool usel_fd_names(const struct file *file)
+{
+	return iterate_fd(current->files, 0, usel_fd_is, file);
+}
+
 /* --- by hand --- */
 
 int usel_fd_track(struct usel_region *region, unsigned int fd)

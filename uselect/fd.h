@@ -30,6 +30,13 @@ static inline void usel_fd_seen(struct usel_sock *us, struct socket *sock)
 		usel_fd_settle(us, sock);
 }
 
+/*
+ * Does the caller's descriptor table name the file? Asked under the table's lock, so whoever takes
+ * the last such number away later calls the file's flush() after all that came before this.
+ */
+struct file;
+bool usel_fd_names(const struct file *file);
+
 /* For USEL_TRACK and USEL_FORGET; 0 or an errno as in the uapi header. */
 struct usel_region;
 int usel_fd_track(struct usel_region *region, unsigned int fd);

@@ -50,6 +50,16 @@ bool usel_region_has_current(void)
 	return has;
 }
 
+bool usel_region_is_current(const struct usel_region *region)
+{
+	bool is;
+
+	rcu_read_lock();
+	is = usel_region_current() == region;
+	rcu_read_unlock();
+	return is;
+}
+
 static void usel_region_layout(struct usel_region *region)
 {
 	struct usel_region_head *head = region->mem.base;

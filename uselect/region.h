@@ -19,8 +19,9 @@ struct usel_set;
 /**
  * struct usel_region - the tracked descriptors of one descriptor table
  * @node:    in the table of regions, by @files; RCU
- * @files:   whose descriptors; compared, never followed: the process's own flush() of the
- *	     device ends the region before the table goes
+ * @files:   whose descriptors; compared, never followed, and only of a region that is in the table
+ *	     of regions: a set that has not left has a number in @files (usel_fd_names()), and the
+ *	     flush() of that number ends the region before @files goes
  * @net:     whose counters; a reference
  * @stats:   these
  * @mem:     what is mapped; the following five point into it
@@ -68,8 +69,9 @@ void usel_region_exit(void);
 
 /* The region of the caller's descriptor table or NULL; under RCU. */
 struct usel_region *usel_region_current(void);
-/* Does the caller have one? For decisions only. */
+/* Does the caller have one, is it this one? For decisions only. */
 bool usel_region_has_current(void);
+bool usel_region_is_current(const struct usel_region *region);
 
 /**
  * usel_region_join - a set joins the region of the caller's table, which is made if need be

@@ -20,6 +20,8 @@ uselect_loop_DEPS := libuselect
 uselect_race_DEPS := libuselect
 uselect_race_LIBS := -lpthread
 uselect_unload_DEPS := libuselect
+uselect_owner_DEPS := libuselect
+uselect_owner_LIBS := -lpthread
 
 TEST_PROGRAMS += preload_case
 preload_case_SRCS := uselect/tests/lib/preload_case.c uselect/tests/lib/preload_model.c

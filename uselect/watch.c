@@ -89,7 +89,7 @@ int usel_watch_begin(struct usel_set *set, unsigned int fd)
 		return -EBADF;
 	if (!region->traced)
 		return -EOPNOTSUPP;
-	if (current->files != region->files)
+	if (!usel_region_is_current(region))
 		return -EXDEV;
 	mutex_lock(&usel_watch_lock);
 	if (set->unwatched) {

@@ -32,8 +32,9 @@
  * The end: closing the set's descriptor (any copy of it, in the owner) ends the set, and
  * the last set the region: the tracked bits go to 0 and USEL_REGION_DEAD is set; the
  * memory stays until it is unmapped. A child by fork() has neither the mappings nor a
- * registration; it may open the device itself. exec() ends all, the descriptor being
- * close-on-exec. The module cannot be unloaded while a descriptor is open.
+ * registration, and whoever has a copy of the descriptor in another table maps nothing (EXDEV);
+ * it may open the device itself. exec() ends all, the descriptor being close-on-exec. The module
+ * cannot be unloaded while a descriptor is open.
  *
  * Limits: descriptors from @nfds on are not tracked; of one socket 64 are, others read
  * USEL_FD_LOST; a table has 64 sets (module parameter max_sets); kTLS, sockmap, MPTCP and SMC
@@ -101,8 +102,8 @@ struct usel_setup {
 
 /*
  * USEL_SETUP  EMFILE: the table has as many sets as it may (module parameter max_sets).
- *	       EBUSY: the descriptor is set up already. EINVAL: @nfds or @ring above the
- *	       maximum, @reserved. EPROTO, EOPNOTSUPP: see above. ENOMEM. ENODEV: switched off
+ *	       EBUSY: the descriptor is set up already. EBADF: it was closed meanwhile.
+ *	       EINVAL: @nfds or @ring above the maximum, @reserved. EPROTO, EOPNOTSUPP: see above. ENOMEM. ENODEV: switched off
  *	       (module parameter "enabled").
  * USEL_TRACK  track this descriptor of the caller's, which was there before registration
  *	       or came from elsewhere; does nothing when it is tracked. EBADF; ENOTSOCK;
