@@ -18,8 +18,9 @@
 #include <linux/file.h>
 #include <linux/ftrace.h>
 #include <linux/module.h>
-#include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
@@ -337,52 +338,90 @@ int usel_fd_forget(struct usel_region *region, unsigned int fd)
 
 #define USEL_PROBES_LINGER	(2 * HZ)
 
-static DEFINE_MUTEX(usel_fd_lock);
+static DEFINE_SPINLOCK(usel_fd_lock);
 static unsigned int usel_fd_users;	/* regions that the probes serve; under usel_fd_lock */
 static bool usel_probes_there;		/* the same */
+static int usel_probes_err;		/* the same; of the last attempt */
+static unsigned int usel_probes_tries;	/* the same; attempts */
+static DECLARE_WAIT_QUEUE_HEAD(usel_probes_wait);
 
 /*
- * Not at once: code is patched and grace periods pass, and a process that comes and goes would
- * make all others wait for that again and again.
+ * Code is patched and grace periods pass. So the probes come in a work item, which no cgroup keeps
+ * from the CPU: others wait for the same. They do not go at once: a process that comes and goes
+ * would make all others wait for that again and again. The work is never twice at once.
+ *
+ * That they go waits for each task in the kernel to sleep or to leave it (tasks RCU), with ftrace's
+ * lock held. Any that has no CPU time left can make that long, so nobody waits here without end.
  */
-static void usel_fd_idle(struct work_struct *work)
+#define USEL_PROBES_PATIENCE	(10 * HZ)
+
+static void usel_fd_work(struct work_struct *work)
 {
-	mutex_lock(&usel_fd_lock);
-	if (!usel_fd_users && usel_probes_there) {
-		usel_probes_end();
+	bool wanted, there;
+	int err = 0;
+
+	spin_lock(&usel_fd_lock);
+	wanted = usel_fd_users;
+	there = usel_probes_there;
+	if (!wanted)
 		usel_probes_there = false;
-	}
-	mutex_unlock(&usel_fd_lock);
+	spin_unlock(&usel_fd_lock);
+
+	if (wanted && !there)
+		err = usel_probes_add();
+	else if (there && !wanted)
+		usel_probes_end();
+	if (!wanted)
+		return;
+	spin_lock(&usel_fd_lock);
+	usel_probes_there = !err;
+	usel_probes_err = err;
+	WRITE_ONCE(usel_probes_tries, usel_probes_tries + 1);
+	spin_unlock(&usel_fd_lock);
+	wake_up_all(&usel_probes_wait);
 }
 
-static DECLARE_DELAYED_WORK(usel_fd_idle_work, usel_fd_idle);
+static DECLARE_DELAYED_WORK(usel_fd_probes, usel_fd_work);
 
 bool usel_fd_get(void)
 {
-	int err = 0;
+	unsigned int tries;
+	bool there;
+	int err;
 
 	if (usel_fd_mode != USEL_FD_PROBE)
 		return false;
-	mutex_lock(&usel_fd_lock);
-	if (!usel_probes_there)
-		err = usel_probes_add();
-	if (!err) {
-		usel_probes_there = true;
-		usel_fd_users++;
-	}
-	mutex_unlock(&usel_fd_lock);
-	if (err)
+	spin_lock(&usel_fd_lock);
+	usel_fd_users++;
+	there = usel_probes_there;
+	tries = usel_probes_tries;
+	if (!there)
+		mod_delayed_work(usel_wq, &usel_fd_probes, 0);
+	spin_unlock(&usel_fd_lock);
+	if (there)
+		return true;
+
+	/* As long as there are users, nobody puts it off. */
+	wait_event_killable_timeout(usel_probes_wait, READ_ONCE(usel_probes_tries) != tries,
+				    USEL_PROBES_PATIENCE);
+	spin_lock(&usel_fd_lock);
+	there = usel_probes_there;
+	err = usel_probes_tries == tries ? -ETIMEDOUT : usel_probes_err;
+	if (!there)
+		usel_fd_users--;
+	spin_unlock(&usel_fd_lock);
+	if (!there)
 		pr_warn_ratelimited("descriptors are guessed: no probes (%d)%s\n",
 				    err, err == -EBUSY ? "; kernel.ftrace_enabled is 0" : "");
-	return !err;
+	return there;
 }
 
 void usel_fd_put(void)
 {
-	mutex_lock(&usel_fd_lock);
+	spin_lock(&usel_fd_lock);
 	if (!--usel_fd_users)
-		mod_delayed_work(system_wq, &usel_fd_idle_work, USEL_PROBES_LINGER);
-	mutex_unlock(&usel_fd_lock);
+		mod_delayed_work(usel_wq, &usel_fd_probes, USEL_PROBES_LINGER);
+	spin_unlock(&usel_fd_lock);
 }
 
 int usel_fd_init(void)
@@ -402,7 +441,7 @@ void usel_fd_exit(void)
 {
 	if (usel_fd_mode != USEL_FD_PROBE)
 		return;
-	cancel_delayed_work_sync(&usel_fd_idle_work);
-	usel_fd_idle(NULL);
+	cancel_delayed_work_sync(&usel_fd_probes);
+	usel_fd_work(NULL);
 	usel_probes_exit();
 }

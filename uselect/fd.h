@@ -11,7 +11,7 @@ int usel_fd_init(void);
 void usel_fd_exit(void);
 
 /*
- * For a region, under usel_regions' lock; may sleep. True: descriptors are followed exactly, until
+ * For a region; sleeps. True: descriptors are followed exactly, until
  * usel_fd_put(). False: they are guessed.
  */
 bool usel_fd_get(void);

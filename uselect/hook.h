@@ -7,7 +7,7 @@ int usel_hook_init(void);
 /* Waits for the last call that is inside. */
 void usel_hook_exit(void);
 
-/* While there are regions; under usel_regions_lock. */
+/* While there are regions; under usel_regions_lock, a spinlock. */
 void usel_hook_get(void);
 void usel_hook_put(void);
 

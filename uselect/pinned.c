@@ -2,6 +2,8 @@
 /* Memory that the kernel writes and a process reads, or the other way round. */
 
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -16,13 +18,16 @@ int usel_pinned_alloc(struct usel_pinned *mem, size_t size)
 	mem->pages = kvcalloc(nr, sizeof(*mem->pages), GFP_KERNEL_ACCOUNT);
 	if (!mem->pages)
 		return -ENOMEM;
-	while (mem->nr_pages < nr) {
+	while (mem->nr_pages < nr && !fatal_signal_pending(current)) {
 		mem->pages[mem->nr_pages] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!mem->pages[mem->nr_pages])
 			goto fail;
 		mem->nr_pages++;
+		/* Who patches code waits for those who are long in the kernel, see fd.c. */
+		cond_resched_tasks_rcu_qs();
 	}
-	mem->base = vmap(mem->pages, nr, VM_MAP, PAGE_KERNEL);
+	if (mem->nr_pages == nr)
+		mem->base = vmap(mem->pages, nr, VM_MAP, PAGE_KERNEL);
 	if (mem->base)
 		return 0;
 fail:

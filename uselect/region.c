@@ -4,10 +4,10 @@
 #include <linux/fdtable.h>
 #include <linux/hashtable.h>
 #include <linux/module.h>
-#include <linux/mutex.h>
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <net/net_namespace.h>
 
 #include "counter.h"
@@ -18,8 +18,12 @@
 #include "sock.h"
 #include "watch.h"
 
-/* Comings and goings of regions and sets; the table itself is read under RCU. */
-static DEFINE_MUTEX(usel_regions_lock);
+/*
+ * Comings and goings of regions and sets; the table itself is read under RCU. What takes long is
+ * done without it, and who holds it does not sleep: he may be of a cgroup that has no CPU time
+ * left, and all others would wait for him.
+ */
+static DEFINE_SPINLOCK(usel_regions_lock);
 static DEFINE_HASHTABLE(usel_regions, 8);
 
 static unsigned int max_sets = 64;
@@ -89,7 +93,7 @@ static size_t usel_region_size(unsigned int nfds)
 static void usel_region_free(struct usel_region *region)
 {
 	usel_pinned_free(&region->mem);
-	kvfree(region->owner);
+	usel_pinned_free(&region->owners);
 	put_net(region->net);
 	kfree(region);
 }
@@ -102,12 +106,14 @@ static struct usel_region *usel_region_make(unsigned int nfds)
 		return NULL;
 	region->net = get_net(current->nsproxy->net_ns);
 	region->stats = usel_stats(region->net);
-	region->owner = kvcalloc(nfds, sizeof(*region->owner), GFP_KERNEL_ACCOUNT);
-	if (!region->owner || usel_pinned_alloc(&region->mem, usel_region_size(nfds))) {
+	if (usel_pinned_alloc(&region->owners, nfds * sizeof(*region->owner)) ||
+	    usel_pinned_alloc(&region->mem, usel_region_size(nfds))) {
 		usel_region_free(region);
 		return NULL;
 	}
+	region->owner = region->owners.base;
 	region->files = current->files;
+	region->traced = usel_fd_get();
 	region->nfds = nfds;
 	spin_lock_init(&region->lock);
 	INIT_LIST_HEAD(&region->sets);
@@ -139,13 +145,19 @@ static struct usel_region *usel_region_find(void)
 	return region;
 }
 
-int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
+/* -ENOENT: the table has no region, and @made is NULL. */
+static int usel_region_enter(struct usel_set *set, const struct usel_setup *setup,
+			     struct usel_region *made)
 {
 	struct usel_region *region;
 	int err = 0;
 
-	mutex_lock(&usel_regions_lock);
+	spin_lock(&usel_regions_lock);
 	region = usel_region_find();
+	if (!region && !made) {
+		err = -ENOENT;
+		goto out;
+	}
 	if (region && region->nr_sets >= max(READ_ONCE(max_sets), 1U)) {
 		err = -EMFILE;
 		goto out;
@@ -153,13 +165,8 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 	if (region) {
 		refcount_inc(&region->users);
 	} else {
-		region = usel_region_make(setup->nfds);
-		if (!region) {
-			err = -ENOMEM;
-			goto out;
-		}
+		region = made;
 		usel_hook_get();
-		region->traced = usel_fd_get();
 		hash_add_rcu(usel_regions, &region->node, (unsigned long)region->files);
 		usel_count(region->net, USEL_STAT_REGIONS_OPENED);
 	}
@@ -170,16 +177,43 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 	region->nr_sets++;
 	set->region = region;
 out:
-	mutex_unlock(&usel_regions_lock);
+	spin_unlock(&usel_regions_lock);
 	return err;
 }
 
-/* From here on @files may be another process's table. */
+int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
+{
+	struct usel_region *made;
+	int err;
+
+	err = usel_region_enter(set, setup, NULL);
+	if (err != -ENOENT)
+		return err;
+	made = usel_region_make(setup->nfds);
+	if (!made)
+		return -ENOMEM;
+	err = usel_region_enter(set, setup, made);
+	if (set->region == made)
+		return 0;
+	/* Another thread was faster. */
+	if (made->traced)
+		usel_fd_put();
+	usel_region_free(made);
+	return err;
+}
+
+/* Nobody finds it any more. From here on @files may be another process's table. */
+static void usel_region_remove(struct usel_region *region)
+{
+	lockdep_assert_held(&usel_regions_lock);
+	hash_del_rcu(&region->node);
+	usel_hook_put();
+}
+
 static void usel_region_end(struct usel_region *region)
 {
 	unsigned int fd;
 
-	hash_del_rcu(&region->node);
 	spin_lock_irq(&region->lock);
 	region->dead = true;
 	spin_unlock_irq(&region->lock);
@@ -188,39 +222,45 @@ static void usel_region_end(struct usel_region *region)
 		if (rcu_access_pointer(region->owner[fd]))
 			usel_sock_evict(region, fd, USEL_WHY_END);
 		if (fd % 4096 == 0)
-			cond_resched();
+			cond_resched_tasks_rcu_qs();
 	}
 	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
 	if (region->bytes)
 		atomic_dec(&usel_regions_counting);
 	if (region->traced)
 		usel_fd_put();
-	usel_hook_put();
 	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
 }
 
 void usel_region_leave(struct usel_set *set)
 {
 	struct usel_region *region = set->region;
+	bool left, last = false;
 
-	mutex_lock(&usel_regions_lock);
-	if (!set->left) {
+	spin_lock(&usel_regions_lock);
+	left = set->left;
+	if (!left) {
 		set->left = true;
-		usel_watch_end(set);
 		list_del_rcu(&set->list);
-		if (!--region->nr_sets)
-			usel_region_end(region);
-		usel_set_wake(set);
+		last = !--region->nr_sets;
+		if (last)
+			usel_region_remove(region);
 	}
-	mutex_unlock(&usel_regions_lock);
+	spin_unlock(&usel_regions_lock);
+	if (left)
+		return;
+	usel_watch_end(set);
+	if (last)
+		usel_region_end(region);
+	usel_set_wake(set);
 }
 
 /* The set is ready to be told. */
 void usel_set_link(struct usel_set *set)
 {
-	mutex_lock(&usel_regions_lock);
+	spin_lock(&usel_regions_lock);
 	list_add_tail_rcu(&set->list, &set->region->sets);
-	mutex_unlock(&usel_regions_lock);
+	spin_unlock(&usel_regions_lock);
 }
 
 int usel_region_init(void)

@@ -30,14 +30,15 @@ struct usel_set;
  * @lock:    @owner, @dead; interrupts off; inside struct usel_sock's lock
  * @owner:   by descriptor: who has its bit in @active; written under the owner's socket's
  *	     lock and @lock, read under RCU
+ * @owners:  where it is
  * @dead:    no new descriptors
- * @sets:    struct usel_set; changed under @sets_lock, RCU
- * @nr_sets: their number; under usel_regions' lock
+ * @sets:    struct usel_set; changed under usel_regions_lock, RCU
+ * @nr_sets: their number; under usel_regions_lock
  * @nr_watches: of @sets; under usel_watch_lock
  * @users:   one for each set that is not yet freed
  * @free:    frees after a grace period
  *
- * Lock order: usel_regions_lock (mutex), then; usel_sock's lock, @lock.
+ * Lock order: usel_sock's lock, @lock. usel_regions_lock is a leaf.
  */
 struct usel_region {
 	struct hlist_node node;
@@ -56,6 +57,7 @@ struct usel_region {
 	bool bytes;
 	spinlock_t lock;	/* @owner, @dead */
 	struct usel_bind __rcu **owner;
+	struct usel_pinned owners;
 	bool dead;
 	struct list_head sets;
 	unsigned int nr_sets;

@@ -10,8 +10,8 @@
 #include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/hashtable.h>
-#include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 
 #include "region.h"
 #include "set.h"
@@ -20,8 +20,8 @@
 /* All that watch an epoll are looked at for each change of it, or of one in the same bucket. */
 #define USEL_WATCHES_MAX	64
 
-/* Comings and goings; the table itself is read under RCU. */
-static DEFINE_MUTEX(usel_watch_lock);
+/* Comings and goings; the table itself is read under RCU. Outside of a descriptor table's lock. */
+static DEFINE_SPINLOCK(usel_watch_lock);
 static DEFINE_HASHTABLE(usel_watches, 8);
 
 static void usel_watch_count(struct usel_set *set)
@@ -91,7 +91,7 @@ int usel_watch_begin(struct usel_set *set, unsigned int fd)
 		return -EOPNOTSUPP;
 	if (!usel_region_is_current(region))
 		return -EXDEV;
-	mutex_lock(&usel_watch_lock);
+	spin_lock(&usel_watch_lock);
 	if (set->unwatched) {
 		err = -ESHUTDOWN;
 	} else if (set->watched) {
@@ -108,13 +108,13 @@ int usel_watch_begin(struct usel_set *set, unsigned int fd)
 		if (!usel_watch_holds(fd, fd_file(f)))
 			usel_watch_count(set);
 	}
-	mutex_unlock(&usel_watch_lock);
+	spin_unlock(&usel_watch_lock);
 	return err;
 }
 
 void usel_watch_end(struct usel_set *set)
 {
-	mutex_lock(&usel_watch_lock);
+	spin_lock(&usel_watch_lock);
 	set->unwatched = true;
 	if (set->watched) {
 		hash_del_rcu(&set->watch);
@@ -122,5 +122,5 @@ void usel_watch_end(struct usel_set *set)
 		WRITE_ONCE(set->region->nr_watches, set->region->nr_watches - 1);
 		usel_watch_count(set);
 	}
-	mutex_unlock(&usel_watch_lock);
+	spin_unlock(&usel_watch_lock);
 }

@@ -11,6 +11,7 @@ import mmap
 import os
 import resource
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -205,6 +206,16 @@ def ktls_and_a_sockmap_take_a_socket_and_leave_nothing():
             wait_for("the module is free", lambda: refs("uselect") == 0)
 
 
+def put(path, text):
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+
+
+def read(path):
+    with open(path, encoding="ascii") as f:
+        return f.read()
+
+
 @contextlib.contextmanager
 def traced(event):
     """Its lines in the kernel's trace, of an instance of our own."""
@@ -214,18 +225,14 @@ def traced(event):
     ours = os.path.join(top, "instances", "uselect-bounds")
     os.mkdir(ours)
 
-    def put(name, text):
-        with open(os.path.join(ours, name), "w", encoding="ascii") as f:
-            f.write(text)
-
     def lines():
         with open(os.path.join(ours, "trace"), encoding="ascii") as f:
             return [line for line in f if f" {event.split('/')[1]}: " in line]
     try:
-        put(f"events/{event}/enable", "1")
+        put(f"{ours}/events/{event}/enable", "1")
         yield lines
     finally:
-        put(f"events/{event}/enable", "0")
+        put(f"{ours}/events/{event}/enable", "0")
         os.rmdir(ours)
 
 
@@ -262,6 +269,57 @@ def who_loses_descriptors_to_ktls_is_told_with_interrupts_on():
     one.close()
     equal("told of each", len({line.split("usel_wake: ")[1] for line in told}) >= 20, True)
     equal("with interrupts off", [line for line in told if interrupts_off(line)], [])
+
+
+@contextlib.contextmanager
+def starved():
+    """A cgroup whose members have a millisecond of CPU time in each second, while they are in it."""
+    top = "/tmp/uselect-bounds"
+    group = f"{top}/starved"
+    os.mkdir(top)
+    subprocess.run(["mount", "-t", "cgroup2", "none", top], check=True)
+    put(f"{top}/cgroup.subtree_control", "+cpu")
+    os.mkdir(group)
+    try:
+        if not os.path.exists(f"{group}/cpu.max"):
+            raise kit.Skip("the kernel has no bound for a group's CPU time")
+        put(f"{group}/cpu.max", "1000 1000000")
+        yield group
+    finally:
+        wait_for("no member", lambda: not read(f"{group}/cgroup.procs"))
+        os.rmdir(group)
+        subprocess.run(["umount", top], check=True)
+        os.rmdir(top)
+
+
+def throttled(group):
+    return int(read(f"{group}/cpu.stat").split("nr_throttled ")[1].split()[0])
+
+
+@claim
+def nobody_waits_for_who_has_no_cpu_time_left():
+    with starved() as group:
+        member = os.fork()
+        if not member:
+            while True:
+                Set(1 << 20).close()
+        longest = calls = 0
+        try:
+            put(f"{group}/cgroup.procs", str(member))
+            wait_for("the member to be throttled", lambda: throttled(group) >= 3)
+            until = throttled(group) + 12
+            while throttled(group) < until:
+                begin = time.monotonic()
+                Set(512).close()
+                longest = max(longest, time.monotonic() - begin)
+                calls += 1
+        finally:
+            os.kill(member, signal.SIGKILL)
+            put(f"{group}/cpu.max", "max")
+            os.waitpid(member, 0)
+    print(f"# {calls} calls, the longest {longest:.2f} s", flush=True)
+    if longest > 20:
+        raise AssertionError(f"a call took {longest:.1f} s")
 
 
 @claim
