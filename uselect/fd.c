@@ -58,13 +58,14 @@ static void usel_fd_named(unsigned int fd, struct file *file)
 	struct socket *sock;
 
 	rcu_read_lock();
-	region = usel_region_current();
+	region = usel_region_of_table();
 	if (!region)
 		goto out;
 	usel_watch_named(region, fd);
 	if (fd >= region->nfds)
 		goto out;
-	sock = usel_fd_socket(file);
+	/* What another memory puts into the table is not the region's, but ends what was there. */
+	sock = region->mm == current->mm ? usel_fd_socket(file) : NULL;
 	if (sock)
 		us = usel_sock_find(sock->sk);
 	bind = rcu_dereference(region->owner[fd]);

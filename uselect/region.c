@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <net/net_namespace.h>
@@ -33,7 +34,7 @@ MODULE_PARM_DESC(max_sets, "sets of one descriptor table: each is looked at for 
 struct workqueue_struct *usel_wq;
 atomic_t usel_regions_counting = ATOMIC_INIT(0);
 
-struct usel_region *usel_region_current(void)
+struct usel_region *usel_region_of_table(void)
 {
 	const struct files_struct *files = current->files;
 	struct usel_region *region;
@@ -42,6 +43,13 @@ struct usel_region *usel_region_current(void)
 		if (region->files == files)
 			return region;
 	return NULL;
+}
+
+struct usel_region *usel_region_current(void)
+{
+	struct usel_region *region = usel_region_of_table();
+
+	return region && region->mm == current->mm ? region : NULL;
 }
 
 bool usel_region_has_current(void)
@@ -95,6 +103,7 @@ static void usel_region_free(struct usel_region *region)
 	usel_pinned_free(&region->mem);
 	usel_pinned_free(&region->owners);
 	put_net(region->net);
+	mmdrop(region->mm);
 	kfree(region);
 }
 
@@ -104,6 +113,8 @@ static struct usel_region *usel_region_make(unsigned int nfds)
 
 	if (!region)
 		return NULL;
+	region->mm = current->mm;
+	mmgrab(region->mm);
 	region->net = get_net(current->nsproxy->net_ns);
 	region->stats = usel_stats(region->net);
 	if (usel_pinned_alloc(&region->owners, nfds * sizeof(*region->owner)) ||
@@ -140,20 +151,62 @@ static struct usel_region *usel_region_find(void)
 	struct usel_region *region;
 
 	rcu_read_lock();
-	region = usel_region_current();
+	region = usel_region_of_table();
 	rcu_read_unlock();
 	return region;
 }
 
-/* -ENOENT: the table has no region, and @made is NULL. */
+/* Nobody finds it any more. From here on @files may be another process's table. */
+static void usel_region_remove(struct usel_region *region)
+{
+	lockdep_assert_held(&usel_regions_lock);
+	region->removed = true;
+	hash_del_rcu(&region->node);
+	usel_hook_put();
+}
+
+static void usel_region_end(struct usel_region *region)
+{
+	unsigned int fd;
+
+	spin_lock_irq(&region->lock);
+	region->dead = true;
+	spin_unlock_irq(&region->lock);
+	/* Who has found the region just before, and does not look at @dead: hooks. */
+	for (fd = 0; fd < region->nfds; fd++) {
+		if (rcu_access_pointer(region->owner[fd]))
+			usel_sock_evict(region, fd, USEL_WHY_END);
+		if (fd % 4096 == 0)
+			cond_resched_tasks_rcu_qs();
+	}
+	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
+	if (region->bytes)
+		atomic_dec(&usel_regions_counting);
+	if (region->traced)
+		usel_fd_put();
+	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
+}
+
+/*
+ * A table has one region. Another memory's, whose program is over or shares the table, ends, and is
+ * in *@old with one of its users.
+ *
+ * Return: 0, -EMFILE, -ENOENT when the table has no region and @made is NULL.
+ */
 static int usel_region_enter(struct usel_set *set, const struct usel_setup *setup,
-			     struct usel_region *made)
+			     struct usel_region *made, struct usel_region **old)
 {
 	struct usel_region *region;
 	int err = 0;
 
 	spin_lock(&usel_regions_lock);
 	region = usel_region_find();
+	if (region && region->mm != current->mm) {
+		refcount_inc(&region->users);
+		usel_region_remove(region);
+		*old = region;
+		region = NULL;
+	}
 	if (!region && !made) {
 		err = -ENOENT;
 		goto out;
@@ -181,18 +234,32 @@ out:
 	return err;
 }
 
+static int usel_region_try(struct usel_set *set, const struct usel_setup *setup,
+			   struct usel_region *made)
+{
+	struct usel_region *old = NULL;
+	int err;
+
+	err = usel_region_enter(set, setup, made, &old);
+	if (old) {
+		usel_region_end(old);
+		usel_region_put(old);
+	}
+	return err;
+}
+
 int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 {
 	struct usel_region *made;
 	int err;
 
-	err = usel_region_enter(set, setup, NULL);
+	err = usel_region_try(set, setup, NULL);
 	if (err != -ENOENT)
 		return err;
 	made = usel_region_make(setup->nfds);
 	if (!made)
 		return -ENOMEM;
-	err = usel_region_enter(set, setup, made);
+	err = usel_region_try(set, setup, made);
 	if (set->region == made)
 		return 0;
 	/* Another thread was faster. */
@@ -200,36 +267,6 @@ int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
 		usel_fd_put();
 	usel_region_free(made);
 	return err;
-}
-
-/* Nobody finds it any more. From here on @files may be another process's table. */
-static void usel_region_remove(struct usel_region *region)
-{
-	lockdep_assert_held(&usel_regions_lock);
-	hash_del_rcu(&region->node);
-	usel_hook_put();
-}
-
-static void usel_region_end(struct usel_region *region)
-{
-	unsigned int fd;
-
-	spin_lock_irq(&region->lock);
-	region->dead = true;
-	spin_unlock_irq(&region->lock);
-	/* Who has found the region just before, and does not look at @dead: hooks. */
-	for (fd = 0; fd < region->nfds; fd++) {
-		if (rcu_access_pointer(region->owner[fd]))
-			usel_sock_evict(region, fd, USEL_WHY_END);
-		if (fd % 4096 == 0)
-			cond_resched_tasks_rcu_qs();
-	}
-	WRITE_ONCE(region->head->flags, USEL_REGION_DEAD);
-	if (region->bytes)
-		atomic_dec(&usel_regions_counting);
-	if (region->traced)
-		usel_fd_put();
-	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
 }
 
 void usel_region_leave(struct usel_set *set)
@@ -242,7 +279,7 @@ void usel_region_leave(struct usel_set *set)
 	if (!left) {
 		set->left = true;
 		list_del_rcu(&set->list);
-		last = !--region->nr_sets;
+		last = !--region->nr_sets && !region->removed;
 		if (last)
 			usel_region_remove(region);
 	}

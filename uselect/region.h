@@ -12,6 +12,7 @@
 #include "pinned.h"
 
 struct files_struct;
+struct mm_struct;
 struct net;
 struct usel_bind;
 struct usel_set;
@@ -22,6 +23,8 @@ struct usel_set;
  * @files:   whose descriptors; compared, never followed, and only of a region that is in the table
  *	     of regions: a set that has not left has a number in @files (usel_fd_names()), and the
  *	     flush() of that number ends the region before @files goes
+ * @mm:      whose memory; held, compared: exec() keeps the table, and ends the registration
+ * @removed: no more in the table of regions; under usel_regions_lock
  * @net:     whose counters; a reference
  * @stats:   these
  * @mem:     what is mapped; the following five point into it
@@ -43,6 +46,8 @@ struct usel_set;
 struct usel_region {
 	struct hlist_node node;
 	const struct files_struct *files;
+	struct mm_struct *mm;
+	bool removed;
 	struct net *net;
 	u64 __percpu *stats;
 	struct usel_pinned mem;
@@ -69,8 +74,10 @@ struct usel_region {
 int usel_region_init(void);
 void usel_region_exit(void);
 
-/* The region of the caller's descriptor table or NULL; under RCU. */
+/* The region of the caller's descriptor table and memory or NULL; under RCU. */
 struct usel_region *usel_region_current(void);
+/* The same, be it of another memory: of a program that exec() has replaced or shares the table. */
+struct usel_region *usel_region_of_table(void);
 /* Does the caller have one, is it this one? For decisions only. */
 bool usel_region_has_current(void);
 bool usel_region_is_current(const struct usel_region *region);

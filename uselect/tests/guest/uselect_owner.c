@@ -275,4 +275,150 @@ TEST_F(owner, region_ends_with_its_table_when_its_maker_has_closed_a_copy_of_it)
 	ends_with_its_table(_metadata, self->dev, true);
 }
 
+static int count_tracked(const struct usel_region_head *head)
+{
+	unsigned int fd;
+	int n = 0;
+
+	for (fd = 0; fd < head->nfds; fd++)
+		n += tracked(head, fd);
+	return n;
+}
+
+/* Who has the memory of a program that has become another one, and so its mapping. */
+struct heir {
+	const struct usel_region_head *head;
+	int orders, reports;
+};
+
+static void report(int to, int what)
+{
+	if (write(to, &what, sizeof(what)) != sizeof(what))
+		_exit(1);
+}
+
+static int inherit(void *arg)
+{
+	struct heir *heir = arg;
+	char byte;
+
+	if (read(heir->orders, &byte, 1) != 1)
+		return 1;
+	report(heir->reports, count_tracked(heir->head));
+	if (read(heir->orders, &byte, 1) != 1)
+		return 1;
+	report(heir->reports, WAIT(dead(heir->head)));
+	return 0;
+}
+
+/* Registers, leaves its memory to the heir, and becomes a shell that connects to the port. */
+static void become_another(int dev, int port, int orders, int reports)
+{
+	struct usel_setup setup = fresh;
+	static char stack[65536] __attribute__((aligned(16)));
+	static struct heir heir;
+	char command[200];
+
+	heir = (struct heir){ .orders = orders, .reports = reports };
+	if (ioctl(dev, USEL_SETUP, &setup))
+		_exit(2);
+	heir.head = map(dev, &setup);
+	if (heir.head == MAP_FAILED || clone(inherit, stack + sizeof(stack), CLONE_VM, &heir) < 0)
+		_exit(3);
+	snprintf(command, sizeof(command), "exec 9<>/dev/tcp/127.0.0.1/%d; read -r -u 9 _", port);
+	execl("/bin/bash", "bash", "-c", command, NULL);
+	_exit(4);
+}
+
+TEST_F(owner, program_that_exec_starts_is_not_registered_by_an_open_descriptor)
+{
+	struct sockaddr_storage addr;
+	int lfd, fd, orders[2], reports[2], n;
+	socklen_t len;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe2(orders, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(reports, O_CLOEXEC));
+	lfd = listener(AF_INET, &addr, &len);
+	pid = fork();
+	if (!pid)
+		become_another(self->dev, ntohs(((struct sockaddr_in *)&addr)->sin_port),
+			       orders[0], reports[1]);
+	fd = accept(lfd, NULL, NULL);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, write(orders[1], "", 1));
+	ASSERT_EQ(sizeof(n), read(reports[0], &n, sizeof(n)));
+	EXPECT_EQ(0, n);
+	/* Its end is the region's. */
+	close(fd);
+	waitpid(pid, NULL, 0);
+	ASSERT_EQ(1, write(orders[1], "", 1));
+	ASSERT_EQ(sizeof(n), read(reports[0], &n, sizeof(n)));
+	EXPECT_EQ(1, n);
+	close(lfd);
+}
+
+/* A child that shares the descriptors, and not the memory. */
+static pid_t fork_sharing(void)
+{
+	return syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+}
+
+static int share(int dev, int own)
+{
+	int fds[2], null = open("/dev/null", O_RDONLY);
+
+	if (maps_nothing(dev))
+		return 2;
+	pair(AF_INET, fds);
+	if (!ioctl(dev, USEL_TRACK, &fds[0]) || errno != EXDEV)
+		return 3;
+	return dup2(null, own) == own ? 0 : 4;
+}
+
+TEST_F(owner, who_shares_the_descriptors_only_is_not_registered)
+{
+	struct usel_setup setup = fresh;
+	struct usel_region_head *head;
+	int fds[2], dev, status;
+	pid_t pid;
+
+	ASSERT_EQ(0, ioctl(self->dev, USEL_SETUP, &setup));
+	head = map(self->dev, &setup);
+	ASSERT_NE(MAP_FAILED, head);
+	pair(AF_INET, fds);
+	ASSERT_EQ(2, count_tracked(head));
+	pid = fork_sharing();
+	if (!pid)
+		_exit(share(self->dev, fds[0]));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	/* Nothing of the child's; and what it put in the place of a socket is none. */
+	EXPECT_FALSE(tracked(head, fds[0]));
+	EXPECT_TRUE(tracked(head, fds[1]));
+	EXPECT_EQ(1, count_tracked(head));
+	EXPECT_FALSE(dead(head));
+	/* It may register itself. A table has one region. */
+	pid = fork_sharing();
+	if (!pid) {
+		dev = open(USEL_DEVICE, O_RDWR);
+		if (dev < 0 || ioctl(dev, USEL_SETUP, &setup))
+			_exit(1);
+		head = map(dev, &setup);
+		if (head == MAP_FAILED)
+			_exit(2);
+		pair(AF_INET, fds);
+		if (count_tracked(head) != 2)
+			_exit(3);
+		close(dev);
+		_exit(dead(head) ? 0 : 4);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(dead(head));
+	EXPECT_EQ(0, count_tracked(head));
+	EXPECT_EQ(0, maps_nothing(self->dev));
+	munmap(head, setup.region_size);
+}
+
 TEST_HARNESS_MAIN

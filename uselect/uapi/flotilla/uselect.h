@@ -33,8 +33,10 @@
  * the last set the region: the tracked bits go to 0 and USEL_REGION_DEAD is set; the
  * memory stays until it is unmapped. A child by fork() has neither the mappings nor a
  * registration, and whoever has a copy of the descriptor in another table maps nothing (EXDEV);
- * it may open the device itself. exec() ends all, the descriptor being close-on-exec. The module
- * cannot be unloaded while a descriptor is open.
+ * it may open the device itself. exec() ends all, the descriptor being close-on-exec; where it is
+ * not, nothing that the new program opens is tracked, and it may register anew. Who shares the
+ * descriptor table but not the memory is not registered, and ends the region if it registers. The
+ * module cannot be unloaded while a descriptor is open.
  *
  * Limits: descriptors from @nfds on are not tracked; of one socket 64 are, others read
  * USEL_FD_LOST; a table has 64 sets (module parameter max_sets); kTLS, sockmap, MPTCP and SMC
@@ -103,13 +105,15 @@ struct usel_setup {
 /*
  * USEL_SETUP  EMFILE: the table has as many sets as it may (module parameter max_sets).
  *	       EBUSY: the descriptor is set up already. EBADF: it was closed meanwhile.
- *	       EINVAL: @nfds or @ring above the maximum, @reserved. EPROTO, EOPNOTSUPP: see above. ENOMEM. ENODEV: switched off
+ *	       EINVAL: @nfds or @ring above the maximum, @reserved.
+ *	       EPROTO, EOPNOTSUPP: see above. ENOMEM. ENODEV: switched off
  *	       (module parameter "enabled").
  * USEL_TRACK  track this descriptor of the caller's, which was there before registration
  *	       or came from elsewhere; does nothing when it is tracked. EBADF; ENOTSOCK;
  *	       EOPNOTSUPP: cannot be tracked; ENOSPC: number too large, or the socket has 64 tracked
  *	       descriptors; EXDEV: the caller
- *	       has another descriptor table than the one that was registered; EINVAL: no USEL_SETUP.
+ *	       has another descriptor table, or other memory, than what was registered; EINVAL: no
+ *	       USEL_SETUP.
  * USEL_FORGET this descriptor was closed while copies of it are open elsewhere (fork(), dup()),
  *	       and its number may come to name something that is not a socket. Does
  *	       nothing when the tracked socket is what the number stands for. With
