@@ -140,7 +140,7 @@ void iol_buf_put(struct iol_buf *buf)
 	iol_pool_get(pool);
 	iol_buf_revoke_write(buf);
 	iol_buf_revoke_read(buf);
-	if (!pool->retired && iol_buf_in_flight(buf)) {
+	if (iol_buf_in_flight(buf)) {
 		list_add_tail(&buf->node, &pool->limbo);
 		pool->nlimbo += buf->npages;
 		iol_count(IOL_BUFFERS_LIMBO);

@@ -587,7 +587,7 @@ int iol_cache_init(void)
 	iol_extent_cache = KMEM_CACHE(iol_extent, 0);
 	if (!iol_extent_cache)
 		return -ENOMEM;
-	iol_file_pool = iol_pool_create(IOL_POOL_FILE, 0, 0);
+	iol_file_pool = iol_pool_create(IOL_POOL_FILE, 0, NULL, 0);
 	if (!iol_file_pool)
 		goto undo_cache;
 	if (iol_reclaim_init())

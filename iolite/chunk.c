@@ -9,21 +9,25 @@
 #include "counter.h"
 #include "csum.h"
 #include "pool.h"
+#include "user.h"
 #include "window.h"
 
 static DEFINE_XARRAY_ALLOC(iol_chunks);
 
-static void iol_chunk_free_pages(struct iol_chunk *chunk)
+/* How many there were. */
+static unsigned int iol_chunk_free_pages(struct iol_chunk *chunk)
 {
-	unsigned int i;
+	unsigned int i, n = 0;
 
 	for (i = 0; i < IOL_CHUNK_PAGES; i++) {
 		if (!chunk->pages[i])
 			continue;
 		set_page_private(chunk->pages[i], 0);
-		/* A packet that still reads the page frees it later. */
+		/* At the end of the module a packet may still read it, and frees it later. */
 		put_page(chunk->pages[i]);
+		n++;
 	}
+	return n;
 }
 
 /* Zeroed: nothing of anyone else may show. Charged to the caller's memory cgroup. */
@@ -66,15 +70,18 @@ struct iol_chunk *iol_chunk_make(struct iol_pool *pool)
 	refcount_set(&chunk->refs, 1);
 	INIT_LIST_HEAD(&chunk->node);
 	chunk->pool = pool;
+	err = -ENOMEM;
+	if (!iol_user_charge(pool->user, IOL_CHUNK_PAGES))
+		goto free;
 	err = iol_chunk_alloc_pages(chunk);
 	if (err)
-		goto free;
+		goto uncharge;
 	err = xa_alloc(&iol_chunks, &chunk->index, NULL, XA_LIMIT(0, IOL_WINDOW_CHUNKS - 1),
 		       GFP_KERNEL);
 	if (err) {
 		if (err == -EBUSY)
 			err = -ENOSPC;
-		goto free;
+		goto uncharge;
 	}
 	iol_pool_get(pool);
 	for (i = 0; i < IOL_CHUNK_PAGES; i++)
@@ -84,8 +91,10 @@ struct iol_chunk *iol_chunk_make(struct iol_pool *pool)
 	iol_count(IOL_CHUNKS_MADE);
 	return chunk;
 
-free:
+uncharge:
 	iol_chunk_free_pages(chunk);
+	iol_user_uncharge(pool->user, IOL_CHUNK_PAGES);
+free:
 	kfree(chunk);
 	return ERR_PTR(err);
 }
@@ -100,7 +109,7 @@ void iol_chunk_free(struct iol_chunk *chunk)
 		iol_window_zap(iol_chunk_pgoff(chunk), IOL_CHUNK_PAGES);
 	/* Only now may the place in the window be given to another. */
 	xa_erase(&iol_chunks, chunk->index);
-	iol_chunk_free_pages(chunk);
+	iol_user_uncharge(chunk->pool->user, iol_chunk_free_pages(chunk));
 	iol_count(IOL_CHUNKS_FREED);
 	iol_chunk_put(chunk);
 }
@@ -131,6 +140,7 @@ void iol_chunk_shed(struct iol_chunk *chunk)
 		n++;
 	}
 	chunk->used &= chunk->busy;
+	iol_user_uncharge(chunk->pool->user, n);
 	iol_count_add(IOL_PAGES_SHED, n);
 }
 

@@ -29,6 +29,7 @@ static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_GRANTS] = "Grants",
 	[IOL_SLICES_REFUSED] = "SlicesRefused",
 	[IOL_QUOTA_REFUSED] = "QuotaRefused",
+	[IOL_USER_QUOTA_REFUSED] = "UserQuotaRefused",
 	[IOL_BYTES_BY_REFERENCE] = "BytesByReference",
 	[IOL_BYTES_INLINE] = "BytesCopiedInline",
 	[IOL_BYTES_COPIED_RECEIVE] = "BytesCopiedReceive",

@@ -37,7 +37,8 @@ struct iol_domain *iol_domain_create(struct file *scratch)
 	xa_init(&domain->acl);
 	xa_init(&domain->pools);
 	INIT_LIST_HEAD(&domain->node);
-	if (iol_domain_pool_create(domain, 0, &id)) {
+	domain->user = iol_user_get();
+	if (!domain->user || iol_domain_pool_create(domain, 0, &id)) {
 		iol_domain_destroy(domain);
 		return NULL;
 	}
@@ -99,6 +100,7 @@ void iol_domain_destroy(struct iol_domain *domain)
 		fput(domain->scratch);
 	page_frag_cache_drain(&domain->frag);
 	iol_manager_put(domain->manager);
+	iol_user_put(domain->user);
 	mmdrop(domain->mm);
 	kfree(domain);
 }
@@ -369,7 +371,7 @@ struct iol_pool *iol_domain_pool(struct iol_domain *domain, u64 id)
 
 int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id)
 {
-	struct iol_pool *pool = iol_pool_create(IOL_POOL_SHARED, domain->id, quota);
+	struct iol_pool *pool = iol_pool_create(IOL_POOL_SHARED, domain->id, domain->user, quota);
 	int err;
 
 	if (!pool)

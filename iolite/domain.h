@@ -10,11 +10,13 @@
 #include "buffer.h"
 #include "policy.h"
 #include "pool.h"
+#include "user.h"
 
 /**
  * struct iol_domain - one process's side: an open /dev/iolite that was initialised
  * @id:      never used again
  * @mm:      address space it is bound to; only compared, and kept so that no other gets its address
+ * @user:    whom its pools count for
  * @lock:    @held, @pools, @bytes, @dead, @frag; taken under mmap_lock when a window is unmapped,
  *           so no user memory may be touched under it
  * @dead:    a window is gone: nothing is held or given any more
@@ -36,6 +38,7 @@
 struct iol_domain {
 	u64 id;
 	struct mm_struct *mm;
+	struct iol_user *user;
 	struct mutex lock;		/* what is held and owned */
 	bool dead;
 	struct xarray held;

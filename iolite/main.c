@@ -65,7 +65,7 @@ static void __exit iol_exit(void)
 	iol_csum_unregister();
 	iol_files_exit();
 	iol_cache_exit();
-	iol_pools_exit();		/* waits for work on pools that are left */
+	iol_pools_exit();		/* what is in flight is nobody's now */
 	iol_window_exit();
 	rcu_barrier();			/* chunks are freed by RCU */
 	iol_buffers_exit();

@@ -9,6 +9,7 @@
 #include "csum.h"
 #include "domain.h"
 #include "pool.h"
+#include "user.h"
 
 /* Free chunks that a pool keeps, with the mappings that readers have of them. */
 static uint pool_spare = 64;
@@ -24,6 +25,10 @@ MODULE_PARM_DESC(pool_spare, "free 64 KiB chunks a pool keeps for its next buffe
 
 static atomic64_t iol_ids = ATOMIC64_INIT(0);
 static struct workqueue_struct *iol_workqueue;
+
+/* All pools. The lock is a leaf. */
+static LIST_HEAD(iol_pools);
+static DEFINE_SPINLOCK(iol_pools_lock);
 
 /* Domains, pools and generations take their names from one counter that never wraps. */
 u64 iol_id_next(void)
@@ -42,6 +47,15 @@ void iol_pool_put(struct iol_pool *pool)
 		return;
 	WARN_ON(pool->nchunks);
 	iol_domains_forget_pool(pool->id);
+	spin_lock(&iol_pools_lock);
+	list_del_init(&pool->node);
+	spin_unlock(&iol_pools_lock);
+	if (pool->user) {
+		spin_lock(&pool->user->lock);
+		list_del(&pool->of_user);
+		spin_unlock(&pool->user->lock);
+		iol_user_put(pool->user);
+	}
 	mutex_destroy(&pool->lock);
 	kfree(pool);
 }
@@ -266,7 +280,7 @@ void iol_pool_poll_later(struct iol_pool *pool)
 		refcount_dec(&pool->refs);
 }
 
-/* A retired pool waits for nobody: pages in flight are freed by whoever has them last. */
+/* At the end of the module: pages in flight are freed by whoever has them last. */
 static void iol_pool_drop_limbo(struct iol_pool *pool, struct list_head *dead)
 {
 	struct iol_buf *buf, *next;
@@ -306,24 +320,34 @@ void iol_pool_trim(struct iol_pool *pool)
 	iol_pool_free_chunks(&dead);
 }
 
-/**
- * iol_pool_retire - the owner is done with it
- * @pool: consumes the owner's reference; buffers in use stay
- */
-void iol_pool_retire(struct iol_pool *pool)
+/* Look for free memory: what is in flight no more, and what is spare. */
+void iol_pool_collect(struct iol_pool *pool)
 {
 	LIST_HEAD(dead);
 
 	mutex_lock(&pool->lock);
-	pool->retired = true;
-	iol_pool_drop_limbo(pool, &dead);
+	iol_pool_poll_limbo(pool, &dead);
 	mutex_unlock(&pool->lock);
 	iol_pool_free_chunks(&dead);
 	iol_pool_trim(pool);
+}
+
+/**
+ * iol_pool_retire - the owner is done with it
+ * @pool: consumes the owner's reference; buffers in use stay, and what is in flight, which its user
+ *        has until it has landed
+ */
+void iol_pool_retire(struct iol_pool *pool)
+{
+	mutex_lock(&pool->lock);
+	pool->retired = true;
+	mutex_unlock(&pool->lock);
+	iol_pool_collect(pool);
 	iol_pool_put(pool);
 }
 
-struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, u64 quota)
+struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, struct iol_user *user,
+				 u64 quota)
 {
 	struct iol_pool *pool;
 
@@ -340,6 +364,16 @@ struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, u64 quota)
 	INIT_LIST_HEAD(&pool->full);
 	INIT_LIST_HEAD(&pool->limbo);
 	INIT_DELAYED_WORK(&pool->poll, iol_pool_poll);
+	if (user) {
+		iol_user_hold(user);
+		pool->user = user;
+		spin_lock(&user->lock);
+		list_add_tail(&pool->of_user, &user->pools);
+		spin_unlock(&user->lock);
+	}
+	spin_lock(&iol_pools_lock);
+	list_add_tail(&pool->node, &iol_pools);
+	spin_unlock(&iol_pools_lock);
 	return pool;
 }
 
@@ -361,8 +395,37 @@ int iol_pools_init(void)
 	return iol_workqueue ? 0 : -ENOMEM;
 }
 
+/* A pool that is left, with a reference and off the list, or NULL. */
+static struct iol_pool *iol_pools_pop(void)
+{
+	struct iol_pool *pool;
+
+	spin_lock(&iol_pools_lock);
+	do {
+		pool = list_first_entry_or_null(&iol_pools, struct iol_pool, node);
+		if (pool)
+			list_del_init(&pool->node);
+	} while (pool && !refcount_inc_not_zero(&pool->refs));
+	spin_unlock(&iol_pools_lock);
+	return pool;
+}
+
+/* There are no domains and files any more: what is left waits for what is in flight. */
 void iol_pools_exit(void)
 {
+	struct iol_pool *pool;
+	LIST_HEAD(dead);
+
+	while ((pool = iol_pools_pop())) {
+		/* Destroying a workqueue does not wait for what is delayed. */
+		if (cancel_delayed_work_sync(&pool->poll))
+			iol_pool_put(pool);
+		mutex_lock(&pool->lock);
+		iol_pool_drop_limbo(pool, &dead);
+		mutex_unlock(&pool->lock);
+		iol_pool_free_chunks(&dead);
+		iol_pool_put(pool);
+	}
 	destroy_workqueue(iol_workqueue);
 	WARN_ON(!iol_chunks_empty());
 }

@@ -10,6 +10,8 @@
 
 #include "chunk.h"
 
+struct iol_user;
+
 enum iol_pool_kind {
 	IOL_POOL_SHARED,	/* who is admitted may read all, others what they hold */
 	IOL_POOL_FILE,		/* nobody is admitted */
@@ -21,9 +23,11 @@ enum iol_pool_kind {
  * @owner:    domain that may allocate; 0: the kernel
  * @kind:     how the audience is known
  * @quota:    most bytes of memory, 0: no limit
+ * @user:     whose memory it is, NULL: the kernel's
  * @refs:     owner, chunks, work under way
  * @lock:     this pool's chunks and buffers: lists, states, and the making of PTEs to them
- * @retired:  no more allocations; memory goes back as it gets free; under @lock
+ * @retired:  no more allocations; memory goes back as it gets free, and the pool stays for that
+ *	      long; under @lock
  * @room:     chunks with a free page; under @lock
  * @full:     chunks without; under @lock
  * @nchunks:  of both; under @lock
@@ -34,6 +38,8 @@ enum iol_pool_kind {
  * @allocs:   buffers given out; under @lock
  * @recycled: of these, from memory used before; under @lock
  * @poll:     looks again at @limbo
+ * @of_user:  in the list of @user
+ * @node:     in the list of all pools
  *
  * Lock order: mmap_lock, @lock, i_mmap_rwsem. Page faults take @lock, so nothing under it may touch
  * user memory; reclaim may take it, so nothing under it may reclaim into file systems.
@@ -43,6 +49,7 @@ struct iol_pool {
 	u64 owner;
 	enum iol_pool_kind kind;
 	u64 quota;
+	struct iol_user *user;
 	refcount_t refs;
 	struct mutex lock;	/* chunks, buffers and PTEs */
 	bool retired;
@@ -56,11 +63,15 @@ struct iol_pool {
 	u64 allocs;
 	u64 recycled;
 	struct delayed_work poll;
+	struct list_head of_user;
+	struct list_head node;
 };
 
-struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, u64 quota);
+struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, struct iol_user *user,
+				 u64 quota);
 void iol_pool_retire(struct iol_pool *pool);
 void iol_pool_trim(struct iol_pool *pool);
+void iol_pool_collect(struct iol_pool *pool);
 void iol_pool_get(struct iol_pool *pool);
 void iol_pool_put(struct iol_pool *pool);
 void iol_pool_stat(struct iol_pool *pool, struct iol_pool_args *args);

@@ -132,8 +132,9 @@ struct iol_pool_args {
  * @offset:     out; IOL_IOC_REOPEN: in
  * @generation: out; IOL_IOC_REOPEN: in and out
  *
- * ENOMEM: no memory, or quota. IOL_IOC_REOPEN makes a sealed buffer of the caller's own pool
- * writable again; EBUSY when anyone else holds it, in flight included.
+ * ENOMEM: no memory, or a quota: the pool's, the domain's, the user's. IOL_IOC_REOPEN makes a
+ * sealed buffer of the caller's own pool writable again; EBUSY when anyone else holds it, in flight
+ * included.
  */
 struct iol_alloc {
 	__u64 pool;
