@@ -96,7 +96,10 @@ static bool hof_is_token(char c)
 	return isalnum(c) || c == '-' || c == '_';
 }
 
-/* "Name: value\r" up to @end, in a way that all servers read alike. Return: the length of the name, or 0. */
+/*
+ * "Name: value\r" up to @end, in a way that all servers read alike. Return: the length of the name,
+ * or 0.
+ */
 static size_t hof_field_name(const char *line, const char *end)
 {
 	const char *at = line;

@@ -32,19 +32,19 @@
 
 static unsigned int flt_listener_rank4(const struct sock *listener, __be32 server)
 {
-	__be32 own = listener->sk_rcv_saddr;
 	unsigned int rank = FLT_RANK_ANY;
+	__be32 own = 0;
 
 	if (listener->sk_family == AF_INET) {
 		rank += FLT_RANK_FAMILY;
-	} else if (IS_ENABLED(CONFIG_IPV6)) {
-		if (ipv6_addr_v4mapped(&listener->sk_v6_rcv_saddr))
-			own = listener->sk_v6_rcv_saddr.s6_addr32[3];
-		else if (ipv6_only_sock(listener) || !ipv6_addr_any(&listener->sk_v6_rcv_saddr))
-			return 0;
-		else
-			own = 0;
+		own = listener->sk_rcv_saddr;
 	}
+#if IS_ENABLED(CONFIG_IPV6)
+	else if (ipv6_addr_v4mapped(&listener->sk_v6_rcv_saddr))
+		own = listener->sk_v6_rcv_saddr.s6_addr32[3];
+	else if (ipv6_only_sock(listener) || !ipv6_addr_any(&listener->sk_v6_rcv_saddr))
+		return 0;
+#endif
 	if (!own)
 		return rank;
 	return own == server ? rank + FLT_RANK_EXACT : 0;
@@ -52,12 +52,15 @@ static unsigned int flt_listener_rank4(const struct sock *listener, __be32 serve
 
 static unsigned int flt_listener_rank6(const struct sock *listener, const void *server)
 {
-	if (!IS_ENABLED(CONFIG_IPV6) || listener->sk_family != AF_INET6)
+#if IS_ENABLED(CONFIG_IPV6)
+	if (listener->sk_family != AF_INET6)
 		return 0;
 	if (ipv6_addr_any(&listener->sk_v6_rcv_saddr))
 		return FLT_RANK_ANY;
-	return memcmp(&listener->sk_v6_rcv_saddr, server, sizeof(struct in6_addr)) ? 0 :
-	       FLT_RANK_ANY + FLT_RANK_EXACT;
+	if (!memcmp(&listener->sk_v6_rcv_saddr, server, sizeof(struct in6_addr)))
+		return FLT_RANK_ANY + FLT_RANK_EXACT;
+#endif
+	return 0;
 }
 
 unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk)
