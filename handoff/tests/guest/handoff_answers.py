@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 120
 """A connection is handed on in the middle of an answer, to nodes that know how to take it."""
+import fcntl
 import hashlib
 import os
 import socket
+import struct
 import sys
+import termios
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, PATIENCE, E, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
@@ -126,6 +129,67 @@ def administrator_sets_how_much_may_be_given():
             case.refused("be1", name)
         case.rest(case.here)
         case.close()
+
+
+GROUP = "/run/handoff-cgroup"
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def charged():
+    with open(GROUP + "/test/memory.current", encoding="ascii") as file:
+        return int(file.read())
+
+
+@claim
+def what_waits_for_the_answer_of_a_node_is_charged_to_who_gives_it():
+    """The checkpoints, which may wait for minutes."""
+    os.makedirs(GROUP, exist_ok=True)
+    run("mount", "-t", "cgroup2", "none", GROUP)
+    write(GROUP + "/cgroup.subtree_control", "+memory")
+    os.mkdir(GROUP + "/test")
+    count, size = 20, 200000
+    with Cluster(1) as c:
+        mallory = Mallory(c)
+        mallory.meet(c.fe)
+        dev, listener = c.fe.handoff(), c.fe.listen()
+        pairs = []
+        for _ in range(count):
+            client = c.client.connect()
+            here = accept(listener)
+            here.setsockopt(socket.SOL_SOCKET, 33, 1 << 20)      # SO_RCVBUFFORCE
+            client.sendall(bytes(size))
+            wait(lambda here=here: unread(here) == size)
+            pairs.append((client, here))
+        write(GROUP + "/test/cgroup.procs", str(os.getpid()))
+        try:
+            before = charged()
+            for number, (_, here) in enumerate(pairs):
+                dev.submit(here, c.fe.id["mallory"], number, 0, 600000)
+            assert charged() - before > count * size * 3 // 4, (before, charged())
+        finally:
+            write(GROUP + "/cgroup.procs", str(os.getpid()))
+        dev.close()
+        for sock in [listener] + [sock for pair in pairs for sock in pair]:
+            sock.close()
+        mallory.close()
+    wait(lambda: not os.path.exists(GROUP + "/test") or removed())
+    run("umount", GROUP)
+
+
+def removed():
+    try:
+        os.rmdir(GROUP + "/test")
+    except OSError:
+        return False
+    return True
+
+
+def unread(sock):
+    return struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ def each_error_has_its_cause():
     assert error_of(dev.submit, here, 0)[0] == errno.ENOENT
     assert error_of(dev.submit, here, 4711)[0] == errno.ENOENT
     assert error_of(dev.submit, here, node, flags=4)[0] == errno.EINVAL
+    assert error_of(dev.submit, here, node, timeout_ms=600001)[0] == errno.EINVAL
     with c.fe.inside():
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         fresh = socket.socket()
