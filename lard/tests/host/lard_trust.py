@@ -123,14 +123,16 @@ def an_early_answer_to_a_body_is_the_last():
 
 
 def what_comes_after_an_answer_is_nobodys():
-    surplus = ok(b"/poison")
+    surplus, late = ok(b"/poison"), threading.Event()
 
     def script(peer, head, _body):
         kind = name_of(head)
         if kind == b"/late":
             peer.sendall(ok(kind))
             time.sleep(0.05)
-            return surplus, True
+            peer.sendall(surplus)
+            late.set()
+            return b"", True
         answers = {
             b"/behind": ok(kind) + surplus,
             b"/204": b"HTTP/1.1 204 No Content\r\n\r\n" + surplus,
@@ -150,7 +152,8 @@ def what_comes_after_an_answer_is_nobodys():
                     s.sendall(f"{'HEAD' if head else 'GET'} {kind} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
                     read_answer(s.makefile("rb"), head=head)
                 if kind == "/late":
-                    time.sleep(0.1)
+                    assert late.wait(30)
+                    late.clear()
                 for again in range(3):
                     quickly(lardd, f"/next{n}{again}")
         assert not origin.reused, origin.reused

@@ -97,6 +97,8 @@ def main():
         sock, _ = listener.accept()
         try:
             serve(sock)
+        except ConnectionError:
+            pass                # the server may end a request at any time
         except OSError as e:
             print("fcgi_app:", e, file=sys.stderr)
         sock.close()
