@@ -143,11 +143,15 @@ static void usl_begin(struct usl_loop *loop, unsigned int fd)
 static int usl_add_other(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 {
 	struct epoll_event ev = { .events = events, .data.u64 = fd };
+	struct usl_fd was = loop->fds[fd];
 
-	if (usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, fd, &ev))
-		return -1;
+	/* Before: who sleeps in the epoll may be told of it at once. */
 	loop->fds[fd].events = events;
 	loop->fds[fd].data = data;
+	if (usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_ADD, fd, &ev)) {
+		loop->fds[fd] = was;
+		return -1;
+	}
 	if (!(loop->fds[fd].flags & USL_OTHER))
 		loop->others++;
 	loop->fds[fd].flags |= USL_OTHER;
