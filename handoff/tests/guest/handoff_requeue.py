@@ -37,7 +37,10 @@ class Pair:
     def exchange(self):
         self.client.sendall(GET)
         assert receive(self.served, len(GET)) == GET
-        self.served.sendall(ANSWER)
+        self.answered(self.served)
+
+    def answered(self, server):
+        server.sendall(ANSWER)
         assert receive(self.client, len(ANSWER)) == ANSWER
 
     def tries(self):
@@ -61,8 +64,7 @@ class Pair:
         self.client.sendall(GET)
         wait(lambda: self.tries() > before)
         assert receive(self.served, len(GET)) == GET
-        self.served.sendall(ANSWER)
-        assert receive(self.client, len(ANSWER)) == ANSWER
+        self.answered(self.served)
 
     def stays(self, seconds=0.5):
         time.sleep(seconds)
@@ -75,6 +77,13 @@ class Pair:
         wait(lambda: self.move.status()["moved"] == 1)
         assert self.served.recv(1) == b""
         return there
+
+    def next_moves(self):
+        """The next request comes unread out of the new server's accept()."""
+        self.client.sendall(GET)
+        there = self.moved()
+        assert receive(there, len(GET)) == GET
+        there.close()
 
     def __enter__(self):
         return self
@@ -125,8 +134,7 @@ def the_next_request_goes_unread_to_the_new_server():
             p.client.sendall(request)
             there = p.moved()
             assert receive(there, len(request)) == request
-            there.sendall(ANSWER)
-            assert receive(p.client, len(ANSWER)) == ANSWER
+            p.answered(there)
             there.close()
 
 
@@ -144,10 +152,7 @@ def an_answer_under_way_is_ended_by_who_began_it():
         assert receive(p.client, len(ANSWER)) == ANSWER
         p.stays()
         p.seen()
-        p.client.sendall(GET)
-        there = p.moved()
-        assert receive(there, len(GET)) == GET
-        there.close()
+        p.next_moves()
 
 
 @claim
@@ -183,13 +188,9 @@ def a_request_in_pieces_is_read_by_one_server_only():
         p.client.sendall(GET[3:])
         wait(lambda: p.tries() == 2)
         assert receive(p.served, len(GET) - 3) == GET[3:]
-        p.served.sendall(ANSWER)
-        assert receive(p.client, len(ANSWER)) == ANSWER
+        p.answered(p.served)
         p.seen()
-        p.client.sendall(GET)
-        there = p.moved()
-        assert receive(there, len(GET)) == GET
-        there.close()
+        p.next_moves()
 
 
 @claim
@@ -205,12 +206,8 @@ def a_body_of_known_length_is_counted():
             p.client.sendall(body)
             assert receive(p.served, len(body)) == body
             p.settled()
-            p.served.sendall(ANSWER)
-            assert receive(p.client, len(ANSWER)) == ANSWER
-            p.client.sendall(GET)
-            there = p.moved()
-            assert receive(there, len(GET)) == GET
-            there.close()
+            p.answered(p.served)
+            p.next_moves()
 
 
 @claim
@@ -268,12 +265,8 @@ def what_only_looks_like_an_upgrade_moves():
         p.client.sendall(first)
         wait(lambda: p.tries() == 1)
         assert receive(p.served, len(first)) == first
-        p.served.sendall(ANSWER)
-        assert receive(p.client, len(ANSWER)) == ANSWER
-        p.client.sendall(GET)
-        there = p.moved()
-        assert receive(there, len(GET)) == GET
-        there.close()
+        p.answered(p.served)
+        p.next_moves()
 
 
 @claim
@@ -579,8 +572,7 @@ def moves_back_and_forth_lose_no_byte():
                     p.client.sendall(GET)
                     wait(lambda: move.status()["refused"])
                     assert receive(here, len(GET)) == GET
-                    here.sendall(ANSWER)
-                    assert receive(p.client, len(ANSWER)) == ANSWER
+                    p.answered(here)
                     p.client.sendall(word)
                     there = accept(sides[(n + 1) % 2])
                 else:
