@@ -5,6 +5,7 @@ import os
 import subprocess
 
 from card import MIB, SLOW, attach, hash_of, pair, run, stat
+from cgroup import Cgroup
 
 SCRAMBLE = "/sys/kernel/debug/card/scramble"
 
@@ -21,22 +22,14 @@ class Groups:
     """Memory cgroups; what a reader in one brings into the page cache is the group's."""
 
     def __init__(self, *names):
-        self.top, self.names = "/tmp/card-cgroup-%d" % os.getpid(), names
-        os.mkdir(self.top)
-        run("mount", "-t", "cgroup2", "none", self.top)
-        self.write("", "cgroup.subtree_control", "+memory")
-        for name in names:
-            os.mkdir(os.path.join(self.top, name))
+        self.groups = {name: Cgroup("memory", name) for name in names}
 
     def write(self, group, name, text):
-        with open(os.path.join(self.top, group, name), "w", encoding="ascii") as f:
-            f.write(text)
+        self.groups[group].write(name, text)
 
     def run(self, group, *command, **more):
         """The command in the group, started."""
-        return subprocess.Popen(
-            ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"',
-             os.path.join(self.top, group), *command], **more)
+        return subprocess.Popen(self.groups[group].command(*command), **more)
 
     def reclaim(self, group):
         """What the group has in the page cache goes, as if memory were needed."""
@@ -44,10 +37,8 @@ class Groups:
             self.write(group, "memory.reclaim", "64M")      # EAGAIN: there is not so much
 
     def close(self):
-        for name in self.names:
-            os.rmdir(os.path.join(self.top, name))
-        run("umount", self.top)
-        os.rmdir(self.top)
+        for group in self.groups.values():
+            group.close()
 
 
 class Limited(Groups):

@@ -13,6 +13,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, PATIENCE, E, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
                  receive, run, usable, wait)
+from cgroup import Cgroup                               # noqa: E402
 from mallory import Mallory                             # noqa: E402
 
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
@@ -131,28 +132,11 @@ def administrator_sets_how_much_may_be_given():
         case.close()
 
 
-GROUP = "/run/handoff-cgroup"
-
-
-def write(path, text):
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-def charged():
-    with open(GROUP + "/test/memory.current", encoding="ascii") as file:
-        return int(file.read())
-
-
 @claim
 def what_waits_for_the_answer_of_a_node_is_charged_to_who_gives_it():
     """The checkpoints, which may wait for minutes."""
-    os.makedirs(GROUP, exist_ok=True)
-    run("mount", "-t", "cgroup2", "none", GROUP)
-    write(GROUP + "/cgroup.subtree_control", "+memory")
-    os.mkdir(GROUP + "/test")
     count, size = 20, 200000
-    with Cluster(1) as c:
+    with Cgroup("memory") as group, Cluster(1) as c:
         mallory = Mallory(c)
         mallory.meet(c.fe)
         dev, listener = c.fe.handoff(), c.fe.listen()
@@ -164,28 +148,15 @@ def what_waits_for_the_answer_of_a_node_is_charged_to_who_gives_it():
             client.sendall(bytes(size))
             wait(lambda here=here: unread(here) == size)
             pairs.append((client, here))
-        write(GROUP + "/test/cgroup.procs", str(os.getpid()))
-        try:
-            before = charged()
+        before = group.number("memory.current")
+        with group.member():
             for number, (_, here) in enumerate(pairs):
                 dev.submit(here, c.fe.id["mallory"], number, 0, 600000)
-            assert charged() - before > count * size * 3 // 4, (before, charged())
-        finally:
-            write(GROUP + "/cgroup.procs", str(os.getpid()))
+            assert group.number("memory.current") - before > count * size * 3 // 4
         dev.close()
         for sock in [listener] + [sock for pair in pairs for sock in pair]:
             sock.close()
         mallory.close()
-    wait(lambda: not os.path.exists(GROUP + "/test") or removed())
-    run("umount", GROUP)
-
-
-def removed():
-    try:
-        os.rmdir(GROUP + "/test")
-    except OSError:
-        return False
-    return True
 
 
 def unread(sock):

@@ -4,62 +4,34 @@
 """The memory of an adopted connection is charged to the server that accepts it, and given back."""
 import os
 import socket
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (Endpoint, Suite, listen, move, noise, pair, receive, unread,  # noqa: E402
                       until)
+from cgroup import Cgroup  # noqa: E402
 
 suite = Suite()
-MOUNT = "/run/endpoint-cgroup"
-GROUP = MOUNT + "/endpoint-test"
 
 
-def write(path, text):
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-def charged():
-    """Bytes of socket buffers the group pays for."""
-    with open(GROUP + "/memory.stat", encoding="ascii") as file:
-        return [int(line.split()[1]) for line in file if line.startswith("sock ")][0]
-
-
-class Group:
-    """A memory control group, and a server in it that reads `want` bytes and answers."""
-
-    def __enter__(self):
-        os.makedirs(MOUNT, exist_ok=True)
-        subprocess.run(["mount", "-t", "cgroup2", "none", MOUNT], check=True)
-        write(MOUNT + "/cgroup.subtree_control", "+memory")
-        os.mkdir(GROUP)
-        return self
-
-    def __exit__(self, *_):
-        os.rmdir(GROUP)
-        subprocess.run(["umount", MOUNT], check=True)
-
-    @staticmethod
-    def server(listener, want, answer, hold):
-        """Fork; the child accepts, waits until `hold` is readable, serves and exits."""
-        pid = os.fork()
-        if pid:
-            return pid
-        try:
-            write(GROUP + "/cgroup.procs", str(os.getpid()))
-            with listener.accept()[0] as child:
-                child.settimeout(30)
-                os.read(hold, 1)
-                receive(child, want)
-                child.sendall(answer)
-                child.shutdown(socket.SHUT_WR)
-                child.recv(1)
-            os._exit(0)
-        except Exception as error:  # pylint: disable=broad-except
-            print("# server:", repr(error), flush=True)
-            os._exit(1)
+def serve(group, listener, want, answer, hold):
+    """Fork; the child is in the group, accepts, waits until `hold` is readable, reads `want` bytes and answers."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        group.join()
+        with listener.accept()[0] as child:
+            child.settimeout(30)
+            os.read(hold, 1)
+            receive(child, want)
+            child.sendall(answer)
+            child.shutdown(socket.SHUT_WR)
+            child.recv(1)
+        os._exit(0)
+    except Exception as error:  # pylint: disable=broad-except
+        print("# server:", repr(error), flush=True)
+        os._exit(1)
 
 
 @suite.each((0, 1000, 65536, 1 << 20))
@@ -75,15 +47,15 @@ def unread_bytes_are_charged(world, count):
     until(lambda: unread(server) == count, "all is on a", 30)
     os.waitpid(sender, 0)
     hold = os.pipe()
-    with Group() as group, client, server, listen(world.b, 8401) as at_b:
+    with Cgroup("memory") as group, client, server, listen(world.b, 8401) as at_b:
         move(world, server, world.b)
-        pid = group.server(at_b, count, answer, hold[0])
-        until(lambda: charged() >= count, f"{count} bytes are charged")
+        pid = serve(group, at_b, count, answer, hold[0])
+        until(lambda: group.sock() >= count, f"{count} bytes are charged")
         os.write(hold[1], b"g")
         assert receive(client, len(answer)) == answer
         client.shutdown(socket.SHUT_WR)
         assert os.waitpid(pid, 0)[1] == 0
-        until(lambda: charged() == 0, "everything is uncharged")
+        until(lambda: group.sock() == 0, "everything is uncharged")
     for fd in hold:
         os.close(fd)
 
@@ -111,19 +83,19 @@ def unacknowledged_bytes_are_charged(world, count):
     hold = os.pipe()
     try:
         server.sendall(first)
-        with Group() as group, client, server, listen(world.b, 8403) as at_b:
+        with Cgroup("memory") as group, client, server, listen(world.b, 8403) as at_b:
             move(world, server, world.b, send=Endpoint.SEND_MAX)
-            pid = group.server(at_b, 0, answer, hold[0])
-            until(lambda: charged() >= count, f"{count} bytes are charged")
+            pid = serve(group, at_b, 0, answer, hold[0])
+            until(lambda: group.sock() >= count, f"{count} bytes are charged")
             world.b.ip("neigh del 10.2.0.1 dev port")
             assert receive(client, count) == first
             # Its first page may be there still; what it is charged follows what it holds.
-            until(lambda: charged() <= 32768, "what was acknowledged is uncharged")
+            until(lambda: group.sock() <= 32768, "what was acknowledged is uncharged")
             os.write(hold[1], b"g")
             assert receive(client, len(answer)) == answer
             client.shutdown(socket.SHUT_WR)
             assert os.waitpid(pid, 0)[1] == 0
-            until(lambda: charged() == 0, "everything is uncharged")
+            until(lambda: group.sock() == 0, "everything is uncharged")
     finally:
         world.a.ip("neigh del 10.1.0.1 dev port")
     assert not underflows(), "more was given back than was charged"
@@ -137,18 +109,18 @@ def aborted_children_cost_nothing(world):
     client, server = pair(world, 8402)
     client.sendall(noise(30000, 3))
     until(lambda: unread(server) == 30000, "all is on a")
-    with Group(), client, server, listen(world.b, 8402), Endpoint() as endpoint:
+    with Cgroup("memory") as group, client, server, listen(world.b, 8402), Endpoint() as endpoint:
         wire = endpoint.checkpoint(server)
         pid = os.fork()
         if not pid:
-            write(GROUP + "/cgroup.procs", str(os.getpid()))
+            group.join()
             for _ in range(50):
                 if endpoint.adopt(world.b, wire) != "NONE":
                     os._exit(1)
                 endpoint.abort()
             os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
-        until(lambda: charged() == 0, "nothing is charged")
+        until(lambda: group.sock() == 0, "nothing is charged")
 
 
 if __name__ == "__main__":

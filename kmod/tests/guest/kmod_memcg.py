@@ -7,69 +7,36 @@ import errno
 import os
 import signal
 import struct
-import subprocess
 import sys
 import threading
 import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import HELLO, UP, Cluster, FakePeer, frame, hello  # noqa: E402
+from cgroup import Cgroup                               # noqa: E402
 from fltnl import Flotilla, NlError                     # noqa: E402
 from netns import LIBC, batch, call                     # noqa: E402
 from patience import PATIENCE                           # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-MOUNT = "/run/kmod-cgroup"
-GROUP = MOUNT + "/kmod-test"
 RX_BUFFER = 16384
 
 
-def write(path, text):
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-class Group:
-    """A memory cgroup, and what is in it."""
+class Group(Cgroup):
+    """A memory cgroup."""
 
     def __init__(self):
-        os.makedirs(MOUNT, exist_ok=True)
-        subprocess.run(["mount", "-t", "cgroup2", "none", MOUNT], check=True)
-        write(MOUNT + "/cgroup.subtree_control", "+memory")
-        os.mkdir(GROUP)
-
-    @staticmethod
-    def numbers(name):
-        with open(GROUP + "/memory." + name, encoding="ascii") as file:
-            return {key: int(value) for key, value in map(str.split, file)}
+        super().__init__("memory")
 
     def kernel(self):
         """Bytes that the kernel keeps for it."""
-        return self.numbers("stat")["kernel"]
-
-    @contextlib.contextmanager
-    def member(self):
-        """Be in it."""
-        try:
-            write(GROUP + "/cgroup.procs", str(os.getpid()))
-            yield
-        finally:
-            write(MOUNT + "/cgroup.procs", str(os.getpid()))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        write(GROUP + "/cgroup.kill", "1")
-        wait(lambda: "populated 0" in open(GROUP + "/cgroup.events", encoding="ascii").read())
-        os.rmdir(GROUP)
-        subprocess.run(["umount", MOUNT], check=True)
+        return self.numbers("memory.stat")["kernel"]
 
 
 class Child:
     """A process in the group that is nobody, in namespaces of its own, and does one step after the other."""
 
-    def __init__(self, *steps):
+    def __init__(self, group, *steps):
         (self.answers, theirs), (orders, self.orders) = os.pipe(), os.pipe()
         self.pid = os.fork()
         if self.pid:
@@ -79,7 +46,7 @@ class Child:
         try:
             os.close(self.answers)
             os.close(self.orders)
-            nl = stranger()
+            nl = stranger(group)
             for step in steps:
                 os.read(orders, 1)
                 os.write(theirs, step(nl).encode() + b"\n")
@@ -104,8 +71,8 @@ class Child:
         assert status == 0, signal.Signals(status & 127).name if status & 127 else status
 
 
-def stranger():
-    write(GROUP + "/cgroup.procs", str(os.getpid()))
+def stranger(group):
+    group.join()
     # Its own memory is all there from now on: what is charged later is what the kernel keeps.
     call(LIBC.mlockall(1))
     os.setgroups([])
@@ -135,7 +102,7 @@ def adder(first, last):
 @claim
 def nodes_of_a_user_namespace_are_charged():
     with Group() as group:
-        child = Child(adder(0, 10), adder(10, 1010))
+        child = Child(group, adder(0, 10), adder(10, 1010))
         child.step()
         before = group.kernel()
         assert child.step() == ["1010", "0"]
@@ -150,16 +117,15 @@ def nodes_of_a_user_namespace_are_charged():
 def nodes_that_the_group_has_no_room_for_are_refused_and_nobody_is_killed():
     with Group() as group:
         # The second step fails on the way that the third does.
-        child = Child(adder(0, 100), adder(99, 100), adder(100, 5000))
+        child = Child(group, adder(0, 100), adder(99, 100), adder(100, 5000))
         child.step()
         assert child.step() == ["99", str(errno.EEXIST)]
-        with open(GROUP + "/memory.current", encoding="ascii") as file:
-            write(GROUP + "/memory.max", str(int(file.read()) + (1 << 20)))
+        group.write("memory.max", group.number("memory.current") + (1 << 20))
         number, error = map(int, child.step())
         print("# %d nodes in a mebibyte" % number)
         assert 300 < number < 4000 and error == errno.ENOMEM, (number, error)
         child.end()
-        events = group.numbers("events")
+        events = group.numbers("memory.events")
         assert events["max"] and not events["oom_kill"], events
 
 
@@ -177,7 +143,7 @@ def links_are_charged_to_who_added_the_node():
             for number in range(count):
                 node.nl.do("NODE_NEW", node_name="x%d" % number, node_addr4="10.77.1.%d" % (number + 1))
         wait(lambda: group.kernel() - before > count * RX_BUFFER, name="their buffers are charged")
-        wait(lambda: group.numbers("stat")["sock"] > 0, name="what they send is charged")
+        wait(lambda: group.sock() > 0, name="what they send is charged")
         c.close()
 
 
@@ -225,10 +191,10 @@ def what_an_accepted_link_has_received_is_charged():
         peer.sock.settimeout(2)
         with contextlib.suppress(TimeoutError):
             peer.sock.sendall(frame(0x20, bytes(1 << 20)) * 8)
-        wait(lambda: group.numbers("stat")["sock"] >= 32768, name="it is charged")
+        wait(lambda: group.sock() >= 32768, name="it is charged")
         peer.close()
         high.nl.do("NODE_DEL", node_name="n1")
-        wait(lambda: not group.numbers("stat")["sock"], PATIENCE, name="it is given back")
+        wait(lambda: not group.sock(), PATIENCE, name="it is given back")
         c.close()
     with open("/dev/kmsg", "rb", 0) as log:
         os.set_blocking(log.fileno(), False)

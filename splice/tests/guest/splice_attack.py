@@ -25,13 +25,12 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, KEEPCOPY, Device, Proxy, Thread, claim, connection,  # noqa: E402
                  counters, equal, fails, listener, main, recv_exactly, reset, same, wait_for)
+from cgroup import Cgroup  # noqa: E402
 from kit import rounds  # noqa: E402
 
 NOBODY = 65534
 SECONDS = float(os.environ.get("FLT_SECONDS", 4))
 SEED = int(os.environ.get("FLT_SEED", 20261124))
-GROUPS = "/run/splice-cgroup"
-GROUP = GROUPS + "/attack"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -359,17 +358,6 @@ def transfers_that_wait_for_time_look_in_turns_and_end():
     free(device)
 
 
-def sock_bytes():
-    """What the group pays for sockets."""
-    with open(GROUP + "/memory.stat", encoding="ascii") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("sock "))
-
-
-def members():
-    with open(GROUP + "/cgroup.procs", encoding="ascii") as f:
-        return f.read()
-
-
 def hoard(device, say):
     """As many copies that nobody reads as there is memory for."""
     proxies = []
@@ -396,32 +384,16 @@ def available_kb():
         return int(dict(line.split(":") for line in f)["MemAvailable"].split()[0])
 
 
-@contextlib.contextmanager
-def memory_group(limit):
-    os.makedirs(GROUPS, exist_ok=True)
-    if libc.mount(b"none", GROUPS.encode(), b"cgroup2", 0, None):
-        raise OSError(ctypes.get_errno(), "cgroup2")
-    try:
-        put(GROUPS + "/cgroup.subtree_control", "+memory")
-        os.mkdir(GROUP)
-        put(GROUP + "/memory.max", limit)
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            wait_for("the group is empty", lambda: not members())
-            os.rmdir(GROUP)
-        libc.umount(GROUPS.encode())
-
-
 @claim
 def a_memory_cgroup_bounds_what_its_transfers_hold_and_gets_it_back():
     device = Device()
-    with memory_group("48M"):
+    with Cgroup("memory") as group:
+        group.write("memory.max", "48M")
         hear, say = os.pipe()
         before = available_kb()
         pid = os.fork()
         if not pid:
-            put(GROUP + "/cgroup.procs", "0")
+            group.join()
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
             try:
@@ -441,7 +413,7 @@ def a_memory_cgroup_bounds_what_its_transfers_hold_and_gets_it_back():
         os.close(hear)
         if held > (48 << 10) * 2:
             raise AssertionError(f"a group of 48 MB holds {held} KB")
-        wait_for("the group pays for no socket", lambda: sock_bytes() == 0)
+        wait_for("the group pays for no socket", lambda: group.sock() == 0)
     free(device)
 
 

@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "splice", "tests", "lib"
 sys.path.insert(1, os.path.join(HERE, "..", "..", "..", "kmod", "tests", "lib"))
 from ssp import claim, connection, equal, fails, load, refs, unload, wait_for  # noqa: E402
 import kit  # noqa: E402
+from cgroup import Cgroup  # noqa: E402
 from stacktest import Sockmap, set_ktls  # noqa: E402
 
 SETUP = struct.Struct("8I32x")
@@ -271,51 +272,32 @@ def who_loses_descriptors_to_ktls_is_told_with_interrupts_on():
     equal("with interrupts off", [line for line in told if interrupts_off(line)], [])
 
 
-@contextlib.contextmanager
-def starved():
-    """A cgroup whose members have a millisecond of CPU time in each second, while they are in it."""
-    top = "/tmp/uselect-bounds"
-    group = f"{top}/starved"
-    os.mkdir(top)
-    subprocess.run(["mount", "-t", "cgroup2", "none", top], check=True)
-    put(f"{top}/cgroup.subtree_control", "+cpu")
-    os.mkdir(group)
-    try:
-        if not os.path.exists(f"{group}/cpu.max"):
-            raise kit.Skip("the kernel has no bound for a group's CPU time")
-        put(f"{group}/cpu.max", "1000 1000000")
-        yield group
-    finally:
-        wait_for("no member", lambda: not read(f"{group}/cgroup.procs"))
-        os.rmdir(group)
-        subprocess.run(["umount", top], check=True)
-        os.rmdir(top)
-
-
-def throttled(group):
-    return int(read(f"{group}/cpu.stat").split("nr_throttled ")[1].split()[0])
-
-
 @claim
 def nobody_waits_for_who_has_no_cpu_time_left():
-    with starved() as group:
+    with Cgroup("cpu") as group:
+        if not group.has("cpu.max"):
+            raise kit.Skip("the kernel has no bound for a group's CPU time")
+        group.write("cpu.max", "1000 1000000")
+
+        def throttled():
+            return group.numbers("cpu.stat")["nr_throttled"]
         member = os.fork()
         if not member:
             while True:
                 Set(1 << 20).close()
         longest = calls = 0
         try:
-            put(f"{group}/cgroup.procs", str(member))
-            wait_for("the member to be throttled", lambda: throttled(group) >= 3)
-            until = throttled(group) + 12
-            while throttled(group) < until:
+            group.write("cgroup.procs", member)
+            wait_for("the member to be throttled", lambda: throttled() >= 3)
+            until = throttled() + 12
+            while throttled() < until:
                 begin = time.monotonic()
                 Set(512).close()
                 longest = max(longest, time.monotonic() - begin)
                 calls += 1
         finally:
             os.kill(member, signal.SIGKILL)
-            put(f"{group}/cpu.max", "max")
+            group.write("cpu.max", "max")
             os.waitpid(member, 0)
     print(f"# {calls} calls, the longest {longest:.2f} s", flush=True)
     if longest > 20:
