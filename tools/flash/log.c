@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define BUFFER (64 << 10)
+#define BUFFER_MAX (4 << 20)	/* what waits for a busy disk; more is lost, and counted */
 #define LINE_MAX_LEN 8192	/* of a line, escapes included */
 #define FLUSH_MS 1000
 
@@ -28,6 +29,7 @@ struct log {
 	struct worker *w;
 	int fd, reopened;
 	char *buf, *writing;
+	size_t size, writing_size;
 	size_t len, writing_len, written;
 	bool busy, stream, socket;
 	struct job job;
@@ -107,6 +109,7 @@ static void flush_stream(struct log *log)
 static void flush(struct log *log)
 {
 	char *swap = log->writing;
+	size_t size = log->writing_size;
 
 	if (log->stream) {
 		flush_stream(log);
@@ -116,9 +119,11 @@ static void flush(struct log *log)
 		return;
 	if (!log->writing_len) {
 		log->writing = log->buf;
+		log->writing_size = log->size;
 		log->writing_len = log->len;
 		log->written = 0;
 		log->buf = swap;
+		log->size = size;
 		log->len = 0;
 	}
 	if (!log->w->helpers) {
@@ -191,8 +196,10 @@ struct log *log_open(struct worker *w)
 	if (!log)
 		return NULL;
 	log->w = w;
-	log->buf = malloc(BUFFER);
-	log->writing = malloc(BUFFER);
+	log->size = BUFFER;
+	log->writing_size = BUFFER;
+	log->buf = malloc(log->size);
+	log->writing = malloc(log->writing_size);
 	log->fd = open_log(w->conf->access_log, &log->stream, &log->socket);
 	if (!log->buf || !log->writing || log->fd < 0) {
 		fprintf(stderr, "flash: cannot write %s: %s\n", w->conf->access_log,
@@ -348,6 +355,21 @@ size_t log_format_line(char *out, size_t size, unsigned int format, const struct
 	return o - out;
 }
 
+/* The file is written by a helper, who may have to wait for his turn of the CPU or for the disk. */
+static bool grow(struct log *log)
+{
+	char *buf;
+
+	if (log->stream || log->size >= BUFFER_MAX)
+		return false;
+	buf = realloc(log->buf, log->size * 2);
+	if (!buf)
+		return false;
+	log->buf = buf;
+	log->size *= 2;
+	return true;
+}
+
 void log_request(struct conn *c, const struct request *req, int status, uint64_t bytes)
 {
 	struct log *log = c->w->log;
@@ -356,9 +378,9 @@ void log_request(struct conn *c, const struct request *req, int status, uint64_t
 		.bytes = bytes, .time = c->w->loop.wall,
 	};
 
-	if (log->len > BUFFER - LINE_MAX_LEN)
+	if (log->len > log->size - LINE_MAX_LEN)
 		flush(log);
-	if (log->len > BUFFER - LINE_MAX_LEN) {
+	if (log->len > log->size - LINE_MAX_LEN && !grow(log)) {
 		stats_add(c->w->stats, log_lost, 1);
 		return;
 	}
