@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Users: how much memory the pools of one of them may pin, over all his processes and domains. */
 #include <linux/capability.h>
-#include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
-#include <linux/user_namespace.h>
+
+#include "kmod/user.h"
 
 #include "counter.h"
 #include "pool.h"
@@ -22,21 +22,6 @@ MODULE_PARM_DESC(user_quota,
 
 static DEFINE_HASHTABLE(iol_users, 6);
 static DEFINE_SPINLOCK(iol_users_lock);	/* the table, and the last reference */
-
-/*
- * A user namespace makes users by the thousand: all of them are the one who made the outermost,
- * whom the initial namespace knows.
- */
-static kuid_t iol_user_uid(void)
-{
-	struct user_namespace *ns = current_user_ns();
-
-	if (ns == &init_user_ns)
-		return current_uid();
-	while (ns->parent && ns->parent != &init_user_ns)
-		ns = ns->parent;
-	return ns->owner;
-}
 
 /* With a reference, or NULL. */
 static struct iol_user *iol_user_find(kuid_t uid, bool exempt)
@@ -62,7 +47,7 @@ struct iol_user *iol_user_get(void)
 {
 	bool exempt = ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
 	struct iol_user *user, *fresh;
-	kuid_t uid = iol_user_uid();
+	kuid_t uid = flt_user_uid();
 
 	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
 	if (!fresh)

@@ -3,13 +3,14 @@
 
 #include <linux/capability.h>
 #include <linux/cpumask.h>
-#include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
+
+#include "kmod/user.h"
 
 #include "pair.h"
 #include "tunable.h"
@@ -66,7 +67,7 @@ struct ssp_user *ssp_user_get(void)
 {
 	bool exempt = ns_capable_noaudit(&init_user_ns, CAP_NET_ADMIN);
 	struct ssp_user *user, *fresh;
-	kuid_t uid = current_uid();
+	kuid_t uid = flt_user_uid();
 
 	spin_lock_bh(&ssp_users_lock);
 	user = ssp_user_find(uid, exempt);

@@ -15,7 +15,7 @@ struct ssp_pair;
 /**
  * struct ssp_user - who starts transfers
  * @node:    in the table of users
- * @uid:     of the callers; the same in all user namespaces
+ * @uid:     in the initial user namespace; whoever is in another one counts as its owner
  * @exempt:  the callers had CAP_NET_ADMIN in the first of them: no limit but the machine's
  * @refs:    one for each transfer, one for each socket with an unread copy
  * @pairs:   transfers that are attached to their sockets

@@ -5,6 +5,7 @@
 # cpus: 2
 """What a user without any right can take of the machine by transfers, and who may start them."""
 import contextlib
+import ctypes
 import errno
 import os
 import socket
@@ -103,6 +104,81 @@ def a_user_has_so_many_transfers_and_no_more():
     device.close()
 
 
+def as_user(maker, work, first=None, inside=0):
+    """work() as a user; with @first in a user namespace that he makes, whose uids begin with that one, as @inside."""
+    made, mapped = os.pipe(), os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.setresuid(maker, maker, maker)
+            if first is not None:
+                if ctypes.CDLL(None).unshare(0x10000000):       # CLONE_NEWUSER
+                    raise OSError("unshare")
+                os.write(made[1], b"x")
+                os.read(mapped[0], 1)
+                os.setresuid(inside, inside, inside)
+            work()
+            status = 0
+        except BaseException as err:    # pylint: disable=broad-except
+            print(f"# {inside} in a namespace of {maker}: {err!r}", flush=True)
+        finally:
+            os._exit(status)
+    if first is not None:
+        os.read(made[0], 1)
+        with open(f"/proc/{pid}/uid_map", "w", encoding="ascii") as f:
+            f.write(f"0 {first} 1000")
+        os.write(mapped[1], b"x")
+    status = os.waitpid(pid, 0)[1]
+    for fd in made + mapped:
+        os.close(fd)
+    equal("status", status, 0)
+
+
+@claim
+def the_users_of_a_user_namespace_count_as_its_maker():
+    device = Device()
+    with contextlib.ExitStack() as stack, parameter("max_per_user", 3):
+        proxies = [stack.enter_context(Proxy()) for _ in range(4)]
+
+        def splice(p):
+            return lambda: device.splice(p.src, p.dst)
+
+        def refused():
+            fails(errno.EUSERS, device.splice, proxies[3].src, proxies[3].dst)
+
+        as_user(NOBODY, splice(proxies[0]))
+        as_user(NOBODY, splice(proxies[1]), 100000, 7)
+        as_user(NOBODY, splice(proxies[2]), 200000, 0)
+        for inside in (0, 7, 8):
+            as_user(NOBODY, refused, 100000, inside)
+        as_user(NOBODY, refused)
+        proxies[3].still_ordinary()
+        as_user(NOBODY - 1, splice(proxies[3]), 100000, 7)      # another user's
+    wait_for("nothing is left", lambda: device.info()["active"] == 0)
+    device.close()
+
+
+@claim
+def a_container_that_root_made_counts_as_its_own_root():
+    """Two of them, with uids of their own, do not take each other's."""
+    device = Device()
+    with contextlib.ExitStack() as stack, parameter("max_per_user", 1):
+        proxies = [stack.enter_context(Proxy()) for _ in range(2)]
+
+        def splice(p):
+            return lambda: device.splice(p.src, p.dst)
+
+        def refused():
+            fails(errno.EUSERS, device.splice, proxies[1].src, proxies[1].dst)
+
+        as_user(0, splice(proxies[0]), 100000, 7)
+        as_user(0, refused, 100000, 8)
+        as_user(0, splice(proxies[1]), 200000, 8)
+    wait_for("nothing is left", lambda: device.info()["active"] == 0)
+    device.close()
+
+
 @claim
 def the_copies_of_a_user_have_a_bound_and_wait_for_their_reader():
     device = Device()
@@ -147,7 +223,6 @@ def connect_through_veth():
     pid = os.fork()
     if not pid:
         fd = os.open("/run/netns/circle", os.O_RDONLY)
-        import ctypes
         ctypes.CDLL(None).setns(fd, 0x40000000)
         sock = socket.create_connection(ear.getsockname())
         socket.send_fds(w, [b"x"], [sock.fileno()])
