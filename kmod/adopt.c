@@ -440,11 +440,16 @@ static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 	adoption->over = true;
 	if (accepted) {
 		lock_sock(child);
-		flt_child_charge(child);
+		if (child->sk_state == TCP_CLOSE)
+			flt_sendq_drop(&adoption->sendq, child);
+		else
+			flt_sendq_return(&adoption->sendq, child);
 		release_sock(child);
 		flt_child_unpark(child, adoption->ack_pending);
 		flt_child_resume_sending(child);
 		flt_park_open(&adoption->park);
+	} else {
+		flt_sendq_drop(&adoption->sendq, child);
 	}
 	flt_park_end(&adoption->park);
 	flt_waiting_sub(adoption->queued);
@@ -457,11 +462,18 @@ static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 static bool flt_adoption_enqueue_parked(struct flt_adoption *adoption)
 {
 	struct request_sock *req = adoption->req;
+	struct sock *child = adoption->child;
 
-	flt_accept_await(&adoption->accept, req, adoption->child, flt_adoption_accepted);
+	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
+	flt_sendq_take(&adoption->sendq, child);
+	release_sock(child);
+	flt_accept_await(&adoption->accept, req, child, flt_adoption_accepted);
 	if (flt_adoption_enqueue(adoption))
 		return true;
 	flt_accept_forget(&adoption->accept, req);
+	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
+	flt_sendq_drop(&adoption->sendq, child);
+	release_sock(child);
 	return false;
 }
 

@@ -79,11 +79,30 @@ void flt_waiting_sub(u32 queued);
 /* A child with such bytes has been accepted: it sends what it may, and retransmits. May sleep. */
 void flt_child_resume_sending(struct sock *child);
 
-/*
- * Charge them to the program that has just accepted it; the caller owns @child, and nothing of
- * them has been freed since.
+/**
+ * struct flt_sendq - the write queue of a child that nobody has accepted
+ * @write:  not sent
+ * @rtx:    sent
+ * @sorted: the same by time
+ * @wmem:   their memory, which TCP counts and no group is charged for
+ *
+ * Under the child's lock.
  */
-void flt_child_charge(struct sock *child);
+struct flt_sendq {
+	struct sk_buff_head write;
+	struct rb_root rtx;
+	struct list_head sorted;
+	int wmem;
+};
+
+/* The caller owns @child, which is parked. */
+void flt_sendq_take(struct flt_sendq *q, struct sock *child);
+
+/* @child has just been accepted and lives; the caller owns it: it is charged to the program. */
+void flt_sendq_return(struct flt_sendq *q, struct sock *child);
+
+/* @child is dead; the caller owns it or has it locked with bottom halves off. */
+void flt_sendq_drop(struct flt_sendq *q, struct sock *child);
 
 /* Charge @sk's group for pages of @sk that are counted as TCP's already; the caller owns @sk. */
 void flt_sock_charge(struct sock *sk, int pages);
@@ -136,6 +155,7 @@ void flt_accept_exit(void);
  * @ack_pending: the client waits for an acknowledgment
  * @over:        @accept has been called
  * @accept:      with @queued: when it stops being parked
+ * @sendq:       with @queued: these bytes, from commit until then
  * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
  * @rcu:         for freeing: a packet may be looking at @park
  *
@@ -151,6 +171,7 @@ struct flt_adoption {
 	bool ack_pending;
 	bool over;
 	struct flt_accept accept;
+	struct flt_sendq sendq;
 	struct sock *old;
 	struct rcu_head rcu;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The moment of accept(). A child with unacknowledged bytes in its write queue stays parked until
- * then: its program has to be charged for them (flt_child_charge()), and by how much is known only
+ * then: its program has to be charged for them (flt_sendq_return()), and by how much is known only
  * as long as no acknowledgment of the client frees any. Nothing in the kernel calls us when a child
  * is accepted, except that it frees the request that stood in the queue for it, last thing and in
  * the program's own context. So that request gets operations of ours, which differ in the

@@ -151,8 +151,59 @@ void flt_sock_charge(struct sock *sk, int pages)
  * accept() charges its program for what there is in a child's receive queue and takes it for
  * granted that the write queue is empty: the pages that are left are what it rounded off. When
  * they are freed the program's group gets them back, so it has to pay for them first.
+ *
+ * Whoever kills the child (ss -K) between the two would free what has not been paid for. So the
+ * write queue is not the child's from before it can be accepted: all that accept() sees of it is
+ * that remainder of a page.
  */
-void flt_child_charge(struct sock *child)
+void flt_sendq_take(struct flt_sendq *q, struct sock *child)
 {
-	flt_sock_charge(child, child->sk_wmem_queued >> PAGE_SHIFT);
+	struct tcp_sock *tp = tcp_sk(child);
+
+	sock_owned_by_me(child);
+	__skb_queue_head_init(&q->write);
+	INIT_LIST_HEAD(&q->sorted);
+	skb_queue_splice_init(&child->sk_write_queue, &q->write);
+	list_splice_init(&tp->tsorted_sent_queue, &q->sorted);
+	q->rtx = child->tcp_rtx_queue;
+	child->tcp_rtx_queue = RB_ROOT;
+	q->wmem = child->sk_wmem_queued;
+	sk_wmem_queued_add(child, -q->wmem);
+}
+
+void flt_sendq_return(struct flt_sendq *q, struct sock *child)
+{
+	struct tcp_sock *tp = tcp_sk(child);
+
+	sock_owned_by_me(child);
+	skb_queue_splice_init(&q->write, &child->sk_write_queue);
+	list_splice_init(&q->sorted, &tp->tsorted_sent_queue);
+	child->tcp_rtx_queue = q->rtx;
+	q->rtx = RB_ROOT;
+	sk_wmem_queued_add(child, q->wmem);
+	flt_sock_charge(child, q->wmem >> PAGE_SHIFT);
+	q->wmem = 0;
+}
+
+static void flt_sendq_free(struct sk_buff *skb)
+{
+	tcp_skb_tsorted_anchor_cleanup(skb);
+	__kfree_skb(skb);
+}
+
+void flt_sendq_drop(struct flt_sendq *q, struct sock *child)
+{
+	struct sk_buff *skb;
+
+	/* TCP gets its pages back, no group does; the remainder is as the child's own. */
+	atomic_long_sub(q->wmem >> PAGE_SHIFT, child->sk_prot->memory_allocated);
+	sk_mem_uncharge(child, q->wmem & ~PAGE_MASK);
+	q->wmem = 0;
+	while ((skb = __skb_dequeue(&q->write)))
+		flt_sendq_free(skb);
+	while ((skb = skb_rb_first(&q->rtx))) {
+		rb_erase(&skb->rbnode, &q->rtx);
+		flt_sendq_free(skb);
+	}
+	INIT_LIST_HEAD(&q->sorted);
 }

@@ -2,14 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 90
 """The memory of an adopted connection is charged to the server that accepts it, and given back."""
+import contextlib
 import os
 import socket
+import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../../../handoff/tests/lib")]
 from endpoint import (Endpoint, Suite, listen, move, noise, pair, receive, unread,  # noqa: E402
                       until)
 from cgroup import Cgroup  # noqa: E402
+from hof import stalled     # noqa: E402
+from patience import SLOW   # noqa: E402
 
 suite = Suite()
 
@@ -101,6 +106,68 @@ def unacknowledged_bytes_are_charged(world, count):
     assert not underflows(), "more was given back than was charged"
     for fd in hold:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def waiting_on_b(world, number):
+    """So many connections that came with 1 MB unacknowledged wait for accept, each at its own listener; these."""
+    with contextlib.ExitStack() as stack:
+        ends = [pair(world, 8410 + n, SO_RCVBUF=4096) for n in range(number)]
+        at_b = [stack.enter_context(listen(world.b, 8410 + n)) for n in range(number)]
+        for node, gateway in ((world.a, "10.1.0.1"), (world.b, "10.2.0.1")):
+            node.ip(f"neigh replace {gateway} lladdr 02:00:00:00:00:99 nud permanent dev port")
+            stack.callback(node.ip, f"neigh del {gateway} dev port")
+        for client, server in ends:
+            stack.enter_context(client)
+            stack.enter_context(server)
+            server.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)  # SO_SNDBUFFORCE
+            server.sendall(noise(1000000, 1))
+        for _, server in ends:
+            move(world, server, world.b, send=Endpoint.SEND_MAX)
+        yield at_b
+
+
+def kill_all(node):
+    """ss -K; how many it was."""
+    kill = ["ip", "netns", "exec", node.name, "ss", "-HKtn", "state", "established"]
+    return len(subprocess.run(kill, check=True, stdout=subprocess.PIPE).stdout.splitlines())
+
+
+@suite.claim
+def who_is_killed_right_after_accept_gives_back_what_was_paid(world):
+    """The moment between accept's charge for the receive queue and ours for the rest, made long."""
+    number = 4
+    with Cgroup("memory") as group, waiting_on_b(world, number) as at_b, \
+            stalled("flt_accept_destructor", 5 * SLOW) as stall:
+        pids = []
+        for listener in at_b:
+            pids.append(os.fork())
+            if not pids[-1]:
+                group.join()
+                with listener.accept()[0] as child:
+                    os._exit(child.getsockopt(socket.SOL_TCP, socket.TCP_INFO, 1) != b"\7")
+        until(lambda: stall() == number, "all are between the two")
+        assert kill_all(world.b) == number, "not all were there"
+        assert [os.waitpid(pid, os.WNOHANG)[0] for pid in pids] == [0] * number, "accept has returned before"
+        for pid in pids:
+            assert os.waitpid(pid, 0)[1] == 0
+        until(lambda: group.sock() == 0, "everything is uncharged")
+    assert not underflows(), "more was given back than was charged"
+
+
+@suite.claim
+def who_is_killed_before_accept_costs_nothing(world):
+    with Cgroup("memory") as group, waiting_on_b(world, 2) as at_b:
+        assert kill_all(world.b) == 2
+        pid = os.fork()
+        if not pid:
+            group.join()
+            with at_b[0].accept()[0], at_b[1].accept()[0]:
+                pass
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        until(lambda: group.sock() == 0, "everything is uncharged")
+    assert not underflows(), "more was given back than was charged"
 
 
 @suite.claim
