@@ -154,7 +154,7 @@ static enum flt_refusal hof_adopt_build(struct hof_adoption *a, const void *wire
 {
 	enum flt_refusal why;
 
-	why = flt_endpoint_adopt(a->hn->net, wire, len, &a->child);
+	why = flt_endpoint_adopt(a->hn->net, a->node->id, wire, len, &a->child);
 	if (why != FLT_REFUSE_NONE) {
 		hof_adoption_put(a);
 		return why;

@@ -270,7 +270,8 @@ free_skb:
 	return why;
 }
 
-static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_state *state,
+static enum flt_refusal flt_adoption_make(struct net *net, u32 giver,
+					  const struct flt_state *state,
 					  const struct flt_streams *data,
 					  struct flt_adoption **out)
 {
@@ -308,7 +309,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 	why = flt_tuple_vacate(net, state);
 	if (why)
 		goto put_listener;
-	why = flt_waiting_add(adoption->listener, adoption->queued);
+	why = flt_waiting_begin(&adoption->waiting, net, &state->tuple, giver, adoption->queued);
 	if (why)
 		goto put_listener;
 	why = flt_park_begin(net, &adoption->park, &state->tuple);
@@ -325,7 +326,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, const struct flt_stat
 unpark:
 	flt_park_end(&adoption->park);
 wait_no_more:
-	flt_waiting_sub(adoption->queued);
+	flt_waiting_end(&adoption->waiting);
 put_listener:
 	sock_put(adoption->listener);
 free_skb:
@@ -335,7 +336,7 @@ free:
 	return why;
 }
 
-enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
+enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire, u32 len,
 				    struct flt_adoption **out)
 {
 	struct flt_state state;
@@ -346,7 +347,7 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
 
 	why = flt_wire_decode(wire, len, &state, &data);
 	if (!why)
-		why = flt_adoption_make(net, &state, &data, out);
+		why = flt_adoption_make(net, giver, &state, &data, out);
 	trace_flt_endpoint_adopt(&state.tuple, state.unread, why);
 	return why;
 }
@@ -452,7 +453,7 @@ static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 		flt_sendq_drop(&adoption->sendq, child);
 	}
 	flt_park_end(&adoption->park);
-	flt_waiting_sub(adoption->queued);
+	flt_waiting_end(&adoption->waiting);
 	sock_put(child);
 	sock_put(adoption->listener);
 	flt_accept_over(accept, flt_adoption_free);
@@ -486,6 +487,7 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 	might_sleep();
 
 	flt_adoption_renew_listener(adoption);
+	flt_waiting_decided(&adoption->waiting);
 	if (adoption->queued) {
 		struct flt_tuple tuple = adoption->park.tuple;
 		u32 unread = adoption->unread;
@@ -505,7 +507,7 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 		why = FLT_REFUSE_NOLISTENER;
 	}
 	flt_park_end(&adoption->park);
-	flt_waiting_sub(adoption->queued);
+	flt_waiting_end(&adoption->waiting);
 
 	trace_flt_adoption_commit(&adoption->park.tuple, adoption->unread, why);
 	sock_put(child);
@@ -524,7 +526,7 @@ void flt_adoption_abort(struct flt_adoption *adoption)
 	flt_child_destroy(adoption->child);
 	/* Last: a packet that finds neither would draw a RST. It drops those that wait. */
 	flt_park_end(&adoption->park);
-	flt_waiting_sub(adoption->queued);
+	flt_waiting_end(&adoption->waiting);
 	reqsk_put(adoption->req);
 	sock_put(adoption->listener);
 	kfree_rcu(adoption, rcu);

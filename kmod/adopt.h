@@ -6,6 +6,7 @@
 #include <net/request_sock.h>
 #include "checkpoint.h"
 #include "park.h"
+#include "waiting.h"
 
 /**
  * flt_segment - a segment as if it came from the client
@@ -68,13 +69,6 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
  */
 enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state *state,
 				      const void *data);
-
-/*
- * Count them from before the child is made until it is accepted or gone: they are charged to nobody
- * meanwhile. FLT_REFUSE_NOMEM: too many wait already.
- */
-enum flt_refusal flt_waiting_add(const struct sock *listener, u32 queued);
-void flt_waiting_sub(u32 queued);
 
 /* A child with such bytes has been accepted: it sends what it may, and retransmits. May sleep. */
 void flt_child_resume_sending(struct sock *child);
@@ -152,6 +146,7 @@ void flt_accept_exit(void);
  * @req:         stands in the accept queue for the child; one reference
  * @unread:      bytes the child was given
  * @queued:      bytes it was given that the client has not acknowledged
+ * @waiting:     whom they count for, from before the child is made until it is accepted or gone
  * @ack_pending: the client waits for an acknowledgment
  * @over:        @accept has been called
  * @accept:      with @queued: when it stops being parked
@@ -168,6 +163,7 @@ struct flt_adoption {
 	struct request_sock *req;
 	u32 unread;
 	u32 queued;
+	struct flt_waiting waiting;
 	bool ack_pending;
 	bool over;
 	struct flt_accept accept;

@@ -89,25 +89,6 @@ enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state
 	return FLT_REFUSE_NONE;
 }
 
-/* Bytes in children that nobody has accepted yet, of all namespaces, as tcp_mem is one for all. */
-static atomic_long_t flt_waiting;
-
-enum flt_refusal flt_waiting_add(const struct sock *listener, u32 queued)
-{
-	/* Half of the memory that TCP may have before it looks at how much it has. */
-	long most = sk_prot_mem_limits(listener, 0) / 2;
-
-	if (!queued || atomic_long_add_return(queued, &flt_waiting) >> PAGE_SHIFT <= most)
-		return FLT_REFUSE_NONE;
-	flt_waiting_sub(queued);
-	return FLT_REFUSE_NOMEM;
-}
-
-void flt_waiting_sub(u32 queued)
-{
-	atomic_long_sub(queued, &flt_waiting);
-}
-
 void flt_child_resume_sending(struct sock *child)
 {
 	struct inet_connection_sock *icsk = inet_csk(child);

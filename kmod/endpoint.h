@@ -98,6 +98,7 @@ enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *
 /**
  * flt_endpoint_adopt - build the connection of a checkpoint, not yet acceptable
  * @net:  the service's network namespace
+ * @giver: the giving node's number: what waits for its decision is bounded (waiting.c)
  * @wire: checkpoint from another node: not trusted
  * @len:  bytes in @wire
  * @out:  the adoption; ends with flt_adoption_commit() or flt_adoption_abort()
@@ -112,7 +113,7 @@ enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE, or why not (32 to 63).
  */
-enum flt_refusal flt_endpoint_adopt(struct net *net, const void *wire, u32 len,
+enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire, u32 len,
 				    struct flt_adoption **out);
 
 /*

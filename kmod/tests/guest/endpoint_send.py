@@ -429,7 +429,7 @@ def listener_ends_before_accept(world):
 
 @contextlib.contextmanager
 def waiting_room(pages):
-    """Half of it is for what waits to be accepted; of all else there is as much as before."""
+    """Half of so many pages is for what waits to be accepted; of all else there is as much as before."""
     name = "/proc/sys/net/ipv4/tcp_mem"
     with open(name, "r+", encoding="ascii") as file:
         before = file.read()
@@ -457,7 +457,7 @@ def only_so_much_waits_for_accept(world):
             server.sendall(noise(count, 1))
         at_b = [stack.enter_context(listen(world.b, 8521 + n)) for n in range(3)]
         stack.enter_context(answers_of_b_lost(world))
-        stack.enter_context(waiting_room(2 * (1 << 20) // os.sysconf("SC_PAGE_SIZE")))
+        stack.enter_context(waiting_room(5 * count // os.sysconf("SC_PAGE_SIZE")))
         endpoint = stack.enter_context(Endpoint())
         wire = endpoint.checkpoint(third, MOST)
 
@@ -475,6 +475,54 @@ def only_so_much_waits_for_accept(world):
         assert room() == "NOMEM"
         at_b[1].close()
         assert room() == room() == "NONE"
+
+
+def with_sent(good, client_port, server_port, size):
+    """As if another client of another service had come with so many unacknowledged bytes."""
+    wire = good.but(client_port=client_port, server_port=server_port)
+    una = wire["snd_una"]
+    return Wire.of(wire.sections() + [[SEND, 1, struct.pack(">II", una, (una + size) & 0xffffffff)],
+                                      [SENDDATA, 1, bytes(size)]])
+
+
+@suite.each(("givers that do not decide", "services that do not accept"))
+def nobody_takes_all_that_may_wait(world, who):
+    """Each that wants all gets less than the one before, and leaves something to the next and to other namespaces."""
+    size = 100000
+    client, server = pair(world, 8530)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(client)
+        stack.enter_context(server)
+        with Endpoint() as endpoint:
+            good = endpoint.checkpoint(server)
+        for node in (world.a, world.b):
+            for n in range(3):
+                stack.enter_context(listen(node, 8531 + n))
+        stack.enter_context(waiting_room(20 * size // os.sysconf("SC_PAGE_SIZE")))
+        number = 20000
+
+        def take(node, giver, service):
+            """As much as there is, in connections of @size."""
+            nonlocal number
+            for taken in range(20):
+                number += 1
+                endpoint = Endpoint()
+                stack.enter_context(endpoint)
+                why = endpoint.adopt(node, with_sent(good, number, 8531 + service, size), giver)
+                if why != "NONE":
+                    assert why == "NOMEM", why
+                    return taken
+                if who.startswith("services"):
+                    assert endpoint.commit() == "NONE"
+            raise AssertionError("there is no end of it")
+
+        if who.startswith("givers"):
+            got = [take(world.b, n, 0) for n in range(3)]
+            assert take(world.b, 0, 1) == 0, "the first giver goes on with another service"
+        else:
+            got = [take(world.b, 0, n) for n in range(3)]
+        elsewhere = take(world.a, 0, 0)
+        assert got[0] <= 5 and got == sorted(got, reverse=True) and got[2] and elsewhere, (got, elsewhere)
 
 
 @suite.claim

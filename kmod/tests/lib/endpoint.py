@@ -203,10 +203,10 @@ class Endpoint:
     def release(self, sock):
         self.call(self.RELEASE, sock)
 
-    def adopt(self, node, wire):
+    def adopt(self, node, wire, giver=0):
         """Returns the refusal's name; 'NONE' is success."""
         with node:
-            return self.call(self.ADOPT, None, wire)[0]
+            return self.call(self.ADOPT, None, wire, send=giver)[0]
 
     def commit(self):
         return self.call(self.COMMIT)[0]

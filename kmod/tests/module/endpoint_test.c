@@ -89,8 +89,8 @@ static long flt_test_on_adoption(struct flt_test *test, unsigned int cmd,
 	if (cmd == FLT_TEST_ADOPT) {
 		if (adoption)
 			return -EBUSY;
-		call->refusal = flt_endpoint_adopt(current->nsproxy->net_ns, wire, call->len,
-						   &test->adoption);
+		call->refusal = flt_endpoint_adopt(current->nsproxy->net_ns, call->send, wire,
+						   call->len, &test->adoption);
 		return 0;
 	}
 	if (!adoption)

@@ -17,7 +17,7 @@
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
  * @buf:     the checkpoint
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
- * @send:    CHECKPOINT: unacknowledged bytes that may be in it; else zero
+ * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver; else zero
  */
 struct flt_test_call {
 	__s32 fd;
