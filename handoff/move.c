@@ -154,6 +154,9 @@ static int hof_move_conn(struct hof_move *move, struct sock *sk)
 		return -EOPNOTSUPP;
 	if (inet_sk_state_load(sk) != TCP_ESTABLISHED)
 		return -ENOTCONN;
+	/* One that it has opened itself, from its service's port, is no client's. */
+	if (!flt_sock_came(sk))
+		return -EADDRNOTAVAIL;
 	mutex_lock(&move->lock);
 	fits = hof_move_fits(move, sk);
 	mutex_unlock(&move->lock);

@@ -19,6 +19,7 @@
 #include <net/inet_hashtables.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
+#include <net/transp_v6.h>
 #include "adopt.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
@@ -79,6 +80,16 @@ unsigned int flt_listener_rank(const struct sock *listener, const struct sock *s
 	return flt_listener_rank4(listener, server);
 }
 EXPORT_SYMBOL_GPL(flt_listener_rank);
+
+bool flt_sock_came(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr))
+		return inet_sk(sk)->inet_daddr == LOOPBACK4_IPV6;
+#endif
+	return READ_ONCE(inet_sk(sk)->mc_index);
+}
+EXPORT_SYMBOL_GPL(flt_sock_came);
 
 int flt_listener_mute(struct sock *sk, bool mute)
 {

@@ -31,6 +31,19 @@ unsigned int flt_listener_rank(const struct sock *listener, const struct sock *s
 int flt_listener_mute(struct sock *sk, bool mute);
 
 /**
+ * flt_sock_came - did the connection come to a listener, or did its program open it
+ * @sk: established, or has been
+ *
+ * TCP keeps no record of it, but a child gets what its program cannot set: with IPv4 the interface
+ * of the client's last segment (which for a stream IP_MULTICAST_IF refuses to set), with IPv6 a
+ * mark where the address of IPv4 would be. A program that ends an accepted connection by
+ * connect(AF_UNSPEC) and opens another with the same socket takes these along.
+ *
+ * Context: any. Return: true: it was accepted, or adopted.
+ */
+bool flt_sock_came(const struct sock *sk);
+
+/**
  * flt_endpoint_requeue - move a connection to a listener
  * @sk:       ESTABLISHED; the caller has a reference, not its lock
  * @listener: the caller has a reference, not its lock

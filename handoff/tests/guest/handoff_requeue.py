@@ -376,6 +376,42 @@ def one_connection_is_in_one_move_only():
 
 
 @claim
+def what_a_server_has_opened_itself_from_its_port_is_no_client_s():
+    """And what it has accepted is one, of each family, also when it has moved before."""
+    for address, far in ((("127.0.0.1", 8080), ("127.0.0.1", 9090)), (("::1", 8081), ("::1", 9091)),
+                         (("::", 8082), ("127.0.0.1", 9090)), (("::ffff:127.0.0.1", 8083), ("::ffff:127.0.0.1", 9092))):
+        with no_resets(), listen(far) as ear, listen(address) as old, listen(address) as new, Move() as move:
+            with socket.socket(old.family) as own:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                own.bind((far[0], address[1]) if address[0] != "::" else address)
+                own.connect(far if address[0] != "::" else ("::ffff:" + far[0], far[1]))
+                with accept(ear) as there:
+                    move.give(TO, new)
+                    move.give(TO, old)
+                    try:
+                        move.give(CONN, own)
+                        raise AssertionError("taken for a client's: %s" % (address,))
+                    except OSError as error:
+                        assert error.errno == errno.EADDRNOTAVAIL, error
+                    usable(own, there)
+        moves_twice(address if address[0] != "::" else ("127.0.0.1", 8082), address)
+
+
+def moves_twice(client_to, address):
+    with no_resets(), listen(address) as first, connect(client_to) as client:
+        served = accept(first)
+        for _ in range(2):
+            with listen(address) as second, Move() as move:
+                move.give(TO, second)
+                move.give(CONN, served)
+                there = accept(second)
+                served.close()
+                served = there
+        usable(served, client)
+        served.close()
+
+
+@claim
 def who_is_in_a_call_on_his_socket_is_not_waited_for():
     with Pair() as p:
         stalled = Stall()

@@ -63,9 +63,10 @@ struct hof_move_start {
  * (of another network namespace), ENOSPC, ENOMEM;
  *	TO, FROM: EEXIST (known already), EOPNOTSUPP (no TCP listener, or bound to a device)
  *	FROM:     EADDRNOTAVAIL (nobody of TO has its address), EBUSY (its program is in a call)
- *	CONN:     ENOTCONN, EADDRNOTAVAIL (no listener of TO fits), EEXIST (it is being moved, by
- *		  this or another one), EOPNOTSUPP (kTLS, a sockmap, another kernel user of it),
- *		  EBUSY (its program is in a call on it: try again)
+ *	CONN:     ENOTCONN, EADDRNOTAVAIL (no listener of TO fits, or its program has opened it
+ *		  itself), EEXIST (it is being moved, by this or another one), EOPNOTSUPP (kTLS, a
+ *		  sockmap, another kernel user of it), EBUSY (its program is in a call on it: try
+ *		  again)
  */
 #define HOF_MOVE_TO	_IO(0xF1, 3)
 #define HOF_MOVE_FROM	_IO(0xF1, 4)
