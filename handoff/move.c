@@ -19,6 +19,13 @@
 #define HOF_MOVE_LOOK	(HZ / 50)
 #define HOF_MOVE_IDLE_MIN	10
 
+/*
+ * All open moves. Their @from is changed under this lock as well: a listener is hidden by one move
+ * at a time, or the first that ends would show what another still hides.
+ */
+static LIST_HEAD(hof_moves);
+static DEFINE_MUTEX(hof_moves_lock);
+
 bool hof_move_fits(struct hof_move *move, const struct sock *sk)
 {
 	unsigned int i;
@@ -83,6 +90,18 @@ static void hof_listeners_put(struct hof_move_listeners *of)
 	kvfree(of->sk);
 }
 
+/* By any move that is open. */
+static bool hof_listener_is_hidden(const struct sock *sk)
+{
+	struct hof_move *move;
+
+	lockdep_assert_held(&hof_moves_lock);
+	list_for_each_entry(move, &hof_moves, node)
+		if (hof_listeners_have(&move->from, sk))
+			return true;
+	return false;
+}
+
 static bool hof_sock_listens(const struct sock *sk)
 {
 	return sk_is_tcp(sk) && inet_sk_state_load(sk) == TCP_LISTEN && !sk->sk_bound_dev_if;
@@ -96,6 +115,8 @@ static int hof_move_to(struct hof_move *move, struct sock *sk)
 		return -EOPNOTSUPP;
 	if (hof_listeners_have(&move->to, sk) || hof_listeners_have(&move->from, sk))
 		return -EEXIST;
+	if (hof_listener_is_hidden(sk))
+		return -EBUSY;
 	/* It may be the old one of an earlier move. */
 	err = flt_listener_mute(sk, false);
 	return err ?: hof_listeners_add(&move->to, sk);
@@ -137,6 +158,8 @@ static int hof_move_from(struct hof_move *move, struct sock *sk)
 		return -EEXIST;
 	if (!hof_move_replaces(move, sk))
 		return -EADDRNOTAVAIL;
+	if (hof_listener_is_hidden(sk))
+		return -EBUSY;
 	err = hof_listeners_add(&move->from, sk);
 	if (err)
 		return err;
@@ -179,7 +202,9 @@ static int hof_move_socket(struct hof_move *move, unsigned int cmd, int fd)
 		goto put;
 	}
 	mutex_lock(&move->lock);
+	mutex_lock(&hof_moves_lock);
 	err = cmd == HOF_MOVE_TO ? hof_move_to(move, sock->sk) : hof_move_from(move, sock->sk);
+	mutex_unlock(&hof_moves_lock);
 	mutex_unlock(&move->lock);
 put:
 	sockfd_put(sock);
@@ -277,12 +302,24 @@ static void hof_move_free(struct hof_move *move)
 	kfree(move);
 }
 
+static void hof_move_show(struct hof_move *move)
+{
+	unsigned int i;
+	int err;
+
+	lockdep_assert_held(&hof_moves_lock);
+	for (i = 0; i < move->from.nr && !move->keep; i++) {
+		err = flt_listener_mute(move->from.sk[i], false);
+		if (err && err != -EINVAL)
+			pr_warn_ratelimited("a listener stays hidden from clients: %pe\n",
+					    ERR_PTR(err));
+	}
+}
+
 static int hof_move_close(struct inode *inode, struct file *filp)
 {
 	struct hof_move *move = filp->private_data;
 	struct hof_moving *m, *next;
-	unsigned int i;
-	int err;
 
 	cancel_delayed_work_sync(&move->look);
 	mutex_lock(&move->lock);
@@ -294,12 +331,10 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 		synchronize_rcu();	/* nothing is queued from here on */
 	list_for_each_entry_safe(m, next, &move->conns, list)
 		hof_moving_end(m);
-	for (i = 0; i < move->from.nr && !move->keep; i++) {
-		err = flt_listener_mute(move->from.sk[i], false);
-		if (err && err != -EINVAL)
-			pr_warn_ratelimited("a listener stays hidden from clients: %pe\n",
-					    ERR_PTR(err));
-	}
+	mutex_lock(&hof_moves_lock);
+	list_del(&move->node);
+	hof_move_show(move);
+	mutex_unlock(&hof_moves_lock);
 	/* Some may be in the last instructions of our lock. */
 	if (move->watched)
 		hof_moving_flush();
@@ -352,8 +387,15 @@ int hof_move_open(struct net *net, const void __user *arg)
 	move = hof_move_create(net, start.idle_ms);
 	if (!move)
 		return -ENOMEM;
+	mutex_lock(&hof_moves_lock);
+	list_add(&move->node, &hof_moves);
+	mutex_unlock(&hof_moves_lock);
 	fd = anon_inode_getfd("[handoff-move]", &hof_move_fops, move, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		hof_move_free(move);
+	if (fd >= 0)
+		return fd;
+	mutex_lock(&hof_moves_lock);
+	list_del(&move->node);
+	mutex_unlock(&hof_moves_lock);
+	hof_move_free(move);
 	return fd;
 }

@@ -22,12 +22,13 @@ struct hof_move_listeners {
 
 /**
  * struct hof_move - one open move
+ * @node:    in the list of all
  * @net:     a reference
  * @idle_ms: of hof_move_start
  * @lock:    guards the rest; process context; outside the sockets' locks
  * @to:      the new process's
  * @next:    of @to: who gets the next connection
- * @from:    the old one's; clients do not find them
+ * @from:    the old one's; clients do not find them. Changed under hof_moves_lock as well
  * @keep:    nor later
  * @conns:   struct hof_moving
  * @watched: there has been something in @conns
@@ -36,6 +37,7 @@ struct hof_move_listeners {
  * @look:    looks at @conns, as long as there is something
  */
 struct hof_move {
+	struct list_head node;
 	struct net *net;
 	u32 idle_ms;
 	struct mutex lock;	/* the following */

@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import PATIENCE, TOP, accept, claim, main, peek, receive, rounds, usable, wait   # noqa: E402
@@ -409,6 +410,61 @@ def moves_twice(client_to, address):
                 served = there
         usable(served, client)
         served.close()
+
+
+@claim
+def a_listener_is_hidden_by_one_move_at_a_time():
+    """Else the first that ends shows it while the other still hides it."""
+    with no_resets(), Pair() as p, Move() as other:
+        other.give(TO, p.new)
+        p.move.give(FROM, p.old)
+        for what in (FROM, TO):
+            try:
+                other.give(what, p.old)
+                raise AssertionError("taken")
+            except OSError as error:
+                assert error.errno == errno.EBUSY, error
+        p.move.close()
+        p.move = Move()
+        other.give(FROM, p.old)
+        for _ in range(10):
+            with connect(p.address):
+                accept(p.new).close()
+
+
+@claim
+def movers_that_race_for_a_listener_hide_it_until_the_last_has_ended():
+    times, had = rounds(100, 30), [0, 0]
+    with no_resets(), Pair() as p:
+        wrong = []
+
+        def mover(number):
+            for _ in range(times):
+                with Move() as move:
+                    move.give(TO, p.new)
+                    try:
+                        move.give(FROM, p.old)
+                    except OSError as error:
+                        if error.errno != errno.EBUSY:
+                            wrong.append(error)
+                        continue
+                    had[number] += 1
+                    if not hidden(p.old):
+                        wrong.append("clients find the old one while a move hides it")
+        movers = [threading.Thread(target=mover, args=(number,)) for number in range(2)]
+        for thread in movers:
+            thread.start()
+        for thread in movers:
+            thread.join()
+        assert not wrong, (wrong[:3], len(wrong))
+        print("# hidden by the one %d times, by the other %d times" % tuple(had))
+        assert not hidden(p.old), "no client finds it again"
+
+
+def hidden(listener):
+    """Whether the kernel's table of listeners has it."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        return str(os.fstat(listener.fileno()).st_ino) not in {line.split()[9] for line in list(file)[1:]}
 
 
 @claim

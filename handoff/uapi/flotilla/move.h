@@ -62,7 +62,8 @@ struct hof_move_start {
  * Of the descriptor; the argument is a descriptor, by value. Errors: EBADF, ENOTSOCK, EXDEV
  * (of another network namespace), ENOSPC, ENOMEM;
  *	TO, FROM: EEXIST (known already), EOPNOTSUPP (no TCP listener, or bound to a device)
- *	FROM:     EADDRNOTAVAIL (nobody of TO has its address), EBUSY (its program is in a call)
+ *	TO, FROM: EBUSY (its program is in a call, or another open move hides it)
+ *	FROM:     EADDRNOTAVAIL (nobody of TO has its address)
  *	CONN:     ENOTCONN, EADDRNOTAVAIL (no listener of TO fits, or its program has opened it
  *		  itself), EEXIST (it is being moved, by this or another one), EOPNOTSUPP (kTLS, a
  *		  sockmap, another kernel user of it), EBUSY (its program is in a call on it: try
