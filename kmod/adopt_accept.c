@@ -16,6 +16,7 @@
 #include <linux/rcupdate.h>
 #include <net/request_sock.h>
 #include "adopt.h"
+#include "tasks.h"
 
 static void flt_accept_destructor(struct request_sock *req)
 {
@@ -66,9 +67,5 @@ void flt_accept_over(struct flt_accept *accept, void (*free)(struct flt_accept *
 
 void flt_accept_exit(void)
 {
-#ifdef CONFIG_TASKS_RCU
-	rcu_barrier_tasks();
-#else
-	rcu_barrier();
-#endif
+	flt_tasks_barrier();
 }

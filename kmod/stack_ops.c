@@ -111,7 +111,9 @@ struct flt_call {
 /*
  * A stack holds this module, and the call the stack. Without a stack (sock->ops was
  * read just before it went, or kernel_accept() copied the listener's pointer after us)
- * put TCP's own back and hold the module itself.
+ * put TCP's own back and hold the module itself. It can still be held: a stack that goes
+ * keeps it for those who are on their way here (flt_stack_tasks_put()), if they do not
+ * sleep on it. do_accept() does, when memory is short: see SECURITY.md.
  */
 static noinline void flt_call_astray(struct flt_call *call, struct sock *sk)
 {

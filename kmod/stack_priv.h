@@ -67,6 +67,7 @@ static inline const struct flt_base *flt_base(const struct sock *sk)
  * @users:  one for the table, one for each layer that is not yet freed, one for each operation
  *	under way but poll
  * @rcu:    for freeing
+ * @tasks:  for the table's user, when the socket goes on without a stack
  *
  * Found by RCU lookup from the callbacks (softirq) and operations (process). Made and
  * taken away under sk_callback_lock of @sk held for writing, or when the socket is not
@@ -86,6 +87,7 @@ struct flt_stack {
 	struct list_head idle;
 	refcount_t users;
 	struct rcu_head rcu;
+	struct rcu_head tasks;
 };
 
 /**

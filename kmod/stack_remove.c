@@ -9,6 +9,7 @@
 #include "socklock.h"
 #include "stack_trace.h"
 #include "stack_priv.h"
+#include "tasks.h"
 
 /* How long a stack that flt_layer_detach() left empty may wait for the next layer. */
 #define FLT_IDLE_DELAY	(HZ / 4)
@@ -68,6 +69,16 @@ static void flt_stack_queue_idle(struct flt_stack *st)
 }
 
 /*
+ * Who has read sock->ops before they were TCP's own again is about to call ours, and holds nothing
+ * yet. So the stack holds this module until all those have come as far as flt_call_begin(), or to
+ * their next sleep: then they hold it themselves (flt_call_astray()).
+ */
+static void flt_stack_tasks_put(struct rcu_head *rcu)
+{
+	flt_stack_put(container_of(rcu, struct flt_stack, tasks));
+}
+
+/*
  * TCP's own pointers return to a socket without layers, unless someone has saved ours. Who has its
  * lock may wait for a page of his own for as long as he likes, and is not waited for: false.
  */
@@ -94,7 +105,7 @@ static bool flt_stack_restore(struct sock *sk)
 	if (empty) {
 		flt_base_restore(sk, st->base);
 		flt_stack_hash_out(st);
-		flt_stack_put(st);
+		call_rcu_tasks(&st->tasks, flt_stack_tasks_put);
 	}
 	rcu_read_unlock();
 	write_unlock_bh(&sk->sk_callback_lock);
@@ -253,6 +264,7 @@ void flt_layer_remove_all(const struct flt_layer_ops *ops)
 	mod_delayed_work(system_wq, &flt_idle_dwork, 0);
 	flush_delayed_work(&flt_idle_dwork);
 	rcu_barrier();
+	flt_tasks_barrier();	/* so that flotilla.ko can go next */
 	wait_event(flt_leaving_wait, !flt_layers_leaving(ops));
 }
 EXPORT_SYMBOL_GPL(flt_layer_remove_all);

@@ -97,10 +97,10 @@ class Stall:
 
 
 @contextlib.contextmanager
-def stalled(symbol, seconds):
-    """Whoever comes by a function of the kernel stands still there for so long; a Stall."""
+def stalled(symbol, seconds, busy=False):
+    """Whoever comes by a function of the kernel stands still there for so long, on the processor if busy; a Stall."""
     run("insmod", os.path.join(os.environ["FLT_MODULES"], "hof_stall_test.ko"), "symbol=" + symbol,
-        "ms=%d" % (seconds * 1000))
+        "ms=%d" % (seconds * 1000), "busy=%d" % busy)
     try:
         yield Stall()
     finally:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Whoever calls a function of the kernel sleeps first: for tests of what happens meanwhile. The
- * function must be one that may sleep, with at most six arguments, and no floating ones.
+ * function must be one that may sleep, with at most six arguments, and no floating ones. With
+ * @busy he does not sleep, as if something else had his processor.
  */
 
 #include <linux/delay.h>
@@ -17,6 +18,10 @@ static unsigned int ms = 1000;
 module_param(ms, uint, 0600);
 MODULE_PARM_DESC(ms, "for how long, each time; a new value is for those who come later");
 
+static bool busy;
+module_param(busy, bool, 0400);
+MODULE_PARM_DESC(busy, "keep the processor meanwhile");
+
 static int hits;
 module_param(hits, int, 0400);
 MODULE_PARM_DESC(hits, "how many have called it");
@@ -28,6 +33,16 @@ static stall_fn stall_original;
 static atomic_t stall_sleepers;
 static DECLARE_WAIT_QUEUE_HEAD(stall_awake);
 
+static void stall_wait(void)
+{
+	unsigned long until = jiffies + msecs_to_jiffies(READ_ONCE(ms));
+
+	if (!busy)
+		msleep(READ_ONCE(ms));
+	while (busy && time_before(jiffies, until))
+		cpu_relax();
+}
+
 static unsigned long stall(unsigned long a, unsigned long b, unsigned long c, unsigned long d,
 			   unsigned long e, unsigned long f)
 {
@@ -35,7 +50,7 @@ static unsigned long stall(unsigned long a, unsigned long b, unsigned long c, un
 
 	atomic_inc(&stall_sleepers);
 	WRITE_ONCE(hits, hits + 1);
-	msleep(READ_ONCE(ms));
+	stall_wait();
 	result = READ_ONCE(stall_original)(a, b, c, d, e, f);
 	if (atomic_dec_and_test(&stall_sleepers))
 		wake_up(&stall_awake);

@@ -13,8 +13,10 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from patience import PATIENCE, rounds                   # noqa: E402
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "../../../handoff/tests/lib")]
+from hof import stalled                                 # noqa: E402
+from patience import PATIENCE, SLOW, rounds             # noqa: E402
 from stacktest import (FAMILIES, HAMMER, LAYERS, Device, closing, connect, equal, listener, load,  # noqa: E402
                        main, pair, unload, wait_for)
 
@@ -231,6 +233,31 @@ def blocking_reader_does_not_keep_the_module():
     dev = Device()
 
 
+def a_call_that_had_our_operations_keeps_flotilla():
+    """It read them just before the last layer went, and has then slept in TCP for as long as its peer likes."""
+    global dev
+    with pair() as (client, server), stalled("flt_on_recvmsg", 3 * SLOW, busy=True) as stall:
+        dev.add(server, "ops1")
+        pid = os.fork()
+        if not pid:
+            dev.close()
+            os._exit(0 if server.recv(10) == b"wake" else 1)
+        try:
+            wait_for("the reader", lambda: stall() == 1)
+            dev.remove(server, "ops1")
+            equal("TCP's own are back", dev.pointers(server), set())
+            dev.close()
+            equal("rmmod flt_stack_test", unload("flt_stack_test"), True)
+            equal("rmmod flotilla", unload("flotilla"), False)
+        finally:
+            client.sendall(b"wake")
+        equal("reader's status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    wait_for("rmmod flotilla", lambda: unload("flotilla"))
+    load("flotilla")
+    load("flt_stack_test")
+    dev = Device()
+
+
 def claims(tap):
     global dev
     dev = Device()
@@ -241,6 +268,7 @@ def claims(tap):
     tap.claim("two threads change one socket's layers", hammer_two_at_once)
     tap.claim("a blocking reader does not keep the layers' module", blocking_reader_does_not_keep_the_module)
     tap.claim("the layers' module unloads under load", module_unloads_under_load)
+    tap.claim("a call that had our operations keeps flotilla.ko", a_call_that_had_our_operations_keeps_flotilla)
     dev.close()
 
 
