@@ -6,6 +6,7 @@
 #include <linux/bvec.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
+#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shmem_fs.h>
@@ -33,12 +34,34 @@ struct iol_run {
 	struct iol_buf *buf[IOL_RUN_CHUNKS];
 };
 
-/* Data of a local disk or of memory; elsewhere files change without our being told. */
+/*
+ * File systems whose files only this machine changes, and whose ctime says so: none that several
+ * machines mount, that a program serves (fuseblk), or whose ctime is what utimes(2) says (vfat). A
+ * file in memory must be one that is opened by its name, so that writers are counted and their end
+ * is told: not memfd_create(2)'s, which may also be written as a udmabuf.
+ */
+static bool iol_sb_is_local(const struct super_block *sb)
+{
+	switch (sb->s_magic) {
+	case TMPFS_MAGIC:
+		return !(sb->s_flags & SB_NOUSER);
+	case EXT4_SUPER_MAGIC:
+	case XFS_SUPER_MAGIC:
+	case ISOFS_SUPER_MAGIC:
+	case SQUASHFS_MAGIC:
+	case EROFS_SUPER_MAGIC_V1:
+		return sb->s_bdev;
+	default:
+		return false;
+	}
+}
+
+/* Elsewhere files change without our being told. */
 bool iol_is_cacheable(struct file *file)
 {
 	struct inode *inode = file_inode(file);
 
-	return S_ISREG(inode->i_mode) && (inode->i_sb->s_bdev || shmem_mapping(inode->i_mapping)) &&
+	return S_ISREG(inode->i_mode) && !IS_DAX(inode) && iol_sb_is_local(inode->i_sb) &&
 	       !(file->f_flags & O_DIRECT) && file->f_op->read_iter;
 }
 
@@ -214,6 +237,7 @@ static int iol_file_fill(struct iol_call *call, struct iol_file *file, const str
 	if (direct)
 		bytes = iol_run_bytes(call, file, start, min_t(u64, pos + len, size));
 	bytes = min_t(u64, bytes, size - start);
+	quiet = quiet && !iol_file_held(file_inode(call->file), start, bytes);
 	err = iol_run_alloc(run, start, bytes);
 	if (err)
 		return err;
@@ -393,7 +417,8 @@ static void iol_file_replace(struct iol_call *call, struct iol_file *file, u64 p
  */
 ssize_t iol_file_write(struct iol_call *call)
 {
-	struct iol_file *file = iol_file_get(file_inode(call->file));
+	struct inode *inode = file_inode(call->file);
+	struct iol_file *file = iol_file_get(inode);
 	struct bio_vec *bvec;
 	struct iov_iter iter;
 	struct kiocb iocb;
@@ -401,6 +426,7 @@ ssize_t iol_file_write(struct iol_call *call)
 	struct iol_view view;
 	ssize_t ret;
 	int sync;
+	u64 at;
 
 	if (!file)
 		return iol_write_copy(call);
@@ -416,8 +442,9 @@ ssize_t iol_file_write(struct iol_call *call)
 	ret = iol_file_lock(call, file);
 	if (ret)
 		goto put_bvec;
-	view.alone = iol_file_alone(call);
-	iol_file_validate(file, file_inode(call->file), &view);
+	iol_file_validate(file, inode, &view);
+	at = iocb.ki_flags & IOCB_APPEND ? i_size_read(inode) : iocb.ki_pos;
+	view.alone = iol_file_alone(call) && !iol_file_held(inode, at, call->list.bytes);
 	ret = vfs_iocb_iter_write(call->file, &iocb, &iter);
 	if (ret > 0) {
 		mutex_lock(&file->fresh);

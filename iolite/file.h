@@ -69,6 +69,7 @@ bool iol_file_unwatchable(struct inode *inode);
 void iol_file_validate(struct iol_file *file, struct inode *inode, struct iol_view *view);
 bool iol_file_settle(struct iol_call *call, struct iol_file *file, const struct iol_view *view);
 bool iol_file_unchanged(struct iol_file *file, struct inode *inode, const struct iol_view *view);
+bool iol_file_held(struct inode *inode, u64 offset, u64 len);
 bool iol_file_alone(const struct iol_call *call);
 bool iol_file_written_by_us(struct iol_call *call, struct iol_file *file,
 			    const struct iol_view *view);

@@ -8,12 +8,15 @@
  *   no write has begun since; whether one was under way even then is asked once for each stamp:
  *   buffered writes hold the inode's lock, direct ones the count of direct I/O.
  * - A file that is mapped writable is not cached at all.
+ * - A page that somebody got hold of while it was mapped may be stored to after that: by a direct
+ *   read, a fixed buffer of io_uring, process_vm_writev(2). What is in such a page is not cached.
  */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/iversion.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/pagevec.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 
@@ -233,6 +236,56 @@ bool iol_file_unchanged(struct iol_file *file, struct inode *inode, const struct
 	       atomic64_read(&file->changes) == view->changes &&
 	       iol_stamp_equal(&file->stamp, &view->stamp) &&
 	       iol_stamp_equal(&stamp, &view->stamp) && !iol_file_unwatchable(inode);
+}
+
+/*
+ * Has anybody a reference whom we cannot name? Not all who store by way of one pin the page (NFS
+ * and Ceph do not). One that is on no list may be on its way to one, which takes a reference.
+ */
+static bool iol_folio_held(struct folio *folio)
+{
+	int maps = folio_mapcount(folio);
+	bool listed = folio_test_lru(folio);
+	/* The page cache's, the caller's, buffers'. */
+	int refs = folio_ref_count(folio) - folio_nr_pages(folio) - 1 - folio_test_private(folio);
+
+	refs -= min(maps, folio_mapcount(folio));
+	listed = listed || folio_test_lru(folio);
+	return folio_maybe_dma_pinned(folio) || refs > (listed ? 0 : 1);
+}
+
+static bool iol_folios_held(struct address_space *mapping, pgoff_t first, pgoff_t last)
+{
+	struct folio_batch batch;
+	bool held = false;
+	unsigned int i;
+
+	folio_batch_init(&batch);
+	while (!held && filemap_get_folios(mapping, &first, last, &batch)) {
+		for (i = 0; i < folio_batch_count(&batch) && !held; i++)
+			held = iol_folio_held(batch.folios[i]);
+		/* Empties this CPU's lists of pages on their way. */
+		folio_batch_release(&batch);
+	}
+	return held;
+}
+
+/**
+ * iol_file_held - may a range be stored to through references to its pages?
+ * @inode:  of a file of which iol_file_validate() has made a view
+ * @offset: in the file
+ * @len:    bytes
+ *
+ * Who gets such a reference after this has mapped the file first, which iol_file_unchanged() sees:
+ * he still has it mapped, or a disk's file has another ctime, or one in memory was closed.
+ */
+bool iol_file_held(struct inode *inode, u64 offset, u64 len)
+{
+	struct address_space *mapping = inode->i_mapping;
+	pgoff_t first = offset >> PAGE_SHIFT, last = (offset + len - 1) >> PAGE_SHIFT;
+
+	/* Again: references of this CPU's lists are gone by now. */
+	return iol_folios_held(mapping, first, last) && iol_folios_held(mapping, first, last);
 }
 
 /**
