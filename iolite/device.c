@@ -435,6 +435,9 @@ static long iol_ioctl(struct file *file, unsigned int cmd, unsigned long param)
 	domain = iol_file_domain(file);
 	if (IS_ERR(domain))
 		return PTR_ERR(domain);
+	/* With its mapping what a domain has goes, whoever has the descriptor. */
+	if (!READ_ONCE(domain->windows))
+		return -ENXIO;
 	switch (cmd) {
 	case IOL_IOC_POOL_CREATE:
 	case IOL_IOC_POOL_DESTROY:

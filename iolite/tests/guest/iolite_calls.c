@@ -451,7 +451,7 @@ TEST_F(calls, a_sender_to_a_full_socket_with_an_error_queue_sleeps_and_can_be_ki
 		int dev = open("/dev/iolite", O_RDWR);
 
 		close(pair[0]);
-		if (ioctl(dev, IOL_IOC_INIT, &init))
+		if (module_domain(dev, &init))
 			_exit(1);
 		_exit(ioctl(dev, IOL_IOC_SEND, &send) ? 2 : 0);
 	}

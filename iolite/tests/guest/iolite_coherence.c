@@ -319,7 +319,7 @@ static int write_nowait(int fd)
 	struct iol_slice slice = { .length = 4096 };
 	struct iol_io io = { .fd = fd, .flags = IOL_IO_NOWAIT, .position = AT, .count = 1 };
 
-	if (dev < 0 || ioctl(dev, IOL_IOC_INIT, &init))
+	if (dev < 0 || module_domain(dev, &init))
 		return -errno;
 	alloc.pool = init.pool;
 	if (!ioctl(dev, IOL_IOC_ALLOC, &alloc)) {

@@ -138,6 +138,39 @@ TEST_F(death, the_module_stays_while_a_domain_or_a_pipe_has_something)
 	EXPECT_EQ(0, access("/dev/iolite", F_OK));
 }
 
+/* Without a window nothing says that it ended: then it had nothing. */
+TEST_F(death, what_a_process_had_goes_with_it_though_another_has_its_descriptor)
+{
+	const int most = 64, refused = 100;
+	unsigned long long before;
+	int mapped, status;
+
+	for (mapped = 0; mapped < 2; mapped++) {
+		int fd = open("/dev/iolite", O_RDWR), n = 0;
+		pid_t pid;
+
+		before = chunks();
+		pid = fork();
+		if (!pid) {
+			struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+
+			if (mapped ? module_domain(fd, &init) : ioctl(fd, IOL_IOC_INIT, &init))
+				_exit(255);
+			for (n = 0; n < most; n++) {
+				struct iol_alloc alloc = { .pool = init.pool, .size = IOL_CHUNK_SIZE };
+
+				if (ioctl(fd, IOL_IOC_ALLOC, &alloc))
+					_exit(errno == ENXIO ? refused : 255);
+			}
+			_exit(n);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(mapped ? most : refused, WEXITSTATUS(status));
+		EXPECT_EQ(before, chunks());
+		close(fd);
+	}
+}
+
 TEST_F(death, a_program_that_calls_exec_takes_nothing_along)
 {
 	IOL_Agg *agg;

@@ -253,7 +253,7 @@ TEST(names_that_are_being_told_are_not_valid_yet)
 	ASSERT_EQ(0, module_load());
 	ASSERT_EQ(0, quota(16 << 20));
 	fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
-	ASSERT_EQ(0, ioctl(fd, IOL_IOC_INIT, &init));
+	ASSERT_EQ(0, module_domain(fd, &init));
 	before = room(fd);
 	for (round = 0; round < 10; round++) {
 		struct iol_slice *first, out[2];
@@ -474,7 +474,7 @@ TEST(a_pool_may_be_destroyed_before_its_maker_hears_its_name)
 
 	ASSERT_EQ(0, module_load());
 	pools.fd = open("/dev/iolite", O_RDWR | O_CLOEXEC);
-	ASSERT_EQ(0, ioctl(pools.fd, IOL_IOC_INIT, &init));
+	ASSERT_EQ(0, module_domain(pools.fd, &init));
 	pools.next = init.pool + 1;
 	ASSERT_EQ(0, pthread_create(&thread, NULL, pool_wrecker, NULL));
 	for (made = 0; made < 100000 && pools.hits < 100; made++) {

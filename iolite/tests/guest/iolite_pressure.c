@@ -231,7 +231,7 @@ static void keep_in_socket(int rounds)
 	if (bind(lsn, (void *)&addr, sizeof(addr)) || listen(lsn, 1) || getsockname(lsn, (void *)&addr, &len))
 		_exit(1);
 	to = socket(AF_INET, SOCK_STREAM, 0);
-	if (connect(to, (void *)&addr, sizeof(addr)) || ioctl(dev, IOL_IOC_INIT, &init))
+	if (connect(to, (void *)&addr, sizeof(addr)) || module_domain(dev, &init))
 		_exit(2);
 	for (i = 0; i < rounds; i++) {
 		struct iol_send send = { .fd = to, .file = file, .position = 65536l * i, .size = 1,
@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(pressure, spare_memory_is_in_the_quota, 100)
 		struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
 		static struct iol_alloc a[48];
 
-		if (ioctl(fd, IOL_IOC_INIT, &init))
+		if (module_domain(fd, &init))
 			_exit(1);
 		for (i = 0; i < 24; i++) {
 			struct iol_pool_args pool = { 0 };

@@ -6,8 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
+
+#include <flotilla/iolite.h>
 
 /*
  * mount -o loop keeps the device open, and a kernel that lets nobody write to a mounted device then
@@ -21,6 +25,14 @@ static inline int module_load(void)
 	if (system("modprobe -a loop ext4; modprobe iolite"))
 		return -1;
 	return access("/dev/iolite", R_OK | W_OK);
+}
+
+/* An open device becomes a domain; its window for reading is mapped until the process ends. */
+static inline int module_domain(int fd, struct iol_init *init)
+{
+	if (ioctl(fd, IOL_IOC_INIT, init))
+		return -1;
+	return mmap(NULL, init->window, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0;
 }
 
 /* Slots of pipes and dying processes may keep it for a moment. */

@@ -36,7 +36,8 @@
  * has no window and, using the parent's descriptor, gets EPERM; it opens its own. The module cannot
  * be unloaded while a domain is open or a pipe holds one of its buffers.
  *
- * Errors of all calls: EPERM: another process's domain. ENXIO: not initialised. EFAULT: bad
+ * Errors of all calls: EPERM: another process's domain. ENXIO: not initialised, or, but for INIT,
+ * no window was mapped yet: what a domain holds goes with a window of its process. EFAULT: bad
  * address. ESHUTDOWN: the domain ended. EOPNOTSUPP: unknown flag. EINVAL: reserved field not zero.
  */
 #ifndef _UAPI_FLOTILLA_IOLITE_H
@@ -110,7 +111,8 @@ struct iol_init {
  * @allocs: out of STAT: buffers given out
  * @recycled: out of STAT: of these, from memory used before
  *
- * DESTROY: buffers stay until their last user lets go. EPERM: the default pool.
+ * CREATE: ENOMEM: a user has 8192 pools at most. DESTROY: buffers stay until their last user lets
+ * go. EPERM: the default pool.
  */
 struct iol_pool_args {
 	__u64 pool;
