@@ -4,6 +4,7 @@
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
+#include <linux/rcupdate_wait.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -11,9 +12,11 @@
 #include "domain.h"
 #include "trace.h"
 
-/* All domains. The lock is taken inside a domain's, and in reclaim when a pool ends there. */
-static LIST_HEAD(iol_domains);
-static DEFINE_MUTEX(iol_domains_lock);
+/*
+ * All domains, by id. Read by RCU: whoever grants may sleep for as long as his memory cgroup likes,
+ * and nobody waits for him.
+ */
+static DEFINE_XARRAY(iol_domains);
 
 /**
  * iol_domain_create - make the caller's process a domain
@@ -29,6 +32,7 @@ struct iol_domain *iol_domain_create(struct file *scratch)
 	if (!domain)
 		return NULL;
 	domain->id = iol_id_next();
+	refcount_set(&domain->refs, 1);
 	domain->mm = current->mm;
 	mmgrab(domain->mm);
 	mutex_init(&domain->lock);
@@ -36,17 +40,17 @@ struct iol_domain *iol_domain_create(struct file *scratch)
 	xa_init(&domain->held);
 	xa_init(&domain->acl);
 	xa_init(&domain->pools);
-	INIT_LIST_HEAD(&domain->node);
 	domain->user = iol_user_get();
 	if (!domain->user || iol_domain_pool_create(domain, 0, &id)) {
 		iol_domain_destroy(domain);
 		return NULL;
 	}
 	domain->pool = xa_load(&domain->pools, id);
+	if (xa_err(xa_store(&iol_domains, domain->id, domain, GFP_KERNEL))) {
+		iol_domain_destroy(domain);
+		return NULL;
+	}
 	domain->scratch = scratch;
-	mutex_lock(&iol_domains_lock);
-	list_add(&domain->node, &iol_domains);
-	mutex_unlock(&iol_domains_lock);
 	return domain;
 }
 
@@ -87,14 +91,19 @@ void iol_domain_kill(struct iol_domain *domain)
 	mutex_unlock(&domain->lock);
 }
 
+static void iol_domain_put(struct iol_domain *domain)
+{
+	if (!refcount_dec_and_test(&domain->refs))
+		return;
+	xa_destroy(&domain->acl);
+	kfree_rcu(domain, rcu);
+}
+
 void iol_domain_destroy(struct iol_domain *domain)
 {
-	mutex_lock(&iol_domains_lock);
-	list_del_init(&domain->node);
-	mutex_unlock(&iol_domains_lock);
+	xa_erase(&iol_domains, domain->id);
 	iol_domain_kill(domain);
 	xa_destroy(&domain->held);
-	xa_destroy(&domain->acl);
 	xa_destroy(&domain->pools);
 	if (domain->scratch)
 		fput(domain->scratch);
@@ -102,7 +111,7 @@ void iol_domain_destroy(struct iol_domain *domain)
 	iol_manager_put(domain->manager);
 	iol_user_put(domain->user);
 	mmdrop(domain->mm);
-	kfree(domain);
+	iol_domain_put(domain);
 }
 
 bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool)
@@ -133,19 +142,18 @@ static int iol_domain_admit(struct iol_domain *domain, const struct iol_pool *po
  */
 int iol_domain_grant(u64 id, const struct iol_pool *pool)
 {
-	unsigned int nofs = memalloc_nofs_save();
 	struct iol_domain *domain;
-	int err = -ESRCH;
+	int err;
 
-	mutex_lock(&iol_domains_lock);
-	list_for_each_entry(domain, &iol_domains, node) {
-		if (domain->id != id)
-			continue;
-		err = iol_domain_admit(domain, pool);
-		break;
-	}
-	mutex_unlock(&iol_domains_lock);
-	memalloc_nofs_restore(nofs);
+	rcu_read_lock();
+	domain = xa_load(&iol_domains, id);
+	if (domain && !refcount_inc_not_zero(&domain->refs))
+		domain = NULL;
+	rcu_read_unlock();
+	if (!domain)
+		return -ESRCH;
+	err = iol_domain_admit(domain, pool);
+	iol_domain_put(domain);
 	return err;
 }
 
@@ -153,11 +161,15 @@ int iol_domain_grant(u64 id, const struct iol_pool *pool)
 void iol_domains_forget_pool(u64 pool)
 {
 	struct iol_domain *domain;
+	unsigned long id;
 
-	mutex_lock(&iol_domains_lock);
-	list_for_each_entry(domain, &iol_domains, node)
-		xa_erase(&domain->acl, pool);
-	mutex_unlock(&iol_domains_lock);
+	rcu_read_lock();
+	xa_for_each(&iol_domains, id, domain) {
+		if (xa_load(&domain->acl, pool))
+			xa_erase(&domain->acl, pool);
+		cond_resched_rcu();
+	}
+	rcu_read_unlock();
 }
 
 /* Where a slice starts in its buffer. */

@@ -3,8 +3,9 @@
 #ifndef IOL_DOMAIN_H
 #define IOL_DOMAIN_H
 
-#include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
 #include <linux/xarray.h>
 
 #include "buffer.h"
@@ -15,6 +16,7 @@
 /**
  * struct iol_domain - one process's side: an open /dev/iolite that was initialised
  * @id:      never used again
+ * @refs:    the open device's, and those who grant it something now
  * @mm:      address space it is bound to; only compared, and kept so that no other gets its address
  * @user:    whom its pools count for
  * @lock:    @held, @pools, @bytes, @dead, @frag; taken under mmap_lock when a window is unmapped,
@@ -31,12 +33,13 @@
  * @scratch_lock: one reader at a time; taken before the pipe's lock
  * @manager: its own order of eviction, or NULL; made once, by iol_cache_policy()
  * @windows: mappings that are there, bit by bit; under @lock
- * @node:    in the list of all domains
+ * @rcu:     found by RCU by those who grant
  *
  * Lock order: mmap_lock, @lock, pool's lock.
  */
 struct iol_domain {
 	u64 id;
+	refcount_t refs;
 	struct mm_struct *mm;
 	struct iol_user *user;
 	struct mutex lock;		/* what is held and owned */
@@ -51,7 +54,7 @@ struct iol_domain {
 	struct mutex scratch_lock;	/* use of @scratch */
 	struct iol_manager *manager;
 	unsigned long windows;
-	struct list_head node;
+	struct rcu_head rcu;
 };
 
 struct iol_domain *iol_domain_create(struct file *scratch);
