@@ -140,14 +140,10 @@ void iol_buf_put(struct iol_buf *buf)
 	iol_pool_get(pool);
 	iol_buf_revoke_write(buf);
 	iol_buf_revoke_read(buf);
-	if (iol_buf_in_flight(buf)) {
-		list_add_tail(&buf->node, &pool->limbo);
-		pool->nlimbo += buf->npages;
-		iol_count(IOL_BUFFERS_LIMBO);
-		iol_pool_poll_later(pool);
-	} else {
+	if (iol_buf_in_flight(buf))
+		iol_pool_limbo_add(buf);
+	else
 		iol_pool_uncarve(buf, &dead);
-	}
 	mutex_unlock(&pool->lock);
 	iol_pool_free_chunks(&dead);
 	iol_pool_put(pool);
@@ -194,8 +190,7 @@ struct iol_buf *iol_buf_from_page(struct page *page, u32 *off)
 	if (buf && buf->state != IOL_BUF_SEALED)
 		buf = NULL;
 	if (buf && !refcount_inc_not_zero(&buf->refs)) {
-		list_del_init(&buf->node);
-		chunk->pool->nlimbo -= buf->npages;
+		iol_pool_limbo_del(buf);
 		refcount_set(&buf->refs, 1);
 	}
 	mutex_unlock(&chunk->pool->lock);

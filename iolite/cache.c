@@ -32,6 +32,8 @@ MODULE_PARM_DESC(cache_max, "most bytes of cached file data; 0: half of the memo
 /* Extents that are moved to where their last use belongs while the lock is held. */
 #define IOL_MOVE_MOST		64
 #define IOL_GDS_SHIFT		32
+/* Bytes that may be in use but not cached, however small the cache is. */
+#define IOL_OUTSIDE_LEAST	(32ULL << 20)
 
 /*
  * All extents, ranks and sums below, but a hit does without it: see struct iol_extents. No buffer
@@ -60,6 +62,23 @@ static u64 iol_cache_limit(void)
 	u64 max = READ_ONCE(cache_max);
 
 	return max ? max : (u64)totalram_pages() << (PAGE_SHIFT - 1);
+}
+
+/**
+ * iol_cache_is_kept_from - is too much in the cache's buffers that is not in the cache?
+ *
+ * Who holds or sends data that has left the cache keeps memory that no user's quota counts. Then
+ * what is read next is its reader's.
+ */
+bool iol_cache_is_kept_from(void)
+{
+	u64 most = max(iol_cache_limit() / 2, IOL_OUTSIDE_LEAST);
+	struct iol_pool *pool = iol_file_pool;
+
+	if (iol_pool_busy(pool) <= READ_ONCE(iol_cache_bytes) + most)
+		return false;
+	iol_pool_land(pool);
+	return iol_pool_busy(pool) > READ_ONCE(iol_cache_bytes) + most;
 }
 
 /* It is used now: what that is worth. Its place in the order stays until somebody evicts. */

@@ -79,6 +79,7 @@ int iol_cache_policy(struct iol_manager **at, u32 policy);
 int iol_cache_remove(struct iol_extents *extents, u64 offset, u64 len);
 bool iol_cache_drop(struct iol_extents *extents);
 struct iol_pool *iol_cache_pool(void);
+bool iol_cache_is_kept_from(void);
 int iol_cache_init(void);
 void iol_cache_exit(void);
 

@@ -123,14 +123,14 @@ static void iol_run_put(struct iol_run *run)
 	run->len = 0;
 }
 
-/* Buffers for @bytes, or for fewer: one is enough to go on. */
-static int iol_run_alloc(struct iol_run *run, u64 start, u32 bytes)
+/* Buffers of @pool for @bytes, or for fewer: one is enough to go on. */
+static int iol_run_alloc(struct iol_run *run, struct iol_pool *pool, u64 start, u32 bytes)
 {
 	run->start = start;
 	run->len = 0;
 	while (run->len < bytes) {
 		u32 part = iol_run_part(bytes, run->n);
-		struct iol_buf *buf = iol_buf_alloc(iol_cache_pool(), part, 0);
+		struct iol_buf *buf = iol_buf_alloc(pool, part, 0);
 
 		if (IS_ERR(buf))
 			return run->n ? 0 : PTR_ERR(buf);
@@ -221,6 +221,7 @@ static int iol_file_fill(struct iol_call *call, struct iol_file *file, const str
 	bool direct = iol_file_is_direct(call->file), quiet;
 	u64 start = round_down(pos, IOL_CHUNK_SIZE), size = i_size_read(file_inode(call->file));
 	u32 bytes = IOL_CHUNK_SIZE, skip = pos - start;
+	struct iol_pool *pool = iol_cache_pool();
 	unsigned int i;
 	ssize_t got;
 	int err;
@@ -238,7 +239,11 @@ static int iol_file_fill(struct iol_call *call, struct iol_file *file, const str
 		bytes = iol_run_bytes(call, file, start, min_t(u64, pos + len, size));
 	bytes = min_t(u64, bytes, size - start);
 	quiet = quiet && !iol_file_held(file_inode(call->file), start, bytes);
-	err = iol_run_alloc(run, start, bytes);
+	if (iol_cache_is_kept_from()) {
+		pool = call->pool;
+		quiet = false;
+	}
+	err = iol_run_alloc(run, pool, start, bytes);
 	if (err)
 		return err;
 	bytes = run->len;

@@ -16,12 +16,17 @@ static uint pool_spare = 64;
 module_param(pool_spare, uint, 0644);
 MODULE_PARM_DESC(pool_spare, "free 64 KiB chunks a pool keeps for its next buffers (64)");
 
-/* How long after a buffer was freed its pages are looked at again. */
+/*
+ * How long after a buffer was freed its pages are looked at again: twice as long each time that
+ * nothing had landed. Whoever wants memory of the pool looks by himself.
+ */
 #define IOL_LIMBO_POLL		msecs_to_jiffies(10)
+#define IOL_LIMBO_POLL_MOST	msecs_to_jiffies(2560)
 /* Chunks with room that are tried before a new chunk is made. */
 #define IOL_CARVE_TRIES		64
-/* Buffers in flight that one look at the file cache's pool takes in. */
+/* Buffers in flight that one look takes in: at the file cache's pool, and with the lock held. */
 #define IOL_LIMBO_LOOKS		64
+#define IOL_LIMBO_POLL_LOOKS	1024
 
 static atomic64_t iol_ids = ATOMIC64_INIT(0);
 static struct workqueue_struct *iol_workqueue;
@@ -50,12 +55,8 @@ void iol_pool_put(struct iol_pool *pool)
 	spin_lock(&iol_pools_lock);
 	list_del_init(&pool->node);
 	spin_unlock(&iol_pools_lock);
-	if (pool->user) {
-		spin_lock(&pool->user->lock);
-		list_del(&pool->of_user);
-		spin_unlock(&pool->user->lock);
-		iol_user_put(pool->user);
-	}
+	if (pool->user)
+		iol_user_disown(pool);
 	mutex_destroy(&pool->lock);
 	kfree(pool);
 }
@@ -97,7 +98,7 @@ static bool iol_chunk_carve(struct iol_chunk *chunk, struct iol_buf *buf, unsign
 	bitmap_set(&chunk->used, first, npages);
 	for (i = first; i < first + npages; i++)
 		chunk->buf[i] = buf;
-	pool->nbusy += npages;
+	WRITE_ONCE(pool->nbusy, pool->nbusy + npages);
 	iol_pool_place(pool, chunk);
 	return true;
 }
@@ -116,15 +117,23 @@ static bool iol_pool_carve_known(struct iol_pool *pool, struct iol_buf *buf, uns
 	return false;
 }
 
-/*
- * What is in flight goes to the end. All of it is looked at where a quota bounds it; in the file
- * cache's pool, which all share, a part at a time.
- */
-static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
+/* It has landed, or somebody wants it again. */
+void iol_pool_limbo_del(struct iol_buf *buf)
 {
-	unsigned int left = pool->quota ? UINT_MAX : IOL_LIMBO_LOOKS;
+	struct iol_pool *pool = buf->chunk->pool;
+
+	lockdep_assert_held(&pool->lock);
+	list_del_init(&buf->node);
+	pool->nlimbo -= buf->npages;
+	pool->nflights--;
+}
+
+/* What is in flight goes to the end; whether something was not any more. */
+static bool iol_pool_look_limbo(struct iol_pool *pool, unsigned int left, struct list_head *dead)
+{
 	struct iol_buf *buf, *next;
 	LIST_HEAD(flying);
+	bool landed = false;
 
 	lockdep_assert_held(&pool->lock);
 	list_for_each_entry_safe(buf, next, &pool->limbo, node) {
@@ -134,11 +143,18 @@ static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
 			list_move_tail(&buf->node, &flying);
 			continue;
 		}
-		list_del_init(&buf->node);
-		pool->nlimbo -= buf->npages;
+		iol_pool_limbo_del(buf);
 		iol_pool_uncarve(buf, dead);
+		landed = true;
 	}
 	list_splice_tail(&flying, &pool->limbo);
+	return landed;
+}
+
+/* All of it where a quota bounds it; of the file cache's, which all share, a part at a time. */
+static void iol_pool_poll_limbo(struct iol_pool *pool, struct list_head *dead)
+{
+	iol_pool_look_limbo(pool, pool->quota ? UINT_MAX : IOL_LIMBO_LOOKS, dead);
 }
 
 /**
@@ -212,7 +228,7 @@ void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead)
 	for (i = buf->first; i < buf->first + buf->npages; i++)
 		chunk->buf[i] = NULL;
 	bitmap_clear(&chunk->busy, buf->first, buf->npages);
-	pool->nbusy -= buf->npages;
+	WRITE_ONCE(pool->nbusy, pool->nbusy - buf->npages);
 	iol_buf_struct_free(buf);
 	iol_count(IOL_BUFFERS_FREED);
 	iol_pool_place(pool, chunk);
@@ -241,7 +257,7 @@ void iol_pool_shorten(struct iol_buf *buf, unsigned int npages)
 	for (i = buf->first + npages; i < buf->first + buf->npages; i++)
 		chunk->buf[i] = NULL;
 	bitmap_clear(&chunk->busy, buf->first + npages, buf->npages - npages);
-	chunk->pool->nbusy -= buf->npages - npages;
+	WRITE_ONCE(chunk->pool->nbusy, chunk->pool->nbusy - (buf->npages - npages));
 	buf->npages = npages;
 	iol_pool_place(chunk->pool, chunk);
 }
@@ -257,27 +273,49 @@ void iol_pool_free_chunks(struct list_head *dead)
 	}
 }
 
+/* The work holds a reference of its own. */
+static void iol_pool_poll_queue(struct iol_pool *pool)
+{
+	iol_pool_get(pool);
+	if (!queue_delayed_work(iol_workqueue, &pool->poll, pool->wait))
+		refcount_dec(&pool->refs);
+}
+
 static void iol_pool_poll(struct work_struct *work)
 {
 	struct iol_pool *pool = container_of(to_delayed_work(work), struct iol_pool, poll);
+	bool landed = false;
 	LIST_HEAD(dead);
+	long left;
 
 	mutex_lock(&pool->lock);
-	iol_pool_poll_limbo(pool, &dead);
+	for (left = pool->nflights; left > 0; left -= IOL_LIMBO_POLL_LOOKS) {
+		landed |= iol_pool_look_limbo(pool, min(left, IOL_LIMBO_POLL_LOOKS), &dead);
+		mutex_unlock(&pool->lock);
+		cond_resched();
+		mutex_lock(&pool->lock);
+	}
+	pool->wait = landed ? IOL_LIMBO_POLL : min(2 * pool->wait, IOL_LIMBO_POLL_MOST);
 	if (!list_empty(&pool->limbo))
-		iol_pool_poll_later(pool);
+		iol_pool_poll_queue(pool);
 	mutex_unlock(&pool->lock);
 	iol_pool_free_chunks(&dead);
 	iol_pool_put(pool);
 }
 
-/* The work holds a reference of its own. */
-void iol_pool_poll_later(struct iol_pool *pool)
+/* A buffer that is in flight comes to limbo. While others stay there it waits with them. */
+void iol_pool_limbo_add(struct iol_buf *buf)
 {
+	struct iol_pool *pool = buf->chunk->pool;
+
 	lockdep_assert_held(&pool->lock);
-	iol_pool_get(pool);
-	if (!queue_delayed_work(iol_workqueue, &pool->poll, IOL_LIMBO_POLL))
-		refcount_dec(&pool->refs);
+	if (list_empty(&pool->limbo))
+		pool->wait = IOL_LIMBO_POLL;
+	list_add_tail(&buf->node, &pool->limbo);
+	pool->nlimbo += buf->npages;
+	pool->nflights++;
+	iol_count(IOL_BUFFERS_LIMBO);
+	iol_pool_poll_queue(pool);
 }
 
 /* At the end of the module: pages in flight are freed by whoever has them last. */
@@ -286,8 +324,7 @@ static void iol_pool_drop_limbo(struct iol_pool *pool, struct list_head *dead)
 	struct iol_buf *buf, *next;
 
 	list_for_each_entry_safe(buf, next, &pool->limbo, node) {
-		list_del_init(&buf->node);
-		pool->nlimbo -= buf->npages;
+		iol_pool_limbo_del(buf);
 		iol_pool_uncarve(buf, dead);
 	}
 }
@@ -320,8 +357,8 @@ void iol_pool_trim(struct iol_pool *pool)
 	iol_pool_free_chunks(&dead);
 }
 
-/* Look for free memory: what is in flight no more, and what is spare. */
-void iol_pool_collect(struct iol_pool *pool)
+/* A part of what is in flight is looked at. */
+void iol_pool_land(struct iol_pool *pool)
 {
 	LIST_HEAD(dead);
 
@@ -329,6 +366,12 @@ void iol_pool_collect(struct iol_pool *pool)
 	iol_pool_poll_limbo(pool, &dead);
 	mutex_unlock(&pool->lock);
 	iol_pool_free_chunks(&dead);
+}
+
+/* Look for free memory: what is in flight no more, and what is spare. */
+void iol_pool_collect(struct iol_pool *pool)
+{
+	iol_pool_land(pool);
 	iol_pool_trim(pool);
 }
 
@@ -364,12 +407,10 @@ struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, struct iol_
 	INIT_LIST_HEAD(&pool->full);
 	INIT_LIST_HEAD(&pool->limbo);
 	INIT_DELAYED_WORK(&pool->poll, iol_pool_poll);
-	if (user) {
-		iol_user_hold(user);
-		pool->user = user;
-		spin_lock(&user->lock);
-		list_add_tail(&pool->of_user, &user->pools);
-		spin_unlock(&user->lock);
+	/* From here on his other threads find it. */
+	if (user && !iol_user_adopt(user, pool)) {
+		kfree(pool);
+		return NULL;
 	}
 	spin_lock(&iol_pools_lock);
 	list_add_tail(&pool->node, &iol_pools);

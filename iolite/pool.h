@@ -37,7 +37,9 @@ enum iol_pool_kind {
  * @nlimbo:   of these, in limbo; under @lock
  * @allocs:   buffers given out; under @lock
  * @recycled: of these, from memory used before; under @lock
+ * @nflights: buffers in limbo; under @lock
  * @poll:     looks again at @limbo
+ * @wait:     after so many jiffies; under @lock
  * @of_user:  in the list of @user
  * @node:     in the list of all pools
  *
@@ -62,7 +64,9 @@ struct iol_pool {
 	u64 nlimbo;
 	u64 allocs;
 	u64 recycled;
+	u32 nflights;
 	struct delayed_work poll;
+	unsigned long wait;
 	struct list_head of_user;
 	struct list_head node;
 };
@@ -71,11 +75,19 @@ struct iol_pool *iol_pool_create(enum iol_pool_kind kind, u64 owner, struct iol_
 				 u64 quota);
 void iol_pool_retire(struct iol_pool *pool);
 void iol_pool_trim(struct iol_pool *pool);
+void iol_pool_land(struct iol_pool *pool);
 void iol_pool_collect(struct iol_pool *pool);
 void iol_pool_get(struct iol_pool *pool);
 void iol_pool_put(struct iol_pool *pool);
 void iol_pool_stat(struct iol_pool *pool, struct iol_pool_args *args);
 u64 iol_id_next(void);
+
+/* Bytes in buffers, in limbo too; of who only wants to know about how many. */
+static inline u64 iol_pool_busy(const struct iol_pool *pool)
+{
+	return READ_ONCE(pool->nbusy) << PAGE_SHIFT;
+}
+
 int iol_pools_init(void);
 void iol_pools_exit(void);
 
@@ -83,6 +95,7 @@ int iol_pool_carve(struct iol_pool *pool, struct iol_buf *buf, unsigned int npag
 void iol_pool_uncarve(struct iol_buf *buf, struct list_head *dead);
 void iol_pool_shorten(struct iol_buf *buf, unsigned int npages);
 void iol_pool_free_chunks(struct list_head *dead);
-void iol_pool_poll_later(struct iol_pool *pool);
+void iol_pool_limbo_add(struct iol_buf *buf);
+void iol_pool_limbo_del(struct iol_buf *buf);
 
 #endif

@@ -19,6 +19,8 @@ MODULE_PARM_DESC(user_quota,
 
 /* Pools that one who is over his quota looks at for free memory. */
 #define IOL_USER_LOOKS		64
+/* Pools of a user, those included that are left until what is in flight has landed. */
+#define IOL_USER_POOLS		8192
 
 static DEFINE_HASHTABLE(iol_users, 6);
 static DEFINE_SPINLOCK(iol_users_lock);	/* the table, and the last reference */
@@ -68,11 +70,6 @@ struct iol_user *iol_user_get(void)
 	return user;
 }
 
-void iol_user_hold(struct iol_user *user)
-{
-	refcount_inc(&user->refs);
-}
-
 void iol_user_put(struct iol_user *user)
 {
 	bool last;
@@ -88,6 +85,44 @@ void iol_user_put(struct iol_user *user)
 		return;
 	WARN_ON(atomic_long_read(&user->pages));
 	kfree(user);
+}
+
+/**
+ * iol_user_adopt - a new pool is a user's
+ * @user: gets one more reference
+ * @pool: nobody knows it yet
+ *
+ * Return: whether he may have so many.
+ */
+bool iol_user_adopt(struct iol_user *user, struct iol_pool *pool)
+{
+	bool may;
+
+	spin_lock(&user->lock);
+	may = user->exempt || user->npools < IOL_USER_POOLS;
+	if (may) {
+		list_add_tail(&pool->of_user, &user->pools);
+		user->npools++;
+	}
+	spin_unlock(&user->lock);
+	if (!may) {
+		iol_count(IOL_USER_QUOTA_REFUSED);
+		return false;
+	}
+	refcount_inc(&user->refs);
+	pool->user = user;
+	return true;
+}
+
+void iol_user_disown(struct iol_pool *pool)
+{
+	struct iol_user *user = pool->user;
+
+	spin_lock(&user->lock);
+	list_del(&pool->of_user);
+	user->npools--;
+	spin_unlock(&user->lock);
+	iol_user_put(user);
 }
 
 static bool iol_user_try(struct iol_user *user, unsigned int npages)

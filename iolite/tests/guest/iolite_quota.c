@@ -285,6 +285,133 @@ TEST_F(quota, the_users_of_a_user_namespace_count_as_its_maker)
 	EXPECT_EQ(0, ended(pid));
 }
 
+/* The pools of all of his domains; another user has as many. */
+TEST_F(quota, a_user_s_pools_are_counted)
+{
+	int made = 0;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		struct iol_pool_args args;
+		struct domain domain;
+
+		be(UID);
+		if (domain_open(&domain))
+			_exit(2);
+		do {
+			args = (struct iol_pool_args){ };
+		} while (!ioctl(domain.fd, IOL_IOC_POOL_CREATE, &args) && made++ < 8192);
+		if (errno != ENOMEM || made > 8192)
+			_exit(3);
+		pid = fork();
+		if (!pid)
+			_exit(!domain_open(&domain));
+		_exit(ended(pid));
+	}
+	EXPECT_EQ(0, ended(pid));
+	pid = fork();
+	if (!pid) {
+		struct domain domain;
+
+		be(OTHER_UID);
+		_exit(domain_open(&domain));
+	}
+	EXPECT_EQ(0, ended(pid));
+}
+
+#define FILE_CHUNKS	2048
+
+/* What has left the cache and is held is in nobody's quota; over a bound of all of it the rest is its reader's. */
+TEST_F(quota, data_of_files_that_is_kept_from_the_cache_has_a_bound)
+{
+	int n = 0, file;
+	pid_t pid;
+
+	ASSERT_EQ(0, system("mkdir -p /tmp/iolite.quota && mount -t tmpfs -o size=200M none /tmp/iolite.quota && "
+			    "dd if=/dev/zero of=/tmp/iolite.quota/f bs=1M count=128 status=none && "
+			    "chmod 644 /tmp/iolite.quota/f"));
+	ASSERT_EQ(0, set("cache_max", 1 << 20));
+	pid = fork();
+	if (!pid) {
+		struct domain domain;
+		int err = 0;
+
+		be(UID);
+		file = open("/tmp/iolite.quota/f", O_RDONLY);
+		if (file < 0 || domain_open(&domain))
+			_exit(2);
+		for (n = 0; n < FILE_CHUNKS && !err; n += !err) {
+			struct iol_slice slice;
+			struct iol_io io = { .fd = file, .position = (uint64_t)n * IOL_CHUNK_SIZE, .size = 1,
+					     .slices = (uintptr_t)&slice, .count = 1 };
+
+			err = ioctl(domain.fd, IOL_IOC_READ, &io) ? -errno : 0;
+		}
+		if (write(self->told[1], &n, sizeof(n)) != sizeof(n) || read(self->go[0], &n, 1) != 1)
+			_exit(3);
+		_exit(err && err != -ENOMEM ? 4 : 0);
+	}
+	ASSERT_EQ(sizeof(n), read(self->told[0], &n, sizeof(n)));
+	TH_LOG("%d chunks of a file", n);
+	/* That of all, his own, and what is cached. */
+	EXPECT_GE(512 + CHUNKS + 64, n);
+	EXPECT_LE(512, n);
+	ASSERT_EQ(1, write(self->go[1], "", 1));
+	EXPECT_EQ(0, ended(pid));
+	EXPECT_EQ(0, set("cache_max", 0));
+	EXPECT_EQ(0, system("umount /tmp/iolite.quota && rmdir /tmp/iolite.quota"));
+}
+
+#define TRACING	"/sys/kernel/tracing/"
+
+/* How often pools look for what has landed, in a second. */
+static int looks(void)
+{
+	int n = -1;
+	FILE *file;
+
+	if (system("echo > " TRACING "trace; echo 1 > " TRACING "events/workqueue/workqueue_execute_start/enable; sleep 1; "
+		   "echo 0 > " TRACING "events/workqueue/workqueue_execute_start/enable"))
+		return -1;
+	file = popen("grep -c iol_pool_poll " TRACING "trace", "r");
+	if (fscanf(file, "%d", &n) != 1)
+		n = -1;
+	pclose(file);
+	return n;
+}
+
+TEST_F(quota, what_stays_in_flight_is_looked_for_more_and_more_rarely)
+{
+	const int pools = 20;
+	struct domain domain;
+	int pair[2], i, n;
+
+	ASSERT_EQ(0, system("mountpoint -q " TRACING " || mount -t tracefs none " TRACING));
+	ASSERT_EQ(0, set("user_quota", 0));
+	ASSERT_EQ(0, domain_open(&domain));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	for (i = 0; i < pools; i++) {
+		struct iol_pool_args args = { };
+
+		ASSERT_EQ(0, ioctl(domain.fd, IOL_IOC_POOL_CREATE, &args));
+		ASSERT_EQ(1, send_all(&domain, args.pool, pair[0], 1));
+	}
+	/* After 10, 20, 40 ms and so on. */
+	for (i = 0; i < 10 && looks() > 2 * pools; i++)
+		;
+	n = looks();
+	TH_LOG("%d pools were looked at %d times in a second, after %d", pools, n, i);
+	EXPECT_LE(0, n);
+	EXPECT_GE(2 * pools, n);
+	close(pair[0]);
+	close(pair[1]);
+	for (i = 0; i < 300 && counter("BuffersMade") != counter("BuffersFreed"); i++)
+		usleep(100000);
+	EXPECT_EQ(counter("BuffersMade"), counter("BuffersFreed"));
+	close(domain.fd);
+}
+
 /* It does not wait for what is in flight, nor is looked at it any more. */
 TEST_F(quota, the_module_goes_while_something_of_its_is_in_flight)
 {
