@@ -21,7 +21,8 @@
 #define READ_AGG (1 << 20)
 #define REASON_MAX 128
 #define PAGE 4096ull
-#define BODY_STEP (16 << 10)	/* who brings as much has not stood still */
+#define RESERVE TX_KEPT		/* of an answer: with it there is progress, however full memory is */
+#define FRAMING 512		/* what there is around a program's bytes, at most */
 #define BODY_RATE 500		/* bytes of a request body a second, at least */
 
 /* Pages of the body's file, and one for what the kernel needs beside them. */
@@ -57,16 +58,84 @@ void app_body_drop(struct conn *c)
 	conn_deadline(c, 0);
 }
 
-/* What waits for the client, and the program's variables. */
-static void run_hold(struct app_run *run)
+/* The program's variables, and what waits for the client with @more bytes behind it. */
+static size_t run_memory(const struct app_run *run, size_t more)
 {
-	size_t need = run->tx.cap + run->env_cap;
+	size_t tx = tx_memory(&run->tx, more);
 
-	if (need > run->memory)
-		hold_add(run->w, need - run->memory);
-	else
-		hold_give(run->w, run->memory - need);
+	if (!run->tx.lite && tx < RESERVE)
+		tx = RESERVE;
+	return run->env_cap + tx;
+}
+
+static bool run_take(struct app_run *run, size_t more)
+{
+	size_t need = run_memory(run, more);
+
+	if (need <= run->memory)
+		return true;
+	if (!hold_try(run->w, need - run->memory))
+		return false;
 	run->memory = need;
+	return true;
+}
+
+/* What it took to read more than there was. */
+static void run_give(struct app_run *run)
+{
+	size_t need = run_memory(run, FRAMING);
+
+	if (need >= run->memory)
+		return;
+	hold_give(run->w, run->memory - need);
+	run->memory = need;
+}
+
+size_t app_room(struct app_run *run, size_t want)
+{
+	size_t room;
+
+	if (run_take(run, want + FRAMING))
+		return want;
+	room = run->memory - run->env_cap - run->tx.len;
+	room = room > FRAMING ? room - FRAMING : 0;
+	if (!run->head_done)
+		room /= 2;		/* a header may come to be longer than it was */
+	if (!room) {
+		run->full = true;
+		conn_deadline(run->c, run->w->conf->send_timeout);
+	}
+	return room < want ? room : want;
+}
+
+/* Nothing is waited for but the client, and he may have to make room. */
+static void run_stands(struct app_run *run)
+{
+	struct conn *c = run->c;
+
+	if (run->tx.lite)		/* pages that are counted elsewhere */
+		return;
+	if (!run->tx.len || run->taken >= HOLD_STEP) {
+		list_del(&c->rest);
+		run->taken = 0;
+	}
+	if (run->tx.len && list_empty(&c->rest))
+		hold_slow(c, &c->w->answers);
+}
+
+/* Later the connection: somebody may just be at work for it. */
+void app_answer_drop(struct conn *c)
+{
+	struct app_run *run = c->app;
+
+	tx_free(&run->tx);
+	run->tx = (struct tx){ 0 };
+	hold_give(run->w, run->memory - run->env_cap);
+	run->memory = run->env_cap;
+	run->dropped = true;
+	run->full = true;
+	list_del(&c->rest);
+	conn_deadline(c, 0);
 }
 
 void app_run_free(struct app_run *run)
@@ -99,6 +168,7 @@ static enum verdict run_refuse(struct app_run *run, int status)
 	enum verdict v;
 
 	stats_add(c->w->stats, app_errors, 1);
+	list_del(&c->rest);
 	if (!request)
 		request = &none;
 	request->flags = REQ_CLOSE | (run->is_head ? REQ_HEAD : 0);
@@ -125,6 +195,8 @@ static enum verdict run_start(struct app_run *run)
 		 c->body ? (unsigned long long)body_length(c->body) : 0);
 	if (app_env(run, "CONTENT_LENGTH", length, strlen(length)))
 		err = -431;
+	else if (!run_take(run, 0))
+		err = -503;
 	c->state = CONN_APP;
 	conn_deadline(c, c->w->conf->app_timeout);
 	watch_client(c, true);
@@ -217,7 +289,7 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 		return CLOSE;
 	}
 	c->app = run;
-	run->memory = run->env_cap;
+	run->memory = run_memory(run, 0);
 	if (!hold_take(c, run->memory)) {
 		run->memory = 0;
 		run->close = true;
@@ -261,7 +333,7 @@ enum verdict app_body(struct conn *c, char *buf, size_t len)
 		return run_refuse(c->app, -n);
 	}
 	body_hold(c, body_length(c->body));
-	if (body_length(c->body) / BODY_STEP != before / BODY_STEP)
+	if (body_length(c->body) / HOLD_STEP != before / HOLD_STEP)
 		hold_slow(c, &c->w->bodies);
 	if (!conn_keep(c, buf + used, len - used))
 		return CLOSE;
@@ -278,6 +350,7 @@ static int run_complete(struct app_run *run)
 {
 	struct conn *c = run->c;
 
+	list_del(&c->rest);
 	c->app = NULL;
 	c->close = c->close || run->close;
 	respond_account(c, run->request, run->status, run->sent);
@@ -303,10 +376,13 @@ static int tx_flush(struct app_run *run)
 	unsigned int tries = 0;
 	ssize_t n;
 
+	if (run->dropped)
+		return 0;
 	while (run->tx.len && !run->held) {
 		n = tx_send(&run->tx, c->watch.fd);
 		if (n > 0) {
 			run->moved = true;
+			run->taken += n;
 			stats_add(c->w->stats, bytes_sent, n);
 			continue;
 		}
@@ -323,12 +399,11 @@ static int tx_flush(struct app_run *run)
 		return run_complete(run);
 	if (!run->tx.len)
 		tx_shrink(&run->tx);
-	run_hold(run);
+	if (!run->held)
+		run_give(run);
+	run_stands(run);
 	/* Who keeps us waiting, the program or the client? */
-	if (run->tx.len && hold_is_full(c->w))
-		run->full = true;
-	else
-		run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
+	run->full = run->tx.len > TX_HIGH || (run->full && run->tx.len > TX_HIGH / 2);
 	if (run->moved)
 		conn_deadline(c, run->full || run->done ? c->w->conf->send_timeout :
 							   c->w->conf->app_timeout);
@@ -343,11 +418,16 @@ struct part {
 	size_t start, len;
 };
 
+static int add(struct app_run *run, const char *p, size_t len)
+{
+	return run_take(run, len) ? tx_add(&run->tx, p, len) : -1;
+}
+
 static int add_part(struct app_run *run, const struct part *part, size_t len)
 {
 	if (part->agg)
 		return tx_add_agg(&run->tx, part->agg, part->start, len);
-	return tx_add(&run->tx, part->p + part->start, len);
+	return add(run, part->p + part->start, len);
 }
 
 static int add_body(struct app_run *run, const struct part *part)
@@ -368,12 +448,12 @@ static int add_body(struct app_run *run, const struct part *part)
 	run->sent += len;
 	if (run->chunked) {
 		n = sprintf(size, "%zx\r\n", len);
-		err = tx_add(&run->tx, size, n);
+		err = add(run, size, n);
 	}
 	if (!err)
 		err = add_part(run, part, len);
 	if (!err && run->chunked)
-		err = tx_add(&run->tx, "\r\n", 2);
+		err = add(run, "\r\n", 2);
 	return err;
 }
 
@@ -500,7 +580,7 @@ static int scan_head(struct app_run *run, char *end, struct slice *reason)
 	return fields && run->status >= 200 && run->status <= 599 ? 0 : -1;
 }
 
-/* The program's header as a response header. @end: behind its empty line. */
+/* The program's header as a response header. @end: behind its empty line. 0, or minus a status. */
 static int answer_head(struct app_run *run, char *end)
 {
 	struct conn *c = run->c;
@@ -511,7 +591,7 @@ static int answer_head(struct app_run *run, char *end)
 	size_t n;
 
 	if (scan_head(run, end, &reason))
-		return -1;
+		return -502;
 	if (run->http10)
 		req.flags |= REQ_HTTP10;
 	if (run->status == 204 || run->status == 304)
@@ -534,13 +614,15 @@ static int answer_head(struct app_run *run, char *end)
 			continue;
 		/* A field is at most two bytes longer than what it was, and is at least two long. */
 		if (n + f.name_len + f.value_len + 8 > sizeof(out))
-			return -1;
+			return -502;
 		n += sprintf(out + n, "%.*s: %.*s\r\n", (int)f.name_len, f.name, (int)f.value_len,
 			     f.value);
 	}
 	memcpy(out + n, "\r\n", 2);
+	if (add(run, out, n + 2))
+		return -503;
 	run->head_done = true;
-	return tx_add(&run->tx, out, n + 2);
+	return 0;
 }
 
 /* End of the header in what has come, behind the empty line; NULL when it has not. */
@@ -563,6 +645,7 @@ static ssize_t take_head(struct app_run *run, const char *p, size_t len)
 {
 	size_t before = run->head_len, take;
 	char *end;
+	int err;
 
 	if (!run->head)
 		run->head = malloc(HEAD_MAX);
@@ -574,9 +657,13 @@ static ssize_t take_head(struct app_run *run, const char *p, size_t len)
 	end = head_end(run->head, run->head_len);
 	if (!end)
 		return run->head_len == HEAD_MAX ? app_finish(run, 502) : (ssize_t)take;
-	if (answer_head(run, end))
-		return app_finish(run, 502);
-	return end - run->head - before;
+	err = answer_head(run, end);
+	if (err)
+		return app_finish(run, -err);
+	take = end - run->head - before;
+	free(run->head);
+	run->head = NULL;
+	return take;
 }
 
 static int output(struct app_run *run, struct part *part)
@@ -586,6 +673,8 @@ static int output(struct app_run *run, struct part *part)
 	size_t n;
 
 	/* What belongs to no answer is as good as silence. */
+	if (run->dropped)
+		return 0;
 	if (run->head_done && (run->no_body || (run->has_length && !run->left)))
 		return 0;
 	run->moved = true;
@@ -652,6 +741,8 @@ int app_finish(struct app_run *run, int status)
 	enum verdict v;
 
 	run->held = false;
+	if (run->dropped)
+		return run_broken(run);
 	if (!run->head_done) {
 		watch_client(c, false);
 		v = run_refuse(run, status ? status : 502);
@@ -668,7 +759,7 @@ int app_finish(struct app_run *run, int status)
 	/* Too short, or broken off in the middle: the client must be able to tell. */
 	if (status || (run->has_length && run->left && !run->no_body))
 		return run_broken(run);
-	if (run->chunked && !run->no_body && tx_add(&run->tx, "0\r\n\r\n", 5))
+	if (run->chunked && !run->no_body && add(run, "0\r\n\r\n", 5))
 		return run_broken(run);
 	run->done = true;
 	run->moved = true;
@@ -688,7 +779,8 @@ void app_client_ready(struct conn *c, uint32_t events)
 
 void app_expired(struct conn *c)
 {
-	stats_add(c->w->stats, timeouts_app, 1);
+	if (!c->app->dropped)
+		stats_add(c->w->stats, timeouts_app, 1);
 	app_finish(c->app, 504);
 }
 

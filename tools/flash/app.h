@@ -28,7 +28,9 @@ struct app_ops {
  * @env:   "NAME=VALUE" strings, each with its NUL; @nr_env of them
  * @head:  header lines of the program, until the empty one
  * @tx:    for the client; by reference with transfer iolite
- * @memory: bytes of it that are counted, see hold.h
+ * @memory: bytes that are counted, see hold.h: of @env, and as many as @tx has or may come to have
+ * @taken: bytes the client took since it was last seen not to stand still
+ * @dropped: what waited for the client has made room for others; the connection ends
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
  * @safe:  asked for twice it does no harm
@@ -56,11 +58,11 @@ struct app_run {
 	size_t head_len;
 	struct tx tx;
 	uint64_t left, sent;
-	size_t memory;
+	size_t memory, taken;
 	struct request *request;
 	int status;
 	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe,
-	     moved;
+	     moved, dropped;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;
@@ -73,6 +75,8 @@ enum verdict app_body(struct conn *c, char *buf, size_t len);
 
 /* Its body makes room for others: 503 in the next turn of the loop. */
 void app_body_drop(struct conn *c);
+/* The same of what the client does not take; then the connection ends. */
+void app_answer_drop(struct conn *c);
 /* It is used, or no longer wanted. */
 void app_body_free(struct conn *c);
 
@@ -88,6 +92,8 @@ void app_abort(struct conn *c);
  * @status above 0 the failure to answer. The run may be gone when they return: -1 says so.
  */
 int app_output(struct app_run *run, const char *p, size_t len);
+/* How much of up to @want bytes there may be; 0: none before the client takes what there is. */
+size_t app_room(struct app_run *run, size_t want);
 int app_output_agg(struct app_run *run, struct IOL_Agg *agg, size_t start, size_t len);
 int app_finish(struct app_run *run, int status);
 /* Between these app_output() keeps what it is given, app_finish() sends all; as to the run, as they do. */

@@ -117,10 +117,16 @@ static ssize_t cgi_pass(struct cgi *cgi, bool *gone)
 {
 	char buf[READ_SIZE];
 	struct IOL_Agg *agg;
+	size_t room;
 	ssize_t n;
 
 	if (!cgi->run->tx.lite) {
-		n = read(cgi->out.fd, buf, sizeof(buf));
+		room = app_room(cgi->run, sizeof(buf));
+		if (!room) {
+			errno = EAGAIN;		/* goes on with cgi_resume() */
+			return -1;
+		}
+		n = read(cgi->out.fd, buf, room);
 		*gone = n > 0 && app_output(cgi->run, buf, n);
 		return n;
 	}

@@ -47,8 +47,8 @@ struct conn {
 	struct watch watch;
 	struct grave grave;
 	struct list node;		/* worker's conns */
-	struct list rest;		/* worker's idle, slow or bodies */
-	uint64_t since;			/* ms: on slow or bodies */
+	struct list rest;		/* worker's idle, slow, bodies or answers */
+	uint64_t since;			/* ms: on slow, bodies or answers */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;

@@ -592,12 +592,17 @@ static ssize_t fcgi_pass(struct fcgi *f)
 {
 	struct IOL_Agg *agg = NULL;
 	char buf[READ_SIZE];
+	size_t room = app_room(f->run, sizeof(buf));
 	ssize_t n;
 
+	if (!room) {
+		errno = EAGAIN;		/* goes on with fcgi_resume() */
+		return -1;
+	}
 	if (f->run->tx.lite)
 		n = app_read_agg(f->watch.fd, &agg);
 	else
-		n = recv(f->watch.fd, buf, sizeof(buf), 0);
+		n = recv(f->watch.fd, buf, room, 0);
 	if (n <= 0)
 		return n;
 	f->heard = true;

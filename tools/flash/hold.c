@@ -16,7 +16,7 @@ static uint64_t all_held(const struct worker *w)
 }
 
 /* Said before it is looked whether it is too much: two workers do not take the same room. */
-static bool try(struct worker *w, size_t bytes)
+bool hold_try(struct worker *w, size_t bytes)
 {
 	stats_add(w->stats, held_bytes, bytes);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -42,23 +42,24 @@ static struct conn *stalled(struct conn *c, const struct list *list)
 
 static bool make_room(struct conn *c)
 {
-	struct conn *other = stalled(c, &c->w->slow);
+	struct conn *slow = stalled(c, &c->w->slow), *body = stalled(c, &c->w->bodies);
+	struct conn *answer = stalled(c, &c->w->answers);
 
-	if (other) {
-		conn_close(other);
-	} else {
-		other = stalled(c, &c->w->bodies);
-		if (!other)
-			return false;
-		app_body_drop(other);
-	}
+	if (slow)
+		conn_close(slow);
+	else if (body)
+		app_body_drop(body);
+	else if (answer)
+		app_answer_drop(answer);
+	else
+		return false;
 	stats_add(c->w->stats, held_dropped, 1);
 	return true;
 }
 
 bool hold_take(struct conn *c, size_t bytes)
 {
-	while (!try(c->w, bytes)) {
+	while (!hold_try(c->w, bytes)) {
 		if (make_room(c))
 			continue;
 		stats_add(c->w->stats, held_refused, 1);
@@ -67,19 +68,9 @@ bool hold_take(struct conn *c, size_t bytes)
 	return true;
 }
 
-void hold_add(struct worker *w, size_t bytes)
-{
-	stats_add(w->stats, held_bytes, bytes);
-}
-
 void hold_give(struct worker *w, size_t bytes)
 {
 	stats_add(w->stats, held_bytes, -bytes);
-}
-
-bool hold_is_full(const struct worker *w)
-{
-	return all_held(w) > w->conf->held_memory;
 }
 
 void hold_slow(struct conn *c, struct list *where)

@@ -40,7 +40,7 @@
 	X(accept_paused)	/* out of descriptors or at max_connections */ \
 	X(cgi_started) X(fastcgi_requests) X(fastcgi_connects) X(app_errors) \
 	X(held_bytes)		/* of requests and answers that wait for their clients: now */ \
-	X(held_dropped)		/* heads and bodies that stood still and made room for others */ \
+	X(held_dropped)		/* heads, bodies and answers that stood still and made room for others */ \
 	X(held_refused)		/* for which there was no room: 503 */ \
 	X(said_lines)		/* lines that programs wrote to standard error, passed on */ \
 	X(said_lost)		/* and left out: too many, or not taken */

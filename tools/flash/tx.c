@@ -10,7 +10,7 @@
 #include <iolite.h>
 
 #define BYTES_MAX (4 << 20)
-#define BYTES_KEPT (8 << 10)
+#define BYTES_FIRST 1024
 #define PARTS_MAX 16384
 /* Aggregates in one call. */
 #define SEND_PARTS 32
@@ -27,16 +27,27 @@ void tx_free(struct tx *tx)
 
 void tx_shrink(struct tx *tx)
 {
-	if (tx->cap <= BYTES_KEPT)
+	if (tx->cap <= TX_KEPT)
 		return;
 	free(tx->buf);
 	tx->buf = NULL;
 	tx->cap = 0;
 }
 
+size_t tx_memory(const struct tx *tx, size_t more)
+{
+	size_t cap = tx->cap ? tx->cap : BYTES_FIRST;
+
+	if (tx->lite)
+		return 0;
+	while (cap < tx->len + more)
+		cap *= 2;
+	return cap;
+}
+
 static int bytes_room(struct tx *tx, size_t need)
 {
-	size_t cap = tx->cap ? tx->cap : 1024;
+	size_t cap = tx_memory(tx, need - tx->len);
 	char *grown;
 
 	if (tx->off) {
@@ -47,8 +58,6 @@ static int bytes_room(struct tx *tx, size_t need)
 		return 0;
 	if (need > BYTES_MAX)
 		return -1;
-	while (cap < need)
-		cap *= 2;
 	grown = realloc(tx->buf, cap);
 	if (!grown)
 		return -1;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define TX_KEPT (8 << 10)	/* with nothing in it, at most */
+
 struct IOL_Agg;
 struct IOL_Vec;
 
@@ -30,6 +32,9 @@ void tx_free(struct tx *tx);
 
 /* There is nothing in it: it does not keep what it needed for much. */
 void tx_shrink(struct tx *tx);
+
+/* Memory of it once @more bytes are behind what waits. */
+size_t tx_memory(const struct tx *tx, size_t more);
 
 /* Behind what waits; -1: memory is short. */
 int tx_add(struct tx *tx, const char *p, size_t len);

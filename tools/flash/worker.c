@@ -110,6 +110,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->idle);
 	list_init(&w->slow);
 	list_init(&w->bodies);
+	list_init(&w->answers);
 	w->stats->held_bytes = 0;	/* what a predecessor had is gone */
 	list_init(&w->free_conns);
 	list_init(&w->children);

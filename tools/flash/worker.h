@@ -53,8 +53,11 @@ struct worker {
 	struct timer accept_retry;
 	struct timer drain_end;
 
-	/* Without a request, with a part of a head, of a body; the longest first. At a limit they go. */
-	struct list idle, slow, bodies;
+	/*
+	 * Without a request, with a part of a head, of a body, with an answer to take; the longest first.
+	 * At a limit they go.
+	 */
+	struct list idle, slow, bodies, answers;
 	struct list conns;
 	unsigned int nr_conns;
 	struct list free_conns;		/* up to a few, for reuse */

@@ -149,6 +149,44 @@ class Pool:
             p.wait()
 
 
+class Talker:
+    """A FastCGI program that answers each connection with so many bytes."""
+
+    def __init__(self, path, size):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(400)
+        os.chmod(path, 0o777)
+        self.text = b"A: b\r\n\r\n" + b"x" * size
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """A thread for each."""
+        while True:
+            try:
+                c = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=(c,), daemon=True).start()
+
+    def talk(self, c):
+        """In records that do not fit what is read."""
+        try:
+            c.recv(65536)
+            for i in range(0, len(self.text), 5000):
+                piece = self.text[i:i + 5000]
+                c.sendall(b"\1\6\0\1" + len(piece).to_bytes(2, "big") + b"\0\0" + piece)
+            c.sendall(b"\1\3\0\1\0\x08\0\0" + bytes(8))
+        except OSError:
+            pass
+        finally:
+            c.close()
+
+    def end(self):
+        """It takes no more."""
+        self.listener.close()
+
+
 def a_pool_of_few_processes_is_not_starved_by_idle_connections():
     with Server("--workers", "4", "--app-timeout", "60s", config="fastcgi /app/ unix:@DIR@/pool\n") as s:
         pool = Pool(s.dir, 2)
@@ -412,30 +450,61 @@ def heads_of_all_clients_together_have_a_bound():
             wait_for(lambda: counters(s)["held_bytes"] < 65536)
 
 
-def answers_of_programs_that_nobody_takes_have_a_bound_together():
-    with Server("--workers", "2", "--held-memory", "2M", "--send-buffer", "16k",
-                config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
-        programs(s, big="head -c 200000 /dev/zero", small="echo small")
-        s.write("file", "file")
-        s.start()
-        crowd = []
-        for _ in range(60):
-            c = Client(s.port)
-            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            crowd.append(c.send("GET /cgi/big HTTP/1.1\r\nHost: t\r\n\r\n"))
-            c.buf = c.exactly(12) + c.buf      # it has begun, or was refused
-        n = counters(s)
-        assert n["held_refused"] >= 10 and n["held_bytes"] < 4 << 20, n
-        equal(s.get("/file").body, b"file")
-        # What was promised is kept.
-        served = [c for c in crowd if b" 200 " in c.buf[:13]]
-        assert len(served) >= 10, len(served)
-        for c in served[:1]:
-            equal(len(c.response().body), 200000)
-        for c in crowd:
-            c.close()
-        wait_for(lambda: counters(s)["held_bytes"] < 65536)
-        equal(s.get("/cgi/small").body, b"small\n")
+def answers_of_programs_that_nobody_takes_have_a_bound_and_make_room():
+    """Of a crowd that takes a byte now and then; who takes his answer gets all of it, and others are served."""
+    post = b"POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 20000\r\n\r\n" + b"y" * 20000
+    for args, big in (("amped", "/cgi/big"), ("amped --events io_uring", "/app/?big=200000"), ("sped", "/app/?big=200000")):
+        with Server("--workers", "2", "--held-memory", "2M", "--send-buffer", "16k", "--send-timeout", "300s",
+                    "--fastcgi-connections", "300", "--cgi-processes", "300", "--architecture", *args.split(),
+                    config="status /status\ncgi /cgi/ @DIR@/cgi\nfastcgi /app/ unix:@DIR@/app\n") as s:
+            programs(s, big="exec head -c 200000 /dev/zero", cat="cat", take="exec head -c 3000000 /dev/zero")
+            s.write("file", "file")
+            app = Talker(os.path.join(s.dir, "app"), 200000)
+            s.start()
+            crowd = []
+            for _ in range(150):
+                c = Client(s.port)
+                c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                crowd.append(c.send("GET %s HTTP/1.1\r\nHost: t\r\n\r\n" % big))
+            n = {}
+
+            def full():
+                n.update(counters(s))
+                assert n["held_bytes"] <= (2 << 20) + 65536, (args, n)
+                return n["held_bytes"] > 3 << 19
+
+            wait_for(full)
+            answers = []
+
+            def served():
+                for c in crowd:
+                    c.sock.settimeout(0.0)
+                    try:
+                        c.sock.recv(1)
+                    except OSError:
+                        pass
+                full()
+                answers.append(s.raw(post).status)
+                return answers[-5:] == [200] * 5
+
+            def taken():
+                served()
+                c = s.client().send("GET /cgi/take HTTP/1.1\r\nHost: t\r\n\r\n")
+                c.buf = c.exactly(12) + c.buf
+                return c if b" 200" in c.buf[:12] else c.close()
+
+            taker = wait_for(taken)
+            while b"0\r\n\r\n" != taker.buf[-5:]:
+                served()
+                assert taker.more(), (args, len(taker.buf), n)
+            equal(len(taker.response().body), 3000000, args)
+            wait_for(served)
+            assert n["held_dropped"] > 0, (args, answers, n)
+            equal(s.get("/file").body, b"file", args)
+            for c in crowd:
+                c.close()
+            wait_for(lambda: counters(s)["held_bytes"] < 65536)
+            app.end()
 
 
 def pipelines_of_everything_are_answered_in_order():
@@ -519,4 +588,4 @@ def a_name_whose_file_system_does_not_answer_stops_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("counters", "Pool", "bodies_kept", "programs", "refused")])
+          and k not in ("counters", "Pool", "Talker", "bodies_kept", "programs", "refused")])
