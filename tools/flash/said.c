@@ -13,8 +13,10 @@
 #include "log.h"
 #include "worker.h"
 
-#define RATE (16 << 10)		/* bytes a second to our standard error, in the long run */
+#define RATE (8 << 10)		/* bytes a second to our standard error, in the long run */
 #define BURST (64 << 10)
+#define SHARE_RATE 512		/* and of one program */
+#define SHARE_BURST 4096	/* the longest line */
 #define WHO_MAX 200
 #define READ_SIZE (16 << 10)	/* of a pipe in a turn of the loop */
 #define PACE (256 << 10)	/* of a pipe in a second; then its program has to wait */
@@ -50,17 +52,59 @@ static bool put(const char *p, size_t len)
 	return poll(&fd, 1, 0) == 1 && fd.revents & POLLOUT && write(STDERR_FILENO, p, len) > 0;
 }
 
-static void refill(struct worker *w)
+static void refill(struct said_room *room, uint64_t now, unsigned int rate, unsigned int burst)
+{
+	uint64_t more = (now - room->since) * rate / SECOND;
+
+	if (!more)
+		return;			/* what is less than a byte is not lost */
+	room->since = now;
+	room->bytes = more > burst - room->bytes ? burst : room->bytes + more;
+}
+
+static uint64_t sum_of(const char *who)
+{
+	uint64_t sum = 0xcbf29ce484222325;	/* FNV-1a */
+
+	for (; *who; who++)
+		sum = (sum ^ (unsigned char)*who) * 0x100000001b3;
+	return sum;
+}
+
+/* Who has said nothing for so long that his share is whole again gives it to another. */
+static struct said_room *share_of(struct worker *w, const char *who)
 {
 	struct said *said = &w->said;
-	uint64_t ms = w->loop.now - said->since;
+	struct said_room *free = NULL;
+	uint64_t sum = sum_of(who);
+	unsigned int i;
 
-	if (ms > SECOND * BURST / RATE)
-		ms = SECOND * BURST / RATE;
-	said->since = w->loop.now;
-	said->room += ms * RATE / SECOND;
-	if (said->room > BURST)
-		said->room = BURST;
+	for (i = 0; i < SAID_SHARES; i++) {
+		struct said_room *room = &said->shares[i].room;
+
+		refill(room, w->loop.now, SHARE_RATE, SHARE_BURST);
+		if (said->shares[i].who == sum)
+			return room;
+	}
+	for (i = 0; i < SAID_SHARES && !free; i++) {
+		if (said->shares[i].room.bytes < SHARE_BURST)
+			continue;
+		said->shares[i].who = sum;
+		free = &said->shares[i].room;
+	}
+	return free;
+}
+
+/* Where @len bytes of @who are taken from, NULL: from nowhere. */
+static struct said_room *room_for(struct worker *w, const char *who, size_t len)
+{
+	struct said_room *share;
+
+	refill(&w->said.all, w->loop.now, RATE, BURST);
+	if (len <= w->said.all.bytes)
+		return &w->said.all;
+	share = share_of(w, who);
+	return share && len <= share->bytes ? share : NULL;
 }
 
 static void tell_left_out(struct worker *w)
@@ -94,6 +138,7 @@ static void pass_on(struct worker *w, const char *who, struct said_line *line)
 {
 	struct slice name = { who, strnlen(who, WHO_MAX) }, text = { line->text, line->len };
 	char out[PIPE_BUF], *end = out + sizeof(out) - 8, *o;
+	struct said_room *room;
 	size_t len;
 
 	if (!line->len)
@@ -106,12 +151,12 @@ static void pass_on(struct worker *w, const char *who, struct said_line *line)
 	len = o - out;
 	line->len = 0;
 	line->cut = false;
-	refill(w);
-	if (len > w->said.room || !put(out, len)) {
+	room = room_for(w, who, len);
+	if (!room || !put(out, len)) {
 		leave_out(w);
 		return;
 	}
-	w->said.room -= len;
+	room->bytes -= len;
 	stats_add(w->stats, said_lines, 1);
 }
 
@@ -223,10 +268,14 @@ undo_fd:
 
 void said_init(struct worker *w)
 {
+	unsigned int i;
+
 	list_init(&w->said.sources);
 	list_init(&w->said.tell.node);
 	w->said.tell.expired = tell_expired;
-	w->said.room = BURST;
+	w->said.all.bytes = BURST;
+	for (i = 0; i < SAID_SHARES; i++)
+		w->said.shares[i].room.bytes = SHARE_BURST;
 }
 
 void said_exit(struct worker *w)

@@ -301,6 +301,28 @@ def a_program_that_does_not_stop_stops_nobody_and_fills_no_disk():
             assert os.path.getsize(s.errors.name) < most, (args, os.path.getsize(s.errors.name), most)
 
 
+def a_loud_program_does_not_drown_a_quiet_one():
+    """And many loud ones are no more than one."""
+    with Server("--workers", "1", config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
+        loud = ["loud%d" % i for i in range(4)]
+        programs(s, quiet="echo important $QUERY_STRING >&2",
+                 **{name: "yes noise noise noise noise noise | head -c 200000 >&2" for name in loud})
+        s.start()
+        began = time.monotonic()
+        for i in range(8):
+            lost = counters(s)["said_lost"]
+            equal(s.get("/cgi/" + loud[i % 4]).status, 200)
+            # It has been listened to, and some of it was too much.
+            wait_for(lambda: counters(s)["said_lost"] - lost > 1000)
+            equal(s.get("/cgi/quiet?%d" % i).status, 200)
+        wait_for(lambda: "/cgi/quiet: important 7\n" in s.stderr())
+        text = s.stderr()
+        for i in range(8):
+            assert "/cgi/quiet: important %d\n" % i in text, (i, text[-1000:])
+        most = 1.25 * (65536 + 5 * 4096 + 16384 * (time.monotonic() - began))
+        assert os.path.getsize(s.errors.name) < most, (os.path.getsize(s.errors.name), most)
+
+
 def what_is_closed_is_closed_for_the_program_too():
     """Of a connection on which more was to come a moment ago, it sees the end, and takes the next one."""
     for events in ("epoll", "io_uring"):
@@ -453,7 +475,7 @@ def heads_of_all_clients_together_have_a_bound():
 def answers_of_programs_that_nobody_takes_have_a_bound_and_make_room():
     """Of a crowd that takes a byte now and then; who takes his answer gets all of it, and others are served."""
     post = b"POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 20000\r\n\r\n" + b"y" * 20000
-    for args, big in (("amped", "/cgi/big"), ("amped --events io_uring", "/app/?big=200000"), ("sped", "/app/?big=200000")):
+    for args, big in (("amped", "/cgi/big"), ("amped --events io_uring", "/app/"), ("sped", "/app/")):
         with Server("--workers", "2", "--held-memory", "2M", "--send-buffer", "16k", "--send-timeout", "300s",
                     "--fastcgi-connections", "300", "--cgi-processes", "300", "--architecture", *args.split(),
                     config="status /status\ncgi /cgi/ @DIR@/cgi\nfastcgi /app/ unix:@DIR@/app\n") as s:
