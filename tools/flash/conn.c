@@ -230,6 +230,13 @@ static void uncork(struct conn *c)
 	c->corked = false;
 }
 
+/* The worker is to end. A request may be on its way: reads once more before it hangs up. */
+static void last_chance(struct conn *c)
+{
+	c->can_read = true;
+	conn_deadline(c, 1);
+}
+
 /* The rest of what the client sends cannot be understood: answer and end. */
 static enum verdict refuse(struct conn *c, int status)
 {
@@ -423,10 +430,8 @@ void conn_response_done(struct conn *c, bool ok)
 	c->state = CONN_READ;
 	set_idle(c);
 	conn_deadline(c, c->w->conf->keepalive_timeout);
-	if (c->w->draining && !c->in_len) {
-		conn_close(c);
-		return;
-	}
+	if (c->w->draining && !c->in_len)
+		last_chance(c);
 	conn_run(c);
 }
 
@@ -571,11 +576,8 @@ void conn_drain(struct worker *w)
 		struct conn *c = list_entry(n, struct conn, node);
 
 		next = n->next;
-		/* A request may be on its way: read once more before hanging up. */
-		if (c->state == CONN_READ && !c->in_len) {
-			c->can_read = true;
-			conn_deadline(c, 1);
-		}
+		if (c->state == CONN_READ && !c->in_len)
+			last_chance(c);
 	}
 	if (!w->nr_conns)
 		w->loop.stop = true;

@@ -207,6 +207,41 @@ def reloads_under_load_lose_no_request():
         equal(s.stop(), 0)
 
 
+def a_request_that_came_during_the_last_answer_is_served():
+    """The worker that is to end has said that the connection stays: what is on it already is no surprise."""
+    for args in ("amped", "sped", "amped --events io_uring"):
+        for sig in (signal.SIGHUP, signal.SIGQUIT):
+            with Server("--workers", "1", "--send-buffer", "16k", "--architecture", *args.split(),
+                        config="cgi /cgi/ @DIR@/cgi\n") as s:
+                s.write("file", "file")
+                s.write("large", b"l" * 4000000)
+                os.mkdir(os.path.join(s.dir, "cgi"))
+                path = os.path.join(s.dir, "cgi", "wait")
+                with open(path, "w", encoding="ascii") as f:
+                    f.write("#!/bin/sh\nprintf 'A: b\\n\\n%%050000d'\nwhile [ ! -e %s/go ]; do sleep 0.05; done\n" % s.dir)
+                os.chmod(path, 0o755)
+                s.start()
+                idle, waits, takes = s.client(), s.client(), Client(s.port)
+                equal(idle.get("/file").body, b"file", args)
+                for c, name in ((waits, "/cgi/wait"), (takes, "/large")):
+                    c.send("GET %s HTTP/1.1\r\nHost: t\r\n\r\n" % name)
+                    c.buf = c.exactly(12) + c.buf
+                s.proc.send_signal(sig)
+                equal(idle.closed(), True, (args, sig))     # so it does finish
+                for c in (waits, takes):
+                    c.send("GET /file?next HTTP/1.1\r\nHost: t\r\n\r\n")
+                with open(os.path.join(s.dir, "go"), "w", encoding="ascii"):
+                    pass
+                for c, size in ((waits, 50000), (takes, 4000000)):
+                    r = c.response()
+                    equal((r.status, r["connection"], len(r.body)), (200, None, size), (args, sig))
+                    r = c.response()
+                    equal((r.status, r["connection"], r.body), (200, "close", b"file"), (args, sig))
+                    assert c.closed(), (args, sig)
+                if sig == signal.SIGQUIT:
+                    equal(s.proc.wait(60), 0, args)
+
+
 def a_storm_of_reloads_does_not_pile_up_workers():
     s = configured("workers 2\ndrain_timeout 60s\n")
     with s:
