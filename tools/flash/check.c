@@ -12,11 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "message.h"
 #include "worker.h"
 
 static int wrong(const char *what, const char *name, const char *why)
 {
-	fprintf(stderr, "flash: %s %s: %s\n", what, name, why);
+	message("%s %s: %s", what, name, why);
 	return 1;
 }
 

@@ -12,7 +12,9 @@
 
 #include "check.h"
 #include "listener.h"
+#include "message.h"
 #include "mime.h"
+#include "textfile.h"
 #include "vhost.h"
 
 const char *const architecture_names[] = { "amped", "sped", "mp", "mt", NULL };
@@ -127,14 +129,13 @@ static const struct directive {
 
 static int complain(const char *where, const char *fmt, ...)
 {
+	char text[1024];
 	va_list ap;
 
-	fprintf(stderr, "flash: %s: ", where);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
-	return -1;
+	return message("%s: %s", where, text);
 }
 
 struct conf *config_new(void)
@@ -354,12 +355,13 @@ int config_load(struct conf *conf, const char *path)
 	struct vhost *vhost = NULL;
 	char *line = NULL, *words[64], where[512];
 	size_t cap = 0, i;
-	int n, nr = 0, errors = 0, err;
-	FILE *f = fopen(path, "re");
+	int n, nr = 0, errors = 0, err, got;
+	const char *why;
+	FILE *f = textfile_open(path, &why);
 
 	if (!f)
-		return complain(path, "cannot be read: %s", strerror(errno));
-	while (getline(&line, &cap, f) >= 0) {
+		return complain(path, "cannot be read: %s", why);
+	while ((got = textfile_line(f, &line, &cap, &why)) > 0) {
 		snprintf(where, sizeof(where), "%s:%d", path, ++nr);
 		n = split(line, words, 64);
 		if (n < 0) {
@@ -400,7 +402,9 @@ int config_load(struct conf *conf, const char *path)
 		else
 			errors += !!directive_set(conf, &directives[i], words[1], where);
 	}
-	if (vhost)
+	if (got < 0)
+		errors += !!complain(path, "cannot be read behind line %d: %s", nr, why);
+	else if (vhost)
 		errors += !!complain(path, "a vhost is not closed");
 	free(line);
 	fclose(f);
@@ -409,6 +413,8 @@ int config_load(struct conf *conf, const char *path)
 
 int config_finish(struct conf *conf)
 {
+	const char *why;
+
 	if (conf->access_log && !strcmp(conf->access_log, "off")) {
 		free(conf->access_log);
 		conf->access_log = NULL;
@@ -441,8 +447,8 @@ int config_finish(struct conf *conf)
 		return complain("hand_back", "needs architecture amped or sped, and events epoll");
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
-	if (conf->mime_file && mime_load(conf->mime, conf->mime_file))
-		return complain(conf->mime_file, "cannot be read: %s", strerror(errno));
+	if (conf->mime_file && mime_load(conf->mime, conf->mime_file, &why))
+		return complain(conf->mime_file, "cannot be read: %s", why);
 	return vhost_finish(conf) || check_user(conf) ? -1 : 0;
 }
 

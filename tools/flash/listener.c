@@ -34,6 +34,13 @@ static int resolve(const char *host, const char *port, struct listen_address *a)
 	return 0;
 }
 
+bool listen_port_is_valid(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n && n <= 5 && strspn(text, "0123456789") == n && atoi(text) <= 65535;
+}
+
 int listen_address_add(struct conf *conf, const char *text)
 {
 	struct listen_address *a, *grown;
@@ -56,7 +63,7 @@ int listen_address_add(struct conf *conf, const char *text)
 		}
 		text = port;
 	}
-	if (!*port || strspn(port, "0123456789") != strlen(port) || atoi(port) > 65535)
+	if (!listen_port_is_valid(port))
 		return -1;
 	grown = realloc(conf->listens, (conf->nr_listens + 1) * sizeof(*a));
 	if (!grown)

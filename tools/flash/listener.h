@@ -27,6 +27,7 @@ struct listeners {
 };
 
 int listen_address_add(struct conf *conf, const char *text);
+bool listen_port_is_valid(const char *text);
 
 /*
  * Opens all sockets of @conf. Those already open in @old (may be NULL) are used again, but stay

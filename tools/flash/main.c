@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flash: a web server that never waits for a disk. See README.md. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "check.h"
 #include "config.h"
 #include "master.h"
+#include "message.h"
 
 /* Settings of the command line, applied again at each reload: they win over the file. */
 static struct setting {
@@ -47,7 +49,7 @@ static struct conf *load(void)
 
 static int bad_usage(const char *arg)
 {
-	fprintf(stderr, "flash: %s: see flash --help\n", arg);
+	message("%s: see flash --help", arg);
 	return 2;
 }
 
@@ -119,6 +121,10 @@ int main(int argc, char **argv)
 		if (show)
 			config_show(conf, stdout);
 		ret = check && check_machine(conf) ? EXIT_FAILURE : EXIT_SUCCESS;
+		if (fflush(stdout)) {
+			message("standard output: %s", strerror(errno));
+			ret = EXIT_FAILURE;
+		}
 		config_free(conf);
 		forget_settings();
 		return ret;

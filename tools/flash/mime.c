@@ -3,10 +3,13 @@
 #include "mime.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "textfile.h"
 
 #define BUCKETS 1024
 #define EXT_MAX 15
@@ -101,16 +104,16 @@ static int type_is_valid(const char *type)
 	return strchr(type, '/') && p - type <= TYPE_MAX;
 }
 
-int mime_load(struct mime_map *map, const char *path)
+int mime_load(struct mime_map *map, const char *path, const char **why)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = textfile_open(path, why);
 	char *line = NULL, *save, *type, *ext;
 	size_t cap = 0;
-	int err = 0;
+	int err = 0, got = 0;
 
 	if (!f)
 		return -1;
-	while (!err && getline(&line, &cap, f) >= 0) {
+	while (!err && (got = textfile_line(f, &line, &cap, why)) > 0) {
 		line[strcspn(line, "#;\r\n")] = '\0';
 		type = strtok_r(line, " \t", &save);
 		if (!type || !type_is_valid(type))
@@ -118,9 +121,11 @@ int mime_load(struct mime_map *map, const char *path)
 		while (!err && (ext = strtok_r(NULL, " \t", &save)))
 			err = add(map, ext, type);
 	}
+	if (err)
+		*why = strerror(ENOMEM);
 	free(line);
 	fclose(f);
-	return err;
+	return err ? err : got;
 }
 
 void mime_free(struct mime_map *map)

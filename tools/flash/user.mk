@@ -1,7 +1,7 @@
 # flash: the AMPED web server
 flash_parts := accept app app_env body cache cgi check child config conn disk fcgi fcgi_record file handback helper helper_process helper_ring \
-	hold httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master mime \
-	notify predict range request response said send stats target tx vhost worker
+	hold httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master message mime \
+	notify predict range request response said send stats target textfile tx vhost worker
 PROGRAMS += flash
 flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) lard/html.c
 flash_LIBS := -luring -lpthread
@@ -10,7 +10,7 @@ MANPAGES += tools/flash/flash.8
 
 flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c target.c)
 flash_parse_LIBS := -lcmocka
-flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c)
+flash_cache_SRCS := $(addprefix tools/flash/,cache.c file.c httpdate.c mime.c request.c textfile.c)
 flash_cache_LIBS := -lcmocka -lpthread
 flash_predict_SRCS := tools/flash/predict.c
 flash_predict_LIBS := -lcmocka

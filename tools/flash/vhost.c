@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "listener.h"
+#include "message.h"
+
 #define ERROR_PAGE_MAX (64 << 10)
 
 static const char *const symlinks_names[] = { "beneath", "follow", "deny", NULL };
@@ -73,8 +76,23 @@ struct vhost *vhost_add(struct conf *conf, char **names, int n)
 
 static int wrong(const char *where, const char *what, const char *value)
 {
-	fprintf(stderr, "flash: %s: %s%s%s\n", where, what, value ? ": " : "", value ? value : "");
-	return -1;
+	return message("%s: %s%s%s", where, what, value ? ": " : "", value ? value : "");
+}
+
+/* All of it, and small: what would be cut off is not another number. 0: it is none. */
+static int number(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n <= 4 && strspn(text, "0123456789") == n ? atoi(text) : 0;
+}
+
+static bool is_fastcgi_target(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+
+	return !strncmp(text, "unix:", 5) || !strncmp(text, "exec:", 5) ||
+	       (colon && colon > text && listen_port_is_valid(colon + 1));
 }
 
 static int app_add(struct conf *conf, struct vhost *v, enum app_kind kind, char **words, int n,
@@ -88,8 +106,7 @@ static int app_add(struct conf *conf, struct vhost *v, enum app_kind kind, char 
 		return wrong(where, "must begin with / or *.", match);
 	if (kind == APP_CGI && (match[0] != '/' || match[len - 1] != '/'))
 		return wrong(where, "cgi needs a prefix that begins and ends with /", match);
-	if (kind == APP_FASTCGI && strncmp(words[2], "unix:", 5) &&
-	    strncmp(words[2], "exec:", 5) && !strrchr(words[2], ':'))
+	if (kind == APP_FASTCGI && !is_fastcgi_target(words[2]))
 		return wrong(where, "fastcgi needs unix:PATH, HOST:PORT or exec:PROGRAM", words[2]);
 	app = calloc(1, sizeof(*app));
 	if (!app)
@@ -97,7 +114,7 @@ static int app_add(struct conf *conf, struct vhost *v, enum app_kind kind, char 
 	app->kind = kind;
 	app->match = strdup(match);
 	app->target = strdup(kind == APP_STATUS ? "" : words[2]);
-	app->procs = n > 3 ? atoi(words[3]) : 1;
+	app->procs = n > 3 ? number(words[3]) : 1;
 	app->index = conf->nr_apps++;
 	conf->programs |= match[0] == '*' || kind == APP_CGI ||
 			  (kind == APP_FASTCGI && !strncmp(words[2], "exec:", 5));
@@ -119,7 +136,7 @@ static int error_page_add(struct vhost *v, char **words, const char *where)
 		return -1;
 	page->next = v->error_pages;
 	v->error_pages = page;
-	page->status = atoi(words[1]);
+	page->status = number(words[1]);
 	page->file = strdup(words[2]);
 	if (!page->file)
 		return -1;
@@ -251,7 +268,7 @@ int vhost_set(struct conf *conf, struct vhost *v, char **words, int n, const cha
 
 static int error_page_read(struct error_page *page)
 {
-	int fd = open(page->file, O_RDONLY | O_CLOEXEC);
+	int fd = open(page->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t n = -1;
 

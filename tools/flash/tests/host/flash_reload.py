@@ -218,7 +218,8 @@ def a_request_that_came_during_the_last_answer_is_served():
                 os.mkdir(os.path.join(s.dir, "cgi"))
                 path = os.path.join(s.dir, "cgi", "wait")
                 with open(path, "w", encoding="ascii") as f:
-                    f.write("#!/bin/sh\nprintf 'A: b\\n\\n%%050000d'\nwhile [ ! -e %s/go ]; do sleep 0.05; done\n" % s.dir)
+                    f.write("#!/bin/sh\nprintf 'A: b\\n\\n%%050000d'\n"
+                            "while [ ! -e %s/go ]; do sleep 0.05; done\n" % s.dir)
                 os.chmod(path, 0o755)
                 s.start()
                 idle, waits, takes = s.client(), s.client(), Client(s.port)

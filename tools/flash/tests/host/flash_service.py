@@ -555,6 +555,66 @@ def mistakes_in_the_configuration_are_told():
         equal(subprocess.run([FLASH, "oops"], stderr=subprocess.DEVNULL, check=False).returncode, 2)
 
 
+def a_number_that_is_too_large_is_not_another_number():
+    with Server() as s:
+        for text in ("fastcgi /a exec:/bin/true 4294967297", "fastcgi /a exec:/bin/true 3x", "listen 4294967376",
+                     "error_page 4294967700 /etc/hostname", "error_page 404x /etc/hostname", "workers 4294967297",
+                     "fastcgi /a 127.0.0.1:4294967376", "fastcgi /a 127.0.0.1:http", "fastcgi /a 127.0.0.1:",
+                     "max_body 18446744073709551617", "max_body 17179869184g", "header_timeout 99999999999999999h"):
+            s.config = text + "\n"
+            args = [a for a in s.command() if a not in ("--root", s.root)]
+            r = subprocess.run(args + ["--check"], stderr=subprocess.PIPE, check=False, timeout=60)
+            equal((r.returncode, r.stderr.count(b"\n")), (1, 1), (text, r.stderr))
+
+
+def a_configuration_is_a_text_and_what_is_said_of_it_too():
+    """A directory, a device or a pipe in its place is refused, not an empty configuration, nor waited for."""
+    with Server(config="status /status\n") as s:
+        s.write("file", "file")
+        s.start()
+        path = {name: os.path.join(s.dir, name) for name in ("fifo", "binary", "nul", "escape", "large", "unread")}
+        os.mkfifo(path["fifo"])
+        for name, data in (("binary", bytes(range(256)) * 400), ("nul", b"workers 1\0 2\n"),
+                           ("large", b"#" * (1 << 20) + b"\n"), ("escape", b"\nworkers\x1b]0;x\x07 1\n")):
+            with open(path[name], "wb") as f:
+                f.write(data)
+
+        def checked(*args):
+            r = subprocess.run([FLASH, "--check"] + list(args), stderr=subprocess.PIPE, check=False, timeout=60)
+            assert all(32 <= c < 127 or c == 10 for c in r.stderr), (args, r.stderr[:300])
+            equal((r.returncode, r.stderr.count(b"\n")), (1, 1), (args, r.stderr[:300]))
+            return r.stderr.decode()
+
+        for name, message in (("/dev/full", "not a regular file"), ("/dev/zero", "not a regular file"),
+                              (s.dir, "directory"), (path["fifo"], "not a regular file"),
+                              (path["binary"], "not text"), (path["nul"], "not text"),
+                              (path["escape"], "behind line 1: it is not text"), (path["large"], "larger than 1 MB"),
+                              (path["unread"], "No such file")):
+            said = checked("--config", name)
+            assert message in said, (name, said)
+            if name != path["escape"]:
+                said = checked("--mime-file", name)
+                assert message in said, (name, said)
+        for name in ("/dev/zero", path["fifo"]):
+            with open(path["unread"], "w", encoding="ascii") as f:
+                f.write("error_page 404 %s\n" % name)
+            assert "not a readable file" in checked("--config", path["unread"]), name
+        assert "\\x1b[31m" in checked("--user", "\x1b[31m\xc2\x9b")
+        # So at a reload, too: it is refused, and all goes on.
+        conf = os.path.join(s.dir, "flash.conf")
+        for name in (path["fifo"], s.dir, path["binary"]):
+            before = s.stderr().count("not reloaded")
+            os.unlink(conf)
+            os.symlink(name, conf)
+            s.proc.send_signal(signal.SIGHUP)
+            wait_for(lambda: s.stderr().count("not reloaded") > before)
+            equal(s.get("/file").body, b"file", name)
+            equal(s.get("/status").status, 200, name)
+        with open("/dev/full", "wb") as f:
+            r = subprocess.run([FLASH, "--show"], stdout=f, stderr=subprocess.PIPE, check=False, timeout=60)
+        equal((r.returncode, r.stderr), (1, b"flash: standard output: No space left on device\n"))
+
+
 def capabilities(pid):
     status = open("/proc/%s/status" % pid, encoding="ascii").read()
     return int(re.search(r"^CapEff:\t(\w+)", status, re.M).group(1), 16), status
