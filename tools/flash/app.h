@@ -96,6 +96,10 @@ int app_output(struct app_run *run, const char *p, size_t len);
 size_t app_room(struct app_run *run, size_t want);
 int app_output_agg(struct app_run *run, struct IOL_Agg *agg, size_t start, size_t len);
 int app_finish(struct app_run *run, int status);
+/* Of app_output(): as many bytes of them as are of the header; -1: the run is gone. */
+ssize_t app_head_take(struct app_run *run, const char *p, size_t len);
+/* Behind what waits for the client; -1: there is no room. */
+int app_put(struct app_run *run, const char *p, size_t len);
 /* Between these app_output() keeps what it is given, app_finish() sends all; as to the run, as they do. */
 void app_hold(struct app_run *run);
 int app_let_go(struct app_run *run);

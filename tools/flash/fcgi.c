@@ -1,89 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * FastCGI: persistent programs behind a socket, one request at a time on a connection, connections
- * kept for the next. "exec:PROGRAM" starts the processes too, with the socket as descriptor 0.
- */
+/* FastCGI: one request at a time on a connection, connections kept for the next. */
+#include "fcgi.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <iolite.h>
 
-#include "app.h"
 #include "body.h"
-#include "child.h"
-#include "fcgi_record.h"
 #include "said.h"
 
 #define BODY_STEP (32 << 10)
 #define READ_SIZE (32 << 10)
-#define RESPAWN_MS 1000
 #define RETRY_MS 50		/* after the program's listen queue was full */
 #define FCGI_EVENTS (EPOLLIN | EPOLLRDHUP | EPOLLET)
-
-/**
- * struct fcgi_pool - one program as one worker sees it
- * @idle:   open connections without a request, @nr_idle; all of them: @nr
- * @unheard: connections whose request the program has not answered yet, perhaps not even accepted
- * @waiting: runs without a connection, because there are fastcgi_connections
- * @retry:  when they try again
- * @listen: exec: what the processes accept on, @file where it is to be found
- * @spawn:  exec: starts one process; @missing says how many to go
- */
-struct fcgi_pool {
-	struct worker *w;
-	const struct app *app;
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
-	struct list idle, waiting;
-	unsigned int nr, nr_idle, unheard;
-	bool serving;			/* in next_waiting() */
-	struct timer retry;
-	int listen, file;
-	unsigned int missing;
-	bool spawning, stop;
-	struct job spawn;
-	struct timer respawn;
-	pid_t pid;
-	int said;			/* of @pid, its standard error */
-};
-
-/**
- * struct fcgi - one connection to the program
- * @run:    request it works for; NULL when idle
- * @reused: the program may have closed it meanwhile: worth a second try
- * @out:    records to write
- * @sent:   bytes of the request body put into records
- * @left, @pad: of the record being read
- * @said:   of a line on its standard error; made on first use
- */
-struct fcgi {
-	struct watch watch;
-	struct grave grave;
-	struct list node;
-	struct timer timer;		/* idle */
-	struct fcgi_pool *pool;
-	struct app_run *run;
-	bool unheard, is_idle, reused, heard, stdin_done;
-	char *out;
-	size_t out_off, out_len;
-	uint64_t sent;
-	uint8_t head[HEADER];
-	unsigned int head_len, left, pad;
-	uint8_t end[8];
-	unsigned int end_len;
-	struct said_line *said;
-};
 
 static void fcgi_conn_free(struct grave *g)
 {
@@ -92,33 +26,6 @@ static void fcgi_conn_free(struct grave *g)
 	free(f->said);
 	free(f->out);
 	free(f);
-}
-
-static int fcgi_begin(struct app_run *run, bool fresh);
-
-/* Who waits for a connection gets one, as long as there are any. */
-static void next_waiting(struct fcgi_pool *p)
-{
-	int err;
-
-	if (p->serving)
-		return;
-	p->serving = true;
-	while (!list_empty(&p->waiting) && list_empty(&p->retry.node) &&
-	       (p->nr_idle || p->nr < p->w->conf->fastcgi_connections)) {
-		struct app_run *run = list_entry(p->waiting.next, struct app_run, wait);
-
-		list_del(&run->wait);
-		err = fcgi_begin(run, false);
-		if (err)
-			app_finish(run, -err);
-	}
-	p->serving = false;
-}
-
-static void retry_expired(struct timer *t)
-{
-	next_waiting(container_of(t, struct fcgi_pool, retry));
 }
 
 static void set_unheard(struct fcgi *f, bool yes)
@@ -136,19 +43,6 @@ static void idle_end(struct fcgi *f)
 	f->is_idle = false;
 }
 
-/*
- * May one more connection be kept? A program may serve only as many connections as it has
- * processes (php-fpm does): each that is kept here takes one of them from all others, of other
- * workers and machines, too. So those that we did not start are not kept unless told, and none is
- * while a request of our own has not been heard of.
- */
-static bool may_keep(const struct fcgi_pool *p)
-{
-	unsigned int most = p->listen >= 0 ? p->app->procs : p->w->conf->fastcgi_keep;
-
-	return p->nr_idle < most && !p->unheard && list_empty(&p->waiting);
-}
-
 static void program_said(struct fcgi *f, const char *p, size_t len)
 {
 	if (!f->said)
@@ -164,7 +58,7 @@ static void program_silent(struct fcgi *f)
 		said_end(f->pool->w, f->pool->app->target, f->said);
 }
 
-static void fcgi_close(struct fcgi *f)
+void fcgi_close(struct fcgi *f)
 {
 	program_silent(f);
 	idle_end(f);
@@ -172,7 +66,7 @@ static void fcgi_close(struct fcgi *f)
 	f->pool->nr--;
 	loop_close(&f->pool->w->loop, &f->watch);
 	loop_bury(&f->pool->w->loop, &f->grave);
-	next_waiting(f->pool);
+	fcgi_pool_serve(f->pool);
 }
 
 static void idle_expired(struct timer *t)
@@ -189,186 +83,6 @@ static void idle_begin(struct fcgi *f)
 	f->is_idle = true;
 	loop_timer_set(&p->w->loop, &f->timer,
 		       p->w->loop.now + p->w->conf->fastcgi_idle * 1000ull);
-}
-
-static void spawn_run(struct job *job)
-{
-	struct fcgi_pool *p = container_of(job, struct fcgi_pool, spawn);
-
-	p->pid = child_spawn(p->app->target + 5, NULL, "", 0, p->listen, -1, &p->said);
-}
-
-static void spawn_next(struct fcgi_pool *p)
-{
-	if (!p->missing || p->spawning || p->stop)
-		return;
-	p->spawning = true;
-	job_submit(p->w, &p->spawn);
-}
-
-static void process_ended(struct child *child)
-{
-	struct fcgi_pool *p = child->owner;
-
-	p->missing++;
-	loop_timer_set(&p->w->loop, &p->respawn, p->w->loop.now + RESPAWN_MS);
-}
-
-static void spawn_done(struct job *job)
-{
-	struct fcgi_pool *p = container_of(job, struct fcgi_pool, spawn);
-	struct child *child;
-
-	p->spawning = false;
-	if (p->said >= 0)
-		said_watch(p->w, p->app->target + 5, p->said);
-	child = p->pid < 0 ? NULL : child_watch(p->w, p->pid);
-	if (!child) {
-		fprintf(stderr, "flash: cannot start %s: %s\n", p->app->target + 5,
-			strerror(p->pid < 0 ? -p->pid : ENOMEM));
-		loop_timer_set(&p->w->loop, &p->respawn, p->w->loop.now + RESPAWN_MS);
-		return;
-	}
-	child->owner = p;
-	child->ended = process_ended;
-	p->missing--;
-	spawn_next(p);
-}
-
-static void respawn_expired(struct timer *t)
-{
-	spawn_next(container_of(t, struct fcgi_pool, respawn));
-}
-
-/*
- * Who can connect is believed all that a request says. So the socket has a name only in a directory of
- * our own and only until it is bound; from then on it is found by our descriptor of its file. A
- * name that is none of the file system's could be used by all.
- */
-static int bind_for_exec(struct fcgi_pool *p)
-{
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	char dir[] = "/tmp/flash-XXXXXX";
-
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s/fastcgi", dir);
-	if (!bind(p->listen, (struct sockaddr *)&un, sizeof(un))) {
-		p->file = open(un.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		unlink(un.sun_path);
-	}
-	rmdir(dir);
-	return p->file < 0 ? -1 : 0;
-}
-
-static int listen_for_exec(struct fcgi_pool *p)
-{
-	struct sockaddr_un *un = (struct sockaddr_un *)&p->addr;
-
-	p->listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (p->listen < 0 || bind_for_exec(p) || listen(p->listen, 1024)) {
-		fprintf(stderr, "flash: no socket in /tmp for %s: %s\n", p->app->target + 5,
-			strerror(errno));
-		return -1;
-	}
-	un->sun_family = AF_UNIX;
-	snprintf(un->sun_path, sizeof(un->sun_path), "/proc/self/fd/%d", p->file);
-	p->addr_len = sizeof(*un);
-	p->missing = p->app->procs;
-	return 0;
-}
-
-static int resolve(struct fcgi_pool *p)
-{
-	struct addrinfo hints = {
-		.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-	}, *res;
-	const char *target = p->app->target, *colon = strrchr(target, ':');
-	char host[64];
-
-	if (!strncmp(target, "unix:", 5)) {
-		struct sockaddr_un *un = (struct sockaddr_un *)&p->addr;
-		size_t len = strlen(target + 5);
-
-		if (len >= sizeof(un->sun_path))
-			return -1;
-		un->sun_family = AF_UNIX;
-		memcpy(un->sun_path, target + 5, len);
-		p->addr_len = offsetof(struct sockaddr_un, sun_path) + len + 1;
-		return 0;
-	}
-	if (*target == '[')
-		target++;
-	snprintf(host, sizeof(host), "%.*s", (int)(colon - target - (colon[-1] == ']')), target);
-	if (getaddrinfo(host, colon + 1, &hints, &res))
-		return -1;
-	memcpy(&p->addr, res->ai_addr, res->ai_addrlen);
-	p->addr_len = res->ai_addrlen;
-	freeaddrinfo(res);
-	return 0;
-}
-
-static void pool_free(struct fcgi_pool *p)
-{
-	if (p->listen >= 0)
-		close(p->listen);
-	if (p->file >= 0)
-		close(p->file);
-	free(p);
-}
-
-static struct fcgi_pool *pool_get(struct worker *w, const struct app *app)
-{
-	struct fcgi_pool *p;
-
-	if (!w->fcgi)
-		w->fcgi = calloc(w->conf->nr_apps, sizeof(*w->fcgi));
-	if (!w->fcgi)
-		return NULL;
-	if (w->fcgi[app->index])
-		return w->fcgi[app->index];
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->w = w;
-	p->app = app;
-	p->listen = -1;
-	p->file = -1;
-	p->spawn.kind = JOB_NAME;
-	p->spawn.run = spawn_run;
-	p->spawn.done = spawn_done;
-	p->respawn.expired = respawn_expired;
-	p->retry.expired = retry_expired;
-	list_init(&p->idle);
-	list_init(&p->waiting);
-	list_init(&p->respawn.node);
-	list_init(&p->retry.node);
-	if (strncmp(app->target, "exec:", 5) ? resolve(p) : listen_for_exec(p)) {
-		pool_free(p);
-		return NULL;
-	}
-	w->fcgi[app->index] = p;
-	spawn_next(p);
-	return p;
-}
-
-void fcgi_exit(struct worker *w)
-{
-	unsigned int i;
-
-	for (i = 0; w->fcgi && i < w->conf->nr_apps; i++) {
-		struct fcgi_pool *p = w->fcgi[i];
-
-		if (!p)
-			continue;
-		loop_timer_del(&p->retry);
-		while (!list_empty(&p->idle))
-			fcgi_close(list_entry(p->idle.next, struct fcgi, node));
-		loop_timer_del(&p->respawn);
-		pool_free(p);
-	}
-	free(w->fcgi);
-	w->fcgi = NULL;
 }
 
 /* Begin, parameters, their end; and the end of the body when there is none. */
@@ -492,12 +206,12 @@ static int request_ended(struct fcgi *f, bool more)
 	run->priv = NULL;
 	set_unheard(f, false);
 	/* It did not want all of the body, or says more than it was asked. */
-	if (f->out_len || !f->stdin_done || more || !may_keep(f->pool)) {
+	if (f->out_len || !f->stdin_done || more || !fcgi_pool_may_keep(f->pool)) {
 		fcgi_close(f);
 	} else {
 		program_silent(f);
 		idle_begin(f);
-		next_waiting(f->pool);
+		fcgi_pool_serve(f->pool);
 	}
 	app_finish(run, ok ? 0 : 503);
 	return -1;
@@ -692,9 +406,9 @@ undo_alloc:
 	return NULL;
 }
 
-static int fcgi_begin(struct app_run *run, bool fresh)
+int fcgi_begin(struct app_run *run, bool fresh)
 {
-	struct fcgi_pool *p = pool_get(run->w, run->app);
+	struct fcgi_pool *p = fcgi_pool_get(run->w, run->app);
 	struct fcgi *f;
 
 	if (!p)

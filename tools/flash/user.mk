@@ -1,5 +1,5 @@
 # flash: the AMPED web server
-flash_parts := accept app app_env body cache cgi check child config conn disk fcgi fcgi_record file handback helper helper_process helper_ring \
+flash_parts := accept app app_env app_head body cache cgi check child config conn disk fcgi fcgi_pool fcgi_record file handback helper helper_process helper_ring \
 	hold httpdate job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master message mime \
 	notify predict range request response said send stats target textfile tx vhost worker
 PROGRAMS += flash
