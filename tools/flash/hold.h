@@ -2,7 +2,8 @@
 /*
  * Memory that clients make us hold: heads and bodies that are not whole, requests that wait behind
  * others, answers that a client does not take. Each is bounded by itself, and all of them, of all
- * workers, by held_memory. Who brings or takes nothing makes room for who does; then there is 503.
+ * workers, by held_memory. Who brings or takes nothing makes room for who does; then there is 503. Who
+ * stands still at one worker makes room for the clients of another within a second or two.
  *
  * Each worker counts its own in its counters, which all can read. So what a worker had that died is
  * not counted for ever.
@@ -14,6 +15,9 @@
 #include <stddef.h>
 
 #include "conn.h"
+
+void hold_init(struct worker *w);
+void hold_exit(struct worker *w);
 
 /* @bytes more, for @c, at the cost of others if need be. False: it would be too much. */
 bool hold_take(struct conn *c, size_t bytes);

@@ -51,6 +51,7 @@ struct stats {
 #undef X
 	uint64_t stalls[LOOP_STALL_BUCKETS];
 	uint64_t stall_max;
+	uint64_t held_wanted;		/* ms, when there was last no room for somebody */
 };
 
 /* Writers are one thread each, except in mt. */

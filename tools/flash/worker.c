@@ -22,6 +22,7 @@
 #include "conn.h"
 #include "disk.h"
 #include "handback.h"
+#include "hold.h"
 #include "lite.h"
 #include "log.h"
 #include "lookup.h"
@@ -108,10 +109,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->may_wait = conf->architecture != ARCH_AMPED;
 	list_init(&w->conns);
 	list_init(&w->idle);
-	list_init(&w->slow);
-	list_init(&w->bodies);
-	list_init(&w->answers);
-	w->stats->held_bytes = 0;	/* what a predecessor had is gone */
+	hold_init(w);
 	list_init(&w->free_conns);
 	list_init(&w->children);
 	list_init(&w->cgi_waiting);
@@ -171,6 +169,7 @@ static void worker_exit(struct worker *w, bool shared)
 	while (!list_empty(&w->conns))
 		conn_close(list_entry(w->conns.next, struct conn, node));
 	loop_timer_del(&w->drain_end);
+	hold_exit(w);
 	helpers_free(w->helpers);
 	fcgi_exit(w);
 	children_exit(w);

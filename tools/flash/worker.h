@@ -58,6 +58,7 @@ struct worker {
 	 * At a limit they go.
 	 */
 	struct list idle, slow, bodies, answers;
+	struct timer room;		/* whether others want what the last three hold */
 	struct list conns;
 	unsigned int nr_conns;
 	struct list free_conns;		/* up to a few, for reuse */

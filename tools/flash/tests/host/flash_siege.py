@@ -447,6 +447,55 @@ def bodies_of_all_clients_together_have_a_bound():
             equal(bodies_kept(s)[1], 0, args)
 
 
+def at_work(s, c):
+    """The worker that has a client's connection."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        want = ["0100007F:%04X" % s.port, "0100007F:%04X" % c.sock.getsockname()[1]]
+        inode = [line.split()[9] for line in f if line.split()[1:3] == want][0]
+    for pid in children(s.proc.pid):
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            try:
+                if os.readlink("/proc/%d/fd/%s" % (pid, fd)) == "socket:[%s]" % inode:
+                    return pid
+            except OSError:
+                continue
+    raise AssertionError("nobody has it")
+
+
+def who_stands_still_at_one_worker_makes_room_for_the_clients_of_another():
+    head = b"POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 400000\r\n\r\n"
+    for args in ("amped", "sped --events io_uring"):
+        with Server("--workers", "2", "--max-body", "500k", "--held-memory", "2M", "--architecture", *args.split(),
+                    config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
+            programs(s, cat="cat")
+            s.write("file", "file")
+            s.start()
+            one, other = workers = wait_for(lambda: len(children(s.proc.pid)) == 2 and children(s.proc.pid))
+            of = {pid: [] for pid in workers}
+            while min(map(len, of.values())) < 10:
+                c = s.client()
+                equal(c.send(GET).response().body, b"file", args)
+                of[at_work(s, c)].append(c)
+            for c in of[one][:5]:
+                c.send(head + b"x" * 395000)
+            wait_for(lambda: counters(s)["held_bytes"] > 1900000)
+            posters = of[other]
+
+            def served():
+                c = posters.pop()
+                try:
+                    return c.send(head + b"y" * 400000).response().status == 200
+                except (OSError, EOFError):     # refused, and did not read all of it
+                    return False
+
+            end = time.monotonic() + 20
+            while not served():
+                assert posters and time.monotonic() < end, (args, counters(s))
+                time.sleep(1)
+            for c in of[one] + of[other]:
+                c.close()
+
+
 def heads_of_all_clients_together_have_a_bound():
     for events in ("epoll", "io_uring"):
         with Server("--workers", "2", "--held-memory", "2M", "--events", events, "--header-timeout", "300s",
@@ -610,4 +659,4 @@ def a_name_whose_file_system_does_not_answer_stops_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("counters", "Pool", "Talker", "bodies_kept", "programs", "refused")])
+          and k not in ("counters", "Pool", "Talker", "bodies_kept", "at_work", "programs", "refused")])
