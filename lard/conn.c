@@ -154,7 +154,7 @@ static ssize_t peek(struct conn *conn)
 	ssize_t n;
 
 	do {
-		n = recv(conn->source.fd, w->peek, w->config->max_header, MSG_PEEK);
+		n = recv(conn->source.fd, w->peek, conn->header_max, MSG_PEEK);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -220,7 +220,7 @@ static bool read_request(struct conn *conn)
 		dispatch_request(conn);
 	} else if (verdict < 0) {
 		conn_refuse(conn, -verdict, w->request.error);
-	} else if (n >= (ssize_t)w->config->max_header) {
+	} else if (n >= (ssize_t)conn->header_max) {
 		conn_refuse(conn, 431, "header beyond the limit");
 	} else if (!conn_poll(conn)) {
 		conn_close(conn);
@@ -229,7 +229,7 @@ static bool read_request(struct conn *conn)
 		/* From the first byte on, the whole header has header-timeout to arrive. */
 		timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->header_timeout_us);
 	}
-	return verdict || n >= (ssize_t)w->config->max_header;
+	return verdict || n >= (ssize_t)conn->header_max;
 }
 
 static void linger(struct conn *conn)
@@ -285,6 +285,7 @@ void conn_accept(struct worker *w, uint16_t port, int fd, const union address *p
 	conn->began_us = w->loop.now;
 	conn->asked_us = 0;
 	conn->searched = 0;
+	conn->header_max = w->config->max_header;
 	conn->served = 0;
 	conn->tried = 0;
 	conn->node = -1;
@@ -307,6 +308,7 @@ void conn_next(struct conn *conn)
 
 	conn->served++;
 	conn->searched = 0;
+	conn->header_max = w->config->max_header;
 	conn->tried = 0;
 	/* Who waits in the queue has no node, and a refusal is not of what was asked for before. */
 	conn->node = -1;

@@ -46,6 +46,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @relaxed:  its events need not come at once
  * @polled:   its descriptor is in the loop
  * @searched: how much of an incomplete header has been searched for its end
+ * @header_max: bytes that its header may have: what a reload changes holds from the next request on
  * @served:   requests before this one
  * @port:     that the client came to
  */
@@ -63,6 +64,7 @@ struct conn {
 	uint32_t generation;
 	uint32_t node_id;
 	uint32_t served;
+	uint32_t header_max;
 	size_t searched;
 	int16_t node;
 	uint16_t port;

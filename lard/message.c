@@ -125,6 +125,9 @@ size_t message_header_length(const char *text, size_t len, size_t from)
 {
 	const char *at = text, *end = text + len, *lf;
 
+	/* There may be less than there was. */
+	if (from > len)
+		from = len;
 	/* Empty lines before a request line are ignored. */
 	while (at < end && (*at == '\r' || *at == '\n'))
 		at++;

@@ -51,6 +51,22 @@ static void every_prefix_waits_for_the_rest(void **state)
 	assert_int_equal(request.framing, FRAMING_CHUNKED);
 }
 
+/* Less than was searched before: nothing behind its end is looked at. */
+static void a_text_that_has_shrunk_is_not_left(void **state)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+	size_t searched;
+
+	(void)state;
+	assert_int_equal(message_header_length(text, 16, strlen(text) - 3), 0);
+	assert_int_equal(message_header_length("a", 1, SIZE_MAX), 0);
+	for (searched = 1; searched < 2 * strlen(text); searched++) {
+		size_t from = searched;
+
+		assert_int_equal(request_parse(&request, text, 16, &from), 0);
+	}
+}
+
 static void keep_alive_follows_version_and_connection(void **state)
 {
 	static const struct {
@@ -360,6 +376,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_taken_apart),
 		cmocka_unit_test(every_prefix_waits_for_the_rest),
+		cmocka_unit_test(a_text_that_has_shrunk_is_not_left),
 		cmocka_unit_test(keep_alive_follows_version_and_connection),
 		cmocka_unit_test(refusals_have_their_status),
 		cmocka_unit_test(framing_of_responses),

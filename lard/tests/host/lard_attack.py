@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+"""What a client, or an operator in a hurry, could do to lardd, one claim each."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import cluster, main, read_answer, until       # noqa: E402
+
+
+def a_header_keeps_the_limit_that_it_began_with():
+    """Whatever a reload says while it is under way; the next request has the new one."""
+    with cluster(1, "max-header 16384") as lardd, lardd.connect() as s, s.makefile("rb") as stream:
+        s.sendall(b"GET /size/4 HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 6000)
+        until(lambda: lardd.control("status")["connections"]["reading"] == 1, what="it reads")
+        # Its event has been seen: another connection's, which came later, has been.
+        assert lardd.get("/size/4")[0] == 200
+        lardd.configure("max-header 256")
+        assert "reloads" in lardd.control("reload")
+        s.sendall(b"b")
+        assert lardd.get("/size/4")[0] == 200
+        s.sendall(b"\r\n\r\n")
+        assert read_answer(stream)[0] == 200
+        s.sendall(b"GET /size/4 HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 300 + b"\r\n\r\n")
+        assert read_answer(stream)[0] == 431
+
+
+if __name__ == "__main__":
+    sys.exit(main([a_header_keeps_the_limit_that_it_began_with]))
