@@ -59,6 +59,8 @@ static int watch_signals(struct lardd *lardd)
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);
+	/* LimitFSIZE= is a full disk: the call fails, which costs lines of a log. */
+	signal(SIGXFSZ, SIG_IGN);
 	signalled = lardd;
 	signals.ready = signal_ready;
 	signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -4,7 +4,9 @@
 """What a client, or an operator in a hurry, could do to lardd, one claim each."""
 
 import os
+import resource
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import cluster, main, read_answer, until       # noqa: E402
@@ -27,5 +29,19 @@ def a_header_keeps_the_limit_that_it_began_with():
         assert read_answer(stream)[0] == 431
 
 
+
+def a_limit_of_file_size_costs_lines_of_the_log():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+    with tempfile.TemporaryDirectory() as directory, \
+            cluster(1, f"access-log {directory}/log", preexec=limit) as lardd:
+        for n in range(200):
+            assert lardd.get(f"/{n}?" + "x" * 1000)[0] == 200
+        until(lambda: lardd.counter("LardLogLost") > 0, what="lost lines")
+        assert os.stat(f"{directory}/log").st_size <= 16384
+        assert lardd.get("/size/4")[0] == 200
+
+
 if __name__ == "__main__":
-    sys.exit(main([a_header_keeps_the_limit_that_it_began_with]))
+    sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
+                   a_limit_of_file_size_costs_lines_of_the_log]))
