@@ -9,17 +9,33 @@
 #include "worker.h"
 
 #define KEEP_US 5000000		/* below the idle limit of any common server */
+#define IDLE_MAX 64		/* of a node, in each worker */
 
 static void backend_bury(struct source *s)
 {
 	free(container_of(s, struct backend, source));
 }
 
-static void backend_close(struct backend *b)
+/* No longer idle, if it was. */
+static void take_out(struct backend *b)
 {
 	timer_stop(&b->timer);
+	if (!list_empty(&b->link))
+		b->worker->idle_backends[b->slot]--;
 	list_del(&b->link);
+}
+
+static void backend_close(struct backend *b)
+{
+	take_out(b);
 	loop_bury(&b->worker->loop, &b->source, backend_bury);
+}
+
+/* Of a node's idle ones, if there are more than @most, those that are idle for longest. */
+static void close_oldest(struct worker *w, int slot, unsigned int most)
+{
+	while (w->idle_backends[slot] > most)
+		backend_close(container_of(w->backends[slot].next, struct backend, link));
 }
 
 /* The event may be of bytes that were read since it was collected. */
@@ -132,12 +148,14 @@ struct backend *backend_get(struct worker *w, int slot, const union address *add
 			backend_close(b);
 			continue;
 		}
-		list_del(&b->link);
-		timer_stop(&b->timer);
+		take_out(b);
 		b->reused = true;
 		count(w, COUNTER_BACKEND_REUSED);
 		return b;
 	}
+	/* One more will be idle after it: who sends nothing that may be sent twice piles up none. */
+	if (w->idle_backends[slot])
+		close_oldest(w, slot, w->idle_backends[slot] - 1);
 	return backend_open(w, slot, address);
 }
 
@@ -152,6 +170,8 @@ void backend_put(struct backend *b, bool reusable)
 		return;
 	}
 	list_add_before(&w->backends[b->slot], &b->link);
+	w->idle_backends[b->slot]++;
+	close_oldest(w, b->slot, IDLE_MAX);
 	timer_start(&w->loop, &w->backend_timers, &b->timer, KEEP_US);
 }
 

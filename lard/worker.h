@@ -58,7 +58,8 @@ struct worker {
 	struct timer tick;			/* once a second */
 	struct timer_queue listen_timers;	/* listeners that pause */
 	struct timer_queue service_timers;	/* likewise, of control and metrics */
-	struct list backends[LARD_MAX_NODES];	/* idle connections, by node */
+	struct list backends[LARD_MAX_NODES];	/* idle connections, by node, the longest idle first */
+	unsigned int idle_backends[LARD_MAX_NODES];	/* how many */
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;
 	struct source wake;			/* eventfd */

@@ -3,13 +3,14 @@
 # timeout: 240
 """What a client, or an operator in a hurry, could do to lardd, one claim each."""
 
+import contextlib
 import os
 import resource
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import cluster, main, read_answer, until       # noqa: E402
+from lardd import cluster, descriptors, main, read_answer, until       # noqa: E402
 
 
 def a_header_keeps_the_limit_that_it_began_with():
@@ -42,6 +43,33 @@ def a_limit_of_file_size_costs_lines_of_the_log():
         assert lardd.get("/size/4")[0] == 200
 
 
+
+def ask_on(s, stream, text):
+    s.sendall(text)
+    return read_answer(stream)[0]
+
+
+def idle_connections_to_a_node_are_few():
+    """One client after the other, or many at once: requests that each need a new connection."""
+    post = b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+    with cluster(1, "health-check none\nmax_outstanding 1000") as lardd:
+        backend, before = lardd.backends[0], len(descriptors(lardd))
+        with lardd.connect() as s, s.makefile("rb") as stream:
+            for _ in range(300):
+                assert ask_on(s, stream, post) == 200
+            assert lardd.counter("LardBackendOpened") == 300
+            assert len(descriptors(lardd)) < before + 8
+        backend.gate.clear()
+        with contextlib.ExitStack() as stack:
+            for _ in range(100):
+                stack.enter_context(lardd.connect()).sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+            until(lambda: lardd.load() == 100, what="all of them")
+            backend.gate.set()
+            until(lambda: not lardd.load(), what="no load")
+            assert len(descriptors(lardd)) < before + 100 + 64 + 8
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
-                   a_limit_of_file_size_costs_lines_of_the_log]))
+                   a_limit_of_file_size_costs_lines_of_the_log,
+                   idle_connections_to_a_node_are_few]))
