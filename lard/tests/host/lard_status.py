@@ -76,7 +76,9 @@ def json_agrees_with_what_was_sent():
             thread.start()
         for thread in threads:
             thread.join()
-        for _ in range(5):
+        lardd.get(CACHEABLE)
+        until(lambda: lardd.counter("LardCacheStored") == 1, what="it is stored")   # after it was sent
+        for _ in range(4):
             lardd.get(CACHEABLE)
         lardd.ask(b"nonsense\r\n\r\n")
         lardd.get("/die")
