@@ -56,6 +56,7 @@ struct config {
 	unsigned int backlog;
 	unsigned int max_connections;
 	unsigned int max_queue;
+	unsigned int tunnels;
 	unsigned int max_header;
 	unsigned int keepalive_requests;
 	uint64_t header_timeout_us;

@@ -30,6 +30,7 @@ struct exchange *exchange_new(struct conn *conn)
 	ex->conn = conn;
 	conn->exchange = ex;
 	timer_init(&ex->timer);
+	list_init(&ex->with_body);
 	return ex;
 }
 
@@ -38,6 +39,7 @@ void exchange_free(struct exchange *ex)
 	struct worker *w = ex->conn->worker;
 
 	timer_stop(&ex->timer);
+	list_del(&ex->with_body);
 	ex->conn->exchange = NULL;
 	if (w->spares >= SPARES_MAX) {
 		free(ex);
@@ -68,11 +70,13 @@ static void drop_backend(struct exchange *ex, bool reusable)
 void exchange_finish(struct exchange *ex, bool backend_reusable)
 {
 	struct conn *conn = ex->conn;
-	bool charged = !ex->hit;
+	bool charged = !ex->hit && !ex->tunnel;
 
 	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
 	caching_end(ex);
 	drop_backend(ex, backend_reusable);
+	if (ex->tunnel)
+		atomic_fetch_sub(&conn->worker->lardd->tunnels, 1);
 	if (charged)
 		dispatch_release(conn);
 	exchange_free(ex);

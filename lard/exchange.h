@@ -22,6 +22,7 @@ struct worker;
 
 /**
  * struct exchange - see above
+ * @with_body:   on worker->bodies, when its request has one
  * @up:          to the back-end: @up_start to @up_end are not sent yet
  * @up_header:   end of what was made of the request's header, from UP_PREFIX on; it can be sent
  *		 again while no byte of the body was taken
@@ -33,6 +34,7 @@ struct worker;
  * @safe:        the request may be sent twice
  * @*_readable:  the last read did not say EAGAIN; likewise writable
  * @error:       errno of the last try to connect; 0: none, or not known
+ * @tunnel:      both sides speak as they like; a node's load no more, but one of lardd->tunnels
  * @began:       bytes of the response went to the client: too late for an error of ours
  * @touched_us:  when the timer was last restarted
  * @waited_us:   of the time until then, how long the client was waited for
@@ -52,6 +54,7 @@ struct exchange {
 	struct entry *fill;
 	struct span key;
 	struct timer timer;
+	struct list with_body;
 	uint64_t touched_us;
 	uint64_t bytes_down, bytes_body;
 	uint64_t waited_us;

@@ -171,6 +171,8 @@ static void put_state(FILE *out, struct lardd *lardd)
 		   lard_outstanding(lardd->engine));
 	put_number(out, "lard_outstanding_limit", "gauge", "load beyond which requests wait",
 		   lard_limit(lardd->engine));
+	put_number(out, "lard_tunnels", "gauge", "WebSockets that are open through lardd; no load of a node's",
+		   lardd->tunnels);
 	put_number(out, "lard_waiting", "gauge", "requests that wait for room", lardd->waiters);
 	put_number(out, "lard_nodes", "gauge", "nodes that get requests", lard_nodes(lardd->engine));
 	put_number(out, "lard_targets", "gauge", "targets whose nodes are remembered", table.used);

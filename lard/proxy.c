@@ -25,6 +25,7 @@
 #define TOUCH_US	1000000
 #define ROOM_LEAST	64	/* with less, wait until more is free */
 #define INTERIM_MAX	16	/* answers before the answer */
+#define STALLED_US	2000000	/* without a body, before others may have the place */
 
 /* --- the four steps --- */
 
@@ -183,6 +184,29 @@ static void decide_keeping(struct exchange *ex, const struct response *r)
 			  (ex->minor || r->framing != FRAMING_CHUNKED) && conn_may_stay(ex->conn);
 }
 
+/* An error of ours, or the client must not take what he has got for an answer. */
+static enum step fail_or_abort(struct exchange *ex, unsigned int status, const char *why)
+{
+	return ex->began ? exchange_abort(ex) : exchange_fail(ex, status, why);
+}
+
+/* It may stay open for days with nothing to do: its node's place is for who has a request. */
+static enum step begin_tunnel(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+
+	if (atomic_fetch_add(&w->lardd->tunnels, 1) >= w->config->tunnels) {
+		atomic_fetch_sub(&w->lardd->tunnels, 1);
+		return fail_or_abort(ex, 503, "too many tunnels are open");
+	}
+	dispatch_release(ex->conn);
+	ex->tunnel = true;
+	ex->body = FRAMING_EOF;
+	ex->answer = FRAMING_EOF;
+	ex->client_keep = false;
+	return STEP_MOVED;
+}
+
 /* The header in @down is complete: rewrite it; what follows it is body. */
 static enum step begin_answer(struct exchange *ex, const struct response *r)
 {
@@ -208,13 +232,8 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 		return STEP_MOVED;
 	}
 	ex->in_header = false;
-	if (r->status == 101) {
-		ex->tunnel = true;
-		ex->body = FRAMING_EOF;
-		ex->answer = FRAMING_EOF;
-		ex->client_keep = false;
-		return STEP_MOVED;
-	}
+	if (r->status == 101)
+		return begin_tunnel(ex);
 	ex->answer = r->framing;
 	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
 	ex->complete = r->framing == FRAMING_NONE;
@@ -391,9 +410,36 @@ static bool too_slow(struct exchange *ex)
 
 static enum step end_slow(struct exchange *ex)
 {
-	if (ex->began)
-		return exchange_abort(ex);
-	return exchange_fail(ex, 408, "the request's body comes too slowly");
+	return fail_or_abort(ex, 408, "the request's body comes too slowly");
+}
+
+/* It waits for its client for a while by now, who brings less than he has to. */
+static bool is_stalled(const struct exchange *ex)
+{
+	const struct worker *w = ex->conn->worker;
+	uint64_t waited = ex->waited_us + w->loop.now - ex->touched_us;
+	uint64_t rate = w->config->client_rate ? w->config->client_rate : 1;
+
+	return !ex->tunnel && ex->body != FRAMING_NONE && waits_for_client(ex) &&
+	       waited >= STALLED_US && ex->bytes_body < waited / 1000000 * rate;
+}
+
+void proxy_relieve(struct worker *w)
+{
+	unsigned int waiters = atomic_load_explicit(&w->lardd->waiters, memory_order_relaxed);
+	unsigned int workers = __atomic_load_n(&w->lardd->workers, __ATOMIC_RELAXED);
+	unsigned int share = (waiters + workers - 1) / workers;
+	struct list *at, *next;
+
+	for (at = w->bodies.next; share && at != &w->bodies; at = next) {
+		struct exchange *ex = container_of(at, struct exchange, with_body);
+
+		next = at->next;
+		if (!is_stalled(ex))
+			continue;
+		end_slow(ex);
+		share--;
+	}
 }
 
 static enum step touch(struct exchange *ex)
@@ -467,6 +513,8 @@ void proxy_request(struct conn *conn)
 	ex->client_readable = ex->client_writable = true;
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->body_chunks);
+	if (r->framing != FRAMING_NONE)
+		list_add_before(&w->bodies, &ex->with_body);
 	if (rewrite_request(ex, w->config, r)) {
 		exchange_fail(ex, 431, "header beyond the limit");
 		return;

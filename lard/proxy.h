@@ -7,10 +7,13 @@
 #include "loop.h"
 
 struct conn;
+struct worker;
 
 /* worker->request is complete in the socket; the connection is charged to a node. */
 void proxy_request(struct conn *conn);
 void proxy_client_ready(struct conn *conn, uint32_t events);
+/* While others wait for room, who has not brought his request's body for longest makes some. */
+void proxy_relieve(struct worker *w);
 /* The process ends. */
 void proxy_abandon(struct conn *conn);
 /* For timer queues. */

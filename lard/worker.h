@@ -60,6 +60,7 @@ struct worker {
 	struct timer_queue service_timers;	/* likewise, of control and metrics */
 	struct list backends[LARD_MAX_NODES];	/* idle connections, by node, the longest idle first */
 	unsigned int idle_backends[LARD_MAX_NODES];	/* how many */
+	struct list bodies;			/* exchanges whose request has a body, the oldest first */
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;
 	struct source wake;			/* eventfd */
@@ -79,6 +80,7 @@ struct worker {
  *            a system call that can block.
  * @waiting:  connections beyond the admission limit, first come first served
  * @waiters:  their number; may be read without the lock as a hint
+ * @tunnels:  WebSockets that are open; they are no load
  * @config:   the newest; each worker moves to it at the end of a batch
  * @others:   workers that run beside worker 0, which goes last: it has the signals and the control socket
  * @settling: workers that have not moved to @config yet; under @lock. @settled is told when none is
@@ -92,6 +94,7 @@ struct lardd {
 	struct nodes nodes;
 	struct list waiting;
 	_Atomic unsigned int waiters;
+	_Atomic unsigned int tunnels;
 	_Atomic unsigned int others;
 	_Atomic(struct config *) config;
 	const char *config_path;

@@ -6,6 +6,7 @@
 import contextlib
 import os
 import resource
+import select
 import sys
 import tempfile
 
@@ -30,7 +31,6 @@ def a_header_keeps_the_limit_that_it_began_with():
         assert read_answer(stream)[0] == 431
 
 
-
 def a_limit_of_file_size_costs_lines_of_the_log():
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
@@ -41,7 +41,6 @@ def a_limit_of_file_size_costs_lines_of_the_log():
         until(lambda: lardd.counter("LardLogLost") > 0, what="lost lines")
         assert os.stat(f"{directory}/log").st_size <= 16384
         assert lardd.get("/size/4")[0] == 200
-
 
 
 def ask_on(s, stream, text):
@@ -69,7 +68,55 @@ def idle_connections_to_a_node_are_few():
             assert len(descriptors(lardd)) < before + 100 + 64 + 8
 
 
+POST_WITHOUT_BODY = b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n"
+WEBSOCKET = b"GET /upgrade HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def who_brings_no_body_makes_room_for_who_waits():
+    """He has all the time there is while nobody does."""
+    for extra in ("", "workers 3", "client-rate 0"):
+        with cluster(2, extra) as lardd, contextlib.ExitStack() as stack:
+            limit = lardd.control("status")["limit"]
+            held = []
+            for _ in range(limit):
+                held.append(stack.enter_context(lardd.connect()))
+                held[-1].sendall(POST_WITHOUT_BODY)
+            until(lambda: lardd.control("status")["outstanding"] == limit, what="all the load there may be")
+            assert lardd.get("/size/4")[0] == 200
+            ended = lardd.counter("LardTimedOut")
+            assert 1 <= ended <= limit / 2, ended
+            assert select.select(held, [], [], 0)[0][0].recv(12) == b"HTTP/1.1 408"
+            for s in held[-1:]:                         # the last is still served
+                s.sendall(b"0123456789")
+                assert read_answer(s.makefile("rb"))[0] == 200
+
+
+def open_tunnels_are_no_load():
+    with cluster(2) as lardd, contextlib.ExitStack() as stack:
+        limit = lardd.control("status")["limit"]
+        for n in range(limit + 3):
+            s = stack.enter_context(lardd.connect())
+            assert ask_on(s, s.makefile("rb"), WEBSOCKET) == 101
+        assert lardd.load() == 0 and lardd.control("status")["tunnels"] == limit + 3
+        assert lardd.get("/size/4")[0] == 200
+        s.sendall(b"hello")
+        assert s.recv(5) == b"HELLO"
+        lardd.configure("tunnels 3")
+        assert "reloads" in lardd.control("reload")
+        with lardd.connect() as other, other.makefile("rb") as stream:
+            assert ask_on(other, stream, WEBSOCKET) == 503
+        stack.close()
+        until(lambda: lardd.control("status")["tunnels"] == 0, what="no tunnels")
+        with contextlib.ExitStack() as few:
+            for n in range(4):
+                other = few.enter_context(lardd.connect())
+                assert ask_on(other, other.makefile("rb"), WEBSOCKET) == (101 if n < 3 else 503)
+            assert lardd.get("/size/4")[0] == 200
+        until(lambda: lardd.control("status")["tunnels"] == 0 and lardd.load() == 0, what="none of both")
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
-                   idle_connections_to_a_node_are_few]))
+                   idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
+                   open_tunnels_are_no_load]))
