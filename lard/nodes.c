@@ -91,7 +91,6 @@ static void configure_one(struct lardd *lardd, const struct config *config,
 	/* Until the first check says otherwise: a restart must not refuse who comes before it. */
 	if (fresh)
 		node->up = true;
-	node->seen = true;
 	node->in_config = true;
 	node->address = given->address;
 	node->proxy_protocol = given->proxy_protocol;
@@ -109,24 +108,60 @@ static void configure_one(struct lardd *lardd, const struct config *config,
 	settle(lardd, slot);
 }
 
-void nodes_configure(struct lardd *lardd, const struct config *config)
+static bool is_named(const struct config *config, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->node_count; i++)
+		if (!strcmp(config->nodes[i].name, name))
+			return true;
+	return false;
+}
+
+/* Under the lock: the configuration has it no more. */
+static bool leaves_config(const struct lardd_node *node, const struct config *config)
+{
+	return node->used && node->in_config && !is_named(config, node->name);
+}
+
+/* Under the lock: how many of its nodes would find no slot. One that goes keeps its own while it has load. */
+static int lacking(struct lardd *lardd, const struct config *config)
+{
+	const struct lardd_node *at = lardd->nodes.at;
+	struct lard_node_info info;
+	unsigned int i;
+	int lack = 0;
+
+	for (i = 0; i < config->node_count; i++)
+		lack += lard_node_find(lardd->engine, config->nodes[i].name) < 0;
+	for (i = 0; i < LARD_MAX_NODES; i++)
+		lack -= !lard_node_get(lardd->engine, i, &info) ||
+			(leaves_config(&at[i], config) && !at[i].in_kernel && !info.load);
+	return lack > 0 ? lack : 0;
+}
+
+int nodes_configure(struct lardd *lardd, const struct config *config)
 {
 	struct lardd_node *at = lardd->nodes.at;
 	unsigned int i;
+	int lack;
 
 	pthread_mutex_lock(&lardd->lock);
-	for (i = 0; i < LARD_MAX_NODES; i++)
-		at[i].seen = false;
-	for (i = 0; i < config->node_count; i++)
-		configure_one(lardd, config, &config->nodes[i]);
+	lack = lacking(lardd, config);
+	if (lack)
+		goto out;
 	for (i = 0; i < LARD_MAX_NODES; i++) {
-		if (!at[i].used || at[i].seen || !at[i].in_config)
+		if (!leaves_config(&at[i], config))
 			continue;
 		at[i].in_config = false;
 		if (!at[i].in_kernel)
 			remove_slot(lardd, i);
 	}
+	for (i = 0; i < config->node_count; i++)
+		configure_one(lardd, config, &config->nodes[i]);
+out:
 	pthread_mutex_unlock(&lardd->lock);
+	return lack;
 }
 
 void nodes_exit(struct lardd *lardd)

@@ -57,8 +57,11 @@ struct nodes {
 /* By enum lard_admin. */
 extern const char *const node_admin_names[];
 
-/* Node lines; what is no longer there goes. Worker 0. */
-void nodes_configure(struct lardd *lardd, const struct config *config);
+/*
+ * Node lines; what is no longer there goes first. Worker 0. 0, or for how many there is no room, with nothing
+ * changed: not when there are no others yet.
+ */
+int nodes_configure(struct lardd *lardd, const struct config *config);
 void nodes_exit(struct lardd *lardd);
 
 /* From the kernel; worker 0. */

@@ -93,6 +93,19 @@ static int listen_all(struct change *c)
 	return 0;
 }
 
+/* The last thing that can fail, and done with it. */
+static int change_nodes(struct change *c)
+{
+	int lack = nodes_configure(c->lardd, c->config);
+
+	if (!lack)
+		return 0;
+	snprintf(c->error, c->size,
+		 "no room for %d of the nodes: with those of the kernel's table, and those that go and still have requests, there are %d at most",
+		 lack, LARD_MAX_NODES);
+	return -ENOSPC;
+}
+
 /* 0, or -errno with everything as it was. */
 static int try_change(struct change *c)
 {
@@ -106,6 +119,7 @@ static int try_change(struct change *c)
 			sorry(c, "write", NULL, err);
 	}
 	err = err ? err : listen_all(c);
+	err = err ? err : change_nodes(c);
 	if (!err)
 		return 0;
 	access_forget(&c->log);
@@ -148,7 +162,6 @@ static void commit(struct change *c)
 		lard_set_params(lardd->engine, &c->config->params, first->loop.now);
 	pthread_mutex_unlock(&lardd->lock);
 	cache_set_limit(lardd->cache, c->config->cache_size);
-	nodes_configure(lardd, c->config);
 	worker_adopt(first);
 	config_put(old);
 	lardd_wake(lardd);

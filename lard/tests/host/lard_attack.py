@@ -9,9 +9,10 @@ import resource
 import select
 import sys
 import tempfile
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import cluster, descriptors, main, read_answer, until       # noqa: E402
+from lardd import Backend, Lardd, cluster, descriptors, main, read_answer, until       # noqa: E402
 
 
 def a_header_keeps_the_limit_that_it_began_with():
@@ -115,8 +116,36 @@ def open_tunnels_are_no_load():
         until(lambda: lardd.control("status")["tunnels"] == 0 and lardd.load() == 0, what="none of both")
 
 
+def all_nodes_may_be_renamed_at_once():
+    """Or the reload is refused: while one that goes has a request, its place is not free."""
+    backend = Backend("be0")
+
+    def named(prefix):
+        return [types.SimpleNamespace(name=f"{prefix}{n}", host=backend.host, port=backend.port) for n in range(64)]
+    with Lardd(named("a"), "health-check none") as lardd:
+        lardd.backends = named("b")
+        lardd.configure("health-check none")
+        assert "reloads" in lardd.control("reload")
+        assert lardd.control("status")["nodes"] == 64 and lardd.get("/size/4")[0] == 200
+        backend.gate.clear()
+        lardd.backends = named("c")
+        lardd.configure("health-check none")
+        with lardd.connect() as s:
+            s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+            until(lambda: lardd.load() == 1, what="load 1")
+            assert "no room for 1 of the nodes" in lardd.control("reload")["error"]
+            listed = {node["name"] for node in lardd.control("nodes")["nodes"]}
+            assert listed == {f"b{n}" for n in range(64)}, listed
+            assert lardd.control("status")["nodes"] == 64
+            backend.gate.set()
+            assert read_answer(s.makefile("rb"))[0] == 200
+        assert "reloads" in lardd.control("reload")
+        assert {node["name"] for node in lardd.control("nodes")["nodes"]} == {f"c{n}" for n in range(64)}
+    backend.stop()
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
                    idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
-                   open_tunnels_are_no_load]))
+                   open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once]))
