@@ -35,7 +35,7 @@ struct control {
 /**
  * struct client - one connection
  * @in:         bytes of a request without its newline yet
- * @handed_over: it has got the sockets
+ * @handed_over: it has got the sockets: nobody else gets them while it is there
  */
 struct client {
 	struct visitor visitor;
@@ -49,21 +49,45 @@ static struct control *control_of(struct client *client)
 	return container_of(client->visitor.service, struct control, service);
 }
 
-/* The sockets go with the first bytes of the answer; without them there is no handover. */
-static void hand_over(struct client *client)
+/* Somebody else has the sockets, and may say that it serves. */
+static bool has_rival(struct client *client)
+{
+	const struct list *visitors = &client->visitor.service->visitors, *at;
+
+	for (at = visitors->next; at != visitors; at = at->next) {
+		const struct client *other = container_of(at, struct client, visitor.link);
+
+		if (other != client && other->handed_over)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The sockets go with the first bytes of the answer; without them there is no handover. To one at a time:
+ * two successors would both serve on. An answer goes to who gets none.
+ */
+static char *hand_over(struct client *client)
 {
 	struct lardd *lardd = control_of(client)->lardd;
 	int fds[TAKEOVER_MAX];
 	size_t count;
-	char *answer = control_handover(lardd, fds, TAKEOVER_MAX, &count);
+	char *answer;
 
+	if (lardd->stopping)
+		return strdup("{\"error\":\"lardd is stopping\"}");
+	if (has_rival(client))
+		return strdup("{\"error\":\"another lardd is taking over\"}");
+	answer = control_handover(lardd, fds, TAKEOVER_MAX, &count);
 	client->handed_over = answer &&
 			      !takeover_send(client->visitor.source.fd, answer, fds, count);
+	client->visitor.stays = client->handed_over;
 	if (!client->handed_over) {
 		log_error("handover", "text=\"the sockets could not be sent\"");
 		shutdown(client->visitor.source.fd, SHUT_RDWR);
 	}
 	free(answer);
+	return NULL;
 }
 
 /* Only the one that has the sockets can say so, and it only once. */
@@ -74,6 +98,7 @@ static char *taken(struct client *client)
 	if (!client->handed_over)
 		return strdup("{\"error\":\"nothing was handed over on this connection\"}");
 	client->handed_over = false;
+	client->visitor.stays = false;
 	if (!lardd->stopping) {
 		/* The successor answers there now. */
 		pages_deafen(lardd->metrics);
@@ -119,13 +144,14 @@ static void answer_line(struct client *client, const char *line, size_t len)
 	char *answer;
 
 	if (entitled && len == sizeof(handover) - 1 && !memcmp(line, handover, len)) {
-		hand_over(client);
-		return;
-	}
-	if (entitled && len == sizeof(done) - 1 && !memcmp(line, done, len))
+		answer = hand_over(client);
+		if (!answer)
+			return;
+	} else if (entitled && len == sizeof(done) - 1 && !memcmp(line, done, len)) {
 		answer = taken(client);
-	else
+	} else {
 		answer = control_answer(control_of(client)->lardd, line, len, entitled);
+	}
 	/* Rather no connection than one that waits for what does not come. */
 	if (!answer)
 		shutdown(client->visitor.source.fd, SHUT_RDWR);

@@ -16,7 +16,8 @@
  *	{"cmd":"reload"}	as SIGHUP, but the answer says what is wrong
  *	{"cmd":"handover"}	"listen": addresses, with the listening sockets beside (SCM_RIGHTS,
  *				in that order). What a new lardd started with --takeover asks
- *				of the old one
+ *				of the old one. Nobody else gets them while that connection is there,
+ *				nor when lardd is stopping
  *	{"cmd":"taken"}		on the connection of a handover, when the new one can serve: it
  *				stops accepting and drains. Without it the handover changes nothing
  *

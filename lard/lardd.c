@@ -174,16 +174,24 @@ static int open_log(const struct config *config, char *error, size_t size)
 	return denied ? denied : err;
 }
 
-/* Nothing can fail any more: the predecessor may go. */
-static void end_takeover(struct lardd *lardd)
+/*
+ * Nothing else can fail any more: the predecessor may go. It gives its sockets to one successor at a time, so that
+ * who is not answered has no rival. Who is refused must not serve beside it.
+ */
+static int end_takeover(struct lardd *lardd, char *error, size_t size)
 {
 	int err = lardd->takeover ? takeover_done(lardd->takeover) : 0;
 
+	if (err == -EPROTO) {
+		snprintf(error, size, "cannot take over: the old lardd does not stop");
+		return err;
+	}
 	if (err)
 		log_warn("takeover", "why=\"%s\" text=\"the old lardd did not say that it stops\"",
 			 strerror(-err));
 	takeover_free(lardd->takeover);	/* with what we do not listen on any more */
 	lardd->takeover = NULL;
+	return 0;
 }
 
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
@@ -228,7 +236,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
 		log_warn("config", "text=\"no reload: the user that lardd is now cannot read %s\"", path);
-	end_takeover(lardd);
+	if (end_takeover(lardd, error, size))
+		goto fail;
 	return lardd;
 
 fail:

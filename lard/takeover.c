@@ -70,7 +70,7 @@ static int ask(struct takeover *t)
 		t->count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(t->fds, CMSG_DATA(c), t->count * sizeof(int));
 	}
-	return t->count ? 0 : -ENOENT;
+	return t->count ? 0 : memmem(answer, n, "\"error\"", 7) ? -EBUSY : -ENOENT;
 }
 
 struct takeover *takeover_ask(const char *path, char *error, size_t size)
@@ -123,8 +123,8 @@ int takeover_done(struct takeover *t)
 	if (send(t->peer, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
 		return -errno;
 	n = recv(t->peer, answer, sizeof(answer), 0);
-	if (n < 0)
-		return -errno;
+	if (n <= 0)
+		return n < 0 ? -errno : -ECONNRESET;
 	return n < (ssize_t)sizeof(stopping) || memcmp(answer, stopping, sizeof(stopping) - 1) ?
 	       -EPROTO : 0;
 }

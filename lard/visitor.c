@@ -34,8 +34,16 @@ void visitor_heard(struct visitor *visitor)
 /* The next one's place is that of who did nothing for longest, be it silent or deaf. */
 static void make_room(struct service *service)
 {
-	if (!list_empty(&service->visitors))
-		visitor_close(container_of(service->visitors.next, struct visitor, link));
+	struct list *at;
+
+	for (at = service->visitors.next; at != &service->visitors; at = at->next) {
+		struct visitor *visitor = container_of(at, struct visitor, link);
+
+		if (visitor->stays)
+			continue;
+		visitor_close(visitor);
+		return;
+	}
 }
 
 int visitor_write(struct visitor *visitor)

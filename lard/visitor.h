@@ -31,12 +31,14 @@ struct service {
 
 /**
  * struct visitor - one connection; the first member of what a service keeps for it
+ * @stays: whoever comes
  * @out: to be written, @out_len bytes of which @out_done are out; freed when all are
  */
 struct visitor {
 	struct source source;
 	struct list link;
 	struct service *service;
+	bool stays;
 	char *out;
 	size_t out_len, out_done;
 };

@@ -7,12 +7,14 @@ import contextlib
 import os
 import resource
 import select
+import socket
+import subprocess
 import sys
 import tempfile
 import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import Backend, Lardd, cluster, descriptors, main, read_answer, until       # noqa: E402
+from lardd import LARDD, Backend, Lardd, cluster, descriptors, main, read_answer, until       # noqa: E402
 
 
 def a_header_keeps_the_limit_that_it_began_with():
@@ -144,8 +146,45 @@ def all_nodes_may_be_renamed_at_once():
     backend.stop()
 
 
+def of_many_takeovers_at_once_one_serves():
+    with cluster(1) as lardd:
+        for _ in range(3):
+            all_of_them = [lardd.process]
+            for _ in range(5):
+                all_of_them.append(subprocess.Popen([LARDD, "-c", lardd.config_path, "--foreground", "--takeover"],
+                                                    stderr=lardd.log_file))
+            try:
+                until(lambda: sum(p.poll() is None for p in all_of_them) == 1, what="one is left")
+                lardd.process = next(p for p in all_of_them if p.poll() is None)
+                assert lardd.control("status")["pid"] == lardd.process.pid
+                assert lardd.process is not all_of_them[0], "nobody took over"
+                assert lardd.get("/size/4")[0] == 200
+            finally:
+                for p in all_of_them:
+                    if p is not lardd.process and p.poll() is None:
+                        p.kill()
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(lardd.socket_path)
+            s.sendall(b'{"cmd":"handover"}\n')
+            for fd in socket.recv_fds(s, 4096, 10)[1]:
+                os.close(fd)
+            many = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+            for other in many:                          # it is not put out for them
+                other.connect(lardd.socket_path)
+            with socket.socket(socket.AF_UNIX) as rival:
+                rival.connect(lardd.socket_path)
+                rival.sendall(b'{"cmd":"handover"}\n')
+                assert b"another lardd is taking over" in rival.recv(4096)
+            s.sendall(b'{"cmd":"taken"}\n')
+            assert b"stopping" in s.recv(4096)
+            for other in many:
+                other.close()
+        assert lardd.process.wait(30) == 0
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
                    idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
-                   open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once]))
+                   open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once,
+                   of_many_takeovers_at_once_one_serves]))
