@@ -124,7 +124,7 @@ static bool may_change(struct client *client)
 	return !peer.uid || (peer.uid == control->starter && peer.uid != control->unknown);
 }
 
-static uid_t unknown_uid(void)
+uid_t control_unknown_uid(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
 	unsigned int uid = 65534;
@@ -262,7 +262,7 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 	strcpy(control->path, path);
 	control->lardd = lardd;
 	control->starter = getuid();
-	control->unknown = unknown_uid();
+	control->unknown = control_unknown_uid();
 	control->service.max = CLIENTS_MAX;
 	control->service.size = sizeof(struct client);
 	control->service.ready = client_ready;

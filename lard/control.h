@@ -32,6 +32,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct control;
 struct lardd;
@@ -46,6 +47,8 @@ struct control *control_open(struct lardd *lardd, const char *path, unsigned int
 			     char *error, size_t size);
 int control_publish(struct control *control, char *error, size_t size);
 void control_close(struct control *control);
+/* What the kernel calls everybody who has no number in this user namespace. */
+uid_t control_unknown_uid(void);
 /* The answer of "handover"; the sockets of @fds go with it. Up to @max. */
 char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count);
 /*

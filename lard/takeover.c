@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Graceful restart. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "control.h"
+#include "log.h"
 #include "takeover.h"
 
 struct takeover {
@@ -73,6 +76,58 @@ static int ask(struct takeover *t)
 	return t->count ? 0 : memmem(answer, n, "\"error\"", 7) ? -EBUSY : -ENOENT;
 }
 
+/* Whoever else is behind the path could send us any sockets, and be served with our clients. */
+static int check_peer(const struct takeover *t)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(t->peer, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		return -errno;
+	return !peer.uid || (peer.uid == getuid() && peer.uid != control_unknown_uid()) ? 0 : -EPERM;
+}
+
+static bool option_is(int fd, int option, int value)
+{
+	int is = -1;
+	socklen_t len = sizeof(is);
+
+	return !getsockopt(fd, SOL_SOCKET, option, &is, &len) && is == value;
+}
+
+/* 0: this kernel does not say. */
+static uint64_t network_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+/* TCP that listens, where our clients come to: the same address of another network says nothing. */
+static bool is_listener(int fd, uint64_t network)
+{
+	return option_is(fd, SO_TYPE, SOCK_STREAM) && option_is(fd, SO_PROTOCOL, IPPROTO_TCP) &&
+	       option_is(fd, SO_ACCEPTCONN, 1) && network_of(fd) == network;
+}
+
+static void drop_others(struct takeover *t)
+{
+	int own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t network = own < 0 ? 0 : network_of(own);
+	size_t i;
+
+	if (own >= 0)
+		close(own);
+	for (i = 0; i < t->count; i++) {
+		if (is_listener(t->fds[i], network))
+			continue;
+		log_warn("takeover", "text=\"a socket that does not listen for TCP in this network is left\"");
+		close(t->fds[i]);
+		t->fds[i] = -1;
+	}
+}
+
 struct takeover *takeover_ask(const char *path, char *error, size_t size)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -80,6 +135,12 @@ struct takeover *takeover_ask(const char *path, char *error, size_t size)
 	struct takeover *t = calloc(1, sizeof(*t));
 	int err = -ENOMEM;
 
+	/* An empty path would be an abstract name, which anybody can have. */
+	if (!*path) {
+		snprintf(error, size, "cannot take over: the configuration has no control socket");
+		free(t);
+		return NULL;
+	}
 	if (t) {
 		t->peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		err = t->peer < 0 ? -errno : 0;
@@ -87,10 +148,13 @@ struct takeover *takeover_ask(const char *path, char *error, size_t size)
 	if (!err) {
 		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
 		setsockopt(t->peer, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-		err = connect(t->peer, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : ask(t);
+		err = connect(t->peer, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : check_peer(t);
 	}
-	if (!err)
+	err = err ? err : ask(t);
+	if (!err) {
+		drop_others(t);
 		return t;
+	}
 	snprintf(error, size, "cannot take over from the lardd on %s: %s", path, strerror(-err));
 	takeover_free(t);
 	return NULL;

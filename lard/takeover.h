@@ -17,7 +17,7 @@ struct takeover;
 /* Old side: the answer (without newline) with the sockets beside it. 0 or -errno. */
 int takeover_send(int fd, const char *answer, const int *fds, size_t count);
 
-/* New side: ask the lardd behind @path. NULL after a sentence in @error. */
+/* New side: ask the lardd behind @path, which must be root's or our own. NULL after a sentence in @error. */
 struct takeover *takeover_ask(const char *path, char *error, size_t size);
 /* A socket that listens on @address, now the caller's; -1: none. NULL is fine. */
 int takeover_take(struct takeover *takeover, const union address *address);

@@ -4,6 +4,7 @@
 """What a client, or an operator in a hurry, could do to lardd, one claim each."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import select
@@ -11,10 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import LARDD, Backend, Lardd, cluster, descriptors, main, read_answer, until       # noqa: E402
+from lardd import LARDD, Backend, Lardd, cluster, descriptors, free_port, main, read_answer, until       # noqa: E402
 
 
 def a_header_keeps_the_limit_that_it_began_with():
@@ -182,9 +184,92 @@ def of_many_takeovers_at_once_one_serves():
         assert lardd.process.wait(30) == 0
 
 
+def take_over(config_path):
+    return subprocess.run([LARDD, "-c", config_path, "--foreground", "--takeover"], capture_output=True, text=True,
+                          timeout=60, check=False)
+
+
+@contextlib.contextmanager
+def predecessor(path, sockets):
+    """Somebody who gives away what he likes."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(path)
+        s.listen()
+
+        def serve():
+            with s.accept()[0] as peer:
+                if peer.recv(100):
+                    socket.send_fds(peer, [b'{"listen":[]}\n'], [x.fileno() for x in sockets])
+                if peer.recv(100):
+                    peer.sendall(b'{"stopping":true}\n')
+                    peer.recv(100)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield
+        thread.join()
+
+
+def nothing_is_taken_over_from_strangers():
+    with cluster(1) as lardd:
+        lardd.configure("control off")
+        run = take_over(lardd.config_path)
+        assert run.returncode == 1 and "no control socket" in run.stderr, run
+        if os.geteuid():
+            return
+        lardd.configure()
+        os.rename(lardd.socket_path, lardd.socket_path + ".real")
+        os.chmod(lardd.directory.name, 0o777)
+        pid = os.fork()
+        if not pid:                                     # an answer to each, but for what root may ask
+            os.setuid(65534)
+            with socket.socket() as given, predecessor(lardd.socket_path, [given]):
+                pass
+            os._exit(0)
+        until(lambda: os.path.exists(lardd.socket_path), what="its socket")
+        run = take_over(lardd.config_path)
+        assert run.returncode == 1 and "not permitted" in run.stderr, run
+        os.waitpid(pid, 0)
+        os.rename(lardd.socket_path + ".real", lardd.socket_path)
+        assert lardd.get("/size/4")[0] == 200
+
+
+def a_socket_of_another_network_or_kind_is_not_taken_over():
+    port, made = free_port(), []
+
+    def elsewhere():
+        """Its own network for this thread."""
+        if not os.geteuid() and not ctypes.CDLL(None).unshare(0x40000000):
+            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+            made.append(socket.create_server(("127.0.0.1", port)))
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    made[-1].bind(("127.0.0.1", port))
+    with cluster(1) as lardd, tempfile.TemporaryDirectory() as directory, \
+            predecessor(f"{directory}/control", made):
+        config = f"{directory}/lardd.conf"
+        with open(lardd.config_path, encoding="utf-8") as old, open(config, "w", encoding="utf-8") as new:
+            new.write(old.read().replace(f":{lardd.port}", f":{port}").replace(lardd.socket_path,
+                                                                               f"{directory}/control"))
+        with subprocess.Popen([LARDD, "-c", config, "--foreground", "--takeover"], stderr=lardd.log_file) as new:
+            try:
+                def answers():
+                    with contextlib.suppress(ConnectionRefusedError, EOFError), \
+                            socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+                        return ask_on(s, s.makefile("rb"), b"GET / HTTP/1.1\r\nHost: h\r\n\r\n") == 200
+                until(answers, what="an answer")
+            finally:
+                new.terminate()
+        assert lardd.log().count("a socket that does not listen") == len(made)
+    for s in made:
+        s.close()
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
                    idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
                    open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once,
-                   of_many_takeovers_at_once_one_serves]))
+                   of_many_takeovers_at_once_one_serves, nothing_is_taken_over_from_strangers,
+                   a_socket_of_another_network_or_kind_is_not_taken_over]))
