@@ -14,6 +14,7 @@
 #include "worker.h"
 
 #define LINGER_US	2000000
+#define STOP_GRACE_US	1000000	/* for the next request of who has just had an answer, or has just come */
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
@@ -318,14 +319,25 @@ void conn_next(struct conn *conn)
 	conn->line = NULL;
 	conn->began_us = w->loop.now;
 	conn->asked_us = 0;
-	if (lardd_stopping(w)) {
-		conn_close(conn);
-		return;
-	}
 	conn_enter(conn, CONN_READ);
 	timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
 	/* Not at once: a client that pipelines must not keep the loop to itself. */
 	loop_again(&w->loop, &conn->source);
+}
+
+static int bytes_there(const struct conn *conn)
+{
+	int there = 0;
+
+	return ioctl(conn->source.fd, SIOCINQ, &there) ? 0 : there;
+}
+
+/* Closing with a request unread, or on its way, would be a reset instead of an answer. */
+void conn_close_idle(struct conn *conn)
+{
+	if (conn->state == CONN_READ && conn->worker->loop.now - conn->began_us >= STOP_GRACE_US &&
+	    !bytes_there(conn))
+		conn_close(conn);
 }
 
 /* The first of @q; not one of whom there is more than @seen, as no event of that may have been seen yet. */
@@ -337,9 +349,8 @@ static bool recycle(struct worker *w, struct timer_queue *q, unsigned int seen)
 	for (i = 0; i < RECYCLE_LOOK && at != &q->timers; i++, at = at->next) {
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
-		int there = 0;
 
-		if (!ioctl(conn->source.fd, SIOCINQ, &there) && there > (int)(conn->searched + seen))
+		if (bytes_there(conn) > (int)(conn->searched + seen))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);

@@ -111,6 +111,8 @@ void conn_end(struct conn *conn, bool unread);
 void conn_refuse(struct conn *conn, unsigned int status, const char *why);
 /* The connection is over; what it is charged for must have been released. */
 void conn_close(struct conn *conn);
+/* lardd stops: who has sent nothing goes; what is there is answered, with Connection: close. */
+void conn_close_idle(struct conn *conn);
 /*
  * Closes the kept connection that is idle for the longest, or else the one that has taken longest over its
  * header. False: there is none.

@@ -238,12 +238,6 @@ static bool is_last(const struct worker *w)
 	return w->index || !atomic_load(&w->lardd->others);
 }
 
-static void close_idle(struct conn *conn)
-{
-	if (conn->state == CONN_READ && (conn->served || !conn->searched))
-		conn_close(conn);
-}
-
 static void batch_end(void *arg)
 {
 	struct worker *w = arg;
@@ -255,7 +249,7 @@ static void batch_end(void *arg)
 		worker_adopt(w);
 	if (lardd_stopping(w)) {
 		close_listeners(w, true);
-		conn_each(w, close_idle);
+		conn_each(w, conn_close_idle);
 		w->loop.stop = (is_quiet(w) && is_last(w)) ||
 			       w->loop.now > w->lardd->stop_by_us;
 	}

@@ -16,7 +16,8 @@ import threading
 import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import LARDD, Backend, Lardd, cluster, descriptors, free_port, main, read_answer, until       # noqa: E402
+from lardd import (LARDD, Backend, Lardd, cluster, content, descriptors, free_port, main,  # noqa: E402
+                   read_answer, until)
 
 
 def a_header_keeps_the_limit_that_it_began_with():
@@ -266,10 +267,64 @@ def a_socket_of_another_network_or_kind_is_not_taken_over():
         s.close()
 
 
+def what_is_there_when_it_stops_is_answered():
+    """The next request of a kept connection, sent before the answer's end, or just when lardd stops."""
+    size, text = 40_000_000, b"GET /size/%d HTTP/1.1\r\nHost: h\r\n\r\n"
+    with cluster(1) as lardd, lardd.connect() as s, s.makefile("rb") as stream:
+        s.sendall(text % size + text % 4)
+        assert s.recv(1, socket.MSG_PEEK)               # so that the answer has said that it stays
+        lardd.process.terminate()
+        lardd.wait_log("event=stopping")
+        code, fields, body = read_answer(stream)
+        assert (code, len(body), fields.get("connection")) == (200, size, None), (code, fields)
+        code, fields, body = read_answer(stream)
+        assert (code, body, fields["connection"]) == (200, content(4), "close"), (code, fields)
+        assert lardd.process.wait(30) == 0
+
+    def served_at_the_end():
+        with cluster(1) as lardd, lardd.connect() as s, s.makefile("rb") as stream:
+            assert ask_on(s, stream, text % 4) == 200
+            lardd.process.terminate()
+            lardd.wait_log("event=stopping")
+            with contextlib.suppress(OSError, EOFError):
+                return ask_on(s, stream, text % 4) == 200
+            return False
+    assert any(served_at_the_end() for _ in range(5))   # there is a second for it: a machine may sleep
+
+
+def a_takeover_between_requests_costs_none():
+    with cluster(2, "workers 2") as lardd:
+        stop, bad = threading.Event(), []
+
+        def client():
+            while not stop.is_set():
+                done = 0
+                try:
+                    with lardd.connect() as s, s.makefile("rb") as stream:
+                        for done in range(3):
+                            s.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+                            code, fields, _ = read_answer(stream)
+                            assert code == 200, code
+                            if fields.get("connection") == "close":
+                                break
+                except (OSError, AssertionError, EOFError) as error:
+                    bad.append((done, repr(error)))
+        clients = [threading.Thread(target=client) for _ in range(3)]
+        for thread in clients:
+            thread.start()
+        for _ in range(60):
+            assert lardd.take_over().wait(30) == 0
+        stop.set()
+        for thread in clients:
+            thread.join()
+        assert len(bad) < 4, (len(bad), bad[:5])        # a client may have slept for that second
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
                    idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
                    open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once,
                    of_many_takeovers_at_once_one_serves, nothing_is_taken_over_from_strangers,
-                   a_socket_of_another_network_or_kind_is_not_taken_over]))
+                   a_socket_of_another_network_or_kind_is_not_taken_over,
+                   what_is_there_when_it_stops_is_answered, a_takeover_between_requests_costs_none]))
