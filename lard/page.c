@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A small HTTP service on an address of its own. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #define REQUEST_MAX	4096
 #define CLIENTS_MAX	32
+#define OTHER_HOST	"ask for this page by an address, as localhost or by the name of this machine\n"
 
 bool page_is(const struct request *r, const char *path)
 {
@@ -41,6 +43,44 @@ void page_answer(struct page_visitor *v, const struct request *r, const char *st
 	}
 }
 
+/* Without its port. */
+static struct span host_alone(struct span host)
+{
+	const char *end = host.at + host.len, *at = end;
+
+	while (at > host.at && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	if (at > host.at && at[-1] == ':' && !(*host.at != '[' && memchr(host.at, ':', at - 1 - host.at)))
+		host.len = at - 1 - host.at;
+	return host;
+}
+
+/*
+ * A name that somebody else may lead here (DNS rebinding) would make this a page of his site, which his scripts may
+ * read. A browser always says whom it asks; who says nothing is none.
+ */
+static bool asks_us(struct span host)
+{
+	char text[INET6_ADDRSTRLEN + 2], own[256] = "";
+	struct in6_addr any;
+
+	host = host_alone(host);
+	if (!host.len || span_is(host, "localhost"))
+		return true;
+	if (!gethostname(own, sizeof(own) - 1) && span_is(host, own))
+		return true;
+	if (host.len >= sizeof(text))
+		return false;
+	memcpy(text, host.at, host.len);
+	text[host.len] = '\0';
+	if (*text != '[')
+		return inet_pton(AF_INET, text, &any) == 1;
+	if (text[host.len - 1] != ']')
+		return false;
+	text[host.len - 1] = '\0';
+	return inet_pton(AF_INET6, text + 1, &any) == 1;
+}
+
 static void read_request(struct page_visitor *v)
 {
 	static struct request r;	/* worker 0 only; spans are used before it returns */
@@ -55,7 +95,11 @@ static void read_request(struct page_visitor *v)
 	visitor_heard(visitor);
 	if (verdict > 0) {
 		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
-		pages->answer(pages, v, &r);
+		if (asks_us(r.host))
+			pages->answer(pages, v, &r);
+		else
+			page_answer(v, &r, "421 Misdirected Request", "text/plain", "", OTHER_HOST,
+				    sizeof(OTHER_HOST) - 1);
 	}
 	if (n <= 0 || verdict < 0 || (!verdict && n == sizeof(text)) ||
 	    (verdict > 0 && !visitor->out))

@@ -240,7 +240,7 @@ def metrics_are_well_formed_and_scoped():
 
         def scrape(target):
             with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-                s.sendall(f"GET {target} HTTP/1.1\r\nHost: m\r\n\r\n".encode())
+                s.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                 return read_answer(s.makefile("rb"))
 
         code, fields, body = scrape("/metrics")

@@ -320,6 +320,29 @@ def a_takeover_between_requests_costs_none():
         assert len(bad) < 4, (len(bad), bad[:5])        # a client may have slept for that second
 
 
+def pages_are_for_who_asks_this_machine():
+    """Not for another site's script, whose name leads here."""
+    status, metrics = free_port(), free_port()
+    name = socket.gethostname()
+    right = ("127.0.0.1", f"127.0.0.1:{status}", "localhost", f"LocalHost:{metrics}", "[::1]:80", "[fd00::2]",
+             "10.0.0.1", "", name, f"{name}:{status}")
+    wrong = ("evil.example", f"evil.example:{status}", "localhost.evil.example", "127.0.0.1.evil.example", "h", "1",
+             "[::1", "[evil.example]", "::1:80:evil", "127.0.0.1:80:80", "0x7f000001", f"{'a' * 300}.example",
+             "x" + name)
+    with cluster(1, f"status 127.0.0.1:{status}\nmetrics 127.0.0.1:{metrics}") as lardd:
+        lardd.get("/secret-target")
+        for host in right + wrong:
+            for port, path in ((status, "/status.json"), (status, "/"), (metrics, "/metrics"), (status, "/events")):
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as s, s.makefile("rb") as stream:
+                    s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                    line = stream.readline()
+                    assert line.split()[1] == (b"200" if host in right else b"421"), (host, path, line)
+                    if host not in right:
+                        assert b"secret" not in stream.read()
+        with socket.create_connection(("127.0.0.1", metrics), timeout=60) as s, s.makefile("rb") as stream:
+            assert ask_on(s, stream, b"GET /metrics HTTP/1.0\r\n\r\n") == 200
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
@@ -327,4 +350,5 @@ if __name__ == "__main__":
                    open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once,
                    of_many_takeovers_at_once_one_serves, nothing_is_taken_over_from_strangers,
                    a_socket_of_another_network_or_kind_is_not_taken_over,
-                   what_is_there_when_it_stops_is_answered, a_takeover_between_requests_costs_none]))
+                   what_is_there_when_it_stops_is_answered, a_takeover_between_requests_costs_none,
+                   pages_are_for_who_asks_this_machine]))

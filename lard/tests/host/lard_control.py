@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from lardd import cluster, free_port, leave_descriptors, main, read_answer, receive_all, until  # noqa: E402
 
 PLACES = 64         # of the control socket; the metrics page has 32
-ASK = b"GET /metrics HTTP/1.1\r\nHost: m\r\n\r\n"
+ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def visitors(count, connect, say=b""):

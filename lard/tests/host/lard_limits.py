@@ -19,7 +19,7 @@ from lardd import (LARDD, Backend, Lardd, cluster, content, free_port, leave_des
 
 def scrape(port):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: m\r\n\r\n")
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return read_answer(s.makefile("rb"))
 
 

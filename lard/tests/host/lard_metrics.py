@@ -18,7 +18,7 @@ CACHEABLE = answer_with(10, "Cache-Control: max-age=100")
 
 def scrape(port, target="/metrics", more=""):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        s.sendall(f"GET {target} HTTP/1.1\r\nHost: m\r\n{more}\r\n".encode())
+        s.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode())
         return read_answer(s.makefile("rb"))
 
 
@@ -117,7 +117,7 @@ def request_as_long_as_the_buffer_is_answered():
     port = free_port()
     with cluster(1, f"metrics 127.0.0.1:{port}"):
         for _ in range(40):
-            head = "GET /metrics HTTP/1.1\r\nHost: m\r\n"
+            head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
             pad = "P: " + "p" * (4096 - len(head) - 7) + "\r\n"
             assert len(head + pad) + 2 == 4096
             assert scrape(port, more=pad)[0] == 200

@@ -55,7 +55,7 @@ class Page(html.parser.HTMLParser):
 
 def fetch(port, target="/", method="GET"):
     with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-        s.sendall(f"{method} {target} HTTP/1.1\r\nHost: m\r\n\r\n".encode())
+        s.sendall(f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         return read_answer(s.makefile("rb"), method == "HEAD")
 
 
@@ -165,7 +165,7 @@ def hostile_names_stay_text():
             lardd.ask(f"GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode("latin-1"))
         lardd.get("/plain")
         with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-            s.sendall(b"GET /events HTTP/1.1\r\nHost: m\r\n\r\n")
+            s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             event = b""
             while not event.endswith(b"\n\n"):
                 event += s.recv(65536)
@@ -203,7 +203,7 @@ def reader_is_told_each_second():
     port = free_port()
     with cluster(1, f"status 127.0.0.1:{port}") as lardd, \
             socket.create_connection(("127.0.0.1", port), timeout=30) as s:
-        s.sendall(b"GET /events HTTP/1.1\r\nHost: m\r\n\r\nand more, which nobody wants")
+        s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\nand more, which nobody wants")
         stream = s.makefile("rb")
         code = stream.readline()
         assert code.startswith(b"HTTP/1.1 200 "), code
@@ -233,7 +233,7 @@ def deaf_readers_cost_nobody_anything():
             s = socket.socket()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect(("127.0.0.1", port))
-            s.sendall(b"GET /events HTTP/1.1\r\nHost: m\r\n\r\n")
+            s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             deaf.append(s)
         until(lambda: 0 < numbers(port)["watchers"] <= PLACES, what="watchers")
         began = time.monotonic()
@@ -256,7 +256,7 @@ def who_talks_while_he_is_told_is_closed():
     port = free_port()
     with cluster(1, f"status 127.0.0.1:{port}") as lardd, \
             socket.create_connection(("127.0.0.1", port), timeout=30) as s:
-        s.sendall(b"GET /events HTTP/1.1\r\nHost: h\r\n\r\n")
+        s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert s.recv(100).startswith(b"HTTP/1.1 200")
         with contextlib.suppress(OSError):
             s.sendall(b"x" * 5000)
@@ -269,7 +269,7 @@ def takeover_takes_the_status_page_along():
     port = free_port()
     with cluster(1, f"status 127.0.0.1:{port}\nmetrics 127.0.0.1:{free_port()}") as lardd:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-            s.sendall(b"GET /events HTTP/1.1\r\nHost: m\r\n\r\n")
+            s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert s.recv(100).startswith(b"HTTP/1.1 200 ")
             lardd.get("/old")
             old = lardd.take_over()
