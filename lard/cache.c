@@ -12,6 +12,8 @@
  * struct cache - see cache.h
  * @lock: guards everything here and what struct entry says; a leaf
  * @lru:  the most recently used first
+ * @idle: of @bytes, what nobody is being sent: it can go at once
+ * @filling: of @bytes, what is not stored yet
  */
 struct cache {
 	pthread_mutex_t lock;
@@ -19,6 +21,7 @@ struct cache {
 	struct entry *buckets[BUCKETS];
 	size_t limit;
 	size_t bytes;
+	size_t idle, filling;
 	size_t entries;
 	uint64_t evictions;
 	uint64_t forgotten;
@@ -43,8 +46,11 @@ static size_t cost(const struct entry *entry)
 
 static void put(struct cache *cache, struct entry *entry)
 {
-	if (--entry->users)
+	if (--entry->users) {
+		if (entry->stored && entry->users == 1)
+			cache->idle += cost(entry);
 		return;
+	}
 	cache->bytes -= cost(entry);
 	free(entry);
 }
@@ -57,21 +63,41 @@ static void unlink_entry(struct cache *cache, struct entry *entry)
 		at = &(*at)->same;
 	*at = entry->same;
 	list_del(&entry->lru);
+	if (entry->users == 1)
+		cache->idle -= cost(entry);
 	entry->stored = false;
 	cache->entries--;
 	put(cache, entry);
 }
 
-/* Old ones go until there is room for @more; false: those that are in use take too much. */
+/*
+ * Who takes his answers slowly holds what is being filled for as long: a part of the cache is for what is stored, and
+ * a part of the rest for small ones. One is let in whatever it needs.
+ */
+static bool may_fill(const struct cache *cache, size_t more)
+{
+	size_t most = more > cache->limit / 16 ? cache->limit / 2 : cache->limit / 4 * 3;
+
+	return !cache->filling || cache->filling + more <= most;
+}
+
+/* Old ones go until there is room for @more; false, and none has gone: those that are in use take too much. */
 static bool make_room(struct cache *cache, size_t more)
 {
-	if (more > cache->limit)
+	struct list *at, *prev;
+
+	if (more > cache->limit || cache->bytes - cache->idle > cache->limit - more)
 		return false;
-	while (cache->bytes + more > cache->limit && !list_empty(&cache->lru)) {
-		unlink_entry(cache, container_of(cache->lru.prev, struct entry, lru));
+	for (at = cache->lru.prev; cache->bytes > cache->limit - more; at = prev) {
+		struct entry *entry = container_of(at, struct entry, lru);
+
+		prev = at->prev;
+		if (entry->users > 1)
+			continue;
+		unlink_entry(cache, entry);
 		cache->evictions++;
 	}
-	return cache->bytes + more <= cache->limit;
+	return true;
 }
 
 void cache_free(struct cache *cache)
@@ -88,7 +114,10 @@ void cache_set_limit(struct cache *cache, size_t limit)
 {
 	pthread_mutex_lock(&cache->lock);
 	cache->limit = limit;
-	make_room(cache, 0);
+	while (cache->bytes > limit && !list_empty(&cache->lru)) {
+		unlink_entry(cache, container_of(cache->lru.prev, struct entry, lru));
+		cache->evictions++;
+	}
 	pthread_mutex_unlock(&cache->lock);
 }
 
@@ -114,7 +143,8 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 		entry = NULL;
 	}
 	if (entry) {
-		entry->users++;
+		if (entry->users++ == 1)
+			cache->idle -= cost(entry);
 		list_del(&entry->lru);
 		list_add_before(cache->lru.next, &entry->lru);
 	}
@@ -132,7 +162,8 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	if (length > SIZE_MAX - head)
 		return NULL;
 	pthread_mutex_lock(&cache->lock);
-	entry = make_room(cache, head + length) ? malloc(head + length) : NULL;
+	entry = may_fill(cache, head + length) && make_room(cache, head + length) ?
+		malloc(head + length) : NULL;
 	if (!entry)
 		goto out;
 	memset(entry, 0, sizeof(*entry));
@@ -146,10 +177,20 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	entry->hash = url_key(key.at, key.len);
 	entry->users = 1;
 	entry->forgotten = cache->forgotten;
+	entry->filling = true;
 	cache->bytes += cost(entry);
+	cache->filling += cost(entry);
 out:
 	pthread_mutex_unlock(&cache->lock);
 	return entry;
+}
+
+/* Under the lock. */
+static void end_filling(struct cache *cache, struct entry *entry)
+{
+	if (entry->filling)
+		cache->filling -= cost(entry);
+	entry->filling = false;
 }
 
 void cache_store(struct cache *cache, struct entry *entry)
@@ -157,6 +198,7 @@ void cache_store(struct cache *cache, struct entry *entry)
 	struct entry **bucket = &cache->buckets[entry->hash % BUCKETS], *old;
 
 	pthread_mutex_lock(&cache->lock);
+	end_filling(cache, entry);
 	/* Something was invalidated meanwhile: perhaps this. */
 	if (entry->forgotten == cache->forgotten && cache->bytes <= cache->limit) {
 		old = look_up(cache, entry->hash, entry->key);
@@ -176,6 +218,7 @@ void cache_store(struct cache *cache, struct entry *entry)
 void cache_put(struct cache *cache, struct entry *entry)
 {
 	pthread_mutex_lock(&cache->lock);
+	end_filling(cache, entry);
 	put(cache, entry);
 	pthread_mutex_unlock(&cache->lock);
 }

@@ -18,6 +18,7 @@ struct cache;
  * struct entry - an answer
  * @lru, @same:  in its cache, while @stored; under the cache's lock
  * @users:       one for being @stored, one for each exchange that sends or fills it; under that lock
+ * @filling:     neither stored nor given back yet; under that lock
  * @forgotten:   invalidations that the cache had seen when the filling began
  * @hash, @key:  host, port and target
  * @fields:      header lines of the answer without status line, Content-Length, Age and what
@@ -32,6 +33,7 @@ struct entry {
 	struct entry *same;
 	unsigned int users;
 	bool stored;
+	bool filling;
 	uint64_t forgotten;
 	uint64_t hash;
 	uint64_t born_us;

@@ -185,10 +185,48 @@ def a_senseless_bound_is_refused():
             assert (check.returncode == 0) == good and ("cache" in check.stderr) != good, (line, check)
 
 
+def who_takes_nothing_evicts_nothing():
+    """What does not fit is known before anything goes; what is being filled is not all of the cache."""
+    with cluster(1, "cache-size 16000000\ncache-object-max 8000000\nsplice-min 0\nclient-rate 0") as lardd:
+        small = [answer_with(10000, FRESH, f"X: {n}") for n in range(50)]
+
+        def hits(targets):
+            before = lardd.counter("LardCacheHits")
+            for target in targets:
+                assert lardd.get(target)[0] == 200
+            return lardd.counter("LardCacheHits") - before
+        assert hits(small) == 0
+        until(lambda: lardd.counter("LardCacheStored") == 50, what="all stored")
+        slow = []
+        for n, size in enumerate((7_990_000, 7_900_000, 7_800_000, 7_700_000, 900_000)):
+            slow.append(socket.socket())
+            slow[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            slow[-1].connect(("127.0.0.1", lardd.port))
+            target = answer_with(size, FRESH, f"Y: {n}")
+            slow[-1].sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            assert slow[-1].recv(1) == b"H"
+            assert hits(small) == 50, (n, lardd.control("status")["cache"])
+        more = [answer_with(10000, FRESH, f"Z: {n}") for n in range(5)]
+        assert hits(more) == 0                          # and there is room for others
+        until(lambda: hits(more) == 5, what="they are stored")
+        assert lardd.control("status")["cache"]["evictions"] == 0
+        for s in slow:
+            s.close()
+        until(lambda: lardd.load() == 0, what="no load")
+        # What was given up is room again: old ones make place as ever.
+        for n in range(6):
+            large = [answer_with(7_000_000, FRESH, f"Q: {n}")]
+            assert hits(large) == 0
+            until(lambda large=large: hits(large) == 1, what="it is stored")
+        now = lardd.control("status")["cache"]
+        assert now["entries"] >= 2 and now["bytes"] <= 16_000_000, now
+
+
 if __name__ == "__main__":
     sys.exit(main([a_fresh_answer_needs_no_back_end, what_is_not_declared_fresh_for_all_is_fetched_again,
                    without_the_directive_there_is_no_cache, requests_that_concern_one_client_pass_it_by,
                    a_client_that_has_it_is_told_so, a_head_request_is_answered_too, a_change_takes_it_out,
                    other_hosts_have_other_answers, it_is_not_served_when_it_is_stale,
                    memory_is_bounded_and_what_was_used_last_stays, pipelined_hits_and_misses_come_in_order,
-                   a_truncated_answer_is_not_stored, a_senseless_bound_is_refused]))
+                   a_truncated_answer_is_not_stored, a_senseless_bound_is_refused,
+                   who_takes_nothing_evicts_nothing]))
