@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Reading the configuration. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "config.h"
 
 #define WORDS_MAX	16
 #define INCLUDE_DEPTH	8
+#define LINE_SIZE	4096
+#define LINES_MAX	1000000	/* of all files together */
 
 struct reader {
 	struct config *config;
 	const char *path;
 	unsigned int line;
 	unsigned int depth;
+	unsigned int lines;	/* of all files so far */
 	char *error;
 	size_t error_size;
 };
@@ -284,12 +290,14 @@ static int set_log_level(struct reader *r, int argc, char **argv)
 static int set_control(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
+	unsigned long mode;
 	char *end;
 
 	if (argc == 3) {
-		c->control_mode = strtoul(argv[2], &end, 8);
-		if (*end || c->control_mode > 0777)
+		mode = strtoul(argv[2], &end, 8);
+		if (*argv[2] < '0' || *argv[2] > '7' || *end || mode > 0777)
 			return wrong(r, "control: \"%s\" is not a file mode", argv[2]);
+		c->control_mode = mode;
 	}
 	if (!strcmp(argv[1], "off")) {
 		c->control[0] = '\0';
@@ -441,33 +449,84 @@ static int read_line(struct reader *r, char *line)
 	return wrong(r, "unknown directive \"%s\"", argv[0]);
 }
 
+/* One that waits for a writer, or has no end, is no configuration. NULL with errno. */
+static FILE *open_regular(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st = { 0 };
+	FILE *file = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	else
+		file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
+	return file;
+}
+
+static const char *open_error(int err)
+{
+	return err == EINVAL ? "it is not a regular file" : strerror(err);
+}
+
+/* 1: a line is there; 0: the end, or an error of @file's. */
+static int next_line(struct reader *r, FILE *file, char *line)
+{
+	size_t len = 0;
+	int c;
+
+	while ((c = getc_unlocked(file)) != EOF && c != '\n') {
+		if (!c)
+			return wrong(r, "a NUL byte");
+		if (len == LINE_SIZE - 1)
+			return wrong(r, "a line of more than %d bytes", LINE_SIZE - 1);
+		line[len++] = c;
+	}
+	line[len] = '\0';
+	return c != EOF || len;
+}
+
+static int read_lines(struct reader *r, FILE *file)
+{
+	char line[LINE_SIZE];
+	int more, err = 0;
+
+	while (!err) {
+		r->line++;
+		more = next_line(r, file, line);
+		if (more <= 0)
+			return more;
+		if (++r->lines > LINES_MAX)
+			return wrong(r, "more than %d lines", LINES_MAX);
+		err = read_line(r, line);
+	}
+	return err;
+}
+
 static int read_file(struct reader *r, const char *path)
 {
 	const char *outer_path = r->path;
 	unsigned int outer_line = r->line;
-	char *line = NULL;
-	size_t size = 0;
-	int err = 0;
-	FILE *file;
+	FILE *file = open_regular(path);
+	int err;
 
-	file = fopen(path, "re");
 	if (!file) {
+		err = -errno;
 		if (r->depth)
-			return wrong(r, "cannot read %s: %s", path, strerror(errno));
-		snprintf(r->error, r->error_size, "cannot read %s: %s", path, strerror(errno));
-		return -errno;
+			return wrong(r, "cannot read %s: %s", path, open_error(-err));
+		snprintf(r->error, r->error_size, "cannot read %s: %s", path, open_error(-err));
+		return err;
 	}
 	r->path = path;
 	r->line = 0;
 	r->depth++;
-	while (!err && getline(&line, &size, file) >= 0) {
-		r->line++;
-		err = read_line(r, line);
-	}
+	err = read_lines(r, file);
 	if (!err && ferror(file))
 		err = wrong(r, "cannot read on: %s", strerror(errno));
 	fclose(file);
-	free(line);
 	r->depth--;
 	if (!err) {
 		r->path = outer_path;

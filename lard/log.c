@@ -174,6 +174,16 @@ void log_client(const char *event, const char *format, ...)
 	va_end(args);
 }
 
+char *log_printable(char *text)
+{
+	char *at;
+
+	for (at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
+			*at = '?';
+	return text;
+}
+
 const char *log_quote(const char *text, size_t len, char *out, size_t size)
 {
 	size_t at = 0, i;

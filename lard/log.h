@@ -25,6 +25,8 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 __attribute__((format(printf, 2, 3)))
 void log_client(const char *event, const char *format, ...);
 
+/* In place, for a terminal: what is not printable becomes a question mark. */
+char *log_printable(char *text);
 /* Text of a stranger as a quoted value, shortened to fit; returns @out. */
 const char *log_quote(const char *text, size_t len, char *out, size_t size);
 

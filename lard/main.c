@@ -27,9 +27,13 @@ static const char usage[] =
 	"TERM stops when the connections have ended, twice at once.\n"
 	"Exit status: 0, 1 when it cannot start, 2 for wrong usage.\n";
 
+/* What is said of a name may have its bytes. */
 static int fail(const char *sentence)
 {
-	fprintf(stderr, "lardd: %s\n", sentence);
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s", sentence);
+	fprintf(stderr, "lardd: %s\n", log_printable(text));
 	return EXIT_FAILURE;
 }
 

@@ -185,12 +185,14 @@ static int read_and_try(struct change *c)
 int lardd_reload(struct lardd *lardd, char *error, size_t size)
 {
 	struct change c = { .lardd = lardd, .log.fd = -1, .error = error, .size = size };
+	char quoted[1024];
 
 	notify_reloading();
 	if (read_and_try(&c)) {
 		config_put(c.config);
 		lardd->reload_failures++;
-		log_error("reload", "text=\"%s\"", error);
+		log_printable(error);
+		log_error("reload", "text=%s", log_quote(error, strlen(error), quoted, sizeof(quoted)));
 		notify_ready();
 		return -EINVAL;
 	}

@@ -343,6 +343,47 @@ def pages_are_for_who_asks_this_machine():
             assert ask_on(s, stream, b"GET /metrics HTTP/1.0\r\n\r\n") == 200
 
 
+def check(path):
+    return subprocess.run([LARDD, "--check", "-c", path], capture_output=True, timeout=60, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+
+
+def a_configuration_is_a_file_of_lines():
+    """Whatever it is, it is read to its end or refused, and what is said of it is printable."""
+    with cluster(1) as lardd:
+        fifo, config = f"{lardd.directory.name}/fifo", f"{lardd.directory.name}/tried"
+        os.mkfifo(fifo)
+        for path in ("/dev/full", "/dev/zero", fifo, lardd.directory.name):
+            run = check(path)
+            assert run.returncode == 1 and b"cannot read" in run.stderr, (path, run)
+        user = b"user root\n" if not os.geteuid() else b""
+        good = b"listen 127.0.0.1:%d\ncontrol off\n" % lardd.port + user
+        for text, said in ((b"", b""), (b"log-level info", b""), (b"control off 660\n", b""),
+                           (b"# " + b"x" * 4090 + b"\n", b""), (b"# " + b"x" * 4094 + b"\n", b"more than 4095 bytes"),
+                           (b"log-level info\0 junk\n", b"NUL"), (b"x" * 5_000_000, b"more than 4095"),
+                           (b"control off 40000000000\n", b"file mode"), (b"control off 1000\n", b"file mode"),
+                           (b"control off -0\n", b"file mode"), (b"control off +7\n", b"file mode"),
+                           (f"include {fifo}\n".encode(), b"not a regular file"),
+                           (b"include /dev/full\n", b"not a regular file"),
+                           (b"\n" * 1_000_001, b"more than 1000000 lines"),
+                           (b"no\x1b]0;title\x07\x9b31m\n", b"no?]0;title??31m"),
+                           (b"policy \x1b[2J\n", b'"?[2J"'), (b"user \x1b[2J\n", b"?[2J")):
+            with open(config, "wb") as file:
+                file.write(good + text)
+            run = check(config)
+            assert run.returncode == (1 if said else 0), (text[:50], run)
+            assert said in run.stderr and all(32 <= c < 127 or c == 10 for c in run.stderr), (text[:50], run)
+        os.rename(lardd.config_path, config)
+        os.rename(fifo, lardd.config_path)
+        assert "not a regular file" in lardd.control("reload")["error"]
+        os.rename(config, lardd.config_path)
+        with open(lardd.config_path, "ab") as file:
+            file.write(b'no\x1b"\xff=\n')
+        assert "no??" in lardd.control("reload")["error"].replace('"', "?")
+        assert r'event=reload text="' in lardd.log() and "\x1b" not in lardd.log()
+        assert lardd.get("/size/4")[0] == 200
+
+
 if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
@@ -351,4 +392,4 @@ if __name__ == "__main__":
                    of_many_takeovers_at_once_one_serves, nothing_is_taken_over_from_strangers,
                    a_socket_of_another_network_or_kind_is_not_taken_over,
                    what_is_there_when_it_stops_is_answered, a_takeover_between_requests_costs_none,
-                   pages_are_for_who_asks_this_machine]))
+                   pages_are_for_who_asks_this_machine, a_configuration_is_a_file_of_lines]))

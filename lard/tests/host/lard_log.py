@@ -105,13 +105,14 @@ def stalled_standard_error_stops_nobody():
             assert asked(lardd, 3) < 10 and time.monotonic() - began < 60
             first = read_all(r)
             lines = first.splitlines()
-            assert b"event=reload" in lines[-1] and first.endswith(b"\n"), lines[-1]
+            # The line that counts them is shorter, and may fit where they did not.
+            assert re.search(b"event=(reload|log-lost)", lines[-1]) and first.endswith(b"\n"), lines[-1]
             assert "error" in lardd.control("reload")
             last = read_all(r)
-            lost = re.search(rb"event=log-lost lines=(\d+)", last)
-            assert lost, last
+            assert b"event=log-lost" in last, last
+            lost = sum(int(n) for n in re.findall(rb"event=log-lost lines=(\d+)", first + last))
             reloads = first.count(b"event=reload") + last.count(b"event=reload")
-            assert reloads + int(lost.group(1)) == 4001, (reloads, lost.group(1))
+            assert reloads + lost == 4001, (reloads, lost)
             os.close(w)
             os.close(r)
 
