@@ -181,7 +181,7 @@ def bad_reload_changes_nothing():
         before = lardd.control("nodes"), lardd.control("policy")
         lardd.configure("colour red")
         lardd.reload()
-        lardd.wait_log('unknown directive "colour"'.replace('"', '"'))
+        lardd.wait_log(r'unknown directive \"colour\"')
         assert "unknown directive" in lardd.control("reload")["error"]
         assert (lardd.control("nodes"), lardd.control("policy")) == before
         with socket.socket() as s:                      # a port that is not to be had
