@@ -4,7 +4,7 @@
  * JSON object on one line, its answer a JSON object on one line; a connection takes any number.
  * An answer with "error" (a sentence) did nothing.
  *
- *	{"cmd":"status"}	mode, policy, events, workers, connections, queue, listeners, uptime
+ *	{"cmd":"status"}	mode, policy, events, workers, connections, queue, tunnels, listeners, uptime
  *	{"cmd":"nodes"}		"nodes": name, state, admin, weight, load, thresholds, decisions
  *	{"cmd":"explain","url":U}
  *				which node would get U now, and why; changes nothing. U is
