@@ -95,7 +95,7 @@ static void read_request(struct page_visitor *v)
 	visitor_heard(visitor);
 	if (verdict > 0) {
 		recv(visitor->source.fd, NULL, r.length, MSG_TRUNC);
-		if (asks_us(r.host))
+		if (!pages->of_ours || asks_us(r.host))
 			pages->answer(pages, v, &r);
 		else
 			page_answer(v, &r, "421 Misdirected Request", "text/plain", "", OTHER_HOST,

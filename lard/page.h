@@ -27,6 +27,7 @@ struct page_visitor {
 /**
  * struct pages - such a service
  * @what:   "metrics"
+ * @of_ours: it shows what clients ask for: who names another host than this machine gets 421
  * @answer: gives @v something to write with page_answer(); without, the visitor is hung up on
  */
 struct pages {
@@ -34,6 +35,7 @@ struct pages {
 	struct lardd *lardd;
 	union address address;
 	const char *what;
+	bool of_ours;
 	void (*answer)(struct pages *pages, struct page_visitor *v, const struct request *r);
 };
 

@@ -213,6 +213,7 @@ struct status *status_open(struct lardd *lardd, const union address *address, ch
 		return NULL;
 	}
 	status->pages.what = "status page";
+	status->pages.of_ours = true;
 	status->pages.answer = answer;
 	status->pages.service.max = VISITORS_MAX;
 	if (pages_open(&status->pages, lardd, address, error, size)) {

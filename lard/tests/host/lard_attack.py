@@ -321,7 +321,7 @@ def a_takeover_between_requests_costs_none():
 
 
 def pages_are_for_who_asks_this_machine():
-    """Not for another site's script, whose name leads here."""
+    """Not for another site's script, whose name leads here. Metrics have no URL, and are scraped by any name."""
     status, metrics = free_port(), free_port()
     name = socket.gethostname()
     right = ("127.0.0.1", f"127.0.0.1:{status}", "localhost", f"LocalHost:{metrics}", "[::1]:80", "[fd00::2]",
@@ -332,13 +332,15 @@ def pages_are_for_who_asks_this_machine():
     with cluster(1, f"status 127.0.0.1:{status}\nmetrics 127.0.0.1:{metrics}") as lardd:
         lardd.get("/secret-target")
         for host in right + wrong:
-            for port, path in ((status, "/status.json"), (status, "/"), (metrics, "/metrics"), (status, "/events")):
+            for port, path in ((status, "/status.json"), (status, "/"), (status, "/events")):
                 with socket.create_connection(("127.0.0.1", port), timeout=60) as s, s.makefile("rb") as stream:
                     s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
                     line = stream.readline()
                     assert line.split()[1] == (b"200" if host in right else b"421"), (host, path, line)
                     if host not in right:
                         assert b"secret" not in stream.read()
+            with socket.create_connection(("127.0.0.1", metrics), timeout=60) as s, s.makefile("rb") as stream:
+                assert ask_on(s, stream, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()) == 200
         with socket.create_connection(("127.0.0.1", metrics), timeout=60) as s, s.makefile("rb") as stream:
             assert ask_on(s, stream, b"GET /metrics HTTP/1.0\r\n\r\n") == 200
 
