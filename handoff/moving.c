@@ -320,7 +320,7 @@ static void hof_moving_thaw(struct hof_moving *m)
 {
 	void (*data_ready)(struct sock *sk);
 	struct sock *sk = m->sk;
-	bool was;
+	bool was, locked;
 
 	spin_lock_bh(&m->lock);
 	was = m->frozen;
@@ -330,10 +330,19 @@ static void hof_moving_thaw(struct hof_moving *m)
 	spin_unlock_bh(&m->lock);
 	if (!was)
 		return;
+	/*
+	 * As TCP does it, with the socket's lock: another layer may count on that. A program that
+	 * has it for long is told all the same.
+	 */
+	locked = flt_sock_lock_soon(sk);
+	local_bh_disable();
 	rcu_read_lock();
 	data_ready = READ_ONCE(sk->sk_data_ready);
 	data_ready(sk);
 	rcu_read_unlock();
+	local_bh_enable();
+	if (locked)
+		release_sock(sk);
 }
 
 /* Between two requests, with the next one unread: for that it was frozen. */
