@@ -179,6 +179,8 @@ static int refused(struct job *job, const char *what)
 {
 	if (errno == EXDEV)
 		return cli_fail(job->cli, "%s is in another network namespace than this command", what);
+	if (errno == EBUSY)
+		return cli_fail(job->cli, "%s is in another move, which has to end first", what);
 	return cli_fail(job->cli, "%s: %s", what, strerror(errno));
 }
 
