@@ -135,26 +135,28 @@ def as_user(maker, work, first=None, inside=0):
     equal("status", status, 0)
 
 
+def splice(device, p):
+    return lambda: device.splice(p.src, p.dst)
+
+
+def refused(device, p):
+    return lambda: fails(errno.EUSERS, device.splice, p.src, p.dst)
+
+
 @claim
 def the_users_of_a_user_namespace_count_as_its_maker():
     device = Device()
     with contextlib.ExitStack() as stack, parameter("max_per_user", 3):
         proxies = [stack.enter_context(Proxy()) for _ in range(4)]
 
-        def splice(p):
-            return lambda: device.splice(p.src, p.dst)
-
-        def refused():
-            fails(errno.EUSERS, device.splice, proxies[3].src, proxies[3].dst)
-
-        as_user(NOBODY, splice(proxies[0]))
-        as_user(NOBODY, splice(proxies[1]), 100000, 7)
-        as_user(NOBODY, splice(proxies[2]), 200000, 0)
+        as_user(NOBODY, splice(device, proxies[0]))
+        as_user(NOBODY, splice(device, proxies[1]), 100000, 7)
+        as_user(NOBODY, splice(device, proxies[2]), 200000, 0)
         for inside in (0, 7, 8):
-            as_user(NOBODY, refused, 100000, inside)
-        as_user(NOBODY, refused)
+            as_user(NOBODY, refused(device, proxies[3]), 100000, inside)
+        as_user(NOBODY, refused(device, proxies[3]))
         proxies[3].still_ordinary()
-        as_user(NOBODY - 1, splice(proxies[3]), 100000, 7)      # another user's
+        as_user(NOBODY - 1, splice(device, proxies[3]), 100000, 7)      # another user's
     wait_for("nothing is left", lambda: device.info()["active"] == 0)
     device.close()
 
@@ -166,15 +168,9 @@ def a_container_that_root_made_counts_as_its_own_root():
     with contextlib.ExitStack() as stack, parameter("max_per_user", 1):
         proxies = [stack.enter_context(Proxy()) for _ in range(2)]
 
-        def splice(p):
-            return lambda: device.splice(p.src, p.dst)
-
-        def refused():
-            fails(errno.EUSERS, device.splice, proxies[1].src, proxies[1].dst)
-
-        as_user(0, splice(proxies[0]), 100000, 7)
-        as_user(0, refused, 100000, 8)
-        as_user(0, splice(proxies[1]), 200000, 8)
+        as_user(0, splice(device, proxies[0]), 100000, 7)
+        as_user(0, refused(device, proxies[1]), 100000, 8)
+        as_user(0, splice(device, proxies[1]), 200000, 8)
     wait_for("nothing is left", lambda: device.info()["active"] == 0)
     device.close()
 
