@@ -71,22 +71,6 @@ static int parse_status(const struct field *f, struct slice *reason)
 	return status;
 }
 
-static bool parse_length(const struct field *f, uint64_t *length)
-{
-	uint64_t n = 0;
-	size_t i;
-
-	if (!f->value_len || f->value_len > 18)
-		return false;
-	for (i = 0; i < f->value_len; i++) {
-		if (f->value[i] < '0' || f->value[i] > '9')
-			return false;
-		n = 10 * n + f->value[i] - '0';
-	}
-	*length = n;
-	return true;
-}
-
 /* What is between us and the client is ours to say. */
 static bool is_ours(const struct field *f)
 {
@@ -122,7 +106,9 @@ static int scan_head(struct app_run *run, char *end, struct slice *reason)
 			continue;
 		}
 		if (is(&f, "Content-Length")) {
-			if (run->has_length || !parse_length(&f, &run->left))
+			const struct slice value = { f.value, f.value_len };
+
+			if (run->has_length || !slice_length(&value, &run->left))
 				return -1;
 			run->has_length = true;
 		}

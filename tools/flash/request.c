@@ -136,7 +136,7 @@ static void parse_connection(struct request *req, struct slice v)
 	}
 }
 
-static bool parse_length(const struct slice *v, uint64_t *out)
+bool slice_length(const struct slice *v, uint64_t *out)
 {
 	uint64_t n = 0;
 	uint32_t i;
@@ -250,7 +250,7 @@ static int parse_header(struct request *req, const char *name, size_t len, struc
 		return 0;
 	case 14:
 		if (same_name(name, "content-length", 14)) {
-			if (*seen & SEEN_LENGTH || !parse_length(v, &req->content_length))
+			if (*seen & SEEN_LENGTH || !slice_length(v, &req->content_length))
 				return -400;
 			*seen |= SEEN_LENGTH;
 			if (req->content_length)

@@ -87,5 +87,7 @@ bool request_header_next(const struct request *req, const char **pos, struct sli
 uint32_t request_path_hash(const char *p, size_t len);
 
 bool slice_is(const struct slice *s, const char *lower);
+/* A length as Content-Length has it: digits alone, at most eighteen. */
+bool slice_length(const struct slice *v, uint64_t *out);
 
 #endif
