@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Handoff for tests: /dev/handoff, a cluster of namespaces, servers on it."""
 import atexit
-import contextlib
 import fcntl
 import os
 import select
@@ -17,6 +16,7 @@ sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
 from fltnl import E, Flotilla               # noqa: E402
 from netns import Net, batch, inside, run   # noqa: E402
 from patience import PATIENCE, SLOW, rounds   # noqa: E402,F401
+from stalled import stalled                 # noqa: E402,F401
 from tap import claim, main, wait           # noqa: E402,F401
 
 SUBMIT = struct.Struct("=IiIIQII")
@@ -79,32 +79,6 @@ class Handoff:
         assert got[0] == kind and got[3] == refusal and cookie in (None, got[1]), \
             "expected type %s refusal %s cookie %s, got %s" % (kind, refusal, cookie, got)
         return got
-
-
-class Stall:
-    """What stalled() set up; called, it says how many have come by."""
-
-    PARAMETERS = "/sys/module/hof_stall_test/parameters/"
-
-    def __call__(self):
-        with open(self.PARAMETERS + "hits", encoding="ascii") as file:
-            return int(file.read())
-
-    def ends(self):
-        """Who stands still goes on doing so; who comes later does not."""
-        with open(self.PARAMETERS + "ms", "w", encoding="ascii") as file:
-            file.write("0")
-
-
-@contextlib.contextmanager
-def stalled(symbol, seconds, busy=False):
-    """Whoever comes by a function of the kernel stands still there for so long, on the processor if busy; a Stall."""
-    run("insmod", os.path.join(os.environ["FLT_MODULES"], "hof_stall_test.ko"), "symbol=" + symbol,
-        "ms=%d" % (seconds * 1000), "busy=%d" % busy)
-    try:
-        yield Stall()
-    finally:
-        run("rmmod", "hof_stall_test")
 
 
 class Node:

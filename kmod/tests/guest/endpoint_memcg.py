@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../../../handoff/tests/lib")]
+sys.path.insert(0, os.path.join(HERE, "../lib"))
 from endpoint import (Endpoint, Suite, listen, move, noise, pair, receive, unread,  # noqa: E402
                       until)
 from cgroup import Cgroup  # noqa: E402
-from hof import stalled     # noqa: E402
 from patience import SLOW   # noqa: E402
+from stalled import stalled   # noqa: E402
 
 suite = Suite()
 

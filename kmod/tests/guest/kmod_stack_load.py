@@ -14,11 +14,11 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "../../../handoff/tests/lib")]
-from hof import stalled                                 # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from patience import PATIENCE, SLOW, rounds             # noqa: E402
 from stacktest import (FAMILIES, HAMMER, LAYERS, Device, closing, connect, equal, listener, load,  # noqa: E402
                        main, pair, unload, wait_for)
+from stalled import stalled                             # noqa: E402
 
 SEED = int(os.environ.get("FLT_SEED", "20261121"))
 ROUNDS = int(os.environ.get("FLT_ROUNDS", rounds(10000, 2000)))
