@@ -35,6 +35,7 @@ class Book:
         self.durations = durations.Durations(machine.cache())
         self.lock = threading.Lock()
         self.passed = self.failed = self.skipped = 0
+        self.failures = []
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
         # Written by tools/vm/guest, too, whoever calls it.
@@ -51,6 +52,7 @@ class Book:
         with self.lock:
             self.passed += len(outcome.passed)
             self.failed += len(outcome.failed)
+            self.failures += [f"{where} {test.name}: {reason}" for reason in outcome.failed]
             self.skipped += len(outcome.skipped)
             if outcome.passed and not outcome.failed:
                 self.durations.record(test, where, seconds, len(outcome.passed) + len(outcome.skipped))
@@ -73,6 +75,7 @@ class Book:
         """Something that belongs to no test."""
         with self.lock:
             self.failed += 1
+            self.failures.append(what.partition("\n")[0])
             print(f"FAIL {what}", flush=True)
 
     def booted_again(self, what):
@@ -87,6 +90,7 @@ class Book:
         """What a reader must know, the count last."""
         again = self.boots.read_text(errors="replace").splitlines() if self.boots.exists() else []
         lines = [f"boots tried again: {len(again)}"] + [f"     {what}" for what in again] if again else []
+        lines += ["what failed:"] + [f"     {what}" for what in self.failures] if self.failures else []
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return "\n".join(lines + [f"{self.passed} passed, {self.failed} failed{skipped}"])
 

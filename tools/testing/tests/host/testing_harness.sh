@@ -64,6 +64,8 @@ says debug race ok
 says debug zz_clean ok
 says debug zz_last ok
 equal "the last line counts it all" "20 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "and what failed is listed before it" 29 "$(sed -n "/^what failed:/,\$p" <<<"$output" | grep -c "^     [a-z]")"
+check "by name" grep -qx "     host sample/todo: unfinished (known: some day)" <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 
 # A QEMU that is gone twice: once without a word, for which tools/vm/guest starts another, and once with a complaint.
