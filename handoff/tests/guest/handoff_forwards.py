@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 import sys
+import tempfile
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, VIP4, Cluster, accept, claim, main, peek, receive,   # noqa: E402
@@ -213,6 +214,42 @@ def stateful_firewall_forgets_what_was_given():
             most.flush()
         for thing in opened + [front, back, dev]:
             thing.close()
+
+
+def documented_rules():
+    """What doc/forwarding.md tells administrators to load, as it stands there."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "forwarding.md")
+    with open(page, encoding="utf-8") as f:
+        return f.read().split("## A firewall on the nodes")[1].split("```")[1]
+
+
+@claim
+def documented_rules_pass_the_service_and_do_not_track_it():
+    run("modprobe", "nf_conntrack")
+    with Cluster(1) as c, tempfile.NamedTemporaryFile("w", encoding="utf-8") as rules:
+        rules.write(documented_rules())
+        rules.flush()
+        nodes = (c.fe, c.be[0])
+        for node in nodes:
+            node.run("nft", "-f", rules.name)
+        # What they do not name does not come in: they are in force.
+        with c.fe.listen(81), c.client.inside(), socket.socket() as stranger:
+            stranger.settimeout(3)
+            try:
+                stranger.connect((VIP4, 81))
+                raise AssertionError("the rules let port 81 through")
+            except TimeoutError:
+                pass
+        dev, client, there = moved(c)
+        upload(client, there)
+        usable(there, client)
+        for node in nodes:
+            tracked = node.output("cat", "/proc/net/nf_conntrack")
+            assert " dport=80 " not in tracked, tracked
+        there.close()
+        client.close()
+        dev.expect(CLOSED, 1)
+        dev.close()
 
 
 @claim
