@@ -115,10 +115,13 @@ bool dispatch_again(struct conn *conn)
 	struct worker *w = conn->worker;
 	struct lardd *lardd = w->lardd;
 	struct lard_decision d;
+	int from = conn->node;
 
 	pthread_mutex_lock(&lardd->lock);
-	if (lard_retry(lardd->engine, conn->key, w->loop.now, conn->tried, &d) >= 0)
+	if (lard_retry(lardd->engine, conn->key, w->loop.now, conn->tried, &d) >= 0) {
 		assign(lardd, conn, &d);
+		lard_release(lardd->engine, from);
+	}
 	pthread_mutex_unlock(&lardd->lock);
 	return d.node >= 0;
 }
@@ -133,13 +136,20 @@ void dispatch_release(struct conn *conn)
 	w->room = true;
 }
 
-void dispatch_charge(struct conn *conn)
+bool dispatch_charge(struct conn *conn)
 {
 	struct lardd *lardd = conn->worker->lardd;
+	struct lard_node_info info;
+	bool there;
 
 	pthread_mutex_lock(&lardd->lock);
-	lard_charge(lardd->engine, conn->node);
+	/* Its slot may be another node's by now. */
+	there = lard_node_get(lardd->engine, conn->node, &info) &&
+		lardd->nodes.at[conn->node].kernel_id == conn->node_id;
+	if (there)
+		lard_charge(lardd->engine, conn->node);
 	pthread_mutex_unlock(&lardd->lock);
+	return there;
 }
 
 /* Off the queue; false: another worker has just taken it off, with a node, and mailed it to us. */

@@ -16,12 +16,15 @@ struct worker;
 
 /* worker->request is complete: choose a node and go there, wait, or answer 503. */
 void dispatch_request(struct conn *conn);
-/* The node refused the request (it is released): another one. False: none is left. */
+/*
+ * The node refused the request: another one has it, and the first is released. False: none is left, and it stays with
+ * the first, which a reload may have removed: once released it would be gone.
+ */
 bool dispatch_again(struct conn *conn);
 /* The request on @conn no longer loads its node. */
 void dispatch_release(struct conn *conn);
-/* After release: it does again (a kept connection that became busy). */
-void dispatch_charge(struct conn *conn);
+/* After release: it does again (a kept connection that became busy). False: the node is gone. */
+bool dispatch_charge(struct conn *conn);
 
 /* A connection in CONN_WAIT: its client has gone; it has waited too long. */
 void dispatch_abandon(struct conn *conn);

@@ -189,11 +189,8 @@ enum step exchange_retry(struct exchange *ex, unsigned int status, const char *w
 		if (++conn->attempts >= DISPATCH_TRIES)
 			return exchange_fail(ex, status, why);
 		conn->tried |= 1ULL << conn->node;
-		dispatch_release(conn);
-		if (!dispatch_again(conn)) {
-			dispatch_charge(conn);	/* exchange_fail() releases */
+		if (!dispatch_again(conn))
 			return exchange_fail(ex, status, why);
-		}
 		count(w, COUNTER_PROXY_RETRIED);
 	} while (!exchange_start(ex, true));
 	return STEP_MOVED;

@@ -37,13 +37,10 @@ static bool try_another(struct conn *conn, enum flt_refusal why)
 	nodes_fault(w, conn->node, why);
 	if (++conn->attempts >= DISPATCH_TRIES)
 		return false;
-	dispatch_release(conn);
 	conn->tried |= 1ULL << conn->node;
-	if (!dispatch_again(conn)) {
-		/* Nobody else: the first choice, by proxy. */
-		dispatch_charge(conn);
+	/* Nobody else: the first choice, by proxy. */
+	if (!dispatch_again(conn))
 		return false;
-	}
 	count(w, COUNTER_HANDOFF_RETRIED);
 	return conn->node_id;
 }
@@ -139,10 +136,8 @@ static void handle_event(struct worker *w, const struct hof_event *event)
 		}
 		break;
 	case HOF_EVENT_BUSY:
-		if (conn->state == CONN_IDLE) {
+		if (conn->state == CONN_IDLE && dispatch_charge(conn))
 			conn_enter(conn, CONN_REMOTE);
-			dispatch_charge(conn);
-		}
 		break;
 	}
 }

@@ -328,6 +328,16 @@ static unsigned int nodes_up(void)
 	return nodes;
 }
 
+static unsigned int kernel_id_of(int slot)
+{
+	unsigned int id;
+
+	pthread_mutex_lock(&lardd->lock);
+	id = lardd->nodes.at[slot].kernel_id;
+	pthread_mutex_unlock(&lardd->lock);
+	return id;
+}
+
 static struct lard_params params(void)
 {
 	struct lard_params p;
@@ -499,6 +509,56 @@ static void idle_is_no_load_and_busy_is(void **state)
 	assert_int_equal(outstanding(), 0);
 	close(server);
 	close(client);
+}
+
+static void replace_node(int node, unsigned int id, const char *name)
+{
+	pthread_mutex_lock(&kernel.lock);
+	kernel.nodes[node].id = id;
+	strcpy(kernel.nodes[node].name, name);
+	pthread_mutex_unlock(&kernel.lock);
+	kernel_changed();
+	UNTIL(kernel_id_of(node) == id);
+}
+
+/* @id: of a node that takes the place of the one that goes; 0: nobody does. */
+static void busy_after_the_node_has_gone(unsigned int id)
+{
+	int first = connect_client(REQUEST), server, node, second, other, last;
+
+	node = adopted(&server);
+	second = connect_client(REQUEST);
+	last = adopted(&other);
+	UNTIL(outstanding() == 2);
+	assert_int_not_equal(last, node);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	UNTIL(outstanding() == 1);
+	replace_node(node, 0, "");
+	replace_node(node, id, "another");
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
+	/* Events come in order: once this one has been heard, so has that. */
+	emit(kernel.cookies[last], last + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 1);
+	assert_int_equal(outstanding(), 0);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 2);
+	assert_int_equal(outstanding(), 0);
+	close(server);
+	close(other);
+	close(first);
+	close(second);
+}
+
+static void busy_is_no_load_of_a_node_that_has_gone(void **state)
+{
+	(void)state;
+	busy_after_the_node_has_gone(0);
+}
+
+static void busy_is_no_load_of_the_node_in_its_place(void **state)
+{
+	(void)state;
+	busy_after_the_node_has_gone(NODES + 7);
 }
 
 static void refusal_of_a_node_sends_it_to_the_next(enum answer how)
@@ -681,6 +741,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_DAEMON(a_connection_moves_with_its_request),
 		WITH_DAEMON(idle_is_no_load_and_busy_is),
+		WITH_DAEMON(busy_is_no_load_of_a_node_that_has_gone),
+		WITH_DAEMON(busy_is_no_load_of_the_node_in_its_place),
 		WITH_DAEMON(refusal_at_once_sends_it_to_the_next_node),
 		WITH_DAEMON(refusal_later_sends_it_to_the_next_node),
 		WITH_DAEMON(after_two_refusals_it_is_proxied),

@@ -134,6 +134,23 @@ def takeover_by_fewer_workers_keeps_the_queues():
             s.close()
 
 
+def node_that_goes_in_the_midst_of_a_request_fails_that_alone():
+    with cluster(1) as lardd, lardd.connect() as s:
+        backend = lardd.backends[0]
+        backend.gate.clear()
+        s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+        until(lambda: backend.seen, what="the request at its node")
+        lardd.configure(nodes=False)
+        assert lardd.control("reload") == {"reloads": 1}
+        backend.stop()                                  # no answer, and no other node to ask
+        assert read_answer(s.makefile("rb"))[0] == 502
+        backend.start()
+        lardd.configure()
+        assert lardd.control("reload") == {"reloads": 2}
+        assert lardd.get("/size/4")[2] == content(4)
+        until(lambda: lardd.load() == 0, what="no load")
+
+
 def reloads_in_one_breath_are_all_done():
     with cluster(1, "workers 3") as lardd, socket.socket(socket.AF_UNIX) as s:
         first, second = lardd.port, free_port()
@@ -165,4 +182,6 @@ if __name__ == "__main__":
                    reload_without_descriptors_for_all_workers_is_refused,
                    address_changes_between_all_and_one, reload_of_one_that_stops_is_refused,
                    workers_without_a_thread_have_no_listener,
-                   takeover_by_fewer_workers_keeps_the_queues, reloads_in_one_breath_are_all_done]))
+                   takeover_by_fewer_workers_keeps_the_queues,
+                   node_that_goes_in_the_midst_of_a_request_fails_that_alone,
+                   reloads_in_one_breath_are_all_done]))
