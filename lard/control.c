@@ -208,10 +208,12 @@ static ino_t inode_of(const char *path)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
+/* A full queue is somebody's, who may be frozen: it is not waited for. */
 static bool is_answered(const struct sockaddr_un *addr)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool answered = fd >= 0 && !connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool answered = fd >= 0 && (!connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ||
+				    errno == EAGAIN);
 
 	if (fd >= 0)
 		close(fd);

@@ -148,6 +148,8 @@ struct takeover *takeover_ask(const char *path, char *error, size_t size)
 	if (!err) {
 		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
 		setsockopt(t->peer, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		/* Also of connect(), which waits for room in the queue of one that does not accept. */
+		setsockopt(t->peer, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 		err = connect(t->peer, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : check_peer(t);
 	}
 	err = err ? err : ask(t);

@@ -4,15 +4,19 @@
 """The control socket and the metrics page, with visitors who take a place for nothing."""
 
 import contextlib
+import errno
 import json
 import os
 import resource
+import signal
 import socket
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import cluster, free_port, leave_descriptors, main, read_answer, receive_all, until  # noqa: E402
+from lardd import (LARDD, cluster, free_port, leave_descriptors, main, read_answer, receive_all,  # noqa: E402
+                   until)
 
 PLACES = 64         # of the control socket; the metrics page has 32
 ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -126,7 +130,28 @@ def many_requests_without_reading_hold_nobody_up():
             assert receive_all(s).count(b"\n") == 1
 
 
+def frozen_one_with_a_full_queue_holds_no_other():
+    """One that starts, and one that takes over, say what is in their way."""
+    with cluster(1) as lardd, contextlib.ExitStack() as stack:
+        lardd.process.send_signal(signal.SIGSTOP)
+        try:
+            full = False
+            while not full:
+                s = stack.enter_context(socket.socket(socket.AF_UNIX))
+                s.setblocking(False)
+                full = s.connect_ex(lardd.socket_path) == errno.EAGAIN
+            for option, reason in ([], "another lardd answers there"), (["--takeover"], "cannot take over"):
+                run = subprocess.run([LARDD, "-c", lardd.config_path, "--foreground", *option], capture_output=True,
+                                     text=True, timeout=60, check=False)
+                assert run.returncode == 1 and reason in run.stderr, run
+        finally:
+            lardd.process.send_signal(signal.SIGCONT)
+        stack.close()
+        until(lambda: lardd.control_or_none("status", "nodes") == 1, what="an answer")
+        assert lardd.get("/size/4")[0] == 200
+
+
 if __name__ == "__main__":
     sys.exit(main([silent_and_deaf_visitors_make_room, who_is_busy_keeps_his_place,
                    visitor_without_a_descriptor_costs_no_time, handover_that_fails_ends_the_connection,
-                   many_requests_without_reading_hold_nobody_up]))
+                   many_requests_without_reading_hold_nobody_up, frozen_one_with_a_full_queue_holds_no_other]))
