@@ -137,7 +137,7 @@ static enum verdict lardd_answer(char *reason, size_t size)
 	struct sockaddr_un addr = { AF_UNIX, "/run/flotilla/lardd.sock" };
 	int fd, err;
 
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	err = fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) ? errno : 0;
 	if (fd >= 0)
 		close(fd);
@@ -145,6 +145,8 @@ static enum verdict lardd_answer(char *reason, size_t size)
 		snprintf(reason, size, "listens on %s", addr.sun_path);
 	else if (err == ENOENT || err == ECONNREFUSED)
 		snprintf(reason, size, "no dispatcher runs on this machine (only a front-end needs one)");
+	else if (err == EAGAIN)
+		snprintf(reason, size, "who listens on %s does not answer", addr.sun_path);
 	else
 		snprintf(reason, size, "%s: %s", addr.sun_path, strerror(err));
 	return !err ? PROBE_YES : err == EACCES || err == EPERM ? PROBE_UNKNOWN : PROBE_NO;

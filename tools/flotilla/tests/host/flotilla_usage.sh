@@ -144,6 +144,23 @@ rows = json.load(sys.stdin)
 assert all(r["available"] in ("yes", "no", "unknown") and r["reason"] for r in rows), rows'
 result $? 'every probe gives a verdict and a reason, in JSON'
 
+# In a /run of its own.
+apart=-rm
+[ "$EUID" != 0 ] || apart=-m
+# shellcheck disable=SC2016 # expanded by the inner shell
+seen=$(timeout 60 unshare $apart bash -c 'mount -t tmpfs none /run && mkdir /run/flotilla && exec python3 -c "$1"' - '
+import errno, socket, subprocess, sys
+path, waiting, code = "/run/flotilla/lardd.sock", [], 0
+frozen = socket.socket(socket.AF_UNIX)
+frozen.bind(path)
+frozen.listen(1)
+while code != errno.EAGAIN:
+    waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+    code = waiting[-1].connect_ex(path)
+sys.exit(subprocess.run(["flotilla", "probe", "lardd"], timeout=20).returncode)' 2>&1)
+[ $? = 1 ] && grep -q 'does not answer' <<<"$seen"
+result $? 'the probe does not wait for a frozen lardd' "$seen"
+
 complete_for()	# words of the line, the last is the one being completed
 {
 	# shellcheck disable=SC2016 # expanded by the inner shell
