@@ -119,6 +119,8 @@ static inline bool app_lite(const struct worker *w)
 	return w->conf->transfer == TRANSFER_IOLITE;
 }
 
+/* Before the helpers end: no other process is started. */
+void fcgi_stop(struct worker *w);
 /* End of the worker: idle connections and started programs. */
 void fcgi_exit(struct worker *w);
 

@@ -214,6 +214,15 @@ struct fcgi_pool *fcgi_pool_get(struct worker *w, const struct app *app)
 	return p;
 }
 
+void fcgi_stop(struct worker *w)
+{
+	unsigned int i;
+
+	for (i = 0; w->fcgi && i < w->conf->nr_apps; i++)
+		if (w->fcgi[i])
+			w->fcgi[i]->stop = true;
+}
+
 void fcgi_exit(struct worker *w)
 {
 	unsigned int i;

@@ -170,6 +170,7 @@ static void worker_exit(struct worker *w, bool shared)
 		conn_close(list_entry(w->conns.next, struct conn, node));
 	loop_timer_del(&w->drain_end);
 	hold_exit(w);
+	fcgi_stop(w);
 	helpers_free(w->helpers);
 	fcgi_exit(w);
 	children_exit(w);

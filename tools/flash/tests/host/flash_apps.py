@@ -268,6 +268,21 @@ def a_process_of_mp_sleeps_while_its_program_works():
         mp.remove()
 
 
+def a_worker_may_end_while_its_processes_are_started():
+    """What it does with memory that it has freed only a sanitizer, or an unlucky day, tells."""
+    for turn in range(8):
+        with Server("--workers", "1", config="fastcgi /app/ exec:@DIR@/many 64\n") as s:
+            path = os.path.join(s.dir, "many")
+            with open(path, "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\nexec sleep 60\n")
+            os.chmod(path, stat.S_IRWXU)
+            s.start()
+            s.client().send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
+            time.sleep(turn / 250)
+            equal(s.stop(), 0)
+            assert "ended" not in s.stderr(), s.stderr()
+
+
 def it_ends_cleanly():
     equal(server.stop(), 0)
     equal(server.stderr(), "")
