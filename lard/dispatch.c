@@ -139,13 +139,11 @@ void dispatch_release(struct conn *conn)
 bool dispatch_charge(struct conn *conn)
 {
 	struct lardd *lardd = conn->worker->lardd;
-	struct lard_node_info info;
 	bool there;
 
 	pthread_mutex_lock(&lardd->lock);
-	/* Its slot may be another node's by now. */
-	there = lard_node_get(lardd->engine, conn->node, &info) &&
-		lardd->nodes.at[conn->node].kernel_id == conn->node_id;
+	/* Its slot may be free or another node's by now. */
+	there = lardd->nodes.at[conn->node].kernel_id == conn->node_id;
 	if (there)
 		lard_charge(lardd->engine, conn->node);
 	pthread_mutex_unlock(&lardd->lock);
