@@ -2,12 +2,10 @@
 """What the kernel has said, for claims about its log."""
 import os
 
-LOG = "/dev/kmsg"
 
-
-def records(path=LOG):
+def records():
     """Each record that the log still has, oldest first, as bytes."""
-    with open(path, "rb", 0) as log:
+    with open("/dev/kmsg", "rb", 0) as log:
         os.set_blocking(log.fileno(), False)
         while True:
             try:
