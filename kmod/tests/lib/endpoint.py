@@ -200,8 +200,9 @@ class Endpoint:
     def unchanged(self, sock, wire):
         return self.call(self.UNCHANGED, sock, wire)[0] == "NONE"
 
-    def release(self, sock):
-        self.call(self.RELEASE, sock)
+    def release(self, sock, wire=b""):
+        """With a checkpoint: only if nothing has changed since; whether it is released."""
+        return self.call(self.RELEASE, sock, wire)[0] == "NONE"
 
     def adopt(self, node, wire, giver=0):
         """Returns the refusal's name; 'NONE' is success."""
@@ -559,12 +560,11 @@ def move(world, server, node, change=None, release=True, send=0):
             raise Refused(why)
         world.steer(node)
         if release:
-            if not change and not endpoint.unchanged(server, wire):
+            if not endpoint.release(server, b"" if change else wire):
                 now = endpoint.checkpoint(server)
                 raise AssertionError("changed under way: " + ", ".join(
                     f"{name} {wire[name]} -> {now[name]}" for name in Wire.LAYOUT
                     if wire[name] != now[name]))
-            endpoint.release(server)
         why = endpoint.commit()
         assert why == "NONE", f"commit: {why}"
     return wire

@@ -39,7 +39,9 @@ static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call)
 	return err;
 }
 
-static long flt_test_unchanged(struct sock *sk, struct flt_test_call *call, const void *wire)
+/* UNCHANGED, or RELEASE of what is unchanged, under one lock as whoever gives a connection does it. */
+static long flt_test_compare(struct sock *sk, struct flt_test_call *call, const void *wire,
+			     bool release)
 {
 	struct flt_checkpoint *ckpt;
 
@@ -50,6 +52,8 @@ static long flt_test_unchanged(struct sock *sk, struct flt_test_call *call, cons
 	memcpy(ckpt->wire, wire, call->len);
 	lock_sock(sk);
 	call->refusal = flt_endpoint_unchanged(sk, ckpt) ? FLT_REFUSE_NONE : FLT_REFUSE_CHANGED;
+	if (release && call->refusal == FLT_REFUSE_NONE)
+		flt_endpoint_release(sk);
 	release_sock(sk);
 	kvfree(ckpt);
 	return 0;
@@ -69,9 +73,13 @@ static long flt_test_on_socket(unsigned int cmd, struct flt_test_call *call, con
 		err = flt_test_checkpoint(sock->sk, call);
 		break;
 	case FLT_TEST_UNCHANGED:
-		err = flt_test_unchanged(sock->sk, call, wire);
+		err = flt_test_compare(sock->sk, call, wire, false);
 		break;
 	case FLT_TEST_RELEASE:
+		if (call->len) {
+			err = flt_test_compare(sock->sk, call, wire, true);
+			break;
+		}
 		lock_sock(sock->sk);
 		flt_endpoint_release(sock->sk);
 		release_sock(sock->sk);
@@ -115,7 +123,7 @@ static long flt_test_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 		return -EFAULT;
 	if (call.len > SZ_4M)
 		return -EINVAL;
-	if (cmd == FLT_TEST_UNCHANGED || cmd == FLT_TEST_ADOPT) {
+	if (cmd == FLT_TEST_UNCHANGED || cmd == FLT_TEST_RELEASE || cmd == FLT_TEST_ADOPT) {
 		/* kmalloc where it can, so that KASAN sees a read past the end. */
 		wire = kvmalloc(max_t(u32, call.len, 1), GFP_KERNEL);
 		if (!wire)

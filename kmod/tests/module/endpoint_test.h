@@ -15,7 +15,7 @@
  * struct flt_test_call - one call
  * @fd:      socket (CHECKPOINT, UNCHANGED, RELEASE)
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
- * @buf:     the checkpoint
+ * @buf:     the checkpoint; for RELEASE, with a @len: only if it is unchanged
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
  * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver; else zero
  */
