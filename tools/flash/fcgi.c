@@ -196,6 +196,12 @@ static int fcgi_write(struct fcgi *f)
 	}
 }
 
+/* The event of what is there, its end above all, may be past: nobody would tell the next request. */
+static bool is_silent(const struct fcgi *f)
+{
+	return recv(f->watch.fd, &(char){ 0 }, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 /* END_REQUEST has come: the connection is free for another request. */
 static int request_ended(struct fcgi *f, bool more)
 {
@@ -206,7 +212,8 @@ static int request_ended(struct fcgi *f, bool more)
 	run->priv = NULL;
 	set_unheard(f, false);
 	/* It did not want all of the body, or says more than it was asked. */
-	if (f->out_len || !f->stdin_done || more || !fcgi_pool_may_keep(f->pool)) {
+	if (f->out_len || !f->stdin_done || more || !fcgi_pool_may_keep(f->pool) ||
+	    !is_silent(f)) {
 		fcgi_close(f);
 	} else {
 		program_silent(f);

@@ -2,6 +2,7 @@
 # timeout: 60
 """Programs behind flash: CGI and FastCGI, their bodies, failures and time-outs."""
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -268,6 +269,45 @@ def a_process_of_mp_sleeps_while_its_program_works():
         mp.remove()
 
 
+def accepted(listener):
+    """The next request to a program: its connection, with all of it read."""
+    c = listener.accept()[0]
+    c.settimeout(20)
+    got = b""
+    while not got.endswith(b"\1\5\0\1\0\0\0\0"):
+        piece = c.recv(65536)
+        assert piece, got
+        got += piece
+    return c
+
+
+def a_program_that_ends_with_its_answer_keeps_nobody_waiting():
+    """Its answer and its end are one event: the connection is not kept for the next request."""
+    answer = b"\1\6\0\1\0\x0a\0\0A: b\n\nwell" b"\1\3\0\1\0\x08\0\0" + bytes(8)
+    for args, family in (("epoll", socket.AF_UNIX), ("io_uring", socket.AF_UNIX), ("epoll", socket.AF_INET)):
+        listener = socket.socket(family)
+        listener.settimeout(20)
+        if family == socket.AF_INET:
+            listener.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % listener.getsockname()[1] if family == socket.AF_INET else "unix:@DIR@/program"
+        with listener, Server("--workers", "1", "--events", args, "--fastcgi-keep", "4", "--app-timeout", "10s",
+                              config="fastcgi /app/ %s\n" % address) as s:
+            if family == socket.AF_UNIX:
+                listener.bind(os.path.join(s.dir, "program"))
+                os.chmod(os.path.join(s.dir, "program"), 0o777)
+            listener.listen(8)
+            s.start()
+            worker, = children(s.proc.pid)
+            for turn in range(3):
+                client = s.client(timeout=20).send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
+                with accepted(listener) as program:
+                    os.kill(worker, signal.SIGSTOP)
+                    program.sendall(answer)
+                os.kill(worker, signal.SIGCONT)
+                equal(client.response().body, b"well", (args, family, turn))
+                client.close()
+
+
 def a_worker_may_end_while_its_processes_are_started():
     """What it does with memory that it has freed only a sanitizer, or an unlucky day, tells."""
     for turn in range(8):
@@ -293,6 +333,6 @@ if __name__ == "__main__":
         prepare()
         main([v for k, v in list(globals().items())
               if callable(v) and getattr(v, "__module__", "") == "__main__"
-              and k not in ("prepare", "variables", "post")])
+              and k not in ("prepare", "variables", "post", "accepted")])
     finally:
         server.remove()
