@@ -675,4 +675,4 @@ def a_name_whose_file_system_does_not_answer_stops_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("counters", "Pool", "Talker", "bodies_kept", "at_work", "programs", "refused")])
+          and k not in ("counters", "Pool", "Talker", "body_files", "bodies_kept", "at_work", "programs", "refused")])
