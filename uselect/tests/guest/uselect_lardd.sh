@@ -66,7 +66,7 @@ stop() {
 
 # Prints the calls for readiness for a request.
 calls() {
-	count -p "$LARDD" -j -- wrk -t1 -c32 -d2s http://127.0.0.1:8090/ >"$DIR/counts" 2>"$DIR/wrk" || return 1
+	count -p "$LARDD" -j -- wrk -t1 -c32 -d2s --timeout 60s http://127.0.0.1:8090/ >"$DIR/counts" 2>"$DIR/wrk" || return 1
 	! grep -E "Socket errors|Non-2xx" "$DIR/counts" "$DIR/wrk" && python3 - "$DIR/counts" <<-'PYTHON'
 		import json, sys
 		c = json.load(open(sys.argv[1]))["calls"]

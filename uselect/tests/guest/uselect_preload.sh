@@ -96,7 +96,7 @@ readiness() {
 
 # load_http PORT FILE
 load_http() {
-	local command=(taskset -c "$LAST_CPU" wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s"
+	local command=(taskset -c "$LAST_CPU" wrk -t1 "-c$CONNECTIONS" "-d${SECONDS_EACH}s" --timeout 60s
 		"http://127.0.0.1:$1/${LOADED:-f1000}")
 	if [ "$COUNTS" ]; then
 		count -p "$PID" -j -- "${command[@]}" >"$2" 2>"$2.err"
