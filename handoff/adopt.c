@@ -284,7 +284,7 @@ static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id
 	return a;
 }
 
-void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval)
 {
 	enum flt_refusal why;
 	struct hof_adoption *a;
@@ -309,6 +309,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id)
 	 */
 	if (a->back)
 		hof_adopt_return(hn, a->back);
+	flt_adoption_advance(a->child, tsval);
 	why = flt_adoption_commit(a->child);
 	if (why == FLT_REFUSE_NONE)
 		hof_count(hn, HOF_STAT_ADOPT_COMMITTED);

@@ -103,7 +103,7 @@ void hof_adopt_detach(void);
 /* Messages of the giver, see message.h. Process context. */
 int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
 		      const void *wire, u32 len);
-void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id);
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval);
 void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id);
 
 /*

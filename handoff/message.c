@@ -19,6 +19,14 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 	return flt_link_send(node, type, &vec, 1, gfp);
 }
 
+int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp)
+{
+	struct hof_msg_id body = { .id = cpu_to_be64(id), .tsval = cpu_to_be32(tsval) };
+	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
+
+	return flt_link_send(node, HOF_MSG_COMMIT, &vec, 1, gfp);
+}
+
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms)
 {
 	struct hof_msg_id body = {
@@ -87,7 +95,7 @@ static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struc
 		hof_transfer_nak(hn, node, id, be32_to_cpu(body->refusal));
 		return 0;
 	case HOF_MSG_COMMIT:
-		hof_adopt_commit(hn, node, id);
+		hof_adopt_commit(hn, node, id, be32_to_cpu(body->tsval));
 		return 0;
 	case HOF_MSG_ABORT:
 		hof_adopt_abort(hn, node, id);

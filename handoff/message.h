@@ -47,7 +47,8 @@ struct hof_msg_handoff {
 };
 
 /*
- * ACK, COMMIT, ABORT, QUERY and HELD_END; in NAK with the reason. ACK says how many
+ * ACK, COMMIT, ABORT, QUERY and HELD_END; in NAK with the reason, in COMMIT with what
+ * flt_adoption_advance() is to know; 0 from a giver that does not say it. ACK says how many
  * milliseconds after HANDOFF the taker gives up; a giver that hears of it later
  * says ABORT. Of a taker that does not say its epoch, that is 0.
  */
@@ -56,6 +57,7 @@ struct hof_msg_id {
 	union {
 		__be32 refusal;	/* NAK */
 		__be32 epoch;	/* ACK, HELD_END */
+		__be32 tsval;	/* COMMIT */
 	};
 	__be32 wait_ms;
 };
@@ -92,6 +94,7 @@ void hof_message_unregister(void);
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 		     enum flt_refusal why, gfp_t gfp);
+int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp);
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms);
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const void *wire, u32 len);

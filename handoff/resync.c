@@ -173,7 +173,7 @@ static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 		return;
 	/* We have let go, and it has not heard; or we have not, and will not. */
 	if (state == HOF_FORWARD)
-		hof_message_send(node, HOF_MSG_COMMIT, id, FLT_REFUSE_NONE, GFP_KERNEL);
+		hof_message_send_commit(node, id, 0, GFP_KERNEL);
 	else
 		hof_transfer_query(hn, node, id);
 }

@@ -117,7 +117,7 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 	if (why != FLT_REFUSE_NONE)
 		goto out;
 	/* Atomic only queues: a link that sends at once would lock its socket inside ours. */
-	err = hof_message_send(t->peer->node, HOF_MSG_COMMIT, t->id, why, GFP_ATOMIC);
+	err = hof_message_send_commit(t->peer->node, t->id, flt_endpoint_tsval(sk), GFP_ATOMIC);
 	if (err)
 		why = err == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_NODEDOWN;
 	else

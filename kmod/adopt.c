@@ -478,6 +478,24 @@ static bool flt_adoption_enqueue_parked(struct flt_adoption *adoption)
 	return false;
 }
 
+void flt_adoption_advance(struct flt_adoption *adoption, u32 tsval)
+{
+	struct sock *child = adoption->child;
+	struct tcp_sock *tp = tcp_sk(child);
+	s32 behind;
+
+	might_sleep();
+
+	if (!tsval || !tp->rx_opt.tstamp_ok)
+		return;
+	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
+	behind = tsval - (u32)(tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset);
+	if (behind > 0)
+		tp->tsoffset += behind;
+	release_sock(child);
+}
+EXPORT_SYMBOL_GPL(flt_adoption_advance);
+
 enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;

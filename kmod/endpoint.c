@@ -399,6 +399,17 @@ static void flt_sock_purge_sent(struct sock *sk)
 	WRITE_ONCE(tp->snd_nxt, tp->write_seq);
 }
 
+u32 flt_endpoint_tsval(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	sock_owned_by_me(sk);
+	if (!tp->rx_opt.tstamp_ok)
+		return 0;
+	return (tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset) ?: 1;
+}
+EXPORT_SYMBOL_GPL(flt_endpoint_tsval);
+
 /*
  * tcp_done() is the path that an arriving RST takes: nothing is sent, waiting
  * readers and pollers are woken and find end of file, timers stop, and the

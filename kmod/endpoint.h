@@ -83,6 +83,14 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
  */
 void flt_endpoint_release(struct sock *sk);
 
+/**
+ * flt_endpoint_tsval - no segment of the socket had a later timestamp
+ * @sk: the caller holds its lock; before flt_endpoint_release()
+ *
+ * Return: in the unit of the connection, for flt_adoption_advance(); 0 when it has no timestamps.
+ */
+u32 flt_endpoint_tsval(const struct sock *sk);
+
 struct flt_adoption;
 
 /**
@@ -122,6 +130,19 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire
  */
 struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
+
+/**
+ * flt_adoption_advance - let no segment of the child be older than what the giver has sent
+ * @adoption: not committed yet
+ * @tsval:    flt_endpoint_tsval() there when it let go; 0: not known
+ *
+ * The child's timestamps go on from the checkpoint's when it is made. What the giver has
+ * acknowledged between the two is later, and the client would drop what we send before our clock
+ * has come so far (PAWS; Olaru, 6.7).
+ *
+ * Context: process, may sleep.
+ */
+void flt_adoption_advance(struct flt_adoption *adoption, u32 tsval);
 
 /**
  * flt_adoption_commit - put the child on its listener's accept queue

@@ -4,6 +4,7 @@
 # long: debug minutes there
 """A peer that is alive and never answers holds nothing: no socket for good, no tool, no module."""
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from stall import Stall  # noqa: E402
 
 # HOF_LATE_MAX
 LATE_MAX = 1024
+TCP_TIMESTAMP = 24
 
 
 def unload():
@@ -233,6 +235,30 @@ def lost_by_the_taker_the_client_is_reset():
         dev.expect(CLOSED, refusal="nodedown")
         for thing in (client, here, dev):
             thing.close()
+
+
+@claim
+def no_timestamp_is_older_than_what_the_giver_has_said():
+    """Between checkpoint and adoption time passes, and it may acknowledge something."""
+    with Stage() as stage, stage.node.listen() as listener:
+        dev = stage.node.handoff()
+        client, here, number = stage.given(listener, dev)
+        time.sleep(0.3)
+        stage.peer.tell(ACK, number)
+        tsval = struct.unpack("!QII", stage.peer.heard(COMMIT))[1]
+        assert 300 <= (tsval - stage.wire["tsval"]) & 0xffffffff < 1000000
+        for thing in (client, here, dev):
+            thing.close()
+        # What it says, what an older one does not say, and what is behind us.
+        for number, (says, at_least) in enumerate(((5000000, 5000000), (0, 1000000), (900000, 1000000)), 11):
+            wire = checkpoint(4000 + number, b"GET")
+            wire["flags"], wire["tsval"] = 4, 1000000
+            stage.peer.handoff(number, wire)
+            stage.peer.heard(ACK)
+            stage.peer.tell(COMMIT, number, says)
+            with accept(listener) as there:
+                now = there.getsockopt(socket.IPPROTO_TCP, TCP_TIMESTAMP)
+                assert at_least <= now < at_least + 1000000, (says, now)
 
 
 @claim

@@ -89,6 +89,7 @@ class Stage:
         run("modprobe", "handoff")
         self.net = Net()
         self.children = []
+        self.wire = None        # of the last given()
         self.peer_node = Member(self, "peer", 1)
         self.node = Member(self, "node", 5)
         self.client = Member(self, "client", 100)
@@ -152,7 +153,9 @@ class Stage:
         here = accept(listener)
         peek(here, 3)
         dev.submit(here, self.id, timeout_ms=60000)
-        return client, here, struct.unpack_from("!Q", self.peer.heard(HANDOFF))[0]
+        said = self.peer.heard(HANDOFF)
+        self.wire = Wire(said[16:])
+        return client, here, struct.unpack_from("!Q", said)[0]
 
     def looks(self):
         """Whoever looks at sockets is done soon, and so is who kills one."""

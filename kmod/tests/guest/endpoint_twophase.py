@@ -52,6 +52,31 @@ def waits(listener):
 
 
 @suite.claim
+def what_the_giver_has_said_since_is_not_newer(world):
+    """A client that hears of it at once takes the first segment of the child."""
+    client, server = pair(world, 8230)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    with client, server, Endpoint() as endpoint, listen(world.b, 8230) as at_b:
+        exchange(client, server, b"question", b"answer")
+        client.sendall(b"request")
+        until(lambda: unread(server) == 7, "the request is on a")
+        wire = endpoint.checkpoint(server)
+        seen = Difference(world.c)
+        until(lambda: seen["TCPKeepAlive"], "the client asks whether we are there")
+        time.sleep(0.1)     # the answer has come
+        assert endpoint.adopt(world.b, wire) == "NONE"
+        world.steer(world.b)
+        assert endpoint.release(server, wire)
+        assert endpoint.commit() == "NONE"
+        with at_b.accept()[0] as child:
+            child.settimeout(PATIENCE)
+            child.sendall(b"answer")
+            assert receive(client, 6) == b"answer"
+        seen.quiet()
+
+
+@suite.claim
 def parked_child_is_not_accepted(world):
     """The server hears of it at commit."""
     with Parked(world, 8201) as parked:

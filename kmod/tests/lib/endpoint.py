@@ -180,6 +180,7 @@ class Endpoint:
 
     def __init__(self):
         self.dev = os.open("/dev/flt_endpoint_test", os.O_RDWR)
+        self.send = self.tsval = 0
 
     def call(self, request, sock=None, data=b"", room=0, send=0):
         """Returns (refusal, bytes)."""
@@ -187,7 +188,7 @@ class Endpoint:
         call = bytearray(self.CALL.pack(sock.fileno() if sock else -1, 0, ctypes.addressof(buf),
                                         room or len(data), send))
         fcntl.ioctl(self.dev, request, call)
-        _, why, _, length, _ = self.CALL.unpack(call)
+        _, why, _, length, self.send = self.CALL.unpack(call)
         return REFUSAL[why], buf.raw[:length]
 
     def checkpoint(self, sock, send=0):
@@ -202,7 +203,9 @@ class Endpoint:
 
     def release(self, sock, wire=b""):
         """With a checkpoint: only if nothing has changed since; whether it is released."""
-        return self.call(self.RELEASE, sock, wire)[0] == "NONE"
+        why, _ = self.call(self.RELEASE, sock, wire)
+        self.tsval = self.send
+        return why == "NONE"
 
     def adopt(self, node, wire, giver=0):
         """Returns the refusal's name; 'NONE' is success."""
@@ -210,7 +213,7 @@ class Endpoint:
             return self.call(self.ADOPT, None, wire, send=giver)[0]
 
     def commit(self):
-        return self.call(self.COMMIT)[0]
+        return self.call(self.COMMIT, send=self.tsval)[0]
 
     def abort(self):
         return self.call(self.ABORT)[0]
@@ -565,6 +568,8 @@ def move(world, server, node, change=None, release=True, send=0):
                 raise AssertionError("changed under way: " + ", ".join(
                     f"{name} {wire[name]} -> {now[name]}" for name in Wire.LAYOUT
                     if wire[name] != now[name]))
+        if change:
+            endpoint.tsval = 0      # or it would be put right
         why = endpoint.commit()
         assert why == "NONE", f"commit: {why}"
     return wire

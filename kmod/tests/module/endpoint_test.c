@@ -52,8 +52,10 @@ static long flt_test_compare(struct sock *sk, struct flt_test_call *call, const 
 	memcpy(ckpt->wire, wire, call->len);
 	lock_sock(sk);
 	call->refusal = flt_endpoint_unchanged(sk, ckpt) ? FLT_REFUSE_NONE : FLT_REFUSE_CHANGED;
-	if (release && call->refusal == FLT_REFUSE_NONE)
+	if (release && call->refusal == FLT_REFUSE_NONE) {
+		call->send = flt_endpoint_tsval(sk);
 		flt_endpoint_release(sk);
+	}
 	release_sock(sk);
 	kvfree(ckpt);
 	return 0;
@@ -81,6 +83,7 @@ static long flt_test_on_socket(unsigned int cmd, struct flt_test_call *call, con
 			break;
 		}
 		lock_sock(sock->sk);
+		call->send = flt_endpoint_tsval(sock->sk);
 		flt_endpoint_release(sock->sk);
 		release_sock(sock->sk);
 		break;
@@ -105,10 +108,12 @@ static long flt_test_on_adoption(struct flt_test *test, unsigned int cmd,
 		return -ENOENT;
 	test->adoption = NULL;
 	call->refusal = FLT_REFUSE_NONE;
-	if (cmd == FLT_TEST_COMMIT)
+	if (cmd == FLT_TEST_COMMIT) {
+		flt_adoption_advance(adoption, call->send);
 		call->refusal = flt_adoption_commit(adoption);
-	else
+	} else {
 		flt_adoption_abort(adoption);
+	}
 	return 0;
 }
 

@@ -17,7 +17,8 @@
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
  * @buf:     the checkpoint; for RELEASE, with a @len: only if it is unchanged
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
- * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver; else zero
+ * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver; RELEASE: out,
+ *	     flt_endpoint_tsval(); COMMIT: the same, or 0; else zero
  */
 struct flt_test_call {
 	__s32 fd;
