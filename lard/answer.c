@@ -54,7 +54,7 @@ static json_t *connections_json(struct lardd *lardd)
 	json_t *states = json_object();
 	unsigned int state;
 
-	for (state = CONN_READ; state < CONN_STATES; state++)
+	for (state = CONN_SHAKE; state < CONN_STATES; state++)
 		json_object_set_new(states, conn_state_names[state],
 				    json_integer(workers_live(lardd, state)));
 	return states;

@@ -56,7 +56,7 @@ static int before_dropping(const struct config *config, char *error, size_t size
 	return -EISDIR;
 }
 
-int check_machine(const struct config *config, const char *path, char *error, size_t size)
+int check_machine(struct config *config, const char *path, char *error, size_t size)
 {
 	struct stat st;
 	int err;
@@ -64,8 +64,9 @@ int check_machine(const struct config *config, const char *path, char *error, si
 	err = privilege_find(config, error, size);
 	err = err ? err : before_dropping(config, error, size);
 	err = err ? err : privilege_drop(config, error, size);
-	/* A reload reads it again. */
+	/* A reload reads them again. */
 	err = err ? err : access_to("configuration", path, R_OK, error, size);
+	err = err ? err : config_load_tls(config, error, size);
 	if (!err && *config->access_log && !stat(config->access_log, &st))
 		err = access_to("access-log", config->access_log, W_OK, error, size);
 	return err;

@@ -8,6 +8,6 @@
 struct config;
 
 /* The process has the rights of the running daemon afterwards. 0, or -errno after a sentence. */
-int check_machine(const struct config *config, const char *path, char *error, size_t size);
+int check_machine(struct config *config, const char *path, char *error, size_t size);
 
 #endif

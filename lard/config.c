@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "config.h"
+#include "tls.h"
 
 #define WORDS_MAX	16
 #define INCLUDE_DEPTH	8
@@ -97,20 +98,42 @@ static int copy_text(struct reader *r, const char *name, const char *text, char 
 static int set_listen(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
+	bool tls = argc > 2 && !strcmp(argv[argc - 1], "tls");
 	int i;
 
-	for (i = 1; i < argc; i++) {
+	for (i = 1; i < argc - tls; i++) {
 		union address address;
 
 		if (address_parse(argv[i], 0, &address))
 			return wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
 				     argv[i]);
-		if (config_listens_on(c, &address))
+		if (config_listens_on(c, &address)) {
+			if (config_listens_by_tls(c, &address) != tls)
+				return wrong(r, "listen: \"%s\" is there with and without tls", argv[i]);
 			continue;
+		}
 		if (c->listens == CONFIG_LISTEN_MAX)
 			return wrong(r, "more than %d addresses to listen on", CONFIG_LISTEN_MAX);
+		c->listen_tls[c->listens] = tls;
 		c->listen[c->listens++] = address;
 	}
+	return 0;
+}
+
+static int set_certificate(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	struct config_certificate *certificate = &c->certificates[c->certificate_count];
+
+	if (argc != 3)
+		return wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
+	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
+		return wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
+	if (copy_text(r, "the chain's path", argv[1], certificate->chain,
+		      sizeof(certificate->chain)) ||
+	    copy_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
+		return -EINVAL;
+	c->certificate_count++;
 	return 0;
 }
 
@@ -335,6 +358,9 @@ struct directive {
 
 static const struct directive directives[] = {
 	CALL("listen", 0, set_listen),
+	CALL("certificate", 0, set_certificate),
+	TIME("ticket-rotation", ticket_rotation_us),
+	TIME("handshake-timeout", handshake_timeout_us),
 	CALL("policy", 2, set_policy),
 	NUMBER("t_low", params.t_low, 1, 1000000),
 	NUMBER("t_high", params.t_high, 2, 1000000),
@@ -535,6 +561,16 @@ static int read_file(struct reader *r, const char *path)
 	return err;
 }
 
+static bool listens_by_tls(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (config->listen_tls[i])
+			return true;
+	return false;
+}
+
 static int check_whole(struct reader *r)
 {
 	const char *why;
@@ -546,6 +582,14 @@ static int check_whole(struct reader *r)
 	if (r->config->cache_size && r->config->cache_object_max > r->config->cache_size / 2) {
 		snprintf(r->error, r->error_size,
 			 "%s: cache-object-max must be at most half of cache-size", r->path);
+		return -EINVAL;
+	}
+	if (listens_by_tls(r->config) && !r->config->certificate_count) {
+		snprintf(r->error, r->error_size, "%s: listen: tls needs a certificate", r->path);
+		return -EINVAL;
+	}
+	if (r->config->ticket_rotation_us < 1000000) {
+		snprintf(r->error, r->error_size, "%s: ticket-rotation must be at least 1s", r->path);
 		return -EINVAL;
 	}
 	if (!r->config->listens) {
@@ -571,6 +615,8 @@ static const struct config defaults = {
 	.keepalive_requests = 1000,
 	.splice_min = 8192,
 	.cache_object_max = 1 << 20,
+	.ticket_rotation_us = 3600000000ULL,
+	.handshake_timeout_us = 10000000,
 	.header_timeout_us = 10000000,
 	.idle_timeout_us = 60000000,
 	.queue_timeout_us = 30000000,
@@ -605,24 +651,46 @@ struct config *config_read(const char *path, char *error, size_t size)
 	return config;
 }
 
+int config_load_tls(struct config *config, char *error, size_t size)
+{
+	if (!listens_by_tls(config))
+		return 0;
+	config->tls = tls_site_new(config, error, size);
+	return config->tls ? 0 : -EINVAL;
+}
+
 struct config *config_get(struct config *config)
 {
 	config->users++;
 	return config;
 }
 
-bool config_listens_on(const struct config *config, const union address *address)
+static int find_listen(const struct config *config, const union address *address)
 {
 	unsigned int i;
 
 	for (i = 0; i < config->listens; i++)
 		if (!memcmp(&config->listen[i], address, sizeof(*address)))
-			return true;
-	return false;
+			return i;
+	return -1;
+}
+
+bool config_listens_on(const struct config *config, const union address *address)
+{
+	return find_listen(config, address) >= 0;
+}
+
+bool config_listens_by_tls(const struct config *config, const union address *address)
+{
+	int at = find_listen(config, address);
+
+	return at >= 0 && config->listen_tls[at];
 }
 
 void config_put(struct config *config)
 {
-	if (config && !--config->users)
-		free(config);
+	if (!config || --config->users)
+		return;
+	tls_site_put(config->tls);
+	free(config);
 }

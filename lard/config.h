@@ -12,9 +12,12 @@
 #include "log.h"
 #include "policy.h"
 
+struct tls_site;
+
 #define CONFIG_PATH		"/etc/flotilla/lardd.conf"
 #define CONFIG_LISTEN_MAX	16
 #define CONFIG_WORKERS_MAX	64
+#define CONFIG_CERTIFICATES_MAX	64
 #define REQUEST_HEADER_MAX	16384
 
 enum config_mode {
@@ -34,6 +37,11 @@ struct config_node {
 	bool proxy_protocol;
 };
 
+struct config_certificate {
+	char chain[256];		/* the host's own first */
+	char key[256];
+};
+
 struct config_health {
 	enum health_kind kind;
 	char path[256];
@@ -44,7 +52,12 @@ struct config_health {
 struct config {
 	_Atomic unsigned int users;
 	union address listen[CONFIG_LISTEN_MAX];
+	bool listen_tls[CONFIG_LISTEN_MAX];
 	unsigned int listens;
+	struct config_certificate certificates[CONFIG_CERTIFICATES_MAX];
+	unsigned int certificate_count;
+	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
+	uint64_t ticket_rotation_us;
 	struct config_node nodes[LARD_MAX_NODES];
 	unsigned int node_count;
 	struct config_health health;
@@ -59,6 +72,7 @@ struct config {
 	unsigned int tunnels;
 	unsigned int max_header;
 	unsigned int keepalive_requests;
+	uint64_t handshake_timeout_us;
 	uint64_t header_timeout_us;
 	uint64_t idle_timeout_us;
 	uint64_t queue_timeout_us;
@@ -88,9 +102,12 @@ struct config {
 
 /* NULL after writing "file:line: sentence" into @error. */
 struct config *config_read(const char *path, char *error, size_t size);
+/* Reads the certificates that it names, if a listener needs them. 0 or -EINVAL with a sentence. */
+int config_load_tls(struct config *config, char *error, size_t size);
 /* One user, the reader, to begin with; freed with the last. */
 struct config *config_get(struct config *config);
 bool config_listens_on(const struct config *config, const union address *address);
+bool config_listens_by_tls(const struct config *config, const union address *address);
 void config_put(struct config *config);
 
 #endif

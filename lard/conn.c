@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Client connections. */
 #include <errno.h>
-#include <linux/sockios.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "access.h"
+#include "client.h"
 #include "dispatch.h"
 #include "proxy.h"
 #include "worker.h"
@@ -18,7 +19,7 @@
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
-	"free", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
+	"free", "handshaking", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
 };
 
 /* --- numbers --- */
@@ -120,6 +121,7 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_FREE)
 		return;
 	timer_stop(&conn->timer);
+	client_close(conn);
 	free(conn->line);
 	conn->line = NULL;
 	conn_enter(conn, CONN_FREE);
@@ -155,7 +157,7 @@ static ssize_t peek(struct conn *conn)
 	ssize_t n;
 
 	do {
-		n = recv(conn->source.fd, w->peek, conn->header_max, MSG_PEEK);
+		n = client_recv(conn, w->peek, conn->header_max, MSG_PEEK);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -223,7 +225,7 @@ static bool read_request(struct conn *conn)
 		conn_refuse(conn, -verdict, w->request.error);
 	} else if (n >= (ssize_t)conn->header_max) {
 		conn_refuse(conn, 431, "header beyond the limit");
-	} else if (!conn_poll(conn)) {
+	} else if (client_ended(conn) || !conn_poll(conn)) {
 		conn_close(conn);
 		return true;
 	} else if (list_empty(&conn->timer.link) || (n > 0 && !before && conn->served)) {
@@ -237,6 +239,8 @@ static void linger(struct conn *conn)
 {
 	ssize_t n;
 
+	/* There may have been no room for it. */
+	client_shutdown(conn);
 	do {
 		n = recv(conn->source.fd, conn->worker->peek, sizeof(conn->worker->peek), 0);
 	} while (n > 0 || (n < 0 && errno == EINTR));
@@ -244,11 +248,58 @@ static void linger(struct conn *conn)
 		conn_close(conn);
 }
 
+static void shake_failed(struct conn *conn, const char *why)
+{
+	struct worker *w = conn->worker;
+	char peer[ADDRESS_TEXT];
+
+	count(w, COUNTER_TLS_FAILED);
+	log_client("tls-failed", "client=%s reason=\"%s\"",
+		   address_text(&conn->peer, peer, sizeof(peer)), why);
+	/* An alert may be on its way, which a reset would overtake. */
+	if (client_shutdown(conn) || !conn_poll(conn)) {
+		conn_close(conn);
+		return;
+	}
+	conn_enter(conn, CONN_LINGER);
+	timer_start(&w->loop, &w->linger_timers, &conn->timer, LINGER_US);
+	linger(conn);
+}
+
+static void shake(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	int over = client_shake(conn);
+
+	if (!over && !conn_poll(conn)) {
+		conn_close(conn);
+	} else if (!over) {
+		if (list_empty(&conn->timer.link))
+			timer_start(&w->loop, &w->shake_timers, &conn->timer,
+				    w->config->handshake_timeout_us);
+	} else if (over < 0) {
+		shake_failed(conn, client_failure());
+	} else {
+		count(w, COUNTER_TLS_HANDSHAKES);
+		if (client_resumed(conn))
+			count(w, COUNTER_TLS_RESUMED);
+		if (client_missed(conn))
+			count(w, COUNTER_TLS_NAME_MISSED);
+		timer_stop(&conn->timer);
+		conn->began_us = w->loop.now;
+		conn_enter(conn, CONN_READ);
+		read_request(conn);
+	}
+}
+
 static void conn_ready(struct source *s, uint32_t events)
 {
 	struct conn *conn = container_of(s, struct conn, source);
 
 	switch (conn->state) {
+	case CONN_SHAKE:
+		shake(conn);
+		break;
 	case CONN_READ:
 		/* What is there is peeked at and stays: the end behind it is seen by no read. */
 		if (!read_request(conn) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -270,7 +321,8 @@ static void conn_ready(struct source *s, uint32_t events)
 	}
 }
 
-void conn_accept(struct worker *w, uint16_t port, int fd, const union address *peer)
+void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
+		 const union address *peer)
 {
 	struct conn *conn = pool_take(&w->pool);
 
@@ -293,8 +345,19 @@ void conn_accept(struct worker *w, uint16_t port, int fd, const union address *p
 	conn->attempts = 0;
 	conn->polled = false;
 	conn->fallback = false;
-	conn_enter(conn, CONN_READ);
-	read_request(conn);
+	conn->tls = NULL;
+	if (!site) {
+		conn_enter(conn, CONN_READ);
+		read_request(conn);
+		return;
+	}
+	conn_enter(conn, CONN_SHAKE);
+	if (client_secure(conn, site)) {
+		count(w, COUNTER_TLS_FAILED);
+		conn_close(conn);
+		return;
+	}
+	shake(conn);
 }
 
 bool conn_may_stay(const struct conn *conn)
@@ -325,23 +388,16 @@ void conn_next(struct conn *conn)
 	loop_again(&w->loop, &conn->source);
 }
 
-static int bytes_there(const struct conn *conn)
-{
-	int there = 0;
-
-	return ioctl(conn->source.fd, SIOCINQ, &there) ? 0 : there;
-}
-
 /* Closing with a request unread, or on its way, would be a reset instead of an answer. */
 void conn_close_idle(struct conn *conn)
 {
-	if (conn->state == CONN_READ && conn->worker->loop.now - conn->began_us >= STOP_GRACE_US &&
-	    !bytes_there(conn))
+	if ((conn->state == CONN_READ || conn->state == CONN_SHAKE) &&
+	    conn->worker->loop.now - conn->began_us >= STOP_GRACE_US && !client_waiting(conn))
 		conn_close(conn);
 }
 
 /* The first of @q; not one of whom there is more than @seen, as no event of that may have been seen yet. */
-static bool recycle(struct worker *w, struct timer_queue *q, unsigned int seen)
+static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 {
 	struct list *at = q->timers.next;
 	unsigned int i;
@@ -350,7 +406,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, unsigned int seen)
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
 
-		if (bytes_there(conn) > (int)(conn->searched + seen))
+		if (client_waiting(conn) - (int)conn->searched > seen)
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);
@@ -359,10 +415,14 @@ static bool recycle(struct worker *w, struct timer_queue *q, unsigned int seen)
 	return false;
 }
 
-/* Who is idle, then who has begun a request for longest: whole requests are taken up at once. */
+/*
+ * Who is idle, then who has been at the handshake for longest, then at a request: whole requests are
+ * taken up at once.
+ */
 bool conn_recycle(struct worker *w)
 {
-	return recycle(w, &w->idle_timers, 0) || recycle(w, &w->header_timers, SEARCH_AGAIN);
+	return recycle(w, &w->idle_timers, 0) || recycle(w, &w->shake_timers, INT_MAX) ||
+	       recycle(w, &w->header_timers, SEARCH_AGAIN);
 }
 
 /* --- refusing --- */
@@ -429,7 +489,7 @@ void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 		       status, reason_phrase(status),
 		       strlen(reason_phrase(status)) + strlen(why) + 7,
 		       status == 503 ? "Retry-After: 1\r\n" : "", status, reason_phrase(status), why);
-	if (send(conn->source.fd, answer, len, MSG_NOSIGNAL) == len)
+	if (client_send(conn, &(struct iovec){ answer, len }, 1) == len)
 		conn_end(conn, true);
 	else
 		conn_close(conn);
@@ -440,7 +500,8 @@ void conn_end(struct conn *conn, bool unread)
 	struct worker *w = conn->worker;
 
 	/* Closing with unread bytes would reset the connection and with it our answer. */
-	if ((!unread && peek(conn) <= 0) || shutdown(conn->source.fd, SHUT_WR) || !conn_poll(conn)) {
+	if ((!unread && peek(conn) <= 0) || (client_shutdown(conn) && errno != EAGAIN) ||
+	    !conn_poll(conn)) {
 		conn_close(conn);
 		return;
 	}
@@ -451,6 +512,11 @@ void conn_end(struct conn *conn, bool unread)
 
 /* --- time-outs --- */
 
+void conn_shake_expired(struct timer *t)
+{
+	shake_failed(container_of(t, struct conn, timer), "the handshake took too long");
+}
+
 void conn_header_expired(struct timer *t)
 {
 	struct conn *conn = container_of(t, struct conn, timer);
@@ -458,7 +524,7 @@ void conn_header_expired(struct timer *t)
 	if (conn->state != CONN_READ)
 		return;
 	/* Nothing sent on a kept connection: it may close without a word. */
-	if (conn->served && !conn->searched && recv(conn->source.fd, &(char){ 0 }, 1, MSG_PEEK) <= 0)
+	if (conn->served && !conn->searched && client_recv(conn, &(char){ 0 }, 1, MSG_PEEK) <= 0)
 		conn_close(conn);
 	else
 		conn_refuse(conn, 408, "the request did not arrive in time");

@@ -7,11 +7,14 @@
 #include "loop.h"
 #include "policy.h"
 
-struct worker;
+struct client_tls;
 struct exchange;
+struct tls_site;
+struct worker;
 
 /**
  * enum conn_state - where a connection is
+ * @CONN_SHAKE:  its TLS handshake goes on
  * @CONN_READ:   its next request is incomplete or has not begun
  * @CONN_WAIT:   beyond the admission limit, on lardd->waiting
  * @CONN_GIVEN:  submitted for handoff; its descriptor must not be touched
@@ -22,6 +25,7 @@ struct exchange;
  */
 enum conn_state {
 	CONN_FREE,
+	CONN_SHAKE,
 	CONN_READ,
 	CONN_WAIT,
 	CONN_GIVEN,
@@ -49,6 +53,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @header_max: bytes that its header may have: what a reload changes holds from the next request on
  * @served:   requests before this one
  * @port:     that the client came to
+ * @tls:      NULL: it came in clear text
  */
 struct conn {
 	struct source source;
@@ -56,6 +61,7 @@ struct conn {
 	struct list link;
 	struct worker *worker;
 	struct exchange *exchange;
+	struct client_tls *tls;
 	uint64_t key;
 	uint64_t tried;
 	uint64_t began_us;
@@ -93,8 +99,12 @@ void conn_pool_exit(struct conn_pool *pool);
 struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
 uint64_t conn_cookie(const struct conn *conn);
 
-/* A new connection; reads its request if it is there. Closes @fd on failure. */
-void conn_accept(struct worker *w, uint16_t port, int fd, const union address *peer);
+/*
+ * A new connection; reads its request if it is there. @site: after a TLS handshake; NULL: in clear
+ * text. Closes @fd on failure.
+ */
+void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
+		 const union address *peer);
 /* State and counters that go with it. */
 void conn_enter(struct conn *conn, enum conn_state state);
 /* Put the descriptor into the loop, if it is not yet. False: it cannot be, and is closed. */
@@ -123,6 +133,7 @@ void conn_each(struct worker *w, void (*fn)(struct conn *conn));
 /* The process ends: close it whatever it is doing. */
 void conn_abandon(struct conn *conn);
 /* For timer queues. */
+void conn_shake_expired(struct timer *t);
 void conn_header_expired(struct timer *t);
 void conn_queue_expired(struct timer *t);
 void conn_linger_expired(struct timer *t);

@@ -7,6 +7,10 @@
 
 #define COUNTER_TABLE(X)						\
 	X(ACCEPTED, "LardAccepted", "connections accepted")		\
+	X(TLS_HANDSHAKES, "LardTlsHandshakes", "TLS handshakes completed") \
+	X(TLS_RESUMED, "LardTlsResumed", "TLS handshakes that resumed a session") \
+	X(TLS_FAILED, "LardTlsFailed", "TLS handshakes that failed or timed out") \
+	X(TLS_NAME_MISSED, "LardTlsNameMissed", "TLS handshakes for a name that no certificate is for") \
 	X(REQUESTS, "LardRequests", "requests parsed and dispatched")	\
 	X(QUEUED, "LardQueued", "requests that had to wait for room")	\
 	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\

@@ -52,7 +52,8 @@ static void go(struct conn *conn)
 	struct worker *w = conn->worker;
 
 	count(w, COUNTER_REQUESTS);
-	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give))
+	/* The keys would have to go along. */
+	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) && !conn->tls)
 		give_submit(conn);
 	else
 		proxy_request(conn);

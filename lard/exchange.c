@@ -7,6 +7,7 @@
 #include "access.h"
 #include "backend.h"
 #include "caching.h"
+#include "client.h"
 #include "dispatch.h"
 #include "exchange.h"
 #include "worker.h"
@@ -101,6 +102,7 @@ enum step exchange_abort(struct exchange *ex)
 	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, true);
 	if (ex->began)
 		tally_code(conn, ex->status);
+	client_spoil(conn);
 	setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	exchange_finish(ex, false);
 	conn_close(conn);

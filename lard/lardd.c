@@ -20,6 +20,7 @@
 #include "privilege.h"
 #include "status.h"
 #include "takeover.h"
+#include "ticket.h"
 #include "worker.h"
 
 static struct source signals = { .fd = -1 };
@@ -194,6 +195,21 @@ static int end_takeover(struct lardd *lardd, char *error, size_t size)
 	return 0;
 }
 
+/* A reload reads them again, as the user that lardd is by then. */
+static void warn_of_certificates(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; config->tls && i < config->certificate_count; i++) {
+		const struct config_certificate *c = &config->certificates[i];
+		const char *path = faccessat(AT_FDCWD, c->chain, R_OK, AT_EACCESS) ? c->chain : c->key;
+
+		if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
+			log_warn("certificate", "text=\"no reload: the user that lardd is now cannot read %s\"",
+				 path);
+	}
+}
+
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
 			size_t size)
 {
@@ -221,8 +237,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		if (!lardd->takeover)
 			goto fail;
 	}
-	if (privilege_find(config, error, size) || watch_signals(lardd) ||
-	    open_doors(lardd, config, error, size) || open_log(config, error, size))
+	if (privilege_find(config, error, size) || config_load_tls(config, error, size) ||
+	    watch_signals(lardd) || open_doors(lardd, config, error, size) || open_log(config, error, size))
 		goto fail;
 	nodes_configure(lardd, config);
 	lardd->floor = floor_new(lardd);
@@ -236,6 +252,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
 		log_warn("config", "text=\"no reload: the user that lardd is now cannot read %s\"", path);
+	warn_of_certificates(config);
 	if (end_takeover(lardd, error, size))
 		goto fail;
 	return lardd;
@@ -260,6 +277,7 @@ void lardd_free(struct lardd *lardd)
 	}
 	takeover_free(lardd->takeover);
 	access_close();
+	ticket_forget();
 	for (i = lardd->workers; i-- > 0;)
 		worker_free(lardd->worker[i]);
 	if (signals.fd >= 0)

@@ -14,6 +14,7 @@ struct worker;
  * @batch:  how many connections the next wake-up accepts at most
  * @streak: wake-ups in a row that used their batch up
  * @paused: out of descriptors or above max-connections
+ * @tls:    who comes shakes hands first
  */
 struct listener {
 	struct listener *next;
@@ -24,6 +25,7 @@ struct listener {
 	unsigned int batch;
 	unsigned int streak;
 	bool paused;
+	bool tls;
 };
 
 /*

@@ -145,7 +145,7 @@ static void put_connections(FILE *out, struct lardd *lardd)
 	unsigned int state;
 
 	metric_family(out, "lard_connections", "gauge", "client connections by what they are at");
-	for (state = CONN_READ; state < CONN_STATES; state++) {
+	for (state = CONN_SHAKE; state < CONN_STATES; state++) {
 		metric_labels(out, "lard_connections", "state", conn_state_names[state], NULL);
 		fprintf(out, "%" PRIu64 "\n", workers_live(lardd, state));
 	}

@@ -122,6 +122,11 @@ bool privilege_lacks(const struct config *config)
 	return user.uid && geteuid() && (needed(config) & ~capabilities());
 }
 
+bool privilege_is_user(uid_t uid)
+{
+	return user.uid && user.uid == uid;
+}
+
 int privilege_give_file(int fd)
 {
 	return user.uid && fchown(fd, user.uid, user.gid) ? -errno : 0;

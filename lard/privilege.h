@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct config;
 
@@ -31,6 +32,8 @@ void privilege_again(void);
 int privilege_drop(const struct config *config, char *error, size_t size);
 /* Was something given up that @config needs? */
 bool privilege_lacks(const struct config *config);
+/* Is it whom root becomes? */
+bool privilege_is_user(uid_t uid);
 /* A file that root makes for the user. 0 or -errno. */
 int privilege_give_file(int fd);
 

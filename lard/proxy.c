@@ -14,6 +14,7 @@
 #include "backend.h"
 #include "cache.h"
 #include "caching.h"
+#include "client.h"
 #include "dispatch.h"
 #include "exchange.h"
 #include "proxy.h"
@@ -38,31 +39,31 @@ static bool would_block(void)
  * Bytes of a chunked body into @up, framed anew. They are peeked at, as only the parser knows where
  * it ends. What recv() says of the socket, or -2: malformed.
  */
-static ssize_t take_chunks(struct exchange *ex, int fd)
+static ssize_t take_chunks(struct exchange *ex)
 {
 	char *at = ex->up + ex->up_end;
 	size_t room = sizeof(ex->up) - ex->up_end - CHUNK_HEAD - CHUNK_TAIL;
-	ssize_t n = recv(fd, at + CHUNK_HEAD, room, MSG_PEEK);
+	ssize_t n = client_recv(ex->conn, at + CHUNK_HEAD, room, MSG_PEEK);
 	long used;
 
 	if (n <= 0)
 		return n;
 	used = chunks_decode(&ex->body_chunks, at + CHUNK_HEAD, n);
-	if (used < 0 || recv(fd, NULL, used, MSG_TRUNC) != used)
+	if (used < 0 || client_recv(ex->conn, NULL, used, MSG_TRUNC) != used)
 		return -2;
 	ex->up_end += chunks_encode(&ex->body_chunks, at);
 	return n;
 }
 
-static ssize_t take(struct exchange *ex, int fd)
+static ssize_t take(struct exchange *ex)
 {
 	size_t room = sizeof(ex->up) - ex->up_end;
 	ssize_t n;
 
 	if (ex->body == FRAMING_CHUNKED)
-		return take_chunks(ex, fd);
-	n = recv(fd, ex->up + ex->up_end,
-		 ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
+		return take_chunks(ex);
+	n = client_recv(ex->conn, ex->up + ex->up_end,
+			ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
 	if (n > 0)
 		ex->up_end += n;
 	return n;
@@ -70,7 +71,6 @@ static ssize_t take(struct exchange *ex, int fd)
 
 static enum step take_body(struct exchange *ex)
 {
-	int fd = ex->conn->source.fd;
 	ssize_t n;
 
 	if (ex->body == FRAMING_NONE || !ex->client_readable || ex->client_eof)
@@ -79,7 +79,7 @@ static enum step take_body(struct exchange *ex)
 		ex->up_start = ex->up_end = 0;
 	if (sizeof(ex->up) - ex->up_end < ROOM_LEAST)
 		return STEP_IDLE;
-	n = take(ex, fd);
+	n = take(ex);
 	if (n == -2)
 		return ex->began ? exchange_abort(ex) : exchange_fail(ex, 400, "malformed chunk");
 	if (n < 0 && would_block()) {
@@ -350,7 +350,6 @@ static enum step drain_down(struct exchange *ex)
 		{ ex->header + ex->header_start, header },
 		{ (ex->hit ? ex->hit->body : ex->down) + ex->down_start, body },
 	};
-	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 	ssize_t n;
 
 	if (ex->spliced)
@@ -359,8 +358,10 @@ static enum step drain_down(struct exchange *ex)
 		return ex->complete ? exchange_complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
 		return STEP_IDLE;
-	n = sendmsg(ex->conn->source.fd, &message, MSG_NOSIGNAL);
+	n = client_send(ex->conn, parts, 2);
 	if (n < 0 && would_block()) {
+		/* A part of it may have gone. */
+		ex->began |= client_committed(ex->conn);
 		ex->client_writable = errno == EINTR;
 		return STEP_IDLE;
 	}
@@ -520,7 +521,7 @@ void proxy_request(struct conn *conn)
 		return;
 	}
 	/* Now it is taken off the socket; the bytes themselves are in @up already. */
-	if (recv(conn->source.fd, w->peek, r->length, MSG_TRUNC) != (ssize_t)r->length) {
+	if (client_recv(conn, NULL, r->length, MSG_TRUNC) != (ssize_t)r->length) {
 		exchange_abort(ex);
 		return;
 	}
@@ -552,6 +553,9 @@ void proxy_client_ready(struct conn *conn, uint32_t events)
 		ex->client_readable = true;
 	if (events & EPOLLOUT)
 		ex->client_writable = true;
+	/* A record can make room, or need it, for one in the other direction. */
+	if (conn->tls && events)
+		ex->client_readable = ex->client_writable = true;
 	pump(ex);
 }
 

@@ -179,7 +179,9 @@ static int read_and_try(struct change *c)
 		return -EBUSY;
 	}
 	c->config = config_read(c->lardd->config_path, c->error, c->size);
-	return c->config ? try_change(c) : -EINVAL;
+	if (!c->config || config_load_tls(c->config, c->error, c->size))
+		return -EINVAL;
+	return try_change(c);
 }
 
 int lardd_reload(struct lardd *lardd, char *error, size_t size)

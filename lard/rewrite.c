@@ -95,6 +95,8 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 {
 	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
 	struct span host = { NULL, 0 }, target = request_origin_form(r, &host);
+	/* What a client says of it is worth nothing where we know. */
+	const char *scheme = ex->conn->tls ? "https" : config->tls ? "http" : NULL;
 	char peer[INET6_ADDRSTRLEN];
 	unsigned int i;
 
@@ -111,12 +113,18 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		const struct field *f = &r->fields.at[i];
 
 		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) &&
+		    !(scheme && span_is(f->name, "x-forwarded-proto")) &&
 		    !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
 	}
 	put_framing(&t, r->framing == FRAMING_CHUNKED, r->has_length, r->content_length);
 	if (ex->upgrade)
 		put_string(&t, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+	if (scheme) {
+		put_string(&t, "X-Forwarded-Proto: ");
+		put_string(&t, scheme);
+		put(&t, "\r\n", 2);
+	}
 	if (config->forwarded_for) {
 		put_string(&t, "X-Forwarded-For: ");
 		put_string(&t, address_host(&ex->conn->peer, peer, sizeof(peer)));

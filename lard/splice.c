@@ -58,7 +58,7 @@ bool splice_begin(struct exchange *ex)
 	};
 	int ret;
 
-	if (w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
+	if (ex->conn->tls || w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
 	    ex->splice_refused)
 		return false;
 	if (ex->fill)

@@ -297,6 +297,10 @@ static void put_answers(FILE *out, const struct status_now *now)
 		{ COUNTER_HANDOFF_FAILED, "failed handoffs", "refused or timed out" },
 		{ COUNTER_QUEUED, "waited", "for room" },
 		{ COUNTER_ABORTED, "aborted", "clients that went away" },
+		{ COUNTER_TLS_HANDSHAKES, "TLS handshakes", "completed" },
+		{ COUNTER_TLS_RESUMED, "resumed", "of them, with a session ticket" },
+		{ COUNTER_TLS_FAILED, "failed handshakes", "or that took too long" },
+		{ COUNTER_TLS_NAME_MISSED, "unknown names", "no certificate is for" },
 	};
 	unsigned int i;
 
@@ -317,7 +321,7 @@ static void put_connections(FILE *out, const struct status_now *now)
 	begin(out, "connections", "Connections");
 	begin_table(out, "connections");
 	fputs("<th scope=\"col\">State</th><th scope=\"col\">Now</th></tr></thead><tbody>\n", out);
-	for (i = CONN_READ; i < CONN_STATES; i++) {
+	for (i = CONN_SHAKE; i < CONN_STATES; i++) {
 		fprintf(out, "<tr><th scope=\"row\">%s</th><td>", conn_state_names[i]);
 		put_count(out, now->connections[i]);
 		fputs("</td></tr>\n", out);

@@ -51,7 +51,7 @@ static json_t *connections(const struct status_now *now)
 	json_t *all = json_object();
 	unsigned int i;
 
-	for (i = CONN_READ; i < CONN_STATES; i++)
+	for (i = CONN_SHAKE; i < CONN_STATES; i++)
 		json_object_set_new(all, conn_state_names[i], number(now->connections[i]));
 	return all;
 }

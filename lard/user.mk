@@ -10,7 +10,7 @@ $(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
 lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/client.c lard/tls.c lard/ticket.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
@@ -18,7 +18,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege
 	lard/status.c lard/status_now.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
 	lard/url.c $(lard_http) $(lard_engine)
-lardd_PKGS := jansson
+lardd_PKGS := jansson openssl
 # Their text is built in.
 $(B)/obj/lard/status_files.o: $(wildcard lard/status/*)
 MANPAGES += lard/lardd.8
@@ -28,6 +28,6 @@ lardd_DEPS := libhandoff libflotilla libsksplice libuselect
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
-lard_give_PKGS := jansson
+lard_give_PKGS := jansson openssl
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect

@@ -99,6 +99,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 		worker_free(w);
 		return NULL;
 	}
+	timer_queue_init(&w->loop, &w->shake_timers, conn_shake_expired);
 	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->idle_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
@@ -140,15 +141,19 @@ void worker_free(struct worker *w)
 	free(w);
 }
 
-/* Closes what the configuration no longer names, if @all everything. */
+/* Closes what the configuration no longer names, if @all everything; the others go on as it says. */
 static void close_listeners(struct worker *w, bool all)
 {
 	unsigned int i;
 
 	for (i = 0; i < WORKER_LISTENERS_MAX; i++) {
 		if (!w->listeners[i] ||
-		    (!all && config_listens_on(w->config, &w->listeners[i]->address)))
+		    (!all && config_listens_on(w->config, &w->listeners[i]->address))) {
+			if (w->listeners[i])
+				w->listeners[i]->tls = config_listens_by_tls(
+					w->config, &w->listeners[i]->address);
 			continue;
+		}
 		listener_close(w->listeners[i]);
 		w->listeners[i] = NULL;
 	}
@@ -162,6 +167,7 @@ int worker_add_listener(struct worker *w, struct listener *l)
 		if (w->listeners[slot])
 			continue;
 		w->listeners[slot] = l;
+		l->tls = config_listens_by_tls(w->config, &l->address);
 		listener_start(l, w);
 		return 0;
 	}
@@ -230,7 +236,7 @@ void worker_adopt(struct worker *w)
 static bool is_quiet(const struct worker *w)
 {
 	return !w->live[CONN_WAIT] && !w->live[CONN_GIVEN] && !w->live[CONN_PROXY] &&
-	       !w->live[CONN_LINGER] && !w->live[CONN_READ];
+	       !w->live[CONN_LINGER] && !w->live[CONN_READ] && !w->live[CONN_SHAKE];
 }
 
 static bool is_last(const struct worker *w)

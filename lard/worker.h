@@ -47,6 +47,7 @@ struct worker {
 	struct give give;
 	int splicer;				/* /dev/sksplice, or -1 */
 	struct conn_pool pool;
+	struct timer_queue shake_timers;	/* TLS handshakes */
 	struct timer_queue header_timers;	/* request expected or incomplete */
 	struct timer_queue idle_timers;		/* kept clients that have sent nothing yet */
 	struct timer_queue queue_timers;	/* waits for room */

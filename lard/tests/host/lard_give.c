@@ -378,7 +378,7 @@ static bool all_closed(void)
 {
 	unsigned int state;
 
-	for (state = CONN_READ; state < CONN_STATES; state++)
+	for (state = CONN_SHAKE; state < CONN_STATES; state++)
 		if (lardd->worker[0]->live[state])
 			return false;
 	return true;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bytes from and to a client, through TLS where it came by that. As the system calls of these names:
+ * -1 with errno, EAGAIN included; 0: the client has said all.
+ */
+#ifndef LARD_CLIENT_H
+#define LARD_CLIENT_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct client_tls;
+struct conn;
+struct tls_site;
+
+/* 0 or -ENOMEM. */
+int client_secure(struct conn *conn, struct tls_site *site);
+/*
+ * The handshake as far as it goes. 1: it is over; 0: it waits for the client; -1: it has failed, for
+ * which client_failure() has a word.
+ */
+int client_shake(struct conn *conn);
+const char *client_failure(void);
+bool client_resumed(const struct conn *conn);
+bool client_missed(const struct conn *conn);
+
+/* @flags: 0, MSG_PEEK, or MSG_TRUNC with a NULL @into: throws away what was peeked at. */
+ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags);
+ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count);
+/* Some of what client_send() did not take may be on its way: it must be sent, or the connection aborted. */
+bool client_committed(const struct conn *conn);
+/* How much is there to be read, more or less; 0: nothing. */
+int client_waiting(const struct conn *conn);
+/* It has said all; what was peeked at may be there still. */
+bool client_ended(const struct conn *conn);
+/* Nothing more is sent. 0 or -1; -1 with EAGAIN: try again when it is writable. */
+int client_shutdown(struct conn *conn);
+/* No end of ours is told: the client must not take what it has got for all. */
+void client_spoil(struct conn *conn);
+/* Says that it is over, if that can be, and forgets the keys. The descriptor stays. */
+void client_close(struct conn *conn);
+
+#endif

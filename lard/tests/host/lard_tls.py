@@ -1,0 +1,396 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+"""HTTPS to lardd: handshake, bytes both ways, certificates by name, reload, tickets."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from lardd import LARDD, cluster, content, free_port, main, read_answer, receive_all, until    # noqa: E402
+
+
+def make_certificate(directory, name, kind="ec"):
+    """A certificate of its own for name; the paths of both files."""
+    chain, key = (os.path.join(directory, f"{name}.{end}") for end in ("pem", "key"))
+    new = ["-newkey", "rsa:2048"] if kind == "rsa" else ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    subprocess.run(["openssl", "req", "-x509", *new, "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                    "-addext", f"subjectAltName=DNS:{name}", "-keyout", key, "-out", chain],
+                   check=True, capture_output=True)
+    os.chmod(key, 0o600)
+    return chain, key
+
+
+class Site:
+    """A lardd that listens with TLS too."""
+
+    def __init__(self, lardd, names=("one.test",), extra=""):
+        self.lardd, self.port = lardd, free_port()
+        self.files = {name: make_certificate(lardd.directory.name, name) for name in names}
+        self.configure(names, extra)
+        lardd.reload()
+        until(lambda: lardd.control("status")["reloads"] >= 1, what="the reload")
+
+    def configure(self, names, extra=""):
+        lines = [f"listen 127.0.0.1:{self.port} tls"]
+        lines += [f"certificate {' '.join(self.files[name])}" for name in names]
+        self.lardd.configure("\n".join(lines + [extra]))
+
+    def context(self, name="one.test"):
+        context = ssl.create_default_context(cafile=self.files[name][0])
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return context
+
+    def tcp(self):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=120)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return s
+
+    def connect(self, name="one.test", context=None, **more):
+        return (context or self.context(name)).wrap_socket(self.tcp(), server_hostname=name, **more)
+
+    def get(self, target, fields="", name="one.test", **more):
+        with self.connect(name, **more) as s:
+            s.sendall(f"GET {target} HTTP/1.1\r\nHost: {name}\r\n{fields}\r\n".encode())
+            return read_answer(s.makefile("rb"))
+
+
+@contextlib.contextmanager
+def site(names=("one.test",), extra="", nodes=1):
+    with cluster(nodes) as lardd:
+        yield Site(lardd, names, extra)
+
+
+def count_is(lardd, name, wanted):
+    until(lambda: lardd.counter(name) == wanted, what=f"{name} {wanted}, it is {lardd.counter(name)}")
+
+
+def answers_come_whole():
+    """Small, of many records, in chunks and up to the end, with 1.2 and 1.3."""
+    with site() as s:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = s.context()
+            context.minimum_version = context.maximum_version = version
+            for size in (0, 1, 16384, 3000001):
+                code, _, body = s.get(f"/size/{size}", context=context)
+                assert code == 200 and body == content(size), (version, size, len(body))
+            assert s.get("/chunked", context=context)[2] == b"c" * 70006
+            assert s.get("/eof", context=context)[2] == b"until the end"
+        count_is(s.lardd, "LardTlsHandshakes", 12)
+        assert s.lardd.counter("LardTlsFailed") == 0
+
+
+def kept_connections_and_pipelines_go_on():
+    """Requests that come in one record, and one that comes in many."""
+    with site() as s, s.connect() as client:
+        stream = client.makefile("rb")
+        ask = b"GET /size/%d HTTP/1.1\r\nHost: h\r\n\r\n"
+        client.sendall(b"".join(ask % n for n in range(20)))
+        for n in range(20):
+            assert read_answer(stream)[2] == content(n)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        for byte in ask % 77:                       # a record for each byte, all in one segment
+            client.sendall(bytes([byte]))
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+        assert read_answer(stream)[2] == content(77)
+        assert s.lardd.counter("LardTlsHandshakes") == 1
+
+
+def bodies_go_up():
+    """By length and in chunks, larger than any buffer, in records of odd sizes."""
+    body = content(1000003)
+    with site() as s, s.connect() as client:
+        stream = client.makefile("rb")
+        client.sendall(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body))
+        for at in range(0, len(body), 7777):
+            client.sendall(body[at:at + 7777])
+        assert read_answer(stream)[2] == hashlib.sha256(body).hexdigest().encode()
+        client.sendall(b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for at in range(0, len(body), 5003):
+            piece = body[at:at + 5003]
+            client.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+        client.sendall(b"0\r\n\r\n")
+        assert read_answer(stream)[2] == hashlib.sha256(body).hexdigest().encode()
+        client.sendall(b"GET /size/9 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert read_answer(stream)[2] == content(9)
+
+
+def slow_reader_gets_all():
+    """Records that the socket takes in part only, while others are served."""
+    with site() as s:
+        with s.connect() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            client.sendall(b"GET /size/12000000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            time.sleep(1)
+            assert s.get("/size/5")[2] == content(5)
+            assert read_answer(client.makefile("rb"))[2] == content(12000000)
+
+
+def the_end_is_said():
+    """close_notify after an answer; none after one that was cut."""
+    with site() as s:
+        with s.connect(suppress_ragged_eofs=False) as client:
+            client.sendall(b"GET /eof HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert receive_all(client).endswith(b"until the end")
+        with s.connect(suppress_ragged_eofs=False) as client:
+            client.sendall(b"GET /half HTTP/1.1\r\nHost: h\r\n\r\n")
+            try:
+                while client.recv(65536):
+                    pass
+                raise AssertionError("a cut answer ends as a whole one does")
+            except (ConnectionResetError, ssl.SSLEOFError):
+                pass
+        with s.connect() as client:                 # it says its end and waits for ours
+            client.sendall(b"GET /size/3 HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert read_answer(client.makefile("rb"))[2] == content(3)
+            client.unwrap()
+        count_is(s.lardd, "LardAccepted", 3)
+        until(lambda: not any(s.lardd.control("status")["connections"].values()), what="no connection")
+
+
+def nodes_learn_the_scheme():
+    """And not from the client."""
+    with site() as s:
+        s.get("/size/1", "X-Forwarded-Proto: http\r\n")
+        s.lardd.get("/size/1", "x-forwarded-proto: https\r\n")
+        seen = [fields["x-forwarded-proto"] for _, _, _, fields, _ in s.lardd.backends[0].seen]
+        assert seen == [["https"], ["http"]], seen
+
+
+def what_is_agreed_on():
+    with site() as s:
+        context = s.context()
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with s.connect(context=context) as client:
+            assert client.selected_alpn_protocol() == "http/1.1"
+            assert client.version() == "TLSv1.3"
+        context.set_alpn_protocols(["h2"])
+        failed = 0
+        for change in ({}, {"minimum_version": ssl.TLSVersion.TLSv1, "maximum_version": ssl.TLSVersion.TLSv1_1}):
+            for key, value in change.items():
+                setattr(context, key, value)
+            if change:
+                context.set_alpn_protocols(["http/1.1"])
+                context.set_ciphers("ALL:@SECLEVEL=0")
+            try:
+                s.connect(context=context).close()
+                raise AssertionError(f"a handshake that must fail did not: {change}")
+            except ssl.SSLError as error:
+                assert "ALERT" in str(error).upper(), error     # it is told, not dropped
+            failed += 1
+            count_is(s.lardd, "LardTlsFailed", failed)
+
+
+def renegotiation_is_refused():
+    with site() as s:
+        run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-tls1_2"],
+                             input=b"R\n", capture_output=True, timeout=60, check=False)
+        assert b"no renegotiation" in run.stderr, run.stderr[-500:]
+        assert s.get("/size/5")[2] == content(5)
+
+
+def handshakes_have_their_time():
+    """Who says nothing after a byte, or nonsense, goes; others are served meanwhile."""
+    with site(extra="handshake-timeout 500ms\nheader-timeout 60s") as s:
+        with s.tcp() as silent:
+            silent.sendall(b"\x16")
+            until(lambda: s.lardd.control("status")["connections"]["handshaking"] == 1, what="a handshake")
+            assert s.get("/size/5")[2] == content(5)
+            assert receive_all(silent) == b""
+        count_is(s.lardd, "LardTlsFailed", 1)
+        with s.tcp() as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert not receive_all(plain).startswith(b"HTTP")
+        count_is(s.lardd, "LardTlsFailed", 2)
+        count_is(s.lardd, "LardTlsHandshakes", 1)
+
+
+def certificates_go_by_name():
+    with site(("one.test", "two.test")) as s:
+        for name in s.files:                        # verified against the one that is meant
+            assert s.get("/size/5", name=name)[2] == content(5)
+        assert s.lardd.counter("LardTlsNameMissed") == 0
+        context = s.context("one.test")
+        context.check_hostname = False
+        with s.connect("three.test", context=context):
+            pass                                    # the first, if there is none for it
+        count_is(s.lardd, "LardTlsNameMissed", 1)
+
+
+def reload_reads_certificates_again():
+    """And keeps the old ones if one is no good, whose connections go on in any case."""
+    with site() as s, s.connect() as kept:
+        def works(context):
+            assert s.get("/size/5", context=context)[2] == content(5)
+        chain, key = s.files["one.test"]
+        old, reloads, failures = s.context(), s.lardd.control("status")["reloads"], 0
+        good = {path: open(path, "rb").read() for path in (chain, key)}
+        other = make_certificate(s.lardd.directory.name, "other.test")
+
+        def refused(word):
+            nonlocal failures
+            failures += 1
+            s.lardd.reload()
+            until(lambda: s.lardd.log().count("level=error event=reload") == failures or
+                  s.lardd.log().count("event=reload text") == failures, what="the refusal")
+            assert word in s.lardd.log().rstrip().splitlines()[-1], s.lardd.log()[-500:]
+            run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True,
+                                 text=True, check=False)
+            assert run.returncode == 1 and word in run.stderr, run
+            works(old)
+
+        with open(chain, "wb") as file:
+            file.write(open(other[0], "rb").read())
+        refused("does not fit")
+        with open(chain, "wb") as file:
+            file.write(b"nonsense")
+        refused("no certificate")
+        with open(chain, "wb") as file:
+            file.write(good[chain])
+        os.chmod(key, 0o640)
+        refused("others may read")
+        os.chmod(key, 0o600)
+        if not os.geteuid():
+            os.chown(key, 12345, 0)
+            refused("another user's")
+            os.chown(key, 0, 0)
+        os.rename(key, key + ".away")
+        refused("No such file")
+        os.rename(key + ".away", key)
+        assert s.lardd.control("status")["reloads"] == reloads
+
+        make_certificate(s.lardd.directory.name, "one.test")
+        s.lardd.reload()
+        until(lambda: s.lardd.control("status")["reloads"] == reloads + 1, what="the reload")
+        works(s.context())
+        try:
+            works(old)
+            raise AssertionError("the old certificate is still shown")
+        except ssl.SSLCertVerificationError:
+            pass
+        kept.sendall(b"GET /size/6 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert read_answer(kept.makefile("rb"))[2] == content(6)
+
+
+def an_address_changes_to_tls_and_back():
+    """By a reload; with both it is none."""
+    with site() as s:
+        def reload(lines):
+            before = s.lardd.control("status")["reloads"]
+            s.lardd.configure(f"certificate {' '.join(s.files['one.test'])}\n{lines}")
+            s.lardd.reload()
+            until(lambda: s.lardd.control("status")["reloads"] > before, what="the reload")
+        reload(f"listen 127.0.0.1:{s.port}")
+        with s.tcp() as client:
+            client.sendall(b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert read_answer(client.makefile("rb"))[2] == content(5)
+        reload(f"listen 127.0.0.1:{s.port} tls")
+        assert s.get("/size/5")[2] == content(5)
+        for lines, word in ((f"listen 127.0.0.1:{s.lardd.port} tls", "with and without tls"),
+                            ("listen 127.0.0.1:1 tls", "needs a certificate"),
+                            ("certificate /etc/passwd", "CHAIN-FILE KEY-FILE"),
+                            ("ticket-rotation 10ms", "at least 1s")):
+            s.lardd.configure(lines)
+            run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True,
+                                 text=True, check=False)
+            assert run.returncode == 1 and word in run.stderr, (lines, run)
+
+
+def handshakes_hold_no_place_for_ever():
+    """max-connections counts them, and the oldest goes for one who comes."""
+    with site(extra="max-connections 8\nhandshake-timeout 60s\nheader-timeout 60s") as s, \
+            contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(s.tcp()).sendall(b"\x16\x03\x01")
+        until(lambda: s.lardd.control("status")["connections"]["handshaking"] == 8, what="8 handshakes")
+        assert s.get("/size/5")[2] == content(5)
+        count_is(s.lardd, "LardRecycled", 1)
+
+
+def tunnels_pass_both_ways():
+    with site() as s, s.connect() as client, client.makefile("rb") as stream:
+        client.sendall(b"GET /upgrade HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                       b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        assert read_answer(stream, head=True)[0] == 101
+        for size in (1, 1000, 40000):
+            client.sendall(b"a" * size)
+            assert stream.read(size) == b"A" * size
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        data = content(30000000)
+        assert echo_unread(client, data) == data.upper()
+
+
+def echo_unread(client, data):
+    """What comes back of data, read only once nothing more can be sent: records go out in part, and more comes."""
+    sent, got, stuck = 0, bytearray(), 0
+    client.setblocking(False)
+    while len(got) < len(data):
+        try:
+            if sent < len(data):
+                sent += client.send(data[sent:sent + 1000])
+                stuck = stuck if stuck == 30 else 0
+                continue
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            stuck += stuck < 30
+            if stuck < 30:
+                time.sleep(0.02)
+                continue
+        try:
+            got += client.recv(65536)
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            time.sleep(0.001)
+    assert stuck == 30
+    return got
+
+
+def session_of(s, context, version, session=None):
+    """A session, after a request, and whether it resumed the one given."""
+    context.minimum_version = context.maximum_version = version
+    with s.connect(context=context, session=session) as client:
+        client.sendall(b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert read_answer(client.makefile("rb"))[2] == content(5)
+        return client.session, client.session_reused
+
+
+def sessions_resume_at_any_worker():
+    with site(extra="workers 3") as s:              # which a reload does not change
+        s.lardd.take_over().wait(10)
+        resumed = 0
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = s.context()
+            session, reused = session_of(s, context, version)
+            assert not reused
+            for _ in range(12):
+                session, reused = session_of(s, context, version, session)
+                assert reused, version
+                resumed += 1
+            s.lardd.reload()
+            until(lambda n=resumed // 12: s.lardd.control("status")["reloads"] == n, what="the reload")
+            session, reused = session_of(s, context, version, session)
+            assert reused, "not after a reload"
+            count_is(s.lardd, "LardTlsResumed", resumed + resumed // 12)
+
+
+def ticket_keys_rotate():
+    with site(extra="ticket-rotation 1s") as s:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = s.context()
+            session, _ = session_of(s, context, version)
+            time.sleep(2.5)                         # neither this key nor the next is known any more
+            session, reused = session_of(s, context, version, session)
+            assert not reused, version
+        assert s.get("/size/5")[2] == content(5)
+
+
+if __name__ == "__main__":
+    sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
+                   the_end_is_said, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
+                   handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
+                   an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, tunnels_pass_both_ways,
+                   sessions_resume_at_any_worker, ticket_keys_rotate]))

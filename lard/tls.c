@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tls.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "config.h"
+#include "privilege.h"
+#include "ticket.h"
+
+#define FILE_MAX	(1 << 20)
+/* Forward secrecy and AEAD only; of 1.3 all that OpenSSL has by default. */
+#define CIPHERS_12	"ECDHE+AESGCM:ECDHE+CHACHA20"
+
+/**
+ * struct tls_site - see tls.h
+ * @contexts: one for each certificate, in the order of the configuration; the first is the default
+ */
+struct tls_site {
+	_Atomic unsigned int users;
+	unsigned int count;
+	SSL_CTX *contexts[CONFIG_CERTIFICATES_MAX];
+};
+
+struct reading {
+	const char *path;
+	char *error;
+	size_t size;
+};
+
+static int sorry(const struct reading *r, const char *why)
+{
+	snprintf(r->error, r->size, "certificate: %s: %s", r->path, why);
+	return -EINVAL;
+}
+
+/* With OpenSSL's word for it, if it has one. */
+static int sorry_ssl(const struct reading *r, const char *what)
+{
+	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+	char why[256];
+
+	snprintf(why, sizeof(why), "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
+	return sorry(r, why);
+}
+
+/* --- files --- */
+
+static int check_file(const struct reading *r, const struct stat *st, bool secret)
+{
+	if (!S_ISREG(st->st_mode))
+		return sorry(r, "it is not a regular file");
+	if (st->st_size > FILE_MAX)
+		return sorry(r, "it is longer than 1 MiB");
+	if (!secret)
+		return 0;
+	if (st->st_mode & 077)
+		return sorry(r, "others may read the key: chmod 600, and make a new one");
+	if (st->st_uid && st->st_uid != geteuid() && !privilege_is_user(st->st_uid))
+		return sorry(r, "the key is another user's, who knows it: make a new one");
+	return 0;
+}
+
+/* All of a file, in the heap. */
+static char *read_all(const struct reading *r, bool secret, size_t *len)
+{
+	int fd = open(r->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	char *text = NULL;
+	ssize_t n = -1;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		sorry(r, strerror(errno));
+	} else if (!check_file(r, &st, secret)) {
+		text = OPENSSL_malloc(st.st_size + 1);
+		n = text ? read(fd, text, st.st_size) : -1;
+		if (n < 0)
+			sorry(r, text ? strerror(errno) : "no memory");
+	}
+	if (fd >= 0)
+		close(fd);
+	if (n < 0) {
+		OPENSSL_free(text);
+		return NULL;
+	}
+	*len = n;
+	return text;
+}
+
+/* A key with a password is none for a daemon. */
+static int no_password(char *buffer, int size, int writing, void *arg)
+{
+	(void)buffer;
+	(void)size;
+	(void)writing;
+	(void)arg;
+	return -1;
+}
+
+static int use_chain(const struct reading *r, SSL_CTX *ctx, BIO *from)
+{
+	X509 *x = PEM_read_bio_X509(from, NULL, no_password, NULL);
+	int ok;
+
+	if (!x)
+		return sorry_ssl(r, "no certificate is in it");
+	ok = SSL_CTX_use_certificate(ctx, x);
+	X509_free(x);
+	if (!ok)
+		return sorry_ssl(r, "the certificate cannot be used");
+	while ((x = PEM_read_bio_X509(from, NULL, no_password, NULL)))
+		if (!SSL_CTX_add0_chain_cert(ctx, x)) {
+			X509_free(x);
+			return sorry_ssl(r, "a certificate of the chain cannot be used");
+		}
+	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+		return sorry_ssl(r, "a certificate of the chain is malformed");
+	ERR_clear_error();
+	return 0;
+}
+
+static int use_key(const struct reading *r, SSL_CTX *ctx, BIO *from)
+{
+	EVP_PKEY *key = PEM_read_bio_PrivateKey(from, NULL, no_password, NULL);
+	int ok;
+
+	if (!key)
+		return sorry_ssl(r, "no private key without a password is in it");
+	ok = SSL_CTX_use_PrivateKey(ctx, key) && SSL_CTX_check_private_key(ctx);
+	EVP_PKEY_free(key);
+	return ok ? 0 : sorry_ssl(r, "the key does not fit its certificate");
+}
+
+static int use_file(SSL_CTX *ctx, const char *path, bool secret,
+		    int (*use)(const struct reading *r, SSL_CTX *ctx, BIO *from), char *error, size_t size)
+{
+	struct reading r = { path, error, size };
+	int err = -ENOMEM;
+	size_t len;
+	char *text;
+	BIO *bio;
+
+	ERR_clear_error();
+	text = read_all(&r, secret, &len);
+	if (!text)
+		return -EINVAL;
+	bio = BIO_new_mem_buf(text, len);
+	if (bio)
+		err = use(&r, ctx, bio);
+	else
+		sorry(&r, "no memory");
+	BIO_free(bio);
+	OPENSSL_clear_free(text, len + 1);
+	ERR_clear_error();
+	return err;
+}
+
+/* --- agreeing --- */
+
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+			   const unsigned char *in, unsigned int in_len, void *arg)
+{
+	static const unsigned char ours[] = "\x08http/1.1";
+
+	(void)ssl;
+	(void)arg;
+	/* Who speaks none of what we do must hear so, not an answer in a language of ours. */
+	return SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof(ours) - 1, in,
+				     in_len) == OPENSSL_NPN_NEGOTIATED ?
+	       SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static int choose_certificate(SSL *ssl, int *alert, void *arg)
+{
+	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	const struct tls_site *site = arg;
+	bool *missed = SSL_get_app_data(ssl);
+	unsigned int i;
+
+	(void)alert;
+	if (!name)
+		return SSL_TLSEXT_ERR_NOACK;
+	for (i = 0; i < site->count; i++)
+		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, 0, 0, NULL) == 1) {
+			SSL_set_SSL_CTX(ssl, site->contexts[i]);
+			return SSL_TLSEXT_ERR_OK;
+		}
+	*missed = true;
+	return SSL_TLSEXT_ERR_NOACK;
+}
+
+static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
+{
+	/* HTTP says itself where its messages end: an end without close_notify is one all the same. */
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+			    SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+	SSL_CTX_set_tlsext_servername_callback(ctx, choose_certificate);
+	SSL_CTX_set_tlsext_servername_arg(ctx, site);
+	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
+	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, rotation_us) ? 0 : -EINVAL;
+}
+
+struct tls_site *tls_site_new(const struct config *config, char *error, size_t size)
+{
+	struct tls_site *site = calloc(1, sizeof(*site));
+	unsigned int i;
+
+	snprintf(error, size, "TLS: no memory");
+	if (!site)
+		return NULL;
+	site->users = 1;
+	for (i = 0; i < config->certificate_count; i++) {
+		const struct config_certificate *c = &config->certificates[i];
+		SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+
+		if (!ctx)
+			goto fail;
+		site->contexts[site->count++] = ctx;
+		if (set_up(ctx, site, config->ticket_rotation_us)) {
+			snprintf(error, size, "TLS: OpenSSL refuses its settings: %s",
+				 ERR_reason_error_string(ERR_peek_last_error()));
+			goto fail;
+		}
+		if (use_file(ctx, c->chain, false, use_chain, error, size) ||
+		    use_file(ctx, c->key, true, use_key, error, size))
+			goto fail;
+	}
+	return site;
+
+fail:
+	tls_site_put(site);
+	return NULL;
+}
+
+struct tls_site *tls_site_get(struct tls_site *site)
+{
+	site->users++;
+	return site;
+}
+
+void tls_site_put(struct tls_site *site)
+{
+	unsigned int i;
+
+	if (!site || --site->users)
+		return;
+	for (i = 0; i < site->count; i++)
+		SSL_CTX_free(site->contexts[i]);
+	free(site);
+}
+
+SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed)
+{
+	SSL *ssl = SSL_new(site->contexts[0]);
+
+	if (!ssl)
+		return NULL;
+	if (!SSL_set_fd(ssl, fd)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	SSL_set_app_data(ssl, missed);
+	SSL_set_accept_state(ssl);
+	return ssl;
+}

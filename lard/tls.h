@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What listeners with TLS show of themselves: certificates, chosen by name, and what is agreed on. */
+#ifndef LARD_TLS_H
+#define LARD_TLS_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct config;
+struct tls_site;
+
+/*
+ * Reads certificates and keys. NULL after a sentence in @error. Of one user to begin with; as a
+ * struct config it does not change.
+ */
+struct tls_site *tls_site_new(const struct config *config, char *error, size_t size);
+struct tls_site *tls_site_get(struct tls_site *site);
+/* NULL is fine. */
+void tls_site_put(struct tls_site *site);
+
+/* For one connection; @missed is set when its client names a host that no certificate is for. */
+SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed);
+
+#endif
