@@ -10,7 +10,7 @@ VIP=10.0.0.200
 DIR=$(mktemp -d)
 at_exit "rm -rf $DIR"
 
-need nginx curl flotilla lardd
+need nginx curl flotilla lardd openssl
 load handoff
 lan client:10.0.0.100 fe:10.0.0.1 be1:10.0.0.2 be2:10.0.0.3
 must fe ip addr add $VIP/24 dev eth0
@@ -30,7 +30,7 @@ backend() {
 		events { }
 		http {
 			access_log off; keepalive_timeout 60;
-			server { listen 80; root $DIR/$ns; add_header X-Node $ns; }
+			server { listen 80; listen 443; root $DIR/$ns; add_header X-Node $ns; }
 		}
 	CONF
 	"$ns" nginx -c "$DIR/$ns.conf" >/dev/null 2>&1 &
@@ -46,6 +46,7 @@ must be1 flotilla local set name be1 address 10.0.0.2 insecure on
 must be2 flotilla local set name be2 address 10.0.0.3 insecure on
 for ns in fe be1 be2; do
 	must "$ns" flotilla service add $VIP:80
+	must "$ns" flotilla service add $VIP:443
 done
 backend be1
 backend be2
@@ -59,8 +60,13 @@ for ns in be1 be2; do
 done
 fe sysctl -qw net.flotilla.handoff_timeout_ms=$((5000 * slow)) 2>/dev/null
 
+must openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=$VIP \
+	-addext subjectAltName=IP:$VIP -keyout "$DIR/key" -out "$DIR/chain" 2>/dev/null
 cat >"$DIR/lardd.conf" <<CONF
 listen $VIP:80
+listen $VIP:443 tls
+certificate $DIR/chain $DIR/key
+proxy-port 80
 control $DIR/lardd.sock
 metrics 10.0.0.1:9180
 CONF
@@ -153,6 +159,15 @@ check "no request failed under load" bash -c "! grep -E 'Socket errors|Non-2xx' 
 check "the load returns to none" wait_for 30 load_is 0
 balance=$(ask '{"cmd":"nodes"}' nodes 0 chosen)/$(ask '{"cmd":"nodes"}' nodes 1 chosen)
 echo "# chosen: $balance"
+
+# HTTPS beside it. The nodes would take the connection, and their servers make nothing of it.
+done_before=$(counter LardHandedOff) failed_before=$(counter LardHandoffFailed)
+secure() { client curl -s -m $((20 * slow)) --cacert "$DIR/chain" "https://$VIP$1"; }
+equal "what comes by TLS is answered" be "$(secure /t1 | head -c 2)"
+equal "all of it" 200000 "$(secure /big | wc -c)"
+equal "it was proxied" 2 "$(counter LardProxied)"
+equal "and no node was asked to take it" "$done_before $failed_before" \
+	"$(counter LardHandedOff) $(counter LardHandoffFailed)"
 
 # A server that is gone: its node refuses, the other takes the connection.
 must param policy lb

@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../host"))
+from lard_tls import site  # noqa: E402
 from lardd import answer_with, cluster, content, main, read_answer, until  # noqa: E402
 
 
@@ -130,6 +132,14 @@ def splice_min_of_nought_turns_it_off():
         assert lardd.counter("LardSpliced") == 0
 
 
+def what_comes_by_tls_is_not_spliced():
+    with site() as s:
+        for size in (200_000, 3_000_000):
+            assert s.get(f"/size/{size}")[2] == content(size), size
+            assert s.lardd.get(f"/size/{size}")[2] == content(size), size
+        assert s.lardd.counter("LardSpliced") == 2     # what came beside it, in clear
+
+
 def the_module_can_be_unloaded_afterwards():
     module(False)
 
@@ -144,4 +154,5 @@ if __name__ == "__main__":
                    the_cache_gets_a_copy_of_what_is_spliced,
                    a_client_that_leaves_leaves_no_part_of_its_answer_in_the_cache,
                    a_truncated_answer_is_not_stored,
-                   splice_min_of_nought_turns_it_off, the_module_can_be_unloaded_afterwards]))
+                   splice_min_of_nought_turns_it_off, what_comes_by_tls_is_not_spliced,
+                   the_module_can_be_unloaded_afterwards]))
