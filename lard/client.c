@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -81,6 +82,18 @@ static void begin(void)
 	errno = 0;
 }
 
+/* Who takes the port for one of plain HTTP is told so in HTTP. */
+static void answer_in_clear(int fd)
+{
+	static const char answer[] =
+		"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 58\r\n"
+		"Connection: close\r\n\r\n"
+		"This port speaks HTTPS: its addresses begin with https://\n";
+
+	/* Nothing was sent before: there is room, or the client is gone. */
+	(void)!send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+}
+
 int client_shake(struct conn *conn)
 {
 	int n;
@@ -89,7 +102,11 @@ int client_shake(struct conn *conn)
 	n = SSL_do_handshake(conn->tls->ssl);
 	if (n == 1)
 		return 1;
-	return judge(conn->tls, n) < 0 && errno == EAGAIN ? 0 : -1;
+	if (judge(conn->tls, n) < 0 && errno == EAGAIN)
+		return 0;
+	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST)
+		answer_in_clear(conn->source.fd);
+	return -1;
 }
 
 const char *client_failure(void)

@@ -127,6 +127,11 @@ bool privilege_is_user(uid_t uid)
 	return user.uid && user.uid == uid;
 }
 
+const char *privilege_name(void)
+{
+	return user.uid ? user.name : NULL;
+}
+
 int privilege_give_file(int fd)
 {
 	return user.uid && fchown(fd, user.uid, user.gid) ? -errno : 0;

@@ -34,6 +34,8 @@ int privilege_drop(const struct config *config, char *error, size_t size);
 bool privilege_lacks(const struct config *config);
 /* Is it whom root becomes? */
 bool privilege_is_user(uid_t uid);
+/* Its name, or NULL: root becomes nobody else. */
+const char *privilege_name(void);
 /* A file that root makes for the user. 0 or -errno. */
 int privilege_give_file(int fd);
 

@@ -69,6 +69,19 @@ static int check_file(const struct reading *r, const struct stat *st, bool secre
 	return 0;
 }
 
+/* Root reads at the start what the user whom it becomes may not: a reload would find out. */
+static int cannot_open(const struct reading *r, int err)
+{
+	const char *name = privilege_name();
+	char why[256];
+
+	if (err != EACCES || !name)
+		return sorry(r, strerror(err));
+	snprintf(why, sizeof(why), "user %s, as whom lardd reads it, may not: make it that user's, or restart lardd as root",
+		 name);
+	return sorry(r, why);
+}
+
 /* All of a file, in the heap. */
 static char *read_all(const struct reading *r, bool secret, size_t *len)
 {
@@ -78,7 +91,7 @@ static char *read_all(const struct reading *r, bool secret, size_t *len)
 	ssize_t n = -1;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		sorry(r, strerror(errno));
+		cannot_open(r, errno);
 	} else if (!check_file(r, &st, secret)) {
 		text = OPENSSL_malloc(st.st_size + 1);
 		n = text ? read(fd, text, st.st_size) : -1;

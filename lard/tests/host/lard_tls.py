@@ -6,14 +6,20 @@
 import contextlib
 import hashlib
 import os
+import pwd
+import random
+import re
+import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import LARDD, cluster, content, free_port, main, read_answer, receive_all, until    # noqa: E402
+from lardd import LARDD, cluster, content, free_port, kit, main, read_answer, receive_all, until    # noqa: E402
 
 
 def make_certificate(directory, name, kind="ec"):
@@ -206,7 +212,9 @@ def handshakes_have_their_time():
         count_is(s.lardd, "LardTlsFailed", 1)
         with s.tcp() as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-            assert not receive_all(plain).startswith(b"HTTP")
+            code, _, body = read_answer(plain.makefile("rb"))
+            assert code == 400 and b"HTTPS" in body, (code, body)
+            assert receive_all(plain) == b""
         count_is(s.lardd, "LardTlsFailed", 2)
         count_is(s.lardd, "LardTlsHandshakes", 1)
 
@@ -302,6 +310,116 @@ def an_address_changes_to_tls_and_back():
             assert run.returncode == 1 and word in run.stderr, (lines, run)
 
 
+def a_key_that_only_root_may_read_serves_until_it_is_given():
+    """It is read before lardd becomes its user; a reload says whose it must be, and the old one stays."""
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    with site() as s:
+        key, user = s.files["one.test"][1], pwd.getpwnam("nobody").pw_uid
+        os.chmod(s.lardd.directory.name, 0o755)
+        s.lardd.process.send_signal(signal.SIGTERM)
+        assert s.lardd.process.wait(10) == 0
+        s.configure(s.files, "user nobody")
+        s.lardd.start()
+        s.lardd.wait_nodes(1)
+        assert s.get("/size/5")[2] == content(5)
+        s.lardd.reload()
+        s.lardd.wait_log("user nobody, as whom lardd reads it, may not")
+        assert s.lardd.control("status")["reloads"] == 0
+        assert s.get("/size/5")[2] == content(5)
+        os.chown(key, user, -1)
+        s.lardd.reload()
+        until(lambda: s.lardd.control("status")["reloads"] == 1, what="the reload")
+        assert s.get("/size/5")[2] == content(5)
+
+
+def client_hello():
+    """What a client sends first."""
+    sent = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="one.test").do_handshake()
+    return sent.read()
+
+
+def strangers_break_off_anywhere():
+    """A hello that ends at any byte, one bit of it turned, and noise."""
+    hello, seed = client_hello(), 18
+    chance = random.Random(seed)
+    with site() as s:
+        tries = [hello[:n] for n in range(1, len(hello), 5)]
+        for _ in range(100):
+            bad = bytearray(hello)
+            bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+            tries += [bytes(bad), b"\x16\x03\x01" + chance.randbytes(500)]
+        for data in tries:
+            with s.tcp() as stranger:
+                stranger.sendall(data)
+                if chance.random() < 0.5:           # a reset
+                    stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: s.lardd.control("status")["connections"]["handshaking"] == 0, what="the end of all")
+        assert s.get("/size/5")[2] == content(5)
+        count_is(s.lardd, "LardTlsHandshakes", 1)
+
+
+def handshakes_have_little_memory():
+    """Who says that his hello is as long as can be is refused or has its place, and no more."""
+    def resident():
+        with open(f"/proc/{s.lardd.process.pid}/status", encoding="ascii") as file:
+            return int(next(line.split()[1] for line in file if line.startswith("VmRSS")))
+    with open(LARDD, "rb") as file:
+        if re.search(b"__[at]san_init", file.read()):
+            raise kit.Skip("a sanitizer's own memory is more")
+    clients, each = 100, 300                        # KiB; the longest hello has 128
+    with site(extra="handshake-timeout 60s") as s, contextlib.ExitStack() as stack:
+        assert s.get("/size/5")[2] == content(5)
+        before = resident()
+        for length in (b"\x01\xff\xff", b"\xff\xff\xff"):     # it may be, and it may not
+            for _ in range(clients):
+                client = stack.enter_context(s.tcp())
+                with contextlib.suppress(OSError):
+                    client.sendall(b"\x16\x03\x01\x40\x00\x01" + length + bytes(16380))
+                    for _ in range(6):
+                        client.sendall(b"\x16\x03\x01\x40\x00" + bytes(16384))
+        count_is(s.lardd, "LardTlsFailed", clients)
+        assert s.lardd.control("status")["connections"]["handshaking"] == clients
+        assert s.get("/size/5")[2] == content(5)
+        grown = resident() - before
+        assert grown < clients * each, grown
+        print(f"# {grown / clients:.0f} KiB for a handshake with a hello of 112 KiB so far")
+
+
+def reloads_and_takeovers_break_no_handshake():
+    with site() as s:
+        failed, served, over = [], [], threading.Event()
+
+        def ask():
+            context = s.context()
+            while not over.is_set():
+                try:
+                    assert s.get("/size/3000", context=context)[2] == content(3000)
+                    served.append(1)
+                except Exception as error:          # pylint: disable=broad-except
+                    failed.append(repr(error))
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(3):
+                for _ in range(3):
+                    before, reloads = len(served), s.lardd.control("status")["reloads"]
+                    s.lardd.reload()
+                    until(lambda: s.lardd.control("status")["reloads"] > reloads, what="the reload")
+                    until(lambda: len(served) > before + 8 or failed, what="answers")
+                before, old = len(served), s.lardd.take_over()
+                assert old.wait(60) == 0
+                until(lambda: len(served) > before + 8 or failed, what="answers")
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        assert not failed, failed[:3]
+
+
 def handshakes_hold_no_place_for_ever():
     """max-connections counts them, and the oldest goes for one who comes."""
     with site(extra="max-connections 8\nhandshake-timeout 60s\nheader-timeout 60s") as s, \
@@ -393,4 +511,6 @@ if __name__ == "__main__":
                    the_end_is_said, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, tunnels_pass_both_ways,
-                   sessions_resume_at_any_worker, ticket_keys_rotate]))
+                   sessions_resume_at_any_worker, ticket_keys_rotate,
+                   a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
+                   handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake]))
