@@ -1,99 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Reading the configuration. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "config.h"
+#include "reader.h"
 #include "tls.h"
-
-#define WORDS_MAX	16
-#define INCLUDE_DEPTH	8
-#define LINE_SIZE	4096
-#define LINES_MAX	1000000	/* of all files together */
-
-struct reader {
-	struct config *config;
-	const char *path;
-	unsigned int line;
-	unsigned int depth;
-	unsigned int lines;	/* of all files so far */
-	char *error;
-	size_t error_size;
-};
-
-__attribute__((format(printf, 2, 3)))
-static int wrong(struct reader *r, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	n = snprintf(r->error, r->error_size, "%s:%u: ", r->path, r->line);
-	if (n < 0 || (size_t)n >= r->error_size)
-		return -EINVAL;
-	va_start(args, format);
-	vsnprintf(r->error + n, r->error_size - n, format, args);
-	va_end(args);
-	return -EINVAL;
-}
-
-static int parse_number(struct reader *r, const char *name, const char *text, uint64_t low,
-			uint64_t high, uint64_t *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || *number < low || *number > high)
-		return wrong(r, "%s must be a number from %" PRIu64 " to %" PRIu64 ", not \"%s\"",
-			     name, low, high, text);
-	return 0;
-}
-
-/* "20s", "500ms", "2m", "1h"; a bare number is seconds. */
-static int parse_time(struct reader *r, const char *name, const char *text, uint64_t *us)
-{
-	static const struct {
-		const char *suffix;
-		uint64_t us;
-	} units[] = {
-		{ "", 1000000 }, { "s", 1000000 }, { "ms", 1000 }, { "us", 1 },
-		{ "m", 60000000 }, { "h", 3600000000ULL },
-	};
-	unsigned int i;
-	uint64_t number;
-	char *end;
-
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (*text >= '0' && *text <= '9' && !errno && number < 1000000000)
-		for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-			if (!strcmp(end, units[i].suffix)) {
-				*us = number * units[i].us;
-				return 0;
-			}
-	return wrong(r, "%s must be a time such as 20s or 500ms, not \"%s\"", name, text);
-}
-
-static int parse_switch(struct reader *r, const char *name, const char *text, bool *on)
-{
-	*on = !strcmp(text, "on");
-	return *on || !strcmp(text, "off") ? 0 : wrong(r, "%s must be on or off", name);
-}
-
-static int copy_text(struct reader *r, const char *name, const char *text, char *out, size_t size)
-{
-	if (strlen(text) >= size)
-		return wrong(r, "%s is longer than %zu characters", name, size - 1);
-	strcpy(out, text);
-	return 0;
-}
 
 static int set_listen(struct reader *r, int argc, char **argv)
 {
@@ -105,15 +20,17 @@ static int set_listen(struct reader *r, int argc, char **argv)
 		union address address;
 
 		if (address_parse(argv[i], 0, &address))
-			return wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
-				     argv[i]);
+			return reader_wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
+					    argv[i]);
 		if (config_listens_on(c, &address)) {
 			if (config_listens_by_tls(c, &address) != tls)
-				return wrong(r, "listen: \"%s\" is there with and without tls", argv[i]);
+				return reader_wrong(r, "listen: \"%s\" is there with and without tls",
+						    argv[i]);
 			continue;
 		}
 		if (c->listens == CONFIG_LISTEN_MAX)
-			return wrong(r, "more than %d addresses to listen on", CONFIG_LISTEN_MAX);
+			return reader_wrong(r, "more than %d addresses to listen on",
+					    CONFIG_LISTEN_MAX);
 		c->listen_tls[c->listens] = tls;
 		c->listen[c->listens++] = address;
 	}
@@ -126,12 +43,12 @@ static int set_certificate(struct reader *r, int argc, char **argv)
 	struct config_certificate *certificate = &c->certificates[c->certificate_count];
 
 	if (argc != 3)
-		return wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
+		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
 	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
-		return wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
-	if (copy_text(r, "the chain's path", argv[1], certificate->chain,
-		      sizeof(certificate->chain)) ||
-	    copy_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
+		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
+	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
+			sizeof(certificate->chain)) ||
+	    reader_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
 		return -EINVAL;
 	c->certificate_count++;
 	return 0;
@@ -141,7 +58,8 @@ static int set_policy(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
 	if (lard_policy_parse(argv[1], &r->config->params.policy))
-		return wrong(r, "\"%s\" is not one of wrr, lb, lard, lard/r, lc, chbl", argv[1]);
+		return reader_wrong(r, "\"%s\" is not one of wrr, lb, lard, lard/r, lc, chbl",
+				    argv[1]);
 	return 0;
 }
 
@@ -159,7 +77,7 @@ static int set_node_option(struct reader *r, struct config_node *node, const cha
 	int err;
 
 	if (!strcmp(key, "weight")) {
-		err = parse_number(r, key, value, 0, 65535, &number);
+		err = reader_number(r, key, value, 0, 65535, &number);
 		node->weight = number;
 		return err;
 	}
@@ -167,12 +85,12 @@ static int set_node_option(struct reader *r, struct config_node *node, const cha
 		node->admin = !strcmp(value, "drain") ? LARD_DRAIN :
 			      !strcmp(value, "maintenance") ? LARD_MAINTENANCE : LARD_ACTIVE;
 		if (node->admin == LARD_ACTIVE && strcmp(value, "active"))
-			return wrong(r, "admin must be active, drain or maintenance");
+			return reader_wrong(r, "admin must be active, drain or maintenance");
 		return 0;
 	}
 	if (!strcmp(key, "proxy-protocol"))
-		return parse_switch(r, key, value, &node->proxy_protocol);
-	return wrong(r, "a node has no \"%s\"", key);
+		return reader_switch(r, key, value, &node->proxy_protocol);
+	return reader_wrong(r, "a node has no \"%s\"", key);
 }
 
 static int set_node(struct reader *r, int argc, char **argv)
@@ -183,19 +101,19 @@ static int set_node(struct reader *r, int argc, char **argv)
 	int arg, err;
 
 	if (c->node_count == LARD_MAX_NODES)
-		return wrong(r, "more than %d nodes", LARD_MAX_NODES);
+		return reader_wrong(r, "more than %d nodes", LARD_MAX_NODES);
 	if (argc < 3 || argc % 2 == 0)
-		return wrong(r, "a node is: node NAME ADDRESS:PORT [KEY VALUE]...");
+		return reader_wrong(r, "a node is: node NAME ADDRESS:PORT [KEY VALUE]...");
 	if (!name_is_good(argv[1]))
-		return wrong(r, "\"%s\" is not a node name: up to %d of A-Z a-z 0-9 . _ -", argv[1],
-			     LARD_NAME_MAX - 1);
+		return reader_wrong(r, "\"%s\" is not a node name: up to %d of A-Z a-z 0-9 . _ -",
+				    argv[1], LARD_NAME_MAX - 1);
 	for (i = 0; i < c->node_count; i++)
 		if (!strcmp(c->nodes[i].name, argv[1]))
-			return wrong(r, "node %s is there twice", argv[1]);
+			return reader_wrong(r, "node %s is there twice", argv[1]);
 	*node = (struct config_node){ .weight = 100 };
 	strcpy(node->name, argv[1]);
 	if (address_parse(argv[2], 0, &node->address))
-		return wrong(r, "\"%s\" is not ADDRESS:PORT", argv[2]);
+		return reader_wrong(r, "\"%s\" is not ADDRESS:PORT", argv[2]);
 	for (arg = 3; arg < argc; arg += 2) {
 		err = set_node_option(r, node, argv[arg], argv[arg + 1]);
 		if (err)
@@ -219,26 +137,26 @@ static int set_health(struct reader *r, int argc, char **argv)
 	else if (!strcmp(argv[1], "none"))
 		h->kind = HEALTH_NONE;
 	else
-		return wrong(r, "health-check must be tcp, http or none");
+		return reader_wrong(r, "health-check must be tcp, http or none");
 	if (argc % 2)
-		return wrong(r, "health-check: %s has no value", argv[argc - 1]);
+		return reader_wrong(r, "health-check: %s has no value", argv[argc - 1]);
 	for (i = 2; i < argc && !err; i += 2) {
 		if (!strcmp(argv[i], "path")) {
 			err = *argv[i + 1] == '/' ?
-			      copy_text(r, "path", argv[i + 1], h->path, sizeof(h->path)) :
-			      wrong(r, "a path begins with /");
+			      reader_text(r, "path", argv[i + 1], h->path, sizeof(h->path)) :
+			      reader_wrong(r, "a path begins with /");
 		} else if (!strcmp(argv[i], "interval")) {
-			err = parse_time(r, "interval", argv[i + 1], &h->interval_us);
+			err = reader_time(r, "interval", argv[i + 1], &h->interval_us);
 			if (!err && h->interval_us < 10000)
-				err = wrong(r, "interval must be at least 10ms");
+				err = reader_wrong(r, "interval must be at least 10ms");
 		} else if (!strcmp(argv[i], "fall")) {
-			err = parse_number(r, "fall", argv[i + 1], 1, 1000, &number);
+			err = reader_number(r, "fall", argv[i + 1], 1, 1000, &number);
 			h->fall = number;
 		} else if (!strcmp(argv[i], "rise")) {
-			err = parse_number(r, "rise", argv[i + 1], 1, 1000, &number);
+			err = reader_number(r, "rise", argv[i + 1], 1, 1000, &number);
 			h->rise = number;
 		} else {
-			err = wrong(r, "health-check has no \"%s\"", argv[i]);
+			err = reader_wrong(r, "health-check has no \"%s\"", argv[i]);
 		}
 	}
 	return err;
@@ -252,7 +170,7 @@ static int set_mode(struct reader *r, int argc, char **argv)
 	else if (!strcmp(argv[1], "proxy"))
 		r->config->mode = MODE_PROXY;
 	else
-		return wrong(r, "mode must be auto or proxy");
+		return reader_wrong(r, "mode must be auto or proxy");
 	return 0;
 }
 
@@ -264,7 +182,7 @@ static int set_events(struct reader *r, int argc, char **argv)
 	else if (!strcmp(argv[1], "uselect"))
 		r->config->events = EVENTS_USELECT;
 	else
-		return wrong(r, "events must be epoll or uselect");
+		return reader_wrong(r, "events must be epoll or uselect");
 	return 0;
 }
 
@@ -272,7 +190,7 @@ static int set_page(struct reader *r, char **argv, union address *address, bool 
 {
 	*given = strcmp(argv[1], "off");
 	if (*given && address_parse(argv[1], 0, address))
-		return wrong(r, "%s must be ADDRESS:PORT or off", argv[0]);
+		return reader_wrong(r, "%s must be ADDRESS:PORT or off", argv[0]);
 	return 0;
 }
 
@@ -293,20 +211,20 @@ static int set_access_log(struct reader *r, int argc, char **argv)
 	struct config *c = r->config;
 
 	if (argc == 3 && strcmp(argv[2], "json") && strcmp(argv[2], "logfmt"))
-		return wrong(r, "the access log's format is json or logfmt");
+		return reader_wrong(r, "the access log's format is json or logfmt");
 	c->access_json = argc < 3 || !strcmp(argv[2], "json");
 	if (!strcmp(argv[1], "off")) {
 		c->access_log[0] = '\0';
 		return 0;
 	}
-	return copy_text(r, "access-log", argv[1], c->access_log, sizeof(c->access_log));
+	return reader_text(r, "access-log", argv[1], c->access_log, sizeof(c->access_log));
 }
 
 static int set_log_level(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
 	if (log_parse_level(argv[1], &r->config->log_level))
-		return wrong(r, "log-level must be error, warn, info or debug");
+		return reader_wrong(r, "log-level must be error, warn, info or debug");
 	return 0;
 }
 
@@ -319,24 +237,22 @@ static int set_control(struct reader *r, int argc, char **argv)
 	if (argc == 3) {
 		mode = strtoul(argv[2], &end, 8);
 		if (*argv[2] < '0' || *argv[2] > '7' || *end || mode > 0777)
-			return wrong(r, "control: \"%s\" is not a file mode", argv[2]);
+			return reader_wrong(r, "control: \"%s\" is not a file mode", argv[2]);
 		c->control_mode = mode;
 	}
 	if (!strcmp(argv[1], "off")) {
 		c->control[0] = '\0';
 		return 0;
 	}
-	return copy_text(r, "control", argv[1], c->control, sizeof(c->control));
+	return reader_text(r, "control", argv[1], c->control, sizeof(c->control));
 }
-
-static int read_file(struct reader *r, const char *path);
 
 static int set_include(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
-	if (r->depth == INCLUDE_DEPTH)
-		return wrong(r, "files include each other");
-	return read_file(r, argv[1]);
+	if (r->depth == READER_DEPTH)
+		return reader_wrong(r, "files include each other");
+	return reader_file(r, argv[1]);
 }
 
 enum kind { KIND_CALL, KIND_NUMBER, KIND_PORT, KIND_TIME, KIND_SWITCH, KIND_TEXT };
@@ -411,154 +327,39 @@ static int run_directive(struct reader *r, const struct directive *d, int argc, 
 	int err;
 
 	if (argc < 2)
-		return wrong(r, "%s needs a value", d->name);
+		return reader_wrong(r, "%s needs a value", d->name);
 	if (d->words && argc > d->words)
-		return wrong(r, "%s: \"%s\" is too much", d->name, argv[d->words]);
+		return reader_wrong(r, "%s: \"%s\" is too much", d->name, argv[d->words]);
 	switch (d->kind) {
 	case KIND_NUMBER:
-		err = parse_number(r, d->name, argv[1], d->low, d->high, &number);
+		err = reader_number(r, d->name, argv[1], d->low, d->high, &number);
 		if (!err)
 			*(unsigned int *)member = number;
 		return err;
 	case KIND_PORT:
-		err = parse_number(r, d->name, argv[1], d->low, d->high, &number);
+		err = reader_number(r, d->name, argv[1], d->low, d->high, &number);
 		if (!err)
 			*(uint16_t *)member = number;
 		return err;
 	case KIND_TIME:
-		return parse_time(r, d->name, argv[1], member);
+		return reader_time(r, d->name, argv[1], member);
 	case KIND_SWITCH:
-		return parse_switch(r, d->name, argv[1], member);
+		return reader_switch(r, d->name, argv[1], member);
 	case KIND_TEXT:
-		return copy_text(r, d->name, argv[1], member, d->high);
+		return reader_text(r, d->name, argv[1], member, d->high);
 	default:
 		return d->set(r, argc, argv);
 	}
 }
 
-/* Words apart at blanks; "..." keeps blanks; # begins a comment. Number of words, or -EINVAL. */
-static int split(struct reader *r, char *line, char **argv)
+static int run_words(struct reader *r, int argc, char **argv)
 {
-	int argc = 0;
-
-	for (;;) {
-		line += strspn(line, " \t\r\n");
-		if (!*line || *line == '#')
-			return argc;
-		if (argc == WORDS_MAX)
-			return wrong(r, "more than %d words", WORDS_MAX);
-		if (*line == '"') {
-			argv[argc++] = ++line;
-			line = strchr(line, '"');
-			if (!line)
-				return wrong(r, "a quotation mark is missing");
-		} else {
-			argv[argc++] = line;
-			line += strcspn(line, " \t\r\n");
-		}
-		if (*line)
-			*line++ = '\0';
-	}
-}
-
-static int read_line(struct reader *r, char *line)
-{
-	char *argv[WORDS_MAX];
 	unsigned int i;
-	int argc = split(r, line, argv);
 
-	if (argc <= 0)
-		return argc;
 	for (i = 0; i < sizeof(directives) / sizeof(directives[0]); i++)
 		if (!strcmp(argv[0], directives[i].name))
 			return run_directive(r, &directives[i], argc, argv);
-	return wrong(r, "unknown directive \"%s\"", argv[0]);
-}
-
-/* One that waits for a writer, or has no end, is no configuration. NULL with errno. */
-static FILE *open_regular(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st = { 0 };
-	FILE *file = NULL;
-
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-	else
-		file = fdopen(fd, "r");
-	if (!file)
-		close(fd);
-	return file;
-}
-
-static const char *open_error(int err)
-{
-	return err == EINVAL ? "it is not a regular file" : strerror(err);
-}
-
-/* 1: a line is there; 0: the end, or an error of @file's. */
-static int next_line(struct reader *r, FILE *file, char *line)
-{
-	size_t len = 0;
-	int c;
-
-	while ((c = getc_unlocked(file)) != EOF && c != '\n') {
-		if (!c)
-			return wrong(r, "a NUL byte");
-		if (len == LINE_SIZE - 1)
-			return wrong(r, "a line of more than %d bytes", LINE_SIZE - 1);
-		line[len++] = c;
-	}
-	line[len] = '\0';
-	return c != EOF || len;
-}
-
-static int read_lines(struct reader *r, FILE *file)
-{
-	char line[LINE_SIZE];
-	int more, err = 0;
-
-	while (!err) {
-		r->line++;
-		more = next_line(r, file, line);
-		if (more <= 0)
-			return more;
-		if (++r->lines > LINES_MAX)
-			return wrong(r, "more than %d lines", LINES_MAX);
-		err = read_line(r, line);
-	}
-	return err;
-}
-
-static int read_file(struct reader *r, const char *path)
-{
-	const char *outer_path = r->path;
-	unsigned int outer_line = r->line;
-	FILE *file = open_regular(path);
-	int err;
-
-	if (!file) {
-		err = -errno;
-		if (r->depth)
-			return wrong(r, "cannot read %s: %s", path, open_error(-err));
-		snprintf(r->error, r->error_size, "cannot read %s: %s", path, open_error(-err));
-		return err;
-	}
-	r->path = path;
-	r->line = 0;
-	r->depth++;
-	err = read_lines(r, file);
-	if (!err && ferror(file))
-		err = wrong(r, "cannot read on: %s", strerror(errno));
-	fclose(file);
-	r->depth--;
-	if (!err) {
-		r->path = outer_path;
-		r->line = outer_line;
-	}
-	return err;
+	return reader_wrong(r, "unknown directive \"%s\"", argv[0]);
 }
 
 static bool listens_by_tls(const struct config *config)
@@ -636,7 +437,8 @@ struct config *config_read(const char *path, char *error, size_t size)
 {
 	struct config *config = malloc(sizeof(*config));
 	struct reader reader = {
-		.config = config, .path = path, .error = error, .error_size = size,
+		.config = config, .run = run_words, .path = path,
+		.error = error, .error_size = size,
 	};
 
 	if (!config) {
@@ -644,7 +446,7 @@ struct config *config_read(const char *path, char *error, size_t size)
 		return NULL;
 	}
 	*config = defaults;
-	if (read_file(&reader, path) || (reader.path = path, check_whole(&reader))) {
+	if (reader_file(&reader, path) || (reader.path = path, check_whole(&reader))) {
 		config_put(config);
 		return NULL;
 	}

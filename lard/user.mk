@@ -13,7 +13,7 @@ PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/client.c lard/tls.c lard/ticket.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
-	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c \
+	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/metric.c lard/page.c lard/tally.c lard/hot.c \
 	lard/status.c lard/status_now.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
