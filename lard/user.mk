@@ -31,3 +31,6 @@ lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
 lard_give_PKGS := jansson openssl
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect
+
+lard_tls_unit_SRCS := lard/client.c lard/tls.c lard/ticket.c
+lard_tls_unit_PKGS := openssl
