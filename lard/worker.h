@@ -111,7 +111,7 @@ struct lardd {
 	uint64_t started_us;
 	uint64_t reloads, reload_failures;
 	bool stopping;
-	uint64_t stop_by_us;
+	_Atomic uint64_t stop_by_us;
 };
 
 static inline void count(struct worker *w, enum counter which)
