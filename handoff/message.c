@@ -10,21 +10,27 @@
 #include "resync.h"
 #include "transfer.h"
 
-int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
-		     enum flt_refusal why, gfp_t gfp)
+static int hof_message_send_id(struct flt_node *node, enum hof_msg_type type,
+			       struct hof_msg_id body, gfp_t gfp)
 {
-	struct hof_msg_id body = { .id = cpu_to_be64(id), .refusal = cpu_to_be32(why) };
 	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
 	return flt_link_send(node, type, &vec, 1, gfp);
 }
 
+int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
+		     enum flt_refusal why, gfp_t gfp)
+{
+	struct hof_msg_id body = { .id = cpu_to_be64(id), .refusal = cpu_to_be32(why) };
+
+	return hof_message_send_id(node, type, body, gfp);
+}
+
 int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp)
 {
 	struct hof_msg_id body = { .id = cpu_to_be64(id), .tsval = cpu_to_be32(tsval) };
-	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
-	return flt_link_send(node, HOF_MSG_COMMIT, &vec, 1, gfp);
+	return hof_message_send_id(node, HOF_MSG_COMMIT, body, gfp);
 }
 
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms)
@@ -34,9 +40,8 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 		.epoch = cpu_to_be32(hn->epoch),
 		.wait_ms = cpu_to_be32(wait_ms),
 	};
-	struct kvec vec = { .iov_base = &body, .iov_len = sizeof(body) };
 
-	return flt_link_send(node, HOF_MSG_ACK, &vec, 1, GFP_KERNEL);
+	return hof_message_send_id(node, HOF_MSG_ACK, body, GFP_KERNEL);
 }
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,

@@ -489,7 +489,7 @@ void flt_adoption_advance(struct flt_adoption *adoption, u32 tsval)
 	if (!tsval || !tp->rx_opt.tstamp_ok)
 		return;
 	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
-	behind = tsval - (u32)(tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset);
+	behind = tsval - flt_tsval(tp);
 	if (behind > 0)
 		tp->tsoffset += behind;
 	release_sock(child);

@@ -3,6 +3,7 @@
 #ifndef FLT_CHECKPOINT_H
 #define FLT_CHECKPOINT_H
 
+#include <net/tcp.h>
 #include "endpoint.h"
 
 /*
@@ -207,6 +208,12 @@ struct flt_state {
 	u32 ts_recent, ts_recent_age, tsval;
 	u32 srtt_us, mdev_us, rttvar_us, rtt_min_us;
 };
+
+/* The timestamp that a segment would have now: not of the time when the last packet came. */
+static inline u32 flt_tsval(const struct tcp_sock *tp)
+{
+	return (u32)tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset;
+}
 
 /* Sequence number after everything received, the FIN included. */
 static inline u32 flt_state_rcv_nxt(const struct flt_state *state)

@@ -176,7 +176,7 @@ static void flt_state_times(const struct tcp_sock *tp, struct flt_state *state)
 
 		state->ts_recent = tp->rx_opt.ts_recent;
 		state->ts_recent_age = clamp_t(time64_t, age, 0, S32_MAX);
-		state->tsval = tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset;
+		state->tsval = flt_tsval(tp);
 	}
 	if (tp->srtt_us) {
 		state->srtt_us = min_t(u32, tp->srtt_us, S32_MAX);
@@ -406,7 +406,7 @@ u32 flt_endpoint_tsval(const struct sock *sk)
 	sock_owned_by_me(sk);
 	if (!tp->rx_opt.tstamp_ok)
 		return 0;
-	return (tcp_clock_ts(tp->tcp_usec_ts) + tp->tsoffset) ?: 1;
+	return flt_tsval(tp) ?: 1;
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_tsval);
 
