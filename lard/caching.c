@@ -25,8 +25,9 @@ static bool make_key(struct exchange *ex, const struct request *r)
 
 	if (!key)
 		return false;
-	ex->key.len = snprintf(key, size, "%s%u %.*s %.*s", ex->conn->tls ? "https" : "http", ex->conn->port, (int)r->host.len,
-			       r->host.at, (int)r->target.len, r->target.at);
+	ex->key.len = snprintf(key, size, "%s%u %.*s %.*s", ex->conn->tls ? "https" : "http",
+			       ex->conn->port, (int)r->host.len, r->host.at,
+			       (int)r->target.len, r->target.at);
 	ex->key.at = key;
 	return true;
 }

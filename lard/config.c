@@ -372,32 +372,27 @@ static bool listens_by_tls(const struct config *config)
 	return false;
 }
 
+/* What no single line is to blame for. */
 static int check_whole(struct reader *r)
 {
+	const struct config *c = r->config;
 	const char *why;
 
-	if (lard_check_params(&r->config->params, &why)) {
-		snprintf(r->error, r->error_size, "%s: %s", r->path, why);
-		return -EINVAL;
-	}
-	if (r->config->cache_size && r->config->cache_object_max > r->config->cache_size / 2) {
-		snprintf(r->error, r->error_size,
-			 "%s: cache-object-max must be at most half of cache-size", r->path);
-		return -EINVAL;
-	}
-	if (listens_by_tls(r->config) && !r->config->certificate_count) {
-		snprintf(r->error, r->error_size, "%s: listen: tls needs a certificate", r->path);
-		return -EINVAL;
-	}
-	if (r->config->ticket_rotation_us < 1000000) {
-		snprintf(r->error, r->error_size, "%s: ticket-rotation must be at least 1s", r->path);
-		return -EINVAL;
-	}
-	if (!r->config->listens) {
-		snprintf(r->error, r->error_size, "%s: no address to listen on", r->path);
-		return -EINVAL;
-	}
-	return 0;
+	if (lard_check_params(&c->params, &why))
+		goto wrong;
+	if (c->cache_size && c->cache_object_max > c->cache_size / 2)
+		why = "cache-object-max must be at most half of cache-size";
+	else if (listens_by_tls(c) && !c->certificate_count)
+		why = "listen: tls needs a certificate";
+	else if (c->ticket_rotation_us < 1000000)
+		why = "ticket-rotation must be at least 1s";
+	else if (!c->listens)
+		why = "no address to listen on";
+	else
+		return 0;
+wrong:
+	snprintf(r->error, r->error_size, "%s: %s", r->path, why);
+	return -EINVAL;
 }
 
 static const struct config defaults = {

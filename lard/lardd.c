@@ -195,19 +195,22 @@ static int end_takeover(struct lardd *lardd, char *error, size_t size)
 	return 0;
 }
 
-/* A reload reads them again, as the user that lardd is by then. */
+/* A reload reads it again, as the user that lardd is by then. */
+static bool warn_unreadable(const char *event, const char *path)
+{
+	if (!faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
+		return false;
+	log_warn(event, "text=\"no reload: the user that lardd is now cannot read %s\"", path);
+	return true;
+}
+
 static void warn_of_certificates(const struct config *config)
 {
 	unsigned int i;
 
-	for (i = 0; config->tls && i < config->certificate_count; i++) {
-		const struct config_certificate *c = &config->certificates[i];
-		const char *path = faccessat(AT_FDCWD, c->chain, R_OK, AT_EACCESS) ? c->chain : c->key;
-
-		if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
-			log_warn("certificate", "text=\"no reload: the user that lardd is now cannot read %s\"",
-				 path);
-	}
+	for (i = 0; config->tls && i < config->certificate_count; i++)
+		if (!warn_unreadable("certificate", config->certificates[i].chain))
+			warn_unreadable("certificate", config->certificates[i].key);
 }
 
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,
@@ -250,8 +253,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	if (privilege_drop(config, error, size))
 		goto fail;
-	if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS))
-		log_warn("config", "text=\"no reload: the user that lardd is now cannot read %s\"", path);
+	warn_unreadable("config", path);
 	warn_of_certificates(config);
 	if (end_takeover(lardd, error, size))
 		goto fail;

@@ -58,8 +58,8 @@ bool splice_begin(struct exchange *ex)
 	};
 	int ret;
 
-	if (ex->conn->tls || w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH || ex->answer_left < least ||
-	    ex->splice_refused)
+	if (ex->conn->tls || w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH ||
+	    ex->answer_left < least || ex->splice_refused)
 		return false;
 	if (ex->fill)
 		ask_for_copy(ex, &req);

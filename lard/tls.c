@@ -77,8 +77,8 @@ static int cannot_open(const struct reading *r, int err)
 
 	if (err != EACCES || !name)
 		return sorry(r, strerror(err));
-	snprintf(why, sizeof(why), "user %s, as whom lardd reads it, may not: make it that user's, or restart lardd as root",
-		 name);
+	snprintf(why, sizeof(why), "user %s, as whom lardd reads it, may not: "
+		 "make it that user's, or restart lardd as root", name);
 	return sorry(r, why);
 }
 
