@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["FLT_TOP"], "tools/flash/tests/lib"))
 from flashtest import Client, Server, equal, main, wait_for  # noqa: E402
+from kit import free_memory                             # noqa: E402
 
 COUNTERS = "/sys/kernel/debug/iolite/counters"
 DISK = "/tmp/iolite.flash"
@@ -123,20 +124,16 @@ def memory_of_slow_clients(port):
 
 def memory_of_clients_once(port):
     """Kilobytes by one look at the free memory before and after."""
-    def free():
-        with open("/proc/meminfo", encoding="ascii") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("MemFree"))
-
     def arrived(client):
         size = fcntl.ioctl(client.sock, termios.FIONREAD, b"\0" * 4)
         return int.from_bytes(size, sys.byteorder) > 32768
 
     clients = [Client(port, timeout=60) for _ in range(CLIENTS)]
-    before = free()
+    before = free_memory()
     for client in clients:
         client.send("GET /f65536 HTTP/1.1\r\nHost: test\r\n\r\n")
     wait_for(lambda: all(arrived(client) for client in clients), 60)
-    used = before - free()
+    used = (before - free_memory()) >> 10
     for client in clients:
         client.close()
     return used

@@ -3,7 +3,7 @@
 import subprocess
 
 import patience                                         # noqa: F401  # finds it
-from kit import Skip, claim, main, wait                 # noqa: F401
+from kit import Skip, claim, free_memory, main, wait    # noqa: F401
 
 
 def main_with(*modules, needs=()):

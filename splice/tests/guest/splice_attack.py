@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, DONE, KEEPCOPY, Device, Proxy, Thread, claim, connection,  # noqa: E402
                  counters, equal, fails, listener, main, recv_exactly, reset, same, wait_for)
 from cgroup import Cgroup  # noqa: E402
-from kit import rounds  # noqa: E402
+from kit import free_memory, rounds  # noqa: E402
 
 NOBODY = 65534
 SECONDS = float(os.environ.get("FLT_SECONDS", 4))
@@ -379,18 +379,13 @@ def hoard(device, say):
     signal.pause()
 
 
-def available_kb():
-    with open("/proc/meminfo", encoding="ascii") as f:
-        return int(dict(line.split(":") for line in f)["MemAvailable"].split()[0])
-
-
 @claim
 def a_memory_cgroup_bounds_what_its_transfers_hold_and_gets_it_back():
     device = Device()
     with Cgroup("memory") as group:
         group.write("memory.max", "48M")
         hear, say = os.pipe()
-        before = available_kb()
+        before = free_memory("MemAvailable")
         pid = os.fork()
         if not pid:
             group.join()
@@ -405,14 +400,14 @@ def a_memory_cgroup_bounds_what_its_transfers_hold_and_gets_it_back():
         # It has all that it can get, or its own group has killed it for that, which is an answer, too.
         held = 0
         while not select.select([hear], [], [], 0.05)[0]:
-            held = max(held, before - available_kb())
-        held = max(held, before - available_kb())
-        print(f"# {held} KB were held at most, {device.info()['active']} transfers", flush=True)
+            held = max(held, before - free_memory("MemAvailable"))
+        held = max(held, before - free_memory("MemAvailable"))
+        print(f"# {held >> 10} KB were held at most, {device.info()['active']} transfers", flush=True)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(hear)
-        if held > (48 << 10) * 2:
-            raise AssertionError(f"a group of 48 MB holds {held} KB")
+        if held > (48 << 20) * 2:
+            raise AssertionError(f"a group of 48 MB holds {held >> 10} KB")
         wait_for("the group pays for no socket", lambda: group.sock() == 0)
     free(device)
 

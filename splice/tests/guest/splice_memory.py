@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from ssp import (ACTIVE, AUTORELEASE, BIDIR, KEEPCOPY, Device, Proxy, Thread, body, claim, connection,  # noqa: E402
                  counters, equal, main, recv_exactly, same, wait_for)
+from kit import free_memory  # noqa: E402
 
 PAIRS = 8
 SIZE = 300000
@@ -78,12 +79,6 @@ def without_memory_for_tcp_both_ways_wait_and_go_on():
         hungry(BIDIR, pages)
 
 
-def free_kb():
-    with open("/proc/meminfo", encoding="ascii") as f:
-        fields = dict(line.split(":") for line in f)
-    return int(fields["MemFree"].split()[0])
-
-
 def stuff(sock, size):
     """Fills the queue of a socket whose peer does not read; none of what follows leaves it."""
     sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 16 << 20)
@@ -123,13 +118,13 @@ def waiting_holds(pieces, size, packet):
         for _ in range(200):
             far.sendall(junk)
             recv_exactly(near, len(junk))
-        before = free_kb()
+        before = free_memory()
         for i in range(pieces):
             p.server.send(b"x" * size, 0 if i % packet == packet - 1 else socket.MSG_MORE)
             far.sendall(junk)
             recv_exactly(near, len(junk))
         wait_for("all is in the queue", lambda: device.result(p.src).moved01 == pieces * size)
-        held = before - free_kb()
+        held = (before - free_memory()) >> 10
         print(f"# {pieces} pieces of {size} bytes hold {held} KB", flush=True)
         same("bytes", recv_exactly(p.client, full + pieces * size), b"f" * full + b"x" * pieces * size)
         far.close()

@@ -59,6 +59,16 @@ def wait_for(name, what, seconds=PATIENCE):
     return wait(what, seconds, 0.01, name)
 
 
+def free_memory(name="MemFree"):
+    """Bytes of memory that are free, or available: "MemAvailable". The kernel counts neither so what
+    each processor keeps to give out again: tens of megabytes after much was freed at once."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        free = next(int(line.split()[1]) << 10 for line in f if line.startswith(name + ":"))
+    with open("/proc/zoneinfo", encoding="ascii") as f:
+        kept = sum(int(line.split()[1]) for line in f if line.split()[0] == "count:")
+    return free + kept * os.sysconf("SC_PAGE_SIZE")
+
+
 def equal(what, is_, should):
     """Fails with both values."""
     if is_ != should:
