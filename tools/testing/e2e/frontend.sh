@@ -4,6 +4,8 @@
 . "$FLT_TOP/tools/testing/e2e/common.sh"
 
 must modprobe handoff
+# A machine that is busy with other guests may take its time.
+must sysctl -qw net.flotilla.handoff_timeout_ms=10000
 must ip address add $SERVICE/32 dev eth0
 # A network of these guests only.
 must flotilla local set name fe address "$(address_of fe)" insecure on
