@@ -11,12 +11,18 @@
 #include "conn.h"
 #include "tls.h"
 
-#define RECORD_MAX 16384
+#define RECORD_MAX	16384
+#define BARREN_MAX	64	/* records without data, in BARREN_US */
+#define BARREN_US	1000000
+#define SHAKE_MAX	4096	/* records of a handshake */
 
 /**
  * struct client_tls - the TLS of one connection
  * @in:     what was decrypted and is not taken yet, @in_start to @in_end; NULL: nothing. A request
  *	    is peeked at until it is whole, which OpenSSL can do within a record only.
+ * @barren: records read without data, since @since_us or, in the handshake, its beginning
+ * @barren_max: with more, nothing is read any more: SSL_read() goes on for as long as such come, and
+ *	    meanwhile nobody else is served
  * @retry:  length of a record that is made, and sent in part: the same bytes must come again
  * @ended:  the client has said all
  * @broken: no record can be made any more
@@ -29,11 +35,43 @@ struct client_tls {
 	char *in;
 	size_t in_start, in_end, in_size;
 	size_t retry;
+	unsigned int barren, barren_max;
+	uint64_t since_us;
 	bool ended;
 	bool broken;
 	bool shut;
 	bool missed;
 };
+
+static void note_record(int writing, int version, int type, const void *bytes, size_t len, SSL *ssl,
+			void *arg)
+{
+	struct client_tls *tls = arg;
+
+	(void)version;
+	(void)bytes;
+	(void)len;
+	(void)ssl;
+	if (!writing && type == SSL3_RT_HEADER)
+		tls->barren++;
+}
+
+/* Before each read of OpenSSL's: -1 is an error of the socket's. */
+static long may_read(BIO *bio, int what, const char *bytes, size_t len, int arg_int, long arg_long,
+		     int result, size_t *done)
+{
+	const struct client_tls *tls = (const struct client_tls *)BIO_get_callback_arg(bio);
+
+	(void)bytes;
+	(void)len;
+	(void)arg_int;
+	(void)arg_long;
+	(void)done;
+	if (what != BIO_CB_READ || tls->barren <= tls->barren_max)
+		return result;
+	BIO_clear_retry_flags(bio);
+	return -1;
+}
 
 int client_secure(struct conn *conn, struct tls_site *site)
 {
@@ -47,6 +85,11 @@ int client_secure(struct conn *conn, struct tls_site *site)
 		return -ENOMEM;
 	}
 	tls->site = tls_site_get(site);
+	tls->barren_max = SHAKE_MAX;
+	SSL_set_msg_callback(tls->ssl, note_record);
+	SSL_set_msg_callback_arg(tls->ssl, tls);
+	BIO_set_callback_ex(SSL_get_rbio(tls->ssl), may_read);
+	BIO_set_callback_arg(SSL_get_rbio(tls->ssl), (char *)tls);
 	conn->tls = tls;
 	return 0;
 }
@@ -100,8 +143,11 @@ int client_shake(struct conn *conn)
 
 	begin();
 	n = SSL_do_handshake(conn->tls->ssl);
-	if (n == 1)
+	if (n == 1) {
+		conn->tls->barren = 0;
+		conn->tls->barren_max = BARREN_MAX;
 		return 1;
+	}
 	if (judge(conn->tls, n) < 0 && errno == EAGAIN)
 		return 0;
 	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST)
@@ -173,6 +219,7 @@ static int make_room(struct client_tls *tls, size_t len)
 
 static ssize_t read_some(struct client_tls *tls, void *into, size_t len)
 {
+	uint64_t now = loop_clock();
 	int n;
 
 	if (tls->ended)
@@ -181,8 +228,14 @@ static ssize_t read_some(struct client_tls *tls, void *into, size_t len)
 		errno = ECONNRESET;
 		return -1;
 	}
+	if (now - tls->since_us >= BARREN_US) {
+		tls->since_us = now;
+		tls->barren = 0;
+	}
 	begin();
 	n = SSL_read(tls->ssl, into, len);
+	if (n > 0 && tls->barren)
+		tls->barren--;
 	return n > 0 ? n : judge(tls, n);
 }
 

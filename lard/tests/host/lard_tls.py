@@ -4,6 +4,7 @@
 """HTTPS to lardd: handshake, bytes both ways, certificates by name, reload, tickets."""
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import pwd
@@ -198,6 +199,67 @@ def renegotiation_is_refused():
         run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-tls1_2"],
                              input=b"R\n", capture_output=True, timeout=60, check=False)
         assert b"no renegotiation" in run.stderr, run.stderr[-500:]
+        assert s.get("/size/5")[2] == content(5)
+
+
+class KeyUpdates:
+    """A client of 1.3 by OpenSSL itself, which can make many of them before it sends them."""
+
+    def __init__(self, tcp):
+        self.tcp, self.lib, pointer = tcp, ctypes.CDLL("libssl.so.3"), ctypes.c_void_p
+        lib = self.lib
+        for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_new", "BIO_s_mem"):
+            getattr(lib, name).restype = pointer
+        self.ssl, self.into, self.out = map(pointer, (
+            lib.SSL_new(pointer(lib.SSL_CTX_new(pointer(lib.TLS_client_method())))),
+            lib.BIO_new(pointer(lib.BIO_s_mem())), lib.BIO_new(pointer(lib.BIO_s_mem()))))
+        lib.SSL_set_bio(self.ssl, self.into, self.out)
+        lib.SSL_set_connect_state(self.ssl)
+        while lib.SSL_do_handshake(self.ssl) != 1:
+            tcp.sendall(self.made())
+            got = tcp.recv(65536)
+            lib.BIO_write(self.into, got, len(got))
+        tcp.sendall(self.made())
+
+    def made(self):
+        buffer, made = ctypes.create_string_buffer(65536), []
+        while (n := self.lib.BIO_read(self.out, buffer, len(buffer))) > 0:
+            made.append(buffer.raw[:n])
+        return b"".join(made)
+
+    def read_until(self, end):
+        buffer, read = ctypes.create_string_buffer(65536), b""
+        while not read.endswith(end):
+            if (n := self.lib.SSL_read(self.ssl, buffer, len(buffer))) > 0:
+                read += buffer.raw[:n]
+                continue
+            got = self.tcp.recv(65536)
+            assert got, read
+            self.lib.BIO_write(self.into, got, len(got))
+
+    def records(self, count):
+        for _ in range(count):
+            assert self.lib.SSL_key_update(self.ssl, 0) == 1 and self.lib.SSL_do_handshake(self.ssl) == 1
+        return self.made()
+
+
+def records_without_data_keep_nobody_waiting():
+    """A few new keys are fine; who sends nothing else is ended before he has had the worker to himself."""
+    with site() as s, s.tcp() as tcp:
+        client = KeyUpdates(tcp)
+        ask = b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n"
+        for _ in range(5):
+            tcp.sendall(client.records(10))
+            client.lib.SSL_write(client.ssl, ask, len(ask))
+            tcp.sendall(client.made())
+            client.read_until(content(5))
+        flood, heard = client.records(20000), b""
+        tcp.settimeout(20)
+        with contextlib.suppress(ConnectionError):
+            tcp.sendall(flood)
+            while got := tcp.recv(65536):
+                heard += got
+        assert not heard, "all of it was read, and then the request was waited for"
         assert s.get("/size/5")[2] == content(5)
 
 
@@ -515,4 +577,5 @@ if __name__ == "__main__":
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate,
                    a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
-                   handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake]))
+                   handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake,
+                   records_without_data_keep_nobody_waiting]))
