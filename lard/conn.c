@@ -16,6 +16,7 @@
 
 #define LINGER_US	2000000
 #define STOP_GRACE_US	1000000	/* for the next request of who has just had an answer, or has just come */
+#define LINGER_ROUNDS	16	/* per event: who sends without an end must not keep the loop to himself */
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
@@ -237,14 +238,17 @@ static bool read_request(struct conn *conn)
 
 static void linger(struct conn *conn)
 {
+	unsigned int round = 0;
 	ssize_t n;
 
 	/* There may have been no room for it. */
 	client_shutdown(conn);
 	do {
 		n = recv(conn->source.fd, conn->worker->peek, sizeof(conn->worker->peek), 0);
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	if (n == 0 || errno != EAGAIN)
+	} while ((n > 0 || (n < 0 && errno == EINTR)) && ++round < LINGER_ROUNDS);
+	if (n > 0 || (n < 0 && errno == EINTR))
+		loop_again(&conn->worker->loop, &conn->source);
+	else if (n == 0 || errno != EAGAIN)
 		conn_close(conn);
 }
 
