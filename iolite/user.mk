@@ -11,6 +11,7 @@ iolite_pass_DEPS := libiolite
 iolite_files_DEPS := libiolite
 iolite_calls_DEPS := libiolite
 iolite_calls_LIBS := -lpthread
+iolite_denied_DEPS := libiolite
 iolite_sharing_DEPS := libiolite
 iolite_hits_DEPS := libiolite
 iolite_cold_DEPS := libiolite
@@ -24,6 +25,8 @@ iolite_net_DEPS := libiolite
 iolite_death_DEPS := libiolite
 iolite_pressure_DEPS := libiolite
 iolite_policy_DEPS := libiolite
+
+tests: $(B)/gen/iolite_deny.bpf.o
 
 # Programs of the paper, converted
 PROGRAMS += iol-cat iol-wc iol-grep iol-permute iol-fcgi

@@ -10,10 +10,4 @@ splice_uselect_DEPS := libsksplice libuselect
 splice_uselect_LIBS := -lpthread
 MANPAGES += splice/lib/libsksplice.3
 
-# What splice_denied loads as a security module.
 tests: $(B)/gen/splice_deny.bpf.o
-
-$(B)/gen/splice_deny.bpf.o: splice/tests/lib/deny.bpf.c
-	$(call say,BPF,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CLANG) -target bpf -g -O2 -Wall -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<

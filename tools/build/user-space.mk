@@ -116,6 +116,12 @@ $(foreach t,$(HOST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(c
 $(foreach t,$(GUEST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(call \
 	stem,$(t)),$(call objs,$(t) $($(call stem,$(t))_SRCS)))))
 
+# What a room's tests load as a security module.
+$(B)/gen/%_deny.bpf.o: %/tests/lib/deny.bpf.c
+	$(call say,BPF,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -target bpf -g -O2 -Wall -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
+
 define script
 $(B)/bin/$(notdir $(1)): $(1)
 	@mkdir -p $$(@D)
