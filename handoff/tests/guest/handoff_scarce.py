@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 900
+# kernel: debug
+# long: debug minutes there
+"""One allocation that fails, whichever, in what nodes do for each other costs no client its connection."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from given import Given, blinks, up                                         # noqa: E402
+from hof import (CLOSED, DONE, FAILED, Cluster, Refused, accept, claim, main, peek, receive,  # noqa: E402
+                 usable, wait)
+
+FAILSLAB = "/sys/kernel/debug/failslab/"
+MOST = 1000
+
+
+def failslab(**values):
+    for name, value in values.items():
+        with open(FAILSLAB + name.replace("_", "-"), "w", encoding="ascii") as file:
+            file.write(str(value))
+
+
+def text(module):
+    """Where the module's functions begin and end."""
+    with open("/proc/kallsyms", encoding="ascii") as file:
+        at = [int(words[0], 16) for words in (line.split() for line in file)
+              if words[1] in "tT" and words[-1] == "[%s]" % module]
+    return min(at), max(at) + 1
+
+
+class Fault:
+    """The n-th allocation by a function of the module, or below one, fails, whoever runs it."""
+
+    def __init__(self, module, number):
+        begin, end = text(module)
+        failslab(probability=0, times=0, verbose=0, space=0, task_filter="N", ignore_gfp_wait="N",
+                 cache_filter="N", stacktrace_depth=32, require_start=begin, require_end=end,
+                 interval=number)
+        self.number = number
+
+    def __enter__(self):
+        failslab(times=1, probability=100)
+        return self
+
+    def came(self):
+        with open(FAILSLAB + "times", encoding="ascii") as file:
+            return int(file.read()) == 0
+
+    def __exit__(self, *_):
+        failslab(probability=0)
+
+
+def goes_or_stays(c, given, cookie):
+    """Another client is answered, by the node or, if it could not be given, here."""
+    client = c.client.connect()
+    client.sendall(b"GET")
+    here = accept(given.front)
+    peek(here, 3)
+    there = None
+    try:
+        given.dev.submit(here, c.fe.id["be1"], cookie)
+    except Refused as error:
+        print("# refused: %s" % error)
+    else:
+        kind, got, _, refusal, _ = given.dev.event()
+        assert got == cookie and kind in (DONE, FAILED), (kind, got, refusal)
+        if kind == DONE:
+            there = accept(given.back)
+        else:
+            print("# failed: %s" % refusal)
+    server = there or here
+    assert receive(server, 3) == b"GET"
+    usable(server, client)
+    return [sock for sock in (client, here, there) if sock]
+
+
+def each_allocation(module, act):
+    """One fails while ACT is done: each of the first ones, and some of the others, until there are no more."""
+    with Cluster(1) as c:
+        given = Given(c)
+        hits, number = 0, 0
+        while number < MOST:
+            number += max(1, number // 3)
+            with Fault(module, number) as fault:
+                things = act(c, given, number + 1)
+                came = fault.came()
+            hits += came
+            wait(lambda: up(c.fe, c.be[0]))
+            given.lives()
+            for thing in things:
+                thing.close()
+            if len(things) == 3:
+                given.dev.expect(CLOSED, number + 1)
+            wait(lambda: c.fe.nl.node("be1")["NODE_LOAD"] == 1)
+            assert c.fe.stat("HandoffNodeLost") == c.fe.stat("ForwardResets") == 0
+            if not came:
+                break
+        print("# %d faults, the last one before allocation %d" % (hits, number))
+        assert hits > 3 and not came
+        given.close()
+
+
+def blink_and_go(c, given, cookie):
+    blinks(c, lambda: c.fe.output("ss", "-K", "( sport = :7471 or dport = :7471 )"))
+    return goes_or_stays(c, given, cookie)
+
+
+@claim
+def an_allocation_of_a_link_that_fails_costs_nobody_anything():
+    each_allocation("flotilla", blink_and_go)
+
+
+@claim
+def an_allocation_of_a_handoff_that_fails_costs_nobody_anything():
+    each_allocation("handoff", blink_and_go)
+
+
+if __name__ == "__main__":
+    main()
