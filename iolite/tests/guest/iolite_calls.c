@@ -23,6 +23,7 @@
 #include <flotilla/iolite.h>
 #include <iolite.h>
 #include "iolite/tests/lib/module.h"
+#include "iolite/tests/lib/read.h"
 
 #define SIZE	200000
 
@@ -58,18 +59,6 @@ static long milliseconds(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static int read_some(int fd)
-{
-	IOL_Agg *agg;
-	size_t n;
-	int err;
-
-	err = IOL_pread(fd, &agg, SIZE, 0, &n);
-	if (!err)
-		IOL_destroy(agg);
-	return err ? err : (int)n;
 }
 
 /* Answers permission events with @answer, until there is none for a second; how many it gave. */
@@ -108,8 +97,8 @@ static int reads_while(int answer, int *first, int *second)
 	close(group);
 	/* The kernel asks for files that were opened while somebody watches. */
 	fd = open("/tmp/iolite.calls", O_RDONLY);
-	*first = read_some(fd);
-	*second = read_some(fd);
+	*first = read_some(fd, SIZE);
+	*second = read_some(fd, SIZE);
 	close(fd);
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -132,9 +121,9 @@ TEST_F(calls, a_watcher_with_permission_to_deny_is_obeyed_on_a_hit_and_asked_onc
 
 	if (!watchers_may_deny())
 		SKIP(return, "this kernel has no permission events (CONFIG_FANOTIFY_ACCESS_PERMISSIONS)");
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	hits = counter("FileHits");
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	ASSERT_LT(hits, counter("FileHits"));
 	hits = counter("FileHits");
 	EXPECT_EQ(2, reads_while(FAN_DENY, &first, &second));
@@ -159,9 +148,9 @@ TEST_F(calls, who_listens_hears_of_a_hit)
 	struct fanotify_event_metadata event;
 
 	ASSERT_LE(0, group);
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	ASSERT_EQ(0, fanotify_mark(group, FAN_MARK_ADD, FAN_ACCESS, AT_FDCWD, "/tmp/iolite.calls"));
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	ASSERT_EQ(sizeof(event), read(group, &event, sizeof(event)));
 	EXPECT_EQ(FAN_ACCESS, event.mask);
 	close(event.fd);
@@ -609,7 +598,7 @@ TEST_F(calls, a_child_keeps_what_it_has_under_the_number_of_its_parent_s_device)
 	IOL_Agg *agg;
 	pid_t pid;
 
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	fd = device_number();
 	ASSERT_LE(0, fd);
 	pid = fork();
@@ -624,7 +613,7 @@ TEST_F(calls, a_child_keeps_what_it_has_under_the_number_of_its_parent_s_device)
 	EXPECT_EQ(0, status);
 	pid = fork();
 	if (!pid)
-		_exit(read_some(self->fd) == SIZE ? device_numbers() : 10);
+		_exit(read_some(self->fd, SIZE) == SIZE ? device_numbers() : 10);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(1, WEXITSTATUS(status));
 }

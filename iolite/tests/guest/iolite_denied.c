@@ -13,6 +13,7 @@
 #include <flotilla/iolite.h>
 #include <iolite.h>
 #include "iolite/tests/lib/module.h"
+#include "iolite/tests/lib/read.h"
 
 #define SIZE	200000
 #define BPFFS	"/run/iolite-bpf"
@@ -43,18 +44,6 @@ static int module_of_security(void)
 	close(program);
 	umount(BPFFS);
 	return link;
-}
-
-static int read_some(int fd)
-{
-	IOL_Agg *agg;
-	size_t n;
-	int err;
-
-	err = IOL_pread(fd, &agg, SIZE, 0, &n);
-	if (!err)
-		IOL_destroy(agg);
-	return err ? err : (int)n;
 }
 
 static int write_back(int fd, IOL_Agg *agg)
@@ -97,19 +86,19 @@ TEST_F(denied, who_may_not_read_gets_nothing_of_a_file_that_is_in_the_cache)
 	unsigned long long hits;
 	int link;
 
-	ASSERT_EQ(SIZE, read_some(self->fd));
+	ASSERT_EQ(SIZE, read_some(self->fd, SIZE));
 	hits = counter("FileHits");
 	link = module_of_security();
 	ASSERT_LE(0, link);
-	EXPECT_EQ(SIZE, read_some(self->fd));
+	EXPECT_EQ(SIZE, read_some(self->fd, SIZE));
 	EXPECT_LT(hits, counter("FileHits"));
 	ASSERT_EQ(0, fchown(self->fd, UNREAD, 0));
 	/* That it is in force is seen by the call itself. */
 	EXPECT_EQ(-1, pread(self->fd, &byte, 1, 0));
 	EXPECT_EQ(EACCES, errno);
-	EXPECT_EQ(-EACCES, read_some(self->fd));
+	EXPECT_EQ(-EACCES, read_some(self->fd, SIZE));
 	close(link);
-	EXPECT_EQ(SIZE, read_some(self->fd));
+	EXPECT_EQ(SIZE, read_some(self->fd, SIZE));
 }
 
 TEST_F(denied, who_may_not_write_changes_nothing)
