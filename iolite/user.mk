@@ -26,8 +26,6 @@ iolite_death_DEPS := libiolite
 iolite_pressure_DEPS := libiolite
 iolite_policy_DEPS := libiolite
 
-tests: $(B)/gen/iolite_deny.bpf.o
-
 # Programs of the paper, converted
 PROGRAMS += iol-cat iol-wc iol-grep iol-permute iol-fcgi
 iol-cat_SRCS := iolite/tools/cat.c

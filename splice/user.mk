@@ -9,5 +9,3 @@ splice_uselect_SRCS := splice/tests/lib/pattern.c
 splice_uselect_DEPS := libsksplice libuselect
 splice_uselect_LIBS := -lpthread
 MANPAGES += splice/lib/libsksplice.3
-
-tests: $(B)/gen/splice_deny.bpf.o

@@ -117,6 +117,8 @@ $(foreach t,$(GUEST_TESTS),$(eval $(call program,$(B)/tests/$(call stem,$(t)),$(
 	stem,$(t)),$(call objs,$(t) $($(call stem,$(t))_SRCS)))))
 
 # What a room's tests load as a security module.
+tests: $(patsubst %/tests/lib/deny.bpf.c,$(B)/gen/%_deny.bpf.o,$(wildcard */tests/lib/deny.bpf.c))
+
 $(B)/gen/%_deny.bpf.o: %/tests/lib/deny.bpf.c
 	$(call say,BPF,$<)
 	@mkdir -p $(@D)
