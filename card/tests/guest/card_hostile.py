@@ -205,7 +205,7 @@ def who_asks_a_cache_and_takes_no_answers_holds_little_of_its_memory():
             peer.say(PEER, block(epoch=epoch, export_id=number, sector=8 * i, tag=i, origin=1))
         wait(lambda: stat(d, "CardPeerServed") >= asked * 9 // 10, 60 * SLOW)
         os.close(fd)        # the last one: its pages go
-        wait(lambda: before - free_memory() < 28 * MIB)
+        wait(lambda: before - free_memory() < 24 * MIB)
         peer.close()
 
 
