@@ -239,14 +239,16 @@ static bool read_request(struct conn *conn)
 static void linger(struct conn *conn)
 {
 	unsigned int round = 0;
+	bool more;
 	ssize_t n;
 
 	/* There may have been no room for it. */
 	client_shutdown(conn);
 	do {
 		n = recv(conn->source.fd, conn->worker->peek, sizeof(conn->worker->peek), 0);
-	} while ((n > 0 || (n < 0 && errno == EINTR)) && ++round < LINGER_ROUNDS);
-	if (n > 0 || (n < 0 && errno == EINTR))
+		more = n > 0 || (n < 0 && errno == EINTR);
+	} while (more && ++round < LINGER_ROUNDS);
+	if (more)
 		loop_again(&conn->worker->loop, &conn->source);
 	else if (n == 0 || errno != EAGAIN)
 		conn_close(conn);
