@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from given import Given, blinks, up                                         # noqa: E402
+from given import Given, blinks, ready, up                                  # noqa: E402
 from hof import (CLOSED, DONE, SLOW, TOP, Cluster, accept, claim, main, peek, stalled,  # noqa: E402
                  usable, wait)
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
@@ -125,15 +125,6 @@ def reset(given):
         assert given.client.recv(1) and False, "no reset"
     except ConnectionResetError:
         pass
-
-
-def ready(c, given):
-    """Another connection, with its request: the client's end, the front-end's."""
-    client = c.client.connect()
-    client.sendall(b"GET")
-    here = accept(given.front)
-    peek(here, 3)
-    return client, here
 
 
 @claim

@@ -4,12 +4,13 @@
 # kernel: debug
 # long: debug minutes there
 """One allocation that fails, whichever, in what nodes do for each other costs no client its connection."""
+import contextlib
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from given import Given, blinks, up                                         # noqa: E402
-from hof import (CLOSED, DONE, FAILED, Cluster, Refused, accept, claim, main, peek, receive,  # noqa: E402
-                 usable, wait)
+from given import Given, blinks, ready, up                                  # noqa: E402
+from hof import (CLOSED, DONE, FAILED, Cluster, Refused, accept, claim, main, receive, usable,  # noqa: E402
+                 wait)
 
 FAILSLAB = "/sys/kernel/debug/failslab/"
 MOST = 1000
@@ -29,34 +30,25 @@ def text(module):
     return min(at), max(at) + 1
 
 
-class Fault:
-    """The n-th allocation by a function of the module, or below one, fails, whoever runs it."""
-
-    def __init__(self, module, number):
-        begin, end = text(module)
-        failslab(probability=0, times=0, verbose=0, space=0, task_filter="N", ignore_gfp_wait="N",
-                 cache_filter="N", stacktrace_depth=32, require_start=begin, require_end=end,
-                 interval=number)
-        self.number = number
-
-    def __enter__(self):
-        failslab(times=1, probability=100)
-        return self
-
-    def came(self):
-        with open(FAILSLAB + "times", encoding="ascii") as file:
-            return int(file.read()) == 0
-
-    def __exit__(self, *_):
+@contextlib.contextmanager
+def nth_fails(number):
+    """The n-th allocation that is meant fails, whoever runs it."""
+    failslab(interval=number, times=1, probability=100)
+    try:
+        yield
+    finally:
         failslab(probability=0)
+
+
+def came():
+    """Whether the fault did."""
+    with open(FAILSLAB + "times", encoding="ascii") as file:
+        return int(file.read()) == 0
 
 
 def goes_or_stays(c, given, cookie):
     """Another client is answered, by the node or, if it could not be given, here."""
-    client = c.client.connect()
-    client.sendall(b"GET")
-    here = accept(given.front)
-    peek(here, 3)
+    client, here = ready(c, given)
     there = None
     try:
         given.dev.submit(here, c.fe.id["be1"], cookie)
@@ -75,17 +67,22 @@ def goes_or_stays(c, given, cookie):
     return [sock for sock in (client, here, there) if sock]
 
 
-def each_allocation(module, act):
-    """One fails while ACT is done: each of the first ones, and some of the others, until there are no more."""
+def each_allocation(module):
+    """One by a function of the module, or below one, fails while the link blinks and a connection is given:
+    each of the first ones, and some of the others, until there are no more."""
     with Cluster(1) as c:
         given = Given(c)
-        hits, number = 0, 0
-        while number < MOST:
+        begin, end = text(module)
+        failslab(probability=0, verbose=0, space=0, task_filter="N", ignore_gfp_wait="N", cache_filter="N",
+                 stacktrace_depth=32, require_start=begin, require_end=end)
+        hits, number, hit = 0, 0, True
+        while hit and number < MOST:
             number += max(1, number // 3)
-            with Fault(module, number) as fault:
-                things = act(c, given, number + 1)
-                came = fault.came()
-            hits += came
+            with nth_fails(number):
+                blinks(c, lambda: c.fe.output("ss", "-K", "( sport = :7471 or dport = :7471 )"))
+                things = goes_or_stays(c, given, number + 1)
+                hit = came()
+            hits += hit
             wait(lambda: up(c.fe, c.be[0]))
             given.lives()
             for thing in things:
@@ -94,26 +91,19 @@ def each_allocation(module, act):
                 given.dev.expect(CLOSED, number + 1)
             wait(lambda: c.fe.nl.node("be1")["NODE_LOAD"] == 1)
             assert c.fe.stat("HandoffNodeLost") == c.fe.stat("ForwardResets") == 0
-            if not came:
-                break
         print("# %d faults, the last one before allocation %d" % (hits, number))
-        assert hits > 3 and not came
+        assert hits > 3 and not hit
         given.close()
-
-
-def blink_and_go(c, given, cookie):
-    blinks(c, lambda: c.fe.output("ss", "-K", "( sport = :7471 or dport = :7471 )"))
-    return goes_or_stays(c, given, cookie)
 
 
 @claim
 def an_allocation_of_a_link_that_fails_costs_nobody_anything():
-    each_allocation("flotilla", blink_and_go)
+    each_allocation("flotilla")
 
 
 @claim
 def an_allocation_of_a_handoff_that_fails_costs_nobody_anything():
-    each_allocation("handoff", blink_and_go)
+    each_allocation("handoff")
 
 
 if __name__ == "__main__":

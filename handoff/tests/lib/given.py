@@ -31,6 +31,15 @@ class Given:
         self.dev.close()
 
 
+def ready(c, given):
+    """Another connection, with its request: the client's end, the front-end's."""
+    client = c.client.connect()
+    client.sendall(b"GET")
+    here = accept(given.front)
+    peek(here, 3)
+    return client, here
+
+
 def up(fe, be):
     return fe.nl.node(be.name)["NODE_STATE"] == be.nl.node(fe.name)["NODE_STATE"] == E["FLT_NODE_UP"]
 
