@@ -58,7 +58,7 @@ must fe flotilla node add be2 address 10.0.0.3
 for ns in be1 be2; do
 	wait_for 30 link_up $ns || bail "the link does not come up: $(fe flotilla node show)"
 done
-fe sysctl -qw net.flotilla.handoff_timeout_ms=$((5000 * slow)) 2>/dev/null
+must fe sysctl -qw net.flotilla.handoff_timeout_ms=$((5000 * slow))
 
 must openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=$VIP \
 	-addext subjectAltName=IP:$VIP -keyout "$DIR/key" -out "$DIR/chain" 2>/dev/null

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import Backend, Lardd, cluster, main, read_answer, receive_all, until  # noqa: E402
 
-QUICK = 5       # seconds; a time-out of the proxy takes 60
+QUICK = 20      # seconds; a time-out of the proxy takes 60
 
 
 class Origin(Backend):

@@ -2,6 +2,7 @@
 # timeout: 60
 """Programs behind flash: CGI and FastCGI, their bodies, failures and time-outs."""
 import os
+import select
 import signal
 import socket
 import stat
@@ -34,7 +35,7 @@ SCRIPTS = {
     "jump": "#!/bin/sh\nprintf 'Location: http://else/\\n\\n'\n",
     "silent": "#!/bin/sh\nexit 0\n",
     "garbage": "#!/bin/sh\necho no header here\necho\n",
-    "hang": "#!/bin/sh\nsleep 30\n",
+    "hang": "#!/bin/sh\nsleep 60\n",
     "big": "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\n'\nhead -c 3000000 /dev/zero\n",
     "none": "#!/bin/sh\nprintf 'Status: 204 Fine\\nX: y\\n\\n'\n",
 }
@@ -176,13 +177,16 @@ def a_short_answer_breaks_the_connection():
 
 
 def a_slow_program_does_not_delay_files():
-    slow = server.client().send("GET /cgi/hang HTTP/1.1\r\nHost: t\r\n\r\n")
-    start = time.monotonic()
-    for _ in range(20):
-        equal(server.get("/file").body, b"file")
-    took = time.monotonic() - start
-    assert took < 1, took
-    slow.close()
+    """It goes on until they are there: on a slow machine, too, nobody can have waited for it."""
+    with Server("--architecture", ARCHITECTURE, "--processes", "4", "--threads", "4",
+                *os.environ.get("FLASH_ARGS", "").split(), config="cgi /cgi/ %s/cgi\n" % server.dir) as s:
+        s.write("file", "file")
+        s.start()
+        slow = s.client().send("GET /cgi/hang HTTP/1.1\r\nHost: t\r\n\r\n")
+        for _ in range(20):
+            equal(s.get("/file").body, b"file")
+        equal(select.select([slow.sock], [], [], 0)[0], [])
+        slow.close()
 
 
 def a_large_answer_waits_for_a_slow_client():

@@ -45,8 +45,10 @@ def main():
         elif op == GETATTR:
             body = struct.pack("<QII", 3600, 0, 0) + attr(node)
         elif op in (OPEN, OPENDIR):
-            while node == FILES[b"cold"] and os.path.exists(stalls):
-                time.sleep(0.05)
+            if node == FILES[b"cold"] and os.path.exists(stalls):
+                print("stalled", flush=True)
+                while os.path.exists(stalls):
+                    time.sleep(0.05)
             body = struct.pack("<QII", 0, 2, 0)
         elif op == READ:
             body = b"data"
