@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the nightly comparison of suites says: how it reads a suite's output, and what it lets pass."""
 import contextlib
+import importlib.machinery
+import importlib.util
 import io
 import os
 import sys
 import tempfile
+from pathlib import Path
+from unittest import mock
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path[:0] = [os.path.join(TOP, "tools/testing/lib"), os.path.join(TOP, "card/tests/nightly")]
 from kit import claim, equal, main                      # noqa: E402
 import suites                                           # noqa: E402
-from suites import SUITES, Blktests, Xfstests, below, lines, of_slice      # noqa: E402
+from suites import SUITES, Blktests, Xfstests, below, lines, of_range, of_slice      # noqa: E402
 import verdicts                                         # noqa: E402
 
 BLKTESTS = """block/003 => card0 (run various discard sizes)
@@ -61,6 +65,7 @@ def slices_are_the_whole():
     names = ["generic/%03d" % n for n in range(1, 100)]
     parts = [of_slice(names, part, 7) for part in range(7)]
     equal("together", sorted(sum(parts, [])), names)
+    equal("a range", of_range(names, "generic/007", "generic/009"), ["generic/007", "generic/008", "generic/009"])
 
 
 # What a suite's `check` does, as far as the runner sees it, with a first test that never ends.
@@ -184,6 +189,66 @@ def each_list_has_a_reason_for_each_difference():
         with open(os.path.join(where, name), encoding="utf-8") as f:
             for test, line in verdicts.parse(f.read()).items():
                 assert line.why or not line.others, (name, test)
+
+
+# In the place of tools/vm/guest: runs two tests, and then its time is over as $WORKDIR/ends says.
+GUEST = """#!/bin/bash
+while [ "$1" != -- ]; do [ "$1" != --results ] || results=$2; shift; done
+shift
+cd "$results/../../../.."
+while read -r name || [ "$name" ]; do
+    [ $((ran += 1)) -le 2 ] || { printf %s "$name" >"$results/running"; exit "$(cat ends)"; }
+    echo "$4 $name" >>ran
+    printf '%s\\tpassed\\t1\\n' "$name" >>"$results/seen"
+done <"$results/todo"
+"""
+
+
+def nightly(where, *words, ends=1):
+    """Its verdict, what it said, and what guests ran since the last time."""
+    loader = importlib.machinery.SourceFileLoader("nightly_run", os.path.join(TOP, "card/tests/nightly/run"))
+    run = importlib.util.module_from_spec(importlib.util.spec_from_loader("nightly_run", loader))
+    loader.exec_module(run)
+    run.TOP = run.HERE = Path(where)
+    for name, text in (("tools/vm/guest", GUEST), ("check", ""), ("ends", str(ends)), ("ran", ""),
+                       ("tests/generic/group.list", "".join("%03d quick\n" % n for n in range(1, 7)))):
+        path = Path(where, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "ascii")
+        path.chmod(0o755)
+    said = io.StringIO()
+    with mock.patch.dict(os.environ, XFSTESTS=where), contextlib.redirect_stdout(said), \
+            mock.patch.object(sys, "argv", ["run", *words, "xfstests-ext4"]):
+        status = run.main()
+    return status, said.getvalue(), [line[-3:] for line in Path(where, "ran").read_text("ascii").splitlines()]
+
+
+@claim
+def pieces_are_run_on_each_disk_and_recorded_before_the_next_begins():
+    with tempfile.TemporaryDirectory() as where:
+        status, said, ran = nightly(where, "--range", "generic/001..generic/004", "--piece", "2", "--record")
+        equal("as expected", (status, said.count("as expected")), (0, 2))
+        equal("order", ran, ["001", "002"] * 2 + ["003", "004"] * 2)
+        listed = Path(where, "expected/xfstests-ext4").read_text("ascii")
+        equal("recorded", listed, "".join("generic/%03d\tpassed\n" % n for n in range(1, 5)))
+        ran = nightly(where, "--range", "generic/001..generic/005", "--new", "--record")[2]
+        equal("what the list has not", ran, ["005"] * 2)
+        equal("no time for more", nightly(where, "--range", "generic/001..generic/004", "--time", "1")[0], 1)
+        equal("nothing to run is no success", nightly(where, "--range", "generic/001..generic/005", "--new")[0], 1)
+
+
+@claim
+def a_run_that_was_cut_short_goes_on_where_it_was():
+    with tempfile.TemporaryDirectory() as where:
+        first = nightly(where, "--range", "generic/001..generic/003", "--kinds", "plain", ends=124)
+        equal("the third had no time at first", first[2], ["001", "002", "003"])
+        seen = Path(where, "build/nightly/xfstests-ext4/plain/seen")
+        seen.write_text("generic/001\tpassed\t1\ngeneric/002\tthe time was over\t0\n", "ascii")
+        words = ("--range", "generic/001..generic/003", "--kinds", "plain")
+        equal("goes on", nightly(where, *words, "--resume")[::2], (0, ["002", "003"]))
+        # A guest that died is that test's verdict, and no success.
+        equal("begins anew", nightly(where, *words)[::2], (1, ["001", "002"]))
+        equal("it has died", nightly(where, *words, "--resume")[::2], (1, []))
 
 
 main()

@@ -28,6 +28,11 @@ def of_slice(names, part, parts):
     return [name for name in names if int(name.rpartition("/")[2]) % parts == part % parts]
 
 
+def of_range(names, first, last):
+    """Those between two, both included, of one group: generic/001..generic/099."""
+    return [name for name in names if first <= name <= last]
+
+
 class Blktests:
     """The group `block` of blktests; each test by itself, so that one that hangs ends alone."""
     kinds = ("plain", "card", "nbd", "null")
