@@ -299,6 +299,7 @@ class Machine:
     def run_files(self, args):
         """The archive with this run's command and environment."""
         env = {"FLT_TOP": TOP, "FLT_MODULES": self.kernel.built, "FLT_KERNEL": self.kernel.root,
+               "FLT_PROGRAMS": cache() / "programs",
                "FLT_MODULE_ROOT": self.kernel.module_root(), "FLT_KIND": self.kernel.name,
                "FLT_HOSTNAME": args.name, "FLT_RESULTS": "/run/results" if args.results else "",
                "FLT_NET": "1" if args.net else "", "FLT_ADDRESS": args.address,

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
 # cpus: 2
-# long: both ten to twenty seconds for each of nine programs
+# long: debug ten to twenty seconds for each of nine programs on the stock kernel
 """Servers in other languages serve with the preload library as without it: the same bytes, and their children, too.
 
-What the machine lacks is skipped: tests/lib/programs/get gets it. USELECT_PRELOAD names another library.
+What the machine lacks is skipped: `make deps` gets it, by tests/lib/programs/get. USELECT_PRELOAD names another library.
 """
 import functools
 import http.client
@@ -25,9 +25,7 @@ import kit  # noqa: E402
 
 LIBRARY = os.environ.get("USELECT_PRELOAD") or os.path.realpath(os.path.join(TOP, "build/lib/libuselect-preload.so"))
 SOURCES = os.path.join(TOP, "uselect", "tests", "lib", "programs")
-CACHE = os.environ.get("FLOTILLA_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "flotilla")
-PROGRAMS = os.path.join(CACHE, "programs")
+PROGRAMS = os.environ["FLT_PROGRAMS"]
 PORT = 8100
 CLIENTS = 8
 ROUNDS = kit.rounds(25, 5)
