@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "loop.h"
 #include "notify.h"
 
+#define PATIENCE_SECONDS 2	/* for a manager that does not read; meanwhile a worker's clients wait */
+
 static void tell(const char *message)
 {
+	static const struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	size_t len = path ? strlen(path) : 0;
@@ -26,6 +30,7 @@ static void tell(const char *message)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	sendto(fd, message, strlen(message), MSG_NOSIGNAL, (struct sockaddr *)&addr,
 	       offsetof(struct sockaddr_un, sun_path) + len);
 	close(fd);

@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#define PATIENCE_SECONDS 2	/* for a manager that does not read; workers that end are not seen meanwhile */
+
 void notify(const char *fmt, ...)
 {
+	static const struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	char text[256];
@@ -33,6 +37,7 @@ void notify(const char *fmt, ...)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	sendto(fd, text, n, MSG_NOSIGNAL, (struct sockaddr *)&addr,
 	       offsetof(struct sockaddr_un, sun_path) + len);
 	close(fd);

@@ -3,6 +3,7 @@
 # timeout: 120
 """lardd for its operator: configuration, reload, control socket, metrics, access log, stopping."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import (AS_ROOT, LARDD, Backend, cluster, content, free_port, main,  # noqa: E402
@@ -376,6 +378,48 @@ def service_manager_is_told():
         assert notices.recv(1000) == b"STOPPING=1"
 
 
+def a_service_manager_that_reads_nothing_stops_nobody():
+    """Its queue is full when lardd starts, is asked for a reload and stops; who reads late hears all the same."""
+    with cluster(1) as lardd, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+        path = os.path.join(lardd.directory.name, "notify")
+        notices.bind(path)
+        notices.setblocking(False)
+        others.setblocking(False)
+
+        def fill():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    others.sendto(b"other", path)
+
+        def read_all():
+            got = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    got.append(notices.recv(1000))
+            return got
+        lardd.process.send_signal(signal.SIGTERM)
+        assert lardd.process.wait(10) == 0
+        fill()
+        os.environ["NOTIFY_SOCKET"] = path
+        try:
+            lardd.start()
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+        lardd.wait_nodes(1)
+        assert lardd.get("/size/5")[2] == content(5)
+        assert b"READY=1" not in read_all()     # nobody could be told
+        fill()
+        lardd.reload()
+        time.sleep(0.3)
+        got = read_all()                        # late, but within its patience
+        until(lambda: (got.extend(read_all()), b"READY=1" in got)[1], what="READY=1")
+        assert lardd.control("status")["reloads"] == 1
+        fill()
+        lardd.process.send_signal(signal.SIGTERM)
+        assert lardd.process.wait(20) == 0
+
+
 def background_start_reports_its_success():
     with tempfile.TemporaryDirectory() as directory:
         path, port = os.path.join(directory, "c"), free_port()
@@ -406,4 +450,5 @@ if __name__ == "__main__":
                    access_log_has_a_line_a_request, stopping_finishes_what_is_under_way,
                    control_and_signals_are_there_to_the_end,
                    takeover_refuses_no_connection_and_finishes_the_old, takeover_of_nobody_fails,
-                   service_manager_is_told, background_start_reports_its_success]))
+                   service_manager_is_told, a_service_manager_that_reads_nothing_stops_nobody,
+                   background_start_reports_its_success]))

@@ -2,6 +2,7 @@
 # timeout: 180
 """flash as a service: architectures, slow disks, reload, upgrade, limits, logs, many clients."""
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -480,6 +481,43 @@ def readiness_is_notified():
         s.proc.send_signal(signal.SIGQUIT)
         assert b"STOPPING=1" in sock.recv(300)
         sock.close()
+
+
+def a_service_manager_that_reads_nothing_stops_nobody():
+    """Its queue is full when flash starts, is asked for a reload and stops; who reads late hears all the same."""
+    for workers in ("0", "2"):
+        with Server("--workers", workers) as s:
+            s.write("a", "a")
+            path = os.path.join(s.dir, "notify")
+            notices, others = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+            notices.bind(path)
+            notices.setblocking(False)
+            others.setblocking(False)
+
+            def fill():
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        others.sendto(b"other", path)
+
+            def read_all():
+                got = b""
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        got += notices.recv(300)
+                return got
+            fill()
+            s.env = dict(os.environ, NOTIFY_SOCKET=path)
+            s.start()
+            equal(s.get("/a").body, b"a")       # without a master it is what serves that waits
+            if workers != "0":
+                got = [read_all()]              # late, but within its patience
+                wait_for(lambda: got.append(read_all()) or b"READY=1" in b"".join(got))
+                s.proc.send_signal(signal.SIGHUP)
+                wait_for(lambda: got.append(read_all()) or b"".join(got).count(b"READY=1") == 2)
+            fill()
+            equal(s.stop(), 0)
+            notices.close()
+            others.close()
 
 
 def the_log_is_combined_or_json():
