@@ -65,7 +65,9 @@ def who_is_busy_keeps_his_place():
         stream = s.makefile()
         idle = []
         for _ in range(4 * PLACES):
-            idle += visitors(1, lambda: to_control(lardd))
+            idle.append(to_control(lardd))
+            idle[-1].sendall(b"\n")         # it is in, not one of many that come while this client is stopped
+            assert b"error" in idle[-1].recv(1000)
             s.sendall(b'{"cmd":"status"}\n')
             assert json.loads(stream.readline())["nodes"] == 1
         for other in idle:
