@@ -146,7 +146,8 @@ void conn_abandon(struct conn *conn)
 {
 	if (conn->exchange)
 		proxy_abandon(conn);
-	conn_close(conn);
+	else
+		conn_close(conn);
 }
 
 /* --- requests --- */

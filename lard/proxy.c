@@ -485,7 +485,7 @@ static void pump(struct exchange *ex)
 
 void proxy_abandon(struct conn *conn)
 {
-	exchange_finish(conn->exchange, false);
+	exchange_abort(conn->exchange);
 }
 
 void proxy_request(struct conn *conn)

@@ -572,6 +572,13 @@ void app_expired(struct conn *c)
 	app_finish(c->app, 504);
 }
 
+bool app_is_cut(const struct conn *c)
+{
+	const struct app_run *run = c->app;
+
+	return run->head_done && !run->chunked && !run->has_length && !run->no_body;
+}
+
 void app_abort(struct conn *c)
 {
 	struct app_run *run = c->app;

@@ -84,6 +84,8 @@ void app_body_free(struct conn *c);
 void app_client_ready(struct conn *c, uint32_t events);
 /* Nothing came from the program for too long. */
 void app_expired(struct conn *c);
+/* An answer that only the connection's end delimits has begun: an ordinary end would make it whole. */
+bool app_is_cut(const struct conn *c);
 /* The client is gone. */
 void app_abort(struct conn *c);
 

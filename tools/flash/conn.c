@@ -89,8 +89,11 @@ static void conn_free(struct grave *g)
 
 void conn_close(struct conn *c)
 {
+	static const struct linger reset = { .l_onoff = 1 };
 	struct worker *w = c->w;
 
+	if (c->app && app_is_cut(c))
+		setsockopt(c->watch.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	loop_close(&w->loop, &c->watch);
 	loop_timer_del(&c->timer);
 	list_del(&c->waiter.node);

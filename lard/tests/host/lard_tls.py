@@ -161,6 +161,24 @@ def the_end_is_said():
         until(lambda: not any(s.lardd.control("status")["connections"].values()), what="no connection")
 
 
+def what_a_stop_cuts_ends_as_no_answer():
+    """What only the end of the connection delimits, in clear text and with TLS, when the time of a stop is over."""
+    for tls in (False, True):
+        with site() as s, (s.connect(suppress_ragged_eofs=False) if tls else s.lardd.connect()) as client:
+            client.sendall(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n")
+            got = b""
+            while not got.endswith(b"a part"):
+                got += client.recv(1000)
+            s.lardd.process.send_signal(signal.SIGTERM)
+            s.lardd.wait_log("event=stopping again=0")
+            s.lardd.process.send_signal(signal.SIGTERM)
+            try:
+                end = client.recv(1000)
+                raise AssertionError(f"a cut answer ends as a whole one does, tls {tls}: {end}")
+            except (ConnectionResetError, ssl.SSLEOFError):
+                pass
+
+
 def nodes_learn_the_scheme():
     """And not from the client."""
     with site() as s:
@@ -572,7 +590,7 @@ def ticket_keys_rotate():
 
 if __name__ == "__main__":
     sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
-                   the_end_is_said, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
+                   the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate,

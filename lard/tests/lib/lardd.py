@@ -137,6 +137,10 @@ class Backend:
         if path == "/eof":
             peer.sendall(head + b"Connection: close\r\n\r\nuntil the end")
             return False
+        if path == "/endless":
+            peer.sendall(head + b"Connection: close\r\n\r\na part")
+            stream.read()
+            return False
         if path == "/chunked":
             peer.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
             for size in (1, 70000, 5):

@@ -12,7 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from flashtest import Client, Server, children, cpu_seconds, equal, main  # noqa: E402
+from flashtest import Client, Server, children, cpu_seconds, equal, main, wait_for  # noqa: E402
 
 ARCHITECTURE = os.environ.get("FLASH_ARCHITECTURE", "amped")
 server = Server("--architecture", ARCHITECTURE, "--processes", "4", "--threads", "4",
@@ -32,6 +32,7 @@ SCRIPTS = {
     "status": "#!/bin/sh\necho 'Status: 418 Short And Stout'\necho 'X-A: b'\necho\necho tea\n",
     "length": "#!/bin/sh\nprintf 'Content-Length: 5\\n\\nhello'\n",
     "short": "#!/bin/sh\nprintf 'Content-Length: 50\\n\\nhello'\n",
+    "stuck": "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\na part'\nexec sleep 30\n",
     "jump": "#!/bin/sh\nprintf 'Location: http://else/\\n\\n'\n",
     "silent": "#!/bin/sh\nexit 0\n",
     "garbage": "#!/bin/sh\necho no header here\necho\n",
@@ -174,6 +175,23 @@ def a_short_answer_breaks_the_connection():
         raise AssertionError("the truncated answer looked complete")
     except (EOFError, ConnectionError):
         pass
+
+
+def an_answer_that_only_the_end_delimits_is_whole_or_reset():
+    """A program that stops in the midst of an answer to HTTP/1.0, and a worker that ends then."""
+    c = server.client()
+    try:
+        raise AssertionError("the truncated answer looked complete: %r" % c.get("/cgi/stuck", version="1.0"))
+    except ConnectionResetError:
+        pass
+    with Server(config="cgi /cgi/ %s/cgi/\n" % server.dir) as s:
+        c = s.start().client().send("GET /cgi/stuck HTTP/1.0\r\n\r\n")
+        wait_for(lambda: c.more() and c.buf.endswith(b"a part"))
+        equal(s.stop(), 0)
+        try:
+            raise AssertionError("the truncated answer looked complete: %r" % c.rest())
+        except ConnectionResetError:
+            pass
 
 
 def a_slow_program_does_not_delay_files():
