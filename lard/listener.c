@@ -73,11 +73,11 @@ static void listener_ready(struct source *s, uint32_t events)
 {
 	struct listener *l = container_of(s, struct listener, source);
 	struct worker *w = l->worker;
-	unsigned int accepted = 0;
+	unsigned int accepted = 0, most = worker_share(w, w->config->max_connections);
 
 	(void)events;
 	while (accepted < l->batch) {
-		bool full = w->pool.used >= w->config->max_connections;
+		bool full = w->pool.used >= most;
 
 		/* Somebody waits: one goes for him. Whether another does is told by the next event. */
 		if (full && !accepted && !conn_recycle(w)) {

@@ -428,8 +428,7 @@ static bool is_stalled(const struct exchange *ex)
 void proxy_relieve(struct worker *w)
 {
 	unsigned int waiters = atomic_load_explicit(&w->lardd->waiters, memory_order_relaxed);
-	unsigned int workers = __atomic_load_n(&w->lardd->workers, __ATOMIC_RELAXED);
-	unsigned int share = (waiters + workers - 1) / workers;
+	unsigned int share = worker_share(w, waiters);
 	struct list *at, *next;
 
 	for (at = w->bodies.next; share && at != &w->bodies; at = next) {

@@ -134,6 +134,14 @@ static inline bool lardd_stopping(const struct worker *w)
 	return __atomic_load_n(&w->lardd->stopping, __ATOMIC_RELAXED);
 }
 
+/* A worker's part of a limit that is the process's. */
+static inline unsigned int worker_share(const struct worker *w, unsigned int limit)
+{
+	unsigned int workers = __atomic_load_n(&w->lardd->workers, __ATOMIC_RELAXED);
+
+	return (limit + workers - 1) / workers;
+}
+
 /* Of all workers. */
 uint64_t workers_count(const struct lardd *lardd, enum counter which);
 uint64_t workers_live(const struct lardd *lardd, enum conn_state state);

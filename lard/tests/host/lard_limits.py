@@ -153,6 +153,17 @@ def the_limit_holds_when_many_come_at_once():
                 assert now <= 8, now
 
 
+def the_limit_is_one_of_all_workers():
+    with cluster(1, "max-connections 40\nworkers 4") as lardd, contextlib.ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(lardd.connect()).sendall(b"G")
+        until(lambda: lardd.counter("LardAccepted") >= 200, what="all of them")
+        now = sum(lardd.control("status")["connections"].values())
+        assert 10 <= now <= 40, now
+        for _ in range(20):
+            assert lardd.get("/size/4")[2] == content(4)
+
+
 def at_the_limit_slow_requests_make_room():
     """For whole ones, however late it is that they would be timed out."""
     slow = (b"", b"G", b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
@@ -227,7 +238,8 @@ if __name__ == "__main__":
                    takeover_that_fails_leaves_the_old_one_serving,
                    own_shortage_is_no_verdict_about_nodes,
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
-                   the_limit_holds_when_many_come_at_once, at_the_limit_slow_requests_make_room,
+                   the_limit_holds_when_many_come_at_once, the_limit_is_one_of_all_workers,
+                   at_the_limit_slow_requests_make_room,
                    who_goes_before_his_request_is_whole_leaves_his_place,
                    one_who_moves_a_byte_now_and_then_leaves_his_place,
                    slow_back_end_is_no_fault_of_its_client]))
