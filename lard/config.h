@@ -68,6 +68,7 @@ struct config {
 	unsigned int workers;
 	unsigned int backlog;
 	unsigned int max_connections;
+	unsigned int handshakes;
 	unsigned int max_queue;
 	unsigned int tunnels;
 	unsigned int max_header;

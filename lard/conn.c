@@ -328,6 +328,25 @@ static void conn_ready(struct source *s, uint32_t events)
 	}
 }
 
+/* The first of @q; not one of whom there is more than @seen, as no event of that may have been seen yet. */
+static bool recycle(struct worker *w, struct timer_queue *q, int seen)
+{
+	struct list *at = q->timers.next;
+	unsigned int i;
+
+	for (i = 0; i < RECYCLE_LOOK && at != &q->timers; i++, at = at->next) {
+		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
+						 timer);
+
+		if (client_waiting(conn) - (int)conn->searched > seen)
+			continue;
+		conn_close(conn);
+		count(w, COUNTER_RECYCLED);
+		return true;
+	}
+	return false;
+}
+
 void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
 		 const union address *peer)
 {
@@ -358,6 +377,9 @@ void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
 		read_request(conn);
 		return;
 	}
+	/* A byte is enough to begin one, and it needs more memory than any request. */
+	if (w->live[CONN_SHAKE] >= worker_share(w, w->config->handshakes))
+		recycle(w, &w->shake_timers, INT_MAX);
 	conn_enter(conn, CONN_SHAKE);
 	if (client_secure(conn, site)) {
 		count(w, COUNTER_TLS_FAILED);
@@ -401,25 +423,6 @@ void conn_close_idle(struct conn *conn)
 	if ((conn->state == CONN_READ || conn->state == CONN_SHAKE) &&
 	    conn->worker->loop.now - conn->began_us >= STOP_GRACE_US && !client_waiting(conn))
 		conn_close(conn);
-}
-
-/* The first of @q; not one of whom there is more than @seen, as no event of that may have been seen yet. */
-static bool recycle(struct worker *w, struct timer_queue *q, int seen)
-{
-	struct list *at = q->timers.next;
-	unsigned int i;
-
-	for (i = 0; i < RECYCLE_LOOK && at != &q->timers; i++, at = at->next) {
-		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
-						 timer);
-
-		if (client_waiting(conn) - (int)conn->searched > seen)
-			continue;
-		conn_close(conn);
-		count(w, COUNTER_RECYCLED);
-		return true;
-	}
-	return false;
 }
 
 /*

@@ -511,6 +511,20 @@ def handshakes_hold_no_place_for_ever():
         count_is(s.lardd, "LardRecycled", 1)
 
 
+def unfinished_handshakes_have_a_bound():
+    """Each costs some 50 KB from the first byte on: the oldest goes for a new one, of each worker its share."""
+    with site(extra="handshakes 40\nworkers 2\nhandshake-timeout 60s") as s, contextlib.ExitStack() as stack:
+        s.lardd.take_over().wait(10)                # as workers take a restart
+        for _ in range(300):
+            stack.enter_context(s.tcp()).sendall(b"\x16")
+        until(lambda: s.lardd.counter("LardAccepted") >= 300, what="all of them")
+        now = s.lardd.control("status")["connections"]["handshaking"]
+        assert 20 <= now <= 40, now
+        for _ in range(20):
+            assert s.get("/size/5")[2] == content(5)
+        assert s.lardd.counter("LardRecycled") >= 260
+
+
 def tunnels_pass_both_ways():
     with site() as s, s.connect() as client, client.makefile("rb") as stream:
         client.sendall(b"GET /upgrade HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -592,7 +606,8 @@ if __name__ == "__main__":
     sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
                    the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
-                   an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, tunnels_pass_both_ways,
+                   an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever, unfinished_handshakes_have_a_bound,
+                   tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate,
                    a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
                    handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake,
