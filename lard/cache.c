@@ -14,6 +14,7 @@
  * @lru:  the most recently used first
  * @idle: of @bytes, what nobody is being sent: it can go at once
  * @filling: of @bytes, what is not stored yet
+ * @forgotten: invalidations so far; read without the lock, too
  */
 struct cache {
 	pthread_mutex_t lock;
@@ -24,7 +25,7 @@ struct cache {
 	size_t idle, filling;
 	size_t entries;
 	uint64_t evictions;
-	uint64_t forgotten;
+	_Atomic uint64_t forgotten;
 };
 
 struct cache *cache_new(size_t limit)
@@ -152,8 +153,13 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 	return entry;
 }
 
+uint64_t cache_forgotten(struct cache *cache)
+{
+	return cache->forgotten;
+}
+
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
-			    size_t length)
+			    size_t length, uint64_t forgotten)
 {
 	size_t head = sizeof(struct entry) + key.len + fields.len;
 	struct entry *entry;
@@ -176,7 +182,7 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	entry->length = length;
 	entry->hash = url_key(key.at, key.len);
 	entry->users = 1;
-	entry->forgotten = cache->forgotten;
+	entry->forgotten = forgotten;
 	entry->filling = true;
 	cache->bytes += cost(entry);
 	cache->filling += cost(entry);

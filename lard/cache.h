@@ -19,7 +19,7 @@ struct cache;
  * @lru, @same:  in its cache, while @stored; under the cache's lock
  * @users:       one for being @stored, one for each exchange that sends or fills it; under that lock
  * @filling:     neither stored nor given back yet; under that lock
- * @forgotten:   invalidations that the cache had seen when the filling began
+ * @forgotten:   invalidations that the cache had seen when it was asked for
  * @hash, @key:  host, port and target
  * @fields:      header lines of the answer without status line, Content-Length, Age and what
  *		 concerns one hop; @etag and @modified point into it
@@ -66,17 +66,20 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us);
  * cache_reserve - room for an answer
  * @fields: copied
  * @length: of the body
+ * @forgotten: cache_forgotten() when the answer was asked for: it may be older than what came since
  *
  * Return: to be filled, and then stored or given back; NULL: it does not fit.
  */
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
-			    size_t length);
+			    size_t length, uint64_t forgotten);
 /* The filled @entry takes the place of an older one, and is given back. */
 void cache_store(struct cache *cache, struct entry *entry);
 void cache_put(struct cache *cache, struct entry *entry);
 
-/* What is known for @key holds no more, nor what is being filled now. */
+/* What is known for @key holds no more, nor what is being asked for now. */
 void cache_forget(struct cache *cache, struct span key);
+/* How often. */
+uint64_t cache_forgotten(struct cache *cache);
 
 void cache_get_info(struct cache *cache, struct cache_info *info);
 

@@ -64,6 +64,7 @@ bool caching_request(struct exchange *ex, const struct request *r)
 {
 	if (!ex->conn->worker->config->cache_size)
 		return false;
+	ex->forgotten = cache_forgotten(cache_of(ex));
 	ex->use = cacheable_request(r, &ex->personal);
 	if (ex->use != CACHE_PASS && !make_key(ex, r))
 		ex->use = CACHE_PASS;
@@ -94,7 +95,8 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	len = rewrite_fields(r, text, sizeof(text), &etag, &modified);
 	if (len < 0)
 		return;
-	entry = cache_reserve(cache_of(ex), ex->key, (struct span){ text, len }, r->content_length);
+	entry = cache_reserve(cache_of(ex), ex->key, (struct span){ text, len }, r->content_length,
+			      ex->forgotten);
 	if (!entry)
 		return;
 	entry->etag = moved(etag, text, entry->fields.at);

@@ -41,6 +41,7 @@ struct worker;
  * @bytes_body:  of the request's body that came
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
  * @use, @key, @personal: see cacheable.h; @key is our own
+ * @forgotten:   what the cache had invalidated when it began
  * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
  *		 its body
  * @fill:        the answer goes in here too, while @spliced by a copy that the kernel makes
@@ -61,6 +62,7 @@ struct exchange {
 	uint64_t body_left;
 	uint64_t answer_left;
 	uint64_t splice_moved;
+	uint64_t forgotten;
 	struct chunks body_chunks;
 	struct chunks answer_chunks;
 	size_t up_start, up_end, up_header;

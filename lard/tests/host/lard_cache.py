@@ -7,9 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import LARDD, answer_with, cluster, content, main, read_answer, until  # noqa: E402
+from lardd import LARDD, answer_with, behind, cluster, content, main, read_answer, until  # noqa: E402
 
 CACHE = "cache-size 4000000\ncache-object-max 1000000\n"
 FRESH = "Cache-Control: max-age=600"
@@ -112,6 +113,27 @@ def a_change_takes_it_out():
         assert answer.startswith(b"HTTP/1.1 200"), answer
         lardd.get(target)
         assert asked(lardd) == 3 and lardd.counter("LardCacheHits") == 0
+
+
+def what_was_asked_before_a_change_is_not_kept():
+    """However late its answer comes: it may be of before."""
+    before, changed = threading.Event(), threading.Event()
+    gets = []
+
+    def script(_peer, head, _body):
+        if head.startswith(b"GET"):
+            gets.append(head)
+            before.set()
+            assert len(gets) > 1 or changed.wait(30)
+        return b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 1\r\n\r\nx", True
+    with behind(script, CACHE) as (lardd, _), lardd.connect() as s, s.makefile("rb") as stream:
+        s.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert before.wait(30)
+        assert lardd.ask(b"DELETE /x HTTP/1.0\r\nHost: h\r\n\r\n").startswith(b"HTTP/1.1 200")
+        changed.set()
+        assert read_answer(stream)[0] == 200
+        for count in (2, 2):
+            assert lardd.get("/x")[0] == 200 and len(gets) == count, gets
 
 
 def other_hosts_have_other_answers():
@@ -226,6 +248,7 @@ if __name__ == "__main__":
     sys.exit(main([a_fresh_answer_needs_no_back_end, what_is_not_declared_fresh_for_all_is_fetched_again,
                    without_the_directive_there_is_no_cache, requests_that_concern_one_client_pass_it_by,
                    a_client_that_has_it_is_told_so, a_head_request_is_answered_too, a_change_takes_it_out,
+                   what_was_asked_before_a_change_is_not_kept,
                    other_hosts_have_other_answers, it_is_not_served_when_it_is_stale,
                    memory_is_bounded_and_what_was_used_last_stays, pipelined_hits_and_misses_come_in_order,
                    a_truncated_answer_is_not_stored, a_senseless_bound_is_refused,

@@ -7,63 +7,14 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import Backend, Lardd, cluster, main, read_answer, receive_all, until  # noqa: E402
+from lardd import behind, cluster, main, read_answer, receive_all, until  # noqa: E402
 
 QUICK = 20      # seconds; a time-out of the proxy takes 60
-
-
-class Origin(Backend):
-    """Answers each request with what script(number, head, body so far) says: bytes, and whether it goes on."""
-
-    def __init__(self, name, script):
-        self.script, self.requests, self.count = script, [], threading.Lock()
-        self.doubtful, self.reused = set(), []      # connections that must have no more requests, and which had
-        super().__init__(name)
-
-    def serve(self, peer):
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)      # what is sent is there
-        with contextlib.suppress(OSError):
-            data = b""
-            while True:
-                while b"\r\n\r\n" not in data:
-                    more = peer.recv(65536)
-                    if not more:
-                        return
-                    data += more
-                head, _, data = data.partition(b"\r\n\r\n")
-                with self.count:
-                    self.requests.append(head)
-                    if peer in self.doubtful:
-                        self.reused.append(head)
-                answer, goes_on = self.script(peer, head, data)
-                peer.sendall(answer)
-                if not goes_on:
-                    break
-                data = b""
-            # Closed for sending, but what comes is read: no RST tells of it.
-            peer.shutdown(socket.SHUT_WR)
-            peer.settimeout(30)
-            while peer.recv(65536):
-                pass
-        with self.lock:
-            self.open.discard(peer)
-        peer.close()
-
-
-@contextlib.contextmanager
-def behind(script, extra=""):
-    origin = Origin("be0", script)
-    try:
-        with Lardd([origin], extra) as lardd:
-            yield lardd, origin
-    finally:
-        origin.stop()
 
 
 def ok(text):

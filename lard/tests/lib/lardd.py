@@ -368,6 +368,54 @@ def cluster(count, extra="", preexec=None):
             backend.stop()
 
 
+class Origin(Backend):
+    """Answers each request with what script(number, head, body so far) says: bytes, and whether it goes on."""
+
+    def __init__(self, name, script):
+        self.script, self.requests, self.count = script, [], threading.Lock()
+        self.doubtful, self.reused = set(), []      # connections that must have no more requests, and which had
+        super().__init__(name)
+
+    def serve(self, peer):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)      # what is sent is there
+        with contextlib.suppress(OSError):
+            data = b""
+            while True:
+                while b"\r\n\r\n" not in data:
+                    more = peer.recv(65536)
+                    if not more:
+                        return
+                    data += more
+                head, _, data = data.partition(b"\r\n\r\n")
+                with self.count:
+                    self.requests.append(head)
+                    if peer in self.doubtful:
+                        self.reused.append(head)
+                answer, goes_on = self.script(peer, head, data)
+                peer.sendall(answer)
+                if not goes_on:
+                    break
+                data = b""
+            # Closed for sending, but what comes is read: no RST tells of it.
+            peer.shutdown(socket.SHUT_WR)
+            peer.settimeout(30)
+            while peer.recv(65536):
+                pass
+        with self.lock:
+            self.open.discard(peer)
+        peer.close()
+
+
+@contextlib.contextmanager
+def behind(script, extra=""):
+    origin = Origin("be0", script)
+    try:
+        with Lardd([origin], extra) as lardd:
+            yield lardd, origin
+    finally:
+        origin.stop()
+
+
 def main(tests):
     """TAP; the exit status. With arguments: only the tests named."""
     if not os.access(LARDD, os.X_OK):
