@@ -17,17 +17,19 @@ static struct cache *cache_of(const struct exchange *ex)
 	return ex->conn->worker->lardd->cache;
 }
 
-/* Requests of the same key ask the same of a back-end: scheme, port, host and target as they came. */
+/* Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. */
 static bool make_key(struct exchange *ex, const struct request *r)
 {
-	size_t size = r->host.len + r->target.len + sizeof("https65535  ");
+	struct span host = r->host, target = request_origin_form(r, &host);
+	bool rooted = target.len && *target.at != '?';
+	size_t size = host.len + target.len + sizeof("https65535  /");
 	char *key = malloc(size);
 
 	if (!key)
 		return false;
-	ex->key.len = snprintf(key, size, "%s%u %.*s %.*s", ex->conn->tls ? "https" : "http",
-			       ex->conn->port, (int)r->host.len, r->host.at,
-			       (int)r->target.len, r->target.at);
+	ex->key.len = snprintf(key, size, "%s%u %.*s %s%.*s", ex->conn->tls ? "https" : "http",
+			       ex->conn->port, (int)host.len, host.at, rooted ? "" : "/",
+			       (int)target.len, target.at);
 	ex->key.at = key;
 	return true;
 }

@@ -115,6 +115,20 @@ def a_change_takes_it_out():
         assert asked(lardd) == 3 and lardd.counter("LardCacheHits") == 0
 
 
+def a_target_is_one_however_it_is_written():
+    """A whole address asks for the same as its path; what changes one changes the other."""
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(100, FRESH)
+
+        def ask(method, what):
+            answer = lardd.ask(f"{method} {what} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+            return asked(lardd)
+        assert [ask("GET", target), ask("GET", "http://h" + target)] == [1, 1]
+        assert [ask("DELETE", "http://h" + target), ask("GET", target)] == [2, 3]
+        assert [ask("GET", "HTTP://h" + target), ask("DELETE", target), ask("GET", "http://h" + target)] == [3, 4, 5]
+
+
 def what_was_asked_before_a_change_is_not_kept():
     """However late its answer comes: it may be of before."""
     before, changed = threading.Event(), threading.Event()
@@ -248,7 +262,7 @@ if __name__ == "__main__":
     sys.exit(main([a_fresh_answer_needs_no_back_end, what_is_not_declared_fresh_for_all_is_fetched_again,
                    without_the_directive_there_is_no_cache, requests_that_concern_one_client_pass_it_by,
                    a_client_that_has_it_is_told_so, a_head_request_is_answered_too, a_change_takes_it_out,
-                   what_was_asked_before_a_change_is_not_kept,
+                   a_target_is_one_however_it_is_written, what_was_asked_before_a_change_is_not_kept,
                    other_hosts_have_other_answers, it_is_not_served_when_it_is_stale,
                    memory_is_bounded_and_what_was_used_last_stays, pipelined_hits_and_misses_come_in_order,
                    a_truncated_answer_is_not_stored, a_senseless_bound_is_refused,
