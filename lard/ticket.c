@@ -23,7 +23,6 @@ struct ticket_key {
 static struct {
 	pthread_mutex_t lock;
 	struct ticket_key keys[2];
-	uint64_t rotation_us;
 } tickets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool is_old(const struct ticket_key *key, uint64_t now, uint64_t age)
@@ -32,14 +31,14 @@ static bool is_old(const struct ticket_key *key, uint64_t now, uint64_t age)
 }
 
 /* False: no random numbers. Under the lock. */
-static bool rotate(uint64_t now)
+static bool rotate(uint64_t now, uint64_t age)
 {
 	struct ticket_key *key = tickets.keys;
 
 	/* Nobody came for a while: the one in use may be too old even to be known. */
-	if (is_old(&key[0], now, 2 * tickets.rotation_us))
+	if (is_old(&key[0], now, 2 * age))
 		OPENSSL_cleanse(tickets.keys, sizeof(tickets.keys));
-	if (key[0].made_us && !is_old(&key[0], now, tickets.rotation_us))
+	if (key[0].made_us && !is_old(&key[0], now, age))
 		return true;
 	key[1] = key[0];
 	OPENSSL_cleanse(&key[0], sizeof(key[0]));
@@ -79,11 +78,11 @@ static bool start(const struct ticket_key *key, unsigned char *iv, EVP_CIPHER_CT
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		      EVP_MAC_CTX *mac, int making)
 {
+	const SSL_CTX *ctx = SSL_get_SSL_CTX(ssl);
 	int which = 0, result = -1;
 
-	(void)ssl;
 	pthread_mutex_lock(&tickets.lock);
-	if (!rotate(loop_clock()))
+	if (!rotate(loop_clock(), (uintptr_t)SSL_CTX_get_app_data(ctx)))
 		goto out;
 	if (making) {
 		if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) <= 0)
@@ -107,9 +106,9 @@ int ticket_use(SSL_CTX *ctx, uint64_t rotation_us)
 {
 	static const unsigned char id[] = "lardd";
 
-	pthread_mutex_lock(&tickets.lock);
-	tickets.rotation_us = rotation_us;
-	pthread_mutex_unlock(&tickets.lock);
+	/* Not of all: this one's configuration may yet be refused. */
+	if (!SSL_CTX_set_app_data(ctx, (void *)(uintptr_t)rotation_us))
+		return -1;
 	/* Nothing is kept here: what a session needs is in its ticket. */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_timeout(ctx, 2 * rotation_us / 1000000);

@@ -602,13 +602,28 @@ def ticket_keys_rotate():
         assert s.get("/size/5")[2] == content(5)
 
 
+def a_refused_reload_leaves_the_tickets():
+    """How long they hold, too."""
+    with site() as s:
+        context = s.context()
+        session, _ = session_of(s, context, ssl.TLSVersion.TLSv1_3)
+        chain, key = s.files["one.test"]
+        s.lardd.configure(f"listen 127.0.0.1:{s.port} tls\ncertificate {chain} {key}\ncertificate {chain} {chain}\n"
+                          "ticket-rotation 1s")
+        s.lardd.reload()
+        s.lardd.wait_log("level=error event=reload")
+        time.sleep(2.5)                             # a key of 1 s is not known any more
+        assert session_of(s, context, ssl.TLSVersion.TLSv1_3, session)[1]
+
+
 if __name__ == "__main__":
     sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
-                   the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme, what_is_agreed_on, renegotiation_is_refused,
+                   the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme, what_is_agreed_on,
+                   renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
                    unfinished_handshakes_have_a_bound, tunnels_pass_both_ways,
-                   sessions_resume_at_any_worker, ticket_keys_rotate,
+                   sessions_resume_at_any_worker, ticket_keys_rotate, a_refused_reload_leaves_the_tickets,
                    a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
                    handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake,
                    records_without_data_keep_nobody_waiting]))
