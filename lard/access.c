@@ -292,5 +292,5 @@ void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool
 
 void access_refused(struct conn *conn, unsigned int status)
 {
-	write_line(conn, "refused", status, -1, -1, false);
+	write_line(conn, status < 400 ? "redirect" : "refused", status, -1, -1, false);
 }

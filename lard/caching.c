@@ -17,19 +17,22 @@ static struct cache *cache_of(const struct exchange *ex)
 	return ex->conn->worker->lardd->cache;
 }
 
-/* Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. */
+/*
+ * Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. What was
+ * kept with a Strict-Transport-Security of its own does not go out with ours, nor the other way round.
+ */
 static bool make_key(struct exchange *ex, const struct request *r)
 {
 	struct span host = r->host, target = request_origin_form(r, &host);
 	bool rooted = target.len && *target.at != '?';
-	size_t size = host.len + target.len + sizeof("https65535  /");
+	size_t size = host.len + target.len + sizeof("https+65535  /");
 	char *key = malloc(size);
 
 	if (!key)
 		return false;
-	ex->key.len = snprintf(key, size, "%s%u %.*s %s%.*s", ex->conn->tls ? "https" : "http",
-			       ex->conn->port, (int)host.len, host.at, rooted ? "" : "/",
-			       (int)target.len, target.at);
+	ex->key.len = snprintf(key, size, "%s%s%u %.*s %s%.*s", ex->conn->tls ? "https" : "http",
+			       *ex->conn->worker->config->hsts ? "+" : "", ex->conn->port,
+			       (int)host.len, host.at, rooted ? "" : "/", (int)target.len, target.at);
 	ex->key.at = key;
 	return true;
 }
@@ -94,7 +97,7 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	fresh = cacheable_answer(r, ex->personal, &age);
 	if (!fresh || r->content_length > w->config->cache_object_max)
 		return;
-	len = rewrite_fields(r, text, sizeof(text), &etag, &modified);
+	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
 	if (len < 0)
 		return;
 	entry = cache_reserve(cache_of(ex), ex->key, (struct span){ text, len }, r->content_length,

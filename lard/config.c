@@ -7,50 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 #include "config.h"
+#include "https.h"
 #include "reader.h"
 #include "tls.h"
 
 static int set_listen(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
-	bool tls = argc > 2 && !strcmp(argv[argc - 1], "tls");
-	int i;
+	enum config_door door = argc > 2 ? https_door(argv[argc - 1]) : DOOR_PLAIN;
+	int i, end = door == DOOR_PLAIN ? argc : argc - 1;
 
-	for (i = 1; i < argc - tls; i++) {
+	for (i = 1; i < end; i++) {
 		union address address;
 
 		if (address_parse(argv[i], 0, &address))
 			return reader_wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
 					    argv[i]);
 		if (config_listens_on(c, &address)) {
-			if (config_listens_by_tls(c, &address) != tls)
-				return reader_wrong(r, "listen: \"%s\" is there with and without tls",
+			if (config_door(c, &address) != door)
+				return reader_wrong(r, "listen: \"%s\" is there in two ways, as with and without tls",
 						    argv[i]);
 			continue;
 		}
 		if (c->listens == CONFIG_LISTEN_MAX)
 			return reader_wrong(r, "more than %d addresses to listen on",
 					    CONFIG_LISTEN_MAX);
-		c->listen_tls[c->listens] = tls;
+		c->doors[c->listens] = door;
 		c->listen[c->listens++] = address;
 	}
-	return 0;
-}
-
-static int set_certificate(struct reader *r, int argc, char **argv)
-{
-	struct config *c = r->config;
-	struct config_certificate *certificate = &c->certificates[c->certificate_count];
-
-	if (argc != 3)
-		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
-	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
-		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
-	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
-			sizeof(certificate->chain)) ||
-	    reader_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
-		return -EINVAL;
-	c->certificate_count++;
 	return 0;
 }
 
@@ -274,9 +258,11 @@ struct directive {
 
 static const struct directive directives[] = {
 	CALL("listen", 0, set_listen),
-	CALL("certificate", 0, set_certificate),
+	CALL("certificate", 0, https_set_certificate),
 	TIME("ticket-rotation", ticket_rotation_us),
 	TIME("handshake-timeout", handshake_timeout_us),
+	CALL("https-redirect", 0, https_set_redirect),
+	CALL("hsts", 4, https_set_hsts),
 	CALL("policy", 2, set_policy),
 	NUMBER("t_low", params.t_low, 1, 1000000),
 	NUMBER("t_high", params.t_high, 2, 1000000),
@@ -363,16 +349,6 @@ static int run_words(struct reader *r, int argc, char **argv)
 	return reader_wrong(r, "unknown directive \"%s\"", argv[0]);
 }
 
-static bool listens_by_tls(const struct config *config)
-{
-	unsigned int i;
-
-	for (i = 0; i < config->listens; i++)
-		if (config->listen_tls[i])
-			return true;
-	return false;
-}
-
 /* What no single line is to blame for. */
 static int check_whole(struct reader *r)
 {
@@ -383,10 +359,8 @@ static int check_whole(struct reader *r)
 		goto wrong;
 	if (c->cache_size && c->cache_object_max > c->cache_size / 2)
 		why = "cache-object-max must be at most half of cache-size";
-	else if (listens_by_tls(c) && !c->certificate_count)
-		why = "listen: tls needs a certificate";
-	else if (c->ticket_rotation_us < 1000000)
-		why = "ticket-rotation must be at least 1s";
+	else if ((why = https_check(c)))
+		goto wrong;
 	else if (!c->listens)
 		why = "no address to listen on";
 	else
@@ -414,6 +388,7 @@ static const struct config defaults = {
 	.splice_min = 8192,
 	.cache_object_max = 1 << 20,
 	.ticket_rotation_us = 3600000000ULL,
+	.redirect = { .status = 308 },
 	.handshake_timeout_us = 10000000,
 	.header_timeout_us = 10000000,
 	.idle_timeout_us = 60000000,
@@ -452,7 +427,7 @@ struct config *config_read(const char *path, char *error, size_t size)
 
 int config_load_tls(struct config *config, char *error, size_t size)
 {
-	if (!listens_by_tls(config))
+	if (!https_port(config))
 		return 0;
 	config->tls = tls_site_new(config, error, size);
 	return config->tls ? 0 : -EINVAL;
@@ -479,11 +454,11 @@ bool config_listens_on(const struct config *config, const union address *address
 	return find_listen(config, address) >= 0;
 }
 
-bool config_listens_by_tls(const struct config *config, const union address *address)
+enum config_door config_door(const struct config *config, const union address *address)
 {
 	int at = find_listen(config, address);
 
-	return at >= 0 && config->listen_tls[at];
+	return at < 0 ? DOOR_PLAIN : config->doors[at];
 }
 
 void config_put(struct config *config)

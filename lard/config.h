@@ -27,6 +27,14 @@ enum config_mode {
 
 enum config_events { EVENTS_EPOLL, EVENTS_USELECT };
 
+/**
+ * enum config_door - what becomes of who comes to an address
+ * @DOOR_PLAIN:    served in clear text
+ * @DOOR_REDIRECT: sent to HTTPS
+ * @DOOR_TLS:      served after a handshake; those behind it are of this kind too
+ */
+enum config_door { DOOR_PLAIN, DOOR_REDIRECT, DOOR_TLS };
+
 enum health_kind { HEALTH_TCP, HEALTH_HTTP, HEALTH_NONE };
 
 struct config_node {
@@ -42,6 +50,17 @@ struct config_certificate {
 	char key[256];
 };
 
+/**
+ * struct config_redirect - see redirect.h
+ * @port: of HTTPS; 0: that of the first listener with TLS
+ * @acme: what a certificate authority asks for is served in clear text
+ */
+struct config_redirect {
+	unsigned int status;
+	uint16_t port;
+	bool acme;
+};
+
 struct config_health {
 	enum health_kind kind;
 	char path[256];
@@ -52,12 +71,14 @@ struct config_health {
 struct config {
 	_Atomic unsigned int users;
 	union address listen[CONFIG_LISTEN_MAX];
-	bool listen_tls[CONFIG_LISTEN_MAX];
+	enum config_door doors[CONFIG_LISTEN_MAX];
 	unsigned int listens;
 	struct config_certificate certificates[CONFIG_CERTIFICATES_MAX];
 	unsigned int certificate_count;
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
 	uint64_t ticket_rotation_us;
+	struct config_redirect redirect;
+	char hsts[64];			/* the field's value; empty: none of ours */
 	struct config_node nodes[LARD_MAX_NODES];
 	unsigned int node_count;
 	struct config_health health;
@@ -108,7 +129,7 @@ int config_load_tls(struct config *config, char *error, size_t size);
 /* One user, the reader, to begin with; freed with the last. */
 struct config *config_get(struct config *config);
 bool config_listens_on(const struct config *config, const union address *address);
-bool config_listens_by_tls(const struct config *config, const union address *address);
+enum config_door config_door(const struct config *config, const union address *address);
 void config_put(struct config *config);
 
 #endif

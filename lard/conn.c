@@ -11,7 +11,9 @@
 #include "access.h"
 #include "client.h"
 #include "dispatch.h"
+#include "https.h"
 #include "proxy.h"
+#include "redirect.h"
 #include "worker.h"
 
 #define LINGER_US	2000000
@@ -222,7 +224,8 @@ static bool read_request(struct conn *conn)
 	if (verdict > 0) {
 		timer_stop(&conn->timer);
 		conn->searched = 0;
-		dispatch_request(conn);
+		if (!redirect_request(conn))
+			dispatch_request(conn);
 	} else if (verdict < 0) {
 		conn_refuse(conn, -verdict, w->request.error);
 	} else if (n >= (ssize_t)conn->header_max) {
@@ -347,7 +350,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 	return false;
 }
 
-void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
+void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
 		 const union address *peer)
 {
 	struct conn *conn = pool_take(&w->pool);
@@ -361,6 +364,7 @@ void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
 	conn->worker = w;
 	conn->peer = *peer;
 	conn->port = port;
+	conn->door = door;
 	conn->began_us = w->loop.now;
 	conn->asked_us = 0;
 	conn->searched = 0;
@@ -372,7 +376,7 @@ void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
 	conn->polled = false;
 	conn->fallback = false;
 	conn->tls = NULL;
-	if (!site) {
+	if (door < DOOR_TLS) {
 		conn_enter(conn, CONN_READ);
 		read_request(conn);
 		return;
@@ -381,7 +385,7 @@ void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
 	if (w->live[CONN_SHAKE] >= worker_share(w, w->config->handshakes))
 		recycle(w, &w->shake_timers, INT_MAX);
 	conn_enter(conn, CONN_SHAKE);
-	if (client_secure(conn, site)) {
+	if (client_secure(conn, w->config->tls)) {
 		count(w, COUNTER_TLS_FAILED);
 		conn_close(conn);
 		return;
@@ -444,6 +448,10 @@ static const char *reason_phrase(unsigned int status)
 		return "Bad Request";
 	case 408:
 		return "Request Timeout";
+	case 414:
+		return "URI Too Long";
+	case 421:
+		return "Misdirected Request";
 	case 431:
 		return "Request Header Fields Too Large";
 	case 501:
@@ -486,7 +494,7 @@ static void count_refusal(struct worker *w, unsigned int status)
 void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 {
 	struct worker *w = conn->worker;
-	char answer[512];
+	char answer[640], hsts[100];
 	int len;
 
 	count_refusal(w, status);
@@ -495,10 +503,11 @@ void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 	tally_request(conn, OUTCOME_REFUSED, status);
 	len = snprintf(answer, sizeof(answer),
 		       "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-		       "%sConnection: close\r\n\r\n%u %s: %s\n",
+		       "%s%sConnection: close\r\n\r\n%u %s: %s\n",
 		       status, reason_phrase(status),
 		       strlen(reason_phrase(status)) + strlen(why) + 7,
-		       status == 503 ? "Retry-After: 1\r\n" : "", status, reason_phrase(status), why);
+		       status == 503 ? "Retry-After: 1\r\n" : "",
+		       https_hsts(conn, hsts, sizeof(hsts)), status, reason_phrase(status), why);
 	if (client_send(conn, &(struct iovec){ answer, len }, 1) == len)
 		conn_end(conn, true);
 	else

@@ -4,12 +4,12 @@
 #define LARD_CONN_H
 
 #include "address.h"
+#include "config.h"
 #include "loop.h"
 #include "policy.h"
 
 struct client_tls;
 struct exchange;
-struct tls_site;
 struct worker;
 
 /**
@@ -53,6 +53,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @header_max: bytes that its header may have: what a reload changes holds from the next request on
  * @served:   requests before this one
  * @port:     that the client came to
+ * @door:     enum config_door that it came through
  * @tls:      NULL: it came in clear text
  */
 struct conn {
@@ -77,6 +78,7 @@ struct conn {
 	uint8_t state;
 	uint8_t attempts;
 	uint8_t why;
+	uint8_t door;
 	bool polled;
 	bool fallback;
 	bool relaxed;
@@ -100,10 +102,10 @@ struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
 uint64_t conn_cookie(const struct conn *conn);
 
 /*
- * A new connection; reads its request if it is there. @site: after a TLS handshake; NULL: in clear
- * text. Closes @fd on failure.
+ * A new connection; reads its request if it is there, where @door demands it after a TLS handshake.
+ * Closes @fd on failure.
  */
-void conn_accept(struct worker *w, uint16_t port, struct tls_site *site, int fd,
+void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
 		 const union address *peer);
 /* State and counters that go with it. */
 void conn_enter(struct conn *conn, enum conn_state state);

@@ -11,6 +11,7 @@
 	X(TLS_RESUMED, "LardTlsResumed", "TLS handshakes that resumed a session") \
 	X(TLS_FAILED, "LardTlsFailed", "TLS handshakes that failed or timed out") \
 	X(TLS_NAME_MISSED, "LardTlsNameMissed", "TLS handshakes for a name that no certificate is for") \
+	X(REDIRECTED, "LardRedirected", "requests in clear text that were sent to HTTPS") \
 	X(REQUESTS, "LardRequests", "requests parsed and dispatched")	\
 	X(QUEUED, "LardQueued", "requests that had to wait for room")	\
 	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\
@@ -32,7 +33,7 @@
 	X(CACHE_DROPPED, "LardCacheDropped", "answers whose storing was given up") \
 	X(BYTES_UP, "LardBytesUp", "bytes proxied to back-ends")	\
 	X(BYTES_DOWN, "LardBytesDown", "bytes proxied to clients")	\
-	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed (400, 501, 505)") \
+	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed or for another host (400, 414, 421, 501, 505)") \
 	X(TOO_LARGE, "LardTooLarge", "request headers beyond the limit (431)") \
 	X(TIMED_OUT, "LardTimedOut", "requests that came too slowly (408)") \
 	X(UNAVAILABLE, "LardUnavailable", "requests refused for want of a node or of room (503)") \

@@ -52,8 +52,9 @@ static void go(struct conn *conn)
 	struct worker *w = conn->worker;
 
 	count(w, COUNTER_REQUESTS);
-	/* The keys would have to go along. */
-	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) && !conn->tls)
+	/* With TLS the keys would have to go along; of who is sent to HTTPS each request must be seen. */
+	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) &&
+	    conn->door == DOOR_PLAIN)
 		give_submit(conn);
 	else
 		proxy_request(conn);

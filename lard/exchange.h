@@ -129,8 +129,8 @@ enum step exchange_complete(struct exchange *ex);
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r);
 int rewrite_response(struct exchange *ex, const struct response *r);
 /* Header lines of an answer to be kept. Their length, or -ENOSPC; values of two, if present. */
-ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct span *etag,
-		       struct span *modified);
+ssize_t rewrite_fields(const struct config *config, const struct response *r, char *into,
+		       size_t size, struct span *etag, struct span *modified);
 /* The header of a kept one; @unchanged: 304. */
 int rewrite_hit(struct exchange *ex, const struct entry *entry, bool unchanged, uint64_t age);
 /* The PROXY protocol's header (version 2) in front of the request; returns its length. */

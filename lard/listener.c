@@ -40,8 +40,7 @@ static bool accept_one(struct listener *l)
 	fd = accept4(l->source.fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		count(w, COUNTER_ACCEPTED);
-		conn_accept(w, address_port(&l->address), l->tls ? w->config->tls : NULL, fd,
-			    &peer);
+		conn_accept(w, address_port(&l->address), l->door, fd, &peer);
 		return true;
 	}
 	err = errno;

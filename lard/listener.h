@@ -4,6 +4,7 @@
 #define LARD_LISTENER_H
 
 #include "address.h"
+#include "config.h"
 #include "loop.h"
 
 struct worker;
@@ -14,7 +15,7 @@ struct worker;
  * @batch:  how many connections the next wake-up accepts at most
  * @streak: wake-ups in a row that used their batch up
  * @paused: out of descriptors or above max-connections
- * @tls:    who comes shakes hands first
+ * @door:   what becomes of who comes
  */
 struct listener {
 	struct listener *next;
@@ -25,7 +26,7 @@ struct listener {
 	unsigned int batch;
 	unsigned int streak;
 	bool paused;
-	bool tls;
+	enum config_door door;
 };
 
 /*

@@ -7,8 +7,10 @@
 #include "cache.h"
 #include "conn.h"
 #include "exchange.h"
+#include "https.h"
 #include "request.h"
 #include "response.h"
+#include "worker.h"
 
 struct text {
 	char *at;
@@ -135,8 +137,12 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	return t.full ? -ENOSPC : 0;
 }
 
-static void put_connection(struct text *t, const struct exchange *ex)
+/* Of an answer, by who is nearest to the client. */
+static void put_own(struct text *t, const struct exchange *ex)
 {
+	char hsts[100];
+
+	put_string(t, https_hsts(ex->conn, hsts, sizeof(hsts)));
 	if (!ex->client_keep)
 		put_string(t, "Connection: close\r\n");
 	else if (!ex->minor)
@@ -146,6 +152,7 @@ static void put_connection(struct text *t, const struct exchange *ex)
 int rewrite_response(struct exchange *ex, const struct response *r)
 {
 	struct text t = { .at = ex->header, .len = ex->header_end, .size = sizeof(ex->header) };
+	const struct config *config = ex->conn->worker->config;
 	struct span rest = r->status_line;
 	bool switching = r->status == 101;
 	unsigned int i;
@@ -159,13 +166,13 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	for (i = 0; i < r->fields.count; i++) {
 		const struct field *f = &r->fields.at[i];
 
-		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f))
+		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !https_says(config, f))
 			put_field(&t, f);
 	}
 	if (switching)
 		put_string(&t, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
 	else if (r->status >= 200)
-		put_connection(&t, ex);
+		put_own(&t, ex);
 	if (r->status >= 200 && r->status != 204)
 		put_framing(&t, r->framing == FRAMING_CHUNKED && ex->minor, r->has_length,
 			    r->content_length);
@@ -174,8 +181,8 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	return t.full ? -ENOSPC : 0;
 }
 
-ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct span *etag,
-		       struct span *modified)
+ssize_t rewrite_fields(const struct config *config, const struct response *r, char *into,
+		       size_t size, struct span *etag, struct span *modified)
 {
 	struct text t = { .at = into, .size = size };
 	unsigned int i;
@@ -185,7 +192,8 @@ ssize_t rewrite_fields(const struct response *r, char *into, size_t size, struct
 		struct span value = { into + t.len + f->name.len + 2, f->value.len };
 
 		/* These are written anew for each client. */
-		if (field_is_hop_by_hop(f, &r->fields) || is_framing(f) || span_is(f->name, "age"))
+		if (field_is_hop_by_hop(f, &r->fields) || is_framing(f) ||
+		    span_is(f->name, "age") || https_says(config, f))
 			continue;
 		put_field(&t, f);
 		if (span_is(f->name, "etag"))
@@ -209,7 +217,7 @@ int rewrite_hit(struct exchange *ex, const struct entry *entry, bool unchanged, 
 	}
 	snprintf(line, sizeof(line), "Age: %" PRIu64 "\r\n", age);
 	put_string(&t, line);
-	put_connection(&t, ex);
+	put_own(&t, ex);
 	put(&t, "\r\n", 2);
 	ex->header_start = 0;
 	ex->header_end = t.len;

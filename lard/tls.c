@@ -2,6 +2,7 @@
 #include "tls.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -191,23 +192,34 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 	       SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* -1: none is for it. */
+static int find_certificate(const struct tls_site *site, const char *name, size_t len)
+{
+	unsigned int i;
+
+	/* OpenSSL would take ".test" for any name that ends so. */
+	for (i = 0; i < site->count && len && *name != '.'; i++)
+		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1)
+			return i;
+	return -1;
+}
+
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
 	const struct tls_site *site = arg;
 	bool *missed = SSL_get_app_data(ssl);
-	unsigned int i;
+	int which;
 
 	(void)alert;
 	if (!name)
 		return SSL_TLSEXT_ERR_NOACK;
-	for (i = 0; i < site->count; i++)
-		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, 0, 0, NULL) == 1) {
-			SSL_set_SSL_CTX(ssl, site->contexts[i]);
-			return SSL_TLSEXT_ERR_OK;
-		}
-	*missed = true;
-	return SSL_TLSEXT_ERR_NOACK;
+	which = find_certificate(site, name, strlen(name));
+	*missed = which < 0;
+	if (*missed)
+		return SSL_TLSEXT_ERR_NOACK;
+	SSL_set_SSL_CTX(ssl, site->contexts[which]);
+	return SSL_TLSEXT_ERR_OK;
 }
 
 static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
@@ -270,6 +282,27 @@ void tls_site_put(struct tls_site *site)
 	for (i = 0; i < site->count; i++)
 		SSL_CTX_free(site->contexts[i]);
 	free(site);
+}
+
+bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
+{
+	char text[INET6_ADDRSTRLEN];
+	unsigned int i;
+
+	if (find_certificate(site, host, len) >= 0)
+		return true;
+	if (len >= 2 && *host == '[' && host[len - 1] == ']') {
+		host++;
+		len -= 2;
+	}
+	if (!len || len >= sizeof(text))
+		return false;
+	memcpy(text, host, len);
+	text[len] = '\0';
+	for (i = 0; i < site->count; i++)
+		if (X509_check_ip_asc(SSL_CTX_get0_certificate(site->contexts[i]), text, 0) == 1)
+			return true;
+	return false;
 }
 
 SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed)

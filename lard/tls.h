@@ -19,6 +19,9 @@ struct tls_site *tls_site_get(struct tls_site *site);
 /* NULL is fine. */
 void tls_site_put(struct tls_site *site);
 
+/* Is a certificate for this host, which is a name or an address? */
+bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
+
 /* For one connection; @missed is set when its client names a host that no certificate is for. */
 SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed);
 

@@ -150,8 +150,8 @@ static void close_listeners(struct worker *w, bool all)
 		if (!w->listeners[i] ||
 		    (!all && config_listens_on(w->config, &w->listeners[i]->address))) {
 			if (w->listeners[i])
-				w->listeners[i]->tls = config_listens_by_tls(
-					w->config, &w->listeners[i]->address);
+				w->listeners[i]->door = config_door(w->config,
+								    &w->listeners[i]->address);
 			continue;
 		}
 		listener_close(w->listeners[i]);
@@ -167,7 +167,7 @@ int worker_add_listener(struct worker *w, struct listener *l)
 		if (w->listeners[slot])
 			continue;
 		w->listeners[slot] = l;
-		l->tls = config_listens_by_tls(w->config, &l->address);
+		l->door = config_door(w->config, &l->address);
 		listener_start(l, w);
 		return 0;
 	}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "https.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "reader.h"
+#include "worker.h"
+
+#define YEAR_SECONDS	31536000	/* the lists that browsers are built with take no less */
+
+enum config_door https_door(const char *word)
+{
+	if (!strcmp(word, "tls"))
+		return DOOR_TLS;
+	return strcmp(word, "redirect") ? DOOR_PLAIN : DOOR_REDIRECT;
+}
+
+int https_set_certificate(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	struct config_certificate *certificate = &c->certificates[c->certificate_count];
+
+	if (argc != 3)
+		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
+	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
+		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
+	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
+			sizeof(certificate->chain)) ||
+	    reader_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
+		return -EINVAL;
+	c->certificate_count++;
+	return 0;
+}
+
+/* https-redirect [status 301|308] [port N] [acme on|off] */
+int https_set_redirect(struct reader *r, int argc, char **argv)
+{
+	struct config_redirect *redirect = &r->config->redirect;
+	uint64_t number;
+	int i, err = 0;
+
+	if (argc % 2 == 0)
+		return reader_wrong(r, "https-redirect: %s has no value", argv[argc - 1]);
+	for (i = 1; i < argc && !err; i += 2) {
+		if (!strcmp(argv[i], "status")) {
+			redirect->status = !strcmp(argv[i + 1], "301") ? 301 : 308;
+			if (redirect->status == 308 && strcmp(argv[i + 1], "308"))
+				err = reader_wrong(r, "https-redirect: status must be 301 or 308");
+		} else if (!strcmp(argv[i], "port")) {
+			err = reader_number(r, "port", argv[i + 1], 1, 65535, &number);
+			redirect->port = number;
+		} else if (!strcmp(argv[i], "acme")) {
+			err = reader_switch(r, "acme", argv[i + 1], &redirect->acme);
+		} else {
+			err = reader_wrong(r, "https-redirect has no \"%s\"", argv[i]);
+		}
+	}
+	return err;
+}
+
+/* hsts off | hsts SECONDS [include-subdomains] [preload] */
+int https_set_hsts(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	bool subdomains = false, preload = false;
+	uint64_t seconds;
+	int i;
+
+	*c->hsts = '\0';
+	if (argc == 2 && !strcmp(argv[1], "off"))
+		return 0;
+	if (reader_number(r, "hsts", argv[1], 0, UINT32_MAX, &seconds))
+		return -EINVAL;
+	for (i = 2; i < argc; i++) {
+		if (!strcmp(argv[i], "include-subdomains"))
+			subdomains = true;
+		else if (!strcmp(argv[i], "preload"))
+			preload = true;
+		else
+			return reader_wrong(r, "hsts has no \"%s\"", argv[i]);
+	}
+	if (preload && (!subdomains || seconds < YEAR_SECONDS))
+		return reader_wrong(r, "hsts: preload needs include-subdomains and at least %d seconds",
+				    YEAR_SECONDS);
+	snprintf(c->hsts, sizeof(c->hsts), "max-age=%" PRIu64 "%s%s", seconds,
+		 subdomains ? "; includeSubDomains" : "", preload ? "; preload" : "");
+	return 0;
+}
+
+const char *https_check(const struct config *config)
+{
+	bool redirects = false;
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		redirects |= config->doors[i] == DOOR_REDIRECT;
+	if (https_port(config) && !config->certificate_count)
+		return "listen: tls needs a certificate";
+	if (redirects && !https_port(config))
+		return "listen: redirect needs an address with tls to lead to";
+	if (config->ticket_rotation_us < 1000000)
+		return "ticket-rotation must be at least 1s";
+	return NULL;
+}
+
+uint16_t https_port(const struct config *config)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (config->doors[i] >= DOOR_TLS)
+			return address_port(&config->listen[i]);
+	return 0;
+}
+
+const char *https_hsts(const struct conn *conn, char *out, size_t size)
+{
+	const char *value = conn->worker->config->hsts;
+
+	/* Without TLS anybody on the way could have said it: browsers do not listen, RFC 6797 forbids it. */
+	*out = '\0';
+	if (conn->tls && *value)
+		snprintf(out, size, "Strict-Transport-Security: %s\r\n", value);
+	return out;
+}
+
+bool https_says(const struct config *config, const struct field *field)
+{
+	return *config->hsts && span_is(field->name, "strict-transport-security");
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the configuration says of HTTPS: its directives, and what of an answer they rule. */
+#ifndef LARD_HTTPS_H
+#define LARD_HTTPS_H
+
+#include <stdbool.h>
+#include "config.h"
+#include "message.h"
+
+struct conn;
+struct reader;
+
+/* The last word of a listen line; DOOR_PLAIN: it is none of these. */
+enum config_door https_door(const char *word);
+int https_set_certificate(struct reader *r, int argc, char **argv);
+int https_set_redirect(struct reader *r, int argc, char **argv);
+int https_set_hsts(struct reader *r, int argc, char **argv);
+/* What no single line is to blame for; NULL: nothing is wrong. */
+const char *https_check(const struct config *config);
+
+/* Where HTTPS is served; 0: nowhere. */
+uint16_t https_port(const struct config *config);
+/* Strict-Transport-Security with its line end, as far as @conn gets one; returns @out. */
+const char *https_hsts(const struct conn *conn, char *out, size_t size);
+/* Is it a field of an answer that lardd alone says? */
+bool https_says(const struct config *config, const struct field *field);
+
+#endif
