@@ -27,7 +27,6 @@
  * @ended:  the client has said all
  * @broken: no record can be made any more
  * @shut:   we have said all
- * @missed: the client named a host that no certificate is for
  */
 struct client_tls {
 	SSL *ssl;
@@ -40,7 +39,7 @@ struct client_tls {
 	bool ended;
 	bool broken;
 	bool shut;
-	bool missed;
+	struct tls_notes notes;
 };
 
 static void note_record(int writing, int version, int type, const void *bytes, size_t len, SSL *ssl,
@@ -79,7 +78,7 @@ int client_secure(struct conn *conn, struct tls_site *site)
 
 	if (!tls)
 		return -ENOMEM;
-	tls->ssl = tls_site_connection(site, conn->source.fd, &tls->missed);
+	tls->ssl = tls_site_connection(site, conn->source.fd, &tls->notes);
 	if (!tls->ssl) {
 		free(tls);
 		return -ENOMEM;
@@ -167,9 +166,9 @@ bool client_resumed(const struct conn *conn)
 	return SSL_session_reused(conn->tls->ssl);
 }
 
-bool client_missed(const struct conn *conn)
+const struct tls_notes *client_notes(const struct conn *conn)
 {
-	return conn->tls->missed;
+	return &conn->tls->notes;
 }
 
 /* --- from the client --- */

@@ -12,6 +12,7 @@
 
 struct client_tls;
 struct conn;
+struct tls_notes;
 struct tls_site;
 
 /* 0 or -ENOMEM. */
@@ -23,7 +24,7 @@ int client_secure(struct conn *conn, struct tls_site *site);
 int client_shake(struct conn *conn);
 const char *client_failure(void);
 bool client_resumed(const struct conn *conn);
-bool client_missed(const struct conn *conn);
+const struct tls_notes *client_notes(const struct conn *conn);
 
 /* @flags: 0, MSG_PEEK, or MSG_TRUNC with a NULL @into: throws away what was peeked at. */
 ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags);

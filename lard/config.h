@@ -48,6 +48,7 @@ struct config_node {
 struct config_certificate {
 	char chain[256];		/* the host's own first */
 	char key[256];
+	char ocsp[256];			/* of a response to staple; empty: none */
 };
 
 /**

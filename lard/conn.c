@@ -14,6 +14,7 @@
 #include "https.h"
 #include "proxy.h"
 #include "redirect.h"
+#include "tls.h"
 #include "worker.h"
 
 #define LINGER_US	2000000
@@ -276,6 +277,22 @@ static void shake_failed(struct conn *conn, const char *why)
 	linger(conn);
 }
 
+static void count_handshake(struct conn *conn)
+{
+	const struct tls_notes *notes = client_notes(conn);
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_TLS_HANDSHAKES);
+	if (notes->missed)
+		count(w, COUNTER_TLS_NAME_MISSED);
+	if (client_resumed(conn))
+		count(w, COUNTER_TLS_RESUMED);
+	else if (notes->stapled)
+		count(w, COUNTER_TLS_STAPLED);
+	else if (notes->unstapled)
+		count(w, COUNTER_TLS_UNSTAPLED);
+}
+
 static void shake(struct conn *conn)
 {
 	struct worker *w = conn->worker;
@@ -290,11 +307,7 @@ static void shake(struct conn *conn)
 	} else if (over < 0) {
 		shake_failed(conn, client_failure());
 	} else {
-		count(w, COUNTER_TLS_HANDSHAKES);
-		if (client_resumed(conn))
-			count(w, COUNTER_TLS_RESUMED);
-		if (client_missed(conn))
-			count(w, COUNTER_TLS_NAME_MISSED);
+		count_handshake(conn);
 		timer_stop(&conn->timer);
 		conn->began_us = w->loop.now;
 		conn_enter(conn, CONN_READ);

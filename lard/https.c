@@ -21,13 +21,15 @@ int https_set_certificate(struct reader *r, int argc, char **argv)
 	struct config *c = r->config;
 	struct config_certificate *certificate = &c->certificates[c->certificate_count];
 
-	if (argc != 3)
-		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE");
+	if (argc != 3 && (argc != 5 || strcmp(argv[3], "ocsp")))
+		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE [ocsp FILE]");
 	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
 		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
 	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
 			sizeof(certificate->chain)) ||
-	    reader_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)))
+	    reader_text(r, "the key's path", argv[2], certificate->key, sizeof(certificate->key)) ||
+	    (argc == 5 && reader_text(r, "the OCSP response's path", argv[4], certificate->ocsp,
+				      sizeof(certificate->ocsp))))
 		return -EINVAL;
 	c->certificate_count++;
 	return 0;

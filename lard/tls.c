@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tls.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -11,103 +10,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "config.h"
-#include "privilege.h"
+#include "staple.h"
 #include "ticket.h"
+#include "tls_file.h"
 
-#define FILE_MAX	(1 << 20)
 /* Forward secrecy and AEAD only; of 1.3 all that OpenSSL has by default. */
 #define CIPHERS_12	"ECDHE+AESGCM:ECDHE+CHACHA20"
 
 /**
  * struct tls_site - see tls.h
  * @contexts: one for each certificate, in the order of the configuration; the first is the default
+ * @staples:  the OCSP response of each; NULL: none is named
  */
 struct tls_site {
 	_Atomic unsigned int users;
 	unsigned int count;
 	SSL_CTX *contexts[CONFIG_CERTIFICATES_MAX];
+	struct staple *staples[CONFIG_CERTIFICATES_MAX];
 };
-
-struct reading {
-	const char *path;
-	char *error;
-	size_t size;
-};
-
-static int sorry(const struct reading *r, const char *why)
-{
-	snprintf(r->error, r->size, "certificate: %s: %s", r->path, why);
-	return -EINVAL;
-}
-
-/* With OpenSSL's word for it, if it has one. */
-static int sorry_ssl(const struct reading *r, const char *what)
-{
-	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-	char why[256];
-
-	snprintf(why, sizeof(why), "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
-	return sorry(r, why);
-}
-
-/* --- files --- */
-
-static int check_file(const struct reading *r, const struct stat *st, bool secret)
-{
-	if (!S_ISREG(st->st_mode))
-		return sorry(r, "it is not a regular file");
-	if (st->st_size > FILE_MAX)
-		return sorry(r, "it is longer than 1 MiB");
-	if (!secret)
-		return 0;
-	if (st->st_mode & 077)
-		return sorry(r, "others may read the key: chmod 600, and make a new one");
-	if (st->st_uid && st->st_uid != geteuid() && !privilege_is_user(st->st_uid))
-		return sorry(r, "the key is another user's, who knows it: make a new one");
-	return 0;
-}
-
-/* Root reads at the start what the user whom it becomes may not: a reload would find out. */
-static int cannot_open(const struct reading *r, int err)
-{
-	const char *name = privilege_name();
-	char why[256];
-
-	if (err != EACCES || !name)
-		return sorry(r, strerror(err));
-	snprintf(why, sizeof(why), "user %s, as whom lardd reads it, may not: "
-		 "make it that user's, or restart lardd as root", name);
-	return sorry(r, why);
-}
-
-/* All of a file, in the heap. */
-static char *read_all(const struct reading *r, bool secret, size_t *len)
-{
-	int fd = open(r->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
-	char *text = NULL;
-	ssize_t n = -1;
-
-	if (fd < 0 || fstat(fd, &st)) {
-		cannot_open(r, errno);
-	} else if (!check_file(r, &st, secret)) {
-		text = OPENSSL_malloc(st.st_size + 1);
-		n = text ? read(fd, text, st.st_size) : -1;
-		if (n < 0)
-			sorry(r, text ? strerror(errno) : "no memory");
-	}
-	if (fd >= 0)
-		close(fd);
-	if (n < 0) {
-		OPENSSL_free(text);
-		return NULL;
-	}
-	*len = n;
-	return text;
-}
 
 /* A key with a password is none for a daemon. */
 static int no_password(char *buffer, int size, int writing, void *arg)
@@ -119,62 +40,38 @@ static int no_password(char *buffer, int size, int writing, void *arg)
 	return -1;
 }
 
-static int use_chain(const struct reading *r, SSL_CTX *ctx, BIO *from)
+static int use_chain(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
 {
 	X509 *x = PEM_read_bio_X509(from, NULL, no_password, NULL);
 	int ok;
 
 	if (!x)
-		return sorry_ssl(r, "no certificate is in it");
+		return tls_file_sorry_ssl(f, "no certificate is in it");
 	ok = SSL_CTX_use_certificate(ctx, x);
 	X509_free(x);
 	if (!ok)
-		return sorry_ssl(r, "the certificate cannot be used");
+		return tls_file_sorry_ssl(f, "the certificate cannot be used");
 	while ((x = PEM_read_bio_X509(from, NULL, no_password, NULL)))
 		if (!SSL_CTX_add0_chain_cert(ctx, x)) {
 			X509_free(x);
-			return sorry_ssl(r, "a certificate of the chain cannot be used");
+			return tls_file_sorry_ssl(f, "a certificate of the chain cannot be used");
 		}
 	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-		return sorry_ssl(r, "a certificate of the chain is malformed");
+		return tls_file_sorry_ssl(f, "a certificate of the chain is malformed");
 	ERR_clear_error();
 	return 0;
 }
 
-static int use_key(const struct reading *r, SSL_CTX *ctx, BIO *from)
+static int use_key(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
 {
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(from, NULL, no_password, NULL);
 	int ok;
 
 	if (!key)
-		return sorry_ssl(r, "no private key without a password is in it");
+		return tls_file_sorry_ssl(f, "no private key without a password is in it");
 	ok = SSL_CTX_use_PrivateKey(ctx, key) && SSL_CTX_check_private_key(ctx);
 	EVP_PKEY_free(key);
-	return ok ? 0 : sorry_ssl(r, "the key does not fit its certificate");
-}
-
-static int use_file(SSL_CTX *ctx, const char *path, bool secret,
-		    int (*use)(const struct reading *r, SSL_CTX *ctx, BIO *from), char *error, size_t size)
-{
-	struct reading r = { path, error, size };
-	int err = -ENOMEM;
-	size_t len;
-	char *text;
-	BIO *bio;
-
-	ERR_clear_error();
-	text = read_all(&r, secret, &len);
-	if (!text)
-		return -EINVAL;
-	bio = BIO_new_mem_buf(text, len);
-	if (bio)
-		err = use(&r, ctx, bio);
-	else
-		sorry(&r, "no memory");
-	BIO_free(bio);
-	OPENSSL_clear_free(text, len + 1);
-	ERR_clear_error();
-	return err;
+	return ok ? 0 : tls_file_sorry_ssl(f, "the key does not fit its certificate");
 }
 
 /* --- agreeing --- */
@@ -208,15 +105,15 @@ static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
 	const struct tls_site *site = arg;
-	bool *missed = SSL_get_app_data(ssl);
+	struct tls_notes *notes = SSL_get_app_data(ssl);
 	int which;
 
 	(void)alert;
 	if (!name)
 		return SSL_TLSEXT_ERR_NOACK;
 	which = find_certificate(site, name, strlen(name));
-	*missed = which < 0;
-	if (*missed)
+	notes->missed = which < 0;
+	if (which < 0)
 		return SSL_TLSEXT_ERR_NOACK;
 	SSL_set_SSL_CTX(ssl, site->contexts[which]);
 	return SSL_TLSEXT_ERR_OK;
@@ -237,6 +134,7 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
 
 struct tls_site *tls_site_new(const struct config *config, char *error, size_t size)
 {
+	struct tls_file f = { .what = "certificate", .error = error, .size = size };
 	struct tls_site *site = calloc(1, sizeof(*site));
 	unsigned int i;
 
@@ -256,9 +154,17 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 				 ERR_reason_error_string(ERR_peek_last_error()));
 			goto fail;
 		}
-		if (use_file(ctx, c->chain, false, use_chain, error, size) ||
-		    use_file(ctx, c->key, true, use_key, error, size))
+		f.path = c->chain;
+		if (tls_file_use(&f, false, use_chain, ctx))
 			goto fail;
+		f.path = c->key;
+		if (tls_file_use(&f, true, use_key, ctx))
+			goto fail;
+		if (*c->ocsp) {
+			site->staples[i] = staple_new(ctx, c->ocsp);
+			if (!site->staples[i])
+				goto fail;
+		}
 	}
 	return site;
 
@@ -279,8 +185,10 @@ void tls_site_put(struct tls_site *site)
 
 	if (!site || --site->users)
 		return;
-	for (i = 0; i < site->count; i++)
+	for (i = 0; i < site->count; i++) {
 		SSL_CTX_free(site->contexts[i]);
+		staple_free(site->staples[i]);
+	}
 	free(site);
 }
 
@@ -305,7 +213,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
 	return false;
 }
 
-SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed)
+SSL *tls_site_connection(struct tls_site *site, int fd, struct tls_notes *notes)
 {
 	SSL *ssl = SSL_new(site->contexts[0]);
 
@@ -315,7 +223,7 @@ SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed)
 		SSL_free(ssl);
 		return NULL;
 	}
-	SSL_set_app_data(ssl, missed);
+	SSL_set_app_data(ssl, notes);
 	SSL_set_accept_state(ssl);
 	return ssl;
 }

@@ -22,7 +22,19 @@ void tls_site_put(struct tls_site *site);
 /* Is a certificate for this host, which is a name or an address? */
 bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
 
-/* For one connection; @missed is set when its client names a host that no certificate is for. */
-SSL *tls_site_connection(struct tls_site *site, int fd, bool *missed);
+/**
+ * struct tls_notes - what a handshake was like
+ * @missed:    the client names a host that no certificate is for
+ * @stapled:   it asked for an OCSP response and has got one
+ * @unstapled: it asked, and the file that is named has none that is good
+ */
+struct tls_notes {
+	bool missed;
+	bool stapled;
+	bool unstapled;
+};
+
+/* For one connection, whose notes are @notes. */
+SSL *tls_site_connection(struct tls_site *site, int fd, struct tls_notes *notes);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
-"""What an administrator says of HTTPS to lardd: sending there who comes in clear text, HSTS."""
+"""What an administrator says of HTTPS to lardd: sending there who comes in clear text, HSTS, OCSP."""
 
 import contextlib
 import os
@@ -12,7 +12,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import LARDD, answer_with, content, free_port, main, read_answer, receive_all, until     # noqa: E402
-from lard_tls import count_is, site               # noqa: E402
+from lard_tls import count_is, make_certificate, site  # noqa: E402
+from pki import Authority                               # noqa: E402
 
 HSTS = "strict-transport-security"
 
@@ -193,6 +194,7 @@ def nonsense_is_found_by_check():
                             (tls + "https-redirect port", "no value"),
                             (tls + "https-redirect to evil", "has no"),
                             (tls + "https-redirect acme perhaps", "acme"),
+                            (tls + f"certificate {chain} staple x", "[ocsp FILE]"),
                             (tls + "hsts forever", "hsts"),
                             (tls + "hsts 5 preloaded", "has no"),
                             (tls + "hsts 31536000 preload", "needs include-subdomains"),
@@ -218,8 +220,54 @@ def a_listener_changes_its_ways_by_a_reload():
         assert f.location("/size/5") == (200, [])
 
 
+def stapled(s, name, version):
+    """Does a client that asks get a response, and is that good?"""
+    run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-servername", name, "-status",
+                          version], input=b"", capture_output=True, timeout=60, check=False)
+    said = run.stdout.decode()
+    assert ("Cert Status: good" in said) != ("OCSP response: no response sent" in said), said[:2000]
+    return "Cert Status: good" in said
+
+
+def responses_are_stapled_and_read_again():
+    """For the name that is asked for; one of another certificate is not, and neither stops a reload."""
+    with site(("one.test", "two.test")) as s:
+        authority = Authority(s.lardd.directory.name)
+        one, two = (os.path.join(s.lardd.directory.name, name) for name in ("one.ocsp", "two.ocsp"))
+        s.files = {"one.test": (*authority.issue("one.test"), "ocsp", one),
+                   "two.test": (*authority.issue("two.test"), "ocsp", two),
+                   "self.test": make_certificate(s.lardd.directory.name, "self.test")}
+
+        def again(warnings):
+            """Reads all of it; a warning for each response that is no good."""
+            before = s.lardd.log().count("event=ocsp")
+            s.configure(s.files)
+            reload(s)
+            assert s.lardd.log().count("event=ocsp") - before == warnings, s.lardd.log()[-2000:]
+        again(2)
+        assert not stapled(s, "one.test", "-tls1_3")
+        count_is(s.lardd, "LardTlsUnstapled", 1)
+        authority.ocsp(s.files["one.test"][0], one)
+        authority.ocsp(s.files["one.test"][0], two)
+        again(1)
+        for version in ("-tls1_2", "-tls1_3"):
+            assert stapled(s, "one.test", version)
+            assert not stapled(s, "two.test", version) and not stapled(s, "self.test", version)
+        count_is(s.lardd, "LardTlsStapled", 2)
+        count_is(s.lardd, "LardTlsUnstapled", 3)
+        authority.ocsp(s.files["two.test"][0], two)
+        assert not stapled(s, "two.test", "-tls1_3"), "it was not read again"
+        again(0)
+        assert stapled(s, "two.test", "-tls1_3") and stapled(s, "one.test", "-tls1_3")
+        run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (0, ""), run
+        os.unlink(two)
+        run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True, check=False)
+        assert run.returncode == 0 and "two.ocsp: No such file" in run.stderr, run
+
+
 if __name__ == "__main__":
     sys.exit(main([who_asks_in_clear_is_sent_to_https, nobody_is_led_elsewhere,
                    an_old_client_is_sent_to_the_default_host, challenges_are_served_in_clear,
                    hsts_is_said_over_tls_only, hsts_is_said_of_what_the_cache_has, nonsense_is_found_by_check,
-                   a_listener_changes_its_ways_by_a_reload]))
+                   a_listener_changes_its_ways_by_a_reload, responses_are_stapled_and_read_again]))
