@@ -49,7 +49,7 @@ def check(config, *args, **kw):
 
 
 def as_the_unit_would(u, files):
-    """In the child: the user and the capabilities that systemd gives it, an /etc, /var/www and log directory."""
+    """In the child: the user and capabilities that systemd gives it, an /etc and /var/www, log directories it makes."""
     user = u["User"][0]
 
     def become():
@@ -62,10 +62,11 @@ def as_the_unit_would(u, files):
         assert not libc.mount(b"none", b"/", None, 1 << 14 | 1 << 18, None)
         for target in ("etc", "log", "www"):
             assert os.path.isdir(os.path.join(files, target))
-        os.makedirs("/var/log/flash", exist_ok=True)
         os.makedirs("/var/www/html", exist_ok=True)
-        os.chown(os.path.join(files, "log"), pw.pw_uid, pw.pw_gid)
-        for source, target in (("log", "/var/log/flash"), ("www", "/var/www/html")):
+        for name in " ".join(u.get("LogsDirectory", [])).split():
+            os.makedirs(os.path.join(files, "log", name), exist_ok=True)
+            os.chown(os.path.join(files, "log", name), pw.pw_uid, pw.pw_gid)
+        for source, target in (("log", "/var/log"), ("www", "/var/www/html")):
             assert not libc.mount(os.path.join(files, source).encode(), target.encode(), None, 4096, None)
         caps = [CAPS[c] for c in u["AmbientCapabilities"][0].split()]
         libc.prctl(8, 1, 0, 0, 0)
@@ -126,7 +127,7 @@ def the_unit_starts_with_the_shipped_configuration():
                 s = status_of(pid)
                 assert "0" not in s["Uid"].split(), s["Uid"]
             subprocess.run(command(u["ExecReload"][0]), check=True, preexec_fn=become, timeout=60)
-            log = os.path.join(top, "log", "access.log")
+            log = os.path.join(top, "log", "flash", "access.log")
             os.rename(log, log + ".1")
             proc.send_signal(signal.SIGUSR1)
             wait_for(lambda: os.path.exists(log))
