@@ -2,6 +2,7 @@
 """A back-end: a filesystem image of its own, a bounded page cache, a web server, modules' view."""
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 from network import SERVICE, run
@@ -14,7 +15,8 @@ pid {work}/nginx.pid;
 events {{ worker_connections 1024; }}
 http {{
     include /etc/nginx/mime.types;
-    access_log off;
+    log_format peer $remote_addr;
+    access_log {work}/access.log peer;
     sendfile on;
     tcp_nopush on;
     add_header X-Node {name};
@@ -31,7 +33,7 @@ FLASH = """listen {service}:80
 root {root}
 header X-Node {name}
 memory_cache 0
-access_log off
+access_log {work}/access.log
 """
 
 
@@ -75,6 +77,11 @@ class Backend:
         """What its disk has given so far."""
         stat = Path(f"/sys/block/{os.path.basename(self.loop)}/stat").read_text().split()
         return int(stat[2]) * 512
+
+    def peers(self):
+        """Who asked, as the server saw it: the client itself, or the front-end for it. Lines per address."""
+        log = self.work / "access.log"
+        return Counter(line.split(" ", 1)[0] for line in log.read_text().splitlines())
 
     def forget(self):
         """Empties its page cache."""

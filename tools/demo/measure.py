@@ -3,6 +3,8 @@
 import hashlib
 import json
 import subprocess
+import time
+from collections import Counter
 from pathlib import Path
 
 from network import SERVICE
@@ -11,6 +13,7 @@ from network import SERVICE
 HOST = "demo"
 # At most.
 WARM_UP_LOADS = 6
+LOG_PATIENCE = 30
 HERE = Path(__file__).resolve().parent
 
 
@@ -33,6 +36,18 @@ def load(client, urls, seconds, connections, seed):
     return json.loads(lines[-1])
 
 
+def peers(backends):
+    """Requests by who asked, from the servers' logs: flash writes its own each second, so wait until all is quiet."""
+    seen, quiet = Counter(), 0
+    for _ in range(LOG_PATIENCE):
+        before, seen = seen, sum((b.peers() for b in backends), Counter())
+        quiet = quiet + 1 if seen == before else 0
+        if quiet == 3:
+            break
+        time.sleep(1)
+    return seen
+
+
 class Snapshot:
     """Everything that counts, at one moment."""
 
@@ -40,6 +55,7 @@ class Snapshot:
         self.counters = counters(cluster.fe)
         self.sent_by_front_end = cluster.fe.bytes("tx")
         self.received_by_client = cluster.client.bytes("rx")
+        self.peers = peers(cluster.backends)
         self.disk = {b.name: b.bytes_read() for b in cluster.backends}
 
 
@@ -50,6 +66,7 @@ def warm_up(cluster, seconds, connections):
         done += load(cluster.client, cluster.urls, seconds, connections, seed=10 + turn)["requests"]
         if done >= enough:
             break
+    return done, enough
 
 
 def run_policy(cluster, policy, seconds, connections=12):
@@ -57,16 +74,19 @@ def run_policy(cluster, policy, seconds, connections=12):
     cluster.fe.run("flotilla", "policy", "set", policy)
     for backend in cluster.backends:
         backend.forget()
-    warm_up(cluster, seconds, connections)
+    warm = warm_up(cluster, seconds, connections)
     before = Snapshot(cluster)
     seen = load(cluster.client, cluster.urls, seconds, connections, seed=1)
     after = Snapshot(cluster)
     disk = sum(after.disk[n] - before.disk[n] for n in after.disk)
-    seen["policy"] = policy
+    seen["policy"], seen["warm"] = policy, warm
     seen["disk_bytes"] = disk
     seen["from_memory"] = max(0.0, 1 - disk / seen["bytes"]) if seen["bytes"] else 0.0
     seen["sent_by_front_end"] = after.sent_by_front_end - before.sent_by_front_end
     seen["received_by_client"] = after.received_by_client - before.received_by_client
+    asked = after.peers - before.peers
+    seen["from_client"] = asked[cluster.client.address]
+    seen["from_front_end"] = asked[cluster.fe.address]
     seen["counters"] = {name: value - before.counters.get(name, 0)
                         for name, value in after.counters.items()}
     return seen

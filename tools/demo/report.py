@@ -30,6 +30,7 @@ def clients(runs):
                      f"{100 * r['from_memory']:.0f} %"))
     lines = [heading("What the same load got under two policies")] + table(rows)
     for r in runs:
+        lines.append(f"  {r['policy']}: {r['warm'][0]} requests before, for {r['warm'][1]} targets")
         kinds = [f"{kind} {n}" for kind, n in r["errors"].items() if n]
         if kinds:
             lines.append(f"  errors that wrk saw under {r['policy']}: {', '.join(kinds)}")
@@ -55,6 +56,8 @@ def handoffs(runs):
         lines.append(f"  {r['policy']}: {c.get('HandoffDone', 0)} done, "
                      f"{c.get('HandoffFailed', 0)} failed"
                      + "".join(f", {v} refused: {n}" for n, v in refused.items()))
+        lines.append(f"    the servers saw {r['from_client']} requests of the client itself, "
+                     f"{r['from_front_end']} through the front-end")
         if len(spread) == 2:
             lines.append(f"    half of them took at most {spread[0]} us, 99 % at most {spread[1]} us"
                          " (on an emulated machine)")

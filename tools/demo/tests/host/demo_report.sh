@@ -22,29 +22,61 @@ cell() {
 		inside && $1 == policy { print $number; exit }' <<<"$output"
 }
 
-wrr=$(cell 'two policies' wrr 13)
-lardr=$(cell 'two policies' lard/r 13)
-[ "${lardr:-0}" -gt "${wrr:-100}" ]
-claim "lard/r finds more in memory than wrr" $? "wrr ${wrr:-?} %, lard/r ${lardr:-?} %"
+# What is in memory can be compared where most targets were asked for before, and enough of them afterwards.
+comparable() {
+	local policy before targets requests
+	for policy in wrr lard/r; do
+		read -r before targets < <(
+			sed -n "s|^ *$policy: \([0-9]*\) requests before, for \([0-9]*\) targets|\1 \2|p" <<<"$output")
+		requests=$(cell 'two policies' $policy 2)
+		[ "${before:-0}" -ge "${targets:-1}" ] && [ "${requests:-0}" -ge 100 ] || return 1
+	done
+}
+
+memory="lard/r finds more in memory than wrr"
+if [ -n "$(cell 'two policies' lard/r 13)" ] && ! comparable; then
+	skip "$memory" "the machine is too busy: $(grep -o '[a-z/]*: [0-9]* requests before.*' <<<"$output" | paste -sd,)"
+else
+	wrr=$(cell 'two policies' wrr 13)
+	lardr=$(cell 'two policies' lard/r 13)
+	[ "${lardr:-0}" -gt "${wrr:-100}" ]
+	claim "$memory" $? "wrr ${wrr:-?} %, lard/r ${lardr:-?} %"
+fi
 for column in 2 3 4; do
 	[ "$(cell 'Who answered' lard/r $column)" -gt 0 ]
 	claim "back-end $((column - 1)) answered" $?
 done
-# A handoff that fails in its time is no failure: the client is served by proxy, and must not see a difference.
+# A handoff that fails in its time is no failure: the client is served by proxy, and must not see a difference. So how
+# many are done is the machine's matter; that the report tells the truth of it is judged by the servers, which see a
+# client's address only where the connection was handed off. What is under way when wrk ends is 12 connections.
+near() {
+	[ "$1" -ge $(($2 * 95 / 100 - 24)) ] && [ "$1" -le $(($2 * 105 / 100 + 24)) ]
+}
+
 for policy in wrr lard/r; do
 	equal "wrk saw no error under $policy" 0 "$(cell 'two policies' $policy 8)"
 	requests=$(cell 'two policies' $policy 2)
-	done=$(sed -n "s|^ *$policy: \([0-9]*\) done, .*|\1|p" <<<"$output")
-	[ $((${done:-0} * 100)) -ge $((${requests:-1} * 90)) ]
-	claim "of $requests requests under $policy $done were handed off, at least 90 %" $?
 	[ $((${requests:-0})) -gt 0 ]
 	claim "wrk was answered under $policy" $?
+	done=$(sed -n "s|^ *$policy: \([0-9]*\) done, .*|\1|p" <<<"$output")
+	read -r handed proxied < <(sed -n "\|^ *$policy: .* done, |{
+		n; s/^ *the servers saw \([0-9]*\) requests of the client itself, \([0-9]*\) .*/\1 \2/p }" <<<"$output")
+	[ $((${done:-0})) -gt 0 ] && [ $((${handed:-0})) -gt 0 ]
+	claim "connections are handed off under $policy" $? "${done:-?} done, ${handed:-?} seen by the servers"
+	near "${handed:-0}" "${done:-0}"
+	claim "the servers saw as many clients as handoffs are reported under $policy" $? \
+		"${done:-?} reported, ${handed:-?} seen"
+	near $((${handed:-0} + ${proxied:-0})) "${requests:-0}"
+	claim "what was not handed off was served by proxy under $policy" $? \
+		"${requests:-?} answers, ${handed:-?} of the client itself, ${proxied:-?} through the front-end"
+	around=$(sed -n "/went around/,\$ { \|^ *$policy: |{ n; s/.* = \([0-9]*\) % never touched.*/\1/p } }" <<<"$output")
+	# Of connections that wrk gave up at its end little or nothing was sent.
+	whole=$((${done:-0} < ${requests:-0} ? ${done:-0} : ${requests:-0}))
+	[ $((${around:-0} * ${requests:-1})) -ge $((whole * 80)) ]
+	claim "of what was handed off under $policy at least 80 % went around the front-end" $? "${around:-?} % of all"
 done
 grep -q ' 20 of 20 documents arrived with the bytes' <<<"$output"
 claim "each body that was looked at has the bytes it has on disk" $?
 refuse "nobody unknown answered" grep -q 'by nobody known' <<<"$output"
-around=$(grep -o '= [0-9]* % never touched' <<<"$output" | grep -o '[0-9]*' | sort -n | head -1)
-[ "${around:-0}" -ge 80 ]
-claim "at least 80 % of what clients got went around the front-end" $? "$around %"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
