@@ -4,11 +4,13 @@
 # timeout: 280
 """Whatever goes wrong, a connection is here or there, never nowhere, and the dispatcher is told."""
 import errno
+import fcntl
 import os
 import select
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -465,6 +467,11 @@ def node_that_leaves_meanwhile_is_no_target_any_more():
     case.close()
 
 
+def acknowledged(sock):
+    """The client's last ACK has come."""
+    return not struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
+
+
 @claim
 def connection_comes_back_to_the_front_end_and_goes_out_again():
     """Request by request to another node, by way of the front-end: three moves of one connection."""
@@ -476,13 +483,13 @@ def connection_comes_back_to_the_front_end_and_goes_out_again():
     there = accept(case.back)
     assert receive(there, 3) == b"GET"
     usable(there, case.client)
-    time.sleep(0.2)                     # the client's last ACK must have come
+    wait(lambda: acknowledged(there))
     dev2.submit(there, case.be.id["fe"], 2)
     dev2.expect(DONE, 2)
     case.dev.expect(CLOSED, 1)
     again = accept(case.front)
     usable(again, case.client)
-    time.sleep(0.2)
+    wait(lambda: acknowledged(again))
     case.client.sendall(b"NEXT")
     peek(again, 4)
     case.dev.submit(again, case.fe.id["be2"], 3)

@@ -161,7 +161,7 @@ def unseen_move(world):
     client, server = pair(world, 8005)
     client.sendall(noise(3000, 1))
     until(lambda: unread(server) == 3000, "the request is on a")
-    time.sleep(0.1)  # the delayed acknowledgment of a is out
+    until(lambda: not tcp_info(client)["unacked"], "the delayed acknowledgment of a is there")
     counts = [Difference(ns) for ns in (world.c, world.a, world.b)]
     with Capture(world.c) as capture, client, server:
         with adopted(world, server, 8005) as child:

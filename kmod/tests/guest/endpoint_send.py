@@ -93,7 +93,7 @@ class Flight:
             self.client.shutdown(socket.SHUT_WR)
         until(lambda: unread(self.server) == 7 and (tcp_info(self.server)["state"] == 8) == fin,
               "the request is on a")
-        time.sleep(0.1)     # the delayed acknowledgment of a is out
+        until(lambda: not tcp_info(self.client)["unacked"], "the delayed acknowledgment of a is there")
         self.lost = contextlib.ExitStack()
         self.lost.enter_context(answers_lost(world))
         self.server.sendall(self.answer)

@@ -186,7 +186,8 @@ def the_copies_of_a_user_have_a_bound_and_wait_for_their_reader():
                 device.splice(p.src, p.dst, flags=KEEPCOPY)
         for p in proxies:
             p.server.sendall(sent)
-        time.sleep(1)
+        wait_for("copies", lambda: sum(device.result(p.src).unread for p in proxies))
+        time.sleep(1)           # in which more of them might come
         copied = sum(device.result(p.src).unread for p in proxies)
         print(f"# {copied} bytes of {len(sent) * len(proxies)} are copied", flush=True)
         if not 0 < copied <= 256 << 10:
