@@ -31,7 +31,7 @@ struct exchange *exchange_new(struct conn *conn)
 	ex->conn = conn;
 	conn->exchange = ex;
 	timer_init(&ex->timer);
-	list_init(&ex->with_body);
+	list_init(&ex->charged);
 	return ex;
 }
 
@@ -40,7 +40,7 @@ void exchange_free(struct exchange *ex)
 	struct worker *w = ex->conn->worker;
 
 	timer_stop(&ex->timer);
-	list_del(&ex->with_body);
+	list_del(&ex->charged);
 	ex->conn->exchange = NULL;
 	if (w->spares >= SPARES_MAX) {
 		free(ex);

@@ -22,7 +22,7 @@ struct worker;
 
 /**
  * struct exchange - see above
- * @with_body:   on worker->bodies, when its request has one
+ * @charged:     on worker->charged, while it has a node's place
  * @up:          to the back-end: @up_start to @up_end are not sent yet
  * @up_header:   end of what was made of the request's header, from UP_PREFIX on; it can be sent
  *		 again while no byte of the body was taken
@@ -55,7 +55,7 @@ struct exchange {
 	struct entry *fill;
 	struct span key;
 	struct timer timer;
-	struct list with_body;
+	struct list charged;
 	uint64_t touched_us;
 	uint64_t bytes_down, bytes_body;
 	uint64_t waited_us;

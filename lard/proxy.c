@@ -27,6 +27,7 @@
 #define ROOM_LEAST	64	/* with less, wait until more is free */
 #define INTERIM_MAX	16	/* answers before the answer */
 #define STALLED_US	2000000	/* without a body, before others may have the place */
+#define DEAF_US		5000000	/* without taking any of an answer; a lost packet or two take less */
 
 /* --- the four steps --- */
 
@@ -409,20 +410,43 @@ static bool too_slow(struct exchange *ex)
 	       (ex->waited_us - grace) / 1000000 * w->config->client_rate;
 }
 
-static enum step end_slow(struct exchange *ex)
+/* Some bytes went on. True: not enough. */
+static bool note_moves(struct exchange *ex)
 {
-	return fail_or_abort(ex, 408, "the request's body comes too slowly");
+	struct worker *w = ex->conn->worker;
+
+	if (too_slow(ex))
+		return true;
+	ex->touched_us = w->loop.now;
+	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	return false;
 }
 
-/* It waits for its client for a while by now, who brings less than he has to. */
-static bool is_stalled(const struct exchange *ex)
+static enum step end_slow(struct exchange *ex)
+{
+	return fail_or_abort(ex, 408, "the client is too slow");
+}
+
+/*
+ * It waits for its client for a while by now, who brings less than he has to, or takes nothing. What of an
+ * answer is in the socket has not been taken for that, so that no rate says anything of it.
+ */
+static bool is_stalled(struct exchange *ex)
 {
 	const struct worker *w = ex->conn->worker;
-	uint64_t waited = ex->waited_us + w->loop.now - ex->touched_us;
-	uint64_t rate = w->config->client_rate ? w->config->client_rate : 1;
+	uint64_t rate = w->config->client_rate ? w->config->client_rate : 1, still, waited;
 
-	return !ex->tunnel && ex->body != FRAMING_NONE && waits_for_client(ex) &&
-	       waited >= STALLED_US && ex->bytes_body < waited / 1000000 * rate;
+	if (ex->tunnel || ex->client_lost)
+		return false;
+	if (splice_moves(ex))
+		return note_moves(ex);
+	if (!waits_for_client(ex))
+		return false;
+	still = w->loop.now - ex->touched_us;
+	waited = ex->waited_us + still;
+	if (ex->body == FRAMING_NONE)
+		return still >= DEAF_US;
+	return waited >= STALLED_US && ex->bytes_body < waited / 1000000 * rate;
 }
 
 void proxy_relieve(struct worker *w)
@@ -431,8 +455,8 @@ void proxy_relieve(struct worker *w)
 	unsigned int share = worker_share(w, waiters);
 	struct list *at, *next;
 
-	for (at = w->bodies.next; share && at != &w->bodies; at = next) {
-		struct exchange *ex = container_of(at, struct exchange, with_body);
+	for (at = w->charged.next; share && at != &w->charged; at = next) {
+		struct exchange *ex = container_of(at, struct exchange, charged);
 
 		next = at->next;
 		if (!is_stalled(ex))
@@ -444,15 +468,9 @@ void proxy_relieve(struct worker *w)
 
 static enum step touch(struct exchange *ex)
 {
-	struct worker *w = ex->conn->worker;
-
-	if (w->loop.now - ex->touched_us < TOUCH_US)
+	if (ex->conn->worker->loop.now - ex->touched_us < TOUCH_US)
 		return STEP_IDLE;
-	if (too_slow(ex))
-		return end_slow(ex);
-	ex->touched_us = w->loop.now;
-	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
-	return STEP_MOVED;
+	return note_moves(ex) ? end_slow(ex) : STEP_MOVED;
 }
 
 static void pump(struct exchange *ex)
@@ -513,8 +531,6 @@ void proxy_request(struct conn *conn)
 	ex->client_readable = ex->client_writable = true;
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->body_chunks);
-	if (r->framing != FRAMING_NONE)
-		list_add_before(&w->bodies, &ex->with_body);
 	if (rewrite_request(ex, w->config, r)) {
 		exchange_fail(ex, 431, "header beyond the limit");
 		return;
@@ -531,6 +547,7 @@ void proxy_request(struct conn *conn)
 		pump(ex);
 		return;
 	}
+	list_add_before(&w->charged, &ex->charged);
 	if (exchange_start(ex, false) ||
 	    exchange_retry(ex, 503, "no back-end can be reached") != STEP_OVER)
 		pump(ex);
@@ -605,15 +622,10 @@ void proxy_connect_expired(struct timer *t)
 void proxy_io_expired(struct timer *t)
 {
 	struct exchange *ex = container_of(t, struct exchange, timer);
-	struct worker *w = ex->conn->worker;
 
 	if (splice_moves(ex)) {
-		if (too_slow(ex)) {
+		if (note_moves(ex))
 			exchange_abort(ex);
-			return;
-		}
-		ex->touched_us = w->loop.now;
-		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
 	} else if (ex->began) {
 		exchange_abort(ex);
 	} else if (ex->body != FRAMING_NONE && !ex->tunnel) {

@@ -12,7 +12,7 @@ struct worker;
 /* worker->request is complete in the socket; the connection is charged to a node. */
 void proxy_request(struct conn *conn);
 void proxy_client_ready(struct conn *conn, uint32_t events);
-/* While others wait for room, who has not brought his request's body for longest makes some. */
+/* While others wait for room, who brings none of his request's body, or takes none of his answer, makes some. */
 void proxy_relieve(struct worker *w);
 /* The process ends. */
 void proxy_abandon(struct conn *conn);

@@ -92,7 +92,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 				   .ready = wake_ready };
 	list_init(&w->mail);
 	list_init(&w->pool.free);
-	list_init(&w->bodies);
+	list_init(&w->charged);
 	for (slot = 0; slot < LARD_MAX_NODES; slot++)
 		list_init(&w->backends[slot]);
 	if (loop_init(&w->loop, lardd->by_uselect) || w->wake.fd < 0 || loop_add(&w->loop, &w->wake, EPOLLIN)) {

@@ -61,7 +61,7 @@ struct worker {
 	struct timer_queue service_timers;	/* likewise, of control and metrics */
 	struct list backends[LARD_MAX_NODES];	/* idle connections, by node, the longest idle first */
 	unsigned int idle_backends[LARD_MAX_NODES];	/* how many */
-	struct list bodies;			/* exchanges whose request has a body, the oldest first */
+	struct list charged;			/* exchanges with a place at a node, the oldest first */
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;
 	struct source wake;			/* eventfd */

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -95,6 +96,40 @@ def who_brings_no_body_makes_room_for_who_waits():
             for s in held[-1:]:                         # the last is still served
                 s.sendall(b"0123456789")
                 assert read_answer(s.makefile("rb"))[0] == 200
+
+
+def who_takes_no_answer_makes_room_for_who_waits():
+    """Who takes his answer gets all of it, though he came first, and so does who is slow while nobody waits."""
+    with cluster(2, "workers 2") as lardd, contextlib.ExitStack() as stack:
+        limit, got = lardd.control("status")["limit"], []
+
+        def asks(buffer):
+            s = stack.enter_context(socket.socket())
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+            s.connect(("127.0.0.1", lardd.port))
+            s.sendall(b"GET /size/16000000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            return s
+
+        def take(s):
+            pause = threading.Event()
+            answer = bytearray()
+            while (piece := s.recv(1 << 20)):           # ten seconds for all of it
+                answer += piece
+                pause.wait(len(piece) / 1600000)
+            got.append(answer.partition(b"\r\n\r\n")[2])
+        taker = asks(1 << 20)
+        deaf = [asks(4096) for _ in range(limit - 1)]
+        until(lambda: lardd.control("status")["outstanding"] == limit, what="all the load there may be")
+        thread = threading.Thread(target=take, args=(taker,))
+        thread.start()
+        began = time.monotonic()
+        assert lardd.get("/size/4")[0] == 200
+        assert time.monotonic() - began < 20, "it waited for a time-out"
+        ended = lardd.counter("LardAborted")
+        assert 1 <= ended <= limit / 2, ended
+        thread.join()
+        assert got[0] == content(16000000), "who takes his answer has not got it"
+        assert deaf[-1].recv(12) == b"HTTP/1.1 200"
 
 
 def open_tunnels_are_no_load():
@@ -390,6 +425,7 @@ if __name__ == "__main__":
     sys.exit(main([a_header_keeps_the_limit_that_it_began_with,
                    a_limit_of_file_size_costs_lines_of_the_log,
                    idle_connections_to_a_node_are_few, who_brings_no_body_makes_room_for_who_waits,
+                   who_takes_no_answer_makes_room_for_who_waits,
                    open_tunnels_are_no_load, all_nodes_may_be_renamed_at_once,
                    of_many_takeovers_at_once_one_serves, nothing_is_taken_over_from_strangers,
                    a_socket_of_another_network_or_kind_is_not_taken_over,
