@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "cacheable.h"
 #include "caching.h"
+#include "client.h"
 #include "conn.h"
 #include "exchange.h"
 #include "request.h"
@@ -71,6 +72,8 @@ bool caching_request(struct exchange *ex, const struct request *r)
 		return false;
 	ex->forgotten = cache_forgotten(cache_of(ex));
 	ex->use = cacheable_request(r, &ex->personal);
+	/* As with a password: what was made for it is for nobody else, unless the back-end says so. */
+	ex->personal |= client_identity(ex->conn) != NULL;
 	if (ex->use != CACHE_PASS && !make_key(ex, r))
 		ex->use = CACHE_PASS;
 	return (ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && serve(ex, r);

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include "conn.h"
+#include "identity.h"
 #include "tls.h"
 
 #define RECORD_MAX	16384
@@ -24,6 +25,8 @@
  * @barren_max: with more, nothing is read any more: SSL_read() goes on for as long as such come, and
  *	    meanwhile nobody else is served
  * @retry:  length of a record that is made, and sent in part: the same bytes must come again
+ * @identity: of its certificate, see identity.h
+ * @why:    it is not served, although the handshake is over
  * @ended:  the client has said all
  * @broken: no record can be made any more
  * @shut:   we have said all
@@ -40,6 +43,8 @@ struct client_tls {
 	bool broken;
 	bool shut;
 	struct tls_notes notes;
+	char *identity;
+	const char *why;
 };
 
 static void note_record(int writing, int version, int type, const void *bytes, size_t len, SSL *ssl,
@@ -78,7 +83,7 @@ int client_secure(struct conn *conn, struct tls_site *site)
 
 	if (!tls)
 		return -ENOMEM;
-	tls->ssl = tls_site_connection(site, conn->source.fd, &tls->notes);
+	tls->ssl = tls_site_connection(site, conn->source.fd, conn->door, &tls->notes);
 	if (!tls->ssl) {
 		free(tls);
 		return -ENOMEM;
@@ -145,7 +150,8 @@ int client_shake(struct conn *conn)
 	if (n == 1) {
 		conn->tls->barren = 0;
 		conn->tls->barren_max = BARREN_MAX;
-		return 1;
+		conn->tls->why = identity_of(conn->tls->ssl, &conn->tls->identity);
+		return conn->tls->why ? -1 : 1;
 	}
 	if (judge(conn->tls, n) < 0 && errno == EAGAIN)
 		return 0;
@@ -154,9 +160,11 @@ int client_shake(struct conn *conn)
 	return -1;
 }
 
-const char *client_failure(void)
+const char *client_failure(const struct conn *conn)
 {
-	const char *reason = ERR_reason_error_string(ERR_peek_error());
+	const char *reason = conn->tls->why;
+
+	reason = reason ? reason : ERR_reason_error_string(ERR_peek_error());
 
 	return reason ? reason : "the client went away";
 }
@@ -169,6 +177,11 @@ bool client_resumed(const struct conn *conn)
 const struct tls_notes *client_notes(const struct conn *conn)
 {
 	return &conn->tls->notes;
+}
+
+const char *client_identity(const struct conn *conn)
+{
+	return conn->tls ? conn->tls->identity : NULL;
 }
 
 /* --- from the client --- */
@@ -406,6 +419,7 @@ void client_close(struct conn *conn)
 	SSL_free(tls->ssl);
 	drop_buffer(tls);
 	tls_site_put(tls->site);
+	free(tls->identity);
 	free(tls);
 	conn->tls = NULL;
 	ERR_clear_error();

@@ -22,9 +22,11 @@ int client_secure(struct conn *conn, struct tls_site *site);
  * which client_failure() has a word.
  */
 int client_shake(struct conn *conn);
-const char *client_failure(void);
+const char *client_failure(const struct conn *conn);
 bool client_resumed(const struct conn *conn);
 const struct tls_notes *client_notes(const struct conn *conn);
+/* What back-ends are told of its certificate, as identity.h has it; NULL: it has shown none. */
+const char *client_identity(const struct conn *conn);
 
 /* @flags: 0, MSG_PEEK, or MSG_TRUNC with a NULL @into: throws away what was peeked at. */
 ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags);

@@ -14,8 +14,8 @@
 static int set_listen(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
-	enum config_door door = argc > 2 ? https_door(argv[argc - 1]) : DOOR_PLAIN;
-	int i, end = door == DOOR_PLAIN ? argc : argc - 1;
+	enum config_door door;
+	int i, end = argc - https_door(argc, argv, &door);
 
 	for (i = 1; i < end; i++) {
 		union address address;
@@ -259,6 +259,7 @@ struct directive {
 static const struct directive directives[] = {
 	CALL("listen", 0, set_listen),
 	CALL("certificate", 0, https_set_certificate),
+	{ "client-ca", KIND_TEXT, 2, NULL, offsetof(struct config, client_ca), 0, 256 },
 	TIME("ticket-rotation", ticket_rotation_us),
 	TIME("handshake-timeout", handshake_timeout_us),
 	CALL("https-redirect", 0, https_set_redirect),
@@ -422,6 +423,9 @@ struct config *config_read(const char *path, char *error, size_t size)
 		config_put(config);
 		return NULL;
 	}
+	/* Later requests of a connection that is handed off would bring what lardd alone may say. */
+	if (*config->client_ca)
+		config->mode = MODE_PROXY;
 	return config;
 }
 

@@ -32,8 +32,10 @@ enum config_events { EVENTS_EPOLL, EVENTS_USELECT };
  * @DOOR_PLAIN:    served in clear text
  * @DOOR_REDIRECT: sent to HTTPS
  * @DOOR_TLS:      served after a handshake; those behind it are of this kind too
+ * @DOOR_OPTIONAL: and asked for a certificate
+ * @DOOR_REQUIRED: which he must have
  */
-enum config_door { DOOR_PLAIN, DOOR_REDIRECT, DOOR_TLS };
+enum config_door { DOOR_PLAIN, DOOR_REDIRECT, DOOR_TLS, DOOR_OPTIONAL, DOOR_REQUIRED, DOORS };
 
 enum health_kind { HEALTH_TCP, HEALTH_HTTP, HEALTH_NONE };
 
@@ -77,6 +79,7 @@ struct config {
 	struct config_certificate certificates[CONFIG_CERTIFICATES_MAX];
 	unsigned int certificate_count;
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
+	char client_ca[256];		/* empty: nobody is asked for a certificate */
 	uint64_t ticket_rotation_us;
 	struct config_redirect redirect;
 	char hsts[64];			/* the field's value; empty: none of ours */

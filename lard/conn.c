@@ -285,6 +285,8 @@ static void count_handshake(struct conn *conn)
 	count(w, COUNTER_TLS_HANDSHAKES);
 	if (notes->missed)
 		count(w, COUNTER_TLS_NAME_MISSED);
+	if (client_identity(conn))
+		count(w, COUNTER_TLS_CLIENTS);
 	if (client_resumed(conn))
 		count(w, COUNTER_TLS_RESUMED);
 	else if (notes->stapled)
@@ -305,7 +307,7 @@ static void shake(struct conn *conn)
 			timer_start(&w->loop, &w->shake_timers, &conn->timer,
 				    w->config->handshake_timeout_us);
 	} else if (over < 0) {
-		shake_failed(conn, client_failure());
+		shake_failed(conn, client_failure(conn));
 	} else {
 		count_handshake(conn);
 		timer_stop(&conn->timer);

@@ -11,6 +11,7 @@
 	X(TLS_RESUMED, "LardTlsResumed", "TLS handshakes that resumed a session") \
 	X(TLS_FAILED, "LardTlsFailed", "TLS handshakes that failed or timed out") \
 	X(TLS_NAME_MISSED, "LardTlsNameMissed", "TLS handshakes for a name that no certificate is for") \
+	X(TLS_CLIENTS, "LardTlsClients", "TLS handshakes with a client's certificate that was verified") \
 	X(TLS_STAPLED, "LardTlsStapled", "TLS handshakes with an OCSP response") \
 	X(TLS_UNSTAPLED, "LardTlsUnstapled", "TLS handshakes without the OCSP response asked for, as the file has no good one") \
 	X(REDIRECTED, "LardRedirected", "requests in clear text that were sent to HTTPS") \

@@ -5,6 +5,7 @@
 
 #include "cacheable.h"
 #include "config.h"
+#include "identity.h"
 #include "message.h"
 #include "loop.h"
 
@@ -16,7 +17,7 @@ struct response;
 struct worker;
 
 #define UP_PREFIX	64	/* room for the PROXY protocol's header before the request */
-#define UP_SIZE		(UP_PREFIX + REQUEST_HEADER_MAX + 1024)
+#define UP_SIZE		(UP_PREFIX + REQUEST_HEADER_MAX + IDENTITY_MAX + 1024)
 #define DOWN_SIZE	65536
 #define HEADER_SIZE	(REQUEST_HEADER_MAX + 1024)
 

@@ -9,11 +9,32 @@
 
 #define YEAR_SECONDS	31536000	/* the lists that browsers are built with take no less */
 
-enum config_door https_door(const char *word)
+int https_door(int argc, char **argv, enum config_door *door)
 {
-	if (!strcmp(word, "tls"))
-		return DOOR_TLS;
-	return strcmp(word, "redirect") ? DOOR_PLAIN : DOOR_REDIRECT;
+	static const struct {
+		enum config_door door;
+		int count;
+		const char *words[3];
+	} doors[] = {
+		{ DOOR_REDIRECT, 1, { "redirect" } },
+		{ DOOR_TLS, 1, { "tls" } },
+		{ DOOR_OPTIONAL, 3, { "tls", "client", "optional" } },
+		{ DOOR_REQUIRED, 3, { "tls", "client", "required" } },
+	};
+	unsigned int i;
+	int at;
+
+	for (i = 0; i < sizeof(doors) / sizeof(doors[0]); i++) {
+		for (at = 0; at < doors[i].count && argc - doors[i].count >= 2; at++)
+			if (strcmp(argv[argc - doors[i].count + at], doors[i].words[at]))
+				break;
+		if (at == doors[i].count) {
+			*door = doors[i].door;
+			return at;
+		}
+	}
+	*door = DOOR_PLAIN;
+	return 0;
 }
 
 int https_set_certificate(struct reader *r, int argc, char **argv)
@@ -92,15 +113,21 @@ int https_set_hsts(struct reader *r, int argc, char **argv)
 
 const char *https_check(const struct config *config)
 {
-	bool redirects = false;
+	bool redirects = false, asks = false;
 	unsigned int i;
 
-	for (i = 0; i < config->listens; i++)
+	for (i = 0; i < config->listens; i++) {
 		redirects |= config->doors[i] == DOOR_REDIRECT;
+		asks |= config->doors[i] > DOOR_TLS;
+	}
 	if (https_port(config) && !config->certificate_count)
 		return "listen: tls needs a certificate";
 	if (redirects && !https_port(config))
 		return "listen: redirect needs an address with tls to lead to";
+	if (asks && !*config->client_ca)
+		return "listen: client needs a client-ca";
+	if (!asks && *config->client_ca)
+		return "client-ca: no listener asks for certificates (tls client optional, or required)";
 	if (config->ticket_rotation_us < 1000000)
 		return "ticket-rotation must be at least 1s";
 	return NULL;

@@ -10,8 +10,8 @@
 struct conn;
 struct reader;
 
-/* The last word of a listen line; DOOR_PLAIN: it is none of these. */
-enum config_door https_door(const char *word);
+/* How many words at the end of a listen line say what @door it is. */
+int https_door(int argc, char **argv, enum config_door *door);
 int https_set_certificate(struct reader *r, int argc, char **argv);
 int https_set_redirect(struct reader *r, int argc, char **argv);
 int https_set_hsts(struct reader *r, int argc, char **argv);

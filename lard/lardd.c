@@ -74,6 +74,8 @@ const char *lardd_mode_why(struct lardd *lardd)
 {
 	const struct worker *w = lardd->worker[0];
 
+	if (*w->config->client_ca)
+		return "clients' certificates are told to back-ends, which needs the proxy";
 	if (w->config->mode == MODE_PROXY)
 		return "the configuration says proxy";
 	if (!give_ready(&w->give))

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "cache.h"
+#include "client.h"
 #include "conn.h"
 #include "exchange.h"
 #include "https.h"
+#include "identity.h"
 #include "request.h"
 #include "response.h"
 #include "worker.h"
@@ -99,6 +101,7 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	struct span host = { NULL, 0 }, target = request_origin_form(r, &host);
 	/* What a client says of it is worth nothing where we know. */
 	const char *scheme = ex->conn->tls ? "https" : config->tls ? "http" : NULL;
+	const char *identity = client_identity(ex->conn);
 	char peer[INET6_ADDRSTRLEN];
 	unsigned int i;
 
@@ -114,7 +117,7 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	for (i = 0; i < r->fields.count; i++) {
 		const struct field *f = &r->fields.at[i];
 
-		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) &&
+		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !identity_owns(f) &&
 		    !(scheme && span_is(f->name, "x-forwarded-proto")) &&
 		    !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
@@ -127,6 +130,8 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		put_string(&t, scheme);
 		put(&t, "\r\n", 2);
 	}
+	if (*config->client_ca || identity)
+		put_string(&t, identity ? identity : IDENTITY_NONE);
 	if (config->forwarded_for) {
 		put_string(&t, "X-Forwarded-For: ");
 		put_string(&t, address_host(&ex->conn->peer, peer, sizeof(peer)));

@@ -98,11 +98,12 @@ static const char *judge(struct staple *staple, OCSP_BASICRESP *basic, SSL_CTX *
 	return NULL;
 }
 
-static int read_response(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
+static int read_response(const struct tls_file *f, void *to, BIO *from)
 {
 	OCSP_RESPONSE *response = d2i_OCSP_RESPONSE_bio(from, NULL);
 	OCSP_BASICRESP *basic = NULL;
 	struct staple *staple;
+	SSL_CTX *ctx = to;
 	const char *why;
 
 	SSL_CTX_get_tlsext_status_arg(ctx, &staple);

@@ -104,16 +104,13 @@ out:
 
 int ticket_use(SSL_CTX *ctx, uint64_t rotation_us)
 {
-	static const unsigned char id[] = "lardd";
-
 	/* Not of all: this one's configuration may yet be refused. */
 	if (!SSL_CTX_set_app_data(ctx, (void *)(uintptr_t)rotation_us))
 		return -1;
 	/* Nothing is kept here: what a session needs is in its ticket. */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_timeout(ctx, 2 * rotation_us / 1000000);
-	return SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1) == 1 &&
-	       SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key) == 1 ? 0 : -1;
+	return SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key) == 1 ? 0 : -1;
 }
 
 void ticket_forget(void)

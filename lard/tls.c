@@ -4,12 +4,14 @@
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/sha.h>
 #include <openssl/x509v3.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "authority.h"
 #include "config.h"
 #include "staple.h"
 #include "ticket.h"
@@ -21,13 +23,16 @@
 /**
  * struct tls_site - see tls.h
  * @contexts: one for each certificate, in the order of the configuration; the first is the default
+ * @ids:      of sessions, for each and each door
  * @staples:  the OCSP response of each; NULL: none is named
  */
 struct tls_site {
 	_Atomic unsigned int users;
 	unsigned int count;
 	SSL_CTX *contexts[CONFIG_CERTIFICATES_MAX];
+	unsigned char ids[CONFIG_CERTIFICATES_MAX][DOORS][SHA256_DIGEST_LENGTH];
 	struct staple *staples[CONFIG_CERTIFICATES_MAX];
+	struct authority authority;
 };
 
 /* A key with a password is none for a daemon. */
@@ -40,7 +45,7 @@ static int no_password(char *buffer, int size, int writing, void *arg)
 	return -1;
 }
 
-static int use_chain(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
+static int use_chain(const struct tls_file *f, void *ctx, BIO *from)
 {
 	X509 *x = PEM_read_bio_X509(from, NULL, no_password, NULL);
 	int ok;
@@ -62,7 +67,7 @@ static int use_chain(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
 	return 0;
 }
 
-static int use_key(const struct tls_file *f, SSL_CTX *ctx, BIO *from)
+static int use_key(const struct tls_file *f, void *ctx, BIO *from)
 {
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(from, NULL, no_password, NULL);
 	int ok;
@@ -101,22 +106,73 @@ static int find_certificate(const struct tls_site *site, const char *name, size_
 	return -1;
 }
 
+/*
+ * What the client asks for, before OpenSSL looks at the ticket it brings: later would be too late to
+ * say which sessions may be resumed. OpenSSL judges its form.
+ */
+static bool asked_name(SSL *ssl, const char **name, size_t *len)
+{
+	const unsigned char *list;
+	size_t size;
+
+	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &list, &size) || size < 5 ||
+	    list[2] != TLSEXT_NAMETYPE_host_name)
+		return false;
+	*name = (const char *)list + 5;
+	*len = list[3] << 8 | list[4];
+	return *len && *len == size - 5 && *len <= TLSEXT_MAXLEN_host_name;
+}
+
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
-	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-	const struct tls_site *site = arg;
 	struct tls_notes *notes = SSL_get_app_data(ssl);
-	int which;
+	const struct tls_site *site = arg;
+	const char *name;
+	int which = 0;
+	size_t len;
 
 	(void)alert;
-	if (!name)
-		return SSL_TLSEXT_ERR_NOACK;
-	which = find_certificate(site, name, strlen(name));
-	notes->missed = which < 0;
-	if (which < 0)
-		return SSL_TLSEXT_ERR_NOACK;
-	SSL_set_SSL_CTX(ssl, site->contexts[which]);
-	return SSL_TLSEXT_ERR_OK;
+	notes->missed = false;
+	if (asked_name(ssl, &name, &len)) {
+		which = find_certificate(site, name, len);
+		notes->missed = which < 0;
+	}
+	if (which > 0)
+		SSL_set_SSL_CTX(ssl, site->contexts[which]);
+	return SSL_set_session_id_context(ssl, site->ids[which > 0 ? which : 0][notes->door],
+					  SHA256_DIGEST_LENGTH) ? SSL_CLIENT_HELLO_SUCCESS :
+	       SSL_CLIENT_HELLO_ERROR;
+}
+
+static int confirm_name(SSL *ssl, int *alert, void *arg)
+{
+	const struct tls_notes *notes = SSL_get_app_data(ssl);
+
+	(void)alert;
+	(void)arg;
+	return notes->missed || !SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) ?
+	       SSL_TLSEXT_ERR_NOACK : SSL_TLSEXT_ERR_OK;
+}
+
+/*
+ * Sessions are of a certificate and of what was asked of the client, and by whose word: its certificate is not
+ * looked at again when one is resumed.
+ */
+static int make_ids(struct tls_site *site, unsigned int which)
+{
+	unsigned char text[2 * SHA256_DIGEST_LENGTH + 1] = { 0 };
+	unsigned int door;
+
+	if (!X509_digest(SSL_CTX_get0_certificate(site->contexts[which]), EVP_sha256(), text, NULL))
+		return -EINVAL;
+	for (door = DOOR_TLS; door < DOORS; door++) {
+		text[sizeof(text) - 1] = door;
+		if (door > DOOR_TLS)
+			memcpy(text + SHA256_DIGEST_LENGTH, site->authority.digest, AUTHORITY_DIGEST);
+		if (!EVP_Digest(text, sizeof(text), site->ids[which][door], NULL, EVP_sha256(), NULL))
+			return -EINVAL;
+	}
+	return 0;
 }
 
 static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
@@ -126,15 +182,17 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
 			    SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-	SSL_CTX_set_tlsext_servername_callback(ctx, choose_certificate);
-	SSL_CTX_set_tlsext_servername_arg(ctx, site);
+	SSL_CTX_set_client_hello_cb(ctx, choose_certificate, site);
+	SSL_CTX_set_tlsext_servername_callback(ctx, confirm_name);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
-	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, rotation_us) ? 0 : -EINVAL;
+	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, rotation_us) &&
+	       authority_use(&site->authority, ctx) ? 0 : -EINVAL;
 }
 
 struct tls_site *tls_site_new(const struct config *config, char *error, size_t size)
 {
 	struct tls_file f = { .what = "certificate", .error = error, .size = size };
+	struct tls_file ca = { "client-ca", config->client_ca, error, size };
 	struct tls_site *site = calloc(1, sizeof(*site));
 	unsigned int i;
 
@@ -142,6 +200,8 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 	if (!site)
 		return NULL;
 	site->users = 1;
+	if (*config->client_ca && authority_read(&site->authority, &ca))
+		goto fail;
 	for (i = 0; i < config->certificate_count; i++) {
 		const struct config_certificate *c = &config->certificates[i];
 		SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -158,7 +218,7 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 		if (tls_file_use(&f, false, use_chain, ctx))
 			goto fail;
 		f.path = c->key;
-		if (tls_file_use(&f, true, use_key, ctx))
+		if (tls_file_use(&f, true, use_key, ctx) || make_ids(site, i))
 			goto fail;
 		if (*c->ocsp) {
 			site->staples[i] = staple_new(ctx, c->ocsp);
@@ -189,6 +249,7 @@ void tls_site_put(struct tls_site *site)
 		SSL_CTX_free(site->contexts[i]);
 		staple_free(site->staples[i]);
 	}
+	authority_forget(&site->authority);
 	free(site);
 }
 
@@ -213,8 +274,13 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
 	return false;
 }
 
-SSL *tls_site_connection(struct tls_site *site, int fd, struct tls_notes *notes)
+SSL *tls_site_connection(struct tls_site *site, int fd, enum config_door door,
+			 struct tls_notes *notes)
 {
+	static const int verify[DOORS] = {
+		[DOOR_OPTIONAL] = SSL_VERIFY_PEER,
+		[DOOR_REQUIRED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+	};
 	SSL *ssl = SSL_new(site->contexts[0]);
 
 	if (!ssl)
@@ -223,7 +289,9 @@ SSL *tls_site_connection(struct tls_site *site, int fd, struct tls_notes *notes)
 		SSL_free(ssl);
 		return NULL;
 	}
+	notes->door = door;
 	SSL_set_app_data(ssl, notes);
+	SSL_set_verify(ssl, verify[door], NULL);
 	SSL_set_accept_state(ssl);
 	return ssl;
 }

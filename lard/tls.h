@@ -6,8 +6,8 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "config.h"
 
-struct config;
 struct tls_site;
 
 /*
@@ -24,17 +24,20 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
 
 /**
  * struct tls_notes - what a handshake was like
+ * @door:      the connection's
  * @missed:    the client names a host that no certificate is for
  * @stapled:   it asked for an OCSP response and has got one
  * @unstapled: it asked, and the file that is named has none that is good
  */
 struct tls_notes {
+	enum config_door door;
 	bool missed;
 	bool stapled;
 	bool unstapled;
 };
 
 /* For one connection, whose notes are @notes. */
-SSL *tls_site_connection(struct tls_site *site, int fd, struct tls_notes *notes);
+SSL *tls_site_connection(struct tls_site *site, int fd, enum config_door door,
+			 struct tls_notes *notes);
 
 #endif

@@ -82,7 +82,7 @@ static char *read_all(const struct tls_file *f, bool secret, size_t *len)
 }
 
 int tls_file_use(const struct tls_file *f, bool secret,
-		 int (*use)(const struct tls_file *f, SSL_CTX *ctx, BIO *from), SSL_CTX *ctx)
+		 int (*use)(const struct tls_file *f, void *to, BIO *from), void *to)
 {
 	int err = -ENOMEM;
 	size_t len;
@@ -95,7 +95,7 @@ int tls_file_use(const struct tls_file *f, bool secret,
 		return -EINVAL;
 	bio = BIO_new_mem_buf(text, len);
 	if (bio)
-		err = use(f, ctx, bio);
+		err = use(f, to, bio);
 	else
 		tls_file_sorry(f, "no memory");
 	BIO_free(bio);

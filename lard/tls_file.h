@@ -4,7 +4,6 @@
 #define LARD_TLS_FILE_H
 
 #include <openssl/bio.h>
-#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,10 +23,10 @@ struct tls_file {
 int tls_file_sorry(const struct tls_file *f, const char *why);
 int tls_file_sorry_ssl(const struct tls_file *f, const char *what);
 /*
- * @use takes what it needs from it. @secret: it must be root's, ours or that of lardd's user, and
+ * @use takes what it needs from it, for @to. @secret: it must be root's, ours or that of lardd's user, and
  * nobody else may read it; its copy here is wiped out.
  */
 int tls_file_use(const struct tls_file *f, bool secret,
-		 int (*use)(const struct tls_file *f, SSL_CTX *ctx, BIO *from), SSL_CTX *ctx);
+		 int (*use)(const struct tls_file *f, void *to, BIO *from), void *to);
 
 #endif

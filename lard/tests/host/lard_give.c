@@ -231,8 +231,10 @@ static int listen_anywhere(uint16_t *at)
 {
 	struct sockaddr_in addr = { AF_INET, 0, { htonl(INADDR_LOOPBACK) }, { 0 } };
 	socklen_t len = sizeof(addr);
+	struct timeval limit = { .tv_sec = 10 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
 	assert_int_equal(listen(fd, 8), 0);
@@ -253,7 +255,8 @@ static void kernel_changed(void)
 	assert_int_equal(write(kernel.events.fd, &one, sizeof(one)), sizeof(one));
 }
 
-static int start(void **state)
+/* @lines: of the configuration; @door: of its first listener, which alone is opened. */
+static int start_with(const char *lines, enum config_door door)
 {
 	char path[] = "/tmp/lard_give.XXXXXX", error[512];
 	struct config *config;
@@ -261,7 +264,6 @@ static int start(void **state)
 	FILE *file;
 	int fd, i;
 
-	(void)state;
 	kernel.policy = "wrr";
 	kernel.max_outstanding = 0;
 	kernel.submissions = kernel.attribute_count = 0;
@@ -281,16 +283,36 @@ static int start(void **state)
 	}
 	fd = mkstemp(path);
 	file = fdopen(fd, "w");
-	fprintf(file, "listen 127.0.0.1:%u\nproxy-port %u\ncontrol off\nlog-level error\n%s", port,
-		web_port, geteuid() ? "" : "user root\n");
+	fprintf(file, "listen 127.0.0.1:%u\nproxy-port %u\ncontrol off\nlog-level error\n%s%s", port,
+		web_port, geteuid() ? "" : "user root\n", lines);
 	fclose(file);
 	config = config_read(path, error, sizeof(error));
 	unlink(path);
 	assert_non_null(config);
+	config->listens = 1;
+	config->doors[0] = door;
 	lardd = lardd_new(config, path, false, error, sizeof(error));
 	if (!lardd)
 		fail_msg("%s", error);
 	return pthread_create(&thread, NULL, run, lardd);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	return start_with("", DOOR_PLAIN);
+}
+
+static int start_redirecting(void **state)
+{
+	(void)state;
+	return start_with("https-redirect acme on\n", DOOR_REDIRECT);
+}
+
+static int start_with_authority(void **state)
+{
+	(void)state;
+	return start_with("listen 127.0.0.1:1 tls client optional\ncertificate a b\nclient-ca c\n", DOOR_PLAIN);
 }
 
 static int stop(void **state)
@@ -617,6 +639,26 @@ static void what_cannot_move_is_proxied_at_once(void **state)
 	UNTIL(outstanding() == 0);
 }
 
+/* What comes later on it must be seen: it may be no challenge, or have a header that only lardd may say. */
+static void stays(const char *request)
+{
+	expect_proxied(connect_client(request));
+	assert_int_equal(kernel.submissions, 0);
+	UNTIL(outstanding() == 0);
+}
+
+static void a_challenge_in_clear_text_stays(void **state)
+{
+	(void)state;
+	stays("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: h\r\n\r\n");
+}
+
+static void nothing_moves_where_clients_have_certificates(void **state)
+{
+	(void)state;
+	stays(REQUEST);
+}
+
 static void node_without_server_is_left_out_for_a_while(void **state)
 {
 	int i, client, server;
@@ -747,6 +789,9 @@ int main(void)
 		WITH_DAEMON(refusal_later_sends_it_to_the_next_node),
 		WITH_DAEMON(after_two_refusals_it_is_proxied),
 		WITH_DAEMON(what_cannot_move_is_proxied_at_once),
+		cmocka_unit_test_setup_teardown(a_challenge_in_clear_text_stays, start_redirecting, stop),
+		cmocka_unit_test_setup_teardown(nothing_moves_where_clients_have_certificates,
+						start_with_authority, stop),
 		WITH_DAEMON(node_without_server_is_left_out_for_a_while),
 		WITH_DAEMON(lost_node_ends_its_connections),
 		WITH_DAEMON(events_of_nobody_are_ignored),

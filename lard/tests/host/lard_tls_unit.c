@@ -98,6 +98,7 @@ static void join(struct pair *p, int version, SSL_SESSION *session)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	p->conn.source.fd = fds[0];
+	p->conn.door = DOOR_TLS;
 	p->fd = fds[1];
 	p->site = tls_site_new(&config, error, sizeof(error));
 	if (!p->site)

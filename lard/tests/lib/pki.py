@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import time
 
 EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
@@ -21,19 +22,43 @@ class Authority:
         openssl("req", "-x509", *EC, "-days", "9", "-subj", f"/CN={subject or name}", "-keyout", self.key, "-out",
                 self.chain)
 
-    def issue(self, name, subject=None, extensions="", days=2):
-        """Paths of its certificate, the authority's behind it, and of its key."""
+    def issue(self, name, subject=None, extensions="", seconds=86400):
+        """Paths of its certificate, the authority's behind it, and of its key; good for so many seconds."""
         self.serial += 1
-        base = f"{self.base}-{name}"
+        base = f"{self.base}-{self.serial}"
         openssl("req", "-new", *EC, "-subj", subject or f"/CN={name}", "-utf8", "-keyout", base + ".key", "-out",
                 base + ".csr")
         with open(base + ".ext", "w", encoding="utf-8") as file:
             file.write(f"basicConstraints=CA:FALSE\nsubjectAltName=DNS:{name}\n{extensions}\n")
-        openssl("x509", "-req", "-in", base + ".csr", "-CA", self.chain, "-CAkey", self.key, "-set_serial",
-                str(self.serial), "-days", str(days), "-extfile", base + ".ext", "-out", base + ".pem")
+        with open(base + ".db", "w", encoding="ascii"), open(base + ".serial", "w", encoding="ascii") as file:
+            file.write(f"{self.serial:02x}\n")
+        until = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
+        self.ca(base, "-in", base + ".csr", "-extfile", base + ".ext", "-enddate", until, "-out", base + ".pem",
+                "-startdate", "20200101000000Z", "-preserveDN")
         with open(base + ".pem", "a", encoding="ascii") as chain, open(self.chain, encoding="ascii") as issuer:
             chain.write(issuer.read())
         return base + ".pem", base + ".key"
+
+    def ca(self, base, *words):
+        """openssl ca(1), with a data base of its own."""
+        config = base + ".conf"
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f"[ca]\ndefault_ca=c\n[c]\ndatabase={base}.db\nnew_certs_dir={os.path.dirname(base)}\n"
+                       f"serial={base}.serial\npolicy=p\ndefault_md=sha256\ndefault_crl_days=1\nunique_subject=no\n"
+                       "[p]\ncommonName=optional\norganizationalUnitName=optional\n")
+        openssl("ca", "-config", config, "-cert", self.chain, "-keyfile", self.key, "-batch", "-notext", "-utf8",
+                *words)
+
+    def revoke(self, *chains):
+        """A list that names these, as PEM."""
+        base = self.base + "-crl"
+        with open(base + ".db", "w", encoding="ascii"):
+            pass
+        for chain in chains:
+            self.ca(base, "-revoke", chain)
+        self.ca(base, "-gencrl", "-out", base + ".pem")
+        with open(base + ".pem", encoding="ascii") as file:
+            return file.read()
 
     def ocsp(self, chain, path):
         """A response that this certificate is good, for a day."""
