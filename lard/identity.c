@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define CERTIFICATE_MAX	4096	/* in DER */
 #define SUBJECT_MAX	1024
@@ -93,18 +92,10 @@ bool identity_owns(const struct field *field)
 		"client-cert", "client-cert-chain", "x-client-verify", "x-client-subject",
 		"x-client-fingerprint",
 	};
-	struct span name = field->name;
-	size_t i, at;
+	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (name.len != strlen(names[i]))
-			continue;
-		/* CGI and its likes make both of them the same variable. */
-		for (at = 0; at < name.len; at++)
-			if (strncasecmp(name.at[at] == '_' ? "-" : name.at + at, names[i] + at, 1))
-				break;
-		if (at == name.len)
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (span_passes_for(field->name, names[i]))
 			return true;
-	}
 	return false;
 }

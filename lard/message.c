@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Header fields. */
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 #include "message.h"
@@ -71,6 +72,18 @@ bool fields_are_sound(const struct fields *f)
 bool span_is(struct span s, const char *word)
 {
 	return s.len == strlen(word) && !strncasecmp(s.at, word, s.len);
+}
+
+bool span_passes_for(struct span s, const char *word)
+{
+	size_t i;
+
+	if (s.len != strlen(word))
+		return false;
+	for (i = 0; i < s.len; i++)
+		if (tolower((unsigned char)(s.at[i] == '_' ? '-' : s.at[i])) != word[i])
+			return false;
+	return true;
 }
 
 struct span span_trim(struct span s)

@@ -95,11 +95,19 @@ size_t rewrite_prefix(struct exchange *ex)
 	return size;
 }
 
+/* What a client says of it is worth nothing where we know. Addresses of proxies before us go on. */
+static bool is_forged(const struct config *config, const char *scheme, const struct field *f)
+{
+	if (scheme && span_passes_for(f->name, "x-forwarded-proto"))
+		return true;
+	return config->forwarded_for && span_passes_for(f->name, "x-forwarded-for") &&
+	       !span_is(f->name, "x-forwarded-for");
+}
+
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r)
 {
 	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
 	struct span host = { NULL, 0 }, target = request_origin_form(r, &host);
-	/* What a client says of it is worth nothing where we know. */
 	const char *scheme = ex->conn->tls ? "https" : config->tls ? "http" : NULL;
 	const char *identity = client_identity(ex->conn);
 	char peer[INET6_ADDRSTRLEN];
@@ -118,8 +126,7 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		const struct field *f = &r->fields.at[i];
 
 		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !identity_owns(f) &&
-		    !(scheme && span_is(f->name, "x-forwarded-proto")) &&
-		    !(host.len && span_is(f->name, "host")))
+		    !is_forged(config, scheme, f) && !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
 	}
 	put_framing(&t, r->framing == FRAMING_CHUNKED, r->has_length, r->content_length);

@@ -32,7 +32,7 @@ lard_give_PKGS := jansson openssl
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect
 
-lard_tls_unit_SRCS := lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/log.c
+lard_tls_unit_SRCS := lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl
 
 lard_staple_SRCS := lard/staple.c lard/tls_file.c lard/log.c

@@ -188,6 +188,20 @@ def nodes_learn_the_scheme():
         assert seen == [["https"], ["http"]], seen
 
 
+def no_name_passes_for_the_scheme_or_the_address():
+    """Nor where programs are told of fields by variables, in which '_' stands for '-'."""
+    forged = ("X-Forwarded-Proto", "x_forwarded_proto", "X-Forwarded_Proto", "X_Forwarded_For", "x-forwarded_for")
+    text = "".join(f"{name}: 192.0.2.7\r\n" for name in (*forged, "X-Forwarded-For", "X_Forwarded"))
+    with site() as s:
+        s.get("/size/1", text + "Connection: X-Forwarded-For, X-Forwarded-Proto\r\n")
+        s.lardd.get("/size/1", text)
+        for (_, _, _, fields, _), scheme, addresses in zip(s.lardd.backends[0].seen, ("https", "http"),
+                                                           (["127.0.0.1"], ["192.0.2.7", "127.0.0.1"])):
+            got = {name: value for name, value in fields.items() if name.startswith("x")}
+            assert got == {"x-forwarded-proto": [scheme], "x-forwarded-for": addresses,
+                           "x_forwarded": ["192.0.2.7"]}, got
+
+
 def what_is_agreed_on():
     with site() as s:
         context = s.context()
@@ -618,7 +632,8 @@ def a_refused_reload_leaves_the_tickets():
 
 if __name__ == "__main__":
     sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
-                   the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme, what_is_agreed_on,
+                   the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme,
+                   no_name_passes_for_the_scheme_or_the_address, what_is_agreed_on,
                    renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
