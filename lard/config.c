@@ -261,6 +261,7 @@ static const struct directive directives[] = {
 	CALL("certificate", 0, https_set_certificate),
 	{ "client-ca", KIND_TEXT, 2, NULL, offsetof(struct config, client_ca), 0, 256 },
 	TIME("ticket-rotation", ticket_rotation_us),
+	{ "ticket-keys", KIND_TEXT, 2, NULL, offsetof(struct config, ticket_keys), 0, 256 },
 	TIME("handshake-timeout", handshake_timeout_us),
 	CALL("https-redirect", 0, https_set_redirect),
 	CALL("hsts", 4, https_set_hsts),

@@ -81,6 +81,7 @@ struct config {
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
 	char client_ca[256];		/* empty: nobody is asked for a certificate */
 	uint64_t ticket_rotation_us;
+	char ticket_keys[256];		/* a file; empty: keys of our own */
 	struct config_redirect redirect;
 	char hsts[64];			/* the field's value; empty: none of ours */
 	struct config_node nodes[LARD_MAX_NODES];

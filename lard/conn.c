@@ -287,6 +287,8 @@ static void count_handshake(struct conn *conn)
 		count(w, COUNTER_TLS_NAME_MISSED);
 	if (client_identity(conn))
 		count(w, COUNTER_TLS_CLIENTS);
+	if (notes->unknown_ticket)
+		count(w, COUNTER_TLS_TICKET_UNKNOWN);
 	if (client_resumed(conn))
 		count(w, COUNTER_TLS_RESUMED);
 	else if (notes->stapled)

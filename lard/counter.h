@@ -9,6 +9,7 @@
 	X(ACCEPTED, "LardAccepted", "connections accepted")		\
 	X(TLS_HANDSHAKES, "LardTlsHandshakes", "TLS handshakes completed") \
 	X(TLS_RESUMED, "LardTlsResumed", "TLS handshakes that resumed a session") \
+	X(TLS_TICKET_UNKNOWN, "LardTlsTicketUnknown", "TLS handshakes with a ticket whose key is not known, or no more") \
 	X(TLS_FAILED, "LardTlsFailed", "TLS handshakes that failed or timed out") \
 	X(TLS_NAME_MISSED, "LardTlsNameMissed", "TLS handshakes for a name that no certificate is for") \
 	X(TLS_CLIENTS, "LardTlsClients", "TLS handshakes with a client's certificate that was verified") \

@@ -210,6 +210,10 @@ static void warn_of_certificates(const struct config *config)
 {
 	unsigned int i;
 
+	if (config->tls && *config->ticket_keys)
+		warn_unreadable("ticket-keys", config->ticket_keys);
+	if (config->tls && *config->client_ca)
+		warn_unreadable("client-ca", config->client_ca);
 	for (i = 0; config->tls && i < config->certificate_count; i++)
 		if (!warn_unreadable("certificate", config->certificates[i].chain))
 			warn_unreadable("certificate", config->certificates[i].key);

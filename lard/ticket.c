@@ -8,15 +8,25 @@
 #include <pthread.h>
 #include <string.h>
 #include "loop.h"
+#include "tls.h"
 
 #define NAME_SIZE	16	/* the size that the protocol's format has for it */
 #define KEY_SIZE	32
 
+/* As a line of a file has it, but for @made_us. */
 struct ticket_key {
 	unsigned char name[NAME_SIZE];
 	unsigned char cipher[KEY_SIZE];
 	unsigned char mac[KEY_SIZE];
 	uint64_t made_us;	/* 0: there is none */
+};
+
+#define LINE_BYTES	(NAME_SIZE + 2 * KEY_SIZE)
+#define FILE_KEYS_MAX	16
+
+struct ticket_keys {
+	unsigned int count;
+	struct ticket_key at[FILE_KEYS_MAX];
 };
 
 /* New tickets are made with the first; the second is known for as long as the first is used. */
@@ -51,12 +61,12 @@ static bool rotate(uint64_t now, uint64_t age)
 }
 
 /* -1: there is none. */
-static int find(const unsigned char *name)
+static int find(const struct ticket_key *keys, int count, const unsigned char *name)
 {
 	int i;
 
-	for (i = 0; i < 2; i++)
-		if (tickets.keys[i].made_us && !CRYPTO_memcmp(tickets.keys[i].name, name, NAME_SIZE))
+	for (i = 0; i < count; i++)
+		if (keys[i].made_us && !CRYPTO_memcmp(keys[i].name, name, NAME_SIZE))
 			return i;
 	return -1;
 }
@@ -75,41 +85,99 @@ static bool start(const struct ticket_key *key, unsigned char *iv, EVP_CIPHER_CT
 }
 
 /* 0: the ticket is not ours, and a whole handshake follows; 2: it is good, and a new one goes out. */
+static int use_key(SSL *ssl, const struct ticket_key *keys, int count, unsigned char *name,
+		   unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int making)
+{
+	struct tls_notes *notes = SSL_get_app_data(ssl);
+	int which = 0;
+
+	if (making) {
+		if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) <= 0)
+			return -1;
+		memcpy(name, keys[0].name, NAME_SIZE);
+	} else {
+		which = find(keys, count, name);
+		notes->unknown_ticket = which < 0;
+		if (which < 0)
+			return 0;
+	}
+	if (!start(&keys[which], iv, cipher, mac, making))
+		return -1;
+	return which ? 2 : 1;
+}
+
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		      EVP_MAC_CTX *mac, int making)
 {
 	const SSL_CTX *ctx = SSL_get_SSL_CTX(ssl);
-	int which = 0, result = -1;
+	const struct ticket_keys *shared = SSL_CTX_get_app_data(ctx);
+	int result = -1;
 
+	if (shared)
+		return use_key(ssl, shared->at, shared->count, name, iv, cipher, mac, making);
 	pthread_mutex_lock(&tickets.lock);
-	if (!rotate(loop_clock(), (uintptr_t)SSL_CTX_get_app_data(ctx)))
-		goto out;
-	if (making) {
-		if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) <= 0)
-			goto out;
-		memcpy(name, tickets.keys[0].name, NAME_SIZE);
-	} else {
-		which = find(name);
-		if (which < 0) {
-			result = 0;
-			goto out;
-		}
-	}
-	if (start(&tickets.keys[which], iv, cipher, mac, making))
-		result = which ? 2 : 1;
-out:
+	/* How long is not of all: a configuration that is read may yet be refused. */
+	if (rotate(loop_clock(), SSL_CTX_get_timeout(ctx) * 1000000ULL / 2))
+		result = use_key(ssl, tickets.keys, 2, name, iv, cipher, mac, making);
 	pthread_mutex_unlock(&tickets.lock);
 	return result;
 }
 
-int ticket_use(SSL_CTX *ctx, uint64_t rotation_us)
+/* NULL: it is taken; else why not. */
+static const char *take(struct ticket_keys *keys, const char *line)
 {
-	/* Not of all: this one's configuration may yet be refused. */
-	if (!SSL_CTX_set_app_data(ctx, (void *)(uintptr_t)rotation_us))
-		return -1;
-	/* Nothing is kept here: what a session needs is in its ticket. */
+	unsigned char bytes[LINE_BYTES];
+	struct ticket_key *key;
+	size_t len;
+
+	if (keys->count == FILE_KEYS_MAX)
+		return "there are more than 16 keys in it";
+	if (!OPENSSL_hexstr2buf_ex(bytes, sizeof(bytes), &len, line, '\0') || len != sizeof(bytes))
+		return "a key is a line of 160 hexadecimal digits (openssl rand -hex 80)";
+	key = &keys->at[keys->count];
+	memcpy(key, bytes, sizeof(bytes));
+	OPENSSL_cleanse(bytes, sizeof(bytes));
+	if (find(keys->at, keys->count, key->name) >= 0)
+		return "a key is there twice";
+	key->made_us = 1;
+	keys->count++;
+	return NULL;
+}
+
+static int take_all(const struct tls_file *f, void *to, BIO *from)
+{
+	struct ticket_keys *keys = to;
+	const char *why = NULL;
+	char line[512];
+
+	while (!why && BIO_gets(from, line, sizeof(line)) > 0) {
+		line[strcspn(line, " \t\r\n")] = '\0';
+		if (*line && *line != '#')
+			why = take(keys, line);
+	}
+	OPENSSL_cleanse(line, sizeof(line));
+	if (!why && !keys->count)
+		why = "no key is in it";
+	return why ? tls_file_sorry(f, why) : 0;
+}
+
+int ticket_keys_read(struct ticket_keys **keys, const struct tls_file *f)
+{
+	*keys = OPENSSL_zalloc(sizeof(**keys));
+	return *keys ? tls_file_use(f, true, take_all, *keys) : tls_file_sorry(f, "no memory");
+}
+
+void ticket_keys_free(struct ticket_keys *keys)
+{
+	OPENSSL_clear_free(keys, sizeof(*keys));
+}
+
+int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys)
+{
+	/* Nothing is kept here: what a session needs is in its ticket. It is good while its key is known. */
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_timeout(ctx, 2 * rotation_us / 1000000);
+	SSL_CTX_set_app_data(ctx, keys);
 	return SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key) == 1 ? 0 : -1;
 }
 

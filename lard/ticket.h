@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The keys of TLS session tickets: one set for all workers, kept over a reload, made anew in time. */
+/*
+ * The keys of TLS session tickets. Of a file, for several front-ends: what it says, no more. Else one set
+ * for all workers, kept over a reload, made anew in time.
+ */
 #ifndef LARD_TICKET_H
 #define LARD_TICKET_H
 
 #include <openssl/ssl.h>
 #include <stdint.h>
+#include "tls_file.h"
 
-/* Sessions of @ctx can be resumed by any worker, for @rotation_us at least and twice that at most. */
-int ticket_use(SSL_CTX *ctx, uint64_t rotation_us);
+struct ticket_keys;
+
+/*
+ * A key a line, of 160 hexadecimal digits; tickets are made by the first, and those of the others are
+ * known. 0, or -EINVAL after a sentence.
+ */
+int ticket_keys_read(struct ticket_keys **keys, const struct tls_file *f);
+/* NULL is fine. */
+void ticket_keys_free(struct ticket_keys *keys);
+
+/*
+ * Sessions of @ctx can be resumed by whoever has these keys, which live as long as it, for twice
+ * @rotation_us at most. NULL: by any worker of ours, and for @rotation_us at least.
+ */
+int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys);
 /* The process ends. */
 void ticket_forget(void);
 

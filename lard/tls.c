@@ -25,6 +25,7 @@
  * @contexts: one for each certificate, in the order of the configuration; the first is the default
  * @ids:      of sessions, for each and each door
  * @staples:  the OCSP response of each; NULL: none is named
+ * @tickets:  shared with others; NULL: keys are the process's own
  */
 struct tls_site {
 	_Atomic unsigned int users;
@@ -33,6 +34,7 @@ struct tls_site {
 	unsigned char ids[CONFIG_CERTIFICATES_MAX][DOORS][SHA256_DIGEST_LENGTH];
 	struct staple *staples[CONFIG_CERTIFICATES_MAX];
 	struct authority authority;
+	struct ticket_keys *tickets;
 };
 
 /* A key with a password is none for a daemon. */
@@ -175,7 +177,7 @@ static int make_ids(struct tls_site *site, unsigned int which)
 	return 0;
 }
 
-static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
+static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct config *config)
 {
 	/* HTTP says itself where its messages end: an end without close_notify is one all the same. */
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
@@ -185,7 +187,7 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, uint64_t rotation_us)
 	SSL_CTX_set_client_hello_cb(ctx, choose_certificate, site);
 	SSL_CTX_set_tlsext_servername_callback(ctx, confirm_name);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
-	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, rotation_us) &&
+	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, config->ticket_rotation_us, site->tickets) &&
 	       authority_use(&site->authority, ctx) ? 0 : -EINVAL;
 }
 
@@ -193,6 +195,7 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 {
 	struct tls_file f = { .what = "certificate", .error = error, .size = size };
 	struct tls_file ca = { "client-ca", config->client_ca, error, size };
+	struct tls_file tickets = { "ticket-keys", config->ticket_keys, error, size };
 	struct tls_site *site = calloc(1, sizeof(*site));
 	unsigned int i;
 
@@ -200,7 +203,8 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 	if (!site)
 		return NULL;
 	site->users = 1;
-	if (*config->client_ca && authority_read(&site->authority, &ca))
+	if ((*config->client_ca && authority_read(&site->authority, &ca)) ||
+	    (*config->ticket_keys && ticket_keys_read(&site->tickets, &tickets)))
 		goto fail;
 	for (i = 0; i < config->certificate_count; i++) {
 		const struct config_certificate *c = &config->certificates[i];
@@ -209,7 +213,7 @@ struct tls_site *tls_site_new(const struct config *config, char *error, size_t s
 		if (!ctx)
 			goto fail;
 		site->contexts[site->count++] = ctx;
-		if (set_up(ctx, site, config->ticket_rotation_us)) {
+		if (set_up(ctx, site, config)) {
 			snprintf(error, size, "TLS: OpenSSL refuses its settings: %s",
 				 ERR_reason_error_string(ERR_peek_last_error()));
 			goto fail;
@@ -250,6 +254,7 @@ void tls_site_put(struct tls_site *site)
 		staple_free(site->staples[i]);
 	}
 	authority_forget(&site->authority);
+	ticket_keys_free(site->tickets);
 	free(site);
 }
 

@@ -26,12 +26,14 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
  * struct tls_notes - what a handshake was like
  * @door:      the connection's
  * @missed:    the client names a host that no certificate is for
+ * @unknown_ticket: it has brought a ticket of a key that is none of ours
  * @stapled:   it asked for an OCSP response and has got one
  * @unstapled: it asked, and the file that is named has none that is good
  */
 struct tls_notes {
 	enum config_door door;
 	bool missed;
+	bool unknown_ticket;
 	bool stapled;
 	bool unstapled;
 };

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+"""Session tickets by keys of a file: for several front-ends, over their ends, until the keys are changed."""
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
+from lardd import LARDD, main, until                    # noqa: E402
+from lard_client import VERSIONS, Gate                  # noqa: E402
+from lard_tls import Site, count_is, session_of, site   # noqa: E402
+from lardd import cluster                               # noqa: E402
+
+
+def write_keys(path, *keys):
+    with open(path, "w", encoding="ascii") as file:
+        file.write("# the first makes tickets\n" + "".join(f"{key}\n" for key in keys) + "\n")
+    os.chmod(path, 0o600)
+
+
+def reload(s, extra):
+    before = s.lardd.control("status")["reloads"]
+    s.configure(s.files, extra)
+    s.lardd.reload()
+    until(lambda: s.lardd.control("status")["reloads"] > before, what="the reload")
+
+
+@contextlib.contextmanager
+def two():
+    """Two front-ends with the same certificate, and where their keys are."""
+    with site() as a, site() as b:
+        b.files = a.files
+        yield a, b, [os.path.join(s.lardd.directory.name, "tickets") for s in (a, b)]
+
+
+def front_ends_resume_each_others_sessions():
+    """With the same keys and not with others; and a process goes on where another has ended."""
+    key = secrets.token_hex(80)
+    with two() as (a, b, paths):
+        for keys, wanted in (((key, key), True), ((key, secrets.token_hex(80)), False)):
+            for s, path, one in zip((a, b), paths, keys):
+                write_keys(path, one)
+                reload(s, f"ticket-keys {path}\nworkers 2")
+            for version in VERSIONS:
+                context = a.context()
+                session, reused = session_of(a, context, version)
+                assert not reused
+                session, reused = session_of(b, context, version, session)
+                assert reused == wanted, (version, wanted)
+        count_is(b.lardd, "LardTlsTicketUnknown", 2)
+        context = a.context()
+        session, _ = session_of(a, context, VERSIONS[1])
+        assert a.lardd.take_over().wait(10) == 0
+        assert session_of(a, context, VERSIONS[1], session)[1], "not after a takeover"
+
+
+def keys_change_by_a_reload():
+    """The old one is known for as long as it stands there, and its sessions get tickets of the new one."""
+    first, second, third = (secrets.token_hex(80) for _ in range(3))
+    with site() as s:
+        path = os.path.join(s.lardd.directory.name, "tickets")
+        for version in VERSIONS:
+            context = s.context()
+            write_keys(path, first)
+            reload(s, f"ticket-keys {path}")
+            old, _ = session_of(s, context, version)
+            write_keys(path, second, first)
+            assert session_of(s, context, version, old)[1], "before the reload"
+            reload(s, f"ticket-keys {path}")
+            new, reused = session_of(s, context, version, old)
+            assert reused, "the key is still there"
+            write_keys(path, third, second)
+            reload(s, f"ticket-keys {path}")
+            newer, reused = session_of(s, context, version, new)
+            assert reused, "its ticket was not of the new key"
+            assert not session_of(s, context, version, old)[1], "its key is gone"
+            reload(s, "")
+            assert not session_of(s, context, version, newer)[1], "the process's own keys know it"
+        count_is(s.lardd, "LardTlsTicketUnknown", 4)
+
+
+def files_that_are_no_good_refuse_a_reload():
+    """As keys of certificates; the old keys stay."""
+    key = secrets.token_hex(80)
+    with site() as s:
+        path = os.path.join(s.lardd.directory.name, "tickets")
+        write_keys(path, key)
+        reload(s, f"ticket-keys {path}")
+        context = s.context()
+        session, _ = session_of(s, context, VERSIONS[1])
+
+        def refused(word):
+            failures = s.lardd.log().count("level=error event=reload")
+            s.lardd.reload()
+            until(lambda: s.lardd.log().count("level=error event=reload") > failures, what="the refusal")
+            run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True,
+                                 check=False)
+            assert run.returncode == 1 and word in run.stderr and word in s.lardd.log(), (word, run)
+            assert key not in run.stderr and key not in s.lardd.log()
+            assert session_of(s, context, VERSIONS[1], session)[1], word
+        for keys, word in (((), "no key"), ((key, key), "twice"), ((key[:-2],), "160 hexadecimal"),
+                           ((key + "00",), "160 hexadecimal"), ((key[:-1] + "x",), "160 hexadecimal"),
+                           ([secrets.token_hex(80) for _ in range(17)], "more than 16")):
+            write_keys(path, *keys)
+            refused(word)
+        write_keys(path, key)
+        os.chmod(path, 0o640)
+        refused("others may read")
+        os.chmod(path, 0o600)
+        if not os.geteuid():
+            os.chown(path, 12345, 0)
+            refused("another user's")
+            os.chown(path, 0, 0)
+        os.unlink(path)
+        refused("No such file")
+
+
+def shared_keys_open_no_other_door():
+    """Of another front-end: one that has another certificate, or other authorities, resumes nothing."""
+    key = secrets.token_hex(80)
+    with two() as (a, b, paths), cluster(1) as third:
+        write_keys(paths[0], key)
+        reload(a, f"ticket-keys {paths[0]}")
+        b.files = Site(third).files                     # of the same name, another
+        reload(b, f"ticket-keys {paths[0]}")
+        context = a.context()
+        context.load_verify_locations(b.files["one.test"][0])
+        for version in VERSIONS:
+            session, _ = session_of(a, context, version)
+            assert session_of(a, context, version, session)[1]
+            assert not session_of(b, context, version, session)[1]
+        count_is(b.lardd, "LardTlsTicketUnknown", 0)
+    with cluster(1) as one, cluster(1) as other:
+        a, b = Gate(one), Gate(other)
+        path = os.path.join(one.directory.name, "tickets")
+        write_keys(path, key)
+        b.files = a.files
+        for s in (a, b):
+            s.reload(f"ticket-keys {path}")
+        who = a.authority.issue("ann")
+        for version in VERSIONS:
+            context = a.client(who, version)
+            _, session, _ = a.ask(a.required, context)
+            assert a.ask(a.required, context, session=session)[2]
+            assert b.refused(b.required, context, session=session)
+            b.authority, before = a.authority, b.authority
+            b.reload(f"ticket-keys {path}")
+            assert b.ask(b.required, context, session=session)[2], "the same authorities"
+            b.authority = before
+            b.reload(f"ticket-keys {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main([front_ends_resume_each_others_sessions, keys_change_by_a_reload,
+                   files_that_are_no_good_refuse_a_reload, shared_keys_open_no_other_door]))
