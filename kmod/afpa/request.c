@@ -88,7 +88,7 @@ static size_t dot_length(const char *at, size_t len)
 	return len >= 3 && at[0] == '%' && at[1] == '2' && (at[2] | 0x20) == 'e' ? 3 : 0;
 }
 
-/* "." or "..", which ends the path or is followed by a slash, or by parameters that some servers cut off. */
+/* "." or "..", which ends the path, or is followed by a slash or by parameters that some cut off. */
 static bool is_dots(const char *at, size_t len)
 {
 	size_t first = dot_length(at, len), used = first;
@@ -165,11 +165,12 @@ static bool take_host(struct afpa_request *req, const char *buf, size_t at, size
 {
 	size_t counts = afpa_host_length(buf + at, len);
 
-	if (!counts || req->hosts++)
+	if (!counts || req->named)
 		return false;
+	req->named = true;
 	if (req->absolute)
-		return counts == req->host_len &&
-		       !strncasecmp(buf + at, buf + req->host_at, counts);
+		return len == (size_t)(req->path_at - req->host_at) &&
+		       !strncasecmp(buf + at, buf + req->host_at, len);
 	req->host_at = at;
 	req->host_len = counts;
 	return true;
@@ -230,6 +231,8 @@ static bool take_field(struct afpa_request *req, const char *buf, size_t at, siz
 	const char *name = buf + at;
 	size_t len = 0;
 
+	if (req->fields++ == AFPA_REQUEST_FIELDS)
+		return false;
 	/* A line that goes on with the last field begins with a blank: that is no name. */
 	while (at < end && is(buf[at], TOKEN))
 		at++, len++;
@@ -251,7 +254,7 @@ static bool take_field(struct afpa_request *req, const char *buf, size_t at, siz
 static bool finish(struct afpa_request *req)
 {
 	/* Which site HTTP/1.0 without Host means is the local server's affair. */
-	if (!req->hosts)
+	if (!req->named)
 		return false;
 	req->keep_alive = req->minor ? !req->closes : req->keeps;
 	return true;

@@ -18,6 +18,7 @@
 #endif
 
 #define AFPA_REQUEST_MAX	8192	/* bytes of a head with its empty line */
+#define AFPA_REQUEST_FIELDS	100	/* as many as servers take by default */
 #define AFPA_HOST_MAX		255	/* bytes of a host, with its port */
 
 enum afpa_method {
@@ -42,7 +43,8 @@ enum afpa_method {
  * @scanned:    bytes seen
  * @line:       where the line that is not complete yet begins
  * @refused:    it was not for us, and stays so
- * @hosts:      Host fields
+ * @fields:     that have come
+ * @named:      by a Host field
  * @absolute:   the target names a host; @host_at is of that one until the field is compared with it
  * @closes:     "close" was in a Connection field
  * @keeps:      "keep-alive" was
@@ -53,8 +55,9 @@ struct afpa_request {
 	__u8 method, minor;
 	bool keep_alive;
 
-	bool refused, absolute, closes, keeps;
-	__u16 scanned, line, hosts;
+	bool refused, absolute, named, closes, keeps;
+	__u8 fields;
+	__u16 scanned, line;
 };
 
 /**
