@@ -58,26 +58,30 @@ static size_t name_length(const char *host, size_t len)
 	return i && host[i - 1] != '.' ? i : 0;
 }
 
-size_t afpa_host_length(const char *host, size_t len)
+size_t afpa_host_length(const char *host, size_t len, __u16 *port)
 {
-	unsigned int port = 0;
+	unsigned int number = 0;
 	size_t name, i;
 
-	if (!len || len > AFPA_HOST_MAX)
+	if (!len)
 		return 0;
 	name = name_length(host, len);
-	if (!name || name == len)
-		return name;
-	if (host[name] != ':' || len - name < 2 || len - name > 6 || host[name + 1] == '0')
+	if (!name || name > AFPA_HOST_MAX)
 		return 0;
-	for (i = name + 1; i < len; i++) {
-		if (!is(host[i], DIGIT))
+	if (name < len) {
+		if (host[name] != ':' || len - name < 2 || len - name > 6 || host[name + 1] == '0')
 			return 0;
-		port = port * 10 + host[i] - '0';
+		for (i = name + 1; i < len; i++) {
+			if (!is(host[i], DIGIT))
+				return 0;
+			number = number * 10 + host[i] - '0';
+		}
+		if (number > 65535)
+			return 0;
 	}
-	if (port > 65535)
-		return 0;
-	return port == 80 ? name : len;
+	if (port)
+		*port = number;
+	return name;
 }
 
 /* "%2e" is a dot for whoever decodes before he looks for dot segments. */
@@ -88,7 +92,7 @@ static size_t dot_length(const char *at, size_t len)
 	return len >= 3 && at[0] == '%' && at[1] == '2' && (at[2] | 0x20) == 'e' ? 3 : 0;
 }
 
-/* "." or "..", which ends the path, or is followed by a slash or by parameters that some cut off. */
+/* "." or "..", at the path's end, or before a slash or before parameters that some cut off. */
 static bool is_dots(const char *at, size_t len)
 {
 	size_t first = dot_length(at, len), used = first;
@@ -133,7 +137,7 @@ static bool take_authority(struct afpa_request *req, const char *buf, size_t *at
 	for (i = start; i < end && buf[i] != '/' && buf[i] != '?'; i++)
 		;
 	req->host_at = start;
-	req->host_len = afpa_host_length(buf + start, i - start);
+	req->host_len = afpa_host_length(buf + start, i - start, &req->port);
 	req->absolute = true;
 	*at = i;
 	return req->host_len;
@@ -163,7 +167,7 @@ static bool take_request_line(struct afpa_request *req, const char *buf, size_t 
 
 static bool take_host(struct afpa_request *req, const char *buf, size_t at, size_t len)
 {
-	size_t counts = afpa_host_length(buf + at, len);
+	size_t counts = afpa_host_length(buf + at, len, &req->port);
 
 	if (!counts || req->named)
 		return false;
@@ -212,9 +216,9 @@ static bool take_connection(struct afpa_request *req, const char *at, size_t len
 static bool is_deferred(const char *name, size_t len)
 {
 	static const char *const deferred[] = {
-		"authorization", "cache-control", "content-encoding", "content-length", "cookie", "expect",
-		"http2-settings", "pragma", "proxy-authorization", "proxy-connection", "range",
-		"te", "trailer", "transfer-encoding", "upgrade",
+		"authorization", "cache-control", "content-encoding", "content-length", "cookie",
+		"expect", "http2-settings", "pragma", "proxy-authorization", "proxy-connection",
+		"range", "te", "trailer", "transfer-encoding", "upgrade",
 	};
 	unsigned int i;
 
@@ -253,8 +257,7 @@ static bool take_field(struct afpa_request *req, const char *buf, size_t at, siz
 /* The empty line has come: is everything there that must be? */
 static bool finish(struct afpa_request *req)
 {
-	/* Which site HTTP/1.0 without Host means is the local server's affair. */
-	if (!req->named)
+	if (!req->named && (req->minor || req->absolute))
 		return false;
 	req->keep_alive = req->minor ? !req->closes : req->keeps;
 	return true;

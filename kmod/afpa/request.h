@@ -19,7 +19,7 @@
 
 #define AFPA_REQUEST_MAX	8192	/* bytes of a head with its empty line */
 #define AFPA_REQUEST_FIELDS	100	/* as many as servers take by default */
-#define AFPA_HOST_MAX		255	/* bytes of a host, with its port */
+#define AFPA_HOST_MAX		255	/* bytes of a host */
 
 enum afpa_method {
 	AFPA_METHOD_GET,
@@ -31,7 +31,8 @@ enum afpa_method {
  * @path_at:    where the path with its query begins; raw bytes, nothing is decoded
  * @path_len:   its length, at least 1: the first byte is '/'
  * @host_at:    where the host begins; compare it without regard to case
- * @host_len:   its length, at least 1: with the port, unless that is 80
+ * @host_len:   its length without a port; 0: HTTP/1.0 without Host, which may mean any site
+ * @port:       that it names, 0: none
  * @method:     enum afpa_method
  * @minor:      0 or 1, of HTTP/1.x
  * @keep_alive: the client would send another request on this connection
@@ -51,7 +52,7 @@ enum afpa_method {
  */
 struct afpa_request {
 	__u16 path_at, path_len;
-	__u16 host_at, host_len;
+	__u16 host_at, host_len, port;
 	__u8 method, minor;
 	bool keep_alive;
 
@@ -83,16 +84,17 @@ static inline void afpa_request_init(struct afpa_request *req)
 int afpa_request_parse(const char *buf, size_t len, struct afpa_request *req);
 
 /**
- * afpa_host_length() - how much of a host counts
+ * afpa_host_length() - how much of a host is its name
  * @host: a name or an address, perhaps with a port
  * @len:  of @host
+ * @port: out, if not NULL: the port, 0: none
  *
  * Keys of the cache are judged by the same rule as requests, so that both mean the same object.
  *
- * Return: its length without ":80"; 0: it is not a host, or one of which there are two spellings
- * (a trailing dot, a port with leading zeros).
+ * Return: the length of the name or address; 0: it is not a host, or one of which there are two
+ * spellings (a trailing dot, a port with leading zeros).
  */
-size_t afpa_host_length(const char *host, size_t len);
+size_t afpa_host_length(const char *host, size_t len, __u16 *port);
 
 /**
  * afpa_path_is_sound() - could a request ask for this path?

@@ -22,7 +22,8 @@ static void fail(const char *what)
 
 	fprintf(stderr, "not so: %s\nof \"", what);
 	for (i = 0; i < given_len; i++)
-		fprintf(stderr, given[i] >= ' ' && given[i] <= '~' ? "%c" : "\\x%02x", (unsigned char)given[i]);
+		fprintf(stderr, given[i] >= ' ' && given[i] <= '~' ? "%c" : "\\x%02x",
+			(unsigned char)given[i]);
 	fprintf(stderr, "\"\n");
 	abort();
 }
@@ -33,7 +34,8 @@ static char *at_the_brink(size_t len)
 	static char *room;
 
 	if (!room) {
-		room = mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		room = mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 		if (room == MAP_FAILED || mprotect(room + ROOM, 4096, PROT_NONE))
 			abort();
 	}
@@ -48,7 +50,8 @@ static int parse(const char *bytes, size_t len, struct afpa_request *req)
 
 	memcpy(text, bytes, len);
 	verdict = afpa_request_parse(text, len, req);
-	MUST(verdict == -EOPNOTSUPP || (verdict >= 0 && (size_t)verdict <= len && verdict <= AFPA_REQUEST_MAX));
+	MUST(verdict == -EOPNOTSUPP || verdict >= 0);
+	MUST(verdict < 0 || ((size_t)verdict <= len && verdict <= AFPA_REQUEST_MAX));
 	/* So that the next piece costs no second look. */
 	MUST(verdict || req->scanned == len);
 	return verdict;
@@ -62,7 +65,8 @@ static bool same(const struct afpa_request *a, const struct afpa_request *b)
 }
 
 /* In pieces of @step bytes: nothing, or what is said of the whole, and that again afterwards. */
-static void judge_pieces(const char *bytes, size_t len, size_t step, int whole, const struct afpa_request *of)
+static void judge_pieces(const char *bytes, size_t len, size_t step, int whole,
+			 const struct afpa_request *of)
 {
 	struct afpa_request req;
 	size_t n = 0;
@@ -80,6 +84,12 @@ static void judge_pieces(const char *bytes, size_t len, size_t step, int whole, 
 		MUST(parse(bytes, len, &req) == verdict && parse(bytes, 0, &req) == verdict);
 }
 
+static size_t name_and_port(char *text, const char *host, const struct afpa_request *req)
+{
+	memcpy(text, host, req->host_len);
+	return req->host_len + (req->port ? sprintf(text + req->host_len, ":%u", req->port) : 0);
+}
+
 static bool span_equals(struct span s, const char *at, size_t len)
 {
 	return s.len == len && !strncasecmp(s.at, at, len);
@@ -91,6 +101,7 @@ static void judge_by_another(const char *bytes, int whole, const struct afpa_req
 	struct span host = { NULL, 0 }, path;
 	static struct request other;
 	unsigned int i, named = 0;
+	char text[AFPA_HOST_MAX + 10];
 
 	MUST(request_parse(&other, bytes, whole, NULL) == 1 && other.length == (size_t)whole);
 	MUST(span_is(other.method, req->method == AFPA_METHOD_HEAD ? "HEAD" : "GET"));
@@ -100,12 +111,13 @@ static void judge_by_another(const char *bytes, int whole, const struct afpa_req
 	MUST(other.keep_alive == req->keep_alive && other.minor == req->minor);
 	for (i = 0; i < other.fields.count; i++)
 		named += span_is(other.fields.at[i].name, "host");
-	MUST(named == 1);
-	/* Without the port that goes without saying. */
-	MUST(other.host.len == req->host_len || (other.host.len == req->host_len + 3u &&
-						 !memcmp(other.host.at + req->host_len, ":80", 3)));
-	MUST(!strncasecmp(other.host.at, bytes + req->host_at, req->host_len));
-	MUST(!host.at || span_equals(host, bytes + req->host_at, host.len));
+	MUST(named == (req->host_len ? 1 : 0));
+	MUST(named || !req->minor);
+	if (!named)
+		return;
+	MUST(other.host.len == name_and_port(text, bytes + req->host_at, req));
+	MUST(!strncasecmp(other.host.at, text, other.host.len));
+	MUST(!host.at || span_equals(host, text, other.host.len));
 }
 
 static void judge_parts(const char *bytes, int whole, const struct afpa_request *req)
@@ -114,15 +126,15 @@ static void judge_parts(const char *bytes, int whole, const struct afpa_request 
 	size_t i;
 
 	MUST(req->path_len && req->path_at + req->path_len <= whole && path[0] == '/');
-	MUST(req->host_len && req->host_at + req->host_len <= whole);
+	MUST(req->host_at + req->host_len <= whole);
 	for (i = 0; i < req->path_len; i++)
 		MUST(path[i] > ' ' && path[i] < 0x7f && path[i] != '#' && path[i] != '\\');
 	for (i = 0; i < req->host_len; i++)
 		MUST(host[i] > ' ' && host[i] < 0x7f && !strchr("/?#@\\,", host[i]));
-	MUST(host[req->host_len - 1] != '.');
 	MUST(!memmem(path, req->path_len, "/../", 4) || memchr(path, '?', req->path_len));
 	/* What was taken of a request can be a key of the cache. */
-	MUST(afpa_host_length(host, req->host_len) == req->host_len);
+	MUST(afpa_host_length(host, req->host_len, NULL) == req->host_len);
+	MUST(!req->host_len || host[req->host_len - 1] != '.');
 	MUST(afpa_path_is_sound(path, req->path_len));
 	MUST(!memcmp(bytes + whole - 4, "\r\n\r\n", 4));
 	for (i = 1; i < (size_t)whole; i++)
