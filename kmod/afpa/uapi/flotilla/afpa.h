@@ -101,10 +101,13 @@ struct afpa_site_args {
 
 #define AFPA_ALL_SITES	(1U << 0)
 
+/* AFPA_IOC_PUT: only where there is an object: one that was deleted does not come back (ENOENT). */
+#define AFPA_PUT_UPDATE	(1U << 0)
+
 /**
  * struct afpa_put - argument of AFPA_IOC_PUT
  * @size:        sizeof(struct afpa_put)
- * @flags:       0
+ * @flags:       0 or AFPA_PUT_UPDATE
  * @site:        for requests that come in here
  * @host_len:    bytes of @host
  * @path_len:    bytes of @path
@@ -121,9 +124,10 @@ struct afpa_site_args {
  * @body_len:    bytes of @body; 0 is a body, too
  * @version:     out: grows with each PUT in the namespace
  *
- * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site), EFBIG (larger
- * than max_object), ENOSPC (does not fit into the budget, with everything else thrown out),
- * EFAULT, ENOMEM.  After an error the object that was there stays.
+ * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
+ * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
+ * (does not fit into the budget, with everything else thrown out), EFAULT, ENOMEM.  After an error
+ * the object that was there stays.
  */
 struct afpa_put {
 	__u32 size;
@@ -144,7 +148,7 @@ struct afpa_put {
 };
 
 /**
- * struct afpa_key - argument of AFPA_IOC_DEL, AFPA_IOC_QUERY and AFPA_IOC_NEXT
+ * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
  * @size:      sizeof(struct afpa_key)
  * @flags:     0
  * @site:      as in struct afpa_put; NEXT: out
@@ -158,10 +162,11 @@ struct afpa_put {
  * @charged:   out: bytes that count against the budget
  * @hits:      out: requests that were answered with it
  * @age_ms:    out: since it was put
- * @left_ms:   out: until it expires; 0: never
+ * @left_ms:   out: until it expires; 0: never.  TTL: in: the new lifetime, from now on
  * @pad:       0
  *
- * DEL: when it has returned, no request is answered with the object.  QUERY changes nothing.
+ * DEL: when it has returned, no request is answered with the object.  QUERY changes nothing, TTL
+ * the lifetime and nothing else.
  * NEXT lists the objects of the namespace, in the order in which they were put.  Errors: ENOENT (no
  * such site or object, it has expired, or NEXT: there are no more), ENOSPC (NEXT: no room for host
  * or path; both lengths say what is needed), EINVAL, EFAULT.
@@ -259,5 +264,6 @@ struct afpa_info {
 #define AFPA_IOC_QUERY		_IOWR(0xFB, 0x07, struct afpa_key)
 #define AFPA_IOC_NEXT		_IOWR(0xFB, 0x08, struct afpa_key)
 #define AFPA_IOC_FLUSH		_IOWR(0xFB, 0x09, struct afpa_site_args)
+#define AFPA_IOC_TTL		_IOWR(0xFB, 0x0a, struct afpa_key)
 
 #endif
