@@ -60,8 +60,9 @@ static void what_the_cache_may_answer_is_taken_apart(void **state)
 		{ "GET /%41//b%2Fc;d=(e)~!$&'*+,@:?f=/../%2e%2e?" V H END, "a",
 		  "/%41//b%2Fc;d=(e)~!$&'*+,@:?f=/../%2e%2e?", GET, 1, 1, 0 },
 		{ "GET /.x/..y/...;/z." V H END, "a", "/.x/..y/...;/z.", GET, 1, 1, 0 },
-		{ "GET /" V H "User-Agent: \xc3\xa9\xff, \"x\"; y\tz\r\nEmpty:\r\n"
-		  "Accept-Encoding: gzip\r\nReferer: http://b/\r\nIfs: x\r\nIf: x\r\n" END, "a", "/", GET, 1, 1, 0 },
+		{ "GET /" V H "User-Agent: \xc3\xa9\xff, \"x\"; y\tz\r\nX:\r\n"
+		  "Accept-Encoding: gzip\r\nReferer: http://b/\r\nIfs: x\r\nIf: x\r\n" END,
+		  "a", "/", GET, 1, 1, 0 },
 	};
 	unsigned int i;
 
@@ -258,6 +259,34 @@ static void fewer_bytes_than_before_are_refused(void **state)
 	}
 }
 
+static bool path_is_sound(const char *path)
+{
+	size_t len = strlen(path);
+
+	return afpa_path_is_sound(memcpy(at_the_brink(len), path, len), len);
+}
+
+static size_t host_length(const char *host)
+{
+	size_t len = strlen(host);
+
+	return afpa_host_length(memcpy(at_the_brink(len), host, len), len, NULL);
+}
+
+/* The cache's keys, which nothing follows. */
+static void keys_are_judged_by_their_own_bytes(void **state)
+{
+	(void)state;
+	assert_true(path_is_sound("/") && path_is_sound("/a%2F?b=%41"));
+	assert_false(path_is_sound("") || path_is_sound("a") || path_is_sound("/%") ||
+		     path_is_sound("/%4"));
+	assert_false(path_is_sound("/.") || path_is_sound("/..") || path_is_sound("/%2e") ||
+		     path_is_sound("/.%2E"));
+	assert_int_equal(host_length("a.b"), 3);
+	assert_int_equal(host_length("[::1]:8080"), 5);
+	assert_int_equal(host_length("") + host_length("a:") + host_length("[:"), 0);
+}
+
 static void one_request_ends_where_the_next_begins(void **state)
 {
 	static const char text[] = "GET /1" V H END "HEAD /22" V H END "GET /333" V H END
@@ -374,6 +403,7 @@ int main(void)
 		cmocka_unit_test(a_head_has_at_most_8_kb),
 		cmocka_unit_test(a_head_has_at_most_100_fields),
 		cmocka_unit_test(fewer_bytes_than_before_are_refused),
+		cmocka_unit_test(keys_are_judged_by_their_own_bytes),
 		cmocka_unit_test(one_request_ends_where_the_next_begins),
 		cmocka_unit_test(kept_requests_of_the_fuzzer_are_judged),
 		cmocka_unit_test(whatever_comes_is_read_as_others_read_it),

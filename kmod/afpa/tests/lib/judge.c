@@ -28,8 +28,7 @@ static void fail(const char *what)
 	abort();
 }
 
-/* Where @len bytes lie before a page that must not be touched. */
-static char *at_the_brink(size_t len)
+char *at_the_brink(size_t len)
 {
 	static char *room;
 

@@ -9,4 +9,7 @@
 /* Aborts, after a sentence and the bytes, when it does not. True: it is a request for the cache. */
 bool judge(const char *bytes, size_t len);
 
+/* Room for @len bytes, at most 16 KB, right before a page that must not be touched. */
+char *at_the_brink(size_t len);
+
 #endif
