@@ -341,7 +341,7 @@ static void kept_requests_of_the_fuzzer_are_judged(void **state)
 	free(line);
 	fclose(f);
 	print_message("# %u kept, of them %u for the cache\n", all, taken);
-	assert_true(taken && all > taken);
+	assert_true(taken > 10 && all > taken + 10);
 }
 
 static unsigned int draw(uint64_t *seed, unsigned int n)
