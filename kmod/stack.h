@@ -245,6 +245,17 @@ void flt_layer_want_poll(struct sock *sk);
  */
 void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops);
 
+/**
+ * flt_layer_take_ops - the operations of a child come to its layers
+ * @sk: accepted, of a listener that had layers when the handshake ended
+ *
+ * An accept() that began before its listener had a layer ends as TCP's own: its child has TCP's
+ * operations, and no layer gets @accepted. Whoever needs to hear of its program says so here.
+ *
+ * Context: any but hard interrupts, sk_callback_lock not held.
+ */
+void flt_layer_take_ops(struct sock *sk);
+
 /* For main.c. */
 int flt_stack_init(void);
 void flt_stack_exit(void);
