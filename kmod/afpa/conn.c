@@ -45,6 +45,8 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 	refcount_set(&conn->users, 1);
 	afpa_request_init(&conn->req);
 	INIT_DELAYED_WORK(&conn->work, afpa_queue_work);
+	/* Its program is heard of, should it write in the midst of an answer. */
+	flt_layer_take_ops(sk);
 	conn->since = jiffies;
 	conn->una = tcp_sk(sk)->snd_una;
 	afpa_conn_settle(conn, sk);

@@ -31,7 +31,19 @@ struct afpa_look {
 	char byte[AFPA_REQUEST_MAX];
 };
 
-static DEFINE_PER_CPU(struct afpa_look, afpa_looks);
+/* Too large for what each CPU has for variables of modules. */
+static struct afpa_look __percpu *afpa_looks;
+
+int afpa_engine_init(void)
+{
+	afpa_looks = alloc_percpu(struct afpa_look);
+	return afpa_looks ? 0 : -ENOMEM;
+}
+
+void afpa_engine_exit(void)
+{
+	free_percpu(afpa_looks);
+}
 
 static void afpa_look_fill(struct afpa_look *look, struct sock *sk)
 {
@@ -218,7 +230,7 @@ static enum afpa_step afpa_swallow(struct afpa_conn *conn, struct sock *sk)
 static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 				       enum afpa_where where)
 {
-	struct afpa_look *look = this_cpu_ptr(&afpa_looks);
+	struct afpa_look *look = this_cpu_ptr(afpa_looks);
 	enum afpa_step step = AFPA_GO_ON;
 	unsigned int n;
 

@@ -26,4 +26,7 @@ enum afpa_where {
  */
 bool afpa_engine_run(struct afpa_conn *conn, struct sock *sk, enum afpa_where where);
 
+int afpa_engine_init(void);
+void afpa_engine_exit(void);
+
 #endif

@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "counter.h"
 #include "device.h"
+#include "engine.h"
 #include "layer.h"
 #include "net.h"
 #include "queue.h"
@@ -15,9 +16,12 @@ static int __init afpa_init(void)
 {
 	int err;
 
-	err = afpa_queue_init();
+	err = afpa_engine_init();
 	if (err)
 		return err;
+	err = afpa_queue_init();
+	if (err)
+		goto undo_engine;
 	err = afpa_net_register();
 	if (err)
 		goto undo_queue;
@@ -40,6 +44,8 @@ undo_net:
 	afpa_net_unregister();
 undo_queue:
 	afpa_queue_exit();
+undo_engine:
+	afpa_engine_exit();
 	return err;
 }
 
@@ -53,6 +59,7 @@ static void __exit afpa_exit(void)
 	afpa_shrinker_unregister();
 	afpa_net_unregister();
 	rcu_barrier();			/* objects */
+	afpa_engine_exit();
 	afpa_text_exit();
 }
 
