@@ -19,7 +19,7 @@ bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
 	if (req->keep_alive)
 		kind = req->minor ? AFPA_TEXT_KEPT : AFPA_TEXT_KEPT_OLD;
 	ans->text = afpa_text_get(kind, &ans->text_len);
-	if (!ans->text || !refcount_inc_not_zero(&obj->users))
+	if (!ans->text)
 		return false;
 	ans->parked = false;
 	ans->closes = !req->keep_alive;

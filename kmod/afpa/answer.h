@@ -33,7 +33,10 @@ struct afpa_answer {
 	u64 end;
 };
 
-/* Bottom halves off until afpa_answer_park() or afpa_answer_end(). False: no memory, or too late. */
+/*
+ * The caller's reference on @obj is the answer's now. Bottom halves off until afpa_answer_park() or
+ * afpa_answer_end(). False: no memory, and the reference stays the caller's.
+ */
 bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
 		       const struct afpa_request *req);
 /* It goes on later. */

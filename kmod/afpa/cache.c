@@ -71,16 +71,28 @@ struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct
 	return obj && !afpa_object_is_over(obj, get_jiffies_64()) ? obj : NULL;
 }
 
-struct afpa_object *afpa_cache_find(struct afpa_cache *cache, const struct afpa_key_ref *key)
+/* One that loses its last reference here has been replaced, or taken out, just now. */
+static struct afpa_object *afpa_cache_get_exact(struct afpa_cache *cache,
+						const struct afpa_key_ref *key)
 {
-	struct afpa_object *obj = afpa_cache_find_exact(cache, key);
+	struct afpa_object *obj;
+
+	do {
+		obj = afpa_cache_find_exact(cache, key);
+	} while (obj && !refcount_inc_not_zero(&obj->users));
+	return obj;
+}
+
+struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_key_ref *key)
+{
+	struct afpa_object *obj = afpa_cache_get_exact(cache, key);
 	struct afpa_key_ref any = *key;
 
 	if (obj)
 		return obj;
 	any.host = "*";
 	any.host_len = 1;
-	return afpa_cache_find_exact(cache, &any);
+	return afpa_cache_get_exact(cache, &any);
 }
 
 static void afpa_cache_account(struct afpa_cache *cache, const struct afpa_object *obj, int sign)
@@ -105,8 +117,8 @@ static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj)
 	afpa_cache_forget(cache, obj);
 }
 
-/* Least recently used ones go until no more than @limit bytes are used. */
-static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit)
+/* Least recently used ones but @keep go until no more than @limit bytes are used. */
+static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct afpa_object *keep)
 {
 	struct afpa_object *obj;
 	u64 n = 0;
@@ -114,7 +126,7 @@ static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit)
 	lockdep_assert_held(&cache->lock);
 	while (cache->used > limit && !list_empty(&cache->clock)) {
 		obj = list_first_entry(&cache->clock, struct afpa_object, clock);
-		if (READ_ONCE(obj->recent)) {
+		if (obj == keep || READ_ONCE(obj->recent)) {
 			WRITE_ONCE(obj->recent, false);
 			list_move_tail(&obj->clock, &cache->clock);
 			continue;
@@ -181,7 +193,6 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 
 	obj->put = get_jiffies_64();
 	obj->expires = afpa_cache_expiry(ttl_ms);
-	obj->recent = true;
 	spin_lock(&cache->lock);
 	if (obj->charged > cache->budget)
 		goto out;
@@ -195,7 +206,7 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 	*version = obj->version;
 	err = afpa_cache_insert(cache, obj, old);
 	if (!err)
-		evicted = afpa_cache_evict(cache, cache->budget);
+		evicted = afpa_cache_evict(cache, cache->budget, obj);
 out:
 	spin_unlock(&cache->lock);
 	if (err)
@@ -274,7 +285,7 @@ void afpa_cache_set_budget(struct afpa_net *an, u64 budget)
 
 	spin_lock(&cache->lock);
 	WRITE_ONCE(cache->budget, budget);
-	evicted = afpa_cache_evict(cache, budget);
+	evicted = afpa_cache_evict(cache, budget, NULL);
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
 }
@@ -285,7 +296,7 @@ bool afpa_cache_make_room(struct afpa_net *an, u64 bytes)
 	u64 evicted;
 
 	spin_lock(&cache->lock);
-	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes));
+	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes), NULL);
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
 	return evicted;
@@ -336,7 +347,7 @@ static unsigned long afpa_shrink_scan(struct shrinker *shrinker, struct shrink_c
 		spin_lock(&an->cache.lock);
 		used = an->cache.used;
 		take = div64_u64(used * min(sc->nr_to_scan, all), all);
-		n = take ? afpa_cache_evict(&an->cache, used - take) : 0;
+		n = take ? afpa_cache_evict(&an->cache, used - take, NULL) : 0;
 		freed += (used - an->cache.used) >> PAGE_SHIFT;
 		spin_unlock(&an->cache.lock);
 		afpa_count_add(an, AFPA_STAT_SHRUNK, n);

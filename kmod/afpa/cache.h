@@ -40,16 +40,16 @@ int afpa_cache_init(struct afpa_cache *cache, u64 budget);
 void afpa_cache_exit(struct afpa_cache *cache);
 
 /**
- * afpa_cache_find() - the object for a request
+ * afpa_cache_get() - the object for a request
  * @cache: of the namespace
  * @key:   whose host is what the request says
  *
- * Context: under rcu_read_lock(), which also holds the object; any.
- * Return: the object of the very host, or else that of any; NULL.
+ * Context: under rcu_read_lock(); any.
+ * Return: the object of the very host, or else that of any, with a reference; NULL.
  */
-struct afpa_object *afpa_cache_find(struct afpa_cache *cache, const struct afpa_key_ref *key);
+struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_key_ref *key);
 
-/* The same for the key alone. */
+/* That of the key alone, without a reference: RCU holds it. */
 struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key);
 
 /**

@@ -151,7 +151,7 @@ static struct afpa_object *afpa_find(struct afpa_conn *conn, char *bytes)
 		return NULL;
 	for (i = 0; i < key.host_len; i++)
 		bytes[req->host_at + i] = tolower(bytes[req->host_at + i]);
-	return afpa_cache_find(&conn->place->an->cache, &key);
+	return afpa_cache_get(&conn->place->an->cache, &key);
 }
 
 /* A whole request of @len bytes is at @bytes. */
@@ -167,6 +167,7 @@ static enum afpa_step afpa_answer(struct afpa_conn *conn, struct sock *sk, char 
 		return AFPA_LEAVE;
 	}
 	if (!afpa_answer_begin(&conn->ans, obj, &conn->req)) {
+		afpa_object_put(obj);
 		afpa_count(conn->place->an, AFPA_STAT_NO_MEMORY);
 		return AFPA_LEAVE;
 	}
