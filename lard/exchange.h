@@ -40,6 +40,7 @@ struct worker;
  * @touched_us:  when the timer was last restarted
  * @waited_us:   of the time until then, how long the client was waited for
  * @bytes_body:  of the request's body that came
+ * @looked_us:   when somebody who waits last looked at what the client had @taken of the answer; 0: not
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
  * @use, @key, @personal: see cacheable.h; @key is our own
  * @forgotten:   what the cache had invalidated when it began
@@ -60,6 +61,8 @@ struct exchange {
 	uint64_t touched_us;
 	uint64_t bytes_down, bytes_body;
 	uint64_t waited_us;
+	uint64_t looked_us;
+	int64_t taken;
 	uint64_t body_left;
 	uint64_t answer_left;
 	uint64_t splice_moved;

@@ -27,7 +27,7 @@
 #define ROOM_LEAST	64	/* with less, wait until more is free */
 #define INTERIM_MAX	16	/* answers before the answer */
 #define STALLED_US	2000000	/* without a body, before others may have the place */
-#define DEAF_US		5000000	/* without taking any of an answer; a lost packet or two take less */
+#define DEAF_US		5000000	/* without taking some of an answer; a lost packet or two take less */
 
 /* --- the four steps --- */
 
@@ -427,26 +427,48 @@ static enum step end_slow(struct exchange *ex)
 	return fail_or_abort(ex, 408, "the client is too slow");
 }
 
+static uint64_t least_rate(const struct exchange *ex)
+{
+	uint64_t rate = ex->conn->worker->config->client_rate;
+
+	return rate ? rate : 1;
+}
+
 /*
- * It waits for its client for a while by now, who brings less than he has to, or takes nothing. What of an
- * answer is in the socket has not been taken for that, so that no rate says anything of it.
+ * Looked at now and then: too little of the answer was taken since. What is in the socket is not taken yet, and
+ * may be much: it can be written to again only when a third of that has gone.
  */
+static bool is_deaf(struct exchange *ex)
+{
+	uint64_t now = ex->conn->worker->loop.now, since = now - ex->looked_us;
+	int64_t before = ex->taken;
+	int unsent = 0;
+
+	if (ex->looked_us && since < DEAF_US)
+		return false;
+	ioctl(ex->conn->source.fd, SIOCOUTQ, &unsent);
+	ex->taken = (int64_t)ex->bytes_down - unsent;
+	ex->looked_us = now;
+	return since != now && ex->taken - before < (int64_t)(DEAF_US / 1000000 * least_rate(ex));
+}
+
+/* It waits for its client for a while by now, who brings less than he has to, or takes less. */
 static bool is_stalled(struct exchange *ex)
 {
-	const struct worker *w = ex->conn->worker;
-	uint64_t rate = w->config->client_rate ? w->config->client_rate : 1, still, waited;
+	uint64_t waited;
 
 	if (ex->tunnel || ex->client_lost)
 		return false;
-	if (splice_moves(ex))
-		return note_moves(ex);
-	if (!waits_for_client(ex))
+	if (splice_moves(ex) && note_moves(ex))
+		return true;
+	if (!waits_for_client(ex)) {
+		ex->looked_us = 0;
 		return false;
-	still = w->loop.now - ex->touched_us;
-	waited = ex->waited_us + still;
+	}
 	if (ex->body == FRAMING_NONE)
-		return still >= DEAF_US;
-	return waited >= STALLED_US && ex->bytes_body < waited / 1000000 * rate;
+		return is_deaf(ex);
+	waited = ex->waited_us + ex->conn->worker->loop.now - ex->touched_us;
+	return waited >= STALLED_US && ex->bytes_body < waited / 1000000 * least_rate(ex);
 }
 
 void proxy_relieve(struct worker *w)

@@ -99,7 +99,7 @@ def who_brings_no_body_makes_room_for_who_waits():
 
 
 def who_takes_no_answer_makes_room_for_who_waits():
-    """Who takes his answer gets all of it, though he came first, and so does who is slow while nobody waits."""
+    """Not who takes his answer, though he came first and has a slow line."""
     with cluster(2, "workers 2") as lardd, contextlib.ExitStack() as stack:
         limit, got = lardd.control("status")["limit"], []
 
@@ -110,6 +110,12 @@ def who_takes_no_answer_makes_room_for_who_waits():
             s.sendall(b"GET /size/16000000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
             return s
 
+        def take_slowly(s):
+            with contextlib.suppress(OSError):
+                while (piece := s.recv(4096)):
+                    slowly.append(len(piece))
+                    time.sleep(0.05)
+
         def take(s):
             pause = threading.Event()
             answer = bytearray()
@@ -117,13 +123,17 @@ def who_takes_no_answer_makes_room_for_who_waits():
                 answer += piece
                 pause.wait(len(piece) / 1600000)
             got.append(answer.partition(b"\r\n\r\n")[2])
-        taker = asks(1 << 20)
-        deaf = [asks(4096) for _ in range(limit - 1)]
+        slow_line, taker, slowly = asks(4096), asks(1 << 20), []
+        deaf = [asks(4096) for _ in range(limit - 2)]
         until(lambda: lardd.control("status")["outstanding"] == limit, what="all the load there may be")
         thread = threading.Thread(target=take, args=(taker,))
         thread.start()
+        threading.Thread(target=take_slowly, args=(slow_line,)).start()
         began = time.monotonic()
         assert lardd.get("/size/4")[0] == 200
+        before = len(slowly)
+        until(lambda: len(slowly) > before + 10, what="more of the answer")
+        slow_line.shutdown(socket.SHUT_RDWR)
         assert time.monotonic() - began < 20, "it waited for a time-out"
         ended = lardd.counter("LardAborted")
         assert 1 <= ended <= limit / 2, ended
