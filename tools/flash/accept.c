@@ -62,7 +62,8 @@ static void retry_accepting(struct timer *t)
 {
 	struct worker *w = container_of(t, struct worker, accept_retry);
 
-	if (!w->draining && w->nr_conns < most(w))
+	/* At the limit, too: somebody may have stood still for long enough by now. */
+	if (!w->draining && (w->nr_conns < most(w) || !w->blocking))
 		conn_accepting(w, true);
 }
 
@@ -79,7 +80,7 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 		/* Somebody waits: who is idle makes room. */
 		if (!w->blocking && w->nr_conns >= most(w) && (i || !conn_make_room(w))) {
 			if (!i)
-				pause_accepting(w, false);
+				pause_accepting(w, true);
 			a->batch = 1;
 			return;
 		}

@@ -47,8 +47,9 @@ struct conn {
 	struct watch watch;
 	struct grave grave;
 	struct list node;		/* worker's conns */
-	struct list rest;		/* worker's idle, slow, bodies or answers */
-	uint64_t since;			/* ms: on slow, bodies or answers */
+	struct list rest;		/* worker's idle, slow, bodies, answers or sending */
+	int64_t taken;			/* bytes of the answer: on sending */
+	uint64_t since;			/* ms: on one of them but idle */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;
@@ -74,6 +75,8 @@ void conn_accept_exit(struct worker *w);
 int conn_accepting(struct worker *w, bool on);
 /* Closes the connection that has been idle for longest. False: there is none. */
 bool conn_make_room(struct worker *w);
+/* Some of a file's answer went to its client, who has to take more. */
+void conn_stands(struct conn *c);
 
 struct conn *conn_new(struct worker *w, int fd);
 /* Reads at once: the request may have come with the connection. */

@@ -307,6 +307,10 @@ blocked:
 	/* Until the client takes more, what was tested may be evicted. */
 	r->tested = 0;
 	stats_add(c->w->stats, bytes_sent, r->sent - before);
+	if (waiting)
+		list_del(&c->rest);
+	else if (r->sent > before || list_empty(&c->rest))
+		conn_stands(c);
 	if (r->sent > before || waiting)
 		conn_deadline(c, waiting ? CONN_NEVER : c->w->conf->send_timeout);
 	return BLOCKED;

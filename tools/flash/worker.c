@@ -109,6 +109,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	w->may_wait = conf->architecture != ARCH_AMPED;
 	list_init(&w->conns);
 	list_init(&w->idle);
+	list_init(&w->sending);
 	hold_init(w);
 	list_init(&w->free_conns);
 	list_init(&w->children);

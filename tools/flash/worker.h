@@ -54,11 +54,11 @@ struct worker {
 	struct timer drain_end;
 
 	/*
-	 * Without a request, with a part of a head, of a body, with an answer to take; the longest first.
-	 * At a limit they go.
+	 * Without a request, with a part of a head, of a body, with an answer to take, or a file; the longest
+	 * first. At a limit they go.
 	 */
-	struct list idle, slow, bodies, answers;
-	struct timer room;		/* whether others want what the last three hold */
+	struct list idle, slow, bodies, answers, sending;
+	struct timer room;		/* whether others want what slow, bodies and answers hold */
 	struct list conns;
 	unsigned int nr_conns;
 	struct list free_conns;		/* up to a few, for reuse */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # timeout: 480
 """Who takes a place and gives nothing for it: idle, slow and greedy clients and programs."""
+import contextlib
 import json
 import os
 import resource
@@ -42,6 +43,49 @@ def idle_clients_make_room_at_the_limit():
             assert time.monotonic() - start < 20, events
             assert counters(s)["recycled"] >= 30, events
             assert kept[0].closed(), "the longest idle is still there"
+
+
+def who_takes_or_brings_nothing_makes_room_at_the_limit():
+    """A file's readers, a program's, and bodies; not who takes his answer, though he came first and has a slow line."""
+    size = 20 << 20
+
+    def take_slowly(sock, got):
+        with contextlib.suppress(OSError):
+            while (piece := sock.recv(4096)):
+                got.append(len(piece))
+                time.sleep(0.2)
+
+    def take(sock, got):
+        while (piece := sock.recv(1 << 20)):        # twenty seconds for all of it
+            got.append(len(piece))
+            time.sleep(len(piece) * 20 / size)
+    for events, ask in (("epoll", "GET /big"), ("epoll", "GET /cgi/big"), ("epoll", "POST /cgi/big"),
+                        ("io_uring", "GET /big")):
+        with Server("--max-connections", "20", "--workers", "1", "--events", events,
+                    config="cgi /cgi/ @DIR@/cgi/\n") as s:
+            programs(s, big="exec head -c %d /dev/zero" % size)
+            s.write("big", bytes(size))
+            s.write("file", "file")
+            s.start()
+            got, slow, thread, crowd = [], [], None, [s.client() for _ in range(20)]
+            for c in crowd:
+                c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096 if c is not crowd[0] else 1 << 17)
+                c.send(ask + " HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" %
+                       (9 * (ask[0] == "P")))
+            if events + ask == "epollGET /big":
+                thread = threading.Thread(target=take, args=(crowd[0].sock, got))
+                thread.start()
+                threading.Thread(target=take_slowly, args=(crowd[1].sock, slow)).start()
+            start = time.monotonic()
+            equal(s.client(timeout=60).send(GET).response().body, b"file", events + ask)
+            took = time.monotonic() - start
+            assert took < 10, (events, ask, took)   # for longer the taker, at least, is being sent to
+            if thread:
+                before = len(slow)
+                wait_for(lambda: len(slow) > before + 10)
+                crowd[1].sock.shutdown(socket.SHUT_RDWR)
+                thread.join()
+                assert sum(got) > size, (sum(got), "who takes his answer has not got it")
 
 
 def ten_thousand_idle_clients_against_the_limit():
