@@ -94,11 +94,11 @@ struct config {
 	unsigned int workers;
 	unsigned int backlog;
 	unsigned int max_connections;
-	unsigned int handshakes;
 	unsigned int max_queue;
 	unsigned int tunnels;
 	unsigned int max_header;
 	unsigned int keepalive_requests;
+	unsigned int max_handshakes;
 	uint64_t handshake_timeout_us;
 	uint64_t header_timeout_us;
 	uint64_t idle_timeout_us;

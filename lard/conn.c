@@ -14,7 +14,7 @@
 #include "https.h"
 #include "proxy.h"
 #include "redirect.h"
-#include "tls.h"
+#include "shake.h"
 #include "worker.h"
 
 #define LINGER_US	2000000
@@ -125,6 +125,8 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_FREE)
 		return;
 	timer_stop(&conn->timer);
+	if (conn->state == CONN_SHAKE)
+		list_del(&conn->link);
 	client_close(conn);
 	free(conn->line);
 	conn->line = NULL;
@@ -259,64 +261,12 @@ static void linger(struct conn *conn)
 		conn_close(conn);
 }
 
-static void shake_failed(struct conn *conn, const char *why)
+void conn_begin(struct conn *conn)
 {
-	struct worker *w = conn->worker;
-	char peer[ADDRESS_TEXT];
-
-	count(w, COUNTER_TLS_FAILED);
-	log_client("tls-failed", "client=%s reason=\"%s\"",
-		   address_text(&conn->peer, peer, sizeof(peer)), why);
-	/* An alert may be on its way, which a reset would overtake. */
-	if (client_shutdown(conn) || !conn_poll(conn)) {
-		conn_close(conn);
-		return;
-	}
-	conn_enter(conn, CONN_LINGER);
-	timer_start(&w->loop, &w->linger_timers, &conn->timer, LINGER_US);
-	linger(conn);
-}
-
-static void count_handshake(struct conn *conn)
-{
-	const struct tls_notes *notes = client_notes(conn);
-	struct worker *w = conn->worker;
-
-	count(w, COUNTER_TLS_HANDSHAKES);
-	if (notes->missed)
-		count(w, COUNTER_TLS_NAME_MISSED);
-	if (client_identity(conn))
-		count(w, COUNTER_TLS_CLIENTS);
-	if (notes->unknown_ticket)
-		count(w, COUNTER_TLS_TICKET_UNKNOWN);
-	if (client_resumed(conn))
-		count(w, COUNTER_TLS_RESUMED);
-	else if (notes->stapled)
-		count(w, COUNTER_TLS_STAPLED);
-	else if (notes->unstapled)
-		count(w, COUNTER_TLS_UNSTAPLED);
-}
-
-static void shake(struct conn *conn)
-{
-	struct worker *w = conn->worker;
-	int over = client_shake(conn);
-
-	if (!over && !conn_poll(conn)) {
-		conn_close(conn);
-	} else if (!over) {
-		if (list_empty(&conn->timer.link))
-			timer_start(&w->loop, &w->shake_timers, &conn->timer,
-				    w->config->handshake_timeout_us);
-	} else if (over < 0) {
-		shake_failed(conn, client_failure(conn));
-	} else {
-		count_handshake(conn);
-		timer_stop(&conn->timer);
-		conn->began_us = w->loop.now;
-		conn_enter(conn, CONN_READ);
-		read_request(conn);
-	}
+	timer_stop(&conn->timer);
+	conn->began_us = conn->worker->loop.now;
+	conn_enter(conn, CONN_READ);
+	read_request(conn);
 }
 
 static void conn_ready(struct source *s, uint32_t events)
@@ -325,7 +275,7 @@ static void conn_ready(struct source *s, uint32_t events)
 
 	switch (conn->state) {
 	case CONN_SHAKE:
-		shake(conn);
+		shake_ready(conn);
 		break;
 	case CONN_READ:
 		/* What is there is peeked at and stays: the end behind it is seen by no read. */
@@ -358,7 +308,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
 
-		if (client_waiting(conn) - (int)conn->searched > seen)
+		if (client_waiting(conn) - (int)conn->searched > seen || shake_has_turn(conn))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);
@@ -398,16 +348,8 @@ void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
 		read_request(conn);
 		return;
 	}
-	/* A byte is enough to begin one, and it needs more memory than any request. */
-	if (w->live[CONN_SHAKE] >= worker_share(w, w->config->handshakes))
-		recycle(w, &w->shake_timers, INT_MAX);
 	conn_enter(conn, CONN_SHAKE);
-	if (client_secure(conn, w->config->tls)) {
-		count(w, COUNTER_TLS_FAILED);
-		conn_close(conn);
-		return;
-	}
-	shake(conn);
+	shake_begin(conn);
 }
 
 bool conn_may_stay(const struct conn *conn)
@@ -452,8 +394,13 @@ void conn_close_idle(struct conn *conn)
  */
 bool conn_recycle(struct worker *w)
 {
-	return recycle(w, &w->idle_timers, 0) || recycle(w, &w->shake_timers, INT_MAX) ||
+	return recycle(w, &w->idle_timers, 0) || conn_recycle_handshake(w) ||
 	       recycle(w, &w->header_timers, SEARCH_AGAIN);
+}
+
+bool conn_recycle_handshake(struct worker *w)
+{
+	return recycle(w, &w->shake_timers, INT_MAX);
 }
 
 /* --- refusing --- */
@@ -547,11 +494,6 @@ void conn_end(struct conn *conn, bool unread)
 }
 
 /* --- time-outs --- */
-
-void conn_shake_expired(struct timer *t)
-{
-	shake_failed(container_of(t, struct conn, timer), "the handshake took too long");
-}
 
 void conn_header_expired(struct timer *t)
 {

@@ -40,7 +40,7 @@ extern const char *const conn_state_names[CONN_STATES];
 
 /**
  * struct conn - a client connection; its worker's, except where said
- * @link:     on lardd->waiting or its worker's mail; under lardd->lock
+ * @link:     on lardd->waiting or its worker's mail, under lardd->lock; while CONN_SHAKE on worker->shaking
  * @node:     slot it is charged to, -1: none; under lardd->lock while CONN_WAIT
  * @node_id:  the kernel's number of @node, 0: it takes no handoffs
  * @why:      enum lard_reason of the last decision
@@ -107,6 +107,8 @@ uint64_t conn_cookie(const struct conn *conn);
  */
 void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
 		 const union address *peer);
+/* Its handshake is over: requests come. */
+void conn_begin(struct conn *conn);
 /* State and counters that go with it. */
 void conn_enter(struct conn *conn, enum conn_state state);
 /* Put the descriptor into the loop, if it is not yet. False: it cannot be, and is closed. */
@@ -130,12 +132,13 @@ void conn_close_idle(struct conn *conn);
  * header. False: there is none.
  */
 bool conn_recycle(struct worker *w);
+/* Likewise who has been at the handshake for longest, of those who are waited for. */
+bool conn_recycle_handshake(struct worker *w);
 /* Every connection of a worker. */
 void conn_each(struct worker *w, void (*fn)(struct conn *conn));
 /* The process ends: close it whatever it is doing. */
 void conn_abandon(struct conn *conn);
 /* For timer queues. */
-void conn_shake_expired(struct timer *t);
 void conn_header_expired(struct timer *t);
 void conn_queue_expired(struct timer *t);
 void conn_linger_expired(struct timer *t);

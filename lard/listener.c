@@ -76,10 +76,12 @@ static void listener_ready(struct source *s, uint32_t events)
 
 	(void)events;
 	while (accepted < l->batch) {
-		bool full = w->pool.used >= most;
+		bool crowd = l->door >= DOOR_TLS &&
+			     w->live[CONN_SHAKE] >= worker_share(w, w->config->max_handshakes);
+		bool full = crowd || w->pool.used >= most;
 
 		/* Somebody waits: one goes for him. Whether another does is told by the next event. */
-		if (full && !accepted && !conn_recycle(w)) {
+		if (full && !accepted && !(crowd ? conn_recycle_handshake(w) : conn_recycle(w))) {
 			pause_accepting(l);
 			return;
 		}

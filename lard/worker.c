@@ -12,6 +12,7 @@
 #include "exchange.h"
 #include "floor.h"
 #include "proxy.h"
+#include "shake.h"
 #include "splice.h"
 #include "status.h"
 #include "takeover.h"
@@ -90,6 +91,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	w->splicer = -1;
 	w->wake = (struct source){ .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 				   .ready = wake_ready };
+	list_init(&w->shaking);
 	list_init(&w->mail);
 	list_init(&w->pool.free);
 	list_init(&w->charged);
@@ -99,7 +101,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 		worker_free(w);
 		return NULL;
 	}
-	timer_queue_init(&w->loop, &w->shake_timers, conn_shake_expired);
+	timer_queue_init(&w->loop, &w->shake_timers, shake_expired);
 	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->idle_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
@@ -251,6 +253,7 @@ static void batch_end(void *arg)
 	/* First: what has ended makes room for who waits. */
 	give_batch_end(&w->give);
 	dispatch_batch_end(w);
+	shake_turn(w);
 	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))
 		worker_adopt(w);
 	if (lardd_stopping(w)) {

@@ -65,6 +65,7 @@ struct worker {
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;
 	struct source wake;			/* eventfd */
+	struct list shaking;			/* whose handshake can go on, the first come first */
 	struct list mail;
 	bool room;				/* load was released: look at the queue */
 	_Atomic uint64_t counters[COUNTERS];

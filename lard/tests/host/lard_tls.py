@@ -527,7 +527,7 @@ def handshakes_hold_no_place_for_ever():
 
 def unfinished_handshakes_have_a_bound():
     """Each costs some 50 KB from the first byte on: the oldest goes for a new one, of each worker its share."""
-    with site(extra="handshakes 40\nworkers 2\nhandshake-timeout 60s") as s, contextlib.ExitStack() as stack:
+    with site(extra="max-handshakes 40\nworkers 2\nhandshake-timeout 60s") as s, contextlib.ExitStack() as stack:
         s.lardd.take_over().wait(10)                # as workers take a restart
         for _ in range(300):
             stack.enter_context(s.tcp()).sendall(b"\x16")
