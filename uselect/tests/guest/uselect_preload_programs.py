@@ -5,7 +5,7 @@
 # long: debug ten to twenty seconds for each of nine programs on the stock kernel
 """Servers in other languages serve with the preload library as without it: the same bytes, and their children, too.
 
-What the machine lacks is skipped: `make deps` gets it, by tests/lib/programs/get. USELECT_PRELOAD names another library.
+What the machine lacks is skipped: `make deps` gets it, by tests/lib/programs/get. USELECT_PRELOAD names another one.
 """
 import functools
 import http.client
