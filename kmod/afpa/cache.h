@@ -79,7 +79,7 @@ void afpa_cache_expire(struct afpa_net *an);
 
 void afpa_cache_set_budget(struct afpa_net *an, u64 budget);
 
-/* Makes room when the memory of whoever puts is at its end: false, there is nothing to throw out. */
+/* The memory of whoever puts is at its end. False: there is nothing to throw out. */
 bool afpa_cache_make_room(struct afpa_net *an, u64 bytes);
 
 /* The first object after @version with a reference, or NULL. */

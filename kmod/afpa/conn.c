@@ -146,7 +146,7 @@ void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk)
 
 void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
 {
-	conn->closed = true;
+	WRITE_ONCE(conn->closed, true);
 	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	sk->sk_prot->shutdown(sk, SEND_SHUTDOWN);
 	afpa_count(conn->place->an, AFPA_STAT_CLOSED);

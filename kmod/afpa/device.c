@@ -20,7 +20,7 @@
 
 #define AFPA_STALL_LEAST	1000
 #define AFPA_STALL_MOST		3600000
-#define AFPA_OBJECT_MOST	(1ULL << 30)
+#define AFPA_OBJECT_MOST	BIT_ULL(30)
 
 /* What a key is in user memory, copied. */
 struct afpa_names {
@@ -257,7 +257,7 @@ static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct af
 {
 	struct afpa_object *obj = afpa_object_make(recipe);
 
-	/* The memory of the caller's group, where reclaim does not find the cache, is at its end. */
+	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
 	if (obj == ERR_PTR(-ENOMEM) && afpa_cache_make_room(an, 2 * recipe->body_len + SZ_64K)) {
 		rcu_barrier();
 		obj = afpa_object_make(recipe);

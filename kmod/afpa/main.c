@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* AFPA: HTTP requests are answered by the kernel, out of a cache that programs fill. See README.md. */
+/* AFPA: the kernel answers HTTP requests out of a cache that programs fill. See README.md. */
 
 #include <linux/module.h>
 

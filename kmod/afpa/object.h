@@ -46,8 +46,8 @@ struct afpa_key_ref {
  * @rcu:      for freeing
  * @piece:    blocks of pages, header first, the body right behind it; all but the last are full
  *
- * Its bytes never change: what has been sent and is not acknowledged refers to these pages, and a newer
- * version has its own. Found under RCU.
+ * Its bytes never change: what has been sent and is not acknowledged refers to these pages, and a
+ * newer version has its own. Found under RCU.
  */
 struct afpa_object {
 	struct rhash_head node;

@@ -54,8 +54,8 @@ void afpa_queue_work(struct work_struct *work)
 	struct afpa_conn *conn = container_of(work, struct afpa_conn, work.work);
 	struct sock *sk = conn->sk;
 
-	/* What happens from here on queues it anew. */
 	clear_bit(AFPA_CONN_QUEUED, &conn->flags);
+	/* What happens from here on queues it anew. */
 	smp_mb__after_atomic();
 	if (flt_sock_trylock(sk)) {
 		conn->tries = 0;

@@ -13,7 +13,8 @@
 #include "text.h"
 
 #define AFPA_TEXT_ROOM	80
-static_assert(AFPA_TEXT_ROOM >= sizeof("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nConnection: keep-alive\r\n\r\n"));
+static_assert(sizeof("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
+		     "Connection: keep-alive\r\n\r\n") <= AFPA_TEXT_ROOM);
 
 /**
  * struct afpa_text - texts of one CPU; bottom halves off

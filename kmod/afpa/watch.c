@@ -19,7 +19,9 @@ static bool afpa_watch_owes(const struct afpa_conn *conn)
 {
 	const struct tcp_sock *tp = tcp_sk(conn->sk);
 
-	return READ_ONCE(conn->ans.obj) || READ_ONCE(tp->snd_una) != READ_ONCE(tp->write_seq);
+	/* After our last answer the client has as long to close. */
+	return READ_ONCE(conn->ans.obj) || READ_ONCE(conn->closed) ||
+	       READ_ONCE(tp->snd_una) != READ_ONCE(tp->write_seq);
 }
 
 static void afpa_watch_reset(struct afpa_conn *conn)

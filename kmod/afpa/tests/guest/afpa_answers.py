@@ -10,7 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same, site, wait_for, wire)  # noqa: E402
+from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same,  # noqa: E402
+                  site, wait_for, wire)
 
 BIG = 1000000
 

@@ -15,8 +15,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, load, main, reset, same, site,  # noqa: E402
-                  unload, wait_for, wire)
+from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, load, main,  # noqa: E402
+                  reset, same, site, unload, wait_for, wire)
 import kit                                      # noqa: E402
 import stall                                    # noqa: E402
 from cgroup import Cgroup                       # noqa: E402

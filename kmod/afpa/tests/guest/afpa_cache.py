@@ -11,7 +11,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same, site, wait_for  # noqa: E402
+from afpa import (Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same,  # noqa: E402
+                  site, wait_for)
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
 
