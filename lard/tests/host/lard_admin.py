@@ -3,7 +3,6 @@
 # timeout: 120
 """lardd for its operator: configuration, reload, control socket, metrics, access log, stopping."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import (AS_ROOT, LARDD, Backend, cluster, content, free_port, main,  # noqa: E402
+from lardd import (AS_ROOT, LARDD, Backend, cluster, content, free_port, kit, main,  # noqa: E402
                    read_answer, receive_all, until)
 
 
@@ -386,21 +385,9 @@ def a_service_manager_that_reads_nothing_stops_nobody():
         notices.bind(path)
         notices.setblocking(False)
         others.setblocking(False)
-
-        def fill():
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    others.sendto(b"other", path)
-
-        def read_all():
-            got = []
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    got.append(notices.recv(1000))
-            return got
         lardd.process.send_signal(signal.SIGTERM)
         assert lardd.process.wait(10) == 0
-        fill()
+        kit.fill_queue(others, path)
         os.environ["NOTIFY_SOCKET"] = path
         try:
             lardd.start()
@@ -408,14 +395,14 @@ def a_service_manager_that_reads_nothing_stops_nobody():
             del os.environ["NOTIFY_SOCKET"]
         lardd.wait_nodes(1)
         assert lardd.get("/size/5")[2] == content(5)
-        assert b"READY=1" not in read_all()     # nobody could be told
-        fill()
+        assert b"READY=1" not in kit.read_queue(notices)     # nobody could be told
+        kit.fill_queue(others, path)
         lardd.reload()
         time.sleep(0.3)
-        got = read_all()                        # late, but within its patience
-        until(lambda: (got.extend(read_all()), b"READY=1" in got)[1], what="READY=1")
+        got = kit.read_queue(notices)                        # late, but within its patience
+        until(lambda: (got.extend(kit.read_queue(notices)), b"READY=1" in got)[1], what="READY=1")
         assert lardd.control("status")["reloads"] == 1
-        fill()
+        kit.fill_queue(others, path)
         lardd.process.send_signal(signal.SIGTERM)
         assert lardd.process.wait(20) == 0
 

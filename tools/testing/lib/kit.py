@@ -59,6 +59,25 @@ def wait_for(name, what, seconds=PATIENCE):
     return wait(what, seconds, 0.01, name)
 
 
+def fill_queue(sender, path):
+    """Datagrams to the socket at PATH until its queue takes no more; SENDER does not block."""
+    try:
+        while True:
+            sender.sendto(b"other", path)
+    except BlockingIOError:
+        pass
+
+
+def read_queue(receiver):
+    """The datagrams that are there; RECEIVER does not block."""
+    got = []
+    try:
+        while True:
+            got.append(receiver.recv(1000))
+    except BlockingIOError:
+        return got
+
+
 def free_memory(name="MemFree"):
     """Bytes of memory that are free, or available: "MemAvailable". The kernel counts neither so what
     each processor keeps to give out again: tens of megabytes after much was freed at once."""

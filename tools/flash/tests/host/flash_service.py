@@ -2,7 +2,6 @@
 # timeout: 180
 """flash as a service: architectures, slow disks, reload, upgrade, limits, logs, many clients."""
 import atexit
-import contextlib
 import json
 import os
 import random
@@ -19,7 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from flashtest import (FLASH, Client, Server, equal, helper_processes, main,  # noqa: E402
+from flashtest import (FLASH, Client, Server, equal, helper_processes, kit, main,  # noqa: E402
                        processes_with, spawner_of, wait_for)
 
 STATUS = "status /status\n"
@@ -493,28 +492,16 @@ def a_service_manager_that_reads_nothing_stops_nobody():
             notices.bind(path)
             notices.setblocking(False)
             others.setblocking(False)
-
-            def fill():
-                with contextlib.suppress(BlockingIOError):
-                    while True:
-                        others.sendto(b"other", path)
-
-            def read_all():
-                got = b""
-                with contextlib.suppress(BlockingIOError):
-                    while True:
-                        got += notices.recv(300)
-                return got
-            fill()
+            kit.fill_queue(others, path)
             s.env = dict(os.environ, NOTIFY_SOCKET=path)
             s.start()
             equal(s.get("/a").body, b"a")       # without a master it is what serves that waits
             if workers != "0":
-                got = [read_all()]              # late, but within its patience
-                wait_for(lambda: got.append(read_all()) or b"READY=1" in b"".join(got))
+                got = kit.read_queue(notices)              # late, but within its patience
+                wait_for(lambda: got.extend(kit.read_queue(notices)) or b"READY=1" in b"".join(got))
                 s.proc.send_signal(signal.SIGHUP)
-                wait_for(lambda: got.append(read_all()) or b"".join(got).count(b"READY=1") == 2)
-            fill()
+                wait_for(lambda: got.extend(kit.read_queue(notices)) or b"".join(got).count(b"READY=1") == 2)
+            kit.fill_queue(others, path)
             equal(s.stop(), 0)
             notices.close()
             others.close()
