@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 480
+# long: debug some 200 commands and clients, a few seconds each there
 # shellcheck disable=SC2154,SC2317 # namespaces are functions; functions called by name
 # By the command line alone: the kernel answers what it was given, and an nginx that knows nothing of it all the rest.
 . "$FLT_TOP/tools/testing/lib.sh"
