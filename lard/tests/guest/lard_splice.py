@@ -10,9 +10,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../host"))
-from lard_tls import site  # noqa: E402
 from lardd import answer_with, cluster, content, main, read_answer, until  # noqa: E402
+from secure import site  # noqa: E402
 
 
 def module(load):

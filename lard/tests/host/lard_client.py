@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import LARDD, answer_with, cluster, content, free_port, main, read_answer, until     # noqa: E402
-from lard_tls import Site, count_is                     # noqa: E402
+from secure import Site, count_is                     # noqa: E402
 from pki import Authority                               # noqa: E402
 
 OURS = ("client-cert", "client-cert-chain", "x-client-verify", "x-client-subject", "x-client-fingerprint")

@@ -12,7 +12,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import LARDD, answer_with, content, free_port, main, read_answer, receive_all, until     # noqa: E402
-from lard_tls import count_is, make_certificate, site  # noqa: E402
+from secure import count_is, make_certificate, site  # noqa: E402
 from pki import Authority                               # noqa: E402
 
 HSTS = "strict-transport-security"

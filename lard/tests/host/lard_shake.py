@@ -17,7 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import answer_with, content, main, read_answer, until      # noqa: E402
-from lard_tls import client_hello, count_is, make_certificate, site    # noqa: E402
+from secure import client_hello, count_is, make_certificate, site    # noqa: E402
 
 CLIENTS = int(os.environ.get("LARDD_CLIENTS", "1000"))
 CACHED = answer_with(5, "Cache-Control: max-age=600")

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import LARDD, main, until                    # noqa: E402
 from lard_client import VERSIONS, Gate                  # noqa: E402
-from lard_tls import Site, count_is, session_of, site   # noqa: E402
+from secure import Site, count_is, session_of, site   # noqa: E402
 from lardd import cluster                               # noqa: E402
 
 
