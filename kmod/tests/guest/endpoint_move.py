@@ -30,13 +30,18 @@ def adopted(world, server, port, v=4, change=None, **options):
     return child
 
 
+def arrived(client, server, count):
+    """All of it is on a, whose delayed acknowledgment would change the endpoint while it moves."""
+    until(lambda: unread(server) == count and not tcp_info(client)["unacked"], "the request is on a")
+
+
 @suite.each((0, 1, 1460, 8192, 65536))
 def unread_bytes_move(world, count):
     """The request is read on b as the client sent it; streams go on both ways."""
     client, server = pair(world, 8001)
     request = noise(count, count)
     client.sendall(request)
-    until(lambda: unread(server) == count, "the request is on a")
+    arrived(client, server, count)
     with client, server, adopted(world, server, 8001) as child:
         assert server.recv(1) == b"", "the giver does not read end of file"
         assert child.getpeername() == client.getsockname()
@@ -56,7 +61,7 @@ def a_megabyte_unread_moves(world):
     if not sender:
         client.sendall(request)
         os._exit(0)
-    until(lambda: unread(server) == 1 << 20, "the request is on a")
+    arrived(client, server, 1 << 20)
     os.waitpid(sender, 0)
     with client, server, adopted(world, server, 8002) as child:
         assert receive(child, 1 << 20) == request
@@ -144,7 +149,7 @@ def small_buffer_on_b(world):
     client, server = pair(world, 8027)
     request = noise(65536, 6)
     client.sendall(request)
-    until(lambda: unread(server) == len(request), "the request is on a")
+    arrived(client, server, len(request))
     with client, server, adopted(world, server, 8027, SO_RCVBUF=4096) as child:
         assert receive(child, len(request)) == request
         exchange(client, child, noise(50000, 3), noise(50000, 4))
@@ -160,8 +165,7 @@ def nothing_shows_on_the_wire(world):
 def unseen_move(world):
     client, server = pair(world, 8005)
     client.sendall(noise(3000, 1))
-    until(lambda: unread(server) == 3000, "the request is on a")
-    until(lambda: not tcp_info(client)["unacked"], "the delayed acknowledgment of a is there")
+    arrived(client, server, 3000)
     counts = [Difference(ns) for ns in (world.c, world.a, world.b)]
     with Capture(world.c) as capture, client, server:
         with adopted(world, server, 8005) as child:
