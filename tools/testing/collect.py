@@ -112,8 +112,10 @@ def collect(tree, room=None, only=None):
                 for path in (directory / place).glob("*"):
                     if path.suffix == ".c":
                         command = TOP / "build/tests" / path.stem
-                    elif path.suffix in SCRIPTS and os.access(path, os.X_OK):
+                    elif path.suffix in SCRIPTS:
                         command = path
+                        if not os.access(path, os.X_OK):
+                            raise SystemExit(f"run: {path} is among the tests and may not be run (chmod +x)")
                     else:
                         continue
                     name = f"{where}/{path.stem}"

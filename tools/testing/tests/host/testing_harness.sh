@@ -65,6 +65,12 @@ says debug zz_clean ok
 says debug zz_last ok
 equal "the last line counts it all" "20 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
 equal "and what failed is listed before it" 29 "$(sed -n "/^what failed:/,\$p" <<<"$output" | grep -c "^     [a-z]")"
+# A test that lacks the bit would be passed over.
+unfit=$(mktemp -d)
+mkdir -p "$unfit/sample/tests/host" && : >"$unfit/sample/tests/host/unfit.py"
+refused=$("$FLT_TOP/tools/testing/run" --tree "$unfit" --results "$unfit/results" 2>&1) && refused="it ran: $refused"
+rm -rf "$unfit"
+check "a script that may not be run is no test passed over" grep -q "^run: .*/unfit.py is among the tests" <<<"$refused"
 check "by name" grep -qx "     host sample/todo: unfinished (known: some day)" <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 
