@@ -127,7 +127,7 @@ struct afpa_site_args {
  * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
  * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
  * (does not fit into the budget, with everything else thrown out), EFAULT, ENOMEM.  After an error
- * the object that was there stays.
+ * the object that was there stays, unless it is EFAULT because this structure cannot be written to.
  */
 struct afpa_put {
 	__u32 size;
