@@ -149,6 +149,7 @@ void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
 	WRITE_ONCE(conn->closed, true);
 	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	sk->sk_prot->shutdown(sk, SEND_SHUTDOWN);
+	conn->written = tcp_sk(sk)->write_seq;
 	afpa_count(conn->place->an, AFPA_STAT_CLOSED);
 }
 
@@ -163,6 +164,7 @@ bool afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
 	conn->busy = true;
 	ret = afpa_answer_send(&conn->ans, sk, true);
 	conn->busy = false;
+	conn->written = tcp_sk(sk)->write_seq;
 	if (ret == 0 || ret == -EAGAIN)
 		return false;
 	afpa_count(conn->place->an, AFPA_STAT_FLUSHED);

@@ -235,6 +235,9 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 	enum afpa_step step = AFPA_GO_ON;
 	unsigned int n;
 
+	/* Its program has ended the connection that the answer was for, and may have another. */
+	if ((conn->ans.obj || conn->closed) && tcp_sk(sk)->write_seq != conn->written)
+		return AFPA_LEAVE;
 	if (conn->ans.obj) {
 		afpa_count(conn->place->an, AFPA_STAT_CONTINUED);
 		step = afpa_send(conn, sk);

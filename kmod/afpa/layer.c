@@ -98,7 +98,7 @@ static bool afpa_state_change(struct flt_layer *layer, struct sock *sk)
 {
 	struct afpa_conn *conn = afpa_hook(layer)->conn;
 
-	/* Pages are not kept for who is gone. */
+	/* Pages are not kept for who is gone. Time stamps report as errors, too, without the lock. */
 	if (conn && sk->sk_state == TCP_CLOSE && !conn->busy)
 		afpa_conn_end_answer(conn);
 	return true;
@@ -212,7 +212,6 @@ static const struct flt_layer_ops afpa_layer_ops = {
 	.data_ready = afpa_data_ready,
 	.write_space = afpa_write_space,
 	.state_change = afpa_state_change,
-	.error_report = afpa_state_change,
 	.destruct = afpa_destruct,
 	.free = afpa_free,
 	.inherit = afpa_inherit,
