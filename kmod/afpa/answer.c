@@ -100,6 +100,7 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	gfp_t gfp = sk->sk_allocation;
+	bool task_frag = sk->sk_use_task_frag;
 	int sndbuf = sk->sk_sndbuf;
 	u8 nonagle = tp->nonagle;
 	int ret;
@@ -108,6 +109,8 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	/* Answers to several requests must not wait for the acknowledgment of the first one. */
 	tp->nonagle = TCP_NAGLE_OFF;
 	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;
+	/* A device without scatter-gather has it copied, and "current" may be in its own copy. */
+	sk->sk_use_task_frag = false;
 	if (all)
 		WRITE_ONCE(sk->sk_sndbuf, INT_MAX);
 	do {
@@ -115,6 +118,7 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	} while (all && ret > 0 && ans->pos < ans->end);
 	if (all)
 		WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	sk->sk_use_task_frag = task_frag;
 	sk->sk_allocation = gfp;
 	tp->nonagle = nonagle;
 	if (ans->pos == ans->end)
