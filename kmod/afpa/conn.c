@@ -27,6 +27,35 @@ static bool afpa_sock_is_fresh(const struct sock *sk)
 	       tp->write_seq == tp->snd_nxt;
 }
 
+void afpa_conn_get(struct afpa_conn *conn)
+{
+	refcount_inc(&conn->users);
+}
+
+void afpa_conn_put(struct afpa_conn *conn)
+{
+	if (!refcount_dec_and_test(&conn->users))
+		return;
+	afpa_place_put(conn->place);
+	kfree(conn);
+}
+
+/* A site that is gone may have been looked through, and is to stay empty. */
+static bool afpa_conn_enlist(struct afpa_conn *conn)
+{
+	struct afpa_place *place = conn->place;
+	bool there;
+
+	spin_lock_bh(&place->lock);
+	there = !READ_ONCE(place->gone);
+	if (there) {
+		list_add_tail(&conn->list, &place->conns);
+		place->nr_conns++;
+	}
+	spin_unlock_bh(&place->lock);
+	return there;
+}
+
 struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 				 struct afpa_place *place)
 {
@@ -50,24 +79,11 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 	conn->since = jiffies;
 	conn->una = tcp_sk(sk)->snd_una;
 	afpa_conn_settle(conn, sk);
-	spin_lock_bh(&place->lock);
-	list_add_tail(&conn->list, &place->conns);
-	place->nr_conns++;
-	spin_unlock_bh(&place->lock);
+	if (!afpa_conn_enlist(conn)) {
+		afpa_conn_put(conn);
+		return NULL;
+	}
 	return conn;
-}
-
-void afpa_conn_get(struct afpa_conn *conn)
-{
-	refcount_inc(&conn->users);
-}
-
-void afpa_conn_put(struct afpa_conn *conn)
-{
-	if (!refcount_dec_and_test(&conn->users))
-		return;
-	afpa_place_put(conn->place);
-	kfree(conn);
 }
 
 bool afpa_conn_is_ours(const struct afpa_conn *conn, const struct sock *sk)

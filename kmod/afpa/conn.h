@@ -66,7 +66,7 @@ struct afpa_conn {
  * @sk:    locked
  * @place: the site
  *
- * Return: NULL: no memory, or its program was faster.
+ * Return: NULL: no memory, its program was faster, or the site is gone.
  */
 struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 				 struct afpa_place *place);

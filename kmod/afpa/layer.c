@@ -47,7 +47,9 @@ static struct afpa_conn *afpa_conn_of(struct flt_layer *layer, struct sock *sk)
 	/* A program that speaks first, or a machine without memory: never mind. */
 	if (!hook->conn) {
 		hook->none = true;
-		flt_layer_detach(layer);
+		/* Of no effect any more; at the module's end afpa_layer_remove_all() has it. */
+		if (!READ_ONCE(hook->place->gone))
+			flt_layer_detach(layer);
 	}
 	return hook->conn;
 }

@@ -62,6 +62,8 @@ void afpa_net_leave_all(void)
 	for_each_net(net)
 		afpa_site_leave_all(afpa_net(net));
 	up_read(&net_rwsem);
+	/* Who has not seen yet that the sites are gone may be about to take his layer away. */
+	synchronize_rcu();
 }
 
 static struct pernet_operations afpa_net_ops = {
