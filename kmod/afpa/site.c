@@ -350,7 +350,8 @@ static void afpa_site_abandon(struct afpa_place *place)
 		afpa_conn_put(conn);
 		cond_resched();
 	}
-	synchronize_rcu();
+	if (!list_empty(&left))
+		synchronize_rcu();	/* for all sites that have none it would take minutes */
 	list_for_each_entry_safe(conn, next, &left, list) {
 		list_del_init(&conn->list);
 		conn->sk->sk_data_ready(conn->sk);
