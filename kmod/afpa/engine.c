@@ -183,6 +183,14 @@ static enum afpa_step afpa_answer(struct afpa_conn *conn, struct sock *sk, char 
 	return step;
 }
 
+/* The rest of a request cannot come, as in tcp_epollin_ready(): a small SO_RCVBUF. */
+static bool afpa_lacks_room(const struct sock *sk)
+{
+	u32 least = min_t(u32, inet_csk(sk)->icsk_ack.rcv_mss, AFPA_REQUEST_MAX);
+
+	return tcp_rmem_pressure(sk) || tcp_receive_window(tcp_sk(sk)) <= least;
+}
+
 static enum afpa_step afpa_next_request(struct afpa_conn *conn, struct sock *sk,
 					struct afpa_look *look, enum afpa_where where)
 {
@@ -211,8 +219,11 @@ static enum afpa_step afpa_next_request(struct afpa_conn *conn, struct sock *sk,
 	/* The program learns that no more will come, and sees what came. */
 	if (sk->sk_shutdown & RCV_SHUTDOWN)
 		return AFPA_LEAVE;
-	if (look->at < look->len)
-		afpa_count(an, AFPA_STAT_PARTIAL);
+	if (look->at == look->len)
+		return AFPA_WAIT;
+	if (afpa_lacks_room(sk))
+		return AFPA_LEAVE;
+	afpa_count(an, AFPA_STAT_PARTIAL);
 	return AFPA_WAIT;
 }
 

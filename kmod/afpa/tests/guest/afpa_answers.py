@@ -12,6 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same,  # noqa: E402
                   site, wait_for, wire)
+import kit                                      # noqa: E402
 
 BIG = 1000000
 
@@ -95,6 +96,20 @@ def a_request_that_comes_byte_by_byte_is_answered():
                     time.sleep(0.002)
                 equal("body", client.answer()[1], b"slowly")
         equal("what the server read", server.read, [])
+
+
+@claim
+def a_request_that_finds_no_room_is_the_servers():
+    with site(accept=False) as (device, server):
+        # Its children have as little room for a request of 8000 bytes.
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        server.go.set()
+        device.put(server.site, "/k", b"kernel")
+        with Client(server.site) as client:
+            equal("body", client.get("/k"), b"kernel")
+            time.sleep(0.5 * kit.SLOW)      # the server waits in recv(2) by then
+            client.ask("/a", fields="X-Pad: " + "x" * 7000 + "\r\n")
+            equal("by the server", client.answer()[1], b"server /a")
 
 
 @claim
