@@ -20,11 +20,13 @@
  * @place: the site, with a reference; of a listener NULL for a moment after the layer was added
  * @conn:  of a connection on which something has happened; set under the socket's lock
  * @none:  it will have no @conn; the same
+ * @child: came by a listener; a listener may connect later, which is no connection of the site
  */
 struct afpa_hook {
 	struct afpa_place *place;
 	struct afpa_conn *conn;
 	bool none;
+	bool child;
 };
 
 static struct afpa_hook *afpa_hook(struct flt_layer *layer)
@@ -65,7 +67,7 @@ static bool afpa_data_ready(struct flt_layer *layer, struct sock *sk)
 	bool pass;
 
 	/* A listener is not locked; a child that is not accepted yet is looked at then. */
-	if (sk->sk_state == TCP_LISTEN || !sk->sk_socket)
+	if (!afpa_hook(layer)->child || sk->sk_state == TCP_LISTEN || !sk->sk_socket)
 		return true;
 	conn = afpa_conn_of(layer, sk);
 	if (!conn)
@@ -140,6 +142,7 @@ static void afpa_init_child(struct flt_layer *layer, struct flt_layer *child)
 
 	refcount_inc(&place->users);
 	afpa_hook(child)->place = place;
+	afpa_hook(child)->child = true;
 }
 
 /* --- what programs do --- */
