@@ -172,11 +172,19 @@ static int afpa_make_way(struct flt_layer *layer, struct sock *sk)
 	struct afpa_conn *conn = READ_ONCE(afpa_hook(layer)->conn);
 	bool clear = false;
 
-	if (!conn || !READ_ONCE(conn->ans.obj))
+	if (!conn || READ_ONCE(conn->closed))
 		return 0;
 	spin_lock_bh(&sk->sk_lock.slock);
-	if (!sock_owned_by_user(sk))
+	if (sock_owned_by_user(sk))
+		clear = !conn->ans.obj;
+	else
 		clear = afpa_conn_flush(conn, sk);
+	/* Else the next request could begin an answer before the program has the lock. */
+	if (clear && !sock_owned_by_user(sk)) {
+		afpa_conn_leave(conn);
+		if (!skb_queue_empty(&sk->sk_receive_queue))
+			sk->sk_data_ready(sk);
+	}
 	spin_unlock_bh(&sk->sk_lock.slock);
 	return clear ? 0 : -EAGAIN;
 }
