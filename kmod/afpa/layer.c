@@ -204,19 +204,17 @@ static void afpa_release(struct flt_layer *layer, struct socket *sock)
 {
 	struct afpa_conn *conn = READ_ONCE(afpa_hook(layer)->conn);
 	struct sock *sk = sock->sk;
-	bool clear = false;
 
 	if (!conn || !READ_ONCE(conn->ans.obj))
 		return;
 	if (flt_sock_lock_soon(sk)) {
-		clear = afpa_conn_flush(conn, sk);
+		/* Better none than half of it: tcp_close() resets the connection. */
+		if (!afpa_conn_flush(conn, sk)) {
+			sock_set_flag(sk, SOCK_LINGER);
+			sk->sk_lingertime = 0;
+		}
 		release_sock(sk);
 	}
-	if (clear)
-		return;
-	/* Better none than half of it: tcp_close() resets the connection. */
-	sock_set_flag(sk, SOCK_LINGER);
-	sk->sk_lingertime = 0;
 }
 
 static const struct flt_layer_ops afpa_layer_ops = {
