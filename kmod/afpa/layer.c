@@ -90,12 +90,12 @@ static bool afpa_write_space(struct flt_layer *layer, struct sock *sk)
 	/* From within our own sending: nobody else wants to know. */
 	if (conn->busy)
 		return false;
+	/*
+	 * TCP says so in the midst of sending, too (tcp_event_new_data_sent()), with an skb in
+	 * its hand that another sending could free: the rest is sent by the work item.
+	 */
 	clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-	if (afpa_is_threaded(conn) && afpa_queue_conn(conn, 0))
-		return false;
-	if (afpa_engine_run(conn, sk, AFPA_IN_EVENT))
-		sk->sk_data_ready(sk);
-	return !conn->ans.obj;
+	return !afpa_queue_conn(conn, 0);
 }
 
 static bool afpa_state_change(struct flt_layer *layer, struct sock *sk)

@@ -53,13 +53,18 @@ void afpa_queue_work(struct work_struct *work)
 {
 	struct afpa_conn *conn = container_of(work, struct afpa_conn, work.work);
 	struct sock *sk = conn->sk;
+	bool answering;
 
 	clear_bit(AFPA_CONN_QUEUED, &conn->flags);
 	/* What happens from here on queues it anew. */
 	smp_mb__after_atomic();
 	if (flt_sock_trylock(sk)) {
 		conn->tries = 0;
+		answering = conn->ans.obj;
 		afpa_engine_run(conn, sk, AFPA_IN_WORK);
+		/* The program may wait for room. */
+		if (answering && !conn->ans.obj && sk->sk_socket)
+			sk->sk_write_space(sk);
 		release_sock(sk);
 	} else {
 		afpa_queue_missed(conn);
