@@ -5,6 +5,7 @@
 
 #include "adopt.h"
 #include "adoption.h"
+#include "claim.h"
 #include "counter.h"
 #include "idle.h"
 #include "life.h"
@@ -42,9 +43,53 @@ static bool hof_adopt_knows(struct hof_net *hn, const struct flt_node *node, u64
 	return knows;
 }
 
-int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
+/*
+ * Its origin gives us, straight, what somebody hands on in its name and has not let go of: only the
+ * origin can know whose it is, and who makes up what he hands on must not keep it from us.
+ */
+static bool hof_adopt_evict(struct hof_net *hn, struct flt_node *node, const void *wire, u32 len)
+{
+	struct hof_adoption *a, *oldest = NULL;
+	struct flt_tuple tuple;
+
+	if (flt_endpoint_peek(wire, len, &tuple) != FLT_REFUSE_NONE)
+		return false;
+	spin_lock_bh(&hn->adopt_lock);
+	a = hof_pending_handed(hn, node, &tuple);
+	if (a) {
+		hof_pending_take(a);
+		oldest = hof_pending_remember(a);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!a)
+		return false;
+	hof_count(hn, HOF_STAT_ADOPT_EVICTED);
+	if (oldest)
+		hof_adoption_put(oldest);
+	hof_adoption_undo(a, FLT_REFUSE_DUPLICATE);
+	return true;
+}
+
+static enum flt_refusal hof_adopt_take(struct hof_net *hn, struct flt_node *node, u64 id,
+				       u32 flags, const struct hof_msg_origin *named,
+				       const void *wire, u32 len, struct hof_adoption **out)
+{
+	struct hof_adoption *a = hof_adoption_create(hn, node, id, flags);
+
+	if (!a)
+		return FLT_REFUSE_NOMEM;
+	if (named)
+		hof_claim_prepare(a, named);
+	*out = a;
+	return hof_adoption_build(a, wire, len);
+}
+
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node,
+		      const struct hof_msg_handoff *head, const struct hof_msg_origin *named,
 		      const void *wire, u32 len)
 {
+	u32 flags = be32_to_cpu(head->flags);
+	u64 id = be64_to_cpu(head->id);
 	static const struct flt_tuple unknown;
 	struct hof_adoption *a = NULL;
 	enum flt_refusal why;
@@ -56,10 +101,10 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 		why = FLT_REFUSE_DUPLICATE;
 	else
 		why = hof_permit(hn, node, wire, len);
-	if (why == FLT_REFUSE_NONE) {
-		a = hof_adoption_create(hn, node, id, flags);
-		why = a ? hof_adoption_build(a, wire, len) : FLT_REFUSE_NOMEM;
-	}
+	if (why == FLT_REFUSE_NONE)
+		why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
+	if (why == FLT_REFUSE_DUPLICATE && hof_adopt_evict(hn, node, wire, len))
+		why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
 	if (why != FLT_REFUSE_NONE) {
 		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
 		trace_hof_adopt(&unknown, id, node->id, why);
@@ -97,7 +142,7 @@ static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id
 	return a;
 }
 
-void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval)
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval, u64 proof)
 {
 	enum flt_refusal why;
 	struct hof_adoption *a;
@@ -121,7 +166,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsv
 	 * HOLD still. What was held waits with the child.
 	 */
 	if (a->back)
-		hof_adoption_return(hn, a->back);
+		hof_adoption_return(a, a->back);
 	flt_adoption_advance(a->child, tsval);
 	why = flt_adoption_commit(a->child);
 	if (why == FLT_REFUSE_NONE)
@@ -129,6 +174,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsv
 	else
 		hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
 	trace_hof_commit(&a->tuple, id, node->id, why);
+	hof_claim_begin(a, why == FLT_REFUSE_NONE ? proof : 0);
 	hof_adoption_put(a);
 }
 
@@ -290,6 +336,7 @@ void hof_adopt_net_init(struct hof_net *hn)
 	hof_pending_net_init(hn);
 	INIT_DELAYED_WORK(&hn->ask, hof_adopt_ask);
 	hof_life_net_init(hn);
+	hof_claim_net_init(hn);
 }
 
 void hof_adopt_net_exit(struct hof_net *hn)
@@ -299,10 +346,11 @@ void hof_adopt_net_exit(struct hof_net *hn)
 	hof_adopt_withdraw(hn);
 	cancel_delayed_work_sync(&hn->ask);
 	hof_life_net_exit(hn);
+	hof_claim_net_exit(hn);
 	/* Module exit: the layers are off, their references are left. */
 	list_for_each_entry_safe(a, next, &hn->adopted, all) {
-		list_del(&a->all);
-		list_del(&a->held);
+		list_del_init(&a->all);
+		list_del_init(&a->held);
 		hof_adoption_put(a);
 	}
 }

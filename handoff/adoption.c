@@ -8,12 +8,15 @@
 
 #include "adopt.h"
 #include "adoption.h"
+#include "claim.h"
 #include "counter.h"
 #include "entry.h"
 #include "idle.h"
 #include "life.h"
 #include "net.h"
 #include "peer.h"
+#include "relay.h"
+#include "ticket.h"
 #include "trace.h"
 
 static void hof_adoption_destruct(struct flt_layer *layer, struct sock *sk)
@@ -57,32 +60,45 @@ void hof_adoption_put(struct hof_adoption *a)
 {
 	if (!refcount_dec_and_test(&a->ref))
 		return;
+	hof_claim_free(a->claim);
+	if (a->behind)
+		hof_relay_drop(a->behind);	/* nobody heard of its end */
 	flt_node_put(a->node);
 	hof_peer_put(a->peer);
 	kfree(a);
 }
 
-struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *node, u64 id,
-					 u32 flags)
+struct hof_adoption *hof_adoption_of(const struct sock *sk)
 {
-	struct hof_peer *peer = hof_peer_expect(hn, node);
-	struct hof_adoption *a;
+	struct hof_adoption *a = NULL, **priv;
+	struct flt_layer *layer;
 
-	if (IS_ERR(peer))
-		return NULL;
-	/* One that never commits must not keep the others out, either. */
-	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX ||
-	    READ_ONCE(peer->nr_pending) >= READ_ONCE(hn->tunables.pending_max))
-		goto put;
-	a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
+	rcu_read_lock();
+	layer = flt_layer_find(sk, &hof_adoption_layer);
+	if (!layer)
+		layer = flt_layer_find(sk, &hof_adoption_idle_layer);
+	if (layer) {
+		priv = flt_layer_priv(layer);
+		a = *priv;
+		refcount_inc(&a->ref);
+	}
+	rcu_read_unlock();
+	return a;
+}
+
+struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *node,
+					struct hof_peer *peer, u64 id)
+{
+	struct hof_adoption *a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
+
 	if (!a)
-		goto put;
-	a->peer = peer;
+		return NULL;
 	refcount_set(&a->ref, 1);
 	a->hn = hn;
 	a->node = flt_node_get(node);
+	refcount_inc(&peer->ref);
+	a->peer = peer;
 	a->id = id;
-	a->flags = flags;
 	INIT_LIST_HEAD(&a->all);
 	INIT_LIST_HEAD(&a->held);
 	INIT_LIST_HEAD(&a->waiting);
@@ -91,10 +107,28 @@ struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *no
 	INIT_LIST_HEAD(&a->telling);
 	hof_hold_init(&a->hold);
 	return a;
+}
 
+struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *node, u64 id,
+					 u32 flags)
+{
+	struct hof_peer *peer = hof_peer_expect(hn, node);
+	struct hof_adoption *a = NULL;
+
+	if (IS_ERR(peer))
+		return NULL;
+	/* One that never commits must not keep the others out, either. */
+	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX ||
+	    READ_ONCE(peer->nr_pending) >= READ_ONCE(hn->tunables.pending_max))
+		goto put;
+	a = hof_adoption_alloc(hn, node, peer, id);
+	if (!a)
+		goto put;
+	a->flags = flags;
+	a->returned = flags & HOF_ADOPT_BACK;
 put:
 	hof_peer_put(peer);
-	return NULL;
+	return a;
 }
 
 /* From here on the child's death is heard of, and drops the reference of the layer. */
@@ -179,12 +213,21 @@ static void hof_adoption_resume(struct hof_net *hn, struct hof_entry *e)
 	rcu_read_unlock();
 }
 
-/* It is ours again: for its last owner, and for who watches, that is its end. */
-void hof_adoption_return(struct hof_net *hn, struct hof_entry *e)
+void hof_adoption_return(struct hof_adoption *a, struct hof_entry *e)
 {
+	struct hof_adoption *old = NULL;
+	struct hof_net *hn = a->hn;
+
+	/* An older node claims nothing. */
+	if (!(READ_ONCE(a->node->features) & FLT_FEATURE_CLAIM))
+		a->returned = true;
 	spin_lock_bh(&e->lock);
+	if (e->ticket)
+		swap(old, e->ticket->relay);
 	hof_entry_settle(hn, e, FLT_REFUSE_NONE);
 	spin_unlock_bh(&e->lock);
+	if (old)
+		hof_relay_return(a, old);
 	hof_hold_reinject(hn, e);
 }
 

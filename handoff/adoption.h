@@ -16,8 +16,8 @@ struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *no
 					 u32 flags);
 /* Make the child. After a refusal nothing of @a is left. Process context, may sleep. */
 enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u32 len);
-/* It is ours again: for its last owner, and for who watches, that is its end. */
-void hof_adoption_return(struct hof_net *hn, struct hof_entry *e);
+/* It is ours again, as @a: for its last owner, and for who watches, that is its end. */
+void hof_adoption_return(struct hof_adoption *a, struct hof_entry *e);
 /* It stays the giver's; the caller's reference goes. Process context, may sleep. */
 void hof_adoption_undo(struct hof_adoption *a, enum flt_refusal why);
 
