@@ -253,6 +253,7 @@ void hof_life_net_init(struct hof_net *hn)
 void hof_life_net_exit(struct hof_net *hn)
 {
 	struct hof_adoption *a, *next;
+	LIST_HEAD(dead);
 
 	hof_idle_stop(hn);
 	/* Entries go on ending, and nobody is told. */
@@ -260,10 +261,17 @@ void hof_life_net_exit(struct hof_net *hn)
 	hn->untold = true;
 	spin_unlock_bh(&hn->adopt_lock);
 	cancel_delayed_work_sync(&hn->tell);
+	spin_lock_bh(&hn->adopt_lock);
 	list_for_each_entry_safe(a, next, &hn->telling, telling) {
 		list_del_init(&a->telling);
+		WRITE_ONCE(hn->nr_telling, hn->nr_telling - 1);
 		if (a->dead)
-			hof_adoption_put(a);
+			list_add_tail(&a->telling, &dead);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &dead, telling) {
+		list_del_init(&a->telling);
+		hof_adoption_put(a);
 	}
 	if (hn->batch) {
 		hof_life_batch_reset(hn->batch);
