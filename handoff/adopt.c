@@ -341,16 +341,20 @@ void hof_adopt_net_init(struct hof_net *hn)
 
 void hof_adopt_net_exit(struct hof_net *hn)
 {
-	struct hof_adoption *a, *next;
+	struct hof_adoption *a;
 
 	hof_adopt_withdraw(hn);
 	cancel_delayed_work_sync(&hn->ask);
 	hof_life_net_exit(hn);
 	hof_claim_net_exit(hn);
 	/* Module exit: the layers are off, their references are left. */
-	list_for_each_entry_safe(a, next, &hn->adopted, all) {
+	spin_lock_bh(&hn->adopt_lock);	/* entries go on ending (relay.c) */
+	while ((a = list_first_entry_or_null(&hn->adopted, struct hof_adoption, all))) {
 		list_del_init(&a->all);
 		list_del_init(&a->held);
+		spin_unlock_bh(&hn->adopt_lock);
 		hof_adoption_put(a);
+		spin_lock_bh(&hn->adopt_lock);
 	}
+	spin_unlock_bh(&hn->adopt_lock);
 }
