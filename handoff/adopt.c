@@ -101,10 +101,11 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node,
 		why = FLT_REFUSE_DUPLICATE;
 	else
 		why = hof_permit(hn, node, wire, len);
-	if (why == FLT_REFUSE_NONE)
+	if (why == FLT_REFUSE_NONE) {
 		why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
-	if (why == FLT_REFUSE_DUPLICATE && hof_adopt_evict(hn, node, wire, len))
-		why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
+		if (why == FLT_REFUSE_DUPLICATE && hof_adopt_evict(hn, node, wire, len))
+			why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
+	}
 	if (why != FLT_REFUSE_NONE) {
 		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
 		trace_hof_adopt(&unknown, id, node->id, why);
