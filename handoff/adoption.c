@@ -217,15 +217,18 @@ void hof_adoption_return(struct hof_adoption *a, struct hof_entry *e)
 {
 	struct hof_adoption *old = NULL;
 	struct hof_net *hn = a->hn;
+	bool direct = false;
 
-	/* An older node claims nothing. */
-	if (!(READ_ONCE(a->node->features) & FLT_FEATURE_CLAIM))
-		a->returned = true;
 	spin_lock_bh(&e->lock);
-	if (e->ticket)
+	if (e->ticket) {
+		direct = e->ticket->direct;
 		swap(old, e->ticket->relay);
+	}
 	hof_entry_settle(hn, e, FLT_REFUSE_NONE);
 	spin_unlock_bh(&e->lock);
+	/* Whoever gives it back; or an older node does, who claims nothing and gives no voucher. */
+	if (direct || (old && !a->voucher && !(READ_ONCE(a->node->features) & FLT_FEATURE_CLAIM)))
+		a->returned = true;
 	if (old)
 		hof_relay_return(a, old);
 	hof_hold_reinject(hn, e);

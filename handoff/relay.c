@@ -27,6 +27,18 @@ bool hof_relay_is_back(struct hof_adoption *a, const struct flt_node *node)
 	return up && up->node == node && !up->claim && !up->behind;
 }
 
+bool hof_relay_is_direct(struct hof_adoption *a)
+{
+	bool direct;
+
+	if (!a)
+		return true;
+	spin_lock_bh(&a->hn->adopt_lock);
+	direct = !hof_relay_up(a);
+	spin_unlock_bh(&a->hn->adopt_lock);
+	return direct;
+}
+
 static struct hof_adoption *hof_relay_pass(struct hof_adoption *a)
 {
 	struct hof_net *hn = a->hn;

@@ -36,6 +36,8 @@ void hof_relay_end_locked(struct hof_adoption *a);
  * giver is kept. The caller's reference of @old goes.
  */
 void hof_relay_return(struct hof_adoption *a, struct hof_adoption *old);
+/* The packets of what was adopted as @a are sent to us by the client; NULL: it was not adopted. */
+bool hof_relay_is_direct(struct hof_adoption *a);
 /*
  * What was given before by who is the giver of @a now is of no interest to it any more. Under
  * hn->adopt_lock; the caller then puts them, not under it.

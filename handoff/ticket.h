@@ -62,6 +62,7 @@ void hof_file_put(struct hof_file *file);
  * @idle:    what was last told or is pending
  * @later:   DONE and CLOSED wake nobody by themselves
  * @watch:   IDLE and BUSY are wanted
+ * @direct:  the client's packets come to us and not by another node
  * @relay:   what was handed on by this, whose origin is to be told of the end; a counted
  *	     reference; under the entry's lock once it has one
  *
@@ -81,6 +82,7 @@ struct hof_ticket {
 	bool idle;
 	bool later;
 	bool watch;
+	bool direct;
 	struct hof_adoption *relay;
 };
 

@@ -109,6 +109,7 @@ static bool hof_transfer_lock(struct sock *sk)
 /* Who gave us the connection hears of its end when our entry is over, not when our socket is. */
 static void hof_transfer_relay(struct hof_transfer *t)
 {
+	t->ticket->direct = hof_relay_is_direct(t->from);
 	if (t->from)
 		t->ticket->relay = hof_relay_begin(t->from, t->peer->node);
 }
