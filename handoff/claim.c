@@ -18,6 +18,7 @@
 #include "counter.h"
 #include "idle.h"
 #include "life.h"
+#include "message.h"
 #include "net.h"
 #include "peer.h"
 #include "relay.h"
@@ -36,13 +37,19 @@ void hof_claim_free(struct hof_claim *claim)
 }
 
 /* NULL: it cannot be asked, or must not be. A counted reference. */
-static struct flt_node *hof_claim_origin(struct hof_adoption *a, u64 instance)
+static struct flt_node *hof_claim_origin(struct hof_adoption *a, const struct hof_msg_origin *named,
+					 u64 instance)
 {
-	struct flt_node *node = flt_node_by_instance(a->hn->net, instance);
+	struct flt_node *node;
 
+	/* Any node may say that it is that instance, and would get our proof. */
+	if (strnlen(named->name, sizeof(named->name)) == sizeof(named->name))
+		return NULL;
+	node = flt_node_by_name(a->hn->net, named->name);
 	if (!node)
 		return NULL;
-	if (node != a->node && READ_ONCE(node->features) & FLT_FEATURE_CLAIM &&
+	if (node != a->node && READ_ONCE(node->instance) == instance &&
+	    READ_ONCE(node->features) & FLT_FEATURE_CLAIM &&
 	    (flt_node_is_proven(node) || flt_service_insecure(a->hn->net)))
 		return node;
 	flt_node_put(node);
@@ -66,7 +73,7 @@ void hof_claim_prepare(struct hof_adoption *a, const struct hof_msg_origin *name
 	struct flt_node *node;
 
 	a->voucher = be64_to_cpu(named->voucher);
-	node = instance ? hof_claim_origin(a, instance) : NULL;
+	node = instance ? hof_claim_origin(a, named, instance) : NULL;
 	if (!node)
 		return;
 	claim = kzalloc(sizeof(*claim), GFP_KERNEL_ACCOUNT);

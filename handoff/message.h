@@ -61,11 +61,14 @@ struct hof_msg_handoff {
  *	      until it hands that on
  * @instance: of the node that forwards the packets to the giver; 0: none is named
  * @id:       of the connection there
+ * @name:     of that node: what nobody else on the taker's list can say of itself, as it can any
+ *	      @instance; zeros to the end
  */
 struct hof_msg_origin {
 	__be64 voucher;
 	__be64 instance;
 	__be64 id;
+	char name[FLT_NAME_MAX];
 };
 
 /*

@@ -48,6 +48,7 @@ u64 hof_origin_name(struct hof_net *hn, u64 id, const struct flt_node *node,
 	if (up && up->voucher && !up->claim && !up->behind && up->node != node) {
 		out->instance = cpu_to_be64(READ_ONCE(up->node->instance));
 		out->id = cpu_to_be64(up->id);
+		strscpy_pad(out->name, up->node->name);
 		proof = up->voucher;
 	}
 	*back = hof_relay_is_back(from, node);

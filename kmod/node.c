@@ -127,21 +127,6 @@ struct flt_node *flt_node_by_name(struct net *net, const char *name)
 }
 EXPORT_SYMBOL_GPL(flt_node_by_name);
 
-struct flt_node *flt_node_by_instance(struct net *net, u64 instance)
-{
-	struct flt_net *fn = flt_net(net);
-	struct flt_node *node;
-	unsigned long id;
-
-	rcu_read_lock();
-	xa_for_each(&fn->nodes, id, node)
-		if (READ_ONCE(node->instance) == instance && kref_get_unless_zero(&node->ref))
-			break;
-	rcu_read_unlock();
-	return node;
-}
-EXPORT_SYMBOL_GPL(flt_node_by_instance);
-
 struct flt_node *flt_node_by_addr(struct flt_net *fn, const union flt_addr *addr)
 {
 	struct flt_where where;

@@ -65,8 +65,6 @@ struct flt_node {
 /* Takes a reference; NULL when there is none. Any context. */
 struct flt_node *flt_node_by_id(struct net *net, u32 id);
 struct flt_node *flt_node_by_name(struct net *net, const char *name);
-/* By what its last HELLO said; for who knows a node from another one's words. */
-struct flt_node *flt_node_by_instance(struct net *net, u64 instance);
 /* Is it a node's: of its link, or what packets are forwarded to. Any context. */
 bool flt_node_has_addr(struct net *net, u8 family, const void *addr);
 struct flt_node *flt_node_get(struct flt_node *node);

@@ -101,6 +101,25 @@ def who_had_it_cannot_have_it_again():
 
 
 @claim
+def who_says_that_it_is_the_origin_gets_no_proof():
+    """A listed node has the instance of the front-end in its HELLO, and comes before it on the list."""
+    with Chain(2) as c:
+        be = c.be[1]
+        other = meets(c, c.fe)
+        be.nl.do("NODE_DEL", node_name="fe")
+        be.nl.do("NODE_NEW", node_name="mallory", node_addr4=other.ip, node_role=E["FLT_ROLE_BACKEND"])
+        other.greet(be, instance=other.lines["fe"].instance, features=NEW)
+        c.list(be, c.fe)
+        wait(lambda: be.nl.node("fe")["NODE_STATE"] == E["FLT_NODE_UP"])
+        w = Wanderer(c)
+        w.go(*c.be)
+        w.begins()
+        c.straight(be)
+        other.close()
+        w.close()
+
+
+@claim
 def claim_without_authentication_is_refused_unless_the_switch_is_on():
     with Chain(1) as c:
         other = meets(c, c.fe)

@@ -9,7 +9,7 @@ from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, NAK, RECORD, Mallory
 
 CLAIM, GRANT = 0x19, 0x1a
 HAS_ORIGIN = 4
-ORIGIN = struct.Struct("!QQQ")
+ORIGIN = struct.Struct("!QQQ32s")
 TAIL = struct.Struct("!QQII")       # of CLAIM, behind a RECORD
 ANSWER = struct.Struct("!QQII")
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
@@ -129,7 +129,7 @@ class Other(Mallory):
         ident, flags, _ = HEAD.unpack_from(body)
         if not flags & HAS_ORIGIN:
             return ident, None, body[HEAD.size:]
-        return ident, ORIGIN.unpack_from(body, HEAD.size), body[HEAD.size + ORIGIN.size:]
+        return ident, ORIGIN.unpack_from(body, HEAD.size)[:3], body[HEAD.size + ORIGIN.size:]
 
     def refuses(self, line):
         """The next is not taken: its checkpoint."""
@@ -145,10 +145,10 @@ class Other(Mallory):
         proof = struct.unpack("!Q", body[HEAD.size:])[0] if len(body) > HEAD.size else None
         return ident, origin, wire, proof
 
-    def offers(self, line, wire, origin=None):
+    def offers(self, line, wire, origin=None, name=b"fe"):
         """Its id there, when it is taken."""
         self.serial += 1
-        more = b"" if origin is None else ORIGIN.pack(*origin)
+        more = b"" if origin is None else ORIGIN.pack(*origin, name)
         line.send(HANDOFF, HEAD.pack(self.serial, HAS_ORIGIN if origin else 0, 0) + more + wire)
         kind, body = line.await_kind(ACK, NAK)
         assert kind == ACK, HEAD.unpack(body)
