@@ -106,6 +106,31 @@ def straight_back_before_the_entry_node_has_answered():
 
 
 @claim
+def back_where_it_came_in_before_that_has_answered_and_out_again():
+    """be1 gives back what it had back from be2, whose claim waits: its packets do not come by be1."""
+    with Chain(3) as c:
+        for node in c.nodes:
+            node.sysctl("net.flotilla.forward_linger_ms", 500)
+        w = Wanderer(c)
+        w.go(c.be[0])
+        c.impatient()
+        with stalled("hof_origin_claims", 6 * SLOW):
+            w.go(c.be[1], c.be[0], c.fe)
+            assert c.be[1].stat("ClaimPending") == 1
+        w.go(c.be[2])
+        w.begins()
+        wait(lambda: not any(be.stat("ClaimPending") for be in c.be))
+        # Longer than what is over is remembered.
+        time.sleep(3)
+        w.works()
+        w.client.close()
+        assert w.sock.recv(1) == b""
+        w.sock.close()
+        w.devices["fe"].expect(CLOSED, w.number)
+        w.close()
+
+
+@claim
 def to_and_fro_without_an_answer_nothing_piles_up():
     with Chain(2) as c:
         w = Wanderer(c)
