@@ -155,6 +155,15 @@ static int hof_adoption_observe(struct hof_adoption *a)
 	return 0;
 }
 
+/* It stays where it was, unless that has been given up meanwhile. */
+static void hof_adoption_resume(struct hof_net *hn, struct hof_entry *e)
+{
+	rcu_read_lock();	/* once it forwards, it may go at any time */
+	hof_hold_forward(hn, e);
+	hof_entry_resume(hn, e);
+	rcu_read_unlock();
+}
+
 /*
  * A connection that we once gave away comes back: our own entry would send its
  * packets away from the child. Until it is decided they wait, so that they do
@@ -170,6 +179,12 @@ static enum flt_refusal hof_adoption_hold(struct hof_adoption *a)
 	if (!e)
 		goto out;
 	if (hof_hold_begin(e, &a->hold)) {
+		/* Since hof_permit() looked somebody may have claimed it (origin.c). */
+		if (READ_ONCE(e->peer)->node != a->node) {
+			hof_adoption_resume(a->hn, e);
+			why = FLT_REFUSE_ROLE;
+			goto out;
+		}
 		a->back = e;
 		hof_count(a->hn, HOF_STAT_ADOPT_RETURNED);
 	} else if (hof_entry_state(e) == HOF_HOLD) {
@@ -202,15 +217,6 @@ enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u3
 	if (why != FLT_REFUSE_NONE)
 		flt_adoption_abort(a->child);	/* its end drops the last reference */
 	return why;
-}
-
-/* It stays where it was, unless that has been given up meanwhile. */
-static void hof_adoption_resume(struct hof_net *hn, struct hof_entry *e)
-{
-	rcu_read_lock();	/* once it forwards, it may go at any time */
-	hof_hold_forward(hn, e);
-	hof_entry_resume(hn, e);
-	rcu_read_unlock();
 }
 
 void hof_adoption_return(struct hof_adoption *a, struct hof_entry *e)
