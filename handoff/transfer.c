@@ -375,9 +375,6 @@ static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct so
 	sock_hold(sk);
 	t->sk = sk;
 	t->from = hof_adoption_of(sk);
-	if (READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
-		t->proof = hof_origin_name(t->hn, t->id, node, t->from, &t->origin,
-					   &t->back);
 	return t;
 }
 
@@ -409,8 +406,11 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 
 	if (hof_claim_awaited(t->from))
 		return FLT_REFUSE_BUSY;
+	/* Not before: the answer may come between the two. */
+	if (READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
+		t->proof = hof_origin_name(t->hn, t->id, node, t->from, &t->origin,
+					   &t->back);
 	peer = hof_peer_get(t->hn, node);
-
 	if (IS_ERR(peer)) {
 		if (PTR_ERR(peer) != -EHOSTUNREACH)
 			return PTR_ERR(peer);
