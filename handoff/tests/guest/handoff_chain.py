@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import CLOSED, PATIENCE, SLOW, E, claim, main, receive, rounds, run, stalled, wait  # noqa: E402
+from hof import (CLOSED, PATIENCE, SLOW, WANT_IDLE, E, claim, main, receive, rounds, run,  # noqa: E402
+                 stalled, wait)
 from chain import Chain, Wanderer                               # noqa: E402
 
 
@@ -127,6 +128,25 @@ def back_where_it_came_in_before_that_has_answered_and_out_again():
         assert w.sock.recv(1) == b""
         w.sock.close()
         w.devices["fe"].expect(CLOSED, w.number)
+        w.close()
+
+
+@claim
+def what_it_was_before_it_came_back_is_not_told_any_more():
+    """be1 has not said yet that it was idle when it is handed on, comes back and is claimed."""
+    with Chain(2) as c:
+        w = Wanderer(c)
+        w.devices["fe"].submit(w.sock, c.fe.id["be1"], w.number, flags=WANT_IDLE)
+        assert w.outcome() == "none"
+        w.arrives(c.be[0])
+        with stalled("hof_life_tell", 10 * SLOW):
+            w.begins()
+            time.sleep(SLOW)
+            w.go(c.be[1], c.be[0])
+            wait(lambda: c.fe.stat("OriginGranted") == 2 and not c.be[0].stat("ClaimPending"))
+            assert c.be[0].stat("AdoptRelayed") == 0
+        c.straight(c.be[0])
+        w.works()
         w.close()
 
 
