@@ -25,6 +25,7 @@
  * @barren_max: with more, nothing is read any more: SSL_read() goes on for as long as such come, and
  *	    meanwhile nobody else is served
  * @retry:  length of a record that is made, and sent in part: the same bytes must come again
+ * @notes:  see tls.h
  * @identity: of its certificate, see identity.h
  * @why:    it is not served, although the handshake is over
  * @ended:  the client has said all

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
 from lardd import LARDD, main, until                    # noqa: E402
 from lard_client import VERSIONS, Gate                  # noqa: E402
-from secure import Site, count_is, session_of, site   # noqa: E402
+from secure import Site, count_is, is_nobody_elses, session_of, site   # noqa: E402
 from lardd import cluster                               # noqa: E402
 
 
@@ -109,13 +109,7 @@ def files_that_are_no_good_refuse_a_reload():
             write_keys(path, *keys)
             refused(word)
         write_keys(path, key)
-        os.chmod(path, 0o640)
-        refused("others may read")
-        os.chmod(path, 0o600)
-        if not os.geteuid():
-            os.chown(path, 12345, 0)
-            refused("another user's")
-            os.chown(path, 0, 0)
+        is_nobody_elses(path, refused)
         os.unlink(path)
         refused("No such file")
 

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import LARDD, content, kit, main, read_answer, receive_all, until    # noqa: E402
-from secure import client_hello, count_is, make_certificate, session_of, site     # noqa: E402
+from secure import client_hello, count_is, is_nobody_elses, make_certificate, session_of, site     # noqa: E402
 
 
 def answers_come_whole():
@@ -301,13 +301,7 @@ def reload_reads_certificates_again():
         refused("no certificate")
         with open(chain, "wb") as file:
             file.write(good[chain])
-        os.chmod(key, 0o640)
-        refused("others may read")
-        os.chmod(key, 0o600)
-        if not os.geteuid():
-            os.chown(key, 12345, 0)
-            refused("another user's")
-            os.chown(key, 0, 0)
+        is_nobody_elses(key, refused)
         os.rename(key, key + ".away")
         refused("No such file")
         os.rename(key + ".away", key)

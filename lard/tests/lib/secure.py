@@ -80,3 +80,14 @@ def session_of(s, context, version, session=None):
         client.sendall(b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n")
         assert read_answer(client.makefile("rb"))[2] == content(5)
         return client.session, client.session_reused
+
+
+def is_nobody_elses(path, refused):
+    """A file with a key that others may read, or that is another user's, is refused, which says why."""
+    os.chmod(path, 0o640)
+    refused("others may read")
+    os.chmod(path, 0o600)
+    if not os.geteuid():
+        os.chown(path, 12345, 0)
+        refused("another user's")
+        os.chown(path, 0, 0)
