@@ -398,12 +398,13 @@ def iolite_calls_that_only_copy():
         return fields
 
     init = IOL_INIT.unpack(ask(1, bytearray(IOL_INIT.pack(1, 0, 0, 0, 0, 0, 0, -1, 0))))
-    pool = init[6]
+    pool, window = init[6], mmap.mmap(fd, init[2], mmap.MAP_SHARED, mmap.PROT_READ)
     for name, number, fields in (("POOL_STAT", 5, IOL_POOL.pack(pool, *[0] * 8)),
                                  ("POOL_CREATE", 2, IOL_POOL.pack(*[0] * 9)),
                                  ("ALLOC", 6, IOL_ALLOC.pack(pool, 4096, 0, 0, 0))):
         print("# %s" % name)
         each_fault(lambda fields=fields: bytearray(fields), lambda f, number=number: ask(number, f))
+    window.close()
     os.close(fd)
 
 
