@@ -73,6 +73,8 @@ rm -rf "$unfit"
 check "a script that may not be run is no test passed over" grep -q "^run: .*/unfit.py is among the tests" <<<"$refused"
 check "by name" grep -qx "     host sample/todo: unfinished (known: some day)" <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
+# No test is named where this stands, and so nothing above says what it was; last, since the end is what is shown.
+awk '/^(ok|FAIL|skip) / { on = /before any test/ } on { print "# " $0 }' <<<"$output"
 
 # A QEMU that is gone twice: once without a word, for which tools/vm/guest starts another, and once with a complaint.
 bin=$(mktemp -d)
