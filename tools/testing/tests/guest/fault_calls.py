@@ -220,10 +220,17 @@ def netlink_of_card():
                 owner.ask("EXPORT_NEW", **new)
             return asking(one, Card)()
 
+        def detached():
+            """Who looks for partitions may have it open still."""
+            try:
+                user.ask("DISK_DEL", disk_node="n1", disk_export="data")
+            except OSError as err:
+                return err.errno != errno.EBUSY
+            return True
+
         def attached(nl, got, code):
             nl.close()
-            with contextlib.suppress(OSError):
-                user.ask("DISK_DEL", disk_node="n1", disk_export="data")
+            wait(detached)
 
         try:
             print("# EXPORT_NEW")
@@ -398,7 +405,7 @@ def iolite_calls_that_only_copy():
         return fields
 
     init = IOL_INIT.unpack(ask(1, bytearray(IOL_INIT.pack(1, 0, 0, 0, 0, 0, 0, -1, 0))))
-    pool, window = init[6], mmap.mmap(fd, init[2], mmap.MAP_SHARED, mmap.PROT_READ)
+    pool, window = init[6], mmap.mmap(fd, init[3], mmap.MAP_SHARED, mmap.PROT_READ)
     for name, number, fields in (("POOL_STAT", 5, IOL_POOL.pack(pool, *[0] * 8)),
                                  ("POOL_CREATE", 2, IOL_POOL.pack(*[0] * 9)),
                                  ("ALLOC", 6, IOL_ALLOC.pack(pool, 4096, 0, 0, 0))):
