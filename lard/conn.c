@@ -389,12 +389,13 @@ void conn_close_idle(struct conn *conn)
 }
 
 /*
- * Who is idle, then who has been at the handshake for longest, then at a request: whole requests are
- * taken up at once.
+ * Who has had his last answer, or else refused ones would keep all others out; who is idle; then who has been at the
+ * handshake for longest, then at a request: whole requests are taken up at once.
  */
 bool conn_recycle(struct worker *w)
 {
-	return recycle(w, &w->idle_timers, 0) || conn_recycle_handshake(w) ||
+	return recycle(w, &w->linger_timers, INT_MAX) || recycle(w, &w->idle_timers, 0) ||
+	       conn_recycle_handshake(w) ||
 	       recycle(w, &w->header_timers, SEARCH_AGAIN);
 }
 

@@ -128,8 +128,8 @@ void conn_close(struct conn *conn);
 /* lardd stops: who has sent nothing goes; what is there is answered, with Connection: close. */
 void conn_close_idle(struct conn *conn);
 /*
- * Closes the kept connection that is idle for the longest, or else the one that has taken longest over its
- * header. False: there is none.
+ * Closes the one that was refused, or ended, and lingers for longest, or else the kept one that is idle for the longest,
+ * or that has taken longest over its header. False: there is none.
  */
 bool conn_recycle(struct worker *w);
 /* Likewise who has been at the handshake for longest, of those who are waited for. */

@@ -43,7 +43,7 @@
 	X(UNAVAILABLE, "LardUnavailable", "requests refused for want of a node or of room (503)") \
 	X(BAD_GATEWAY, "LardBadGateway", "back-ends that failed to answer (502, 504)") \
 	X(ABORTED, "LardAborted", "clients that went away before their answer") \
-	X(RECYCLED, "LardRecycled", "idle connections, slow requests and handshakes, closed to make room") \
+	X(RECYCLED, "LardRecycled", "connections that lingered, idle ones, slow requests and handshakes, closed to make room") \
 	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")		\
 	X(LOG_LOST, "LardLogLost", "lines of the access log that could not be written")
 

@@ -176,6 +176,19 @@ def at_the_limit_slow_requests_make_room():
         assert lardd.counter("LardRecycled") > 0
 
 
+def at_the_limit_the_refused_make_room():
+    """Who is refused is read for two seconds more, lest he lose the answer. Nobody waits for that."""
+    with cluster(1, "max-connections 8") as lardd, contextlib.ExitStack() as stack:
+        for n in range(10):
+            for _ in range(8):
+                stack.enter_context(lardd.connect()).sendall(b"NONSENSE\r\n\r\n")
+            before = lardd.counter("LardRecycled")
+            assert lardd.get("/size/4")[2] == content(4), n
+            if lardd.counter("LardRecycled") > before:
+                return
+        raise AssertionError("nobody made room for one who came")
+
+
 def who_goes_before_his_request_is_whole_leaves_his_place():
     with cluster(1, "header-timeout 10m") as lardd:
         for together in (True, False):
@@ -239,7 +252,7 @@ if __name__ == "__main__":
                    own_shortage_is_no_verdict_about_nodes,
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
                    the_limit_holds_when_many_come_at_once, the_limit_is_one_of_all_workers,
-                   at_the_limit_slow_requests_make_room,
+                   at_the_limit_slow_requests_make_room, at_the_limit_the_refused_make_room,
                    who_goes_before_his_request_is_whole_leaves_his_place,
                    one_who_moves_a_byte_now_and_then_leaves_his_place,
                    slow_back_end_is_no_fault_of_its_client]))
