@@ -14,6 +14,8 @@ static void failed(struct conn *conn, const char *why)
 	count(conn->worker, COUNTER_TLS_FAILED);
 	log_client("tls-failed", "client=%s reason=\"%s\"",
 		   address_text(&conn->peer, peer, sizeof(peer)), why);
+	/* Its memory goes at once: max-handshakes does not count who is only listened to. */
+	client_close(conn);
 	/* An alert may be on its way, which a reset would overtake. */
 	conn_end(conn, true);
 }

@@ -387,18 +387,25 @@ def strangers_break_off_anywhere():
         count_is(s.lardd, "LardTlsHandshakes", 1)
 
 
-def handshakes_have_little_memory():
-    """Who says that his hello is as long as can be is refused or has its place, and no more."""
-    def resident():
-        with open(f"/proc/{s.lardd.process.pid}/status", encoding="ascii") as file:
-            return int(next(line.split()[1] for line in file if line.startswith("VmRSS")))
+def memory(lardd, which):
+    """In KiB, by its name in proc(5)."""
+    with open(f"/proc/{lardd.process.pid}/status", encoding="ascii") as file:
+        return int(next(line.split()[1] for line in file if line.startswith(which)))
+
+
+def no_sanitizer():
     with open(LARDD, "rb") as file:
         if re.search(b"__[at]san_init", file.read()):
             raise kit.Skip("a sanitizer's own memory is more")
+
+
+def handshakes_have_little_memory():
+    """Who says that his hello is as long as can be is refused or has its place, and no more."""
+    no_sanitizer()
     clients, each = 100, 300                        # KiB; the longest hello has 128
     with site(extra="handshake-timeout 60s") as s, contextlib.ExitStack() as stack:
         assert s.get("/size/5")[2] == content(5)
-        before = resident()
+        before = memory(s.lardd, "VmRSS")
         for length in (b"\x01\xff\xff", b"\xff\xff\xff"):     # it may be, and it may not
             for _ in range(clients):
                 client = stack.enter_context(s.tcp())
@@ -409,9 +416,28 @@ def handshakes_have_little_memory():
         count_is(s.lardd, "LardTlsFailed", clients)
         assert s.lardd.control("status")["connections"]["handshaking"] == clients
         assert s.get("/size/5")[2] == content(5)
-        grown = resident() - before
+        grown = memory(s.lardd, "VmRSS") - before
         assert grown < clients * each, grown
         print(f"# {grown / clients:.0f} KiB for a handshake with a hello of 112 KiB so far")
+
+
+def failed_handshakes_have_no_memory():
+    """Who has failed is listened to for two seconds more, and is none of max-handshakes: the bound is of all memory."""
+    no_sanitizer()
+    clients, most = 400, 20000                      # KiB; each has had 112 of hello
+    with site(extra="max-handshakes 10") as s, contextlib.ExitStack() as stack:
+        assert s.get("/size/5")[2] == content(5)
+        before = memory(s.lardd, "VmHWM")
+        for _ in range(clients):
+            client = stack.enter_context(s.tcp())
+            with contextlib.suppress(OSError):
+                client.sendall(b"\x16\x03\x01\x40\x00\x01\x01\xff\xff" + bytes(16380) +
+                               (b"\x16\x03\x01\x40\x00" + bytes(16384)) * 6 + b"\x99" * 32)
+        until(lambda: s.lardd.counter("LardTlsFailed") + s.lardd.counter("LardRecycled") >= clients, what="their end")
+        assert s.lardd.counter("LardTlsFailed") > clients / 2, s.lardd.counter("LardTlsFailed")
+        grown = memory(s.lardd, "VmHWM") - before
+        assert grown < most, grown
+        print(f"# {grown} KiB at most for {clients} handshakes that failed")
 
 
 def reloads_and_takeovers_break_no_handshake():
@@ -563,5 +589,6 @@ if __name__ == "__main__":
                    unfinished_handshakes_have_a_bound, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate, a_refused_reload_leaves_the_tickets,
                    a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
-                   handshakes_have_little_memory, reloads_and_takeovers_break_no_handshake,
+                   handshakes_have_little_memory, failed_handshakes_have_no_memory,
+                   reloads_and_takeovers_break_no_handshake,
                    records_without_data_keep_nobody_waiting]))
