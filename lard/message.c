@@ -81,7 +81,8 @@ bool span_passes_for(struct span s, const char *word)
 	if (s.len != strlen(word))
 		return false;
 	for (i = 0; i < s.len; i++)
-		if (tolower((unsigned char)(s.at[i] == '_' ? '-' : s.at[i])) != word[i])
+		if (word[i] == '-' ? isalnum((unsigned char)s.at[i]) :
+				     tolower((unsigned char)s.at[i]) != word[i])
 			return false;
 	return true;
 }

@@ -46,7 +46,10 @@ void fields_value(struct fields *f, const char *at, size_t len);
 bool fields_are_sound(const struct fields *f);
 
 bool span_is(struct span s, const char *word);
-/* Could a program that is told of fields by variables (CGI, WSGI: '-' becomes '_') take it for @word? */
+/*
+ * Could a program that is told of fields by variables take it for @word? '-' becomes '_' there (CGI, WSGI), and some
+ * servers make '_' of whatever is no letter or digit, as of '.' (lighttpd, old ones of Apache's).
+ */
 bool span_passes_for(struct span s, const char *word);
 /* Is @word one of the comma-separated words of @list? Case is ignored. */
 bool span_lists(struct span list, const char *word, size_t len);

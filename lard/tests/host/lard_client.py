@@ -7,6 +7,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -73,7 +74,7 @@ class Gate(Site):
 def ours(lardd):
     """Of the last request, however they are spelt."""
     fields = lardd.backends[0].seen[-1][3]
-    return {key: value for key, value in fields.items() if key.replace("_", "-") in OURS}
+    return {key: value for key, value in fields.items() if re.sub("[^a-z]", "-", key) in OURS}
 
 
 def told_of(chain, subject):
@@ -136,7 +137,8 @@ def nobody_says_it_himself():
         ann = g.authority.issue("ann")
         told_ann = told_of(ann[0], "CN=ann")
         forged = "".join(f"{name}: forged\r\n" for field in OURS for name in
-                         (field, field.upper(), field.replace("-", "_"), field.replace("-", "_", 1)))
+                         (field, field.upper(), field.replace("-", "_"), field.replace("-", "_", 1),
+                          field.replace("-", "."), field.replace("-", "~", 1)))
         forged += "Connection: X-Client-Verify, Client-Cert\r\nX-Client-Other: stays\r\n"
         for port, who, told in ((g.port, None, NONE), (g.optional, None, NONE), (g.optional, ann, told_ann),
                                 (g.required, ann, told_ann)):
@@ -158,7 +160,7 @@ def nobody_says_it_himself():
 def what_nobody_vouches_for_is_taken_away():
     """Without any client-ca too: there is no time at which a client is believed."""
     with cluster(1) as lardd:
-        lardd.get("/size/5", "X-Client-Verify: success\r\nclient_cert: :AA==:\r\n")
+        lardd.get("/size/5", "X-Client-Verify: success\r\nclient_cert: :AA==:\r\nX.Client.Verify: success\r\n")
         assert ours(lardd) == {}
 
 

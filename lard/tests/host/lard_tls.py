@@ -135,8 +135,9 @@ def nodes_learn_the_scheme():
 
 
 def no_name_passes_for_the_scheme_or_the_address():
-    """Nor where programs are told of fields by variables, in which '_' stands for '-'."""
-    forged = ("X-Forwarded-Proto", "x_forwarded_proto", "X-Forwarded_Proto", "X_Forwarded_For", "x-forwarded_for")
+    """Nor where programs are told of fields by variables, in which '_' stands for '-' and all that is no letter."""
+    forged = ("X-Forwarded-Proto", "x_forwarded_proto", "X-Forwarded_Proto", "X_Forwarded_For", "x-forwarded_for",
+              "X.Forwarded.Proto", "x-forwarded~proto", "X.Forwarded-For", "x+forwarded|for")
     text = "".join(f"{name}: 192.0.2.7\r\n" for name in (*forged, "X-Forwarded-For", "X_Forwarded"))
     with site() as s:
         s.get("/size/1", text + "Connection: X-Forwarded-For, X-Forwarded-Proto\r\n")
