@@ -11,6 +11,7 @@
 #include "tls_file.h"
 
 #define SKEW_SECONDS	300	/* between our clock and the responder's */
+#define RESPONSE_MAX	16000	/* clients take messages of 16 KiB; one of 64 KiB no longer fits in TLS 1.3's */
 
 /**
  * struct staple - see staple.h
@@ -116,6 +117,10 @@ static int read_response(const struct tls_file *f, void *to, BIO *from)
 		staple->len = i2d_OCSP_RESPONSE(response, &staple->bytes);
 		if (staple->len <= 0)
 			why = "no memory";
+		else if (staple->len > RESPONSE_MAX)
+			why = "it is longer than 16000 bytes, which clients do not take";
+		if (why)
+			staple->len = 0;
 	}
 	OCSP_BASICRESP_free(basic);
 	OCSP_RESPONSE_free(response);

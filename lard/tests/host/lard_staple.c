@@ -99,17 +99,19 @@ static int drop_all(void **state)
 /**
  * struct answer - a response as it is to be
  * @from, @to: seconds from now; @to 0: it does not say
+ * @more: certificates that it brings along
  */
 struct answer {
 	const struct identity *about, *by, *issuer;
 	int status;
 	long from, to;
 	const EVP_MD *digest;
+	int more;
 };
 
 static struct answer good(void)
 {
-	return (struct answer){ &site, &ca, &ca, V_OCSP_CERTSTATUS_GOOD, -60, DAY, NULL };
+	return (struct answer){ &site, &ca, &ca, V_OCSP_CERTSTATUS_GOOD, -60, DAY, NULL, 0 };
 }
 
 static void write_file(const struct answer *a)
@@ -117,16 +119,21 @@ static void write_file(const struct answer *a)
 	ASN1_TIME *from = X509_gmtime_adj(NULL, a->from), *to = a->to ? X509_gmtime_adj(NULL, a->to) : NULL;
 	ASN1_TIME *when = a->status == V_OCSP_CERTSTATUS_REVOKED ? from : NULL;
 	OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
+	STACK_OF(X509) *more = sk_X509_new_null();
 	OCSP_RESPONSE *response;
 	FILE *file = fopen(path, "w");
 	BIO *bio = BIO_new_fp(file, BIO_CLOSE);
+	int i;
 
 	/* Others come first: a response may be about several. */
 	OCSP_basic_add1_status(basic, OCSP_cert_to_id(NULL, other_ca.x, a->issuer->x), V_OCSP_CERTSTATUS_GOOD, 0,
 			       NULL, from, to);
 	OCSP_basic_add1_status(basic, OCSP_cert_to_id(a->digest, a->about->x, a->issuer->x), a->status,
 			       OCSP_REVOKED_STATUS_NOSTATUS, when, from, to);
-	assert_true(OCSP_basic_sign(basic, a->by->x, a->by->key, EVP_sha256(), NULL, 0));
+	for (i = 0; i < a->more; i++)
+		sk_X509_push(more, other_site.x);
+	assert_true(OCSP_basic_sign(basic, a->by->x, a->by->key, EVP_sha256(), more, 0));
+	sk_X509_free(more);
 	response = OCSP_response_create(OCSP_RESPONSE_STATUS_SUCCESSFUL, basic);
 	i2d_OCSP_RESPONSE_bio(bio, response);
 	BIO_free(bio);
@@ -254,6 +261,20 @@ static void one_about_another_or_without_good_news_does_not(void **state)
 	assert_false(goes_out(&a));
 }
 
+/* Every handshake of those who ask would fail by it. */
+static void one_too_long_for_a_client_does_not(void **state)
+{
+	struct answer a = good();
+
+	(void)state;
+	a.more = 20;
+	assert_true(goes_out(&a));
+	a.more = 80;
+	assert_false(goes_out(&a));
+	a.more = 300;
+	assert_false(goes_out(&a));
+}
+
 static void files_that_are_none_do_not(void **state)
 {
 	static const unsigned char refusal[] = { 0x30, 3, 0x0a, 1, OCSP_RESPONSE_STATUS_UNAUTHORIZED };
@@ -307,6 +328,7 @@ int main(void)
 		cmocka_unit_test(one_of_another_time_does_not),
 		cmocka_unit_test(one_of_another_signer_does_not),
 		cmocka_unit_test(one_about_another_or_without_good_news_does_not),
+		cmocka_unit_test(one_too_long_for_a_client_does_not),
 		cmocka_unit_test(files_that_are_none_do_not),
 		cmocka_unit_test(one_that_grows_old_goes_out_no_more),
 	};
