@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "authority.h"
+#include <endian.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #define CHAIN_MAX	16384	/* bytes of what a client sends; a stranger's are in memory until they are judged */
 #define DEPTH_MAX	4
@@ -59,7 +62,91 @@ int authority_read(struct authority *authority, const struct tls_file *f)
 	return tls_file_use(f, false, take_all, authority);
 }
 
-bool authority_use(const struct authority *authority, SSL_CTX *ctx)
+/* --- how long a session holds: it has the client's own certificate only, and that is not verified again --- */
+
+static int64_t seconds_of(const ASN1_TIME *when)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(when, &tm) ? timegm(&tm) : 0;
+}
+
+/* The list of those that @x's issuer has revoked; of several, that which holds for longest. */
+static int64_t list_until(const struct authority *a, const X509 *x)
+{
+	STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(a->store);
+	int64_t until = 0;
+	bool there = false;
+	int i;
+
+	for (i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509_CRL *crl = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(all, i));
+		const ASN1_TIME *next;
+		int64_t end;
+
+		if (!crl || X509_NAME_cmp(X509_CRL_get_issuer(crl), X509_get_issuer_name(x)))
+			continue;
+		next = X509_CRL_get0_nextUpdate(crl);
+		end = next ? seconds_of(next) : INT64_MAX;
+		until = end > until ? end : until;
+		there = true;
+	}
+	return there ? until : INT64_MAX;
+}
+
+static int64_t chain_until(const struct authority *a, const SSL *ssl)
+{
+	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+	int64_t until = list_until(a, sk_X509_value(chain, 0));
+	int i;
+
+	for (i = 0; i < sk_X509_num(chain); i++) {
+		int64_t end = seconds_of(X509_get0_notAfter(sk_X509_value(chain, i)));
+
+		until = end < until ? end : until;
+	}
+	return until;
+}
+
+/* A ticket is made: it says until when. One that is made of another says what that said. */
+static int note_until(SSL *ssl, void *arg)
+{
+	uint64_t until;
+
+	if (SSL_session_reused(ssl) || !sk_X509_num(SSL_get0_verified_chain(ssl)))
+		return 1;
+	until = htobe64(chain_until(arg, ssl));
+	return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), &until, sizeof(until));
+}
+
+static bool still_holds(SSL_SESSION *session)
+{
+	uint64_t until;
+	void *noted;
+	size_t len;
+
+	if (!SSL_SESSION_get0_peer(session))
+		return true;
+	if (!SSL_SESSION_get0_ticket_appdata(session, &noted, &len) || len != sizeof(until))
+		return false;
+	memcpy(&until, noted, len);
+	return (int64_t)be64toh(until) > time(NULL);
+}
+
+/* A ticket has come: if it holds no longer, a whole handshake follows, and whoever has a certificate shows it again. */
+static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t len,
+				      SSL_TICKET_STATUS status, void *arg)
+{
+	(void)ssl;
+	(void)name;
+	(void)len;
+	(void)arg;
+	if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) || !still_holds(session))
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
+bool authority_use(struct authority *authority, SSL_CTX *ctx)
 {
 	STACK_OF(X509_NAME) *names;
 
@@ -71,7 +158,8 @@ bool authority_use(const struct authority *authority, SSL_CTX *ctx)
 	SSL_CTX_set_client_CA_list(ctx, names);
 	SSL_CTX_set_verify_depth(ctx, DEPTH_MAX);
 	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
-	return SSL_CTX_set1_verify_cert_store(ctx, authority->store);
+	return SSL_CTX_set1_verify_cert_store(ctx, authority->store) &&
+	       SSL_CTX_set_session_ticket_cb(ctx, note_until, judge_ticket, authority);
 }
 
 void authority_forget(struct authority *authority)

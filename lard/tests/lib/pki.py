@@ -22,6 +22,22 @@ class Authority:
         openssl("req", "-x509", *EC, "-days", "9", "-subj", f"/CN={subject or name}", "-keyout", self.key, "-out",
                 self.chain)
 
+    def below(self, name):
+        """An authority that this one vouches for, by renew()."""
+        return Authority(os.path.dirname(self.base), name)
+
+    def renew(self, above, chain, seconds):
+        """Makes a new certificate of its own, of the authority above, and puts it into chain instead of the old."""
+        with open(self.chain, encoding="ascii") as old, open(chain, encoding="ascii") as file:
+            text = file.read().partition(old.read())[0]
+        with open(self.base + ".db", "w", encoding="ascii"), open(self.base + ".ext", "w", encoding="ascii") as file:
+            file.write("basicConstraints=critical,CA:TRUE\n")
+        until = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
+        above.ca(self.base, "-ss_cert", self.chain, "-extfile", self.base + ".ext", "-enddate", until, "-out",
+                 self.chain, "-startdate", "20200101000000Z", "-preserveDN", "-rand_serial")
+        with open(self.chain, encoding="ascii") as new, open(chain, "w", encoding="ascii") as file:
+            file.write(text + new.read())
+
     def issue(self, name, subject=None, extensions="", seconds=86400):
         """Paths of its certificate, the authority's behind it, and of its key; good for so many seconds."""
         self.serial += 1
@@ -49,14 +65,14 @@ class Authority:
         openssl("ca", "-config", config, "-cert", self.chain, "-keyfile", self.key, "-batch", "-notext", "-utf8",
                 *words)
 
-    def revoke(self, *chains):
-        """A list that names these, as PEM."""
+    def revoke(self, *chains, seconds=86400):
+        """A list that names these, as PEM; good for so many seconds."""
         base = self.base + "-crl"
         with open(base + ".db", "w", encoding="ascii"):
             pass
         for chain in chains:
             self.ca(base, "-revoke", chain)
-        self.ca(base, "-gencrl", "-out", base + ".pem")
+        self.ca(base, "-gencrl", "-crlsec", str(seconds), "-out", base + ".pem")
         with open(base + ".pem", encoding="ascii") as file:
             return file.read()
 
