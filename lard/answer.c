@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "cache.h"
 #include "control.h"
+#include "crowd.h"
 #include "dispatch.h"
 #include "floor.h"
 #include "lardd.h"
@@ -97,7 +98,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 	limit = lard_limit(lardd->engine);
 	nodes = lard_nodes(lardd->engine);
 	pthread_mutex_unlock(&lardd->lock);
-	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	answer = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			   "version", FLT_VERSION, "pid", (int)getpid(),
 			   "mode", give_ready(&w->give) && w->config->mode == MODE_AUTO ?
 			   "handoff" : "proxy",
@@ -112,6 +113,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 			   "limit", (json_int_t)limit,
 			   "queued", (json_int_t)lardd->waiters,
 			   "tunnels", (json_int_t)lardd->tunnels,
+			   "client_addresses", (json_int_t)crowd_size(lardd->crowd),
 			   "reloads", (json_int_t)lardd->reloads);
 	json_object_set_new(answer, "listen", listeners_json(w->config));
 	json_object_set_new(answer, "connections", connections_json(lardd));

@@ -280,6 +280,7 @@ static const struct directive directives[] = {
 	NUMBER("workers", workers, 1, CONFIG_WORKERS_MAX),
 	NUMBER("backlog", backlog, 1, 1 << 20),
 	NUMBER("max-connections", max_connections, 1, 1 << 28),
+	NUMBER("max-connections-per-address", max_per_address, 0, 1 << 28),
 	NUMBER("max-handshakes", max_handshakes, 1, 1 << 28),
 	NUMBER("max-queue", max_queue, 0, 1 << 28),
 	NUMBER("tunnels", tunnels, 0, 1 << 28),

@@ -94,6 +94,7 @@ struct config {
 	unsigned int workers;
 	unsigned int backlog;
 	unsigned int max_connections;
+	unsigned int max_per_address;	/* connections; 0: as many as there are */
 	unsigned int max_queue;
 	unsigned int tunnels;
 	unsigned int max_header;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "access.h"
 #include "client.h"
+#include "crowd.h"
 #include "dispatch.h"
 #include "https.h"
 #include "proxy.h"
@@ -128,6 +129,8 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_SHAKE)
 		list_del(&conn->link);
 	client_close(conn);
+	crowd_leave(conn->worker->lardd->crowd, conn->address);
+	conn->address = NULL;
 	free(conn->line);
 	conn->line = NULL;
 	conn_enter(conn, CONN_FREE);
@@ -317,21 +320,43 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 	return false;
 }
 
-void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
-		 const union address *peer)
+static void refuse_address(struct worker *w, const union address *peer)
 {
-	struct conn *conn = pool_take(&w->pool);
+	char text[ADDRESS_TEXT];
 
+	count(w, COUNTER_ADDRESS_REFUSED);
+	log_client("address-refused", "client=%s most=%u", address_text(peer, text, sizeof(text)),
+		   w->config->max_per_address);
+}
+
+void conn_accept(const struct listener *l, int fd, const union address *peer)
+{
+	struct worker *w = l->worker;
+	unsigned int most = w->config->max_per_address;
+	struct crowd_address *address = NULL;
+	struct conn *conn;
+
+	if (most) {
+		address = crowd_enter(w->lardd->crowd, peer, most);
+		if (!address) {
+			refuse_address(w, peer);
+			close(fd);
+			return;
+		}
+	}
+	conn = pool_take(&w->pool);
 	if (!conn) {
 		count(w, COUNTER_ACCEPT_FAILED);
+		crowd_leave(w->lardd->crowd, address);
 		close(fd);
 		return;
 	}
 	conn->source = (struct source){ .fd = fd, .ready = conn_ready };
 	conn->worker = w;
 	conn->peer = *peer;
-	conn->port = port;
-	conn->door = door;
+	conn->port = address_port(&l->address);
+	conn->door = l->door;
+	conn->address = address;
 	conn->began_us = w->loop.now;
 	conn->asked_us = 0;
 	conn->searched = 0;
@@ -343,7 +368,7 @@ void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
 	conn->polled = false;
 	conn->fallback = false;
 	conn->tls = NULL;
-	if (door < DOOR_TLS) {
+	if (conn->door < DOOR_TLS) {
 		conn_enter(conn, CONN_READ);
 		read_request(conn);
 		return;

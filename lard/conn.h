@@ -9,7 +9,9 @@
 #include "policy.h"
 
 struct client_tls;
+struct crowd_address;
 struct exchange;
+struct listener;
 struct worker;
 
 /**
@@ -55,6 +57,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @port:     that the client came to
  * @door:     enum config_door that it came through
  * @tls:      NULL: it came in clear text
+ * @address:  where the connections of its client are counted; NULL: it is not
  */
 struct conn {
 	struct source source;
@@ -63,6 +66,7 @@ struct conn {
 	struct worker *worker;
 	struct exchange *exchange;
 	struct client_tls *tls;
+	struct crowd_address *address;
 	uint64_t key;
 	uint64_t tried;
 	uint64_t began_us;
@@ -102,11 +106,10 @@ struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
 uint64_t conn_cookie(const struct conn *conn);
 
 /*
- * A new connection; reads its request if it is there, where @door demands it after a TLS handshake.
- * Closes @fd on failure.
+ * A new connection, as it stands in @l; reads its request if it is there, where the listener's door demands it after
+ * a TLS handshake. Closes @fd on failure, and where @peer has as many connections as he may.
  */
-void conn_accept(struct worker *w, uint16_t port, enum config_door door, int fd,
-		 const union address *peer);
+void conn_accept(const struct listener *l, int fd, const union address *peer);
 /* Its handshake is over: requests come. */
 void conn_begin(struct conn *conn);
 /* State and counters that go with it. */

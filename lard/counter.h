@@ -44,6 +44,7 @@
 	X(BAD_GATEWAY, "LardBadGateway", "back-ends that failed to answer (502, 504)") \
 	X(ABORTED, "LardAborted", "clients that went away before their answer") \
 	X(RECYCLED, "LardRecycled", "connections that lingered, idle ones, slow requests and handshakes, closed to make room") \
+	X(ADDRESS_REFUSED, "LardAddressRefused", "connections closed at once, as their address has as many as it may") \
 	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")		\
 	X(LOG_LOST, "LardLogLost", "lines of the access log that could not be written")
 

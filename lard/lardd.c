@@ -12,6 +12,7 @@
 #include "access.h"
 #include "cache.h"
 #include "control.h"
+#include "crowd.h"
 #include "floor.h"
 #include "health.h"
 #include "lardd.h"
@@ -237,7 +238,8 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	log_set_level(config->log_level);
 	lardd->engine = lard_new(&config->params, config->targets, secret());
 	lardd->cache = cache_new(config->cache_size);
-	if (!lardd->engine || !lardd->cache || new_workers(lardd, config))
+	lardd->crowd = crowd_new(secret());
+	if (!lardd->engine || !lardd->cache || !lardd->crowd || new_workers(lardd, config))
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
@@ -292,6 +294,7 @@ void lardd_free(struct lardd *lardd)
 		close(signals.fd);
 	lard_free(lardd->engine);
 	cache_free(lardd->cache);
+	crowd_free(lardd->crowd);
 	config_put(lardd->config);
 	pthread_cond_destroy(&lardd->settled);
 	pthread_mutex_destroy(&lardd->lock);

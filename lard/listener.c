@@ -40,7 +40,7 @@ static bool accept_one(struct listener *l)
 	fd = accept4(l->source.fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		count(w, COUNTER_ACCEPTED);
-		conn_accept(w, address_port(&l->address), l->door, fd, &peer);
+		conn_accept(l, fd, &peer);
 		return true;
 	}
 	err = errno;
@@ -63,6 +63,25 @@ static bool accept_one(struct listener *l)
 	}
 }
 
+static bool is_crowded(const struct listener *l)
+{
+	struct worker *w = l->worker;
+
+	return l->door >= DOOR_TLS && w->live[CONN_SHAKE] >= worker_share(w, w->config->max_handshakes);
+}
+
+static bool is_full(const struct listener *l)
+{
+	struct worker *w = l->worker;
+
+	return is_crowded(l) || w->pool.used >= worker_share(w, w->config->max_connections);
+}
+
+static bool make_room(struct listener *l)
+{
+	return is_crowded(l) ? conn_recycle_handshake(l->worker) : conn_recycle(l->worker);
+}
+
 /*
  * The batch adapts: a lone connection per wake-up must not cost a second accept() that says EAGAIN,
  * a flood must not cost an epoll_wait() per connection. The loop is level-triggered, so that
@@ -71,17 +90,14 @@ static bool accept_one(struct listener *l)
 static void listener_ready(struct source *s, uint32_t events)
 {
 	struct listener *l = container_of(s, struct listener, source);
-	struct worker *w = l->worker;
-	unsigned int accepted = 0, most = worker_share(w, w->config->max_connections);
+	unsigned int accepted = 0;
 
 	(void)events;
 	while (accepted < l->batch) {
-		bool crowd = l->door >= DOOR_TLS &&
-			     w->live[CONN_SHAKE] >= worker_share(w, w->config->max_handshakes);
-		bool full = crowd || w->pool.used >= most;
+		bool full = is_full(l);
 
 		/* Somebody waits: one goes for him. Whether another does is told by the next event. */
-		if (full && !accepted && !(crowd ? conn_recycle_handshake(w) : conn_recycle(w))) {
+		if (full && !accepted && !make_room(l)) {
 			pause_accepting(l);
 			return;
 		}
@@ -91,6 +107,9 @@ static void listener_ready(struct source *s, uint32_t events)
 			return;
 		}
 		accepted++;
+		/* Nobody goes for one who is turned away: a place is kept free to see who comes. */
+		if (l->worker->config->max_per_address && is_full(l))
+			make_room(l);
 	}
 	if (++l->streak >= BATCH_STREAK && l->batch < BATCH_MAX) {
 		l->batch *= 2;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include "cache.h"
+#include "crowd.h"
 #include "metric.h"
 #include "metrics.h"
 #include "page.h"
@@ -159,6 +160,9 @@ static void put_state(FILE *out, struct lardd *lardd)
 
 	put_process(out, lardd);
 	put_connections(out, lardd);
+	put_number(out, "lard_client_addresses", "gauge",
+		   "addresses, of IPv6 networks of 64 bits, that max-connections-per-address counts connections of",
+		   crowd_size(lardd->crowd));
 	cache_get_info(lardd->cache, &cache);
 	put_number(out, "lard_cache_bytes", "gauge", "memory of the answers in the cache", cache.bytes);
 	put_number(out, "lard_cache_limit_bytes", "gauge", "most memory that the cache may have; 0: no cache",

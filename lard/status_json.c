@@ -146,6 +146,7 @@ char *status_json_text(const struct status_now *now)
 	set(all, "decisions", reasons(now));
 	set(all, "responses", responses(now));
 	set(all, "connections", connections(now));
+	set(all, "client_addresses", number(now->client_addresses));
 	set(all, "latency", latency(now));
 	set(all, "cache", json_pack("{s:I, s:I, s:I, s:I}", "entries", (json_int_t)now->cache.entries,
 				    "bytes", (json_int_t)now->cache.bytes,

@@ -2,6 +2,7 @@
 /* The snapshot of the status page. */
 #include <stdlib.h>
 #include <string.h>
+#include "crowd.h"
 #include "lardd.h"
 #include "status_now.h"
 #include "worker.h"
@@ -230,6 +231,7 @@ void status_now_get(struct status_now *now, const struct status_history *history
 	get_counters(lardd, now->counters);
 	for (i = 0; i < CONN_STATES; i++)
 		now->connections[i] = workers_live(lardd, i);
+	now->client_addresses = crowd_size(lardd->crowd);
 	cache_get_info(lardd->cache, &now->cache);
 	get_latency(now, history, lardd);
 	pthread_mutex_lock(&lardd->lock);

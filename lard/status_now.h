@@ -79,6 +79,7 @@ struct status_now {
 	uint64_t codes[TALLY_CODES];
 	double code_rates[TALLY_CODES];
 	uint64_t connections[CONN_STATES];
+	unsigned int client_addresses;
 	struct status_latency latency[OUTCOMES];
 	struct cache_info cache;
 	struct lard_table_info table;

@@ -4,13 +4,14 @@ lard_policy_SRCS := $(lard_engine)
 lard_property_SRCS := $(lard_engine)
 lard_table_SRCS := $(lard_engine)
 lard_url_SRCS := lard/url.c
+lard_crowd_SRCS := lard/crowd.c lard/address.c
 
 # Not ours: unused parameters stay as they are.
 $(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
 lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/shake.c lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/https.c lard/redirect.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/https.c lard/redirect.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \

@@ -93,6 +93,7 @@ struct lardd {
 	unsigned int settling;
 	struct lard *engine;
 	struct cache *cache;		/* has its own lock */
+	struct crowd *crowd;		/* likewise */
 	struct nodes nodes;
 	struct list waiting;
 	_Atomic unsigned int waiters;

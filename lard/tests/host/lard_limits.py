@@ -189,6 +189,85 @@ def at_the_limit_the_refused_make_room():
         raise AssertionError("nobody made room for one who came")
 
 
+def kept_from(lardd, address, count=1):
+    """So many connections of an address of loopback's, each with an answer; what is refused is no part of it."""
+    kept = []
+    for _ in range(count):
+        s = socket.create_connection(("127.0.0.1", lardd.port), timeout=60, source_address=(address, 0))
+        try:
+            assert ask_on(s, s.makefile("rb")) == 200
+            kept.append(s)
+        except (OSError, EOFError):
+            s.close()
+    return kept
+
+
+def counted(lardd, addresses, refused):
+    until(lambda: lardd.control("status")["client_addresses"] == addresses, what=f"{addresses} addresses")
+    now = lardd.counter("LardAddressRefused")
+    assert now == refused, (now, refused)
+
+
+def an_address_has_no_more_connections_than_it_may():
+    """Of all workers together; another address has its own; a place that is left is free."""
+    for workers in (1, 4):
+        port = free_port()
+        extra = f"max-connections-per-address 4\nworkers {workers}\nmetrics 127.0.0.1:{port}"
+        with cluster(1, extra) as lardd, contextlib.ExitStack() as stack:
+            for n in range(1, 4):
+                kept = kept_from(lardd, f"127.0.0.{n}", 6)
+                assert len(kept) == 4, (n, len(kept))
+                for s in kept:
+                    stack.enter_context(s)
+                counted(lardd, n, 2 * n)
+            assert b"lard_client_addresses 3\n" in scrape(port)[2]
+            assert b"lard_address_refused_total 6\n" in scrape(port)[2]
+            kept[0].close()
+            until(lambda: sum(lardd.control("status")["connections"].values()) == 11, what="one less")
+            with kept_from(lardd, "127.0.0.3")[0]:
+                assert not kept_from(lardd, "127.0.0.3")
+            assert "event=address-refused client=127.0.0.3:" in lardd.log()
+            stack.close()
+            counted(lardd, 0, 7)
+
+
+def who_is_turned_away_costs_nobody_his_place():
+    """At max-connections too: an address that has all it may have comes again and again."""
+    with cluster(1, "max-connections 8\nmax-connections-per-address 2\nidle-timeout 10m") as lardd, \
+            contextlib.ExitStack() as stack:
+        others = [kept_from(lardd, f"127.0.0.{n}")[0] for n in range(2, 8)]
+        for s in others + kept_from(lardd, "127.0.0.9", 2):
+            stack.enter_context(s)
+        assert others.pop(0).recv(1) == b"", "who came last was let in: the longest idle goes"
+        for _ in range(30):
+            assert not kept_from(lardd, "127.0.0.9")
+        counted(lardd, 6, 30)
+        assert lardd.counter("LardRecycled") == 1
+        for s in others:
+            assert ask_on(s, s.makefile("rb")) == 200
+        for n in range(20, 30):                         # and who may come has a place
+            stack.enter_context(kept_from(lardd, f"127.0.0.{n}")[0])
+        now = sum(lardd.control("status")["connections"].values())
+        assert now <= 8, now
+
+
+def a_reload_changes_how_many_an_address_may_have():
+    with cluster(1) as lardd, contextlib.ExitStack() as stack:
+        for reloads, (extra, came) in enumerate((("", 6), ("max-connections-per-address 3", 3),
+                                                 ("max-connections-per-address 5", 2), ("", 6))):
+            if reloads:
+                lardd.configure(extra)
+                lardd.reload()
+                until(lambda want=reloads: lardd.control("status")["reloads"] == want, what="the reload")
+            kept = kept_from(lardd, "127.0.0.1", 6)
+            assert len(kept) == came, (extra, len(kept))
+            for s in kept:
+                stack.enter_context(s)
+        counted(lardd, 1, 3 + 4)
+        stack.close()
+        counted(lardd, 0, 7)
+
+
 def who_goes_before_his_request_is_whole_leaves_his_place():
     with cluster(1, "header-timeout 10m") as lardd:
         for together in (True, False):
@@ -253,6 +332,8 @@ if __name__ == "__main__":
                    out_of_descriptors_the_idle_make_room, at_the_limit_the_idle_make_room,
                    the_limit_holds_when_many_come_at_once, the_limit_is_one_of_all_workers,
                    at_the_limit_slow_requests_make_room, at_the_limit_the_refused_make_room,
+                   an_address_has_no_more_connections_than_it_may, who_is_turned_away_costs_nobody_his_place,
+                   a_reload_changes_how_many_an_address_may_have,
                    who_goes_before_his_request_is_whole_leaves_his_place,
                    one_who_moves_a_byte_now_and_then_leaves_his_place,
                    slow_back_end_is_no_fault_of_its_client]))

@@ -498,6 +498,22 @@ def unfinished_handshakes_have_a_bound():
         assert s.lardd.counter("LardRecycled") >= 260
 
 
+def one_address_has_not_all_the_handshakes():
+    """With a limit for each, however many it begins: others find room, and nobody's has to end for it."""
+    with site(extra="max-handshakes 40\nmax-connections-per-address 10\nhandshake-timeout 60s") as s, \
+            contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(s.tcp()).sendall(b"\x16")
+        until(lambda: s.lardd.counter("LardAccepted") >= 60, what="all of them")
+        assert s.lardd.control("status")["connections"]["handshaking"] == 10
+        count_is(s.lardd, "LardAddressRefused", 50)
+        client = socket.create_connection(("127.0.0.1", s.port), timeout=60, source_address=("127.0.0.2", 0))
+        with s.context().wrap_socket(client, server_hostname="one.test") as client:
+            client.sendall(b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert read_answer(client.makefile("rb"))[2] == content(5)
+        assert s.lardd.counter("LardRecycled") == 0
+
+
 def tunnels_pass_both_ways():
     with site() as s, s.connect() as client, client.makefile("rb") as stream:
         client.sendall(b"GET /upgrade HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -587,7 +603,7 @@ if __name__ == "__main__":
                    renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
-                   unfinished_handshakes_have_a_bound, tunnels_pass_both_ways,
+                   unfinished_handshakes_have_a_bound, one_address_has_not_all_the_handshakes, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate, a_refused_reload_leaves_the_tickets,
                    a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
                    handshakes_have_little_memory, failed_handshakes_have_no_memory,
