@@ -10,6 +10,7 @@
 
 #define KEEP_US 5000000		/* below the idle limit of any common server */
 #define IDLE_MAX 64		/* of a node, in each worker */
+#define DISTRUST_US 60000000	/* of a node whose server spoke out of turn */
 
 static void backend_bury(struct source *s)
 {
@@ -38,10 +39,32 @@ static void close_oldest(struct worker *w, int slot, unsigned int most)
 		backend_close(container_of(w->backends[slot].next, struct backend, link));
 }
 
-/* The event may be of bytes that were read since it was collected. */
-static bool is_silent(const struct backend *b)
+static bool is_distrusted(const struct worker *w, int slot)
 {
-	return recv(b->source.fd, &(char){ 0 }, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+	return w->loop.now < w->distrust_until[slot];
+}
+
+void backend_distrust(struct backend *b)
+{
+	struct worker *w = b->worker;
+	char text[ADDRESS_TEXT];
+
+	count(w, COUNTER_BACKEND_SURPLUS);
+	if (!is_distrusted(w, b->slot))
+		log_warn("backend-surplus", "address=%s text=\"it sent what it was not asked for: "
+			 "none of its connections serves twice for a minute\"",
+			 address_text(&b->address, text, sizeof(text)));
+	w->distrust_until[b->slot] = w->loop.now + DISTRUST_US;
+}
+
+/* The event may be of bytes that were read since it was collected. */
+static bool is_silent(struct backend *b)
+{
+	ssize_t n = recv(b->source.fd, &(char){ 0 }, 1, MSG_PEEK);
+
+	if (n > 0)
+		backend_distrust(b);
+	return n < 0 && errno == EAGAIN;
 }
 
 static void backend_ready(struct source *s, uint32_t events)
@@ -139,6 +162,8 @@ struct backend *backend_get(struct worker *w, int slot, const union address *add
 {
 	struct list *idle = &w->backends[slot];
 
+	if (is_distrusted(w, slot))
+		close_oldest(w, slot, 0);
 	while (!fresh && !list_empty(idle)) {
 		/* The last one put is the least likely to have been closed. */
 		struct backend *b = container_of(idle->prev, struct backend, link);
@@ -146,6 +171,8 @@ struct backend *backend_get(struct worker *w, int slot, const union address *add
 		/* The slot's last owner; or closed by the server, of which no event was seen yet. */
 		if (memcmp(&b->address, address, sizeof(*address)) || !is_silent(b)) {
 			backend_close(b);
+			if (is_distrusted(w, slot))
+				close_oldest(w, slot, 0);
 			continue;
 		}
 		take_out(b);
@@ -165,7 +192,7 @@ void backend_put(struct backend *b, bool reusable)
 
 	b->exchange = NULL;
 	/* The event of what is there may be past: it would lie in wait for the next visitor. */
-	if (!reusable || !is_silent(b)) {
+	if (!reusable || !is_silent(b) || is_distrusted(w, b->slot)) {
 		backend_close(b);
 		return;
 	}

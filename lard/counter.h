@@ -29,6 +29,7 @@
 	X(PROXY_RETRIED, "LardProxyRetried", "proxied requests tried again on another node") \
 	X(BACKEND_OPENED, "LardBackendOpened", "connections opened to back-ends") \
 	X(BACKEND_REUSED, "LardBackendReused", "requests on a kept connection to a back-end") \
+	X(BACKEND_SURPLUS, "LardBackendSurplus", "connections whose back-end sent more than it was asked for") \
 	X(SPLICED, "LardSpliced", "answers whose rest the kernel passed on") \
 	X(CACHE_HITS, "LardCacheHits", "proxied requests answered from the cache") \
 	X(CACHE_UNCHANGED, "LardCacheUnchanged", "answers of the cache that the client had (304)") \

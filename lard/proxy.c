@@ -173,8 +173,10 @@ static int claim(struct exchange *ex, size_t len)
 	if (ex->answer != FRAMING_CHUNKED)
 		ex->down_end += used;
 	/* More than it announced: whatever that is, it is not the next answer. */
-	if ((size_t)used < len)
+	if ((size_t)used < len) {
 		ex->backend_keep = false;
+		backend_distrust(ex->backend);
+	}
 	return 0;
 }
 
