@@ -413,6 +413,21 @@ undo_alloc:
 	return NULL;
 }
 
+/* One that is kept; NULL: there is none. What came since the last event would be taken for the answer. */
+static struct fcgi *idle_take(struct fcgi_pool *p)
+{
+	while (!list_empty(&p->idle)) {
+		struct fcgi *f = list_entry(p->idle.next, struct fcgi, node);
+
+		if (is_silent(f)) {
+			idle_end(f);
+			return f;
+		}
+		fcgi_close(f);
+	}
+	return NULL;
+}
+
 int fcgi_begin(struct app_run *run, bool fresh)
 {
 	struct fcgi_pool *p = fcgi_pool_get(run->w, run->app);
@@ -426,9 +441,8 @@ int fcgi_begin(struct app_run *run, bool fresh)
 		fcgi_close(list_entry(p->idle.next, struct fcgi, node));
 		fresh = true;
 	}
-	if (!fresh && !list_empty(&p->idle)) {
-		f = list_entry(p->idle.next, struct fcgi, node);
-		idle_end(f);
+	f = fresh ? NULL : idle_take(p);
+	if (f) {
 		f->reused = true;
 	} else if (p->nr >= p->w->conf->fastcgi_connections) {
 		list_add_tail(&run->wait, &p->waiting);

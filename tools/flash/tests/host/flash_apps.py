@@ -330,6 +330,35 @@ def a_program_that_ends_with_its_answer_keeps_nobody_waiting():
                 client.close()
 
 
+def what_a_program_says_while_nobody_looks_is_nobodys():
+    """A whole answer that is there when the next request is, on a connection that is kept."""
+    def answer(text):
+        return b"\1\6\0\1\0" + bytes([6 + len(text)]) + b"\0\0A: b\n\n" + text + b"\1\3\0\1\0\x08\0\0" + bytes(8)
+
+    listener = socket.socket()
+    listener.settimeout(20)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(8)
+    with listener, Server("--workers", "1", "--events", "epoll", "--fastcgi-keep", "4", "--app-timeout", "20s",
+                          config="fastcgi /app/ 127.0.0.1:%d\n" % listener.getsockname()[1]) as s:
+        s.start()
+        worker, = children(s.proc.pid)
+        for turn in range(5):
+            client = s.client(timeout=20).send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
+            with accepted(listener) as program:
+                program.sendall(answer(b"first"))
+                equal(client.response().body, b"first", turn)
+                os.kill(worker, signal.SIGSTOP)
+                client.send("GET /app/mine HTTP/1.1\r\nHost: t\r\n\r\n")
+                time.sleep(0.02)                # so that flash hears of the client first
+                program.sendall(answer(b"poison"))
+                os.kill(worker, signal.SIGCONT)
+                with accepted(listener) as program_again:
+                    program_again.sendall(answer(b"mine"))
+                    equal(client.response().body, b"mine", turn)
+            client.close()
+
+
 def a_worker_may_end_while_its_processes_are_started():
     """What it does with memory that it has freed only a sanitizer, or an unlucky day, tells."""
     for turn in range(8):
