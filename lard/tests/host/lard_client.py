@@ -213,7 +213,7 @@ def the_revoked_are_refused():
 
 
 def in_time(steps):
-    """Takes steps(SECONDS) with more of them until it is done before these are over; what it gives, and when they are."""
+    """Takes steps(SECONDS), with more until it is done before these are over; what it gives, and when they are."""
     for seconds in (4, 8, 16, 32, 64):
         over = time.monotonic() + seconds + 1
         result = steps(seconds)
