@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tls.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -258,23 +259,38 @@ void tls_site_put(struct tls_site *site)
 	free(site);
 }
 
-bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
+/*
+ * The bytes of an address as a URL has it; 0: it is none. OpenSSL would take "0127.0.0.1", which browsers go to as
+ * 87.0.0.1.
+ */
+static size_t address_bytes(const char *host, size_t len, unsigned char *bytes)
 {
+	bool v6 = len >= 2 && *host == '[' && host[len - 1] == ']';
 	char text[INET6_ADDRSTRLEN];
-	unsigned int i;
 
-	if (find_certificate(site, host, len) >= 0)
-		return true;
-	if (len >= 2 && *host == '[' && host[len - 1] == ']') {
+	if (v6) {
 		host++;
 		len -= 2;
 	}
-	if (!len || len >= sizeof(text))
-		return false;
+	if (len >= sizeof(text))
+		return 0;
 	memcpy(text, host, len);
 	text[len] = '\0';
+	if (inet_pton(v6 ? AF_INET6 : AF_INET, text, bytes) != 1)
+		return 0;
+	return v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
+}
+
+bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
+{
+	unsigned char bytes[sizeof(struct in6_addr)];
+	size_t size = address_bytes(host, len, bytes);
+	unsigned int i;
+
+	if (!size)
+		return find_certificate(site, host, len) >= 0;
 	for (i = 0; i < site->count; i++)
-		if (X509_check_ip_asc(SSL_CTX_get0_certificate(site->contexts[i]), text, 0) == 1)
+		if (X509_check_ip(SSL_CTX_get0_certificate(site->contexts[i]), bytes, size, 0) == 1)
 			return true;
 	return false;
 }

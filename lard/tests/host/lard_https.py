@@ -109,6 +109,21 @@ def nobody_is_led_elsewhere():
         assert not f.site.lardd.backends[0].seen
 
 
+def addresses_are_read_as_browsers_do():
+    """An octal number is another address to them, and one of IPv6 has its brackets."""
+    with front() as f:
+        f.site.files["one.test"] = make_certificate(f.site.lardd.directory.name, "one.test",
+                                                    more=",IP:127.0.0.1,IP:2001:db8::a")
+        f.set("")
+        for host in ("127.0.0.1", "[2001:db8::a]", "[2001:DB8:0::A]"):
+            there = [f"https://{host}:{f.site.port}/a"]
+            for port in ("", ":80", ":"):
+                assert f.location("/a", host + port) == (308, there), host + port
+        for host in ("0127.0.0.1", "127.0.0.01", "127.0.0.1.1", "[127.0.0.1]", "2001:db8::a", "127.1", "0x7f.0.0.1",
+                     "[2001:db8::b]", "[::ffff:127.0.0.1]", "[2001:db8::a", "2001:db8::a]", "[[2001:db8::a]]"):
+            assert f.location("/a", host) == (421, []), host
+
+
 def an_old_client_is_sent_to_the_default_host():
     """Who names no host; to one that a certificate is for."""
     with front() as f:
@@ -267,7 +282,7 @@ def responses_are_stapled_and_read_again():
 
 
 if __name__ == "__main__":
-    sys.exit(main([who_asks_in_clear_is_sent_to_https, nobody_is_led_elsewhere,
+    sys.exit(main([who_asks_in_clear_is_sent_to_https, nobody_is_led_elsewhere, addresses_are_read_as_browsers_do,
                    an_old_client_is_sent_to_the_default_host, challenges_are_served_in_clear,
                    hsts_is_said_over_tls_only, hsts_is_said_of_what_the_cache_has, nonsense_is_found_by_check,
                    a_listener_changes_its_ways_by_a_reload, responses_are_stapled_and_read_again]))

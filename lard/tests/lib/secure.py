@@ -10,12 +10,12 @@ import subprocess
 from lardd import cluster, content, free_port, read_answer, until
 
 
-def make_certificate(directory, name, kind="ec"):
-    """A certificate of its own for name; the paths of both files."""
+def make_certificate(directory, name, kind="ec", more=""):
+    """A certificate of its own for name and more names; the paths of both files."""
     chain, key = (os.path.join(directory, f"{name}.{end}") for end in ("pem", "key"))
     new = ["-newkey", "rsa:2048"] if kind == "rsa" else ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     subprocess.run(["openssl", "req", "-x509", *new, "-nodes", "-days", "2", "-subj", f"/CN={name}",
-                    "-addext", f"subjectAltName=DNS:{name}", "-keyout", key, "-out", chain],
+                    "-addext", f"subjectAltName=DNS:{name}{more}", "-keyout", key, "-out", chain],
                    check=True, capture_output=True)
     os.chmod(key, 0o600)
     return chain, key
