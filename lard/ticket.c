@@ -22,6 +22,7 @@ struct ticket_key {
 };
 
 #define LINE_BYTES	(NAME_SIZE + 2 * KEY_SIZE)
+#define LINE_SIZE	512	/* with its end and a NUL */
 #define FILE_KEYS_MAX	16
 
 struct ticket_keys {
@@ -144,17 +145,29 @@ static const char *take(struct ticket_keys *keys, const char *line)
 	return NULL;
 }
 
+/* A key with blanks around it, a comment, or nothing: what was overlooked would leave another key the first. */
+static const char *take_line(struct ticket_keys *keys, char *line, size_t len)
+{
+	char *key = line + strspn(line, " \t"), *end = key + strcspn(key, " \t\r\n#");
+	const char *rest = end + strspn(end, " \t\r\n");
+
+	if (len == LINE_SIZE - 1 && line[len - 1] != '\n')
+		return "a line is longer than 510 bytes";
+	if (strlen(line) != len || (*rest && *rest != '#'))
+		return "there is more in a line than a key";
+	*end = '\0';
+	return *key ? take(keys, key) : NULL;
+}
+
 static int take_all(const struct tls_file *f, void *to, BIO *from)
 {
 	struct ticket_keys *keys = to;
 	const char *why = NULL;
-	char line[512];
+	char line[LINE_SIZE];
+	int len;
 
-	while (!why && BIO_gets(from, line, sizeof(line)) > 0) {
-		line[strcspn(line, " \t\r\n")] = '\0';
-		if (*line && *line != '#')
-			why = take(keys, line);
-	}
+	while (!why && (len = BIO_gets(from, line, sizeof(line))) > 0)
+		why = take_line(keys, line, len);
 	OPENSSL_cleanse(line, sizeof(line));
 	if (!why && !keys->count)
 		why = "no key is in it";

@@ -69,7 +69,7 @@ def keys_change_by_a_reload():
             write_keys(path, first)
             reload(s, f"ticket-keys {path}")
             old, _ = session_of(s, context, version)
-            write_keys(path, second, first)
+            write_keys(path, f" \t{second} # new", first)
             assert session_of(s, context, version, old)[1], "before the reload"
             reload(s, f"ticket-keys {path}")
             new, reused = session_of(s, context, version, old)
@@ -105,6 +105,8 @@ def files_that_are_no_good_refuse_a_reload():
             assert session_of(s, context, VERSIONS[1], session)[1], word
         for keys, word in (((), "no key"), ((key, key), "twice"), ((key[:-2],), "160 hexadecimal"),
                            ((key + "00",), "160 hexadecimal"), ((key[:-1] + "x",), "160 hexadecimal"),
+                           ((key + " more",), "more in a line"), ((key, "#\0", "x"), "more in a line"),
+                           ((key, "#" * 511 + key), "longer than"), (("x #", key), "160 hexadecimal"),
                            ([secrets.token_hex(80) for _ in range(17)], "more than 16")):
             write_keys(path, *keys)
             refused(word)
