@@ -62,7 +62,7 @@ int authority_read(struct authority *authority, const struct tls_file *f)
 	return tls_file_use(f, false, take_all, authority);
 }
 
-/* --- how long a session holds: it has the client's own certificate only, and that is not verified again --- */
+/* --- how long a session holds: it has the client's certificate alone, verified once --- */
 
 static int64_t seconds_of(const ASN1_TIME *when)
 {
@@ -133,15 +133,17 @@ static bool still_holds(SSL_SESSION *session)
 	return (int64_t)be64toh(until) > time(NULL);
 }
 
-/* A ticket has come: if it holds no longer, a whole handshake follows, and whoever has a certificate shows it again. */
-static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t len,
-				      SSL_TICKET_STATUS status, void *arg)
+/* A ticket has come: if it holds no longer, a whole handshake follows, with the certificate. */
+static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+				      size_t len, SSL_TICKET_STATUS status, void *arg)
 {
+	bool good = status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW;
+
 	(void)ssl;
 	(void)name;
 	(void)len;
 	(void)arg;
-	if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) || !still_holds(session))
+	if (!good || !still_holds(session))
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }

@@ -21,8 +21,8 @@ struct authority {
 /* 0, or -EINVAL after a sentence. */
 int authority_read(struct authority *authority, const struct tls_file *f);
 /*
- * Certificates of clients of @ctx are verified by it, and no session is resumed when what was verified no longer
- * holds. False: no memory. It must live as long as @ctx.
+ * Certificates of clients of @ctx are verified by it, and no session is resumed when what was
+ * verified no longer holds. False: no memory. It must live as long as @ctx.
  */
 bool authority_use(struct authority *authority, SSL_CTX *ctx);
 void authority_forget(struct authority *authority);

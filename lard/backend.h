@@ -38,8 +38,8 @@ int backend_socket(struct worker *w, int family);
 /* Closes the connection that is idle for the longest. False: none is. */
 bool backend_recycle(struct worker *w);
 /*
- * It has sent what nobody had asked for. Nothing tells such an answer from that to the next request, if that is sent
- * before: for a while no connection to its node serves twice.
+ * It has sent what nobody had asked for. Nothing tells such an answer from that to the next request,
+ * if that is sent before: for a while no connection to its node serves twice.
  */
 void backend_distrust(struct backend *backend);
 /* Keep it for a next request, or close it. */

@@ -414,8 +414,8 @@ void conn_close_idle(struct conn *conn)
 }
 
 /*
- * Who has had his last answer, or else refused ones would keep all others out; who is idle; then who has been at the
- * handshake for longest, then at a request: whole requests are taken up at once.
+ * Who has had his last answer, or else refused ones would keep all others out; who is idle; then who
+ * has been at the handshake for longest, then at a request: whole requests are taken up at once.
  */
 bool conn_recycle(struct worker *w)
 {

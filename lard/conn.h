@@ -106,8 +106,8 @@ struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
 uint64_t conn_cookie(const struct conn *conn);
 
 /*
- * A new connection, as it stands in @l; reads its request if it is there, where the listener's door demands it after
- * a TLS handshake. Closes @fd on failure, and where @peer has as many connections as he may.
+ * A new connection that came to @l; reads its request if it is there, where the listener's door
+ * demands it after a TLS handshake. Closes @fd on failure, and if @peer has as many as he may.
  */
 void conn_accept(const struct listener *l, int fd, const union address *peer);
 /* Its handshake is over: requests come. */
@@ -131,8 +131,8 @@ void conn_close(struct conn *conn);
 /* lardd stops: who has sent nothing goes; what is there is answered, with Connection: close. */
 void conn_close_idle(struct conn *conn);
 /*
- * Closes the one that was refused, or ended, and lingers for longest, or else the kept one that is idle for the longest,
- * or that has taken longest over its header. False: there is none.
+ * Closes the one that was refused, or ended, and lingers for longest, or else the kept one that is
+ * idle for the longest, or that has taken longest over its header. False: there is none.
  */
 bool conn_recycle(struct worker *w);
 /* Likewise who has been at the handshake for longest, of those who are waited for. */

@@ -93,7 +93,8 @@ static struct crowd_address *add(struct crowd *crowd, struct crowd_address **at,
 	return a;
 }
 
-struct crowd_address *crowd_enter(struct crowd *crowd, const union address *peer, unsigned int most)
+struct crowd_address *crowd_enter(struct crowd *crowd, const union address *peer,
+				  unsigned int most)
 {
 	uint64_t key = key_of(peer);
 	struct crowd_address **at, *a;

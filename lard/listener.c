@@ -67,7 +67,8 @@ static bool is_crowded(const struct listener *l)
 {
 	struct worker *w = l->worker;
 
-	return l->door >= DOOR_TLS && w->live[CONN_SHAKE] >= worker_share(w, w->config->max_handshakes);
+	return l->door >= DOOR_TLS &&
+	       w->live[CONN_SHAKE] >= worker_share(w, w->config->max_handshakes);
 }
 
 static bool is_full(const struct listener *l)

@@ -47,8 +47,8 @@ bool fields_are_sound(const struct fields *f);
 
 bool span_is(struct span s, const char *word);
 /*
- * Could a program that is told of fields by variables take it for @word? '-' becomes '_' there (CGI, WSGI), and some
- * servers make '_' of whatever is no letter or digit, as of '.' (lighttpd, old ones of Apache's).
+ * Could a program that is told of fields by variables take it for @word? '-' becomes '_' there (CGI,
+ * WSGI), and some servers make '_' of whatever is no letter or digit (lighttpd, Apache before 2.4).
  */
 bool span_passes_for(struct span s, const char *word);
 /* Is @word one of the comma-separated words of @list? Case is ignored. */

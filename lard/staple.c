@@ -11,7 +11,7 @@
 #include "tls_file.h"
 
 #define SKEW_SECONDS	300	/* between our clock and the responder's */
-#define RESPONSE_MAX	16000	/* clients take messages of 16 KiB; one of 64 KiB no longer fits in TLS 1.3's */
+#define RESPONSE_MAX	16000	/* clients take 16 KiB; TLS 1.3 has room for 64 KiB */
 
 /**
  * struct staple - see staple.h

@@ -145,7 +145,7 @@ static const char *take(struct ticket_keys *keys, const char *line)
 	return NULL;
 }
 
-/* A key with blanks around it, a comment, or nothing: what was overlooked would leave another key the first. */
+/* A key, a comment or nothing: with one that is overlooked another would make the tickets. */
 static const char *take_line(struct ticket_keys *keys, char *line, size_t len)
 {
 	char *key = line + strspn(line, " \t"), *end = key + strcspn(key, " \t\r\n#");

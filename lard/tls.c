@@ -260,8 +260,8 @@ void tls_site_put(struct tls_site *site)
 }
 
 /*
- * The bytes of an address as a URL has it; 0: it is none. OpenSSL would take "0127.0.0.1", which browsers go to as
- * 87.0.0.1.
+ * The bytes of an address as a URL has it; 0: it is none. OpenSSL would take "0127.0.0.1", which
+ * browsers go to as 87.0.0.1.
  */
 static size_t address_bytes(const char *host, size_t len, unsigned char *bytes)
 {

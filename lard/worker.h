@@ -61,7 +61,7 @@ struct worker {
 	struct timer_queue service_timers;	/* likewise, of control and metrics */
 	struct list backends[LARD_MAX_NODES];	/* idle connections, by node, the longest idle first */
 	unsigned int idle_backends[LARD_MAX_NODES];	/* how many */
-	uint64_t distrust_until[LARD_MAX_NODES];	/* no connection of it is kept; see backend_distrust() */
+	uint64_t distrust_until[LARD_MAX_NODES];	/* see backend_distrust() */
 	struct list charged;			/* exchanges with a place at a node, the oldest first */
 	struct exchange *spare;			/* exchanges to reuse */
 	unsigned int spares;

@@ -413,7 +413,7 @@ undo_alloc:
 	return NULL;
 }
 
-/* One that is kept; NULL: there is none. What came since the last event would be taken for the answer. */
+/* A kept one; NULL: none. What came since the last event would be taken for the answer. */
 static struct fcgi *idle_take(struct fcgi_pool *p)
 {
 	while (!list_empty(&p->idle)) {
