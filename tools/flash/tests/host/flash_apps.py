@@ -319,7 +319,7 @@ def a_program_that_ends_with_its_answer_keeps_nobody_waiting():
                 os.chmod(os.path.join(s.dir, "program"), 0o777)
             listener.listen(8)
             s.start()
-            worker, = children(s.proc.pid)
+            worker, = wait_for(lambda: children(s.proc.pid))
             for turn in range(3):
                 client = s.client(timeout=20).send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
                 with accepted(listener) as program:
@@ -342,7 +342,7 @@ def what_a_program_says_while_nobody_looks_is_nobodys():
     with listener, Server("--workers", "1", "--events", "epoll", "--fastcgi-keep", "4", "--app-timeout", "20s",
                           config="fastcgi /app/ 127.0.0.1:%d\n" % listener.getsockname()[1]) as s:
         s.start()
-        worker, = children(s.proc.pid)
+        worker, = wait_for(lambda: children(s.proc.pid))
         for turn in range(5):
             client = s.client(timeout=20).send("GET /app/x HTTP/1.1\r\nHost: t\r\n\r\n")
             with accepted(listener) as program:
