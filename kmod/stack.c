@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 #include "counter.h"
+#include "socklock.h"
 #define CREATE_TRACE_POINTS
 #include "stack_trace.h"
 #include "stack_priv.h"
@@ -205,7 +206,9 @@ static bool flt_stack_is_on(const struct sock *sk)
 	return on;
 }
 
-struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp)
+/* @soon: the lock is not waited for. */
+static struct flt_layer *flt_layer_add_to(struct sock *sk, const struct flt_layer_ops *ops,
+					  gfp_t gfp, bool soon)
 {
 	bool block = gfpflags_allow_blocking(gfp);
 	struct flt_stack *fresh;
@@ -229,7 +232,11 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 		return ERR_CAST(fresh);
 	}
 
-	if (block)
+	if (soon && !flt_sock_lock_soon(sk)) {
+		err = -EBUSY;
+		goto out;
+	}
+	if (block && !soon)
 		lock_sock(sk);
 	if (block && sk->sk_state == TCP_LISTEN) {
 		/*
@@ -249,7 +256,7 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 	write_unlock_bh(&sk->sk_callback_lock);
 	if (block)
 		release_sock(sk);
-
+out:
 	trace_flt_layer_add(sk, ops->name, err);
 	flt_count(flt_net(sock_net(sk)), err ? FLT_LAYERS_REFUSED : FLT_LAYERS_ADDED);
 	if (fresh)
@@ -260,7 +267,18 @@ struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops
 	}
 	return layer;
 }
+
+struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp)
+{
+	return flt_layer_add_to(sk, ops, gfp, false);
+}
 EXPORT_SYMBOL_GPL(flt_layer_add);
+
+struct flt_layer *flt_layer_add_soon(struct sock *sk, const struct flt_layer_ops *ops)
+{
+	return flt_layer_add_to(sk, ops, GFP_KERNEL, true);
+}
+EXPORT_SYMBOL_GPL(flt_layer_add_soon);
 
 struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_ops *ops)
 {

@@ -130,6 +130,19 @@ struct flt_layer_ops {
  */
 struct flt_layer *flt_layer_add(struct sock *sk, const struct flt_layer_ops *ops, gfp_t gfp);
 
+/**
+ * flt_layer_add_soon - the same for somebody else's socket
+ * @sk:  as for flt_layer_add()
+ * @ops: the same
+ *
+ * Its program may have the socket locked for as long as it likes.
+ *
+ * Context: process, no socket's lock held.
+ * Return: as flt_layer_add() with GFP_KERNEL; ERR_PTR(-EBUSY): the lock was not to be had for some
+ * milliseconds.
+ */
+struct flt_layer *flt_layer_add_soon(struct sock *sk, const struct flt_layer_ops *ops);
+
 /* The layer of @ops on @sk or NULL; valid under RCU or as long as the caller owns it. */
 struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_ops *ops);
 /* No other room has a layer on its socket. Under RCU or as flt_layer_find(). */
@@ -231,6 +244,17 @@ void flt_layer_want_poll(struct sock *sk);
  * Context: any.
  */
 void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops);
+
+/**
+ * flt_layer_take_ops - the operations of a child come to its layers
+ * @sk: accepted, of a listener that had layers when the handshake ended
+ *
+ * An accept() that began before its listener had a layer ends as TCP's own: its child has TCP's
+ * operations, and no layer gets @accepted. Whoever needs to hear of its program says so here.
+ *
+ * Context: any but hard interrupts, sk_callback_lock not held.
+ */
+void flt_layer_take_ops(struct sock *sk);
 
 /* For main.c. */
 int flt_stack_init(void);

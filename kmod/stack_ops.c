@@ -468,6 +468,12 @@ static void flt_ops_settle(struct sock *sk, int ulp)
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 
+void flt_layer_take_ops(struct sock *sk)
+{
+	flt_ops_settle(sk, 0);
+}
+EXPORT_SYMBOL_GPL(flt_layer_take_ops);
+
 static int flt_on_accept(struct socket *sock, struct socket *newsock, struct proto_accept_arg *arg)
 {
 	struct flt_layer *layer;

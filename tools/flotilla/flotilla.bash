@@ -19,7 +19,10 @@ _flotilla_words()
 	max_outstanding) echo auto; return ;;
 	serve)	echo mix event thread; return ;;
 	deliver) echo event async sync; return ;;
-	mode)	echo block page; return ;;
+	mode)	[[ $object == afpa ]] && { echo off softirq thread; return; }
+		echo block page; return ;;
+	site)	[[ $object == cache ]] && { flotilla -t afpa site 2>/dev/null | cut -f1; return; } ;;
+	ttl)	[[ $position -gt 3 ]] && { echo never 30s 10m 2h 1d; return; } ;;
 	esac
 	case $object-$command in
 	node-)		echo show add set del help ;;
@@ -63,12 +66,45 @@ _flotilla_words()
 			echo write shared steal keep nolookup mode depth timeout retries fail_fast readahead uuid
 		fi ;;
 	card-detach)	echo force ;;
+	afpa-)		echo show set site help ;;
+	afpa-set)	echo mode budget max_object stall ;;
+	afpa-site)
+		if [[ $position -eq 2 ]]; then
+			echo show add del
+		elif [[ $previous == del || $position -gt 3 ]]; then
+			flotilla -t afpa site 2>/dev/null | cut -f1
+		fi ;;
+	cache-)		echo list put update del query ttl flush help ;;
+	cache-list)	echo site host ;;
+	cache-put|cache-update)
+		if [[ $position -eq 3 ]]; then
+			compgen -f -- "${COMP_WORDS[COMP_CWORD]}"
+		elif [[ $position -gt 3 ]]; then
+			echo type ttl header site
+		else
+			_flotilla_urls
+		fi ;;
+	cache-del)	echo --strict site; _flotilla_urls ;;
+	cache-query|cache-ttl)
+		if [[ $position -eq 2 ]]; then
+			_flotilla_urls
+		elif [[ $command == query || $position -gt 3 ]]; then
+			echo site
+		else
+			echo never 30s 10m 2h 1d
+		fi ;;
+	cache-flush)	echo site ;;
 	esac
 }
 
 _flotilla_nodes()
 {
 	flotilla -t node show 2>/dev/null | cut -f2
+}
+
+_flotilla_urls()
+{
+	flotilla -t cache list 2>/dev/null | awk -F '\t' '{ print $2 $3 }'
 }
 
 _flotilla()
@@ -88,7 +124,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local service auth conn stats policy explain probe monitor card save apply process help'
+		words='node local service auth conn stats policy explain probe monitor card afpa cache save apply process help'
 		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <afpa.h>
 #include <flotilla/handoff.h>
 #include "cli.h"
 #include "probe.h"
@@ -132,6 +133,27 @@ static enum verdict handoff_answer(char *reason, size_t size)
 	return verdict;
 }
 
+static enum verdict afpa_answer(char *reason, size_t size)
+{
+	struct afpa_info info;
+	int dev = afpa_open(), err;
+
+	if (dev == -ENOENT || dev == -ENXIO || dev == -ENODEV) {
+		snprintf(reason, size, "no %s: afpa.ko is not loaded: modprobe afpa", AFPA_DEVICE);
+		return PROBE_NO;
+	}
+	err = dev < 0 ? dev : afpa_info(dev, &info);
+	if (dev >= 0)
+		close(dev);
+	if (err) {
+		snprintf(reason, size, "%s: %s", AFPA_DEVICE, strerror(-err));
+		return PROBE_UNKNOWN;
+	}
+	snprintf(reason, size, "mode %s, %u sites, %llu objects", afpa_mode_name(info.mode), info.sites,
+		 (unsigned long long)info.objects);
+	return info.mode == AFPA_MODE_OFF ? PROBE_NO : PROBE_YES;
+}
+
 static enum verdict lardd_answer(char *reason, size_t size)
 {
 	struct sockaddr_un addr = { AF_UNIX, "/run/flotilla/lardd.sock" };
@@ -157,6 +179,7 @@ const struct probe room_probes[] = {
 	{ "trust", "connections come from nodes that have proven who they are", trust_answer },
 	{ "dispatch", "policy as sysfs attributes", class_answer },
 	{ "handoff", "established connections move between nodes", handoff_answer },
+	{ "afpa", "the kernel answers HTTP requests by itself", afpa_answer },
 	{ "lardd", "the dispatcher daemon", lardd_answer },
 	{ 0 }
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cli.h"
 
-#define CELL_SIZE	256
+#define CELL_SIZE	2400	/* the longest path of a cached object, and more */
 
 void json_print(const struct cli *cli, json_t *value)
 {

@@ -286,8 +286,8 @@ def unload(module="sksplice"):
     return subprocess.run(["rmmod", module], capture_output=True, check=False).returncode == 0
 
 
-def counters():
-    """{name: value} of this room"""
+def counters(room="Splice"):
+    """{name: value} of this room, or of another whose counters begin so"""
     out = subprocess.run(["flotilla", "-j", "stats"], capture_output=True, check=True, text=True)
     import json
     found = {}
@@ -295,12 +295,12 @@ def counters():
     def walk(what):
         if isinstance(what, dict):
             for key, value in what.items():
-                if isinstance(value, int) and key.startswith("Splice"):
+                if isinstance(value, int) and key.startswith(room):
                     found[key] = value
                 walk(value)
         elif isinstance(what, list):
             for item in what:
-                if isinstance(item, dict) and str(item.get("name", "")).startswith("Splice"):
+                if isinstance(item, dict) and str(item.get("name", "")).startswith(room):
                     found[item["name"]] = item["value"]
                 walk(item)
     walk(json.loads(out.stdout))

@@ -14,7 +14,7 @@ cd "$tree" || bail "there is no $tree"
 # A module of one file is named like it, others list theirs.
 objects() {
 	local kbuild module
-	for kbuild in */Kbuild; do
+	for kbuild in */Kbuild kmod/*/Kbuild; do
 		module=$(sed -n 's/^obj-m += //p' "$kbuild" | sed 's/\.o\b//g')
 		sed -e ':a;/\\$/{N;s/\\\n//;ba}' "$kbuild" | sed -nE 's/^[a-z_]+-y \+?:?= //p' | tr -s ' \t' '\n' | grep '\.o$' |
 			sed "s|^|${kbuild%/*}/|; s|\.o$|.c|"
@@ -36,6 +36,6 @@ equal "each header of ours is there" "" "$(included)"
 equal "nothing of user space is" "" "$(find . -path '*/tests/*' -o -path '*/lib/*')"
 check "the configuration names the version" grep -qx "PACKAGE_VERSION=\"$version\"" dkms.conf
 named=$(sed -n 's/^BUILT_MODULE_NAME.*="\(.*\)"/\1/p' dkms.conf | sort)
-built=$(sed -n 's/^obj-m += //p' ./*/Kbuild | tr ' ' '\n' | sed -n 's/\.o$//p' | sort)
+built=$(sed -n 's/^obj-m += //p' ./*/Kbuild ./kmod/*/Kbuild | tr ' ' '\n' | sed -n 's/\.o$//p' | sort)
 equal "and every module that is built" "$built" "$named"
 finish

@@ -90,6 +90,41 @@ refuses 2 'cannot apply: --dryrun is not an argument of this command; try "help"
 refuses 2 '/dev/null: the line "local name NAME address ADDRESS" is missing' apply /dev/null
 refuses 2 'cannot save: now is not an argument of this command; try "help" in its place' save now
 refuses 2 'cannot explain: a URL is missing' explain
+refuses 2 'cannot set how the kernel answers: mode fast is not off, softirq or thread' afpa set mode fast
+refuses 2 'cannot set how the kernel answers: budget 3X is not like 4096, 64K, 3M or 2G' afpa set budget 3X
+refuses 2 'cannot set how the kernel answers: nothing to set is given' afpa set
+refuses 2 'cannot add a site: its address is missing' afpa site add
+refuses 2 'cannot add site 10.0.0.1: site 10.0.0.1 has no port' afpa site add 10.0.0.1
+refuses 2 'cannot delete site ::1: site ::1 has no port' afpa site del 0.0.0.0:80 ::1
+refuses 2 'cannot put an object: its URL is missing' cache put
+refuses 2 'cannot put http://a/x: a file is missing (-: standard input)' cache put http://a/x
+refuses 2 'cannot put http://a: http://a has no path' cache put http://a /dev/null
+refuses 2 'cannot put https://a/: https://a/ does not begin with http://' cache put https://a/ /dev/null
+for path in /../x /%2e/x '/ä' /x#y /%0 /%00; do
+	refuses 2 "cannot put a$path: the path of a$path is not encoded as in requests, has a segment of dots, or is too long" \
+		cache put "a$path" /dev/null
+done
+for host in a. a..b a:080 a:65536 'u@a' '[::1' '**' '*.a'; do
+	refuses 2 "cannot query $host/: the host of $host/ is not a name or an address" cache query "$host/"
+done
+refuses 2 'cannot put a/x: ttl 5x is not like 500ms, 30s, 10m, 2h, 1d or never' cache put a/x /dev/null ttl 5x
+# Just more than 2^32 ms, and than 2^63 bytes.
+for ttl in 4294968 4294968s 71583m 1194h 50d; do
+	refuses 2 "cannot put a/x: ttl $ttl is too much" cache put a/x /dev/null ttl $ttl
+done
+for bytes in 9223372036854775808 9007199254740992K 8796093022208M 8589934592G 8388608T; do
+	refuses 2 "cannot set how the kernel answers: budget $bytes is too much" afpa set budget $bytes
+done
+refuses 2 'cannot put a/x: header X is not like '"'Name: value'" cache put a/x /dev/null header X
+refuses 2 'cannot put a/x: Set-Cookie is not a header that one answer for all clients can be given' \
+	cache put a/x /dev/null header 'set-cookie: a=b'
+refuses 2 'cannot put a/x: "type" gives the Content-Type' cache put a/x /dev/null header 'Content-type: x'
+refuses 2 'cannot put a/x: a header has a control character' cache put a/x /dev/null header $'X: y\tz'
+refuses 2 'cannot change the lifetime of a/x: the new one is missing' cache ttl a/x
+refuses 2 'cannot change the lifetime of a/x: lifetime 0: what does not expire is "never"' cache ttl a/x 0
+refuses 2 'cannot delete an object: its URL is missing' cache del --strict
+refuses 2 'cannot delete an object: b has no path' cache del a/x b
+refuses 2 'cannot flush the cache: now is not an argument of this command; try "help" in its place' cache flush now
 refuses 2 'there is no object nod; try "flotilla help"' nod
 refuses 2 'node has no command ad; try "flotilla node help"' node ad
 refuses 2 \
@@ -105,7 +140,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats policy explain probe monitor save apply process; do
+for object in node local service auth conn stats policy explain probe monitor afpa cache save apply process; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
@@ -138,6 +173,11 @@ if [ ! -e /sys/module/flotilla ]; then
 	flotilla probe flotilla >/dev/null
 	[ $? = 1 ]
 	result $? 'probe of a named thing that is not there fails'
+fi
+if [ ! -e /dev/afpa ]; then
+	refuses 1 'cannot list the objects: afpa.ko is not loaded (modprobe afpa)' cache
+	refuses 1 'cannot put a/x: afpa.ko is not loaded (modprobe afpa)' cache put a/x /dev/null
+	refuses 1 'cannot show the sites: afpa.ko is not loaded (modprobe afpa)' afpa site
 fi
 flotilla -j probe | python3 -c 'import json, sys
 rows = json.load(sys.stdin)
@@ -176,6 +216,13 @@ result $? 'an argument value completes' "$seen"
 seen=$(complete_for flotilla policy set lar)
 [ "$seen" = 'lard lard/r' ]
 result $? 'a policy completes' "$seen"
+
+seen=$(complete_for flotilla cache put a/x y.html t)
+[ "$seen" = 'type ttl' ]
+result $? 'an argument of cache put completes' "$seen"
+seen=$(complete_for flotilla afpa set mode s)
+[ "$seen" = softirq ]
+result $? 'a mode of afpa completes' "$seen"
 
 seen=$(complete_for flotilla apply --d)
 [ "$seen" = --dry-run ]

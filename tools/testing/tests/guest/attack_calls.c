@@ -10,8 +10,8 @@
  *
  * FLT_CALLS (30000, on a debug kernel 10000; 1000000 for the long run) in all, or as many as
  * FLT_CALL_SECONDS (60, there 120) allow; FLT_SEED (by the clock) is printed and decides who does what.
- * A million calls to each device and family, of which of ten calls at least one is to each:
- *	tools/vm/guest --mem 2G --env FLT_CALLS=10500000 --env FLT_SEED=7 -- build/tests/attack_calls
+ * A million calls to each device and family, of which of eleven calls at least one is to each:
+ *	tools/vm/guest --mem 2G --env FLT_CALLS=11500000 --env FLT_SEED=7 -- build/tests/attack_calls
  */
 #include <kselftest_harness.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@
 #define NOBODY		65534
 #define DEVICES		60000
 #define THREADS		3
-#define MODULES		"flotilla handoff card uselect sksplice iolite"
+#define MODULES		"flotilla handoff card uselect sksplice iolite afpa"
 
 enum user { AS_NOBODY, WITH_GROUPS, ROOT_OF_ITS_OWN, USERS };
 
@@ -95,7 +95,9 @@ static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksp
 /* As the udev rule gives them to a group, which a guest does not have. */
 static int give_devices(void)
 {
-	return chown(devices[0], 0, DEVICES) || chown(devices[1], 0, DEVICES) || chown(devices[2], 0, DEVICES);
+	/* That of afpa to all: what CAP_NET_ADMIN guards is reached by root of a user namespace only. */
+	return chown(devices[0], 0, DEVICES) || chown(devices[1], 0, DEVICES) || chown(devices[2], 0, DEVICES) ||
+	       chmod("/dev/afpa", 0666);
 }
 
 static int groups(void)
@@ -273,7 +275,7 @@ static void say(struct __test_metadata *_metadata, enum user user)
 /* Whether everybody had successes with what is for all, and the member of the group with each device. */
 static bool got_in(struct __test_metadata *_metadata)
 {
-	static const enum call_kind all[] = { CALL_GENL, CALL_CARD, CALL_HANDOFF };
+	static const enum call_kind all[] = { CALL_GENL, CALL_CARD, CALL_HANDOFF, CALL_AFPA };
 	static const enum call_kind members[] = { CALL_IOLITE, CALL_SPLICE, CALL_USELECT };
 	bool in = true;
 	int user;
@@ -302,12 +304,12 @@ static bool unload(void)
 	double end = now() + 60 * slow;
 
 	while (now() < end) {
-		if (!system("for m in card handoff uselect sksplice iolite flotilla; do [ ! -d /sys/module/$m ] || "
+		if (!system("for m in afpa card handoff uselect sksplice iolite flotilla; do [ ! -d /sys/module/$m ] || "
 			    "rmmod $m 2>/dev/null || exit 1; done"))
 			return true;
 		usleep(200000);
 	}
-	system("lsmod | grep -E 'card|handoff|uselect|sksplice|iolite|flotilla' | sed 's/^/# /'");
+	system("lsmod | grep -E 'afpa|card|handoff|uselect|sksplice|iolite|flotilla' | sed 's/^/# /'");
 	return false;
 }
 

@@ -6,7 +6,7 @@
 """Whichever allocation or copy from user space fails, a call fails with an errno that says so, what it was
 about is as before, and the same call works the next time.
 
-Each command of each netlink family and each ioctl of handoff, splice, uselect and iolite, with the n-th fault for
+Each command of each netlink family and each ioctl of handoff, splice, uselect, iolite and afpa, with the n-th fault for
 n = 1, 2, ... until a call reaches its end without one. iolite_faults has more of iolite.
 """
 import contextlib
@@ -20,8 +20,9 @@ import struct
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
-for room in ("splice", "handoff", "card", "kmod"):
+for room in ("splice", "handoff", "card", "kmod", "kmod/afpa"):
     sys.path.insert(0, os.path.join(TOP, room, "tests", "lib"))
+import afpa                                             # noqa: E402
 import fltnl                                            # noqa: E402
 import hof                                              # noqa: E402
 import ssp                                              # noqa: E402
@@ -416,8 +417,67 @@ def iolite_calls_that_only_copy():
 
 
 @claim
+def afpa_calls():
+    ssp.load("flotilla", "afpa")
+    old, new = b"old", b"new" * 3000
+    print("# open")
+    each_fault(lambda: None, lambda _: afpa.Device(), lambda _, dev, code: None if code else os.close(dev.fd))
+    with afpa.site() as (dev, server):
+        where = server.site
+
+        def put():
+            return dev.put(where, "/x", old)
+
+        def is_one_of(*bodies):
+            """What a client gets afterwards; the server's answer where there is none."""
+            with afpa.Client(where) as client:
+                got = client.get("/x")
+            assert got in bodies, got[:20]
+
+        def becomes(after):
+            """As before, if it failed; where only its answer could not be written, it was done. Room for an update
+            may have been made of the very object."""
+            def check(_before, _got, code):
+                is_one_of(*[old] * bool(code), *[after] * (code in (0, errno.EFAULT)),
+                          *[b"server /x"] * (code == errno.ENOENT))
+            return check
+
+        print("# INFO, SET, NEXT_SITE, SITE_ADD of one that is there")
+        each_fault(lambda: None, lambda _: dev.info())
+        each_fault(lambda: None, lambda _: dev.info(budget=64 << 20))
+        each_fault(lambda: None, lambda _: dev.next_site(0))
+        each_fault(lambda: None, lambda _: dev.site_add(where))
+        print("# PUT, and once more as an update")
+        each_fault(put, lambda _: dev.put(where, "/x", new), becomes(new), least=3)
+        each_fault(put, lambda _: dev.put(where, "/x", new, update=True), becomes(new), also=(errno.ENOENT,), least=3)
+        print("# QUERY, TTL, NEXT")
+        each_fault(put, lambda _: dev.query(where, "/x"), lambda *_: is_one_of(old))
+        each_fault(put, lambda _: dev.ttl(where, "/x", 0), lambda *_: is_one_of(old))
+        each_fault(put, lambda _: dev.names(), lambda *_: is_one_of(old))
+        print("# DEL, FLUSH")
+        each_fault(put, lambda _: dev.delete(where, "/x"), becomes(b"server /x"))
+        each_fault(put, lambda _: dev.flush(where), becomes(b"server /x"))
+
+        def forgotten(another, _got, _code):
+            with contextlib.suppress(FileNotFoundError):
+                dev.site_del(another.site)
+            another.close()
+            assert dev.info()["sites"] == 1, dev.info()
+
+        print("# SITE_ADD, SITE_DEL")
+        each_fault(afpa.Server, lambda another: dev.site_add(another.site), forgotten)
+
+        def added():
+            another = afpa.Server()
+            dev.site_add(another.site)
+            return another
+
+        each_fault(added, lambda another: dev.site_del(another.site), forgotten)
+
+
+@claim
 def and_the_modules_unload():
-    for module in ("card", "handoff", "sksplice", "uselect", "iolite", "flotilla"):
+    for module in ("afpa", "card", "handoff", "sksplice", "uselect", "iolite", "flotilla"):
         if os.path.isdir("/sys/module/" + module):
             wait(lambda m=module: os.spawnlp(os.P_WAIT, "rmmod", "rmmod", m) == 0, name="rmmod " + module)
 

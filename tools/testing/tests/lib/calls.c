@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <flotilla/afpa.h>
 #include <flotilla/handoff.h>
 #include <flotilla/iolite.h>
 #include <flotilla/splice.h>
@@ -34,10 +35,10 @@
 
 const char *const call_names[CALL_KINDS] = {
 	"open", "sockets", "close", "dup", "pass", "fork", "map", "unmap", "touch", "read", "write", "poll",
-	"option", "move", "genl", "card", "sysctl", "handoff", "iolite", "splice", "uselect", "nonsense",
+	"option", "move", "genl", "card", "sysctl", "handoff", "iolite", "splice", "uselect", "afpa", "nonsense",
 };
 
-static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksplice", "/dev/handoff" };
+static const char *const devices[] = { "/dev/iolite", "/dev/uselect", "/dev/sksplice", "/dev/handoff", "/dev/afpa" };
 static const char *const sysctls[] = {
 	"/proc/sys/net/flotilla/forward_linger_ms", "/proc/sys/net/flotilla/forward_idle_s",
 	"/proc/sys/net/flotilla/handoff_timeout_ms", "/proc/sys/net/flotilla/forward_max",
@@ -46,7 +47,7 @@ static const char *const sysctls[] = {
 /* Whoever is faster: threads replace each other's descriptors, which is the point. */
 static int pool[POOL];
 /* What was put there; a hint, as others replace it meanwhile. */
-enum what { ANYTHING, IOLITE, USELECT, SPLICE, HANDOFF, TCP, PIPE };
+enum what { ANYTHING, IOLITE, USELECT, SPLICE, HANDOFF, AFPA, TCP, PIPE };
 static unsigned char tags[POOL];
 static int listener, netlink;
 static struct sockaddr_in listening = { .sin_family = AF_INET };
@@ -399,6 +400,78 @@ static bool ask_splice(struct caller *c)
 	}
 }
 
+static struct afpa_site afpa_site(struct caller *c)
+{
+	struct afpa_site site = { .family = AF_INET, .port = listening.sin_port };
+
+	memcpy(site.addr, &listening.sin_addr, sizeof(listening.sin_addr));
+	if (!dice(c, 10))
+		site.family = dice(c, 2) ? AF_INET6 : odd_number(c);
+	if (!dice(c, 10))
+		memset(site.addr, dice(c, 3), dice(c, 17));
+	return site;
+}
+
+/* Of an object, and what requests ask for: names meet often enough for all of these to be about the same ones. */
+static bool ask_afpa_object(struct caller *c)
+{
+	static const char *const hosts[] = { "a", "a", "*", "B.example", "a:80", "" };
+	static const char *const paths[] = { "/a", "/a", "/b?c=%41", "/", "/../x", "/%00", "a" };
+	static const char *const headers[] = { "", "X: y\r\n", "X: y\r\nZ:\r\n", "Date: x\r\n", "X: y\r\n\r\nHTTP" };
+	const char *host = hosts[dice(c, 6)], *path = paths[dice(c, 7)], *header = headers[dice(c, 5)];
+	struct afpa_put put = { .size = dice(c, 15) ? sizeof(put) : odd_number(c), .site = afpa_site(c),
+				.flags = dice(c, 4) ? 0 : dice(c, 3), .host_len = strlen(host), .path_len = strlen(path),
+				.type_len = dice(c, 2) ? 0 : dice(c, 150), .headers_len = strlen(header),
+				.ttl_ms = dice(c, 2) ? 0 : dice(c, 2000), .host = (uintptr_t)host, .path = (uintptr_t)path,
+				.type = address(c), .headers = (uintptr_t)header, .body = address(c),
+				.body_len = dice(c, 3) ? dice(c, ARENA / 2) : odd_number(c) };
+	struct afpa_key key = { .size = put.size == sizeof(put) ? sizeof(key) : odd_number(c), .site = put.site,
+				.host_len = dice(c, 15) ? put.host_len : odd_number(c), .path_len = put.path_len,
+				.host = dice(c, 15) ? put.host : address(c), .path = put.path, .left_ms = put.ttl_ms };
+	static const unsigned long about[] = { AFPA_IOC_DEL, AFPA_IOC_QUERY, AFPA_IOC_TTL };
+	int fd = one_of(c, AFPA);
+
+	if (dice(c, 3))
+		return ioctl(fd, AFPA_IOC_PUT, &put) == 0;
+	return ioctl(fd, about[dice(c, 3)], &key) == 0;
+}
+
+static bool ask_afpa(struct caller *c)
+{
+	static const char *const requests[] = { "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /b?c=%41 HTTP/1.0\r\nHost: x\r\n\r\n",
+						"GET /a HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", "POST /a" };
+	struct afpa_site_args args = { .size = dice(c, 15) ? sizeof(args) : odd_number(c), .site = afpa_site(c),
+				       .flags = dice(c, 4) ? 0 : dice(c, 3) };
+	struct afpa_next_site next = { .size = sizeof(next), .index = dice(c, 4) ? dice(c, 3) : odd_number(c) };
+	struct afpa_key key = { .size = sizeof(key), .host_len = dice(c, 300), .path_len = dice(c, 3000), .host = address(c),
+				.path = address(c), .cursor = dice(c, 2) ? 0 : dice(c, 1000) };
+	struct afpa_info info = { .size = sizeof(info), .flags = dice(c, 3) ? 0 : dice(c, 16), .mode = dice(c, 4),
+				  .budget = dice(c, 2) ? 4 << 20 : odd_number(c), .max_object = dice(c, 2) ? 1 << 20 : odd_number(c),
+				  .stall_ms = dice(c, 2) ? 1000 : odd_number(c) };
+	const char *request = requests[dice(c, 5)];
+	int fd = one_of(c, AFPA);
+
+	switch (dice(c, 16)) {
+	case 0:
+		return ioctl(fd, dice(c, 2) ? AFPA_IOC_INFO : AFPA_IOC_SET, &info) == 0;
+	case 1:
+		return ioctl(fd, AFPA_IOC_SITE_ADD, &args) == 0;
+	case 2:
+		return !dice(c, 4) && ioctl(fd, dice(c, 2) ? AFPA_IOC_SITE_DEL : AFPA_IOC_FLUSH, &args) == 0;
+	case 3:
+		return ioctl(fd, AFPA_IOC_NEXT_SITE, &next) == 0;
+	case 4:
+		return ioctl(fd, AFPA_IOC_NEXT, &key) == 0;
+	case 5:
+	case 6:
+	case 7:
+	case 8:
+		return send(one_of(c, TCP), request, strlen(request), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+	default:
+		return ask_afpa_object(c);
+	}
+}
+
 static void some_slices(struct caller *c, struct iol_slice *slices, unsigned int count)
 {
 	unsigned int i, name;
@@ -501,8 +574,8 @@ static bool ask_iolite(struct caller *c)
 /* A number of one of our devices, or near one, with any size and any argument. */
 static bool nonsense(struct caller *c)
 {
-	static const unsigned char magic[] = { HOF_IOC_MAGIC, IOL_IOC_MAGIC, SSP_IOC_MAGIC, 'u' };
-	unsigned char type = magic[dice(c, 4)];
+	static const unsigned char magic[] = { HOF_IOC_MAGIC, IOL_IOC_MAGIC, SSP_IOC_MAGIC, 'u', _IOC_TYPE(AFPA_IOC_INFO) };
+	unsigned char type = magic[dice(c, 5)];
 	unsigned int i, number = type == 'u' ? 0x90 + dice(c, 6) : dice(c, 18);
 
 	for (i = 0; i < 512; i += 8)
@@ -514,8 +587,8 @@ static bool nonsense(struct caller *c)
 /* Most are set up at once: nobody else sees the descriptor yet. */
 static bool open_device(struct caller *c)
 {
-	static const unsigned char tag[] = { IOLITE, USELECT, SPLICE, HANDOFF };
-	unsigned int which = dice(c, 4);
+	static const unsigned char tag[] = { IOLITE, USELECT, SPLICE, HANDOFF, AFPA };
+	unsigned int which = dice(c, 5);
 	int fd = open(devices[which], (dice(c, 6) ? O_RDWR : O_RDONLY) | (dice(c, 4) ? O_NONBLOCK : 0));
 	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
 	struct usel_setup setup = { .abi = USEL_ABI, .nfds = 256, .ring = 64 };
@@ -571,22 +644,24 @@ static bool act(struct caller *c, enum call_kind kind)
 		return ask_splice(c);
 	case CALL_USELECT:
 		return ask_uselect(c);
+	case CALL_AFPA:
+		return ask_afpa(c);
 	default:
 		return nonsense(c);
 	}
 }
 
-/* Of a hundred calls; an open device is asked far more often than made, a fork is dear. */
+/* Of 110 calls; an open device is asked far more often than made, a fork is dear. */
 static const unsigned char weights[CALL_KINDS] = {
 	[CALL_OPEN] = 3, [CALL_SOCKETS] = 5, [CALL_CLOSE] = 1, [CALL_DUP] = 1, [CALL_PASS] = 1, [CALL_FORK] = 0,
 	[CALL_MAP] = 2, [CALL_UNMAP] = 1, [CALL_TOUCH] = 2, [CALL_READ] = 4, [CALL_WRITE] = 4, [CALL_POLL] = 3,
 	[CALL_OPTION] = 3, [CALL_MOVE] = 3, [CALL_GENL] = 10, [CALL_CARD] = 10, [CALL_SYSCTL] = 1, [CALL_HANDOFF] = 10,
-	[CALL_IOLITE] = 12, [CALL_SPLICE] = 10, [CALL_USELECT] = 10, [CALL_NONSENSE] = 4,
+	[CALL_IOLITE] = 12, [CALL_SPLICE] = 10, [CALL_USELECT] = 10, [CALL_AFPA] = 10, [CALL_NONSENSE] = 4,
 };
 
 void calls_one(struct caller *c)
 {
-	unsigned int kind = CALL_FORK, at = dice(c, 100);
+	unsigned int kind = CALL_FORK, at = dice(c, 110);
 
 	if (dice(c, 300)) {
 		for (kind = 0; kind < CALL_KINDS - 1 && at >= weights[kind]; kind++)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* An answer on its way into a connection. */
+#ifndef AFPA_ANSWER_H
+#define AFPA_ANSWER_H
+
+#include <net/sock.h>
+
+#include "object.h"
+#include "request.h"
+
+/* As the paper's. */
+#define AFPA_CHUNK	65536
+
+/**
+ * struct afpa_answer - header of the object, header of this answer, body of the object
+ * @obj:      with a reference; NULL: there is no answer under way
+ * @text:     of this answer
+ * @text_len: bytes
+ * @parked:   @text has a reference on its page
+ * @closes:   the connection ends with it
+ * @pos:      bytes that TCP has taken
+ * @end:      bytes of all
+ *
+ * Under the socket's lock; @obj is looked at without.
+ */
+struct afpa_answer {
+	struct afpa_object *obj;
+	void *text;
+	u32 text_len;
+	bool parked;
+	bool closes;
+	u64 pos;
+	u64 end;
+};
+
+/*
+ * The caller's reference on @obj is the answer's now. Bottom halves off until afpa_answer_park() or
+ * afpa_answer_end(). False: no memory, and the reference stays the caller's.
+ */
+bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
+		       const struct afpa_request *req);
+/* It goes on later. */
+void afpa_answer_park(struct afpa_answer *ans);
+void afpa_answer_end(struct afpa_answer *ans);
+
+/**
+ * afpa_answer_send() - bytes of the answer go to TCP
+ * @ans: answer
+ * @sk:  locked, and accepted: TCP looks at the struct socket where it finds no memory
+ * @all: regardless of how much is queued already; else at most AFPA_CHUNK bytes
+ *
+ * Return: 1: that was all; 0: the rest has to wait; -EAGAIN: there is no memory either, so that it
+ * is not sure that an acknowledgment comes; another negative errno: the connection cannot send.
+ */
+int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all);
+
+#endif

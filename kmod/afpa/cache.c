@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Objects by key; the budget and who goes when it is spent. */
+
+#include <linux/jhash.h>
+#include <linux/jiffies.h>
+#include <linux/rhashtable.h>
+#include <linux/shrinker.h>
+#include <net/net_namespace.h>
+
+#include "cache.h"
+#include "counter.h"
+#include "net.h"
+
+static u32 afpa_key_hash(const void *data, u32 len, u32 seed)
+{
+	const struct afpa_key_ref *key = data;
+
+	return jhash(key->path, key->path_len, jhash(key->host, key->host_len, key->site ^ seed));
+}
+
+static u32 afpa_object_hash(const void *data, u32 len, u32 seed)
+{
+	const struct afpa_object *obj = data;
+
+	return afpa_key_hash(&obj->key, 0, seed);
+}
+
+/* 0 for the same, as rhashtable wants it. */
+static int afpa_object_differs(struct rhashtable_compare_arg *arg, const void *data)
+{
+	const struct afpa_key_ref *key = arg->key;
+	const struct afpa_object *obj = data;
+
+	return key->site != obj->key.site || key->path_len != obj->key.path_len ||
+	       key->host_len != obj->key.host_len ||
+	       memcmp(key->path, obj->key.path, key->path_len) ||
+	       memcmp(key->host, obj->key.host, key->host_len);
+}
+
+static const struct rhashtable_params afpa_cache_params = {
+	.head_offset = offsetof(struct afpa_object, node),
+	.key_offset = offsetof(struct afpa_object, key),
+	.key_len = sizeof(struct afpa_key_ref),
+	.hashfn = afpa_key_hash,
+	.obj_hashfn = afpa_object_hash,
+	.obj_cmpfn = afpa_object_differs,
+	.automatic_shrinking = true,
+};
+
+int afpa_cache_init(struct afpa_cache *cache, u64 budget)
+{
+	spin_lock_init(&cache->lock);
+	INIT_LIST_HEAD(&cache->clock);
+	xa_init_flags(&cache->order, XA_FLAGS_ACCOUNT);
+	cache->budget = budget;
+	return rhashtable_init(&cache->table, &afpa_cache_params);
+}
+
+void afpa_cache_exit(struct afpa_cache *cache)
+{
+	WARN_ON_ONCE(cache->objects);
+	rhashtable_destroy(&cache->table);
+	xa_destroy(&cache->order);
+}
+
+struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key)
+{
+	struct afpa_object *obj;
+
+	obj = rhashtable_lookup(&cache->table, key, afpa_cache_params);
+	return obj && !afpa_object_is_over(obj, get_jiffies_64()) ? obj : NULL;
+}
+
+/* One that loses its last reference here has been replaced, or taken out, just now. */
+static struct afpa_object *afpa_cache_get_exact(struct afpa_cache *cache,
+						const struct afpa_key_ref *key)
+{
+	struct afpa_object *obj;
+
+	do {
+		obj = afpa_cache_find_exact(cache, key);
+	} while (obj && !refcount_inc_not_zero(&obj->users));
+	return obj;
+}
+
+struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_key_ref *key)
+{
+	struct afpa_object *obj = afpa_cache_get_exact(cache, key);
+	struct afpa_key_ref any = *key;
+
+	if (obj)
+		return obj;
+	any.host = "*";
+	any.host_len = 1;
+	return afpa_cache_get_exact(cache, &any);
+}
+
+static void afpa_cache_account(struct afpa_cache *cache, const struct afpa_object *obj, int sign)
+{
+	lockdep_assert_held(&cache->lock);
+	WRITE_ONCE(cache->used, cache->used + sign * (s64)obj->charged);
+	WRITE_ONCE(cache->objects, cache->objects + sign);
+}
+
+/* Out of all but the table. */
+static void afpa_cache_forget(struct afpa_cache *cache, struct afpa_object *obj)
+{
+	list_del_init(&obj->clock);
+	xa_erase(&cache->order, obj->version);
+	afpa_cache_account(cache, obj, -1);
+	afpa_object_put(obj);
+}
+
+static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj)
+{
+	rhashtable_remove_fast(&cache->table, &obj->node, afpa_cache_params);
+	afpa_cache_forget(cache, obj);
+}
+
+/* Least recently used ones but @keep go until no more than @limit bytes are used. */
+static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct afpa_object *keep)
+{
+	struct afpa_object *obj;
+	u64 n = 0;
+
+	lockdep_assert_held(&cache->lock);
+	while (cache->used > limit && !list_empty(&cache->clock)) {
+		obj = list_first_entry(&cache->clock, struct afpa_object, clock);
+		if (obj == keep || READ_ONCE(obj->recent)) {
+			WRITE_ONCE(obj->recent, false);
+			list_move_tail(&obj->clock, &cache->clock);
+			continue;
+		}
+		afpa_cache_drop(cache, obj);
+		n++;
+	}
+	return n;
+}
+
+static int afpa_cache_insert(struct afpa_cache *cache, struct afpa_object *obj,
+			     struct afpa_object *old)
+{
+	int err;
+
+	err = xa_err(xa_store(&cache->order, obj->version, obj, GFP_ATOMIC | __GFP_NOWARN));
+	if (err)
+		return err;
+	if (old)
+		err = rhashtable_replace_fast(&cache->table, &old->node, &obj->node,
+					      afpa_cache_params);
+	else
+		err = rhashtable_insert_fast(&cache->table, &obj->node, afpa_cache_params);
+	if (err) {
+		xa_erase(&cache->order, obj->version);
+		/* The table is too full and grows now. */
+		return -ENOMEM;
+	}
+	list_add_tail(&obj->clock, &cache->clock);
+	afpa_cache_account(cache, obj, 1);
+	if (old)
+		afpa_cache_forget(cache, old);
+	return 0;
+}
+
+/* jiffies64_to_msecs() has no opposite, and 32 bits of milliseconds have 49 days. */
+static u64 afpa_cache_expiry(u32 ttl_ms)
+{
+	return ttl_ms ? get_jiffies_64() + DIV_ROUND_UP_ULL((u64)ttl_ms * HZ, MSEC_PER_SEC) : 0;
+}
+
+int afpa_cache_set_ttl(struct afpa_net *an, const struct afpa_key_ref *key, u32 ttl_ms)
+{
+	struct afpa_cache *cache = &an->cache;
+	struct afpa_object *obj;
+
+	spin_lock(&cache->lock);
+	rcu_read_lock();
+	obj = afpa_cache_find_exact(cache, key);
+	if (obj)
+		WRITE_ONCE(obj->expires, afpa_cache_expiry(ttl_ms));
+	rcu_read_unlock();
+	spin_unlock(&cache->lock);
+	return obj ? 0 : -ENOENT;
+}
+
+int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,
+		   u64 *version)
+{
+	struct afpa_cache *cache = &an->cache;
+	struct afpa_object *old;
+	u64 evicted = 0;
+	int err = -ENOSPC;
+
+	obj->put = get_jiffies_64();
+	obj->expires = afpa_cache_expiry(ttl_ms);
+	spin_lock(&cache->lock);
+	if (obj->charged > cache->budget)
+		goto out;
+	rcu_read_lock();
+	old = rhashtable_lookup(&cache->table, &obj->key, afpa_cache_params);
+	rcu_read_unlock();
+	err = -ENOENT;
+	if (update && (!old || afpa_object_is_over(old, obj->put)))
+		goto out;
+	obj->version = ++cache->version;
+	*version = obj->version;
+	err = afpa_cache_insert(cache, obj, old);
+	if (!err)
+		evicted = afpa_cache_evict(cache, cache->budget, obj);
+out:
+	spin_unlock(&cache->lock);
+	if (err)
+		return err;
+	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
+	afpa_count(an, AFPA_STAT_PUTS);
+	if (old)
+		afpa_count(an, AFPA_STAT_REPLACED);
+	return 0;
+}
+
+int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
+{
+	struct afpa_cache *cache = &an->cache;
+	struct afpa_object *obj;
+	bool over = false;
+
+	spin_lock(&cache->lock);
+	rcu_read_lock();
+	obj = rhashtable_lookup(&cache->table, key, afpa_cache_params);
+	rcu_read_unlock();
+	if (obj) {
+		over = afpa_object_is_over(obj, get_jiffies_64());
+		afpa_cache_drop(cache, obj);
+	}
+	spin_unlock(&cache->lock);
+	if (!obj)
+		return -ENOENT;
+	afpa_count(an, over ? AFPA_STAT_EXPIRED : AFPA_STAT_DELETED);
+	return over ? -ENOENT : 0;
+}
+
+static u64 afpa_cache_drop_some(struct afpa_cache *cache,
+				bool (*which)(const struct afpa_object *obj, u64 arg), u64 arg)
+{
+	struct afpa_object *obj;
+	unsigned long version;
+	u64 n = 0;
+
+	spin_lock(&cache->lock);
+	xa_for_each(&cache->order, version, obj) {
+		if (which(obj, arg)) {
+			afpa_cache_drop(cache, obj);
+			n++;
+		}
+		cond_resched_lock(&cache->lock);
+	}
+	spin_unlock(&cache->lock);
+	return n;
+}
+
+static bool afpa_object_is_of(const struct afpa_object *obj, u64 site)
+{
+	return !site || obj->key.site == site;
+}
+
+u64 afpa_cache_flush(struct afpa_net *an, u32 site)
+{
+	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site);
+
+	afpa_count_add(an, AFPA_STAT_DELETED, n);
+	return n;
+}
+
+void afpa_cache_expire(struct afpa_net *an)
+{
+	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_over, get_jiffies_64());
+
+	afpa_count_add(an, AFPA_STAT_EXPIRED, n);
+}
+
+void afpa_cache_set_budget(struct afpa_net *an, u64 budget)
+{
+	struct afpa_cache *cache = &an->cache;
+	u64 evicted;
+
+	spin_lock(&cache->lock);
+	WRITE_ONCE(cache->budget, budget);
+	evicted = afpa_cache_evict(cache, budget, NULL);
+	spin_unlock(&cache->lock);
+	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
+}
+
+bool afpa_cache_make_room(struct afpa_net *an, u64 bytes)
+{
+	struct afpa_cache *cache = &an->cache;
+	u64 evicted;
+
+	spin_lock(&cache->lock);
+	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes), NULL);
+	spin_unlock(&cache->lock);
+	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
+	return evicted;
+}
+
+struct afpa_object *afpa_cache_next(struct afpa_cache *cache, u64 version)
+{
+	unsigned long index = version;
+	struct afpa_object *obj;
+
+	spin_lock(&cache->lock);
+	obj = xa_find_after(&cache->order, &index, ULONG_MAX, XA_PRESENT);
+	if (obj)
+		refcount_inc(&obj->users);
+	spin_unlock(&cache->lock);
+	return obj;
+}
+
+/* --- what the machine's reclaim takes; in pages --- */
+
+static struct shrinker *afpa_shrinker;
+
+static unsigned long afpa_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long pages = 0;
+	struct net *net;
+
+	rcu_read_lock();
+	for_each_net_rcu(net)
+		pages += READ_ONCE(afpa_net(net)->cache.used) >> PAGE_SHIFT;
+	rcu_read_unlock();
+	return pages ?: SHRINK_EMPTY;
+}
+
+/* Of each namespace the share that it has of all. */
+static unsigned long afpa_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long all = afpa_shrink_count(shrinker, sc), freed = 0;
+	struct net *net;
+
+	if (all == SHRINK_EMPTY)
+		return SHRINK_STOP;
+	rcu_read_lock();
+	for_each_net_rcu(net) {
+		struct afpa_net *an = afpa_net(net);
+		u64 used, take, n;
+
+		spin_lock(&an->cache.lock);
+		used = an->cache.used;
+		take = div64_u64(used * min(sc->nr_to_scan, all), all);
+		n = take ? afpa_cache_evict(&an->cache, used - take, NULL) : 0;
+		freed += (used - an->cache.used) >> PAGE_SHIFT;
+		spin_unlock(&an->cache.lock);
+		afpa_count_add(an, AFPA_STAT_SHRUNK, n);
+	}
+	rcu_read_unlock();
+	return freed ?: SHRINK_STOP;
+}
+
+int afpa_shrinker_register(void)
+{
+	afpa_shrinker = shrinker_alloc(0, "afpa-cache");
+	if (!afpa_shrinker)
+		return -ENOMEM;
+	afpa_shrinker->count_objects = afpa_shrink_count;
+	afpa_shrinker->scan_objects = afpa_shrink_scan;
+	shrinker_register(afpa_shrinker);
+	return 0;
+}
+
+void afpa_shrinker_unregister(void)
+{
+	shrinker_free(afpa_shrinker);
+}

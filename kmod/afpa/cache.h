@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The objects of a network namespace. */
+#ifndef AFPA_CACHE_H
+#define AFPA_CACHE_H
+
+#include <linux/rhashtable-types.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include "object.h"
+
+struct afpa_net;
+
+/**
+ * struct afpa_cache - objects, found by site, host and path
+ * @table:   RCU; changed under @lock
+ * @lock:    leaf but for the table's and @order's own; process context (reclaim, too): whoever
+ *	     answers takes none
+ * @clock:   the least recently used ones are looked at first
+ * @order:   by version
+ * @budget:  bytes; READ_ONCE
+ * @used:    bytes; the same
+ * @objects: number; the same
+ * @version: of the newest
+ *
+ * An object is in @table, @clock and @order, or in none.
+ */
+struct afpa_cache {
+	struct rhashtable table;
+	spinlock_t lock;	/* all that follows, and changes of @table */
+	struct list_head clock;
+	struct xarray order;
+	u64 budget;
+	u64 used;
+	u64 objects;
+	u64 version;
+};
+
+int afpa_cache_init(struct afpa_cache *cache, u64 budget);
+void afpa_cache_exit(struct afpa_cache *cache);
+
+/**
+ * afpa_cache_get() - the object for a request
+ * @cache: of the namespace
+ * @key:   whose host is what the request says
+ *
+ * Context: under rcu_read_lock(); any.
+ * Return: the object of the very host, or else that of any, with a reference; NULL.
+ */
+struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_key_ref *key);
+
+/* That of the key alone, without a reference: RCU holds it. */
+struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key);
+
+/**
+ * afpa_cache_put() - an object comes into the cache, instead of the one with its key
+ * @an:     namespace
+ * @obj:    belongs to the cache on success
+ * @ttl_ms: lifetime, or 0
+ * @update: only if there is one
+ * @version: out: the object's
+ *
+ * Return: 0; -ENOENT; -ENOSPC; -ENOMEM.
+ */
+int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,
+		   u64 *version);
+
+/* A new lifetime from now on; -ENOENT. */
+int afpa_cache_set_ttl(struct afpa_net *an, const struct afpa_key_ref *key, u32 ttl_ms);
+
+/* -ENOENT: it is not there. */
+int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key);
+
+/* Objects of @site, or of all (0); how many there were. */
+u64 afpa_cache_flush(struct afpa_net *an, u32 site);
+
+/* Those that have expired. */
+void afpa_cache_expire(struct afpa_net *an);
+
+void afpa_cache_set_budget(struct afpa_net *an, u64 budget);
+
+/* The memory of whoever puts is at its end. False: there is nothing to throw out. */
+bool afpa_cache_make_room(struct afpa_net *an, u64 bytes);
+
+/* The first object after @version with a reference, or NULL. */
+struct afpa_object *afpa_cache_next(struct afpa_cache *cache, u64 version);
+
+static inline bool afpa_object_is_over(const struct afpa_object *obj, u64 now)
+{
+	u64 expires = READ_ONCE(obj->expires);
+
+	return expires && time_after_eq64(now, expires);
+}
+
+int afpa_shrinker_register(void);
+void afpa_shrinker_unregister(void);
+
+#endif

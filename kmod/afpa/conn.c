@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Life of a connection, and whose it is. */
+
+#include <linux/bpf.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "kmod/socklock.h"
+#include "kmod/stack.h"
+
+#include "conn.h"
+#include "counter.h"
+#include "queue.h"
+#include "site.h"
+#include "trace.h"
+
+/*
+ * Nothing was read and nothing written yet. A connection that has moved here from elsewhere does
+ * not look like that, and is the program's.
+ */
+static bool afpa_sock_is_fresh(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (u32)tp->bytes_received == tp->rcv_nxt - tp->copied_seq && !tp->bytes_sent &&
+	       tp->write_seq == tp->snd_nxt;
+}
+
+void afpa_conn_get(struct afpa_conn *conn)
+{
+	refcount_inc(&conn->users);
+}
+
+void afpa_conn_put(struct afpa_conn *conn)
+{
+	if (!refcount_dec_and_test(&conn->users))
+		return;
+	afpa_place_put(conn->place);
+	kfree(conn);
+}
+
+/* A site that is gone may have been looked through, and is to stay empty. */
+static bool afpa_conn_enlist(struct afpa_conn *conn)
+{
+	struct afpa_place *place = conn->place;
+	bool there;
+
+	spin_lock_bh(&place->lock);
+	there = !READ_ONCE(place->gone);
+	if (there) {
+		list_add_tail(&conn->list, &place->conns);
+		place->nr_conns++;
+	}
+	spin_unlock_bh(&place->lock);
+	return there;
+}
+
+struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
+				 struct afpa_place *place)
+{
+	struct afpa_conn *conn;
+
+	sock_owned_by_me(sk);
+	if (!afpa_sock_is_fresh(sk))
+		return NULL;
+	conn = kzalloc(sizeof(*conn), GFP_ATOMIC | __GFP_NOWARN);
+	if (!conn)
+		return NULL;
+	conn->sk = sk;
+	conn->layer = layer;
+	conn->place = place;
+	refcount_inc(&place->users);
+	refcount_set(&conn->users, 1);
+	afpa_request_init(&conn->req);
+	INIT_DELAYED_WORK(&conn->work, afpa_queue_work);
+	/* Its program is heard of, should it write in the midst of an answer. */
+	flt_layer_take_ops(sk);
+	conn->since = jiffies;
+	conn->una = tcp_sk(sk)->snd_una;
+	afpa_conn_settle(conn, sk);
+	if (!afpa_conn_enlist(conn)) {
+		afpa_conn_put(conn);
+		return NULL;
+	}
+	return conn;
+}
+
+bool afpa_conn_is_ours(const struct afpa_conn *conn, const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->copied_seq == conn->copied && tp->write_seq == conn->written;
+}
+
+void afpa_conn_settle(struct afpa_conn *conn, const struct sock *sk)
+{
+	conn->copied = tcp_sk(sk)->copied_seq;
+	conn->written = tcp_sk(sk)->write_seq;
+}
+
+void afpa_conn_end_answer(struct afpa_conn *conn)
+{
+	afpa_answer_end(&conn->ans);
+	if (conn->pinned) {
+		conn->pinned = false;
+		module_put(THIS_MODULE);
+	}
+}
+
+static void afpa_conn_unlist(struct afpa_conn *conn)
+{
+	struct afpa_place *place = conn->place;
+
+	spin_lock_bh(&place->lock);
+	if (!list_empty(&conn->list)) {
+		list_del_init(&conn->list);
+		place->nr_conns--;
+	}
+	spin_unlock_bh(&place->lock);
+}
+
+bool afpa_conn_abandon(struct afpa_conn *conn)
+{
+	if (test_and_set_bit(AFPA_CONN_LEFT, &conn->flags))
+		return false;
+	afpa_conn_unlist(conn);
+	flt_layer_detach(conn->layer);
+	return true;
+}
+
+void afpa_conn_leave(struct afpa_conn *conn)
+{
+	afpa_conn_end_answer(conn);
+	afpa_conn_abandon(conn);
+}
+
+void afpa_conn_die(struct afpa_conn *conn)
+{
+	afpa_conn_end_answer(conn);
+	set_bit(AFPA_CONN_LEFT, &conn->flags);
+	afpa_conn_unlist(conn);
+}
+
+/* tcp_abort() takes the socket's lock itself, but from who runs for BPF. */
+void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk)
+{
+	struct bpf_run_ctx ctx, *old;
+
+	sock_owned_by_me(sk);
+	afpa_conn_end_answer(conn);
+	if (sk->sk_state == TCP_CLOSE)
+		return;
+	if (!IS_ENABLED(CONFIG_BPF_SYSCALL) || !sk->sk_prot->diag_destroy) {
+		sk->sk_prot->disconnect(sk, 0);
+		return;
+	}
+	old = bpf_set_run_ctx(&ctx);
+	sk->sk_prot->diag_destroy(sk, ECONNABORTED);
+	bpf_reset_run_ctx(old);
+}
+
+void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
+{
+	WRITE_ONCE(conn->closed, true);
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
+	sk->sk_prot->shutdown(sk, SEND_SHUTDOWN);
+	conn->written = tcp_sk(sk)->write_seq;
+	afpa_count(conn->place->an, AFPA_STAT_CLOSED);
+}
+
+bool afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
+{
+	int ret;
+
+	if (!conn->ans.obj)
+		return true;
+	if (conn->busy || !sk->sk_socket)
+		return false;
+	conn->busy = true;
+	ret = afpa_answer_send(&conn->ans, sk, true);
+	conn->busy = false;
+	conn->written = tcp_sk(sk)->write_seq;
+	if (ret == 0 || ret == -EAGAIN)
+		return false;
+	afpa_count(conn->place->an, AFPA_STAT_FLUSHED);
+	if (conn->ans.closes && ret == 1)
+		afpa_conn_finish(conn, sk);
+	afpa_conn_end_answer(conn);
+	afpa_conn_settle(conn, sk);
+	return true;
+}
+
+bool afpa_conn_clear(struct afpa_conn *conn)
+{
+	struct sock *sk = conn->sk;
+	bool reset;
+
+	if (!flt_sock_trylock(sk))
+		return false;
+	reset = conn->ans.obj && !test_bit(AFPA_CONN_LEFT, &conn->flags);
+	if (reset) {
+		afpa_conn_reset(conn, sk);
+		afpa_count(conn->place->an, AFPA_STAT_RESET_SITE);
+	}
+	afpa_conn_leave(conn);
+	/* The first bytes of a request may be there of which the program has not heard. */
+	if (!reset && !sock_flag(sk, SOCK_DEAD))
+		sk->sk_data_ready(sk);
+	release_sock(sk);
+	return true;
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /dev/afpa: see the uapi header for the contract. */
+
+#include <linux/capability.h>
+#include <linux/ctype.h>
+#include <linux/fs.h>
+#include <linux/jiffies.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/nsproxy.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <flotilla/afpa.h>
+
+#include "cache.h"
+#include "counter.h"
+#include "device.h"
+#include "request.h"
+#include "site.h"
+
+#define AFPA_STALL_LEAST	1000
+#define AFPA_STALL_MOST		3600000
+#define AFPA_OBJECT_MOST	BIT_ULL(30)
+
+/* What a key is in user memory, copied. */
+struct afpa_names {
+	char host[AFPA_HOST_MAX];
+	char path[AFPA_PATH_MAX];
+	char type[AFPA_TYPE_MAX];
+	char headers[AFPA_HEADERS_MAX];
+};
+
+/* A structure that begins with its size, of this version or a later one. */
+static int afpa_device_copy(void *args, size_t known, const void __user *arg)
+{
+	u32 size;
+
+	if (get_user(size, (const u32 __user *)arg))
+		return -EFAULT;
+	if (size < known || size > PAGE_SIZE)
+		return -EINVAL;
+	return copy_struct_from_user(args, known, arg, size);
+}
+
+/* @size stays what the caller has said. */
+static int afpa_device_return(void __user *arg, const void *args, size_t known)
+{
+	const size_t skip = sizeof(u32);
+
+	return copy_to_user(arg + skip, args + skip, known - skip) ? -EFAULT : 0;
+}
+
+static int afpa_device_bytes(char *to, u64 from, size_t len, size_t most)
+{
+	if (len > most)
+		return -EINVAL;
+	return copy_from_user(to, u64_to_user_ptr(from), len) ? -EFAULT : 0;
+}
+
+/* --- settings --- */
+
+static int afpa_device_settings(struct afpa_net *an, const struct afpa_info *args)
+{
+	const u32 known = AFPA_SET_MODE | AFPA_SET_BUDGET | AFPA_SET_MAX_OBJECT | AFPA_SET_STALL;
+
+	if (args->flags & ~known)
+		return -EOPNOTSUPP;
+	if ((args->flags & AFPA_SET_MODE && args->mode > AFPA_MODE_THREAD) ||
+	    (args->flags & AFPA_SET_BUDGET && args->budget > S64_MAX) ||
+	    (args->flags & AFPA_SET_MAX_OBJECT && args->max_object > AFPA_OBJECT_MOST) ||
+	    (args->flags & AFPA_SET_STALL &&
+	     (args->stall_ms < AFPA_STALL_LEAST || args->stall_ms > AFPA_STALL_MOST)))
+		return -EINVAL;
+	if (args->flags & AFPA_SET_MODE)
+		WRITE_ONCE(an->mode, args->mode);
+	if (args->flags & AFPA_SET_BUDGET)
+		afpa_cache_set_budget(an, args->budget);
+	if (args->flags & AFPA_SET_MAX_OBJECT)
+		WRITE_ONCE(an->max_object, args->max_object);
+	if (args->flags & AFPA_SET_STALL)
+		WRITE_ONCE(an->stall_ms, args->stall_ms);
+	return 0;
+}
+
+static int afpa_device_info(struct afpa_net *an, void __user *arg, bool set)
+{
+	struct afpa_info args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (!set && args.flags)
+		return -EOPNOTSUPP;
+	err = afpa_device_settings(an, &args);
+	if (err)
+		return err;
+	args.version = AFPA_VERSION;
+	args.mode = READ_ONCE(an->mode);
+	args.budget = READ_ONCE(an->cache.budget);
+	args.max_object = READ_ONCE(an->max_object);
+	args.stall_ms = READ_ONCE(an->stall_ms);
+	args.sites = READ_ONCE(an->nr_sites);
+	args.used = READ_ONCE(an->cache.used);
+	args.objects = READ_ONCE(an->cache.objects);
+	return afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* --- sites --- */
+
+static int afpa_device_site(struct afpa_net *an, void __user *arg,
+			    int (*do_it)(struct afpa_net *an, struct afpa_site_args *args))
+{
+	struct afpa_site_args args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	args.listeners = 0;
+	args.refused = 0;
+	args.error = 0;
+	args.objects = 0;
+	return do_it(an, &args) ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+static int afpa_device_flush(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_site_args args;
+	u32 id = 0;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~AFPA_ALL_SITES)
+		return -EOPNOTSUPP;
+	if (!(args.flags & AFPA_ALL_SITES)) {
+		id = afpa_site_id(an, &args.site);
+		if (!id)
+			return -ENOENT;
+	}
+	args.objects = afpa_cache_flush(an, id);
+	return afpa_device_return(arg, &args, sizeof(args));
+}
+
+static int afpa_device_next_site(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_next_site args;
+
+	return afpa_device_copy(&args, sizeof(args), arg) ?: afpa_site_next(an, &args) ?:
+	       afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* --- objects --- */
+
+/* A request could ask for it. */
+static bool afpa_key_is_sound(const struct afpa_key_ref *key)
+{
+	bool any = key->host_len == 1 && key->host[0] == '*';
+
+	return key->host_len && key->path_len &&
+	       (any || afpa_host_length(key->host, key->host_len, NULL) == key->host_len) &&
+	       afpa_path_is_sound(key->path, key->path_len);
+}
+
+static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct afpa_names *names,
+			   const struct afpa_site *site, u64 host, u64 path)
+{
+	int err;
+	u16 i;
+
+	err = afpa_device_bytes(names->host, host, key->host_len, sizeof(names->host)) ?:
+	      afpa_device_bytes(names->path, path, key->path_len, sizeof(names->path));
+	if (err)
+		return err;
+	key->host = names->host;
+	key->path = names->path;
+	if (!afpa_key_is_sound(key))
+		return -EINVAL;
+	for (i = 0; i < key->host_len; i++)
+		names->host[i] = tolower(names->host[i]);
+	key->site = afpa_site_id(an, site);
+	return key->site ? 0 : -ENOENT;
+}
+
+static bool afpa_is_printable(const char *text, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if ((u8)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* Fields that are ours to set, or that would make another answer of it. */
+static bool afpa_field_is_ours(const char *name, size_t len)
+{
+	static const char *const ours[] = { "content-length", "content-type", "connection", "date",
+					    "keep-alive", "transfer-encoding", "trailer",
+					    "upgrade" };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ours); i++)
+		if (strlen(ours[i]) == len && !strncasecmp(ours[i], name, len))
+			return true;
+	return false;
+}
+
+/* Lines of "Name: value" and CR LF; a second answer cannot hide in it. */
+static bool afpa_headers_are_sound(const char *text, size_t len)
+{
+	while (len) {
+		const char *end = memchr(text, '\r', len), *colon;
+		size_t line = end ? end - text : len;
+
+		colon = memchr(text, ':', line);
+		if (!colon || colon == text || line + 2 > len || text[line + 1] != '\n' ||
+		    !afpa_is_printable(text, line) || memchr(text, ' ', colon - text) ||
+		    afpa_field_is_ours(text, colon - text))
+			return false;
+		text += line + 2;
+		len -= line + 2;
+	}
+	return true;
+}
+
+static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
+			      struct afpa_names *names, const struct afpa_put *args)
+{
+	int err;
+
+	recipe->key.host_len = args->host_len;
+	recipe->key.path_len = args->path_len;
+	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path) ?:
+	      afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
+	      afpa_device_bytes(names->headers, args->headers, args->headers_len,
+				sizeof(names->headers));
+	if (err)
+		return err;
+	if (!afpa_is_printable(names->type, args->type_len) ||
+	    !afpa_headers_are_sound(names->headers, args->headers_len))
+		return -EINVAL;
+	recipe->type = names->type;
+	recipe->type_len = args->type_len;
+	recipe->headers = names->headers;
+	recipe->headers_len = args->headers_len;
+	recipe->body = u64_to_user_ptr(args->body);
+	recipe->body_len = args->body_len;
+	return args->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
+}
+
+static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct afpa_recipe *recipe)
+{
+	struct afpa_object *obj = afpa_object_make(recipe);
+
+	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
+	if (obj == ERR_PTR(-ENOMEM) && afpa_cache_make_room(an, 2 * recipe->body_len + SZ_64K)) {
+		rcu_barrier();
+		obj = afpa_object_make(recipe);
+	}
+	return obj;
+}
+
+static int afpa_device_put(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_recipe recipe = {};
+	struct afpa_names *names;
+	struct afpa_object *obj;
+	struct afpa_put args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~AFPA_PUT_UPDATE)
+		return -EOPNOTSUPP;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	err = afpa_device_recipe(an, &recipe, names, &args);
+	if (err)
+		goto out;
+	obj = afpa_device_make(an, &recipe);
+	if (IS_ERR(obj)) {
+		err = PTR_ERR(obj);
+		goto out;
+	}
+	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, &args.version);
+	if (err)
+		afpa_object_put(obj);
+	else if (afpa_site_id(an, &args.site) != recipe.key.site)
+		afpa_cache_flush(an, recipe.key.site);	/* taken away meanwhile */
+	err = err ?: afpa_device_return(arg, &args, sizeof(args));
+out:
+	kfree(names);
+	return err;
+}
+
+static void afpa_device_describe(struct afpa_key *args, const struct afpa_object *obj)
+{
+	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
+
+	args->version = obj->version;
+	args->body_len = obj->body_len;
+	args->charged = obj->charged;
+	args->hits = atomic64_read(&obj->hits);
+	args->age_ms = jiffies64_to_msecs(now - obj->put);
+	args->left_ms = 0;
+	if (expires)
+		args->left_ms = time_before64(now, expires) ?
+				min_t(u64, jiffies64_to_msecs(expires - now), U32_MAX) : 1;
+}
+
+static int afpa_device_query(struct afpa_net *an, const struct afpa_key_ref *key,
+			     struct afpa_key *args)
+{
+	struct afpa_object *obj;
+
+	rcu_read_lock();
+	obj = afpa_cache_find_exact(&an->cache, key);
+	if (obj)
+		afpa_device_describe(args, obj);
+	rcu_read_unlock();
+	return obj ? 0 : -ENOENT;
+}
+
+static int afpa_device_del(struct afpa_net *an, const struct afpa_key_ref *key,
+			   struct afpa_key *args)
+{
+	return afpa_cache_del(an, key);
+}
+
+static int afpa_device_ttl(struct afpa_net *an, const struct afpa_key_ref *key,
+			   struct afpa_key *args)
+{
+	return afpa_cache_set_ttl(an, key, args->left_ms) ?: afpa_device_query(an, key, args);
+}
+
+static int afpa_device_object(struct afpa_net *an, void __user *arg,
+			      int (*do_it)(struct afpa_net *an, const struct afpa_key_ref *key,
+					   struct afpa_key *args))
+{
+	struct afpa_key_ref key = {};
+	struct afpa_names *names;
+	struct afpa_key args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	key.host_len = args.host_len;
+	key.path_len = args.path_len;
+	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
+	if (!err)
+		err = do_it(an, &key, &args);
+	kfree(names);
+	return err ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* Also -ENOSPC gives back how much room is needed. */
+static int afpa_device_name(struct afpa_key *args, const struct afpa_object *obj)
+{
+	bool fits = args->host_len >= obj->key.host_len && args->path_len >= obj->key.path_len;
+
+	args->host_len = obj->key.host_len;
+	args->path_len = obj->key.path_len;
+	if (!fits)
+		return -ENOSPC;
+	if (copy_to_user(u64_to_user_ptr(args->host), obj->key.host, obj->key.host_len) ||
+	    copy_to_user(u64_to_user_ptr(args->path), obj->key.path, obj->key.path_len))
+		return -EFAULT;
+	args->cursor = obj->version;
+	return 0;
+}
+
+static int afpa_device_next(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_object *obj;
+	struct afpa_key args;
+	u64 cursor;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
+	cursor = args.cursor;
+	/* Of a site that is going, or expired: not listed. */
+	while (true) {
+		obj = afpa_cache_next(&an->cache, cursor);
+		if (!obj)
+			return -ENOENT;
+		if (!afpa_object_is_over(obj, get_jiffies_64()) &&
+		    !afpa_site_at(an, obj->key.site, &args.site))
+			break;
+		cursor = obj->version;
+		afpa_object_put(obj);
+	}
+	afpa_device_describe(&args, obj);
+	err = afpa_device_name(&args, obj);
+	afpa_object_put(obj);
+	if (err && err != -ENOSPC)
+		return err;
+	return afpa_device_return(arg, &args, sizeof(args)) ?: err;
+}
+
+/* --- the device --- */
+
+static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	struct net *net = filp->private_data;
+	struct afpa_net *an = afpa_net(net);
+	void __user *argp = (void __user *)arg;
+
+	switch (cmd) {
+	case AFPA_IOC_INFO:
+		return afpa_device_info(an, argp, false);
+	case AFPA_IOC_NEXT_SITE:
+		return afpa_device_next_site(an, argp);
+	case AFPA_IOC_QUERY:
+		return afpa_device_object(an, argp, afpa_device_query);
+	case AFPA_IOC_NEXT:
+		return afpa_device_next(an, argp);
+	}
+	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	switch (cmd) {
+	case AFPA_IOC_SET:
+		return afpa_device_info(an, argp, true);
+	case AFPA_IOC_SITE_ADD:
+		return afpa_device_site(an, argp, afpa_site_add);
+	case AFPA_IOC_SITE_DEL:
+		return afpa_device_site(an, argp, afpa_site_del);
+	case AFPA_IOC_PUT:
+		return afpa_device_put(an, argp);
+	case AFPA_IOC_DEL:
+		return afpa_device_object(an, argp, afpa_device_del);
+	case AFPA_IOC_TTL:
+		return afpa_device_object(an, argp, afpa_device_ttl);
+	case AFPA_IOC_FLUSH:
+		return afpa_device_flush(an, argp);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static int afpa_device_open(struct inode *inode, struct file *filp)
+{
+	filp->private_data = get_net(current->nsproxy->net_ns);
+	return 0;
+}
+
+static int afpa_device_release(struct inode *inode, struct file *filp)
+{
+	put_net(filp->private_data);
+	return 0;
+}
+
+static const struct file_operations afpa_device_fops = {
+	.owner = THIS_MODULE,
+	.open = afpa_device_open,
+	.release = afpa_device_release,
+	.unlocked_ioctl = afpa_device_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};
+
+static struct miscdevice afpa_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "afpa",
+	.mode = 0660,
+	.fops = &afpa_device_fops,
+};
+
+int afpa_device_register(void)
+{
+	return misc_register(&afpa_device);
+}
+
+void afpa_device_unregister(void)
+{
+	misc_deregister(&afpa_device);
+}

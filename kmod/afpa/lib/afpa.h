@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libafpa: /dev/afpa for programs. What the kernel may answer HTTP requests with is put, replaced
+ * and taken back; sites say where it answers. Errors are negative errno values, as listed in
+ * flotilla/afpa.h. See libafpa(3).
+ *
+ *	int dev = afpa_open();
+ *	struct afpa_site site;
+ *
+ *	afpa_site_parse(&site, "0.0.0.0:80");
+ *	afpa_site_add(dev, &site, NULL);
+ *	afpa_put(dev, &site, "www.example.org", "/news",
+ *		 &(struct afpa_object){ .type = "text/html", .body = page, .body_len = len }, NULL);
+ *	...
+ *	afpa_del(dev, &site, "www.example.org", "/news");	-- from here on the server answers
+ */
+#ifndef AFPA_H
+#define AFPA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <flotilla/afpa.h>
+
+struct sockaddr;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * struct afpa_object - what a request is answered with
+ * @type:     Content-Type, or NULL for none
+ * @headers:  further header lines, each ended by CR LF, or NULL
+ * @body:     copied by the call
+ * @body_len: bytes of @body, 0 is a body, too
+ * @ttl_ms:   lifetime in milliseconds from now, 0: until it is deleted
+ */
+struct afpa_object {
+	const char *type, *headers;
+	const void *body;
+	size_t body_len;
+	uint32_t ttl_ms;
+};
+
+/**
+ * afpa_open() - open the device
+ *
+ * Return: a descriptor, close-on-exec, for the network namespace of the caller; threads may share
+ * it. -ENOENT: the module is not loaded.
+ */
+int afpa_open(void);
+
+/**
+ * afpa_info() - settings and what is in use
+ * @dev:  the device
+ * @info: out
+ *
+ * Return: 0 or a negative errno.
+ */
+int afpa_info(int dev, struct afpa_info *info);
+
+/**
+ * afpa_set() - change settings
+ * @dev:  the device
+ * @info: in: the new values, and which of them in .flags (AFPA_SET_*); out: as afpa_info()
+ *
+ * Return: 0, or a negative errno, and then nothing has changed.
+ */
+int afpa_set(int dev, struct afpa_info *info);
+
+/**
+ * afpa_site_of() - a site by its address
+ * @site: out
+ * @addr: AF_INET or AF_INET6, as the server gave it to bind(2)
+ *
+ * Return: 0, -EAFNOSUPPORT, or -EINVAL: there is no port.
+ */
+int afpa_site_of(struct afpa_site *site, const struct sockaddr *addr);
+
+/**
+ * afpa_site_parse() - a site by its name
+ * @site: out
+ * @text: "0.0.0.0:80" or "[::]:80"
+ *
+ * Return: 0 or -EINVAL.
+ */
+int afpa_site_parse(struct afpa_site *site, const char *text);
+
+#define AFPA_SITE_TEXT	64
+
+/**
+ * afpa_site_name() - the name of a site, as afpa_site_parse() takes it
+ * @site: which
+ * @text: room for it
+ *
+ * Return: @text.
+ */
+const char *afpa_site_name(const struct afpa_site *site, char text[AFPA_SITE_TEXT]);
+
+/**
+ * afpa_site_add() - let the kernel answer at a listener's address
+ * @dev:    the device
+ * @site:   which; one that is there already looks for new listeners
+ * @result: out, or NULL
+ *
+ * Return: 0 or a negative errno.
+ */
+int afpa_site_add(int dev, const struct afpa_site *site, struct afpa_site_args *result);
+
+/**
+ * afpa_site_del() - leave an address to its server again
+ * @dev:     the device
+ * @site:    which; its objects go
+ * @objects: out, or NULL: how many that were
+ *
+ * Return: 0 or a negative errno.
+ */
+int afpa_site_del(int dev, const struct afpa_site *site, uint64_t *objects);
+
+typedef int (*afpa_site_fn)(const struct afpa_next_site *site, void *arg);
+
+/**
+ * afpa_site_each() - all sites
+ * @dev: the device
+ * @fn:  called for each; what is not 0 ends it
+ * @arg: for @fn
+ *
+ * Return: 0, what @fn returned, or a negative errno.
+ */
+int afpa_site_each(int dev, afpa_site_fn fn, void *arg);
+
+/**
+ * afpa_put() - answer with this from now on
+ * @dev:     the device
+ * @site:    where requests come in
+ * @host:    without a port; "*" for any that has no object of its own
+ * @path:    with its query, as it stands in requests
+ * @object:  what to answer with; replaces the one that is there, as a whole
+ * @version: out, or NULL
+ *
+ * Return: 0, or a negative errno, and then what was there stays.
+ */
+int afpa_put(int dev, const struct afpa_site *site, const char *host, const char *path,
+	     const struct afpa_object *object, uint64_t *version);
+
+/**
+ * afpa_update() - as afpa_put(), if there is an object already
+ * @dev:     the device
+ * @site:    as for afpa_put()
+ * @host:    as for afpa_put()
+ * @path:    as for afpa_put()
+ * @object:  what to answer with
+ * @version: out, or NULL
+ *
+ * One that was deleted meanwhile does not come back.
+ *
+ * Return: 0, -ENOENT, or another negative errno.
+ */
+int afpa_update(int dev, const struct afpa_site *site, const char *host, const char *path,
+		const struct afpa_object *object, uint64_t *version);
+
+/**
+ * afpa_del() - leave this to the server
+ * @dev:  the device
+ * @site: as for afpa_put()
+ * @host: as for afpa_put()
+ * @path: as for afpa_put()
+ *
+ * When it has returned no request is answered with the object any more.
+ *
+ * Return: 0, -ENOENT: there was none, or another negative errno.
+ */
+int afpa_del(int dev, const struct afpa_site *site, const char *host, const char *path);
+
+/**
+ * afpa_query() - what is known of an object
+ * @dev:  the device
+ * @site: as for afpa_put()
+ * @host: as for afpa_put()
+ * @path: as for afpa_put()
+ * @key:  out; .host and .path are those given
+ *
+ * It does not count as use.
+ *
+ * Return: 0, -ENOENT, or another negative errno.
+ */
+int afpa_query(int dev, const struct afpa_site *site, const char *host, const char *path,
+	       struct afpa_key *key);
+
+/**
+ * afpa_ttl() - a new lifetime, from now on
+ * @dev:    the device
+ * @site:   as for afpa_put()
+ * @host:   as for afpa_put()
+ * @path:   as for afpa_put()
+ * @ttl_ms: milliseconds, 0: until it is deleted
+ *
+ * Return: 0, -ENOENT, or another negative errno.
+ */
+int afpa_ttl(int dev, const struct afpa_site *site, const char *host, const char *path,
+	     uint32_t ttl_ms);
+
+/**
+ * afpa_flush() - delete all objects
+ * @dev:     the device
+ * @site:    of this one, or of all if NULL
+ * @objects: out, or NULL: how many there were
+ *
+ * Return: 0 or a negative errno.
+ */
+int afpa_flush(int dev, const struct afpa_site *site, uint64_t *objects);
+
+typedef int (*afpa_object_fn)(const struct afpa_key *key, const char *host, const char *path,
+			      void *arg);
+
+/**
+ * afpa_each() - all objects, in the order in which they were put
+ * @dev: the device
+ * @fn:  called for each; what is not 0 ends it; it may put and delete
+ * @arg: for @fn
+ *
+ * Return: 0, what @fn returned, or a negative errno.
+ */
+int afpa_each(int dev, afpa_object_fn fn, void *arg);
+
+/* "off", "softirq", "thread"; never NULL. */
+const char *afpa_mode_name(uint32_t mode);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+/* AFPA: the kernel answers HTTP requests out of a cache that programs fill. See README.md. */
+
+#include <linux/module.h>
+
+#include "cache.h"
+#include "counter.h"
+#include "device.h"
+#include "engine.h"
+#include "layer.h"
+#include "net.h"
+#include "queue.h"
+#include "text.h"
+
+static int __init afpa_init(void)
+{
+	int err;
+
+	err = afpa_engine_init();
+	if (err)
+		return err;
+	err = afpa_queue_init();
+	if (err)
+		goto undo_engine;
+	err = afpa_net_register();
+	if (err)
+		goto undo_queue;
+	err = afpa_shrinker_register();
+	if (err)
+		goto undo_net;
+	err = afpa_stats_register();
+	if (err)
+		goto undo_shrinker;
+	err = afpa_device_register();
+	if (err)
+		goto undo_stats;
+	return 0;
+
+undo_stats:
+	afpa_stats_unregister();
+undo_shrinker:
+	afpa_shrinker_unregister();
+undo_net:
+	afpa_net_unregister();
+undo_queue:
+	afpa_queue_exit();
+undo_engine:
+	afpa_engine_exit();
+	return err;
+}
+
+static void __exit afpa_exit(void)
+{
+	afpa_device_unregister();
+	afpa_stats_unregister();
+	afpa_net_leave_all();		/* no answer is under way: each one holds the module */
+	afpa_layer_remove_all();	/* nothing of ours runs on any socket from here on */
+	afpa_queue_exit();
+	afpa_shrinker_unregister();
+	afpa_net_unregister();
+	rcu_barrier();			/* objects */
+	afpa_engine_exit();
+	afpa_text_exit();
+}
+
+module_init(afpa_init);
+module_exit(afpa_exit);
+
+MODULE_DESCRIPTION("Flotilla: HTTP answers out of the kernel");
+MODULE_VERSION(FLT_VERSION);
+MODULE_LICENSE("GPL");

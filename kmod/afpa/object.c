@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+/* An object's memory: compound pages, so that TCP can refer to any part of them. */
+
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "object.h"
+
+/* What does not fit is refused rather than that somebody is killed for it. */
+#define AFPA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+#define AFPA_HEAD_MAX	4096
+
+static void afpa_object_free(struct afpa_object *obj)
+{
+	u32 i;
+
+	for (i = 0; i < obj->pieces; i++)
+		put_page(obj->piece[i].bv_page);
+	kvfree(obj);
+}
+
+static void afpa_object_free_rcu(struct rcu_head *rcu)
+{
+	afpa_object_free(container_of(rcu, struct afpa_object, rcu));
+}
+
+void afpa_object_put(struct afpa_object *obj)
+{
+	/* Whoever has found it under RCU may look at @users still. */
+	if (refcount_dec_and_test(&obj->users))
+		call_rcu(&obj->rcu, afpa_object_free_rcu);
+}
+
+/* Blocks as large as fit, so that no page is without a byte. */
+static unsigned int afpa_piece_order(u64 left)
+{
+	u64 pages = DIV_ROUND_UP_ULL(left, PAGE_SIZE);
+
+	return pages >> AFPA_PIECE_ORDER ? AFPA_PIECE_ORDER : ilog2((u32)pages);
+}
+
+static struct page *afpa_piece_alloc(unsigned int *order)
+{
+	struct page *page;
+
+	while (*order) {
+		page = alloc_pages(AFPA_GFP | __GFP_COMP | __GFP_NORETRY, *order);
+		if (page)
+			return page;
+		--*order;
+	}
+	return alloc_page(AFPA_GFP);
+}
+
+/* Room for @total bytes. */
+static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
+{
+	/* With blocks of one page, if memory is in pieces. */
+	size_t most = DIV_ROUND_UP_ULL(total, PAGE_SIZE);
+	struct afpa_object *obj;
+	u64 left = total;
+
+	obj = kvzalloc(struct_size(obj, piece, most) + names, AFPA_GFP);
+	if (!obj)
+		return NULL;
+	obj->charged = struct_size(obj, piece, most) + names;
+	while (left) {
+		unsigned int order = afpa_piece_order(left);
+		struct page *page = afpa_piece_alloc(&order);
+		u32 len = min_t(u64, left, PAGE_SIZE << order);
+
+		if (!page) {
+			afpa_object_free(obj);
+			return NULL;
+		}
+		bvec_set_page(&obj->piece[obj->pieces++], page, len, 0);
+		obj->charged += PAGE_SIZE << order;
+		left -= len;
+		cond_resched();
+	}
+	refcount_set(&obj->users, 1);
+	atomic64_set(&obj->hits, 0);
+	INIT_LIST_HEAD(&obj->clock);
+	obj->key.host = (const char *)&obj->piece[most];
+	return obj;
+}
+
+static void afpa_object_name(struct afpa_object *obj, const struct afpa_key_ref *key)
+{
+	char *names = (char *)obj->key.host;
+
+	obj->key = *key;
+	obj->key.host = memcpy(names, key->host, key->host_len);
+	obj->key.path = memcpy(names + key->host_len, key->path, key->path_len);
+}
+
+static void afpa_object_copy_head(struct afpa_object *obj, const char *head, u32 len)
+{
+	memcpy(page_address(obj->piece[0].bv_page), head, len);
+	obj->head_len = len;
+}
+
+/* The header ends within the first page: see AFPA_HEAD_MAX. */
+static int afpa_object_copy_body(struct afpa_object *obj, const void __user *body)
+{
+	u32 i, skip = obj->head_len;
+
+	for (i = 0; i < obj->pieces; i++) {
+		u32 len = obj->piece[i].bv_len - skip;
+
+		if (copy_from_user(page_address(obj->piece[i].bv_page) + skip, body, len))
+			return -EFAULT;
+		body += len;
+		skip = 0;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int afpa_recipe_head(const struct afpa_recipe *r, char *head)
+{
+	int len;
+
+	len = scnprintf(head, AFPA_HEAD_MAX, "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\n",
+			r->body_len);
+	if (r->type_len)
+		len += scnprintf(head + len, AFPA_HEAD_MAX - len, "Content-Type: %.*s\r\n",
+				 r->type_len, r->type);
+	return len + scnprintf(head + len, AFPA_HEAD_MAX - len, "%.*s", r->headers_len,
+			       r->headers);
+}
+
+struct afpa_object *afpa_object_make(const struct afpa_recipe *recipe)
+{
+	struct afpa_object *obj;
+	char *head;
+	u32 len;
+	int err;
+
+	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
+	if (!head)
+		return ERR_PTR(-ENOMEM);
+	len = afpa_recipe_head(recipe, head);
+	obj = afpa_object_alloc(len + recipe->body_len,
+				recipe->key.host_len + recipe->key.path_len);
+	if (!obj) {
+		kfree(head);
+		return ERR_PTR(-ENOMEM);
+	}
+	afpa_object_name(obj, &recipe->key);
+	afpa_object_copy_head(obj, head, len);
+	kfree(head);
+	obj->body_len = recipe->body_len;
+	err = afpa_object_copy_body(obj, recipe->body);
+	if (err) {
+		afpa_object_free(obj);
+		return ERR_PTR(err);
+	}
+	return obj;
+}
+
+unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,
+			      struct bio_vec *vec, unsigned int room)
+{
+	unsigned int n = 0;
+	u32 i;
+
+	for (i = 0; len && n < room && i < obj->pieces; i++) {
+		const struct bio_vec *piece = &obj->piece[i];
+
+		if (pos >= piece->bv_len) {
+			pos -= piece->bv_len;
+			continue;
+		}
+		bvec_set_page(&vec[n], piece->bv_page, min_t(u64, len, piece->bv_len - pos), pos);
+		len -= vec[n++].bv_len;
+		pos = 0;
+	}
+	return n;
+}

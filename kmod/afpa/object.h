@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a request can be answered with. */
+#ifndef AFPA_OBJECT_H
+#define AFPA_OBJECT_H
+
+#include <linux/bvec.h>
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/rhashtable-types.h>
+
+/* Largest block of pages, as the paper's: 128 KB. */
+#define AFPA_PIECE_ORDER	5
+
+/**
+ * struct afpa_key_ref - what an object is found by
+ * @site:     number of the site; never used again
+ * @host_len: of @host
+ * @path_len: of @path
+ * @host:     lower case, without a port 80; "*" is for any
+ * @path:     with its query
+ */
+struct afpa_key_ref {
+	u32 site;
+	u16 host_len;
+	u16 path_len;
+	const char *host;
+	const char *path;
+};
+
+/**
+ * struct afpa_object - an answer
+ * @node:     in the cache's table
+ * @key:      its strings lie behind @piece
+ * @clock:    in the cache's clock, under its lock; empty when it is in the cache no more
+ * @users:    one for the cache, one for each answer that is under way
+ * @recent:   it was used since the clock's hand came by
+ * @version:  grows with each object of the cache
+ * @put:      jiffies64
+ * @expires:  jiffies64 or 0; under the cache's lock, READ_ONCE
+ * @hits:     requests that it was the answer to
+ * @body_len: bytes
+ * @charged:  bytes that count against the budget
+ * @head_len: bytes of the status line and the header fields that are always the same
+ * @pieces:   number of @piece
+ * @rcu:      for freeing
+ * @piece:    blocks of pages, header first, the body right behind it; all but the last are full
+ *
+ * Its bytes never change: what has been sent and is not acknowledged refers to these pages, and a
+ * newer version has its own. Found under RCU.
+ */
+struct afpa_object {
+	struct rhash_head node;
+	struct afpa_key_ref key;
+	struct list_head clock;
+	refcount_t users;
+	bool recent;
+	u64 version;
+	u64 put;
+	u64 expires;
+	atomic64_t hits;
+	u64 body_len;
+	u64 charged;
+	u32 head_len;
+	u32 pieces;
+	struct rcu_head rcu;
+	struct bio_vec piece[];
+};
+
+/**
+ * struct afpa_recipe - what an object is made of
+ * @key:      sound, and in kernel memory
+ * @type:     content type, or empty
+ * @headers:  further lines with their ends, or empty
+ * @type_len: bytes
+ * @headers_len: bytes
+ * @body:     in user memory
+ * @body_len: bytes
+ */
+struct afpa_recipe {
+	struct afpa_key_ref key;
+	const char *type;
+	const char *headers;
+	u32 type_len;
+	u32 headers_len;
+	const void __user *body;
+	u64 body_len;
+};
+
+/* Charged to the caller's memory cgroup. ERR_PTR(-ENOMEM), ERR_PTR(-EFAULT). */
+struct afpa_object *afpa_object_make(const struct afpa_recipe *recipe);
+void afpa_object_put(struct afpa_object *obj);
+
+/**
+ * afpa_object_vecs() - a stretch of header and body
+ * @obj:  object
+ * @pos:  where it begins
+ * @len:  its length; within the object
+ * @vec:  to be filled
+ * @room: entries of @vec, at least 1
+ *
+ * Return: entries used; they may cover less than @len.
+ */
+unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,
+			      struct bio_vec *vec, unsigned int room);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Connections that are answered by a work item. */
+#ifndef AFPA_QUEUE_H
+#define AFPA_QUEUE_H
+
+#include <linux/workqueue.h>
+
+struct afpa_conn;
+
+/* Its engine runs soon; false: the module is being unloaded. Any context; the socket is alive. */
+bool afpa_queue_conn(struct afpa_conn *conn, unsigned long delay);
+
+void afpa_queue_work(struct work_struct *work);
+
+int afpa_queue_init(void);
+void afpa_queue_exit(void);
+
+#endif

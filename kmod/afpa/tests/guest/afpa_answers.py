@@ -1,0 +1,302 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 240
+# cpus: 2
+"""What is answered, what is not, and what the server sees of it."""
+import contextlib
+import os
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same,  # noqa: E402
+                  site, wait_for, wire)
+import kit                                      # noqa: E402
+
+BIG = 1000000
+
+
+@claim
+def hits_on_a_kept_connection_are_answered_in_softirq():
+    with site() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"from the kernel")
+        with counted(Hits=50, HitsSoftirq=lambda n: n >= 40, Misses=0, Bytes=lambda n: n > 50 * 15):
+            for _ in range(50):
+                headers, data = ask(client, "/a")
+                equal("body", data, b"from the kernel")
+                equal("type", headers["content-type"], "text/plain")
+                equal("connection", headers.get("connection"), None)
+        equal("what the server read", server.read, [])
+        equal("hits", device.query(server.site, "/a")["hits"], 50)
+
+
+def ask(client, path, **how):
+    client.ask(path, **how)
+    return client.answer(how.get("method", "GET"))
+
+
+@claim
+def what_arrives_before_accept_is_answered_in_accept():
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"early")
+        with counted(HitsAccept=1):
+            client.ask("/a")
+            time.sleep(0.2)
+            server.go.set()
+            equal("body", client.answer()[1], b"early")
+        equal("again", client.get("/a"), b"early")
+        equal("what the server read", server.read, [])
+
+
+@claim
+def a_miss_reaches_the_server_byte_for_byte():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"a")
+        for text in (wire("/b"), wire("/a", method="POST", fields="Content-Length: 0\r\n"),
+                     wire("/a", fields="Range: bytes=0-1\r\n"), wire("/a", fields="Cookie: x\r\nX-Odd:  y \r\n")):
+            with Client(server.site) as client:
+                client.sock.sendall(text)
+                client.answer()
+            same("what the server read", server.read.pop(), text)
+
+
+@claim
+def after_a_miss_the_connection_is_the_servers():
+    with site() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"kernel")
+        equal("a hit", client.get("/a"), b"kernel")
+        equal("a miss after hits", client.get("/b"), b"server /b")
+        equal("a hit no more", client.get("/a"), b"server /a")
+        equal("what the server read", server.read, [wire("/b"), wire("/a")])
+
+
+@claim
+def pipelined_answers_come_in_order():
+    with site() as (device, server):
+        for number in range(10):
+            device.put(server.site, f"/{number}", b"kernel /%d" % number)
+        server.delay = 0.1
+        with Client(server.site) as client:
+            # Up to the first miss the kernel's, from there on the server's, hits or not.
+            paths = [f"/{n % 10}" for n in range(150)] + ["/miss", "/1", "/2"]
+            client.sock.sendall(b"".join(wire(path) for path in paths))
+            got = [client.answer()[1].decode() for _ in paths]
+        equal("answers", got, [f"kernel {p}" for p in paths[:150]] + [f"server {p}" for p in paths[150:]])
+
+
+@claim
+def a_request_that_comes_byte_by_byte_is_answered():
+    with site() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"slowly")
+        with counted(Hits=2, Partial=lambda n: n > 10):
+            for _ in range(2):
+                for byte in wire("/a"):
+                    client.sock.sendall(bytes([byte]))
+                    time.sleep(0.002)
+                equal("body", client.answer()[1], b"slowly")
+        equal("what the server read", server.read, [])
+
+
+@claim
+def a_request_that_finds_no_room_is_the_servers():
+    with site(accept=False) as (device, server):
+        # Its children have as little room for a request of 8000 bytes.
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        server.go.set()
+        device.put(server.site, "/k", b"kernel")
+        with Client(server.site) as client:
+            equal("body", client.get("/k"), b"kernel")
+            time.sleep(0.5 * kit.SLOW)      # the server waits in recv(2) by then
+            client.ask("/a", fields="X-Pad: " + "x" * 7000 + "\r\n")
+            equal("by the server", client.answer()[1], b"server /a")
+
+
+@claim
+def half_a_request_and_an_end_are_the_servers():
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"a")
+        sock = server.listener.accept()[0]
+        client.sock.sendall(b"GET /a HTTP/1.1\r\nHo")
+        client.sock.shutdown(socket.SHUT_WR)
+        equal("what the server read", sock.recv(100), b"GET /a HTTP/1.1\r\nHo")
+        equal("end", sock.recv(100), b"")
+        sock.close()
+
+
+@claim
+def an_accept_that_began_before_the_site_lets_through_and_is_heard_of():
+    with Device() as device, contextlib.closing(Server()) as server:
+        time.sleep(0.2)
+        device.site_add(server.site)
+        data = body(BIG)
+        device.put(server.site, "/big", data)
+        with Client(server.site, rcvbuf=20000) as client:
+            wait_for("accept", lambda: server.accepted)
+            with counted(Hits=1, Flushed=1):
+                client.ask("/big")
+                wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+                server.socks[-1].shutdown(socket.SHUT_WR)
+                same("body", client.answer()[1], data)
+        device.site_del(server.site)
+
+
+@claim
+def a_large_object_comes_in_chunks_as_the_client_takes_it():
+    with site() as (device, server), Client(server.site, rcvbuf=20000) as client:
+        data = body(BIG)
+        device.put(server.site, "/big", data)
+        with counted(Hits=1, Continued=lambda n: n > 3):
+            client.ask("/big")
+            wait_for("a full socket", lambda: client.sock.recv(1, socket.MSG_PEEK))
+            time.sleep(0.3)
+            with open("/proc/net/tcp", encoding="ascii") as table:
+                queued = [int(line.split()[4].split(":")[0], 16) for line in table
+                          if line.split()[1].endswith(f":{server.site[1]:04X}")]
+            if max(queued) > 600000:
+                raise AssertionError(f"{queued} bytes wait in sockets")
+            same("body", client.answer()[1], data)
+        equal("next", client.get("/none"), b"server /none")
+
+
+@claim
+def many_large_answers_on_one_connection_keep_their_order():
+    with site() as (device, server), Client(server.site) as client:
+        data = {f"/{n}": body(150000 + n, n) for n in range(5)}
+        for path, text in data.items():
+            device.put(server.site, path, text)
+        client.sock.sendall(b"".join(map(wire, data)))
+        for path, text in data.items():
+            same(path, client.answer()[1], text)
+
+
+@claim
+def the_end_of_a_connection_is_as_the_client_asks():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"bye")
+        for version, fields, says, ends in (("1.1", "Connection: close\r\n", "close", True),
+                                            ("1.0", "", "close", True), ("1.1", "", None, False),
+                                            ("1.0", "Connection: keep-alive\r\n", "keep-alive", False)):
+            with Client(server.site) as client:
+                headers, data = ask(client, "/a", version=version, fields=fields)
+                equal("body", data, b"bye")
+                equal(f"{version} {fields!r}", headers.get("connection"), says)
+                if ends:
+                    equal("end", client.at_end(), True)
+                else:
+                    equal("once more", client.get("/a"), b"bye")
+        equal("what the server read", server.read, [])
+
+
+@claim
+def head_is_answered_without_a_body():
+    with site() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"x" * 100)
+        with counted(Heads=1, Hits=2):
+            headers, data = ask(client, "/a", method="HEAD")
+            equal("length", headers["content-length"], "100")
+            equal("a GET after it", client.get("/a"), b"x" * 100)
+
+
+@claim
+def headers_that_were_put_are_sent_and_others_refused():
+    with site() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"", headers="X-One: 1\r\nETag: \"2\"\r\n", kind="")
+        headers, data = ask(client, "/a")
+        equal("headers", (headers["x-one"], headers["etag"], headers.get("content-type"), data),
+              ("1", '"2"', None, b""))
+        for bad in ("X: 1", "X 1\r\n", "X: 1\r\n\r\n", "Content-Length: 5\r\n", ": 1\r\n", "A: b\r\nX : 1\r\n"):
+            try:
+                device.put(server.site, "/b", b"", headers=bad)
+            except OSError as err:
+                equal(bad, err.errno, 22)
+            else:
+                raise AssertionError(f"{bad!r} was taken")
+
+
+@claim
+def hosts_are_kept_apart():
+    with site() as (device, server), Client(server.site) as client:
+        for host in ("one.example", "Two.example"):
+            device.put(server.site, "/a", host.lower().encode(), host=host)
+        device.put(server.site, "/b", b"any")
+        port = server.site[1]
+        for host, answer in (("one.example", b"one.example"), ("ONE.example", b"one.example"),
+                             (f"two.example:{port}", b"two.example")):
+            equal(host, client.get("/a", host=host), answer)
+        equal("any host", client.get("/b", host="three.example"), b"any")
+        equal("of no host", client.get("/a", host="three.example"), b"server /a")
+
+
+@claim
+def ipv6_is_served():
+    for address in ("::1", "::"):
+        with site(address) as (device, server), Client(("::1", server.site[1])) as client:
+            device.put(server.site, "/a", b"six")
+            equal("body", client.get("/a"), b"six")
+            equal("miss", client.get("/b"), b"server /b")
+
+
+@claim
+def a_program_that_speaks_first_has_the_connection():
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"a")
+        sock = server.listener.accept()[0]
+        sock.sendall(b"hello\n")
+        equal("greeting", client.file.readline(), b"hello\n")
+        client.ask("/a")
+        same("what the server read", sock.recv(1000), wire("/a"))
+        sock.close()
+
+
+@claim
+def off_is_off_and_threads_answer_too():
+    with site() as (device, server):
+        device.put(server.site, "/a", body(300000))
+        device.info(mode=OFF)
+        with Client(server.site) as client:
+            equal("off", client.get("/a"), b"server /a")
+        device.info(mode=THREAD)
+        with Client(server.site) as client, counted(Hits=20, HitsWorker=20, HitsSoftirq=0, HitsAccept=0):
+            for _ in range(20):
+                same("thread", client.get("/a"), body(300000))
+            equal("miss", client.get("/b"), b"server /b")
+
+
+@claim
+def a_program_that_writes_in_the_midst_of_an_answer_comes_after_it():
+    with site(accept=False) as (device, server), Client(server.site, rcvbuf=20000) as client:
+        data = body(BIG)
+        device.put(server.site, "/big", data)
+        sock = server.listener.accept()[0]
+        with counted(Flushed=2):
+            client.ask("/big")
+            wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
+            same("the kernel's", client.answer()[1], data)
+            equal("the program's", client.answer()[1], b"mine")
+            sock.close()
+            with Client(server.site, rcvbuf=20000) as other:
+                sock = server.listener.accept()[0]
+                other.ask("/big")
+                wait_for("the answer", lambda: other.sock.recv(1, socket.MSG_PEEK))
+                sock.close()
+                same("after close", other.answer()[1], data)
+                equal("end", other.at_end(), True)
+
+
+@claim
+def a_listener_that_comes_later_is_found():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"kernel")
+        server.close()
+        again = Server("127.0.0.1", server.site[1])
+
+        def found():
+            with Client(again.site) as client:
+                return client.get("/a") == b"kernel"
+        wait_for("the listener", found)
+        again.close()
+
+
+main()

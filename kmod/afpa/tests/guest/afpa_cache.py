@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# cpus: 2
+"""Objects: put, replaced, deleted, expired, thrown out, and whose they are."""
+import contextlib
+import errno
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+from afpa import (Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same,  # noqa: E402
+                  site, wait_for)
+import kit                                      # noqa: E402
+import nets                                     # noqa: E402
+
+NOBODY = 65534
+
+
+@claim
+def an_object_that_is_replaced_under_load_is_never_torn_or_stale():
+    with site() as (device, server):
+        newest, stop = [0], threading.Event()
+        device.put(server.site, "/a", b"%08d" % 0 * 12500)
+
+        def read():
+            count = 0
+            with Client(server.site) as client:
+                while not stop.is_set():
+                    least = newest[0]
+                    data = client.get("/a")
+                    same("one version", data, data[:8] * 12500)
+                    if int(data[:8]) < least:
+                        raise AssertionError(f"version {int(data[:8])} after {least} was put")
+                    count += 1
+            return count
+        readers = [Thread(read) for _ in range(4)]
+        end = time.monotonic() + kit.rounds(8, 20)
+        version = 0
+        while time.monotonic() < end:
+            version += 1
+            device.put(server.site, "/a", b"%08d" % version * 12500)
+            newest[0] = version
+        stop.set()
+        counts = [reader.join() for reader in readers]
+        print(f"# {version} versions, {counts} reads")
+        if version < 20 or min(counts) < 20:
+            raise AssertionError("too few")
+        equal("what the server read", server.read, [])
+
+
+@claim
+def del_update_ttl_and_query_do_what_they_say():
+    with site() as (device, server), Client(server.site) as client:
+        first = device.put(server.site, "/a", b"one")
+        second = device.put(server.site, "/a", b"second", ttl_ms=500000)
+        equal("version", second > first, True)
+        equal("body", client.get("/a"), b"second")
+        says = device.query(server.site, "/a")
+        equal("query", (says["version"], says["body_len"], says["hits"]), (second, 6, 1))
+        equal("left", 400000 < says["left_ms"] <= 500000, True)
+        device.ttl(server.site, "/a", 0)
+        equal("unlimited", device.query(server.site, "/a")["left_ms"], 0)
+        device.ttl(server.site, "/a", 300)
+        wait_for("its end", lambda: device.info()["objects"] == 0)
+        fails(errno.ENOENT, device.query, server.site, "/a")
+        fails(errno.ENOENT, device.put, server.site, "/a", b"late", update=True)
+        device.put(server.site, "/a", b"three")
+        device.put(server.site, "/a", b"four", update=True)
+        equal("body", client.get("/a"), b"four")
+        device.delete(server.site, "/a")
+        fails(errno.ENOENT, device.delete, server.site, "/a")
+        equal("deleted", client.get("/a"), b"server /a")
+        equal("used", device.info()["used"], 0)
+
+
+@claim
+def an_expired_object_is_not_answered_with():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"short", ttl_ms=1500)
+        with Client(server.site) as client:
+            equal("young", client.get("/a"), b"short")
+            time.sleep(1.6)
+            equal("old", client.get("/a"), b"server /a")
+
+
+@claim
+def the_budget_holds_and_what_is_asked_for_stays():
+    with site() as (device, server), Client(server.site) as client, contextlib.ExitStack() as stack:
+        before = device.info()["budget"]
+        device.info(budget=400000)
+        stack.callback(lambda: device.info(budget=before, max_object=16 << 20))
+        device.put(server.site, "/hot", body(20000))
+        for number in range(200):
+            device.put(server.site, f"/{number}", body(5000))
+            client.get("/hot")
+            used = device.info()["used"]
+            if used > 400000:
+                raise AssertionError(f"{used} bytes are used")
+        same("the one in use", client.get("/hot"), body(20000))
+        equal("an old one", client.get("/3"), b"server /3")
+        fails(errno.ENOSPC, device.put, server.site, "/large", body(500000))
+        device.info(max_object=1000)
+        fails(errno.EFBIG, device.put, server.site, "/hot", body(1001))
+        device.info(budget=0)
+        equal("nothing is left", device.info()["objects"], 0)
+
+
+@claim
+def all_objects_are_listed_and_flushed():
+    with site() as (device, server), contextlib.closing(Server()) as other:
+        device.site_add(other.site)
+        for number in range(300):
+            device.put(server.site, f"/{number}", b"x", host=f"h{number % 7}")
+        device.put(other.site, "/other", b"y")
+        equal("names", device.names(), [(f"h{n % 7}", f"/{n}") for n in range(300)] + [("*", "/other")])
+        equal("flushed", device.flush(server.site), 300)
+        equal("names", device.names(), [("*", "/other")])
+        equal("with the site", device.site_del(other.site), 1)
+        equal("used", device.info()["used"], 0)
+
+
+@claim
+def a_site_never_answers_with_anothers_objects():
+    with site() as (device, one), site("127.0.0.2", device=device) as (_, two), Client(one.site) as at_one, \
+            Client(two.site) as at_two:
+        device.put(one.site, "/a", b"of one")
+        device.put(two.site, "/a", b"of two")
+        device.put(one.site, "/b", b"of one")
+        for _ in range(20):
+            equal("one", at_one.get("/a"), b"of one")
+            equal("two", at_two.get("/a"), b"of two")
+        equal("not two's", at_two.get("/b"), b"server /b")
+
+
+@claim
+def a_namespace_never_answers_with_anothers_objects():
+    sites = []
+    with contextlib.ExitStack() as stack:
+        for name in ("afpa1", "afpa2"):
+            nets.add_namespace(name)
+            stack.callback(nets.delete_namespace, name)
+            nets.run("ip", "-n", name, "link", "set", "lo", "up")
+            with nets.inside(name):
+                sites.append(stack.enter_context(site(port=8080)) + (name,))
+        sites[0][0].put(sites[0][1].site, "/a", b"in one")
+        for device, server, name in sites:
+            with nets.inside(name), Client(server.site) as client:
+                equal(name, client.get("/a"), b"in one" if name == "afpa1" else b"server /a")
+        equal("objects of two", sites[1][0].info()["objects"], 0)
+
+
+@claim
+def who_may_not_administer_the_network_may_not_put():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"a")
+        pid = os.fork()
+        if not pid:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            for call in (lambda: device.put(server.site, "/b", b""), lambda: device.delete(server.site, "/a"),
+                         lambda: device.site_add(server.site), lambda: device.site_del(server.site),
+                         lambda: device.info(mode=0), device.flush, lambda: device.ttl(server.site, "/a", 1)):
+                fails(errno.EPERM, call)
+            equal("but look", device.query(server.site, "/a")["body_len"], 1)
+            fails(errno.EACCES, Device)
+            os._exit(0)
+        equal("status", os.waitpid(pid, 0)[1], 0)
+
+
+@claim
+def wrong_arguments_are_refused():
+    with site() as (device, server):
+        for call, number in ((lambda: device.put(server.site, "a", b""), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a/../b", b""), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a", b"", host=""), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a", b"", host="h:80"), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a", b"", kind="a\r\nb"), errno.EINVAL),
+                             (lambda: device.put(server.site, "/" + "a" * 2048, b""), errno.EINVAL),
+                             (lambda: device.put(("127.0.0.9", 9), "/a", b""), errno.ENOENT),
+                             (lambda: device.site_del(("127.0.0.9", 9)), errno.ENOENT),
+                             (lambda: device.site_add(("127.0.0.9", 0)), errno.EINVAL),
+                             (lambda: device.info(stall_ms=1), errno.EINVAL),
+                             (lambda: device.info(mode=7), errno.EINVAL)):
+            fails(number, call)
+        equal("objects", device.info()["objects"], 0)
+
+
+@claim
+def an_object_survives_what_replaces_it_until_it_is_acknowledged():
+    with site() as (device, server), Client(server.site, rcvbuf=20000) as client:
+        old = body(1000000, 1)
+        device.put(server.site, "/a", old)
+        with counted(Hits=1):
+            client.ask("/a")
+            wait_for("the answer", lambda: client.sock.recv(1, 2))
+        device.put(server.site, "/a", b"new")
+        device.flush()
+        same("the old one", client.answer()[1], old)
+
+
+main()

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One event for each decision: which connection, what, how it went. */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM afpa
+
+#if !defined(_AFPA_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _AFPA_TRACE_H
+
+#include <linux/tracepoint.h>
+#include <net/inet_sock.h>
+
+#include "answer.h"
+
+/* A request is complete: it is answered with @obj, or NULL: it is the program's. */
+TRACE_EVENT(afpa_request,
+	TP_PROTO(const struct sock *sk, const char *path, unsigned int len,
+		 const struct afpa_object *obj),
+	TP_ARGS(sk, path, len, obj),
+	TP_STRUCT__entry(
+		__field(__u16, port)
+		__field(__u16, peer)
+		__field(bool, hit)
+		__field(__u64, version)
+		__array(char, path, 64)
+	),
+	TP_fast_assign(
+		unsigned int n = min_t(unsigned int, len, sizeof(__entry->path) - 1);
+
+		__entry->port = inet_sk(sk)->inet_num;
+		__entry->peer = ntohs(inet_sk(sk)->inet_dport);
+		__entry->hit = obj;
+		__entry->version = obj ? obj->version : 0;
+		memcpy(__entry->path, path, n);
+		__entry->path[n] = '\0';
+	),
+	TP_printk("port=%u peer=%u hit=%d version=%llu path=%s", __entry->port, __entry->peer,
+		  __entry->hit, __entry->version, __entry->path)
+);
+
+/* An answer is over: TCP has taken all of it, or @err says why not. */
+TRACE_EVENT(afpa_answered,
+	TP_PROTO(const struct sock *sk, const struct afpa_answer *ans, int err),
+	TP_ARGS(sk, ans, err),
+	TP_STRUCT__entry(
+		__field(__u16, port)
+		__field(__u16, peer)
+		__field(__u64, version)
+		__field(__u64, bytes)
+		__field(bool, closes)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->port = inet_sk(sk)->inet_num;
+		__entry->peer = ntohs(inet_sk(sk)->inet_dport);
+		__entry->version = ans->obj->version;
+		__entry->bytes = ans->pos;
+		__entry->closes = ans->closes;
+		__entry->err = err < 0 ? err : 0;
+	),
+	TP_printk("port=%u peer=%u version=%llu bytes=%llu closes=%d err=%d", __entry->port,
+		  __entry->peer, __entry->version, __entry->bytes, __entry->closes, __entry->err)
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
+/*
+ * /dev/afpa: the kernel answers HTTP requests whose answers it has been given.
+ *
+ * A web server listens on 0.0.0.0:80 as ever.  Its administrator lets the kernel answer there,
+ * and a program puts what the kernel may answer with:
+ *
+ *	struct afpa_site site = { .family = AF_INET, .port = htons(80) };
+ *	struct afpa_site_args add = { .size = sizeof(add), .site = site };
+ *	ioctl(dev, AFPA_IOC_SITE_ADD, &add);
+ *
+ *	struct afpa_put put = {
+ *		.size = sizeof(put), .site = site,
+ *		.host = (__u64)"www.example.org", .host_len = 15,
+ *		.path = (__u64)"/logo.svg", .path_len = 9,
+ *		.type = (__u64)"image/svg+xml", .type_len = 13,
+ *		.body = (__u64)logo, .body_len = logo_size };
+ *	ioctl(dev, AFPA_IOC_PUT, &put);
+ *
+ * From then on a GET or HEAD of that host and path is answered where its last packet arrives.  All
+ * other requests go to the server: the bytes, the addresses and the options of the connection are
+ * those that it would have seen without the kernel's help.
+ *
+ * - An object is copied when it is put; the caller's memory is not used afterwards.  A second PUT
+ *   of the same host and path replaces the object as a whole: a request gets the old one or the
+ *   new one, and after the call returned only the new one.
+ * - Once a program has read from a connection or written to it, the kernel does not answer on that
+ *   connection any more: what the program has still to answer must come first.
+ * - The kernel answers on connections that the server has accepted; what arrived before is
+ *   answered in the server's accept(2), which returns a connection without bytes to read.
+ * - A request is answered if it came as a whole within AFPA_REQUEST_MAX bytes; as long as it may
+ *   become such a request its first bytes wake nobody.
+ * - A listener that opens later on the address of a site is found within some seconds, or by
+ *   another AFPA_IOC_SITE_ADD of the same site.
+ *
+ * Sites and objects belong to the network namespace that the device was opened in, and go with
+ * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing.  All calls
+ * but AFPA_IOC_INFO, _QUERY and _NEXT take CAP_NET_ADMIN in the user namespace that owns that
+ * network namespace (EPERM).  The module can be unloaded at any time but while an answer is being
+ * sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
+ *
+ * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
+ * knows of none is refused with E2BIG, a smaller one with EINVAL.  Unknown flags: EOPNOTSUPP.
+ */
+#ifndef _UAPI_FLOTILLA_AFPA_H
+#define _UAPI_FLOTILLA_AFPA_H
+
+#include <linux/types.h>
+#include <linux/ioctl.h>
+
+#define AFPA_DEVICE	"/dev/afpa"
+#define AFPA_VERSION	1
+
+/* Longest request, from the method to the empty line, in bytes. */
+#define AFPA_REQUEST_MAX	8192
+/* Longest host, path, content type and other headers of an object, in bytes. */
+#define AFPA_HOST_MAX		255
+#define AFPA_PATH_MAX		2048
+#define AFPA_TYPE_MAX		127
+#define AFPA_HEADERS_MAX	2048
+
+/**
+ * struct afpa_site - where requests come in
+ * @family: AF_INET or AF_INET6
+ * @port:   TCP port in network order, not 0
+ * @addr:   the address that listeners are bound to, as bind(2) was given it: the first four bytes
+ *	    for AF_INET, the rest zero; all zero for the wildcard address
+ */
+struct afpa_site {
+	__u16 family;
+	__be16 port;
+	__u8 addr[16];
+};
+
+/**
+ * struct afpa_site_args - argument of AFPA_IOC_SITE_ADD, _SITE_DEL and _FLUSH
+ * @size:      sizeof(struct afpa_site_args)
+ * @flags:     0; AFPA_IOC_FLUSH: AFPA_ALL_SITES, then @site is ignored
+ * @site:      which one
+ * @listeners: out: SITE_ADD: listeners of the address that are answered for now
+ * @refused:   out: SITE_ADD: those that cannot be
+ * @error:     out: SITE_ADD: errno of the last of these; EOPNOTSUPP: it is MPTCP, has kTLS, or
+ *	       somebody's callbacks; EBUSY: its program keeps it locked (tried again later)
+ * @objects:   out: SITE_DEL, FLUSH: objects that were dropped
+ *
+ * SITE_ADD of a site that is there looks for new listeners.  No listener yet is not an error.
+ * Errors: EINVAL (family, port, address), ENOMEM, ENOSPC (too many sites).
+ *
+ * SITE_DEL drops the site's objects, leaves its connections to the server, and resets those in the
+ * midst of an answer; it waits for no client.  FLUSH drops the objects only.  Errors: ENOENT.
+ */
+struct afpa_site_args {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u32 listeners;
+	__u32 refused;
+	__u32 error;
+	__u64 objects;
+};
+
+#define AFPA_ALL_SITES	(1U << 0)
+
+/* AFPA_IOC_PUT: only where there is an object: one that was deleted does not come back (ENOENT). */
+#define AFPA_PUT_UPDATE	(1U << 0)
+
+/**
+ * struct afpa_put - argument of AFPA_IOC_PUT
+ * @size:        sizeof(struct afpa_put)
+ * @flags:       0 or AFPA_PUT_UPDATE
+ * @site:        for requests that come in here
+ * @host_len:    bytes of @host
+ * @path_len:    bytes of @path
+ * @type_len:    bytes of @type; 0: no Content-Type
+ * @headers_len: bytes of @headers
+ * @ttl_ms:      lifetime in milliseconds, 0: unlimited
+ * @host:        address of the host, as in Host but without a port; case does not matter; "*": any,
+ *		 also none, when there is no object of the very host
+ * @path:        address of the path with its query, from the slash on; compared byte by byte
+ * @type:        address of the content type
+ * @headers:     address of further header lines, each ended by CR LF; not Content-Length,
+ *		 Connection, Date or Transfer-Encoding
+ * @body:        address of the body
+ * @body_len:    bytes of @body; 0 is a body, too
+ * @version:     out: grows with each PUT in the namespace
+ *
+ * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
+ * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
+ * (does not fit into the budget, with everything else thrown out), EFAULT, ENOMEM.  After an error
+ * the object that was there stays, unless it is EFAULT because this structure cannot be written to.
+ */
+struct afpa_put {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u16 host_len;
+	__u16 path_len;
+	__u16 type_len;
+	__u16 headers_len;
+	__u32 ttl_ms;
+	__u64 host;
+	__u64 path;
+	__u64 type;
+	__u64 headers;
+	__u64 body;
+	__u64 body_len;
+	__u64 version;
+};
+
+/**
+ * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
+ * @size:      sizeof(struct afpa_key)
+ * @flags:     0
+ * @site:      as in struct afpa_put; NEXT: out
+ * @host_len:  bytes of @host; NEXT: in: room at @host, out: bytes there
+ * @path_len:  the same for @path
+ * @host:      address of the host; "*" is that object, not any one
+ * @path:      address of the path
+ * @cursor:    NEXT: 0 for the first object, else as the call before left it
+ * @version:   out: of the object
+ * @body_len:  out: bytes of its body
+ * @charged:   out: bytes that count against the budget
+ * @hits:      out: requests that were answered with it
+ * @age_ms:    out: since it was put
+ * @left_ms:   out: until it expires; 0: never.  TTL: in: the new lifetime, from now on
+ * @pad:       0
+ *
+ * DEL: when it has returned, no request is answered with the object.  QUERY changes nothing, TTL
+ * the lifetime and nothing else.
+ * NEXT lists the objects of the namespace, in the order in which they were put.  Errors: ENOENT (no
+ * such site or object, it has expired, or NEXT: there are no more), ENOSPC (NEXT: no room for host
+ * or path; both lengths say what is needed), EINVAL, EFAULT.
+ */
+struct afpa_key {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u16 host_len;
+	__u16 path_len;
+	__u64 host;
+	__u64 path;
+	__u64 cursor;
+	__u64 version;
+	__u64 body_len;
+	__u64 charged;
+	__u64 hits;
+	__u64 age_ms;
+	__u32 left_ms;
+	__u32 pad;
+};
+
+/**
+ * struct afpa_next_site - argument of AFPA_IOC_NEXT_SITE
+ * @size:      sizeof(struct afpa_next_site)
+ * @index:     in: 0 for the first one, then 1, and so on
+ * @site:      out: the site
+ * @listeners: out: listeners that are answered for
+ * @conns:     out: connections that the kernel may still answer on
+ *
+ * Errors: ENOENT (there are no more).
+ */
+struct afpa_next_site {
+	__u32 size;
+	__u32 index;
+	struct afpa_site site;
+	__u32 listeners;
+	__u64 conns;
+};
+
+/**
+ * enum afpa_mode - who answers
+ * @AFPA_MODE_OFF:     the server, everything; what is being sent is ended
+ * @AFPA_MODE_SOFTIRQ: the kernel, where the packets arrive
+ * @AFPA_MODE_THREAD:  the kernel, in a work item: no livelock by requests
+ */
+enum afpa_mode {
+	AFPA_MODE_OFF,
+	AFPA_MODE_SOFTIRQ,
+	AFPA_MODE_THREAD,
+};
+
+#define AFPA_SET_MODE		(1U << 0)
+#define AFPA_SET_BUDGET		(1U << 1)
+#define AFPA_SET_MAX_OBJECT	(1U << 2)
+#define AFPA_SET_STALL		(1U << 3)
+
+/**
+ * struct afpa_info - argument of AFPA_IOC_INFO and AFPA_IOC_SET
+ * @size:       sizeof(struct afpa_info)
+ * @flags:      SET: AFPA_SET_*, which of the settings to change; INFO: 0
+ * @version:    out: AFPA_VERSION
+ * @mode:       enum afpa_mode
+ * @budget:     bytes of all objects with headers, names and what the kernel keeps of them; least
+ *		recently used ones make room
+ * @max_object: bytes of the largest body
+ * @stall_ms:   a client that takes nothing of an answer for so long is reset; 1000 to 3600000
+ * @sites:      out
+ * @used:       out: bytes of the budget in use
+ * @objects:    out
+ *
+ * Settings are those of the network namespace.  Both calls give all of them.  Errors: EINVAL (out
+ * of range).
+ */
+struct afpa_info {
+	__u32 size;
+	__u32 flags;
+	__u32 version;
+	__u32 mode;
+	__u64 budget;
+	__u64 max_object;
+	__u32 stall_ms;
+	__u32 sites;
+	__u64 used;
+	__u64 objects;
+};
+
+#define AFPA_IOC_INFO		_IOWR(0xFB, 0x00, struct afpa_info)
+#define AFPA_IOC_SET		_IOWR(0xFB, 0x01, struct afpa_info)
+#define AFPA_IOC_SITE_ADD	_IOWR(0xFB, 0x02, struct afpa_site_args)
+#define AFPA_IOC_SITE_DEL	_IOWR(0xFB, 0x03, struct afpa_site_args)
+#define AFPA_IOC_NEXT_SITE	_IOWR(0xFB, 0x04, struct afpa_next_site)
+#define AFPA_IOC_PUT		_IOWR(0xFB, 0x05, struct afpa_put)
+#define AFPA_IOC_DEL		_IOWR(0xFB, 0x06, struct afpa_key)
+#define AFPA_IOC_QUERY		_IOWR(0xFB, 0x07, struct afpa_key)
+#define AFPA_IOC_NEXT		_IOWR(0xFB, 0x08, struct afpa_key)
+#define AFPA_IOC_FLUSH		_IOWR(0xFB, 0x09, struct afpa_site_args)
+#define AFPA_IOC_TTL		_IOWR(0xFB, 0x0a, struct afpa_key)
+
+#endif

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+/* flotilla afpa: where the kernel answers HTTP requests, and how. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "cache.h"
+
+static const struct words modes = { (const char *const[]){ "off", "softirq", "thread" }, 3 };
+
+static const struct column info_columns[] = {
+	{ "mode", "MODE", NULL },
+	{ "sites", "SITES", NULL },
+	{ "objects", "OBJECTS", NULL },
+	{ "used", "USED", human_bytes },
+	{ "budget", "BUDGET", human_bytes },
+	{ "max_object", "MAX_OBJECT", human_bytes },
+	{ "stall_ms", "STALL", human_duration },
+};
+
+static int keep_counter(const char *room, const char *name, uint64_t value, void *arg)
+{
+	if (!strcmp(room, "afpa"))
+		json_object_set_new(arg, name, json_integer(value));
+	return 0;
+}
+
+/* Counters are what makes the difference between "on" and "at work"; people see those that count. */
+static int show_counters(struct cli *cli, json_t *row)
+{
+	json_t *counters = json_object(), *value;
+	const char *name;
+	int status;
+
+	status = cli_client(cli) ? cli_result(cli, flt_stats_each(cli->client, keep_counter, counters)) :
+				   CLI_FAILED;
+	json_object_set(row, "counters", counters);
+	if (!status && !cli->json && !cli->tabs)
+		json_object_foreach(counters, name, value)
+			if (json_integer_value(value))
+				printf("%-22s %lld\n", name, (long long)json_integer_value(value));
+	json_decref(counters);
+	return status;
+}
+
+static int afpa_show(struct cli *cli, int argc, char **argv)
+{
+	struct afpa_info info;
+	struct table table;
+	int dev, status;
+	json_t *row;
+
+	cli_doing(cli, "show what the kernel answers");
+	if (argc)
+		return cli_unknown(cli, argv[0]);
+	dev = cache_device(cli);
+	if (dev < 0)
+		return CLI_FAILED;
+	status = cache_result(cli, afpa_info(dev, &info));
+	close(dev);
+	if (status)
+		return status;
+	row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "mode", afpa_mode_name(info.mode),
+			"sites", (json_int_t)info.sites, "objects", (json_int_t)info.objects,
+			"used", (json_int_t)info.used, "budget", (json_int_t)info.budget,
+			"max_object", (json_int_t)info.max_object, "stall_ms", (json_int_t)info.stall_ms);
+	if (cli->json) {
+		status = show_counters(cli, row);
+		json_print(cli, row);
+		return status;
+	}
+	table_begin(&table, cli, info_columns, ARRAY_SIZE(info_columns));
+	table_row(&table, json_incref(row));
+	table_end(&table);
+	status = cli->tabs ? CLI_OK : show_counters(cli, row);
+	json_decref(row);
+	return status;
+}
+
+static int set_argument(struct cli *cli, const char *key, const char *value, struct afpa_info *info)
+{
+	uint8_t mode;
+	int status;
+
+	if (!strcmp(key, "mode")) {
+		info->flags |= AFPA_SET_MODE;
+		status = value_word(cli, key, value, &modes, &mode);
+		if (!status)
+			info->mode = mode;
+		return status;
+	}
+	if (!strcmp(key, "budget")) {
+		info->flags |= AFPA_SET_BUDGET;
+		return value_bytes(cli, key, value, (uint64_t *)&info->budget);
+	}
+	if (!strcmp(key, "max_object")) {
+		info->flags |= AFPA_SET_MAX_OBJECT;
+		return value_bytes(cli, key, value, (uint64_t *)&info->max_object);
+	}
+	if (!strcmp(key, "stall")) {
+		info->flags |= AFPA_SET_STALL;
+		return value_time(cli, key, value, &info->stall_ms);
+	}
+	return cli_unknown(cli, key);
+}
+
+static int afpa_set_command(struct cli *cli, int argc, char **argv)
+{
+	struct afpa_info info = { 0 };
+	int status = CLI_OK, dev, err;
+
+	cli_doing(cli, "set how the kernel answers");
+	if (!argc)
+		return cli_usage(cli, "nothing to set is given");
+	for (; argc && !status; argc -= 2, argv += 2) {
+		if (argc == 1)
+			return cli_usage(cli, "%s needs a value", argv[0]);
+		status = set_argument(cli, argv[0], argv[1], &info);
+	}
+	if (status)
+		return status;
+	dev = cache_device(cli);
+	if (dev < 0)
+		return CLI_FAILED;
+	err = afpa_set(dev, &info);
+	close(dev);
+	if (err == -EINVAL)
+		return cli_fail(cli, "a value is out of the kernel's range; nothing has changed");
+	return cache_result(cli, err);
+}
+
+static const struct column site_columns[] = {
+	{ "site", "SITE", NULL },
+	{ "listeners", "LISTENERS", NULL },
+	{ "connections", "CONNECTIONS", NULL },
+};
+
+static int show_site(const struct afpa_next_site *next, void *arg)
+{
+	char site[AFPA_SITE_TEXT];
+
+	table_row(arg, json_pack("{s:s, s:I, s:I}", "site", afpa_site_name(&next->site, site),
+				 "listeners", (json_int_t)next->listeners,
+				 "connections", (json_int_t)next->conns));
+	return 0;
+}
+
+static int site_show(struct cli *cli)
+{
+	struct table table;
+	int dev, status;
+
+	cli_doing(cli, "show the sites");
+	dev = cache_device(cli);
+	if (dev < 0)
+		return CLI_FAILED;
+	table_begin(&table, cli, site_columns, ARRAY_SIZE(site_columns));
+	status = cache_result(cli, afpa_site_each(dev, show_site, &table));
+	table_end(&table);
+	close(dev);
+	return status;
+}
+
+static void warn_of_listeners(struct cli *cli, const char *name, const struct afpa_site_args *result)
+{
+	char sentence[256];
+
+	if (result->refused)
+		snprintf(sentence, sizeof(sentence), "%u listeners of %s are not answered for: %s",
+			 result->refused, name,
+			 result->error == EOPNOTSUPP ? "MPTCP, kTLS, or others' callbacks" :
+			 strerror(result->error));
+	else if (!result->listeners)
+		snprintf(sentence, sizeof(sentence),
+			 "nobody listens at %s yet: the address must be that of bind(2), 0.0.0.0 and [::] are two",
+			 name);
+	else
+		return;
+	cli_warn(cli, sentence);
+}
+
+static int site_change(struct cli *cli, int dev, const char *name, bool add)
+{
+	struct afpa_site_args result;
+	struct afpa_site site;
+	int status, err;
+
+	status = value_site(cli, name, &site);
+	if (status)
+		return status;
+	err = add ? afpa_site_add(dev, &site, &result) : afpa_site_del(dev, &site, NULL);
+	if (err == -ENOENT)
+		return cli_fail(cli, "there is no such site");
+	if (err == -ENOSPC)
+		return cli_fail(cli, "there are too many sites");
+	status = cache_result(cli, err);
+	if (!status && add)
+		warn_of_listeners(cli, name, &result);
+	return status;
+}
+
+static int afpa_site(struct cli *cli, int argc, char **argv)
+{
+	struct afpa_site site;
+	int status = CLI_OK, dev, i;
+	bool add;
+
+	if (!argc || (argc == 1 && (!strcmp(argv[0], "show") || !strcmp(argv[0], "list"))))
+		return site_show(cli);
+	cli_doing(cli, "change the sites");
+	add = !strcmp(argv[0], "add");
+	if (!add && strcmp(argv[0], "del") && strcmp(argv[0], "delete"))
+		return cli_unknown(cli, argv[0]);
+	cli_doing(cli, "%s a site", add ? "add" : "delete");
+	if (argc == 1)
+		return cli_usage(cli, "its address is missing");
+	/* All are understood before one is changed. */
+	for (i = 1; i < argc; i++) {
+		cli_doing(cli, "%s site %s", add ? "add" : "delete", argv[i]);
+		status = value_site(cli, argv[i], &site);
+		if (status)
+			return status;
+	}
+	dev = cache_device(cli);
+	if (dev < 0)
+		return CLI_FAILED;
+	for (i = 1; i < argc && !status; i++) {
+		cli_doing(cli, "%s site %s", add ? "add" : "delete", argv[i]);
+		status = site_change(cli, dev, argv[i], add);
+	}
+	close(dev);
+	return status;
+}
+
+static const struct command commands[] = {
+	{ "show", "list", afpa_show, "show",
+	  "Show the settings, what is in use, and the counters that are not 0" },
+	{ "set", NULL, afpa_set_command,
+	  "set [mode off|softirq|thread] [budget BYTES] [max_object BYTES] [stall TIME]",
+	  "Change settings of this network namespace: all that are given, or none" },
+	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... | del ADDRESS:PORT...]",
+	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
+	{ 0 }
+};
+
+const struct object afpa_object = {
+	"afpa", "HTTP requests that the kernel answers by itself", commands, false,
+	"A site is the address that a server is bound to: 0.0.0.0:80, [::]:80, 10.0.0.1:8080. What the kernel\n"
+	"does not have goes to the server untouched. \"flotilla cache\" says what it has.\n"
+	"  mode     who answers: nobody, the softirq that brings the request, or a work item; default softirq\n"
+	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
+	"  max_object  the largest answer\n"
+	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n",
+};

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0
+/* flotilla cache: what the kernel answers HTTP requests with. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include "cache.h"
+
+#define SITES_MAX	256
+
+static const struct column object_columns[] = {
+	{ "site", "SITE", NULL },
+	{ "host", "HOST", NULL },
+	{ "path", "PATH", NULL },
+	{ "bytes", "BYTES", human_bytes },
+	{ "hits", "HITS", NULL },
+	{ "age_ms", "AGE", human_duration },
+	{ "left_ms", "EXPIRES", human_life },
+	{ "version", "VERSION", NULL },
+	{ "charged", "CHARGED", human_bytes },
+};
+
+/**
+ * struct job - what one command is about
+ * @cli:    of it
+ * @dev:    the device, or negative
+ * @url:    the object
+ * @sited:  @sites is what was named on the command line
+ * @sites:  where it is for: the one that is named, or all at the port of the URL
+ * @nr:     of @sites
+ * @object: with put and update
+ * @table:  of what is printed
+ */
+struct job {
+	struct cli *cli;
+	int dev;
+	struct cache_url url;
+	bool sited;
+	struct afpa_site sites[SITES_MAX];
+	unsigned int nr;
+	struct afpa_object object;
+	struct table table;
+};
+
+static int take_site(struct job *job, const char *text)
+{
+	int status = value_site(job->cli, text, &job->sites[0]);
+
+	job->sited = !status;
+	job->nr = 1;
+	return status;
+}
+
+static int keep_site(const struct afpa_next_site *next, void *arg)
+{
+	struct job *job = arg;
+	uint16_t port = job->url.port ? job->url.port : 80;
+
+	if (ntohs(next->site.port) == port && job->nr < SITES_MAX)
+		job->sites[job->nr++] = next->site;
+	return 0;
+}
+
+/* The sites that the URL is for; CLI_FAILED after saying that there are none. */
+static int find_sites(struct job *job)
+{
+	int status;
+
+	if (job->dev < 0)
+		job->dev = cache_device(job->cli);
+	if (job->dev < 0)
+		return CLI_FAILED;
+	if (job->sited)
+		return CLI_OK;
+	job->nr = 0;
+	status = cache_result(job->cli, afpa_site_each(job->dev, keep_site, job));
+	if (!status && !job->nr)
+		return cli_fail(job->cli, "there is no site at port %u (flotilla afpa site help)",
+				job->url.port ? job->url.port : 80);
+	return status;
+}
+
+static void end(struct job *job)
+{
+	if (job->dev >= 0)
+		close(job->dev);
+}
+
+static int fail_at(struct job *job, const struct afpa_site *site, int err)
+{
+	char text[AFPA_SITE_TEXT];
+
+	if (err == -ENOENT)
+		return cli_fail(job->cli, "there is no such object, or no site %s",
+				afpa_site_name(site, text));
+	return cache_result(job->cli, err);
+}
+
+static json_t *object_row(const struct afpa_key *key, const char *host, const char *path)
+{
+	char site[AFPA_SITE_TEXT];
+
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "site", afpa_site_name(&key->site, site), "host", host, "path", path,
+			 "bytes", (json_int_t)key->body_len, "hits", (json_int_t)key->hits,
+			 "age_ms", (json_int_t)key->age_ms, "left_ms", (json_int_t)key->left_ms,
+			 "version", (json_int_t)key->version, "charged", (json_int_t)key->charged);
+}
+
+struct filter {
+	struct job *job;
+	const char *host;
+};
+
+static int list_object(const struct afpa_key *key, const char *host, const char *path, void *arg)
+{
+	struct filter *filter = arg;
+	struct job *job = filter->job;
+
+	if ((!job->sited || !memcmp(&key->site, &job->sites[0], sizeof(key->site))) &&
+	    (!filter->host || !strcasecmp(filter->host, host)))
+		table_row(&job->table, object_row(key, host, path));
+	return 0;
+}
+
+static int cache_list(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	struct filter filter = { .job = &job };
+	int status = CLI_OK;
+
+	cli_doing(cli, "list the objects");
+	for (; argc && !status; argc -= 2, argv += 2) {
+		if (strcmp(argv[0], "site") && strcmp(argv[0], "host"))
+			return cli_unknown(cli, argv[0]);
+		if (argc == 1)
+			return cli_usage(cli, "%s needs a value", argv[0]);
+		if (argv[0][0] == 's')
+			status = take_site(&job, argv[1]);
+		else
+			filter.host = argv[1];
+	}
+	if (status)
+		return status;
+	job.dev = cache_device(cli);
+	if (job.dev < 0)
+		return CLI_FAILED;
+	table_begin(&job.table, cli, object_columns, ARRAY_SIZE(object_columns));
+	status = cache_result(cli, afpa_each(job.dev, list_object, &filter));
+	table_end(&job.table);
+	end(&job);
+	return status;
+}
+
+/* What follows URL FILE. */
+static int put_arguments(struct job *job, int argc, char **argv, char headers[AFPA_HEADERS_MAX + 1])
+{
+	int status = CLI_OK;
+
+	for (; argc && !status; argc -= 2, argv += 2) {
+		if (argc == 1)
+			return cli_usage(job->cli, "%s needs a value", argv[0]);
+		if (!strcmp(argv[0], "site"))
+			status = take_site(job, argv[1]);
+		else if (!strcmp(argv[0], "type"))
+			job->object.type = argv[1];
+		else if (!strcmp(argv[0], "ttl"))
+			status = value_time(job->cli, argv[0], argv[1], &job->object.ttl_ms);
+		else if (!strcmp(argv[0], "header"))
+			status = cache_header(job->cli, argv[1], headers);
+		else
+			status = cli_unknown(job->cli, argv[0]);
+	}
+	if (!status && job->object.type && strlen(job->object.type) > AFPA_TYPE_MAX)
+		return cli_usage(job->cli, "the type has more than %d bytes", AFPA_TYPE_MAX);
+	return status;
+}
+
+static const struct column put_columns[] = {
+	{ "site", "SITE", NULL },
+	{ "version", "VERSION", NULL },
+};
+
+/* The kernel takes it, or says at which site it does not; the others have it then. */
+static int put_at_sites(struct job *job, bool update)
+{
+	int (*put)(int dev, const struct afpa_site *site, const char *host, const char *path,
+		   const struct afpa_object *object, uint64_t *version) = update ? afpa_update : afpa_put;
+	/* Whoever is not a program has no use for the version. */
+	bool rows = job->cli->json || job->cli->tabs;
+	int status = CLI_OK, err;
+	unsigned int i;
+
+	if (rows)
+		table_begin(&job->table, job->cli, put_columns, ARRAY_SIZE(put_columns));
+	for (i = 0; i < job->nr && !status; i++) {
+		char site[AFPA_SITE_TEXT];
+		uint64_t version;
+
+		err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &job->object, &version);
+		if (err)
+			status = fail_at(job, &job->sites[i], err);
+		else if (rows)
+			table_row(&job->table, json_pack("{s:s, s:I}", "site",
+							 afpa_site_name(&job->sites[i], site),
+							 "version", (json_int_t)version));
+	}
+	if (rows)
+		table_end(&job->table);
+	return status;
+}
+
+static int put(struct cli *cli, const char *verb, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	char headers[AFPA_HEADERS_MAX + 1] = "";
+	struct cache_body body = { NULL, 0 };
+	struct afpa_info info;
+	int status;
+
+	cli_doing(cli, "%s an object", verb);
+	if (!argc)
+		return cli_usage(cli, "its URL is missing");
+	cli_doing(cli, "%s %s", verb, argv[0]);
+	status = value_url(cli, argv[0], &job.url);
+	if (status)
+		return status;
+	if (argc < 2)
+		return cli_usage(cli, "a file is missing (-: standard input)");
+	status = put_arguments(&job, argc - 2, argv + 2, headers);
+	if (status)
+		return status;
+	if (!job.object.type)
+		job.object.type = cache_type(strcmp(argv[1], "-") ? argv[1] : job.url.path);
+	job.object.headers = headers;
+	status = find_sites(&job);
+	if (!status)
+		status = cache_result(cli, afpa_info(job.dev, &info));
+	if (!status)
+		status = cache_read(cli, argv[1], info.max_object, &body);
+	job.object.body = body.bytes;
+	job.object.body_len = body.len;
+	if (!status)
+		status = put_at_sites(&job, verb[0] == 'u');
+	free(body.bytes);
+	end(&job);
+	return status;
+}
+
+static int cache_put(struct cli *cli, int argc, char **argv)
+{
+	return put(cli, "put", argc, argv);
+}
+
+static int cache_update(struct cli *cli, int argc, char **argv)
+{
+	return put(cli, "update", argc, argv);
+}
+
+/* Whether there was one at any site. */
+static int delete_at_sites(struct job *job, bool *was)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < job->nr; i++) {
+		err = afpa_del(job->dev, &job->sites[i], job->url.host, job->url.path);
+		if (err && err != -ENOENT)
+			return cache_result(job->cli, err);
+		*was |= !err;
+	}
+	return CLI_OK;
+}
+
+static int cache_del(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	int status = CLI_OK, i, urls = 0;
+	bool strict = false, was;
+
+	cli_doing(cli, "delete an object");
+	/* Everything is understood before anything is deleted. */
+	for (i = 0; i < argc && !status; i++) {
+		if (!strcmp(argv[i], "--strict")) {
+			strict = true;
+		} else if (!strcmp(argv[i], "site")) {
+			if (++i == argc)
+				return cli_usage(cli, "site needs a value");
+			status = take_site(&job, argv[i]);
+		} else {
+			status = value_url(cli, argv[i], &job.url);
+			argv[urls++] = argv[i];
+		}
+	}
+	if (!status && !urls)
+		return cli_usage(cli, "its URL is missing");
+	for (i = 0; i < urls && !status; i++) {
+		cli_doing(cli, "delete %s", argv[i]);
+		was = false;
+		status = value_url(cli, argv[i], &job.url);
+		if (!status)
+			status = find_sites(&job);
+		if (!status)
+			status = delete_at_sites(&job, &was);
+		if (!status && !was && strict)
+			status = cli_fail(cli, "there is no such object");
+	}
+	end(&job);
+	return status;
+}
+
+/* URL, then perhaps its site: of query and ttl. */
+static int one_url(struct job *job, const char *url, int argc, char **argv)
+{
+	int status = value_url(job->cli, url, &job->url);
+
+	if (status)
+		return status;
+	if (argc && strcmp(argv[0], "site"))
+		return cli_unknown(job->cli, argv[0]);
+	if (argc == 1)
+		return cli_usage(job->cli, "site needs a value");
+	if (argc > 2)
+		return cli_unknown(job->cli, argv[2]);
+	status = argc ? take_site(job, argv[1]) : CLI_OK;
+	return status ? status : find_sites(job);
+}
+
+static int cache_query(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	struct afpa_key key;
+	int status, err = 0;
+	unsigned int i;
+
+	cli_doing(cli, "query an object");
+	if (!argc)
+		return cli_usage(cli, "its URL is missing");
+	cli_doing(cli, "query %s", argv[0]);
+	status = one_url(&job, argv[0], argc - 1, argv + 1);
+	if (!status) {
+		table_begin(&job.table, cli, object_columns, ARRAY_SIZE(object_columns));
+		for (i = 0; i < job.nr && (!err || err == -ENOENT); i++) {
+			err = afpa_query(job.dev, &job.sites[i], job.url.host, job.url.path, &key);
+			if (!err)
+				table_row(&job.table, object_row(&key, job.url.host, job.url.path));
+		}
+		if (err && err != -ENOENT)
+			status = cache_result(cli, err);
+		else if (!job.table.rows)
+			status = cli_fail(cli, "there is no such object");
+		table_end(&job.table);
+	}
+	end(&job);
+	return status;
+}
+
+static int cache_ttl(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	unsigned int i, done = 0;
+	int status, err = 0;
+	uint32_t ms;
+
+	cli_doing(cli, "change a lifetime");
+	if (!argc)
+		return cli_usage(cli, "the object's URL is missing");
+	cli_doing(cli, "change the lifetime of %s", argv[0]);
+	if (argc == 1)
+		return cli_usage(cli, "the new one is missing");
+	status = value_time(cli, "lifetime", argv[1], &ms);
+	if (!status)
+		status = one_url(&job, argv[0], argc - 2, argv + 2);
+	for (i = 0; i < job.nr && !status; i++) {
+		err = afpa_ttl(job.dev, &job.sites[i], job.url.host, job.url.path, ms);
+		if (err && err != -ENOENT)
+			status = cache_result(cli, err);
+		done += !err;
+	}
+	if (!status && !done)
+		status = cli_fail(cli, "there is no such object");
+	end(&job);
+	return status;
+}
+
+static int cache_flush(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	uint64_t objects = 0;
+	int status;
+
+	cli_doing(cli, "flush the cache");
+	if (argc && strcmp(argv[0], "site"))
+		return cli_unknown(cli, argv[0]);
+	if (argc == 1)
+		return cli_usage(cli, "site needs a value");
+	if (argc > 2)
+		return cli_unknown(cli, argv[2]);
+	status = argc ? take_site(&job, argv[1]) : CLI_OK;
+	if (status)
+		return status;
+	job.dev = cache_device(cli);
+	if (job.dev < 0)
+		return CLI_FAILED;
+	status = cache_result(cli, afpa_flush(job.dev, job.sited ? &job.sites[0] : NULL, &objects));
+	if (!status && cli->json)
+		json_print(cli, json_pack("{s:I}", "objects", (json_int_t)objects));
+	end(&job);
+	return status;
+}
+
+static const struct command commands[] = {
+	{ "list", "show", cache_list, "list [site SITE] [host HOST]",
+	  "Show what the kernel answers with" },
+	{ "put", "add", cache_put, "put URL FILE|- [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	  "Answer a URL with this from now on, instead of what was there" },
+	{ "update", NULL, cache_update,
+	  "update URL FILE|- [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	  "The same, if there is an answer already: one that was deleted does not come back" },
+	{ "del", "delete", cache_del, "del [--strict] URL... [site SITE]",
+	  "Leave URLs to the server, at once; with --strict it is an error if none was there" },
+	{ "query", NULL, cache_query, "query URL [site SITE]",
+	  "Show what is known of one answer; it does not count as use" },
+	{ "ttl", NULL, cache_ttl, "ttl URL TIME [site SITE]",
+	  "Give it a new lifetime, from now on" },
+	{ "flush", NULL, cache_flush, "flush [site SITE]", "Delete all, or all of one site" },
+	{ 0 }
+};
+
+const struct object cache_object = {
+	"cache", "answers that the kernel gives to HTTP requests", commands, false,
+	"Arguments:\n"
+	"  URL      http://HOST[:PORT]/PATH, or without http://; HOST may be *: any that has no answer of its own\n"
+	"  SITE     ADDRESS:PORT as in \"flotilla afpa site\"; without one, all sites at the URL's port\n"
+	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input\n"
+	"  TIME     500ms, 30s, 10m, 2h, 1d, or never\n"
+	"  LINE     'Name: value', a header of the answer\n",
+};
