@@ -128,7 +128,7 @@ class Server:
         self.listener.bind((host, port))
         self.listener.listen(128)
         self.site = self.listener.getsockname()[:2]
-        self.read, self.socks, self.accepted = [], [], 0
+        self.read, self.socks, self.threads, self.accepted = [], [], [], 0
         self.delay = 0
         self.go = threading.Event()
         if accept:
@@ -144,7 +144,9 @@ class Server:
                 return
             self.socks.append(sock)
             self.accepted += 1
-            threading.Thread(target=self.talk, args=(sock,), daemon=True).start()
+            thread = threading.Thread(target=self.talk, args=(sock,), daemon=True)
+            thread.start()
+            self.threads.append(thread.native_id)
 
     def talk(self, sock):
         pending = b""
@@ -165,6 +167,18 @@ class Server:
             before = self.accepted
             socket.create_connection(self.site).close()
             wait_for("accept", lambda: self.accepted > before)
+
+    def settles(self, connections):
+        """
+        As many have come, and the last one's thread sleeps in recv(2). What a server finds when it comes there late
+        is its own, but bytes that the kernel takes do not wake it.
+        """
+        wait_for("the server's thread", lambda: len(self.threads) == connections)
+
+        def sleeps():
+            with open(f"/proc/self/task/{self.threads[-1]}/syscall", encoding="ascii") as file:
+                return file.read().startswith("45 ")
+        wait_for("the server in recv(2)", sleeps)
 
     def close(self):
         self.go.set()
