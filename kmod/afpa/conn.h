@@ -16,6 +16,7 @@ struct flt_layer;
 enum {
 	AFPA_CONN_LEFT,		/* it is the program's; who sets it takes the layer away */
 	AFPA_CONN_QUEUED,	/* for the work item */
+	AFPA_CONN_MISSED,	/* that could not have the lock: the watch's */
 };
 
 /**
@@ -82,8 +83,9 @@ void afpa_conn_settle(struct afpa_conn *conn, const struct sock *sk);
 void afpa_conn_leave(struct afpa_conn *conn);
 
 /*
- * The same for who has not the lock, but a reference on the socket. False: somebody else has done
- * it. The engine may be running still, for a grace period.
+ * The same without the lock, at the end of the module or the namespace: no answer is under way, and
+ * none begins. The caller has a reference on the socket. False: somebody else has done it. The
+ * engine may be running still, for a grace period.
  */
 bool afpa_conn_abandon(struct afpa_conn *conn);
 

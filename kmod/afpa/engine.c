@@ -270,13 +270,8 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 static void afpa_engine_release(struct afpa_conn *conn)
 {
 	conn->pinned = conn->ans.obj;
-	if (!conn->pinned) {
+	if (!conn->pinned)
 		module_put(THIS_MODULE);
-		return;
-	}
-	/* Abandoned in the midst of it, it hears of nothing any more. */
-	if (test_bit(AFPA_CONN_LEFT, &conn->flags))
-		afpa_queue_conn(conn, 1);
 }
 
 bool afpa_engine_run(struct afpa_conn *conn, struct sock *sk, enum afpa_where where)

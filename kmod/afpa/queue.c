@@ -14,7 +14,7 @@
 #include "queue.h"
 #include "site.h"
 
-/* Jiffies that a program may have the socket locked before the connection is left to it. */
+/* Jiffies that a work item waits for the lock, and holds the module. */
 #define AFPA_QUEUE_TRIES	250
 
 static struct workqueue_struct *afpa_workqueue;
@@ -33,7 +33,27 @@ bool afpa_queue_conn(struct afpa_conn *conn, unsigned long delay)
 	return true;
 }
 
-/* Its program has the lock, and may have it for ever. */
+/* False: a program has the lock. */
+static bool afpa_queue_try(struct afpa_conn *conn)
+{
+	struct sock *sk = conn->sk;
+	bool answering;
+
+	if (!flt_sock_trylock(sk))
+		return false;
+	answering = conn->ans.obj;
+	afpa_engine_run(conn, sk, AFPA_IN_WORK);
+	/* The program may wait for room. */
+	if (answering && !conn->ans.obj && sk->sk_socket)
+		sk->sk_write_space(sk);
+	release_sock(sk);
+	return true;
+}
+
+/*
+ * Its program may have the lock for ever. Without it nothing can be done about the connection: an
+ * answer may be beginning, and callbacks of others want to be called with it. The watch tries on.
+ */
 static void afpa_queue_missed(struct afpa_conn *conn)
 {
 	if (++conn->tries < AFPA_QUEUE_TRIES) {
@@ -42,33 +62,27 @@ static void afpa_queue_missed(struct afpa_conn *conn)
 	}
 	conn->tries = 0;
 	afpa_count(conn->place->an, AFPA_STAT_LOCKED);
-	/* An answer under way is the watch's: it tries again, or resets the connection. */
-	if (READ_ONCE(conn->ans.obj) || !afpa_conn_abandon(conn))
-		return;
-	synchronize_rcu();	/* what the engine swallowed meanwhile is heard of now */
-	conn->sk->sk_data_ready(conn->sk);
+	set_bit(AFPA_CONN_MISSED, &conn->flags);
+}
+
+void afpa_queue_again(struct afpa_conn *conn)
+{
+	if (test_bit(AFPA_CONN_MISSED, &conn->flags) && afpa_queue_try(conn))
+		clear_bit(AFPA_CONN_MISSED, &conn->flags);
 }
 
 void afpa_queue_work(struct work_struct *work)
 {
 	struct afpa_conn *conn = container_of(work, struct afpa_conn, work.work);
 	struct sock *sk = conn->sk;
-	bool answering;
 
 	clear_bit(AFPA_CONN_QUEUED, &conn->flags);
 	/* What happens from here on queues it anew. */
 	smp_mb__after_atomic();
-	if (flt_sock_trylock(sk)) {
+	if (afpa_queue_try(conn))
 		conn->tries = 0;
-		answering = conn->ans.obj;
-		afpa_engine_run(conn, sk, AFPA_IN_WORK);
-		/* The program may wait for room. */
-		if (answering && !conn->ans.obj && sk->sk_socket)
-			sk->sk_write_space(sk);
-		release_sock(sk);
-	} else {
+	else
 		afpa_queue_missed(conn);
-	}
 	sock_put(sk);
 	afpa_conn_put(conn);
 	module_put(THIS_MODULE);	/* afpa_queue_exit() waits for what follows */

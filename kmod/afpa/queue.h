@@ -10,6 +10,9 @@ struct afpa_conn;
 /* Its engine runs soon; false: the module is being unloaded. Any context; the socket is alive. */
 bool afpa_queue_conn(struct afpa_conn *conn, unsigned long delay);
 
+/* For the watch: tries what the work item could not do. Process context; references on both. */
+void afpa_queue_again(struct afpa_conn *conn);
+
 void afpa_queue_work(struct work_struct *work);
 
 int afpa_queue_init(void);

@@ -53,6 +53,7 @@ static void afpa_watch_conn(struct afpa_conn *conn)
 		afpa_watch_reset(conn);
 		return;
 	}
+	afpa_queue_again(conn);
 	/* Nothing is on its way whose acknowledgment would go on with the answer. */
 	if (READ_ONCE(conn->ans.obj) && !READ_ONCE(tp->packets_out))
 		afpa_queue_conn(conn, 0);
