@@ -8,6 +8,8 @@
 #include <net/ipv6.h>
 #include <net/tcp.h>
 
+#include "kmod/socklock.h"
+
 #include "conn.h"
 #include "counter.h"
 #include "layer.h"
@@ -319,6 +321,27 @@ int afpa_site_next(struct afpa_net *an, struct afpa_next_site *args)
 	return err;
 }
 
+/*
+ * Who has the callbacks by now, most of all sockmap, is to be called with the lock. A program that
+ * keeps it is waited for by nobody; others who wait for its socket look for themselves.
+ */
+static void afpa_site_tell(struct sock *sk)
+{
+	struct socket_wq *wq;
+
+	if (flt_sock_trylock(sk)) {
+		if (!sock_flag(sk, SOCK_DEAD))
+			sk->sk_data_ready(sk);
+		release_sock(sk);
+		return;
+	}
+	rcu_read_lock();
+	wq = rcu_dereference(sk->sk_wq);
+	if (skwq_has_sleeper(wq))
+		wake_up_interruptible_poll(&wq->wait, EPOLLIN | EPOLLRDNORM);
+	rcu_read_unlock();
+}
+
 /* Nothing of a connection is waited for; its program hears of what is unread. */
 static void afpa_site_abandon(struct afpa_place *place)
 {
@@ -354,7 +377,7 @@ static void afpa_site_abandon(struct afpa_place *place)
 		synchronize_rcu();	/* for all sites that have none it would take minutes */
 	list_for_each_entry_safe(conn, next, &left, list) {
 		list_del_init(&conn->list);
-		conn->sk->sk_data_ready(conn->sk);
+		afpa_site_tell(conn->sk);
 		sock_put(conn->sk);
 		afpa_conn_put(conn);
 	}
