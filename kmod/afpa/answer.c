@@ -106,6 +106,9 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	int ret;
 
 	sock_owned_by_me(sk);
+	/* tcp_sendmsg_locked() would take the error away that its program is to hear of. */
+	if (sk->sk_err || sk->sk_shutdown & SEND_SHUTDOWN)
+		return -EPIPE;
 	/* Answers to several requests must not wait for the acknowledgment of the first one. */
 	tp->nonagle = TCP_NAGLE_OFF;
 	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;
