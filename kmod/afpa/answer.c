@@ -109,6 +109,9 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	/* tcp_sendmsg_locked() would take the error away that its program is to hear of. */
 	if (sk->sk_err || sk->sk_shutdown & SEND_SHUTDOWN)
 		return -EPIPE;
+	/* Set amid the answer, kTLS has the stream: what is not a record must not come into it. */
+	if (inet_csk_has_ulp(sk))
+		return -EPIPE;
 	/* Answers to several requests must not wait for the acknowledgment of the first one. */
 	tp->nonagle = TCP_NAGLE_OFF;
 	sk->sk_allocation = GFP_ATOMIC | __GFP_NOWARN;

@@ -15,6 +15,7 @@ from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equ
 import kit                                      # noqa: E402
 
 BIG = 1000000
+TCP_ULP = 31
 
 
 @claim
@@ -287,6 +288,27 @@ def a_program_that_writes_in_the_midst_of_an_answer_comes_after_it():
                 sock.close()
                 same("after close", other.answer()[1], data)
                 equal("end", other.at_end(), True)
+
+
+@claim
+def an_answer_ends_where_its_program_sets_ktls():
+    with site(accept=False) as (device, server), Client(server.site, rcvbuf=20000) as client:
+        device.put(server.site, "/big", body(BIG))
+        with server.listener.accept()[0] as sock:
+            client.ask("/big")
+            wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
+            except OSError as err:
+                raise kit.Skip("no kTLS") from err
+            before = len(client.sock.recv(10000))
+            with counted(Bytes=0):
+                client.sock.settimeout(2 * kit.SLOW)
+                with contextlib.suppress(TimeoutError):
+                    while part := client.sock.recv(10000):
+                        before += len(part)
+        if before >= BIG:
+            raise AssertionError(f"{before} bytes came")
 
 
 @claim
