@@ -45,7 +45,8 @@ void afpa_engine_exit(void)
 	free_percpu(afpa_looks);
 }
 
-static void afpa_look_fill(struct afpa_look *look, struct sock *sk)
+/* False: there are bytes that the processor cannot read (device memory). */
+static bool afpa_look_fill(struct afpa_look *look, struct sock *sk)
 {
 	u32 seq = tcp_sk(sk)->copied_seq;
 	struct sk_buff *skb;
@@ -61,12 +62,13 @@ static void afpa_look_fill(struct afpa_look *look, struct sock *sk)
 			break;
 		n = min_t(u32, skb->len - offset, sizeof(look->byte) - look->len);
 		if (skb_copy_bits(skb, offset, look->byte + look->len, n))
-			break;
+			return false;
 		look->len += n;
 		seq += n;
 		if (look->len == sizeof(look->byte))
 			break;
 	}
+	return true;
 }
 
 /* There is more in the queue than in the copy. */
@@ -204,7 +206,8 @@ static enum afpa_step afpa_next_request(struct afpa_conn *conn, struct sock *sk,
 	}
 	len = afpa_request_parse(look->byte + look->at, look->len - look->at, &conn->req);
 	if (!len && afpa_look_is_short(look)) {
-		afpa_look_fill(look, sk);
+		if (!afpa_look_fill(look, sk))
+			return AFPA_LEAVE;
 		len = afpa_request_parse(look->byte, look->len, &conn->req);
 	}
 	if (len < 0) {
@@ -253,8 +256,8 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 		afpa_count(conn->place->an, AFPA_STAT_CONTINUED);
 		step = afpa_send(conn, sk);
 	}
-	if (step == AFPA_GO_ON && !conn->closed)
-		afpa_look_fill(look, sk);
+	if (step == AFPA_GO_ON && !conn->closed && !afpa_look_fill(look, sk))
+		return AFPA_LEAVE;
 	for (n = 0; step == AFPA_GO_ON && !conn->closed; n++) {
 		if (n < AFPA_BURST) {
 			step = afpa_next_request(conn, sk, look, where);
