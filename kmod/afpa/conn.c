@@ -169,26 +169,34 @@ void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
 	afpa_count(conn->place->an, AFPA_STAT_CLOSED);
 }
 
-bool afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
+/* What a program could have put into the queue itself. */
+static u64 afpa_conn_flush_most(const struct sock *sk)
+{
+	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_wmem[2]);
+}
+
+int afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
 {
 	int ret;
 
 	if (!conn->ans.obj)
-		return true;
+		return 0;
 	if (conn->busy || !sk->sk_socket)
-		return false;
+		return -EAGAIN;
+	if (conn->ans.end - conn->ans.pos > afpa_conn_flush_most(sk))
+		return -EPIPE;
 	conn->busy = true;
 	ret = afpa_answer_send(&conn->ans, sk, true);
 	conn->busy = false;
 	conn->written = tcp_sk(sk)->write_seq;
 	if (ret == 0 || ret == -EAGAIN)
-		return false;
+		return -EAGAIN;
 	afpa_count(conn->place->an, AFPA_STAT_FLUSHED);
 	if (conn->ans.closes && ret == 1)
 		afpa_conn_finish(conn, sk);
 	afpa_conn_end_answer(conn);
 	afpa_conn_settle(conn, sk);
-	return true;
+	return 0;
 }
 
 bool afpa_conn_clear(struct afpa_conn *conn)

@@ -106,9 +106,10 @@ void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk);
  * @conn: locked
  * @sk:   its socket
  *
- * Return: false: for want of memory it does not.
+ * Return: 0; -EAGAIN: for want of memory it does not; -EPIPE: it is more than a program may have in
+ * its queue (tcp_wmem), too.
  */
-bool afpa_conn_flush(struct afpa_conn *conn, struct sock *sk);
+int afpa_conn_flush(struct afpa_conn *conn, struct sock *sk);
 
 /**
  * afpa_conn_clear() - its site is no more

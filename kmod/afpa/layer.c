@@ -170,23 +170,23 @@ static void afpa_accepted(struct flt_layer *layer, struct socket *sock)
 static int afpa_make_way(struct flt_layer *layer, struct sock *sk)
 {
 	struct afpa_conn *conn = READ_ONCE(afpa_hook(layer)->conn);
-	bool clear = false;
+	int err = -EAGAIN;
 
 	if (!conn || READ_ONCE(conn->closed))
 		return 0;
 	spin_lock_bh(&sk->sk_lock.slock);
-	if (sock_owned_by_user(sk))
-		clear = !conn->ans.obj;
-	else
-		clear = afpa_conn_flush(conn, sk);
+	if (!sock_owned_by_user(sk))
+		err = afpa_conn_flush(conn, sk);
+	else if (!conn->ans.obj)
+		err = 0;
 	/* Else the next request could begin an answer before the program has the lock. */
-	if (clear && !sock_owned_by_user(sk)) {
+	if (!err && !sock_owned_by_user(sk)) {
 		afpa_conn_leave(conn);
 		if (!skb_queue_empty(&sk->sk_receive_queue))
 			sk->sk_data_ready(sk);
 	}
 	spin_unlock_bh(&sk->sk_lock.slock);
-	return clear ? 0 : -EAGAIN;
+	return err;
 }
 
 static int afpa_may_send(struct flt_layer *layer, struct sock *sk, int flags)
@@ -209,7 +209,7 @@ static void afpa_release(struct flt_layer *layer, struct socket *sock)
 		return;
 	if (flt_sock_lock_soon(sk)) {
 		/* Better none than half of it: tcp_close() resets the connection. */
-		if (!afpa_conn_flush(conn, sk)) {
+		if (afpa_conn_flush(conn, sk)) {
 			sock_set_flag(sk, SOCK_LINGER);
 			sk->sk_lingertime = 0;
 		}

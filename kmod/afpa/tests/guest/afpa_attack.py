@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, load, main,  # noqa: E402
+from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, fails, load, main,  # noqa: E402
                   reset, same, site, unload, wait_for, wire)
 import kit                                      # noqa: E402
 import stall                                    # noqa: E402
@@ -152,6 +152,21 @@ def half_requests_are_the_servers_when_the_module_goes():
             load("afpa")
             device.fd = os.open("/dev/afpa", os.O_RDWR)
             device.site_add(server.site)
+
+
+@claim
+def a_close_amid_an_answer_queues_no_more_than_a_program_could():
+    with open("/proc/sys/net/ipv4/tcp_wmem", encoding="ascii") as file:
+        most = int(file.read().split()[2])
+    with site(accept=False) as (device, server), Client(server.site, rcvbuf=20000) as client:
+        device.put(server.site, "/big", body(2 * most))
+        sock = server.listener.accept()[0]
+        client.ask("/big")
+        wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+        with counted(Flushed=0):
+            fails(errno.EPIPE, sock.send, b"more")
+            sock.close()
+        wait_for("reset", lambda: is_reset(client.sock))
 
 
 def storm(target, stop, seed):
