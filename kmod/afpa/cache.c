@@ -95,6 +95,27 @@ struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_k
 	return afpa_cache_get_exact(cache, &any);
 }
 
+u64 afpa_cache_outside(const struct afpa_cache *cache)
+{
+	u64 alive = atomic64_read(&cache->alive);
+
+	return alive - min(alive, READ_ONCE(cache->used));
+}
+
+bool afpa_cache_charge(struct afpa_cache *cache, u64 bytes)
+{
+	atomic64_add(bytes, &cache->alive);
+	if (afpa_cache_outside(cache) <= READ_ONCE(cache->budget))
+		return true;
+	afpa_cache_uncharge(cache, bytes);
+	return false;
+}
+
+void afpa_cache_uncharge(struct afpa_cache *cache, u64 bytes)
+{
+	atomic64_sub(bytes, &cache->alive);
+}
+
 static void afpa_cache_account(struct afpa_cache *cache, const struct afpa_object *obj, int sign)
 {
 	lockdep_assert_held(&cache->lock);

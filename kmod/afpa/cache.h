@@ -21,6 +21,8 @@ struct afpa_net;
  * @budget:  bytes; READ_ONCE
  * @used:    bytes; the same
  * @objects: number; the same
+ * @alive:   bytes of all objects that are in memory: besides @used those that are being put, and
+ *	     those that were replaced, deleted or thrown out while a client is being sent them
  * @version: of the newest
  *
  * An object is in @table, @clock and @order, or in none.
@@ -33,6 +35,7 @@ struct afpa_cache {
 	u64 budget;
 	u64 used;
 	u64 objects;
+	atomic64_t alive;
 	u64 version;
 };
 
@@ -64,6 +67,21 @@ struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct
  */
 int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,
 		   u64 *version);
+
+/**
+ * afpa_cache_charge() - memory for an object is about to be taken
+ * @cache: that it is for
+ * @bytes: of it
+ *
+ * What is not in the cache may have as much as the cache: slow clients hold what they are being
+ * sent, and nobody knows for how long.
+ *
+ * Return: false: that is spent. Else afpa_cache_uncharge() gives it back.
+ */
+bool afpa_cache_charge(struct afpa_cache *cache, u64 bytes);
+void afpa_cache_uncharge(struct afpa_cache *cache, u64 bytes);
+/* Of @alive what is not in the cache. */
+u64 afpa_cache_outside(const struct afpa_cache *cache);
 
 /* A new lifetime from now on; -ENOENT. */
 int afpa_cache_set_ttl(struct afpa_net *an, const struct afpa_key_ref *key, u32 ttl_ms);

@@ -5,7 +5,13 @@
 
 #include "counter.h"
 
-enum { AFPA_GAUGE_OBJECTS = AFPA_STAT_MAX, AFPA_GAUGE_USED, AFPA_GAUGE_SITES, AFPA_GAUGE_END };
+enum {
+	AFPA_GAUGE_OBJECTS = AFPA_STAT_MAX,
+	AFPA_GAUGE_USED,
+	AFPA_GAUGE_OUTSIDE,
+	AFPA_GAUGE_SITES,
+	AFPA_GAUGE_END
+};
 
 static const char *const afpa_stat_names[] = {
 	[AFPA_STAT_HITS] = "AfpaHits",
@@ -36,6 +42,7 @@ static const char *const afpa_stat_names[] = {
 	/* computed at the time of the dump, see afpa_stats_gauge() */
 	[AFPA_GAUGE_OBJECTS] = "AfpaObjects",
 	[AFPA_GAUGE_USED] = "AfpaCacheBytes",
+	[AFPA_GAUGE_OUTSIDE] = "AfpaOutsideBytes",
 	[AFPA_GAUGE_SITES] = "AfpaSites",
 };
 
@@ -56,6 +63,8 @@ static u64 afpa_stats_gauge(struct net *net, unsigned int index)
 		return READ_ONCE(an->cache.objects);
 	case AFPA_GAUGE_USED:
 		return READ_ONCE(an->cache.used);
+	case AFPA_GAUGE_OUTSIDE:
+		return afpa_cache_outside(&an->cache);
 	default:
 		return READ_ONCE(an->nr_sites);
 	}

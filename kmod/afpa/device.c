@@ -255,12 +255,12 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 
 static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct afpa_recipe *recipe)
 {
-	struct afpa_object *obj = afpa_object_make(recipe);
+	struct afpa_object *obj = afpa_object_make(&an->cache, recipe);
 
 	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
 	if (obj == ERR_PTR(-ENOMEM) && afpa_cache_make_room(an, 2 * recipe->body_len + SZ_64K)) {
 		rcu_barrier();
-		obj = afpa_object_make(recipe);
+		obj = afpa_object_make(&an->cache, recipe);
 	}
 	return obj;
 }

@@ -6,6 +6,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "cache.h"
 #include "object.h"
 
 /* What does not fit is refused rather than that somebody is killed for it. */
@@ -30,8 +31,10 @@ static void afpa_object_free_rcu(struct rcu_head *rcu)
 void afpa_object_put(struct afpa_object *obj)
 {
 	/* Whoever has found it under RCU may look at @users still. */
-	if (refcount_dec_and_test(&obj->users))
-		call_rcu(&obj->rcu, afpa_object_free_rcu);
+	if (!refcount_dec_and_test(&obj->users))
+		return;
+	afpa_cache_uncharge(obj->cache, obj->charged);
+	call_rcu(&obj->rcu, afpa_object_free_rcu);
 }
 
 /* Blocks as large as fit, so that no page is without a byte. */
@@ -55,6 +58,14 @@ static struct page *afpa_piece_alloc(unsigned int *order)
 	return alloc_page(AFPA_GFP);
 }
 
+/* What it takes, as no page is without a byte. */
+static u64 afpa_object_charge(u64 total, size_t names)
+{
+	u64 pages = DIV_ROUND_UP_ULL(total, PAGE_SIZE);
+
+	return struct_size_t(struct afpa_object, piece, pages) + names + pages * PAGE_SIZE;
+}
+
 /* Room for @total bytes. */
 static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 {
@@ -66,7 +77,6 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 	obj = kvzalloc(struct_size(obj, piece, most) + names, AFPA_GFP);
 	if (!obj)
 		return NULL;
-	obj->charged = struct_size(obj, piece, most) + names;
 	while (left) {
 		unsigned int order = afpa_piece_order(left);
 		struct page *page = afpa_piece_alloc(&order);
@@ -77,7 +87,6 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 			return NULL;
 		}
 		bvec_set_page(&obj->piece[obj->pieces++], page, len, 0);
-		obj->charged += PAGE_SIZE << order;
 		left -= len;
 		cond_resched();
 	}
@@ -133,32 +142,52 @@ static int afpa_recipe_head(const struct afpa_recipe *r, char *head)
 			       r->headers);
 }
 
-struct afpa_object *afpa_object_make(const struct afpa_recipe *recipe)
+static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, const char *head,
+					    u32 len)
 {
 	struct afpa_object *obj;
-	char *head;
-	u32 len;
 	int err;
 
-	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
-	if (!head)
-		return ERR_PTR(-ENOMEM);
-	len = afpa_recipe_head(recipe, head);
 	obj = afpa_object_alloc(len + recipe->body_len,
 				recipe->key.host_len + recipe->key.path_len);
-	if (!obj) {
-		kfree(head);
+	if (!obj)
 		return ERR_PTR(-ENOMEM);
-	}
 	afpa_object_name(obj, &recipe->key);
 	afpa_object_copy_head(obj, head, len);
-	kfree(head);
 	obj->body_len = recipe->body_len;
 	err = afpa_object_copy_body(obj, recipe->body);
 	if (err) {
 		afpa_object_free(obj);
 		return ERR_PTR(err);
 	}
+	return obj;
+}
+
+struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe)
+{
+	struct afpa_object *obj;
+	u64 charged;
+	char *head;
+	u32 len;
+
+	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
+	if (!head)
+		return ERR_PTR(-ENOMEM);
+	len = afpa_recipe_head(recipe, head);
+	charged = afpa_object_charge(len + recipe->body_len,
+				     recipe->key.host_len + recipe->key.path_len);
+	if (!afpa_cache_charge(cache, charged)) {
+		kfree(head);
+		return ERR_PTR(-ENOSPC);
+	}
+	obj = afpa_object_fill(recipe, head, len);
+	kfree(head);
+	if (IS_ERR(obj)) {
+		afpa_cache_uncharge(cache, charged);
+		return obj;
+	}
+	obj->cache = cache;
+	obj->charged = charged;
 	return obj;
 }
 

@@ -28,6 +28,8 @@ struct afpa_key_ref {
 	const char *path;
 };
 
+struct afpa_cache;
+
 /**
  * struct afpa_object - an answer
  * @node:     in the cache's table
@@ -40,6 +42,7 @@ struct afpa_key_ref {
  * @expires:  jiffies64 or 0; under the cache's lock, READ_ONCE
  * @hits:     requests that it was the answer to
  * @body_len: bytes
+ * @cache:    that it was made for; outlives it
  * @charged:  bytes that count against the budget
  * @head_len: bytes of the status line and the header fields that are always the same
  * @pieces:   number of @piece
@@ -60,6 +63,7 @@ struct afpa_object {
 	u64 expires;
 	atomic64_t hits;
 	u64 body_len;
+	struct afpa_cache *cache;
 	u64 charged;
 	u32 head_len;
 	u32 pieces;
@@ -87,8 +91,11 @@ struct afpa_recipe {
 	u64 body_len;
 };
 
-/* Charged to the caller's memory cgroup. ERR_PTR(-ENOMEM), ERR_PTR(-EFAULT). */
-struct afpa_object *afpa_object_make(const struct afpa_recipe *recipe);
+/*
+ * Charged to the caller's memory cgroup and to the cache. ERR_PTR(-ENOMEM), ERR_PTR(-EFAULT),
+ * ERR_PTR(-ENOSPC): afpa_cache_charge() refuses.
+ */
+struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe);
 void afpa_object_put(struct afpa_object *obj);
 
 /**

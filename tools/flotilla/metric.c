@@ -183,6 +183,7 @@ static const struct metric metrics[] = {
 	COUNT("afpa", "AfpaShrunk", "objects that were dropped as memory was short"),
 	NOW("afpa", "AfpaObjects", "objects of the cache"),
 	NOW("afpa", "AfpaCacheBytes", "bytes of the budget in use"),
+	NOW("afpa", "AfpaOutsideBytes", "bytes of objects that are being put, or went while a client is sent them"),
 	NOW("afpa", "AfpaSites", "addresses that the kernel answers at"),
 
 	COUNT("card", "CardRequests", "requests of the block layer"),

@@ -6,6 +6,7 @@
 import contextlib
 import errno
 import os
+import socket
 import sys
 import threading
 import time
@@ -200,6 +201,31 @@ def an_object_survives_what_replaces_it_until_it_is_acknowledged():
         device.put(server.site, "/a", b"new")
         device.flush()
         same("the old one", client.answer()[1], old)
+
+
+@claim
+def what_slow_clients_hold_is_bounded_by_the_budget():
+    with site() as (device, server), contextlib.ExitStack() as stack:
+        before = device.info()["budget"]
+        stack.callback(lambda: device.info(budget=before))
+        device.info(budget=2500000)
+        held = 0
+        with contextlib.ExitStack() as clients, contextlib.suppress(OSError):
+            for held in range(10):
+                device.put(server.site, "/a", body(1000000, held))
+                client = clients.enter_context(Client(server.site, rcvbuf=4096))
+                client.ask("/a")
+                wait_for("the answer", lambda c=client: c.sock.recv(1, socket.MSG_PEEK))
+            raise AssertionError(f"{held + 1} versions are in memory")
+        if held < 2:
+            raise AssertionError(f"only {held} were")
+
+        def put():
+            with contextlib.suppress(OSError):
+                return device.put(server.site, "/a", b"new")
+        wait_for("room again", put)
+        with Client(server.site) as client:
+            equal("body", client.get("/a"), b"new")
 
 
 main()

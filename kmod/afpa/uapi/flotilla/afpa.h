@@ -126,8 +126,10 @@ struct afpa_site_args {
  *
  * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
  * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
- * (does not fit into the budget, with everything else thrown out), EFAULT, ENOMEM.  After an error
- * the object that was there stays, unless it is EFAULT because this structure cannot be written to.
+ * (does not fit into the budget, with everything else thrown out; or as much as the budget is
+ * being put, or has been replaced or thrown out while slow clients are being sent it), EFAULT,
+ * ENOMEM.  After an error the object that was there stays, unless it is EFAULT because this
+ * structure cannot be written to.
  */
 struct afpa_put {
 	__u32 size;
@@ -231,7 +233,8 @@ enum afpa_mode {
  * @version:    out: AFPA_VERSION
  * @mode:       enum afpa_mode
  * @budget:     bytes of all objects with headers, names and what the kernel keeps of them; least
- *		recently used ones make room
+ *		recently used ones make room.  What is being put, and what is being sent and was
+ *		replaced or thrown out, may have as much again
  * @max_object: bytes of the largest body
  * @stall_ms:   a client that takes nothing of an answer for so long is reset; 1000 to 3600000
  * @sites:      out
