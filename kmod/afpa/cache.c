@@ -11,6 +11,9 @@
 #include "counter.h"
 #include "net.h"
 
+/* Objects that are looked at before others may have the lock. */
+#define AFPA_EVICT_STEPS	256
+
 static u32 afpa_key_hash(const void *data, u32 len, u32 seed)
 {
 	const struct afpa_key_ref *key = data;
@@ -138,15 +141,27 @@ static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj)
 	afpa_cache_forget(cache, obj);
 }
 
-/* Least recently used ones but @keep go until no more than @limit bytes are used. */
-static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct afpa_object *keep)
+/*
+ * Least recently used ones but @keep go until no more than @limit bytes are used; how many have
+ * gone. *more: there is more to do.
+ */
+static u64 afpa_cache_evict_some(struct afpa_cache *cache, u64 limit,
+				 const struct afpa_object *keep, bool *more)
 {
+	unsigned int steps = AFPA_EVICT_STEPS;
 	struct afpa_object *obj;
 	u64 n = 0;
 
 	lockdep_assert_held(&cache->lock);
+	*more = false;
 	while (cache->used > limit && !list_empty(&cache->clock)) {
 		obj = list_first_entry(&cache->clock, struct afpa_object, clock);
+		if (obj == keep && list_is_singular(&cache->clock))
+			break;
+		if (!steps--) {
+			*more = true;
+			break;
+		}
 		if (obj == keep || READ_ONCE(obj->recent)) {
 			WRITE_ONCE(obj->recent, false);
 			list_move_tail(&obj->clock, &cache->clock);
@@ -154,6 +169,20 @@ static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct af
 		}
 		afpa_cache_drop(cache, obj);
 		n++;
+	}
+	return n;
+}
+
+/* To its end; others may have the lock in between. */
+static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct afpa_object *keep)
+{
+	bool more;
+	u64 n;
+
+	n = afpa_cache_evict_some(cache, limit, keep, &more);
+	while (more) {
+		cond_resched_lock(&cache->lock);
+		n += afpa_cache_evict_some(cache, limit, keep, &more);
 	}
 	return n;
 }
@@ -364,17 +393,19 @@ static unsigned long afpa_shrink_scan(struct shrinker *shrinker, struct shrink_c
 	for_each_net_rcu(net) {
 		struct afpa_net *an = afpa_net(net);
 		u64 used, take, n;
+		bool more;
 
 		spin_lock(&an->cache.lock);
 		used = an->cache.used;
 		take = div64_u64(used * min(sc->nr_to_scan, all), all);
-		n = take ? afpa_cache_evict(&an->cache, used - take, NULL) : 0;
+		n = take ? afpa_cache_evict_some(&an->cache, used - take, NULL, &more) : 0;
 		freed += (used - an->cache.used) >> PAGE_SHIFT;
 		spin_unlock(&an->cache.lock);
 		afpa_count_add(an, AFPA_STAT_SHRUNK, n);
 	}
 	rcu_read_unlock();
-	return freed ?: SHRINK_STOP;
+	/* None, where all of them were used of late: not so the next time. */
+	return freed;
 }
 
 int afpa_shrinker_register(void)
