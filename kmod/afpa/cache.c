@@ -340,13 +340,17 @@ void afpa_cache_set_budget(struct afpa_net *an, u64 budget)
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
 }
 
-bool afpa_cache_make_room(struct afpa_net *an, u64 bytes)
+bool afpa_cache_make_room(struct afpa_net *an, const struct afpa_key_ref *key, u64 bytes)
 {
 	struct afpa_cache *cache = &an->cache;
+	struct afpa_object *keep;
 	u64 evicted;
 
 	spin_lock(&cache->lock);
-	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes), NULL);
+	rcu_read_lock();
+	keep = rhashtable_lookup(&cache->table, key, afpa_cache_params);
+	rcu_read_unlock();
+	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes), keep);
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
 	return evicted;

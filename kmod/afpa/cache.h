@@ -97,8 +97,11 @@ void afpa_cache_expire(struct afpa_net *an);
 
 void afpa_cache_set_budget(struct afpa_net *an, u64 budget);
 
-/* The memory of whoever puts is at its end. False: there is nothing to throw out. */
-bool afpa_cache_make_room(struct afpa_net *an, u64 bytes);
+/*
+ * The memory of whoever puts is at its end. The object of @key stays, in case that it was in vain.
+ * False: there is nothing to throw out.
+ */
+bool afpa_cache_make_room(struct afpa_net *an, const struct afpa_key_ref *key, u64 bytes);
 
 /* The first object after @version with a reference, or NULL. */
 struct afpa_object *afpa_cache_next(struct afpa_cache *cache, u64 version);

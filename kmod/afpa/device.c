@@ -258,7 +258,8 @@ static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct af
 	struct afpa_object *obj = afpa_object_make(&an->cache, recipe);
 
 	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
-	if (obj == ERR_PTR(-ENOMEM) && afpa_cache_make_room(an, 2 * recipe->body_len + SZ_64K)) {
+	if (obj == ERR_PTR(-ENOMEM) &&
+	    afpa_cache_make_room(an, &recipe->key, 2 * recipe->body_len + SZ_64K)) {
 		rcu_barrier();
 		obj = afpa_object_make(&an->cache, recipe);
 	}

@@ -241,6 +241,17 @@ def a_cgroup_pays_for_what_it_puts_and_nobody_is_killed():
 
 
 @claim
+def a_put_that_finds_no_memory_leaves_what_was_there():
+    with Cgroup("memory") as group, site() as (device, server):
+        put, update = (device.putting(server.site, "/a", body(14 << 20), update=flag) for flag in (False, True))
+        group.write("memory.max", "24M")
+        with group.member():
+            before = put()
+            fails(errno.ENOMEM, update)
+        equal("version", device.query(server.site, "/a")["version"], before)
+
+
+@claim
 def without_memory_for_tcp_answers_wait_and_go_on():
     name = "/proc/sys/net/ipv4/tcp_mem"
     with open(name, encoding="ascii") as file:

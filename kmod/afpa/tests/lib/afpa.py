@@ -80,13 +80,17 @@ class Device:
         f = self.call(4, NEXT_SITE, index, bytes(20), 0, 0)
         return {"listeners": f[3], "conns": f[4]}
 
-    def put(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False):
-        """The version."""
+    def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False):
+        """The call alone, which gives the version."""
         texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data]
         where = [place(text) for text in texts]
         lengths = [len(text) for text in texts]
-        f = self.call(5, PUT, int(update), address(site), *lengths[:4], ttl_ms, *(w[0] for w in where), lengths[4], 0)
-        return f[-1]
+        return lambda: self.call(5, PUT, int(update), address(site), *lengths[:4], ttl_ms, *(w[0] for w in where),
+                                 lengths[4], 0)[-1]
+
+    def put(self, *args, **how):
+        """The version."""
+        return self.putting(*args, **how)()
 
     def key(self, number, site, path, host, left_ms=0):
         where = [place(host.encode()), place(path.encode())]
