@@ -234,6 +234,18 @@ static const struct flt_layer_ops afpa_layer_ops = {
 	.release = afpa_release,
 };
 
+bool afpa_layer_is_on(const struct sock *sk, const struct afpa_place *place)
+{
+	struct flt_layer *layer;
+	bool on;
+
+	rcu_read_lock();
+	layer = flt_layer_find(sk, &afpa_layer_ops);
+	on = layer && READ_ONCE(afpa_hook(layer)->place) == place;
+	rcu_read_unlock();
+	return on;
+}
+
 int afpa_layer_put_on(struct sock *sk, struct afpa_place *place)
 {
 	struct afpa_place *old = NULL;

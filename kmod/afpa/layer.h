@@ -7,6 +7,9 @@
 
 struct afpa_place;
 
+/* Requests to the listener @sk are answered as those of @place. */
+bool afpa_layer_is_on(const struct sock *sk, const struct afpa_place *place);
+
 /**
  * afpa_layer_put_on() - requests to a listener are answered from now on
  * @sk:    listening; the caller has a reference

@@ -17,6 +17,8 @@
 
 /* Sites of one namespace. */
 #define AFPA_SITES_MAX		1024
+/* Listeners that get a layer in one go: each may wait for a grace period, or for its program. */
+#define AFPA_SCAN_MOST		128
 /* Listeners of one site: as many as may share an address by SO_REUSEPORT are fewer. */
 #define AFPA_LISTENERS_MAX	65536
 
@@ -156,8 +158,8 @@ static struct sock **afpa_site_hold_listeners(const struct afpa_place *place, un
 
 int afpa_site_scan(struct afpa_place *place, struct afpa_site_args *args)
 {
-	struct sock **listeners;
-	unsigned int n, i;
+	unsigned int n, i, from, tries = 0;
+	struct sock **listeners, *sk;
 	int err;
 
 	lockdep_assert_held(&place->an->lock);
@@ -165,16 +167,24 @@ int afpa_site_scan(struct afpa_place *place, struct afpa_site_args *args)
 	listeners = afpa_site_hold_listeners(place, &n);
 	if (!listeners)
 		return n ? -ENOMEM : 0;
+	/* Beginning where the last look has ended, so that none is passed over for ever. */
+	from = place->scan_from;
 	for (i = 0; i < n; i++) {
-		err = afpa_layer_put_on(listeners[i], place);
+		sk = listeners[(from + i) % n];
+		err = 0;
+		if (!afpa_layer_is_on(sk, place)) {
+			err = tries++ < AFPA_SCAN_MOST ? afpa_layer_put_on(sk, place) : -EAGAIN;
+			if (tries == AFPA_SCAN_MOST)
+				place->scan_from = (from + i + 1) % n;
+		}
 		if (err >= 0) {
 			place->nr_listeners++;
-		} else if (args) {
+		} else if (args && err != -EAGAIN) {
 			args->refused++;
 			args->error = -err;
 			afpa_count(place->an, AFPA_STAT_REFUSED);
 		}
-		sock_put(listeners[i]);
+		sock_put(sk);
 		cond_resched();
 	}
 	kvfree(listeners);

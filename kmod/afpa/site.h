@@ -24,6 +24,7 @@ struct afpa_conn;
  * @conns:    connections that may be answered, under @lock
  * @nr_conns: the same; READ_ONCE
  * @nr_listeners: that have our layer, at the last look; under the namespace's lock
+ * @scan_from: which listener the next look begins with; the same
  */
 struct afpa_place {
 	struct list_head list;
@@ -36,6 +37,7 @@ struct afpa_place {
 	struct list_head conns;
 	u64 nr_conns;
 	u32 nr_listeners;
+	u32 scan_from;
 };
 
 void afpa_place_put(struct afpa_place *place);

@@ -83,7 +83,8 @@ struct afpa_site {
  *	       somebody's callbacks; EBUSY: its program keeps it locked (tried again later)
  * @objects:   out: SITE_DEL, FLUSH: objects that were dropped
  *
- * SITE_ADD of a site that is there looks for new listeners.  No listener yet is not an error.
+ * SITE_ADD of a site that is there looks for new listeners.  No listener yet is not an error.  Of
+ * very many it takes the first ones, and the others within some seconds.
  * Errors: EINVAL (family, port, address), ENOMEM, ENOSPC (too many sites).
  *
  * SITE_DEL drops the site's objects, leaves its connections to the server, and resets those in the
