@@ -133,7 +133,7 @@ static bool afpa_inherit(struct flt_layer *layer, struct sock *child)
 	/* A listener may have been made another one's since. */
 	return place && !READ_ONCE(place->gone) &&
 	       READ_ONCE(place->an->mode) != AFPA_MODE_OFF &&
-	       inet_sk(child)->inet_num == ntohs(place->at.port);
+	       afpa_site_is_of(place, flt_layer_sock(layer));
 }
 
 static void afpa_init_child(struct flt_layer *layer, struct flt_layer *child)

@@ -85,9 +85,11 @@ static int afpa_site_check(const struct afpa_site *at)
 
 /* --- listeners --- */
 
-static bool afpa_site_is_of(const struct afpa_place *place, const struct sock *sk)
+bool afpa_site_is_of(const struct afpa_place *place, const struct sock *sk)
 {
+	/* Bound to a device, or to a VRF, it may be another one's with the same address. */
 	if (sk->sk_state != TCP_LISTEN || sk->sk_family != place->at.family ||
+	    READ_ONCE(sk->sk_bound_dev_if) ||
 	    !net_eq(sock_net(sk), place->an->net) ||
 	    inet_sk(sk)->inet_num != ntohs(place->at.port))
 		return false;

@@ -47,6 +47,9 @@ int afpa_site_add(struct afpa_net *an, struct afpa_site_args *args);
 int afpa_site_del(struct afpa_net *an, struct afpa_site_args *args);
 int afpa_site_next(struct afpa_net *an, struct afpa_next_site *args);
 
+/* Is it a listener of the site? Without a lock, its program may be changing that. */
+bool afpa_site_is_of(const struct afpa_place *place, const struct sock *sk);
+
 /* Number of a site; 0: there is none. */
 u32 afpa_site_id(struct afpa_net *an, const struct afpa_site *at);
 /* The other way round. */

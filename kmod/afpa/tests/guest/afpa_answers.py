@@ -312,6 +312,27 @@ def an_answer_ends_where_its_program_sets_ktls():
 
 
 @claim
+def a_listener_bound_to_a_device_is_of_no_site():
+    with Device() as device, contextlib.closing(Server(accept=False)) as server:
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+        server.go.set()
+        equal("listeners, refused, errno", device.site_add(server.site), (0, 0, 0))
+        device.put(server.site, "/a", b"kernel")
+        with Client(server.site) as client:
+            equal("body", client.get("/a"), b"server /a")
+        # One that is bound later makes no more connections of the site.
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"")
+        equal("listeners, refused, errno", device.site_add(server.site), (1, 0, 0))
+        server.pass_one()
+        with Client(server.site) as client:
+            equal("body", client.get("/a"), b"kernel")
+        server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+        with Client(server.site) as client:
+            equal("body", client.get("/a"), b"server /a")
+        device.site_del(server.site)
+
+
+@claim
 def a_listener_that_comes_later_is_found():
     with site() as (device, server):
         device.put(server.site, "/a", b"kernel")

@@ -65,6 +65,9 @@
  * @port:   TCP port in network order, not 0
  * @addr:   the address that listeners are bound to, as bind(2) was given it: the first four bytes
  *	    for AF_INET, the rest zero; all zero for the wildcard address
+ *
+ * Listeners with SO_BINDTODEVICE, those of a VRF among them, are of no site: two of them may have
+ * the same address, and different pages.
  */
 struct afpa_site {
 	__u16 family;
