@@ -219,7 +219,8 @@ static bool afpa_headers_are_sound(const char *text, size_t len)
 
 		colon = memchr(text, ':', line);
 		if (!colon || colon == text || line + 2 > len || text[line + 1] != '\n' ||
-		    !afpa_is_printable(text, line) || memchr(text, ' ', colon - text) ||
+		    !afpa_is_printable(text, line) ||
+		    afpa_name_length(text, line) != colon - text ||
 		    afpa_field_is_ours(text, colon - text))
 			return false;
 		text += line + 2;

@@ -230,16 +230,25 @@ static bool is_deferred(const char *name, size_t len)
 	return false;
 }
 
+size_t afpa_name_length(const char *at, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && is(at[n], TOKEN))
+		n++;
+	return n;
+}
+
 static bool take_field(struct afpa_request *req, const char *buf, size_t at, size_t end)
 {
 	const char *name = buf + at;
-	size_t len = 0;
+	size_t len;
 
 	if (req->fields++ == AFPA_REQUEST_FIELDS)
 		return false;
 	/* A line that goes on with the last field begins with a blank: that is no name. */
-	while (at < end && is(buf[at], TOKEN))
-		at++, len++;
+	len = afpa_name_length(name, end - at);
+	at += len;
 	if (!len || at == end || buf[at] != ':')
 		return false;
 	at++;

@@ -96,6 +96,9 @@ int afpa_request_parse(const char *buf, size_t len, struct afpa_request *req);
  */
 size_t afpa_host_length(const char *host, size_t len, __u16 *port);
 
+/* How much of @at is the name of a field, as RFC 9110 has it. */
+size_t afpa_name_length(const char *at, size_t len);
+
 /**
  * afpa_path_is_sound() - could a request ask for this path?
  * @path: with its query

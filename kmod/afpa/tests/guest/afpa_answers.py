@@ -209,7 +209,8 @@ def headers_that_were_put_are_sent_and_others_refused():
         headers, data = ask(client, "/a")
         equal("headers", (headers["x-one"], headers["etag"], headers.get("content-type"), data),
               ("1", '"2"', None, b""))
-        for bad in ("X: 1", "X 1\r\n", "X: 1\r\n\r\n", "Content-Length: 5\r\n", ": 1\r\n", "A: b\r\nX : 1\r\n"):
+        for bad in ("X: 1", "X 1\r\n", "X: 1\r\n\r\n", "Content-Length: 5\r\n", ": 1\r\n", "A: b\r\nX : 1\r\n",
+                    "X\u00e9: 1\r\n", "X(: 1\r\n", "X\u00a0: 1\r\n"):
             try:
                 device.put(server.site, "/b", b"", headers=bad)
             except OSError as err:

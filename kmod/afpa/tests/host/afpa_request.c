@@ -282,6 +282,8 @@ static void keys_are_judged_by_their_own_bytes(void **state)
 		     path_is_sound("/%4"));
 	assert_false(path_is_sound("/.") || path_is_sound("/..") || path_is_sound("/%2e") ||
 		     path_is_sound("/.%2E"));
+	assert_int_equal(afpa_name_length("X-y: z", 6), 3);
+	assert_int_equal(afpa_name_length("X\xe9: z", 5), 1);
 	assert_int_equal(host_length("a.b"), 3);
 	assert_int_equal(host_length("[::1]:8080"), 5);
 	assert_int_equal(host_length("") + host_length("a:") + host_length("[:"), 0);
