@@ -74,6 +74,9 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 	struct afpa_object *obj;
 	u64 left = total;
 
+	/* See bv_offset. */
+	if (total > U32_MAX)
+		return NULL;
 	obj = kvzalloc(struct_size(obj, piece, most) + names, AFPA_GFP);
 	if (!obj)
 		return NULL;
@@ -86,7 +89,7 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 			afpa_object_free(obj);
 			return NULL;
 		}
-		bvec_set_page(&obj->piece[obj->pieces++], page, len, 0);
+		bvec_set_page(&obj->piece[obj->pieces++], page, len, total - left);
 		left -= len;
 		cond_resched();
 	}
@@ -191,22 +194,34 @@ struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa
 	return obj;
 }
 
+/* The piece that @pos is in: a large object may have hundreds of thousands. */
+static u32 afpa_object_piece(const struct afpa_object *obj, u64 pos)
+{
+	u32 first = 0, end = obj->pieces, mid;
+
+	while (end - first > 1) {
+		mid = first + (end - first) / 2;
+		if (obj->piece[mid].bv_offset <= pos)
+			first = mid;
+		else
+			end = mid;
+	}
+	return first;
+}
+
 unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,
 			      struct bio_vec *vec, unsigned int room)
 {
 	unsigned int n = 0;
-	u32 i;
+	u32 i, skip;
 
-	for (i = 0; len && n < room && i < obj->pieces; i++) {
+	for (i = afpa_object_piece(obj, pos); len && n < room && i < obj->pieces; i++) {
 		const struct bio_vec *piece = &obj->piece[i];
 
-		if (pos >= piece->bv_len) {
-			pos -= piece->bv_len;
-			continue;
-		}
-		bvec_set_page(&vec[n], piece->bv_page, min_t(u64, len, piece->bv_len - pos), pos);
-		len -= vec[n++].bv_len;
-		pos = 0;
+		skip = pos - piece->bv_offset;
+		bvec_set_page(&vec[n], piece->bv_page, min_t(u64, len, piece->bv_len - skip), skip);
+		len -= vec[n].bv_len;
+		pos += vec[n++].bv_len;
 	}
 	return n;
 }

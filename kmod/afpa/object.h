@@ -47,7 +47,8 @@ struct afpa_cache;
  * @head_len: bytes of the status line and the header fields that are always the same
  * @pieces:   number of @piece
  * @rcu:      for freeing
- * @piece:    blocks of pages, header first, the body right behind it; all but the last are full
+ * @piece:    blocks of pages, header first, the body right behind it; all but the last are full.
+ *	      bv_offset is where the block begins in the object, in the page it would be 0
  *
  * Its bytes never change: what has been sent and is not acknowledged refers to these pages, and a
  * newer version has its own. Found under RCU.
