@@ -78,8 +78,7 @@ def pipelined_answers_come_in_order():
         for number in range(10):
             device.put(server.site, f"/{number}", b"kernel /%d" % number)
         server.delay = 0.1
-        with Client(server.site) as client:
-            server.settles(2)
+        with server.client() as client:
             # Up to the first miss the kernel's, from there on the server's, hits or not.
             paths = [f"/{n % 10}" for n in range(150)] + ["/miss", "/1", "/2"]
             client.sock.sendall(b"".join(wire(path) for path in paths))
@@ -89,9 +88,8 @@ def pipelined_answers_come_in_order():
 
 @claim
 def a_request_that_comes_byte_by_byte_is_answered():
-    with site() as (device, server), Client(server.site) as client:
+    with site() as (device, server), server.client() as client:
         device.put(server.site, "/a", b"slowly")
-        server.settles(2)
         with counted(Hits=2, Partial=lambda n: n > 10):
             for _ in range(2):
                 for byte in wire("/a"):
@@ -164,11 +162,10 @@ def a_large_object_comes_in_chunks_as_the_client_takes_it():
 
 @claim
 def many_large_answers_on_one_connection_keep_their_order():
-    with site() as (device, server), Client(server.site) as client:
+    with site() as (device, server), server.client() as client:
         data = {f"/{n}": body(150000 + n, n) for n in range(5)}
         for path, text in data.items():
             device.put(server.site, path, text)
-        server.settles(2)
         client.sock.sendall(b"".join(map(wire, data)))
         for path, text in data.items():
             same(path, client.answer()[1], text)
@@ -262,8 +259,7 @@ def off_is_off_and_threads_answer_too():
         with Client(server.site) as client:
             equal("off", client.get("/a"), b"server /a")
         device.info(mode=THREAD)
-        with Client(server.site) as client, counted(Hits=20, HitsWorker=20, HitsSoftirq=0, HitsAccept=0):
-            server.settles(3)
+        with server.client() as client, counted(Hits=20, HitsWorker=20, HitsSoftirq=0, HitsAccept=0):
             for _ in range(20):
                 same("thread", client.get("/a"), body(300000))
             equal("miss", client.get("/b"), b"server /b")

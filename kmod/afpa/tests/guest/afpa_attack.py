@@ -222,6 +222,70 @@ def under_load_sites_and_the_module_come_and_go():
             device.site_del(server.site)
 
 
+TRACING = "/sys/kernel/tracing"
+
+
+def trace(name, text):
+    # The list of probes can neither be truncated, which empties it, nor sought in.
+    fd = os.open(f"{TRACING}/{name}", os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def stacks_of(function, found):
+    """FOUND gets who called FUNCTION, each a tuple of names, the innermost first."""
+    if not os.path.exists(f"{TRACING}/kprobe_events"):
+        subprocess.run(("mount", "-t", "tracefs", "tracefs", TRACING), check=True)
+    own = f"instances/afpa{os.getpid()}"
+    os.mkdir(f"{TRACING}/{own}")
+    trace("kprobe_events", f"p:afpaprobe/sends {function}")
+    trace(f"{own}/options/stacktrace", "1")
+    trace(f"{own}/events/afpaprobe/sends/enable", "1")
+    try:
+        yield
+        with open(f"{TRACING}/{own}/trace", encoding="ascii", errors="replace") as file:
+            for stack in file.read().split("<stack trace>")[1:]:
+                found.add(tuple(line.split()[1].split("+")[0] for line in stack.splitlines() if line.startswith(" =>")))
+    finally:
+        trace(f"{own}/events/afpaprobe/sends/enable", "0")
+        trace("kprobe_events", "-:afpaprobe/sends")
+        os.rmdir(f"{TRACING}/{own}")
+
+
+@claim
+def nothing_is_sent_from_within_tcps_own_sending():
+    found = set()
+    with site() as (device, server), stacks_of("afpa_answer_send", found):
+        data = body(1000000)
+        device.put(server.site, "/big", data)
+        for mode in (1, THREAD):
+            device.info(mode=mode)
+            for rcvbuf in (4096, 20000, 0):
+                with server.client(rcvbuf=rcvbuf) as client:
+                    client.ask("/big")
+                    client.ask("/big")
+                    same("body", client.answer()[1], data)
+                    same("body", client.answer()[1], data)
+                with server.client(rcvbuf=20000) as client:
+                    client.ask("/big")
+                    wait_for("the answer", lambda c=client: c.sock.recv(1, socket.MSG_PEEK))
+                    server.socks[-1].shutdown(socket.SHUT_WR)
+                    same("body", client.answer()[1], data)
+    ways = set()
+    for stack in found:
+        # What a softirq has interrupted is no caller.
+        end = next((n for n, name in enumerate(stack) if "do_softirq" in name or "handle_softirqs" in name), len(stack))
+        inside = {"tcp_write_xmit", "__tcp_transmit_skb", "tcp_check_space", "tcp_event_new_data_sent"} & {*stack[:end]}
+        if inside:
+            raise AssertionError(f"sent from {stack[:end]}")
+        ways |= {"afpa_data_ready", "afpa_queue_work", "afpa_conn_flush"} & {*stack[:end]}
+    print(f"# {len(found)} ways")
+    equal("ways", ways, {"afpa_data_ready", "afpa_queue_work", "afpa_conn_flush"})
+
+
 @claim
 def a_cgroup_pays_for_what_it_puts_and_nobody_is_killed():
     with Cgroup("memory") as group, site() as (device, server):

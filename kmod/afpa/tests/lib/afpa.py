@@ -184,6 +184,13 @@ class Server:
                 return file.read().startswith("45 ")
         wait_for("the server in recv(2)", sleeps)
 
+    def client(self, **how):
+        """Another one, whose connection this server waits on."""
+        connections = self.accepted + 1
+        client = Client(self.site, **how)
+        self.settles(connections)
+        return client
+
     def close(self):
         self.go.set()
         with contextlib.suppress(OSError):
