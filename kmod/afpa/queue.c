@@ -6,8 +6,6 @@
 
 #include <linux/module.h>
 
-#include "kmod/socklock.h"
-
 #include "conn.h"
 #include "counter.h"
 #include "engine.h"
@@ -33,21 +31,26 @@ bool afpa_queue_conn(struct afpa_conn *conn, unsigned long delay)
 	return true;
 }
 
-/* False: a program has the lock. */
+/*
+ * With the lock as a softirq has it: a program that writes or shuts down amid an answer waits for
+ * it, but would be refused if it found its socket owned. False: a program owns it.
+ */
 static bool afpa_queue_try(struct afpa_conn *conn)
 {
 	struct sock *sk = conn->sk;
-	bool answering;
+	bool ours, answering;
 
-	if (!flt_sock_trylock(sk))
-		return false;
-	answering = conn->ans.obj;
-	afpa_engine_run(conn, sk, AFPA_IN_WORK);
-	/* The program may wait for room. */
-	if (answering && !conn->ans.obj && sk->sk_socket)
-		sk->sk_write_space(sk);
-	release_sock(sk);
-	return true;
+	spin_lock_bh(&sk->sk_lock.slock);
+	ours = !sock_owned_by_user(sk);
+	if (ours) {
+		answering = conn->ans.obj;
+		afpa_engine_run(conn, sk, AFPA_IN_WORK);
+		/* The program may wait for room. */
+		if (answering && !conn->ans.obj && sk->sk_socket)
+			sk->sk_write_space(sk);
+	}
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return ours;
 }
 
 /*
