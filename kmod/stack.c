@@ -238,7 +238,7 @@ static struct flt_layer *flt_layer_add_to(struct sock *sk, const struct flt_laye
 	}
 	if (block && !soon)
 		lock_sock(sk);
-	/* Those of others are refused below, and are asked each second by who looks for listeners. */
+	/* Others' are refused below, each second if somebody looks for listeners. */
 	if (block && sk->sk_state == TCP_LISTEN && !flt_sock_has_others(sk)) {
 		/*
 		 * A handshake that ends now may be past the hook, and its child
