@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include "conn.h"
 #include "identity.h"
-#include "tls.h"
+#include "tls/tls.h"
 
 #define RECORD_MAX	16384
 #define BARREN_MAX	64	/* records without data, in BARREN_US */

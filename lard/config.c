@@ -9,7 +9,7 @@
 #include "config.h"
 #include "https.h"
 #include "reader.h"
-#include "tls.h"
+#include "tls/tls.h"
 
 static int set_listen(struct reader *r, int argc, char **argv)
 {
@@ -259,9 +259,9 @@ struct directive {
 static const struct directive directives[] = {
 	CALL("listen", 0, set_listen),
 	CALL("certificate", 0, https_set_certificate),
-	{ "client-ca", KIND_TEXT, 2, NULL, offsetof(struct config, client_ca), 0, 256 },
-	TIME("ticket-rotation", ticket_rotation_us),
-	{ "ticket-keys", KIND_TEXT, 2, NULL, offsetof(struct config, ticket_keys), 0, 256 },
+	{ "client-ca", KIND_TEXT, 2, NULL, offsetof(struct config, https.client_ca), 0, 256 },
+	TIME("ticket-rotation", https.ticket_rotation_us),
+	{ "ticket-keys", KIND_TEXT, 2, NULL, offsetof(struct config, https.ticket_keys), 0, 256 },
 	TIME("handshake-timeout", handshake_timeout_us),
 	CALL("https-redirect", 0, https_set_redirect),
 	CALL("hsts", 4, https_set_hsts),
@@ -390,7 +390,7 @@ static const struct config defaults = {
 	.keepalive_requests = 1000,
 	.splice_min = 8192,
 	.cache_object_max = 1 << 20,
-	.ticket_rotation_us = 3600000000ULL,
+	.https.ticket_rotation_us = 3600000000ULL,
 	.redirect = { .status = 308 },
 	.handshake_timeout_us = 10000000,
 	.header_timeout_us = 10000000,
@@ -426,7 +426,7 @@ struct config *config_read(const char *path, char *error, size_t size)
 		return NULL;
 	}
 	/* Later requests of a connection that is handed off would bring what lardd alone may say. */
-	if (*config->client_ca)
+	if (*config->https.client_ca)
 		config->mode = MODE_PROXY;
 	return config;
 }
@@ -435,7 +435,7 @@ int config_load_tls(struct config *config, char *error, size_t size)
 {
 	if (!https_port(config))
 		return 0;
-	config->tls = tls_site_new(config, error, size);
+	config->tls = tls_site_new(&config->https, error, size);
 	return config->tls ? 0 : -EINVAL;
 }
 

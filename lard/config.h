@@ -11,13 +11,13 @@
 #include "address.h"
 #include "log.h"
 #include "policy.h"
+#include "tls/settings.h"
 
 struct tls_site;
 
 #define CONFIG_PATH		"/etc/flotilla/lardd.conf"
 #define CONFIG_LISTEN_MAX	16
 #define CONFIG_WORKERS_MAX	64
-#define CONFIG_CERTIFICATES_MAX	64
 #define REQUEST_HEADER_MAX	16384
 
 enum config_mode {
@@ -27,16 +27,6 @@ enum config_mode {
 
 enum config_events { EVENTS_EPOLL, EVENTS_USELECT };
 
-/**
- * enum config_door - what becomes of who comes to an address
- * @DOOR_PLAIN:    served in clear text
- * @DOOR_REDIRECT: sent to HTTPS
- * @DOOR_TLS:      served after a handshake; those behind it are of this kind too
- * @DOOR_OPTIONAL: and asked for a certificate
- * @DOOR_REQUIRED: which he must have
- */
-enum config_door { DOOR_PLAIN, DOOR_REDIRECT, DOOR_TLS, DOOR_OPTIONAL, DOOR_REQUIRED, DOORS };
-
 enum health_kind { HEALTH_TCP, HEALTH_HTTP, HEALTH_NONE };
 
 struct config_node {
@@ -45,12 +35,6 @@ struct config_node {
 	uint32_t weight;
 	enum lard_admin admin;
 	bool proxy_protocol;
-};
-
-struct config_certificate {
-	char chain[256];		/* the host's own first */
-	char key[256];
-	char ocsp[256];			/* of a response to staple; empty: none */
 };
 
 /**
@@ -76,12 +60,8 @@ struct config {
 	union address listen[CONFIG_LISTEN_MAX];
 	enum config_door doors[CONFIG_LISTEN_MAX];
 	unsigned int listens;
-	struct config_certificate certificates[CONFIG_CERTIFICATES_MAX];
-	unsigned int certificate_count;
+	struct tls_settings https;
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
-	char client_ca[256];		/* empty: nobody is asked for a certificate */
-	uint64_t ticket_rotation_us;
-	char ticket_keys[256];		/* a file; empty: keys of our own */
 	struct config_redirect redirect;
 	char hsts[64];			/* the field's value; empty: none of ours */
 	struct config_node nodes[LARD_MAX_NODES];

@@ -40,11 +40,11 @@ int https_door(int argc, char **argv, enum config_door *door)
 int https_set_certificate(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
-	struct config_certificate *certificate = &c->certificates[c->certificate_count];
+	struct config_certificate *certificate = &c->https.certificates[c->https.certificate_count];
 
 	if (argc != 3 && (argc != 5 || strcmp(argv[3], "ocsp")))
 		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE [ocsp FILE]");
-	if (c->certificate_count == CONFIG_CERTIFICATES_MAX)
+	if (c->https.certificate_count == CONFIG_CERTIFICATES_MAX)
 		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
 	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
 			sizeof(certificate->chain)) ||
@@ -52,7 +52,7 @@ int https_set_certificate(struct reader *r, int argc, char **argv)
 	    (argc == 5 && reader_text(r, "the OCSP response's path", argv[4], certificate->ocsp,
 				      sizeof(certificate->ocsp))))
 		return -EINVAL;
-	c->certificate_count++;
+	c->https.certificate_count++;
 	return 0;
 }
 
@@ -120,15 +120,15 @@ const char *https_check(const struct config *config)
 		redirects |= config->doors[i] == DOOR_REDIRECT;
 		asks |= config->doors[i] > DOOR_TLS;
 	}
-	if (https_port(config) && !config->certificate_count)
+	if (https_port(config) && !config->https.certificate_count)
 		return "listen: tls needs a certificate";
 	if (redirects && !https_port(config))
 		return "listen: redirect needs an address with tls to lead to";
-	if (asks && !*config->client_ca)
+	if (asks && !*config->https.client_ca)
 		return "listen: client needs a client-ca";
-	if (!asks && *config->client_ca)
+	if (!asks && *config->https.client_ca)
 		return "client-ca: no listener asks for certificates (tls client optional, or required)";
-	if (config->ticket_rotation_us < 1000000)
+	if (config->https.ticket_rotation_us < 1000000)
 		return "ticket-rotation must be at least 1s";
 	return NULL;
 }

@@ -21,7 +21,7 @@
 #include "privilege.h"
 #include "status.h"
 #include "takeover.h"
-#include "ticket.h"
+#include "tls/ticket.h"
 #include "worker.h"
 
 static struct source signals = { .fd = -1 };
@@ -75,7 +75,7 @@ const char *lardd_mode_why(struct lardd *lardd)
 {
 	const struct worker *w = lardd->worker[0];
 
-	if (*w->config->client_ca)
+	if (*w->config->https.client_ca)
 		return "clients' certificates are told to back-ends, which needs the proxy";
 	if (w->config->mode == MODE_PROXY)
 		return "the configuration says proxy";
@@ -211,13 +211,13 @@ static void warn_of_certificates(const struct config *config)
 {
 	unsigned int i;
 
-	if (config->tls && *config->ticket_keys)
-		warn_unreadable("ticket-keys", config->ticket_keys);
-	if (config->tls && *config->client_ca)
-		warn_unreadable("client-ca", config->client_ca);
-	for (i = 0; config->tls && i < config->certificate_count; i++)
-		if (!warn_unreadable("certificate", config->certificates[i].chain))
-			warn_unreadable("certificate", config->certificates[i].key);
+	if (config->tls && *config->https.ticket_keys)
+		warn_unreadable("ticket-keys", config->https.ticket_keys);
+	if (config->tls && *config->https.client_ca)
+		warn_unreadable("client-ca", config->https.client_ca);
+	for (i = 0; config->tls && i < config->https.certificate_count; i++)
+		if (!warn_unreadable("certificate", config->https.certificates[i].chain))
+			warn_unreadable("certificate", config->https.certificates[i].key);
 }
 
 struct lardd *lardd_new(struct config *config, const char *path, bool takeover, char *error,

@@ -6,7 +6,7 @@
 #include "access.h"
 #include "client.h"
 #include "https.h"
-#include "tls.h"
+#include "tls/tls.h"
 #include "worker.h"
 
 #define LOCATION_MAX	8192	/* what browsers and proxies take */

@@ -137,7 +137,7 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		put_string(&t, scheme);
 		put(&t, "\r\n", 2);
 	}
-	if (*config->client_ca || identity)
+	if (*config->https.client_ca || identity)
 		put_string(&t, identity ? identity : IDENTITY_NONE);
 	if (config->forwarded_for) {
 		put_string(&t, "X-Forwarded-For: ");

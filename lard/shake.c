@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "shake.h"
 #include "client.h"
-#include "tls.h"
+#include "tls/tls.h"
 #include "worker.h"
 
 #define TURN_US	500	/* of handshakes, then others have theirs; a signature by RSA takes as long */

@@ -10,8 +10,11 @@ lard_crowd_SRCS := lard/crowd.c lard/address.c
 $(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
 lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
+# flash has it too.
+tls_parts := $(addprefix lard/tls/,authority.c staple.c ticket.c tls.c tls_file.c)
+
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/https.c lard/redirect.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
@@ -33,8 +36,8 @@ lard_give_PKGS := jansson openssl
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect
 
-lard_tls_unit_SRCS := lard/client.c lard/tls.c lard/tls_file.c lard/staple.c lard/authority.c lard/identity.c lard/ticket.c lard/message.c lard/log.c
+lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl
 
-lard_staple_SRCS := lard/staple.c lard/tls_file.c lard/log.c
+lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c lard/log.c
 lard_staple_PKGS := openssl

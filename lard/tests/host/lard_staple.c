@@ -11,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "lard/loop.h"
 #include "lard/privilege.h"
-#include "lard/staple.h"
-#include "lard/tls.h"
+#include "lard/tls/staple.h"
+#include "lard/tls/tls.h"
 
 #define DAY 86400L
 
@@ -24,6 +25,11 @@ struct identity {
 
 static struct identity root, ca, site, other_site, other_ca, responder, impostor;
 static char path[] = "/tmp/lard_staple.XXXXXX";
+
+uint64_t loop_clock(void)
+{
+	return 0;
+}
 
 bool privilege_is_user(uid_t uid)
 {

@@ -19,13 +19,13 @@
 #include "lard/config.h"
 #include "lard/conn.h"
 #include "lard/privilege.h"
-#include "lard/ticket.h"
-#include "lard/tls.h"
+#include "lard/tls/ticket.h"
+#include "lard/tls/tls.h"
 
 #define ROTATION_US 3600000000ULL
 
 static uint64_t now = ROTATION_US;
-static struct config config = { .certificate_count = 1, .ticket_rotation_us = ROTATION_US };
+static struct config config = { .https = { .certificate_count = 1, .ticket_rotation_us = ROTATION_US } };
 
 uint64_t loop_clock(void)
 {
@@ -62,16 +62,16 @@ static int make_certificate(void **state)
 	umask(077);
 	if (!mkdtemp(directory))
 		return -1;
-	snprintf(config.certificates[0].chain, sizeof(config.certificates[0].chain), "%s/chain", directory);
-	snprintf(config.certificates[0].key, sizeof(config.certificates[0].key), "%s/key", directory);
+	snprintf(config.https.certificates[0].chain, sizeof(config.https.certificates[0].chain), "%s/chain", directory);
+	snprintf(config.https.certificates[0].key, sizeof(config.https.certificates[0].key), "%s/key", directory);
 	X509_gmtime_adj(X509_getm_notBefore(x), 0);
 	X509_gmtime_adj(X509_getm_notAfter(x), 86400);
 	X509_set_pubkey(x, key);
 	X509_sign(x, key, EVP_sha256());
-	file = fopen(config.certificates[0].chain, "w");
+	file = fopen(config.https.certificates[0].chain, "w");
 	PEM_write_X509(file, x);
 	fclose(file);
-	file = fopen(config.certificates[0].key, "w");
+	file = fopen(config.https.certificates[0].key, "w");
 	PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL);
 	fclose(file);
 	X509_free(x);
@@ -82,10 +82,10 @@ static int make_certificate(void **state)
 static int remove_certificate(void **state)
 {
 	(void)state;
-	unlink(config.certificates[0].key);
-	unlink(config.certificates[0].chain);
-	*strrchr(config.certificates[0].key, '/') = '\0';
-	return rmdir(config.certificates[0].key);
+	unlink(config.https.certificates[0].key);
+	unlink(config.https.certificates[0].chain);
+	*strrchr(config.https.certificates[0].key, '/') = '\0';
+	return rmdir(config.https.certificates[0].key);
 }
 
 /* Both ends, after the handshake. */
@@ -100,7 +100,7 @@ static void join(struct pair *p, int version, SSL_SESSION *session)
 	p->conn.source.fd = fds[0];
 	p->conn.door = DOOR_TLS;
 	p->fd = fds[1];
-	p->site = tls_site_new(&config, error, sizeof(error));
+	p->site = tls_site_new(&config.https, error, sizeof(error));
 	if (!p->site)
 		fail_msg("%s", error);
 	assert_int_equal(client_secure(&p->conn, p->site), 0);

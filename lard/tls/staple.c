@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "log.h"
+#include "host.h"
 #include "tls.h"
 #include "tls_file.h"
 
@@ -156,7 +156,7 @@ static int show(SSL *ssl, void *arg)
 struct staple *staple_new(SSL_CTX *ctx, const char *path)
 {
 	struct staple *staple = calloc(1, sizeof(*staple));
-	char error[512], quoted[600];
+	char error[512];
 	struct tls_file f = { .what = "ocsp", .path = path, .error = error, .size = sizeof(error) };
 
 	if (!staple)
@@ -164,7 +164,7 @@ struct staple *staple_new(SSL_CTX *ctx, const char *path)
 	SSL_CTX_set_tlsext_status_cb(ctx, show);
 	SSL_CTX_set_tlsext_status_arg(ctx, staple);
 	if (tls_file_use(&f, false, read_response, ctx))
-		log_warn("ocsp", "text=%s", log_quote(error, strlen(error), quoted, sizeof(quoted)));
+		tls_host_warn("ocsp", error);
 	ERR_clear_error();
 	return staple;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "privilege.h"
+#include "host.h"
 
 #define FILE_MAX	(1 << 20)
 
@@ -37,7 +37,7 @@ static int check_file(const struct tls_file *f, const struct stat *st, bool secr
 		return 0;
 	if (st->st_mode & 077)
 		return tls_file_sorry(f, "others may read the key: chmod 600, and make a new one");
-	if (st->st_uid && st->st_uid != geteuid() && !privilege_is_user(st->st_uid))
+	if (st->st_uid && st->st_uid != geteuid() && !tls_host_is_user(st->st_uid))
 		return tls_file_sorry(f, "the key is another user's, who knows it: make a new one");
 	return 0;
 }
@@ -45,7 +45,7 @@ static int check_file(const struct tls_file *f, const struct stat *st, bool secr
 /* Root reads at the start what the user whom it becomes may not: a reload would find out. */
 static int cannot_open(const struct tls_file *f, int err)
 {
-	const char *name = privilege_name();
+	const char *name = tls_host_user();
 	char why[256];
 
 	if (err != EACCES || !name)

@@ -6,15 +6,15 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "config.h"
+#include "settings.h"
 
 struct tls_site;
 
 /*
- * Reads certificates and keys. NULL after a sentence in @error. Of one user to begin with; as a
- * struct config it does not change.
+ * Reads certificates and keys. NULL after a sentence in @error. Of one user to begin with; as the
+ * settings it does not change.
  */
-struct tls_site *tls_site_new(const struct config *config, char *error, size_t size);
+struct tls_site *tls_site_new(const struct tls_settings *config, char *error, size_t size);
 struct tls_site *tls_site_get(struct tls_site *site);
 /* NULL is fine. */
 void tls_site_put(struct tls_site *site);

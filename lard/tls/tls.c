@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "authority.h"
-#include "config.h"
+#include "settings.h"
 #include "staple.h"
 #include "ticket.h"
 #include "tls_file.h"
@@ -178,7 +178,7 @@ static int make_ids(struct tls_site *site, unsigned int which)
 	return 0;
 }
 
-static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct config *config)
+static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct tls_settings *config)
 {
 	/* HTTP says itself where its messages end: an end without close_notify is one all the same. */
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
@@ -192,7 +192,7 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct config *conf
 	       authority_use(&site->authority, ctx) ? 0 : -EINVAL;
 }
 
-struct tls_site *tls_site_new(const struct config *config, char *error, size_t size)
+struct tls_site *tls_site_new(const struct tls_settings *config, char *error, size_t size)
 {
 	struct tls_file f = { .what = "certificate", .error = error, .size = size };
 	struct tls_file ca = { "client-ca", config->client_ca, error, size };

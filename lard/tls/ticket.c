@@ -7,7 +7,7 @@
 #include <openssl/rand.h>
 #include <pthread.h>
 #include <string.h>
-#include "loop.h"
+#include "host.h"
 #include "tls.h"
 
 #define NAME_SIZE	16	/* the size that the protocol's format has for it */
@@ -118,7 +118,7 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
 		return use_key(ssl, shared->at, shared->count, name, iv, cipher, mac, making);
 	pthread_mutex_lock(&tickets.lock);
 	/* How long is not of all: a configuration that is read may yet be refused. */
-	if (rotate(loop_clock(), SSL_CTX_get_timeout(ctx) * 1000000ULL / 2))
+	if (rotate(tls_host_clock(), SSL_CTX_get_timeout(ctx) * 1000000ULL / 2))
 		result = use_key(ssl, tickets.keys, 2, name, iv, cipher, mac, making);
 	pthread_mutex_unlock(&tickets.lock);
 	return result;

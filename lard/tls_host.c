@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "tls/host.h"
+#include <string.h>
+#include "log.h"
+#include "loop.h"
+#include "privilege.h"
+
+uint64_t tls_host_clock(void)
+{
+	return loop_clock();
+}
+
+void tls_host_warn(const char *event, const char *text)
+{
+	char quoted[600];
+
+	log_warn(event, "text=%s", log_quote(text, strlen(text), quoted, sizeof(quoted)));
+}
+
+bool tls_host_is_user(uid_t uid)
+{
+	return privilege_is_user(uid);
+}
+
+const char *tls_host_user(void)
+{
+	return privilege_name();
+}
