@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "ticket.h"
+#include <errno.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -7,6 +8,7 @@
 #include <openssl/rand.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "host.h"
 #include "tls.h"
 
@@ -31,10 +33,10 @@ struct ticket_keys {
 };
 
 /* New tickets are made with the first; the second is known for as long as the first is used. */
-static struct {
+static struct tickets {
 	pthread_mutex_t lock;
 	struct ticket_key keys[2];
-} tickets = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} own = { .lock = PTHREAD_MUTEX_INITIALIZER }, *tickets = &own;
 
 static bool is_old(const struct ticket_key *key, uint64_t now, uint64_t age)
 {
@@ -44,11 +46,11 @@ static bool is_old(const struct ticket_key *key, uint64_t now, uint64_t age)
 /* False: no random numbers. Under the lock. */
 static bool rotate(uint64_t now, uint64_t age)
 {
-	struct ticket_key *key = tickets.keys;
+	struct ticket_key *key = tickets->keys;
 
 	/* Nobody came for a while: the one in use may be too old even to be known. */
 	if (is_old(&key[0], now, 2 * age))
-		OPENSSL_cleanse(tickets.keys, sizeof(tickets.keys));
+		OPENSSL_cleanse(tickets->keys, sizeof(tickets->keys));
 	if (key[0].made_us && !is_old(&key[0], now, age))
 		return true;
 	key[1] = key[0];
@@ -107,6 +109,15 @@ static int use_key(SSL *ssl, const struct ticket_key *keys, int count, unsigned 
 	return which ? 2 : 1;
 }
 
+/* A process that died with the lock may have left half a key. */
+static void take_lock(void)
+{
+	if (pthread_mutex_lock(&tickets->lock) != EOWNERDEAD)
+		return;
+	OPENSSL_cleanse(tickets->keys, sizeof(tickets->keys));
+	pthread_mutex_consistent(&tickets->lock);
+}
+
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		      EVP_MAC_CTX *mac, int making)
 {
@@ -116,11 +127,11 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
 
 	if (shared)
 		return use_key(ssl, shared->at, shared->count, name, iv, cipher, mac, making);
-	pthread_mutex_lock(&tickets.lock);
+	take_lock();
 	/* How long is not of all: a configuration that is read may yet be refused. */
 	if (rotate(tls_host_clock(), SSL_CTX_get_timeout(ctx) * 1000000ULL / 2))
-		result = use_key(ssl, tickets.keys, 2, name, iv, cipher, mac, making);
-	pthread_mutex_unlock(&tickets.lock);
+		result = use_key(ssl, tickets->keys, 2, name, iv, cipher, mac, making);
+	pthread_mutex_unlock(&tickets->lock);
 	return result;
 }
 
@@ -194,7 +205,25 @@ int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys)
 	return SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key) == 1 ? 0 : -1;
 }
 
+int ticket_share(void)
+{
+	struct tickets *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attr;
+
+	if (shared == MAP_FAILED)
+		return -errno;
+	madvise(shared, sizeof(*shared), MADV_DONTDUMP);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&shared->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	tickets = shared;
+	return 0;
+}
+
 void ticket_forget(void)
 {
-	OPENSSL_cleanse(tickets.keys, sizeof(tickets.keys));
+	OPENSSL_cleanse(tickets->keys, sizeof(tickets->keys));
 }

@@ -25,6 +25,8 @@ void ticket_keys_free(struct ticket_keys *keys);
  * @rotation_us at most. NULL: by any worker of ours, and for @rotation_us at least.
  */
 int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys);
+/* Before the workers are made, where these are processes: they have one set. 0 or -errno. */
+int ticket_share(void);
 /* The process ends. */
 void ticket_forget(void);
 

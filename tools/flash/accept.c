@@ -18,6 +18,7 @@
 struct acceptor {
 	struct watch watch;
 	struct worker *w;
+	unsigned int door;
 	uint32_t events;
 	unsigned int batch;
 };
@@ -94,7 +95,7 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 			return;
 		}
 		stats_add(w->stats, accepted, 1);
-		c = conn_new(w, fd);
+		c = conn_new(w, fd, a->door);
 		if (!c) {
 			close(fd);
 			return;
@@ -135,6 +136,7 @@ int conn_accept_init(struct worker *w, const struct listeners *ls)
 			if (!listener_is_mine(&ls->l[i], j, w->index, nr_workers))
 				continue;
 			a->w = w;
+			a->door = ls->l[i].address->door;
 			a->watch.fd = ls->l[i].fds[j];
 			a->watch.ready = acceptor_ready;
 			/* In mp and mt when loops of a former generation have it, too. */

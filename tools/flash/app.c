@@ -268,7 +268,7 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	run->body_since = c->w->loop.now;
 	run->app = p->app;
 	run->ops = p->app->kind == APP_CGI ? &cgi_ops : &fcgi_ops;
-	run->tx.lite = app_lite(c->w);
+	run->tx.lite = app_lite(c->w) && !c->tls;
 	run->is_head = req->flags & REQ_HEAD;
 	run->no_body = run->is_head;
 	run->safe = req->method == METHOD_GET || run->is_head || req->method == METHOD_OPTIONS;
@@ -302,7 +302,7 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	hold_slow(c, &c->w->bodies);
 	conn_deadline(c, c->w->conf->body_timeout);
 	if (req->flags & REQ_EXPECT && !more &&
-	    send(c->watch.fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) < 0)
+	    conn_send(c, go_on, sizeof(go_on) - 1, false) < 0)
 		return CLOSE;
 	return BODY;
 }
@@ -376,7 +376,7 @@ static int tx_flush(struct app_run *run)
 	if (run->dropped)
 		return 0;
 	while (run->tx.len && !run->held) {
-		n = tx_send(&run->tx, c->watch.fd);
+		n = tx_send(&run->tx, c);
 		if (n > 0) {
 			run->moved = true;
 			run->taken += n;

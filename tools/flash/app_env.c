@@ -155,7 +155,9 @@ static int env_address(struct app_run *run)
 	if (getsockname(run->c->watch.fd, (struct sockaddr *)&addr, &len))
 		return -1;
 	snprintf(port, sizeof(port), "%d", ntohs(((struct sockaddr_in *)&addr)->sin_port));
-	return env_text(run, "SERVER_PORT", port) ||
+	return (run->c->tls && env_text(run, "HTTPS", "on")) ||
+	       env_text(run, "REQUEST_SCHEME", run->c->tls ? "https" : "http") ||
+	       env_text(run, "SERVER_PORT", port) ||
 	       env_text(run, "REMOTE_ADDR", conn_address(run->c));
 }
 

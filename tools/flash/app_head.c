@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "app.h"
+#include "https.h"
 #include "response.h"
 
 #define HEAD_MAX 16384
@@ -146,11 +147,13 @@ static int answer_head(struct app_run *run, char *end)
 		reason.p = status_text(run->status);
 		reason.len = strlen(reason.p);
 	}
-	n = snprintf(out, sizeof(out), "HTTP/1.1 %d %.*s\r\nDate: %s\r\nServer: flash\r\n%s%s",
+	n = snprintf(out, sizeof(out), "HTTP/1.1 %d %.*s\r\nDate: %s\r\nServer: flash\r\n%s%s%s",
 		     run->status, (int)reason.len, reason.p, c->w->loop.date, connection_header(&req),
+		     https_hsts(c),
 		     run->chunked ? "Transfer-Encoding: chunked\r\n" : "");
 	while (p < end && field_next(&p, end, &f) > 0) {
-		if (is_ours(&f) || (run->status == 204 && is(&f, "Content-Length")))
+		if (is_ours(&f) || (*https_hsts(c) && is(&f, "Strict-Transport-Security")) ||
+		    (run->status == 204 && is(&f, "Content-Length")))
 			continue;
 		/* A field is at most two bytes longer than what it was, and is at least two long. */
 		if (n + f.name_len + f.value_len + 8 > sizeof(out))

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "https.h"
+#include "lard/tls/tls.h"
 #include "listener.h"
 #include "message.h"
 #include "mime.h"
@@ -26,20 +28,26 @@ static const char *const helper_kind_names[] = { "threads", "processes", "io_uri
 static const char *const schedule_names[] = { "fifo", "small-first", NULL };
 static const char *const log_format_names[] = { "combined", "json", NULL };
 
-enum kind { FLAG, COUNT, SIZE, SECONDS, MILLISECONDS, TEXT, CHOICE, LISTEN, WORKERS };
+enum kind { FLAG, COUNT, SIZE, SECONDS, MILLISECONDS, TEXT, CHOICE, LISTEN, WORKERS, WORDS };
+
+#define WORDS_MAX 8
 
 #define FIELD(name) offsetof(struct conf, name)
+
+static int (*const setters[])(struct conf *conf, char **words, int n, char *why, size_t size) = {
+	https_set_certificate, https_set_certificates, https_set_redirect, https_set_hsts,
+};
 
 static const struct directive {
 	const char *name;
 	enum kind kind;
-	size_t offset;
+	size_t offset;		/* WORDS: in setters */
 	uint64_t min, max;
 	const char *const *choices;
 	bool wide;		/* the field has 64 bits */
 	const char *help;
 } directives[] = {
-	{ "listen", LISTEN, 0, 0, 0, NULL, 0, "address to listen on: PORT, ADDRESS:PORT, [V6]:PORT" },
+	{ "listen", LISTEN, 0, 0, 0, NULL, 0, "address to listen on: PORT, ADDRESS:PORT, [V6]:PORT; \"ADDRESS tls\", \"ADDRESS redirect\"" },
 	{ "port", LISTEN, 0, 0, 0, NULL, 0, "the same as listen" },
 	{ "architecture", CHOICE, FIELD(architecture), 0, 0, architecture_names, 0,
 	  "amped, sped, mp or mt" },
@@ -60,6 +68,23 @@ static const struct directive {
 	{ "user", TEXT, FIELD(user), 0, 0, NULL, 0, "user to run workers as" },
 	{ "group", TEXT, FIELD(group), 0, 0, NULL, 0, "group to run workers as" },
 	{ "pidfile", TEXT, FIELD(pidfile), 0, 0, NULL, 0, "file for the master's process id" },
+	{ "certificate", WORDS, 0, 0, 0, NULL, 0,
+	  "CHAIN-FILE KEY-FILE [ocsp FILE], or a directory of certbot's; the first is the default" },
+	{ "certificates", WORDS, 1, 0, 0, NULL, 0, "directory with such directories" },
+	{ "ktls", FLAG, FIELD(ktls), 0, 0, NULL, 0,
+	  "the kernel encrypts what is sent, where it can (module tls)" },
+	{ "ticket_keys", TEXT, FIELD(ticket_keys), 0, 0, NULL, 0,
+	  "file with the keys of session tickets, a line of 160 hexadecimal digits each" },
+	{ "ticket_rotation", SECONDS, FIELD(ticket_rotation), 1, 30 * 86400, NULL, 0,
+	  "age at which a key of our own for tickets is followed by another" },
+	{ "handshake_timeout", SECONDS, FIELD(handshake_timeout), 1, 86400, NULL, 0,
+	  "for a TLS handshake" },
+	{ "max_handshakes", COUNT, FIELD(max_handshakes), 1, 1 << 20, NULL, 0,
+	  "most TLS handshakes at once, of all workers; the oldest goes" },
+	{ "https_redirect", WORDS, 2, 0, 0, NULL, 0,
+	  "[status 301|308] [port N] [acme on|off]: how \"listen ADDRESS redirect\" leads to HTTPS" },
+	{ "hsts", WORDS, 3, 0, 0, NULL, 0,
+	  "SECONDS [include-subdomains] [preload], or off: Strict-Transport-Security" },
 	{ "path_cache", FLAG, FIELD(path_cache), 0, 0, NULL, 0, "keep translated path names" },
 	{ "header_cache", FLAG, FIELD(header_cache), 0, 0, NULL, 0, "keep response headers" },
 	{ "map_cache", FLAG, FIELD(map_cache), 0, 0, NULL, 0, "keep file contents and mappings" },
@@ -151,6 +176,12 @@ struct conf *config_new(void)
 	c->reuseport = true;
 	c->defer_accept = true;
 	c->backlog = 4096;
+	c->ktls = true;
+	c->ticket_rotation = 3600;
+	c->handshake_timeout = 10;
+	c->max_handshakes = 2048;
+	c->redirect_status = 308;
+	c->redirect_acme = true;
 	c->path_cache = true;
 	c->header_cache = true;
 	c->map_cache = true;
@@ -258,6 +289,28 @@ static int parse_flag(const char *value)
 	return strcmp(value, "off") ? -1 : 0;
 }
 
+static int words_set(struct conf *conf, const struct directive *d, char **words, int n,
+		     const char *where)
+{
+	char why[512];
+	int door;
+
+	if (d->kind == WORDS)
+		return setters[d->offset](conf, words, n, why, sizeof(why)) ? complain(where, "%s", why) : 0;
+	door = https_door(words + 1, n - 1);
+	if (door < 0)
+		return complain(where, "%s takes an address, and tls or redirect", d->name);
+	if (listen_address_add(conf, words[0]))
+		return complain(where, "%s is not an address to listen on", words[0]);
+	conf->listens[conf->nr_listens - 1].door = door;
+	return 0;
+}
+
+static bool takes_words(const struct directive *d)
+{
+	return d->kind == LISTEN || d->kind == WORDS;
+}
+
 static int directive_set(struct conf *conf, const struct directive *d, const char *value,
 			 const char *where)
 {
@@ -266,10 +319,6 @@ static int directive_set(struct conf *conf, const struct directive *d, const cha
 	int i;
 
 	switch (d->kind) {
-	case LISTEN:
-		if (listen_address_add(conf, value))
-			return complain(where, "%s is not an address to listen on", value);
-		return 0;
 	case TEXT:
 		return set_text((char **)field, value);
 	case FLAG:
@@ -305,21 +354,6 @@ static int directive_set(struct conf *conf, const struct directive *d, const cha
 	}
 }
 
-int config_set(struct conf *conf, const char *name, const char *value, const char *where)
-{
-	char *words[2] = { (char *)name, (char *)value };
-	size_t i;
-	int err;
-
-	for (i = 0; i < NR_DIRECTIVES; i++)
-		if (!strcmp(directives[i].name, name))
-			return directive_set(conf, &directives[i], value, where);
-	err = vhost_set(conf, conf->vhosts, words, 2, where);
-	if (err > 0)
-		return complain(where, "there is no setting called %s", name);
-	return err;
-}
-
 /* Splits a line at white space; "double quotes" keep it. Returns the number of words or -1. */
 static int split(char *line, char **words, int max)
 {
@@ -348,6 +382,36 @@ static int split(char *line, char **words, int max)
 			p++;
 		*o = '\0';
 	}
+}
+
+/* Several words in one, of the command line. */
+static int one_word_set(struct conf *conf, const struct directive *d, const char *value,
+			const char *where)
+{
+	char *copy = strdup(value), *words[WORDS_MAX];
+	int n = copy ? split(copy, words, WORDS_MAX) : -1, err;
+
+	err = n > 0 ? words_set(conf, d, words, n, where) :
+		      complain(where, "%s cannot be \"%s\"", d->name, value);
+	free(copy);
+	return err;
+}
+
+int config_set(struct conf *conf, const char *name, const char *value, const char *where)
+{
+	char *words[2] = { (char *)name, (char *)value };
+	size_t i;
+	int err;
+
+	for (i = 0; i < NR_DIRECTIVES; i++)
+		if (!strcmp(directives[i].name, name))
+			return takes_words(&directives[i]) ?
+			       one_word_set(conf, &directives[i], value, where) :
+			       directive_set(conf, &directives[i], value, where);
+	err = vhost_set(conf, conf->vhosts, words, 2, where);
+	if (err > 0)
+		return complain(where, "there is no setting called %s", name);
+	return err;
 }
 
 int config_load(struct conf *conf, const char *path)
@@ -397,6 +461,8 @@ int config_load(struct conf *conf, const char *path)
 			errors += !!complain(where, "there is no setting called %s", words[0]);
 		else if (vhost)
 			errors += !!complain(where, "%s cannot stand in a vhost", words[0]);
+		else if (takes_words(&directives[i]) && n > 1)
+			errors += !!words_set(conf, &directives[i], words + 1, n - 1, where);
 		else if (n != 2)
 			errors += !!complain(where, "%s takes one value", words[0]);
 		else
@@ -447,6 +513,9 @@ int config_finish(struct conf *conf)
 		return complain("hand_back", "needs architecture amped or sped, and events epoll");
 	if (!conf->nr_listens && listen_address_add(conf, "8080"))
 		return -1;
+	why = https_check(conf);
+	if (why)
+		return complain("listen", "%s", why);
 	if (conf->mime_file && mime_load(conf->mime, conf->mime_file, &why))
 		return complain(conf->mime_file, "cannot be read: %s", why);
 	return vhost_finish(conf) || check_user(conf) ? -1 : 0;
@@ -462,7 +531,9 @@ void config_free(struct conf *conf)
 		free(conf->listens[i].text);
 	free(conf->listens);
 	vhost_free_all(conf);
+	tls_site_put(conf->tls);
 	mime_free(conf->mime);
+	free(conf->ticket_keys);
 	free(conf->user);
 	free(conf->group);
 	free(conf->pidfile);
@@ -487,6 +558,7 @@ static void value_format(const struct conf *conf, const struct directive *d, cha
 		snprintf(buf, size, "%s", *(char *const *)field ? *(char *const *)field : "");
 		break;
 	case LISTEN:
+	case WORDS:
 		*buf = '\0';
 		break;
 	default:
@@ -520,7 +592,9 @@ void config_show(const struct conf *conf, FILE *out)
 	size_t i;
 
 	for (i = 0; i < conf->nr_listens; i++)
-		fprintf(out, "listen %s\n", conf->listens[i].text);
+		fprintf(out, "listen %s%s%s\n", conf->listens[i].text, conf->listens[i].door ? " " : "",
+			https_door_text(conf->listens[i].door));
+	https_show(conf, out);
 	for (i = 0; i < NR_DIRECTIVES; i++) {
 		value_format(conf, &directives[i], value, sizeof(value));
 		if (*value)

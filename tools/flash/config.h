@@ -13,7 +13,10 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "lard/tls/settings.h"
+
 struct mime_map;
+struct tls_site;
 
 enum architecture { ARCH_AMPED, ARCH_SPED, ARCH_MP, ARCH_MT };
 enum event_backend { EVENTS_EPOLL, EVENTS_URING, EVENTS_USELECT };
@@ -35,6 +38,7 @@ extern const char *const event_backend_names[];
 struct listen_address {
 	struct sockaddr_storage addr;
 	socklen_t len;
+	enum config_door door;
 	char *text;
 };
 
@@ -100,6 +104,17 @@ struct conf {
 	uid_t uid;		/* of the workers */
 	gid_t gid;
 	char *pidfile;
+
+	/* HTTPS */
+	struct tls_settings https;
+	struct tls_site *tls;		/* made of these by https_load(); NULL: no listener needs it */
+	bool ktls;			/* the kernel makes the records, where it can */
+	char *ticket_keys;		/* file; NULL: keys of our own */
+	unsigned int ticket_rotation, handshake_timeout;
+	unsigned int max_handshakes;	/* of all workers */
+	unsigned int redirect_status, redirect_port;
+	bool redirect_acme;
+	char hsts[128], hsts_text[64];	/* header line, as configured; empty: none */
 
 	/* caches */
 	bool path_cache, header_cache, map_cache;

@@ -15,8 +15,11 @@
 #include "body.h"
 #include "handback.h"
 #include "hold.h"
+#include "lard/tls/settings.h"
 #include "response.h"
+#include "secure.h"
 #include "send.h"
+#include "shake.h"
 
 #define FREE_CONNS 256
 #define IN_START 2048
@@ -84,7 +87,7 @@ static struct conn *stands_still(const struct worker *w, const struct list *list
 /* Who can go; of those who are being served, one who has brought or taken next to nothing for a while. */
 static struct conn *dispensable(struct worker *w)
 {
-	const struct list *idle = list_empty(&w->idle) ? &w->slow : &w->idle;
+	const struct list *idle = !list_empty(&w->idle) ? &w->idle : !list_empty(&w->shakes) ? &w->shakes : &w->slow;
 	unsigned int looks = 0;
 	struct conn *c;
 
@@ -139,8 +142,17 @@ void conn_close(struct conn *c)
 	static const struct linger reset = { .l_onoff = 1 };
 	struct worker *w = c->w;
 
-	if (c->app && app_is_cut(c))
+	if (c->state == CONN_SHAKE)
+		shake_leave(c);
+	if (c->app && app_is_cut(c)) {
+		if (c->tls)
+			secure_spoil(c);
 		setsockopt(c->watch.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	}
+	if (c->tls) {
+		secure_end(c);
+		secure_free(c);
+	}
 	loop_close(&w->loop, &c->watch);
 	loop_timer_del(&c->timer);
 	list_del(&c->waiter.node);
@@ -162,19 +174,38 @@ void conn_close(struct conn *c)
 		conn_accepting(w, true);
 }
 
-/* Ends the sending side and waits a little, so that a RST does not overtake the response. */
-static void linger(struct conn *c)
+static void end_sending(struct conn *c)
 {
-	c->state = CONN_LINGER;
-	in_release(c);
-	set_idle(c);
+	/* The socket may be full still; until it is not, nothing else happens. */
+	c->unsaid = c->tls && !secure_end(c);
+	if (c->unsaid) {
+		conn_arm(c);
+		return;
+	}
 	if (shutdown(c->watch.fd, SHUT_WR)) {
 		conn_close(c);
 		return;
 	}
-	conn_deadline(c, LINGER_SECONDS);
 	c->can_read = true;
 	conn_run(c);
+}
+
+void conn_linger(struct conn *c)
+{
+	c->state = CONN_LINGER;
+	in_release(c);
+	set_idle(c);
+	conn_deadline(c, LINGER_SECONDS);
+	end_sending(c);
+}
+
+/* All was sent. With TLS the client learns so, for which the socket must have room. */
+static void hang_up(struct conn *c)
+{
+	if (c->tls && !secure_end(c))
+		conn_linger(c);
+	else
+		conn_close(c);
 }
 
 /* Keeps [@buf, @buf + @len) for later; it may lie within what is kept already. */
@@ -247,7 +278,7 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 		room = c->in_cap - c->in_len;
 	}
 	do {
-		n = recv(c->watch.fd, to, room, 0);
+		n = c->tls ? secure_recv(c, to, room) : recv(c->watch.fd, to, room, 0);
 	} while (n < 0 && errno == EINTR && !w->blocking);
 	if (w->blocking)		/* it may have waited long */
 		loop_clock(&w->loop);
@@ -258,7 +289,7 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 	if (n <= 0)
 		return -1;
 	/* Less than there was room for: it is empty, and the next arrival is a new edge. */
-	c->can_read = (size_t)n == room || c->peer_done;
+	c->can_read = (size_t)n == room || c->peer_done || c->tls;
 	if (c->in) {
 		c->in_len += n;
 		*buf = c->in;
@@ -439,10 +470,10 @@ static void conn_run(struct conn *c)
 		/* Pushes what is corked: close() would drop it if the client had sent more. */
 		if (c->corked)
 			shutdown(c->watch.fd, SHUT_WR);
-		conn_close(c);
+		hang_up(c);
 		return;
 	case LINGER:
-		linger(c);
+		conn_linger(c);
 		return;
 	default:
 		uncork(c);
@@ -469,12 +500,15 @@ void conn_response_done(struct conn *c, bool ok)
 {
 	response_free(c->w, c->response);
 	c->response = NULL;
-	if (!ok || (c->close && !c->linger)) {
+	if (!ok) {
 		conn_close(c);
 		return;
 	}
 	if (c->close) {
-		linger(c);
+		if (c->linger)
+			conn_linger(c);
+		else
+			hang_up(c);
 		return;
 	}
 	c->state = CONN_READ;
@@ -516,9 +550,18 @@ static void conn_ready(struct watch *watch, uint32_t events)
 	if (events & EPOLLRDHUP)
 		c->peer_done = true;
 	switch (c->state) {
+	case CONN_SHAKE:
+		shake_ready(c);
+		break;
+	case CONN_LINGER:
+		if (c->unsaid) {
+			if (events & EPOLLOUT)
+				end_sending(c);
+			break;
+		}
+		/* fall through */
 	case CONN_READ:
 	case CONN_BODY:
-	case CONN_LINGER:
 		if (c->can_read)
 			conn_run(c);
 		break;
@@ -551,6 +594,9 @@ static void conn_expired(struct timer *t)
 	struct stats *stats = c->w->stats;
 
 	switch (c->state) {
+	case CONN_SHAKE:
+		shake_expired(c);
+		return;
 	case CONN_READ:
 		if (!c->partial && c->requests) {
 			stats_add(stats, timeouts_idle, 1);
@@ -558,7 +604,7 @@ static void conn_expired(struct timer *t)
 		}
 		stats_add(stats, timeouts_header, 1);
 		if (c->partial && respond_status(c, NULL, 408, NULL, false) == LINGER) {
-			linger(c);
+			conn_linger(c);
 			return;
 		}
 		break;
@@ -581,7 +627,7 @@ static void conn_expired(struct timer *t)
 	conn_close(c);
 }
 
-struct conn *conn_new(struct worker *w, int fd)
+struct conn *conn_new(struct worker *w, int fd, unsigned int door)
 {
 	struct conn *c;
 
@@ -602,6 +648,9 @@ struct conn *conn_new(struct worker *w, int fd)
 	c->waiter.ready = waiter_ready;
 	c->w = w;
 	c->can_read = true;
+	c->door = door;
+	c->state = CONN_READ;
+	list_init(&c->turn);
 	list_init(&c->timer.node);
 	list_init(&c->waiter.node);
 	list_init(&c->rest);
@@ -613,9 +662,31 @@ struct conn *conn_new(struct worker *w, int fd)
 
 void conn_start(struct conn *c)
 {
+	if (c->door >= DOOR_TLS) {
+		shake_begin(c);
+		shake_make_room(c->w);
+		return;
+	}
 	conn_deadline(c, c->w->conf->header_timeout);
 	/* With deferred accept, or after a handoff, the request is there already. */
 	conn_run(c);
+}
+
+void conn_begin(struct conn *c)
+{
+	c->state = CONN_READ;
+	c->can_read = true;
+	set_idle(c);
+	conn_deadline(c, c->w->conf->header_timeout);
+	if (c->w->draining)
+		last_chance(c);
+	conn_run(c);
+}
+
+ssize_t conn_send(struct conn *c, const void *p, size_t len, bool more)
+{
+	return c->tls ? secure_send(c, p, len) :
+			send(c->watch.fd, p, len, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
 }
 
 void conn_drain(struct worker *w)

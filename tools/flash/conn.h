@@ -11,8 +11,10 @@
 struct app_run;
 struct body;
 struct response;
+struct secure;
 
 enum conn_state {
+	CONN_SHAKE,	/* for a TLS handshake */
 	CONN_READ,	/* for a request head, or idle */
 	CONN_LOOKUP,	/* for a helper to look a name up; the head is kept in @in */
 	CONN_SEND,	/* for room in the socket, or for a helper's read */
@@ -47,15 +49,19 @@ struct conn {
 	struct watch watch;
 	struct grave grave;
 	struct list node;		/* worker's conns */
-	struct list rest;		/* worker's idle, slow, bodies, answers or sending */
+	struct list rest;		/* worker's idle, slow, bodies, answers, sending or shakes */
+	struct list turn;		/* worker's turns */
 	int64_t taken;			/* bytes of the answer: on sending */
 	uint64_t since;			/* ms: on one of them but idle */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;
 	enum conn_state state;
+	uint8_t door;			/* enum config_door that it came through */
+	struct secure *tls;		/* NULL: in clear text */
 	bool can_read, peer_done;	/* there may be more; FIN has been seen */
 	bool partial, corked, close, linger;
+	bool unsaid;			/* lingers, but that it is over could not be said yet */
 	uint16_t status;		/* of the response under way, for the log */
 	uint32_t requests, kept_at;
 	uint8_t offers;			/* of the request that is there, to another node */
@@ -78,9 +84,15 @@ bool conn_make_room(struct worker *w);
 /* Some of a file's answer went to its client, who has to take more. */
 void conn_stands(struct conn *c);
 
-struct conn *conn_new(struct worker *w, int fd);
+struct conn *conn_new(struct worker *w, int fd, unsigned int door);
 /* Reads at once: the request may have come with the connection. */
 void conn_start(struct conn *c);
+/* The handshake is over. */
+void conn_begin(struct conn *c);
+/* Ends the sending side and waits a little, so that a RST does not overtake what was sent. */
+void conn_linger(struct conn *c);
+/* As send(2) with MSG_NOSIGNAL, through TLS where that is. @more: as MSG_MORE. */
+ssize_t conn_send(struct conn *c, const void *p, size_t len, bool more);
 void conn_resume_send(struct conn *c);
 /* Keeps received bytes that are not used yet; false: no memory. */
 bool conn_keep(struct conn *c, char *buf, size_t len);

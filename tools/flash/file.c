@@ -23,6 +23,7 @@ const char *status_text(int status)
 	case 206: return "Partial Content";
 	case 301: return "Moved Permanently";
 	case 304: return "Not Modified";
+	case 308: return "Permanent Redirect";
 	case 400: return "Bad Request";
 	case 403: return "Forbidden";
 	case 404: return "Not Found";

@@ -189,6 +189,8 @@ static int timeout(const struct loop *loop)
 {
 	uint64_t at;
 
+	if (loop->again)
+		return 0;
 	if (loop->next_tick == UINT64_MAX)
 		return -1;
 	at = loop->next_tick * LOOP_TICK;
@@ -204,6 +206,8 @@ int loop_run(struct loop *loop)
 		if (err && err != -EINTR)
 			return err;
 		run_timers(loop);
+		if (loop->turn)
+			loop->again = loop->turn(loop);
 		if (!list_empty(&loop->graveyard))
 			bury_all(loop);
 	}

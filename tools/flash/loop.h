@@ -70,6 +70,8 @@ struct loop {
 	int wake_fd;
 	struct watch wake;
 	void (*woken)(struct loop *loop);	/* on the loop's thread, after loop_wake() */
+	bool (*turn)(struct loop *loop);	/* after each batch; true: again at once */
+	bool again;
 
 	uint64_t next_tick;		/* first time a slot is worth a look; UINT64_MAX: none */
 	uint64_t done_tick;		/* slots up to this one have been looked at */

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "config.h"
+#include "https.h"
 #include "master.h"
 #include "message.h"
 
@@ -17,6 +18,7 @@ static struct setting {
 } *settings;
 static int nr_settings;
 static const char *config_path;
+static bool show;
 
 static void usage(FILE *out)
 {
@@ -40,7 +42,8 @@ static struct conf *load(void)
 		err = config_load(conf, config_path);
 	for (i = 0; !err && i < nr_settings; i++)
 		err = config_set(conf, settings[i].name, settings[i].value, "command line");
-	if (err || config_finish(conf)) {
+	/* Who may see the configuration need not be who may read the keys. */
+	if (err || config_finish(conf) || (!show && https_load(conf))) {
 		config_free(conf);
 		return NULL;
 	}
@@ -76,7 +79,7 @@ static void forget_settings(void)
 
 int main(int argc, char **argv)
 {
-	bool check = false, show = false;
+	bool check = false;
 	struct conf *conf;
 	int i, ret;
 

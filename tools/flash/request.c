@@ -347,9 +347,12 @@ static const char *absolute_form(struct request *req, const char *p, const char 
 	struct slice host;
 	const char *q;
 
-	if (end - p < 8 || !same_name(p, "http", 4) || memcmp(p + 4, "://", 3))
+	if (end - p < 9 || !same_name(p, "http", 4))
 		return NULL;
-	p += 7;
+	p += p[4] == 's' || p[4] == 'S' ? 5 : 4;
+	if (memcmp(p, "://", 3))
+		return NULL;
+	p += 3;
 	for (q = p; q < end && *q != '/' && *q != '?' && *q != ' '; q++)
 		;
 	host.p = p;

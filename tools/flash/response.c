@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "app.h"
+#include "https.h"
 #include "log.h"
 #include "lookup.h"
 #include "range.h"
@@ -78,7 +79,7 @@ static enum verdict start(struct conn *c, const struct request *req, struct resp
 	enum verdict v;
 
 	c->response = r;
-	c->corked = followed(req, more);
+	c->corked = !c->tls && followed(req, more);
 	v = response_send(c, c->corked);
 	if (v == BLOCKED) {
 		c->close = !req || req->flags & REQ_CLOSE;
@@ -93,12 +94,11 @@ static enum verdict start(struct conn *c, const struct request *req, struct resp
 static enum verdict bytes_out(struct conn *c, const struct request *req, const char *p, size_t len,
 			      bool more)
 {
-	bool cork = followed(req, more);
 	struct response *r;
 	ssize_t n;
 
-	c->corked = cork;
-	n = send(c->watch.fd, p, len, MSG_NOSIGNAL | (cork ? MSG_MORE : 0));
+	c->corked = !c->tls && followed(req, more);
+	n = conn_send(c, p, len, c->corked);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return CLOSE;
 	if (n < 0)
@@ -126,8 +126,8 @@ static enum verdict respond_page(struct conn *c, const struct request *req, int 
 	bool head = req && req->flags & REQ_HEAD;
 	size_t n;
 
-	n = snprintf(w->out, sizeof(w->out), "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: flash\r\n%s%s",
-		     status, status_text(status), w->loop.date, connection_header(req),
+	n = snprintf(w->out, sizeof(w->out), "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: flash\r\n%s%s%s",
+		     status, status_text(status), w->loop.date, connection_header(req), https_hsts(c),
 		     extra ? extra : "");
 	if (n >= sizeof(w->out) - 256)
 		return CLOSE;
@@ -212,7 +212,7 @@ static struct response *response_about(struct conn *c, struct file *f, unsigned 
 static size_t compose(struct conn *c, const struct request *req, const struct file *f, char *out)
 {
 	const struct conf *conf = c->w->conf;
-	const char *line = connection_header(req);
+	const char *line = connection_header(req), *hsts = https_hsts(c);
 	size_t n = f->head_len;
 
 	if (conf->header_cache) {
@@ -231,6 +231,8 @@ static size_t compose(struct conn *c, const struct request *req, const struct fi
 		n += CONNECTION_LEN;
 		memcpy(out + n - 2, "\r\n", 2);
 	}
+	if (*hsts)
+		n += sprintf(out + n - 2, "%s\r\n", hsts) - 2;
 	return n;
 }
 
@@ -274,8 +276,8 @@ static enum verdict respond_block(struct conn *c, const struct request *req, str
 		memcpy(f->block + HEADER_DATE, w->loop.date, HTTPDATE_LEN);
 		f->date = w->loop.wall;
 	}
-	c->corked = more;
-	n = send(c->watch.fd, f->block, len, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+	c->corked = more && !c->tls;
+	n = conn_send(c, f->block, len, c->corked);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return CLOSE;
 	if (n < 0)
@@ -306,7 +308,7 @@ static size_t put_header(char *out, struct conn *c, const struct request *req,
 	opt->date = c->w->loop.date;
 	opt->align = c->w->conf->header_align;
 	n = header_file(out, f, opt);
-	n += sprintf(out + n - 2, "%s\r\n", line) - 2;
+	n += sprintf(out + n - 2, "%s%s\r\n", line, https_hsts(c)) - 2;
 	return n;
 }
 
@@ -327,7 +329,7 @@ static enum verdict respond_range(struct conn *c, const struct request *req, str
 	struct header_options opt = {
 		.status = 206, .length = range->end - range->start + 1, .content_range = value,
 	};
-	struct response *r = response_about(c, f, 2, HEADER_MAX);
+	struct response *r = response_about(c, f, 2, HEADER_MAX + HTTPS_HSTS_MAX);
 
 	if (!r)
 		return CLOSE;
@@ -347,7 +349,7 @@ static enum verdict respond_ranges(struct conn *c, const struct request *req, st
 	char boundary[40], type[80], parts[RANGE_MAX][384];
 	struct header_options opt = { .status = 206, .content_type = type };
 	struct response *r;
-	size_t len[RANGE_MAX], text = HEADER_MAX + 64, n;
+	size_t len[RANGE_MAX], text = HEADER_MAX + HTTPS_HSTS_MAX + 64, n;
 	int i;
 
 	snprintf(boundary, sizeof(boundary), "flash-%08x-%08x", ++counter, f->head_len * 2654435761u);
@@ -407,7 +409,7 @@ static enum verdict respond_file(struct conn *c, const struct request *req, stru
 	char extra[64];
 	int n;
 
-	if (!(req->flags & REQ_SLOW) && f->fd < 0 && c->w->conf->header_cache &&
+	if (!(req->flags & REQ_SLOW) && !*https_hsts(c) && f->fd < 0 && c->w->conf->header_cache &&
 	    !c->w->cache->shared)
 		return respond_block(c, req, f, more);
 	if (req->flags & REQ_NOT_GET)
@@ -496,6 +498,8 @@ enum verdict serve(struct conn *c, struct request *req, bool more)
 	struct path *p = c->path;
 	enum verdict v;
 
+	if (c->door == DOOR_REDIRECT && !p && https_redirects(c, req))
+		return https_redirect(c, req, more);
 	if (!p) {
 		if (req->path.p[0] == '*') {
 			if (req->flags & REQ_BODY)

@@ -7,11 +7,13 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "disk.h"
 #include "hold.h"
 #include "lite.h"
 #include "map.h"
+#include "secure.h"
 
 #define IOV 16
 #define FAR_MAX (1 << 20)	/* one call for more would keep other clients waiting */
@@ -186,6 +188,75 @@ static ssize_t send_iov(struct conn *c, struct response *r, bool more, bool *wai
 	return sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | (i < r->nr || more ? MSG_MORE : 0));
 }
 
+/* Of a part of the file for a record, what there is; as send_part(). */
+static ssize_t read_part(struct conn *c, struct response *r, const struct piece *p, char *to,
+			 size_t room, bool *waiting)
+{
+	struct iovec iov = { NULL, part_length(c->w, p) };
+	unsigned int reads = r->reads;
+	bool mapped = c->w->conf->transfer == TRANSFER_MMAP;
+	ssize_t n;
+
+	if (mapped && !map_part(c, r, p, &iov, waiting))
+		return -1;
+	if (!mapped && !part_ready(c, r, p->off, iov.iov_len, NULL)) {
+		*waiting = true;
+		return -1;
+	}
+	/* What is mapped may be cut off meanwhile, and touching it kill us. */
+	iov.iov_base = to;
+	if (iov.iov_len > room)
+		iov.iov_len = room;
+	if (c->w->may_wait || mapped)
+		return pread(r->file->fd, to, iov.iov_len, p->off);
+	n = preadv2(r->file->fd, &iov, 1, p->off, RWF_NOWAIT);
+	if (n >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP))
+		return n;
+	/* It was there when it was tested. Reads of it are counted on, so that they end. */
+	if (errno == EAGAIN) {
+		r->reads = reads;
+		if (!part_bring(c, r, p->off, part_length(c->w, p), NULL)) {
+			*waiting = true;
+			return -1;
+		}
+		r->reads = 0;
+	}
+	return pread(r->file->fd, to, iov.iov_len, p->off);
+}
+
+/* A record of ours: header and contents go together. */
+static ssize_t send_record(struct conn *c, struct response *r, bool *waiting)
+{
+	char record[SECURE_RECORD];
+	const struct piece *p = &r->pieces[r->cur];
+	size_t len = 0;
+	unsigned int i;
+	ssize_t n;
+
+	if (secure_pending(c))
+		return secure_flush(c);
+	if (p->mem && (p->len >= sizeof(record) || r->cur + 1 == r->nr))
+		return secure_send(c, p->mem, p->len);
+	for (i = r->cur; i < r->nr && len < sizeof(record); i++) {
+		size_t step = sizeof(record) - len;
+
+		p = &r->pieces[i];
+		if (p->mem) {
+			step = p->len < step ? p->len : step;
+			memcpy(record + len, p->mem, step);
+			len += step;
+			continue;
+		}
+		n = read_part(c, r, p, record + len, step, waiting);
+		if (n <= 0 && (*waiting || !len))
+			return n;
+		len += n > 0 ? n : 0;
+		if (n < (ssize_t)p->len)
+			break;
+	}
+	return secure_send(c, record, len);
+}
+
 /* By reference; what is not in memory a helper brings, and in the end it may be waited for. */
 static ssize_t send_lite(struct conn *c, struct response *r, bool more, bool *waiting)
 {
@@ -246,7 +317,7 @@ static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 		n = disk_copy(c->w, r->file, off, len, &copy);
 		if (n > 0) {
 			stats_add(c->w->stats, sends_copied, 1);
-			return send(c->watch.fd, copy, n, MSG_NOSIGNAL);
+			return conn_send(c, copy, n, false);
 		}
 		/* It was there when it was tested. Reads of it are counted on, so that they end. */
 		r->reads = reads;
@@ -256,7 +327,8 @@ static ssize_t send_part(struct conn *c, struct response *r, bool *waiting)
 		}
 		r->reads = 0;
 	}
-	n = sendfile(c->watch.fd, r->file->fd, &off, len);
+	n = c->tls ? secure_sendfile(c, r->file->fd, off, len) :
+		     sendfile(c->watch.fd, r->file->fd, &off, len);
 	r->by_chunks |= n < (ssize_t)len;
 	return n;
 }
@@ -270,7 +342,10 @@ enum verdict response_send(struct conn *c, bool more)
 
 	while (r->cur < r->nr) {
 		mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
-		if (r->file && c->w->conf->transfer == TRANSFER_IOLITE)
+		if (c->tls && !secure_by_kernel(c)) {
+			mem = r->pieces[r->cur].mem;
+			n = send_record(c, r, &waiting);
+		} else if (r->file && c->w->conf->transfer == TRANSFER_IOLITE && !c->tls)
 			n = send_lite(c, r, more, &waiting);
 		else if (mem)
 			n = send_iov(c, r, more, &waiting);

@@ -32,7 +32,17 @@
 	X(map_hits) X(map_misses) X(map_evictions) \
 	X(truncated)		/* responses cut because the file became shorter */ \
 	X(read_errors) \
-	X(timeouts_header) X(timeouts_body) X(timeouts_send) X(timeouts_idle) X(timeouts_app) \
+	X(timeouts_handshake) X(timeouts_header) X(timeouts_body) X(timeouts_send) X(timeouts_idle) X(timeouts_app) \
+	X(tls_handshakes)	/* completed */ \
+	X(tls_resumed)		/* of these, that resumed a session */ \
+	X(tls_failed)		/* that failed, timed out or made room for others */ \
+	X(tls_kernel)		/* connections whose records the kernel makes */ \
+	X(tls_sendfile)		/* bytes of files that it sent so, from its memory */ \
+	X(tls_name_missed)	/* handshakes for a name that no certificate is for */ \
+	X(tls_ticket_unknown)	/* with a ticket whose key is not known, or no more */ \
+	X(tls_stapled)		/* with an OCSP response */ \
+	X(tls_unstapled)	/* without the one asked for, as the file has no good one */ \
+	X(redirected)		/* requests that were sent to HTTPS */ \
 	X(handed_back)		/* connections given away with their next request */ \
 	X(handback_refused)	/* kept, because they could not be */ \
 	X(recycled)		/* idle connections closed to make room */ \

@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <iolite.h>
+
+#include "conn.h"
 
 #define BYTES_MAX (4 << 20)
 #define BYTES_FIRST 1024
@@ -156,13 +157,13 @@ static ssize_t parts_send(struct tx *tx, int fd)
 	return n;
 }
 
-ssize_t tx_send(struct tx *tx, int fd)
+ssize_t tx_send(struct tx *tx, struct conn *c)
 {
 	ssize_t n;
 
 	if (tx->lite)
-		return parts_send(tx, fd);
-	n = send(fd, tx->buf + tx->off, tx->len, MSG_NOSIGNAL);
+		return parts_send(tx, c->watch.fd);
+	n = conn_send(c, tx->buf + tx->off, tx->len, false);
 	if (n > 0) {
 		tx->off += n;
 		tx->len -= n;

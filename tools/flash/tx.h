@@ -10,6 +10,7 @@
 #define TX_KEPT (8 << 10)	/* with nothing in it, at most */
 
 struct IOL_Agg;
+struct conn;
 struct IOL_Vec;
 
 /**
@@ -42,7 +43,7 @@ int tx_add(struct tx *tx, const char *p, size_t len);
 /* @len bytes of @agg from @start on, without copying them. @agg stays the caller's. */
 int tx_add_agg(struct tx *tx, struct IOL_Agg *agg, size_t start, size_t len);
 
-/* What the socket takes of it; -1 and errno as send(2). */
-ssize_t tx_send(struct tx *tx, int fd);
+/* What @c's socket takes of it; -1 and errno as send(2). */
+ssize_t tx_send(struct tx *tx, struct conn *c);
 
 #endif

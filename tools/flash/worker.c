@@ -28,6 +28,7 @@
 #include "lookup.h"
 #include "map.h"
 #include "predict.h"
+#include "shake.h"
 
 #define KEPT_FREE (1 << 20)
 
@@ -111,6 +112,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->idle);
 	list_init(&w->sending);
 	hold_init(w);
+	shake_init(w);
 	list_init(&w->free_conns);
 	list_init(&w->children);
 	list_init(&w->cgi_waiting);
@@ -231,7 +233,8 @@ int worker_drop_privileges(const struct conf *conf)
 		   !handback_after_user(conf)))
 		return complain("become", conf->user);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	/* Programs that run as the same user must not look for keys in here. */
+	prctl(PR_SET_DUMPABLE, !conf->tls, 0, 0, 0);
 	return 0;
 }
 

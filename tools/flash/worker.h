@@ -58,6 +58,8 @@ struct worker {
 	 * first. At a limit they go.
 	 */
 	struct list idle, slow, bodies, answers, sending;
+	struct list shakes, turns;	/* in a handshake, the longest first; whose step is ours to take */
+	unsigned int nr_shakes;
 	struct timer room;		/* whether others want what slow, bodies and answers hold */
 	struct list conns;
 	unsigned int nr_conns;
