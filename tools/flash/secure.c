@@ -229,19 +229,27 @@ static ssize_t write_record(struct conn *c, const void *p, size_t len)
 	return -1;
 }
 
+/* Less than all only where the socket takes no more: who asks waits for it to have room then. */
 ssize_t secure_send(struct conn *c, const void *p, size_t len)
 {
 	struct secure *s = c->tls;
+	size_t done = 0, size;
+	ssize_t n;
 
 	if (s->kernel && !s->broken && !s->shut)
 		return send(c->watch.fd, p, len, MSG_NOSIGNAL);
-	if (len > SECURE_RECORD)
-		len = SECURE_RECORD;
-	if (s->retry > len) {
-		errno = EPIPE;
-		return -1;
+	while (done < len) {
+		size = len - done < SECURE_RECORD ? len - done : SECURE_RECORD;
+		if (s->retry > size) {
+			errno = EPIPE;
+			return -1;
+		}
+		n = write_record(c, (const char *)p + done, s->retry ? s->retry : size);
+		if (n < 0)
+			return done ? (ssize_t)done : n;
+		done += n;
 	}
-	return write_record(c, p, s->retry ? s->retry : len);
+	return done;
 }
 
 bool secure_by_kernel(const struct conn *c)
