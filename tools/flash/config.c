@@ -181,7 +181,6 @@ struct conf *config_new(void)
 	c->handshake_timeout = 10;
 	c->max_handshakes = 2048;
 	c->redirect_status = 308;
-	c->redirect_acme = true;
 	c->path_cache = true;
 	c->header_cache = true;
 	c->map_cache = true;

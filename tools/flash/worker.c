@@ -233,8 +233,7 @@ int worker_drop_privileges(const struct conf *conf)
 		   !handback_after_user(conf)))
 		return complain("become", conf->user);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	/* Programs that run as the same user must not look for keys in here. */
-	prctl(PR_SET_DUMPABLE, !conf->tls, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, !conf->tls, 0, 0, 0);	/* see https_load() */
 	return 0;
 }
 

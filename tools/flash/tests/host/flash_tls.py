@@ -375,7 +375,7 @@ def records_that_are_not_as_they_were_sent_end_it():
 
 
 def clear_text_leads_to_https():
-    with Secured("hsts 31536000 include-subdomains\n") as s:
+    with Secured("hsts 31536000 include-subdomains\nhttps_redirect acme on\n") as s:
         clear = free_port()
         s.extra += f"listen 127.0.0.1:{clear} redirect"
         s.configure()
