@@ -97,16 +97,62 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 	       SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* -1: none is for it. */
-static int find_certificate(const struct tls_site *site, const char *name, size_t len)
+/* Is there a cipher for certificates of this kind, or one of 1.3, which has them for all? */
+static bool has_cipher(SSL *ssl, int auth)
 {
+	STACK_OF(SSL_CIPHER) *ciphers = NULL;
+	const unsigned char *list;
+	bool found = false;
+	size_t size;
+	int i, kind;
+
+	size = SSL_client_hello_get0_ciphers(ssl, &list);
+	if (!SSL_bytes_to_cipher_list(ssl, list, size, SSL_client_hello_isv2(ssl), &ciphers, NULL))
+		return true;
+	for (i = 0; i < sk_SSL_CIPHER_num(ciphers) && !found; i++) {
+		kind = SSL_CIPHER_get_auth_nid(sk_SSL_CIPHER_value(ciphers, i));
+		found = kind == auth || kind == NID_auth_any;
+	}
+	sk_SSL_CIPHER_free(ciphers);
+	return found;
+}
+
+/* Can the client verify what the key of @ctx signs? Of other kinds than these nobody has two. */
+static bool is_for_client(SSL *ssl, const SSL_CTX *ctx)
+{
+	int kind = EVP_PKEY_get_base_id(X509_get0_pubkey(SSL_CTX_get0_certificate(ctx)));
+	const unsigned char *list;
+	size_t size, i;
+
+	if (kind != EVP_PKEY_RSA && kind != EVP_PKEY_EC)
+		return true;
+	if (!has_cipher(ssl, kind == EVP_PKEY_RSA ? NID_auth_rsa : NID_auth_ecdsa))
+		return false;
+	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_signature_algorithms, &list, &size))
+		return true;
+	/* RFC 8446, 4.2.3: 0x0804 to 0x0806 are RSA-PSS; else the second byte is the kind of key. */
+	for (i = 2; i + 1 < size; i += 2)
+		if (kind == EVP_PKEY_EC ? list[i] < 7 && list[i + 1] == 3 :
+		    (list[i] < 7 && list[i + 1] == 1) ||
+		    (list[i] == 8 && list[i + 1] >= 4 && list[i + 1] <= 6))
+			return true;
+	return false;
+}
+
+/* The first that the client, if there is one, can verify; or else just the first. -1: none is for it. */
+static int find_certificate(const struct tls_site *site, SSL *ssl, const char *name, size_t len)
+{
+	int first = -1;
 	unsigned int i;
 
 	/* OpenSSL would take ".test" for any name that ends so. */
 	for (i = 0; i < site->count && len && *name != '.'; i++)
-		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1)
-			return i;
-	return -1;
+		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1) {
+			if (!ssl || is_for_client(ssl, site->contexts[i]))
+				return i;
+			first = first < 0 ? (int)i : first;
+		}
+	return first;
 }
 
 /*
@@ -137,7 +183,7 @@ static int choose_certificate(SSL *ssl, int *alert, void *arg)
 	(void)alert;
 	notes->missed = false;
 	if (asked_name(ssl, &name, &len)) {
-		which = find_certificate(site, name, len);
+		which = find_certificate(site, ssl, name, len);
 		notes->missed = which < 0;
 	}
 	if (which > 0)
@@ -288,7 +334,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
 	unsigned int i;
 
 	if (!size)
-		return find_certificate(site, host, len) >= 0;
+		return find_certificate(site, NULL, host, len) >= 0;
 	for (i = 0; i < site->count; i++)
 		if (X509_check_ip(SSL_CTX_get0_certificate(site->contexts[i]), bytes, size, 0) == 1)
 			return true;
