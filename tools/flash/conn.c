@@ -662,9 +662,11 @@ struct conn *conn_new(struct worker *w, int fd, unsigned int door)
 
 void conn_start(struct conn *c)
 {
+	struct worker *w = c->w;
+
 	if (c->door >= DOOR_TLS) {
 		shake_begin(c);
-		shake_make_room(c->w);
+		shake_make_room(w);
 		return;
 	}
 	conn_deadline(c, c->w->conf->header_timeout);

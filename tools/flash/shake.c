@@ -26,6 +26,7 @@ void shake_leave(struct conn *c)
 static void failed(struct conn *c)
 {
 	stats_add(c->w->stats, tls_failed, 1);
+	secure_free(c);
 	/* An alert may be on its way, which a reset would overtake. */
 	conn_linger(c);
 }

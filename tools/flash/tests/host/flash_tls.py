@@ -176,6 +176,19 @@ def answers(s, name):
         return False
 
 
+def a_name_may_have_certificates_of_two_kinds():
+    """The first that the client can verify is shown: by its signature algorithms, and for 1.2 its ciphers."""
+    with Secured(names=("one.test", "one.test rsa")).start() as s:
+        for flags, kind in (([], b"ECDSA"), (["-sigalgs", "RSA-PSS+SHA256:RSA+SHA256"], b"RSA"),
+                            (["-tls1_2", "-sigalgs", "RSA+SHA256"], b"RSA"),
+                            (["-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256"], b"RSA"),
+                            (["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"], b"ECDSA"),
+                            (["-tls1_2"], b"ECDSA")):
+            got = subprocess.run(["openssl", "s_client", "-servername", "one.test", *flags, "-connect",
+                                  f"127.0.0.1:{s.tls_port}"], input=b"", capture_output=True, timeout=60, check=False)
+            assert b"Peer signature type: " + kind in got.stdout, (flags, got.stdout[-1500:], got.stderr[-300:])
+
+
 def a_directory_of_certificates_is_read():
     with Secured() as s:
         live = os.path.join(s.dir, "live")
@@ -457,7 +470,8 @@ def curl_and_s_client_are_served():
 if __name__ == "__main__":
     main([bodies_come_whole_in_every_architecture, pipelines_ranges_and_posts_go_on,
           programs_are_asked_and_learn_the_scheme, a_slow_reader_gets_all_and_a_deaf_one_goes, the_end_is_said,
-          what_is_agreed_on, certificates_go_by_name_and_reload, a_directory_of_certificates_is_read,
+          what_is_agreed_on, certificates_go_by_name_and_reload,
+          a_name_may_have_certificates_of_two_kinds, a_directory_of_certificates_is_read,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
           handshakes_have_their_time, unfinished_handshakes_have_a_bound, strangers_break_off_anywhere,
           records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https, what_cannot_be_is_refused,
