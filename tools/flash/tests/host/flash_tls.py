@@ -189,6 +189,43 @@ def a_name_may_have_certificates_of_two_kinds():
             assert b"Peer signature type: " + kind in got.stdout, (flags, got.stdout[-1500:], got.stderr[-300:])
 
 
+def reloads_break_no_handshake():
+    """One that was begun before is ended by who began it, and its request is served."""
+    with Secured("drain_timeout 100s\nhandshake_timeout 100s\ndefer_accept off").start() as s:
+        for version in VERSIONS:
+            tcp, into, out = s.tcp(), ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = s.context(version).wrap_bio(into, out, server_hostname="one.test")
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            hello = out.read()
+            tcp.sendall(hello[:100])
+            wait_for(lambda: (n := s.counters())["accepted"] - n["closed"] > 1)       # who asks is one
+            before = s.proc.pid, children(s.proc.pid)
+            s.proc.send_signal(signal.SIGHUP)
+            wait_for(lambda b=before: len(set(children(s.proc.pid)) - set(b[1])) > 0)
+            time.sleep(0.5)
+            tcp.sendall(hello[100:])
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    tcp.sendall(out.read())
+                    data = tcp.recv(65536)
+                    assert data, version
+                    into.write(data)
+            tls.write(b"GET /size/64 HTTP/1.1\r\nHost: h\r\n\r\n")
+            tcp.sendall(out.read())
+            got = b""
+            while not got.endswith(content(64)):
+                try:
+                    got += tls.read(65536)
+                except ssl.SSLWantReadError:
+                    data = tcp.recv(65536)
+                    assert data, (version, got)
+                    into.write(data)
+
+
 def a_directory_of_certificates_is_read():
     with Secured() as s:
         live = os.path.join(s.dir, "live")
@@ -471,7 +508,7 @@ if __name__ == "__main__":
     main([bodies_come_whole_in_every_architecture, pipelines_ranges_and_posts_go_on,
           programs_are_asked_and_learn_the_scheme, a_slow_reader_gets_all_and_a_deaf_one_goes, the_end_is_said,
           what_is_agreed_on, certificates_go_by_name_and_reload,
-          a_name_may_have_certificates_of_two_kinds, a_directory_of_certificates_is_read,
+          a_name_may_have_certificates_of_two_kinds, reloads_break_no_handshake, a_directory_of_certificates_is_read,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
           handshakes_have_their_time, unfinished_handshakes_have_a_bound, strangers_break_off_anywhere,
           records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https, what_cannot_be_is_refused,

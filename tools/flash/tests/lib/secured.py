@@ -1,4 +1,5 @@
 """A flash that listens with TLS, and who asks it."""
+import functools
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 SIZES = (0, 1, 64, 4096, 16384, 16385, 100000, 1 << 20, 10000019)
 
 
+@functools.lru_cache(maxsize=None)
 def content(size):
     """The same for a size, each time."""
     return random.Random(size).randbytes(size)
@@ -37,13 +39,13 @@ def make_certificate(directory, name, kind="ec"):
 class Secured(Server):
     """flash on a port with TLS, and on one without that has /status; names: of certificates."""
 
-    def __init__(self, extra="", names=("one.test",), args=(), below=None):
+    def __init__(self, extra="", names=("one.test",), args=(), below=None, sizes=SIZES):
         super().__init__(*args, below=below)
         self.tls_port = free_port()
         self.certificates = [make_certificate(self.dir, *n.split(" ")) for n in names]
         self.extra = extra
         self.configure()
-        for size in SIZES:
+        for size in sizes:
             self.write(f"size/{size}", content(size))
 
     def configure(self, certificates=None):
@@ -86,9 +88,13 @@ class Secured(Server):
         client.sock = (context or self.context()).wrap_socket(self.tcp(), server_hostname=name, **more)
         return client
 
+    def counters(self):
+        """All of one moment."""
+        return json.loads(self.get("/status").body)
+
     def count(self, name):
-        """Of its counters."""
-        return json.loads(self.get("/status").body)[name]
+        """One of them."""
+        return self.counters()[name]
 
     def count_is(self, name, wanted):
         """Soon."""
