@@ -14,7 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from flashtest import FLASH, Client, children, equal, free_port, main, wait_for    # noqa: E402
-from secured import SIZES, VERSIONS, Secured, content, make_certificate, same     # noqa: E402
+from secured import SIZES, VERSIONS, KeyUpdates, Secured, content, make_certificate, same     # noqa: E402
 
 KINDS = ("architecture amped", "architecture amped\ntransfer mmap", "architecture sped", "events io_uring",
          "architecture mp\nprocesses 4", "architecture mt\nthreads 4", "chunk 4k\nmemory_cache 0", "ktls off")
@@ -301,6 +301,23 @@ def ticket_keys_rotate_and_come_from_a_file():
         s.count_is("tls_ticket_unknown", 1)
 
 
+def records_without_data_keep_nobody_waiting():
+    """A few new keys are fine; who sends nothing else is ended before he has had the worker to himself."""
+    with Secured().start() as s, s.tcp() as tcp:
+        client = KeyUpdates(tcp)
+        for both in (0, 1, 0, 1):
+            tcp.sendall(client.records(5, both))
+            same(client.get("/size/100000", 100000), content(100000), both)
+        flood, heard = client.records(20000), b""
+        tcp.settimeout(60)
+        with contextlib.suppress(ConnectionError):
+            tcp.sendall(flood)
+            while got := tcp.recv(65536):
+                heard += got
+        assert not heard, "all of it was read, and then the request was waited for"
+        same(s.secure().get("/size/64").body, content(64), "another")
+
+
 def handshakes_have_their_time():
     """Who says nothing after a byte goes; others are served meanwhile."""
     with Secured("handshake_timeout 1s\nheader_timeout 600s\ndefer_accept off").start() as s:
@@ -507,9 +524,9 @@ def curl_and_s_client_are_served():
 if __name__ == "__main__":
     main([bodies_come_whole_in_every_architecture, pipelines_ranges_and_posts_go_on,
           programs_are_asked_and_learn_the_scheme, a_slow_reader_gets_all_and_a_deaf_one_goes, the_end_is_said,
-          what_is_agreed_on, certificates_go_by_name_and_reload,
-          a_name_may_have_certificates_of_two_kinds, reloads_break_no_handshake, a_directory_of_certificates_is_read,
+          what_is_agreed_on, certificates_go_by_name_and_reload, a_name_may_have_certificates_of_two_kinds,
+          reloads_break_no_handshake, a_directory_of_certificates_is_read,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
-          handshakes_have_their_time, unfinished_handshakes_have_a_bound, strangers_break_off_anywhere,
-          records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https, what_cannot_be_is_refused,
-          keys_are_nobody_elses, curl_and_s_client_are_served])
+          records_without_data_keep_nobody_waiting, handshakes_have_their_time, unfinished_handshakes_have_a_bound,
+          strangers_break_off_anywhere, records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https,
+          what_cannot_be_is_refused, keys_are_nobody_elses, curl_and_s_client_are_served])
