@@ -4,6 +4,7 @@
 """HTTPS: handshake, bytes both ways, certificates by name, reload, tickets, strangers."""
 import contextlib
 import os
+import pwd
 import signal
 import socket
 import ssl
@@ -496,15 +497,20 @@ def keys_are_nobody_elses():
     """Programs that run as the same user cannot look into a worker."""
     if os.geteuid():
         return "only root can become another user"
-    with Secured("user nobody", args=("--user", "nobody")) as s:
-        for path in (s.dir, s.root):
-            os.chmod(path, 0o755)
-        s.start()
-        same(s.secure().get("/size/64").body, content(64), "as nobody")
-        for pid in children(s.proc.pid):
-            with open(f"/proc/{pid}/status", encoding="ascii") as f:
-                assert "\nUid:\t0" not in f.read()
-            equal(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+    nobody = pwd.getpwnam("nobody").pw_uid
+    for start_as in (0, nobody):
+        with Secured("user nobody", args=("--user", "nobody")) as s:
+            s.preexec = lambda uid=start_as: os.setuid(uid)
+            for path in (s.dir, s.root):
+                os.chmod(path, 0o755)
+            for name in ("fullchain.pem", "privkey.pem"):
+                os.chown(os.path.join(s.certificates[0], name), start_as, 0)
+            s.start()
+            same(s.secure().get("/size/64").body, content(64), "as nobody")
+            for pid in children(s.proc.pid) + ([s.proc.pid] if start_as else []):
+                with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                    assert f"\nUid:\t{nobody}\t" in f.read()
+                equal(os.stat(f"/proc/{pid}/environ").st_uid, 0)
     return None
 
 
