@@ -97,6 +97,35 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 	       SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* -1: none is for it. */
+static int find_certificate(const struct tls_site *site, const char *name, size_t len)
+{
+	unsigned int i;
+
+	/* OpenSSL would take ".test" for any name that ends so. */
+	for (i = 0; i < site->count && len && *name != '.'; i++)
+		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1)
+			return i;
+	return -1;
+}
+
+/*
+ * What the client asks for, before OpenSSL looks at the ticket it brings: later would be too late to
+ * say which sessions may be resumed. OpenSSL judges its form.
+ */
+static bool asked_name(SSL *ssl, const char **name, size_t *len)
+{
+	const unsigned char *list;
+	size_t size;
+
+	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &list, &size) || size < 5 ||
+	    list[2] != TLSEXT_NAMETYPE_host_name)
+		return false;
+	*name = (const char *)list + 5;
+	*len = list[3] << 8 | list[4];
+	return *len && *len == size - 5 && *len <= TLSEXT_MAXLEN_host_name;
+}
+
 /* Is there a cipher for certificates of this kind, or one of 1.3, which has them for all? */
 static bool has_cipher(SSL *ssl, int auth)
 {
@@ -139,37 +168,16 @@ static bool is_for_client(SSL *ssl, const SSL_CTX *ctx)
 	return false;
 }
 
-/* The first that the client, if there is one, can verify; or else just the first. -1: none is for it. */
-static int find_certificate(const struct tls_site *site, SSL *ssl, const char *name, size_t len)
+/* Of those for a name, whose first is @first, the first that the client can verify; or else the first. */
+static int find_for_client(const struct tls_site *site, SSL *ssl, int first, const char *name, size_t len)
 {
-	int first = -1;
 	unsigned int i;
 
-	/* OpenSSL would take ".test" for any name that ends so. */
-	for (i = 0; i < site->count && len && *name != '.'; i++)
-		if (X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1) {
-			if (!ssl || is_for_client(ssl, site->contexts[i]))
-				return i;
-			first = first < 0 ? (int)i : first;
-		}
+	for (i = first; first >= 0 && i < site->count; i++)
+		if (is_for_client(ssl, site->contexts[i]) &&
+		    X509_check_host(SSL_CTX_get0_certificate(site->contexts[i]), name, len, 0, NULL) == 1)
+			return i;
 	return first;
-}
-
-/*
- * What the client asks for, before OpenSSL looks at the ticket it brings: later would be too late to
- * say which sessions may be resumed. OpenSSL judges its form.
- */
-static bool asked_name(SSL *ssl, const char **name, size_t *len)
-{
-	const unsigned char *list;
-	size_t size;
-
-	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &list, &size) || size < 5 ||
-	    list[2] != TLSEXT_NAMETYPE_host_name)
-		return false;
-	*name = (const char *)list + 5;
-	*len = list[3] << 8 | list[4];
-	return *len && *len == size - 5 && *len <= TLSEXT_MAXLEN_host_name;
 }
 
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
@@ -183,7 +191,7 @@ static int choose_certificate(SSL *ssl, int *alert, void *arg)
 	(void)alert;
 	notes->missed = false;
 	if (asked_name(ssl, &name, &len)) {
-		which = find_certificate(site, ssl, name, len);
+		which = find_for_client(site, ssl, find_certificate(site, name, len), name, len);
 		notes->missed = which < 0;
 	}
 	if (which > 0)
@@ -334,7 +342,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len)
 	unsigned int i;
 
 	if (!size)
-		return find_certificate(site, NULL, host, len) >= 0;
+		return find_certificate(site, host, len) >= 0;
 	for (i = 0; i < site->count; i++)
 		if (X509_check_ip(SSL_CTX_get0_certificate(site->contexts[i]), bytes, size, 0) == 1)
 			return true;
