@@ -108,7 +108,7 @@ class KeyUpdates:
 
     def __init__(self, tcp):
         self.tcp, self.lib, pointer = tcp, ctypes.CDLL("libssl.so.3"), ctypes.c_void_p
-        lib = self.lib
+        lib, self.errors = self.lib, ctypes.CDLL("libcrypto.so.3")
         for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_new", "BIO_s_mem"):
             getattr(lib, name).restype = pointer
         self.ssl, self.into, self.out = map(pointer, (
@@ -142,9 +142,11 @@ class KeyUpdates:
         with contextlib.suppress(ConnectionError):
             self.tcp.sendall(self.made())
             while b"\r\n\r\n" not in got or len(got.split(b"\r\n\r\n", 1)[1]) < size:
+                self.errors.ERR_clear_error()
                 if (n := self.lib.SSL_read(self.ssl, buffer, len(buffer))) > 0:
                     got += buffer.raw[:n]
                     continue
+                assert self.lib.SSL_get_error(self.ssl, n) != 1, "a record that cannot be read"
                 data = self.tcp.recv(65536)
                 if not data or n == 0:
                     return got
