@@ -11,11 +11,15 @@ import ssl
 import subprocess
 import sys
 import time
+import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../../../../lard/tests/lib")]
 from flashtest import FLASH, Client, children, equal, free_port, main, wait_for    # noqa: E402
+from pki import Authority     # noqa: E402
 from secured import SIZES, VERSIONS, KeyUpdates, Secured, content, make_certificate, same     # noqa: E402
+
+warnings.filterwarnings("ignore", category=DeprecationWarning)        # TLS 1.0 is what is refused
 
 KINDS = ("architecture amped", "architecture amped\ntransfer mmap", "architecture sped", "events io_uring",
          "architecture mp\nprocesses 4", "architecture mt\nthreads 4", "chunk 4k\nmemory_cache 0", "ktls off")
@@ -242,6 +246,42 @@ def a_directory_of_certificates_is_read():
         os.remove(os.path.join(live, "two.test", "privkey.pem"))
         got = subprocess.run(s.command() + ["--check"], check=False, capture_output=True)
         assert got.returncode and b"privkey.pem" in got.stderr, got.stderr
+
+
+def stapled(s, version):
+    """Does a client that asks get a response, and is that good?"""
+    run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.tls_port}", "-servername", "one.test",
+                          "-status", version], input=b"", capture_output=True, timeout=60, check=False)
+    assert (b"Cert Status: good" in run.stdout) != (b"OCSP response: no response sent" in run.stdout), run
+    return b"Cert Status: good" in run.stdout
+
+
+def responses_are_stapled_and_read_again():
+    """From a file that is named or in the directory; one that is no good is not, and says so once."""
+    with Secured() as s:
+        authority = Authority(s.dir)
+        path = os.path.join(s.dir, "live")
+        os.mkdir(path)
+        chain, ocsp = os.path.join(path, "fullchain.pem"), os.path.join(path, "ocsp.der")
+        for made, name in zip(authority.issue("one.test"), ("fullchain.pem", "privkey.pem")):
+            os.rename(made, os.path.join(path, name))
+            os.chmod(os.path.join(path, name), 0o600)
+        s.configure([path])
+        s.start()
+        assert not stapled(s, "-tls1_3")
+        equal(s.count("tls_unstapled"), 0)              # none is named
+        with open(ocsp, "wb") as f:
+            f.write(b"nonsense")
+        s.reload()
+        assert not stapled(s, "-tls1_3") and s.stderr().count("ocsp.der") == 1, s.stderr()
+        s.count_is("tls_unstapled", 1)
+        authority.ocsp(chain, ocsp)
+        s.reload()
+        assert stapled(s, "-tls1_2") and stapled(s, "-tls1_3")
+        s.count_is("tls_stapled", 2)
+        s.configure([f"{chain} {path}/privkey.pem ocsp {ocsp}"])
+        s.reload()
+        assert stapled(s, "-tls1_3")
 
 
 def session_of(s, context, session=None):
@@ -531,7 +571,7 @@ if __name__ == "__main__":
     main([bodies_come_whole_in_every_architecture, pipelines_ranges_and_posts_go_on,
           programs_are_asked_and_learn_the_scheme, a_slow_reader_gets_all_and_a_deaf_one_goes, the_end_is_said,
           what_is_agreed_on, certificates_go_by_name_and_reload, a_name_may_have_certificates_of_two_kinds,
-          reloads_break_no_handshake, a_directory_of_certificates_is_read,
+          reloads_break_no_handshake, a_directory_of_certificates_is_read, responses_are_stapled_and_read_again,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
           records_without_data_keep_nobody_waiting, handshakes_have_their_time, unfinished_handshakes_have_a_bound,
           strangers_break_off_anywhere, records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https,
