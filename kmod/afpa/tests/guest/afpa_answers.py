@@ -106,9 +106,8 @@ def a_request_that_finds_no_room_is_the_servers():
         server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
         server.go.set()
         device.put(server.site, "/k", b"kernel")
-        with Client(server.site) as client:
+        with server.client() as client:
             equal("body", client.get("/k"), b"kernel")
-            time.sleep(0.5 * kit.SLOW)      # the server waits in recv(2) by then
             client.ask("/a", fields="X-Pad: " + "x" * 7000 + "\r\n")
             equal("by the server", client.answer()[1], b"server /a")
 

@@ -87,11 +87,11 @@ def a_client_that_takes_nothing_is_reset():
         device.put(server.site, "/big", body(1000000))
         device.put(server.site, "/small", body(1000))
         with counted(ResetStalled=3):
-            stuck = [Client(server.site, rcvbuf=4096) for _ in range(2)]
+            stuck = [server.client(rcvbuf=4096) for _ in range(2)]
             for client in stuck:
                 client.ask("/big")
             # Nothing is owed by the kernel's engine here, only by TCP.
-            many = Client(server.site, rcvbuf=4096)
+            many = server.client(rcvbuf=4096)
             many.sock.sendall(wire("/small") * 20)
             with Client(server.site, rcvbuf=20000) as slow:
                 slow.ask("/big")
@@ -116,7 +116,7 @@ def a_site_goes_in_the_midst_of_answers_and_so_does_the_module():
         with site() as (device, server):
             device.info(mode=mode)
             device.put(server.site, "/big", body(1000000))
-            clients = [Client(server.site, rcvbuf=4096) for _ in range(10)]
+            clients = [server.client(rcvbuf=4096) for _ in range(10)]
             for client in clients[:5]:
                 client.ask("/big")
                 wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
@@ -141,7 +141,7 @@ def half_requests_are_the_servers_when_the_module_goes():
     with contextlib.ExitStack() as stack:
         with site(accept=True) as (device, server):
             device.put(server.site, "/a", b"kernel")
-            client = stack.enter_context(Client(server.site))
+            client = stack.enter_context(server.client())
             equal("body", client.get("/a"), b"kernel")
             client.sock.sendall(b"GET /a HTTP/1.1\r\nHost: h\r\n")
             wait_for("the connection", lambda: device.next_site(0)["conns"])
