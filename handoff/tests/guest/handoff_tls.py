@@ -12,6 +12,7 @@ import select
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -407,6 +408,21 @@ def a_listener_that_closes_leaves_nothing():
                 read_all(client.tls)
             wait(lambda: not be.sockets(443))
         assert be.nl.stat("TlsStarted") == 0
+
+
+@claim
+def modules_can_go_while_the_last_bytes_wait():
+    """A connection that its server has closed, whose client does not answer, keeps no module."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        _, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        c.client.run("ip", "link", "set", "eth0", "down")
+        server.sendall(bytes(1000))
+        server.close()
+        listener.close()
+    wait(lambda: not subprocess.run(("rmmod", "handoff"), stderr=subprocess.DEVNULL, check=False).returncode)
+    wait(lambda: not subprocess.run(("rmmod", "flotilla"), stderr=subprocess.DEVNULL, check=False).returncode)
 
 
 if __name__ == "__main__":
