@@ -24,7 +24,6 @@
  * @barren: records read without data, since @since_us or, in the handshake, its beginning
  * @barren_max: with more, nothing is read any more: SSL_read() goes on for as long as such come, and
  *	    meanwhile nobody else is served
- * @peeked: with nothing in @in: so much of what is in the socket has been looked at (seal.h)
  * @retry:  length of a record that is made, and sent in part: the same bytes must come again
  * @notes:  see tls.h
  * @identity: of its certificate, see identity.h
@@ -38,7 +37,6 @@ struct client_tls {
 	struct tls_site *site;
 	char *in;
 	size_t in_start, in_end, in_size;
-	size_t peeked;
 	size_t retry;
 	unsigned int barren, barren_max;
 	uint64_t since_us;
@@ -56,8 +54,9 @@ static void note_record(int writing, int version, int type, const void *bytes, s
 	struct client_tls *tls = arg;
 
 	(void)version;
+	(void)bytes;
+	(void)len;
 	(void)ssl;
-	seal_note(&tls->notes.seal, writing, type, bytes, len);
 	if (!writing && type == SSL3_RT_HEADER)
 		tls->barren++;
 }
@@ -270,29 +269,6 @@ static ssize_t fill(struct client_tls *tls, size_t len)
 	return n;
 }
 
-bool client_sealed(const struct conn *conn)
-{
-	const struct client_tls *tls = conn->tls;
-
-	return tls && !buffered(tls) && !tls->retry && !tls->ended && !tls->broken && !tls->shut &&
-	       seal_holds(&tls->notes.seal, tls->ssl);
-}
-
-int client_keys(const struct conn *conn, struct flt_tls *keys)
-{
-	return client_sealed(conn) ? seal_keys(&conn->tls->notes.seal, conn->tls->ssl, keys) : -1;
-}
-
-/* What was looked at in the socket is taken now, and is as if it had been peeked at here. */
-static void unseal(struct client_tls *tls)
-{
-	size_t len = tls->peeked;
-
-	tls->peeked = 0;
-	if (len)
-		fill(tls, len);
-}
-
 static ssize_t peek(struct client_tls *tls, void *into, size_t len)
 {
 	ssize_t n = buffered(tls) < len ? fill(tls, len) : 0;
@@ -314,14 +290,6 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 
 	if (!tls)
 		return recv(conn->source.fd, into, len, flags);
-	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
-		ssize_t n = seal_peek(&tls->notes.seal, tls->ssl, conn->source.fd, into, len);
-
-		tls->peeked = n > 0 ? n : 0;
-		if (n >= 0 || errno != EBADMSG)
-			return n;
-	}
-	unseal(tls);
 	if (flags & MSG_PEEK)
 		return peek(tls, into, len);
 	if (!buffered(tls))
@@ -442,25 +410,18 @@ void client_spoil(struct conn *conn)
 		conn->tls->broken = true;
 }
 
-void client_forget(struct conn *conn)
+void client_close(struct conn *conn)
 {
 	struct client_tls *tls = conn->tls;
 
 	if (!tls)
 		return;
+	say_end(tls);
 	SSL_free(tls->ssl);
 	drop_buffer(tls);
-	seal_forget(&tls->notes.seal);
 	tls_site_put(tls->site);
 	free(tls->identity);
 	free(tls);
 	conn->tls = NULL;
 	ERR_clear_error();
-}
-
-void client_close(struct conn *conn)
-{
-	if (conn->tls)
-		say_end(conn->tls);
-	client_forget(conn);
 }
