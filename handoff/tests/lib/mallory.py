@@ -59,11 +59,15 @@ class Mallory:
         node.nl.do("NODE_NEW", node_name="mallory", node_addr4=self.ip,
                    node_role=E["FLT_ROLE_" + role])
         node.id["mallory"] = node.nl.node("mallory")["NODE_ID"]
+        return self.greet(node, features=features)
+
+    def greet(self, node, instance=77, features=None):
+        """The link comes up; line.instance is the node's."""
         sock, _ = self.listener.accept()
         line = self.lines[node.name] = Line(sock)
-        assert line.await_kind(HELLO)
+        line.instance = struct.unpack_from("!IHHQ", line.await_kind(HELLO)[1])[3]
         more = b"" if features is None else struct.pack("!Q", features)
-        line.send(HELLO, hello("mallory", heartbeat=60000) + more)
+        line.send(HELLO, hello("mallory", instance=instance, heartbeat=60000) + more)
         wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
         return line
 
@@ -118,12 +122,7 @@ class Mallory:
     def again(self, node, instance=77):
         """The link ends, and comes back."""
         self.lines[node.name].sock.close()
-        sock, _ = self.listener.accept()
-        line = self.lines[node.name] = Line(sock)
-        assert line.await_kind(HELLO)
-        line.send(HELLO, hello("mallory", instance=instance, heartbeat=60000))
-        wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
-        return line
+        return self.greet(node, instance)
 
     def held(self, line, ident, addresses, pending=False):
         """This is all that it has of the node."""
