@@ -190,6 +190,7 @@ unsigned int hof_claim_collect(struct hof_net *hn, struct hof_peer *peer,
 	struct hof_claim *claim;
 	unsigned int nr = 0;
 
+	lockdep_assert_held(&peer->claims_turn);
 	spin_lock_bh(&hn->adopt_lock);
 	for (; *left && nr < max; --*left) {
 		claim = list_first_entry_or_null(&peer->claims, struct hof_claim, claims);
@@ -230,7 +231,11 @@ static void hof_claim_again(struct work_struct *work)
 		return;
 	record = kcalloc(HOF_CLAIM_BATCH, sizeof(*record), GFP_KERNEL);
 	while (record && (peer = hof_peer_next(hn, &id))) {
-		hof_claim_send(hn, peer, record);
+		/* Else all of them are being said just now, and a link may be slow. */
+		if (mutex_trylock(&peer->claims_turn)) {
+			hof_claim_send(hn, peer, record);
+			mutex_unlock(&peer->claims_turn);
+		}
 		hof_peer_put(peer);
 		cond_resched();
 	}

@@ -68,7 +68,7 @@ int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt
 
 /*
  * To say again on a link that came up: up to @max records of what @peer has not answered, @left
- * as in resync.c.
+ * as in resync.c. Under @peer->claims_turn.
  */
 unsigned int hof_claim_collect(struct hof_net *hn, struct hof_peer *peer,
 			       struct hof_msg_claim *record, unsigned int max,

@@ -27,6 +27,8 @@ struct hof_path;
  * @claims: what was handed on to us and it forwards to another, as far as it has not answered;
  *	   under hn->adopt_lock
  * @nr_claims: length of @claims; READ_ONCE
+ * @claims_turn: held by who turns @claims, to say each of them: two at once would leave some out.
+ *	   Process context, outside @link_lock
  * @removed: it has left the node table: nothing is claimed of it; under hn->adopt_lock
  * @downs: how often it was given up: it came back as another instance, was removed, or its
  *	   grace was over
@@ -56,6 +58,7 @@ struct hof_peer {
 	unsigned int nr_late;
 	struct list_head claims;
 	unsigned int nr_claims;
+	struct mutex claims_turn;	/* see above */
 	bool removed;
 	atomic_t downs;
 	u64 instance;

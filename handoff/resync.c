@@ -128,19 +128,22 @@ static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 static bool hof_resync_claim(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 			     struct hof_msg_claim *record)
 {
-	unsigned int left = READ_ONCE(peer->nr_claims), nr;
+	unsigned int left, nr;
+	bool said = true;
 
-	while (left) {
-		if (!hof_net_enter(hn))
-			return false;
+	mutex_lock(&peer->claims_turn);
+	for (left = READ_ONCE(peer->nr_claims); left && said; cond_resched()) {
+		said = hof_net_enter(hn);
+		if (!said)
+			break;
 		nr = hof_claim_collect(hn, peer, record, HOF_LIFE_MAX, &left);
 		hof_net_leave(hn);
-		if (nr && !hof_resync_send(hn, peer, ups, HOF_MSG_CLAIM, record,
-					   nr * sizeof(*record)))
-			return false;
-		cond_resched();
+		if (nr)
+			said = hof_resync_send(hn, peer, ups, HOF_MSG_CLAIM, record,
+					       nr * sizeof(*record));
 	}
-	return true;
+	mutex_unlock(&peer->claims_turn);
+	return said;
 }
 
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
