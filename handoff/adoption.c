@@ -178,18 +178,22 @@ static enum flt_refusal hof_adoption_hold(struct hof_adoption *a)
 	e = hof_entry_find_tuple(a->hn, &a->tuple);
 	if (!e)
 		goto out;
-	if (hof_hold_begin(e, &a->hold)) {
+	/* Not what it is a moment later: HOLD may have become FORWARD, and that is in use. */
+	switch (hof_hold_begin(e, &a->hold)) {
+	case HOF_FORWARD:
 		/* Since hof_permit() looked somebody may have claimed it (origin.c). */
 		if (READ_ONCE(e->peer)->node != a->node) {
 			hof_adoption_resume(a->hn, e);
 			why = FLT_REFUSE_ROLE;
-			goto out;
+			break;
 		}
 		a->back = e;
 		hof_count(a->hn, HOF_STAT_ADOPT_RETURNED);
-	} else if (hof_entry_state(e) == HOF_HOLD) {
+		break;
+	case HOF_HOLD:
 		why = FLT_REFUSE_DUPLICATE;
-	} else {
+		break;
+	default:
 		hof_entry_remove(a->hn, e);
 	}
 out:
