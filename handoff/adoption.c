@@ -251,6 +251,7 @@ void hof_adoption_undo(struct hof_adoption *a, enum flt_refusal why)
 	hof_count(hn, HOF_STAT_ADOPT_ABORTED);
 	trace_hof_abort(&a->tuple, a->id, a->node->id, why);
 	flt_adoption_abort(a->child);
+	hof_claim_never(a);
 	if (a->back)
 		hof_adoption_resume(hn, a->back);
 	hof_adoption_put(a);

@@ -36,6 +36,17 @@ void hof_claim_free(struct hof_claim *claim)
 	kfree(claim);
 }
 
+void hof_claim_never(struct hof_adoption *a)
+{
+	struct hof_claim *claim;
+
+	spin_lock_bh(&a->hn->adopt_lock);
+	claim = a->claim;
+	a->claim = NULL;
+	spin_unlock_bh(&a->hn->adopt_lock);
+	hof_claim_free(claim);
+}
+
 /* NULL: it cannot be asked, or must not be. A counted reference. */
 static struct flt_node *hof_claim_origin(struct hof_adoption *a, const struct hof_msg_origin *named,
 					 u64 instance)

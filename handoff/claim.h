@@ -60,6 +60,8 @@ void hof_claim_prepare(struct hof_adoption *a, const struct hof_msg_origin *name
 void hof_claim_begin(struct hof_adoption *a, u64 proof);
 /* The origin has not answered yet, and may well in a moment; NULL: it was not adopted. */
 bool hof_claim_awaited(const struct hof_adoption *a);
+/* Nor will it: the giver keeps @a, which may be remembered for long. */
+void hof_claim_never(struct hof_adoption *a);
 /* One that has not begun. */
 void hof_claim_free(struct hof_claim *claim);
 
