@@ -58,7 +58,7 @@ struct hof_peer;
  * @farewell: has no child and never had one; to tell an end (claim.c)
  * @dead:    the child is; with @passed: our entry is over
  * @late:    we gave it up
- * @lost:    and COMMIT came later still
+ * @lost:    and COMMIT came later still; with @passed: who has it now is gone
  * @idle:    the server waits for a request
  * @unsure:  with @busy: it looked idle, but it had sent something since the look before
  * @told:    what @node knows of @idle

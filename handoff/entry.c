@@ -256,25 +256,28 @@ void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal 
 	if (!e->ticket)
 		return;
 	if (e->ticket->relay)
-		hof_relay_end(e->ticket->relay);
+		hof_relay_end(e->ticket->relay, why != FLT_REFUSE_NONE);
 	e->ticket->relay = NULL;
 	hof_ticket_closed(e->ticket, why);
 	hof_ticket_put(e->ticket);
 	e->ticket = NULL;
 }
 
+/* @direct: whether the client's packets came to us, and not by another node. */
 static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, u64 id,
-			       enum flt_refusal why, unsigned long linger)
+			       enum flt_refusal why, unsigned long linger, bool *direct)
 {
 	u8 state = why == FLT_REFUSE_NONE ? HOF_LINGER : HOF_DEAD;
 	bool was;
 
+	*direct = true;
 	spin_lock_bh(&e->lock);
 	was = e->state == HOF_FORWARD && e->id == id;
 	if (was) {
 		WRITE_ONCE(e->expires, jiffies + linger);
 		hof_entry_set_state(e, state);
 		hof_entry_linger(hn, e);
+		*direct = !e->ticket || e->ticket->direct;
 		hof_entry_settle(hn, e, why);
 	} else if (e->state == HOF_HOLD && e->id == id && e->ticket && !e->over) {
 		WRITE_ONCE(e->over, state);
@@ -289,8 +292,9 @@ bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, u64 id, enum flt_r
 {
 	u32 ms = READ_ONCE(e->seen) & HOF_SAW_RST ? READ_ONCE(hn->tunables.linger_rst_ms) :
 						    READ_ONCE(hn->tunables.linger_ms);
+	bool direct;
 
-	return hof_entry_close_if(hn, e, id, why, msecs_to_jiffies(ms));
+	return hof_entry_close_if(hn, e, id, why, msecs_to_jiffies(ms), &direct);
 }
 
 void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e)
@@ -399,11 +403,15 @@ void hof_entry_kill(struct hof_net *hn, struct hof_entry *e, u64 id)
 {
 	u32 acked = READ_ONCE(e->acked);
 	struct flt_tuple tuple;
+	bool direct;
 
 	if (!hof_entry_close_if(hn, e, id, FLT_REFUSE_NODEDOWN,
-				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms))))
+				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms)), &direct))
 		return;
 	hof_count(hn, HOF_STAT_HANDOFF_NODE_LOST);
+	/* Else it may go on without us: who forwards it to us knows, and has been told. */
+	if (!direct)
+		return;
 	hof_entry_tuple(e, &tuple);
 	hof_reset_client(hn, &tuple, acked);
 }

@@ -182,7 +182,10 @@ void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
 
 /* What close or kill found in HOLD, once it forwards again after all. RCU. */
 void hof_entry_resume(struct hof_net *hn, struct hof_entry *e);
-/* The connection is lost with its owner: reset the client. RCU; @id as hof_entry_close(). */
+/*
+ * The connection is lost with its owner: reset the client, or let who forwards it to us do so. RCU;
+ * @id as hof_entry_close().
+ */
 void hof_entry_kill(struct hof_net *hn, struct hof_entry *e, u64 id);
 
 /**

@@ -82,7 +82,7 @@ void hof_life_end(struct hof_adoption *a)
 		list_del_init(&a->held);
 		WRITE_ONCE(a->peer->nr_held, a->peer->nr_held - 1);
 		a->dead = true;
-		hof_relay_end_locked(a->behind);
+		hof_relay_end_locked(a->behind, false);
 		a->behind = NULL;
 		tell = a->committed;
 		if (tell)

@@ -97,7 +97,7 @@ enum hof_life {
 	HOF_LIFE_CLOSED	= 0,
 	HOF_LIFE_IDLE	= 1,
 	HOF_LIFE_BUSY	= 2,
-	HOF_LIFE_LOST	= 3,	/* COMMIT after the deadline: tell the client */
+	HOF_LIFE_LOST	= 3,	/* COMMIT was too late, or its owner is gone: tell the client */
 };
 
 /* LIFE is as many of these as its length says. */

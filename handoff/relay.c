@@ -60,7 +60,7 @@ struct hof_adoption *hof_relay_begin(struct hof_adoption *a, const struct flt_no
 	if (hof_relay_is_back(a, node)) {
 		/* It is over for us; what @a is itself is told when its socket ends. */
 		if (a->returned)
-			hof_relay_end_locked(a->behind);
+			hof_relay_end_locked(a->behind, false);
 		a->behind = NULL;
 	} else if (a->returned) {
 		swap(relay, a->behind);
@@ -88,7 +88,7 @@ static void hof_relay_unlink(struct hof_adoption *a)
 	a->dead = true;
 }
 
-void hof_relay_end_locked(struct hof_adoption *a)
+void hof_relay_end_locked(struct hof_adoption *a, bool lost)
 {
 	struct hof_adoption *before;
 
@@ -96,17 +96,18 @@ void hof_relay_end_locked(struct hof_adoption *a)
 		before = a->behind;
 		a->behind = NULL;
 		hof_relay_unlink(a);
+		a->lost = lost;
 		hof_life_changed(a);
 	}
 }
 
-void hof_relay_end(struct hof_adoption *a)
+void hof_relay_end(struct hof_adoption *a, bool lost)
 {
 	struct hof_net *hn = a->hn;
 
 	spin_lock_bh(&hn->adopt_lock);
 	if (!hn->untold) {
-		hof_relay_end_locked(a);
+		hof_relay_end_locked(a, lost);
 		a = NULL;
 	}
 	spin_unlock_bh(&hn->adopt_lock);
@@ -163,7 +164,7 @@ void hof_relay_return(struct hof_adoption *a, struct hof_adoption *old)
 	spin_lock_bh(&hn->adopt_lock);
 	if (a->dead) {
 		/* Somebody has killed it already. */
-		hof_relay_end_locked(old);
+		hof_relay_end_locked(old, false);
 	} else {
 		a->behind = old;
 		if (!a->returned)

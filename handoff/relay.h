@@ -25,11 +25,12 @@ bool hof_relay_is_back(struct hof_adoption *a, const struct flt_node *node);
 struct hof_adoption *hof_relay_begin(struct hof_adoption *a, const struct flt_node *node);
 /*
  * What it was handed on by is over: so is @a, and each before it; the caller's reference goes.
- * Any context but hard interrupt.
+ * @lost: its owner is, and whoever forwards it to us resets the client. Any context but hard
+ * interrupt.
  */
-void hof_relay_end(struct hof_adoption *a);
+void hof_relay_end(struct hof_adoption *a, bool lost);
 /* Under hn->adopt_lock. */
-void hof_relay_end_locked(struct hof_adoption *a);
+void hof_relay_end_locked(struct hof_adoption *a, bool lost);
 
 /*
  * It has come back as @a, and is not over for @old: that ends when @a does. At most one of each

@@ -263,6 +263,49 @@ def without_an_answer_the_chain_lasts_as_long_as_the_connection():
 
 
 @claim
+def who_handed_it_on_gives_up_who_has_it_and_the_client_hears_nothing():
+    """The packets come straight to be2, and be1 has not heard that when be2 is gone for it."""
+    with Chain(2) as c:
+        w = Wanderer(c)
+        w.go(c.be[0])
+        c.cut(c.fe, c.be[1])
+        w.go(c.be[1])
+        w.begins()
+        # Until be1 has seen the client acknowledge all there is: it would be believed.
+        time.sleep(SLOW)
+        c.cut(c.be[0], c.be[1])
+        c.mend(c.fe)
+        wait(lambda: c.fe.stat("OriginGranted") == 1)
+        assert c.forwards(c.be[0]) == ["be2"]
+        c.be[0].nl.do("NODE_DEL", node_name="be2")
+        wait(lambda: c.be[0].stat("HandoffNodeLost") == 1 and c.be[0].stat("AdoptRelayed") == 0)
+        w.works()
+        time.sleep(SLOW)
+        w.devices["fe"].no_event()
+        w.works()
+        w.close()
+
+
+@claim
+def chain_whose_end_is_gone_is_reset_by_the_node_where_it_came_in():
+    with Chain(2) as c:
+        w = Wanderer(c)
+        w.go(c.be[0])
+        c.cut(c.fe, c.be[1])
+        w.go(c.be[1])
+        w.begins()
+        c.be[0].nl.do("NODE_DEL", node_name="be2")
+        w.devices["fe"].expect(CLOSED, 1, "nodedown")
+        try:
+            assert not w.client.recv(1), "data of nobody"
+            raise AssertionError("end of file and no reset")
+        except ConnectionResetError:
+            pass
+        assert c.fe.stat("HandoffNodeLost") == 1
+        w.close()
+
+
+@claim
 def lost_claim_is_made_again():
     with Chain(2, heartbeat_ms=600) as c:
         w = Wanderer(c)

@@ -26,7 +26,7 @@ void hof_peer_put(struct hof_peer *peer)
 	refcount_dec(&peer->ref);
 }
 
-void hof_relay_end(struct hof_adoption *a)
+void hof_relay_end(struct hof_adoption *a, bool lost)
 {
 }
 
