@@ -8,9 +8,9 @@ import socket
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import CLOSED, E, claim, main, peek, receive, run, wait    # noqa: E402
+from hof import CLOSED, SLOW, E, accept, claim, main, peek, receive, run, stalled, wait    # noqa: E402
 from chain import CLAIM, NEW, OLD, Chain, Other, Wanderer        # noqa: E402
-from mallory import HELD, HELD_END, LIFE, RECORD                # noqa: E402
+from mallory import HELD, HELD_END, LIFE, RECORD, forge         # noqa: E402
 
 NONE, STATE, BUSY = 0, E["FLT_REFUSE_STATE"], E["FLT_REFUSE_BUSY"]
 ROLE, INSECURE = E["FLT_REFUSE_ROLE"], E["FLT_REFUSE_INSECURE"]
@@ -304,6 +304,69 @@ def before_anything_else_a_claim_is_said_over_a_new_link():
         kind, _ = s.line.await_kind(CLAIM, HELD, HELD_END)
         assert kind == CLAIM, kind
         s.close()
+
+
+@claim
+def many_claims_are_all_said_over_a_new_link_before_what_is_held():
+    """Those that are said again from time to time come in between, while two messages of them are sent."""
+    many = 65
+    with Chain(1) as c:
+        be = c.be[0]
+        origin = meets(c, c.fe, be)
+        middle = Other(c, "middle", 8)
+        be.nl.do("NODE_NEW", node_name="middle", node_addr4=middle.ip, node_role=E["FLT_ROLE_FRONTEND"])
+        middle.greet(be, instance=78, features=NEW)
+        be.sysctl("net.flotilla.adopt_query_ms", 3000 * SLOW)
+        w = Wanderer(c)
+        w.submit("mallory")
+        wire = origin.refuses(origin.lines["fe"])
+        own, line = w.client.getsockname()[0], origin.lines["be1"]
+        ids, socks = set(), []
+        for n in range(many):
+            made_up = forge(wire, own, "10.9.0.%d" % (20 + n))
+            number = middle.offers(middle.lines["be1"], made_up, (1, 77, n), b"mallory")
+            middle.commits(middle.lines["be1"], number, 99)
+            socks.append(accept(w.listeners["be1"]))
+        while len(ids) < many:
+            ids |= {ident for ident, _, _ in origin.claims_in(line.await_kind(CLAIM)[1])}
+        with stalled("flt_link_send", 15 * SLOW) as stands:
+            line.sock.close()
+            line = origin.greet(be, features=NEW)
+            wait(stands)
+            # Time for the next turn.
+            time.sleep(6 * SLOW)
+            stands.ends()
+            said = set()
+            while said != ids:
+                kind, body = line.await_kind(CLAIM, HELD, HELD_END)
+                assert kind == CLAIM, "%d are missing" % len(ids - said)
+                said |= {ident for ident, _, _ in origin.claims_in(body)}
+        for sock in socks:
+            sock.close()
+        middle.close()
+        origin.close()
+        w.close()
+
+
+@claim
+def given_up_it_keeps_nothing_of_its_origin():
+    with Chain(1) as c:
+        be = c.be[0]
+        other = meets(c, c.fe, be)
+        be.sysctl("net.flotilla.adopt_deadline_ms", 1000 * SLOW)
+        w = Wanderer(c)
+        w.submit("mallory")
+        wire = other.refuses(other.lines["fe"])
+        with stalled("hof_peer_put", 0, busy=True) as puts:
+            number = other.offers(other.lines["be1"], wire, (0, other.lines["fe"].instance, 1))
+            wait(lambda: be.stat("AdoptExpired") == 1)
+            # One when it was taken; of its claim two.
+            wait(lambda: puts() >= 3)
+        # It is remembered all the same.
+        other.commits(other.lines["be1"], number, 1)
+        assert ended(other.lines["be1"]) == (number, 3)
+        other.close()
+        w.close()
 
 
 @claim

@@ -169,14 +169,20 @@ class Other(Mallory):
         assert said == to
         return refusal, voucher
 
-    @staticmethod
-    def claimed(line):
+    @classmethod
+    def claimed(cls, line):
         """The next CLAIM of one: id here, id there, proof."""
-        _, body = line.await_kind(CLAIM)
-        assert len(body) == RECORD.size + TAIL.size
-        ident = RECORD.unpack_from(body)[0]
-        to, proof, _, _ = TAIL.unpack_from(body, RECORD.size)
-        return ident, to, proof
+        found, = cls.claims_in(line.await_kind(CLAIM)[1])
+        return found
+
+    @staticmethod
+    def claims_in(body):
+        """The same of each that a CLAIM has."""
+        size = RECORD.size + TAIL.size
+        assert len(body) % size == 0
+        for at in range(0, len(body), size):
+            to, proof, _, _ = TAIL.unpack_from(body, at + RECORD.size)
+            yield RECORD.unpack_from(body, at)[0], to, proof
 
     @staticmethod
     def grants(line, to, refusal=0, voucher=4711):
