@@ -294,7 +294,8 @@ static struct hof_adoption *hof_claim_granted(struct hof_claim *claim, u64 vouch
 		pruned = hof_relay_prune(a);
 		if (!(flags & HOF_ADOPT_WANT_IDLE)) {
 			a->flags &= ~HOF_ADOPT_WANT_IDLE;
-			WRITE_ONCE(a->idle, false);	/* or each request would begin to watch it */
+			/* Or each request would begin to watch it. */
+			WRITE_ONCE(a->idle, false);
 			list_del_init(&a->busy);
 		} else if (a->flags & HOF_ADOPT_WANT_IDLE && !a->passed) {
 			hof_life_again(a);

@@ -80,7 +80,7 @@ static void hof_relay_unlink(struct hof_adoption *a)
 	WRITE_ONCE(hn->nr_relays, hn->nr_relays - 1);
 	list_del_init(&a->held);
 	WRITE_ONCE(a->peer->nr_held, a->peer->nr_held - 1);
-	/* What of it was still to be told is of before; who tells has no reference to what lives. */
+	/* What of it is to be told is of before; who tells has no reference to what lives. */
 	if (!list_empty(&a->telling)) {
 		list_del_init(&a->telling);
 		WRITE_ONCE(hn->nr_telling, hn->nr_telling - 1);
