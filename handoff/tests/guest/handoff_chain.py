@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 400
+# timeout: 600
 # long: debug it takes a quarter of an hour there
 """A connection that is handed on is forwarded straight to who has it, and nobody in between has a part in it."""
 import hashlib
