@@ -83,20 +83,20 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 	return true;
 }
 
-u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
+bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
 {
-	u8 was;
+	bool ok;
 
 	spin_lock_bh(&e->lock);
-	was = e->state;
-	if (was == HOF_FORWARD) {
+	ok = e->state == HOF_FORWARD;
+	if (ok) {
 		e->hold = hold;
 		hof_entry_set_state(e, HOF_HOLD);
 	}
 	spin_unlock_bh(&e->lock);
-	if (was == HOF_FORWARD)
+	if (ok)
 		hof_entry_trace(e, HOF_HOLD);
-	return was;
+	return ok;
 }
 
 /*

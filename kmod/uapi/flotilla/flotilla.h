@@ -119,12 +119,10 @@ enum flt_auth {
  * enum flt_feature - what a node says in its HELLO that it knows: bits, never used again
  * @FLT_FEATURE_SECTIONS: checkpoints made of sections
  * @FLT_FEATURE_SENDQUEUE: checkpoints with what the client has not acknowledged
- * @FLT_FEATURE_CLAIM: a connection that is handed on is forwarded by who had it first, straight
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
 	FLT_FEATURE_SENDQUEUE	= 1 << 1,
-	FLT_FEATURE_CLAIM	= 1 << 2,
 };
 
 /**
