@@ -122,9 +122,9 @@ check "after which nginx answers" wait_for 10 is_nginx /t
 refused 1 "the kernel does not know it any more" "cannot query www.test/t: there is no such object" cache query www.test/t
 refused 1 "nor gives it another life" "cannot change the lifetime of www.test/t: there is no such object" \
 	cache ttl www.test/t 1h
-must cache put www.test/t "$DIR/a.svg" ttl 2s
+must cache put www.test/t "$DIR/a.svg" ttl 20s
 check "what lives long is made to live for ever" cache ttl www.test/t never
-sleep 3
+sleep 21
 equal "and does" "of the kernel" "$(ask /t)"
 
 head -c 3000000 /dev/urandom >"$DIR/large"
