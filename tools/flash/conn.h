@@ -11,7 +11,7 @@
 struct app_run;
 struct body;
 struct response;
-struct secure;
+struct tls_session;
 
 enum conn_state {
 	CONN_SHAKE,	/* for a TLS handshake */
@@ -58,7 +58,7 @@ struct conn {
 	struct worker *w;
 	enum conn_state state;
 	uint8_t door;			/* enum config_door that it came through */
-	struct secure *tls;		/* NULL: in clear text */
+	struct tls_session *tls;	/* NULL: in clear text */
 	bool can_read, peer_done;	/* there may be more; FIN has been seen */
 	bool partial, corked, close, linger;
 	bool unsaid;			/* lingers, but that it is over could not be said yet */

@@ -8,8 +8,6 @@
 
 #include "conn.h"
 
-#define SECURE_RECORD 16384
-
 /* The connection's TLS, its first step ahead. 0 or -ENOMEM. */
 int secure_new(struct conn *c);
 void secure_free(struct conn *c);

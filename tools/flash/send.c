@@ -11,6 +11,7 @@
 
 #include "disk.h"
 #include "hold.h"
+#include "lard/tls/session.h"
 #include "lite.h"
 #include "map.h"
 #include "secure.h"
@@ -227,7 +228,7 @@ static ssize_t read_part(struct conn *c, struct response *r, const struct piece 
 /* A record of ours: header and contents go together. */
 static ssize_t send_record(struct conn *c, struct response *r, bool *waiting)
 {
-	char record[SECURE_RECORD];
+	char record[TLS_RECORD_MAX];
 	const struct piece *p = &r->pieces[r->cur];
 	size_t len = 0;
 	unsigned int i;

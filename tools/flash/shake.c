@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "shake.h"
 
-#include <time.h>
-
 #include "conn.h"
+#include "lard/tls/host.h"
 #include "secure.h"
 
 #define TURN_US 500	/* of handshakes, then others have theirs; a signature by RSA takes as long */
-
-static uint64_t clock_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
 
 void shake_leave(struct conn *c)
 {
@@ -62,10 +53,10 @@ static bool turn(struct loop *loop)
 
 	if (list_empty(&w->turns))
 		return false;
-	until = clock_us() + TURN_US;
+	until = tls_host_clock() + TURN_US;
 	do {
 		step(list_entry(w->turns.next, struct conn, turn));
-	} while (!list_empty(&w->turns) && clock_us() < until);
+	} while (!list_empty(&w->turns) && tls_host_clock() < until);
 	return !list_empty(&w->turns);
 }
 
