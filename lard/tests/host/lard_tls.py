@@ -4,7 +4,6 @@
 """HTTPS to lardd: handshake, bytes both ways, certificates by name, reload, tickets."""
 
 import contextlib
-import ctypes
 import hashlib
 import os
 import pwd
@@ -21,6 +20,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import LARDD, content, kit, main, read_answer, receive_all, until    # noqa: E402
+from keyupdates import KeyUpdates       # noqa: E402
 from secure import client_hello, count_is, is_nobody_elses, make_certificate, session_of, site     # noqa: E402
 
 
@@ -179,47 +179,6 @@ def renegotiation_is_refused():
                              input=b"R\n", capture_output=True, timeout=60, check=False)
         assert b"no renegotiation" in run.stderr, run.stderr[-500:]
         assert s.get("/size/5")[2] == content(5)
-
-
-class KeyUpdates:
-    """A client of 1.3 by OpenSSL itself, which can make many of them before it sends them."""
-
-    def __init__(self, tcp):
-        self.tcp, self.lib, pointer = tcp, ctypes.CDLL("libssl.so.3"), ctypes.c_void_p
-        lib = self.lib
-        for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_new", "BIO_s_mem"):
-            getattr(lib, name).restype = pointer
-        self.ssl, self.into, self.out = map(pointer, (
-            lib.SSL_new(pointer(lib.SSL_CTX_new(pointer(lib.TLS_client_method())))),
-            lib.BIO_new(pointer(lib.BIO_s_mem())), lib.BIO_new(pointer(lib.BIO_s_mem()))))
-        lib.SSL_set_bio(self.ssl, self.into, self.out)
-        lib.SSL_set_connect_state(self.ssl)
-        while lib.SSL_do_handshake(self.ssl) != 1:
-            tcp.sendall(self.made())
-            got = tcp.recv(65536)
-            lib.BIO_write(self.into, got, len(got))
-        tcp.sendall(self.made())
-
-    def made(self):
-        buffer, made = ctypes.create_string_buffer(65536), []
-        while (n := self.lib.BIO_read(self.out, buffer, len(buffer))) > 0:
-            made.append(buffer.raw[:n])
-        return b"".join(made)
-
-    def read_until(self, end):
-        buffer, read = ctypes.create_string_buffer(65536), b""
-        while not read.endswith(end):
-            if (n := self.lib.SSL_read(self.ssl, buffer, len(buffer))) > 0:
-                read += buffer.raw[:n]
-                continue
-            got = self.tcp.recv(65536)
-            assert got, read
-            self.lib.BIO_write(self.into, got, len(got))
-
-    def records(self, count):
-        for _ in range(count):
-            assert self.lib.SSL_key_update(self.ssl, 0) == 1 and self.lib.SSL_do_handshake(self.ssl) == 1
-        return self.made()
 
 
 def records_without_data_keep_nobody_waiting():

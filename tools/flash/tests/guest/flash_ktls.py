@@ -14,7 +14,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["FLT_TOP"], "tools/flash/tests/lib"))
 from flashtest import equal, main       # noqa: E402
-from secured import SIZES, VERSIONS, KeyUpdates, Secured, content, same     # noqa: E402
+from secured import SIZES, VERSIONS, Secured, content, same     # noqa: E402
+from keyupdates import KeyUpdates        # noqa: E402
 
 
 def load():

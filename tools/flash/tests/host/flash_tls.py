@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../../../../lard/tests/lib")]
 from flashtest import FLASH, Client, children, equal, free_port, main, wait_for    # noqa: E402
 from pki import Authority     # noqa: E402
-from secured import SIZES, VERSIONS, KeyUpdates, Secured, content, make_certificate, same     # noqa: E402
+from secured import SIZES, VERSIONS, Secured, content, make_certificate, same     # noqa: E402
+from keyupdates import KeyUpdates        # noqa: E402
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)        # TLS 1.0 is what is refused
 
