@@ -7,6 +7,7 @@
 #ifndef FLT_SOCKLOCK_H
 #define FLT_SOCKLOCK_H
 
+#include <linux/bpf.h>
 #include <linux/delay.h>
 #include <net/sock.h>
 
@@ -51,6 +52,31 @@ static inline bool flt_sock_lock_soon(struct sock *sk)
 		usleep_range(500, 1000);
 	}
 	return true;
+}
+
+/**
+ * flt_sock_abort() - tcp_abort() of a connection that is locked already
+ * @sk:  TCP socket; in TCP_CLOSE it stays as it is
+ * @err: for its program, positive
+ *
+ * tcp_abort() takes the lock itself, but from who runs for BPF.
+ *
+ * Context: process context, @sk locked.
+ */
+static inline void flt_sock_abort(struct sock *sk, int err)
+{
+	struct bpf_run_ctx ctx, *old;
+
+	sock_owned_by_me(sk);
+	if (sk->sk_state == TCP_CLOSE)
+		return;
+	if (!IS_ENABLED(CONFIG_BPF_SYSCALL) || !sk->sk_prot->diag_destroy) {
+		sk->sk_prot->disconnect(sk, 0);
+		return;
+	}
+	old = bpf_set_run_ctx(&ctx);
+	sk->sk_prot->diag_destroy(sk, err);
+	bpf_reset_run_ctx(old);
 }
 
 #endif

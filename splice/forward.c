@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The engine: bytes go from one socket's receive queue to the other's send queue. */
 
-#include <linux/bpf.h>
 #include <linux/sched/clock.h>
 #include <net/tcp.h>
+
+#include "kmod/socklock.h"
 
 #include "copy.h"
 #include "counter.h"
@@ -356,25 +357,6 @@ void ssp_kick(struct ssp_pair *p, struct sock *sk, unsigned int dirs)
 	spin_unlock(&other->sk_lock.slock);
 }
 
-/*
- * With the socket locked, so that a program that locks it meanwhile holds up nobody: tcp_abort()
- * leaves that to who runs for BPF.
- */
-static void ssp_reset(struct ssp_pair *p, struct sock *sk)
-{
-	struct bpf_run_ctx ctx, *old;
-
-	if (sk->sk_state == TCP_CLOSE)
-		return;
-	if (!IS_ENABLED(CONFIG_BPF_SYSCALL) || !sk->sk_prot->diag_destroy) {
-		sk->sk_prot->disconnect(sk, 0);
-		return;
-	}
-	old = bpf_set_run_ctx(&ctx);
-	sk->sk_prot->diag_destroy(sk, READ_ONCE(p->error) ?: ECONNRESET);
-	bpf_reset_run_ctx(old);
-}
-
 /* SSP_BIDIR: one connection is dead, so the other one is reset. False: a program has one. */
 static bool ssp_pass_reset(struct ssp_pair *p)
 {
@@ -386,7 +368,7 @@ static bool ssp_pass_reset(struct ssp_pair *p)
 	/* Who has left meanwhile may have made his socket another connection. */
 	ours = p->state == SSP_RUNNING;
 	for (i = 0; ours && i < 2; i++)
-		ssp_reset(p, p->sk[i]);
+		flt_sock_abort(p->sk[i], READ_ONCE(p->error) ?: ECONNRESET);
 	ssp_unlock_socks(p->sk[0], p->sk[1]);
 	return true;
 }

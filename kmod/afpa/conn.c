@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Life of a connection, and whose it is. */
 
-#include <linux/bpf.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
@@ -142,22 +141,10 @@ void afpa_conn_die(struct afpa_conn *conn)
 	afpa_conn_unlist(conn);
 }
 
-/* tcp_abort() takes the socket's lock itself, but from who runs for BPF. */
 void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk)
 {
-	struct bpf_run_ctx ctx, *old;
-
-	sock_owned_by_me(sk);
 	afpa_conn_end_answer(conn);
-	if (sk->sk_state == TCP_CLOSE)
-		return;
-	if (!IS_ENABLED(CONFIG_BPF_SYSCALL) || !sk->sk_prot->diag_destroy) {
-		sk->sk_prot->disconnect(sk, 0);
-		return;
-	}
-	old = bpf_set_run_ctx(&ctx);
-	sk->sk_prot->diag_destroy(sk, ECONNABORTED);
-	bpf_reset_run_ctx(old);
+	flt_sock_abort(sk, ECONNABORTED);
 }
 
 void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
