@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "conn.h"
+#include "room.h"
 
 #define BATCH_MAX 16
 #define RETRY_MS 100
@@ -79,7 +80,7 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 	(void)events;
 	for (i = 0; i < a->batch && w->accepting; i++) {
 		/* Somebody waits: who is idle makes room. */
-		if (!w->blocking && w->nr_conns >= most(w) && (i || !conn_make_room(w))) {
+		if (!w->blocking && w->nr_conns >= most(w) && (i || !room_make(w))) {
 			if (!i)
 				pause_accepting(w, true);
 			a->batch = 1;
@@ -89,7 +90,7 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 			     SOCK_CLOEXEC | (w->blocking ? 0 : SOCK_NONBLOCK));
 		if (fd < 0) {
 			if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			     errno == ENOMEM) && !conn_make_room(w))
+			     errno == ENOMEM) && !room_make(w))
 				pause_accepting(w, true);
 			a->batch = 1;
 			return;

@@ -79,10 +79,6 @@ struct conn {
 int conn_accept_init(struct worker *w, const struct listeners *ls);
 void conn_accept_exit(struct worker *w);
 int conn_accepting(struct worker *w, bool on);
-/* Closes the connection that has been idle for longest. False: there is none. */
-bool conn_make_room(struct worker *w);
-/* Some of a file's answer went to its client, who has to take more. */
-void conn_stands(struct conn *c);
 
 struct conn *conn_new(struct worker *w, int fd, unsigned int door);
 /* Reads at once: the request may have come with the connection. */

@@ -14,6 +14,7 @@
 #include "lard/tls/session.h"
 #include "lite.h"
 #include "map.h"
+#include "room.h"
 #include "secure.h"
 
 #define IOV 16
@@ -386,7 +387,7 @@ blocked:
 	if (waiting)
 		list_del(&c->rest);
 	else if (r->sent > before || list_empty(&c->rest))
-		conn_stands(c);
+		room_stands(c);
 	if (r->sent > before || waiting)
 		conn_deadline(c, waiting ? CONN_NEVER : c->w->conf->send_timeout);
 	return BLOCKED;
