@@ -342,6 +342,17 @@ static int afpa_device_ttl(struct afpa_net *an, const struct afpa_key_ref *key,
 	return afpa_cache_set_ttl(an, key, args->left_ms) ?: afpa_device_query(an, key, args);
 }
 
+static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
+{
+	int err = afpa_device_copy(args, sizeof(*args), arg);
+
+	if (err)
+		return err;
+	if (args->flags)
+		return -EOPNOTSUPP;
+	return args->pad ? -EINVAL : 0;
+}
+
 static int afpa_device_object(struct afpa_net *an, void __user *arg,
 			      int (*do_it)(struct afpa_net *an, const struct afpa_key_ref *key,
 					   struct afpa_key *args))
@@ -351,13 +362,9 @@ static int afpa_device_object(struct afpa_net *an, void __user *arg,
 	struct afpa_key args;
 	int err;
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
+	err = afpa_device_copy_key(&args, arg);
 	if (err)
 		return err;
-	if (args.flags)
-		return -EOPNOTSUPP;
-	if (args.pad)
-		return -EINVAL;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
 	if (!names)
 		return -ENOMEM;
@@ -393,13 +400,9 @@ static int afpa_device_next(struct afpa_net *an, void __user *arg)
 	u64 cursor;
 	int err;
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
+	err = afpa_device_copy_key(&args, arg);
 	if (err)
 		return err;
-	if (args.flags)
-		return -EOPNOTSUPP;
-	if (args.pad)
-		return -EINVAL;
 	cursor = args.cursor;
 	/* Of a site that is going, or expired: not listed. */
 	while (true) {
