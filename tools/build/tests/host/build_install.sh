@@ -20,6 +20,9 @@ echo 'int main(void) { return 0; }' | tee "$tree/room/tool.c" >"$tree/room/insid
 printf 'LIBRARIES += libit\nlibit_SRCS := room/it.c\n' >"$tree/room/user.mk"
 echo 'int it(void); int it(void) { return 0; }' >"$tree/room/it.c"
 printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >>"$tree/room/user.mk"
+mkdir "$tree/lard" "$tree/tools/tool"
+touch "$tree/lard/lardd.conf" "$tree/tools/tool/tool.conf"
+echo 'ExecStart=/usr/local/bin/tool --config /etc/tool.conf' >"$tree/tools/tool/tool.service"
 for module in flotilla flt_link_test flt_faulty; do
 	gcc -g -c -o "$tree/build/modules/$module.ko" "$tree/room/tool.c"
 done
@@ -36,8 +39,10 @@ refuse "what is installed has no debug information" sh -c "readelf -S '$modules/
 equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/dest/usr/local/bin")"
 equal "a library is there by the name that programs ask for" libit.so.0 \
 	"$(readlink "$tree/dest/usr/local/lib/libit.so")"
-for file in modules-load.d sysctl.d; do
-	echo '# mine' >"$tree/dest/etc/$file/flotilla.conf" || bail "nothing in /etc/$file"
+equal "configurations are where units look for them" "flotilla/lardd.conf tool.conf" \
+	"$(cd "$tree/dest/etc" && echo flotilla/* *.conf)"
+for file in modules-load.d/flotilla.conf sysctl.d/flotilla.conf tool.conf; do
+	echo '# mine' >"$tree/dest/etc/$file" || bail "no /etc/$file"
 done
 rm -rf "$tree/dest/lib"
 programs() {
@@ -47,7 +52,9 @@ check "programs are installed alone" programs
 refuse "then without modules" test -e "$tree/dest/lib/modules"
 equal "libraries go where they are told to" "libit.a libit.so libit.so.0" \
 	"$(cd "$tree/dest/usr/lib/here" && echo libit*)"
-equal "what was changed in /etc stays" 2 "$(cat "$tree"/dest/etc/*.d/flotilla.conf | grep -c mine)"
+equal "what was changed in /etc stays" 3 "$(cat "$tree"/dest/etc/{*.d/flotilla,tool}.conf | grep -c mine)"
+equal "a unit starts what was installed" "ExecStart=/usr/bin/tool --config /etc/tool.conf" \
+	"$(cat "$tree/dest/usr/lib/systemd/system/tool.service")"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
 
 wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n '/^wanted() {/,/^}/p' "$FLT_TOP/tools/build/deps")"; }
