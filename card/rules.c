@@ -4,6 +4,7 @@
  * that has a policy, seen in its network namespace only.
  */
 
+#include <linux/capability.h>
 #include <linux/netdevice.h>
 
 #include "cache.h"
@@ -46,6 +47,12 @@ static struct card_cache *card_rules_cache(struct device *dev)
 	return dev_get_drvdata(dev);
 }
 
+/* As for commands. Who is root without it, in a container, owns the files all the same. */
+static bool card_rules_may_write(void)
+{
+	return capable(CAP_SYS_ADMIN);
+}
+
 /* All of them as they were at one moment. */
 static struct card_rules card_rules_now(struct device *dev)
 {
@@ -72,6 +79,8 @@ static ssize_t class_limits_store(struct device *dev, struct device_attribute *a
 	u64 limit[CARD_CLASSES - 2];
 	int end = 0;
 
+	if (!card_rules_may_write())
+		return -EPERM;
 	if (sscanf(buf, "%llu %llu %llu %n", &limit[0], &limit[1], &limit[2], &end) != 3 ||
 	    end != len || !limit[0] || limit[1] <= limit[0] || limit[2] <= limit[1] ||
 	    limit[2] > LLONG_MAX)
@@ -101,6 +110,8 @@ static ssize_t class_action_store(struct device *dev, struct device_attribute *a
 	u8 action[CARD_CLASSES - 1];
 	int i, end = 0, which;
 
+	if (!card_rules_may_write())
+		return -EPERM;
 	if (sscanf(buf, "%7s %7s %7s %7s %n", word[0], word[1], word[2], word[3], &end) !=
 	    ARRAY_SIZE(word) || end != len)
 		return -EINVAL;
@@ -163,6 +174,8 @@ static ssize_t evict_store(struct device *dev, struct device_attribute *attr, co
 	struct card_cache *cache = card_rules_cache(dev);
 	u8 evict;
 
+	if (!card_rules_may_write())
+		return -EPERM;
 	if (card_evict_parse(buf, &evict))
 		return -EINVAL;
 	spin_lock_irq(&cache->lock);
@@ -183,6 +196,8 @@ static ssize_t depth_store(struct device *dev, struct device_attribute *attr, co
 	struct card_cache *cache = card_rules_cache(dev);
 	u8 depth;
 
+	if (!card_rules_may_write())
+		return -EPERM;
 	if (!isdigit(buf[0]) || kstrtou8(buf, 10, &depth) || depth > CARD_DEPTH_MAX)
 		return -EINVAL;
 	spin_lock_irq(&cache->lock);

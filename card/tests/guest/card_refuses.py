@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, Disk, attach, disks, export, exports, hash_of, pair, read_error, refused,  # noqa: E402
                   run, stat, tool, wait)
+from netns import SysfsView                            # noqa: E402
 from peer import (ATTACH, ATTACHED, BLOCK, DATA, DETACH, DONE, EACCES, EINVAL, ENOENT,  # noqa: E402
                   EOPNOTSUPP, EPROTO, ESTALE, INDEX, READ, SAVE, WRITE, Fake, ask_attach, block)
 from tap import claim, main                             # noqa: E402
@@ -190,6 +191,32 @@ def reads_past_the_end_and_out_of_line_fail_here():
         assert read_error(card, at=disk.size + 4096)[0] == 0    # nothing there
         assert read_error(card, at=100)[0] == EINVAL
         assert stat(c.nodes[0], "CardBadRange") == 0
+
+
+def written(path, value, *options):
+    """What is in the file once somebody has written to it, and what he was told."""
+    done = subprocess.run(("setpriv",) + options + ("tee", path), input=value.encode(), stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, check=False)
+    with open(path, encoding="ascii") as f:
+        return f.read(), done.stderr
+
+
+@claim
+def root_without_sys_admin_may_not_write_attributes():
+    """Root of a container owns the files; the capability decides, as for commands."""
+    try:
+        with pair(size=MIB, words=("policy", "hscc")) as (c, _):
+            where = os.path.join(SysfsView.of(c.nodes[0].ns).path, "class/card/export.data")
+            for name, value in (("class_limits", "1 2 3"), ("class_action", "disk disk coop coop"), ("evict", "1"),
+                                ("depth", "3")):
+                path = os.path.join(where, name)
+                with open(path, encoding="ascii") as f:
+                    before = f.read()
+                now, said = written(path, value, "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
+                assert now == before and b"not permitted" in said, (name, now, said)
+                assert written(path, value) == (value + "\n", b""), name
+    finally:
+        subprocess.run(("rmmod", "card_hscc"), check=False)
 
 
 if __name__ == "__main__":
