@@ -117,6 +117,39 @@ def stalled_standard_error_stops_nobody():
             os.close(r)
 
 
+def no_line_is_lost_around_reopening_and_reloading():
+    with cluster(1, "workers 2") as lardd:
+        path = os.path.join(lardd.directory.name, "access")
+        lardd.configure(f"access-log {path}\nworkers 2")
+        assert lardd.control("reload") == {"reloads": 1}
+        over, counts = threading.Event(), [0] * 4
+
+        def load(who):
+            while not over.is_set():
+                assert lardd.get(f"/size/4?{who}-{counts[who]}-")[0] == 200
+                counts[who] += 1
+
+        clients = [threading.Thread(target=load, args=(who,)) for who in range(len(counts))]
+        for client in clients:
+            client.start()
+        for n in range(9):
+            os.rename(path, f"{path}.{n}")
+            lardd.process.send_signal(signal.SIGUSR1 if n % 3 else signal.SIGHUP)
+            until(lambda: os.path.exists(path), what="a new log")
+            time.sleep(0.1)
+        over.set()
+        for client in clients:
+            client.join()
+        lardd.process.send_signal(signal.SIGTERM)
+        assert lardd.process.wait(10) == 0
+        seen = []
+        for name in os.listdir(lardd.directory.name):
+            if name.startswith("access"):
+                with open(os.path.join(lardd.directory.name, name), encoding="ascii") as file:
+                    seen += re.findall(r"/size/4\?(\d+-\d+)-", file.read())
+        assert len(set(seen)) == len(seen) == sum(counts) > 100, (len(set(seen)), len(seen), counts)
+
+
 if __name__ == "__main__":
     sys.exit(main([stalled_access_log_stops_nobody, log_to_a_fifo_without_a_reader_starts,
-                   stalled_standard_error_stops_nobody]))
+                   stalled_standard_error_stops_nobody, no_line_is_lost_around_reopening_and_reloading]))
