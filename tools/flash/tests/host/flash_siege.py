@@ -45,6 +45,28 @@ def idle_clients_make_room_at_the_limit():
             assert kept[0].closed(), "the longest idle is still there"
 
 
+def out_of_descriptors_the_idle_make_room():
+    """Its own shortage, far below max_connections, is nobody's time-out."""
+    for events in ("epoll", "io_uring"):
+        with Server("--workers", "1", "--events", events) as s:
+            s.write("file", "file")
+            s.start()
+            kept = [s.client(timeout=20) for _ in range(8)]
+            for c in kept:
+                equal(c.send(GET).response().body, b"file")
+            worker, = children(s.proc.pid)
+            used = {int(fd) for fd in os.listdir("/proc/%d/fd" % worker)}
+            least = min(set(range(max(used) + 2)) - used)
+            resource.prlimit(worker, resource.RLIMIT_NOFILE, (least, least))
+            start = time.monotonic()
+            fresh = [s.client(timeout=20) for _ in range(3)]
+            for c in fresh:
+                equal(c.send(GET).response().body, b"file", events)
+            assert time.monotonic() - start < 10, events
+            assert kept[0].closed(), "the longest idle is still there"
+            equal(kept[-1].send(GET).response().body, b"file", "the last one has gone")
+
+
 def who_takes_or_brings_nothing_makes_room_at_the_limit():
     """A file's readers, a program's, and bodies; not who takes his answer, though he came first and has a slow line."""
     size = 20 << 20
