@@ -18,6 +18,7 @@
 
 #include <flotilla/afpa.h>
 #include <flotilla/handoff.h>
+#include <flotilla/move.h>
 #include <flotilla/iolite.h>
 #include <flotilla/splice.h>
 #include <flotilla/uselect.h>
@@ -345,10 +346,14 @@ static bool ask_handoff(struct caller *c)
 	struct hof_submit submit = { .size = dice(c, 9) ? sizeof(submit) : odd_number(c), .fd = one_of(c, TCP),
 				     .node = dice(c, 4), .flags = dice(c, 4) ? 0 : odd_number(c),
 				     .cookie = odd_number(c), .timeout_ms = dice(c, 3000) };
+	struct hof_move_start start = { .size = sizeof(start), .idle_ms = dice(c, 100) };
 	struct hof_info info;
 
 	if (!dice(c, 4))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_INFO, &info) == 0;
+	/* Only root of the machine gets the descriptor that other calls of a move need. */
+	if (!dice(c, 9))
+		return ioctl(one_of(c, HANDOFF), HOF_IOC_MOVE, &start) == 0;
 	return ioctl(one_of(c, HANDOFF), HOF_IOC_SUBMIT, dice(c, 9) ? (uint64_t)(uintptr_t)&submit : address(c)) == 0;
 }
 

@@ -104,18 +104,34 @@ static uint16_t value(struct caller *c, unsigned char *at)
 }
 
 /* A message to "flotilla" as it should be; returns where its attributes end. */
-static size_t proper(struct caller *c, struct genlmsghdr *g, size_t at)
+static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g, size_t at)
 {
 	static const unsigned char commands[] = { FLT_CMD_LOCAL_SET, FLT_CMD_NODE_NEW, FLT_CMD_NODE_SET,
-						  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET };
+						  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET,
+						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
+						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET };
 	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
+	uint32_t service = htonl(0x0a000000 + dice(c, 300));
 	char name[3] = { 'a' + dice(c, 4) };
 
-	g->cmd = commands[dice(c, 6)];
-	if (g->cmd == FLT_CMD_LOCAL_SET) {
+	g->cmd = commands[dice(c, sizeof(commands))];
+	switch (g->cmd) {
+	case FLT_CMD_LOCAL_GET:
+		break;
+	case FLT_CMD_LOCAL_SET:
 		at += put(c->arena + at, FLT_A_LOCAL_NAME, name, 2);
 		at += put(c->arena + at, FLT_A_LOCAL_ADDR4, &address, 4);
-	} else if (g->cmd != FLT_CMD_LOCAL_GET) {
+		break;
+	case FLT_CMD_SERVICE_NEW:
+	case FLT_CMD_SERVICE_DEL:
+		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
+		break;
+	case FLT_CMD_SERVICE_GET:
+	case FLT_CMD_CONN_GET:
+	case FLT_CMD_STATS_GET:
+		n->nlmsg_flags |= NLM_F_DUMP;
+		break;
+	default:
 		at += put(c->arena + at, FLT_A_NODE_NAME, name, 2);
 		if (g->cmd == FLT_CMD_NODE_NEW)
 			at += put(c->arena + at, FLT_A_NODE_ADDR4, &address, 4);
@@ -135,7 +151,7 @@ static size_t proper_card(struct caller *c, struct nlmsghdr *n, struct genlmsghd
 	uint32_t seconds = dice(c, 100);
 	char name[3] = { 'a' + dice(c, 4) };
 
-	g->cmd = commands[dice(c, 8)];
+	g->cmd = commands[dice(c, sizeof(commands))];
 	switch (g->cmd) {
 	case CARD_CMD_EXPORT_GET:
 	case CARD_CMD_DISK_GET:
@@ -199,7 +215,7 @@ bool call_genl(struct caller *c, int fd, unsigned int family)
 		n.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
 		g.version = 1;
 		count = dice(c, 8) ? 0 : 1;
-		at = family ? proper_card(c, &n, &g, at) : proper(c, &g, at);
+		at = (family ? proper_card : proper)(c, &n, &g, at);
 	}
 	for (i = 0; i < count; i++) {
 		uint16_t type = dice(c, ATTRIBUTES) | (dice(c, 12) ? 0 : NLA_F_NESTED);
