@@ -93,6 +93,32 @@ static int do_pool(struct world *w)
 	return err;
 }
 
+/* A pool that another domain of this process may read. */
+static int do_grant(struct world *w)
+{
+	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
+	struct iol_pool_args args = { .pool = w->init.pool };
+	int fd = open("/dev/iolite", O_RDWR), err;
+
+	if (fd < 0)
+		return -errno;
+	err = ioctl(fd, IOL_IOC_INIT, &init) ? -errno : 0;
+	args.domain = init.domain;
+	if (!err)
+		err = ask(w, IOL_IOC_POOL_GRANT, &args);
+	close(fd);
+	return err;
+}
+
+static int do_policy(struct world *w)
+{
+	struct iol_policy policy = { .policy = IOL_POLICY_LRU };
+	int err = ask(w, IOL_IOC_POLICY, &policy);
+
+	policy.policy = IOL_POLICY_SYSTEM;
+	return err ? err : ask(w, IOL_IOC_POLICY, &policy);
+}
+
 static int do_write(struct world *w, int fd)
 {
 	struct iol_slice slice[10];
@@ -276,6 +302,8 @@ static int every_allocation(struct world *w, int (*op)(struct world *w))
 
 FAULTS(do_init, becoming_a_domain)
 FAULTS(do_pool, a_pool_and_a_buffer)
+FAULTS(do_grant, a_pool_is_granted)
+FAULTS(do_policy, a_policy_is_chosen)
 FAULTS(do_pipe, through_a_pipe)
 FAULTS(do_unix, through_a_unix_socket)
 FAULTS(do_copy, from_an_ordinary_writer)

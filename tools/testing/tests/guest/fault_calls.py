@@ -108,8 +108,8 @@ def each_fault(arrange, call, check=None, also=(), least=1):
     raise AssertionError("no end after %d faults" % MOST)
 
 
-def chosen_attr(number, text):
-    return fltnl.attr(number, text.encode() + b"\0")
+def chosen_attr(number, value):
+    return fltnl.attr(number, value if isinstance(value, bytes) else value.encode() + b"\0")
 
 
 class Card(fltnl.Flotilla):
@@ -123,8 +123,8 @@ class Card(fltnl.Flotilla):
         row = self.talk(fltnl.GENL_ID_CTRL, fltnl.CTRL_CMD_GETFAMILY, fltnl.attr(2, self.FAMILY))
         self.family = struct.unpack("=H", dict(fltnl.split(row[0]))[fltnl.CTRL_ATTR_FAMILY_ID])[0]
 
-    def ask(self, cmd, flags=fltnl.NLM_F_ACK, **texts):
-        payload = b"".join(chosen_attr(CARD["CARD_A_" + name.upper()], text) for name, text in texts.items())
+    def ask(self, cmd, flags=fltnl.NLM_F_ACK, **values):
+        payload = b"".join(chosen_attr(CARD["CARD_A_" + name.upper()], value) for name, value in values.items())
         return self.talk(self.family, CARD["CARD_CMD_" + cmd], payload, flags)
 
 
@@ -154,7 +154,8 @@ def closed(nl, *_):
 @claim
 def netlink_reads_of_flotilla():
     with nodes() as c:
-        for cmd, dump in (("LOCAL_GET", False), ("NODE_GET", True), ("CONN_GET", True), ("STATS_GET", True)):
+        for cmd, dump in (("LOCAL_GET", False), ("NODE_GET", True), ("CONN_GET", True), ("STATS_GET", True),
+                          ("SERVICE_GET", True)):
             print("# %s" % cmd)
             each_fault(asking(c.nodes[0]), lambda nl, cmd=cmd, dump=dump: (nl.dump if dump else nl.do)(cmd), closed)
         print("# NODE_GET of one")
@@ -187,6 +188,32 @@ def netlink_writes_of_flotilla():
         each_fault(asking(node), lambda nl: nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip), closed)
         node.nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip)
         c.wait_up()
+
+
+@claim
+def services_of_flotilla():
+    with nodes() as c:
+        node = c.nodes[0]
+
+        def listed():
+            return "10.9.0.80" in [row.get("SERVICE_ADDR4") for row in node.nl.dump("SERVICE_GET")]
+
+        def arranged(there):
+            if listed() != there:
+                node.nl.do("SERVICE_NEW" if there else "SERVICE_DEL", service_addr4="10.9.0.80")
+            return asking(node)()
+
+        def becomes(there):
+            """So it is, or it failed and nothing has changed; where only the answer was lost, it was done."""
+            def check(nl, _got, code):
+                nl.close()
+                assert listed() == there or code, "it said that it was done"
+            return check
+
+        print("# SERVICE_NEW")
+        each_fault(lambda: arranged(False), lambda nl: nl.do("SERVICE_NEW", service_addr4="10.9.0.80"), becomes(True))
+        print("# SERVICE_DEL")
+        each_fault(lambda: arranged(True), lambda nl: nl.do("SERVICE_DEL", service_addr4="10.9.0.80"), becomes(False))
 
 
 @claim
@@ -229,15 +256,23 @@ def netlink_of_card():
                 return err.errno != errno.EBUSY
             return True
 
-        def attached(nl, got, code):
+        def attached(nl, _got, _code):
             nl.close()
             wait(detached)
+
+        def there():
+            with contextlib.suppress(OSError):
+                user.ask("DISK_NEW", disk_node="n1", disk_export="data")
+            return asking(two, Card)()
 
         try:
             print("# EXPORT_NEW")
             each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_NEW", **new), made)
-            print("# EXPORT_GET")
+            print("# EXPORT_SET")
             exported().close()
+            each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_SET", export_name="data", export_serve=b"\0"),
+                       closed)
+            print("# EXPORT_GET")
             each_fault(asking(one, Card), lambda nl: nl.ask("EXPORT_GET", fltnl.NLM_F_DUMP), closed)
             print("# DISK_NEW")
             # EINVAL: device_add_disk() does not look whether dev_set_name() had memory, and device_add() finds no name.
@@ -246,7 +281,9 @@ def netlink_of_card():
             user.ask("DISK_NEW", disk_node="n1", disk_export="data")
             print("# DISK_GET")
             each_fault(asking(two, Card), lambda nl: nl.ask("DISK_GET", fltnl.NLM_F_DUMP), closed)
-            user.ask("DISK_DEL", disk_node="n1", disk_export="data")
+            print("# DISK_DEL")
+            each_fault(there, lambda nl: nl.ask("DISK_DEL", disk_node="n1", disk_export="data"), attached,
+                       also=(errno.EBUSY,))
             print("# EXPORT_DEL")
             each_fault(exported, lambda nl: nl.ask("EXPORT_DEL", export_name="data"), unmade)
         finally:
@@ -284,6 +321,7 @@ def a_handoff():
             here.close()
             client.close()
 
+        print("# SUBMIT")
         each_fault(arrange, lambda ends: dev.submit(ends[1], c.fe.id["be1"], 1), check)
         print("# INFO, an open device")
         each_fault(lambda: None, lambda _: dev.info())
@@ -370,7 +408,7 @@ def uselect():
     each_fault(lambda: None, lambda _: os.open("/dev/uselect", os.O_RDWR),
                lambda _, fd, code: None if code else os.close(fd))
     each_fault(fresh, setup)
-    print("# mmap, TRACK, FORGET, WATCH")
+    print("# mmap, TRACK, FORGET, WATCH, KICK")
     size = setup(fresh())[5]
     each_fault(registered, lambda fd: mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ),
                lambda _, area, code: None if code else area.close())
@@ -381,10 +419,11 @@ def uselect():
         fcntl.ioctl(fd, usel(0x91), struct.pack("i", near.fileno()))
         return fd
 
-    # FORGET and WATCH have nothing that can fail: they allocate nothing, and get_user() is not among the copies.
+    # FORGET, WATCH and KICK have nothing that can fail: no allocation, and get_user() is not among the copies.
     each_fault(tracked, lambda fd: fcntl.ioctl(fd, usel(0x92), struct.pack("i", near.fileno())), least=0)
     with select.epoll() as epoll:
         each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x94), struct.pack("i", epoll.fileno())), least=0)
+    each_fault(registered, lambda fd: fcntl.ioctl(fd, ord("u") << 8 | 0x93), least=0)
     while opened:
         os.close(opened.pop())
     far.sendall(b"still")
