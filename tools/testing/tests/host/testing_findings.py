@@ -49,6 +49,15 @@ def tests_of_each_finding_are_there():
 
 
 @claim
+def tests_of_each_sibling_are_there():
+    found = list(rows("tools/testing/FINDINGS.md", "| sibling of |"))
+    assert len(found) > 20, len(found)
+    for number, what, tests in found:
+        assert "`" in tests, "%s names no test" % what
+        equal(what, list(missing(tests)), [])
+
+
+@claim
 def tests_that_security_names_are_there():
     found = list(rows("SECURITY.md", "| promise |"))
     assert len(found) > 30, len(found)
