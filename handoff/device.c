@@ -10,6 +10,7 @@
 #include <linux/uaccess.h>
 #include <net/sock.h>
 
+#include "kmod/endpoint.h"
 #include "kmod/node.h"
 
 #include "device.h"
@@ -19,7 +20,7 @@
 #include "transfer.h"
 
 #define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
-			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE)
+			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {
@@ -125,7 +126,8 @@ static int hof_device_check(struct hof_file *file, struct socket *sock, struct h
 	return 0;
 }
 
-static int hof_device_give(struct hof_file *file, struct hof_submit *args)
+static int hof_device_give(struct hof_file *file, struct hof_submit *args,
+			   const struct flt_tls *tls)
 {
 	struct flt_node *node;
 	struct socket *sock;
@@ -142,10 +144,25 @@ static int hof_device_give(struct hof_file *file, struct hof_submit *args)
 		err = -ENOENT;
 		goto put;
 	}
-	err = hof_transfer_submit(file, sock->sk, node, args);
+	err = hof_transfer_submit(file, sock->sk, node, args, tls);
 	flt_node_put(node);
 put:
 	sockfd_put(sock);
+	return err;
+}
+
+static int hof_device_give_tls(struct hof_file *file, struct hof_submit *args)
+{
+	struct flt_tls tls;
+	int err = 0;
+
+	if (copy_from_user(&tls, u64_to_user_ptr(args->tls), sizeof(tls)))
+		err = -EFAULT;
+	else if (!flt_tls_ok(&tls))
+		err = -EINVAL;
+	if (!err)
+		err = hof_device_give(file, args, &tls);
+	memzero_explicit(&tls, sizeof(tls));
 	return err;
 }
 
@@ -157,7 +174,7 @@ static int hof_device_submit(struct hof_file *file, struct hof_submit __user *ar
 
 	if (get_user(size, &arg->size))
 		return -EFAULT;
-	if (size < sizeof(args) || size > PAGE_SIZE)
+	if (size < HOF_SUBMIT_SIZE_1 || size > PAGE_SIZE)
 		return -EINVAL;
 	err = copy_struct_from_user(&args, sizeof(args), arg, size);
 	if (err)
@@ -166,7 +183,10 @@ static int hof_device_submit(struct hof_file *file, struct hof_submit __user *ar
 	    args.timeout_ms > HOF_TIMEOUT_MAX_MS)
 		return -EINVAL;
 	args.refusal = FLT_REFUSE_NONE;
-	err = hof_device_give(file, &args);
+	if (args.tls)
+		err = hof_device_give_tls(file, &args);
+	else
+		err = hof_device_give(file, &args, NULL);
 	/* Fails only when the page has gone meanwhile: the result stands. */
 	if (put_user(args.refusal, &arg->refusal) && !err)
 		return 0;

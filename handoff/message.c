@@ -3,6 +3,8 @@
 
 #include <linux/module.h>
 
+#include "kmod/endpoint.h"
+
 #include "adopt.h"
 #include "life.h"
 #include "message.h"
@@ -45,7 +47,7 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 }
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
-			     const void *wire, u32 len)
+			     const struct flt_checkpoint *ckpt)
 {
 	struct hof_msg_handoff head = {
 		.id = cpu_to_be64(id),
@@ -53,10 +55,29 @@ int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 	};
 	struct kvec vec[2] = {
 		{ .iov_base = &head, .iov_len = sizeof(head) },
-		{ .iov_base = (void *)wire, .iov_len = len },
+		{ .iov_base = (void *)ckpt->wire, .iov_len = ckpt->len },
 	};
 
 	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 2, GFP_KERNEL);
+}
+
+int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
+			  const struct flt_checkpoint *ckpt, const struct flt_tls *tls, bool clear)
+{
+	struct hof_msg_handoff head = {
+		.id = cpu_to_be64(id),
+		.flags = cpu_to_be32(flags),
+	};
+	struct kvec vec[1 + FLT_TLS_PARTS] = {
+		{ .iov_base = &head, .iov_len = sizeof(head) },
+	};
+	struct flt_tls_wire wire;
+	int err;
+
+	flt_checkpoint_with_tls(ckpt, tls, &wire, vec + 1);
+	err = flt_link_send_secret(node, HOF_MSG_HANDOFF_KEYS, vec, ARRAY_SIZE(vec), clear);
+	memzero_explicit(&wire, sizeof(wire));
+	return err;
 }
 
 static int hof_message_handoff(struct hof_net *hn, struct flt_node *node,
@@ -119,7 +140,7 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 
 	if (!hof_net_enter(hn))
 		return 0;
-	if (msg->type == HOF_MSG_HANDOFF)
+	if (msg->type == HOF_MSG_HANDOFF || msg->type == HOF_MSG_HANDOFF_KEYS)
 		err = hof_message_handoff(hn, node, msg);
 	else if (msg->type == HOF_MSG_LIFE)
 		err = hof_message_life(hn, node, msg);

@@ -3,7 +3,7 @@
  * What two nodes say to each other about a connection:
  *
  *	giver				taker
- *	HANDOFF{id, checkpoint}	->
+ *	HANDOFF{id, checkpoint}	->	HANDOFF_KEYS: the same, with those of its TLS
  *				<-	ACK{id, epoch} or NAK{id, refusal}
  *	COMMIT{id} or ABORT{id}	->
  *				<-	HELD{id, tuple, PENDING}	no COMMIT for a while
@@ -25,6 +25,7 @@
 
 #include "kmod/link.h"
 
+struct flt_checkpoint;
 struct hof_net;
 
 enum hof_msg_type {
@@ -37,6 +38,7 @@ enum hof_msg_type {
 	HOF_MSG_LIFE,
 	HOF_MSG_HELD,
 	HOF_MSG_HELD_END,
+	HOF_MSG_HANDOFF_KEYS	= FLT_MSG_HANDOFF + FLT_MSG_SECRET,
 };
 
 /* Followed by the checkpoint. */
@@ -97,6 +99,9 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp);
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms);
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
-			     const void *wire, u32 len);
+			     const struct flt_checkpoint *ckpt);
+/* As flt_link_send_secret(). */
+int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
+			  const struct flt_checkpoint *ckpt, const struct flt_tls *tls, bool clear);
 
 #endif

@@ -29,6 +29,7 @@
  * @hold_max:       packets held for one connection
  * @hold_max_kb:    memory of all packets held, in KB
  * @from_nodes:     1: packets in tunnels are for services only if a node sent them
+ * @keys_in_clear:  1: keys go over links that are not encrypted, too
  * @send_max:       unacknowledged bytes that a connection may have to be given away
  */
 struct hof_tunables {
@@ -46,6 +47,7 @@ struct hof_tunables {
 	u32 hold_max_kb;
 	u32 from_nodes;
 	u32 send_max;
+	u32 keys_in_clear;
 };
 
 /**

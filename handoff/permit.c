@@ -42,11 +42,27 @@ static enum flt_refusal hof_permit_role(struct hof_net *hn, const struct flt_nod
 	return FLT_REFUSE_NONE;
 }
 
+bool hof_permit_keys(const struct hof_net *hn, const struct flt_node *node)
+{
+	return flt_node_is_proven(node) || READ_ONCE(hn->tunables.keys_in_clear);
+}
+
+/* The giver says which listener of the address takes it: of those that the operator has listed. */
+static enum flt_refusal hof_permit_port(struct hof_net *hn, const struct flt_peek *peek)
+{
+	struct flt_tuple door = peek->tuple;
+
+	door.server_port = peek->port;
+	return flt_service_permit(hn->net, &door);
+}
+
 static const char *hof_permit_hint(enum flt_refusal why)
 {
 	switch (why) {
 	case FLT_REFUSE_INSECURE:
 		return "no authenticated link (node set NAME auth psk, or local set insecure on)";
+	case FLT_REFUSE_KEYS:
+		return "its keys came over a link that is not encrypted (node set NAME auth psk)";
 	case FLT_REFUSE_SERVICE:
 		return "not one of the services listed here (flotilla service add ADDRESS:PORT)";
 	case FLT_REFUSE_CLIENT:
@@ -73,18 +89,22 @@ enum flt_refusal hof_permit(struct hof_net *hn, struct flt_node *node, const voi
 			    u32 len)
 {
 	enum flt_refusal why;
-	struct flt_tuple tuple;
+	struct flt_peek peek;
 
-	why = flt_endpoint_peek(wire, len, &tuple);
+	why = flt_endpoint_peek(wire, len, &peek);
 	if (why != FLT_REFUSE_NONE)
 		return why;
 	if (!flt_node_is_proven(node) && !flt_service_insecure(hn->net))
 		why = FLT_REFUSE_INSECURE;
+	else if (peek.tls && !hof_permit_keys(hn, node))
+		why = FLT_REFUSE_KEYS;
 	if (why == FLT_REFUSE_NONE)
-		why = flt_service_permit(hn->net, &tuple);
+		why = flt_service_permit(hn->net, &peek.tuple);
+	if (why == FLT_REFUSE_NONE && peek.tls)
+		why = hof_permit_port(hn, &peek);
 	if (why == FLT_REFUSE_NONE)
-		why = hof_permit_role(hn, node, &tuple);
+		why = hof_permit_role(hn, node, &peek.tuple);
 	if (why != FLT_REFUSE_NONE)
-		hof_permit_log(node, &tuple, why);
+		hof_permit_log(node, &peek.tuple, why);
 	return why;
 }

@@ -18,9 +18,12 @@ struct hof_net;
  * Asked before anything is done with the checkpoint. What is refused because of how the nodes
  * are configured is told in the kernel's log, too.
  *
- * Return: FLT_REFUSE_NONE; _INSECURE, _CLIENT, _SERVICE, _ROLE; _VERSION, _MALFORMED.
+ * Return: FLT_REFUSE_NONE; _INSECURE, _KEYS, _CLIENT, _SERVICE, _ROLE; _VERSION, _MALFORMED, _KTLS.
  */
 enum flt_refusal hof_permit(struct hof_net *hn, struct flt_node *node, const void *wire,
 			    u32 len);
+
+/* May keys of a client's connection be told to @node, or come from it? */
+bool hof_permit_keys(const struct hof_net *hn, const struct flt_node *node);
 
 #endif

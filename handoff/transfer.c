@@ -26,6 +26,7 @@
 #include "forward.h"
 #include "message.h"
 #include "peer.h"
+#include "permit.h"
 #include "ticket.h"
 #include "trace.h"
 #include "track.h"
@@ -310,14 +311,21 @@ static int hof_transfer_errno(enum flt_refusal why)
 	}
 }
 
-static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags)
+static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags,
+					  const struct flt_tls *tls)
 {
-	int err = hof_message_send_handoff(t->peer->node, t->id, flags, t->ckpt->wire,
-					   t->ckpt->len);
+	int err;
 
+	if (tls)
+		err = hof_message_send_keys(t->peer->node, t->id, flags, t->ckpt, tls,
+					    READ_ONCE(t->hn->tunables.keys_in_clear));
+	else
+		err = hof_message_send_handoff(t->peer->node, t->id, flags, t->ckpt);
 	switch (err) {
 	case 0:
 		return FLT_REFUSE_NONE;
+	case -EPERM:
+		return FLT_REFUSE_KEYS;
 	case -EMSGSIZE:
 		return FLT_REFUSE_TOOMUCH;
 	case -ENOMEM:
@@ -409,7 +417,8 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
 }
 
 /* What is known before the connection is touched; the node itself may still say no. */
-static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node)
+static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node,
+					    const struct flt_tls *tls)
 {
 	if (!READ_ONCE(hn->tunables.handoff))
 		return FLT_REFUSE_POLICY;
@@ -422,6 +431,16 @@ static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt
 		return FLT_REFUSE_INSECURE;
 	}
 	if (!flt_node_may_know(node, FLT_FEATURE_SECTIONS))
+		return FLT_REFUSE_VERSION;
+	if (!tls)
+		return FLT_REFUSE_NONE;
+	if (!hof_permit_keys(hn, node)) {
+		pr_warn_ratelimited("no keys are given to node %s: its link is not encrypted (node set NAME auth psk)\n",
+				    node->name);
+		return FLT_REFUSE_KEYS;
+	}
+	/* Who does not say that he knows what they are is not sent them. */
+	if (!(READ_ONCE(node->features) & FLT_FEATURE_TLS))
 		return FLT_REFUSE_VERSION;
 	return FLT_REFUSE_NONE;
 }
@@ -437,7 +456,7 @@ static bool hof_transfer_retract(struct hof_transfer *t)
 }
 
 int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
-			struct hof_submit *args)
+			struct hof_submit *args, const struct flt_tls *tls)
 {
 	struct hof_net *hn = file->hn;
 	u32 timeout_ms = args->timeout_ms ?: READ_ONCE(hn->tunables.timeout_ms);
@@ -452,7 +471,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 		why = FLT_REFUSE_STATE;
 		goto refuse;
 	}
-	why = hof_transfer_target(hn, node);
+	why = hof_transfer_target(hn, node, tls);
 	if (why != FLT_REFUSE_NONE)
 		goto refuse;
 	err = hof_forward_hook(hn);
@@ -474,7 +493,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
 	/* From here on answers, the clock and others may settle it: see @phase. */
 	hof_flight_add(t, timeout_ms);
-	why = hof_transfer_send(t, args->flags);
+	why = hof_transfer_send(t, args->flags, tls);
 	if (why != FLT_REFUSE_NONE && hof_transfer_retract(t))
 		hof_ticket_put(t->ticket);
 	else

@@ -78,11 +78,12 @@ void hof_transfer_put(struct hof_transfer *t);
  * @sk:   connected TCP socket of the file's namespace; the caller holds a reference
  * @node: target; the caller holds a reference
  * @args: of the ioctl; @args->refusal is set
+ * @tls:  its keys; NULL: it is in clear text. Not kept
  *
  * Return: 0 or the errno of HOF_IOC_SUBMIT; then the socket is as before.
  */
 int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
-			struct hof_submit *args);
+			struct hof_submit *args, const struct flt_tls *tls);
 
 /*
  * The node's answer; unknown ids are ignored: it came too late. @wait_ms, if not

@@ -37,6 +37,17 @@ static unsigned int hof_pending_max = HOF_PENDING_MAX;
 static unsigned int hof_held_max_kb = 1U << 20;
 static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
 
+/* Who listens between the nodes then reads what clients say, and can speak in their place. */
+static int hof_tunable_keys(const struct ctl_table *table, int write, void *buffer, size_t *len,
+			    loff_t *pos)
+{
+	int err = proc_douintvec_minmax(table, write, buffer, len, pos);
+
+	if (!err && write && READ_ONCE(*(u32 *)table->data))
+		pr_warn("INSECURE: keys of clients' TLS connections go to other nodes in clear text, too (net.flotilla.insecure_keys)\n");
+	return err;
+}
+
 #define HOF_TUNABLE(_name, _field, _min, _max) {			\
 	.procname = _name,						\
 	.data = (void *)offsetof(struct hof_tunables, _field),		\
@@ -62,6 +73,15 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("handoff_send_max", send_max, SYSCTL_ZERO, &hof_send_max),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
+	{
+		.procname = "insecure_keys",
+		.data = (void *)offsetof(struct hof_tunables, keys_in_clear),
+		.maxlen = sizeof(u32),
+		.mode = 0644,
+		.proc_handler = hof_tunable_keys,
+		.extra1 = SYSCTL_ZERO,
+		.extra2 = SYSCTL_ONE,
+	},
 };
 
 int hof_tunable_net_init(struct hof_net *hn)

@@ -26,6 +26,7 @@
 #include "compat/compat.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
+#include "ktls.h"
 
 /*
  * Ends the ownership of who made the child. A packet that had passed the hook
@@ -276,6 +277,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, u32 giver,
 					  struct flt_adoption **out)
 {
 	struct flt_adoption *adoption;
+	struct flt_tuple door = state->tuple;
 	enum flt_refusal why;
 	struct sk_buff *skb;
 
@@ -286,6 +288,12 @@ static enum flt_refusal flt_adoption_make(struct net *net, u32 giver,
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
+	if (data->tls) {
+		why = flt_ktls_prepare(data->tls, &adoption->ktls, &door.server_port);
+		if (why)
+			goto free;
+	}
+	adoption->port = door.server_port;
 	adoption->unread = state->unread;
 	adoption->queued = flt_state_queued(state);
 	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
@@ -297,7 +305,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, u32 giver,
 	if (!skb)
 		goto free;
 	why = FLT_REFUSE_NOLISTENER;
-	adoption->listener = flt_listener_lookup(net, &state->tuple, skb);
+	adoption->listener = flt_listener_lookup(net, &door, skb);
 	if (!adoption->listener)
 		goto free_skb;
 	why = FLT_REFUSE_FULL;
@@ -332,6 +340,7 @@ put_listener:
 free_skb:
 	kfree_skb(skb);
 free:
+	flt_ktls_free(adoption->ktls);
 	kfree_rcu(adoption, rcu);
 	return why;
 }
@@ -373,11 +382,13 @@ EXPORT_SYMBOL_GPL(flt_adoption_tuple);
  */
 static void flt_adoption_renew_listener(struct flt_adoption *adoption)
 {
+	struct flt_tuple door = adoption->park.tuple;
 	struct sock *listener;
 
 	if (READ_ONCE(adoption->listener->sk_state) == TCP_LISTEN)
 		return;
-	listener = flt_listener_lookup(sock_net(adoption->child), &adoption->park.tuple, NULL);
+	door.server_port = adoption->port;
+	listener = flt_listener_lookup(sock_net(adoption->child), &door, NULL);
 	if (!listener)
 		return;
 	if (flt_listener_wants_signatures(listener) ||
@@ -499,6 +510,7 @@ EXPORT_SYMBOL_GPL(flt_adoption_advance);
 enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
+	struct flt_ktls *ktls = adoption->ktls;
 	struct sock *child = adoption->child;
 	bool queued;
 
@@ -506,6 +518,8 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 
 	flt_adoption_renew_listener(adoption);
 	flt_waiting_decided(&adoption->waiting);
+	if (ktls)
+		flt_ktls_await(ktls, adoption->req, child);
 	if (adoption->queued) {
 		struct flt_tuple tuple = adoption->park.tuple;
 		u32 unread = adoption->unread;
@@ -521,6 +535,8 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 		queued = flt_adoption_enqueue(adoption);
 	}
 	if (!queued) {
+		if (ktls)
+			flt_ktls_forget(ktls, adoption->req);
 		reqsk_put(adoption->req);
 		why = FLT_REFUSE_NOLISTENER;
 	}
@@ -546,6 +562,7 @@ void flt_adoption_abort(struct flt_adoption *adoption)
 	flt_park_end(&adoption->park);
 	flt_waiting_end(&adoption->waiting);
 	reqsk_put(adoption->req);
+	flt_ktls_free(adoption->ktls);
 	sock_put(adoption->listener);
 	kfree_rcu(adoption, rcu);
 }

@@ -138,6 +138,8 @@ void flt_accept_over(struct flt_accept *accept, void (*free)(struct flt_accept *
 /* Module exit. */
 void flt_accept_exit(void);
 
+struct flt_ktls;
+
 /**
  * struct flt_adoption - a child between adopt and commit or abort
  * @park:        the child's packets, and its addresses
@@ -151,6 +153,8 @@ void flt_accept_exit(void);
  * @over:        @accept has been called
  * @accept:      with @queued: when it stops being parked
  * @sendq:       with @queued: these bytes, from commit until then
+ * @ktls:        its keys, until commit or abort, or NULL
+ * @port:        of @listener, for a successor
  * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
  * @rcu:         for freeing: a packet may be looking at @park
  *
@@ -168,6 +172,8 @@ struct flt_adoption {
 	bool over;
 	struct flt_accept accept;
 	struct flt_sendq sendq;
+	struct flt_ktls *ktls;
+	__be16 port;
 	struct sock *old;
 	struct rcu_head rcu;
 };

@@ -72,6 +72,7 @@ enum flt_chan_state {
  * @bulk: NULL, or what is sent in place of @data, for which there is no memory then
  * @len:  bytes in @data or @bulk
  * @off:  bytes of these already sent
+ * @secret: some of @data is: wiped with the piece
  * @data: frames
  */
 struct flt_piece {
@@ -79,6 +80,7 @@ struct flt_piece {
 	struct flt_bulk *bulk;
 	u32 len;
 	u32 off;
+	bool secret;
 	u8 data[FLT_PIECE_SIZE];
 };
 

@@ -188,6 +188,8 @@ static void flt_rx_begin_big(struct flt_chan *chan, u8 type, u32 len, const u8 *
 		return;
 	}
 	memcpy(chan->big, have, nr);
+	if (flt_msg_is_secret(type))
+		memzero_explicit(chan->buf, FLT_RX_SIZE);
 	chan->big_type = type;
 	chan->big_len = len;
 	chan->big_have = nr;
@@ -279,6 +281,8 @@ static void flt_rx_parse(struct flt_chan *chan)
 		if (chan->have - off < sizeof(head) + len)
 			break;
 		flt_rx_message(chan, head.type, chan->buf + off + sizeof(head), len);
+		if (flt_msg_is_secret(head.type))
+			memzero_explicit(chan->buf + off + sizeof(head), len);
 		off += sizeof(head) + len;
 	}
 	chan->have -= off;
@@ -292,6 +296,8 @@ static void flt_rx_end_big(struct flt_chan *chan)
 
 	chan->big = NULL;
 	flt_rx_message(chan, chan->big_type, body, chan->big_len);
+	if (flt_msg_is_secret(chan->big_type))
+		memzero_explicit(body, chan->big_len);
 	kvfree(body);
 }
 

@@ -28,6 +28,8 @@ static void flt_piece_free(struct flt_piece *piece)
 {
 	if (piece && piece->bulk)
 		piece->bulk->done(piece->bulk);
+	if (piece && piece->secret)
+		memzero_explicit(piece->data, sizeof(piece->data));
 	kfree(piece);
 }
 
@@ -45,6 +47,7 @@ static void flt_piece_add(struct list_head *list, struct flt_piece *piece)
 	piece->bulk = NULL;
 	piece->len = 0;
 	piece->off = 0;
+	piece->secret = false;
 	list_add_tail(&piece->list, list);
 }
 
@@ -89,11 +92,12 @@ static struct flt_piece *flt_piece_of_bulk(const struct flt_chan *chan, struct f
 	piece->bulk = bulk;
 	piece->len = bulk->len;
 	piece->off = 0;
+	piece->secret = false;
 	return piece;
 }
 
 /* Appends to the pieces from *@piece on, which have the room. */
-static void flt_pieces_write(struct flt_piece **piece, const void *data, u32 len)
+static void flt_pieces_write(struct flt_piece **piece, const void *data, u32 len, bool secret)
 {
 	while (len) {
 		u32 n = min_t(u32, len, FLT_PIECE_SIZE - (*piece)->len);
@@ -103,6 +107,7 @@ static void flt_pieces_write(struct flt_piece **piece, const void *data, u32 len
 			continue;
 		}
 		memcpy((*piece)->data + (*piece)->len, data, n);
+		(*piece)->secret |= secret;
 		(*piece)->len += n;
 		data += n;
 		len -= n;
@@ -112,11 +117,12 @@ static void flt_pieces_write(struct flt_piece **piece, const void *data, u32 len
 static void flt_message_write(struct flt_piece *piece, const struct flt_frame *head,
 			      const struct kvec *vec, unsigned int nr)
 {
+	bool secret = flt_msg_is_secret(head->type);
 	unsigned int i;
 
-	flt_pieces_write(&piece, head, sizeof(*head));
+	flt_pieces_write(&piece, head, sizeof(*head), secret);
 	for (i = 0; i < nr; i++)
-		flt_pieces_write(&piece, vec[i].iov_base, vec[i].iov_len);
+		flt_pieces_write(&piece, vec[i].iov_base, vec[i].iov_len, secret);
 }
 
 static bool flt_chan_takes(const struct flt_chan *chan)
@@ -238,7 +244,7 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 			break;
 		list_del(&piece->list);
 		spin_lock_bh(&chan->tx_lock);
-		if (!piece->bulk && !chan->spare)
+		if (!piece->bulk && !piece->secret && !chan->spare)
 			swap(chan->spare, piece);
 		spin_unlock_bh(&chan->tx_lock);
 		flt_piece_free(piece);
@@ -353,6 +359,8 @@ static void flt_chan_tx_work(struct work_struct *work)
 static int flt_chan_keep_rest(struct flt_chan *chan, const struct kvec *vec, unsigned int nr,
 			      u32 bytes, u32 done)
 {
+	const struct flt_frame *head = vec[0].iov_base;
+	bool secret = flt_msg_is_secret(head->type);
 	struct flt_piece *piece;
 	LIST_HEAD(rest);
 	unsigned int i;
@@ -364,7 +372,7 @@ static int flt_chan_keep_rest(struct flt_chan *chan, const struct kvec *vec, uns
 	for (i = 0; i < nr; i++) {
 		u32 skip = min_t(u32, done, vec[i].iov_len);
 
-		flt_pieces_write(&piece, vec[i].iov_base + skip, vec[i].iov_len - skip);
+		flt_pieces_write(&piece, vec[i].iov_base + skip, vec[i].iov_len - skip, secret);
 		done -= skip;
 		bytes -= skip;
 	}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Checkpoints: the state of an endpoint as bytes, and back, trusting nothing. */
+#include <linux/module.h>
 #include <linux/string.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/tcp.h>
+#include <uapi/linux/tls.h>
 #include "checkpoint.h"
 
 /* A window cannot be larger than 16 bits shifted by the largest scale. */
@@ -251,6 +253,7 @@ static const u16 flt_section_size[FLT_SECTION_LAST + 1] = {
 	[FLT_SECTION_TIMES]	= sizeof(struct flt_wire_times),
 	[FLT_SECTION_RTT]	= sizeof(struct flt_wire_rtt),
 	[FLT_SECTION_SEND]	= sizeof(struct flt_wire_send),
+	[FLT_SECTION_TLS]	= sizeof(struct flt_wire_tls),
 };
 
 /**
@@ -391,5 +394,80 @@ enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *sta
 		return FLT_REFUSE_MALFORMED;
 	data->unread = found.body[FLT_SECTION_DATA];
 	data->sent = found.body[FLT_SECTION_SENDDATA];
+	data->tls = found.body[FLT_SECTION_TLS];
 	return FLT_REFUSE_NONE;
+}
+
+void flt_checkpoint_with_tls(const struct flt_checkpoint *ckpt, const struct flt_tls *tls,
+			     struct flt_tls_wire *buf, struct kvec *vec)
+{
+	struct flt_wire_head *head = (struct flt_wire_head *)buf->head;
+	struct flt_section section = FLT_CRITICAL(FLT_SECTION_TLS, struct flt_wire_tls);
+	struct flt_wire_tls wire = {
+		.version = cpu_to_be16(tls->version),
+		.cipher = cpu_to_be16(tls->cipher),
+		.port = cpu_to_be16(tls->port),
+		.tx = tls->tx,
+		.rx = tls->rx,
+	};
+
+	static_assert(sizeof(buf->head) == sizeof(*head));
+	static_assert(sizeof(buf->section) == sizeof(section) + sizeof(wire));
+	memcpy(buf->head, ckpt->wire, sizeof(*head));
+	head->total_len = cpu_to_be32(ckpt->len + sizeof(buf->section));
+	memcpy(buf->section, &section, sizeof(section));
+	memcpy(buf->section + sizeof(section), &wire, sizeof(wire));
+	memzero_explicit(&wire, sizeof(wire));
+	vec[0] = (struct kvec){ buf->head, sizeof(buf->head) };
+	vec[1] = (struct kvec){ (void *)ckpt->wire + sizeof(*head), ckpt->len - sizeof(*head) };
+	vec[2] = (struct kvec){ buf->section, sizeof(buf->section) };
+}
+EXPORT_SYMBOL_GPL(flt_checkpoint_with_tls);
+
+/* Sizes of the kernel's interface: a key of zero bytes is no cipher of ours. */
+unsigned int flt_tls_key_size(u16 cipher)
+{
+	switch (cipher) {
+	case TLS_CIPHER_AES_GCM_128:
+		return TLS_CIPHER_AES_GCM_128_KEY_SIZE;
+	case TLS_CIPHER_AES_GCM_256:
+		return TLS_CIPHER_AES_GCM_256_KEY_SIZE;
+	case TLS_CIPHER_CHACHA20_POLY1305:
+		return TLS_CIPHER_CHACHA20_POLY1305_KEY_SIZE;
+	default:
+		return 0;
+	}
+}
+
+bool flt_tls_ok(const struct flt_tls *tls)
+{
+	unsigned int size = flt_tls_key_size(tls->cipher);
+
+	return tls->version == TLS_1_3_VERSION && size && !tls->pad &&
+	       !memchr_inv(tls->tx.key + size, 0, sizeof(tls->tx.key) - size) &&
+	       !memchr_inv(tls->rx.key + size, 0, sizeof(tls->rx.key) - size);
+}
+EXPORT_SYMBOL_GPL(flt_tls_ok);
+
+enum flt_refusal flt_wire_tls_read(const void *at, struct flt_tls *tls)
+{
+	struct flt_wire_tls wire;
+	enum flt_refusal why = FLT_REFUSE_NONE;
+
+	memcpy(&wire, at, sizeof(wire));
+	*tls = (struct flt_tls){
+		.version = be16_to_cpu(wire.version),
+		.cipher = be16_to_cpu(wire.cipher),
+		.port = be16_to_cpu(wire.port),
+		.tx = wire.tx,
+		.rx = wire.rx,
+	};
+	if (wire.zero)
+		why = FLT_REFUSE_MALFORMED;
+	else if (tls->version != TLS_1_3_VERSION || !flt_tls_key_size(tls->cipher))
+		why = FLT_REFUSE_KTLS;
+	else if (!flt_tls_ok(tls))
+		why = FLT_REFUSE_MALFORMED;
+	memzero_explicit(&wire, sizeof(wire));
+	return why;
 }

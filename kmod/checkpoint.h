@@ -64,6 +64,7 @@ struct flt_section {
  * @FLT_SECTION_SEND:     struct flt_wire_send; there if the client has not acknowledged
  *			  all that the server has written
  * @FLT_SECTION_SENDDATA: those bytes; there with FLT_SECTION_SEND
+ * @FLT_SECTION_TLS:      struct flt_wire_tls; there if the bytes are records of TLS
  */
 enum flt_section_type {
 	FLT_SECTION_TUPLE	= 1,
@@ -74,7 +75,8 @@ enum flt_section_type {
 	FLT_SECTION_DATA	= 6,
 	FLT_SECTION_SEND	= 7,
 	FLT_SECTION_SENDDATA	= 8,
-	FLT_SECTION_LAST	= FLT_SECTION_SENDDATA,
+	FLT_SECTION_TLS		= 9,
+	FLT_SECTION_LAST	= FLT_SECTION_TLS,
 };
 
 /* struct flt_wire_options.flags; an unknown one is malformed. */
@@ -134,6 +136,15 @@ struct flt_wire_rtt {
 struct flt_wire_send {
 	__be32 snd_nxt;
 	__be32 write_seq;
+};
+
+/* Only who gets a link that is encrypted sends this. */
+struct flt_wire_tls {
+	__be16 version;
+	__be16 cipher;
+	__be16 port;			/* of the listener; 0: the connection's own */
+	__be16 zero;
+	struct flt_tls_way tx, rx;
 };
 
 /**
@@ -239,6 +250,9 @@ static inline u32 flt_state_rcv_edge(const struct flt_state *state)
 	return state->rcv_wup + state->rcv_wnd;
 }
 
+/* Bytes of a key; 0: not a cipher that is known here. */
+unsigned int flt_tls_key_size(u16 cipher);
+
 /* Bytes of the checkpoint of @state. */
 u32 flt_wire_len(const struct flt_state *state);
 
@@ -261,10 +275,12 @@ bool flt_wire_progress(const struct flt_wire *wire, u32 len, struct flt_state *s
  * struct flt_streams - the bytes of a checkpoint, in it
  * @unread: of the client, flt_state.unread of them; NULL if there are none
  * @sent:   of the server, flt_state_queued() of them, from snd_una on; NULL if there are none
+ * @tls:    struct flt_wire_tls; NULL if the connection is in clear text
  */
 struct flt_streams {
 	const void *unread;
 	const void *sent;
+	const void *tls;
 };
 
 /**
@@ -282,5 +298,14 @@ struct flt_streams {
  */
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
 				 struct flt_streams *data);
+
+/**
+ * flt_wire_tls_read - what flt_streams.tls says
+ * @at:  there, any alignment
+ * @tls: filled; to be zeroed after use
+ *
+ * Return: FLT_REFUSE_NONE; _MALFORMED; _KTLS: not known here.
+ */
+enum flt_refusal flt_wire_tls_read(const void *at, struct flt_tls *tls);
 
 #endif

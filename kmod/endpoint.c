@@ -484,6 +484,8 @@ static const char *const flt_refusal_names[] = {
 	[FLT_REFUSE_SERVICE] = "service",
 	[FLT_REFUSE_CLIENT] = "client",
 	[FLT_REFUSE_ROLE] = "role",
+	[FLT_REFUSE_KEYS] = "keys",
+	[FLT_REFUSE_KTLS] = "ktls",
 	[FLT_REFUSE_NODEDOWN] = "nodedown",
 	[FLT_REFUSE_TIMEOUT] = "timeout",
 	[FLT_REFUSE_ABORTED] = "aborted",
@@ -491,14 +493,20 @@ static const char *const flt_refusal_names[] = {
 	[FLT_REFUSE_NONODE] = "nonode",
 };
 
-enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *tuple)
+enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_peek *peek)
 {
 	struct flt_state state;
 	enum flt_refusal why;
-	struct flt_streams data;
+	struct flt_streams data = {};
+	struct flt_tls tls;
 
 	why = flt_wire_decode(wire, len, &state, &data);
-	*tuple = state.tuple;
+	*peek = (struct flt_peek){ .tuple = state.tuple, .tls = data.tls };
+	if (why != FLT_REFUSE_NONE || !data.tls)
+		return why;
+	why = flt_wire_tls_read(data.tls, &tls);
+	peek->port = tls.port ? htons(tls.port) : state.tuple.server_port;
+	memzero_explicit(&tls, sizeof(tls));
 	return why;
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_peek);

@@ -20,6 +20,7 @@
 #define FLT_ENDPOINT_H
 
 #include <linux/types.h>
+#include <linux/uio.h>
 #include <net/sock.h>
 #include <flotilla/flotilla.h>
 
@@ -94,14 +95,53 @@ u32 flt_endpoint_tsval(const struct sock *sk);
 struct flt_adoption;
 
 /**
+ * struct flt_tls_wire - what a checkpoint with keys has that one without them has not
+ * @head:    its beginning
+ * @section: its end
+ */
+struct flt_tls_wire {
+	u8 head[12] __aligned(4);
+	u8 section[8 + sizeof(struct flt_tls)];
+};
+
+#define FLT_TLS_PARTS	3
+
+/**
+ * flt_checkpoint_with_tls - a checkpoint and the keys of its connection, as parts of a message
+ * @ckpt: of flt_endpoint_checkpoint(); has no keys, before and after
+ * @tls:  flt_tls_ok()
+ * @buf:  filled; zero it as soon as the message is sent
+ * @vec:  FLT_TLS_PARTS parts, in @ckpt and @buf
+ *
+ * A node that does not know FLT_FEATURE_TLS refuses it (FLT_REFUSE_VERSION).
+ */
+void flt_checkpoint_with_tls(const struct flt_checkpoint *ckpt, const struct flt_tls *tls,
+			     struct flt_tls_wire *buf, struct kvec *vec);
+
+/* Is it what struct flt_tls says, of a version and cipher that are known here? */
+bool flt_tls_ok(const struct flt_tls *tls);
+
+/**
+ * struct flt_peek - what a checkpoint is about
+ * @tuple: the connection
+ * @tls:   its keys are there
+ * @port:  with @tls: of the listener that takes it
+ */
+struct flt_peek {
+	struct flt_tuple tuple;
+	bool tls;
+	__be16 port;
+};
+
+/**
  * flt_endpoint_peek - whose connection a checkpoint is
  * @wire:  checkpoint from another node: not trusted
  * @len:   bytes in @wire
- * @tuple: filled
+ * @peek:  filled
  *
  * Return: FLT_REFUSE_NONE, or what flt_endpoint_adopt() would say of its form.
  */
-enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_tuple *tuple);
+enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_peek *peek);
 
 /**
  * flt_endpoint_adopt - build the connection of a checkpoint, not yet acceptable

@@ -69,7 +69,7 @@ struct flt_hello_more {
 } __packed;
 
 /* Of this program. */
-#define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE)
+#define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_TLS)
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256

@@ -26,6 +26,16 @@ enum flt_msg_range {
 	FLT_MSG_TEST	= 0xf0,
 };
 
+/*
+ * What a room sends with this type of its range is secret: wiped where it has been, on both sides.
+ */
+#define FLT_MSG_SECRET	0x0f
+
+static inline bool flt_msg_is_secret(u8 type)
+{
+	return type >= FLT_MSG_HANDOFF && (type & 0x0f) == FLT_MSG_SECRET;
+}
+
 /**
  * struct flt_msg - a received message
  * @type: first number of the range plus the room's own
@@ -99,6 +109,20 @@ void flt_msg_handler_unregister(const struct flt_msg_handler *handler);
  */
 int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec,
 		  unsigned int nr, gfp_t gfp);
+
+/**
+ * flt_link_send_secret - as flt_link_send(), by a link that nobody can listen to
+ * @node:  target
+ * @type:  FLT_MSG_SECRET of the room's range
+ * @vec:   parts of the body, copied before return
+ * @nr:    number of parts
+ * @clear: or by any: somebody has said so loudly
+ *
+ * Context: process, may sleep.
+ * Return: as flt_link_send(); -EPERM the link is not encrypted.
+ */
+int flt_link_send_secret(struct flt_node *node, u8 type, const struct kvec *vec,
+			 unsigned int nr, bool clear);
 
 /**
  * struct flt_bulk - data at the end of a message, sent from where it lies

@@ -98,6 +98,23 @@ void flt_link_flush(struct flt_node *node, bool now)
 }
 EXPORT_SYMBOL_GPL(flt_link_flush);
 
+int flt_link_send_secret(struct flt_node *node, u8 type, const struct kvec *vec,
+			 unsigned int nr, bool clear)
+{
+	struct flt_chan *chan = flt_link_chan(node->link);
+	int err = -ENOTCONN;
+
+	/* Asked of the channel that takes it: the next one may be another. */
+	if (chan) {
+		err = -EPERM;
+		if (clear || chan->auth != FLT_AUTH_NONE)
+			err = flt_chan_send(chan, type, vec, nr, NULL, GFP_KERNEL);
+		flt_chan_put(chan);
+	}
+	return flt_link_count(node->link, err);
+}
+EXPORT_SYMBOL_GPL(flt_link_send_secret);
+
 int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec, unsigned int nr,
 		  gfp_t gfp)
 {

@@ -12,6 +12,7 @@
 #include <net/addrconf.h>
 #include <net/ip6_route.h>
 #include <net/route.h>
+#include "ktls.h"
 #include "netlink.h"
 #include "netns.h"
 #include "service.h"
@@ -217,6 +218,8 @@ int flt_service_new(struct sk_buff *skb, struct genl_info *info)
 	err = flt_service_get(info, &s);
 	if (err)
 		return err;
+	/* Its connections may be of TLS, and come when nothing can be loaded in time. */
+	flt_ktls_load();
 	mutex_lock(&fn->lock);
 	was = flt_services_of(fn);
 	nr = was ? was->nr : 0;

@@ -78,6 +78,13 @@ static void flt_stack_tasks_put(struct rcu_head *rcu)
 	flt_stack_put(container_of(rcu, struct flt_stack, tasks));
 }
 
+/* kTLS has put everything back at close and is left in name only; a closed socket may live long. */
+static bool flt_sock_was_ktls(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_DEAD) && inet_csk_has_ulp(sk) &&
+	       !rcu_access_pointer(inet_csk(sk)->icsk_ulp_data);
+}
+
 /*
  * TCP's own pointers return to a socket without layers, unless someone has saved ours. Who has its
  * lock may wait for a page of his own for as long as he likes, and is not waited for: false.
@@ -93,7 +100,8 @@ static bool flt_stack_restore(struct sock *sk)
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
 	st = flt_stack_lookup(sk);
-	if (st && (flt_sock_has_others(sk) || !flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS))) {
+	if (st && ((flt_sock_has_others(sk) && !flt_sock_was_ktls(sk)) ||
+		   !flt_base_fits(sk, st->base, FLT_NEED_CALLBACKS))) {
 		flt_count(flt_net(sock_net(sk)), FLT_STACKS_KEPT);
 	} else if (st) {
 		spin_lock(&st->lock);

@@ -124,6 +124,10 @@ static const char *const flt_counter_names[FLT_GAUGE_END] = {
 	[FLT_LAYERS_REFUSED]		= "LayersRefused",
 	[FLT_LAYERS_LOST]		= "LayersLost",
 	[FLT_STACKS_KEPT]		= "StacksKept",
+	[FLT_TLS_STARTED]		= "TlsStarted",
+	[FLT_TLS_FAILED]		= "TlsFailed",
+	[FLT_TLS_BROKEN]		= "TlsBroken",
+	[FLT_TLS_REKEYED]		= "TlsRekeyed",
 	[FLT_GAUGE_NODES]		= "Nodes",
 	[FLT_GAUGE_READY]		= "NodesReady",
 };

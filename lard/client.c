@@ -16,6 +16,7 @@
  * struct client_tls - the TLS of one connection
  * @in:     what was decrypted and is not taken yet, @in_start to @in_end; NULL: nothing. A request
  *	    is peeked at until it is whole, which OpenSSL can do within a record only.
+ * @peeked: with nothing in @in: so much of what is in the socket has been looked at (seal.h)
  * @identity: of its certificate, see identity.h
  * @why:    it is not served, although the handshake is over
  */
@@ -24,6 +25,7 @@ struct client_tls {
 	struct tls_site *site;
 	char *in;
 	size_t in_start, in_end, in_size;
+	size_t peeked;
 	char *identity;
 	const char *why;
 };
@@ -144,6 +146,28 @@ static ssize_t fill(struct client_tls *tls, size_t len)
 	return n;
 }
 
+bool client_sealed(const struct conn *conn)
+{
+	const struct client_tls *tls = conn->tls;
+
+	return tls && !buffered(tls) && tls_session_sealed(&tls->session);
+}
+
+int client_keys(const struct conn *conn, struct flt_tls *keys)
+{
+	return client_sealed(conn) ? tls_session_keys(&conn->tls->session, keys) : -1;
+}
+
+/* What was looked at in the socket is taken now, and is as if it had been peeked at here. */
+static void unseal(struct client_tls *tls)
+{
+	size_t len = tls->peeked;
+
+	tls->peeked = 0;
+	if (len)
+		fill(tls, len);
+}
+
 static ssize_t peek(struct client_tls *tls, void *into, size_t len)
 {
 	ssize_t n = buffered(tls) < len ? fill(tls, len) : 0;
@@ -165,6 +189,14 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 
 	if (!tls)
 		return recv(conn->source.fd, into, len, flags);
+	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
+		ssize_t n = tls_session_peek(&tls->session, into, len);
+
+		tls->peeked = n > 0 ? n : 0;
+		if (n >= 0 || errno != EBADMSG)
+			return n;
+	}
+	unseal(tls);
 	if (flags & MSG_PEEK)
 		return peek(tls, into, len);
 	if (!buffered(tls))
@@ -255,17 +287,23 @@ void client_spoil(struct conn *conn)
 		conn->tls->session.broken = true;
 }
 
-void client_close(struct conn *conn)
+void client_forget(struct conn *conn)
 {
 	struct client_tls *tls = conn->tls;
 
 	if (!tls)
 		return;
-	tls_session_end(&tls->session);
 	tls_session_close(&tls->session);
 	drop_buffer(tls);
 	tls_site_put(tls->site);
 	free(tls->identity);
 	free(tls);
 	conn->tls = NULL;
+}
+
+void client_close(struct conn *conn)
+{
+	if (conn->tls)
+		tls_session_end(&conn->tls->session);
+	client_forget(conn);
 }

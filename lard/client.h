@@ -12,6 +12,7 @@
 
 struct client_tls;
 struct conn;
+struct flt_tls;
 struct tls_notes;
 struct tls_site;
 
@@ -43,5 +44,15 @@ int client_shutdown(struct conn *conn);
 void client_spoil(struct conn *conn);
 /* Says that it is over, if that can be, and forgets the keys. The descriptor stays. */
 void client_close(struct conn *conn);
+/* Somebody else has the connection and says what is to be said: the keys are forgotten. */
+void client_forget(struct conn *conn);
+
+/*
+ * What comes next from a connection of TLS is in its socket yet, and its keys can go along with it:
+ * what MSG_PEEK has shown, too.
+ */
+bool client_sealed(const struct conn *conn);
+/* 0; or -1: it is not. @keys is to be wiped. */
+int client_keys(const struct conn *conn, struct flt_tls *keys);
 
 #endif

@@ -301,6 +301,7 @@ static const struct directive directives[] = {
 	SWITCH("forwarded-for", forwarded_for),
 	{ "default-host", KIND_TEXT, 2, NULL, offsetof(struct config, default_host), 0, 256 },
 	{ "user", KIND_TEXT, 2, NULL, offsetof(struct config, user), 0, 64 },
+	{ "tls-port", KIND_PORT, 2, NULL, offsetof(struct config, https.tls_port), 1, 65535 },
 	{ "proxy-port", KIND_PORT, 2, NULL, offsetof(struct config, proxy_port), 1, 65535 },
 	CALL("control", 3, set_control),
 	CALL("metrics", 2, set_metrics),

@@ -19,6 +19,7 @@
 	X(REQUESTS, "LardRequests", "requests parsed and dispatched")	\
 	X(QUEUED, "LardQueued", "requests that had to wait for room")	\
 	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\
+	X(TLS_HANDED_OFF, "LardTlsHandedOff", "those of them that were of TLS, with their keys") \
 	X(HANDOFF_FAILED, "LardHandoffFailed", "handoffs refused or timed out") \
 	X(HANDOFF_RETRIED, "LardHandoffRetried", "handoffs tried again on another node") \
 	X(HANDOFF_USEC, "LardHandoffUsec", "microseconds of all handoffs that succeeded") \

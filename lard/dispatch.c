@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "access.h"
+#include "client.h"
 #include "dispatch.h"
 #include "proxy.h"
 #include "url.h"
@@ -46,15 +47,23 @@ uint64_t dispatch_key(struct worker *w)
 	return key;
 }
 
+/* With TLS the keys go along; of who is sent to HTTPS each request must be seen. */
+static bool may_give(const struct conn *conn)
+{
+	const struct worker *w = conn->worker;
+
+	if (conn->tls)
+		return w->config->https.tls_port && w->give.tls && client_sealed(conn);
+	return conn->door == DOOR_PLAIN;
+}
+
 /* The node is chosen and charged; the request is in worker->peek. */
 static void go(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 
 	count(w, COUNTER_REQUESTS);
-	/* With TLS the keys would have to go along; of who is sent to HTTPS each request must be seen. */
-	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) &&
-	    conn->door == DOOR_PLAIN)
+	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) && may_give(conn))
 		give_submit(conn);
 	else
 		proxy_request(conn);

@@ -6,9 +6,11 @@
  */
 #include <errno.h>
 #include <handoff.h>
+#include <openssl/crypto.h>
 #include <string.h>
 #include <unistd.h>
 #include "access.h"
+#include "client.h"
 #include "dispatch.h"
 #include "nodes.h"
 #include "proxy.h"
@@ -19,7 +21,7 @@
 /* Not the target's fault: the connection itself cannot move, so another node is no help. */
 static bool refusal_is_of_connection(enum flt_refusal why)
 {
-	return why && why < FLT_REFUSE_NOLISTENER;
+	return why && (why < FLT_REFUSE_NOLISTENER || why == FLT_REFUSE_KEYS || why == FLT_REFUSE_KTLS);
 }
 
 /*
@@ -57,19 +59,35 @@ static void fall_back(struct conn *conn)
 	conn_close(conn);
 }
 
-void give_submit(struct conn *conn)
+static int submit(struct conn *conn, enum flt_refusal *why)
 {
 	struct worker *w = conn->worker;
+	struct flt_tls keys, *tls = NULL;
+	int err;
+
+	if (conn->tls) {
+		tls = &keys;
+		if (client_keys(conn, tls))
+			return -ENOTSUP;
+		tls->port = w->config->https.tls_port;
+	}
+	err = handoff_submit_tls(w->give.device, conn->source.fd, conn->node_id, conn_cookie(conn),
+				 HOF_WANT_IDLE | (conn->relaxed ? w->give.later : 0),
+				 w->config->handoff_timeout_ms, tls, why);
+	if (tls)
+		OPENSSL_cleanse(tls, sizeof(*tls));
+	return err;
+}
+
+void give_submit(struct conn *conn)
+{
 	enum flt_refusal why;
 	int err;
 
 	do {
 		why = FLT_REFUSE_NONE;
 		conn_enter(conn, CONN_GIVEN);
-		err = handoff_submit(w->give.device, conn->source.fd, conn->node_id,
-				     conn_cookie(conn),
-				     HOF_WANT_IDLE | (conn->relaxed ? w->give.later : 0),
-				     w->config->handoff_timeout_ms, &why);
+		err = submit(conn, &why);
 		if (!err)
 			return;
 		if (!why && (err == -ENOENT || err == -EHOSTUNREACH))
@@ -89,6 +107,9 @@ static void event_done(struct conn *conn, const struct hof_event *event)
 	nodes_fine(w, conn->node);
 	access_handed_off(conn, event->usec);
 	tally_request(conn, OUTCOME_HANDOFF, 0);
+	if (conn->tls)
+		count(w, COUNTER_TLS_HANDED_OFF);
+	client_forget(conn);
 	conn_enter(conn, CONN_REMOTE);
 	close(conn->source.fd);
 	conn->source.fd = -1;
@@ -181,8 +202,10 @@ int give_open(struct give *give, struct worker *w)
 		give->device = NULL;
 		return err;
 	}
-	give->later = !handoff_info(give->device, &info) && info.features & HOF_FEATURE_LATER ?
-		      HOF_TELL_LATER : 0;
+	if (handoff_info(give->device, &info))
+		info.features = 0;
+	give->later = info.features & HOF_FEATURE_LATER ? HOF_TELL_LATER : 0;
+	give->tls = info.features & HOF_FEATURE_TLS;
 	give->source = (struct source){
 		.fd = handoff_fd(give->device), .ready = give_ready_to_read,
 	};

@@ -14,12 +14,14 @@ struct worker;
  * struct give - a worker's device; events come to the file that submitted
  * @device: NULL: the module is not there
  * @later:  HOF_TELL_LATER, or 0 when the module does not know it
+ * @tls:    it takes connections of TLS with their keys
  */
 struct give {
 	struct source source;
 	struct worker *worker;
 	struct handoff *device;
 	unsigned int later;
+	bool tls;
 };
 
 /* 0, or a negative errno: connections are then proxied. May be called again later. */

@@ -11,7 +11,7 @@ $(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
 lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
 # flash has it too.
-tls_parts := $(addprefix lard/tls/,authority.c session.c staple.c ticket.c tls.c tls_file.c)
+tls_parts := $(addprefix lard/tls/,authority.c seal.c session.c staple.c ticket.c tls.c tls_file.c)
 
 PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \

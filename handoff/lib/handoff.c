@@ -52,13 +52,21 @@ int handoff_info(struct handoff *h, struct hof_info *info)
 int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal)
 {
+	return handoff_submit_tls(h, fd, node, cookie, flags, timeout_ms, NULL, refusal);
+}
+
+int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
+		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal)
+{
 	struct hof_submit submit = {
-		.size = sizeof(submit),
+		/* Older modules know no longer one. */
+		.size = tls ? sizeof(submit) : HOF_SUBMIT_SIZE_1,
 		.fd = fd,
 		.node = node,
 		.flags = flags,
 		.cookie = cookie,
 		.timeout_ms = timeout_ms,
+		.tls = (uintptr_t)tls,
 	};
 	int waiting = ioctl(h->fd, HOF_IOC_SUBMIT, &submit);
 	int err = waiting < 0 ? -errno : 0;
@@ -128,6 +136,8 @@ const char *handoff_refusal_name(enum flt_refusal why)
 	case FLT_REFUSE_SERVICE:	return "service";
 	case FLT_REFUSE_CLIENT:		return "client";
 	case FLT_REFUSE_ROLE:		return "role";
+	case FLT_REFUSE_KEYS:		return "keys";
+	case FLT_REFUSE_KTLS:		return "ktls";
 	case FLT_REFUSE_NODEDOWN:	return "nodedown";
 	case FLT_REFUSE_TIMEOUT:	return "timeout";
 	case FLT_REFUSE_ABORTED:	return "aborted";

@@ -24,6 +24,10 @@ int handoff_info(struct handoff *h, struct hof_info *info);
 int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal);
 
+/* The same with the keys of a TLS connection, where HOF_FEATURE_TLS is; NULL: in clear text. */
+int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
+		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal);
+
 /*
  * Connections that had events to read when handoff_submit() last succeeded, or handoff_events()
  * filled its array: who asked for HOF_TELL_LATER and reads them then is not woken up for them.

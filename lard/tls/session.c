@@ -21,6 +21,7 @@ static void note_record(int writing, int version, int type, const void *bytes, s
 
 	(void)version;
 	(void)ssl;
+	seal_note(&s->notes.seal, writing, type, bytes, len);
 	if (writing)
 		return;
 	if (type == SSL3_RT_HEADER)
@@ -66,6 +67,7 @@ void tls_session_close(struct tls_session *s)
 {
 	SSL_free(s->ssl);
 	s->ssl = NULL;
+	seal_forget(&s->notes.seal);
 	ERR_clear_error();
 }
 
@@ -155,6 +157,21 @@ ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t
 	if (n > 0 && s->barren)
 		s->barren--;
 	return n > 0 ? n : judge(s, n);
+}
+
+bool tls_session_sealed(const struct tls_session *s)
+{
+	return !s->retry && !s->ended && !s->broken && !s->shut && seal_holds(&s->notes.seal, s->ssl);
+}
+
+ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len)
+{
+	return seal_peek(&s->notes.seal, s->ssl, SSL_get_fd(s->ssl), into, len);
+}
+
+int tls_session_keys(const struct tls_session *s, struct flt_tls *keys)
+{
+	return seal_keys(&s->notes.seal, s->ssl, keys);
 }
 
 ssize_t tls_session_write(struct tls_session *s, const void *p, size_t len)

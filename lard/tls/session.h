@@ -48,6 +48,14 @@ void tls_session_close(struct tls_session *s);
 int tls_session_shake(struct tls_session *s);
 /* @now_us: microseconds that only grow */
 ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t now_us);
+/*
+ * What comes next is in the socket yet, all that was made is sent, and the keys are known (seal.h): it can
+ * be looked at there, and can go to somebody else with the keys.
+ */
+bool tls_session_sealed(const struct tls_session *s);
+/* Of a sealed one, as seal_peek() and seal_keys(). */
+ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len);
+int tls_session_keys(const struct tls_session *s, struct flt_tls *keys);
 /* One record at most; with @retry set of just that length. */
 ssize_t tls_session_write(struct tls_session *s, const void *p, size_t len);
 /* Of a file, by the kernel, which makes the records. */

@@ -29,6 +29,7 @@ struct tls_settings {
 	char client_ca[256];		/* empty: nobody is asked for a certificate */
 	uint64_t ticket_rotation_us;
 	char ticket_keys[256];		/* a file; empty: keys of our own */
+	uint16_t tls_port;		/* by whose listener a connection is taken; 0: by none, it is proxied */
 };
 
 #endif

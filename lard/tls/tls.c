@@ -232,6 +232,13 @@ static int make_ids(struct tls_site *site, unsigned int which)
 	return 0;
 }
 
+static void note_secret(const SSL *ssl, const char *line)
+{
+	struct tls_notes *notes = SSL_get_app_data(ssl);
+
+	seal_secret(&notes->seal, line);
+}
+
 static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct tls_settings *config)
 {
 	/* HTTP says itself where its messages end: an end without close_notify is one all the same. */
@@ -241,6 +248,8 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct tls_settings
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 	SSL_CTX_set_client_hello_cb(ctx, choose_certificate, site);
 	SSL_CTX_set_tlsext_servername_callback(ctx, confirm_name);
+	if (config->tls_port)
+		SSL_CTX_set_keylog_callback(ctx, note_secret);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
 	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && !ticket_use(ctx, config->ticket_rotation_us, site->tickets) &&
 	       authority_use(&site->authority, ctx) ? 0 : -EINVAL;

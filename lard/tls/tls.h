@@ -6,6 +6,7 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "seal.h"
 #include "settings.h"
 
 struct tls_site;
@@ -29,6 +30,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
  * @unknown_ticket: it has brought a ticket of a key that is none of ours
  * @stapled:   it asked for an OCSP response and has got one
  * @unstapled: it asked, and the file that is named has none that is good
+ * @seal:      its keys, where connections of TLS are handed off
  */
 struct tls_notes {
 	enum config_door door;
@@ -36,6 +38,7 @@ struct tls_notes {
 	bool unknown_ticket;
 	bool stapled;
 	bool unstapled;
+	struct seal seal;
 };
 
 /* For one connection, whose notes are @notes. */

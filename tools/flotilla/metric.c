@@ -66,6 +66,10 @@ static const struct metric metrics[] = {
 	COUNT("flotilla", "LayersRefused", "layers that could not be put on a socket"),
 	COUNT("flotilla", "LayersLost", "layers that a new socket did not get for want of memory"),
 	COUNT("flotilla", "StacksKept", "stacks of layers that stay until their socket dies"),
+	COUNT("flotilla", "TlsStarted", "adopted connections of TLS that the kernel encrypts"),
+	COUNT("flotilla", "TlsFailed", "adopted connections of TLS that it could not encrypt, and reset"),
+	COUNT("flotilla", "TlsBroken", "connections of TLS that a fatal alert or a wrong record ended"),
+	COUNT("flotilla", "TlsRekeyed", "connections of TLS that the client's KeyUpdate ended"),
 
 	COUNT("handoff", "HandoffSubmitted", "connections that were accepted for handoff"),
 	COUNT("handoff", "HandoffDone", "connections that another node owns since"),

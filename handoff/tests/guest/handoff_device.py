@@ -46,7 +46,7 @@ def error_of(call, *args, **kwargs):
 def each_error_has_its_cause():
     c, dev, front, back, client, here = setup()
     node = c.fe.id["be1"]
-    assert dev.info()[:2] == (1, 59)
+    assert dev.info()[:2] == (1, 187)
     with open("/dev/null", encoding="ascii") as null:
         assert error_of(dev.submit, null.fileno(), node)[0] == errno.ENOTSOCK
     assert error_of(dev.submit, 9999, node)[0] == errno.EBADF
@@ -89,13 +89,14 @@ def size_of_the_argument_is_checked():
 
     for size in (0, 1, SUBMIT.size - 1, 4097, 0xffffffff):
         assert error_of(submit, size, bytes(4096))[0] == errno.EINVAL, size
-    assert error_of(submit, SUBMIT.size + 8, b"\0\0\0\0\0\0\0\1")[0] == errno.E2BIG
+    assert error_of(submit, SUBMIT.size + 16, bytes(8) + b"\0\0\0\0\0\0\0\1")[0] == errno.E2BIG
+    assert error_of(submit, SUBMIT.size + 8, (1).to_bytes(8, "little"))[0] == errno.EFAULT
     assert error_of(fcntl.ioctl, dev.fd, 0xF1FF, 0)[0] == errno.ENOTTY
     for cmd in (IOC_SUBMIT, IOC_INFO):
         for bad in (1, 0x7ffffffff000):
             assert LIBC.ioctl(dev.fd, ctypes.c_ulong(cmd), ctypes.c_void_p(bad)) == -1
             assert ctypes.get_errno() == errno.EFAULT
-    submit(SUBMIT.size + 8, bytes(8))           # a newer program that asks for nothing new
+    submit(SUBMIT.size + 16, bytes(16))         # a newer program that asks for nothing new
     dev.expect(DONE, 1)
     for thing in (dev, front, back, client, here):
         thing.close()

@@ -13,6 +13,7 @@ import time
 TOP = os.environ.get("FLT_TOP") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
+from fakeagent import FakeAgent             # noqa: E402
 from fltnl import E, Flotilla               # noqa: E402
 from netns import Net, batch, inside, run   # noqa: E402
 from patience import PATIENCE, SLOW, rounds   # noqa: E402,F401
@@ -156,7 +157,7 @@ class Cluster:
     """client, fe and back-ends on one segment; the VIP on fe's eth0 and on the others' lo."""
 
     def __init__(self, backends=2, forward="DIRECT", names=("client",), heartbeat_ms=5000,
-                 insecure=True, services=True, grace_ms=None):
+                 insecure=True, services=True, grace_ms=None, encrypted=False):
         run("modprobe", "handoff")
         self.net = Net()
         self.children = []
@@ -167,6 +168,8 @@ class Cluster:
         self.fe = Node(self, "fe", 1)
         self.be = [Node(self, "be%d" % (i + 1), 2 + i) for i in range(backends)]
         self.nodes = [self.fe] + self.be
+        # With links by certificates, as far as the kernel is concerned.
+        self.agents = [FakeAgent(node.ns) for node in self.nodes if encrypted]
         batch(self.fe.ns, "addr add %s/24 dev eth0" % VIP4, "addr add %s/64 dev eth0 nodad" % VIP6)
         for be in self.be:
             self.hold_vip(be)
@@ -210,7 +213,8 @@ class Cluster:
     def list(self, a, b):
         a.nl.do("NODE_NEW", node_name=b.name, node_addr4=self.net.ip4(b.number),
                 node_forward=self.forward,
-                node_role=E["FLT_ROLE_FRONTEND" if b is self.fe else "FLT_ROLE_BACKEND"])
+                node_role=E["FLT_ROLE_FRONTEND" if b is self.fe else "FLT_ROLE_BACKEND"],
+                node_auth=E["FLT_AUTH_X509" if self.agents else "FLT_AUTH_NONE"])
         a.id[b.name] = a.nl.node(b.name)["NODE_ID"]
 
     def close(self):
@@ -219,6 +223,8 @@ class Cluster:
             child.kill()
             child.wait()
         self.children = []
+        for agent in self.agents:
+            agent.stop()
         for node in self.nodes + self.clients:
             node.nl.close()
         self.net.close()

@@ -58,10 +58,15 @@
  *		namespace's default
  * @refusal:    out: enum flt_refusal when the ioctl fails with EOPNOTSUPP,
  *		EHOSTUNREACH or EBUSY, else 0
+ * @tls:        address of a struct flt_tls: the connection is one of TLS, whose next
+ *		record is unread, and the node's kernel goes on with it; 0: it is in clear
+ *		text. Needs HOF_FEATURE_TLS; the struct may end before it. The keys go over
+ *		links that are encrypted (FLT_REFUSE_KEYS), to nodes that know them
+ *		(FLT_REFUSE_VERSION)
  *
  * Returns 0, or the number of connections that have events to read.
  * Needs CAP_NET_ADMIN in the user namespace of the socket's network namespace.
- * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size, @timeout_ms), EXDEV (the
+ * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size, @timeout_ms, @tls), EXDEV (the
  * socket is of another network namespace), ENOENT (@node), EHOSTUNREACH (node
  * is down), EOPNOTSUPP (@refusal says what cannot move), EBUSY (already under
  * way), EALREADY (given away before), ENOSPC (forwarding table full), ENOMEM.
@@ -75,7 +80,10 @@ struct hof_submit {
 	__u64	cookie;
 	__u32	timeout_ms;
 	__u32	refusal;
+	__aligned_u64 tls;
 };
+
+#define HOF_SUBMIT_SIZE_1	32U	/* without @tls */
 
 #define HOF_TIMEOUT_MAX_MS	600000U
 #define HOF_WANT_IDLE	(1U << 0)
@@ -102,10 +110,12 @@ struct hof_info {
 #define HOF_FEATURE_SENDQUEUE	(1U << 3)	/* moves unacknowledged data */
 #define HOF_FEATURE_LATER	(1U << 4)	/* HOF_TELL_LATER */
 #define HOF_FEATURE_MOVE	(1U << 5)	/* flotilla/move.h */
+#define HOF_FEATURE_TLS		(1U << 7)	/* hof_submit.tls */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)
-#define HOF_IOC_SUBMIT	_IOWR(HOF_IOC_MAGIC, 1, struct hof_submit)
+/* The number is that of the first form; @size says which it is. */
+#define HOF_IOC_SUBMIT	_IOC(_IOC_READ | _IOC_WRITE, HOF_IOC_MAGIC, 1, HOF_SUBMIT_SIZE_1)
 
 enum hof_event_type {
 	HOF_EVENT_DONE		= 1,

@@ -4,6 +4,7 @@
 """Checkpoints of other versions: what may be skipped is, what may not is refused by name."""
 import os
 import re
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -13,6 +14,7 @@ import kmsg  # noqa: E402
 
 suite = Suite()
 TUPLE, OPTIONS, PROGRESS, TIMES, RTT, DATA = range(1, 7)
+TLS = 9
 CRITICAL = Wire.CRITICAL
 NEWER = [4711, 0, b"what a later version tells"]
 
@@ -144,6 +146,28 @@ def sections_that_cannot_be_are_malformed(world):
     bad["too many"] = lambda w: Wire.of(w.sections() + [NEWER] * 59)
     with client, server:
         refused(world, "MALFORMED", server, 8404, bad)
+        assert receive(server, 7) == b"request"
+        exchange(client, server, noise(100, 1), noise(100, 2))
+
+
+def with_keys(version=0x0304, cipher=51, port=0, zero=0, key=bytes(range(16)) + bytes(16), cut=None, times=1):
+    """A change that puts keys of TLS behind the rest."""
+    way = key + bytes(12) + bytes(8)
+    body = struct.pack(">HHHH", version, cipher, port, zero) + way + way
+    return lambda w: Wire.of(w.sections() + times * [[TLS, CRITICAL, body[:cut]]])
+
+
+@suite.claim
+def keys_that_cannot_be_are_refused(world):
+    client, server = connection(world, 8405)
+    with client, server:
+        refused(world, "MALFORMED", server, 8405, {
+            "short": with_keys(cut=-1), "twice": with_keys(times=2), "not zero": with_keys(zero=1),
+            "a key too long": with_keys(key=bytes(31) + b"1"), "empty": with_keys(cut=0)})
+        refused(world, "KTLS", server, 8405, {
+            "TLS 1.2": with_keys(version=0x0303), "no version": with_keys(version=0),
+            "no cipher": with_keys(cipher=0), "another cipher": with_keys(cipher=53)})
+        refused(world, "NOLISTENER", server, 8405, {"another port": with_keys(port=8406)})
         assert receive(server, 7) == b"request"
         exchange(client, server, noise(100, 1), noise(100, 2))
 

@@ -119,10 +119,42 @@ enum flt_auth {
  * enum flt_feature - what a node says in its HELLO that it knows: bits, never used again
  * @FLT_FEATURE_SECTIONS: checkpoints made of sections
  * @FLT_FEATURE_SENDQUEUE: checkpoints with what the client has not acknowledged
+ * @FLT_FEATURE_TLS: checkpoints with the keys of a TLS connection
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
 	FLT_FEATURE_SENDQUEUE	= 1 << 1,
+	FLT_FEATURE_TLS		= 1 << 3,
+};
+
+/**
+ * struct flt_tls_way - one direction of a TLS connection
+ * @key:     of the cipher; zeros behind it
+ * @iv:      TLS 1.3: the write IV; what the kernel's interface calls salt is the beginning of it
+ * @rec_seq: number of the next record, network byte order
+ */
+struct flt_tls_way {
+	__u8	key[32];
+	__u8	iv[12];
+	__u8	rec_seq[8];
+};
+
+/**
+ * struct flt_tls - the keys of a TLS connection whose handshake is over
+ * @version: TLS_1_3_VERSION of linux/tls.h
+ * @cipher:  TLS_CIPHER_AES_GCM_128, _AES_GCM_256 or _CHACHA20_POLY1305
+ * @port:    of the listener that takes it, if not the connection's own; 0: the same
+ * @pad:     zero
+ * @tx:      from the server
+ * @rx:      from the client: of the first record that is unread in TCP
+ */
+struct flt_tls {
+	__u16	version;
+	__u16	cipher;
+	__u16	port;
+	__u16	pad;
+	struct flt_tls_way tx;
+	struct flt_tls_way rx;
 };
 
 /**
@@ -166,6 +198,8 @@ enum flt_refusal {
 	FLT_REFUSE_SERVICE	= 42,	/* not one of the services that the target takes */
 	FLT_REFUSE_CLIENT	= 43,	/* no client has that address */
 	FLT_REFUSE_ROLE		= 44,	/* the giver's role does not let it give that */
+	FLT_REFUSE_KEYS		= 45,	/* keys go over a link that is encrypted, or not at all */
+	FLT_REFUSE_KTLS		= 46,	/* the target's kernel does no such TLS */
 
 	FLT_REFUSE_NODEDOWN	= 64,	/* no link to the node */
 	FLT_REFUSE_TIMEOUT	= 65,	/* the node did not answer in time */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <flotilla.h>
 #include <handoff.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "lard/lardd.h"
+#include "lard/tests/lib/records.h"
 #include "lard/worker.h"
 
 /* --- the kernel of pretence --- */
@@ -47,6 +49,7 @@ static struct {
 	int submissions;
 	int moved[NODES];		/* what a node has adopted last; -1: nothing */
 	uint64_t cookies[NODES];
+	struct flt_tls keys[NODES];	/* all zeros: it came in clear text */
 	bool later[NODES];		/* what has become of it need not be told at once */
 	const char *policy;
 	unsigned int max_outstanding;
@@ -82,7 +85,7 @@ unsigned int handoff_waiting(const struct handoff *h)
 int handoff_info(struct handoff *h, struct hof_info *info)
 {
 	(void)h;
-	*info = (struct hof_info){ .version = HOF_VERSION, .features = HOF_FEATURE_LATER };
+	*info = (struct hof_info){ .version = HOF_VERSION, .features = HOF_FEATURE_LATER | HOF_FEATURE_TLS };
 	return 0;
 }
 
@@ -94,8 +97,8 @@ static void emit(uint64_t cookie, unsigned int node, unsigned int type, unsigned
 	assert_int_equal(write(kernel.device.ends[1], &event, sizeof(event)), sizeof(event));
 }
 
-int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
-		   uint32_t timeout_ms, enum flt_refusal *refusal)
+int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
+		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal)
 {
 	unsigned int i = node - 1;
 	int err = 0;
@@ -113,6 +116,7 @@ int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie, ui
 		emit(cookie, node, HOF_EVENT_FAILED, kernel.refusal);
 	} else {
 		kernel.moved[i] = dup(fd);
+		kernel.keys[i] = tls ? *tls : (struct flt_tls){ 0 };
 		kernel.cookies[i] = cookie;
 		kernel.later[i] = flags & HOF_TELL_LATER;
 		emit(cookie, node, HOF_EVENT_DONE, 0);
@@ -315,6 +319,29 @@ static int start_with_authority(void **state)
 	return start_with("listen 127.0.0.1:1 tls client optional\ncertificate a b\nclient-ca c\n", DOOR_PLAIN);
 }
 
+static char chain[CERTIFICATE_PATH], key[CERTIFICATE_PATH];
+
+static int start_with_tls(const char *lines)
+{
+	char all[1024];
+
+	assert_int_equal(certificate_make(chain, key), 0);
+	snprintf(all, sizeof(all), "certificate %s %s\n%s", chain, key, lines);
+	return start_with(all, DOOR_TLS);
+}
+
+static int start_https(void **state)
+{
+	(void)state;
+	return start_with_tls("tls-port 8443\n");
+}
+
+static int start_https_that_stays(void **state)
+{
+	(void)state;
+	return start_with_tls("");
+}
+
 static int stop(void **state)
 {
 	int i;
@@ -328,6 +355,12 @@ static int stop(void **state)
 		if (kernel.moved[i] >= 0)
 			close(kernel.moved[i]);
 	return 0;
+}
+
+static int stop_https(void **state)
+{
+	certificate_remove(chain, key);
+	return stop(state);
 }
 
 static uint32_t outstanding(void)
@@ -511,6 +544,99 @@ static void a_connection_moves_with_its_request(void **state)
 	assert_int_equal(counted(COUNTER_REMOTE_CLOSED), 1);
 	UNTIL(all_closed());
 	close(client);
+}
+
+/* --- of TLS --- */
+
+static SSL *connect_tls(int version, int *fd)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	SSL *ssl = SSL_new(ctx);
+
+	*fd = connect_client("");
+	SSL_set_max_proto_version(ssl, version);
+	SSL_set_fd(ssl, *fd);
+	assert_int_equal(SSL_connect(ssl), 1);
+	assert_int_equal(SSL_write(ssl, REQUEST, strlen(REQUEST)), strlen(REQUEST));
+	SSL_CTX_free(ctx);
+	return ssl;
+}
+
+static void hang_up(SSL *ssl, int fd)
+{
+	SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+	SSL_free(ssl);
+	close(fd);
+}
+
+static void https_moves_with_its_keys(void **state)
+{
+	char got[64];
+	int client, server, node;
+	SSL *ssl = connect_tls(TLS1_3_VERSION, &client);
+
+	(void)state;
+	node = adopted(&server);
+	UNTIL(counted(COUNTER_TLS_HANDED_OFF) == 1);
+	assert_int_equal(kernel.keys[node].port, 8443);
+	/* The node has the keys and what is unread, and nothing else. */
+	receive_record(server, &kernel.keys[node], REQUEST);
+	send_record(server, &kernel.keys[node], "answer");
+	assert_int_equal(SSL_read(ssl, got, sizeof(got)), 6);
+	assert_memory_equal(got, "answer", 6);
+	/* lardd says nothing more: no close_notify of its own. */
+	close(server);
+	assert_int_equal(SSL_read(ssl, got, sizeof(got)), 0);
+	assert_int_not_equal(SSL_get_error(ssl, 0), SSL_ERROR_ZERO_RETURN);
+	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(all_closed());
+	hang_up(ssl, client);
+}
+
+static void expect_https_proxied(SSL *ssl, int client)
+{
+	char got[1024] = "";
+	int len = 0, n;
+
+	serve_proxied();
+	while (!strstr(got, "proxied")) {
+		n = SSL_read(ssl, got + len, sizeof(got) - 1 - len);
+		assert_true(n > 0);
+		len += n;
+	}
+	hang_up(ssl, client);
+}
+
+static void https_that_cannot_move_is_proxied(void **state)
+{
+	static const enum flt_refusal refusals[] = { FLT_REFUSE_KEYS, FLT_REFUSE_KTLS, FLT_REFUSE_FULL };
+	int client, i;
+	SSL *ssl;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		kernel.answers[0] = kernel.answers[1] = i == 1 ? REFUSES_LATER : REFUSES_AT_ONCE;
+		kernel.refusal = refusals[i];
+		kernel.submissions = 0;
+		ssl = connect_tls(TLS1_3_VERSION, &client);
+		expect_https_proxied(ssl, client);
+		/* Where no node can be given keys, there is no use in asking another. */
+		assert_int_equal(kernel.submissions, refusals[i] == FLT_REFUSE_FULL ? 2 : 1);
+	}
+	kernel.submissions = 0;
+	ssl = connect_tls(TLS1_2_VERSION, &client);
+	expect_https_proxied(ssl, client);
+	assert_int_equal(kernel.submissions, 0);
+}
+
+static void https_stays_unless_a_port_is_named(void **state)
+{
+	int client;
+	SSL *ssl = connect_tls(TLS1_3_VERSION, &client);
+
+	(void)state;
+	expect_https_proxied(ssl, client);
+	assert_int_equal(kernel.submissions, 0);
 }
 
 static void idle_is_no_load_and_busy_is(void **state)
@@ -792,6 +918,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_challenge_in_clear_text_stays, start_redirecting, stop),
 		cmocka_unit_test_setup_teardown(nothing_moves_where_clients_have_certificates,
 						start_with_authority, stop),
+		cmocka_unit_test_setup_teardown(https_moves_with_its_keys, start_https, stop_https),
+		cmocka_unit_test_setup_teardown(https_that_cannot_move_is_proxied, start_https, stop_https),
+		cmocka_unit_test_setup_teardown(https_stays_unless_a_port_is_named, start_https_that_stays,
+						stop_https),
 		WITH_DAEMON(node_without_server_is_left_out_for_a_while),
 		WITH_DAEMON(lost_node_ends_its_connections),
 		WITH_DAEMON(events_of_nobody_are_ignored),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The TLS of a connection without the daemon: records that are sent in part, and the age of tickets. */
+/*
+ * The TLS of a connection without the daemon: records that are sent in part, the age of tickets, and what
+ * is looked at and stays.
+ */
 #include <errno.h>
-#include <fcntl.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -19,6 +19,7 @@
 #include "lard/config.h"
 #include "lard/conn.h"
 #include "lard/privilege.h"
+#include "lard/tests/lib/records.h"
 #include "lard/tls/ticket.h"
 #include "lard/tls/tls.h"
 
@@ -53,43 +54,18 @@ struct pair {
 
 static int make_certificate(void **state)
 {
-	static char directory[] = "/tmp/lard_tls_unit.XXXXXX";
-	EVP_PKEY *key = EVP_EC_gen("P-256");
-	X509 *x = X509_new();
-	FILE *file;
-
 	(void)state;
-	umask(077);
-	if (!mkdtemp(directory))
-		return -1;
-	snprintf(config.https.certificates[0].chain, sizeof(config.https.certificates[0].chain), "%s/chain", directory);
-	snprintf(config.https.certificates[0].key, sizeof(config.https.certificates[0].key), "%s/key", directory);
-	X509_gmtime_adj(X509_getm_notBefore(x), 0);
-	X509_gmtime_adj(X509_getm_notAfter(x), 86400);
-	X509_set_pubkey(x, key);
-	X509_sign(x, key, EVP_sha256());
-	file = fopen(config.https.certificates[0].chain, "w");
-	PEM_write_X509(file, x);
-	fclose(file);
-	file = fopen(config.https.certificates[0].key, "w");
-	PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL);
-	fclose(file);
-	X509_free(x);
-	EVP_PKEY_free(key);
-	return 0;
+	return certificate_make(config.https.certificates[0].chain, config.https.certificates[0].key);
 }
 
 static int remove_certificate(void **state)
 {
 	(void)state;
-	unlink(config.https.certificates[0].key);
-	unlink(config.https.certificates[0].chain);
-	*strrchr(config.https.certificates[0].key, '/') = '\0';
-	return rmdir(config.https.certificates[0].key);
+	return certificate_remove(config.https.certificates[0].chain, config.https.certificates[0].key);
 }
 
 /* Both ends, after the handshake. */
-static void join(struct pair *p, int version, SSL_SESSION *session)
+static void join_with(struct pair *p, int version, SSL_SESSION *session, const char *suites)
 {
 	int fds[2], small = 4096, over = 0, met = 0;
 	char error[256];
@@ -107,6 +83,8 @@ static void join(struct pair *p, int version, SSL_SESSION *session)
 	p->ctx = SSL_CTX_new(TLS_client_method());
 	SSL_CTX_set_min_proto_version(p->ctx, version);
 	SSL_CTX_set_max_proto_version(p->ctx, version);
+	if (suites)
+		SSL_CTX_set_ciphersuites(p->ctx, suites);
 	p->client = SSL_new(p->ctx);
 	SSL_set_fd(p->client, fds[1]);
 	if (session)
@@ -116,6 +94,11 @@ static void join(struct pair *p, int version, SSL_SESSION *session)
 		over = over || client_shake(&p->conn) == 1;
 	}
 	assert_true(over && met);
+}
+
+static void join(struct pair *p, int version, SSL_SESSION *session)
+{
+	join_with(p, version, session, NULL);
 }
 
 static void part(struct pair *p)
@@ -244,12 +227,232 @@ static void tickets_have_their_age(void **state)
 	}
 }
 
+/* --- what stays in the socket --- */
+
+static const char request[] = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+
+static void join_sealed(struct pair *p, int version, const char *suites)
+{
+	config.https.tls_port = 8443;
+	join_with(p, version, NULL, suites);
+	config.https.tls_port = 0;
+}
+
+static size_t unread(const struct pair *p)
+{
+	int n = 0;
+
+	assert_int_equal(ioctl(p->conn.source.fd, FIONREAD, &n), 0);
+	return n;
+}
+
+static void a_request_is_looked_at_and_stays(void **state)
+{
+	static const char *const suites[] = {
+		"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256",
+	};
+	char got[256];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct flt_tls keys;
+		struct pair p;
+		size_t len = strlen(request), there;
+
+		join_sealed(&p, TLS1_3_VERSION, suites[i]);
+		assert_true(client_sealed(&p.conn));
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), -1);
+		assert_int_equal(errno, EAGAIN);
+		SSL_write(p.client, request, len);
+		there = unread(&p);
+		assert_int_equal(there, 5 + len + 1 + 16);
+		for (int again = 0; again < 3; again++) {
+			memset(got, 0, sizeof(got));
+			assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+			assert_string_equal(got, request);
+			assert_int_equal(unread(&p), there);
+		}
+		/* Somebody else goes on with these keys. */
+		assert_int_equal(client_keys(&p.conn, &keys), 0);
+		client_forget(&p.conn);
+		receive_record(p.conn.source.fd, &keys, request);
+		send_record(p.conn.source.fd, &keys, "answer");
+		assert_int_equal(SSL_read(p.client, got, sizeof(got)), 6);
+		assert_memory_equal(got, "answer", 6);
+		part(&p);
+	}
+}
+
+static void what_was_looked_at_can_be_taken_here(void **state)
+{
+	char got[256];
+	size_t len = strlen(request);
+	struct pair p;
+
+	(void)state;
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	for (int round = 0; round < 3; round++) {
+		SSL_write(p.client, request, len);
+		assert_true(client_sealed(&p.conn));
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+		assert_int_equal(client_recv(&p.conn, NULL, 10, MSG_TRUNC), 10);
+		assert_int_equal(unread(&p), 0);
+		assert_false(client_sealed(&p.conn));
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), 0), len - 10);
+		assert_memory_equal(got, request + 10, len - 10);
+		assert_int_equal(client_send(&p.conn, &(struct iovec){ "answer", 6 }, 1), 6);
+		assert_int_equal(SSL_read(p.client, got, sizeof(got)), 6);
+	}
+	/* The records of all this are counted: the fourth request can go. */
+	struct flt_tls keys;
+
+	SSL_write(p.client, request, len);
+	assert_int_equal(client_keys(&p.conn, &keys), 0);
+	assert_int_equal(keys.rx.rec_seq[7], 3);
+	client_forget(&p.conn);
+	receive_record(p.conn.source.fd, &keys, request);
+	send_record(p.conn.source.fd, &keys, "fourth");
+	assert_int_equal(SSL_read(p.client, got, sizeof(got)), 6);
+	part(&p);
+}
+
+static void a_record_that_has_come_in_part_is_waited_for(void **state)
+{
+	unsigned char record[512];
+	char got[256];
+	size_t len = strlen(request), there, at;
+	struct pair p;
+
+	(void)state;
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	SSL_write(p.client, request, len);
+	there = recv(p.conn.source.fd, record, sizeof(record), 0);
+	for (at = 0; at < there; at++) {
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), -1);
+		assert_int_equal(errno, EAGAIN);
+		assert_true(client_sealed(&p.conn));
+		send(p.fd, record + at, 1, 0);
+	}
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	part(&p);
+}
+
+/* Neither what is lost nor what is swapped or changed is taken for the client's. */
+static void a_wrong_record_ends_it(void **state)
+{
+	unsigned char records[2][512];
+	char got[256];
+	size_t len = strlen(request), there[2];
+
+	(void)state;
+	for (int how = 0; how < 4; how++) {
+		struct pair p;
+
+		join_sealed(&p, TLS1_3_VERSION, NULL);
+		for (int i = 0; i < 2; i++) {
+			SSL_write(p.client, request, len);
+			there[i] = recv(p.conn.source.fd, records[i], sizeof(records[i]), 0);
+		}
+		if (how == 0)			/* the first is lost, or they are swapped */
+			send(p.fd, records[1], there[1], 0);
+		if (how == 1)
+			records[0][there[0] - 1] ^= 1;
+		if (how == 2)			/* one byte of its text */
+			records[0][7] ^= 1;
+		if (how == 3)			/* its length */
+			records[0][4]--;
+		send(p.fd, records[0], there[0], 0);
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), -1);
+		assert_int_equal(errno, ECONNRESET);
+		assert_false(client_sealed(&p.conn));
+		assert_true(client_ended(&p.conn));
+		part(&p);
+	}
+}
+
+static void a_replayed_record_is_not_given_twice(void **state)
+{
+	unsigned char record[512];
+	char got[256];
+	size_t len = strlen(request), there;
+	struct pair p;
+
+	(void)state;
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	SSL_write(p.client, request, len);
+	there = recv(p.conn.source.fd, record, sizeof(record), MSG_PEEK);
+	send(p.fd, record, there, 0);
+	/* The first is its own. */
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	assert_int_equal(client_recv(&p.conn, NULL, len, MSG_TRUNC), len);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), -1);
+	assert_int_equal(errno, ECONNRESET);
+	part(&p);
+}
+
+static void only_what_keys_are_known_of_is_sealed(void **state)
+{
+	char got[256];
+	size_t len = strlen(request);
+	struct pair p;
+
+	(void)state;
+	join(&p, TLS1_3_VERSION, NULL);
+	assert_false(client_sealed(&p.conn));		/* handoff is not asked for */
+	part(&p);
+	join_sealed(&p, TLS1_2_VERSION, NULL);
+	assert_false(client_sealed(&p.conn));
+	SSL_write(p.client, request, len);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	part(&p);
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	/* With other keys it is OpenSSL's to go on. */
+	SSL_key_update(p.client, SSL_KEY_UPDATE_REQUESTED);
+	SSL_write(p.client, request, len);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	assert_false(client_sealed(&p.conn));
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), 0), len);
+	assert_false(client_sealed(&p.conn));
+	SSL_write(p.client, request, len);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	assert_memory_equal(got, request, len);
+	part(&p);
+}
+
+static void a_request_of_many_records_is_one(void **state)
+{
+	char got[256];
+	size_t len = strlen(request);
+	struct pair p;
+
+	(void)state;
+	for (size_t step = 1; step < 12; step++) {
+		join_sealed(&p, TLS1_3_VERSION, NULL);
+		for (size_t at = 0; at < len; at += step)
+			SSL_write(p.client, request + at, len - at < step ? len - at : step);
+		/* In more records than are looked at it is read here. */
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+		assert_int_equal(client_sealed(&p.conn), len <= 8 * step);
+		assert_int_equal(client_recv(&p.conn, got, 1, 0), 1);
+		assert_int_equal(client_recv(&p.conn, got + 1, sizeof(got) - 1, MSG_PEEK), len - 1);
+		assert_memory_equal(got, request, len);
+		part(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_sent_in_part_goes_on_from_moved_buffers),
 		cmocka_unit_test(fewer_bytes_than_are_under_way_are_an_error),
 		cmocka_unit_test(tickets_have_their_age),
+		cmocka_unit_test(a_request_is_looked_at_and_stays),
+		cmocka_unit_test(what_was_looked_at_can_be_taken_here),
+		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),
+		cmocka_unit_test(a_wrong_record_ends_it),
+		cmocka_unit_test(a_replayed_record_is_not_given_twice),
+		cmocka_unit_test(only_what_keys_are_known_of_is_sealed),
+		cmocka_unit_test(a_request_of_many_records_is_one),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

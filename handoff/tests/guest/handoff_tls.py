@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# long: debug it takes more than twenty minutes there
+# timeout: 600
+"""Connections of TLS handed to servers that speak clear text: the kernel there encrypts."""
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import select
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import FAILED, PATIENCE, VIP4, Cluster, Refused      # noqa: E402
+from hof import accept, claim, main, receive, rounds, wait          # noqa: E402
+import tls                                              # noqa: E402
+
+REQUEST = b"GET /a HTTP/1.1\r\nHost: vip\r\n\r\n"
+
+
+@contextlib.contextmanager
+def set_up(**how):
+    with Cluster(1, encrypted=True, **how) as c:
+        front = tls.FrontEnd(c)
+        try:
+            yield c, front, c.be[0]
+        finally:
+            front.close()
+
+
+def given(c, front, be, listener, request=REQUEST, **how):
+    """A connection that @be's listener has accepted: (client, server)."""
+    client = tls.Client(c.client, request)
+    sock, secrets = front.accept()
+    front.last = secrets
+    client.ready()
+    if request:
+        front.peek(sock)
+    cookie = front.give(sock, secrets, be, **how)
+    front.settled(cookie)
+    sock.close()
+    server = accept(listener)
+    return client.tls, server
+
+
+def read_all(sock):
+    data = b""
+    while part := sock.recv(65536):
+        data += part
+    return data
+
+
+@claim
+def plain_server_reads_the_request_and_answers():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        answer = os.urandom(100)
+        server.sendall(answer)
+        assert receive(client, 100) == answer
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+        assert be.nl.stat("TlsStarted") == 1 and be.nl.stat("TlsFailed") == 0
+
+
+@claim
+def each_cipher_and_many_bytes_by_hash():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for suite in tls.CIPHERS:
+            body = os.urandom(rounds(3000000, 300000))
+            client = tls.Curl(c.client, suite)
+            sock, secrets = front.accept()
+            assert secrets.cipher == tls.CIPHERS[suite][0], suite
+            front.peek(sock)
+            front.settled(front.give(sock, secrets, be))
+            sock.close()
+            server = accept(listener)
+            assert server.recv(4096).startswith(b"GET /x HTTP/1.1\r\n")
+            server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body))
+            with tempfile.TemporaryFile() as file:
+                file.write(body)
+                file.seek(0)
+                assert server.sendfile(file) == len(body)
+            server.close()
+            assert hashlib.sha256(client.answer()).digest() == hashlib.sha256(body).digest(), suite
+
+
+@claim
+def tickets_are_counted():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for tickets in 0, 1, 2, 5:
+            client = tls.Client(c.client, REQUEST)
+            sock, secrets = front.accept(tickets)
+            assert secrets.tx == tickets
+            client.ready()
+            front.settled(front.give(sock, secrets, be))
+            sock.close()
+            server = accept(listener)
+            assert receive(server, len(REQUEST)) == REQUEST
+            server.sendall(b"x")
+            assert receive(client.tls, 1) == b"x"
+
+
+@claim
+def close_notify_of_the_client_is_end_of_file():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        poll = select.epoll()
+        poll.register(server, select.EPOLLIN | select.EPOLLRDHUP)
+        client.settimeout(None)
+        client.setblocking(False)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.unwrap()
+        assert poll.poll(PATIENCE), "nobody tells the server"
+        assert server.recv(100) == b"" and server.recv(100) == b""
+        # The other direction is open.
+        server.sendall(b"answer")
+        server.close()
+        client.setblocking(True)
+        client.settimeout(PATIENCE)
+        poll.close()
+
+
+@claim
+def close_and_shutdown_say_close_notify():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for how in "close", "shutdown", "both", "full":
+            client, server = given(c, front, be, listener)
+            assert receive(server, len(REQUEST)) == REQUEST
+            size = 3000000 if how == "full" else 10
+            if how == "full":
+                server.setblocking(False)
+                size = server.send(bytes(size))
+            else:
+                server.sendall(bytes(size))
+            if how in ("shutdown", "both"):
+                server.shutdown(socket.SHUT_WR)
+                try:
+                    server.send(b"x")
+                    raise AssertionError("written after shutdown")
+                except BrokenPipeError:
+                    pass
+            if how != "shutdown":
+                server.close()
+            # Without close_notify this raises SSLEOFError.
+            assert len(read_all(client)) == size, how
+
+
+@claim
+def request_and_close_notify_and_fin_come_together():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client = tls.Client(c.client, REQUEST)
+        sock, secrets = front.accept()
+        client.ready().setblocking(False)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.sock = socket.socket(fileno=os.dup(client.tls.fileno()))
+        client.sock.shutdown(socket.SHUT_WR)
+        front.peek(sock)
+        wait(lambda: "CLOSE-WAIT" in c.fe.output("ss", "-Htan", "sport = :443"))
+        front.settled(front.give(sock, secrets, be))
+        sock.close()
+        server = accept(listener)
+        assert read_all(server) == REQUEST
+        server.sendall(b"answer")
+        server.close()
+        client.sock.setblocking(True)
+        client.sock.settimeout(PATIENCE)
+        # Its TLS was given up with unwrap(); what arrives are two records and an end, no reset.
+        came = read_all(client.sock)
+        assert came[-7 - 17 + 5:] and came.count(b"\x17\x03\x03") >= 2, came
+
+
+@claim
+def peek_and_splice_and_small_reads_work():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert server.recv(10, socket.MSG_PEEK) == REQUEST[:10]
+        assert server.recv(4096, socket.MSG_PEEK) == REQUEST
+        assert server.recv(3) == REQUEST[:3]
+        # What is decrypted and not read yet counts.
+        there = bytearray(4)
+        fcntl.ioctl(server, termios.FIONREAD, there)
+        assert struct.unpack("=i", there)[0] >= len(REQUEST) - 3
+        poll = select.epoll()
+        poll.register(server, select.EPOLLIN)
+        assert poll.poll(PATIENCE)
+        assert receive(server, len(REQUEST) - 3) == REQUEST[3:]
+        assert not poll.poll(0)
+        client.sendall(b"z" * 5000)
+        wait(lambda: poll.poll(0))
+        out, into = os.pipe()
+        assert os.splice(server.fileno(), into, 5000) == 5000 and os.read(out, 5000) == b"z" * 5000
+        # With room for control messages: there are none.
+        client.sendall(b"y")
+        data, control, flags, _ = server.recvmsg(10, 100)
+        assert (data, control, flags) == (b"y", [], 0), (data, control, flags)
+        # An end while it is spliced.
+        client.setblocking(False)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.unwrap()
+        assert os.splice(server.fileno(), into, 5000) == 0
+        os.close(out)
+        os.close(into)
+        poll.close()
+
+
+@claim
+def keys_are_nobodys_to_read():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        _, server = given(c, front, be, listener)
+        for option in 1, 2:
+            for call in (lambda: server.getsockopt(282, option, 60),
+                         lambda: server.setsockopt(282, option, bytes(40))):
+                try:
+                    call()
+                    raise AssertionError("SOL_TLS answers")
+                except OSError as error:
+                    assert error.errno == errno.ENOPROTOOPT, error
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@claim
+def wrong_records_end_the_connection():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for how in "flipped", "short", "sequence", "garbage", "alert":
+            client = tls.Client(c.client)
+            sock, secrets = front.accept()
+            client.ready()
+            if how == "sequence":
+                client.tls.sendall(REQUEST)
+                secrets.rx = 1
+            front.settled(front.give(sock, secrets, be))
+            sock.close()
+            server = accept(listener)
+            raw = socket.socket(fileno=os.dup(client.tls.fileno()))
+            record = secrets.record(b"hello", 0)
+            if how == "flipped":
+                raw.sendall(record[:-1] + bytes([record[-1] ^ 1]))
+            elif how == "short":
+                raw.sendall(record[:-5])
+                raw.shutdown(socket.SHUT_WR)
+            elif how == "garbage":
+                raw.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+            elif how == "alert":
+                raw.sendall(secrets.record(b"\x02\x28", 0, kind=tls.ALERT))
+            try:
+                got = server.recv(100)
+                assert how == "short" and got == b"", (how, got)
+            except ConnectionResetError:
+                assert how != "short"
+                try:
+                    server.sendall(b"x" * 10)
+                    raise AssertionError("written after an error")
+                except BrokenPipeError:
+                    pass
+            server.close()
+            raw.settimeout(PATIENCE)
+            with contextlib.suppress(ConnectionResetError):
+                read_all(raw)
+            raw.close()
+        assert be.nl.stat("TlsBroken") == 4
+
+
+@claim
+def key_update_is_an_end():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        # By hand: ssl has no call for it.
+        raw = socket.socket(fileno=os.dup(client.fileno()))
+        raw.sendall(front.last.record(struct.pack(">BBHB", 24, 0, 1, 0), 1, kind=tls.HANDSHAKE))
+        assert server.recv(100) == b""
+        server.sendall(b"answer")
+        server.close()
+        assert read_all(client) == b"answer"
+        assert be.nl.stat("TlsRekeyed") == 1
+
+
+def said():
+    """How often the kernel's log has the warning."""
+    text = b""
+    with open("/dev/kmsg", "rb", buffering=0) as log, contextlib.suppress(BlockingIOError):
+        os.set_blocking(log.fileno(), False)
+        while True:
+            text += os.read(log.fileno(), 8192)
+    return text.count(b"INSECURE: keys")
+
+
+@claim
+def without_encryption_no_key_goes():
+    before = said()
+    with Cluster(1) as c:
+        front, be = tls.FrontEnd(c), c.be[0]
+        listener = be.listen(443)
+        client = tls.Client(c.client, REQUEST)
+        sock, secrets = front.accept()
+        client.ready()
+        refused(front, sock, secrets, be, "keys")
+        assert c.fe.stat("HandoffRefusedKeys") == 1 and be.stat("AdoptRequests") == 0
+        # It is as it was.
+        front.peek(sock)
+        # A giver that does not care, and a taker that does.
+        c.fe.sysctl("net.flotilla.insecure_keys", 1)
+        cookie = front.give(sock, secrets, be)
+        front.settled(cookie, FAILED, "keys")
+        assert be.stat("HandoffRefusedKeys") + c.fe.stat("HandoffRefusedKeys") >= 2
+        be.sysctl("net.flotilla.insecure_keys", 1)
+        front.settled(front.give(sock, secrets, be))
+        sock.close()
+        server = accept(listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        assert said() - before == 2, (before, said())
+        front.close()
+
+
+@claim
+def the_listener_of_another_port_takes_it():
+    with set_up() as (c, front, be):
+        client = tls.Client(c.client, REQUEST)
+        sock, secrets = front.accept()
+        client.ready()
+        cookie = front.give(sock, secrets, be, port=8443)
+        front.settled(cookie, FAILED, "nolistener")
+        plain, secure = be.listen(443), be.listen(8443)
+        front.settled(front.give(sock, secrets, be, port=8443))
+        sock.close()
+        server = accept(secure)
+        assert server.getsockname() == (VIP4, 443)
+        assert receive(server, len(REQUEST)) == REQUEST
+        server.close()
+        read_all(client.tls)
+        # Only where the operator has listed that one, too.
+        be.nl.do("SERVICE_DEL", service_addr4=VIP4)
+        be.nl.do("SERVICE_NEW", service_addr4=VIP4, service_port=443)
+        client = tls.Client(c.client, REQUEST)
+        sock, secrets = front.accept()
+        client.ready()
+        cookie = front.give(sock, secrets, be, port=8443)
+        front.settled(cookie, FAILED, "service")
+        front.settled(front.give(sock, secrets, be))
+        sock.close()
+        server = accept(plain)
+        assert receive(server, len(REQUEST)) == REQUEST
+
+
+def refused(front, sock, secrets, be, why, code=errno.EOPNOTSUPP, **how):
+    try:
+        front.give(sock, secrets, be, **how)
+    except Refused as error:
+        assert (error.errno, error.refusal) == (code, why), error
+        return
+    raise AssertionError("not refused")
+
+
+@claim
+def keys_are_checked_when_they_are_given():
+    with set_up() as (c, front, be):
+        be.listen(443)
+        client = tls.Client(c.client, REQUEST)
+        sock, secrets = front.accept()
+        client.ready()
+        for wrong in ({"version": 0x0303}, {"version": 0}, {"cipher": 99}, {"cipher": 53}, {"pad": 1}):
+            refused(front, sock, secrets, be, "none", errno.EINVAL, raw=secrets.pack(**wrong))
+        raw = bytearray(secrets.pack(cipher=51))
+        raw[8 + 31] = 1
+        refused(front, sock, secrets, be, "none", errno.EINVAL, raw=bytes(raw))
+        front.peek(sock)
+
+
+@claim
+def a_listener_that_closes_leaves_nothing():
+    with set_up() as (c, front, be):
+        for queued in True, False:
+            listener = be.listen(443)
+            client = tls.Client(c.client, REQUEST)
+            sock, secrets = front.accept()
+            client.ready()
+            if queued:
+                c.client.run("nft", "table inet t { chain c { type filter hook input priority 0; "
+                                    "tcp sport 443 drop; }; }")
+                sock.sendall(secrets.record(b"early", secrets.tx, way=0))
+                secrets.tx += 1
+            front.settled(front.give(sock, secrets, be))
+            sock.close()
+            if queued:
+                c.client.run("nft", "delete table inet t")
+            listener.close()
+            with contextlib.suppress(ConnectionResetError, ssl.SSLError):
+                read_all(client.tls)
+            wait(lambda: not be.sockets(443))
+        assert be.nl.stat("TlsStarted") == 0
+
+
+@claim
+def modules_can_go_while_the_last_bytes_wait():
+    """A connection that its server has closed, whose client does not answer, keeps no module."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        _, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        c.client.run("ip", "link", "set", "eth0", "down")
+        server.sendall(bytes(1000))
+        server.close()
+        listener.close()
+    wait(lambda: not subprocess.run(("rmmod", "handoff"), stderr=subprocess.DEVNULL, check=False).returncode)
+    wait(lambda: not subprocess.run(("rmmod", "flotilla"), stderr=subprocess.DEVNULL, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
