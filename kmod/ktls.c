@@ -75,10 +75,6 @@ static const struct flt_ktls_face *flt_ktls_face_of(const struct sock *sk)
 	return container_of(READ_ONCE(sk->sk_prot), struct flt_ktls_face, prot);
 }
 
-/*
- * accept() has given the socket its listener's operations. They are put right when it is first
- * used: there is no event in between.
- */
 static void flt_ktls_settle(struct sock *sk, const struct flt_ktls_face *face)
 {
 	const struct flt_base *base = flt_base(sk);
@@ -215,7 +211,6 @@ static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int
 	void *control = msg->msg_control;
 	int n;
 
-	flt_ktls_settle(sk, face);
 	if (flags & MSG_ERRQUEUE)
 		return face->own_prot->recvmsg(sk, msg, len, flags, addr_len);
 	do {
@@ -270,7 +265,6 @@ static bool flt_ktls_is_readable(struct sock *sk)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	flt_ktls_settle(sk, face);
 	return face->own_prot->sock_is_readable(sk);
 }
 
@@ -278,7 +272,6 @@ static int flt_ktls_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	flt_ktls_settle(sk, face);
 	/* kTLS would take it, and say so the next time. */
 	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)
 		return sk_stream_error(sk, msg->msg_flags, -EPIPE);
@@ -294,7 +287,6 @@ static int flt_ktls_ioctl(struct sock *sk, int cmd, int *karg)
 	struct sk_buff *skb;
 	int more = 0;
 
-	flt_ktls_settle(sk, face);
 	if (err || cmd != SIOCINQ)
 		return err;
 	lock_sock(sk);
@@ -311,7 +303,6 @@ static int flt_ktls_setsockopt(struct sock *sk, int level, int name, sockptr_t v
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	flt_ktls_settle(sk, face);
 	if (level == SOL_TLS)
 		return -ENOPROTOOPT;
 	return face->own_prot->setsockopt(sk, level, name, value, len);
@@ -371,6 +362,18 @@ static void flt_ktls_close(struct sock *sk, long timeout)
 	module_put(THIS_MODULE);
 }
 
+/*
+ * accept() has given the socket its listener's operations, with which records would be read as they
+ * came. It lets go of the lock once more before it returns: they are put right there.
+ */
+static void flt_ktls_release_cb(struct sock *sk)
+{
+	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
+
+	flt_ktls_settle(sk, face);
+	face->own_prot->release_cb(sk);
+}
+
 static int flt_ktls_face_make(struct flt_ktls_face *face, const struct proto *prot,
 			      const struct proto_ops *ops)
 {
@@ -394,6 +397,7 @@ static int flt_ktls_face_make(struct flt_ktls_face *face, const struct proto *pr
 	face->prot.getsockopt = flt_ktls_getsockopt;
 	face->prot.shutdown = flt_ktls_shutdown;
 	face->prot.close = flt_ktls_close;
+	face->prot.release_cb = flt_ktls_release_cb;
 	return 0;
 }
 

@@ -411,6 +411,22 @@ def a_listener_that_closes_leaves_nothing():
 
 
 @claim
+def the_first_call_may_be_any():
+    """Nothing is read as it came, whatever a server does first."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        server.setblocking(True)
+        out, into = os.pipe()
+        assert os.splice(server.fileno(), into, 5000) == len(REQUEST)
+        assert os.read(out, 5000) == REQUEST
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+        os.close(out)
+        os.close(into)
+
+
+@claim
 def modules_can_go_while_the_last_bytes_wait():
     """A connection that its server has closed, whose client does not answer, keeps no module."""
     with set_up() as (c, front, be):
