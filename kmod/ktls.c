@@ -231,6 +231,15 @@ static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int
 	return n;
 }
 
+/* A record without a byte is no end. */
+static bool flt_ktls_goes_on(const struct sock *sk)
+{
+	const struct tls_sw_context_rx *rx = tls_sw_ctx_rx(tls_get_ctx(sk));
+
+	return !(READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN) || READ_ONCE(rx->strp.msg_ready) ||
+	       !skb_queue_empty_lockless(&rx->rx_list);
+}
+
 /* Is a record next that is no data? */
 static bool flt_ktls_has_other(struct sock *sk, const struct flt_ktls_face *face)
 {
@@ -250,8 +259,15 @@ static ssize_t flt_ktls_splice_read(struct socket *sock, loff_t *ppos,
 	const struct flt_ktls_face *face = flt_ktls_face_of(sock->sk);
 	ssize_t n;
 
+	/* Of TCP's it is the file that says whether it waits. */
+	if (sock->file->f_flags & O_NONBLOCK)
+		flags |= SPLICE_F_NONBLOCK;
 	do {
 		n = face->own_ops->splice_read(sock, ppos, pipe, len, flags);
+		if (!n && flt_ktls_goes_on(sock->sk)) {
+			n = signal_pending(current) ? -ERESTARTSYS : 1;
+			continue;
+		}
 		if (n < 0 && flt_ktls_is_bad(sock->sk, n))
 			return flt_ktls_bad(sock->sk, face);
 		if (n != -EINVAL || !flt_ktls_has_other(sock->sk, face))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import FAILED, PATIENCE, VIP4, Cluster, Refused      # noqa: E402
 from hof import accept, claim, main, receive, rounds, wait          # noqa: E402
@@ -410,6 +411,16 @@ def a_listener_that_closes_leaves_nothing():
         assert be.nl.stat("TlsStarted") == 0
 
 
+def pending(sock, size):
+    """Wait until @size bytes are there that TCP has not been asked for."""
+    there = bytearray(4)
+
+    def enough():
+        fcntl.ioctl(sock, termios.FIONREAD, there)
+        return struct.unpack("=i", there)[0] >= size
+    wait(enough)
+
+
 @claim
 def the_first_call_may_be_any():
     """Nothing is read as it came, whatever a server does first."""
@@ -422,6 +433,55 @@ def the_first_call_may_be_any():
         assert os.read(out, 5000) == REQUEST
         client.sendall(b"more")
         assert receive(server, 4) == b"more"
+        os.close(out)
+        os.close(into)
+
+
+@claim
+def a_record_without_a_byte_is_no_end_to_splice():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        raw = socket.socket(fileno=os.dup(client.fileno()))
+        out, into = os.pipe()
+        server.setblocking(True)
+        raw.sendall(front.last.record(b"", 1) + front.last.record(b"", 2) + front.last.record(b"x", 3))
+        assert os.splice(server.fileno(), into, 100) == 1 and os.read(out, 10) == b"x"
+        # Nothing behind it: then it waits, or says so.
+        raw.sendall(front.last.record(b"", 4))
+        pending(server, 22)
+        server.setblocking(False)
+        try:
+            got = os.splice(server.fileno(), into, 100, flags=os.SPLICE_F_NONBLOCK)
+            raise AssertionError("an end: %r" % got)
+        except BlockingIOError:
+            pass
+        raw.sendall(front.last.record(b"", 5))
+        raw.shutdown(socket.SHUT_WR)
+        wait(lambda: select.select([server], [], [], 0)[0])
+        server.setblocking(True)
+        assert os.splice(server.fileno(), into, 100) == 0
+        os.close(out)
+        os.close(into)
+
+
+@claim
+def splice_waits_only_where_the_socket_does():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        out, into = os.pipe()
+        server.setblocking(False)
+        timer = threading.Timer(2, lambda: client.sendall(b"late"))
+        timer.start()
+        try:
+            os.splice(server.fileno(), into, 100)
+            raise AssertionError("it has waited")
+        except BlockingIOError:
+            pass
+        timer.join()
         os.close(out)
         os.close(into)
 
