@@ -123,9 +123,14 @@ static void flt_ktls_say(struct sock *sk, const struct flt_ktls_face *face, u8 l
 	WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 }
 
+/* What follows the client's last word is no data (RFC 8446, 6.1), or has keys not known here. */
 static void flt_ktls_end(struct sock *sk, u8 how)
 {
+	struct tls_strparser *strp = &tls_sw_ctx_rx(tls_get_ctx(sk))->strp;
+
 	lock_sock(sk);
+	strp->stopped = 1;
+	WRITE_ONCE(strp->msg_ready, 0);
 	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | how);
 	sk->sk_state_change(sk);
 	release_sock(sk);

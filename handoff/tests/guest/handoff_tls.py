@@ -487,6 +487,40 @@ def splice_waits_only_where_the_socket_does():
 
 
 @claim
+def nothing_is_read_behind_an_end():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for how in "close_notify", "key update":
+            for way in "recv", "peek", "splice", "poll":
+                client, server = given(c, front, be, listener)
+                assert receive(server, len(REQUEST)) == REQUEST
+                raw = socket.socket(fileno=os.dup(client.fileno()))
+                if how == "close_notify":
+                    end = front.last.record(b"\x01\x00", 1, kind=tls.ALERT)
+                else:
+                    end = front.last.record(struct.pack(">BBHB", 24, 0, 1, 0), 1, kind=tls.HANDSHAKE)
+                rest = front.last.record(b"GET /smuggled", 2 if how == "close_notify" else 0)
+                raw.sendall(end + rest * 2)
+                pending(server, len(end) + 2 * len(rest))
+                assert server.recv(100) == b"", (how, way)
+                out, into = os.pipe()
+                for _ in range(3):
+                    if way == "splice":
+                        assert os.splice(server.fileno(), into, 100) == 0, how
+                    elif way == "poll":
+                        assert select.select([server], [], [], PATIENCE)[0]
+                    got = server.recv(100, socket.MSG_PEEK if way == "peek" else 0)
+                    assert got == b"", (how, way, got)
+                server.sendall(b"answer")
+                server.shutdown(socket.SHUT_WR)
+                assert read_all(client) == b"answer", (how, way)
+                server.close()
+                raw.close()
+                os.close(out)
+                os.close(into)
+
+
+@claim
 def modules_can_go_while_the_last_bytes_wait():
     """A connection that its server has closed, whose client does not answer, keeps no module."""
     with set_up() as (c, front, be):
