@@ -123,6 +123,45 @@ static void flt_ktls_say(struct sock *sk, const struct flt_ktls_face *face, u8 l
 	WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 }
 
+static bool flt_ktls_may_say(const struct sock *sk)
+{
+	return (1 << inet_sk_state_load(sk)) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT);
+}
+
+static void flt_ktls_end_sending(struct sock *sk, bool over)
+{
+	u8 how = READ_ONCE(sk->sk_shutdown) & ~SEND_SHUTDOWN;
+
+	WRITE_ONCE(sk->sk_shutdown, over ? how | SEND_SHUTDOWN : how);
+}
+
+/*
+ * The last that is said. Another thread may be in write(), and waits there for the client, with the
+ * lock under which kTLS makes records: it is told EPIPE, as by a shutdown() of TCP's.
+ */
+static void flt_ktls_say_last(struct sock *sk, const struct flt_ktls_face *face, u8 level, u8 what)
+{
+	struct tls_context *ctx = tls_get_ctx(sk);
+
+	lock_sock(sk);
+	flt_ktls_end_sending(sk, true);
+	sk->sk_state_change(sk);
+	release_sock(sk);
+	mutex_lock(&ctx->tx_lock);
+	lock_sock(sk);
+	flt_ktls_end_sending(sk, !flt_ktls_may_say(sk));
+	/* What it was told is nobody else's error. */
+	if (sk->sk_err == EPIPE)
+		sock_error(sk);
+	release_sock(sk);
+	mutex_unlock(&ctx->tx_lock);
+	if (flt_ktls_may_say(sk))
+		flt_ktls_say(sk, face, level, what);
+	lock_sock(sk);
+	flt_ktls_end_sending(sk, true);
+	release_sock(sk);
+}
+
 /* What follows the client's last word is no data (RFC 8446, 6.1), or has keys not known here. */
 static void flt_ktls_end(struct sock *sk, u8 how)
 {
@@ -186,7 +225,7 @@ static int flt_ktls_other(struct sock *sk, const struct flt_ktls_face *face)
 		return 0;
 	}
 	/* Also data: another thread has taken the record in question, and we some of the stream. */
-	flt_ktls_say(sk, face, FLT_TLS_FATAL, TLS_ALERT_DESC_UNEXPECTED_MESSAGE);
+	flt_ktls_say_last(sk, face, FLT_TLS_FATAL, TLS_ALERT_DESC_UNEXPECTED_MESSAGE);
 	return flt_ktls_break(sk);
 }
 
@@ -200,7 +239,7 @@ static bool flt_ktls_is_bad(const struct sock *sk, int err)
 static int flt_ktls_bad(struct sock *sk, const struct flt_ktls_face *face)
 {
 	sock_error(sk);
-	flt_ktls_say(sk, face, FLT_TLS_FATAL, TLS_ALERT_DESC_BAD_RECORD_MAC);
+	flt_ktls_say_last(sk, face, FLT_TLS_FATAL, TLS_ALERT_DESC_BAD_RECORD_MAC);
 	return flt_ktls_break(sk);
 }
 
@@ -339,39 +378,33 @@ static int flt_ktls_getsockopt(struct sock *sk, int level, int name, char __user
 	return face->own_prot->getsockopt(sk, level, name, value, len);
 }
 
-/*
- * inet_shutdown() has the lock, and has said that nothing more is sent. What kTLS sends takes the
- * lock itself.
- */
+/* inet_shutdown() has the lock. What kTLS sends takes it itself. */
 static void flt_ktls_shutdown(struct sock *sk, int how)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
 	if (how & SEND_SHUTDOWN) {
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown & ~SEND_SHUTDOWN);
 		release_sock(sk);
-		flt_ktls_say(sk, face, FLT_TLS_WARNING, TLS_ALERT_DESC_CLOSE_NOTIFY);
+		flt_ktls_say_last(sk, face, FLT_TLS_WARNING, TLS_ALERT_DESC_CLOSE_NOTIFY);
 		lock_sock(sk);
-		WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SEND_SHUTDOWN);
 	}
 	face->own_prot->shutdown(sk, how);
 }
 
-static bool flt_ktls_may_say(const struct sock *sk)
+static bool flt_ktls_is_open(const struct sock *sk)
 {
-	return (1 << inet_sk_state_load(sk)) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT) &&
-	       !(READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN);
+	return flt_ktls_may_say(sk) && !(READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN);
 }
 
 static void flt_ktls_close(struct sock *sk, long timeout)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	if (flt_ktls_may_say(sk)) {
+	if (flt_ktls_is_open(sk)) {
 		/* An alert that nobody has read is no reason for a RST, as a FIN is none. */
 		if (flt_ktls_has_other(sk, face))
 			flt_ktls_other(sk, face);
-		if (flt_ktls_may_say(sk))
+		if (flt_ktls_is_open(sk))
 			flt_ktls_say(sk, face, FLT_TLS_WARNING, TLS_ALERT_DESC_CLOSE_NOTIFY);
 	}
 	lock_sock(sk);

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import FAILED, PATIENCE, VIP4, Cluster, Refused      # noqa: E402
 from hof import accept, claim, main, receive, rounds, wait          # noqa: E402
@@ -518,6 +519,73 @@ def nothing_is_read_behind_an_end():
                 raw.close()
                 os.close(out)
                 os.close(into)
+
+
+@claim
+def shutdown_does_not_wait_for_a_writer():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        for how in "shutdown", "alert":
+            client, server = given(c, front, be, listener)
+            assert receive(server, len(REQUEST)) == REQUEST
+            came = []
+
+            def write(server=server, came=came):
+                try:
+                    server.settimeout(None)
+                    server.sendall(bytes(50000000))
+                except OSError as error:
+                    came.append(error)
+            writer = threading.Thread(target=write, daemon=True)
+            writer.start()
+            last = -1
+            while last != (last := int(be.output("ss", "-Htn", "sport = :443").split()[2])) or not last:
+                time.sleep(0.5)
+            if how == "alert":
+                raw = socket.socket(fileno=os.dup(client.fileno()))
+                raw.sendall(front.last.record(b"\x02\x28", 1, kind=tls.ALERT))
+                wait(lambda: select.select([server], [], [], 0)[0])
+
+            def end(server=server, how=how):
+                if how == "shutdown":
+                    server.shutdown(socket.SHUT_WR)
+                else:
+                    with contextlib.suppress(ConnectionResetError):
+                        server.recv(1)
+            ender = threading.Thread(target=end, daemon=True)
+            ender.start()
+            ender.join(PATIENCE)
+            assert not ender.is_alive(), how + " waits for the client"
+            writer.join(PATIENCE)
+            assert not writer.is_alive() and isinstance(came[0], BrokenPipeError), (how, came)
+            if how == "alert":
+                server.close()          # it has not been shut down
+            got = read_all_raw(client)
+            assert got < 20000000, (how, got)
+            server.close()
+
+
+def read_all_raw(client):
+    raw, size = socket.socket(fileno=os.dup(client.fileno())), 0
+    raw.settimeout(PATIENCE)
+    with contextlib.suppress(ConnectionResetError):
+        while part := raw.recv(1 << 20):
+            size += len(part)
+    return size
+
+
+@claim
+def it_is_shut_down_once():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        for _ in range(3):
+            server.shutdown(socket.SHUT_WR)
+        assert not server.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+        assert read_all(client) == b""
 
 
 @claim
