@@ -257,6 +257,9 @@ static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int
 
 	if (flags & MSG_ERRQUEUE)
 		return face->own_prot->recvmsg(sk, msg, len, flags, addr_len);
+	/* As TCP does, and kTLS does not: it is thrown away, and there may be no room for it. */
+	if (flags & MSG_TRUNC)
+		iov_iter_discard(&msg->msg_iter, ITER_DEST, len);
 	do {
 		/* It would be told the type of each record. */
 		msg->msg_control = NULL;

@@ -4,6 +4,7 @@
 # timeout: 600
 """Connections of TLS handed to servers that speak clear text: the kernel there encrypts."""
 import contextlib
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -519,6 +520,18 @@ def nothing_is_read_behind_an_end():
                 raw.close()
                 os.close(out)
                 os.close(into)
+
+
+@claim
+def what_is_thrown_away_needs_no_room():
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        pending(server, len(REQUEST))
+        libc = ctypes.CDLL(None, use_errno=True)
+        done = libc.recv(server.fileno(), None, 4, socket.MSG_TRUNC)
+        assert done == 4, (done, ctypes.get_errno())
+        assert receive(server, len(REQUEST) - 4) == REQUEST[4:]
 
 
 @claim
