@@ -378,6 +378,9 @@ static int flt_ktls_getsockopt(struct sock *sk, int level, int name, char __user
 
 	if (level == SOL_TLS)
 		return -ENOPROTOOPT;
+	/* TCP would give the records as they came. */
+	if (level == SOL_TCP && name == TCP_ZEROCOPY_RECEIVE)
+		return -EOPNOTSUPP;
 	return face->own_prot->getsockopt(sk, level, name, value, len);
 }
 

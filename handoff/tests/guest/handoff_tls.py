@@ -523,6 +523,24 @@ def nothing_is_read_behind_an_end():
 
 
 @claim
+def nothing_is_received_by_mapping():
+    """TCP_ZEROCOPY_RECEIVE would give records as they came."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        _, server = given(c, front, be, listener)
+        pending(server, len(REQUEST))
+        room = ctypes.create_string_buffer(4096)
+        args = struct.pack("=QIIIiQiIQQII", 0, 0, 0, 0, 0, ctypes.addressof(room), 4096, 0, 0, 0, 0, 0)
+        args = ctypes.create_string_buffer(args)
+        size = ctypes.c_int(64)
+        libc = ctypes.CDLL(None, use_errno=True)
+        done = libc.getsockopt(server.fileno(), socket.IPPROTO_TCP, 35, args, ctypes.byref(size))
+        assert not room.raw.strip(b"\0"), room.raw[:100]
+        assert done == -1 and ctypes.get_errno() == errno.EOPNOTSUPP, (done, ctypes.get_errno())
+        assert receive(server, len(REQUEST)) == REQUEST
+
+
+@claim
 def what_is_thrown_away_needs_no_room():
     with set_up() as (c, front, be):
         listener = be.listen(443)
