@@ -17,6 +17,7 @@
  */
 
 #include <asm/ioctls.h>
+#include <linux/cred.h>
 #include <linux/crypto.h>
 #include <linux/kmod.h>
 #include <linux/module.h>
@@ -644,28 +645,42 @@ void flt_ktls_forget(struct flt_ktls *ktls, struct request_sock *req)
 
 /* --- before there is a child --- */
 
-/* A socket without a connection cannot have it, and is told so by kTLS, if that is there. */
+/*
+ * A socket without a connection cannot have it, and is told so by kTLS, if that is there. Asked
+ * without a kernel thread's rights: another node is not to have a module loaded here.
+ */
 static bool flt_ktls_is_there(void)
 {
 	static const char name[] = "tls";
+	struct cred *nobody = prepare_creds();
+	const struct cred *own;
 	struct socket *sock;
 	int err;
 
-	if (sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock))
+	if (!nobody)
 		return false;
-	err = sock->ops->setsockopt(sock, SOL_TCP, TCP_ULP, KERNEL_SOCKPTR((void *)name),
-				    sizeof(name) - 1);
-	sock_release(sock);
+	cap_clear(nobody->cap_effective);
+	err = sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock);
+	if (!err) {
+		own = override_creds(nobody);
+		err = sock->ops->setsockopt(sock, SOL_TCP, TCP_ULP, KERNEL_SOCKPTR((void *)name),
+					    sizeof(name) - 1);
+		revert_creds(own);
+		sock_release(sock);
+	}
+	put_cred(nobody);
 	return err == -ENOTCONN;
 }
 
-/* What was found once is there: looking for it may load modules, and the giver waits meanwhile. */
+/* A cipher that was found once is there: looking for it may load modules, while the giver waits. */
 static bool flt_ktls_knows(u16 cipher)
 {
 	static bool knows[2];
 	bool chacha20 = cipher == TLS_CIPHER_CHACHA20_POLY1305;
 
-	if (!READ_ONCE(knows[chacha20]) && flt_ktls_is_there() &&
+	if (!flt_ktls_is_there())
+		return false;
+	if (!READ_ONCE(knows[chacha20]) &&
 	    crypto_has_alg(chacha20 ? "rfc7539(chacha20,poly1305)" : "gcm(aes)", 0, 0))
 		WRITE_ONCE(knows[chacha20], true);
 	return READ_ONCE(knows[chacha20]);
