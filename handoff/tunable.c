@@ -44,7 +44,7 @@ static int hof_tunable_keys(const struct ctl_table *table, int write, void *buff
 	int err = proc_douintvec_minmax(table, write, buffer, len, pos);
 
 	if (!err && write && READ_ONCE(*(u32 *)table->data))
-		pr_warn("INSECURE: keys of clients' TLS connections go to other nodes in clear text, too (net.flotilla.insecure_keys)\n");
+		pr_warn_ratelimited("INSECURE: keys of clients' TLS connections go to other nodes in clear text, too (net.flotilla.insecure_keys)\n");
 	return err;
 }
 

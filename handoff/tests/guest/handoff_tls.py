@@ -620,6 +620,16 @@ def it_is_shut_down_once():
 
 
 @claim
+def who_may_set_the_switch_cannot_flood_the_log():
+    """Root of a container may, for his own network."""
+    before = said()
+    with Cluster(1) as c:
+        for _ in range(100):
+            c.fe.sysctl("net.flotilla.insecure_keys", 1)
+    assert 0 < said() - before < 50, said() - before
+
+
+@claim
 def modules_can_go_while_the_last_bytes_wait():
     """A connection that its server has closed, whose client does not answer, keeps no module."""
     with set_up() as (c, front, be):
