@@ -550,6 +550,20 @@ static int flt_ktls_ulp(struct sock *sk)
 	return err;
 }
 
+/* Half of them may have been set, and SOL_TLS is kTLS's own then. */
+static void flt_ktls_wipe(struct sock *sk)
+{
+	struct tls_context *ctx;
+
+	lock_sock(sk);
+	ctx = tls_get_ctx(sk);
+	if (ctx) {
+		memzero_explicit(&ctx->crypto_send, sizeof(ctx->crypto_send));
+		memzero_explicit(&ctx->crypto_recv, sizeof(ctx->crypto_recv));
+	}
+	release_sock(sk);
+}
+
 static void flt_ktls_lend(struct sock *sk, struct socket *sock, struct proto *prot)
 {
 	lock_sock(sk);
@@ -587,6 +601,8 @@ static int flt_ktls_start(struct sock *sk, const struct flt_tls *tls)
 		else
 			__module_get(THIS_MODULE);
 	}
+	if (err)
+		flt_ktls_wipe(sk);
 	flt_ktls_lend(sk, NULL, face ? &face->prot : NULL);
 	sock->sk = NULL;
 	sock->ops = NULL;
