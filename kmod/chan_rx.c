@@ -243,6 +243,19 @@ static u32 flt_rx_begin_sink(struct flt_chan *chan, u8 type, u32 len, const u8 *
 	return bulk_head + here;
 }
 
+/* The rest, from @off on, moves to the start: what is secret of it is not left behind, too. */
+static void flt_rx_shift(struct flt_chan *chan, u32 off)
+{
+	const struct flt_frame *head = (const struct flt_frame *)chan->buf;
+
+	chan->have -= off;
+	if (!off || !chan->have)
+		return;
+	memmove(chan->buf, chan->buf + off, chan->have);
+	if (chan->have > sizeof(*head) && flt_msg_is_secret(head->type))
+		memzero_explicit(chan->buf + chan->have, off);
+}
+
 /* Delivers the whole frames in the buffer and moves the rest to its start. */
 static void flt_rx_parse(struct flt_chan *chan)
 {
@@ -285,9 +298,7 @@ static void flt_rx_parse(struct flt_chan *chan)
 			memzero_explicit(chan->buf + off + sizeof(head), len);
 		off += sizeof(head) + len;
 	}
-	chan->have -= off;
-	if (off && chan->have)
-		memmove(chan->buf, chan->buf + off, chan->have);
+	flt_rx_shift(chan, off);
 }
 
 static void flt_rx_end_big(struct flt_chan *chan)
@@ -431,6 +442,7 @@ void flt_chan_rx_end(struct flt_chan *chan)
 
 void flt_chan_rx_free(struct flt_chan *chan)
 {
-	kfree(chan->buf);
-	kvfree(chan->big);
+	/* A message may have come in part, and was secret. */
+	kfree_sensitive(chan->buf);
+	kvfree_sensitive(chan->big, chan->big_len);
 }
