@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Taking a connection: built at HANDOFF, given to its listener at COMMIT. */
 
-#include <linux/slab.h>
-
 #include "kmod/endpoint.h"
-#include "kmod/stack.h"
 
 #include "adopt.h"
+#include "adoption.h"
+#include "claim.h"
 #include "counter.h"
-#include "entry.h"
 #include "idle.h"
 #include "life.h"
 #include "net.h"
@@ -17,160 +15,6 @@
 #include "permit.h"
 #include "resync.h"
 #include "trace.h"
-
-static void hof_adopt_destruct(struct flt_layer *layer, struct sock *sk)
-{
-	struct hof_adoption **priv = flt_layer_priv(layer);
-
-	hof_life_end(*priv);
-}
-
-static bool hof_adopt_data_ready(struct flt_layer *layer, struct sock *sk)
-{
-	struct hof_adoption **priv = flt_layer_priv(layer);
-
-	hof_idle_data(*priv);
-	return true;
-}
-
-static const struct flt_layer_ops hof_adopt_layer = {
-	.owner = THIS_MODULE,
-	.name = "handoff",
-	.destruct = hof_adopt_destruct,
-	.priv_size = sizeof(struct hof_adoption *),
-};
-
-/* For a giver that wants to know of idle connections. */
-static const struct flt_layer_ops hof_adopt_idle_layer = {
-	.owner = THIS_MODULE,
-	.name = "handoff-idle",
-	.data_ready = hof_adopt_data_ready,
-	.destruct = hof_adopt_destruct,
-	.priv_size = sizeof(struct hof_adoption *),
-};
-
-void hof_adopt_detach(void)
-{
-	flt_layer_remove_all(&hof_adopt_layer);
-	flt_layer_remove_all(&hof_adopt_idle_layer);
-}
-
-void hof_adoption_put(struct hof_adoption *a)
-{
-	if (!refcount_dec_and_test(&a->ref))
-		return;
-	flt_node_put(a->node);
-	hof_peer_put(a->peer);
-	kfree(a);
-}
-
-static struct hof_adoption *hof_adoption_create(struct hof_net *hn, struct flt_node *node,
-						u64 id, u32 flags)
-{
-	struct hof_peer *peer = hof_peer_expect(hn, node);
-	struct hof_adoption *a;
-
-	if (IS_ERR(peer))
-		return NULL;
-	/* One that never commits must not keep the others out, either. */
-	if (READ_ONCE(hn->nr_pending) >= HOF_PENDING_MAX ||
-	    READ_ONCE(peer->nr_pending) >= READ_ONCE(hn->tunables.pending_max))
-		goto put;
-	a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
-	if (!a)
-		goto put;
-	a->peer = peer;
-	refcount_set(&a->ref, 1);
-	a->hn = hn;
-	a->node = flt_node_get(node);
-	a->id = id;
-	a->flags = flags;
-	INIT_LIST_HEAD(&a->all);
-	INIT_LIST_HEAD(&a->held);
-	INIT_LIST_HEAD(&a->waiting);
-	INIT_LIST_HEAD(&a->asking);
-	INIT_LIST_HEAD(&a->busy);
-	INIT_LIST_HEAD(&a->telling);
-	hof_hold_init(&a->hold);
-	return a;
-
-put:
-	hof_peer_put(peer);
-	return NULL;
-}
-
-/* From here on the child's death is heard of, and drops the reference of the layer. */
-static int hof_adopt_observe(struct hof_adoption *a)
-{
-	const struct flt_layer_ops *ops = a->flags & HOF_ADOPT_WANT_IDLE ?
-					  &hof_adopt_idle_layer : &hof_adopt_layer;
-	struct hof_net *hn = a->hn;
-	struct hof_adoption **priv;
-	struct flt_layer *layer;
-
-	/* Nothing reaches the child yet, so no callback comes before @priv is set. */
-	layer = flt_layer_add(a->sk, ops, GFP_KERNEL);
-	if (IS_ERR(layer))
-		return PTR_ERR(layer);
-	priv = flt_layer_priv(layer);
-	*priv = a;
-	spin_lock_bh(&hn->adopt_lock);
-	list_add_tail(&a->all, &hn->adopted);
-	list_add_tail(&a->held, &a->peer->held);
-	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted + 1);
-	WRITE_ONCE(a->peer->nr_held, a->peer->nr_held + 1);
-	spin_unlock_bh(&hn->adopt_lock);
-	return 0;
-}
-
-/*
- * A connection that we once gave away comes back: our own entry would send its
- * packets away from the child. Until it is decided they wait, so that they do
- * not go round between us and the giver either.
- */
-static enum flt_refusal hof_adopt_claim(struct hof_adoption *a)
-{
-	enum flt_refusal why = FLT_REFUSE_NONE;
-	struct hof_entry *e;
-
-	rcu_read_lock();
-	e = hof_entry_find_tuple(a->hn, &a->tuple);
-	if (!e)
-		goto out;
-	if (hof_hold_begin(e, &a->hold)) {
-		a->back = e;
-		hof_count(a->hn, HOF_STAT_ADOPT_RETURNED);
-	} else if (hof_entry_state(e) == HOF_HOLD) {
-		why = FLT_REFUSE_DUPLICATE;
-	} else {
-		hof_entry_remove(a->hn, e);
-	}
-out:
-	rcu_read_unlock();
-	return why;
-}
-
-static enum flt_refusal hof_adopt_build(struct hof_adoption *a, const void *wire, u32 len)
-{
-	enum flt_refusal why;
-
-	why = flt_endpoint_adopt(a->hn->net, a->node->id, wire, len, &a->child);
-	if (why != FLT_REFUSE_NONE) {
-		hof_adoption_put(a);
-		return why;
-	}
-	a->tuple = *flt_adoption_tuple(a->child);
-	a->sk = flt_adoption_sock(a->child);
-	if (hof_adopt_observe(a)) {
-		flt_adoption_abort(a->child);
-		hof_adoption_put(a);
-		return FLT_REFUSE_NOMEM;
-	}
-	why = hof_adopt_claim(a);
-	if (why != FLT_REFUSE_NONE)
-		flt_adoption_abort(a->child);	/* its end drops the last reference */
-	return why;
-}
 
 /* Wait for the giver's decision; a reference goes with it. */
 static void hof_adopt_wait(struct hof_adoption *a)
@@ -188,36 +32,6 @@ static void hof_adopt_wait(struct hof_adoption *a)
 	queue_delayed_work(system_unbound_wq, &hn->ask, min(ask, wait) + 1);
 }
 
-/* It stays where it was, unless that has been given up meanwhile. */
-static void hof_adopt_resume(struct hof_net *hn, struct hof_entry *e)
-{
-	rcu_read_lock();	/* once it forwards, it may go at any time */
-	hof_hold_forward(hn, e);
-	hof_entry_resume(hn, e);
-	rcu_read_unlock();
-}
-
-/* It is ours again: for its last owner, and for who watches, that is its end. */
-static void hof_adopt_return(struct hof_net *hn, struct hof_entry *e)
-{
-	spin_lock_bh(&e->lock);
-	hof_entry_settle(hn, e, FLT_REFUSE_NONE);
-	spin_unlock_bh(&e->lock);
-	hof_hold_reinject(hn, e);
-}
-
-static void hof_adopt_undo(struct hof_adoption *a, enum flt_refusal why)
-{
-	struct hof_net *hn = a->hn;
-
-	hof_count(hn, HOF_STAT_ADOPT_ABORTED);
-	trace_hof_abort(&a->tuple, a->id, a->node->id, why);
-	flt_adoption_abort(a->child);
-	if (a->back)
-		hof_adopt_resume(hn, a->back);
-	hof_adoption_put(a);
-}
-
 /* Ids are unique, or what is said of one would mean another. */
 static bool hof_adopt_knows(struct hof_net *hn, const struct flt_node *node, u64 id)
 {
@@ -229,9 +43,53 @@ static bool hof_adopt_knows(struct hof_net *hn, const struct flt_node *node, u64
 	return knows;
 }
 
-int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
+/*
+ * Its origin gives us, straight, what somebody hands on in its name and has not let go of: only the
+ * origin can know whose it is, and who makes up what he hands on must not keep it from us.
+ */
+static bool hof_adopt_evict(struct hof_net *hn, struct flt_node *node, const void *wire, u32 len)
+{
+	struct hof_adoption *a, *oldest = NULL;
+	struct flt_peek peek;
+
+	if (flt_endpoint_peek(wire, len, &peek) != FLT_REFUSE_NONE)
+		return false;
+	spin_lock_bh(&hn->adopt_lock);
+	a = hof_pending_handed(hn, node, &peek.tuple);
+	if (a) {
+		hof_pending_take(a);
+		oldest = hof_pending_remember(a);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (!a)
+		return false;
+	hof_count(hn, HOF_STAT_ADOPT_EVICTED);
+	if (oldest)
+		hof_adoption_put(oldest);
+	hof_adoption_undo(a, FLT_REFUSE_DUPLICATE);
+	return true;
+}
+
+static enum flt_refusal hof_adopt_take(struct hof_net *hn, struct flt_node *node, u64 id,
+				       u32 flags, const struct hof_msg_origin *named,
+				       const void *wire, u32 len, struct hof_adoption **out)
+{
+	struct hof_adoption *a = hof_adoption_create(hn, node, id, flags);
+
+	if (!a)
+		return FLT_REFUSE_NOMEM;
+	if (named)
+		hof_claim_prepare(a, named);
+	*out = a;
+	return hof_adoption_build(a, wire, len);
+}
+
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node,
+		      const struct hof_msg_handoff *head, const struct hof_msg_origin *named,
 		      const void *wire, u32 len)
 {
+	u32 flags = be32_to_cpu(head->flags);
+	u64 id = be64_to_cpu(head->id);
 	static const struct flt_tuple unknown;
 	struct hof_adoption *a = NULL;
 	enum flt_refusal why;
@@ -244,8 +102,9 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 fla
 	else
 		why = hof_permit(hn, node, wire, len);
 	if (why == FLT_REFUSE_NONE) {
-		a = hof_adoption_create(hn, node, id, flags);
-		why = a ? hof_adopt_build(a, wire, len) : FLT_REFUSE_NOMEM;
+		why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
+		if (why == FLT_REFUSE_DUPLICATE && hof_adopt_evict(hn, node, wire, len))
+			why = hof_adopt_take(hn, node, id, flags, named, wire, len, &a);
 	}
 	if (why != FLT_REFUSE_NONE) {
 		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
@@ -284,7 +143,7 @@ static bool hof_adopt_too_late(struct hof_net *hn, struct flt_node *node, u64 id
 	return a;
 }
 
-void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval)
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval, u64 proof)
 {
 	enum flt_refusal why;
 	struct hof_adoption *a;
@@ -308,7 +167,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsv
 	 * HOLD still. What was held waits with the child.
 	 */
 	if (a->back)
-		hof_adopt_return(hn, a->back);
+		hof_adoption_return(a, a->back);
 	flt_adoption_advance(a->child, tsval);
 	why = flt_adoption_commit(a->child);
 	if (why == FLT_REFUSE_NONE)
@@ -316,6 +175,7 @@ void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsv
 	else
 		hof_count(hn, HOF_STAT_ADOPT_COMMIT_FAILED);
 	trace_hof_commit(&a->tuple, id, node->id, why);
+	hof_claim_begin(a, why == FLT_REFUSE_NONE ? proof : 0);
 	hof_adoption_put(a);
 }
 
@@ -329,7 +189,7 @@ void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id)
 		hof_pending_take(a);
 	spin_unlock_bh(&hn->adopt_lock);
 	if (a)
-		hof_adopt_undo(a, FLT_REFUSE_ABORTED);
+		hof_adoption_undo(a, FLT_REFUSE_ABORTED);
 	else
 		hof_adopt_too_late(hn, node, id, false);
 }
@@ -377,7 +237,7 @@ static void hof_adopt_undo_all(struct hof_net *hn, const struct flt_node *node)
 		spin_unlock_bh(&hn->adopt_lock);
 		if (oldest)
 			hof_adoption_put(oldest);
-		hof_adopt_undo(a, FLT_REFUSE_NODEDOWN);
+		hof_adoption_undo(a, FLT_REFUSE_NODEDOWN);
 	}
 }
 
@@ -412,7 +272,7 @@ static bool hof_adopt_expire_one(struct hof_net *hn)
 	hof_count(hn, HOF_STAT_ADOPT_EXPIRED);
 	if (oldest)
 		hof_adoption_put(oldest);
-	hof_adopt_undo(due, FLT_REFUSE_TIMEOUT);
+	hof_adoption_undo(due, FLT_REFUSE_TIMEOUT);
 	return true;
 }
 
@@ -477,19 +337,25 @@ void hof_adopt_net_init(struct hof_net *hn)
 	hof_pending_net_init(hn);
 	INIT_DELAYED_WORK(&hn->ask, hof_adopt_ask);
 	hof_life_net_init(hn);
+	hof_claim_net_init(hn);
 }
 
 void hof_adopt_net_exit(struct hof_net *hn)
 {
-	struct hof_adoption *a, *next;
+	struct hof_adoption *a;
 
 	hof_adopt_withdraw(hn);
 	cancel_delayed_work_sync(&hn->ask);
 	hof_life_net_exit(hn);
+	hof_claim_net_exit(hn);
 	/* Module exit: the layers are off, their references are left. */
-	list_for_each_entry_safe(a, next, &hn->adopted, all) {
-		list_del(&a->all);
-		list_del(&a->held);
+	spin_lock_bh(&hn->adopt_lock);	/* entries go on ending (relay.c) */
+	while ((a = list_first_entry_or_null(&hn->adopted, struct hof_adoption, all))) {
+		list_del_init(&a->all);
+		list_del_init(&a->held);
+		spin_unlock_bh(&hn->adopt_lock);
 		hof_adoption_put(a);
+		spin_lock_bh(&hn->adopt_lock);
 	}
+	spin_unlock_bh(&hn->adopt_lock);
 }

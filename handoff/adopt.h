@@ -11,6 +11,7 @@
 
 struct flt_adoption;
 struct flt_node;
+struct hof_claim;
 struct hof_net;
 struct hof_peer;
 
@@ -21,23 +22,29 @@ struct hof_peer;
 #define HOF_ADOPT_WANT_IDLE	BIT(0)
 /* The giver is in no hurry to hear of the end; the value of HOF_TELL_LATER. */
 #define HOF_ADOPT_TELL_LATER	BIT(1)
+/* The taker had given it to the giver, and nobody claims it: no packet comes by the giver. */
+#define HOF_ADOPT_BACK		BIT(3)
+/* struct hof_msg_origin is between the head of HANDOFF and the checkpoint. */
+#define HOF_ADOPT_ORIGIN	BIT(2)
 
 /**
  * struct hof_adoption - a connection taken from another node
  * @ref:     the layer on the child holds one until the end of the child has been
  *	     told; being in hn->pending is one
  * @hn:      namespace; the child keeps it
- * @node:    who gave it; a counted reference
+ * @node:    who forwards it to us: who gave it, or its origin; a counted reference
  * @peer:    the same; a counted reference
- * @id:      theirs
+ * @id:      what it is called there
+ * @voucher: what proves to others that it is we who @node forwards it to; 0: nothing does
  * @flags:   HOF_ADOPT_*
  * @tuple:   of the connection
  * @sk:      the child; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
- * @held:    the same, in @peer->held
+ * @held:    the same, in @peer->held; with @passed until our entry is over
  * @waiting: in hn->pending, until COMMIT or ABORT; then, when we gave it up, in hn->late
  * @asking:  with these: in hn->asking; then in @peer->late
  * @by_id:   with these: in hn->undecided
+ * @handed:  while it waits, with @claim: in hn->handed
  * @busy:    in one of hn->busy, while it is looked at for being idle
  * @telling: in hn->telling, when there is something to tell to @node
  * @ask_at:  jiffies; in hn->asking: when to ask about it
@@ -45,20 +52,28 @@ struct hof_peer;
  * @busy_since: jiffies; with @busy
  * @until:   jiffies; with @waiting: when it is given up
  * @committed: it is ours: only then is its life worth a message
- * @dead:    the child is
+ * @passed:  handed on, and our entry and not the child says when it is over (relay.c)
+ * @returned: it has come back from @node, by which its packets do not come: they come as those of
+ *	     @behind do, or are sent to us by the client
+ * @farewell: has no child and never had one; to tell an end (claim.c)
+ * @dead:    the child is; with @passed: our entry is over
  * @late:    we gave it up
- * @lost:    and COMMIT came later still
+ * @lost:    and COMMIT came later still; with @passed: who has it now is gone
  * @idle:    the server waits for a request
  * @unsure:  with @busy: it looked idle, but it had sent something since the look before
  * @told:    what @node knows of @idle
  * @sent:    the server's write_seq when it was last found idle, or at first
  * @seen:    the server's write_seq when it was last looked at
+ * @claim:   it is to be claimed from its origin, which has not answered; else NULL. While it is
+ *	     set others may not be told to claim it from @node
+ * @behind:  the same connection, given by another node and handed on before it came back:
+ *	     that one hears of its end, too. A counted reference
  * @child:   until COMMIT or ABORT; touched by who took this out of hn->pending
  * @back:    our own entry of the same connection, on HOLD until then: we gave
  *	     it away once and it comes back; else NULL
  * @hold:    its queue
  *
- * From @all to @seen everything is under hn->adopt_lock.
+ * From @all to @behind everything is under hn->adopt_lock; so are @node to @flags once it waits.
  */
 struct hof_adoption {
 	refcount_t ref;
@@ -66,6 +81,7 @@ struct hof_adoption {
 	struct flt_node *node;
 	struct hof_peer *peer;
 	u64 id;
+	u64 voucher;
 	u32 flags;
 	struct flt_tuple tuple;
 	struct sock *sk;
@@ -74,6 +90,7 @@ struct hof_adoption {
 	struct list_head waiting;
 	struct list_head asking;
 	struct hlist_node by_id;
+	struct hlist_node handed;
 	struct list_head busy;
 	struct list_head telling;
 	unsigned long ask_at;
@@ -81,6 +98,9 @@ struct hof_adoption {
 	unsigned long look_at;
 	unsigned long busy_since;
 	bool committed;
+	bool passed;
+	bool returned;
+	bool farewell;
 	bool dead;
 	bool late;
 	bool lost;
@@ -89,6 +109,8 @@ struct hof_adoption {
 	bool told;
 	u32 sent;
 	u32 seen;
+	struct hof_claim *claim;
+	struct hof_adoption *behind;
 	struct flt_adoption *child;
 	struct hof_entry *back;
 	struct hof_hold hold;
@@ -101,9 +123,10 @@ void hof_adopt_net_exit(struct hof_net *hn);
 void hof_adopt_detach(void);
 
 /* Messages of the giver, see message.h. Process context. */
-int hof_adopt_request(struct hof_net *hn, struct flt_node *node, u64 id, u32 flags,
+int hof_adopt_request(struct hof_net *hn, struct flt_node *node,
+		      const struct hof_msg_handoff *head, const struct hof_msg_origin *named,
 		      const void *wire, u32 len);
-void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval);
+void hof_adopt_commit(struct hof_net *hn, struct flt_node *node, u64 id, u32 tsval, u64 proof);
 void hof_adopt_abort(struct hof_net *hn, struct flt_node *node, u64 id);
 
 /*
@@ -117,5 +140,10 @@ void hof_adopt_node_gone(struct hof_net *hn, struct flt_node *node);
 void hof_adopt_withdraw(struct hof_net *hn);
 
 void hof_adoption_put(struct hof_adoption *a);
+/* Bare; @node and @peer get references. NULL: no memory. */
+struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *node,
+					struct hof_peer *peer, u64 id);
+/* What a socket was adopted by, with a reference; NULL: it was not. The caller holds one to @sk. */
+struct hof_adoption *hof_adoption_of(const struct sock *sk);
 
 #endif

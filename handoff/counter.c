@@ -67,6 +67,13 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_ADOPT_EXPIRED] = "AdoptExpired",
 	[HOF_STAT_ADOPT_RETURNED] = "AdoptReturned",
 	[HOF_STAT_ADOPT_ENDED] = "AdoptEnded",
+	[HOF_STAT_ADOPT_EVICTED] = "AdoptEvicted",
+	[HOF_STAT_CLAIM_SENT] = "ClaimSent",
+	[HOF_STAT_CLAIM_GRANTED] = "ClaimGranted",
+	[HOF_STAT_CLAIM_REFUSED] = "ClaimRefused",
+	[HOF_STAT_ORIGIN_CLAIMS] = "OriginClaims",
+	[HOF_STAT_ORIGIN_GRANTED] = "OriginGranted",
+	[HOF_STAT_ORIGIN_FORGED] = "OriginForged",
 	[HOF_STAT_LIFE_LOST] = "LifeLost",
 	[HOF_STAT_LIFE_LOOKS] = "LifeLooks",
 	[HOF_STAT_FORWARD_PACKETS] = "ForwardPackets",
@@ -162,6 +169,8 @@ static const char *const hof_stat_names[] = {
 	"AdoptLive",
 	"AdoptPending",
 	"HoldBytes",
+	"AdoptRelayed",
+	"ClaimPending",
 };
 
 void hof_count_refusal(struct hof_net *hn, enum flt_refusal why)
@@ -199,13 +208,17 @@ static u64 hof_stats_gauge(struct net *net, unsigned int index)
 		return READ_ONCE(hn->nr_pending);
 	case 5:
 		return atomic_long_read(&hn->held);
+	case 6:
+		return READ_ONCE(hn->nr_relays);
+	case 7:
+		return READ_ONCE(hn->nr_claims);
 	default:
 		return 0;
 	}
 }
 
 /* The name of each slot is given by its place: none may be missing. */
-static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 6);
+static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 8);
 
 static u64 __percpu *hof_stats_values(struct net *net)
 {

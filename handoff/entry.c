@@ -7,6 +7,7 @@
 #include "counter.h"
 #include "entry.h"
 #include "peer.h"
+#include "relay.h"
 #include "reset.h"
 #include "table.h"
 #include "ticket.h"
@@ -136,7 +137,7 @@ void hof_entry_trace(const struct hof_entry *e, u8 state)
 	if (!trace_hof_entry_enabled())
 		return;
 	hof_entry_tuple(e, &tuple);
-	trace_hof_entry(&tuple, e->id, e->peer->node->id, state);
+	trace_hof_entry(&tuple, hof_entry_id(e), READ_ONCE(e->peer)->node->id, state);
 }
 
 static void hof_entry_free_rcu(struct rcu_head *rcu)
@@ -252,27 +253,33 @@ void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal 
 	lockdep_assert_held(&e->lock);
 	atomic_dec(&e->peer->node->load);
 	hof_count(hn, HOF_STAT_HANDOFF_CLOSED);
-	if (e->ticket) {
-		hof_ticket_closed(e->ticket, why);
-		hof_ticket_put(e->ticket);
-		e->ticket = NULL;
-	}
+	if (!e->ticket)
+		return;
+	if (e->ticket->relay)
+		hof_relay_end(e->ticket->relay, why != FLT_REFUSE_NONE);
+	e->ticket->relay = NULL;
+	hof_ticket_closed(e->ticket, why);
+	hof_ticket_put(e->ticket);
+	e->ticket = NULL;
 }
 
-static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why,
-			       unsigned long linger)
+/* @direct: whether the client's packets came to us, and not by another node. */
+static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, u64 id,
+			       enum flt_refusal why, unsigned long linger, bool *direct)
 {
 	u8 state = why == FLT_REFUSE_NONE ? HOF_LINGER : HOF_DEAD;
 	bool was;
 
+	*direct = true;
 	spin_lock_bh(&e->lock);
-	was = e->state == HOF_FORWARD;
+	was = e->state == HOF_FORWARD && e->id == id;
 	if (was) {
 		WRITE_ONCE(e->expires, jiffies + linger);
 		hof_entry_set_state(e, state);
 		hof_entry_linger(hn, e);
+		*direct = !e->ticket || e->ticket->direct;
 		hof_entry_settle(hn, e, why);
-	} else if (e->state == HOF_HOLD && e->ticket && !e->over) {
+	} else if (e->state == HOF_HOLD && e->id == id && e->ticket && !e->over) {
 		WRITE_ONCE(e->over, state);
 	}
 	spin_unlock_bh(&e->lock);
@@ -281,12 +288,13 @@ static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, enum flt
 	return was;
 }
 
-bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
+bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, u64 id, enum flt_refusal why)
 {
 	u32 ms = READ_ONCE(e->seen) & HOF_SAW_RST ? READ_ONCE(hn->tunables.linger_rst_ms) :
 						    READ_ONCE(hn->tunables.linger_ms);
+	bool direct;
 
-	return hof_entry_close_if(hn, e, why, msecs_to_jiffies(ms));
+	return hof_entry_close_if(hn, e, id, why, msecs_to_jiffies(ms), &direct);
 }
 
 void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e)
@@ -391,15 +399,19 @@ static void hof_entry_sweep(struct work_struct *work)
 				   busy ? HOF_SWEEP_BUSY : HOF_SWEEP_EVERY);
 }
 
-void hof_entry_kill(struct hof_net *hn, struct hof_entry *e)
+void hof_entry_kill(struct hof_net *hn, struct hof_entry *e, u64 id)
 {
 	u32 acked = READ_ONCE(e->acked);
 	struct flt_tuple tuple;
+	bool direct;
 
-	if (!hof_entry_close_if(hn, e, FLT_REFUSE_NODEDOWN,
-				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms))))
+	if (!hof_entry_close_if(hn, e, id, FLT_REFUSE_NODEDOWN,
+				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms)), &direct))
 		return;
 	hof_count(hn, HOF_STAT_HANDOFF_NODE_LOST);
+	/* Else it may go on without us: who forwards it to us knows, and has been told. */
+	if (!direct)
+		return;
 	hof_entry_tuple(e, &tuple);
 	hof_reset_client(hn, &tuple, acked);
 }
@@ -409,26 +421,55 @@ void hof_entry_resume(struct hof_net *hn, struct hof_entry *e)
 	u8 over = READ_ONCE(e->over);
 
 	if (over == HOF_DEAD)
-		hof_entry_kill(hn, e);
+		hof_entry_kill(hn, e, hof_entry_id(e));
 	else if (over == HOF_LINGER)
-		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+		hof_entry_close(hn, e, hof_entry_id(e), FLT_REFUSE_NONE);
+}
+
+bool hof_entry_redirect(struct hof_net *hn, struct hof_entry *e, u64 from, u64 to,
+			struct hof_peer *peer, u32 epoch)
+{
+	struct hof_peer *old;
+	bool ok;
+
+	spin_lock_bh(&e->lock);
+	ok = e->state == HOF_FORWARD && e->id == from;
+	if (ok) {
+		old = e->peer;
+		atomic_dec(&old->node->load);
+		atomic_inc(&peer->node->load);
+		WRITE_ONCE(e->peer, peer);
+		WRITE_ONCE(e->ups, READ_ONCE(peer->ups));
+		WRITE_ONCE(e->epoch, epoch);
+		/* Pairs with hof_entry_id(): who knows the new id sees the new peer. */
+		smp_store_release(&e->id, to);
+	}
+	spin_unlock_bh(&e->lock);
+	if (!ok)
+		return false;
+	hof_entry_trace(e, HOF_FORWARD);
+	hof_peer_put(old);	/* after those who forward to it now */
+	return true;
 }
 
 static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
 				struct hof_peer *peer, u32 epoch,
-				void (*act)(struct hof_net *hn, struct hof_entry *e, u32 epoch))
+				void (*act)(struct hof_net *hn, struct hof_entry *e, u64 id,
+					    u32 epoch))
 {
 	struct rhashtable_iter iter;
 	struct hof_entry *e;
 	unsigned int n = 0;
+	u64 id;
 
 	rhashtable_walk_enter(table, &iter);
 	rhashtable_walk_start(&iter);
 	while ((e = rhashtable_walk_next(&iter))) {
 		if (IS_ERR(e))
 			continue;
-		if (e->peer == peer)
-			act(hn, e, epoch);
+		id = hof_entry_id(e);
+		if (READ_ONCE(e->peer) == peer)
+			act(hn, e, id, epoch);
 		if (++n % 256 == 0) {
 			rhashtable_walk_stop(&iter);
 			cond_resched();
@@ -439,9 +480,9 @@ static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
 	rhashtable_walk_exit(&iter);
 }
 
-static void hof_entry_kill_one(struct hof_net *hn, struct hof_entry *e, u32 epoch)
+static void hof_entry_kill_one(struct hof_net *hn, struct hof_entry *e, u64 id, u32 epoch)
 {
-	hof_entry_kill(hn, e);
+	hof_entry_kill(hn, e, id);
 }
 
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
@@ -450,11 +491,11 @@ void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
 	hof_entry_walk_peer(hn, &hn->entries6, peer, 0, hof_entry_kill_one);
 }
 
-static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e, u32 epoch)
+static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e, u64 id, u32 epoch)
 {
 	/* One that is over has no epoch any more, and is closed already. */
-	if (READ_ONCE(e->ups) != READ_ONCE(e->peer->ups) && READ_ONCE(e->epoch) == epoch)
-		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+	if (READ_ONCE(e->ups) != READ_ONCE(READ_ONCE(e->peer)->ups) && READ_ONCE(e->epoch) == epoch)
+		hof_entry_close(hn, e, id, FLT_REFUSE_NONE);
 }
 
 void hof_entry_close_stale(struct hof_net *hn, struct hof_peer *peer, u32 epoch)

@@ -56,8 +56,8 @@ union hof_key {
 /**
  * struct hof_entry - one connection this node forwards
  * @hash:    in the table of its family
- * @peer:    owner; a counted reference; set before insertion
- * @id:      of the handoff, as the peer knows it; set before insertion
+ * @peer:    owner; a counted reference; changes under @lock, in FORWARD, before @id does
+ * @id:      of the handoff, as the peer knows it; read by hof_entry_id(), before @peer
  * @packets: forwarded; written by softirq without a lock: a flow whose packets
  *	     arrive on two CPUs at once may lose counts
  * @bytes:   the same
@@ -72,7 +72,7 @@ union hof_key {
  * @state:   enum hof_state; written under @lock, read by hof_entry_state()
  * @over:    under @lock, in HOLD while it may come back to us: HOF_LINGER or HOF_DEAD, it has ended
  *	     there meanwhile; else 0
- * @lock:    guards @state, @over, @hold and @ticket
+ * @lock:    guards @state, @over, @hold, @ticket and changes of @peer and @id
  * @hold:    with HOLD: where packets wait
  * @ticket:  whom to tell of the end, NULL nobody; a counted reference
  * @linger:  in LINGER and DEAD: in hn->linger of its family, under hn->linger_lock
@@ -82,8 +82,8 @@ union hof_key {
  * Found by RCU lookup from the PRE_ROUTING hook (softirq); inserted in process
  * context, removed in both. An entry in HOLD is removed only by the transfer or
  * adoption whose queue it uses, so these may keep a pointer to it.
- * Lock order: the socket's lock, then @lock. Under @lock only ticket locks and
- * hn->linger_lock are taken; bottom halves are off.
+ * Lock order: the socket's lock, then @lock. Under @lock only ticket locks, hn->linger_lock
+ * and hn->adopt_lock are taken; bottom halves are off.
  */
 struct hof_entry {
 	struct rhash_head hash;
@@ -126,6 +126,13 @@ static inline void hof_entry_set_state(struct hof_entry *e, u8 state)
 	smp_store_release(&e->state, state);
 }
 
+/* Before the peer is read: that belongs to it, or to an id that came later. */
+static inline u64 hof_entry_id(const struct hof_entry *e)
+{
+	/* Pairs with hof_entry_redirect(). */
+	return smp_load_acquire(&e->id);
+}
+
 int hof_entry_cache_create(void);
 void hof_entry_cache_destroy(void);
 int hof_entry_net_init(struct hof_net *hn);
@@ -154,12 +161,13 @@ struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tupl
 
 /**
  * hof_entry_close - the connection has ended at its owner
+ * @id:  as the caller knows it: when it is not that any more, it is another one's
  * @why: FLT_REFUSE_NONE: LINGER follows; FLT_REFUSE_NODEDOWN: DEAD follows
  *
  * Tells the dispatcher. RCU or process context.
  * Return: whether the entry was in FORWARD.
  */
-bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why);
+bool hof_entry_close(struct hof_net *hn, struct hof_entry *e, u64 id, enum flt_refusal why);
 
 /*
  * What an entry that was in FORWARD owes to others when it ceases to be: the load
@@ -174,8 +182,23 @@ void hof_entry_unlink(struct hof_net *hn, struct hof_entry *e);
 
 /* What close or kill found in HOLD, once it forwards again after all. RCU. */
 void hof_entry_resume(struct hof_net *hn, struct hof_entry *e);
-/* The connection is lost with its owner: reset the client. RCU. */
-void hof_entry_kill(struct hof_net *hn, struct hof_entry *e);
+/*
+ * The connection is lost with its owner: reset the client, or let who forwards it to us do so. RCU;
+ * @id as hof_entry_close().
+ */
+void hof_entry_kill(struct hof_net *hn, struct hof_entry *e, u64 id);
+
+/**
+ * hof_entry_redirect - the connection has another owner, who says so and is believed
+ * @from:  its id now
+ * @to:    its id at @peer
+ * @peer:  the owner; a reference goes with it
+ * @epoch: of @peer
+ *
+ * RCU, process context. Return: false: not what it was, or it does not forward now.
+ */
+bool hof_entry_redirect(struct hof_net *hn, struct hof_entry *e, u64 from, u64 to,
+			struct hof_peer *peer, u32 epoch);
 /* Every connection of @peer is lost: reset the clients. Process context, may sleep. */
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer);
 /*

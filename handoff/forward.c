@@ -72,7 +72,7 @@ static void hof_forward_direct(struct hof_net *hn, const struct hof_path *path,
 
 void hof_forward_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb)
 {
-	const struct hof_path *path = hof_path_get(e->peer);
+	const struct hof_path *path = hof_path_get(READ_ONCE(e->peer));
 	unsigned int len = skb->len;
 
 	if (unlikely(!path)) {

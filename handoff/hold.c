@@ -83,20 +83,20 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 	return true;
 }
 
-bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
+u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
 {
-	bool ok;
+	u8 was;
 
 	spin_lock_bh(&e->lock);
-	ok = e->state == HOF_FORWARD;
-	if (ok) {
+	was = e->state;
+	if (was == HOF_FORWARD) {
 		e->hold = hold;
 		hof_entry_set_state(e, HOF_HOLD);
 	}
 	spin_unlock_bh(&e->lock);
-	if (ok)
+	if (was == HOF_FORWARD)
 		hof_entry_trace(e, HOF_HOLD);
-	return ok;
+	return was;
 }
 
 /*

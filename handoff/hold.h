@@ -28,9 +28,9 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 
 /**
  * hof_hold_begin - turn a FORWARD entry back to HOLD
- * Return: false when it is in another state.
+ * Return: the state that it was in: in another nothing is done.
  */
-bool hof_hold_begin(struct hof_entry *e, struct hof_hold *hold);
+u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold);
 
 /*
  * The end of HOLD: every packet goes on in the order of arrival, those that

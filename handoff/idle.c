@@ -63,7 +63,7 @@ static void hof_idle_set_busy(struct hof_adoption *a)
 	struct hof_net *hn = a->hn;
 
 	lockdep_assert_held(&hn->adopt_lock);
-	if (hn->watched_no_more)
+	if (hn->watched_no_more || a->passed)
 		return;
 	WRITE_ONCE(a->idle, false);
 	a->unsure = false;

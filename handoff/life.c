@@ -13,6 +13,7 @@
 #include "life.h"
 #include "net.h"
 #include "peer.h"
+#include "relay.h"
 #include "ticket.h"
 #include "trace.h"
 
@@ -71,18 +72,22 @@ void hof_life_lost(struct hof_adoption *a)
 void hof_life_end(struct hof_adoption *a)
 {
 	struct hof_net *hn = a->hn;
-	bool tell;
+	bool tell = false;
 
 	spin_lock_bh(&hn->adopt_lock);
 	list_del_init(&a->all);
-	list_del_init(&a->held);
 	list_del_init(&a->busy);
 	WRITE_ONCE(hn->nr_adopted, hn->nr_adopted - 1);
-	WRITE_ONCE(a->peer->nr_held, a->peer->nr_held - 1);
-	a->dead = true;
-	tell = a->committed;
-	if (tell)
-		hof_life_changed(a);
+	if (!a->passed) {
+		list_del_init(&a->held);
+		WRITE_ONCE(a->peer->nr_held, a->peer->nr_held - 1);
+		a->dead = true;
+		hof_relay_end_locked(a->behind, false);
+		a->behind = NULL;
+		tell = a->committed;
+		if (tell)
+			hof_life_changed(a);
+	}
 	spin_unlock_bh(&hn->adopt_lock);
 	if (!tell)
 		hof_adoption_put(a);
@@ -110,7 +115,7 @@ static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 			continue;
 		}
 		list_del_init(&a->telling);
-		if (a->idle == a->told)
+		if (a->idle == a->told || !(a->flags & HOF_ADOPT_WANT_IDLE))
 			continue;
 		a->told = a->idle;
 		hof_life_record(a, a->idle ? HOF_LIFE_IDLE : HOF_LIFE_BUSY,
@@ -120,7 +125,8 @@ static void hof_life_collect(struct hof_net *hn, struct hof_life_batch *batch)
 
 	list_for_each_entry_safe(a, next, &dead, telling) {
 		list_del(&a->telling);
-		hof_count(hn, HOF_STAT_ADOPT_ENDED);
+		if (!a->farewell)
+			hof_count(hn, HOF_STAT_ADOPT_ENDED);
 		hof_adoption_put(a);
 	}
 }
@@ -213,18 +219,19 @@ void hof_life_receive(struct hof_net *hn, struct flt_node *node,
 		      const struct hof_msg_life *record)
 {
 	u16 what = be16_to_cpu(record->what);
+	u64 id = be64_to_cpu(record->id);
 	struct flt_tuple tuple;
 	struct hof_entry *e;
 
 	hof_life_tuple(record, &tuple);
 	rcu_read_lock();
 	e = hof_entry_find_tuple(hn, &tuple);
-	if (!e || e->id != be64_to_cpu(record->id) || e->peer->node != node)
+	if (!e || hof_entry_id(e) != id || READ_ONCE(e->peer)->node != node)
 		goto out;
 	if (what == HOF_LIFE_CLOSED) {
-		hof_entry_close(hn, e, FLT_REFUSE_NONE);
+		hof_entry_close(hn, e, id, FLT_REFUSE_NONE);
 	} else if (what == HOF_LIFE_LOST) {
-		hof_entry_kill(hn, e);
+		hof_entry_kill(hn, e, id);
 	} else if (what <= HOF_LIFE_BUSY) {
 		spin_lock_bh(&e->lock);
 		if (e->ticket)
@@ -246,13 +253,25 @@ void hof_life_net_init(struct hof_net *hn)
 void hof_life_net_exit(struct hof_net *hn)
 {
 	struct hof_adoption *a, *next;
+	LIST_HEAD(dead);
 
 	hof_idle_stop(hn);
+	/* Entries go on ending, and nobody is told. */
+	spin_lock_bh(&hn->adopt_lock);
+	hn->untold = true;
+	spin_unlock_bh(&hn->adopt_lock);
 	cancel_delayed_work_sync(&hn->tell);
+	spin_lock_bh(&hn->adopt_lock);
 	list_for_each_entry_safe(a, next, &hn->telling, telling) {
 		list_del_init(&a->telling);
+		WRITE_ONCE(hn->nr_telling, hn->nr_telling - 1);
 		if (a->dead)
-			hof_adoption_put(a);
+			list_add_tail(&a->telling, &dead);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	list_for_each_entry_safe(a, next, &dead, telling) {
+		list_del_init(&a->telling);
+		hof_adoption_put(a);
 	}
 	if (hn->batch) {
 		hof_life_batch_reset(hn->batch);

@@ -6,9 +6,11 @@
 #include "kmod/endpoint.h"
 
 #include "adopt.h"
+#include "claim.h"
 #include "life.h"
 #include "message.h"
 #include "net.h"
+#include "origin.h"
 #include "resync.h"
 #include "transfer.h"
 
@@ -28,11 +30,19 @@ int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 	return hof_message_send_id(node, type, body, gfp);
 }
 
-int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp)
+int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, u64 proof, gfp_t gfp)
 {
-	struct hof_msg_id body = { .id = cpu_to_be64(id), .tsval = cpu_to_be32(tsval) };
+	struct hof_msg_commit body = {
+		.head.id = cpu_to_be64(id),
+		.head.tsval = cpu_to_be32(tsval),
+		.proof = cpu_to_be64(proof),
+	};
+	struct kvec vec = {
+		.iov_base = &body,
+		.iov_len = proof ? sizeof(body) : sizeof(body.head),
+	};
 
-	return hof_message_send_id(node, HOF_MSG_COMMIT, body, gfp);
+	return flt_link_send(node, HOF_MSG_COMMIT, &vec, 1, gfp);
 }
 
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms)
@@ -47,18 +57,20 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 }
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
+			     const struct hof_msg_origin *origin,
 			     const struct flt_checkpoint *ckpt)
 {
 	struct hof_msg_handoff head = {
 		.id = cpu_to_be64(id),
-		.flags = cpu_to_be32(flags),
+		.flags = cpu_to_be32(flags | (origin ? HOF_ADOPT_ORIGIN : 0)),
 	};
-	struct kvec vec[2] = {
+	struct kvec vec[3] = {
 		{ .iov_base = &head, .iov_len = sizeof(head) },
+		{ .iov_base = (void *)origin, .iov_len = origin ? sizeof(*origin) : 0 },
 		{ .iov_base = (void *)ckpt->wire, .iov_len = ckpt->len },
 	};
 
-	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 2, GFP_KERNEL);
+	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 3, GFP_KERNEL);
 }
 
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
@@ -84,11 +96,19 @@ static int hof_message_handoff(struct hof_net *hn, struct flt_node *node,
 			       const struct flt_msg *msg)
 {
 	const struct hof_msg_handoff *head = msg->body;
+	const struct hof_msg_origin *named = NULL;
+	const void *wire = head + 1;
 
 	if (msg->len <= sizeof(*head))
 		return -EBADMSG;
-	return hof_adopt_request(hn, node, be64_to_cpu(head->id), be32_to_cpu(head->flags),
-				 head + 1, msg->len - sizeof(*head));
+	if (head->flags & cpu_to_be32(HOF_ADOPT_ORIGIN)) {
+		named = wire;
+		wire = named + 1;
+		if (msg->len <= sizeof(*head) + sizeof(*named))
+			return -EBADMSG;
+	}
+	return hof_adopt_request(hn, node, head, named, wire,
+				 msg->len - (u32)(wire - msg->body));
 }
 
 static int hof_message_life(struct hof_net *hn, struct flt_node *node,
@@ -100,6 +120,21 @@ static int hof_message_life(struct hof_net *hn, struct flt_node *node,
 	for (; left >= sizeof(*record); left -= sizeof(*record))
 		hof_life_receive(hn, node, record++);
 	return left ? -EBADMSG : 0;
+}
+
+static int hof_message_commit(struct hof_net *hn, struct flt_node *node,
+			      const struct flt_msg *msg)
+{
+	const struct hof_msg_commit *commit = msg->body;
+	u64 proof = 0;
+
+	if (msg->len == sizeof(*commit))
+		proof = be64_to_cpu(commit->proof);
+	else if (msg->len != sizeof(commit->head))
+		return -EBADMSG;
+	hof_adopt_commit(hn, node, be64_to_cpu(commit->head.id), be32_to_cpu(commit->head.tsval),
+			 proof);
+	return 0;
 }
 
 static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
@@ -120,9 +155,6 @@ static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struc
 			return -EBADMSG;
 		hof_transfer_nak(hn, node, id, be32_to_cpu(body->refusal));
 		return 0;
-	case HOF_MSG_COMMIT:
-		hof_adopt_commit(hn, node, id, be32_to_cpu(body->tsval));
-		return 0;
 	case HOF_MSG_ABORT:
 		hof_adopt_abort(hn, node, id);
 		return 0;
@@ -140,16 +172,32 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 
 	if (!hof_net_enter(hn))
 		return 0;
-	if (msg->type == HOF_MSG_HANDOFF || msg->type == HOF_MSG_HANDOFF_KEYS)
+	switch (msg->type) {
+	case HOF_MSG_HANDOFF:
+	case HOF_MSG_HANDOFF_KEYS:
 		err = hof_message_handoff(hn, node, msg);
-	else if (msg->type == HOF_MSG_LIFE)
+		break;
+	case HOF_MSG_COMMIT:
+		err = hof_message_commit(hn, node, msg);
+		break;
+	case HOF_MSG_LIFE:
 		err = hof_message_life(hn, node, msg);
-	else if (msg->type == HOF_MSG_HELD)
+		break;
+	case HOF_MSG_HELD:
 		err = hof_resync_held(hn, node, msg);
-	else if (msg->type == HOF_MSG_HELD_END)
+		break;
+	case HOF_MSG_HELD_END:
 		err = hof_resync_end(hn, node, msg);
-	else
+		break;
+	case HOF_MSG_CLAIM:
+		err = hof_origin_claims(hn, node, msg);
+		break;
+	case HOF_MSG_GRANT:
+		err = hof_claim_answer(hn, node, msg);
+		break;
+	default:
 		err = hof_message_id(hn, node, msg);
+	}
 	hof_net_leave(hn);
 	return err;
 }

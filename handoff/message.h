@@ -14,6 +14,13 @@
  *				<-	LIFE{id, tuple, LOST} ...	what it gave up
  *				<-	HELD_END{epoch}
  *
+ * a taker that hands it on, to a third, and where its packets come from, the origin:
+ *	HANDOFF{id, origin, checkpoint}	->
+ *				<-	ACK{id, epoch}
+ *	COMMIT{id, proof}	->
+ *		the third to the origin: CLAIM{proof, id there, id from now on}, and its answer
+ *		GRANT{id}; then the giver hears LIFE{id, CLOSED} as if it were over
+ *
  * The giver owns the connection until it has sent COMMIT. A taker gives up
  * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
  * unique in the life of its namespace. The epoch is the taker's life, of its module in its
@@ -38,14 +45,32 @@ enum hof_msg_type {
 	HOF_MSG_LIFE,
 	HOF_MSG_HELD,
 	HOF_MSG_HELD_END,
+	HOF_MSG_CLAIM,
+	HOF_MSG_GRANT,
 	HOF_MSG_HANDOFF_KEYS	= FLT_MSG_HANDOFF + FLT_MSG_SECRET,
 };
 
-/* Followed by the checkpoint. */
+/* Followed by struct hof_msg_origin, with HOF_ADOPT_ORIGIN, and by the checkpoint. */
 struct hof_msg_handoff {
 	__be64 id;
 	__be32 flags;
 	__be32 pad;
+};
+
+/**
+ * struct hof_msg_origin - for a taker with FLT_FEATURE_CLAIM
+ * @voucher:  proves that the taker has the connection from the giver; the taker shows it to nobody
+ *	      until it hands that on
+ * @instance: of the node that forwards the packets to the giver; 0: none is named
+ * @id:       of the connection there
+ * @name:     of that node: what nobody else on the taker's list can say of itself, as it can any
+ *	      @instance; zeros to the end
+ */
+struct hof_msg_origin {
+	__be64 voucher;
+	__be64 instance;
+	__be64 id;
+	char name[FLT_NAME_MAX];
 };
 
 /*
@@ -64,11 +89,17 @@ struct hof_msg_id {
 	__be32 wait_ms;
 };
 
+/* COMMIT of what has a named origin: @proof is the giver's voucher, which that origin gave it. */
+struct hof_msg_commit {
+	struct hof_msg_id head;
+	__be64 proof;
+};
+
 enum hof_life {
 	HOF_LIFE_CLOSED	= 0,
 	HOF_LIFE_IDLE	= 1,
 	HOF_LIFE_BUSY	= 2,
-	HOF_LIFE_LOST	= 3,	/* COMMIT after the deadline: tell the client */
+	HOF_LIFE_LOST	= 3,	/* COMMIT was too late, or its owner is gone: tell the client */
 };
 
 /* LIFE is as many of these as its length says. */
@@ -80,6 +111,37 @@ struct hof_msg_life {
 	__be16 server_port;
 	u8 client[16];
 	u8 server[16];
+};
+
+/**
+ * struct hof_msg_claim - CLAIM is as many of these as its length says
+ * @conn:  its id at the origin, its addresses; what is 0
+ * @to:    its id from now on
+ * @proof: of COMMIT
+ * @epoch: as in ACK
+ *
+ * It may be said again, and is granted again.
+ */
+struct hof_msg_claim {
+	struct hof_msg_life conn;
+	__be64 to;
+	__be64 proof;
+	__be32 epoch;
+	__be32 pad;
+};
+
+/**
+ * struct hof_msg_grant - the answer
+ * @to:      of CLAIM
+ * @voucher: as in struct hof_msg_origin
+ * @refusal: 0: the packets come straight; FLT_REFUSE_BUSY: ask again
+ * @flags:   HOF_ADOPT_WANT_IDLE
+ */
+struct hof_msg_grant {
+	__be64 to;
+	__be64 voucher;
+	__be32 refusal;
+	__be32 flags;
 };
 
 /* In HELD, which has the same records. */
@@ -96,9 +158,12 @@ void hof_message_unregister(void);
 /* As flt_link_send(). */
 int hof_message_send(struct flt_node *node, enum hof_msg_type type, u64 id,
 		     enum flt_refusal why, gfp_t gfp);
-int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, gfp_t gfp);
+/* @proof: 0 when no origin was named. */
+int hof_message_send_commit(struct flt_node *node, u64 id, u32 tsval, u64 proof, gfp_t gfp);
 int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 wait_ms);
+/* @origin: NULL for a node without FLT_FEATURE_CLAIM. */
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
+			     const struct hof_msg_origin *origin,
 			     const struct flt_checkpoint *ckpt);
 /* As flt_link_send_secret(). */
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,

@@ -44,6 +44,7 @@ static int __net_init hof_net_init(struct net *net)
 	init_rwsem(&hn->live);
 	mutex_init(&hn->hook_lock);
 	hn->epoch = get_random_u32() ?: 1;
+	get_random_bytes(&hn->voucher_key, sizeof(hn->voucher_key));
 	hof_flight_net_init(hn);
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);

@@ -8,6 +8,7 @@
 #include <linux/netfilter.h>
 #include <linux/rhashtable-types.h>
 #include <linux/rwsem.h>
+#include <linux/siphash.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
@@ -62,6 +63,7 @@ struct hof_linger {
 
 /* At most 16,384 and 1,024 are in it. */
 #define HOF_UNDECIDED_BITS	9
+#define HOF_CLAIMS_BITS		6
 
 /* Looks at a busy connection are 10, 20, 40, ... ms apart. */
 #define HOF_BUSY_LISTS	6
@@ -95,13 +97,16 @@ struct hof_life_batch;
  * @flight:    handoffs under way; its own lock
  * @epoch:     random, of this life of the module; high half of the ids given out here; not 0
  * @last_id:   low half of the last of them
+ * @voucher_key: random; see origin.c
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT, by when that is given up
  * @asking:    the same, by when to ask about them
  * @late:      given up without COMMIT or ABORT, oldest first
  * @undecided: both, by giver and id
- * @pending_seed: of @undecided
+ * @handed:    those of @pending that were handed on by who is not their origin, by addresses
+ * @pending_seed: of @undecided and @handed
+ * @claims:    struct hof_claim that have not been answered, by the id that we chose
  * @busy:      those whose giver wants to know when they are idle, and are not; by how
  *	       long after one look the next comes, the next due first
  * @telling:   those that have something to tell
@@ -111,7 +116,11 @@ struct hof_life_batch;
  * @nr_adopted: length of @adopted
  * @nr_pending: length of @pending
  * @nr_telling: length of @telling
+ * @nr_claims:  of @claims; READ_ONCE
+ * @nr_relays:  what was handed on and is still to be told of; READ_ONCE
+ * @untold:    the namespace goes: nobody is told of anything
  * @ask:       looks after @pending
+ * @claim:     looks after @claims
  * @tell:      sends what @telling has
  * @watch:     looks at those of @busy that are due
  * @tell_lock: held by who sends what @telling has; outside @adopt_lock
@@ -151,6 +160,7 @@ struct hof_net {
 	struct hof_flight flight;
 	u32 epoch;
 	atomic_t last_id;
+	siphash_key_t voucher_key;
 
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;
@@ -158,7 +168,9 @@ struct hof_net {
 	struct list_head asking;
 	struct list_head late;
 	DECLARE_HASHTABLE(undecided, HOF_UNDECIDED_BITS);
+	DECLARE_HASHTABLE(handed, HOF_UNDECIDED_BITS);
 	u32 pending_seed;
+	DECLARE_HASHTABLE(claims, HOF_CLAIMS_BITS);
 	struct list_head busy[HOF_BUSY_LISTS];
 	bool watching;
 	bool watched_no_more;
@@ -167,12 +179,22 @@ struct hof_net {
 	unsigned int nr_adopted;
 	unsigned int nr_pending;
 	unsigned int nr_telling;
+	unsigned int nr_claims;
+	unsigned int nr_relays;
+	bool untold;
 	struct delayed_work ask;
+	struct delayed_work claim;
 	struct delayed_work tell;
 	struct delayed_work watch;
 	struct mutex tell_lock;	/* the following, and who sends */
 	struct hof_life_batch *batch;
 };
+
+/* Unique among those under way: no time-out is so long that it comes round. */
+static inline u64 hof_net_new_id(struct hof_net *hn)
+{
+	return (u64)hn->epoch << 32 | (u32)atomic_inc_return(&hn->last_id);
+}
 
 extern unsigned int hof_net_id;
 

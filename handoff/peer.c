@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "adopt.h"
+#include "claim.h"
 #include "entry.h"
 #include "guard.h"
 #include "net.h"
@@ -80,8 +81,10 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 	refcount_set(&peer->ref, 1);
 	spin_lock_init(&peer->lock);
 	mutex_init(&peer->link_lock);
+	mutex_init(&peer->claims_turn);
 	INIT_LIST_HEAD(&peer->held);
 	INIT_LIST_HEAD(&peer->late);
+	INIT_LIST_HEAD(&peer->claims);
 	INIT_DELAYED_WORK(&peer->grace, hof_peer_grace);
 	INIT_WORK(&peer->tell, hof_peer_tell);
 	err = xa_err(xa_store(&hn->peers, node->id, peer, GFP_KERNEL));
@@ -154,6 +157,19 @@ struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node)
 	return peer;
 }
 
+struct hof_peer *hof_peer_next(struct hof_net *hn, unsigned long *id)
+{
+	struct hof_peer *peer;
+
+	mutex_lock(&hn->peer_lock);
+	peer = xa_find(&hn->peers, id, ULONG_MAX, XA_PRESENT);
+	if (peer)
+		refcount_inc(&peer->ref);
+	mutex_unlock(&hn->peer_lock);
+	++*id;
+	return peer;
+}
+
 struct hof_peer *hof_peer_expect(struct hof_net *hn, struct flt_node *node)
 {
 	int err = hof_guard_hook(hn);
@@ -196,6 +212,7 @@ static void hof_peer_up(struct hof_net *hn, struct flt_node *node, struct hof_pe
 	if (peer->instance != instance) {
 		hof_peer_lose(hn, peer);
 		hof_adopt_node_gone(hn, node);
+		hof_claim_node_gone(hn, peer, false);
 	}
 	peer->instance = instance;
 	peer->up = true;
@@ -234,6 +251,7 @@ static void hof_peer_removed(struct hof_net *hn, struct flt_node *node, struct h
 	peer->up = false;
 	hof_peer_lose(hn, peer);
 	hof_adopt_node_gone(hn, node);
+	hof_claim_node_gone(hn, peer, true);
 	mutex_unlock(&peer->link_lock);
 	hof_peer_forget(hn, node);
 }

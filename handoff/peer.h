@@ -24,6 +24,12 @@ struct hof_path;
  * @nr_held: length of @held
  * @late:  what it gave and we gave up; under hn->adopt_lock
  * @nr_late: length of @late
+ * @claims: what was handed on to us and it forwards to another, as far as it has not answered;
+ *	   under hn->adopt_lock
+ * @nr_claims: length of @claims; READ_ONCE
+ * @claims_turn: held by who turns @claims, to say each of them: two at once would leave some out.
+ *	   Process context, outside @link_lock
+ * @removed: it has left the node table: nothing is claimed of it; under hn->adopt_lock
  * @downs: how often it was given up: it came back as another instance, was removed, or its
  *	   grace was over
  * @instance: of the node that has what we gave it; the link's work
@@ -50,6 +56,10 @@ struct hof_peer {
 	unsigned int nr_held;
 	struct list_head late;
 	unsigned int nr_late;
+	struct list_head claims;
+	unsigned int nr_claims;
+	struct mutex claims_turn;	/* see above */
+	bool removed;
 	atomic_t downs;
 	u64 instance;
 	struct delayed_work grace;
@@ -83,6 +93,8 @@ void hof_peer_put(struct hof_peer *peer);
  * Return: a counted reference; ERR_PTR(-ENOMEM), or ERR_PTR(-EHOSTUNREACH): it has left.
  */
 struct hof_peer *hof_peer_expect(struct hof_net *hn, struct flt_node *node);
+/* The next of the table from *@id on, with a reference; NULL: no more. Process context. */
+struct hof_peer *hof_peer_next(struct hof_net *hn, unsigned long *id);
 /* NULL when nothing was ever given to it or taken from it. A counted reference. */
 struct hof_peer *hof_peer_find(struct hof_net *hn, const struct flt_node *node);
 

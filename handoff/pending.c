@@ -9,6 +9,7 @@
 #include <linux/random.h>
 
 #include "adopt.h"
+#include "claim.h"
 #include "net.h"
 #include "peer.h"
 #include "pending.h"
@@ -20,6 +21,11 @@
 static u32 hof_pending_key(const struct hof_net *hn, const struct flt_node *node, u64 id)
 {
 	return jhash_3words(lower_32_bits(id), upper_32_bits(id), node->id, hn->pending_seed);
+}
+
+static u32 hof_pending_key_tuple(const struct hof_net *hn, const struct flt_tuple *tuple)
+{
+	return jhash(tuple, sizeof(*tuple), hn->pending_seed);
 }
 
 /* Behind those that end before it: mostly all, unless adopt_deadline_ms was made smaller. */
@@ -35,6 +41,8 @@ void hof_pending_add(struct hof_adoption *a)
 	list_add(&a->waiting, after);
 	list_add_tail(&a->asking, &hn->asking);
 	hash_add(hn->undecided, &a->by_id, hof_pending_key(hn, a->node, a->id));
+	if (a->claim)
+		hash_add(hn->handed, &a->handed, hof_pending_key_tuple(hn, &a->tuple));
 	WRITE_ONCE(hn->nr_pending, hn->nr_pending + 1);
 	WRITE_ONCE(a->peer->nr_pending, a->peer->nr_pending + 1);
 }
@@ -45,6 +53,7 @@ static void hof_pending_unlink(struct hof_adoption *a)
 	list_del_init(&a->waiting);
 	list_del_init(&a->asking);
 	hash_del(&a->by_id);
+	hash_del(&a->handed);
 }
 
 void hof_pending_take(struct hof_adoption *a)
@@ -92,6 +101,19 @@ struct hof_adoption *hof_pending_find(struct hof_net *hn, const struct flt_node 
 	return NULL;
 }
 
+struct hof_adoption *hof_pending_handed(struct hof_net *hn, const struct flt_node *node,
+					const struct flt_tuple *tuple)
+{
+	struct hof_adoption *a;
+
+	lockdep_assert_held(&hn->adopt_lock);
+	hash_for_each_possible(hn->handed, a, handed, hof_pending_key_tuple(hn, tuple))
+		if (a->claim->origin->node == node && a->node != node &&
+		    !memcmp(&a->tuple, tuple, sizeof(*tuple)))
+			return a;
+	return NULL;
+}
+
 struct hof_adoption *hof_pending_over(struct hof_net *hn)
 {
 	struct hof_adoption *a;
@@ -129,6 +151,7 @@ void hof_pending_net_init(struct hof_net *hn)
 {
 	hn->pending_seed = get_random_u32();
 	hash_init(hn->undecided);
+	hash_init(hn->handed);
 	INIT_LIST_HEAD(&hn->pending);
 	INIT_LIST_HEAD(&hn->asking);
 	INIT_LIST_HEAD(&hn->late);

@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 struct flt_node;
+struct flt_tuple;
 struct hof_adoption;
 struct hof_net;
 
@@ -26,6 +27,13 @@ void hof_pending_take(struct hof_adoption *a);
 struct hof_adoption *hof_pending_remember(struct hof_adoption *a);
 /* One that was given up is decided, or of no interest any more; the caller gets the reference. */
 void hof_pending_forget(struct hof_adoption *a);
+
+/*
+ * Of those that wait, one of these addresses that was handed on and whose origin is @node, when
+ * that has not given it itself; NULL: there is none.
+ */
+struct hof_adoption *hof_pending_handed(struct hof_net *hn, const struct flt_node *node,
+					const struct flt_tuple *tuple);
 
 /* Of those that wait, or with @late of those given up; NULL: there is none. */
 struct hof_adoption *hof_pending_find(struct hof_net *hn, const struct flt_node *node, u64 id,

@@ -30,7 +30,7 @@ static enum flt_refusal hof_permit_role(struct hof_net *hn, const struct flt_nod
 	e = hof_entry_find_tuple(hn, tuple);
 	if (e) {
 		state = hof_entry_state(e);
-		given = e->peer->node == node && state != HOF_GONE && state != HOF_DEAD;
+		given = READ_ONCE(e->peer)->node == node && state != HOF_GONE && state != HOF_DEAD;
 		/* A closed one lingers for its late packets; its client may have begun anew. */
 		taken = !given && (state == HOF_FORWARD || state == HOF_HOLD);
 	}

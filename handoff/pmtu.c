@@ -91,7 +91,7 @@ static bool hof_outer_ours(struct hof_net *hn, const struct sk_buff *skb,
 	e = hof_entry_find_tuple(hn, &inner.tuple);
 	if (!e || hof_entry_state(e) == HOF_GONE)
 		return false;
-	path = rcu_dereference(e->peer->path);
+	path = rcu_dereference(READ_ONCE(e->peer)->path);
 	return path && hof_outer_is(outer, path);
 }
 

@@ -16,6 +16,7 @@
 #include "kmod/link.h"
 
 #include "adopt.h"
+#include "claim.h"
 #include "entry.h"
 #include "life.h"
 #include "message.h"
@@ -46,7 +47,7 @@ static unsigned int hof_resync_collect(struct hof_net *hn, struct hof_peer *peer
 		list_move_tail(&a->held, &peer->held);
 		hof_life_record(a, a->committed ? HOF_HELD_OURS : HOF_HELD_PENDING, &record[nr++]);
 		/* What was told of it last may be lost, too. */
-		if (a->committed && a->flags & HOF_ADOPT_WANT_IDLE)
+		if (a->committed && !a->passed && a->flags & HOF_ADOPT_WANT_IDLE)
 			hof_life_again(a);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
@@ -123,17 +124,41 @@ static bool hof_resync_list(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 	return true;
 }
 
+/* What it has not answered, and may have granted: else it would miss that in what is listed. */
+static bool hof_resync_claim(struct hof_net *hn, struct hof_peer *peer, u32 ups,
+			     struct hof_msg_claim *record)
+{
+	unsigned int left, nr;
+	bool said = true;
+
+	mutex_lock(&peer->claims_turn);
+	for (left = READ_ONCE(peer->nr_claims); left && said; cond_resched()) {
+		said = hof_net_enter(hn);
+		if (!said)
+			break;
+		nr = hof_claim_collect(hn, peer, record, HOF_LIFE_MAX, &left);
+		hof_net_leave(hn);
+		if (nr)
+			said = hof_resync_send(hn, peer, ups, HOF_MSG_CLAIM, record,
+					       nr * sizeof(*record));
+	}
+	mutex_unlock(&peer->claims_turn);
+	return said;
+}
+
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 {
 	struct hof_msg_id end = { .epoch = cpu_to_be32(hn->epoch) };
 	u32 ups = READ_ONCE(peer->ups);
-	struct hof_msg_life *record;
+	void *record;
 
-	record = kcalloc(HOF_LIFE_MAX, sizeof(*record), GFP_KERNEL);
+	/* Room for either kind. */
+	record = kcalloc(HOF_LIFE_MAX, sizeof(struct hof_msg_claim), GFP_KERNEL);
 	if (!record)
 		return;		/* nobody is told: what is closed there goes when idle */
 	/* Those given up second: what is given up meanwhile is in one of the two. */
-	if (hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
+	if (hof_resync_claim(hn, peer, ups, record) &&
+	    hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
 	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record))
 		hof_resync_send(hn, peer, ups, HOF_MSG_HELD_END, &end, sizeof(end));
 	kfree(record);
@@ -164,8 +189,8 @@ static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 	hof_life_tuple(record, &tuple);
 	rcu_read_lock();
 	e = hof_entry_find_tuple(hn, &tuple);
-	if (e && e->id == id && e->peer->node == node) {
-		WRITE_ONCE(e->ups, READ_ONCE(e->peer->ups));
+	if (e && hof_entry_id(e) == id && READ_ONCE(e->peer)->node == node) {
+		WRITE_ONCE(e->ups, READ_ONCE(READ_ONCE(e->peer)->ups));
 		state = hof_entry_state(e);
 	}
 	rcu_read_unlock();
@@ -173,7 +198,7 @@ static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 		return;
 	/* We have let go, and it has not heard; or we have not, and will not. */
 	if (state == HOF_FORWARD)
-		hof_message_send_commit(node, id, 0, GFP_KERNEL);
+		hof_message_send_commit(node, id, 0, 0, GFP_KERNEL);
 	else
 		hof_transfer_query(hn, node, id);
 }

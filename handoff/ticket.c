@@ -5,6 +5,7 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
+#include "relay.h"
 #include "ticket.h"
 
 /* Events that can wait ring when so many connections have some, or so much later. */
@@ -96,6 +97,8 @@ void hof_ticket_put(struct hof_ticket *t)
 	if (!refcount_dec_and_test(&t->ref))
 		return;
 	hof_file_put(t->file);
+	if (t->relay)
+		hof_relay_drop(t->relay);
 	kfree(t);
 }
 

@@ -12,6 +12,7 @@
 #include <flotilla/flotilla.h>
 #include <flotilla/handoff.h>
 
+struct hof_adoption;
 struct hof_net;
 
 /**
@@ -60,6 +61,10 @@ void hof_file_put(struct hof_file *file);
  * @pending: bits (1 << enum hof_event_type); IDLE and BUSY cancel each other
  * @idle:    what was last told or is pending
  * @later:   DONE and CLOSED wake nobody by themselves
+ * @watch:   IDLE and BUSY are wanted
+ * @direct:  the client's packets come to us and not by another node
+ * @relay:   what was handed on by this, whose origin is to be told of the end; a counted
+ *	     reference; under the entry's lock once it has one
  *
  * It is allocated at submission, so that no event can be lost for want of
  * memory, and events that outdate each other take no more room than one.
@@ -76,6 +81,9 @@ struct hof_ticket {
 	u8 pending;
 	bool idle;
 	bool later;
+	bool watch;
+	bool direct;
+	struct hof_adoption *relay;
 };
 
 struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later);

@@ -20,13 +20,17 @@
 #include "kmod/service.h"
 #include "kmod/socklock.h"
 
+#include "adopt.h"
+#include "claim.h"
 #include "counter.h"
 #include "entry.h"
 #include "flight.h"
 #include "forward.h"
 #include "message.h"
+#include "origin.h"
 #include "peer.h"
 #include "permit.h"
+#include "relay.h"
 #include "ticket.h"
 #include "trace.h"
 #include "track.h"
@@ -38,6 +42,8 @@ void hof_transfer_put(struct hof_transfer *t)
 		return;
 	if (t->peer)
 		hof_peer_put(t->peer);
+	if (t->from)
+		hof_adoption_put(t->from);
 	kvfree(t->ckpt);
 	sock_put(t->sk);
 	hof_file_put(t->file);
@@ -70,7 +76,7 @@ static void hof_transfer_done(struct hof_transfer *t)
 	/* Pairs with hof_peer_lose(): either it sees FORWARD or we see the node go. */
 	smp_mb();
 	if (atomic_read(&t->peer->downs) != t->downs)
-		hof_entry_kill(t->hn, e);
+		hof_entry_kill(t->hn, e, t->id);
 	rcu_read_unlock();
 }
 
@@ -101,6 +107,14 @@ static bool hof_transfer_lock(struct sock *sk)
 	return true;
 }
 
+/* Who gave us the connection hears of its end when our entry is over, not when our socket is. */
+static void hof_transfer_relay(struct hof_transfer *t)
+{
+	t->ticket->direct = hof_relay_is_direct(t->from);
+	if (t->from)
+		t->ticket->relay = hof_relay_begin(t->from, t->peer->node);
+}
+
 static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
@@ -118,11 +132,14 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 	if (why != FLT_REFUSE_NONE)
 		goto out;
 	/* Atomic only queues: a link that sends at once would lock its socket inside ours. */
-	err = hof_message_send_commit(t->peer->node, t->id, flt_endpoint_tsval(sk), GFP_ATOMIC);
-	if (err)
+	err = hof_message_send_commit(t->peer->node, t->id, flt_endpoint_tsval(sk), t->proof,
+				      GFP_ATOMIC);
+	if (err) {
 		why = err == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_NODEDOWN;
-	else
-		flt_endpoint_release(sk);
+		goto out;
+	}
+	hof_transfer_relay(t);
+	flt_endpoint_release(sk);
 out:
 	release_sock(sk);
 	return why;
@@ -314,13 +331,16 @@ static int hof_transfer_errno(enum flt_refusal why)
 static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags,
 					  const struct flt_tls *tls)
 {
+	const struct hof_msg_origin *origin = t->origin.voucher ? &t->origin : NULL;
 	int err;
 
 	if (tls)
 		err = hof_message_send_keys(t->peer->node, t->id, flags, t->ckpt, tls,
 					    READ_ONCE(t->hn->tunables.keys_in_clear));
 	else
-		err = hof_message_send_handoff(t->peer->node, t->id, flags, t->ckpt);
+		err = hof_message_send_handoff(t->peer->node, t->id,
+					       flags | (t->back ? HOF_ADOPT_BACK : 0), origin,
+					       t->ckpt);
 	switch (err) {
 	case 0:
 		return FLT_REFUSE_NONE;
@@ -354,8 +374,8 @@ static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct so
 	refcount_set(&t->ref, 1);
 	atomic_set(&t->phase, HOF_WAITING);
 	t->hn = file->hn;
-	/* Unique among those under way: no time-out is so long that it comes round. */
-	t->id = (u64)t->hn->epoch << 32 | (u32)atomic_inc_return(&t->hn->last_id);
+	t->ticket->watch = args->flags & HOF_WANT_IDLE;
+	t->id = hof_net_new_id(t->hn);
 	kref_get(&file->ref);
 	t->file = file;
 	hof_hold_init(&t->hold);
@@ -363,6 +383,7 @@ static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct so
 	t->start = ktime_get();
 	sock_hold(sk);
 	t->sk = sk;
+	t->from = hof_adoption_of(sk);
 	return t;
 }
 
@@ -386,12 +407,19 @@ static bool hof_transfer_given(struct hof_net *hn, struct sock *sk)
  *
  * Return: 0; or a negative errno, or a refusal, and then nothing of it is left.
  */
-static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node)
+static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, bool keys)
 {
-	struct hof_peer *peer = hof_peer_get(t->hn, node);
 	enum flt_refusal why;
+	struct hof_peer *peer;
 	int err;
 
+	if (hof_claim_awaited(t->from))
+		return FLT_REFUSE_BUSY;
+	/* Not before: the answer may come between the two. What has kTLS is not handed on. */
+	if (!keys && READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
+		t->proof = hof_origin_name(t->hn, t->id, node, t->from, &t->origin,
+					   &t->back);
+	peer = hof_peer_get(t->hn, node);
 	if (IS_ERR(peer)) {
 		if (PTR_ERR(peer) != -EHOSTUNREACH)
 			return PTR_ERR(peer);
@@ -480,7 +508,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	t = hof_transfer_create(file, sk, node, args);
 	if (!t)
 		return -ENOMEM;
-	err = hof_transfer_begin(t, node);
+	err = hof_transfer_begin(t, node, tls);
 	if (err) {
 		hof_ticket_put(t->ticket);
 		hof_transfer_put(t);

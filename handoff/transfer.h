@@ -9,9 +9,11 @@
 #include <flotilla/handoff.h>
 
 #include "hold.h"
+#include "message.h"
 
 struct flt_checkpoint;
 struct flt_node;
+struct hof_adoption;
 struct hof_entry;
 struct hof_file;
 struct hof_net;
@@ -41,6 +43,10 @@ enum hof_phase {
  * @ticket: passed on to the entry when the handoff succeeds
  * @peer:   target; a counted reference
  * @downs:  how often it had been given up before the COMMIT
+ * @from:   what @sk was adopted by, NULL if it was not; a counted reference
+ * @origin: what the target is told, when it knows of origins
+ * @proof:  for the COMMIT, when an origin is named; else 0
+ * @back:   the target is the origin; what it is told
  * @epoch:  what its ACK said
  * @sk:     the connection; a counted reference. The program may close its
  *	    descriptor: then the socket is orphaned, and the handoff fails
@@ -61,6 +67,10 @@ struct hof_transfer {
 	struct hof_ticket *ticket;
 	struct hof_peer *peer;
 	int downs;
+	struct hof_adoption *from;
+	struct hof_msg_origin origin;
+	u64 proof;
+	bool back;
 	u32 epoch;
 	struct sock *sk;
 	struct hof_entry *entry;

@@ -69,7 +69,8 @@ struct flt_hello_more {
 } __packed;
 
 /* Of this program. */
-#define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_TLS)
+#define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_CLAIM | \
+			 FLT_FEATURE_TLS)
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256

@@ -40,15 +40,16 @@ static const char *trust_of(const struct flt_node_info *node, bool insecure)
 static const char *features_of(const struct flt_node_info *node, char *text, size_t size)
 {
 	uint64_t later = node->features & ~(uint64_t)(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE |
-							  FLT_FEATURE_TLS);
+						      FLT_FEATURE_CLAIM | FLT_FEATURE_TLS);
 	const char *sections = node->features & FLT_FEATURE_SECTIONS ? ",sections" : "";
 	const char *sendqueue = node->features & FLT_FEATURE_SENDQUEUE ? ",sendqueue" : "";
+	const char *claim = node->features & FLT_FEATURE_CLAIM ? ",claim" : "";
 	const char *tls = node->features & FLT_FEATURE_TLS ? ",tls" : "";
 	char number[24] = "", all[64];
 
 	if (later)
 		snprintf(number, sizeof(number), ",0x%" PRIx64, later);
-	snprintf(all, sizeof(all), "%s%s%s%s", sections, sendqueue, tls, number);
+	snprintf(all, sizeof(all), "%s%s%s%s%s", sections, sendqueue, claim, tls, number);
 	snprintf(text, size, "%s", *all ? all + 1 : "");
 	return text;
 }

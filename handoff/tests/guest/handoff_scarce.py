@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from chain import Chain, Wanderer                                           # noqa: E402
 from given import Given, blinks, ready, up                                  # noqa: E402
 from hof import (CLOSED, DONE, FAILED, Cluster, Refused, accept, claim, main, receive, usable,  # noqa: E402
                  wait)
@@ -67,14 +68,19 @@ def goes_or_stays(c, given, cookie):
     return [sock for sock in (client, here, there) if sock]
 
 
+def fail_in(module):
+    """What fails is by a function of the module, or below one."""
+    begin, end = text(module)
+    failslab(probability=0, verbose=0, space=0, task_filter="N", ignore_gfp_wait="N", cache_filter="N",
+             stacktrace_depth=32, require_start=begin, require_end=end)
+
+
 def each_allocation(module):
     """One by a function of the module, or below one, fails while the link blinks and a connection is given:
     each of the first ones, and some of the others, until there are no more."""
     with Cluster(1) as c:
         given = Given(c)
-        begin, end = text(module)
-        failslab(probability=0, verbose=0, space=0, task_filter="N", ignore_gfp_wait="N", cache_filter="N",
-                 stacktrace_depth=32, require_start=begin, require_end=end)
+        fail_in(module)
         hits, number, hit = 0, 0, True
         while hit and number < MOST:
             number += max(1, number // 3)
@@ -104,6 +110,52 @@ def an_allocation_of_a_link_that_fails_costs_nobody_anything():
 @claim
 def an_allocation_of_a_handoff_that_fails_costs_nobody_anything():
     each_allocation("handoff")
+
+
+def goes_on_or_stays(w, node):
+    """It is handed on, or it could not be."""
+    def submitted():
+        try:
+            w.devices[w.at.name].submit(w.sock, w.at.id[node.name], w.number, timeout_ms=60000)
+        except Refused as error:
+            if error.refusal == "busy":
+                return None
+            print("# refused: %s" % error)
+            return "refused"
+        return "submitted"
+    w.number += 1
+    if wait(submitted) == "submitted":
+        refusal = w.outcome()
+        if refusal == "none":
+            w.arrives(node)
+        else:
+            print("# failed: %s" % refusal)
+
+
+@claim
+def an_allocation_where_it_is_handed_on_that_fails_costs_nobody_anything():
+    with Chain(2) as c:
+        fail_in("handoff")
+        hits, number, hit = 0, 0, True
+        while hit and number < MOST:
+            number += max(1, number // 3)
+            w = Wanderer(c)
+            w.go(c.be[0])
+            with nth_fails(number):
+                goes_on_or_stays(w, c.be[1])
+                wait(lambda: not c.be[1].stat("ClaimPending"))
+                hit = came()
+            hits += hit
+            w.begins()
+            w.client.close()
+            assert w.sock.recv(1) == b""
+            w.sock.close()
+            w.devices["fe"].expect(CLOSED, 1)
+            wait(lambda: not any(be.stat("AdoptRelayed") for be in c.be))
+            assert not any(node.stat("HandoffNodeLost") or node.stat("ForwardResets") for node in c.nodes)
+            w.close()
+        print("# %d faults, the last one before allocation %d" % (hits, number))
+        assert hits > 3 and not hit
 
 
 if __name__ == "__main__":

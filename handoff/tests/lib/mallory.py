@@ -46,29 +46,33 @@ class Line:
 class Mallory:
     """Its address is the highest: the others connect to it."""
 
-    def __init__(self, cluster):
-        self.node = Node(cluster, "mallory", NUMBER)
+    def __init__(self, cluster, name="mallory", number=NUMBER):
+        self.node, self.name = Node(cluster, name, number), name
         self.cluster, self.lines, self.serial, self.epoch = cluster, {}, 1, 0
-        self.ip = cluster.net.ip4(NUMBER)
+        self.ip = cluster.net.ip4(number)
         with self.node.inside():
             self.listener = socket.create_server((self.ip, E["FLT_LINK_PORT"]))
         self.listener.settimeout(PATIENCE)
 
     def meet(self, node, role="BACKEND", features=None):
         """Be listed by a node, and its peer; features: what it says that it knows."""
-        node.nl.do("NODE_NEW", node_name="mallory", node_addr4=self.ip,
+        node.nl.do("NODE_NEW", node_name=self.name, node_addr4=self.ip,
                    node_role=E["FLT_ROLE_" + role])
-        node.id["mallory"] = node.nl.node("mallory")["NODE_ID"]
+        node.id[self.name] = node.nl.node(self.name)["NODE_ID"]
+        return self.greet(node, features=features)
+
+    def greet(self, node, instance=77, features=None):
+        """The link comes up; line.instance is the node's."""
         sock, _ = self.listener.accept()
         line = self.lines[node.name] = Line(sock)
-        assert line.await_kind(HELLO)
+        line.instance = struct.unpack_from("!IHHQ", line.await_kind(HELLO)[1])[3]
         more = b"" if features is None else struct.pack("!Q", features)
-        line.send(HELLO, hello("mallory", heartbeat=60000) + more)
-        wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
+        line.send(HELLO, hello(self.name, instance=instance, heartbeat=60000) + more)
+        wait(lambda: node.nl.node(self.name)["NODE_STATE"] == E["FLT_NODE_UP"])
         return line
 
     def leave(self, node):
-        node.nl.do("NODE_DEL", node_name="mallory")
+        node.nl.do("NODE_DEL", node_name=self.name)
         self.lines.pop(node.name).sock.close()
 
     def take(self, node, refusal=E["FLT_REFUSE_POLICY"]):
@@ -118,12 +122,7 @@ class Mallory:
     def again(self, node, instance=77):
         """The link ends, and comes back."""
         self.lines[node.name].sock.close()
-        sock, _ = self.listener.accept()
-        line = self.lines[node.name] = Line(sock)
-        assert line.await_kind(HELLO)
-        line.send(HELLO, hello("mallory", instance=instance, heartbeat=60000))
-        wait(lambda: node.nl.node("mallory")["NODE_STATE"] == E["FLT_NODE_UP"])
-        return line
+        return self.greet(node, instance)
 
     def held(self, line, ident, addresses, pending=False):
         """This is all that it has of the node."""

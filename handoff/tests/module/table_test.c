@@ -26,6 +26,14 @@ void hof_peer_put(struct hof_peer *peer)
 	refcount_dec(&peer->ref);
 }
 
+void hof_relay_end(struct hof_adoption *a, bool lost)
+{
+}
+
+void hof_relay_drop(struct hof_adoption *a)
+{
+}
+
 void hof_reset_client(struct hof_net *hn, const struct flt_tuple *tuple, u32 seq)
 {
 	hof_count(hn, HOF_STAT_FORWARD_RESETS);
@@ -85,7 +93,7 @@ static int table_find(u16 family, u32 nr, bool close)
 		e = hof_entry_find_tuple(table_net, &tuple);
 		if (!e || e->id != n)
 			bad++;
-		else if (close && !hof_entry_close(table_net, e, FLT_REFUSE_NONE))
+		else if (close && !hof_entry_close(table_net, e, n, FLT_REFUSE_NONE))
 			bad++;
 		rcu_read_unlock();
 		if (n % 1024 == 0)

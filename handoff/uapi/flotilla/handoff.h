@@ -18,7 +18,8 @@
  *	HOF_EVENT_FAILED   not moved, for the reason given.  The descriptor is as
  *	                   before: submit it elsewhere, or serve it here.
  *	HOF_EVENT_CLOSED   after DONE: the connection has ended on the node, so it
- *	                   is one load unit less there.
+ *	                   is one load unit less there. Of one that was given to us
+ *	                   and handed on: or its packets do not come by here any more.
  *	HOF_EVENT_IDLE     after DONE: the node's server waits for a next request.
  *	HOF_EVENT_BUSY     after IDLE: a next request has arrived there.
  *
@@ -69,7 +70,9 @@
  * Errors: EBADF (@fd), ENOTSOCK, EPERM, EINVAL (@flags, @size, @timeout_ms, @tls), EXDEV (the
  * socket is of another network namespace), ENOENT (@node), EHOSTUNREACH (node
  * is down), EOPNOTSUPP (@refusal says what cannot move), EBUSY (already under
- * way), EALREADY (given away before), ENOSPC (forwarding table full), ENOMEM.
+ * way; or just given to us, and where it came in has not said yet that it forwards it
+ * here: after handoff_timeout_ms at most it is taken), EALREADY (given away before),
+ * ENOSPC (forwarding table full), ENOMEM.
  * After any error the descriptor is as before.
  */
 struct hof_submit {

@@ -119,11 +119,13 @@ enum flt_auth {
  * enum flt_feature - what a node says in its HELLO that it knows: bits, never used again
  * @FLT_FEATURE_SECTIONS: checkpoints made of sections
  * @FLT_FEATURE_SENDQUEUE: checkpoints with what the client has not acknowledged
+ * @FLT_FEATURE_CLAIM: a connection that is handed on is forwarded by who had it first, straight
  * @FLT_FEATURE_TLS: checkpoints with the keys of a TLS connection
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
 	FLT_FEATURE_SENDQUEUE	= 1 << 1,
+	FLT_FEATURE_CLAIM	= 1 << 2,
 	FLT_FEATURE_TLS		= 1 << 3,
 };
 

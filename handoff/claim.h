@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A connection that was handed on to us is claimed from the node where its packets arrive, so that
+ * they come from there straight and who handed it on is out of it.
+ */
+#ifndef HOF_CLAIM_H
+#define HOF_CLAIM_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct flt_msg;
+struct flt_node;
+struct hof_adoption;
+struct hof_msg_claim;
+struct hof_msg_origin;
+struct hof_net;
+struct hof_peer;
+
+/* Of one origin. One that does not answer holds no more of our memory. */
+#define HOF_CLAIMS_MAX	1024
+
+/**
+ * struct hof_claim - on a connection, to its origin
+ * @a:        the connection; with @claims a counted reference
+ * @origin:   who forwards it to who gave it to us; a counted reference
+ * @instance: of @origin, when it was named
+ * @from:     its id there
+ * @to:       the id that it has there once it is forwarded to us; ours to choose
+ * @proof:    that who had it from @origin agrees; under hn->adopt_lock, as all that follows
+ * @until:    jiffies: so long the connection stays here, so that the next who has it can be told
+ *	      to claim it
+ * @claims:   in @origin->claims from COMMIT until the answer
+ * @by_id:    with it: in hn->claims
+ * @farewell: what tells the end to who gave it, or to @origin if there is an end already;
+ *	      made before, since then there is no way back
+ */
+struct hof_claim {
+	struct hof_adoption *a;
+	struct hof_peer *origin;
+	u64 instance;
+	u64 from;
+	u64 to;
+	unsigned long until;
+	u64 proof;
+	struct list_head claims;
+	struct hlist_node by_id;
+	struct hof_adoption *farewell;
+};
+
+void hof_claim_net_init(struct hof_net *hn);
+void hof_claim_net_exit(struct hof_net *hn);
+
+/*
+ * The giver of @a, which has no child yet, names its origin. Whether that can be asked is seen
+ * here, and nothing comes of it if not. Process context.
+ */
+void hof_claim_prepare(struct hof_adoption *a, const struct hof_msg_origin *named);
+/* The giver has let go, with its proof or without (0). Process context. */
+void hof_claim_begin(struct hof_adoption *a, u64 proof);
+/* The origin has not answered yet, and may well in a moment; NULL: it was not adopted. */
+bool hof_claim_awaited(const struct hof_adoption *a);
+/* Nor will it: the giver keeps @a, which may be remembered for long. */
+void hof_claim_never(struct hof_adoption *a);
+/* One that has not begun. */
+void hof_claim_free(struct hof_claim *claim);
+
+/* GRANT of @node. */
+int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg);
+
+/*
+ * To say again on a link that came up: up to @max records of what @peer has not answered, @left
+ * as in resync.c. Under @peer->claims_turn.
+ */
+unsigned int hof_claim_collect(struct hof_net *hn, struct hof_peer *peer,
+			       struct hof_msg_claim *record, unsigned int max,
+			       unsigned int *left);
+/* It is another instance, or was removed: what we claimed of it is not there. */
+void hof_claim_node_gone(struct hof_net *hn, struct hof_peer *peer, bool removed);
+
+#endif
