@@ -23,6 +23,7 @@
 #include "net.h"
 #include "peer.h"
 #include "resync.h"
+#include "ticket.h"
 #include "transfer.h"
 
 #define HOF_RESYNC_RETRY_MS	10
@@ -177,6 +178,17 @@ void hof_resync_ask(const struct hof_adoption *a)
 	flt_link_send(a->node, HOF_MSG_HELD, &vec, 1, GFP_KERNEL);
 }
 
+/* That the COMMIT said. */
+static u64 hof_resync_proof(struct hof_entry *e)
+{
+	u64 proof;
+
+	spin_lock_bh(&e->lock);
+	proof = e->ticket ? e->ticket->proof : 0;
+	spin_unlock_bh(&e->lock);
+	return proof;
+}
+
 static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 			   const struct hof_msg_life *record)
 {
@@ -185,6 +197,7 @@ static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 	struct flt_tuple tuple;
 	struct hof_entry *e;
 	u8 state = HOF_GONE;
+	u64 proof = 0;
 
 	hof_life_tuple(record, &tuple);
 	rcu_read_lock();
@@ -192,13 +205,14 @@ static void hof_resync_one(struct hof_net *hn, struct flt_node *node,
 	if (e && hof_entry_id(e) == id && READ_ONCE(e->peer)->node == node) {
 		WRITE_ONCE(e->ups, READ_ONCE(READ_ONCE(e->peer)->ups));
 		state = hof_entry_state(e);
+		proof = pending ? hof_resync_proof(e) : 0;
 	}
 	rcu_read_unlock();
 	if (!pending)
 		return;
 	/* We have let go, and it has not heard; or we have not, and will not. */
 	if (state == HOF_FORWARD)
-		hof_message_send_commit(node, id, 0, 0, GFP_KERNEL);
+		hof_message_send_commit(node, id, 0, proof, GFP_KERNEL);
 	else
 		hof_transfer_query(hn, node, id);
 }

@@ -63,6 +63,7 @@ void hof_file_put(struct hof_file *file);
  * @later:   DONE and CLOSED wake nobody by themselves
  * @watch:   IDLE and BUSY are wanted
  * @direct:  the client's packets come to us and not by another node
+ * @proof:   that its COMMIT said, to say it again; 0: none
  * @relay:   what was handed on by this, whose origin is to be told of the end; a counted
  *	     reference; under the entry's lock once it has one
  *
@@ -83,6 +84,7 @@ struct hof_ticket {
 	bool later;
 	bool watch;
 	bool direct;
+	u64 proof;
 	struct hof_adoption *relay;
 };
 

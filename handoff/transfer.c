@@ -111,6 +111,7 @@ static bool hof_transfer_lock(struct sock *sk)
 static void hof_transfer_relay(struct hof_transfer *t)
 {
 	t->ticket->direct = hof_relay_is_direct(t->from);
+	t->ticket->proof = t->proof;
 	if (t->from)
 		t->ticket->relay = hof_relay_begin(t->from, t->peer->node);
 }
