@@ -48,19 +48,15 @@ void hof_claim_never(struct hof_adoption *a)
 }
 
 /* NULL: it cannot be asked, or must not be. A counted reference. */
-static struct flt_node *hof_claim_origin(struct hof_adoption *a, const struct hof_msg_origin *named,
-					 u64 instance)
+static struct flt_node *hof_claim_origin(struct hof_adoption *a, const struct hof_msg_origin *named)
 {
 	struct flt_node *node;
 
 	/* Any node may say that it is that instance, and would get our proof. */
-	if (strnlen(named->name, sizeof(named->name)) == sizeof(named->name))
-		return NULL;
 	node = flt_node_by_name(a->hn->net, named->name);
 	if (!node)
 		return NULL;
-	if (node != a->node && READ_ONCE(node->instance) == instance &&
-	    READ_ONCE(node->features) & FLT_FEATURE_CLAIM &&
+	if (node != a->node && READ_ONCE(node->features) & FLT_FEATURE_CLAIM &&
 	    (flt_node_is_proven(node) || flt_service_insecure(a->hn->net)))
 		return node;
 	flt_node_put(node);
@@ -84,7 +80,7 @@ void hof_claim_prepare(struct hof_adoption *a, const struct hof_msg_origin *name
 	struct flt_node *node;
 
 	a->voucher = be64_to_cpu(named->voucher);
-	node = instance ? hof_claim_origin(a, named, instance) : NULL;
+	node = instance ? hof_claim_origin(a, named) : NULL;
 	if (!node)
 		return;
 	claim = kzalloc(sizeof(*claim), GFP_KERNEL_ACCOUNT);
@@ -165,8 +161,11 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof)
 		return;
 	origin = claim->origin;
 	spin_lock_bh(&hn->adopt_lock);
-	/* One that was restarted knows nothing of it. */
-	begins = proof && !origin->removed && origin->nr_claims < HOF_CLAIMS_MAX &&
+	/*
+	 * One that was restarted knows nothing of it; and what has come back from @node does not
+	 * come in where that says.
+	 */
+	begins = proof && !a->returned && !origin->removed && origin->nr_claims < HOF_CLAIMS_MAX &&
 		 READ_ONCE(origin->node->instance) == claim->instance;
 	if (begins) {
 		claim->proof = proof;
