@@ -4,44 +4,16 @@
 # long: debug it takes a quarter of an hour there
 """Only who has a connection is forwarded it; nodes that do not know of claims, or say nothing, harm nobody."""
 import os
-import socket
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import CLOSED, SLOW, E, accept, claim, main, peek, receive, run, stalled, wait    # noqa: E402
-from chain import CLAIM, NEW, OLD, Chain, Other, Wanderer        # noqa: E402
+from chain import (CLAIM, NEW, OLD, Chain, Other, Wanderer, addresses, at_other, ended, from_other,  # noqa: E402
+                   meets)
 from mallory import HELD, HELD_END, LIFE, RECORD, forge         # noqa: E402
 
 NONE, STATE, BUSY = 0, E["FLT_REFUSE_STATE"], E["FLT_REFUSE_BUSY"]
 ROLE, INSECURE = E["FLT_REFUSE_ROLE"], E["FLT_REFUSE_INSECURE"]
-
-
-def addresses(client, port=80):
-    """As a record has them."""
-    mine = client.getsockname()
-    return (mine[1], port, socket.inet_aton(mine[0]).ljust(16, b"\0"),
-            socket.inet_aton(client.getpeername()[0]).ljust(16, b"\0"))
-
-
-def ended(line):
-    """The next LIFE of the node: id, what."""
-    _, body = line.await_kind(LIFE)
-    return RECORD.unpack_from(body)[0], RECORD.unpack_from(body)[2]
-
-
-def meets(c, *nodes, **more):
-    other = Other(c)
-    for node in nodes:
-        other.meet(node, **more)
-    return other
-
-
-def at_other(c, w, other):
-    """It is given to the program by the front-end: id, origin, checkpoint, proof."""
-    w.submit("mallory")
-    said = other.takes(other.lines["fe"])
-    assert w.outcome() == "none"
-    return said
 
 
 @claim
@@ -129,6 +101,10 @@ def claim_without_authentication_is_refused_unless_the_switch_is_on():
         assert other.claims(other.lines["fe"], ident, addresses(w.client), 1, voucher)[0] == INSECURE
         c.fe.nl.do("LOCAL_SET", local_insecure=1)
         assert other.claims(other.lines["fe"], ident, addresses(w.client), 1, voucher)[0] == NONE
+        # Who knows the id that it has since cannot have it said again to himself.
+        third = Other(c, "third", 8)
+        assert third.claims(third.meet(c.fe), ident, addresses(w.client), 1, 0) == (STATE, 0)
+        third.close()
         other.close()
         w.close()
 
@@ -145,6 +121,9 @@ def made_up_and_handed_on_it_does_not_keep_the_origin_from_giving():
         assert w.outcome() == "policy"
         line = other.lines["be1"]
         number = other.offers(line, wire, (0, other.lines["fe"].instance, 1))
+        third = Other(c, "third", 8)
+        third.meet(be)
+        assert third.give(be, wire) == "duplicate", "who is not the origin"
         w.go(be)
         w.begins()
         assert be.stat("AdoptEvicted") == 1
@@ -152,6 +131,7 @@ def made_up_and_handed_on_it_does_not_keep_the_origin_from_giving():
         other.commits(line, number, 1)
         assert ended(line) == (number, 3)
         w.works()
+        third.close()
         other.close()
         w.close()
 
@@ -193,19 +173,6 @@ def target_that_does_not_know_of_claims_gets_no_origin():
         wait(lambda: c.be[0].stat("AdoptRelayed") == 0)
         other.close()
         w.close()
-
-
-def from_other(c, w, other, origin=None):
-    """
-    The program gives to be1 what the front-end has given to it, as if it were one: its id there. Packets of
-    the client end at the program.
-    """
-    _, _, wire, _ = at_other(c, w, other)
-    number = other.offers(other.lines["be1"], wire, origin)
-    other.commits(other.lines["be1"], number)
-    w.arrives(c.be[0])
-    peek(w.sock, 3)
-    return number
 
 
 @claim
@@ -272,11 +239,17 @@ def origin_that_says_nothing_is_asked_again_and_can_say_no():
         s.other.grants(s.line, s.claim[1], BUSY)
         assert s.other.claimed(s.line) == s.claim, "it was not decided"
         s.other.grants(s.line, s.claim[1] + 1)      # of nothing
+        third = Other(c, "third", 8)
+        line = third.meet(c.be[1])
+        third.grants(line, s.claim[1])              # it was not asked
+        third.claims(line, 1, addresses(s.w.client), 1, 0)
+        assert c.be[1].stat("ClaimPending") == 1
         s.other.grants(s.line, s.claim[1], STATE)
         wait(lambda: c.be[1].stat("ClaimPending") == 0)
         assert c.be[1].stat("ClaimRefused") == 1 and c.be[0].stat("AdoptRelayed") == 1
         s.w.sock.close()
         assert ended(s.other.lines["be1"]) == (s.number, 0)
+        third.close()
         s.close()
 
 
@@ -315,8 +288,7 @@ def many_claims_are_all_said_over_a_new_link_before_what_is_held():
         be = c.be[0]
         origin = meets(c, c.fe, be)
         middle = Other(c, "middle", 8)
-        be.nl.do("NODE_NEW", node_name="middle", node_addr4=middle.ip, node_role=E["FLT_ROLE_FRONTEND"])
-        middle.greet(be, instance=78, features=NEW)
+        middle.meet(be, instance=78)
         be.sysctl("net.flotilla.adopt_query_ms", 3000 * SLOW)
         w = Wanderer(c)
         w.submit("mallory")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Back-ends that hand connections on among themselves, and a connection on its way."""
 import itertools
+import socket
 import struct
 import time
 
 from hof import DONE, FAILED, PATIENCE, E, Cluster, Refused, accept, peek, receive, usable, wait
-from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, NAK, RECORD, Mallory
+from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, LIFE, NAK, RECORD, Mallory
 
 CLAIM, GRANT = 0x19, 0x1a
-HAS_ORIGIN = 4
+HAS_ORIGIN, IS_BACK = 4, 8
 ORIGIN = struct.Struct("!QQQ32s")
 TAIL = struct.Struct("!QQII")       # of CLAIM, behind a RECORD
 ANSWER = struct.Struct("!QQII")
@@ -120,8 +121,8 @@ class Wanderer:
 class Other(Mallory):
     """A node that is a program, and hands on or is handed on to."""
 
-    def meet(self, node, role="FRONTEND", features=NEW):
-        return super().meet(node, role, features)
+    def meet(self, node, role="FRONTEND", features=NEW, **more):
+        return super().meet(node, role, features, **more)
 
     def offered(self, line):
         """The next HANDOFF: id, its origin or None, the checkpoint."""
@@ -141,18 +142,27 @@ class Other(Mallory):
         """The next is taken: as offered(), and what came with COMMIT as a proof, or None."""
         ident, origin, wire = self.offered(line)
         line.send(ACK, HEAD.pack(ident, self.epoch, 0))
-        _, body = line.await_kind(COMMIT)
-        proof = struct.unpack("!Q", body[HEAD.size:])[0] if len(body) > HEAD.size else None
-        return ident, origin, wire, proof
+        return ident, origin, wire, self.proof(line)
 
-    def offers(self, line, wire, origin=None, name=b"fe"):
-        """Its id there, when it is taken."""
+    @staticmethod
+    def proof(line):
+        """That the next COMMIT says; None: none."""
+        _, body = line.await_kind(COMMIT)
+        return struct.unpack("!Q", body[HEAD.size:])[0] if len(body) > HEAD.size else None
+
+    def says(self, line, wire, origin=None, name=b"fe", flags=0):
+        """It offers a connection: its id."""
         self.serial += 1
         more = b"" if origin is None else ORIGIN.pack(*origin, name)
-        line.send(HANDOFF, HEAD.pack(self.serial, HAS_ORIGIN if origin else 0, 0) + more + wire)
+        line.send(HANDOFF, HEAD.pack(self.serial, flags | (HAS_ORIGIN if origin else 0), 0) + more + wire)
+        return self.serial
+
+    def offers(self, line, *what, **more):
+        """As says(), when it is taken."""
+        ident = self.says(line, *what, **more)
         kind, body = line.await_kind(ACK, NAK)
         assert kind == ACK, HEAD.unpack(body)
-        return self.serial
+        return ident
 
     def commits(self, line, ident, proof=None):
         line.send(COMMIT, HEAD.pack(ident, 0, 0) + (b"" if proof is None else struct.pack("!Q", proof)))
@@ -187,3 +197,49 @@ class Other(Mallory):
     @staticmethod
     def grants(line, to, refusal=0, voucher=4711):
         line.send(GRANT, ANSWER.pack(to, voucher, refusal, 0))
+
+
+def addresses(client, port=80):
+    """As a record has them."""
+    mine = client.getsockname()
+    return (mine[1], port, socket.inet_aton(mine[0]).ljust(16, b"\0"),
+            socket.inet_aton(client.getpeername()[0]).ljust(16, b"\0"))
+
+
+def ended(line):
+    """The next LIFE of the node: id, what."""
+    _, body = line.await_kind(LIFE)
+    return RECORD.unpack_from(body)[0], RECORD.unpack_from(body)[2]
+
+
+def meets(c, *nodes, **more):
+    other = Other(c)
+    for node in nodes:
+        other.meet(node, **more)
+    return other
+
+
+def at_other(c, w, other):
+    """It is given to the program by the front-end: id, origin, checkpoint, proof."""
+    w.submit("mallory")
+    said = other.takes(other.lines["fe"])
+    assert w.outcome() == "none"
+    return said
+
+
+def from_other(c, w, other, origin=None, flags=0):
+    """
+    The program gives to be1 what the front-end has given to it, as if it were one: its id there. Packets of
+    the client end at the program.
+    """
+    _, _, wire, _ = at_other(c, w, other)
+    return given_by(c, w, other, wire, origin, flags)
+
+
+def given_by(c, w, other, wire, origin=None, flags=0):
+    """The program gives a connection to be1: its id there."""
+    number = other.offers(other.lines["be1"], wire, origin, flags=flags)
+    other.commits(other.lines["be1"], number)
+    w.arrives(c.be[0])
+    peek(w.sock, 3)
+    return number

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import struct
+import time
 
 from hof import E, PATIENCE, REFUSAL, Node, wait
 from cluster import HELLO, PING, PONG, frame, hello
@@ -25,7 +26,8 @@ class Line:
 
     def frame(self):
         """The next (type, body) that is no PING; these are answered."""
-        while True:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             while len(self.data) < 8 or len(self.data) < 8 + struct.unpack_from("!I", self.data)[0]:
                 more = self.sock.recv(65536)
                 assert more, "the node has ended its link"
@@ -35,6 +37,7 @@ class Line:
             if kind != PING:
                 return kind, body
             self.send(PONG, body)
+        raise AssertionError("it says nothing, but PING")
 
     def await_kind(self, *kinds):
         while True:
@@ -54,12 +57,12 @@ class Mallory:
             self.listener = socket.create_server((self.ip, E["FLT_LINK_PORT"]))
         self.listener.settimeout(PATIENCE)
 
-    def meet(self, node, role="BACKEND", features=None):
-        """Be listed by a node, and its peer; features: what it says that it knows."""
+    def meet(self, node, role="BACKEND", features=None, **more):
+        """Be listed by a node, and its peer; features: what it says that it knows; more: as greet()."""
         node.nl.do("NODE_NEW", node_name=self.name, node_addr4=self.ip,
                    node_role=E["FLT_ROLE_" + role])
         node.id[self.name] = node.nl.node(self.name)["NODE_ID"]
-        return self.greet(node, features=features)
+        return self.greet(node, features=features, **more)
 
     def greet(self, node, instance=77, features=None):
         """The link comes up; line.instance is the node's."""
