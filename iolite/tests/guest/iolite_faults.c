@@ -110,6 +110,27 @@ static int do_grant(struct world *w)
 	return err;
 }
 
+/* A buffer that is sealed, made writable again, and given back. */
+static int do_reopen(struct world *w)
+{
+	struct iol_alloc a = { .pool = w->init.pool, .size = 4096 };
+	struct iol_seal seal = { .slice = { .length = 1 } };
+	struct iol_release release = { .slices = (uintptr_t)&seal.slice, .count = 1 };
+	int err = ask(w, IOL_IOC_ALLOC, &a), over;
+
+	if (err)
+		return err;
+	seal.slice.offset = a.offset;
+	seal.slice.generation = a.generation;
+	err = ask(w, IOL_IOC_SEAL, &seal);
+	if (!err)
+		err = ask(w, IOL_IOC_REOPEN, &a);
+	/* Its name is another one now. If that could not be said the buffer stays until the end. */
+	seal.slice.generation = a.generation;
+	over = ask(w, IOL_IOC_RELEASE, &release);
+	return err ? err : over;
+}
+
 static int do_policy(struct world *w)
 {
 	struct iol_policy policy = { .policy = IOL_POLICY_LRU };
@@ -303,6 +324,7 @@ static int every_allocation(struct world *w, int (*op)(struct world *w))
 FAULTS(do_init, becoming_a_domain)
 FAULTS(do_pool, a_pool_and_a_buffer)
 FAULTS(do_grant, a_pool_is_granted)
+FAULTS(do_reopen, a_buffer_is_sealed_and_opened_again)
 FAULTS(do_policy, a_policy_is_chosen)
 FAULTS(do_pipe, through_a_pipe)
 FAULTS(do_unix, through_a_unix_socket)

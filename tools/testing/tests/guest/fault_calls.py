@@ -25,6 +25,7 @@ for room in ("splice", "handoff", "card", "kmod", "kmod/afpa"):
 import afpa                                             # noqa: E402
 import fltnl                                            # noqa: E402
 import hof                                              # noqa: E402
+import move                                             # noqa: E402
 import ssp                                              # noqa: E402
 from card import MIB, Disk                              # noqa: E402
 from cluster import Cluster                             # noqa: E402
@@ -284,6 +285,11 @@ def netlink_of_card():
             print("# DISK_DEL")
             each_fault(there, lambda nl: nl.ask("DISK_DEL", disk_node="n1", disk_export="data"), attached,
                        also=(errno.EBUSY,))
+            print("# EXPLAIN")
+            user.ask("EXPORT_NEW", export_name="known", export_path=disk.device, export_node="n1", export_policy="hscc")
+            each_fault(asking(two, Card), lambda nl: nl.ask("EXPLAIN", explain_name="known", explain_block=bytes(8)),
+                       closed)
+            user.ask("EXPORT_DEL", export_name="known")
             print("# EXPORT_DEL")
             each_fault(exported, lambda nl: nl.ask("EXPORT_DEL", export_name="data"), unmade)
         finally:
@@ -334,6 +340,37 @@ def a_handoff():
         dev.close()
         front.close()
         back.close()
+
+
+@claim
+def a_move():
+    """Of a connection to another listener of this machine; the connection is as it was, with and without faults."""
+    move.loopback_up()
+    old = move.listen()
+    client = move.connect()
+    served, new = hof.accept(old), move.listen()
+
+    def begun():
+        one = move.Move()
+        one.give(move.TO, new)
+        return one
+
+    def over(one, *_):
+        one.close()
+        hof.usable(served, client)
+
+    print("# MOVE")
+    each_fault(lambda: None, lambda _: move.Move(), lambda _, got, code: code or got.close())
+    # TO, FROM and KEEP have nothing that can fail: the move has room for its listeners.
+    print("# TO, FROM, KEEP")
+    each_fault(move.Move, lambda one: one.give(move.TO, new), over, least=0)
+    each_fault(begun, lambda one: one.give(move.FROM, old), over, least=0)
+    each_fault(begun, lambda one: one.keep(), over, least=0)
+    print("# CONN, STATUS")
+    each_fault(begun, lambda one: one.give(move.CONN, served), over)
+    each_fault(begun, lambda one: one.status(), over)
+    for sock in (client, served, old, new):
+        sock.close()
 
 
 @claim
@@ -516,7 +553,7 @@ def afpa_calls():
 
 @claim
 def and_the_modules_unload():
-    for module in ("afpa", "card", "handoff", "sksplice", "uselect", "iolite", "flotilla"):
+    for module in ("afpa", "card_hscc", "card", "handoff", "sksplice", "uselect", "iolite", "flotilla"):
         if os.path.isdir("/sys/module/" + module):
             wait(lambda m=module: os.spawnlp(os.P_WAIT, "rmmod", "rmmod", m) == 0, name="rmmod " + module)
 
