@@ -28,8 +28,8 @@ REQUEST = b"GET /a HTTP/1.1\r\nHost: vip\r\n\r\n"
 
 
 @contextlib.contextmanager
-def set_up(**how):
-    with Cluster(1, encrypted=True, **how) as c:
+def set_up():
+    with Cluster(1, encrypted=True) as c:
         front = tls.FrontEnd(c)
         try:
             yield c, front, c.be[0]
@@ -39,7 +39,7 @@ def set_up(**how):
 
 def given(c, front, be, listener, request=REQUEST, **how):
     """A connection that @be's listener has accepted: (client, server)."""
-    client = tls.Client(c.client, request)
+    client = tls.Client(c.client, request, family=front.family)
     sock, secrets = front.accept()
     front.last = secrets
     client.ready()
@@ -185,6 +185,61 @@ def request_and_close_notify_and_fin_come_together():
         # Its TLS was given up with unwrap(); what arrives are two records and an end, no reset.
         came = read_all(client.sock)
         assert came[-7 - 17 + 5:] and came.count(b"\x17\x03\x03") >= 2, came
+
+
+def all_that_a_plain_one_does(c, front, be, listener):
+    """Reading, splicing, both ends, a record that is none; of sockets of IPv6."""
+    client, server = given(c, front, be, listener)
+    assert server.family == socket.AF_INET6
+    assert server.recv(4096, socket.MSG_PEEK) == REQUEST and receive(server, len(REQUEST)) == REQUEST
+    answer = os.urandom(100000)
+    server.sendall(answer)
+    assert receive(client, len(answer)) == answer
+    out, into = os.pipe()
+    client.sendall(b"z" * 5000)
+    assert os.splice(server.fileno(), into, 5000) == 5000 and os.read(out, 5000) == b"z" * 5000
+    client.setblocking(False)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.unwrap()
+    assert os.splice(server.fileno(), into, 5000) == 0 and server.recv(100) == b""
+    os.close(out)
+    os.close(into)
+    server.close()
+    client, server = given(c, front, be, listener)
+    assert receive(server, len(REQUEST)) == REQUEST
+    server.close()
+    # Without close_notify this raises SSLEOFError.
+    assert read_all(client) == b""
+    client, server = given(c, front, be, listener)
+    assert receive(server, len(REQUEST)) == REQUEST
+    with socket.socket(fileno=os.dup(client.fileno())) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+        try:
+            raise AssertionError(server.recv(100))
+        except ConnectionResetError:
+            server.close()
+
+
+@claim
+def over_ipv6_it_is_the_same():
+    """And on a listener that takes both families: what it gets by IPv4 is a socket of IPv6, too."""
+    with set_up() as (c, front, be):
+        other = tls.FrontEnd(c, family=6)
+        plain = be.listen(443)
+        first = given(c, front, be, plain)
+        plain.close()
+        listener = be.listen(443, 6, address="::")
+        assert not listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        all_that_a_plain_one_does(c, other, be, listener)
+        all_that_a_plain_one_does(c, front, be, listener)
+        # One of IPv4 that has been there all the while goes on as before.
+        client, server = first
+        assert receive(server, len(REQUEST)) == REQUEST
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+        server.close()
+        assert read_all(client) == b""
+        other.close()
 
 
 @claim

@@ -165,10 +165,10 @@ class Curl:
 class Client(threading.Thread):
     """Connects, shakes hands and sends @request; then .tls is there."""
 
-    def __init__(self, node, request=b"", port=443):
+    def __init__(self, node, request=b"", port=443, family=4):
         super().__init__(daemon=True)
         self.request, self.tls, self.error = request, None, None
-        self.sock = node.connect(port)
+        self.sock = node.connect(port, family)
         self.start()
 
     def run(self):
@@ -197,9 +197,9 @@ class Client(threading.Thread):
 class FrontEnd:
     """A listener of TLS on the front-end, and its device."""
 
-    def __init__(self, cluster, port=443):
-        self.fe, self.port = cluster.fe, port
-        self.listener = cluster.fe.listen(port)
+    def __init__(self, cluster, port=443, family=4):
+        self.fe, self.port, self.family = cluster.fe, port, family
+        self.listener = cluster.fe.listen(port, family)
         self.device = cluster.fe.handoff()
         self.cookie = 0
 
