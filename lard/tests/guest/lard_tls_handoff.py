@@ -6,16 +6,20 @@
 import contextlib
 import hashlib
 import os
+import random
 import socket
 import sys
 import threading
+import time
 TOP = os.environ.get("FLT_TOP") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 sys.path.insert(0, os.path.join(TOP, "handoff", "tests", "lib"))
-from hof import PATIENCE, SLOW, VIP4, claim, inside, main, rounds            # noqa: E402
+from hof import PATIENCE, SLOW, VIP4, claim, inside, main, rounds, run, wait  # noqa: E402
 sys.path.insert(0, os.path.join(TOP, "lard", "tests", "lib"))
 from httpssite import MARK, SIZES, site                 # noqa: E402
 
 ETH_P_ALL = 3
+SEED = int(os.environ.get("SEED", str(int(time.time()))))
+NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%".split()
 
 
 class Capture(threading.Thread):
@@ -71,6 +75,26 @@ def nginx_and_flash_answer_https_and_nobody_reads_it_on_the_way():
         assert not s.complaints(), s.complaints()
 
 
+@claim
+def apache_and_lighttpd_answer_https_without_a_complaint():
+    with site(servers=("apache2", "lighttpd")) as s:
+        asked, nodes = 0, set()
+        for size in SIZES:
+            for _ in range(2):
+                fields, body = s.curl("/f%d" % size)
+                assert hashlib.sha256(body).digest() == hashlib.sha256(s.body(size)).digest(), size
+                nodes.add(fields["x-node"])
+                asked += 1
+        assert nodes == {"be1", "be2"}, nodes
+        s.handed_off(asked)
+        assert s.counter("LardProxied") == 0
+        # Clients that go away in the midst are no error of theirs, either.
+        for _ in range(4):
+            s.leaves("/f1000000")
+        wait(lambda: not any(be.sockets(443) for be in s.c.be))
+        assert not s.complaints(), s.complaints()
+
+
 def fetch(client, stream, size, last=False):
     """The body of one answer of a connection that is kept, or not."""
     client.sendall(b"GET /f%d HTTP/1.1\r\nHost: %s\r\n%s\r\n" %
@@ -97,6 +121,47 @@ def many_requests_on_a_kept_connection():
             # The end is one that the server has said.
             assert stream.read() == b""
         s.handed_off(2)
+
+
+@claim
+def under_loss_each_gets_its_bytes():
+    """CONNECTIONS=100000 for the long run, which may be split by SEED."""
+    count = int(os.environ.get("CONNECTIONS", rounds(100, 40)))
+    print("# %d connections, seed %d, netem %s" % (count, SEED, " ".join(NETEM)), flush=True)
+    run("modprobe", "sch_netem")
+    with site() as s:
+        # The client's side of the segment loses and mixes, both ways; the links of the nodes lose, too.
+        s.c.client.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
+        run("tc", "-n", s.c.net.bridge, "qdisc", "add", "dev", "p%d" % s.c.client.number, "root", "netem", *NETEM)
+        for be in s.c.be:
+            be.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
+        left, wrong = list(range(count)), []
+
+        def client():
+            while left and not wrong:
+                try:
+                    number = left.pop()
+                    dice = random.Random(SEED * count + number)
+                    sizes = [dice.choice(SIZES[:-1]) for _ in range(dice.randint(1, 3))]
+                    sock = s.connect()
+                    stream = sock.makefile("rb")
+                    for i, size in enumerate(sizes, 1):
+                        got = fetch(sock, stream, size, i == len(sizes))
+                        if hashlib.sha256(got).digest() != hashlib.sha256(s.body(size)).digest():
+                            wrong.append((number, sizes, len(got)))
+                    assert stream.read() == b""
+                    sock.close()
+                except Exception as error:      # pylint: disable=broad-exception-caught
+                    wrong.append((number, sizes, error))
+        threads = [threading.Thread(target=client) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, (wrong[:5], s.says())
+        s.handed_off(count)
+        assert sum(be.nl.stat("TlsStarted") for be in s.c.be) == count
+        assert not sum(be.nl.stat("TlsBroken") + be.nl.stat("TlsFailed") for be in s.c.be)
 
 
 @claim
