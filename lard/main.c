@@ -9,6 +9,7 @@
 #include "check.h"
 #include "config.h"
 #include "lardd.h"
+#include "tls/tls.h"
 
 static const char usage[] =
 	"Usage: lardd [OPTION]...\n"
@@ -108,6 +109,8 @@ int main(int argc, char **argv)
 	char error[1024], *full;
 	int c;
 
+	if (tls_wipe_freed())
+		return 1;
 	while ((c = getopt_long(argc, argv, "c:fVh", options, NULL)) >= 0) {
 		switch (c) {
 		case 'c':

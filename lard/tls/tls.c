@@ -2,6 +2,7 @@
 #include "tls.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -378,4 +379,38 @@ SSL *tls_site_connection(struct tls_site *site, int fd, enum config_door door,
 	SSL_set_verify(ssl, verify[door], NULL);
 	SSL_set_accept_state(ssl);
 	return ssl;
+}
+
+static void *take(size_t size, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	return malloc(size);
+}
+
+static void give_back(void *p, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	if (p)
+		OPENSSL_cleanse(p, malloc_usable_size(p));
+	free(p);
+}
+
+static void *change(void *p, size_t size, const char *file, int line)
+{
+	size_t was = p ? malloc_usable_size(p) : 0;
+	void *now = size ? malloc(size) : NULL;
+
+	if (!now && size)
+		return NULL;
+	if (now && p)
+		memcpy(now, p, was < size ? was : size);
+	give_back(p, file, line);
+	return now;
+}
+
+int tls_wipe_freed(void)
+{
+	return CRYPTO_set_mem_functions(take, change, give_back) ? 0 : -EBUSY;
 }

@@ -12,6 +12,12 @@
 struct tls_site;
 
 /*
+ * OpenSSL leaves the secrets of a connection where it had them when that ends: what it frees is wiped
+ * from now on. Before anything else of its: 0 or -EBUSY.
+ */
+int tls_wipe_freed(void);
+
+/*
  * Reads certificates and keys. NULL after a sentence in @error. Of one user to begin with; as the
  * settings it does not change.
  */
