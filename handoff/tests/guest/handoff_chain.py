@@ -132,6 +132,43 @@ def back_where_it_came_in_before_that_has_answered_and_out_again():
 
 
 @claim
+def handed_on_again_before_the_entry_node_has_answered():
+    """be3 is not told to claim it where be2 has it from: once it is be2's at the front-end nobody forwards there."""
+    with Chain(3) as c:
+        for node in c.nodes:
+            node.sysctl("net.flotilla.forward_linger_ms", 500)
+        w = Wanderer(c)
+        w.go(c.be[0])
+        c.cut(c.fe, c.be[1])
+        w.go(c.be[1], c.be[2])
+        w.begins()
+        assert c.be[1].stat("ClaimPending") == 1
+        c.mend(c.fe)
+        wait(lambda: c.be[1].stat("ClaimPending") == 0)
+        # Longer than what is over is remembered.
+        time.sleep(2)
+        w.works()
+        assert c.forwards(c.fe) == ["be2"]
+        w.close()
+
+
+@claim
+def back_and_out_again_without_an_answer_its_packets_come_as_before():
+    """be1 has it back from be2, by which no packet comes, and be3 is not told to claim it there."""
+    with Chain(3) as c:
+        for node in c.nodes:
+            node.sysctl("net.flotilla.forward_linger_ms", 500)
+        w = Wanderer(c)
+        w.go(c.be[0])
+        c.cut(c.fe, c.be[1])
+        w.go(c.be[1], c.be[0], c.be[2])
+        w.begins()
+        time.sleep(2)
+        w.works()
+        w.close()
+
+
+@claim
 def what_it_was_before_it_came_back_is_not_told_any_more():
     """be1 has not said yet that it was idle when it is handed on, comes back and is claimed."""
     with Chain(2) as c:
@@ -326,7 +363,7 @@ def lost_claim_is_made_again():
 @claim
 def lost_answer_is_given_again():
     """The front-end forwards straight and be2 has not heard: it does not miss it in what be2 names."""
-    with Chain(2, heartbeat_ms=600) as c:
+    with Chain(2) as c:
         for node in c.nodes:
             node.sysctl("net.flotilla.forward_linger_ms", 300)
         w = Wanderer(c)
@@ -335,10 +372,14 @@ def lost_answer_is_given_again():
         w.go(c.be[1])
         w.begins()
         wait(lambda: c.fe.stat("OriginGranted") == 1)
+        c.break_link(c.be[1], c.fe)
         wait(lambda: c.be[1].nl.node("fe")["NODE_STATE"] != E["FLT_NODE_UP"])
         assert c.be[1].stat("ClaimGranted") == 0
         w.works()
-        c.mend(c.be[1])
+        # Over the new link be2 has named all that it has before it hears that this is the front-end's.
+        with stalled("hof_claim_answer", 3 * SLOW) as stands:
+            c.mend(c.be[1])
+            wait(stands)
         c.straight(c.be[1])
         assert c.fe.stat("OriginGranted") == 1 and c.fe.stat("OriginClaims") > 1
         time.sleep(2)
@@ -352,13 +393,14 @@ def lost_answer_is_given_again():
 
 @claim
 def ended_before_the_answer_came_its_end_is_told():
-    with Chain(2, heartbeat_ms=600) as c:
+    with Chain(2) as c:
         w = Wanderer(c)
         w.go(c.be[0])
         c.cut(c.be[1], c.fe)
         w.go(c.be[1])
         w.begins()
         wait(lambda: c.fe.stat("OriginGranted") == 1)
+        c.break_link(c.be[1], c.fe)
         w.client.close()
         assert w.sock.recv(1) == b""
         w.sock.close()

@@ -7,9 +7,10 @@ import os
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import CLOSED, SLOW, E, accept, claim, main, peek, receive, run, stalled, wait    # noqa: E402
+from hof import (CLOSED, SLOW, WANT_IDLE, E, accept, claim, main, peek, receive, run, stalled,  # noqa: E402
+                 wait)
 from chain import (CLAIM, NEW, OLD, Chain, Other, Wanderer, addresses, at_other, ended, from_other,  # noqa: E402
-                   meets)
+                   given_by, meets)
 from mallory import HELD, HELD_END, LIFE, RECORD, forge         # noqa: E402
 
 NONE, STATE, BUSY = 0, E["FLT_REFUSE_STATE"], E["FLT_REFUSE_BUSY"]
@@ -36,6 +37,13 @@ def who_does_not_have_it_claims_in_vain():
                 assert refusal in (STATE, ROLE) and granted == 0, (ident, refusal)
         assert c.fe.stat("OriginForged") == 4, "one of the ids was right"
         assert c.fe.stat("OriginGranted") == 0
+        # It may choose the id of what is its own, and so gets a voucher for each id, but as its owner.
+        for ident in ids[1:]:
+            refusal, voucher = other.claims(line, mine, addresses(own.client), ident, voucher)
+            assert refusal == NONE
+            mine = ident
+            assert other.claims(line, ident, addresses(w.client), 4711, voucher) in ((STATE, 0), (ROLE, 0))
+        assert c.fe.stat("OriginForged") == 5
         assert sorted(c.forwards(c.fe)) == ["be1", "mallory"]
         w.works()
         other.close()
@@ -187,6 +195,83 @@ def origin_that_does_not_know_of_claims_is_not_named():
         w.sock.close()
         assert ended(other.lines["be1"]) == (number, 0)
         wait(lambda: c.be[0].stat("AdoptRelayed") == 0)
+        w.close()
+        w = Wanderer(c)
+        from_other(c, w, other)
+        third = Other(c, "third", 8)
+        line = third.meet(c.be[0])
+        w.submit("third")
+        assert third.takes(line)[1][1] == 0
+        third.close()
+        other.close()
+        w.close()
+
+
+@claim
+def who_is_given_it_back_is_told_no_origin_and_no_proof():
+    with Chain(1) as c:
+        other = meets(c, c.fe, c.be[0])
+        w = Wanderer(c)
+        from_other(c, w, other, (99, 0, 0))
+        w.submit("mallory")
+        _, (_, instance, _), _, proof = other.takes(other.lines["be1"])
+        assert w.outcome() == "none" and instance == 0 and proof is None
+        other.close()
+        w.close()
+
+
+@claim
+def back_from_one_that_does_not_know_of_claims_it_goes_straight_from_there():
+    """It does not say that it gives back: be1 knows that its packets come by the front-end."""
+    with Chain(2) as c:
+        other = meets(c, c.be[0], features=OLD)
+        w = Wanderer(c)
+        w.go(c.be[0])
+        w.submit("mallory")
+        wire = other.takes(other.lines["be1"])[2]
+        assert w.outcome() == "none"
+        given_by(c, w, other, wire)
+        w.go(c.be[1])
+        c.straight(c.be[1])
+        w.begins()
+        other.close()
+        w.close()
+
+
+@claim
+def back_where_it_came_in_from_one_that_does_not_know_of_claims_its_client_is_reset_there():
+    with Chain(1) as c:
+        other = meets(c, c.fe, features=OLD)
+        w = Wanderer(c)
+        line, wire = other.lines["fe"], at_other(c, w, other)[2]
+        other.commits(line, other.offers(line, wire))
+        w.arrives(c.fe)
+        w.go(c.be[0])
+        w.begins()
+        c.fe.nl.do("NODE_DEL", node_name="be1")
+        try:
+            assert not w.client.recv(1), "data of nobody"
+            raise AssertionError("end of file and no reset")
+        except ConnectionResetError:
+            pass
+        other.close()
+        w.close()
+
+
+@claim
+def of_what_is_handed_on_nobody_hears_whether_it_is_idle():
+    """Not even over a new link, where all is said again."""
+    with Chain(2) as c:
+        other = meets(c, c.fe, c.be[0], features=OLD)
+        w = Wanderer(c)
+        number = from_other(c, w, other, flags=WANT_IDLE)
+        w.go(c.be[1])
+        other.lines["be1"].sock.close()
+        line = other.greet(c.be[0], features=OLD)
+        assert line.await_kind(LIFE, HELD_END)[0] == HELD_END
+        time.sleep(SLOW)
+        w.sock.close()
+        assert ended(line) == (number, 0)
         other.close()
         w.close()
 

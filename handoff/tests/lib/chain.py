@@ -47,6 +47,10 @@ class Chain(Cluster):
         ip = self.net.ip4(other.number)
         node.run("nft", CUT % (ip, ip))
 
+    def break_link(self, node, other):
+        """What `other` has sent and `node` has not heard is lost."""
+        node.output("ss", "-K", "dst", self.net.ip4(other.number), "( sport = :7471 or dport = :7471 )")
+
     def impatient(self):
         for node in self.nodes:
             node.sysctl("net.flotilla.handoff_timeout_ms", 200)
