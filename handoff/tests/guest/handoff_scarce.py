@@ -116,7 +116,7 @@ def goes_on_or_stays(w, node):
     """It is handed on, or it could not be."""
     def submitted():
         try:
-            w.devices[w.at.name].submit(w.sock, w.at.id[node.name], w.number, timeout_ms=60000)
+            w.devices[w.at.name].submit(w.sock, w.at.id[node.name], w.number)
         except Refused as error:
             if error.refusal == "busy":
                 return None
@@ -141,6 +141,7 @@ def an_allocation_where_it_is_handed_on_that_fails_costs_nobody_anything():
             number += max(1, number // 3)
             w = Wanderer(c)
             w.go(c.be[0])
+            cookie = w.number
             with nth_fails(number):
                 goes_on_or_stays(w, c.be[1])
                 wait(lambda: not c.be[1].stat("ClaimPending"))
@@ -150,7 +151,7 @@ def an_allocation_where_it_is_handed_on_that_fails_costs_nobody_anything():
             w.client.close()
             assert w.sock.recv(1) == b""
             w.sock.close()
-            w.devices["fe"].expect(CLOSED, 1)
+            w.devices["fe"].expect(CLOSED, cookie)
             wait(lambda: not any(be.stat("AdoptRelayed") for be in c.be))
             assert not any(node.stat("HandoffNodeLost") or node.stat("ForwardResets") for node in c.nodes)
             w.close()
