@@ -16,13 +16,13 @@ libc.recv.restype = libc.send.restype = ctypes.c_ssize_t
 
 
 class Stall:
-    """A page whose reader sleeps until it is filled."""
+    """A page whose reader sleeps until it is filled, behind BEFORE bytes that are there."""
 
-    def __init__(self):
+    def __init__(self, before=0):
         self.fd = libc.syscall(323, os.O_CLOEXEC)
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), "userfaultfd")
-        self.page = libc.mmap(None, 4096, 3, 0x22, -1, 0)
+        self.page = libc.mmap(None, before + 4096, 3, 0x22, -1, 0) + before
         self.threads = []
         self.returned = []
         self.call(0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))

@@ -332,6 +332,19 @@ def a_listener_bound_to_a_device_is_of_no_site():
 
 
 @claim
+def a_listener_that_has_moved_makes_no_connections_of_the_site():
+    with site(accept=False) as (device, server):
+        device.put(server.site, "/a", b"kernel")
+        there = ("127.0.0.2", server.site[1])
+        server.listener.shutdown(socket.SHUT_RDWR)
+        server.listener.bind(there)
+        server.listener.listen()
+        server.go.set()
+        with Client(there) as client:
+            equal("body", client.get("/a"), b"server /a")
+
+
+@claim
 def a_listener_that_comes_later_is_found():
     with site() as (device, server):
         device.put(server.site, "/a", b"kernel")

@@ -6,9 +6,12 @@
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import random
+import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -18,15 +21,21 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, fails, load, main,  # noqa: E402
                   reset, same, site, unload, wait_for, wire)
 import kit                                      # noqa: E402
+import ssp                                      # noqa: E402
 import stall                                    # noqa: E402
+import traced                                   # noqa: E402
 from cgroup import Cgroup                       # noqa: E402
 
 IPPROTO_MPTCP = 262
 TCP_MD5SIG = 14
 MD5SIG_SIZE = 216
+IP_RECVERR = 11
+ETH_P_IP = 0x800
+SETSOCKOPT, POLL = 54, 7
+# Objects that the cache looks at under its lock, listeners that get the layer in one look.
+STEPS, LOOK = 256, 128
 SEED = 17
 libc = ctypes.CDLL(None)
-libc.mmap.restype = ctypes.c_void_p
 
 
 def soon(what, function, *args, most=60 * kit.SLOW):
@@ -38,25 +47,50 @@ def soon(what, function, *args, most=60 * kit.SLOW):
     return value
 
 
+class Kept:
+    """A program that has the socket's lock, amid setsockopt(2), as soon as it gets it and until end()."""
+
+    def __init__(self, sock):
+        # The number that each option begins with is read first, so it lies in a page before; the
+        # rest is read with the socket locked. What it says does not matter.
+        self.page = stall.Stall(before=4096)
+        self.thread = Thread(libc.setsockopt, sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
+                             ctypes.c_void_p(self.page.page - 100), MD5SIG_SIZE)
+
+    def wait(self):
+        self.page.wait()
+        return self
+
+    def end(self):
+        self.page.fill()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def kept(sock):
+    """The socket's lock is a program's in here."""
+    lock = Kept(sock).wait()
+    try:
+        yield
+    finally:
+        lock.end()
+
+
+def sleeps_in(thread, call):
+    with open(f"/proc/self/task/{thread.native_id}/syscall", encoding="ascii") as file:
+        return file.read().startswith(f"{call} ")
+
+
 @claim
 def a_listener_whose_lock_is_kept_holds_up_nobody():
     with Device() as device, contextlib.closing(Server()) as server, socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         other.bind(server.site)
         other.listen()
-        page = stall.Stall()
-        # The number that each option begins with is read first, so it lies in a page before; the
-        # rest is read with the socket locked. What it says does not matter.
-        if libc.mmap(ctypes.c_void_p(page.page - 4096), 4096, 3, 0x100022, -1, 0) in (None, 2**64 - 1):
-            raise AssertionError("no page before")
-        held = Thread(libc.setsockopt, server.listener.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
-                      ctypes.c_void_p(page.page - 100), MD5SIG_SIZE)
-        page.wait()
-        equal("listeners, refused, errno", soon("site add", device.site_add, server.site), (1, 1, errno.EBUSY))
-        soon("site del", device.site_del, server.site)
-        soon("site add", device.site_add, server.site)
-        page.fill()
-        held.join()
+        with kept(server.listener):
+            equal("listeners, refused, errno", soon("site add", device.site_add, server.site), (1, 1, errno.EBUSY))
+            soon("site del", device.site_del, server.site)
+            soon("site add", device.site_add, server.site)
         wait_for("the other listener", lambda: device.next_site(0)["listeners"] == 2)
         device.site_del(server.site)
 
@@ -222,43 +256,10 @@ def under_load_sites_and_the_module_come_and_go():
             device.site_del(server.site)
 
 
-TRACING = "/sys/kernel/tracing"
-
-
-def trace(name, text):
-    # The list of probes can neither be truncated, which empties it, nor sought in.
-    fd = os.open(f"{TRACING}/{name}", os.O_WRONLY)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def stacks_of(function, found):
-    """FOUND gets who called FUNCTION, each a tuple of names, the innermost first."""
-    if not os.path.exists(f"{TRACING}/kprobe_events"):
-        subprocess.run(("mount", "-t", "tracefs", "tracefs", TRACING), check=True)
-    own = f"instances/afpa{os.getpid()}"
-    os.mkdir(f"{TRACING}/{own}")
-    trace("kprobe_events", f"p:afpaprobe/sends {function}")
-    trace(f"{own}/options/stacktrace", "1")
-    trace(f"{own}/events/afpaprobe/sends/enable", "1")
-    try:
-        yield
-        with open(f"{TRACING}/{own}/trace", encoding="ascii", errors="replace") as file:
-            for stack in file.read().split("<stack trace>")[1:]:
-                found.add(tuple(line.split()[1].split("+")[0] for line in stack.splitlines() if line.startswith(" =>")))
-    finally:
-        trace(f"{own}/events/afpaprobe/sends/enable", "0")
-        trace("kprobe_events", "-:afpaprobe/sends")
-        os.rmdir(f"{TRACING}/{own}")
-
-
 @claim
 def nothing_is_sent_from_within_tcps_own_sending():
     found = set()
-    with site() as (device, server), stacks_of("afpa_answer_send", found):
+    with site() as (device, server), traced.stacks_of("afpa_answer_send", found):
         data = body(1000000)
         device.put(server.site, "/big", data)
         for mode in (1, THREAD):
@@ -284,6 +285,143 @@ def nothing_is_sent_from_within_tcps_own_sending():
         ways |= {"afpa_data_ready", "afpa_queue_work", "afpa_conn_flush"} & {*stack[:end]}
     print(f"# {len(found)} ways")
     equal("ways", ways, {"afpa_data_ready", "afpa_queue_work", "afpa_conn_flush"})
+
+
+def locked():
+    return ssp.counters("Afpa")["AfpaLocked"]
+
+
+@claim
+def a_request_that_came_while_the_lock_was_kept_is_answered():
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.info(mode=THREAD)
+        device.put(server.site, "/a", b"kernel")
+        client.sock.settimeout(15 * kit.SLOW)
+        with server.listener.accept()[0] as sock, counted(Locked=lambda n: n):
+            for _ in range(20):
+                before = locked()
+                first = Kept(sock).wait()
+                # It is looked at when the lock is given back, and the work item finds it another's again.
+                client.ask("/a")
+                second = Kept(sock)
+                wait_for("another in setsockopt(2)", lambda t=second.thread: sleeps_in(t, SETSOCKOPT))
+                first.end()
+                second.wait()
+                wait_for("it to give up", lambda n=before: locked() > n or select.select([client.sock], [], [], 0)[0])
+                missed = locked() > before
+                second.end()
+                equal("body", client.answer()[1], b"kernel")
+                if missed:
+                    break
+
+
+@claim
+def who_keeps_the_lock_is_not_called_when_the_module_goes():
+    found, half = set(), b"GET /a HTTP/1.1\r\nHost: h\r\n"
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"kernel")
+        with server.listener.accept()[0] as sock:
+            equal("body", client.get("/a"), b"kernel")
+            waiting = Thread(ssp.wait_event, sock, select.POLLIN)
+            wait_for("poll(2)", lambda: sleeps_in(waiting, POLL))
+            client.sock.sendall(half)
+            os.close(device.fd)
+            with kept(sock), traced.stacks_of("sock_def_readable", found):
+                soon("rmmod", wait_for, "rmmod", lambda: unload("afpa"))
+                equal("whoever waits is woken", waiting.join(), select.POLLIN)
+            client.sock.sendall(b"\r\n")
+            same("what the server read", sock.recv(1000), half + b"\r\n")
+        load("afpa")
+        device.fd = os.open("/dev/afpa", os.O_RDWR)
+        device.site_add(server.site)
+    called = [stack for stack in found if any("delete_module" in name for name in stack) and
+              not any("netlink" in name or "unix" in name or "softirq" in name for name in stack)]
+    equal("calls without the lock", called, [])
+
+
+def acknowledged(client, server_port):
+    """What the client has acknowledged, as a number of its last packet: it answers probes of a full window."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP)) as tap:
+        tap.settimeout(kit.PATIENCE)
+        tap.bind(("lo", ETH_P_IP))
+        ports = struct.pack(">HH", client.sock.getsockname()[1], server_port)
+        while True:
+            packet = tap.recv(100)
+            if packet[9] == socket.IPPROTO_TCP and packet[20:24] == ports:
+                return packet[28:32]
+
+
+@claim
+def an_error_of_the_network_amid_an_answer_is_its_programs():
+    with site(accept=False) as (device, server), Client(server.site, rcvbuf=20000) as client, \
+            socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as icmp:
+        device.put(server.site, "/big", body(1000000))
+        with server.listener.accept()[0] as sock:
+            sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+            client.ask("/big")
+            wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+            here = socket.inet_aton("127.0.0.1")
+            sent = struct.pack(">BBHHHBBH4s4sHH", 0x45, 0, 60, 1, 0, 64, socket.IPPROTO_TCP, 0, here, here,
+                               server.site[1], client.sock.getsockname()[1])
+            sent += acknowledged(client, server.site[1])
+            # "Host unreachable", of what was not acknowledged.
+            message = struct.pack(">BBHI", 3, 1, 0, 0) + sent
+            total = sum(struct.unpack(f">{len(message) // 2}H", message))
+            while total >> 16:
+                total = (total & 0xFFFF) + (total >> 16)
+            icmp.sendto(message[:2] + struct.pack(">H", ~total & 0xFFFF) + message[4:], ("127.0.0.1", 0))
+            client.sock.settimeout(1)
+            with contextlib.suppress(TimeoutError):
+                while client.sock.recv(65536):
+                    pass
+            wait_for("the end of the answer", lambda: not device.next_site(0)["conns"])
+            equal("SO_ERROR", sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.EHOSTUNREACH)
+
+
+@claim
+def the_cache_does_not_keep_its_lock_for_all_objects():
+    with site() as (device, server), contextlib.ExitStack() as stack:
+        before = device.info()["budget"]
+        stack.callback(lambda: device.info(budget=before))
+        for number in range(2 * STEPS + 100):
+            device.put(server.site, f"/{number}", b"x")
+        with traced.calls(("afpa_object_put", "__cond_resched_lock")) as seen:
+            device.info(budget=0)
+            names = [call[0] for call in seen()]
+    runs = [len(list(run)) for name, run in itertools.groupby(names) if name == "afpa_object_put"]
+    equal("objects", sum(runs), 2 * STEPS + 100)
+    if max(runs) > STEPS:
+        raise AssertionError(f"{runs} objects with the lock kept")
+
+
+@claim
+def one_look_finds_so_many_listeners_and_the_next_ones_the_others():
+    with Device() as device, contextlib.closing(Server()) as server, contextlib.ExitStack() as stack:
+        for _ in range(LOOK + 11):
+            listener = stack.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(server.site)
+            listener.listen()
+        equal("listeners, refused, errno", device.site_add(server.site), (LOOK, 0, 0))
+        wait_for("the others", lambda: device.next_site(0)["listeners"] == LOOK + 12)
+        device.site_del(server.site)
+
+
+@claim
+def a_listener_that_takes_no_layer_is_not_waited_for():
+    with site() as (device, server):
+        try:
+            strange = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+        except OSError as err:
+            raise kit.Skip("no MPTCP") from err
+        with strange:
+            strange.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            strange.bind(server.site)
+            strange.listen()
+            with traced.calls(("synchronize_rcu", "afpa_site_scan"), stacks=True) as seen:
+                wait_for("looks", lambda: [call[0] for call in seen()].count("afpa_site_scan") > 3)
+                waits = [stack for name, _, stack in seen() if name == "synchronize_rcu" and "afpa_site_scan" in stack]
+    equal("grace periods", waits, [])
 
 
 @claim
