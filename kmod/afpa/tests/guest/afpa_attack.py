@@ -31,7 +31,7 @@ TCP_MD5SIG = 14
 MD5SIG_SIZE = 216
 IP_RECVERR = 11
 ETH_P_IP = 0x800
-SETSOCKOPT, POLL = 54, 7
+RECVFROM, SETSOCKOPT, POLL = 45, 54, 7
 # Objects that the cache looks at under its lock, listeners that get the layer in one look.
 STEPS, LOOK = 256, 128
 SEED = 17
@@ -376,6 +376,23 @@ def an_error_of_the_network_amid_an_answer_is_its_programs():
                     pass
             wait_for("the end of the answer", lambda: not device.next_site(0)["conns"])
             equal("SO_ERROR", sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.EHOSTUNREACH)
+
+
+@claim
+def bytes_that_cannot_be_read_are_the_programs():
+    with site(accept=False) as (device, server), Client(server.site) as client:
+        device.put(server.site, "/a", b"kernel")
+        with server.listener.accept()[0] as sock:
+            equal("body", client.get("/a"), b"kernel")
+            reader = Thread(sock.recv, 1000)
+            wait_for("recv(2)", lambda: sleeps_in(reader, RECVFROM))
+            subprocess.run(("insmod", f"{os.environ['FLT_MODULES']}/flt_unread_test.ko", f"port={server.site[1]}"),
+                           check=True)
+            try:
+                client.ask("/a")
+                fails(errno.EFAULT, reader.join)
+            finally:
+                subprocess.run(("rmmod", "flt_unread_test"), check=True)
 
 
 @claim
