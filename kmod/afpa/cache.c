@@ -3,13 +3,14 @@
 
 #include <linux/jhash.h>
 #include <linux/jiffies.h>
+#include <linux/math64.h>
 #include <linux/rhashtable.h>
-#include <linux/shrinker.h>
 #include <net/net_namespace.h>
 
 #include "cache.h"
 #include "counter.h"
 #include "net.h"
+#include "trace.h"
 
 /* Objects that are looked at before others may have the lock. */
 #define AFPA_EVICT_STEPS	256
@@ -53,7 +54,8 @@ static const struct rhashtable_params afpa_cache_params = {
 int afpa_cache_init(struct afpa_cache *cache, u64 budget)
 {
 	spin_lock_init(&cache->lock);
-	INIT_LIST_HEAD(&cache->clock);
+	INIT_LIST_HEAD(&cache->clock[AFPA_CLOCK_ALL]);
+	INIT_LIST_HEAD(&cache->clock[AFPA_CLOCK_AUTOMATIC]);
 	xa_init_flags(&cache->order, XA_FLAGS_ACCOUNT);
 	cache->budget = budget;
 	return rhashtable_init(&cache->table, &afpa_cache_params);
@@ -102,7 +104,7 @@ u64 afpa_cache_outside(const struct afpa_cache *cache)
 {
 	u64 alive = atomic64_read(&cache->alive);
 
-	return alive - min(alive, READ_ONCE(cache->used));
+	return alive - min(alive, READ_ONCE(cache->used[AFPA_CLOCK_ALL]));
 }
 
 bool afpa_cache_charge(struct afpa_cache *cache, u64 bytes)
@@ -121,42 +123,49 @@ void afpa_cache_uncharge(struct afpa_cache *cache, u64 bytes)
 
 static void afpa_cache_account(struct afpa_cache *cache, const struct afpa_object *obj, int sign)
 {
+	s64 bytes = sign * (s64)obj->charged;
+	int i, clocks = obj->automatic ? AFPA_CLOCKS : AFPA_CLOCK_AUTOMATIC;
+
 	lockdep_assert_held(&cache->lock);
-	WRITE_ONCE(cache->used, cache->used + sign * (s64)obj->charged);
+	for (i = 0; i < clocks; i++)
+		WRITE_ONCE(cache->used[i], cache->used[i] + bytes);
 	WRITE_ONCE(cache->objects, cache->objects + sign);
 }
 
 /* Out of all but the table. */
 static void afpa_cache_forget(struct afpa_cache *cache, struct afpa_object *obj)
 {
-	list_del_init(&obj->clock);
+	list_del_init(&obj->clock[AFPA_CLOCK_ALL]);
+	list_del_init(&obj->clock[AFPA_CLOCK_AUTOMATIC]);
 	xa_erase(&cache->order, obj->version);
 	afpa_cache_account(cache, obj, -1);
 	afpa_object_put(obj);
 }
 
-static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj)
+static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj, const char *why)
 {
+	trace_afpa_gone(obj, why);
 	rhashtable_remove_fast(&cache->table, &obj->node, afpa_cache_params);
 	afpa_cache_forget(cache, obj);
 }
 
 /*
- * Least recently used ones but @keep go until no more than @limit bytes are used; how many have
- * gone. *more: there is more to do.
+ * Least recently used ones of @clock but @keep go until these have no more than @limit bytes; how
+ * many have gone. *more: there is more to do.
  */
-static u64 afpa_cache_evict_some(struct afpa_cache *cache, u64 limit,
-				 const struct afpa_object *keep, bool *more)
+static u64 afpa_cache_evict_some(struct afpa_cache *cache, enum afpa_clock clock, u64 limit,
+				 const struct afpa_object *keep, const char *why, bool *more)
 {
+	struct list_head *list = &cache->clock[clock];
 	unsigned int steps = AFPA_EVICT_STEPS;
 	struct afpa_object *obj;
 	u64 n = 0;
 
 	lockdep_assert_held(&cache->lock);
 	*more = false;
-	while (cache->used > limit && !list_empty(&cache->clock)) {
-		obj = list_first_entry(&cache->clock, struct afpa_object, clock);
-		if (obj == keep && list_is_singular(&cache->clock))
+	while (cache->used[clock] > limit && !list_empty(list)) {
+		obj = list_first_entry(list, struct afpa_object, clock[clock]);
+		if (obj == keep && list_is_singular(list))
 			break;
 		if (!steps--) {
 			*more = true;
@@ -164,10 +173,10 @@ static u64 afpa_cache_evict_some(struct afpa_cache *cache, u64 limit,
 		}
 		if (obj == keep || READ_ONCE(obj->recent)) {
 			WRITE_ONCE(obj->recent, false);
-			list_move_tail(&obj->clock, &cache->clock);
+			list_move_tail(&obj->clock[clock], list);
 			continue;
 		}
-		afpa_cache_drop(cache, obj);
+		afpa_cache_drop(cache, obj, why);
 		n++;
 	}
 	return n;
@@ -179,10 +188,10 @@ static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct af
 	bool more;
 	u64 n;
 
-	n = afpa_cache_evict_some(cache, limit, keep, &more);
+	n = afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, "evicted", &more);
 	while (more) {
 		cond_resched_lock(&cache->lock);
-		n += afpa_cache_evict_some(cache, limit, keep, &more);
+		n += afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, "evicted", &more);
 	}
 	return n;
 }
@@ -205,10 +214,15 @@ static int afpa_cache_insert(struct afpa_cache *cache, struct afpa_object *obj,
 		/* The table is too full and grows now. */
 		return -ENOMEM;
 	}
-	list_add_tail(&obj->clock, &cache->clock);
+	list_add_tail(&obj->clock[AFPA_CLOCK_ALL], &cache->clock[AFPA_CLOCK_ALL]);
+	if (obj->automatic)
+		list_add_tail(&obj->clock[AFPA_CLOCK_AUTOMATIC],
+			      &cache->clock[AFPA_CLOCK_AUTOMATIC]);
 	afpa_cache_account(cache, obj, 1);
-	if (old)
+	if (old) {
+		trace_afpa_gone(old, "replaced");
 		afpa_cache_forget(cache, old);
+	}
 	return 0;
 }
 
@@ -280,7 +294,7 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
 	rcu_read_unlock();
 	if (obj) {
 		over = afpa_object_is_over(obj, get_jiffies_64());
-		afpa_cache_drop(cache, obj);
+		afpa_cache_drop(cache, obj, over ? "expired" : "deleted");
 	}
 	spin_unlock(&cache->lock);
 	if (!obj)
@@ -290,7 +304,8 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
 }
 
 static u64 afpa_cache_drop_some(struct afpa_cache *cache,
-				bool (*which)(const struct afpa_object *obj, u64 arg), u64 arg)
+				bool (*which)(const struct afpa_object *obj, u64 arg), u64 arg,
+				const char *why)
 {
 	struct afpa_object *obj;
 	unsigned long version;
@@ -299,7 +314,7 @@ static u64 afpa_cache_drop_some(struct afpa_cache *cache,
 	spin_lock(&cache->lock);
 	xa_for_each(&cache->order, version, obj) {
 		if (which(obj, arg)) {
-			afpa_cache_drop(cache, obj);
+			afpa_cache_drop(cache, obj, why);
 			n++;
 		}
 		cond_resched_lock(&cache->lock);
@@ -315,7 +330,7 @@ static bool afpa_object_is_of(const struct afpa_object *obj, u64 site)
 
 u64 afpa_cache_flush(struct afpa_net *an, u32 site)
 {
-	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site);
+	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site, "flushed");
 
 	afpa_count_add(an, AFPA_STAT_DELETED, n);
 	return n;
@@ -323,7 +338,7 @@ u64 afpa_cache_flush(struct afpa_net *an, u32 site)
 
 void afpa_cache_expire(struct afpa_net *an)
 {
-	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_over, get_jiffies_64());
+	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_over, get_jiffies_64(), "expired");
 
 	afpa_count_add(an, AFPA_STAT_EXPIRED, n);
 }
@@ -344,13 +359,14 @@ bool afpa_cache_make_room(struct afpa_net *an, const struct afpa_key_ref *key, u
 {
 	struct afpa_cache *cache = &an->cache;
 	struct afpa_object *keep;
-	u64 evicted;
+	u64 used, evicted;
 
 	spin_lock(&cache->lock);
 	rcu_read_lock();
 	keep = rhashtable_lookup(&cache->table, key, afpa_cache_params);
 	rcu_read_unlock();
-	evicted = afpa_cache_evict(cache, cache->used - min(cache->used, bytes), keep);
+	used = cache->used[AFPA_CLOCK_ALL];
+	evicted = afpa_cache_evict(cache, used - min(used, bytes), keep);
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
 	return evicted;
@@ -369,61 +385,22 @@ struct afpa_object *afpa_cache_next(struct afpa_cache *cache, u64 version)
 	return obj;
 }
 
-/* --- what the machine's reclaim takes; in pages --- */
-
-static struct shrinker *afpa_shrinker;
-
-static unsigned long afpa_shrink_count(struct shrinker *shrinker, struct shrink_control *sc)
+/* Each of them counts with the share that it has of all. */
+u64 afpa_cache_shrink(struct afpa_net *an, enum afpa_clock clock, u64 share, u64 whole)
 {
-	unsigned long pages = 0;
-	struct net *net;
+	struct afpa_cache *cache = &an->cache;
+	u64 before, limit, n;
+	bool more;
 
-	rcu_read_lock();
-	for_each_net_rcu(net)
-		pages += READ_ONCE(afpa_net(net)->cache.used) >> PAGE_SHIFT;
-	rcu_read_unlock();
-	return pages ?: SHRINK_EMPTY;
-}
-
-/* Of each namespace the share that it has of all. */
-static unsigned long afpa_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
-{
-	unsigned long all = afpa_shrink_count(shrinker, sc), freed = 0;
-	struct net *net;
-
-	if (all == SHRINK_EMPTY)
-		return SHRINK_STOP;
-	rcu_read_lock();
-	for_each_net_rcu(net) {
-		struct afpa_net *an = afpa_net(net);
-		u64 used, take, n;
-		bool more;
-
-		spin_lock(&an->cache.lock);
-		used = an->cache.used;
-		take = div64_u64(used * min(sc->nr_to_scan, all), all);
-		n = take ? afpa_cache_evict_some(&an->cache, used - take, NULL, &more) : 0;
-		freed += (used - an->cache.used) >> PAGE_SHIFT;
-		spin_unlock(&an->cache.lock);
-		afpa_count_add(an, AFPA_STAT_SHRUNK, n);
-	}
-	rcu_read_unlock();
-	/* None, where all of them were used of late: not so the next time. */
-	return freed;
-}
-
-int afpa_shrinker_register(void)
-{
-	afpa_shrinker = shrinker_alloc(0, "afpa-cache");
-	if (!afpa_shrinker)
-		return -ENOMEM;
-	afpa_shrinker->count_objects = afpa_shrink_count;
-	afpa_shrinker->scan_objects = afpa_shrink_scan;
-	shrinker_register(afpa_shrinker);
-	return 0;
-}
-
-void afpa_shrinker_unregister(void)
-{
-	shrinker_free(afpa_shrinker);
+	spin_lock(&cache->lock);
+	before = cache->used[AFPA_CLOCK_ALL];
+	limit = cache->used[clock];
+	limit -= min(limit, mul_u64_u64_div_u64(limit, share, whole));
+	n = afpa_cache_evict_some(cache, clock, limit, NULL, "shrunk", &more);
+	before -= cache->used[AFPA_CLOCK_ALL];
+	spin_unlock(&cache->lock);
+	afpa_count_add(an, AFPA_STAT_SHRUNK, n);
+	if (clock == AFPA_CLOCK_AUTOMATIC)
+		afpa_count_add(an, AFPA_STAT_SHRUNK_AUTOMATIC, n);
+	return before;
 }

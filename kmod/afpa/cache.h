@@ -16,24 +16,24 @@ struct afpa_net;
  * @table:   RCU; changed under @lock
  * @lock:    leaf but for the table's and @order's own; process context (reclaim, too): whoever
  *	     answers takes none
- * @clock:   the least recently used ones are looked at first
+ * @clock:   the least recently used ones are looked at first; AFPA_CLOCK_AUTOMATIC: of those alone
  * @order:   by version
  * @budget:  bytes; READ_ONCE
- * @used:    bytes; the same
+ * @used:    bytes; the same; AFPA_CLOCK_AUTOMATIC: of those alone
  * @objects: number; the same
  * @alive:   bytes of all objects that are in memory: besides @used those that are being put, and
  *	     those that were replaced, deleted or thrown out while a client is being sent them
  * @version: of the newest
  *
- * An object is in @table, @clock and @order, or in none.
+ * An object is in @table, @clock and @order, or in none; with AFPA_CLOCK_AUTOMATIC only if it is.
  */
 struct afpa_cache {
 	struct rhashtable table;
 	spinlock_t lock;	/* all that follows, and changes of @table */
-	struct list_head clock;
+	struct list_head clock[AFPA_CLOCKS];
 	struct xarray order;
 	u64 budget;
-	u64 used;
+	u64 used[AFPA_CLOCKS];
 	u64 objects;
 	atomic64_t alive;
 	u64 version;
@@ -103,6 +103,19 @@ void afpa_cache_set_budget(struct afpa_net *an, u64 budget);
  */
 bool afpa_cache_make_room(struct afpa_net *an, const struct afpa_key_ref *key, u64 bytes);
 
+/**
+ * afpa_cache_shrink() - memory is short
+ * @an:    namespace
+ * @clock: whose least recently used ones go
+ * @share: of @whole of their bytes
+ * @whole: not 0
+ *
+ * So few are looked at that none may go, where all of them were used of late: not so the next time.
+ *
+ * Return: bytes.
+ */
+u64 afpa_cache_shrink(struct afpa_net *an, enum afpa_clock clock, u64 share, u64 whole);
+
 /* The first object after @version with a reference, or NULL. */
 struct afpa_object *afpa_cache_next(struct afpa_cache *cache, u64 version);
 
@@ -112,8 +125,5 @@ static inline bool afpa_object_is_over(const struct afpa_object *obj, u64 now)
 
 	return expires && time_after_eq64(now, expires);
 }
-
-int afpa_shrinker_register(void);
-void afpa_shrinker_unregister(void);
 
 #endif

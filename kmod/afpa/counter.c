@@ -39,6 +39,7 @@ static const char *const afpa_stat_names[] = {
 	[AFPA_STAT_EVICTED] = "AfpaEvicted",
 	[AFPA_STAT_EXPIRED] = "AfpaExpired",
 	[AFPA_STAT_SHRUNK] = "AfpaShrunk",
+	[AFPA_STAT_SHRUNK_AUTOMATIC] = "AfpaShrunkAutomatic",
 	/* computed at the time of the dump, see afpa_stats_gauge() */
 	[AFPA_GAUGE_OBJECTS] = "AfpaObjects",
 	[AFPA_GAUGE_USED] = "AfpaCacheBytes",
@@ -62,7 +63,7 @@ static u64 afpa_stats_gauge(struct net *net, unsigned int index)
 	case AFPA_GAUGE_OBJECTS:
 		return READ_ONCE(an->cache.objects);
 	case AFPA_GAUGE_USED:
-		return READ_ONCE(an->cache.used);
+		return READ_ONCE(an->cache.used[AFPA_CLOCK_ALL]);
 	case AFPA_GAUGE_OUTSIDE:
 		return afpa_cache_outside(&an->cache);
 	default:

@@ -101,7 +101,7 @@ static int afpa_device_info(struct afpa_net *an, void __user *arg, bool set)
 	args.max_object = READ_ONCE(an->max_object);
 	args.stall_ms = READ_ONCE(an->stall_ms);
 	args.sites = READ_ONCE(an->nr_sites);
-	args.used = READ_ONCE(an->cache.used);
+	args.used = READ_ONCE(an->cache.used[AFPA_CLOCK_ALL]);
 	args.objects = READ_ONCE(an->cache.objects);
 	return afpa_device_return(arg, &args, sizeof(args));
 }
@@ -251,6 +251,7 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	recipe->headers_len = args->headers_len;
 	recipe->body = u64_to_user_ptr(args->body);
 	recipe->body_len = args->body_len;
+	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
 	return args->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
 }
 
@@ -278,7 +279,7 @@ static int afpa_device_put(struct afpa_net *an, void __user *arg)
 	err = afpa_device_copy(&args, sizeof(args), arg);
 	if (err)
 		return err;
-	if (args.flags & ~AFPA_PUT_UPDATE)
+	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC))
 		return -EOPNOTSUPP;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
 	if (!names)
@@ -306,6 +307,7 @@ static void afpa_device_describe(struct afpa_key *args, const struct afpa_object
 {
 	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
 
+	args->flags = obj->automatic ? AFPA_PUT_AUTOMATIC : 0;
 	args->version = obj->version;
 	args->body_len = obj->body_len;
 	args->charged = obj->charged;

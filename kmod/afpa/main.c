@@ -3,13 +3,13 @@
 
 #include <linux/module.h>
 
-#include "cache.h"
 #include "counter.h"
 #include "device.h"
 #include "engine.h"
 #include "layer.h"
 #include "net.h"
 #include "queue.h"
+#include "shrink.h"
 #include "text.h"
 
 static int __init afpa_init(void)

@@ -95,7 +95,8 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 	}
 	refcount_set(&obj->users, 1);
 	atomic64_set(&obj->hits, 0);
-	INIT_LIST_HEAD(&obj->clock);
+	INIT_LIST_HEAD(&obj->clock[AFPA_CLOCK_ALL]);
+	INIT_LIST_HEAD(&obj->clock[AFPA_CLOCK_AUTOMATIC]);
 	obj->key.host = (const char *)&obj->piece[most];
 	return obj;
 }
@@ -158,6 +159,7 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	afpa_object_name(obj, &recipe->key);
 	afpa_object_copy_head(obj, head, len);
 	obj->body_len = recipe->body_len;
+	obj->automatic = recipe->automatic;
 	err = afpa_object_copy_body(obj, recipe->body);
 	if (err) {
 		afpa_object_free(obj);

@@ -30,13 +30,21 @@ struct afpa_key_ref {
 
 struct afpa_cache;
 
+/* Whose least recently used object is looked for. */
+enum afpa_clock {
+	AFPA_CLOCK_ALL,
+	AFPA_CLOCK_AUTOMATIC,
+	AFPA_CLOCKS
+};
+
 /**
  * struct afpa_object - an answer
  * @node:     in the cache's table
  * @key:      its strings lie behind @piece
- * @clock:    in the cache's clock, under its lock; empty when it is in the cache no more
+ * @clock:    in the cache's clocks, under its lock; empty when it is in the cache no more
  * @users:    one for the cache, one for each answer that is under way
- * @recent:   it was used since the clock's hand came by
+ * @recent:   it was used since a clock's hand came by
+ * @automatic: its program can have it again; goes first when memory is short
  * @version:  grows with each object of the cache
  * @put:      jiffies64
  * @expires:  jiffies64 or 0; under the cache's lock, READ_ONCE
@@ -56,9 +64,10 @@ struct afpa_cache;
 struct afpa_object {
 	struct rhash_head node;
 	struct afpa_key_ref key;
-	struct list_head clock;
+	struct list_head clock[AFPA_CLOCKS];
 	refcount_t users;
 	bool recent;
+	bool automatic;
 	u64 version;
 	u64 put;
 	u64 expires;
@@ -81,6 +90,7 @@ struct afpa_object {
  * @headers_len: bytes
  * @body:     in user memory
  * @body_len: bytes
+ * @automatic: see struct afpa_object
  */
 struct afpa_recipe {
 	struct afpa_key_ref key;
@@ -90,6 +100,7 @@ struct afpa_recipe {
 	u32 headers_len;
 	const void __user *body;
 	u64 body_len;
+	bool automatic;
 };
 
 /*

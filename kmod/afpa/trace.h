@@ -61,6 +61,31 @@ TRACE_EVENT(afpa_answered,
 		  __entry->peer, __entry->version, __entry->bytes, __entry->closes, __entry->err)
 );
 
+/* An object is no more in the cache: replaced, deleted, flushed, expired, evicted, shrunk. */
+TRACE_EVENT(afpa_gone,
+	TP_PROTO(const struct afpa_object *obj, const char *why),
+	TP_ARGS(obj, why),
+	TP_STRUCT__entry(
+		__string(why, why)
+		__field(__u64, version)
+		__field(__u64, charged)
+		__field(bool, automatic)
+		__array(char, path, 64)
+	),
+	TP_fast_assign(
+		unsigned int n = min_t(unsigned int, obj->key.path_len, sizeof(__entry->path) - 1);
+
+		__assign_str(why);
+		__entry->version = obj->version;
+		__entry->charged = obj->charged;
+		__entry->automatic = obj->automatic;
+		memcpy(__entry->path, obj->key.path, n);
+		__entry->path[n] = '\0';
+	),
+	TP_printk("why=%s version=%llu charged=%llu automatic=%d path=%s", __get_str(why),
+		  __entry->version, __entry->charged, __entry->automatic, __entry->path)
+);
+
 #endif
 
 #undef TRACE_INCLUDE_PATH

@@ -102,11 +102,12 @@ static json_t *object_row(const struct afpa_key *key, const char *host, const ch
 {
 	char site[AFPA_SITE_TEXT];
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
 			 "site", afpa_site_name(&key->site, site), "host", host, "path", path,
 			 "bytes", (json_int_t)key->body_len, "hits", (json_int_t)key->hits,
 			 "age_ms", (json_int_t)key->age_ms, "left_ms", (json_int_t)key->left_ms,
-			 "version", (json_int_t)key->version, "charged", (json_int_t)key->charged);
+			 "version", (json_int_t)key->version, "charged", (json_int_t)key->charged,
+			 "automatic", !!(key->flags & AFPA_PUT_AUTOMATIC));
 }
 
 struct filter {
@@ -159,7 +160,13 @@ static int put_arguments(struct job *job, int argc, char **argv, char headers[AF
 {
 	int status = CLI_OK;
 
-	for (; argc && !status; argc -= 2, argv += 2) {
+	for (; argc > 0 && !status; argc -= 2, argv += 2) {
+		if (!strcmp(argv[0], "--automatic")) {
+			job->object.flags |= AFPA_PUT_AUTOMATIC;
+			argc++;
+			argv--;
+			continue;
+		}
 		if (argc == 1)
 			return cli_usage(job->cli, "%s needs a value", argv[0]);
 		if (!strcmp(argv[0], "site"))
@@ -414,10 +421,10 @@ static int cache_flush(struct cli *cli, int argc, char **argv)
 static const struct command commands[] = {
 	{ "list", "show", cache_list, "list [site SITE] [host HOST]",
 	  "Show what the kernel answers with" },
-	{ "put", "add", cache_put, "put URL FILE|- [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	{ "put", "add", cache_put, "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
 	  "Answer a URL with this from now on, instead of what was there" },
 	{ "update", NULL, cache_update,
-	  "update URL FILE|- [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
 	  "The same, if there is an answer already: one that was deleted does not come back" },
 	{ "del", "delete", cache_del, "del [--strict] URL... [site SITE]",
 	  "Leave URLs to the server, at once; with --strict it is an error if none was there" },
@@ -436,5 +443,6 @@ const struct object cache_object = {
 	"  SITE     ADDRESS:PORT as in \"flotilla afpa site\"; without one, all sites at the URL's port\n"
 	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input\n"
 	"  TIME     500ms, 30s, 10m, 2h, 1d, or never\n"
-	"  LINE     'Name: value', a header of the answer\n",
+	"  LINE     'Name: value', a header of the answer\n"
+	"  --automatic  can be had again from the server: goes first when memory is short\n",
 };

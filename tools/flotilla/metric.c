@@ -194,6 +194,7 @@ static const struct metric metrics[] = {
 	COUNT("afpa", "AfpaEvicted", "objects that made room for others"),
 	COUNT("afpa", "AfpaExpired", "objects whose life was over"),
 	COUNT("afpa", "AfpaShrunk", "objects that were dropped as memory was short"),
+	COUNT("afpa", "AfpaShrunkAutomatic", "of them those that can be had again"),
 	NOW("afpa", "AfpaObjects", "objects of the cache"),
 	NOW("afpa", "AfpaCacheBytes", "bytes of the budget in use"),
 	NOW("afpa", "AfpaOutsideBytes", "bytes of objects that are being put, or went while a client is sent them"),

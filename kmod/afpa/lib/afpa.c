@@ -144,7 +144,7 @@ static int put(int dev, uint32_t flags, const struct afpa_site *site, const char
 {
 	struct afpa_put args = {
 		.size = sizeof(args),
-		.flags = flags,
+		.flags = flags | object->flags,
 		.site = *site,
 		.ttl_ms = object->ttl_ms,
 		.host = (uintptr_t)host,

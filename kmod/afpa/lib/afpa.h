@@ -34,12 +34,14 @@ extern "C" {
  * @body:     copied by the call
  * @body_len: bytes of @body, 0 is a body, too
  * @ttl_ms:   lifetime in milliseconds from now, 0: until it is deleted
+ * @flags:    0, or AFPA_PUT_AUTOMATIC: can be had again, goes first when memory is short
  */
 struct afpa_object {
 	const char *type, *headers;
 	const void *body;
 	size_t body_len;
 	uint32_t ttl_ms;
+	uint32_t flags;
 };
 
 /**

@@ -16,6 +16,7 @@ from afpa import (Client, Device, Server, Thread, body, claim, counted, equal, f
                   site, wait_for)
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
+import traced                                   # noqa: E402
 
 NOBODY = 65534
 
@@ -107,6 +108,24 @@ def the_budget_holds_and_what_is_asked_for_stays():
         fails(errno.EFBIG, device.put, server.site, "/hot", body(1001))
         device.info(budget=0)
         equal("nothing is left", device.info()["objects"], 0)
+
+
+@claim
+def when_memory_is_short_what_can_be_had_again_goes_first():
+    with site() as (device, server), Client(server.site) as client:
+        for number in range(20):
+            device.put(server.site, f"/own/{number}", body(20000))
+            device.put(server.site, f"/again/{number}", body(20000), automatic=True)
+            # However much they are asked for.
+            client.get(f"/again/{number}")
+        equal("which are", [device.query(server.site, f"/{kind}/1")["automatic"] for kind in ("own", "again")],
+              [False, True])
+        with traced.events("afpa/afpa_gone") as seen, counted(Shrunk=lambda n: n > 20, ShrunkAutomatic=20):
+            with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+                file.write("2")
+            went = ["automatic=1" in text for _, text, _ in seen() if "why=shrunk" in text]
+        equal("who went, in this order", went, [True] * 20 + [False] * (len(went) - 20))
+        equal("the server answers", client.get("/again/1"), b"server /again/1")
 
 
 @claim

@@ -17,6 +17,7 @@ from kit import claim, equal                    # noqa: E402,F401
 from ssp import PATIENCE, Thread, body, fails, load, reset, same, unload, wait_for      # noqa: E402,F401
 
 OFF, SOFTIRQ, THREAD = range(3)
+UPDATE, AUTOMATIC = 1, 2
 SITE = struct.Struct("=H2s16s")
 SITE_ARGS = struct.Struct("=II20sIIIQ")
 PUT = struct.Struct("=II20sHHHHIQQQQQQQ")
@@ -80,13 +81,14 @@ class Device:
         f = self.call(4, NEXT_SITE, index, bytes(20), 0, 0)
         return {"listeners": f[3], "conns": f[4]}
 
-    def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False):
+    def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False,
+                automatic=False):
         """The call alone, which gives the version."""
         texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data]
         where = [place(text) for text in texts]
         lengths = [len(text) for text in texts]
-        return lambda: self.call(5, PUT, int(update), address(site), *lengths[:4], ttl_ms, *(w[0] for w in where),
-                                 lengths[4], 0)[-1]
+        return lambda: self.call(5, PUT, UPDATE * update | AUTOMATIC * automatic, address(site), *lengths[:4], ttl_ms,
+                                 *(w[0] for w in where), lengths[4], 0)[-1]
 
     def put(self, *args, **how):
         """The version."""
@@ -96,7 +98,8 @@ class Device:
         where = [place(host.encode()), place(path.encode())]
         f = self.call(number, KEY, 0, address(site), len(host), len(path), where[0][0], where[1][0],
                       0, 0, 0, 0, 0, 0, left_ms, 0)
-        return dict(zip(("version", "body_len", "charged", "hits", "age_ms", "left_ms"), f[8:14]))
+        return dict(zip(("version", "body_len", "charged", "hits", "age_ms", "left_ms"), f[8:14]),
+                    automatic=f[1] == AUTOMATIC)
 
     def delete(self, site, path, host="*"):
         self.key(6, site, path, host)

@@ -107,11 +107,16 @@ struct afpa_site_args {
 
 /* AFPA_IOC_PUT: only where there is an object: one that was deleted does not come back (ENOENT). */
 #define AFPA_PUT_UPDATE	(1U << 0)
+/*
+ * AFPA_IOC_PUT: what the program has from the server and can have again. When the machine is short
+ * of memory such objects go first, and others only when there are no more of them.
+ */
+#define AFPA_PUT_AUTOMATIC	(1U << 1)
 
 /**
  * struct afpa_put - argument of AFPA_IOC_PUT
  * @size:        sizeof(struct afpa_put)
- * @flags:       0 or AFPA_PUT_UPDATE
+ * @flags:       AFPA_PUT_*
  * @site:        for requests that come in here
  * @host_len:    bytes of @host
  * @path_len:    bytes of @path
@@ -156,7 +161,7 @@ struct afpa_put {
 /**
  * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
  * @size:      sizeof(struct afpa_key)
- * @flags:     0
+ * @flags:     in: 0; QUERY, NEXT: out: AFPA_PUT_AUTOMATIC, if it was put so
  * @site:      as in struct afpa_put; NEXT: out
  * @host_len:  bytes of @host; NEXT: in: room at @host, out: bytes there
  * @path_len:  the same for @path
