@@ -15,6 +15,9 @@
 /* Objects that are looked at before others may have the lock. */
 #define AFPA_EVICT_STEPS	256
 
+/* Hashes of keys that changes are remembered by; a power of two. */
+#define AFPA_TOUCHED		4096
+
 static u32 afpa_key_hash(const void *data, u32 len, u32 seed)
 {
 	const struct afpa_key_ref *key = data;
@@ -66,6 +69,7 @@ void afpa_cache_exit(struct afpa_cache *cache)
 	WARN_ON_ONCE(cache->objects);
 	rhashtable_destroy(&cache->table);
 	xa_destroy(&cache->order);
+	kvfree(cache->touched);
 }
 
 struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key)
@@ -247,8 +251,56 @@ int afpa_cache_set_ttl(struct afpa_net *an, const struct afpa_key_ref *key, u32 
 	return obj ? 0 : -ENOENT;
 }
 
+/* --- what was under way when a program spoke --- */
+
+int afpa_cache_ticket(struct afpa_net *an, u64 *ticket)
+{
+	struct afpa_cache *cache = &an->cache;
+	u64 *touched = NULL;
+
+	if (!READ_ONCE(cache->touched)) {
+		touched = kvcalloc(AFPA_TOUCHED, sizeof(*touched),
+				   GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+		if (!touched)
+			return -ENOMEM;
+	}
+	spin_lock(&cache->lock);
+	if (!cache->touched) {
+		WRITE_ONCE(cache->touched, touched);
+		touched = NULL;
+	}
+	*ticket = ++cache->version;
+	spin_unlock(&cache->lock);
+	kvfree(touched);
+	return 0;
+}
+
+/* Whatever was asked for before is not to come in any more. */
+static void afpa_cache_touch(struct afpa_cache *cache, const struct afpa_key_ref *key)
+{
+	lockdep_assert_held(&cache->lock);
+	if (cache->touched)
+		cache->touched[afpa_key_hash(key, 0, 0) % AFPA_TOUCHED] = ++cache->version;
+}
+
+static void afpa_cache_touch_all(struct afpa_cache *cache)
+{
+	spin_lock(&cache->lock);
+	cache->banned = ++cache->version;
+	spin_unlock(&cache->lock);
+}
+
+/* Two keys with one hash are taken for the same: the server is asked once more. */
+static bool afpa_cache_was_touched(const struct afpa_cache *cache, const struct afpa_key_ref *key,
+				   u64 since)
+{
+	lockdep_assert_held(&cache->lock);
+	return !cache->touched || since > cache->version || cache->banned > since ||
+	       cache->touched[afpa_key_hash(key, 0, 0) % AFPA_TOUCHED] > since;
+}
+
 int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,
-		   u64 *version)
+		   u64 since, u64 *version)
 {
 	struct afpa_cache *cache = &an->cache;
 	struct afpa_object *old;
@@ -266,6 +318,10 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 	err = -ENOENT;
 	if (update && (!old || afpa_object_is_over(old, obj->put)))
 		goto out;
+	err = -ESTALE;
+	if (since && afpa_cache_was_touched(cache, &obj->key, since))
+		goto out;
+	afpa_cache_touch(cache, &obj->key);
 	obj->version = ++cache->version;
 	*version = obj->version;
 	err = afpa_cache_insert(cache, obj, old);
@@ -273,6 +329,8 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 		evicted = afpa_cache_evict(cache, cache->budget, obj);
 out:
 	spin_unlock(&cache->lock);
+	if (err == -ESTALE)
+		afpa_count(an, AFPA_STAT_STALE);
 	if (err)
 		return err;
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
@@ -289,6 +347,7 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
 	bool over = false;
 
 	spin_lock(&cache->lock);
+	afpa_cache_touch(cache, key);	/* also what is not there: it may be on its way */
 	rcu_read_lock();
 	obj = rhashtable_lookup(&cache->table, key, afpa_cache_params);
 	rcu_read_unlock();
@@ -309,10 +368,12 @@ static u64 afpa_cache_drop_some(struct afpa_cache *cache,
 {
 	struct afpa_object *obj;
 	unsigned long version;
-	u64 n = 0;
+	u64 n = 0, newest;
 
 	spin_lock(&cache->lock);
-	xa_for_each(&cache->order, version, obj) {
+	/* Puts may be as fast as we. */
+	newest = cache->version;
+	xa_for_each_range(&cache->order, version, obj, 0, newest) {
 		if (which(obj, arg)) {
 			afpa_cache_drop(cache, obj, why);
 			n++;
@@ -330,9 +391,48 @@ static bool afpa_object_is_of(const struct afpa_object *obj, u64 site)
 
 u64 afpa_cache_flush(struct afpa_net *an, u32 site)
 {
-	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site, "flushed");
+	u64 n;
 
+	afpa_cache_touch_all(&an->cache);
+	n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site, "flushed");
 	afpa_count_add(an, AFPA_STAT_DELETED, n);
+	return n;
+}
+
+static bool afpa_object_has_tag(const struct afpa_object *obj, const char *tag, u32 len)
+{
+	const char *word = obj->tags, *end = obj->tags + obj->tags_len, *next;
+
+	for (; word < end; word = next + 1) {
+		next = memchr(word, ' ', end - word) ?: end;
+		if (next - word == len && !memcmp(word, tag, len))
+			return true;
+	}
+	return false;
+}
+
+static bool afpa_object_is_banned(const struct afpa_object *obj, u64 arg)
+{
+	const struct afpa_ban_ref *ban = (const void *)(unsigned long)arg;
+
+	if (!afpa_object_is_of(obj, ban->site))
+		return false;
+	if (ban->host_len && (ban->host_len != obj->key.host_len ||
+			      memcmp(ban->host, obj->key.host, ban->host_len)))
+		return false;
+	if (ban->is_tag)
+		return afpa_object_has_tag(obj, ban->text, ban->text_len);
+	return ban->text_len <= obj->key.path_len &&
+	       !memcmp(ban->text, obj->key.path, ban->text_len);
+}
+
+u64 afpa_cache_ban(struct afpa_net *an, const struct afpa_ban_ref *ban)
+{
+	u64 n;
+
+	afpa_cache_touch_all(&an->cache);
+	n = afpa_cache_drop_some(&an->cache, afpa_object_is_banned, (unsigned long)ban, "banned");
+	afpa_count_add(an, AFPA_STAT_BANNED, n);
 	return n;
 }
 

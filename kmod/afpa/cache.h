@@ -23,7 +23,10 @@ struct afpa_net;
  * @objects: number; the same
  * @alive:   bytes of all objects that are in memory: besides @used those that are being put, and
  *	     those that were replaced, deleted or thrown out while a client is being sent them
- * @version: of the newest
+ * @version: of the newest; any number of it is a moment
+ * @banned:  the last moment at which some or all were dropped by a program
+ * @touched: NULL as long as nobody has a ticket; when objects were put or deleted, by hash of their
+ *	     keys; AFPA_TOUCHED of them
  *
  * An object is in @table, @clock and @order, or in none; with AFPA_CLOCK_AUTOMATIC only if it is.
  */
@@ -37,6 +40,26 @@ struct afpa_cache {
 	u64 objects;
 	atomic64_t alive;
 	u64 version;
+	u64 banned;
+	u64 *touched;
+};
+
+/**
+ * struct afpa_ban_ref - which objects are not to be answered with any more
+ * @site:     of this, or 0
+ * @host_len: of this host, or 0
+ * @text_len: of @text
+ * @is_tag:   with the tag @text, or with a path that begins so
+ * @host:     lower case
+ * @text:     not empty
+ */
+struct afpa_ban_ref {
+	u32 site;
+	u16 host_len;
+	u16 text_len;
+	bool is_tag;
+	const char *host;
+	const char *text;
 };
 
 int afpa_cache_init(struct afpa_cache *cache, u64 budget);
@@ -61,12 +84,16 @@ struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct
  * @obj:    belongs to the cache on success
  * @ttl_ms: lifetime, or 0
  * @update: only if there is one
+ * @since:  0, or only if nothing has been said about its key since then
  * @version: out: the object's
  *
- * Return: 0; -ENOENT; -ENOSPC; -ENOMEM.
+ * Return: 0; -ENOENT; -ENOSPC; -ENOMEM; -ESTALE.
  */
 int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,
-		   u64 *version);
+		   u64 since, u64 *version);
+
+/* A moment, not 0; -ENOMEM. */
+int afpa_cache_ticket(struct afpa_net *an, u64 *ticket);
 
 /**
  * afpa_cache_charge() - memory for an object is about to be taken
@@ -91,6 +118,9 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key);
 
 /* Objects of @site, or of all (0); how many there were. */
 u64 afpa_cache_flush(struct afpa_net *an, u32 site);
+
+/* Those that are there already; how many there were. */
+u64 afpa_cache_ban(struct afpa_net *an, const struct afpa_ban_ref *ban);
 
 /* Those that have expired. */
 void afpa_cache_expire(struct afpa_net *an);

@@ -28,6 +28,7 @@ struct afpa_names {
 	char path[AFPA_PATH_MAX];
 	char type[AFPA_TYPE_MAX];
 	char headers[AFPA_HEADERS_MAX];
+	char tags[AFPA_TAGS_MAX];
 };
 
 /* A structure that begins with its size, of this version or a later one. */
@@ -156,13 +157,24 @@ static int afpa_device_next_site(struct afpa_net *an, void __user *arg)
 
 /* --- objects --- */
 
+static bool afpa_key_host_is_sound(const char *host, size_t len)
+{
+	return (len == 1 && host[0] == '*') || afpa_host_length(host, len, NULL) == len;
+}
+
+static void afpa_device_lower(char *text, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		text[i] = tolower(text[i]);
+}
+
 /* A request could ask for it. */
 static bool afpa_key_is_sound(const struct afpa_key_ref *key)
 {
-	bool any = key->host_len == 1 && key->host[0] == '*';
-
 	return key->host_len && key->path_len &&
-	       (any || afpa_host_length(key->host, key->host_len, NULL) == key->host_len) &&
+	       afpa_key_host_is_sound(key->host, key->host_len) &&
 	       afpa_path_is_sound(key->path, key->path_len);
 }
 
@@ -170,7 +182,6 @@ static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct
 			   const struct afpa_site *site, u64 host, u64 path)
 {
 	int err;
-	u16 i;
 
 	err = afpa_device_bytes(names->host, host, key->host_len, sizeof(names->host)) ?:
 	      afpa_device_bytes(names->path, path, key->path_len, sizeof(names->path));
@@ -180,8 +191,7 @@ static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct
 	key->path = names->path;
 	if (!afpa_key_is_sound(key))
 		return -EINVAL;
-	for (i = 0; i < key->host_len; i++)
-		names->host[i] = tolower(names->host[i]);
+	afpa_device_lower(names->host, key->host_len);
 	key->site = afpa_site_id(an, site);
 	return key->site ? 0 : -ENOENT;
 }
@@ -239,16 +249,20 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path) ?:
 	      afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
 	      afpa_device_bytes(names->headers, args->headers, args->headers_len,
-				sizeof(names->headers));
+				sizeof(names->headers)) ?:
+	      afpa_device_bytes(names->tags, args->tags, args->tags_len, sizeof(names->tags));
 	if (err)
 		return err;
 	if (!afpa_is_printable(names->type, args->type_len) ||
+	    !afpa_is_printable(names->tags, args->tags_len) ||
 	    !afpa_headers_are_sound(names->headers, args->headers_len))
 		return -EINVAL;
 	recipe->type = names->type;
 	recipe->type_len = args->type_len;
 	recipe->headers = names->headers;
 	recipe->headers_len = args->headers_len;
+	recipe->tags = names->tags;
+	recipe->tags_len = args->tags_len;
 	recipe->body = u64_to_user_ptr(args->body);
 	recipe->body_len = args->body_len;
 	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
@@ -281,6 +295,8 @@ static int afpa_device_put(struct afpa_net *an, void __user *arg)
 		return err;
 	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC))
 		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
 	if (!names)
 		return -ENOMEM;
@@ -292,7 +308,8 @@ static int afpa_device_put(struct afpa_net *an, void __user *arg)
 		err = PTR_ERR(obj);
 		goto out;
 	}
-	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, &args.version);
+	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, args.since,
+			     &args.version);
 	if (err)
 		afpa_object_put(obj);
 	else if (afpa_site_id(an, &args.site) != recipe.key.site)
@@ -301,6 +318,77 @@ static int afpa_device_put(struct afpa_net *an, void __user *arg)
 out:
 	kfree(names);
 	return err;
+}
+
+static int afpa_device_ticket(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_ticket args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	return afpa_cache_ticket(an, &args.ticket) ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* A tag is one word; of a path any bytes, as some requests' begin with it or none. */
+static bool afpa_ban_is_sound(const struct afpa_ban_ref *ban)
+{
+	if (ban->host_len && !afpa_key_host_is_sound(ban->host, ban->host_len))
+		return false;
+	if (!ban->text_len || !afpa_is_printable(ban->text, ban->text_len))
+		return false;
+	return ban->is_tag ? !memchr(ban->text, ' ', ban->text_len) : ban->text[0] == '/';
+}
+
+static int afpa_device_ban_ref(struct afpa_net *an, struct afpa_ban_ref *ban,
+			       struct afpa_names *names, const struct afpa_ban *args)
+{
+	size_t most = args->flags & AFPA_BAN_TAG ? AFPA_TAGS_MAX : AFPA_PATH_MAX;
+	int err;
+
+	err = afpa_device_bytes(names->host, args->host, args->host_len, sizeof(names->host)) ?:
+	      afpa_device_bytes(names->path, args->text, args->text_len, most);
+	if (err)
+		return err;
+	*ban = (struct afpa_ban_ref){
+		.host_len = args->host_len,
+		.text_len = args->text_len,
+		.is_tag = args->flags & AFPA_BAN_TAG,
+		.host = names->host,
+		.text = names->path,
+	};
+	if (!afpa_ban_is_sound(ban))
+		return -EINVAL;
+	afpa_device_lower(names->host, args->host_len);
+	if (args->flags & AFPA_ALL_SITES)
+		return 0;
+	ban->site = afpa_site_id(an, &args->site);
+	return ban->site ? 0 : -ENOENT;
+}
+
+static int afpa_device_ban(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_names *names;
+	struct afpa_ban_ref ban;
+	struct afpa_ban args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~(AFPA_ALL_SITES | AFPA_BAN_TAG))
+		return -EOPNOTSUPP;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	err = afpa_device_ban_ref(an, &ban, names, &args);
+	if (!err)
+		args.objects = afpa_cache_ban(an, &ban);
+	kfree(names);
+	return err ?: afpa_device_return(arg, &args, sizeof(args));
 }
 
 static void afpa_device_describe(struct afpa_key *args, const struct afpa_object *obj)
@@ -460,6 +548,10 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_object(an, argp, afpa_device_ttl);
 	case AFPA_IOC_FLUSH:
 		return afpa_device_flush(an, argp);
+	case AFPA_IOC_BAN:
+		return afpa_device_ban(an, argp);
+	case AFPA_IOC_TICKET:
+		return afpa_device_ticket(an, argp);
 	default:
 		return -ENOTTY;
 	}

@@ -101,13 +101,22 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 	return obj;
 }
 
-static void afpa_object_name(struct afpa_object *obj, const struct afpa_key_ref *key)
+static u32 afpa_recipe_names(const struct afpa_recipe *recipe)
 {
+	return recipe->key.host_len + recipe->key.path_len + recipe->tags_len;
+}
+
+static void afpa_object_name(struct afpa_object *obj, const struct afpa_recipe *recipe)
+{
+	const struct afpa_key_ref *key = &recipe->key;
 	char *names = (char *)obj->key.host;
 
 	obj->key = *key;
 	obj->key.host = memcpy(names, key->host, key->host_len);
-	obj->key.path = memcpy(names + key->host_len, key->path, key->path_len);
+	names += key->host_len;
+	obj->key.path = memcpy(names, key->path, key->path_len);
+	obj->tags = memcpy(names + key->path_len, recipe->tags, recipe->tags_len);
+	obj->tags_len = recipe->tags_len;
 }
 
 static void afpa_object_copy_head(struct afpa_object *obj, const char *head, u32 len)
@@ -152,11 +161,10 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	struct afpa_object *obj;
 	int err;
 
-	obj = afpa_object_alloc(len + recipe->body_len,
-				recipe->key.host_len + recipe->key.path_len);
+	obj = afpa_object_alloc(len + recipe->body_len, afpa_recipe_names(recipe));
 	if (!obj)
 		return ERR_PTR(-ENOMEM);
-	afpa_object_name(obj, &recipe->key);
+	afpa_object_name(obj, recipe);
 	afpa_object_copy_head(obj, head, len);
 	obj->body_len = recipe->body_len;
 	obj->automatic = recipe->automatic;
@@ -179,8 +187,7 @@ struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa
 	if (!head)
 		return ERR_PTR(-ENOMEM);
 	len = afpa_recipe_head(recipe, head);
-	charged = afpa_object_charge(len + recipe->body_len,
-				     recipe->key.host_len + recipe->key.path_len);
+	charged = afpa_object_charge(len + recipe->body_len, afpa_recipe_names(recipe));
 	if (!afpa_cache_charge(cache, charged)) {
 		kfree(head);
 		return ERR_PTR(-ENOSPC);

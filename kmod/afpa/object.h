@@ -54,6 +54,8 @@ enum afpa_clock {
  * @charged:  bytes that count against the budget
  * @head_len: bytes of the status line and the header fields that are always the same
  * @pieces:   number of @piece
+ * @tags:     words with spaces between them, behind the key's strings
+ * @tags_len: bytes
  * @rcu:      for freeing
  * @piece:    blocks of pages, header first, the body right behind it; all but the last are full.
  *	      bv_offset is where the block begins in the object, in the page it would be 0
@@ -77,6 +79,8 @@ struct afpa_object {
 	u64 charged;
 	u32 head_len;
 	u32 pieces;
+	const char *tags;
+	u32 tags_len;
 	struct rcu_head rcu;
 	struct bio_vec piece[];
 };
@@ -88,6 +92,8 @@ struct afpa_object {
  * @headers:  further lines with their ends, or empty
  * @type_len: bytes
  * @headers_len: bytes
+ * @tags:     words, or empty
+ * @tags_len: bytes
  * @body:     in user memory
  * @body_len: bytes
  * @automatic: see struct afpa_object
@@ -98,6 +104,8 @@ struct afpa_recipe {
 	const char *headers;
 	u32 type_len;
 	u32 headers_len;
+	const char *tags;
+	u32 tags_len;
 	const void __user *body;
 	u64 body_len;
 	bool automatic;

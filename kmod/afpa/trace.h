@@ -61,7 +61,7 @@ TRACE_EVENT(afpa_answered,
 		  __entry->peer, __entry->version, __entry->bytes, __entry->closes, __entry->err)
 );
 
-/* An object is no more in the cache: replaced, deleted, flushed, expired, evicted, shrunk. */
+/* An object has left the cache: replaced, deleted, banned, flushed, expired, evicted, shrunk. */
 TRACE_EVENT(afpa_gone,
 	TP_PROTO(const struct afpa_object *obj, const char *why),
 	TP_ARGS(obj, why),

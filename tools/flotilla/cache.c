@@ -156,7 +156,8 @@ static int cache_list(struct cli *cli, int argc, char **argv)
 }
 
 /* What follows URL FILE. */
-static int put_arguments(struct job *job, int argc, char **argv, char headers[AFPA_HEADERS_MAX + 1])
+static int put_arguments(struct job *job, int argc, char **argv, char headers[AFPA_HEADERS_MAX + 1],
+			 char tags[AFPA_TAGS_MAX + 1])
 {
 	int status = CLI_OK;
 
@@ -177,6 +178,10 @@ static int put_arguments(struct job *job, int argc, char **argv, char headers[AF
 			status = value_time(job->cli, argv[0], argv[1], &job->object.ttl_ms);
 		else if (!strcmp(argv[0], "header"))
 			status = cache_header(job->cli, argv[1], headers);
+		else if (!strcmp(argv[0], "tag"))
+			status = cache_tag(job->cli, argv[1], tags);
+		else if (!strcmp(argv[0], "since"))
+			status = value_ticket(job->cli, argv[1], &job->object.since);
 		else
 			status = cli_unknown(job->cli, argv[0]);
 	}
@@ -222,7 +227,7 @@ static int put_at_sites(struct job *job, bool update)
 static int put(struct cli *cli, const char *verb, int argc, char **argv)
 {
 	struct job job = { .cli = cli, .dev = -1 };
-	char headers[AFPA_HEADERS_MAX + 1] = "";
+	char headers[AFPA_HEADERS_MAX + 1] = "", tags[AFPA_TAGS_MAX + 1] = "";
 	struct cache_body body = { NULL, 0 };
 	struct afpa_info info;
 	int status;
@@ -236,12 +241,13 @@ static int put(struct cli *cli, const char *verb, int argc, char **argv)
 		return status;
 	if (argc < 2)
 		return cli_usage(cli, "a file is missing (-: standard input)");
-	status = put_arguments(&job, argc - 2, argv + 2, headers);
+	status = put_arguments(&job, argc - 2, argv + 2, headers, tags);
 	if (status)
 		return status;
 	if (!job.object.type)
 		job.object.type = cache_type(strcmp(argv[1], "-") ? argv[1] : job.url.path);
 	job.object.headers = headers;
+	job.object.tags = tags;
 	status = find_sites(&job);
 	if (!status)
 		status = cache_result(cli, afpa_info(job.dev, &info));
@@ -418,13 +424,101 @@ static int cache_flush(struct cli *cli, int argc, char **argv)
 	return status;
 }
 
+/* Of one path at each of its sites, "*" for those of all hosts. */
+static int ban_path(struct job *job, const char *url, uint64_t *objects)
+{
+	int status = value_url(job->cli, url, &job->url);
+	const char *host = strcmp(job->url.host, "*") ? job->url.host : NULL;
+	unsigned int i;
+	uint64_t n;
+
+	if (!status)
+		status = find_sites(job);
+	for (i = 0; i < job->nr && !status; i++) {
+		status = cache_result(job->cli, afpa_ban(job->dev, &job->sites[i], host, job->url.path, &n));
+		*objects += n;
+	}
+	return status;
+}
+
+static int ban_tag(struct job *job, const char *tag, uint64_t *objects)
+{
+	char word[AFPA_TAGS_MAX + 1] = "";
+	int status = cache_tag(job->cli, tag, word);
+	uint64_t n = 0;
+
+	if (status)
+		return status;
+	if (job->dev < 0)
+		job->dev = cache_device(job->cli);
+	if (job->dev < 0)
+		return CLI_FAILED;
+	status = cache_result(job->cli, afpa_ban_tag(job->dev, job->sited ? &job->sites[0] : NULL, tag, &n));
+	*objects += n;
+	return status;
+}
+
+static int cache_ban(struct cli *cli, int argc, char **argv)
+{
+	struct job job = { .cli = cli, .dev = -1 };
+	int status = CLI_OK, i, words = 0;
+	uint64_t objects = 0;
+	bool tags = false;
+
+	cli_doing(cli, "ban objects");
+	for (i = 0; i < argc && !status; i++) {
+		if (!strcmp(argv[i], "--tag")) {
+			tags = true;
+		} else if (!strcmp(argv[i], "site")) {
+			if (++i == argc)
+				return cli_usage(cli, "site needs a value");
+			status = take_site(&job, argv[i]);
+		} else {
+			argv[words++] = argv[i];
+		}
+	}
+	if (!status && !words)
+		return cli_usage(cli, tags ? "the tag is missing" : "what their URLs begin with is missing");
+	for (i = 0; i < words && !status; i++) {
+		cli_doing(cli, "ban %s", argv[i]);
+		status = tags ? ban_tag(&job, argv[i], &objects) : ban_path(&job, argv[i], &objects);
+	}
+	if (!status && cli->json)
+		json_print(cli, json_pack("{s:I}", "objects", (json_int_t)objects));
+	end(&job);
+	return status;
+}
+
+static int cache_ticket(struct cli *cli, int argc, char **argv)
+{
+	uint64_t ticket;
+	int dev, status;
+
+	cli_doing(cli, "take a ticket");
+	if (argc)
+		return cli_unknown(cli, argv[0]);
+	dev = cache_device(cli);
+	if (dev < 0)
+		return CLI_FAILED;
+	status = cache_result(cli, afpa_ticket(dev, &ticket));
+	close(dev);
+	if (status)
+		return status;
+	if (cli->json)
+		json_print(cli, json_pack("{s:I}", "ticket", (json_int_t)ticket));
+	else
+		printf("%llu\n", (unsigned long long)ticket);
+	return CLI_OK;
+}
+
 static const struct command commands[] = {
 	{ "list", "show", cache_list, "list [site SITE] [host HOST]",
 	  "Show what the kernel answers with" },
-	{ "put", "add", cache_put, "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	{ "put", "add", cache_put,
+	  "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "Answer a URL with this from now on, instead of what was there" },
 	{ "update", NULL, cache_update,
-	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [site SITE]",
+	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "The same, if there is an answer already: one that was deleted does not come back" },
 	{ "del", "delete", cache_del, "del [--strict] URL... [site SITE]",
 	  "Leave URLs to the server, at once; with --strict it is an error if none was there" },
@@ -432,6 +526,10 @@ static const struct command commands[] = {
 	  "Show what is known of one answer; it does not count as use" },
 	{ "ttl", NULL, cache_ttl, "ttl URL TIME [site SITE]",
 	  "Give it a new lifetime, from now on" },
+	{ "ban", NULL, cache_ban, "ban URL... | --tag TAG... [site SITE]",
+	  "Delete all whose URLs begin so, or that have the tag" },
+	{ "ticket", NULL, cache_ticket, "ticket",
+	  "Print a number for \"put ... since\": to be taken before the server is asked for the page" },
 	{ "flush", NULL, cache_flush, "flush [site SITE]", "Delete all, or all of one site" },
 	{ 0 }
 };
@@ -444,5 +542,7 @@ const struct object cache_object = {
 	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input\n"
 	"  TIME     500ms, 30s, 10m, 2h, 1d, or never\n"
 	"  LINE     'Name: value', a header of the answer\n"
+	"  TAG      a word that answers have in common; with ban, HOST * is every host\n"
+	"  TICKET   the put fails if the URL was put, deleted, banned or flushed since \"cache ticket\" printed it\n"
 	"  --automatic  can be had again from the server: goes first when memory is short\n",
 };

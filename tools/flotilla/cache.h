@@ -26,6 +26,7 @@ int cache_result(struct cli *cli, int err);
 /* ADDRESS:PORT or [ADDRESS6]:PORT. Each says what is wrong with @text: CLI_USAGE; or 0. */
 int value_site(struct cli *cli, const char *text, struct afpa_site *site);
 int value_url(struct cli *cli, const char *text, struct cache_url *url);
+int value_ticket(struct cli *cli, const char *text, uint64_t *ticket);
 /* 10ms, 5s, 5 (seconds), 3m, 2h, 1d; "never" is 0. In milliseconds. */
 int value_time(struct cli *cli, const char *what, const char *text, uint32_t *ms);
 /* 4096, 64K, 3M, 2G. */
@@ -52,5 +53,7 @@ const char *cache_type(const char *name);
 
 /* Lines of further headers, in the form that the device takes. CLI_USAGE after a sentence. */
 int cache_header(struct cli *cli, const char *line, char headers[AFPA_HEADERS_MAX + 1]);
+/* One more word of them. CLI_USAGE after a sentence. */
+int cache_tag(struct cli *cli, const char *tag, char tags[AFPA_TAGS_MAX + 1]);
 
 #endif

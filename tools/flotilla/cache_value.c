@@ -34,6 +34,8 @@ int cache_result(struct cli *cli, int err)
 		return cli_fail(cli, "it is larger than max_object (flotilla afpa show)");
 	case -ENOSPC:
 		return cli_fail(cli, "it does not fit into the budget (flotilla afpa show)");
+	case -ESTALE:
+		return cli_fail(cli, "it was changed, deleted or banned after that ticket");
 	case -EINVAL:
 		return cli_fail(cli, "the kernel does not take a value of it");
 	default:
@@ -89,6 +91,32 @@ int value_url(struct cli *cli, const char *text, struct cache_url *url)
 	if (!name)
 		return cli_usage(cli, "the host of %s is not a name or an address", text);
 	snprintf(url->host, sizeof(url->host), "%.*s", (int)name, host);
+	return 0;
+}
+
+int value_ticket(struct cli *cli, const char *text, uint64_t *ticket)
+{
+	char *end;
+
+	errno = 0;
+	*ticket = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)text[0]) || *end || errno || !*ticket)
+		return cli_usage(cli, "%s is not a ticket", text);
+	return 0;
+}
+
+int cache_tag(struct cli *cli, const char *tag, char tags[AFPA_TAGS_MAX + 1])
+{
+	size_t have = strlen(tags), i;
+
+	if (!tag[0])
+		return cli_usage(cli, "a tag is empty");
+	for (i = 0; tag[i]; i++)
+		if ((unsigned char)tag[i] <= ' ' || tag[i] == 0x7f)
+			return cli_usage(cli, "tag %s is not one word", tag);
+	if (have + !!have + i > AFPA_TAGS_MAX)
+		return cli_usage(cli, "the tags have more than %d bytes", AFPA_TAGS_MAX);
+	sprintf(tags + have, "%s%s", have ? " " : "", tag);
 	return 0;
 }
 

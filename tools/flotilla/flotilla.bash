@@ -74,13 +74,13 @@ _flotilla_words()
 		elif [[ $previous == del || $position -gt 3 ]]; then
 			flotilla -t afpa site 2>/dev/null | cut -f1
 		fi ;;
-	cache-)		echo list put update del query ttl flush help ;;
+	cache-)		echo list put update del query ttl ban ticket flush help ;;
 	cache-list)	echo site host ;;
 	cache-put|cache-update)
 		if [[ $position -eq 3 ]]; then
 			compgen -f -- "${COMP_WORDS[COMP_CWORD]}"
 		elif [[ $position -gt 3 ]]; then
-			echo type ttl header site
+			echo --automatic type ttl header tag since site
 		else
 			_flotilla_urls
 		fi ;;
@@ -93,6 +93,7 @@ _flotilla_words()
 		else
 			echo never 30s 10m 2h 1d
 		fi ;;
+	cache-ban)	echo --tag site; _flotilla_urls ;;
 	cache-flush)	echo site ;;
 	esac
 }

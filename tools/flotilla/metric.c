@@ -191,6 +191,8 @@ static const struct metric metrics[] = {
 	COUNT("afpa", "AfpaPuts", "objects that were put"),
 	COUNT("afpa", "AfpaReplaced", "objects that a newer one has replaced"),
 	COUNT("afpa", "AfpaDeleted", "objects that were deleted"),
+	COUNT("afpa", "AfpaBanned", "objects that were banned by path or tag"),
+	COUNT("afpa", "AfpaStale", "puts refused as the page was changed while it was fetched"),
 	COUNT("afpa", "AfpaEvicted", "objects that made room for others"),
 	COUNT("afpa", "AfpaExpired", "objects whose life was over"),
 	COUNT("afpa", "AfpaShrunk", "objects that were dropped as memory was short"),

@@ -153,6 +153,9 @@ static int put(int dev, uint32_t flags, const struct afpa_site *site, const char
 		.headers = (uintptr_t)object->headers,
 		.body = (uintptr_t)object->body,
 		.body_len = object->body_len,
+		.since = object->since,
+		.tags = (uintptr_t)object->tags,
+		.tags_len = object->tags ? strlen(object->tags) : 0,
 	};
 	int err;
 
@@ -226,6 +229,49 @@ int afpa_flush(int dev, const struct afpa_site *site, uint64_t *objects)
 	err = call(dev, AFPA_IOC_FLUSH, &args);
 	if (objects)
 		*objects = args.objects;
+	return err;
+}
+
+static int ban(int dev, uint32_t flags, const struct afpa_site *site, const char *host,
+	       const char *text, size_t most, uint64_t *objects)
+{
+	struct afpa_ban args = {
+		.size = sizeof(args),
+		.flags = flags,
+		.host = (uintptr_t)host,
+		.text = (uintptr_t)text,
+	};
+	int err;
+
+	if (length(host, AFPA_HOST_MAX, &args.host_len) || length(text, most, &args.text_len))
+		return -EINVAL;
+	if (site)
+		args.site = *site;
+	else
+		args.flags |= AFPA_ALL_SITES;
+	err = call(dev, AFPA_IOC_BAN, &args);
+	if (objects)
+		*objects = args.objects;
+	return err;
+}
+
+int afpa_ban(int dev, const struct afpa_site *site, const char *host, const char *prefix,
+	     uint64_t *objects)
+{
+	return ban(dev, 0, site, host, prefix, AFPA_PATH_MAX, objects);
+}
+
+int afpa_ban_tag(int dev, const struct afpa_site *site, const char *tag, uint64_t *objects)
+{
+	return ban(dev, AFPA_BAN_TAG, site, NULL, tag, AFPA_TAGS_MAX, objects);
+}
+
+int afpa_ticket(int dev, uint64_t *ticket)
+{
+	struct afpa_ticket args = { .size = sizeof(args) };
+	int err = call(dev, AFPA_IOC_TICKET, &args);
+
+	*ticket = args.ticket;
 	return err;
 }
 

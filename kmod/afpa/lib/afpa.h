@@ -34,6 +34,8 @@ extern "C" {
  * @body:     copied by the call
  * @body_len: bytes of @body, 0 is a body, too
  * @ttl_ms:   lifetime in milliseconds from now, 0: until it is deleted
+ * @tags:     words with spaces between them, for afpa_ban_tag(), or NULL
+ * @since:    0, or a ticket: -ESTALE if something was said about the page since then
  * @flags:    0, or AFPA_PUT_AUTOMATIC: can be had again, goes first when memory is short
  */
 struct afpa_object {
@@ -42,6 +44,8 @@ struct afpa_object {
 	size_t body_len;
 	uint32_t ttl_ms;
 	uint32_t flags;
+	const char *tags;
+	uint64_t since;
 };
 
 /**
@@ -211,6 +215,43 @@ int afpa_ttl(int dev, const struct afpa_site *site, const char *host, const char
  * Return: 0 or a negative errno.
  */
 int afpa_flush(int dev, const struct afpa_site *site, uint64_t *objects);
+
+/**
+ * afpa_ban() - delete all objects whose path begins so
+ * @dev:     the device
+ * @site:    of this one, or of all if NULL
+ * @host:    of this one, or of all if NULL; "*" is those that were put so
+ * @prefix:  begins with a slash; compared byte by byte
+ * @objects: out, or NULL: how many there were
+ *
+ * When it has returned no request is answered with one of them any more.
+ *
+ * Return: 0, -ENOENT: there is no such site, or another negative errno.
+ */
+int afpa_ban(int dev, const struct afpa_site *site, const char *host, const char *prefix,
+	     uint64_t *objects);
+
+/**
+ * afpa_ban_tag() - delete all objects with a tag
+ * @dev:     the device
+ * @site:    as for afpa_ban()
+ * @tag:     a word
+ * @objects: as for afpa_ban()
+ *
+ * Return: as afpa_ban().
+ */
+int afpa_ban_tag(int dev, const struct afpa_site *site, const char *tag, uint64_t *objects);
+
+/**
+ * afpa_ticket() - before a page is asked for that is to be put
+ * @dev:    the device
+ * @ticket: out: for .since of struct afpa_object
+ *
+ * What is put, deleted or banned after this keeps the page out that was asked for before.
+ *
+ * Return: 0 or a negative errno.
+ */
+int afpa_ticket(int dev, uint64_t *ticket);
 
 typedef int (*afpa_object_fn)(const struct afpa_key *key, const char *host, const char *path,
 			      void *arg);

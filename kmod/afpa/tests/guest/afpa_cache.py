@@ -3,6 +3,7 @@
 # timeout: 300
 # cpus: 2
 """Objects: put, replaced, deleted, expired, thrown out, and whose they are."""
+import collections
 import contextlib
 import errno
 import os
@@ -114,17 +115,18 @@ def the_budget_holds_and_what_is_asked_for_stays():
 def when_memory_is_short_what_can_be_had_again_goes_first():
     with site() as (device, server), Client(server.site) as client:
         for number in range(20):
-            device.put(server.site, f"/own/{number}", body(20000))
-            device.put(server.site, f"/again/{number}", body(20000), automatic=True)
-            # However much they are asked for.
+            device.put(server.site, f"/own/{number}", b"own")
+        for number in range(300):
+            device.put(server.site, f"/again/{number}", b"again", automatic=True)
+            # However much they are asked for, and more of them than one turn of the clock's hand looks at.
             client.get(f"/again/{number}")
         equal("which are", [device.query(server.site, f"/{kind}/1")["automatic"] for kind in ("own", "again")],
               [False, True])
-        with traced.events("afpa/afpa_gone") as seen, counted(Shrunk=lambda n: n > 20, ShrunkAutomatic=20):
+        with traced.events("afpa/afpa_gone") as seen, counted(Shrunk=lambda n: n > 300, ShrunkAutomatic=300):
             with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
                 file.write("2")
             went = ["automatic=1" in text for _, text, _ in seen() if "why=shrunk" in text]
-        equal("who went, in this order", went, [True] * 20 + [False] * (len(went) - 20))
+        equal("who went, in this order", went, [True] * 300 + [False] * (len(went) - 300))
         equal("the server answers", client.get("/again/1"), b"server /again/1")
 
 
@@ -140,6 +142,102 @@ def all_objects_are_listed_and_flushed():
         equal("names", device.names(), [("*", "/other")])
         equal("with the site", device.site_del(other.site), 1)
         equal("used", device.info()["used"], 0)
+
+
+@claim
+def a_ban_takes_what_it_says_and_nothing_else():
+    with site() as (device, server), site("127.0.0.2", device=device) as (_, other), Client(server.site) as client:
+        for host in ("h", "i", "*"):
+            for path in ("/", "/new", "/news", "/news/1", "/news/2?x", "/New/1"):
+                device.put(server.site, path, b"x", host=host, tags=f"all {path[1:5]}x {host}")
+        device.put(other.site, "/news/1", b"x", host="h", tags="all")
+
+        def goes(names, *args, **how):
+            before = collections.Counter(device.names())
+            equal(f"{args}", device.ban(*args, **how), len(names))
+            equal(f"{args}", list((before - collections.Counter(device.names())).elements()), names)
+        goes([("h", "/news"), ("h", "/news/1"), ("h", "/news/2?x")], server.site, "/news", host="H")
+        goes([("*", "/news/1"), ("*", "/news/2?x")], server.site, "/news/", host="*")
+        goes([("i", "/news/1"), ("i", "/news/2?x")], server.site, "/news/")
+        goes([], server.site, "new", tag=True)
+        goes([], server.site, "al", tag=True)
+        goes([("h", "/new"), ("i", "/new"), ("*", "/new")], server.site, "newx", tag=True)
+        equal("still there", client.get("/New/1"), b"x")
+        goes([("h", "/"), ("h", "/New/1")], server.site, "h", tag=True)
+        equal("any host's", client.get("/New/1"), b"x")
+        with counted(Banned=lambda n: n == 7):
+            equal("of all sites", device.ban(None, "all", tag=True), 7)
+        equal("left", device.names(), [])
+        equal("gone", client.get("/New/1"), b"server /New/1")
+
+
+@claim
+def what_was_said_of_a_page_beats_a_fill_that_was_under_way():
+    with site() as (device, server), Client(server.site) as client:
+        fails(errno.ESTALE, device.put, server.site, "/a", b"forged", since=1)
+
+        def fill(since, path="/a", data=b"old"):
+            return device.put(server.site, path, data, automatic=True, since=since, tags="t")
+        for what in (lambda: device.put(server.site, "/a", b"new"), lambda: device.delete(server.site, "/a"),
+                     lambda: device.ban(server.site, "/a"), lambda: device.ban(None, "t", tag=True), device.flush):
+            fill(device.ticket())
+            since = device.ticket()
+            what()
+            with counted(Stale=1, Puts=0):
+                fails(errno.ESTALE, fill, since)
+        since = device.ticket()
+        fails(errno.ENOENT, device.delete, server.site, "/a")
+        fails(errno.ESTALE, fill, since)
+        fails(errno.ESTALE, fill, 1 << 60)
+        # What is said of others is no matter, and a ticket is good for several.
+        since = device.ticket()
+        device.put(server.site, "/b", b"b")
+        fails(errno.ENOENT, device.delete, server.site, "/c")
+        fill(since)
+        fill(since, "/d")
+        equal("body", client.get("/a"), b"old")
+
+
+@claim
+def no_fill_brings_back_what_a_ban_has_taken():
+    with site() as (device, server):
+        page, stop, fills = [0], threading.Event(), [0, 0]
+
+        def filler():
+            with Device() as own:
+                while not stop.is_set():
+                    since, data = own.ticket(), b"%08d" % page[0]
+                    time.sleep(0.002)
+                    try:
+                        own.put(server.site, "/a", data, automatic=True, since=since, tags="t")
+                        fills[0] += 1
+                    except OSError as err:
+                        equal("errno", err.errno, errno.ESTALE)
+                        fills[1] += 1
+        fillers = [Thread(filler) for _ in range(3)]
+        end, bans = time.monotonic() + kit.rounds(4, 15), 0
+        with Client(server.site) as client:
+            while time.monotonic() < end:
+                page[0] += 1
+                if bans % 2:
+                    device.ban(None, "t", tag=True)
+                else:
+                    device.ban(server.site, "/")
+                bans += 1
+                for _ in range(3):
+                    data = client.get("/a")
+                    if data == b"server /a":
+                        client.close()
+                        client = Client(server.site)
+                    elif int(data) < page[0]:
+                        raise AssertionError(f"page {int(data)} after {page[0]} had come and the old ones were banned")
+                time.sleep(0.01)
+        stop.set()
+        for thread in fillers:
+            thread.join()
+        print(f"# {bans} bans, {fills[0]} fills, {fills[1]} of them refused")
+        if min(bans, *fills) < 10:
+            raise AssertionError("too few")
 
 
 @claim
@@ -183,7 +281,8 @@ def who_may_not_administer_the_network_may_not_put():
             os.setresuid(NOBODY, NOBODY, NOBODY)
             for call in (lambda: device.put(server.site, "/b", b""), lambda: device.delete(server.site, "/a"),
                          lambda: device.site_add(server.site), lambda: device.site_del(server.site),
-                         lambda: device.info(mode=0), device.flush, lambda: device.ttl(server.site, "/a", 1)):
+                         lambda: device.info(mode=0), device.flush, lambda: device.ttl(server.site, "/a", 1),
+                         lambda: device.ban(server.site, "/"), lambda: device.ban(None, "t", tag=True), device.ticket):
                 fails(errno.EPERM, call)
             equal("but look", device.query(server.site, "/a")["body_len"], 1)
             fails(errno.EACCES, Device)
@@ -203,6 +302,15 @@ def wrong_arguments_are_refused():
                              (lambda: device.put(("127.0.0.9", 9), "/a", b""), errno.ENOENT),
                              (lambda: device.site_del(("127.0.0.9", 9)), errno.ENOENT),
                              (lambda: device.site_add(("127.0.0.9", 0)), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a", b"", tags="a\tb"), errno.EINVAL),
+                             (lambda: device.put(server.site, "/a", b"", tags="a" * 1025), errno.EINVAL),
+                             (lambda: device.ban(server.site, ""), errno.EINVAL),
+                             (lambda: device.ban(server.site, "a"), errno.EINVAL),
+                             (lambda: device.ban(server.site, "/" + "a" * 2048), errno.EINVAL),
+                             (lambda: device.ban(server.site, "/", host="h:80"), errno.EINVAL),
+                             (lambda: device.ban(server.site, "a b", tag=True), errno.EINVAL),
+                             (lambda: device.ban(server.site, "", tag=True), errno.EINVAL),
+                             (lambda: device.ban(("127.0.0.9", 9), "/"), errno.ENOENT),
                              (lambda: device.info(stall_ms=1), errno.EINVAL),
                              (lambda: device.info(mode=7), errno.EINVAL)):
             fails(number, call)

@@ -146,6 +146,17 @@ equal "it gets that of any" "of the kernel" "$(of one.test http://10.0.0.1/any)"
 equal "all are listed, in their order" "www.test/t www.test/large www.test/x.css */any" \
 	"$(server flotilla -t cache list | awk -F '\t' '{ print $2 $3 }' | paste -sd' ')"
 
+ticket=$(server flotilla cache ticket)
+must cache put www.test/tag/1 "$DIR/a.svg" --automatic tag one tag front since "$ticket"
+must cache put www.test/tag/2 "$DIR/a.svg" tag two
+equal "a tag is banned, and says how much it was" '{"objects":1}' "$(server flotilla -j cache ban --tag front none)"
+equal "who has it is nginx's" "nginx GET www.test /tag/1" "$(ask /tag/1)"
+refused 1 "what was asked for before does not come back" \
+	"cannot put www.test/tag/1: it was changed, deleted or banned after that ticket" \
+	cache put www.test/tag/1 "$DIR/a.svg" since "$ticket"
+equal "all below a path are banned" '{"objects":1}' "$(server flotilla -j cache ban www.test/tag/)"
+equal "of whatever host" '{"objects":1}' "$(cache put a.test/tag/3 "$DIR/a.svg"; server flotilla -j cache ban '*/tag/')"
+
 check "IPv6 is a site of its own" server flotilla afpa site add '[::]:80'
 check "and so is another port" server flotilla afpa site add 0.0.0.0:8080
 check "without a site an object is for all at its port" cache put www.test/both "$DIR/a.svg"

@@ -20,7 +20,9 @@ OFF, SOFTIRQ, THREAD = range(3)
 UPDATE, AUTOMATIC = 1, 2
 SITE = struct.Struct("=H2s16s")
 SITE_ARGS = struct.Struct("=II20sIIIQ")
-PUT = struct.Struct("=II20sHHHHIQQQQQQQ")
+PUT = struct.Struct("=II20sHHHHIQQQQQQQQQII")
+BAN = struct.Struct("=II20sHHQQQ")
+TICKET = struct.Struct("=IIQ")
 KEY = struct.Struct("=II20sHHQQQQQQQQII")
 NEXT_SITE = struct.Struct("=II20sIQ")
 INFO = struct.Struct("=IIIIQQIIQQ")
@@ -82,13 +84,13 @@ class Device:
         return {"listeners": f[3], "conns": f[4]}
 
     def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False,
-                automatic=False):
+                automatic=False, since=0, tags=""):
         """The call alone, which gives the version."""
-        texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data]
+        texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data, tags.encode()]
         where = [place(text) for text in texts]
         lengths = [len(text) for text in texts]
         return lambda: self.call(5, PUT, UPDATE * update | AUTOMATIC * automatic, address(site), *lengths[:4], ttl_ms,
-                                 *(w[0] for w in where), lengths[4], 0)[-1]
+                                 *(w[0] for w in where[:5]), lengths[4], 0, since, where[5][0], lengths[5], 0)[-5]
 
     def put(self, *args, **how):
         """The version."""
@@ -109,6 +111,15 @@ class Device:
 
     def ttl(self, site, path, left_ms, host="*"):
         return self.key(10, site, path, host, left_ms)
+
+    def ban(self, site, text, host="", tag=False):
+        """How many went; None: of all sites."""
+        where = [place(host.encode()), place(text.encode())]
+        return self.call(11, BAN, (not site) | tag << 1, address(site or ("0.0.0.0", 1)), len(host), len(text),
+                         where[0][0], where[1][0], 0)[-1]
+
+    def ticket(self):
+        return self.call(12, TICKET, 0, 0)[-1]
 
     def names(self):
         """(host, path) of all objects, in the order in which they were put."""

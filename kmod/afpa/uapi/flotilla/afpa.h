@@ -58,6 +58,8 @@
 #define AFPA_PATH_MAX		2048
 #define AFPA_TYPE_MAX		127
 #define AFPA_HEADERS_MAX	2048
+/* All tags of an object, with the spaces between them, in bytes. */
+#define AFPA_TAGS_MAX		1024
 
 /**
  * struct afpa_site - where requests come in
@@ -132,6 +134,14 @@ struct afpa_site_args {
  * @body:        address of the body
  * @body_len:    bytes of @body; 0 is a body, too
  * @version:     out: grows with each PUT in the namespace
+ * @since:       0, or a number of AFPA_IOC_TICKET: only if the object was neither put nor deleted,
+ *		 and nothing was banned or flushed, since then (ESTALE)
+ * @tags:        address of words with spaces between them, for AFPA_IOC_BAN
+ * @tags_len:    bytes of @tags
+ * @pad:         0
+ *
+ * Who puts what a server has answered takes a ticket before it asks: an answer that was under way
+ * when the page was changed or banned does not come into the cache.
  *
  * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
  * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
@@ -156,6 +166,24 @@ struct afpa_put {
 	__u64 body;
 	__u64 body_len;
 	__u64 version;
+	__u64 since;
+	__u64 tags;
+	__u32 tags_len;
+	__u32 pad;
+};
+
+/**
+ * struct afpa_ticket - argument of AFPA_IOC_TICKET
+ * @size:   sizeof(struct afpa_ticket)
+ * @flags:  0
+ * @ticket: out: a moment, for @since of struct afpa_put; not 0
+ *
+ * One may be used for several objects that were asked for after it. Errors: ENOMEM.
+ */
+struct afpa_ticket {
+	__u32 size;
+	__u32 flags;
+	__u64 ticket;
 };
 
 /**
@@ -198,6 +226,35 @@ struct afpa_key {
 	__u64 age_ms;
 	__u32 left_ms;
 	__u32 pad;
+};
+
+/* AFPA_IOC_BAN: objects with the tag, not those whose path begins so. */
+#define AFPA_BAN_TAG	(1U << 1)
+
+/**
+ * struct afpa_ban - argument of AFPA_IOC_BAN
+ * @size:     sizeof(struct afpa_ban)
+ * @flags:    AFPA_ALL_SITES: @site is ignored; AFPA_BAN_TAG
+ * @site:     which objects' site
+ * @host_len: bytes of @host, 0: of whatever host, also "*"
+ * @text_len: bytes of @text
+ * @host:     address of the host, of which objects; "*" is those that were put so
+ * @text:     address of what their paths begin with, from the slash on, compared byte by byte; or
+ *	      of a tag
+ * @objects:  out: objects that were dropped
+ *
+ * When it has returned, no request is answered with an object that was there when it was called.
+ * Nothing is kept of it. Errors: ENOENT (no such site), EINVAL, EFAULT (@objects: it was done).
+ */
+struct afpa_ban {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u16 host_len;
+	__u16 text_len;
+	__u64 host;
+	__u64 text;
+	__u64 objects;
 };
 
 /**
@@ -277,5 +334,7 @@ struct afpa_info {
 #define AFPA_IOC_NEXT		_IOWR(0xFB, 0x08, struct afpa_key)
 #define AFPA_IOC_FLUSH		_IOWR(0xFB, 0x09, struct afpa_site_args)
 #define AFPA_IOC_TTL		_IOWR(0xFB, 0x0a, struct afpa_key)
+#define AFPA_IOC_BAN		_IOWR(0xFB, 0x0b, struct afpa_ban)
+#define AFPA_IOC_TICKET		_IOWR(0xFB, 0x0c, struct afpa_ticket)
 
 #endif

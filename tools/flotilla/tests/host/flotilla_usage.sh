@@ -93,6 +93,11 @@ refuses 2 'cannot explain: a URL is missing' explain
 refuses 2 'cannot set how the kernel answers: mode fast is not off, softirq or thread' afpa set mode fast
 refuses 2 'cannot set how the kernel answers: budget 3X is not like 4096, 64K, 3M or 2G' afpa set budget 3X
 refuses 2 'cannot set how the kernel answers: nothing to set is given' afpa set
+refuses 2 'cannot ban objects: what their URLs begin with is missing' cache ban site 0.0.0.0:80
+refuses 2 'cannot ban objects: the tag is missing' cache ban --tag
+refuses 2 'cannot ban a b: tag a b is not one word' cache ban --tag 'a b'
+refuses 2 'cannot put a/x: 0 is not a ticket' cache put a/x /dev/null since 0
+refuses 2 'cannot put a/x: a tag is empty' cache put a/x /dev/null tag ''
 refuses 2 'cannot add a site: its address is missing' afpa site add
 refuses 2 'cannot add site 10.0.0.1: site 10.0.0.1 has no port' afpa site add 10.0.0.1
 refuses 2 'cannot delete site ::1: site ::1 has no port' afpa site del 0.0.0.0:80 ::1
@@ -218,7 +223,7 @@ seen=$(complete_for flotilla policy set lar)
 result $? 'a policy completes' "$seen"
 
 seen=$(complete_for flotilla cache put a/x y.html t)
-[ "$seen" = 'type ttl' ]
+[ "$seen" = 'type ttl tag' ]
 result $? 'an argument of cache put completes' "$seen"
 seen=$(complete_for flotilla afpa set mode s)
 [ "$seen" = softirq ]

@@ -425,19 +425,26 @@ static bool ask_afpa_object(struct caller *c)
 	static const char *const headers[] = { "", "X: y\r\n", "X: y\r\nZ:\r\n", "Date: x\r\n", "X: y\r\n\r\nHTTP" };
 	const char *host = hosts[dice(c, 6)], *path = paths[dice(c, 7)], *header = headers[dice(c, 5)];
 	struct afpa_put put = { .size = dice(c, 15) ? sizeof(put) : odd_number(c), .site = afpa_site(c),
-				.flags = dice(c, 4) ? 0 : dice(c, 3), .host_len = strlen(host), .path_len = strlen(path),
-				.type_len = dice(c, 2) ? 0 : dice(c, 150), .headers_len = strlen(header),
+				.flags = dice(c, 4) ? 0 : dice(c, 5), .host_len = strlen(host), .path_len = strlen(path),
+				.tags = (uintptr_t)"a bb", .tags_len = dice(c, 2) ? 4 : dice(c, 5),
+				.since = dice(c, 3) ? 0 : dice(c, 1000), .type_len = dice(c, 2) ? 0 : dice(c, 150), .headers_len = strlen(header),
 				.ttl_ms = dice(c, 2) ? 0 : dice(c, 2000), .host = (uintptr_t)host, .path = (uintptr_t)path,
 				.type = address(c), .headers = (uintptr_t)header, .body = address(c),
 				.body_len = dice(c, 3) ? dice(c, ARENA / 2) : odd_number(c) };
 	struct afpa_key key = { .size = put.size == sizeof(put) ? sizeof(key) : odd_number(c), .site = put.site,
 				.host_len = dice(c, 15) ? put.host_len : odd_number(c), .path_len = put.path_len,
 				.host = dice(c, 15) ? put.host : address(c), .path = put.path, .left_ms = put.ttl_ms };
+	struct afpa_ban ban = { .size = put.size == sizeof(put) ? sizeof(ban) : odd_number(c), .site = put.site,
+				.flags = dice(c, 5), .host_len = key.host_len, .host = key.host,
+				.text_len = dice(c, 9) ? put.path_len : odd_number(c), .text = dice(c, 3) ? put.path : put.tags };
+	struct afpa_ticket ticket = { .size = ban.size == sizeof(ban) ? sizeof(ticket) : odd_number(c) };
 	static const unsigned long about[] = { AFPA_IOC_DEL, AFPA_IOC_QUERY, AFPA_IOC_TTL };
 	int fd = one_of(c, AFPA);
 
 	if (dice(c, 3))
 		return ioctl(fd, AFPA_IOC_PUT, &put) == 0;
+	if (!dice(c, 5))
+		return ioctl(fd, dice(c, 3) ? AFPA_IOC_BAN : AFPA_IOC_TICKET, dice(c, 3) ? (void *)&ban : (void *)&ticket) == 0;
 	return ioctl(fd, about[dice(c, 3)], &key) == 0;
 }
 
