@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What programs say of objects to /dev/afpa: see the uapi header for the contract. */
+
+#include <linux/ctype.h>
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <flotilla/afpa.h>
+
+#include "cache.h"
+#include "device.h"
+#include "request.h"
+#include "site.h"
+
+/* What a key is in user memory, copied. */
+struct afpa_names {
+	char host[AFPA_HOST_MAX];
+	char path[AFPA_PATH_MAX];
+	char type[AFPA_TYPE_MAX];
+	char headers[AFPA_HEADERS_MAX];
+	char tags[AFPA_TAGS_MAX];
+};
+
+static int afpa_device_bytes(char *to, u64 from, size_t len, size_t most)
+{
+	if (len > most)
+		return -EINVAL;
+	return copy_from_user(to, u64_to_user_ptr(from), len) ? -EFAULT : 0;
+}
+
+static bool afpa_key_host_is_sound(const char *host, size_t len)
+{
+	return (len == 1 && host[0] == '*') || afpa_host_length(host, len, NULL) == len;
+}
+
+static void afpa_device_lower(char *text, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		text[i] = tolower(text[i]);
+}
+
+/* A request could ask for it. */
+static bool afpa_key_is_sound(const struct afpa_key_ref *key)
+{
+	return key->host_len && key->path_len &&
+	       afpa_key_host_is_sound(key->host, key->host_len) &&
+	       afpa_path_is_sound(key->path, key->path_len);
+}
+
+static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct afpa_names *names,
+			   const struct afpa_site *site, u64 host, u64 path)
+{
+	int err;
+
+	err = afpa_device_bytes(names->host, host, key->host_len, sizeof(names->host)) ?:
+	      afpa_device_bytes(names->path, path, key->path_len, sizeof(names->path));
+	if (err)
+		return err;
+	key->host = names->host;
+	key->path = names->path;
+	if (!afpa_key_is_sound(key))
+		return -EINVAL;
+	afpa_device_lower(names->host, key->host_len);
+	key->site = afpa_site_id(an, site);
+	return key->site ? 0 : -ENOENT;
+}
+
+static bool afpa_is_printable(const char *text, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if ((u8)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* Fields that are ours to set, or that would make another answer of it. */
+static bool afpa_field_is_ours(const char *name, size_t len)
+{
+	static const char *const ours[] = { "content-length", "content-type", "connection", "date",
+					    "keep-alive", "transfer-encoding", "trailer",
+					    "upgrade" };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ours); i++)
+		if (strlen(ours[i]) == len && !strncasecmp(ours[i], name, len))
+			return true;
+	return false;
+}
+
+/* Lines of "Name: value" and CR LF; a second answer cannot hide in it. */
+static bool afpa_headers_are_sound(const char *text, size_t len)
+{
+	while (len) {
+		const char *end = memchr(text, '\r', len), *colon;
+		size_t line = end ? end - text : len;
+
+		colon = memchr(text, ':', line);
+		if (!colon || colon == text || line + 2 > len || text[line + 1] != '\n' ||
+		    !afpa_is_printable(text, line) ||
+		    afpa_name_length(text, line) != colon - text ||
+		    afpa_field_is_ours(text, colon - text))
+			return false;
+		text += line + 2;
+		len -= line + 2;
+	}
+	return true;
+}
+
+static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
+			      struct afpa_names *names, const struct afpa_put *args)
+{
+	int err;
+
+	recipe->key.host_len = args->host_len;
+	recipe->key.path_len = args->path_len;
+	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path) ?:
+	      afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
+	      afpa_device_bytes(names->headers, args->headers, args->headers_len,
+				sizeof(names->headers)) ?:
+	      afpa_device_bytes(names->tags, args->tags, args->tags_len, sizeof(names->tags));
+	if (err)
+		return err;
+	if (!afpa_is_printable(names->type, args->type_len) ||
+	    !afpa_is_printable(names->tags, args->tags_len) ||
+	    !afpa_headers_are_sound(names->headers, args->headers_len))
+		return -EINVAL;
+	recipe->type = names->type;
+	recipe->type_len = args->type_len;
+	recipe->headers = names->headers;
+	recipe->headers_len = args->headers_len;
+	recipe->tags = names->tags;
+	recipe->tags_len = args->tags_len;
+	recipe->body = u64_to_user_ptr(args->body);
+	recipe->body_len = args->body_len;
+	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
+	return args->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
+}
+
+static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct afpa_recipe *recipe)
+{
+	struct afpa_object *obj = afpa_object_make(&an->cache, recipe);
+
+	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
+	if (obj == ERR_PTR(-ENOMEM) &&
+	    afpa_cache_make_room(an, &recipe->key, 2 * recipe->body_len + SZ_64K)) {
+		rcu_barrier();
+		obj = afpa_object_make(&an->cache, recipe);
+	}
+	return obj;
+}
+
+int afpa_device_put(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_recipe recipe = {};
+	struct afpa_names *names;
+	struct afpa_object *obj;
+	struct afpa_put args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC))
+		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	err = afpa_device_recipe(an, &recipe, names, &args);
+	if (err)
+		goto out;
+	obj = afpa_device_make(an, &recipe);
+	if (IS_ERR(obj)) {
+		err = PTR_ERR(obj);
+		goto out;
+	}
+	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, args.since,
+			     &args.version);
+	if (err)
+		afpa_object_put(obj);
+	else if (afpa_site_id(an, &args.site) != recipe.key.site)
+		afpa_cache_flush(an, recipe.key.site);	/* taken away meanwhile */
+	err = err ?: afpa_device_return(arg, &args, sizeof(args));
+out:
+	kfree(names);
+	return err;
+}
+
+int afpa_device_ticket(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_ticket args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	return afpa_cache_ticket(an, &args.ticket) ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* A tag is one word; of a path any bytes, as some requests' begin with it or none. */
+static bool afpa_ban_is_sound(const struct afpa_ban_ref *ban)
+{
+	if (ban->host_len && !afpa_key_host_is_sound(ban->host, ban->host_len))
+		return false;
+	if (!ban->text_len || !afpa_is_printable(ban->text, ban->text_len))
+		return false;
+	return ban->is_tag ? !memchr(ban->text, ' ', ban->text_len) : ban->text[0] == '/';
+}
+
+static int afpa_device_ban_ref(struct afpa_net *an, struct afpa_ban_ref *ban,
+			       struct afpa_names *names, const struct afpa_ban *args)
+{
+	size_t most = args->flags & AFPA_BAN_TAG ? AFPA_TAGS_MAX : AFPA_PATH_MAX;
+	int err;
+
+	err = afpa_device_bytes(names->host, args->host, args->host_len, sizeof(names->host)) ?:
+	      afpa_device_bytes(names->path, args->text, args->text_len, most);
+	if (err)
+		return err;
+	*ban = (struct afpa_ban_ref){
+		.host_len = args->host_len,
+		.text_len = args->text_len,
+		.is_tag = args->flags & AFPA_BAN_TAG,
+		.host = names->host,
+		.text = names->path,
+	};
+	if (!afpa_ban_is_sound(ban))
+		return -EINVAL;
+	afpa_device_lower(names->host, args->host_len);
+	if (args->flags & AFPA_ALL_SITES)
+		return 0;
+	ban->site = afpa_site_id(an, &args->site);
+	return ban->site ? 0 : -ENOENT;
+}
+
+int afpa_device_ban(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_names *names;
+	struct afpa_ban_ref ban;
+	struct afpa_ban args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~(AFPA_ALL_SITES | AFPA_BAN_TAG))
+		return -EOPNOTSUPP;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	err = afpa_device_ban_ref(an, &ban, names, &args);
+	if (!err)
+		args.objects = afpa_cache_ban(an, &ban);
+	kfree(names);
+	return err ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+static void afpa_device_describe(struct afpa_key *args, const struct afpa_object *obj)
+{
+	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
+
+	args->flags = obj->automatic ? AFPA_PUT_AUTOMATIC : 0;
+	args->version = obj->version;
+	args->body_len = obj->body_len;
+	args->charged = obj->charged;
+	args->hits = atomic64_read(&obj->hits);
+	args->age_ms = jiffies64_to_msecs(now - obj->put);
+	args->left_ms = 0;
+	if (expires)
+		args->left_ms = time_before64(now, expires) ?
+				min_t(u64, jiffies64_to_msecs(expires - now), U32_MAX) : 1;
+}
+
+int afpa_device_query(struct afpa_net *an, const struct afpa_key_ref *key,
+		      struct afpa_key *args)
+{
+	struct afpa_object *obj;
+
+	rcu_read_lock();
+	obj = afpa_cache_find_exact(&an->cache, key);
+	if (obj)
+		afpa_device_describe(args, obj);
+	rcu_read_unlock();
+	return obj ? 0 : -ENOENT;
+}
+
+int afpa_device_del(struct afpa_net *an, const struct afpa_key_ref *key,
+		    struct afpa_key *args)
+{
+	return afpa_cache_del(an, key);
+}
+
+int afpa_device_ttl(struct afpa_net *an, const struct afpa_key_ref *key,
+		    struct afpa_key *args)
+{
+	return afpa_cache_set_ttl(an, key, args->left_ms) ?: afpa_device_query(an, key, args);
+}
+
+static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
+{
+	int err = afpa_device_copy(args, sizeof(*args), arg);
+
+	if (err)
+		return err;
+	if (args->flags)
+		return -EOPNOTSUPP;
+	return args->pad ? -EINVAL : 0;
+}
+
+int afpa_device_object(struct afpa_net *an, void __user *arg,
+		       int (*do_it)(struct afpa_net *an, const struct afpa_key_ref *key,
+				    struct afpa_key *args))
+{
+	struct afpa_key_ref key = {};
+	struct afpa_names *names;
+	struct afpa_key args;
+	int err;
+
+	err = afpa_device_copy_key(&args, arg);
+	if (err)
+		return err;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	key.host_len = args.host_len;
+	key.path_len = args.path_len;
+	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
+	if (!err)
+		err = do_it(an, &key, &args);
+	kfree(names);
+	return err ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+/* Also -ENOSPC gives back how much room is needed. */
+static int afpa_device_name(struct afpa_key *args, const struct afpa_object *obj)
+{
+	bool fits = args->host_len >= obj->key.host_len && args->path_len >= obj->key.path_len;
+
+	args->host_len = obj->key.host_len;
+	args->path_len = obj->key.path_len;
+	if (!fits)
+		return -ENOSPC;
+	if (copy_to_user(u64_to_user_ptr(args->host), obj->key.host, obj->key.host_len) ||
+	    copy_to_user(u64_to_user_ptr(args->path), obj->key.path, obj->key.path_len))
+		return -EFAULT;
+	args->cursor = obj->version;
+	return 0;
+}
+
+int afpa_device_next(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_object *obj;
+	struct afpa_key args;
+	u64 cursor;
+	int err;
+
+	err = afpa_device_copy_key(&args, arg);
+	if (err)
+		return err;
+	cursor = args.cursor;
+	/* Of a site that is going, or expired: not listed. */
+	while (true) {
+		obj = afpa_cache_next(&an->cache, cursor);
+		if (!obj)
+			return -ENOENT;
+		if (!afpa_object_is_over(obj, get_jiffies_64()) &&
+		    !afpa_site_at(an, obj->key.site, &args.site))
+			break;
+		cursor = obj->version;
+		afpa_object_put(obj);
+	}
+	afpa_device_describe(&args, obj);
+	err = afpa_device_name(&args, obj);
+	afpa_object_put(obj);
+	if (err && err != -ENOSPC)
+		return err;
+	return afpa_device_return(arg, &args, sizeof(args)) ?: err;
+}
