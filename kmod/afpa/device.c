@@ -13,6 +13,7 @@
 #include "cache.h"
 #include "counter.h"
 #include "device.h"
+#include "log.h"
 #include "site.h"
 
 #define AFPA_STALL_LEAST	1000
@@ -136,9 +137,59 @@ static int afpa_device_next_site(struct afpa_net *an, void __user *arg)
 
 /* --- the device --- */
 
+/**
+ * struct afpa_file - an open file of the device
+ * @net: namespace that it was opened in, with a reference
+ * @log: NULL, or the access log; set once
+ */
+struct afpa_file {
+	struct net *net;
+	struct afpa_log *log;
+};
+
+static int afpa_device_log(struct afpa_file *file, void __user *arg)
+{
+	struct afpa_net *an = afpa_net(file->net);
+	struct afpa_log_args args;
+	struct afpa_log *log;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
+	/* A file that has one is refused as the namespace is. */
+	log = afpa_log_open(an, args.bytes);
+	if (IS_ERR(log))
+		return PTR_ERR(log);
+	/* Who sees it sees what is in it. */
+	smp_store_release(&file->log, log);
+	return 0;
+}
+
+static ssize_t afpa_device_read(struct file *filp, char __user *buf, size_t count, loff_t *pos)
+{
+	struct afpa_file *file = filp->private_data;
+	struct afpa_log *log = smp_load_acquire(&file->log);	/* with afpa_device_log() */
+
+	return log ? afpa_log_read(log, buf, count, !(filp->f_flags & O_NONBLOCK)) : -EINVAL;
+}
+
+static __poll_t afpa_device_poll(struct file *filp, poll_table *table)
+{
+	struct afpa_file *file = filp->private_data;
+	struct afpa_log *log = smp_load_acquire(&file->log);	/* with afpa_device_log() */
+
+	return log ? afpa_log_poll(log, filp, table) : EPOLLERR;
+}
+
 static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	struct net *net = filp->private_data;
+	struct afpa_file *file = filp->private_data;
+	struct net *net = file->net;
 	struct afpa_net *an = afpa_net(net);
 	void __user *argp = (void __user *)arg;
 
@@ -173,6 +224,8 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_ban(an, argp);
 	case AFPA_IOC_TICKET:
 		return afpa_device_ticket(an, argp);
+	case AFPA_IOC_LOG:
+		return afpa_device_log(file, argp);
 	default:
 		return -ENOTTY;
 	}
@@ -180,13 +233,23 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 
 static int afpa_device_open(struct inode *inode, struct file *filp)
 {
-	filp->private_data = get_net(current->nsproxy->net_ns);
+	struct afpa_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+
+	if (!file)
+		return -ENOMEM;
+	file->net = get_net(current->nsproxy->net_ns);
+	filp->private_data = file;
 	return 0;
 }
 
 static int afpa_device_release(struct inode *inode, struct file *filp)
 {
-	put_net(filp->private_data);
+	struct afpa_file *file = filp->private_data;
+
+	if (file->log)
+		afpa_log_close(afpa_net(file->net), file->log);
+	put_net(file->net);
+	kfree(file);
 	return 0;
 }
 
@@ -194,6 +257,8 @@ static const struct file_operations afpa_device_fops = {
 	.owner = THIS_MODULE,
 	.open = afpa_device_open,
 	.release = afpa_device_release,
+	.read = afpa_device_read,
+	.poll = afpa_device_poll,
 	.unlocked_ioctl = afpa_device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 };

@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "counter.h"
 #include "engine.h"
+#include "log.h"
 #include "queue.h"
 #include "site.h"
 #include "trace.h"
@@ -177,6 +178,7 @@ static enum afpa_step afpa_answer(struct afpa_conn *conn, struct sock *sk, char 
 		WRITE_ONCE(obj->recent, true);
 	atomic64_inc(&obj->hits);
 	afpa_hit_count(conn, where);
+	afpa_log_answer(conn->place->an, sk, &conn->ans, bytes, len);
 	/* First the answer, so that it takes the acknowledgment along. */
 	step = afpa_send(conn, sk);
 	tcp_read_done(sk, len);

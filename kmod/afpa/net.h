@@ -9,6 +9,8 @@
 
 #include "cache.h"
 
+struct afpa_log;
+
 /**
  * struct afpa_net - a network namespace
  * @net:        it; outlives this
@@ -23,6 +25,7 @@
  * @stall_ms:   see struct afpa_info, READ_ONCE
  * @max_object: the same
  * @cache:      the objects of all sites
+ * @log:        RCU, set under @lock; NULL: nobody writes it down
  * @watch:      looks after listeners and connections while there are sites (watch.c)
  */
 struct afpa_net {
@@ -37,6 +40,7 @@ struct afpa_net {
 	u32 stall_ms;
 	u64 max_object;
 	struct afpa_cache cache;
+	struct afpa_log __rcu *log;
 	struct delayed_work watch;
 };
 

@@ -239,6 +239,8 @@ static const struct command commands[] = {
 	  "Change settings of this network namespace: all that are given, or none" },
 	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... | del ADDRESS:PORT...]",
 	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
+	{ "log", NULL, afpa_log_command, "log [buffer BYTES] [count NUMBER]",
+	  "Write the requests that are answered, as they come: in the Combined Log Format, or JSON with -j" },
 	{ 0 }
 };
 
@@ -249,5 +251,7 @@ const struct object afpa_object = {
 	"  mode     who answers: nobody, the softirq that brings the request, or a work item; default softirq\n"
 	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
 	"  max_object  the largest answer\n"
-	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n",
+	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n"
+	"  buffer   memory for what has not been written yet, 64K to 64M, a power of two; default 1M\n"
+	"  count    so many requests, then it ends\n",
 };

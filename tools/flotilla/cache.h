@@ -18,6 +18,9 @@ struct cache_url {
 	const char *path;
 };
 
+/* flotilla afpa log */
+int afpa_log_command(struct cli *cli, int argc, char **argv);
+
 /* A descriptor; negative after saying why there is none. */
 int cache_device(struct cli *cli);
 /* CLI_OK, or CLI_FAILED after a sentence on what an errno of the device means. */

@@ -66,7 +66,8 @@ _flotilla_words()
 			echo write shared steal keep nolookup mode depth timeout retries fail_fast readahead uuid
 		fi ;;
 	card-detach)	echo force ;;
-	afpa-)		echo show set site help ;;
+	afpa-)		echo show set site log help ;;
+	afpa-log)	echo buffer count ;;
 	afpa-set)	echo mode budget max_object stall ;;
 	afpa-site)
 		if [[ $position -eq 2 ]]; then

@@ -188,6 +188,8 @@ static const struct metric metrics[] = {
 	EACH("afpa", "AfpaReset*", "afpa_reset", "reason", "connections that were reset in an answer"),
 	COUNT("afpa", "AfpaLocked", "times that a program had the socket"),
 	COUNT("afpa", "AfpaRefusedListener", "listeners that cannot be answered for"),
+	COUNT("afpa", "AfpaLogged", "records of the access log"),
+	COUNT("afpa", "AfpaLogLost", "records that found no room, as they were not read in time"),
 	COUNT("afpa", "AfpaPuts", "objects that were put"),
 	COUNT("afpa", "AfpaReplaced", "objects that a newer one has replaced"),
 	COUNT("afpa", "AfpaDeleted", "objects that were deleted"),

@@ -275,6 +275,21 @@ int afpa_ticket(int dev, uint64_t *ticket)
 	return err;
 }
 
+int afpa_log(int dev, uint32_t bytes)
+{
+	struct afpa_log_args args = { .size = sizeof(args), .bytes = bytes };
+
+	return call(dev, AFPA_IOC_LOG, &args);
+}
+
+const struct afpa_record *afpa_record_next(const void *buf, size_t len,
+					   const struct afpa_record *last)
+{
+	const char *next = last ? (const char *)last + last->len : buf;
+
+	return next < (const char *)buf + len ? (const void *)next : NULL;
+}
+
 int afpa_each(int dev, afpa_object_fn fn, void *arg)
 {
 	char host[AFPA_HOST_MAX + 1], path[AFPA_PATH_MAX + 1];

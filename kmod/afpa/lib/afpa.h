@@ -253,6 +253,28 @@ int afpa_ban_tag(int dev, const struct afpa_site *site, const char *tag, uint64_
  */
 int afpa_ticket(int dev, uint64_t *ticket);
 
+/**
+ * afpa_log() - the descriptor becomes the access log of the network namespace
+ * @dev:   the device, opened for this alone; read(2) gives records, see struct afpa_record
+ * @bytes: room for those that nobody has read yet: a power of two, AFPA_LOG_LEAST to AFPA_LOG_MOST
+ *
+ * Return: 0, -EBUSY: another one is, or another negative errno.
+ */
+int afpa_log(int dev, uint32_t bytes);
+
+/**
+ * afpa_record_next() - the records of one read(2)
+ * @buf:  what was read; aligned for struct afpa_record
+ * @len:  bytes of it
+ * @last: the one before, NULL: the first
+ *
+ * The request's bytes are behind the structure.
+ *
+ * Return: NULL: there are no more.
+ */
+const struct afpa_record *afpa_record_next(const void *buf, size_t len,
+					   const struct afpa_record *last);
+
 typedef int (*afpa_object_fn)(const struct afpa_key *key, const char *host, const char *path,
 			      void *arg);
 

@@ -19,7 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, fails, load, main,  # noqa: E402
-                  reset, same, site, unload, wait_for, wire)
+                  reset, same, site, sleeps_in, unload, wait_for, wire)
 import kit                                      # noqa: E402
 import ssp                                      # noqa: E402
 import stall                                    # noqa: E402
@@ -74,11 +74,6 @@ def kept(sock):
         yield
     finally:
         lock.end()
-
-
-def sleeps_in(thread, call):
-    with open(f"/proc/self/task/{thread.native_id}/syscall", encoding="ascii") as file:
-        return file.read().startswith(f"{call} ")
 
 
 @claim

@@ -23,6 +23,8 @@ SITE_ARGS = struct.Struct("=II20sIIIQ")
 PUT = struct.Struct("=II20sHHHHIQQQQQQQQQII")
 BAN = struct.Struct("=II20sHHQQQ")
 TICKET = struct.Struct("=IIQ")
+LOG = struct.Struct("=IIII")
+RECORD = struct.Struct("=HHH2s2sHI16sQQQ")
 KEY = struct.Struct("=II20sHHQQQQQQQQII")
 NEXT_SITE = struct.Struct("=II20sIQ")
 INFO = struct.Struct("=IIIIQQIIQQ")
@@ -120,6 +122,23 @@ class Device:
 
     def ticket(self):
         return self.call(12, TICKET, 0, 0)[-1]
+
+    def log(self, size=65536):
+        self.call(13, LOG, 0, size, 0)
+
+    def records(self, room=1 << 20):
+        """What is in the log: dictionaries."""
+        data, found = os.read(self.fd, room), []
+        while data:
+            f = RECORD.unpack_from(data)
+            if f[0] < RECORD.size + f[1] or f[0] > len(data):
+                raise AssertionError(f"a record of {f[0]} bytes, {f[1]} of the request, where {len(data)} are left")
+            found.append({"lost": f[6], "client": (socket.inet_ntop(f[2], f[7][:4] if f[2] == socket.AF_INET else f[7]),
+                                                   int.from_bytes(f[3], "big")),
+                          "port": int.from_bytes(f[4], "big"), "time": f[8] / 1e9, "bytes": f[9], "body": f[10],
+                          "request": data[RECORD.size:RECORD.size + f[1]]})
+            data = data[f[0]:]
+        return found
 
     def names(self):
         """(host, path) of all objects, in the order in which they were put."""
@@ -264,6 +283,12 @@ class Client:
 def wire(path, host="h", method="GET", version="1.1", fields=""):
     line = f"Host: {host}\r\n" if host else ""
     return f"{method} {path} HTTP/{version}\r\n{line}{fields}\r\n".encode()
+
+
+def sleeps_in(thread, call):
+    """In the system call of this number."""
+    with open(f"/proc/self/task/{thread.native_id}/syscall", encoding="ascii") as file:
+        return file.read().startswith(f"{call} ")
 
 
 @contextlib.contextmanager

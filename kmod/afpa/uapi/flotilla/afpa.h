@@ -33,11 +33,14 @@
  * - A listener that opens later on the address of a site is found within some seconds, or by
  *   another AFPA_IOC_SITE_ADD of the same site.
  *
+ * Requests that were answered are read as records from a file that AFPA_IOC_LOG has made the
+ * access log.
+ *
  * Sites and objects belong to the network namespace that the device was opened in, and go with
- * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing.  All calls
- * but AFPA_IOC_INFO, _QUERY and _NEXT take CAP_NET_ADMIN in the user namespace that owns that
- * network namespace (EPERM).  The module can be unloaded at any time but while an answer is being
- * sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
+ * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
+ * All calls but AFPA_IOC_INFO, _QUERY and _NEXT take CAP_NET_ADMIN in the user namespace that owns
+ * that network namespace (EPERM).  The module can be unloaded at any time but while an answer is
+ * being sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
  *
  * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
  * knows of none is refused with E2BIG, a smaller one with EINVAL.  Unknown flags: EOPNOTSUPP.
@@ -60,6 +63,11 @@
 #define AFPA_HEADERS_MAX	2048
 /* All tags of an object, with the spaces between them, in bytes. */
 #define AFPA_TAGS_MAX		1024
+/* Of a request in the access log, the rest is cut off, in bytes. */
+#define AFPA_LOG_REQUEST	2048
+/* Room for records that nobody has read yet, in bytes. */
+#define AFPA_LOG_LEAST		(1U << 16)
+#define AFPA_LOG_MOST		(1U << 26)
 
 /**
  * struct afpa_site - where requests come in
@@ -323,6 +331,57 @@ struct afpa_info {
 	__u64 objects;
 };
 
+/**
+ * struct afpa_log_args - argument of AFPA_IOC_LOG
+ * @size:  sizeof(struct afpa_log_args)
+ * @flags: 0
+ * @bytes: room for records, a power of two from AFPA_LOG_LEAST to AFPA_LOG_MOST
+ * @pad:   0
+ *
+ * This open file is the access log of the network namespace from now on, until its last descriptor
+ * is closed.  read(2) gives records, whole ones, as many as fit; it waits for the first, but for
+ * O_NONBLOCK (EAGAIN); EINVAL: not even one fits, or the file is no log.  poll(2) says POLLIN when
+ * there are some.  A record that finds no room is lost.  Nothing waits for who reads.
+ * Errors: EBUSY (the namespace or this file has one), EINVAL, ENOMEM.
+ */
+struct afpa_log_args {
+	__u32 size;
+	__u32 flags;
+	__u32 bytes;
+	__u32 pad;
+};
+
+/**
+ * struct afpa_record - an answer that the kernel has begun to send
+ * @len:         bytes of the record, a multiple of 8; skip what is between the request and its end
+ * @request_len: bytes of the request, which follows this structure: from the method to the empty
+ *		 line, at most AFPA_LOG_REQUEST; the host's letters may have become small ones
+ * @family:      AF_INET or AF_INET6, of the addresses
+ * @port:        the client's
+ * @site_port:   that it has connected to
+ * @pad:         0
+ * @lost:        records that were lost since the one before
+ * @addr:        the client's, the first four bytes for AF_INET
+ * @time:        nanoseconds since 1970
+ * @bytes:       of the whole answer; a client that goes away has got fewer
+ * @body:        of its body, 0 for HEAD
+ *
+ * The status is 200.
+ */
+struct afpa_record {
+	__u16 len;
+	__u16 request_len;
+	__u16 family;
+	__be16 port;
+	__be16 site_port;
+	__u16 pad;
+	__u32 lost;
+	__u8 addr[16];
+	__u64 time;
+	__u64 bytes;
+	__u64 body;
+};
+
 #define AFPA_IOC_INFO		_IOWR(0xFB, 0x00, struct afpa_info)
 #define AFPA_IOC_SET		_IOWR(0xFB, 0x01, struct afpa_info)
 #define AFPA_IOC_SITE_ADD	_IOWR(0xFB, 0x02, struct afpa_site_args)
@@ -336,5 +395,6 @@ struct afpa_info {
 #define AFPA_IOC_TTL		_IOWR(0xFB, 0x0a, struct afpa_key)
 #define AFPA_IOC_BAN		_IOWR(0xFB, 0x0b, struct afpa_ban)
 #define AFPA_IOC_TICKET		_IOWR(0xFB, 0x0c, struct afpa_ticket)
+#define AFPA_IOC_LOG		_IOWR(0xFB, 0x0d, struct afpa_log_args)
 
 #endif

@@ -533,6 +533,8 @@ def afpa_calls():
         print("# TICKET, BAN")
         each_fault(put, lambda _: dev.ticket(), lambda *_: is_one_of(old))
         each_fault(put, lambda _: dev.ban(where, "/x"), becomes(b"server /x"))
+        print("# LOG")
+        each_fault(afpa.Device, lambda own: own.log(), lambda own, _got, _code: os.close(own.fd))
         print("# DEL, FLUSH")
         each_fault(put, lambda _: dev.delete(where, "/x"), becomes(b"server /x"))
         each_fault(put, lambda _: dev.flush(where), becomes(b"server /x"))

@@ -448,6 +448,18 @@ static bool ask_afpa_object(struct caller *c)
 	return ioctl(fd, about[dice(c, 3)], &key) == 0;
 }
 
+/* One that is there to be read from is read, in pieces that may be too small. */
+static bool ask_afpa_log(struct caller *c, int fd)
+{
+	struct afpa_log_args log = { .size = dice(c, 15) ? sizeof(log) : odd_number(c), .flags = !dice(c, 15),
+				     .bytes = dice(c, 4) ? AFPA_LOG_LEAST : odd_number(c) };
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	if (poll(&poll_fd, 1, 0) == 1 && poll_fd.revents & POLLIN)
+		return read(fd, (void *)address(c), dice(c, 3) ? 4096 : odd_number(c)) > 0;
+	return ioctl(fd, AFPA_IOC_LOG, &log) == 0;
+}
+
 static bool ask_afpa(struct caller *c)
 {
 	static const char *const requests[] = { "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /b?c=%41 HTTP/1.0\r\nHost: x\r\n\r\n",
@@ -475,6 +487,7 @@ static bool ask_afpa(struct caller *c)
 	case 4:
 		return ioctl(fd, AFPA_IOC_NEXT, &key) == 0;
 	case 5:
+		return ask_afpa_log(c, fd);
 	case 6:
 	case 7:
 	case 8:
