@@ -67,8 +67,8 @@ def cached():
         cache.close()
 
 
-def give(c, cache):
-    export(c.nodes[0], "data", cache.path, "write", "uuid", UUID)
+def give(c, cache, *words):
+    export(c.nodes[0], "data", cache.path, "write", "uuid", UUID, *words)
 
 
 class Opened(Direct):
@@ -83,12 +83,12 @@ class Opened(Direct):
         OPENED.remove(self)
 
 
-def power_cut(c, cache, card):
+def power_cut(c, cache, card, *words):
     """The exporter's disk loses its power, and comes back."""
     cache.off()
     tool(c.nodes[0], "unexport", "data")
     cache.on()
-    give(c, cache)
+    give(c, cache, *words)
     wait_live(c.nodes[1], card, 60)
 
 
@@ -167,6 +167,27 @@ def what_was_flushed_or_is_flushed_at_the_end_of_an_export_is_no_loss():
         wait_live(c.nodes[1], card, 60)
         assert one.get(at=8192) == 3 and one.sync() == 0
         assert stat(c.nodes[1], "CardWritesLost") == 0
+        one.close()
+
+
+@claim
+def who_shares_the_disk_hears_of_a_loss_and_of_no_other_end():
+    """Nobody has a place then: each export is a life of its own, and says at its end whether all is safe."""
+    with cached() as (c, cache):
+        tool(c.nodes[0], "unexport", "data")
+        give(c, cache, "shared")
+        card = attach(c.nodes[1], "data", "write", "shared")
+        one = Opened(card)
+        one.put(1)
+        tool(c.nodes[0], "unexport", "data")
+        cache.off()
+        cache.on()
+        give(c, cache, "shared")
+        wait_live(c.nodes[1], card, 60)
+        assert one.get() == 1 and one.sync() == 0
+        one.put(2, at=4096)
+        power_cut(c, cache, card, "shared")
+        assert one.get(at=4096) == 0 and one.sync() == errno.EIO
         one.close()
 
 
