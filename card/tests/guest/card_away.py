@@ -12,7 +12,7 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import (MIB, SLOW, Refused, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
-                  mapped, mend, mounted, pair, read_error, refused, run, stat, state, tool, wait_live,
+                  mapped, mend, mounted, pair, read_error, refused, run, stat, state, stats, tool, wait_live,
                   write_error)
 from peer import Exporter, answer_data, answer_done, meeting  # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
@@ -170,6 +170,25 @@ def a_slow_disk_is_no_error_and_gets_nothing_more_to_do():
             assert stat(c.nodes[0], "CardServed") == served + 1
             assert stat(c.nodes[0], "CardServedWrites") == wrote + 1
             assert stat(c.nodes[1], "CardErrors") == 0
+
+
+@claim
+def who_is_slow_is_asked_ever_more_seldom():
+    with pair(size=MIB, offered=False) as (c, disk):
+        with frozen(disk, c) as (suspend, resume):
+            b = c.nodes[1]
+            card = "/dev/" + attach(b, "slow", "nolookup", "timeout", "200")
+            suspend()
+            before, got = stats(b), []
+            ask = threading.Thread(target=lambda: got.append(read_error(card, at=65536)[0]))
+            ask.start()
+            wait(lambda: stat(b, "CardTimeouts") >= before["CardTimeouts"] + 12, 90 * SLOW)
+            # After 1, 2, 4 and 8 of them.
+            again = stat(b, "CardResent") - before["CardResent"]
+            assert 3 <= again <= 5, again
+            resume()
+            ask.join(60 * SLOW)
+            assert got == [0], got
 
 
 class Slow:
