@@ -187,6 +187,34 @@ def ipv4_passes_a_hop_narrower_than_the_least_path_mtu():
     moved.close()
 
 
+def summed(packet, at):
+    total = sum(struct.unpack(">%dH" % (len(packet) // 2), packet))
+    total = (total & 0xffff) + (total >> 16)
+    packet[at:at + 2] = struct.pack(">H", ~(total + (total >> 16)) & 0xffff)
+    return packet
+
+
+def ip4(protocol, source, to):
+    return struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1500, 1, 0x4000, 64, protocol, 0,
+                       socket.inet_aton(source), socket.inet_aton(to))
+
+
+class Teller:
+    """Who says, as routers do, that a packet to the back-end was too large."""
+
+    def __init__(self, c, moved):
+        self.own, (self.source, self.port) = c.net.ip4(1), moved.client.getsockname()[:2]
+        with c.client.inside():
+            self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+
+    def say(self, mtu, outer_from=None, outer_to=TO4, client_port=None, good=True, size=None):
+        quoted = ip4(4, outer_from or self.own, outer_to) + ip4(6, self.source, VIP4) + \
+            struct.pack(">HHI", client_port or self.port, 80, 0)
+        icmp = summed(bytearray(struct.pack(">BBHHH", 3, 4, 0, 0, mtu) + quoted[:size]), 2)
+        icmp[2] ^= not good
+        self.raw.sendto(bytes(icmp), (self.own, 0))
+
+
 @claim
 def routers_cut_where_path_mtu_discovery_is_off():
     c = cluster()
@@ -194,6 +222,11 @@ def routers_cut_where_path_mtu_discovery_is_off():
     c.fe.sysctl("net.ipv4.ip_no_pmtu_disc", 3)
     moved = Moved(c)
     moved.upload()
+    # Who says so all the same is not believed.
+    teller = Teller(c, moved)
+    teller.say(1400)
+    moved.upload()
+    teller.raw.close()
     moved.close()
     c.fe.sysctl("net.ipv4.ip_no_pmtu_disc", 0)
     assert not known_mtu(c.fe, TO4)
@@ -217,51 +250,28 @@ def path_mtu_that_expired_is_not_believed_any_more():
     moved.close()
 
 
-def summed(packet, at):
-    total = sum(struct.unpack(">%dH" % (len(packet) // 2), packet))
-    total = (total & 0xffff) + (total >> 16)
-    packet[at:at + 2] = struct.pack(">H", ~(total + (total >> 16)) & 0xffff)
-    return packet
-
-
-def ip4(protocol, source, to):
-    return struct.pack(">BBHHHBBH4s4s", 0x45, 0, 1500, 1, 0x4000, 64, protocol, 0,
-                       socket.inet_aton(source), socket.inet_aton(to))
-
-
 @claim
 def strangers_who_name_a_path_mtu_do_no_harm():
     c = cluster(1500)
     c.way("IPIP", 4)
     moved = Moved(c)
     usable(moved.there, moved.client)
-    source, port = moved.client.getsockname()[:2]
-    own = c.net.ip4(1)
-    with c.client.inside():
-        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-
-    def say(mtu, outer_from=own, outer_to=TO4, protocol=4, client_port=port, good=True, size=None):
-        quoted = ip4(protocol, outer_from, outer_to) + ip4(6, source, VIP4) + \
-            struct.pack(">HHI", client_port, 80, 0)
-        icmp = summed(bytearray(struct.pack(">BBHHH", 3, 4, 0, 0, mtu) + quoted[:size]), 2)
-        icmp[2] ^= not good
-        raw.sendto(bytes(icmp), (own, 0))
-
-    for lie in ({"outer_to": "10.8.0.9"}, {"outer_from": VIP4}, {"client_port": port ^ 1},
+    teller = Teller(c, moved)
+    for lie in ({"outer_to": "10.8.0.9"}, {"outer_from": VIP4}, {"client_port": teller.port ^ 1},
                 {"good": False}):
         before = c.fe.stats()
-        say(600, **lie)
+        teller.say(600, **lie)
         wait(lambda b=before: c.fe.stat("ForwardPathMtuRefused") > b["ForwardPathMtuRefused"])
         assert c.fe.stat("ForwardPathMtu") == before["ForwardPathMtu"], lie
     assert not known_mtu(c.fe, TO4), c.fe.output("ip", "route", "get", TO4)
     for size in range(0, 48, 2):
-        say(1400, size=size)
+        teller.say(1400, size=size)
     usable(moved.there, moved.client)
     # Who has seen a packet can say so little of the way, but no less, and it works on.
-    say(68)
+    teller.say(68)
     wait(lambda: known_mtu(c.fe, TO4) == 552)
     moved.upload(50000)
-    raw.close()
+    teller.raw.close()
     moved.close()
 
 
