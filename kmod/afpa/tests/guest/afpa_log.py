@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# long: debug it takes minutes there
 # timeout: 300
 # cpus: 2
 """The access log: what is written down, for whom, and that nobody waits for its reader."""
