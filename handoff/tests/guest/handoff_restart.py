@@ -38,6 +38,7 @@ http {{
     scgi_temp_path {dir}/scgi;
     keepalive_requests 1000000;
     keepalive_timeout 300s;
+    client_header_timeout 300s;
     client_max_body_size 10m;
     server {{
         listen 127.0.0.1:{port} reuseport backlog=1024;
