@@ -4,7 +4,9 @@
 #include <linux/jhash.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
+#include <linux/random.h>
 #include <linux/rhashtable.h>
+#include <linux/timekeeping.h>
 #include <net/net_namespace.h>
 
 #include "cache.h"
@@ -61,6 +63,10 @@ int afpa_cache_init(struct afpa_cache *cache, u64 budget)
 	INIT_LIST_HEAD(&cache->clock[AFPA_CLOCK_AUTOMATIC]);
 	xa_init_flags(&cache->order, XA_FLAGS_ACCOUNT);
 	cache->budget = budget;
+	get_random_bytes(cache->seed, sizeof(cache->seed));
+	/* Tickets of before the module was loaded anew are of earlier moments: fewer than one a us. */
+	cache->version = ktime_get_boottime_ns() >> 10;
+	cache->banned = cache->version;
 	return rhashtable_init(&cache->table, &afpa_cache_params);
 }
 
@@ -259,7 +265,7 @@ int afpa_cache_ticket(struct afpa_net *an, u64 *ticket)
 	u64 *touched = NULL;
 
 	if (!READ_ONCE(cache->touched)) {
-		touched = kvcalloc(AFPA_TOUCHED, sizeof(*touched),
+		touched = kvcalloc(2 * AFPA_TOUCHED, sizeof(*touched),
 				   GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
 		if (!touched)
 			return -ENOMEM;
@@ -275,28 +281,37 @@ int afpa_cache_ticket(struct afpa_net *an, u64 *ticket)
 	return 0;
 }
 
+static u64 *afpa_cache_slot(const struct afpa_cache *cache, const struct afpa_key_ref *key, int i)
+{
+	u32 hash = afpa_key_hash(key, 0, cache->seed[i]);
+
+	return &cache->touched[i * AFPA_TOUCHED + hash % AFPA_TOUCHED];
+}
+
 /* Whatever was asked for before is not to come in any more. */
 static void afpa_cache_touch(struct afpa_cache *cache, const struct afpa_key_ref *key)
 {
 	lockdep_assert_held(&cache->lock);
-	if (cache->touched)
-		cache->touched[afpa_key_hash(key, 0, 0) % AFPA_TOUCHED] = ++cache->version;
+	if (!cache->touched)
+		return;
+	*afpa_cache_slot(cache, key, 0) = ++cache->version;
+	*afpa_cache_slot(cache, key, 1) = cache->version;
 }
 
-static void afpa_cache_touch_all(struct afpa_cache *cache)
+void afpa_cache_touch_all(struct afpa_cache *cache)
 {
 	spin_lock(&cache->lock);
 	cache->banned = ++cache->version;
 	spin_unlock(&cache->lock);
 }
 
-/* Two keys with one hash are taken for the same: the server is asked once more. */
+/* Keys that share both hashes with others are taken for these: the server is asked once more. */
 static bool afpa_cache_was_touched(const struct afpa_cache *cache, const struct afpa_key_ref *key,
 				   u64 since)
 {
 	lockdep_assert_held(&cache->lock);
 	return !cache->touched || since > cache->version || cache->banned > since ||
-	       cache->touched[afpa_key_hash(key, 0, 0) % AFPA_TOUCHED] > since;
+	       min(*afpa_cache_slot(cache, key, 0), *afpa_cache_slot(cache, key, 1)) > since;
 }
 
 int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, bool update,

@@ -25,8 +25,9 @@ struct afpa_net;
  *	     those that were replaced, deleted or thrown out while a client is being sent them
  * @version: of the newest; any number of it is a moment
  * @banned:  the last moment at which some or all were dropped by a program
- * @touched: NULL as long as nobody has a ticket; when objects were put or deleted, by hash of their
- *	     keys; AFPA_TOUCHED of them
+ * @touched: NULL as long as nobody has a ticket; when objects were put or deleted, by two hashes of
+ *	     their keys; AFPA_TOUCHED of each
+ * @seed:    of the two
  *
  * An object is in @table, @clock and @order, or in none; with AFPA_CLOCK_AUTOMATIC only if it is.
  */
@@ -42,6 +43,7 @@ struct afpa_cache {
 	u64 version;
 	u64 banned;
 	u64 *touched;
+	u32 seed[2];
 };
 
 /**
@@ -64,6 +66,9 @@ struct afpa_ban_ref {
 
 int afpa_cache_init(struct afpa_cache *cache, u64 budget);
 void afpa_cache_exit(struct afpa_cache *cache);
+
+/* What was fetched before now is too old, whatever it is. */
+void afpa_cache_touch_all(struct afpa_cache *cache);
 
 /**
  * afpa_cache_get() - the object for a request

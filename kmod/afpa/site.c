@@ -265,6 +265,8 @@ static struct afpa_place *afpa_site_make(struct afpa_net *an, const struct afpa_
 	place->an = an;
 	place->at = *at;
 	place->id = ++an->next_site;
+	/* What was said of this site while it was not there has been kept by nobody. */
+	afpa_cache_touch_all(&an->cache);
 	refcount_set(&place->users, 1);
 	spin_lock_init(&place->lock);
 	INIT_LIST_HEAD(&place->conns);

@@ -199,6 +199,29 @@ def what_was_said_of_a_page_beats_a_fill_that_was_under_way():
 
 
 @claim
+def no_ticket_outlives_its_site_or_what_it_counted():
+    with site() as (device, server):
+        since = device.ticket()
+        device.site_del(server.site)
+        # It is told to nobody: there is no such site.
+        fails(errno.ENOENT, device.delete, server.site, "/a")
+        equal("listeners, refused, errno", device.site_add(server.site), (1, 0, 0))
+        fails(errno.ESTALE, device.put, server.site, "/a", b"old", since=since)
+        device.put(server.site, "/a", b"new", since=device.ticket())
+    with contextlib.ExitStack() as stack:
+        nets.add_namespace("afpanew")
+        stack.callback(nets.delete_namespace, "afpanew")
+        nets.run("ip", "-n", "afpanew", "link", "set", "lo", "up")
+        stack.enter_context(nets.inside("afpanew"))
+        device, server = stack.enter_context(site(port=8080))
+        since = 50              # of a module, or a namespace of that name, before
+        for _ in range(100):
+            device.put(server.site, "/b", b"b")
+        device.ticket()
+        fails(errno.ESTALE, device.put, server.site, "/a", b"old", since=since)
+
+
+@claim
 def no_fill_brings_back_what_a_ban_has_taken():
     with site() as (device, server):
         page, stop, fills = [0], threading.Event(), [0, 0]
