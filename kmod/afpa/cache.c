@@ -64,7 +64,7 @@ int afpa_cache_init(struct afpa_cache *cache, u64 budget)
 	xa_init_flags(&cache->order, XA_FLAGS_ACCOUNT);
 	cache->budget = budget;
 	get_random_bytes(cache->seed, sizeof(cache->seed));
-	/* Tickets of before the module was loaded anew are of earlier moments: fewer than one a us. */
+	/* Tickets of an earlier life of the module are of earlier moments: fewer than one a us. */
 	cache->version = ktime_get_boottime_ns() >> 10;
 	cache->banned = cache->version;
 	return rhashtable_init(&cache->table, &afpa_cache_params);

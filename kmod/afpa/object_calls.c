@@ -309,7 +309,7 @@ static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
 
 	if (err)
 		return err;
-	if (args->flags)
+	if (args->flags & ~AFPA_PUT_AUTOMATIC)
 		return -EOPNOTSUPP;
 	return args->pad ? -EINVAL : 0;
 }

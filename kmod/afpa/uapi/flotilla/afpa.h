@@ -197,7 +197,7 @@ struct afpa_ticket {
 /**
  * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
  * @size:      sizeof(struct afpa_key)
- * @flags:     in: 0; QUERY, NEXT: out: AFPA_PUT_AUTOMATIC, if it was put so
+ * @flags:     QUERY, TTL, NEXT: out: AFPA_PUT_AUTOMATIC, if it was put so; in: that is ignored
  * @site:      as in struct afpa_put; NEXT: out
  * @host_len:  bytes of @host; NEXT: in: room at @host, out: bytes there
  * @path_len:  the same for @path
