@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "cache.h"
 
-#define SITES_MAX	256
+#define SITES_MAX	1024
 
 static const struct column object_columns[] = {
 	{ "site", "SITE", NULL },
@@ -58,8 +58,11 @@ static int keep_site(const struct afpa_next_site *next, void *arg)
 	struct job *job = arg;
 	uint16_t port = job->url.port ? job->url.port : 80;
 
-	if (ntohs(next->site.port) == port && job->nr < SITES_MAX)
-		job->sites[job->nr++] = next->site;
+	if (ntohs(next->site.port) != port)
+		return 0;
+	if (job->nr == SITES_MAX)
+		return -E2BIG;
+	job->sites[job->nr++] = next->site;
 	return 0;
 }
 
