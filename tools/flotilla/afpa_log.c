@@ -61,6 +61,8 @@ static struct span field(struct span rest, const char *name)
 	while (rest.len) {
 		struct span line = line_of(&rest);
 
+		if (!rest.len)		/* the empty one, or cut off */
+			break;
 		if (line.len <= len || line.at[len] != ':' || strncasecmp(line.at, name, len))
 			continue;
 		line.at += len + 1;
@@ -166,9 +168,10 @@ static int print_all(struct cli *cli, int dev, uint64_t most)
 			return cli_fail(cli, "the log cannot be read: %s", strerror(errno));
 		for (rec = NULL; (rec = afpa_record_next(buf, len, rec)) && (!most || done < most); done++)
 			print_record(cli, rec);
-		if (fflush(stdout))
+		if (fflush(stdout) || ferror(stdout))
 			return cli_fail(cli, "it cannot be written: %s", strerror(errno));
-		if (!most || done < most)
+		/* Not while there is more than one read takes, or it would be lost meanwhile. */
+		if ((size_t)len + sizeof(*rec) + AFPA_LOG_REQUEST <= sizeof(buf) && (!most || done < most))
 			nanosleep(&pause, NULL);
 	}
 	return CLI_OK;

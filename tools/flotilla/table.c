@@ -8,7 +8,8 @@
 
 void json_print(const struct cli *cli, json_t *value)
 {
-	json_dumpf(value, stdout, (cli->pretty ? JSON_INDENT(2) : JSON_COMPACT) | JSON_ENCODE_ANY);
+	json_dumpf(value, stdout, (cli->pretty ? JSON_INDENT(2) : JSON_COMPACT) |
+		   JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 	json_decref(value);
 	putchar('\n');
 }
