@@ -186,13 +186,12 @@ static int flt_ktls_break(struct sock *sk)
 
 static int flt_ktls_alert(struct sock *sk, const u8 *body, int len)
 {
-	if (len == 2 && body[1] == TLS_ALERT_DESC_CLOSE_NOTIFY) {
+	/* user_canceled announces the other; repeated it would keep the server reading. */
+	if (len == 2 && (body[1] == TLS_ALERT_DESC_CLOSE_NOTIFY ||
+			 body[1] == TLS_ALERT_DESC_USER_CANCELED)) {
 		flt_ktls_end(sk, RCV_SHUTDOWN);
 		return 0;
 	}
-	/* What it announces follows. */
-	if (len == 2 && body[1] == TLS_ALERT_DESC_USER_CANCELED)
-		return 1;
 	return flt_ktls_break(sk);
 }
 

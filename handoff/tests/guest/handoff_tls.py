@@ -657,6 +657,23 @@ def read_all_raw(client):
 
 
 @claim
+def a_canceling_client_has_said_all():
+    """Without its close_notify: a server that waited for it would read one such alert after the other."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        raw = socket.socket(fileno=os.dup(client.fileno()))
+        for number in 1, 2, 3:
+            raw.sendall(front.last.record(b"\x01\x5a", number, kind=tls.ALERT))
+        raw.close()
+        assert server.recv(1) == b""
+        server.sendall(b"answer")
+        assert receive(client, 6) == b"answer"
+        server.close()
+
+
+@claim
 def it_is_shut_down_once():
     with set_up() as (c, front, be):
         listener = be.listen(443)
