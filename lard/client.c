@@ -17,6 +17,7 @@
  * @in:     what was decrypted and is not taken yet, @in_start to @in_end; NULL: nothing. A request
  *	    is peeked at until it is whole, which OpenSSL can do within a record only.
  * @peeked: with nothing in @in: so much of what is in the socket has been looked at (seal.h)
+ * @looked: the same, as it is in the socket, with records that are not whole
  * @identity: of its certificate, see identity.h
  * @why:    it is not served, although the handshake is over
  */
@@ -25,7 +26,7 @@ struct client_tls {
 	struct tls_site *site;
 	char *in;
 	size_t in_start, in_end, in_size;
-	size_t peeked;
+	size_t peeked, looked;
 	char *identity;
 	const char *why;
 };
@@ -163,7 +164,7 @@ static void unseal(struct client_tls *tls)
 {
 	size_t len = tls->peeked;
 
-	tls->peeked = 0;
+	tls->peeked = tls->looked = 0;
 	if (len)
 		fill(tls, len);
 }
@@ -190,7 +191,7 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 	if (!tls)
 		return recv(conn->source.fd, into, len, flags);
 	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
-		ssize_t n = tls_session_peek(&tls->session, into, len);
+		ssize_t n = tls_session_peek(&tls->session, into, len, &tls->looked);
 
 		tls->peeked = n > 0 ? n : 0;
 		if (n >= 0 || errno != EBADMSG)
@@ -216,6 +217,15 @@ int client_waiting(const struct conn *conn)
 	if (conn->source.fd < 0 || ioctl(conn->source.fd, SIOCINQ, &there))
 		there = 0;
 	return conn->tls ? there + (int)buffered(conn->tls) + SSL_pending(conn->tls->session.ssl) : there;
+}
+
+int client_unseen(const struct conn *conn)
+{
+	int there = client_waiting(conn) - (int)conn->searched;
+
+	if (client_sealed(conn))
+		there += (int)conn->tls->peeked - (int)conn->tls->looked;
+	return there;
 }
 
 bool client_ended(const struct conn *conn)

@@ -36,6 +36,8 @@ ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count);
 bool client_committed(const struct conn *conn);
 /* How much is there to be read, more or less; 0: nothing. */
 int client_waiting(const struct conn *conn);
+/* More than the parser has searched, of what is there; about, as above. */
+int client_unseen(const struct conn *conn);
 /* It has said all; what was peeked at may be there still. */
 bool client_ended(const struct conn *conn);
 /* Nothing more is sent. 0 or -1; -1 with EAGAIN: try again when it is writable. */

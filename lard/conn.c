@@ -311,7 +311,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
 
-		if (client_waiting(conn) - (int)conn->searched > seen || shake_has_turn(conn))
+		if (client_unseen(conn) > seen || shake_has_turn(conn))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);

@@ -195,11 +195,12 @@ static ssize_t open_all(const struct seal *seal, const struct suite *suite, cons
 	return n;
 }
 
-ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len)
+ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, size_t *looked)
 {
 	unsigned char raw[RAW_MAX];
 	ssize_t there = recv(fd, raw, sizeof(raw), MSG_PEEK), n;
 
+	*looked = there > 0 ? there : 0;
 	if (there <= 0)
 		return there;
 	n = open_all(seal, suite_of(ssl), raw, there, into, len);

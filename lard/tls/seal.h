@@ -47,9 +47,10 @@ void seal_note(struct seal *seal, int writing, int type, const unsigned char *by
 bool seal_holds(const struct seal *seal, SSL *ssl);
 /*
  * Up to @len bytes of what is next, which stay in @fd. 0: the client has said all; -1 with errno, EAGAIN
- * included; after EBADMSG the next record is for OpenSSL to judge.
+ * included; after EBADMSG the next record is for OpenSSL to judge. @looked: bytes of the socket, with
+ * what is not whole.
  */
-ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len);
+ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, size_t *looked);
 /* The keys as they are now; @keys is to be wiped. 0 or -1. */
 int seal_keys(const struct seal *seal, SSL *ssl, struct flt_tls *keys);
 void seal_forget(struct seal *seal);

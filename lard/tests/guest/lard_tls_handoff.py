@@ -95,6 +95,19 @@ def apache_and_lighttpd_answer_https_without_a_complaint():
         assert not s.complaints(), s.complaints()
 
 
+@claim
+def half_requests_make_room_at_the_limit():
+    """What is in the socket is longer than what it says, which is no sign that more has come."""
+    with site("max-connections 8\nheader-timeout 300s") as s, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            client = stack.enter_context(s.connect())
+            for part in b"GET /f", b"100 HTTP":
+                client.sendall(part)
+        wait(lambda: sum(s.ask("status")["connections"].values()) == 8)
+        assert s.curl("/f100")[1] == s.body(100)
+        assert s.counter("LardRecycled") >= 1
+
+
 def fetch(client, stream, size, last=False):
     """The body of one answer of a connection that is kept, or not."""
     client.sendall(b"GET /f%d HTTP/1.1\r\nHost: %s\r\n%s\r\n" %
