@@ -100,7 +100,7 @@ def restarted_peer_gets_in():
         third = FakePeer(low, high).connect()
         third.send(frame(HELLO, hello("n1", instance=81)))
         assert third.frame()[0] == HELLO
-        assert high.state(low) == UP
+        wait(lambda: high.state(low) == UP)
 
 
 @claim
