@@ -40,7 +40,4 @@ void flt_ktls_await(struct flt_ktls *ktls, struct request_sock *req, struct sock
 /* @req did not get into a queue. */
 void flt_ktls_forget(struct flt_ktls *ktls, struct request_sock *req);
 
-/* For main.c. */
-void flt_ktls_exit(void);
-
 #endif

@@ -6,7 +6,7 @@
 #include "auth.h"
 #include "counter.h"
 #include "dispatch.h"
-#include "ktls.h"
+#include "ktls_face.h"
 #include "linkwork.h"
 #include "netlink.h"
 #include "netns.h"
@@ -58,7 +58,7 @@ undo_stack:
 static void __exit flt_exit(void)
 {
 	flt_accept_exit();	/* nobody is in its code */
-	flt_ktls_exit();
+	flt_ktls_face_exit();
 	flt_netlink_exit();	/* no more commands */
 	flt_stats_exit();
 	flt_netns_exit();	/* ends every link of every namespace */
