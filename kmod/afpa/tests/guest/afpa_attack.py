@@ -90,17 +90,22 @@ def a_listener_whose_lock_is_kept_holds_up_nobody():
         device.site_del(server.site)
 
 
+def strange_listener(site):
+    """One of MPTCP beside the server's own."""
+    try:
+        strange = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    except OSError as err:
+        raise kit.Skip("no MPTCP") from err
+    strange.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    strange.bind(site)
+    strange.listen()
+    return strange
+
+
 @claim
 def a_listener_that_takes_no_layer_hides_no_other():
     with Device() as device, contextlib.closing(Server()) as server:
-        try:
-            strange = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-        except OSError as err:
-            raise kit.Skip("no MPTCP") from err
-        with strange:
-            strange.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            strange.bind(server.site)
-            strange.listen()
+        with strange_listener(server.site):
             equal("listeners, refused, errno", device.site_add(server.site), (1, 1, errno.EOPNOTSUPP))
         server.pass_one()
         device.put(server.site, "/a", b"kernel")
@@ -422,14 +427,7 @@ def one_look_finds_so_many_listeners_and_the_next_ones_the_others():
 @claim
 def a_listener_that_takes_no_layer_is_not_waited_for():
     with site() as (device, server):
-        try:
-            strange = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-        except OSError as err:
-            raise kit.Skip("no MPTCP") from err
-        with strange:
-            strange.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            strange.bind(server.site)
-            strange.listen()
+        with strange_listener(server.site):
             with traced.calls(("synchronize_rcu", "afpa_site_scan"), stacks=True) as seen:
                 wait_for("looks", lambda: [call[0] for call in seen()].count("afpa_site_scan") > 3)
                 waits = [stack for name, _, stack in seen() if name == "synchronize_rcu" and "afpa_site_scan" in stack]
