@@ -43,9 +43,7 @@ def three_hops(family):
         only_by(c, c.be[2])
         w.works()
         # Its end is heard of where it came in.
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         w.devices["fe"].expect(CLOSED, 1)
         assert c.fe.nl.node("be3")["NODE_LOAD"] == 0
         w.close()
@@ -98,9 +96,7 @@ def straight_back_before_the_entry_node_has_answered():
         time.sleep(3)
         w.works()
         w.devices["fe"].no_event()
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         w.devices["fe"].expect(CLOSED, 1)
         wait(lambda: c.be[0].stat("AdoptRelayed") == c.be[1].stat("AdoptRelayed") == 0)
         w.close()
@@ -124,9 +120,7 @@ def back_where_it_came_in_before_that_has_answered_and_out_again():
         # Longer than what is over is remembered.
         time.sleep(3)
         w.works()
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         w.devices["fe"].expect(CLOSED, w.number)
         w.close()
 
@@ -291,9 +285,7 @@ def without_an_answer_the_chain_lasts_as_long_as_the_connection():
         w.works()
         assert c.forwards(c.fe) == ["be1"] and c.forwards(c.be[0]) == ["be2"]
         w.devices["fe"].no_event()
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         w.devices["fe"].expect(CLOSED, 1)
         wait(lambda: c.be[0].stat("AdoptRelayed") == 0)
         w.close()
@@ -384,9 +376,7 @@ def lost_answer_is_given_again():
         assert c.fe.stat("OriginGranted") == 1 and c.fe.stat("OriginClaims") > 1
         time.sleep(2)
         w.works()
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         w.devices["fe"].expect(CLOSED, 1)
         w.close()
 
@@ -401,9 +391,7 @@ def ended_before_the_answer_came_its_end_is_told():
         w.begins()
         wait(lambda: c.fe.stat("OriginGranted") == 1)
         c.break_link(c.be[1], c.fe)
-        w.client.close()
-        assert w.sock.recv(1) == b""
-        w.sock.close()
+        w.ends()
         wait(lambda: c.be[0].stat("AdoptRelayed") == 0)
         w.devices["fe"].no_event()
         c.mend(c.be[1])

@@ -148,9 +148,7 @@ def an_allocation_where_it_is_handed_on_that_fails_costs_nobody_anything():
                 hit = came()
             hits += hit
             w.begins()
-            w.client.close()
-            assert w.sock.recv(1) == b""
-            w.sock.close()
+            w.ends()
             w.devices["fe"].expect(CLOSED, cookie)
             wait(lambda: not any(be.stat("AdoptRelayed") for be in c.be))
             assert not any(node.stat("HandoffNodeLost") or node.stat("ForwardResets") for node in c.nodes)

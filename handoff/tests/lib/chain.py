@@ -117,6 +117,12 @@ class Wanderer:
         assert receive(self.sock, 3) == b"GET"
         self.works()
 
+    def ends(self):
+        """The client goes, and where it is now hears so and closes."""
+        self.client.close()
+        assert self.sock.recv(1) == b""
+        self.sock.close()
+
     def close(self):
         for sock in [self.client, self.sock] + list(self.listeners.values()) + list(self.devices.values()):
             sock.close()
