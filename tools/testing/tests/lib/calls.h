@@ -6,6 +6,7 @@
 #ifndef FLT_TEST_CALLS_H
 #define FLT_TEST_CALLS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,11 +57,24 @@ void calls_end(struct caller *c);
 /* Id of a generic netlink family, or -1. */
 int genl_family(int fd, const char *name);
 
-/* What calls.c and genl.c share. */
+/* What calls.c, devices.c and genl.c share. */
+enum what { ANYTHING, IOLITE, USELECT, SPLICE, HANDOFF, AFPA, TCP, PIPE };
+extern struct sockaddr_in listening;
 uint32_t dice(struct caller *c, uint32_t sides);
 uint64_t odd_number(struct caller *c);
+uint64_t address(struct caller *c);
 int some_fd(struct caller *c);
+int one_of(struct caller *c, enum what tag);
+bool keep_as(struct caller *c, int fd, enum what tag);
 /* A message to @family (0: flotilla, 1: flotilla_card), now and then to the kernel's own; whether it was obeyed. */
 bool call_genl(struct caller *c, int fd, unsigned int family);
+bool open_device(struct caller *c);
+bool ask_handoff(struct caller *c);
+bool ask_iolite(struct caller *c);
+bool ask_splice(struct caller *c);
+bool ask_uselect(struct caller *c);
+bool ask_afpa(struct caller *c);
+bool nonsense(struct caller *c);
+bool touch(struct caller *c);
 
 #endif
