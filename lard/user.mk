@@ -31,7 +31,7 @@ lardd_DEPS := libhandoff libflotilla libsksplice libuselect
 
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
-lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS))
+lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c
 lard_give_PKGS := jansson openssl
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The whole daemon on a kernel of pretence: libflotilla and libhandoff are played by this file, so
- * that refusals, lost nodes and odd events come when the test wants them. The daemon's loop runs in
- * a thread; the test is the client, the nodes and the kernel.
+ * The whole daemon on a kernel of pretence. The daemon's loop runs in a thread; the test is the
+ * client, the nodes and the kernel.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <flotilla.h>
-#include <handoff.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,215 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "lard/lardd.h"
+#include "lard/tests/lib/kernel.h"
 #include "lard/tests/lib/records.h"
 #include "lard/worker.h"
-
-/* --- the kernel of pretence --- */
-
-#define NODES 2
-
-/* What a node does with a connection. */
-enum answer { TAKES, REFUSES_LATER, REFUSES_AT_ONCE };
-
-struct handoff {
-	int ends[2];
-};
-
-struct flt_client {
-	int fd;
-};
-
-/* Guards everything in it. */
-static struct {
-	pthread_mutex_t lock;
-	struct handoff device;
-	struct flt_client events;
-	struct flt_node_info nodes[NODES];
-	enum answer answers[NODES];
-	enum flt_refusal refusal;
-	int submissions;
-	int moved[NODES];		/* what a node has adopted last; -1: nothing */
-	uint64_t cookies[NODES];
-	struct flt_tls keys[NODES];	/* all zeros: it came in clear text */
-	bool later[NODES];		/* what has become of it need not be told at once */
-	const char *policy;
-	unsigned int max_outstanding;
-	int attributes[8];
-	const char *names[8];
-	int attribute_count;
-} kernel = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-int handoff_open(struct handoff **out)
-{
-	*out = &kernel.device;
-	return pipe2(kernel.device.ends, O_NONBLOCK | O_CLOEXEC) ? -errno : 0;
-}
-
-void handoff_close(struct handoff *h)
-{
-	close(h->ends[0]);
-	close(h->ends[1]);
-}
-
-int handoff_fd(const struct handoff *h)
-{
-	return h->ends[0];
-}
-
-/* The events lie in a pipe that wakes the loop: nothing waits unseen. */
-unsigned int handoff_waiting(const struct handoff *h)
-{
-	(void)h;
-	return 0;
-}
-
-int handoff_info(struct handoff *h, struct hof_info *info)
-{
-	(void)h;
-	*info = (struct hof_info){ .version = HOF_VERSION, .features = HOF_FEATURE_LATER | HOF_FEATURE_TLS };
-	return 0;
-}
-
-static void emit(uint64_t cookie, unsigned int node, unsigned int type, unsigned int refusal)
-{
-	struct hof_event event = { .cookie = cookie, .node = node, .type = type,
-				   .refusal = refusal, .usec = 100 };
-
-	assert_int_equal(write(kernel.device.ends[1], &event, sizeof(event)), sizeof(event));
-}
-
-int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
-		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal)
-{
-	unsigned int i = node - 1;
-	int err = 0;
-
-	(void)h;
-	(void)timeout_ms;
-	pthread_mutex_lock(&kernel.lock);
-	kernel.submissions++;
-	if (i >= NODES || (flags | HOF_TELL_LATER) != (HOF_WANT_IDLE | HOF_TELL_LATER)) {
-		err = -EINVAL;
-	} else if (kernel.answers[i] == REFUSES_AT_ONCE) {
-		*refusal = kernel.refusal;
-		err = -EOPNOTSUPP;
-	} else if (kernel.answers[i] == REFUSES_LATER) {
-		emit(cookie, node, HOF_EVENT_FAILED, kernel.refusal);
-	} else {
-		kernel.moved[i] = dup(fd);
-		kernel.keys[i] = tls ? *tls : (struct flt_tls){ 0 };
-		kernel.cookies[i] = cookie;
-		kernel.later[i] = flags & HOF_TELL_LATER;
-		emit(cookie, node, HOF_EVENT_DONE, 0);
-	}
-	pthread_mutex_unlock(&kernel.lock);
-	return err;
-}
-
-int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
-{
-	ssize_t n = read(h->ends[0], events, max * sizeof(*events));
-
-	return n < 0 ? (errno == EAGAIN ? 0 : -errno) : n / (ssize_t)sizeof(*events);
-}
-
-const char *handoff_refusal_name(enum flt_refusal why)
-{
-	(void)why;
-	return "refusal";
-}
-
-int flt_client_open(struct flt_client **out)
-{
-	static struct flt_client client = { -1 };
-
-	*out = &client;
-	return 0;
-}
-
-int flt_events_open(struct flt_client **out)
-{
-	kernel.events.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	*out = &kernel.events;
-	return 0;
-}
-
-void flt_client_close(struct flt_client *c)
-{
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
-}
-
-const char *flt_client_error(const struct flt_client *c)
-{
-	(void)c;
-	return "";
-}
-
-int flt_events_fd(const struct flt_client *c)
-{
-	return c->fd;
-}
-
-int flt_events_read(struct flt_client *c, flt_event_fn fn, void *arg)
-{
-	uint64_t times;
-
-	return read(c->fd, &times, sizeof(times)) < 0 ? 0 :
-	       fn(FLT_EVENT_NODE_CHANGED, &kernel.nodes[0], arg);
-}
-
-int flt_node_each(struct flt_client *c, flt_node_fn fn, void *arg)
-{
-	struct flt_node_info nodes[NODES];
-	int i;
-
-	(void)c;
-	pthread_mutex_lock(&kernel.lock);
-	memcpy(nodes, kernel.nodes, sizeof(nodes));
-	pthread_mutex_unlock(&kernel.lock);
-	for (i = 0; i < NODES; i++)
-		if (nodes[i].id)
-			fn(&nodes[i], arg);
-	return 0;
-}
-
-int flt_dispatch_watch(const char *name)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	kernel.attributes[kernel.attribute_count] = fd;
-	kernel.names[kernel.attribute_count++] = name;
-	return fd;
-}
-
-int flt_dispatch_read(int fd, char *text, size_t size)
-{
-	int i;
-
-	for (i = 0; i < kernel.attribute_count; i++) {
-		if (kernel.attributes[i] != fd)
-			continue;
-		pthread_mutex_lock(&kernel.lock);
-		if (!strcmp(kernel.names[i], "policy"))
-			snprintf(text, size, "%s", kernel.policy);
-		else if (!strcmp(kernel.names[i], "max_outstanding"))
-			snprintf(text, size, "%u", kernel.max_outstanding);
-		else
-			snprintf(text, size, "%s", !strcmp(kernel.names[i], "t_low") ? "25" :
-				 !strcmp(kernel.names[i], "t_high") ? "65" : "20");
-		pthread_mutex_unlock(&kernel.lock);
-		return 0;
-	}
-	return -EBADF;
-}
-
-/* --- the test's hands --- */
 
 static struct lardd *lardd;
 static pthread_t thread;
@@ -250,13 +42,6 @@ static void *run(void *arg)
 {
 	lardd_run(arg);
 	return NULL;
-}
-
-static void kernel_changed(void)
-{
-	uint64_t one = 1;
-
-	assert_int_equal(write(kernel.events.fd, &one, sizeof(one)), sizeof(one));
 }
 
 /* @lines: of the configuration; @door: of its first listener, which alone is opened. */
@@ -539,7 +324,7 @@ static void a_connection_moves_with_its_request(void **state)
 	close(server);
 	expect(client, "answer");
 	assert_int_equal(recv(client, &(char){ 0 }, 1, 0), 0);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(outstanding() == 0);
 	assert_int_equal(counted(COUNTER_REMOTE_CLOSED), 1);
 	UNTIL(all_closed());
@@ -588,7 +373,7 @@ static void https_moves_with_its_keys(void **state)
 	close(server);
 	assert_int_equal(SSL_read(ssl, got, sizeof(got)), 0);
 	assert_int_not_equal(SSL_get_error(ssl, 0), SSL_ERROR_ZERO_RETURN);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(all_closed());
 	hang_up(ssl, client);
 }
@@ -646,13 +431,13 @@ static void idle_is_no_load_and_busy_is(void **state)
 	(void)state;
 	node = adopted(&server);
 	UNTIL(outstanding() == 1);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
 	UNTIL(outstanding() == 0);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);	/* twice: once */
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);	/* twice: once */
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
 	UNTIL(outstanding() == 1);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(lardd->worker[0]->live[CONN_IDLE] == 0 && counted(COUNTER_REMOTE_CLOSED) == 1);
 	assert_int_equal(outstanding(), 0);
 	close(server);
@@ -679,16 +464,16 @@ static void busy_after_the_node_has_gone(unsigned int id)
 	last = adopted(&other);
 	UNTIL(outstanding() == 2);
 	assert_int_not_equal(last, node);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_IDLE, 0);
 	UNTIL(outstanding() == 1);
 	replace_node(node, 0, "");
 	replace_node(node, id, "another");
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_BUSY, 0);
 	/* Events come in order: once this one has been heard, so has that. */
-	emit(kernel.cookies[last], last + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[last], last + 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 1);
 	assert_int_equal(outstanding(), 0);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 2);
 	assert_int_equal(outstanding(), 0);
 	close(server);
@@ -795,7 +580,7 @@ static void node_without_server_is_left_out_for_a_while(void **state)
 	for (i = 0; i < 8; i++) {
 		client = connect_client(REQUEST);
 		assert_int_equal(adopted(&server), 1);
-		emit(kernel.cookies[1], 2, HOF_EVENT_CLOSED, 0);
+		kernel_emit(kernel.cookies[1], 2, HOF_EVENT_CLOSED, 0);
 		UNTIL(outstanding() == 0);
 		close(server);
 		close(client);
@@ -813,7 +598,7 @@ static void lost_node_ends_its_connections(void **state)
 	(void)state;
 	node = adopted(&server);
 	UNTIL(outstanding() == 1);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, FLT_REFUSE_NODEDOWN);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, FLT_REFUSE_NODEDOWN);
 	UNTIL(outstanding() == 0);
 	assert_int_equal(counted(COUNTER_REMOTE_LOST), 1);
 	close(server);
@@ -827,17 +612,17 @@ static void events_of_nobody_are_ignored(void **state)
 	(void)state;
 	node = adopted(&server);
 	UNTIL(counted(COUNTER_HANDED_OFF) == 1);
-	emit(0, 1, HOF_EVENT_DONE, 0);
-	emit(UINT64_MAX, 1, HOF_EVENT_CLOSED, 0);
-	emit(kernel.cookies[node] ^ 1ULL << 32, 1, HOF_EVENT_CLOSED, 0);	/* another generation */
-	emit(kernel.cookies[node], 1, HOF_EVENT_FAILED, FLT_REFUSE_FULL);
-	emit(kernel.cookies[node], 1, HOF_EVENT_DONE, 0);
-	emit(kernel.cookies[node], 1, HOF_EVENT_BUSY, 0);
-	emit(kernel.cookies[node], 1, 99, 0);
-	emit(kernel.cookies[node], 1, HOF_EVENT_IDLE, 0);
+	kernel_emit(0, 1, HOF_EVENT_DONE, 0);
+	kernel_emit(UINT64_MAX, 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node] ^ 1ULL << 32, 1, HOF_EVENT_CLOSED, 0);	/* another generation */
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_FAILED, FLT_REFUSE_FULL);
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_DONE, 0);
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_BUSY, 0);
+	kernel_emit(kernel.cookies[node], 1, 99, 0);
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_IDLE, 0);
 	UNTIL(outstanding() == 0);
-	emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
-	emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], 1, HOF_EVENT_CLOSED, 0);
 	UNTIL(counted(COUNTER_REMOTE_CLOSED) == 1);
 	assert_int_equal(counted(COUNTER_HANDED_OFF), 1);
 	UNTIL(all_closed());
@@ -859,7 +644,7 @@ static void what_waits_at_the_limit_is_handed_off_later(void **state)
 	UNTIL(lardd->waiters == 1);
 	assert_int_equal(kernel.submissions, 1);
 	assert_false(kernel.later[node]);
-	emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
 	adopted(&other);
 	expect(other, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
 	assert_int_equal(outstanding(), 1);
