@@ -50,6 +50,7 @@ _flotilla_words()
 		[[ $position -eq 2 ]] && echo wrr lb lard lard/r lc chbl
 		echo t_low t_high replication_seconds max_outstanding ;;
 	probe-*)	flotilla -t probe 2>/dev/null | cut -f1 ;;
+	doctor-*)	echo problems help ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
 	process-)	echo move help ;;
@@ -126,7 +127,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local service auth conn stats policy explain probe monitor card afpa cache save apply process help'
+		words='node local service auth conn stats policy explain doctor probe monitor card afpa cache save apply process help'
 		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

@@ -85,6 +85,7 @@ refuses 2 'cannot set the policy: nothing to set is given' policy set
 refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
 refuses 2 'cannot show the counters: --http is for --prometheus' stats --http
 refuses 2 'cannot probe: there is no probe named luck' probe luck
+refuses 2 'cannot examine this node: pain is not an argument of this command; try "help" in its place' doctor pain
 refuses 2 'cannot apply: a file is missing' apply --keep
 refuses 2 'cannot apply: --dryrun is not an argument of this command; try "help" in its place' apply --dryrun /dev/null
 refuses 2 '/dev/null: the line "local name NAME address ADDRESS" is missing' apply /dev/null
@@ -145,7 +146,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats policy explain probe monitor afpa cache save apply process; do
+for object in node local service auth conn stats policy explain doctor probe monitor afpa cache save apply process; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
@@ -169,6 +170,7 @@ result $? 'an answer that cannot be written is a failure'
 if [ ! -e /sys/module/flotilla ]; then
 	refuses 1 'cannot show the nodes: flotilla.ko is not loaded (modprobe flotilla)' node
 	refuses 1 'cannot save: flotilla.ko is not loaded (modprobe flotilla)' save
+	refuses 1 'cannot examine this node: flotilla.ko is not loaded (modprobe flotilla)' doctor
 	printf 'local name fe address 10.0.0.1\n' >"$batch"
 	refuses 1 "cannot apply $batch: flotilla.ko is not loaded (modprobe flotilla)" apply "$batch"
 	refuses 1 'cannot watch for events: flotilla.ko is not loaded (modprobe flotilla)' monitor

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/* flotilla doctor: what keeps connections from moving here, and the command that mends it. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "doctor.h"
+
+static const struct column columns[] = {
+	{ "finding", "FINDING", NULL },
+	{ "subject", "ABOUT", NULL },
+	{ "found", "FOUND", NULL },
+	{ "mend", "MEND", NULL },
+};
+
+static const char *const findings[FINDINGS] = { "fine", "warning", "fault" };
+
+void doctor_found(struct about *about, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(about->found, sizeof(about->found), format, ap);
+	va_end(ap);
+}
+
+void doctor_mend(struct about *about, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(about->mend, sizeof(about->mend), format, ap);
+	va_end(ap);
+}
+
+void doctor_say(struct doctor *d, enum finding finding, const char *subject, const struct about *about)
+{
+	d->count[finding]++;
+	if (d->problems && finding == FINE)
+		return;
+	if (d->cli->json || d->cli->tabs) {
+		table_row(&d->table, json_pack("{s:s, s:s, s:s, s:s}", "finding", findings[finding], "subject",
+					       subject, "found", about->found, "mend", about->mend));
+		return;
+	}
+	/* A row would be too wide for a terminal; a command has root's prompt before it, a sentence has not. */
+	printf("%-8s %s: %s\n", findings[finding], subject, about->found);
+	if (about->mend[0] == '#')
+		printf("         %s\n", about->mend + 2);
+	else if (about->mend[0])
+		printf("         # %s\n", about->mend);
+}
+
+bool doctor_is_backend(const struct doctor *d)
+{
+	size_t i;
+
+	for (i = 0; i < d->nr_nodes; i++)
+		if (d->nodes[i].role == FLT_ROLE_FRONTEND)
+			return true;
+	return false;
+}
+
+bool doctor_is_frontend(const struct doctor *d)
+{
+	size_t i;
+
+	for (i = 0; i < d->nr_nodes; i++)
+		if (d->nodes[i].role != FLT_ROLE_FRONTEND)
+			return true;
+	return false;
+}
+
+static int keep_node(const struct flt_node_info *node, void *arg)
+{
+	struct doctor *d = arg;
+	struct flt_node_info *nodes = realloc(d->nodes, (d->nr_nodes + 1) * sizeof(*nodes));
+
+	if (!nodes)
+		return -1;
+	d->nodes = nodes;
+	d->nodes[d->nr_nodes++] = *node;
+	return 0;
+}
+
+static int keep_service(const struct sockaddr_storage *service, void *arg)
+{
+	struct doctor *d = arg;
+	struct sockaddr_storage *services = realloc(d->services, (d->nr_services + 1) * sizeof(*services));
+
+	if (!services)
+		return -1;
+	d->services = services;
+	d->services[d->nr_services++] = *service;
+	return 0;
+}
+
+static int ask_kernel(struct doctor *d)
+{
+	int status;
+
+	if (!cli_client(d->cli))
+		return CLI_FAILED;
+	/* A node without a name is a finding. */
+	if (flt_local_get(d->cli->client, &d->local))
+		d->local = (struct flt_local_info){ 0 };
+	status = cli_result(d->cli, flt_node_each(d->cli->client, keep_node, d));
+	return status ? status : cli_result(d->cli, flt_service_each(d->cli->client, keep_service, d));
+}
+
+static int doctor(struct cli *cli, int argc, char **argv)
+{
+	struct doctor d = { .cli = cli };
+	int status;
+
+	cli_doing(cli, "examine this node");
+	if (argc > 1 || (argc && strcmp(argv[0], "problems")))
+		return cli_unknown(cli, argv[argc > 1]);
+	d.problems = argc;
+	status = ask_kernel(&d);
+	if (status == CLI_OK) {
+		table_begin(&d.table, cli, columns, ARRAY_SIZE(columns));
+		doctor_local(&d);
+		doctor_nodes(&d);
+		doctor_services(&d);
+		doctor_machine(&d);
+		if (cli->json || cli->tabs)
+			table_end(&d.table);
+		else
+			printf("%u faults, %u warnings, %u fine\n", d.count[FAULT], d.count[WARNING], d.count[FINE]);
+		status = d.count[FAULT] ? CLI_FAILED : CLI_OK;
+	}
+	free(d.nodes);
+	free(d.services);
+	return status;
+}
+
+static const struct command commands[] = {
+	{ "", NULL, doctor, "[problems]",
+	  "Examine this node, or say only what is wrong; exit status 1 when there is a fault" },
+	{ 0 }
+};
+
+const struct object doctor_object = {
+	"doctor", "why connections do not move here, and the command that mends it", commands, true,
+	"Looks at this node's name, links and services, at addresses, ARP, routes, reverse path filters,\n"
+	"listeners and connection tracking. It changes nothing. Run it on each node: what is wrong on\n"
+	"another machine is seen only there.\n",
+};

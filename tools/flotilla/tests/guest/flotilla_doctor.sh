@@ -1,0 +1,178 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# shellcheck disable=SC2317 # functions that other functions call by name
+# flotilla doctor: a front-end and a back-end that are well, then one thing wrong at a time. What is wrong is named,
+# and where the mend is a command, running it cures it.
+. "$FLT_TOP/tools/testing/lib.sh"
+need flotilla python3 setpriv
+load flotilla handoff nf_conntrack
+lan fe:10.0.0.1 be1:10.0.0.11
+namespace empty
+
+# row NAMESPACE SUBJECT SENTENCE: what is wrong, as fields with tabs.
+row() {
+	"$1" flotilla -t doctor problems | awk -F'\t' -v s="$2" -v f="$3" '$2 == s && index($3, f) { print; n = 1 } END { exit !n }'
+}
+
+# finds FINDING NAMESPACE SUBJECT SENTENCE: it is found, and nothing worse is said than before.
+finds() {
+	local seen
+	seen=$(row "$2" "$3" "$4") && [ "${seen%%$'\t'*}" = "$1" ]
+	claim "$2 finds: $3: $4" $? "$("$2" flotilla doctor)"
+}
+
+# cures NAMESPACE SUBJECT SENTENCE: the command that it names.
+cures() {
+	local mend
+	mend=$(row "$1" "$2" "$3" | cut -f4)
+	[ -n "$mend" ] && [ "${mend:0:1}" != "#" ] && "$1" sh -c "$mend" >/dev/null && ! row "$1" "$2" "$3"
+	claim "and what it says cures it: $mend" $? "$("$1" flotilla doctor)"
+}
+
+# well NAMESPACE: no fault.
+well() {
+	"$1" flotilla doctor problems
+}
+
+serve() {
+	# Not by be1, so that its number is the server's.
+	ip netns exec be1 python3 -c 'import socket, sys, time
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+s = socket.socket(family)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind((sys.argv[1], 80))
+s.listen()
+time.sleep(3600)' "$1" &
+	server=$!
+	wait_for 60 listening be1 80 || bail "no server at $1"
+}
+
+stop() {
+	kill $server
+	wait $server 2>/dev/null
+}
+
+is_up() {
+	[ "$(fe flotilla -t node show be1 | cut -f5)" = up ] && [ "$(be1 flotilla -t node show fe | cut -f5)" = up ]
+}
+
+# As the README has it, without authentication.
+must fe ip address add 10.0.0.80/32 dev eth0
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0
+must be1 ip address add 10.0.0.80/32 dev lo
+must fe flotilla local set name fe address 10.0.0.1 insecure on
+must fe flotilla node add be1 address 10.0.0.11
+must be1 flotilla local set name be1 address 10.0.0.11 insecure on
+must be1 flotilla service add 10.0.0.80:80
+must be1 flotilla node add fe address 10.0.0.1 role frontend
+serve 10.0.0.80
+wait_for 30 is_up || bail "the link does not come up"
+
+check "a front-end that is well has no fault" well fe
+check "nor has a back-end" well be1
+finds warning fe trust "INSECURE is on"
+equal "JSON says the same" "$(be1 flotilla -t doctor | cut -f1-3)" "$(be1 flotilla -j doctor | python3 -c 'import json, sys
+for row in json.load(sys.stdin):
+    print(row["finding"], row["subject"], row["found"], sep="\t")')"
+equal "nobody sees what root sees" "$(be1 flotilla -t doctor)" \
+	"$(be1 setpriv --reuid 65534 --clear-groups flotilla -t doctor 2>&1)"
+
+# Addresses and ARP.
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0
+finds fault be1 "service 10.0.0.80:80" "answers ARP for it on eth0"
+refuse "the exit status says so" well be1
+cures be1 "service 10.0.0.80:80" "answers ARP"
+must be1 sysctl -w net.ipv4.conf.all.arp_announce=0
+cures be1 "service 10.0.0.80:80" "ARP requests on eth0"
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.eth0.arp_ignore=1
+check "the interface's own setting counts, too" well be1
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.eth0.arp_ignore=0
+must be1 ip address del 10.0.0.80/32 dev lo
+finds fault be1 "service 10.0.0.80:80" "no interface has its address"
+must be1 ip address add 10.0.0.80/32 dev eth0
+finds warning be1 "service 10.0.0.80:80" "eth0 has its address"
+must be1 ip address del 10.0.0.80/32 dev eth0
+cures be1 "service 10.0.0.80:80" "no interface has its address"
+must be1 ip address del 10.0.0.80/32 dev lo
+must be1 ip link add quiet type dummy
+must be1 ip address add 10.0.0.80/32 dev quiet
+must be1 ip link set quiet up
+equal "an interface without ARP is as good" "trust" "$(be1 flotilla -t doctor problems | cut -f2)"
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0
+finds fault be1 "service 10.0.0.80:80" "answers ARP for it on eth0"
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=1
+must be1 ip link del quiet
+must be1 ip address add 10.0.0.80/32 dev lo
+
+# Who listens.
+stop
+finds fault be1 "service 10.0.0.80:80" "nobody listens"
+serve 10.0.0.11
+finds fault be1 "service 10.0.0.80:80" "nobody listens"
+stop
+serve ::
+check "who listens on all addresses of IPv6 listens on those of IPv4" well be1
+stop
+serve 0.0.0.0
+check "who listens on all addresses listens" well be1
+must be1 flotilla service add "[fd00::80]:80"
+must be1 ip address add fd00::80/128 dev lo nodad
+finds fault be1 "service [fd00::80]:80" "nobody listens"
+must be1 flotilla service del "[fd00::80]:80"
+
+# The way to clients.
+must be1 ip link add other type dummy
+must be1 ip address add 10.7.0.1/24 dev other
+must be1 ip link set other up
+must be1 ip route add default via 10.7.0.2
+check "another way back is no fault" well be1
+must be1 sysctl -w net.ipv4.conf.eth0.rp_filter=1
+cures be1 "node fe" "the reverse path filter drops them"
+must be1 ip link del other
+must be1 ip route add default via 10.0.0.1
+finds warning be1 "node fe" "the default route leads through it"
+must be1 ip route del default
+
+# The way to nodes.
+must fe ip route add 10.5.0.0/24 via 10.0.0.11
+must fe flotilla node set be1 forward-address 10.5.0.1
+finds fault fe "node be1" "behind the gateway 10.0.0.11"
+cures fe "node be1" "behind the gateway"
+must fe ip route add prohibit 10.6.0.0/24
+must fe flotilla node set be1 forward-address 10.6.0.1
+finds fault fe "node be1" "there is no way to 10.6.0.1"
+must fe flotilla node set be1 forward-address 10.0.0.11 forward direct
+
+# What is set.
+must fe flotilla node set be1 admin drain
+finds warning fe "node be1" "it is drained"
+cures fe "node be1" "it is drained"
+must fe flotilla node set be1 weight 0
+cures fe "node be1" "its weight is 0"
+must fe sysctl -w net.flotilla.handoff=0
+cures fe "sysctl handoff" "gives nothing away"
+must be1 sysctl -w net.flotilla.adopt=0
+cures be1 "sysctl adopt" "takes nothing"
+must fe flotilla local set insecure off
+finds fault fe "node be1" "its link is not authenticated"
+must fe flotilla local set insecure on
+must be1 flotilla service del 10.0.0.80:80
+finds fault be1 services "no service is listed"
+must be1 flotilla service add 10.0.0.80:80
+must be1 sysctl -w net.netfilter.nf_conntrack_tcp_loose=0
+cures be1 conntrack "connections that are seen from their middle on are invalid"
+
+# Links, and what is missing.
+must be1 flotilla node del fe
+wait_for 30 row fe "node be1" "its link is not up"
+finds fault fe "node be1" "its link is not up"
+finds fault be1 nodes "no node is listed"
+must be1 ip address del 10.0.0.11/24 dev eth0
+finds fault be1 local "no interface has its address 10.0.0.11"
+finds fault empty local "it has no name"
+stop
+must fe flotilla node del be1
+must modprobe -r handoff
+cures fe handoff "handoff.ko is not loaded"
+finish
