@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# long: debug it takes minutes there
 # timeout: 300
 # shellcheck disable=SC2317 # functions that other functions call by name
 # flotilla doctor: a front-end and a back-end that are well, then one thing wrong at a time. What is wrong is named,
