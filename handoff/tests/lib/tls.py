@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """TLS for tests of handoff: a front-end that shakes hands and keeps the keys, and its clients."""
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import hashlib
@@ -12,9 +13,10 @@ import ssl
 import struct
 import subprocess
 import tempfile
+import termios
 import threading
 
-from hof import CLOSED, DONE, IOC_SUBMIT, PATIENCE, VIP4, Refused, wait
+from hof import CLOSED, DONE, IOC_SUBMIT, PATIENCE, VIP4, Cluster, Refused, accept, wait
 
 SUBMIT_TLS = struct.Struct("=IiIIQIIQ")
 PLACE = tempfile.mkdtemp()
@@ -24,6 +26,7 @@ CHAIN, KEY, LOG = (os.path.join(PLACE, n) for n in ("chain", "key", "log"))
 CIPHERS = {"TLS_AES_128_GCM_SHA256": (51, 16, hashlib.sha256), "TLS_AES_256_GCM_SHA384": (52, 32, hashlib.sha384),
            "TLS_CHACHA20_POLY1305_SHA256": (54, 32, hashlib.sha256)}
 ALERT, HANDSHAKE, DATA = 21, 22, 23
+REQUEST = b"GET /a HTTP/1.1\r\nHost: vip\r\n\r\n"
 
 
 def make_certificate():
@@ -232,3 +235,45 @@ class FrontEnd:
     def close(self):
         self.device.close()
         self.listener.close()
+
+
+@contextlib.contextmanager
+def set_up():
+    with Cluster(1, encrypted=True) as c:
+        front = FrontEnd(c)
+        try:
+            yield c, front, c.be[0]
+        finally:
+            front.close()
+
+
+def given(c, front, be, listener, request=REQUEST, **how):
+    """A connection that @be's listener has accepted: (client, server)."""
+    client = Client(c.client, request, family=front.family)
+    sock, secrets = front.accept()
+    front.last = secrets
+    client.ready()
+    if request:
+        front.peek(sock)
+    cookie = front.give(sock, secrets, be, **how)
+    front.settled(cookie)
+    sock.close()
+    server = accept(listener)
+    return client.tls, server
+
+
+def read_all(sock):
+    data = b""
+    while part := sock.recv(65536):
+        data += part
+    return data
+
+
+def pending(sock, size):
+    """Wait until @size bytes are there that TCP has not been asked for."""
+    there = bytearray(4)
+
+    def enough():
+        fcntl.ioctl(sock, termios.FIONREAD, there)
+        return struct.unpack("=i", there)[0] >= size
+    wait(enough)
