@@ -17,6 +17,7 @@
 #include <asm/ioctls.h>
 #include <linux/module.h>
 #include <linux/net.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/splice.h>
 #include <net/tcp.h>
@@ -30,6 +31,12 @@
 #define FLT_TLS_KEY_UPDATE	24
 #define FLT_TLS_WARNING		1
 #define FLT_TLS_FATAL		2
+
+/* In sk_shutdown, beside TCP's bits: the last is being said, and nobody else says anything. */
+#define FLT_TLS_ENDING		4
+
+/* The last word, and what was left of a record and is to go before it. */
+#define FLT_TLS_LAST_ROOM	SZ_64K
 
 /**
  * struct flt_ktls_face - operations of sockets of one family, with or without a card's help
@@ -77,7 +84,10 @@ static u8 flt_ktls_record_type(const struct cmsghdr *cmsg)
 	return *(u8 *)CMSG_DATA(cmsg);
 }
 
-/* One of ours. A full buffer must not keep it back: it is the last that is said, and small. */
+/*
+ * One of ours. A full buffer must not keep it back: it is the last that is said, and small. Nor may
+ * whoever is still on his way to kTLS find more room than that.
+ */
 static void flt_ktls_say(struct sock *sk, const struct flt_ktls_face *face, u8 level, u8 what)
 {
 	union {
@@ -98,7 +108,7 @@ static void flt_ktls_say(struct sock *sk, const struct flt_ktls_face *face, u8 l
 	control.cmsg.cmsg_len = CMSG_LEN(sizeof(u8));
 	*(u8 *)CMSG_DATA(&control.cmsg) = TLS_RECORD_TYPE_ALERT;
 	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, sizeof(alert));
-	WRITE_ONCE(sk->sk_sndbuf, INT_MAX / 2);
+	WRITE_ONCE(sk->sk_sndbuf, max(sndbuf, READ_ONCE(sk->sk_wmem_queued) + FLT_TLS_LAST_ROOM));
 	face->own_prot->sendmsg(sk, &msg, sizeof(alert));
 	WRITE_ONCE(sk->sk_sndbuf, sndbuf);
 }
@@ -108,28 +118,29 @@ static bool flt_ktls_may_say(const struct sock *sk)
 	return (1 << inet_sk_state_load(sk)) & (TCPF_ESTABLISHED | TCPF_CLOSE_WAIT);
 }
 
-static void flt_ktls_end_sending(struct sock *sk, bool over)
+static void flt_ktls_end_sending(struct sock *sk, u8 how)
 {
-	u8 how = READ_ONCE(sk->sk_shutdown) & ~SEND_SHUTDOWN;
+	u8 other = READ_ONCE(sk->sk_shutdown) & ~(SEND_SHUTDOWN | FLT_TLS_ENDING);
 
-	WRITE_ONCE(sk->sk_shutdown, over ? how | SEND_SHUTDOWN : how);
+	WRITE_ONCE(sk->sk_shutdown, other | how);
 }
 
 /*
  * The last that is said. Another thread may be in write(), and waits there for the client, with the
- * lock under which kTLS makes records: it is told EPIPE, as by a shutdown() of TCP's.
+ * lock under which kTLS makes records: it is told EPIPE, as by a shutdown() of TCP's. For the last
+ * record TCP has to be open again, to us alone.
  */
 static void flt_ktls_say_last(struct sock *sk, const struct flt_ktls_face *face, u8 level, u8 what)
 {
 	struct tls_context *ctx = tls_get_ctx(sk);
 
 	lock_sock(sk);
-	flt_ktls_end_sending(sk, true);
+	flt_ktls_end_sending(sk, SEND_SHUTDOWN | FLT_TLS_ENDING);
 	sk->sk_state_change(sk);
 	release_sock(sk);
 	mutex_lock(&ctx->tx_lock);
 	lock_sock(sk);
-	flt_ktls_end_sending(sk, !flt_ktls_may_say(sk));
+	flt_ktls_end_sending(sk, FLT_TLS_ENDING | (flt_ktls_may_say(sk) ? 0 : SEND_SHUTDOWN));
 	/* What it was told is nobody else's error. */
 	if (sk->sk_err == EPIPE)
 		sock_error(sk);
@@ -138,7 +149,7 @@ static void flt_ktls_say_last(struct sock *sk, const struct flt_ktls_face *face,
 	if (flt_ktls_may_say(sk))
 		flt_ktls_say(sk, face, level, what);
 	lock_sock(sk);
-	flt_ktls_end_sending(sk, true);
+	flt_ktls_end_sending(sk, SEND_SHUTDOWN);
 	release_sock(sk);
 }
 
@@ -315,7 +326,7 @@ static int flt_ktls_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
 	/* kTLS would take it, and say so the next time. */
-	if (READ_ONCE(sk->sk_shutdown) & SEND_SHUTDOWN)
+	if (READ_ONCE(sk->sk_shutdown) & (SEND_SHUTDOWN | FLT_TLS_ENDING))
 		return sk_stream_error(sk, msg->msg_flags, -EPIPE);
 	return face->own_prot->sendmsg(sk, msg, len);
 }

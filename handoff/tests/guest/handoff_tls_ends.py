@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, accept, claim, main, receive, wait      # noqa: E402
+from hof import PATIENCE, SLOW, accept, claim, main, receive, stalled, wait  # noqa: E402
 import tls                                                        # noqa: E402
 from tls import REQUEST, given, pending, read_all, set_up         # noqa: E402
 
@@ -297,6 +297,30 @@ def it_is_shut_down_once():
         client.sendall(b"more")
         assert receive(server, 4) == b"more"
         assert read_all(client) == b""
+
+
+@claim
+def who_writes_while_the_last_is_said_is_refused():
+    """Not even for the moment in which TCP is open for it; what was said last is the last."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        server.sendall(b"answer")
+        with stalled("flt_ktls_say", 3 * SLOW) as stands:
+            ender = threading.Thread(target=server.shutdown, args=(socket.SHUT_WR,), daemon=True)
+            ender.start()
+            wait(stands)
+            try:
+                raise AssertionError("written: %d" % server.send(b"x"))
+            except BrokenPipeError:
+                pass
+            ender.join(PATIENCE)
+        assert not ender.is_alive() and read_all(client) == b"answer"
+        # The other direction is open.
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+        server.close()
 
 
 @claim
