@@ -59,12 +59,13 @@ void flt_service_set_insecure(struct flt_net *fn, bool on)
 		return;
 	WRITE_ONCE(fn->insecure, on);
 	flt_local_copy(fn, &local);
+	/* Root of a container may say so, for his own network, as often as he likes. */
 	if (on)
-		pr_warn("node %s is INSECURE now: it gives and takes connections over links that nobody has authenticated\n",
-			*local.name ? local.name : "(without a name)");
+		pr_warn_ratelimited("node %s is INSECURE now: it gives and takes connections over links that nobody has authenticated\n",
+				    *local.name ? local.name : "(without a name)");
 	else
-		pr_notice("node %s gives and takes connections over authenticated links only\n",
-			  *local.name ? local.name : "(without a name)");
+		pr_notice_ratelimited("node %s gives and takes connections over authenticated links only\n",
+				      *local.name ? local.name : "(without a name)");
 }
 
 /* An address that only this machine has, or that is nobody's: a client cannot have it. */

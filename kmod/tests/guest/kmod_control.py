@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import cluster                             # noqa: E402
 from fltnl import E, NLM_F_DUMP, Flotilla, NlError, attr, refused  # noqa: E402
+import kmsg                                             # noqa: E402
 from netns import CLONE_NEWNET, LIBC, SysfsView, call, flotilla, inside, run  # noqa: E402
 from patience import rounds                             # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
@@ -168,6 +169,19 @@ def local_identity_is_checked():
         n.nl.do("LOCAL_SET", local_port=9998, local_addr6=c.net.ip6(1))
         want.update(LOCAL_PORT=9998, LOCAL_ADDR6=c.net.ip6(1))
         assert n.nl.do("LOCAL_GET")[0] == want
+
+
+@claim
+def who_may_set_the_switch_cannot_flood_the_log():
+    """Root of a container may, for his own network."""
+    before = kmsg.last()
+    with one() as c:
+        for _ in range(100):
+            for on in 1, 0:
+                c.nodes[0].nl.do("LOCAL_SET", local_insecure=on)
+    for line in b"is INSECURE now", b"over authenticated links only":
+        said = sum(line in record for record in kmsg.records(before))
+        assert 0 < said < 50, (line, said)
 
 
 @claim
