@@ -4,15 +4,18 @@
 # long: debug it takes minutes there
 """Whatever a listed node says of connections that are handed on, it gets none of others and holds nobody up."""
 import os
+import socket
+import struct
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import IDLE, SLOW, TOP, WANT_IDLE, E, accept, claim, main, run, stalled, wait  # noqa: E402
+from hof import CLOSED, IDLE, SLOW, TOP, WANT_IDLE, E, accept, claim, main, run, stalled, wait  # noqa: E402
 sys.path.insert(0, os.path.join(TOP, "kmod", "tests", "lib"))
 from fakeagent import FakeAgent                                 # noqa: E402
 from chain import IS_BACK, NEW, OLD, Chain, Other, Wanderer, addresses, at_other, meets     # noqa: E402
-from mallory import HEAD, NAK, forge                            # noqa: E402
+from mallory import HEAD, LIFE, NAK, RECORD, forge              # noqa: E402
 
 NONE, BUSY, ROLE = 0, E["FLT_REFUSE_BUSY"], E["FLT_REFUSE_ROLE"]
+CLAIMS_MAX = 1024       # HOF_CLAIMS_MAX
 
 
 class Crowd:
@@ -80,6 +83,26 @@ def what_is_named_wrongly_is_not_claimed():
 
 
 @claim
+def an_origin_that_does_not_answer_keeps_no_more_claims_than_it_may():
+    """Of connections that are over, too: somebody waits to hear of each end."""
+    with Chain(1) as c:
+        be, crowd, third = c.be[0], Crowd(c), Other(c, "third", 7)
+        third.meet(be, instance=79)
+        be.sysctl("net.flotilla.adopt_query_ms", 60000)
+        for _ in range(CLAIMS_MAX + 1):
+            crowd.hands_on()
+            crowd.socks[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
+            crowd.socks[-1].close()
+        assert crowd.sent() == be.stat("ClaimPending") == CLAIMS_MAX
+        crowd.hands_on((1, 79, 5), b"third")
+        assert crowd.sent() == be.stat("ClaimPending") == CLAIMS_MAX + 1, "another's"
+        be.nl.do("NODE_DEL", node_name="mallory")
+        wait(lambda: be.stat("ClaimPending") == 1)
+        third.close()
+        crowd.close()
+
+
+@claim
 def origin_over_a_link_without_authentication_is_not_asked():
     with Chain(2) as c:
         be1, be2 = c.be
@@ -110,6 +133,53 @@ def claim_of_what_is_being_given_back_is_not_decided():
         assert other.claims(line, ident, addresses(w.client), 1, voucher)[0] == BUSY
         other.aborts(line, number)
         assert other.claims(line, ident, addresses(w.client), 1, voucher)[0] == NONE
+        other.close()
+        w.close()
+
+
+def claims_and_meanwhile(c, meanwhile):
+    """be1 hands on to the program, whose claim is not decided before something has happened: then it is not granted."""
+    other = meets(c, c.fe, c.be[0])
+    w = Wanderer(c)
+    w.go(c.be[0])
+    w.submit("mallory")
+    number, (_, _, ident), wire, proof = other.takes(other.lines["be1"])
+    assert w.outcome() == "none"
+    with stalled("hof_peer_get", 10 * SLOW) as stands:
+        other.says_claim(other.lines["fe"], ident, addresses(w.client), 4711, proof)
+        wait(stands)
+        stands.ends()
+        meanwhile(w, other, number, wire)
+        assert c.fe.stat("OriginClaims") == 1
+        assert other.granted(other.lines["fe"], 4711)[0] == BUSY
+    assert c.fe.stat("OriginGranted") == 0
+    return w, other
+
+
+@claim
+def ended_while_it_is_claimed_it_is_over():
+    def ends(w, other, number, _):
+        other.lines["be1"].send(LIFE, RECORD.pack(number, 4, 0, *addresses(w.client)))
+        w.devices["fe"].expect(CLOSED, 1)
+    with Chain(1) as c:
+        w, other = claims_and_meanwhile(c, ends)
+        assert [c.fe.nl.node(name)["NODE_LOAD"] for name in ("be1", "mallory")] == [0, 0]
+        other.close()
+        w.close()
+
+
+@claim
+def back_and_out_again_while_it_is_claimed_it_is_another():
+    """Of the same client, forwarded to the same node; what was to be claimed is over."""
+    def goes_round(w, other, _, wire):
+        line = other.lines["be1"]
+        other.commits(line, other.offers(line, wire, flags=IS_BACK))
+        w.arrives(w.c.be[0])
+        w.go(w.c.fe, w.c.be[0])
+    with Chain(1) as c:
+        w, other = claims_and_meanwhile(c, goes_round)
+        assert c.forwards(c.fe) == ["be1"]
+        w.begins()
         other.close()
         w.close()
 

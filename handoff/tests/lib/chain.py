@@ -181,10 +181,19 @@ class Other(Mallory):
     def aborts(line, ident):
         line.send(ABORT, HEAD.pack(ident, E["FLT_REFUSE_ABORTED"], 0))
 
-    @staticmethod
-    def claims(line, ident, addresses, to, proof):
+    @classmethod
+    def claims(cls, line, ident, addresses, to, proof):
         """The refusal and the voucher that it gets."""
+        cls.says_claim(line, ident, addresses, to, proof)
+        return cls.granted(line, to)
+
+    @staticmethod
+    def says_claim(line, ident, addresses, to, proof):
         line.send(CLAIM, RECORD.pack(ident, 4, 0, *addresses) + TAIL.pack(to, proof, 0, 0))
+
+    @staticmethod
+    def granted(line, to):
+        """What is answered to a claim: the refusal, the voucher."""
         said, voucher, refusal, _ = ANSWER.unpack(line.await_kind(GRANT)[1])
         assert said == to
         return refusal, voucher
