@@ -15,7 +15,7 @@ from cluster import cluster                             # noqa: E402
 from fltnl import E, NLM_F_DUMP, Flotilla, NlError, attr, refused  # noqa: E402
 import kmsg                                             # noqa: E402
 from netns import CLONE_NEWNET, LIBC, SysfsView, call, flotilla, inside, run  # noqa: E402
-from patience import rounds                             # noqa: E402
+from patience import PATIENCE, rounds                   # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 CLONE_NEWUSER = 0x10000000
@@ -420,25 +420,29 @@ def sysfs_values_are_effective_at_once_and_belong_to_the_namespace():
 def limit_follows_the_back_ends_that_are_ready():
     with cluster(4) as c:
         fe = c.nodes[0]
-        limit = lambda: int(fe.sysfs("dispatch/max_outstanding"))   # noqa: E731
-        assert limit() == 2 * 65 + 24
+
+        def limit(should):
+            wait(lambda: int(fe.sysfs("dispatch/max_outstanding")) == should, name="limit %d" % should)
+        limit(2 * 65 + 24)
         fe.nl.do("NODE_SET", node_name="n2", node_admin=1)
-        assert limit() == 65 + 24
+        limit(65 + 24)
         fe.nl.do("NODE_SET", node_name="n3", node_role=1)
-        assert limit() == 24
+        limit(24)
         fe.nl.do("NODE_DEL", node_name="n4")
-        assert limit() == 0
+        limit(0)
         fe.nl.do("NODE_SET", node_name="n2", node_admin=0)
-        assert limit() == 24
+        limit(24)
 
 
-def changed(fd):
-    """Did the attribute change since it was last read."""
+def told(fd, value):
+    """Each change since the attribute was last read is told of, the last one that to this value."""
     poll = select.poll()
     poll.register(fd, select.POLLPRI | select.POLLERR)
-    got = bool(poll.poll(2000))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return got, os.read(fd, 100).decode().strip()
+    got = None
+    while got != value:
+        assert poll.poll(PATIENCE * 1000), "it says %s, and nobody is told of another value" % got
+        os.lseek(fd, 0, os.SEEK_SET)
+        got = os.read(fd, 100).decode().strip()
 
 
 @claim
@@ -452,14 +456,14 @@ def poll_tells_of_changes():
         for fd in fds.values():
             os.read(fd, 100)
         a.sysfs("dispatch/policy", "wrr")
-        assert changed(fds["policy"]) == (True, "wrr")
+        told(fds["policy"], "wrr")
         assert ears.event() == dict(EVENT_TYPE=E["FLT_EVENT_DISPATCH"])
         for node in c.nodes:
             node.become()
         a.list(b)
         b.list(a)
         c.wait_up()
-        assert changed(fds["max_outstanding"]) == (True, "24")
+        told(fds["max_outstanding"], "24")
         for fd in fds.values():
             os.close(fd)
 
@@ -474,16 +478,27 @@ def heartbeat_can_be_set():
                 raise AssertionError("took " + value)
             except OSError as err:
                 assert err.errno == errno.EINVAL
-        # Both sides: the slower one's interval counts.
-        for node in c.nodes:
-            node.sysfs("links/heartbeat_ms", "100")
-        # It is exchanged when a link comes up, and changed settings end none.
-        a.nl.do("LOCAL_SET", local_port=8000)
-        b.nl.do("NODE_DEL", node_name=a.name)
-        b.list(a, node_port=8000)
-        wait(lambda: a.nl.stat("LinkUp") == 2 and a.state(b) == E["FLT_NODE_UP"])
+
+        def renewed(ms, port):
+            """Both sides: the slower one's interval counts. It is exchanged when a link comes up."""
+            for node in c.nodes:
+                node.sysfs("links/heartbeat_ms", str(ms))
+            ups = a.nl.stat("LinkUp")
+            a.nl.do("LOCAL_SET", local_port=port)
+            # Changed settings end none.
+            b.nl.do("NODE_DEL", node_name=a.name)
+            b.list(a, node_port=port)
+            wait(lambda: a.nl.stat("LinkUp") > ups and a.state(b) == E["FLT_NODE_UP"])
+        # A link of the default, of a second, would be down before this is looked at.
+        renewed(60000, 8000)
         run("ip", "-n", c.net.bridge, "link", "set", "p2", "down")
-        wait(lambda: a.state(b) != E["FLT_NODE_UP"], 1.5)
+        time.sleep(8)
+        assert a.state(b) == E["FLT_NODE_UP"] and a.nl.stat("LinkHeartbeatLost") == 0
+        run("ip", "-n", c.net.bridge, "link", "set", "p2", "up")
+        # And this one would be up for three minutes.
+        renewed(300, 8001)
+        run("ip", "-n", c.net.bridge, "link", "set", "p2", "down")
+        wait(lambda: a.state(b) != E["FLT_NODE_UP"])
 
 
 if __name__ == "__main__":
