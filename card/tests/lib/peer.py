@@ -56,7 +56,7 @@ class Peer(FakePeer):
 
     def greet(self):
         self.connect()
-        self.send(frame(0, hello(self.node.name)))
+        self.send(frame(0, hello(self.node.name, heartbeat=1000)))
         while self.frame()[0] != 0:
             pass
         return self

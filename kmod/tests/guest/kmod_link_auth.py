@@ -13,7 +13,7 @@ from cluster import HELLO, UP, FakePeer, cluster, frame, hello  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E, refused                            # noqa: E402
 from netns import run                                   # noqa: E402
-from patience import PATIENCE, rounds                   # noqa: E402
+from patience import PATIENCE, SLOW, rounds             # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +48,8 @@ def configure(c, **auth):
 
 def never_up(c, reason):
     a, b = c.nodes
-    wait(lambda: reason in a.nl.node(b.name).get("NODE_REASON", ""))
+    # A handshake may take twelve seconds.
+    wait(lambda: reason in a.nl.node(b.name).get("NODE_REASON", ""), 2 * PATIENCE)
     assert a.state(b) != UP and b.state(a) != UP
     assert a.nl.stat("LinkUp") == b.nl.stat("LinkUp") == 0
     assert a.nl.stat("MessagesIn") == a.nl.stat("LinkBytesIn") == 0
@@ -64,7 +65,7 @@ def without_agent_the_link_stays_down_and_says_why():
 
 @claim
 def x509_link_comes_up_and_carries_messages():
-    with cluster(listed=False) as c, agents(c, "tls", "tls") as (ga, gb):
+    with cluster(listed=False, heartbeat_ms=5000 * SLOW) as c, agents(c, "tls", "tls") as (ga, gb):
         configure(c, node_auth=X509)
         c.wait_up()
         a, b = c.nodes
@@ -95,7 +96,7 @@ def psk_link_comes_up_with_the_key_asked_for():
 @claim
 def new_key_is_for_the_next_link():
     old, new = add_key("flotilla-old"), add_key("flotilla-new")
-    with cluster(listed=False) as c, agents(c, "tls", "tls"):
+    with cluster(listed=False, heartbeat_ms=5000 * SLOW) as c, agents(c, "tls", "tls"):
         configure(c, node_auth=PSK, node_key=old)
         c.wait_up()
         a, b = c.nodes

@@ -17,7 +17,7 @@ from cluster import (DOWN, HELLO, PING, PONG, REJECT, UP, FakePeer, Node, cluste
                      greeted, hello, listening)
 from fltnl import E                                     # noqa: E402
 from netns import flotilla, inside, run                 # noqa: E402
-from patience import rounds                             # noqa: E402
+from patience import SLOW, rounds                       # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 
@@ -80,18 +80,18 @@ def a_node_that_stood_still_itself_blames_nobody():
 
 @claim
 def deleted_namespace_is_noticed_at_once():
-    with cluster() as c:
+    with cluster(heartbeat_ms=60000) as c:
         a, b = c.nodes
         b.nl.close()
         c.net.delete(b.ns)
         say_when(lambda: a.state(b) != UP, "down")
-        # Told by a reset, not by silence.
+        # Told by a reset, not by silence, however long the namespace takes to go.
         assert a.nl.stat("LinkHeartbeatLost") == 0
 
 
 @claim
 def restarted_peer_is_noticed():
-    with cluster() as c:
+    with cluster(heartbeat_ms=60000) as c:
         a, b = c.nodes
         b.nl.close()
         c.net.delete(b.ns)
@@ -117,7 +117,7 @@ def try_node(c, number):
 
 @claim
 def events_tell_of_up_and_down():
-    with cluster(2, listed=False) as c:
+    with cluster(2, listed=False, heartbeat_ms=60000) as c:
         a, b = c.nodes
         ears = flotilla(a.ns)
         ears.subscribe()
@@ -226,12 +226,16 @@ def bad_first_frames_are_refused_and_counted():
 def misbehaving_peer_has_to_wait():
     with cluster(2, listed=False) as c:
         low, high = listening(c)
-        peer = FakePeer(low, high).connect()
-        peer.send(frame(HELLO, hello("n1", version=9)))
-        peer.gone()
-        peer = FakePeer(low, high).connect()
-        assert peer.gone() == []
-        wait(lambda: high.nl.stat("LinkRefusedBackoff") == 1)
+
+        def has_to_wait():
+            """A machine that takes seconds from one to the next finds its time over, and misbehaves again."""
+            peer = FakePeer(low, high).connect()
+            peer.send(frame(HELLO, hello("n1", version=9)))
+            peer.gone()
+            peer = FakePeer(low, high).connect()
+            assert peer.gone() == []
+            return high.nl.stat("LinkRefusedBackoff")
+        wait(has_to_wait)
 
         def accepted():
             again = FakePeer(low, high).connect()
@@ -338,12 +342,12 @@ def peer_that_never_greets_is_dropped():
 def new_connection_replaces_the_old_one_only_after_its_hello():
     with cluster(2, listed=False) as c:
         low, high = listening(c)
-        first = greeted(low, high)
+        first = greeted(low, high, heartbeat=3000 * SLOW)
         second = FakePeer(low, high).connect()
         time.sleep(0.3)
         assert high.state(low) == UP and high.nl.stat("LinkDown") == 0
         # The first answers no PING: it is given up when its heartbeats have run out.
-        second.send(frame(HELLO, hello("n1", instance=78)))
+        second.send(frame(HELLO, hello("n1", instance=78, heartbeat=3000 * SLOW)))
         assert second.frame()[0] == HELLO
         first.gone()
         # It has waited for about as long as a link may be silent, and is not late for that.

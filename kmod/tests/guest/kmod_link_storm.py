@@ -127,12 +127,14 @@ def send_to_a_node_that_is_down_is_refused():
 
 @claim
 def sleeping_handler_delays_but_does_not_break_the_link():
-    with cluster() as c:
+    with cluster(heartbeat_ms=1000 * SLOW) as c:
         a, b = c.nodes
+        begin = time.monotonic()
         a.test("sleep %s %d" % (b.name, 5000 * SLOW))
         a.test("storm %s 1000 100" % b.name)
         time.sleep(1)
-        assert b.numbers()["received"] == 0
+        # Unless this took longer than its sleep.
+        assert b.numbers()["received"] == 0 or time.monotonic() - begin > 5 * SLOW
         wait(lambda: b.numbers()["received"] == 1000)
         assert a.numbers()["downs"] == b.numbers()["downs"] == 0
         assert b.numbers()["disorder"] == 0
@@ -140,13 +142,13 @@ def sleeping_handler_delays_but_does_not_break_the_link():
 
 @claim
 def full_queue_refuses_instead_of_growing():
-    with cluster() as c:
+    with cluster(heartbeat_ms=5000 * SLOW) as c:
         a, b = c.nodes
-        a.test("sleep %s %d" % (b.name, 4000 * SLOW))
+        a.test("sleep %s %d" % (b.name, 8000 * SLOW))
         # 8000 messages of up to 4000 bytes: more than queue and socket buffers hold.
         a.test("storm %s 8000 4000" % b.name)
         assert a.numbers()["full"] > 0 and a.nl.stat("SendNoBuffers") > 0
-        wait(lambda: b.numbers()["received"] == 8000)
+        wait(lambda: b.numbers()["received"] == 8000, 2 * PATIENCE)
         assert b.numbers()["disorder"] == b.numbers()["corrupt"] == 0
         assert a.numbers()["downs"] == 0
 

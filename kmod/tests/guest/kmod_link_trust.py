@@ -73,7 +73,7 @@ def answering(peer, stop):
 def restarted_peer_gets_in():
     with cluster(2, listed=False) as c:
         low, high = listening(c)
-        old = greeted(low, high)
+        old = greeted(low, high, heartbeat=3000 * SLOW)
         stop = threading.Event()
         thread = threading.Thread(target=answering, args=(old, stop))
         thread.start()
@@ -86,15 +86,13 @@ def restarted_peer_gets_in():
         thread.join()
         high.list(low)
         old = FakePeer(low, high).connect()
-        old.send(frame(HELLO, hello("n1", instance=79)))
+        old.send(frame(HELLO, hello("n1", instance=79, heartbeat=1000)))
         assert old.frame()[0] == HELLO
         wait(lambda: high.state(low) == UP)
-        begin = time.monotonic()
         fresh = FakePeer(low, high).connect()
         fresh.send(frame(HELLO, hello("n1", instance=80)))
+        # Ten times as long is waited for it. Who is not given up is the reason of a REJECT.
         assert fresh.frame()[0] == HELLO
-        took = time.monotonic() - begin
-        assert took < 10 * SLOW, took
         # Its program has died, its machine answers with RST: at once.
         fresh.sock.close()
         third = FakePeer(low, high).connect()

@@ -175,7 +175,8 @@ def what_waits_for_a_peer_is_charged():
         sender = threading.Thread(target=send)
         sender.start()
         wait(lambda: high.nl.stat("SendNoBuffers") > 0)
-        assert group.kernel() - before > most * 3 // 4, (before, group.kernel(), most)
+        # The kernel sums up now and then.
+        wait(lambda: group.kernel() - before > most * 3 // 4, name="it is charged")
         high.nl.do("NODE_DEL", node_name="n1")
         sender.join()
         wait(lambda: group.kernel() - before < most // 4, PATIENCE, name="it is given back")

@@ -226,7 +226,7 @@ def blocking_reader_does_not_keep_the_module():
             os._exit(0 if server.recv(10) == b"wake" else 1)
         wait_for("the reader", lambda: dev.counts("ops1")["recvmsg"] >= 1)
         dev.close()
-        equal("rmmod", unload("flt_stack_test"), True)
+        wait_for("rmmod", lambda: unload("flt_stack_test"))
         client.sendall(b"wake")
         equal("reader's status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
     load("flt_stack_test")
@@ -247,7 +247,7 @@ def a_call_that_had_our_operations_keeps_flotilla():
             dev.remove(server, "ops1")
             equal("TCP's own are back", dev.pointers(server), set())
             dev.close()
-            equal("rmmod flt_stack_test", unload("flt_stack_test"), True)
+            wait_for("rmmod flt_stack_test", lambda: unload("flt_stack_test"))
             equal("rmmod flotilla", unload("flotilla"), False)
         finally:
             client.sendall(b"wake")

@@ -51,9 +51,11 @@ class Node:
 class Cluster:
     """Nodes 1 to n, each listing all others."""
 
-    def __init__(self, n=2, listed=True):
+    def __init__(self, n=2, listed=True, heartbeat_ms=None):
         self.net = Net()
         self.nodes = [Node(self.net, i + 1) for i in range(n)]
+        for node in self.nodes if heartbeat_ms else ():
+            node.sysfs("links/heartbeat_ms", str(heartbeat_ms))
         if listed:
             for node in self.nodes:
                 node.become()
@@ -76,8 +78,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(n=2, listed=True):
-    c = Cluster(n, listed)
+def cluster(n=2, listed=True, heartbeat_ms=None):
+    """For what a busy machine's silence must not end: a HEARTBEAT_MS of its own."""
+    c = Cluster(n, listed, heartbeat_ms)
     try:
         yield c
     finally:
@@ -88,7 +91,8 @@ def frame(kind, body=b"", length=None, zero=b"\0\0\0"):
     return struct.pack("!IB", len(body) if length is None else length, kind) + zero + body
 
 
-def hello(name, magic=0x464c544c, version=1, zero=0, instance=77, heartbeat=1000):
+def hello(name, magic=0x464c544c, version=1, zero=0, instance=77, heartbeat=60000):
+    """Three heartbeats without a word and the node gives it up, however late this machine lets it speak."""
     return struct.pack("!IHHQI", magic, version, zero, instance, heartbeat) + \
         name.encode().ljust(E["FLT_NAME_MAX"], b"\0")
 
@@ -168,10 +172,10 @@ def listening(c):
     return low, high
 
 
-def greeted(low, high):
-    """Its link is up."""
+def greeted(low, high, **more):
+    """Its link is up; more: as hello()."""
     peer = FakePeer(low, high).connect()
-    peer.send(frame(HELLO, hello("n1")))
+    peer.send(frame(HELLO, hello("n1", **more)))
     assert peer.frame()[0] == HELLO
     wait(lambda: high.state(low) == UP)
     return peer
