@@ -14,7 +14,7 @@ from endpoint import (Endpoint, Suite, listen, move, noise, pair, receive, unrea
                       until)
 import kmsg  # noqa: E402
 from cgroup import Cgroup  # noqa: E402
-from patience import SLOW   # noqa: E402
+from patience import PATIENCE, SLOW   # noqa: E402
 from stalled import stalled   # noqa: E402
 
 suite = Suite()
@@ -28,7 +28,7 @@ def serve(group, listener, want, answer, hold):
     try:
         group.join()
         with listener.accept()[0] as child:
-            child.settimeout(30)
+            child.settimeout(PATIENCE)
             os.read(hold, 1)
             receive(child, want)
             child.sendall(answer)
@@ -50,7 +50,7 @@ def unread_bytes_are_charged(world, count):
     if not sender:
         client.sendall(body)
         os._exit(0)
-    until(lambda: unread(server) == count, "all is on a", 30)
+    until(lambda: unread(server) == count, "all is on a")
     os.waitpid(sender, 0)
     hold = os.pipe()
     with Cgroup("memory") as group, client, server, listen(world.b, 8401) as at_b:
@@ -132,7 +132,7 @@ def who_is_killed_right_after_accept_gives_back_what_was_paid(world):
     """The moment between accept's charge for the receive queue and ours for the rest, made long."""
     number = 4
     with Cgroup("memory") as group, waiting_on_b(world, number) as at_b, \
-            stalled("flt_accept_destructor", 5 * SLOW) as stall:
+            stalled("flt_accept_destructor", 12 * SLOW) as stall:
         pids = []
         for listener in at_b:
             pids.append(os.fork())

@@ -16,8 +16,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (ACK, CLIENT, FIN, RST, Capture, Difference, Endpoint, Refused,  # noqa: E402
-                      Suite, Wire, exchange, listen, move, noise, nothing_to_accept, pair, receive, reset, tcp_info,
-                      unread, until)
+                      Suite, Wire, exchange, listen, move, noise, nothing_to_accept, pair, patient, receive, reset,
+                      tcp_info, unread, until)
 from patience import CHECKING, PATIENCE, rounds         # noqa: E402
 
 suite = Suite()
@@ -95,6 +95,9 @@ class Flight:
               "the request is on a")
         until(lambda: not tcp_info(self.client)["unacked"], "the delayed acknowledgment of a is there")
         self.lost = contextlib.ExitStack()
+        # A probe of the loss would send what comes next, between two looks.
+        before = world.a.sysctl(tcp_early_retrans=0)
+        self.lost.callback(lambda: world.a.sysctl(**before))
         self.lost.enter_context(answers_lost(world))
         self.server.sendall(self.answer)
         assert tcp_info(self.server)["unacked"], "nothing is under way"
@@ -166,6 +169,11 @@ def lost_answer_is_sent_again_by_b(world, which):
 @suite.each((4, 6))
 def window_is_shut_and_much_is_not_sent(world, v):
     """The client reads nothing for a while: none of what waits for its window is lost, or sent early."""
+    with patient(world):    # no probe of the window while it moves
+        shut_window(world, v)
+
+
+def shut_window(world, v):
     client, server = pair(world, 8502, v, listener={"SO_SNDBUF": 200000}, SO_RCVBUF=20000)
     answer = noise(1 << 20, 3)
     done = fill(server, answer)
@@ -220,6 +228,11 @@ def nobody_sees_the_move(world):
 @suite.claim
 def acknowledged_on_the_way_is_not_sent_again(world):
     """The client got the answer and its acknowledgment comes to b, before or after accept."""
+    with patient(world):
+        acknowledged_on_the_way(world)
+
+
+def acknowledged_on_the_way(world):
     client, server = pair(world, 8504)
     answer = noise(5000, 4)
     with client, server, Endpoint() as endpoint, listen(world.b, 8504) as at_b:
@@ -246,6 +259,11 @@ def acknowledged_on_the_way_is_not_sent_again(world):
 @suite.claim
 def three_hops(world):
     """a to b, back to a, and to b again, each time with more that the client has not got."""
+    with patient(world):
+        hop_thrice(world)
+
+
+def hop_thrice(world):
     client, server = pair(world, 8505, SO_RCVBUF=20000)
     answer, done = noise(600000, 5), 0
     with client, listen(world.a, 8505, SO_SNDBUF=100000) as at_a, \
@@ -346,7 +364,12 @@ def who_takes_none_is_given_none(world):
 
 @suite.claim
 def more_than_a_message_holds(world):
-    """One byte too many, and then not."""
+    """One byte too many."""
+    with patient(world):
+        one_byte_too_many(world)
+
+
+def one_byte_too_many(world):
     client, server = pair(world, 8508, SO_RCVBUF=4096)
     with client, server, Endpoint() as endpoint:
         server.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)   # SO_SNDBUFFORCE

@@ -4,6 +4,7 @@
 The client reaches the service address by node a or by node b; World.steer() is all the
 forwarding these tests need.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -346,6 +347,18 @@ def connect(world, port, v=4, **options):
     sock.bind((CLIENT[v], 0))
     sock.connect((VIP[v], port))
     return sock
+
+
+@contextlib.contextmanager
+def patient(world):
+    """A slow machine makes retransmission timers fire, which is no fault of a move."""
+    before = [(ns, ns.sysctl(tcp_early_retrans=0, tcp_rto_min_us=5000000))
+              for ns in (world.c, world.a, world.b)]
+    try:
+        yield
+    finally:
+        for ns, values in before:
+            ns.sysctl(**values)
 
 
 def tcp_info(sock):
