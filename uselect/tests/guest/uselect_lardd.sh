@@ -101,7 +101,7 @@ else
 	skip "fewer system calls for readiness than by epoll" "this kernel has no BTF, which count needs"
 fi
 stop
-must modprobe -r uselect
+wait_for 60 modprobe -r uselect || bail "uselect does not unload"
 start "events uselect"
 equal "without the module it goes by epoll" epoll "$events"
 check "and says so" grep -q "epoll it is" "$DIR/log"

@@ -37,7 +37,7 @@ def run(case, library):
         env["LD_PRELOAD"] = library
     try:
         done = subprocess.run([os.path.join(TOP, "build/tests/preload_case"), case], env=env, capture_output=True,
-                              text=True, timeout=30, check=False)
+                              text=True, timeout=2 * kit.PATIENCE, check=False)
     except subprocess.TimeoutExpired as late:
         return f"{(late.stdout or b'').decode()}hangs\n", 0
     answers = [int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("answers")]

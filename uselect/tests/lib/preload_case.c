@@ -264,7 +264,7 @@ static int edges_and_one_shots(void)
 	printf("edge %d\n", epoll_wait(epfd, ev, 4, 0));
 	printf("no edge %d\n", epoll_wait(epfd, ev, 4, 0));
 	byte(two[0]);
-	printf("edge %d\n", epoll_wait(epfd, ev, 4, 1000));
+	printf("edge %d\n", epoll_wait(epfd, ev, 4, WAIT_S * 1000));
 	printf("add %d", lib_epoll_ctl(epfd, EPOLL_CTL_ADD, one[1], EPOLLIN | EPOLLEXCLUSIVE, 9));
 	printf(", mod %d", lib_epoll_ctl(epfd, EPOLL_CTL_MOD, one[1], EPOLLIN | EPOLLEXCLUSIVE, 9));
 	printf(" %s\n", strerror(errno));
