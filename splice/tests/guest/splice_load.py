@@ -261,11 +261,12 @@ def try_splice(proxy, size):
 
 
 def traffic(seed, stop):
-    """Answers on the same two connections, spliced when the module is there."""
+    """Answers on the same two connections, spliced when the module is there: it stays in the end."""
     rnd = random.Random(seed)
     spliced = relayed = 0
     proxy = Proxy(rnd.choice(((4, 4), (6, 4))))
-    while not select.select([stop], [], [], 0)[0]:
+    end = time.monotonic() + PATIENCE
+    while not select.select([stop], [], [], 0)[0] or not spliced and time.monotonic() < end:
         sent = body(rnd.randrange(1, 1 << rnd.randrange(1, 18)), seed)
         ends = [Thread(proxy.server.sendall, sent), Thread(recv_exactly, proxy.client, len(sent))]
         if try_splice(proxy, len(sent)):

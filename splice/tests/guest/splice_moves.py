@@ -268,7 +268,7 @@ def gathering_moves_the_same_bytes_and_can_be_turned_off():
 def what_comes_soon_after_a_send_waits_for_its_turn():
     """Also when the client has acknowledged all; and what comes later goes at once."""
     # Long beside what this program takes between two of its calls on a slow machine.
-    was = tune("gather_us", 3000000)
+    was = tune("gather_us", 8000000)
     try:
         with Proxy() as p:
             device().splice(p.src, p.dst, limit=5, flags=AUTORELEASE)
@@ -285,11 +285,11 @@ def what_comes_soon_after_a_send_waits_for_its_turn():
             print(f"# the second waited {waited:.3f} s")
             if not 1 < waited:
                 raise AssertionError("it did not wait")
-            time.sleep(3.5)
+            time.sleep(8.5)
             p.server.sendall(b"d")
             began = time.monotonic()
             equal("after a pause", p.client.recv(9), b"d")
-            if time.monotonic() - began > 1.5:
+            if time.monotonic() - began > 6:
                 raise AssertionError("it waited, though nothing had been sent for long")
             p.server.sendall(b"e")
             equal("the last waits for nothing", p.client.recv(9), b"e")

@@ -40,8 +40,8 @@ def all_twelve_cells_of_what_is_permitted():
                 else:
                     fails(errno.EBUSY, sock.send, b"no")
             device().unsplice(p.src, p.dst)
-            p.src.settimeout(60)
-            p.dst.settimeout(60)
+            p.src.settimeout(PATIENCE)
+            p.dst.settimeout(PATIENCE)
             p.still_ordinary()
 
 

@@ -99,7 +99,7 @@ static int left(int dev)
 	struct ssp_info info;
 	int i;
 
-	for (i = 0; i < 3000; i++) {
+	for (i = 0; i < 9000; i++) {
 		if (sksplice_info(dev, &info))
 			return -1;
 		if (!info.active)
@@ -152,7 +152,7 @@ int main(void)
 	printf("%s 3 nothing_is_left_under_way\n", lossy ? "not ok" : "ok");
 	bad |= lossy;
 	close(dev);
-	lossy = system("for i in $(seq 300); do rmmod sksplice 2>/dev/null && exit 0; sleep 0.1; done; "
+	lossy = system("for i in $(seq 900); do rmmod sksplice 2>/dev/null && exit 0; sleep 0.1; done; "
 		       "exit 1");
 	printf("%s 4 the_module_unloads\n", lossy ? "not ok" : "ok");
 	return bad || lossy ? 1 : 0;

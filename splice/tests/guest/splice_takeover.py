@@ -106,6 +106,8 @@ def ktls_above_an_unread_copy_takes_it_along():
         device.splice(p.src, p.dst, limit=100000, flags=KEEPCOPY | AUTORELEASE)
         p.server.sendall(b"c" * 5000)
         recv_exactly(p.client, 5000)
+        # It is copied when it has been passed on.
+        wait_for("copied", lambda: device.result(p.src).copied == 5000)
         equal("unread", device.unsplice(p.src, p.dst).unread, 5000)
         ulp(p.src)
         only_the_device_is_left()
@@ -127,7 +129,7 @@ def a_sockmap_during_a_transfer_ends_and_releases_it():
                 else:
                     # The pass that forwards them has both sockets, and sees it.
                     equal("after", recv_exactly(p.client, 5), b"after")
-                equal("cause", device.result(p.src).cause, "taken")
+                wait_for("taken", lambda p=p, device=device: device.result(p.src).cause == "taken")
                 if flags & KEEPCOPY and which == "dst":
                     equal("the copy", recv_exactly(p.src, 11), b"beforeafter")
                 released(device, p)
@@ -222,6 +224,7 @@ def a_socket_that_nobody_tells_us_the_loss_of_takes_its_unread_copy_along():
             device.splice(p.src, p.dst, limit=100000, flags=KEEPCOPY)
             p.server.sendall(b"c" * 5000)
             recv_exactly(p.client, 5000)
+            wait_for("copied", lambda: device.result(p.src).copied == 5000)
             equal("unread", device.unsplice(p.src, p.dst).unread, 5000)
             inside.take()
         only_the_device_is_left()
@@ -240,7 +243,7 @@ def a_call_that_was_inside_before_the_transfer_takes_nothing_along():
         inside.take()
         set_ktls(p.dst, 1)
         set_ktls(p.dst, 2)
-    equal("rmmod sksplice", unload("sksplice"), True)
+    wait_for("rmmod sksplice", lambda: unload("sksplice"))
     wait_for("rmmod flotilla", lambda: unload("flotilla"))
     # Whose functions these are shows now.
     far, near = connection()

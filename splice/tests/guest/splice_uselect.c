@@ -169,7 +169,7 @@ FIXTURE_TEARDOWN(both)
 	close(self->dev);
 }
 
-TEST_F_TIMEOUT(both, region_tells_the_end_of_a_transfer, WAIT_S)
+TEST_F(both, region_tells_the_end_of_a_transfer)
 {
 	struct uselect_loop *loop = uselect_loop_new();
 	const struct proxy *p = &self->p;
@@ -203,7 +203,7 @@ TEST_F_TIMEOUT(both, region_tells_the_end_of_a_transfer, WAIT_S)
 	uselect_loop_free(loop);
 }
 
-TEST_F_TIMEOUT(both, region_is_right_after_a_transfer_within_the_call, WAIT_S)
+TEST_F(both, region_is_right_after_a_transfer_within_the_call)
 {
 	const struct proxy *p = &self->p;
 
@@ -216,7 +216,7 @@ TEST_F_TIMEOUT(both, region_is_right_after_a_transfer_within_the_call, WAIT_S)
 	EXPECT_TRUE(is_true(p));
 }
 
-TEST_F_TIMEOUT(both, region_follows_the_copy, WAIT_S)
+TEST_F(both, region_follows_the_copy)
 {
 	const struct proxy *p = &self->p;
 
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(both, region_follows_the_copy, WAIT_S)
 	EXPECT_TRUE(is_true(p));
 }
 
-TEST_F_TIMEOUT(both, region_tells_failures_and_the_taking_back, WAIT_S)
+TEST_F(both, region_tells_failures_and_the_taking_back)
 {
 	const struct proxy *p = &self->p;
 	struct ssp_result result;
@@ -447,7 +447,7 @@ FIXTURE_TEARDOWN(load)
 {
 }
 
-TEST_F_TIMEOUT(load, modules_go_in_either_order, 400)
+TEST_F(load, modules_go_in_either_order)
 {
 	int rounds = rounds_of("FLT_ROUNDS", 6, 2), i, status;
 	uint64_t seed = env_number("FLT_SEED", SEED);

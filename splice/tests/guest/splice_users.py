@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 sys.path.insert(1, os.path.join(HERE, "..", "..", "..", "kmod", "tests", "lib"))
-from ssp import (BIDIR, KEEPCOPY, Device, Proxy, claim, connection, equal, fails, main,  # noqa: E402
+from ssp import (BIDIR, KEEPCOPY, PATIENCE, Device, Proxy, claim, connection, equal, fails, main,  # noqa: E402
                  recv_exactly, same, wait_for)
 
 NOBODY = 65534
@@ -195,7 +195,7 @@ def the_copies_of_a_user_have_a_bound_and_wait_for_their_reader():
         for p in proxies:
             p.src.settimeout(0.2)
         left = {p: len(sent) for p in proxies}
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while any(left.values()) and time.monotonic() < end:
             for p in [q for q in proxies if left[q]]:
                 with contextlib.suppress(TimeoutError):
