@@ -11,11 +11,12 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same,  # noqa: E402
-                  site, wait_for, wire)
+                  site, sleeps_in, wait_for, waiting, wire)
 import kit                                      # noqa: E402
 
 BIG = 1000000
 TCP_ULP = 31
+ACCEPT4 = 288
 
 
 @claim
@@ -43,7 +44,7 @@ def what_arrives_before_accept_is_answered_in_accept():
         device.put(server.site, "/a", b"early")
         with counted(HitsAccept=1):
             client.ask("/a")
-            time.sleep(0.2)
+            wait_for("the request", lambda: waiting(server.site))
             server.go.set()
             equal("body", client.answer()[1], b"early")
         equal("again", client.get("/a"), b"early")
@@ -127,7 +128,7 @@ def half_a_request_and_an_end_are_the_servers():
 @claim
 def an_accept_that_began_before_the_site_lets_through_and_is_heard_of():
     with Device() as device, contextlib.closing(Server()) as server:
-        time.sleep(0.2)
+        wait_for("accept(2)", lambda: sleeps_in(server.acceptor, ACCEPT4))
         device.site_add(server.site)
         data = body(BIG)
         device.put(server.site, "/big", data)

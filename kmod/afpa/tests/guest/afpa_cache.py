@@ -28,8 +28,9 @@ def an_object_that_is_replaced_under_load_is_never_torn_or_stale():
         newest, stop = [0], threading.Event()
         device.put(server.site, "/a", b"%08d" % 0 * 12500)
 
-        def read():
-            count = 0
+        counts = [0] * 4
+
+        def read(number):
             with Client(server.site) as client:
                 while not stop.is_set():
                     least = newest[0]
@@ -37,17 +38,18 @@ def an_object_that_is_replaced_under_load_is_never_torn_or_stale():
                     same("one version", data, data[:8] * 12500)
                     if int(data[:8]) < least:
                         raise AssertionError(f"version {int(data[:8])} after {least} was put")
-                    count += 1
-            return count
-        readers = [Thread(read) for _ in range(4)]
+                    counts[number] += 1
+        readers = [Thread(read, number) for number in range(4)]
         end = time.monotonic() + kit.rounds(8, 20)
         version = 0
-        while time.monotonic() < end:
+        # On a machine that is slow until there is enough of each.
+        while time.monotonic() < end or min(version, *counts) < 20 and time.monotonic() < end + kit.PATIENCE:
             version += 1
             device.put(server.site, "/a", b"%08d" % version * 12500)
             newest[0] = version
         stop.set()
-        counts = [reader.join() for reader in readers]
+        for reader in readers:
+            reader.join()
         print(f"# {version} versions, {counts} reads")
         if version < 20 or min(counts) < 20:
             raise AssertionError("too few")
@@ -82,11 +84,18 @@ def del_update_ttl_and_query_do_what_they_say():
 @claim
 def an_expired_object_is_not_answered_with():
     with site() as (device, server):
-        device.put(server.site, "/a", b"short", ttl_ms=1500)
-        with Client(server.site) as client:
-            equal("young", client.get("/a"), b"short")
-            time.sleep(1.6)
-            equal("old", client.get("/a"), b"server /a")
+        for seconds in (1.5, 6, 24):
+            begin = time.monotonic()
+            device.put(server.site, "/a", b"short", ttl_ms=int(1000 * seconds))
+            with Client(server.site) as client:
+                young = client.get("/a")
+                # Where that took so long it says nothing, and it lives longer the next time.
+                if time.monotonic() - begin < seconds:
+                    equal("young", young, b"short")
+                    time.sleep(seconds + 0.1)
+                    equal("old", client.get("/a"), b"server /a")
+                    return
+        raise AssertionError("too slow")
 
 
 @claim
@@ -240,7 +249,8 @@ def no_fill_brings_back_what_a_ban_has_taken():
         fillers = [Thread(filler) for _ in range(3)]
         end, bans = time.monotonic() + kit.rounds(4, 15), 0
         with Client(server.site) as client:
-            while time.monotonic() < end:
+            # On a machine that is slow until there is enough of each.
+            while time.monotonic() < end or min(bans, *fills) < 10 and time.monotonic() < end + kit.PATIENCE:
                 page[0] += 1
                 if bans % 2:
                     device.ban(None, "t", tag=True)

@@ -178,7 +178,7 @@ def who_reads_waits_and_is_woken():
             client.get("/a")
             equal(f"of system call {call}", waiting.join(), value)
             # poll(2) looks once more when its time is over.
-            if time.monotonic() - begin > kit.PATIENCE / 2:
+            if time.monotonic() - begin > ssp.PATIENCE / 2:
                 raise AssertionError(f"system call {call} was not woken")
 
 
