@@ -28,7 +28,7 @@ def killed_link_costs_nobody_anything():
 
 @claim
 def silent_link_costs_nobody_anything():
-    with Cluster(1, heartbeat_ms=300) as c:
+    with Cluster(1, heartbeat_ms=1500) as c:
         given = Given(c)
         be = c.be[0]
 
@@ -60,7 +60,7 @@ def settings_touch_new_links_only():
 
 @claim
 def what_ended_meanwhile_is_told_afterwards():
-    with Cluster(1, heartbeat_ms=300) as c:
+    with Cluster(1, heartbeat_ms=1500) as c:
         given, be = Given(c), c.be[0]
 
         def cut():
@@ -81,7 +81,7 @@ def what_ended_meanwhile_is_told_afterwards():
 @claim
 def commit_lost_for_longer_than_the_deadline_is_no_silence():
     """The giver has let go, and the taker given up: the client hears of it."""
-    with Cluster(1, heartbeat_ms=600) as c:
+    with Cluster(1, heartbeat_ms=1500) as c:
         given, be = Given(c), c.be[0]
         be.sysctl("net.flotilla.adopt_deadline_ms", 3000 * SLOW)
         # From the COMMIT on, which is the only message of that size now, nothing comes through.
@@ -133,7 +133,7 @@ def given_before_the_link_is_known_to_be_up_it_stays():
     with Cluster(1) as c:
         mallory, given, (ident, tuple_) = with_mallory(c)
         client, here = ready(c, given)
-        with stalled("hof_peer_event", 2):
+        with stalled("hof_peer_event", 8 * SLOW):
             line = mallory.again(c.fe)
             given.dev.submit(here, c.fe.id["mallory"], 2)
             begin = time.monotonic()

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, PATIENCE, SLOW, WANT_IDLE, E, claim, main, receive, rounds, run,  # noqa: E402
+from hof import (CLOSED, PATIENCE, SLOW, WANT_IDLE, E, acknowledged, claim, main, receive, rounds, run,  # noqa: E402
                  stalled, wait)
 from chain import Chain, Wanderer                               # noqa: E402
 
@@ -58,7 +58,7 @@ def back_where_it_came_in_nothing_is_left_of_it():
             w.go(c.be[0], c.be[1], again=("changed", "role"))
             c.straight(c.be[1])
             w.go(c.fe)
-            assert c.forwards(c.fe) == []
+            wait(lambda: c.forwards(c.fe) == [])
         w.begins()
         only_by(c, c.fe)
         w.works()
@@ -85,7 +85,7 @@ def straight_back_before_the_entry_node_has_answered():
         w = Wanderer(c)
         w.go(c.be[0])
         c.impatient()
-        with stalled("hof_origin_claims", 6 * SLOW):
+        with stalled("hof_origin_claims", 15 * SLOW):
             w.go(c.be[1], c.be[0])
             assert c.fe.stat("OriginGranted") == 0 and c.be[1].stat("ClaimPending") == 1
             w.begins()
@@ -111,7 +111,7 @@ def back_where_it_came_in_before_that_has_answered_and_out_again():
         w = Wanderer(c)
         w.go(c.be[0])
         c.impatient()
-        with stalled("hof_origin_claims", 6 * SLOW):
+        with stalled("hof_origin_claims", 15 * SLOW):
             w.go(c.be[1], c.be[0], c.fe)
             assert c.be[1].stat("ClaimPending") == 1
         w.go(c.be[2])
@@ -300,8 +300,8 @@ def who_handed_it_on_gives_up_who_has_it_and_the_client_hears_nothing():
         c.cut(c.fe, c.be[1])
         w.go(c.be[1])
         w.begins()
-        # Until be1 has seen the client acknowledge all there is: it would be believed.
-        time.sleep(SLOW)
+        # Until be1 has seen the client acknowledge all there is: it would be believed. What be2 hears comes by be1.
+        wait(lambda: acknowledged(w.sock))
         c.cut(c.be[0], c.be[1])
         c.mend(c.fe)
         wait(lambda: c.fe.stat("OriginGranted") == 1)
@@ -336,7 +336,7 @@ def chain_whose_end_is_gone_is_reset_by_the_node_where_it_came_in():
 
 @claim
 def lost_claim_is_made_again():
-    with Chain(2, heartbeat_ms=600) as c:
+    with Chain(2, heartbeat_ms=1500) as c:
         w = Wanderer(c)
         w.go(c.be[0])
         c.cut(c.fe, c.be[1])

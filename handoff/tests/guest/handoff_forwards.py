@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, VIP4, Cluster, accept, claim, main, peek, receive,   # noqa: E402
+from hof import (CLOSED, DONE, SLOW, VIP4, Cluster, accept, claim, main, peek, receive,   # noqa: E402
                  run, usable, wait)
 
 FOU_PORT = 7472
@@ -255,7 +255,7 @@ def documented_rules_pass_the_service_and_do_not_track_it():
 @claim
 def entries_end_when_their_time_has_come():
     with Cluster(1) as c:
-        c.fe.sysctl("net.flotilla.forward_linger_ms", 500)
+        c.fe.sysctl("net.flotilla.forward_linger_ms", 5000 * SLOW)
         dev, client, there = moved(c)
         there.close()
         client.close()

@@ -194,7 +194,7 @@ def who_gives_back_what_he_has_handed_on_does_not_take_it_from_who_claimed_it():
         ident, (voucher, _, _), wire, _ = at_other(c, w, other)
         to_fe, to_be = other.lines["fe"], other.lines["be1"]
         number = other.offers(to_be, wire, (1, to_fe.instance, ident))
-        with stalled("flt_endpoint_adopt", 5 * SLOW) as stands:
+        with stalled("flt_endpoint_adopt", 15 * SLOW) as stands:
             back = other.says(to_fe, wire)
             wait(stands)
             other.commits(to_be, number, voucher)
@@ -236,7 +236,7 @@ def idle_is_told_to_who_wants_it_once_it_is_forwarded_straight():
             assert w.outcome() == "none"
             w.arrives(c.be[0])
             granted = c.fe.stat("OriginGranted")
-            with stalled("hof_origin_claims", 5 * SLOW):
+            with stalled("hof_origin_claims", 15 * SLOW):
                 w.devices["be1"].submit(w.sock, c.be[0].id["be2"], 1, flags=WANT_IDLE)
                 assert w.outcome() == "none"
                 w.arrives(c.be[1])

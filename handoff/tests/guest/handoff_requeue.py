@@ -184,10 +184,12 @@ def a_request_in_pieces_is_read_by_one_server_only():
     with no_resets(), Pair() as p:
         p.move.give(CONN, p.served)
         p.client.sendall(GET[:3])
-        wait(lambda: p.tries() == 1)
+        # Who is late to read it has it looked at again.
+        wait(p.tries)
         assert receive(p.served, 3) == GET[:3]
+        before = p.settled()
         p.client.sendall(GET[3:])
-        wait(lambda: p.tries() == 2)
+        wait(lambda: p.tries() > before)
         assert receive(p.served, len(GET) - 3) == GET[3:]
         p.answered(p.served)
         p.seen()
@@ -264,7 +266,7 @@ def what_only_looks_like_an_upgrade_moves():
         p.move.give(CONN, p.served)
         first = GET[:-2] + b"Upgrade-Insecure-Requests: 1\r\nExpected: x\r\nAccept: */*;q=0.8, \xe4\t\"x\"\r\n\r\n"
         p.client.sendall(first)
-        wait(lambda: p.tries() == 1)
+        wait(p.tries)
         assert receive(p.served, len(first)) == first
         p.answered(p.served)
         p.next_moves()
@@ -507,10 +509,10 @@ def a_listener_without_room_is_asked_less_and_less_often():
             p.move.give(CONN, served)
         wait(lambda: p.move.status()["refused"].get("full", 0) >= many)
         time.sleep(2)                           # by now each waits for a second or nearly
-        before = p.move.status()["refused"]["full"]
+        before, begin = p.move.status()["refused"]["full"], time.monotonic()
         time.sleep(2)
-        after = p.move.status()["refused"]["full"]
-        assert after - before < 6 * many, after - before
+        after, seconds = p.move.status()["refused"]["full"], time.monotonic() - begin
+        assert after - before < 3 * seconds * many, (after - before, seconds)
         for sock in [filler] + [sock for pair in pairs for sock in pair]:
             sock.close()
     wait(lambda: not ends_of(8080))             # what is reset is reset now

@@ -319,13 +319,13 @@ def splice_waits_only_where_the_socket_does():
         assert receive(server, len(REQUEST)) == REQUEST
         out, into = os.pipe()
         server.setblocking(False)
-        timer = threading.Timer(2, lambda: client.sendall(b"late"))
+        timer = threading.Timer(PATIENCE / 2, lambda: client.sendall(b"late"))
         timer.start()
         try:
             os.splice(server.fileno(), into, 100)
             raise AssertionError("it has waited")
         except BlockingIOError:
-            pass
+            timer.cancel()
         timer.join()
         os.close(out)
         os.close(into)

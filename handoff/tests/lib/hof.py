@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import time
 
 TOP = os.environ.get("FLT_TOP") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
@@ -249,6 +250,11 @@ def peek(sock, size, seconds=PATIENCE):
         assert time.monotonic() < end and data, "only %r arrived" % data
         time.sleep(0.01)
     return data
+
+
+def acknowledged(sock):
+    """The client's last ACK has come."""
+    return not struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 def receive(sock, size):
