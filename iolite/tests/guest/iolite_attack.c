@@ -413,7 +413,7 @@ static void *race_store(void *arg)
 #define ROUNDS		2000
 #define SECONDS_MOST	20
 
-TEST_F_TIMEOUT(attack, no_store_lands_after_the_seal_in_up_to_2000_rounds, 120)
+TEST_F(attack, no_store_lands_after_the_seal_in_up_to_2000_rounds)
 {
 	struct race race = { 0 };
 	time_t start = time(NULL);

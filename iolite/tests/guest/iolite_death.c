@@ -69,7 +69,7 @@ static unsigned long long chunks(void)
 /* As many rounds as a slow kernel manages in this time, if not all. */
 #define SECONDS_MOST	25
 
-TEST_F_TIMEOUT(death, workers_killed_at_any_moment_leave_nothing, 200)
+TEST_F(death, workers_killed_at_any_moment_leave_nothing)
 {
 	const char *rounds = getenv("IOLITE_DEATHS");
 	int round, i, pair[2], file, status;

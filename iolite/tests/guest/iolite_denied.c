@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A security module (a BPF program on its hook, tests/lib/deny.bpf.c) is asked as read(2) and write(2) ask it. */
-/* timeout: 120 */
+/* timeout: 240 */
 /* kernel: stock */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ FIXTURE_SETUP(denied)
 	close(fd);
 	self->fd = open(FILE_NAME, O_RDONLY);
 	usleep(50000);
-	alarm(20);
+	alarm(100);
 }
 
 FIXTURE_TEARDOWN(denied)

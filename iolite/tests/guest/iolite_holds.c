@@ -426,6 +426,9 @@ static void crowd_run(unsigned int round)
 		if (pthread_create(&thread[i], NULL, crowd_thread, (void *)(uintptr_t)(round * 100 + i + 1)))
 			_exit(5);
 	usleep(700000);
+	/* Where they have had a processor for less than that. */
+	for (i = 0; i < 3000 && __atomic_load_n(&crowd.calls, __ATOMIC_RELAXED) <= 100; i++)
+		usleep(10000);
 	switch (round % 4) {
 	case 0:		/* the window goes from under them */
 		munmap(window, crowd.init.window);

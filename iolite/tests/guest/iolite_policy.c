@@ -216,7 +216,7 @@ FIXTURE_TEARDOWN(policy)
 }
 
 /* In one process: the cache goes on from policy to policy, and so does the simulator. */
-TEST_F_TIMEOUT(policy, every_hit_and_miss_is_the_simulators, 300)
+TEST_F(policy, every_hit_and_miss_is_the_simulators)
 {
 	static const char *const names[] = { "LRU", "GDS(1)", "GDS(packets)" };
 	unsigned int hits[3], policy, i;
@@ -338,7 +338,7 @@ static void take_turns(struct __test_metadata *_metadata, struct other *other, i
 	}
 }
 
-TEST_F_TIMEOUT(policy, a_program_chooses_among_its_own_and_others_do_not_notice, 120)
+TEST_F(policy, a_program_chooses_among_its_own_and_others_do_not_notice)
 {
 	int ours_fd = file_of(SCAN), others_fd = file_of(OTHERS);
 	unsigned int ours, others, n, all = SCAN * TURNS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* One physical copy: who shares a buffer, who may see it, and when its memory is used again. */
-/* timeout: 120 */
+/* timeout: 240 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -359,7 +359,7 @@ TEST_F(sharing, a_read_that_does_not_wait_leaves_the_file_to_others)
 	IOL_Agg *agg;
 	size_t n;
 
-	alarm(20);
+	alarm(100);
 	ASSERT_EQ(SIZE, pread(self->a, self->bytes + SIZE, SIZE, 0));
 	ASSERT_EQ(0, IOL_pread_nowait(self->a, &agg, SIZE, 0, &n));
 	ASSERT_EQ(SIZE, n);
