@@ -37,12 +37,13 @@ flash)
 	printf 'listen %s:80\nroot %s\nheader X-Node %s\n' $SERVICE $work/www "$FLT_ROLE" >$work/conf
 	flash -c $work/conf >$work/log 2>&1 & ;;
 esac
-wait_for 30 sh -c 'ss -Hltn "sport = :80" | grep -q .' || bail "$1 does not listen: $(cat $work/log)"
+wait_for 90 sh -c 'ss -Hltn "sport = :80" | grep -q .' || bail "$1 does not listen: $(cat $work/log)"
 announce "$FLT_ROLE"
 
-await end 150
+await end 450
 [ "$(counter AdoptCommitted)" -gt 0 ]
 claim "$FLT_ROLE: $1 was given connections" $? "$(flotilla stats show nonzero)"
-equal "$FLT_ROLE: no connection is left half given" 0 "$(counter AdoptPending)"
+none_pending() { [ "$(counter AdoptPending)" = 0 ]; }
+check "$FLT_ROLE: no connection is left half given" wait_for 60 none_pending
 timestamps_are_right
 finish

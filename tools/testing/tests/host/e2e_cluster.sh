@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 400
+# timeout: 800
 # Four kernels: client, front-end, a back-end with nginx and one with flash, on one Ethernet segment.
 . "$FLT_TOP/tools/testing/lib.sh"
 need nginx curl
@@ -10,7 +10,7 @@ made=$(mktemp -d "$FLT_TOP/build/e2e.XXXXXX")
 at_exit rm -rf "$made"
 results=$made/results
 
-"$FLT_TOP/tools/vm/cluster" --results "$results" --timeout 300 --grace 40 \
+"$FLT_TOP/tools/vm/cluster" --results "$results" --timeout 600 --grace 120 \
 	be1="bash $here/backend.sh nginx" be2="bash $here/backend.sh flash" \
 	fe="bash $here/frontend.sh" client="bash $here/client.sh" >"$made/output" 2>&1
 status=$?
