@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # long: debug it takes three minutes there
-# timeout: 120
+# timeout: 400
 """lardd beside sksplice.ko: the kernel passes on large answers, and nobody can tell."""
 
 import os
@@ -14,11 +14,10 @@ from lardd import answer_with, cluster, content, main, read_answer, until  # noq
 from secure import site  # noqa: E402
 
 
-def module(load):
-    for name in ("flotilla", "sksplice") if load else ("sksplice",):
-        if os.path.isdir(f"/sys/module/{name}") != load:
-            path = f"{os.environ['FLT_MODULES']}/{name}.ko"
-            subprocess.run(["insmod", path] if load else ["rmmod", name], check=True)
+def load():
+    for name in ("flotilla", "sksplice"):
+        if not os.path.isdir(f"/sys/module/{name}"):
+            subprocess.run(["insmod", f"{os.environ['FLT_MODULES']}/{name}.ko"], check=True)
 
 
 def large_answers_are_spliced_and_small_ones_are_not():
@@ -140,11 +139,11 @@ def what_comes_by_tls_is_not_spliced():
 
 
 def the_module_can_be_unloaded_afterwards():
-    module(False)
+    until(lambda: not subprocess.run(["rmmod", "sksplice"], check=False).returncode, what="its users' end")
 
 
 if __name__ == "__main__":
-    module(True)
+    load()
     sys.exit(main([large_answers_are_spliced_and_small_ones_are_not,
                    pipelined_requests_on_one_connection_get_their_answers_in_order,
                    answers_that_are_not_framed_by_length_go_the_usual_way,

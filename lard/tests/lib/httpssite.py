@@ -81,8 +81,7 @@ class Site:
         self.log = open(os.path.join(self.dir, "log"), "wb")
         self.lardd = cluster.fe.spawn("lardd", "-c", conf, "--foreground", stderr=self.log)
         wait(lambda: "LISTEN" in cluster.fe.output("ss", "-Htln", "sport = :443"))
-        wait(lambda: os.path.exists(self.control))
-        wait(lambda: self.ask("status")["nodes"] == len(cluster.be))
+        wait(lambda: self.nodes_up() == len(cluster.be))
 
     @staticmethod
     @functools.lru_cache
@@ -118,6 +117,12 @@ class Site:
             s.connect(self.control)
             s.sendall(json.dumps({"cmd": command}).encode() + b"\n")
             return json.loads(s.makefile().readline())
+
+    def nodes_up(self):
+        """As it says, once its control socket listens."""
+        with contextlib.suppress(OSError):
+            return self.ask("status")["nodes"]
+        return None
 
     def counter(self, name):
         return self.ask("stats")["counters"][name]
