@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 600
 """What a client, or an operator in a hurry, could do to lardd, one claim each."""
 
 import contextlib
@@ -17,7 +17,7 @@ import time
 import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import (LARDD, Backend, Lardd, cluster, content, descriptors, free_port, main,  # noqa: E402
+from lardd import (LARDD, Backend, Lardd, cluster, content, descriptors, free_port, kit, main,  # noqa: E402
                    read_answer, until)
 
 
@@ -92,7 +92,7 @@ def who_brings_no_body_makes_room_for_who_waits():
             assert lardd.get("/size/4")[0] == 200
             ended = lardd.counter("LardTimedOut")
             assert 1 <= ended <= limit / 2, ended
-            assert select.select(held, [], [], 0)[0][0].recv(12) == b"HTTP/1.1 408"
+            assert select.select(held, [], [], kit.PATIENCE)[0][0].recv(12) == b"HTTP/1.1 408"
             for s in held[-1:]:                         # the last is still served
                 s.sendall(b"0123456789")
                 assert read_answer(s.makefile("rb"))[0] == 200
@@ -100,7 +100,8 @@ def who_brings_no_body_makes_room_for_who_waits():
 
 def who_takes_no_answer_makes_room_for_who_waits():
     """Not who takes his answer, though he came first and has a slow line."""
-    with cluster(2, "workers 2") as lardd, contextlib.ExitStack() as stack:
+    # No time-out makes room, and when the taker has all of it his place is free, but nobody was ended.
+    with cluster(2, "workers 2\nio-timeout 10m\nqueue-timeout 10m") as lardd, contextlib.ExitStack() as stack:
         limit, got = lardd.control("status")["limit"], []
 
         def asks(buffer):
@@ -129,14 +130,12 @@ def who_takes_no_answer_makes_room_for_who_waits():
         thread = threading.Thread(target=take, args=(taker,))
         thread.start()
         threading.Thread(target=take_slowly, args=(slow_line,)).start()
-        began = time.monotonic()
         assert lardd.get("/size/4")[0] == 200
+        ended = lardd.counter("LardAborted")
+        assert 1 <= ended <= limit / 2, ended
         before = len(slowly)
         until(lambda: len(slowly) > before + 10, what="more of the answer")
         slow_line.shutdown(socket.SHUT_RDWR)
-        assert time.monotonic() - began < 20, "it waited for a time-out"
-        ended = lardd.counter("LardAborted")
-        assert 1 <= ended <= limit / 2, ended
         thread.join()
         assert got[0] == content(16000000), "who takes his answer has not got it"
         assert deaf[-1].recv(12) == b"HTTP/1.1 200"
@@ -189,6 +188,7 @@ def all_nodes_may_be_renamed_at_once():
             assert lardd.control("status")["nodes"] == 64
             backend.gate.set()
             assert read_answer(s.makefile("rb"))[0] == 200
+        until(lambda: lardd.load() == 0, what="no load")
         assert "reloads" in lardd.control("reload")
         assert {node["name"] for node in lardd.control("nodes")["nodes"]} == {f"c{n}" for n in range(64)}
     backend.stop()
@@ -239,8 +239,9 @@ def take_over(config_path):
 def predecessor(path, sockets):
     """Somebody who gives away what he likes."""
     with socket.socket(socket.AF_UNIX) as s:
-        s.bind(path)
+        s.bind(path + ".new")
         s.listen()
+        os.rename(path + ".new", path)                  # where it is found it listens
 
         def serve():
             with s.accept()[0] as peer:

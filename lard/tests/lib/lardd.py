@@ -128,7 +128,7 @@ class Backend:
         head = f"HTTP/1.1 200 OK\r\nX-Node: {self.name}\r\n".encode()
         path = target.split("?")[0]
         if path == "/slow":
-            self.gate.wait(30)
+            self.gate.wait(10 * kit.PATIENCE)
         if path == "/die":
             return False
         if path == "/half":
@@ -167,13 +167,15 @@ class Backend:
             head += "".join(f"{field}\r\n" for field in fields).encode()
         match = re.match(r"/(?:size|with)/(\d+)", path)
         if match:
-            body = content(int(match.group(1)))
+            body = view_of_content(int(match.group(1)))
         elif path == "/echo":
             body = hashlib.sha256(body).hexdigest().encode()
         else:
             body = self.name.encode()
         head += b"Content-Length: %d\r\n\r\n" % len(body)
-        peer.sendall(head + (b"" if method == "HEAD" else body[:self.cut]))
+        body = b"" if method == "HEAD" else body[:self.cut]
+        peer.sendall(head + body[:PIECE])           # what is small in one piece; of what is large there is no copy
+        peer.sendall(body[PIECE:])
         return version == "HTTP/1.1" and self.cut is None
 
 
@@ -200,10 +202,20 @@ def answer_with(size, *fields):
     return f"/with/{size}?" + urllib.parse.quote("|".join(fields), safe="/=-,|:")
 
 
+PIECE = 1 << 16
+CONTENT = [b"".join(b"%07x\n" % i for i in range(PIECE // 8))]
+
+
+def view_of_content(size):
+    """Of what all who want so much share."""
+    if len(CONTENT[0]) < size:
+        CONTENT[0] = CONTENT[0][:PIECE] * (size // PIECE + 1)
+    return memoryview(CONTENT[0])[:size]
+
+
 def content(size):
     """Bytes that show where one is missing."""
-    block = b"".join(b"%07x\n" % i for i in range(8192))
-    return (block * (size // len(block) + 1))[:size]
+    return bytes(view_of_content(size))
 
 
 class Lardd:
@@ -230,7 +242,7 @@ class Lardd:
 
     def configure(self, extra="", nodes=True):
         lines = [f"listen 127.0.0.1:{self.port}", f"control {self.socket_path}", "mode proxy",
-                 "health-check tcp interval 50ms fall 2 rise 1"]
+                 "health-check tcp interval 250ms fall 2 rise 1"]
         if nodes:
             lines += [f"node {b.name} {b.host}:{b.port}" for b in self.backends]
         if not re.search("^user ", extra, re.M):
@@ -250,7 +262,7 @@ class Lardd:
 
     def control(self, command, **more):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
+            s.settimeout(kit.PATIENCE)
             s.connect(self.socket_path)
             s.sendall(json.dumps({"cmd": command, **more}).encode() + b"\n")
             return json.loads(s.makefile().readline())
@@ -301,10 +313,9 @@ class Lardd:
 
     def end(self):
         """Ends it and expects a clean exit (sanitizers, leaks)."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(15)
+        # The second one, as which it waits for nobody, again and again: while the first is not read they are one.
+        until(lambda: self.process.send_signal(signal.SIGTERM) or self.process.poll() is not None, what="its end")
+        status = self.process.wait()
         log = self.log()
         self.log_file.close()
         self.directory.cleanup()
