@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """lardd for its operator: configuration, reload, control socket, metrics, access log, stopping."""
 
 import json
@@ -295,7 +295,7 @@ def stopping_finishes_what_is_under_way():
         until(refused, what="no listener")
         lardd.backends[0].gate.set()
         assert b"200 OK" in receive_all(s)
-        assert lardd.process.wait(10) == 0
+        assert lardd.process.wait(kit.PATIENCE) == 0
 
 
 def control_and_signals_are_there_to_the_end():
@@ -310,12 +310,12 @@ def control_and_signals_are_there_to_the_end():
             for _ in range(3):
                 assert lardd.control("status")["pid"] == lardd.process.pid
             lardd.process.send_signal(signal.SIGTERM)
-            assert lardd.process.wait(10) == 0
+            assert lardd.process.wait(kit.PATIENCE) == 0
             lardd.backends[0].gate.set()
 
 
 def takeover_refuses_no_connection_and_finishes_the_old():
-    with cluster(2, "workers 2") as lardd, lardd.connect() as held:
+    with cluster(2, "workers 2\nstop-timeout 10m") as lardd, lardd.connect() as held:
         for backend in lardd.backends:
             backend.gate.clear()
         held.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -335,7 +335,7 @@ def takeover_refuses_no_connection_and_finishes_the_old():
             thread.start()
         first = lardd.take_over()
         second = lardd.take_over()
-        assert second.wait(10) == 0
+        assert second.wait(kit.PATIENCE) == 0
         assert first.poll() is None, "it still serves what it has"
         stop.set()
         for thread in threads:
@@ -344,7 +344,7 @@ def takeover_refuses_no_connection_and_finishes_the_old():
         for backend in lardd.backends:
             backend.gate.set()
         assert b"200 OK" in receive_all(held)
-        assert first.wait(10) == 0
+        assert first.wait(kit.PATIENCE) == 0
         assert os.path.exists(lardd.socket_path), "the old ones leave the new one's socket alone"
         assert lardd.get("/size/4")[2] == content(4)
 
@@ -363,9 +363,9 @@ def service_manager_is_told():
     with cluster(1) as lardd, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         path = os.path.join(lardd.directory.name, "notify")
         notices.bind(path)
-        notices.settimeout(10)
+        notices.settimeout(kit.PATIENCE)
         lardd.process.send_signal(signal.SIGTERM)
-        assert lardd.process.wait(10) == 0
+        assert lardd.process.wait(kit.PATIENCE) == 0
         lardd.process = subprocess.Popen([LARDD, "-c", lardd.config_path, "--foreground"],
                                          stderr=lardd.log_file,
                                          env={**os.environ, "NOTIFY_SOCKET": path})
@@ -377,6 +377,17 @@ def service_manager_is_told():
         assert notices.recv(1000) == b"STOPPING=1"
 
 
+def hears_of_a_reload(lardd, others, path, notices):
+    """Does who reads his full queue while lardd waits for that?"""
+    before = lardd.control("status")["reloads"]
+    kit.fill_queue(others, path)
+    lardd.reload()
+    time.sleep(0.3)
+    got = kit.read_queue(notices)
+    until(lambda: lardd.control("status")["reloads"] > before, what="the reload")   # asked when all has been said
+    return b"READY=1" in got + kit.read_queue(notices)
+
+
 def a_service_manager_that_reads_nothing_stops_nobody():
     """Its queue is full when lardd starts, is asked for a reload and stops; who reads late hears all the same."""
     with cluster(1) as lardd, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices, \
@@ -386,7 +397,7 @@ def a_service_manager_that_reads_nothing_stops_nobody():
         notices.setblocking(False)
         others.setblocking(False)
         lardd.process.send_signal(signal.SIGTERM)
-        assert lardd.process.wait(10) == 0
+        assert lardd.process.wait(kit.PATIENCE) == 0
         kit.fill_queue(others, path)
         os.environ["NOTIFY_SOCKET"] = path
         try:
@@ -396,15 +407,11 @@ def a_service_manager_that_reads_nothing_stops_nobody():
         lardd.wait_nodes(1)
         assert lardd.get("/size/5")[2] == content(5)
         assert b"READY=1" not in kit.read_queue(notices)     # nobody could be told
-        kit.fill_queue(others, path)
-        lardd.reload()
-        time.sleep(0.3)
-        got = kit.read_queue(notices)                        # late, but within its patience
-        until(lambda: (got.extend(kit.read_queue(notices)), b"READY=1" in got)[1], what="READY=1")
-        assert lardd.control("status")["reloads"] == 1
+        # Late, but within its patience of two seconds, unless this machine sleeps: then another time.
+        assert any(hears_of_a_reload(lardd, others, path, notices) for _ in range(5)), "nobody was told of any"
         kit.fill_queue(others, path)
         lardd.process.send_signal(signal.SIGTERM)
-        assert lardd.process.wait(20) == 0
+        assert lardd.process.wait(kit.PATIENCE) == 0
 
 
 def background_start_reports_its_success():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 400
 """The response cache of lardd's proxy: what it keeps, for how long, and whom it answers."""
 
 import os

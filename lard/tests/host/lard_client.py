@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 240
+# timeout: 600
 """Certificates of clients: who must have one, what back-ends are told, and what nobody can make them believe."""
 
 import base64

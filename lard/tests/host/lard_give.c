@@ -27,7 +27,7 @@ static int listen_anywhere(uint16_t *at)
 {
 	struct sockaddr_in addr = { AF_INET, 0, { htonl(INADDR_LOOPBACK) }, { 0 } };
 	socklen_t len = sizeof(addr);
-	struct timeval limit = { .tv_sec = 10 };
+	struct timeval limit = { .tv_sec = 60 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -224,10 +224,10 @@ static bool all_closed(void)
 	return true;
 }
 
-/* Waits up to 10 s for the state, then insists on it. */
+/* Waits up to a minute for the state, then insists on it. */
 #define UNTIL(condition)						\
 	do {								\
-		int tries_ = 10000;					\
+		int tries_ = 60000;					\
 									\
 		while (!(condition) && --tries_)			\
 			usleep(1000);					\
@@ -237,7 +237,7 @@ static bool all_closed(void)
 static int connect_client(const char *request)
 {
 	struct sockaddr_in addr = { AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
-	struct timeval limit = { .tv_sec = 10 };
+	struct timeval limit = { .tv_sec = 60 };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -263,7 +263,7 @@ static int adopted(int *fd)
 {
 	int node = -1, i, tries;
 
-	for (tries = 0; node < 0 && tries < 10000; tries++) {
+	for (tries = 0; node < 0 && tries < 60000; tries++) {
 		pthread_mutex_lock(&kernel.lock);
 		for (i = 0; i < NODES; i++) {
 			if (kernel.moved[i] < 0)

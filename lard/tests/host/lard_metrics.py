@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """The metrics page says to Prometheus what happened, in words that its strictest readers take."""
 
 import os
@@ -74,15 +74,15 @@ def histogram_has_the_time_that_an_answer_took():
         lardd.backends[0].gate.clear()
         s.sendall(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
         until(lambda: lardd.load() == 1, what="load 1")
-        threading.Event().wait(0.3)
+        threading.Event().wait(2.6)
         lardd.backends[0].gate.set()
         assert read_answer(stream)[0] == 200
         got = samples(port)
         buckets = {dict(labels)["le"]: n for labels, n in
                    got["lard_request_duration_seconds_bucket"].items() if ("outcome", "proxy") in labels}
-        assert buckets["+Inf"] == 2 and buckets["0.25"] == 1, buckets
+        assert buckets["+Inf"] == 2 and buckets["2.5"] == 1, buckets
         total = value(got, "lard_request_duration_seconds_sum", outcome="proxy")
-        assert 0.3 <= total, total
+        assert 2.5 <= total, total
 
 
 def slow_clients_idle_time_is_no_latency():
@@ -91,11 +91,11 @@ def slow_clients_idle_time_is_no_latency():
         stream = s.makefile("rb")
         for n in range(3):
             s.sendall(b"GET /size/1 HTTP/1.1\r\n")
-            threading.Event().wait(0.4)                 # half a header
+            threading.Event().wait(1.2)                 # half a header
             s.sendall(b"Host: h\r\n\r\n")
             assert read_answer(stream)[0] == 200
         total = value(samples(port), "lard_request_duration_seconds_sum", outcome="proxy")
-        assert total < 0.9, total
+        assert total < 3, total
 
 
 def tunnel_is_counted_without_a_time():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """Whom lardd becomes, what it may do then, what --check finds, and the shipped unit with its configuration."""
 
 import contextlib
@@ -64,7 +64,7 @@ def by_default(lardd, *lines):
 def restarted(lardd, *lines, preexec=None):
     """Anew, with lines of its own and no user named."""
     lardd.process.send_signal(signal.SIGTERM)
-    assert lardd.process.wait(10) == 0
+    assert lardd.process.wait(kit.PATIENCE) == 0
     by_default(lardd, *lines)
     lardd.start(preexec=preexec)
     lardd.wait_nodes(len(lardd.backends))
@@ -102,7 +102,7 @@ def root_becomes_nobody_and_can_still_reload():
         until(lambda: lardd.get("/size/4") and os.path.getsize(log))
         # More workers on the address that the reload brought: its sockets must have one owner.
         by_default(lardd, "workers 5", f"access-log {log}")
-        assert lardd.take_over().wait(10) == 0
+        assert lardd.take_over().wait(kit.PATIENCE) == 0
         assert rights(lardd.process.pid) == ({nobody()}, {(KEPT, KEPT, 0, 0)})
         for _ in range(10):
             assert lardd.get("/size/4")[2] == content(4)
@@ -377,7 +377,7 @@ def the_unit_starts_with_the_shipped_configuration():
                 until(lambda: "reloads=1" in open(err.name, encoding="ascii").read())
             finally:
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(kit.PATIENCE) == 0
             assert os.path.getsize(os.path.join(top, "log/access.log")) > 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """lardd as a proxy: every way a request and its answer may be framed arrives whole."""
 
 import hashlib

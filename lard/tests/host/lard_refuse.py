@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """What lardd refuses: malformed, oversized and slow requests, each with its status and a log line."""
 
 import os
@@ -85,7 +85,7 @@ def slow_header_is_408():
         s.sendall(b"GET / HTTP/1.1\r\nHo")
         begin = time.monotonic()
         assert status_of(receive_all(s)) == 408
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 9             # without the directive it takes 10
         assert "status=408" in lardd.log()
 
 
@@ -95,7 +95,7 @@ def trickling_bytes_do_not_extend_the_time():
         s.sendall(b"GET / HTTP/1.1\r\nX: ")
         s.settimeout(0.05)
         answer = b""
-        while not answer and time.monotonic() - begin < 10:
+        while not answer and time.monotonic() - begin < 60:
             try:
                 s.sendall(b"y")
                 answer = s.recv(1000)
@@ -113,10 +113,11 @@ def idle_kept_connection_is_closed_without_a_word():
 
 
 def backend_nonsense_is_502_and_silence_504():
-    with cluster(1, "io-timeout 500ms") as lardd:
+    with cluster(1) as lardd:
         assert lardd.get("/nonsense")[0] == 502
         assert lardd.get("/die")[0] == 502
         assert lardd.get("/long-header")[0] == 502
+    with cluster(1, "io-timeout 500ms") as lardd:
         lardd.backends[0].gate.clear()
         assert lardd.get("/slow")[0] == 504
         assert lardd.load() == 0
@@ -138,7 +139,7 @@ def random_bytes_do_no_harm():
     rounds, rng = 300, random.Random(SEED)
     pieces = [b"GET ", b"/ ", b"HTTP/1.1", b"\r\n", b"\n", b"Host: h", b"Content-Length: 3",
               b"Transfer-Encoding: chunked", b"0\r\n\r\n", b"\0", b"\xff", b": ", b" ", b"%00"]
-    with cluster(1, "header-timeout 100ms\nio-timeout 3s") as lardd:
+    with cluster(1, "header-timeout 3s\nio-timeout 3s") as lardd:
         sockets = []
         for _ in range(rounds):
             s = lardd.connect()

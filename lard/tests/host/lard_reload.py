@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 120
+# timeout: 240
 """Another configuration, whole or not at all; and no socket that nobody accepts on."""
 
 import contextlib
@@ -104,7 +104,7 @@ def reload_of_one_that_stops_is_refused():
         assert not listening(lardd)
         lardd.backends[0].gate.set()
         assert read_answer(s.makefile("rb"))[0] == 200
-        assert lardd.process.wait(10) == 0
+        assert lardd.process.wait(kit.PATIENCE) == 0
 
 
 def workers_without_a_thread_have_no_listener():
@@ -126,7 +126,7 @@ def takeover_by_fewer_workers_keeps_the_queues():
         before = listening(lardd)
         lardd.configure("workers 1")
         old = lardd.take_over()
-        assert old.wait(10) == 0
+        assert old.wait(kit.PATIENCE) == 0
         assert listening(lardd) == before
         for s in clients:
             s.sendall(b"GET /size/4 HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -11,7 +11,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
-from lardd import LARDD, main, until                    # noqa: E402
+from lardd import LARDD, kit, main, until               # noqa: E402
 from lard_client import VERSIONS, Gate                  # noqa: E402
 from secure import Site, count_is, is_nobody_elses, session_of, site   # noqa: E402
 from lardd import cluster                               # noqa: E402
@@ -55,7 +55,7 @@ def front_ends_resume_each_others_sessions():
         count_is(b.lardd, "LardTlsTicketUnknown", 2)
         context = a.context()
         session, _ = session_of(a, context, VERSIONS[1])
-        assert a.lardd.take_over().wait(10) == 0
+        assert a.lardd.take_over().wait(kit.PATIENCE) == 0
         assert session_of(a, context, VERSIONS[1], session)[1], "not after a takeover"
 
 

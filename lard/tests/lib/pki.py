@@ -12,6 +12,15 @@ def openssl(*words):
     return subprocess.run(["openssl", *words], check=True, capture_output=True).stdout
 
 
+def renegotiation(port):
+    """What openssl says of its wish for new keys. Its input stays open: at the end of that it would not wait."""
+    with subprocess.Popen(["timeout", "60", "openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-tls1_2"],
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+        run.stdin.write(b"R\n")
+        run.stdin.flush()
+        return run.stderr.read()
+
+
 class Authority:
     """Its files are in directory, by its name there; subject: in its certificate."""
 
