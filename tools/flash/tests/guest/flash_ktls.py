@@ -133,7 +133,7 @@ def the_end_is_said():
     why = load()
     if why:
         return why
-    with Secured("keepalive_timeout 1s").start() as s:
+    with Secured("keepalive_timeout 5s").start() as s:
         for version in VERSIONS:
             for ask in ("GET /size/10000019 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
                         "GET /size/64 HTTP/1.0\r\n\r\n", "nonsense\r\n\r\n",

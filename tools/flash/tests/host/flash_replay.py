@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 """The load generator against a server that does nothing but count (spec row 38)."""
 import json
 import os
@@ -25,8 +26,10 @@ PATIENCE = 120
 class NullServer:
     """Answers everything; remembers what it was asked, on which connection, and how many at once."""
 
-    def __init__(self, delay=0.0, status="200 OK"):
+    def __init__(self, delay=0.0, status="200 OK", crowd=1):
+        """The first answers are held back until there are so many requests at once."""
         self.delay, self.status = delay, status
+        self.crowd, self.gathered = crowd, threading.Event()
         self.paths, self.connections = [], []
         self.now = self.most = 0
         self.lock = threading.Lock()
@@ -63,6 +66,9 @@ class NullServer:
                     self.most = max(self.most, self.now)
                     self.paths.append(re.match(rb"GET (\S+) ", head).group(1).decode())
                     count[0] += 1
+                    if self.now == self.crowd:
+                        self.gathered.set()
+                self.gathered.wait(PATIENCE / 4)
                 if self.delay:
                     time.sleep(self.delay)
                 with self.lock:
@@ -133,7 +139,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(set(runs[0]), {"/a", "/b", "/c"})
 
     def test_keeps_as_many_requests_open_as_it_has_clients(self):
-        with NullServer(delay=0.05) as s:
+        with NullServer(delay=0.05, crowd=12) as s:
             replay(s.port, LIST, "-c", 12, "-n", 120)
             self.assertEqual(s.most, 12)
 

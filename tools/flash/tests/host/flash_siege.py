@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# timeout: 480
+# timeout: 900
 """Who takes a place and gives nothing for it: idle, slow and greedy clients and programs."""
 import contextlib
 import json
@@ -16,7 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from flashtest import Client, Server, children, equal, main, wait_for  # noqa: E402
+from flashtest import Client, Server, children, equal, kit, main, wait_for  # noqa: E402
 
 APP = os.path.join(HERE, "..", "lib", "fcgi_app.py")
 GET = "GET /file HTTP/1.1\r\nHost: t\r\n\r\n"
@@ -40,7 +40,7 @@ def idle_clients_make_room_at_the_limit():
             for _ in range(30):
                 kept.append(s.client(timeout=20))
                 equal(kept[-1].send(GET).response().body, b"file", events)
-            assert time.monotonic() - start < 20, events
+            assert time.monotonic() - start < 2 * kit.PATIENCE, events
             assert counters(s)["recycled"] >= 30, events
             assert kept[0].closed(), "the longest idle is still there"
 
@@ -62,7 +62,7 @@ def out_of_descriptors_the_idle_make_room():
             fresh = [s.client(timeout=20) for _ in range(3)]
             for c in fresh:
                 equal(c.send(GET).response().body, b"file", events)
-            assert time.monotonic() - start < 10, events
+            assert time.monotonic() - start < kit.PATIENCE, events
             assert kept[0].closed(), "the longest idle is still there"
             equal(kept[-1].send(GET).response().body, b"file", "the last one has gone")
 
@@ -83,8 +83,9 @@ def who_takes_or_brings_nothing_makes_room_at_the_limit():
             time.sleep(len(piece) * 20 / size)
     for events, ask in (("epoll", "GET /big"), ("epoll", "GET /cgi/big"), ("epoll", "POST /cgi/big"),
                         ("io_uring", "GET /big")):
-        with Server("--max-connections", "20", "--workers", "1", "--events", events,
-                    config="cgi /cgi/ @DIR@/cgi/\n") as s:
+        with Server("--max-connections", "20", "--workers", "1", "--events", events, "--send-timeout", "600s",
+                    "--body-timeout", "600s", "--app-timeout", "600s",
+                    config="cgi /cgi/ @DIR@/cgi/\nstatus /status\n") as s:
             programs(s, big="exec head -c %d /dev/zero" % size)
             s.write("big", bytes(size))
             s.write("file", "file")
@@ -98,10 +99,10 @@ def who_takes_or_brings_nothing_makes_room_at_the_limit():
                 thread = threading.Thread(target=take, args=(crowd[0].sock, got))
                 thread.start()
                 threading.Thread(target=take_slowly, args=(crowd[1].sock, slow)).start()
-            start = time.monotonic()
-            equal(s.client(timeout=60).send(GET).response().body, b"file", events + ask)
-            took = time.monotonic() - start
-            assert took < 10, (events, ask, took)   # for longer the taker, at least, is being sent to
+            late = s.client(timeout=4 * kit.PATIENCE)
+            equal(late.send(GET).response().body, b"file", events + ask)
+            # Neither a time-out nor the taker's end made room: one has gone for him, and he for who asks now.
+            equal(counters(s)["recycled"], 2, events + ask)
             if thread:
                 before = len(slow)
                 wait_for(lambda: len(slow) > before + 10)
@@ -171,19 +172,19 @@ def a_transfer_under_way_is_not_taken_for_idle():
 
 
 def a_body_of_a_byte_now_and_then_ends():
-    with Server("--body-timeout", "2s", config="cgi /cgi/ @DIR@/cgi\n") as s:
+    with Server("--body-timeout", "4s", config="cgi /cgi/ @DIR@/cgi\n") as s:
         s.write("file", "file")
         s.start()
         c = s.client().send("POST /cgi/x HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n")
         start = time.monotonic()
         try:
-            while time.monotonic() - start < 30:
+            while time.monotonic() - start < 4 * kit.PATIENCE:
                 c.send("x")
                 time.sleep(0.3)
         except OSError:
             pass
         took = time.monotonic() - start
-        assert took < 20, "it was fed for %.0f s" % took
+        assert took < 2 * kit.PATIENCE, "it was fed for %.0f s" % took
         # Who is merely not fast is served.
         path = os.path.join(s.dir, "cgi", "x")
         os.mkdir(os.path.dirname(path))
@@ -265,11 +266,11 @@ def a_pool_of_few_processes_is_not_starved_by_idle_connections():
                 equal(s.get("/app/x").status, 200)
             # Somebody else's request, beside flash.
             direct = socket.socket(socket.AF_UNIX)
-            direct.settimeout(10)
+            direct.settimeout(kit.PATIENCE)
             direct.connect(pool.path)
             direct.sendall(b"\1\1\0\1\0\x08\0\0\0\1\0\0\0\0\0\0" b"\1\4\0\1\0\0\0\0" b"\1\5\0\1\0\0\0\0")
             assert direct.recv(100), "no process is free"
-            assert time.monotonic() - start < 40
+            assert time.monotonic() - start < 4 * kit.PATIENCE
         finally:
             pool.end()
 
@@ -299,7 +300,7 @@ def more_requests_than_processes_are_all_answered():
 
 
 def a_kept_connection_to_a_program_ends_when_idle():
-    with Server("--workers", "1", "--fastcgi-keep", "4", "--fastcgi-idle", "1s",
+    with Server("--workers", "1", "--fastcgi-keep", "4", "--fastcgi-idle", "4s",
                 config="fastcgi /app/ unix:@DIR@/pool\nstatus /status\n") as s:
         pool = Pool(s.dir, 1)
         try:
@@ -337,7 +338,7 @@ def a_client_that_goes_while_its_request_waits_for_a_program_harms_nobody():
 def a_program_that_does_not_stop_stops_nobody_and_fills_no_disk():
     """Complaints, and an answer to who asks for none of it: nothing of either makes it wait."""
     for args in ("amped", "sped", "amped --events io_uring"):
-        with Server("--workers", "1", "--app-timeout", "3s", "--architecture", *args.split(),
+        with Server("--workers", "1", "--app-timeout", "8s", "--architecture", *args.split(),
                     config="status /status\ncgi /cgi/ @DIR@/cgi\nfastcgi /app/ exec:@DIR@/fcgi 3\n") as s:
             os.mkdir(os.path.join(s.dir, "cgi"))
             for name, text in (("cgi/complain", "yes complaint >&2"), ("cgi/endless", "echo A: b\necho\nexec yes"),
@@ -393,7 +394,7 @@ def a_loud_program_does_not_drown_a_quiet_one():
 def what_is_closed_is_closed_for_the_program_too():
     """Of a connection on which more was to come a moment ago, it sees the end, and takes the next one."""
     for events in ("epoll", "io_uring"):
-        with Server("--workers", "1", "--app-timeout", "10s", "--events", events,
+        with Server("--workers", "1", "--app-timeout", "600s", "--events", events,
                     config="fastcgi /app/ exec:@DIR@/fcgi 1\n") as s:
             path = os.path.join(s.dir, "fcgi")
             with open(path, "w", encoding="ascii") as f:
@@ -508,13 +509,13 @@ def bodies_of_all_clients_together_have_a_bound():
                 total, files = bodies_kept(s)
                 assert total <= 2 << 20, (args, i, total, files)
             if args[0] == "m":
-                assert any(map(refused, crowd)), args
+                wait_for(lambda c=crowd: any(map(refused, c)))
                 continue
             wait_for(lambda: counters(s)["held_refused"] > 0)
             wait_for(lambda: counters(s)["held_bytes"] > 1 << 20)
             # They have stood still for a while by now, or will soon have.
             for _ in range(4):
-                wait_for(lambda: len(s.raw(head.encode() + b"y" * 400000).body) == 400000)
+                wait_for(lambda: takes_all(s, head.encode() + b"y" * 400000) == 400000)
             n = counters(s)
             assert n["held_dropped"] > 0 and n["held_bytes"] <= 2 << 20, n
             assert sum(map(refused, crowd)) >= 10, args
@@ -522,6 +523,14 @@ def bodies_of_all_clients_together_have_a_bound():
                 c.close()
             wait_for(lambda: counters(s)["held_bytes"] < 65536)     # its own, and that of who is closed
             equal(bodies_kept(s)[1], 0, args)
+
+
+def takes_all(s, request):
+    """Bytes of the answer; none if it is refused before all of it was read."""
+    try:
+        return len(s.raw(request).body)
+    except (OSError, EOFError):
+        return 0
 
 
 def at_work(s, c):
@@ -542,8 +551,8 @@ def at_work(s, c):
 def who_stands_still_at_one_worker_makes_room_for_the_clients_of_another():
     head = b"POST /cgi/cat HTTP/1.1\r\nHost: t\r\nContent-Length: 400000\r\n\r\n"
     for args in ("amped", "sped --events io_uring"):
-        with Server("--workers", "2", "--max-body", "500k", "--held-memory", "2M", "--architecture", *args.split(),
-                    config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
+        with Server("--workers", "2", "--max-body", "500k", "--held-memory", "2M", "--keepalive-timeout", "600s",
+                    "--architecture", *args.split(), config="status /status\ncgi /cgi/ @DIR@/cgi\n") as s:
             programs(s, cat="cat")
             s.write("file", "file")
             s.start()
@@ -565,7 +574,7 @@ def who_stands_still_at_one_worker_makes_room_for_the_clients_of_another():
                 except (OSError, EOFError):     # refused, and did not read all of it
                     return False
 
-            end = time.monotonic() + 20
+            end = time.monotonic() + 4 * kit.PATIENCE
             while not served():
                 assert posters and time.monotonic() < end, (args, counters(s))
                 time.sleep(1)
@@ -584,8 +593,7 @@ def heads_of_all_clients_together_have_a_bound():
                 crowd.append(s.client().send("GET /file HTTP/1.1\r\nHost: t\r\nX: " + "x" * 15000))
                 n = counters(s)["held_bytes"]
                 assert n <= (2 << 20) + 65536, (events, n)
-            n = counters(s)
-            assert n["held_dropped"] + n["held_refused"] > 100, (events, n)
+            wait_for(lambda: (n := counters(s))["held_dropped"] + n["held_refused"] > 100)
             for _ in range(20):
                 equal(s.client(timeout=20).send(GET).response().body, b"file", events)
                 # In two pieces, as all of those.
@@ -739,4 +747,5 @@ def a_name_whose_file_system_does_not_answer_stops_nobody():
 if __name__ == "__main__":
     main([v for k, v in list(globals().items())
           if callable(v) and getattr(v, "__module__", "") == "__main__"
-          and k not in ("counters", "Pool", "Talker", "body_files", "bodies_kept", "at_work", "programs", "refused")])
+          and k not in ("counters", "Pool", "Talker", "body_files", "bodies_kept", "takes_all", "at_work", "programs",
+                        "refused")])

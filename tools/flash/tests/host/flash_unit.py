@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-# timeout: 240
+# timeout: 600
 """The shipped unit and configuration, --check, the log's file and reader, and who the workers are."""
 import os
 import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -201,13 +200,12 @@ def workers_that_stay_root_say_so():
             port = free_port()
             p = subprocess.Popen([FLASH, "--listen", "127.0.0.1:%d" % port, "--root", root, *args], stderr=err)
             try:
-                def up():
+                def answers():
                     try:
-                        socket.create_connection(("127.0.0.1", port), 5).close()
-                        return True
+                        return Client(port).get("/").status
                     except OSError:
                         return False
-                wait_for(up)
+                wait_for(answers)           # before that it warns
             finally:
                 p.send_signal(signal.SIGTERM)
                 p.wait(60)
@@ -226,14 +224,14 @@ def stalled(args, end):
         wait_for(s.accepts)
         agent = "x" * 3000
         start = time.monotonic()
-        c = s.client(timeout=20)
+        c = s.client(timeout=60)
         for _ in range(100):
             equal(c.get("/file", "User-Agent: " + agent).body, b"file", args)
         time.sleep(1.3)
         for _ in range(100):
             equal(c.get("/file", "User-Agent: " + agent).body, b"file", args)
         c.close()
-        assert time.monotonic() - start < 30, args
+        assert time.monotonic() - start < 60, args
         equal(s.stop(end), 0, args)
         os.close(w)
         w = -1

@@ -216,7 +216,7 @@ class Server:
             if self.proc.poll() is None:
                 self.proc.send_signal(sig)
             try:
-                status = self.proc.wait(20)
+                status = self.proc.wait(2 * kit.PATIENCE)
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 status = self.proc.wait()

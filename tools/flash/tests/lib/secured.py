@@ -55,6 +55,13 @@ class Secured(Server):
         self.config = "\n".join(lines + [self.extra, ""])
         self.command()
 
+    def accepts(self):
+        """At both; without a connection, which would count there."""
+        if not super().accepts():
+            return False
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            return f"0100007F:{self.tls_port:04X} 00000000:0000 0A" in f.read()
+
     def reload(self, refused=False):
         """Until it is in effect, or refused."""
         before, said = set(children(self.proc.pid)), self.stderr().count("not reloaded")
