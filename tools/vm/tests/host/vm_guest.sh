@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 900
 # A guest is a command: same status, same output, and the host's files stay as they are.
 . "$FLT_TOP/tools/testing/lib.sh"
 
