@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # long: debug it takes three minutes there
-# timeout: 180
+# timeout: 600
 # shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions
 # What save prints and apply makes: twice the same is once, what is wrong changes nothing, what is equal is not touched.
 . "$FLT_TOP/tools/testing/lib.sh"
@@ -56,17 +56,18 @@ node be address 10.0.0.2
 node be2 address 10.0.0.33 weight 50
 service $VIP:80
 policy lard/r t_low 30 t_high 70 max_outstanding auto
-links heartbeat_ms 900
-sysctl handoff_timeout_ms 5000"
+links heartbeat_ms 9000
+sysctl handoff_timeout_ms 15000"
 BE="local name be address 10.0.0.2 insecure on
 node fe address 10.0.0.1 role frontend
-service $VIP:80"
+service $VIP:80
+links heartbeat_ms 9000"
 
 # From nothing.
 equal "a node without a name has nothing to save" \
 	'flotilla: cannot save: this node has no name and address yet; try "flotilla local set help"' "$(fe flotilla save 2>&1)"
-planned="~ sysctl handoff_timeout_ms 200 -> 5000
-~ links heartbeat_ms 1000 -> 900
+planned="~ sysctl handoff_timeout_ms 200 -> 15000
+~ links heartbeat_ms 1000 -> 9000
 ~ policy t_low 25 -> 30, t_high 65 -> 70
 + local name fe address 10.0.0.1 insecure on
 + service $VIP:80
@@ -88,7 +89,7 @@ state fe >"$DIR/saved" && fe flotilla -p save >"$DIR/saved.json"
 equal "what save prints is what there is" "nothing to change" "$(fe flotilla apply "$DIR/saved")"
 equal "in JSON too" "nothing to change" "$(fe flotilla apply "$DIR/saved.json")"
 equal "the limit is automatic, although a number shows" 1 "$(grep -c 'max_outstanding auto' "$DIR/saved")"
-equal "a value of each kind is saved" 3 "$(grep -cE 't_low 30|heartbeat_ms 900|handoff_timeout_ms 5000' "$DIR/saved")"
+equal "a value of each kind is saved" 3 "$(grep -cE 't_low 30|heartbeat_ms 9000|handoff_timeout_ms 15000' "$DIR/saved")"
 equal "the nodes and their links are the same" "$before" "$(identity fe)"
 
 # What is wrong.
