@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 1200
 # long: debug it takes twenty minutes there
 """Nodes serve each other from memory: whatever they believe of each other, the bytes are the disk's.
 
@@ -186,7 +186,7 @@ def another_export_of_that_name_finds_no_old_blocks():
 
 @claim
 def whoever_holds_an_ended_export_gives_nothing_of_it():
-    with trio(words=("retries", "0", "timeout", "500")) as t:
+    with trio(words=("retries", "0", "timeout", "5000")) as t:
         t.read(1)
         tool(t.nodes[0], "unexport", "data")
         for i in (1, 2):
@@ -198,7 +198,7 @@ def whoever_holds_an_ended_export_gives_nothing_of_it():
 
 @claim
 def participants_that_changed_are_another_disk():
-    with trio(words=("retries", "0", "timeout", "500")) as t:
+    with trio(words=("retries", "0", "timeout", "5000")) as t:
         for policy, nodes in (("hscc", "n3,n2"), ("hscc", "n2"), ("hdc", "n2,n3")):
             tool(t.nodes[0], "unexport", "data")
             export(t.nodes[0], "data", t.disk.device, "policy", policy, nodes=nodes)

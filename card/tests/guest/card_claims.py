@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 900
 # long: debug it takes five minutes there
 """What is exported is not written by anybody else on the exporter, on whatever way he comes."""
 import contextlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 1200
 # long: both it takes three minutes on the stock kernel, twenty on the debug kernel
 """Where copies of one block go, step by step: the rules of HSCC, its eager index, and classes."""
 import contextlib

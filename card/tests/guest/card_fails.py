@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 1200
 # long: debug it takes nine minutes there
 """What users of network block devices complain of does not happen: errors come in
 time, devices come back, nothing hangs, and what comes late harms nobody."""
@@ -16,12 +16,12 @@ from card import (MIB, SLOW, attach, cut, detach, disks, errno, export, exports,
                   wait_live)
 from tap import claim, main, wait                       # noqa: E402
 
-QUICK = ("timeout", "500", "retries", "1")
+QUICK = ("timeout", "2000", "retries", "1")
 # (retries + 1) attempts, each rounded up to a tick of the block layer's timer, on a busy machine.
-BOUND = 8 * SLOW
+BOUND = 30 * SLOW
 
 
-def heartbeat(c, ms=200):
+def heartbeat(c, ms=500):
     for node in c.nodes:
         node.sysfs("links/heartbeat_ms", str(ms))
 
@@ -145,7 +145,7 @@ def a_writer_with_a_dead_exporter_gets_an_error_and_unmounts():
     with pair(size=16 * MIB, words=("write",)) as (c, disk):
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", disk.path)
         run("losetup", "-c", disk.device)
-        card = attach(c.nodes[1], "data", "write", "timeout", "200", "retries", "0")
+        card = attach(c.nodes[1], "data", "write", "timeout", "2000", "retries", "0")
         here = "/tmp/card-here"
         os.makedirs(here, exist_ok=True)
         run("mount", "/dev/" + card, here)

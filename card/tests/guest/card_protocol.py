@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 900
 # long: debug it takes five minutes there
 """The protocol keeps what the thesis promises of it (chapter 3): who caches what, what overlaps
 with what, where it is worked on, and what it is said to cost."""
@@ -202,10 +202,11 @@ def a_program_gets_on_while_requests_flood_its_processor():
         before = stat(c.nodes[0], "CardServedCached")
         flooded = work()
         served = stat(c.nodes[0], "CardServedCached") - before
+        floods.close()
+        alone = min(alone, work())              # others on this machine may have come meanwhile
         print("# %.0f percent of what it does alone, beside %d requests" % (
             100 * flooded / alone, served))
         assert flooded * 50 > alone and served > 256, (alone, flooded, served)
-        floods.close()
         for node in c.nodes[1:]:
             assert stat(node, "CardErrors") == stat(node, "CardTimeouts") == 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 # mem: 1G
 # long: debug it takes five minutes there
 """Nothing is swapped to a remote disk: to free memory it would need memory. Writing a file system

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 # long: debug it takes five minutes there
 """What was acknowledged, was not flushed and is lost at the exporter is never called safe."""
 import contextlib
@@ -121,7 +121,7 @@ def no_fsync_succeeds_for_acknowledged_writes_that_were_lost():
 def who_was_away_when_they_were_lost_hears_of_it_too():
     with cached() as (c, cache):
         for node in c.nodes:
-            node.sysfs("links/heartbeat_ms", "200")
+            node.sysfs("links/heartbeat_ms", "500")
         card = attach(c.nodes[1], "data", "write")
         one = Opened(card)
         one.put(2)
@@ -141,7 +141,7 @@ def who_was_away_when_they_were_lost_hears_of_it_too():
 def what_was_flushed_or_is_flushed_at_the_end_of_an_export_is_no_loss():
     with cached() as (c, cache):
         for node in c.nodes:
-            node.sysfs("links/heartbeat_ms", "200")
+            node.sysfs("links/heartbeat_ms", "500")
         card = attach(c.nodes[1], "data", "write")
         one = Opened(card)
         assert one.put(1).sync() == 0

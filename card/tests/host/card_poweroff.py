@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 400
+# timeout: 1200
 """An exporter's machine loses its power between the acknowledgement of writes and the flush: two guests,
 one of which is killed and started anew."""
 import importlib.machinery
@@ -35,7 +35,7 @@ class Guest:
         (switch.directory / f"guest{port}").unlink(missing_ok=True)
         self.log = open(results / f"{name}.log", "wb")
         self.process = subprocess.Popen(
-            [TOP / "tools/vm/guest", "--cpus", "1", "--timeout", "380", "--name", name, "--results", results,
+            [TOP / "tools/vm/guest", "--cpus", "1", "--timeout", "1100", "--name", name, "--results", results,
              "--log", results / f"{name}.console", "--net", switch.netdev(port),
              "--address", f"10.77.0.{port + 1}/24", "--env", f"FLT_CLUSTER={HOSTS}", *options, "--",
              "bash", "-c", command], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
@@ -59,7 +59,7 @@ def follow(results, client, start):
     """The exporter's two lives, until the client has ended."""
     first = start("first")
     try:
-        wait(lambda: (results / "said.acknowledged").exists() or client.process.poll() is not None, 240, .1)
+        wait(lambda: (results / "said.acknowledged").exists() or client.process.poll() is not None, 500, .1)
     finally:
         first.stop()
     (results / "said.gone").touch()
@@ -68,7 +68,7 @@ def follow(results, client, start):
     time.sleep(1)
     second = start("second")
     try:
-        client.process.wait(240)
+        client.process.wait(500)
     finally:
         second.stop()
 

@@ -32,7 +32,7 @@ def announce(word):
 
 def await_(word):
     # The tree that guests and host share keeps names of files that were not there.
-    wait(lambda: word in [n[5:] for n in os.listdir(os.path.dirname(SAID))], 200, .2)
+    wait(lambda: word in [n[5:] for n in os.listdir(os.path.dirname(SAID))], 400, .2)
 
 
 def run(disk):
@@ -42,9 +42,9 @@ def run(disk):
     disk.put(3, 65536)
     announce("acknowledged")
     await_("gone")
-    wait(lambda: row()["state"] != "live", 100)
+    wait(lambda: row()["state"] != "live", 200)
     begin = time.monotonic()
-    wait(lambda: row()["state"] == "live", 200)
+    wait(lambda: row()["state"] == "live", 400)
     print("# it was away for %.0f s" % (time.monotonic() - begin))
 
 
@@ -73,7 +73,7 @@ def main():
         subprocess.run(words, check=True)
     await_("exported.first")
     wait(lambda: subprocess.run(["flotilla", "card", "attach", "exporter", "data", "write"], check=False,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0, 60, 1)
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0, 200, 1)
     disk = Direct("/dev/" + row()["disk"])
     tap = Tap(4)
     tap.point("the_device_comes_back_with_its_exporter", run, disk)

@@ -14,4 +14,4 @@ must flotilla local set name exporter address 10.77.0.1
 must flotilla node add client address 10.77.0.2
 must flotilla card export data device "$device" nodes client write
 announce "exported.$FLT_BOOT"
-await end 300
+await end 1000
