@@ -191,6 +191,7 @@ int privilege_drop(const struct config *config, char *error, size_t size)
 	if (err)
 		return cannot_become(err, error, size);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);	/* a change of user ends core files */
+	/* A change of user ends core files. With keys in them it should (tls_file.h). */
+	prctl(PR_SET_DUMPABLE, !config->tls, 0, 0, 0);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "host.h"
@@ -66,6 +67,9 @@ static char *read_all(const struct tls_file *f, bool secret, size_t *len)
 	if (fd < 0 || fstat(fd, &st)) {
 		cannot_open(f, errno);
 	} else if (!check_file(f, &st, secret)) {
+		/* From here on no other process of our user looks into this one, nor does a core file show it. */
+		if (secret)
+			prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 		text = OPENSSL_malloc(st.st_size + 1);
 		n = text ? read(fd, text, st.st_size) : -1;
 		if (n < 0)

@@ -24,7 +24,8 @@ int tls_file_sorry(const struct tls_file *f, const char *why);
 int tls_file_sorry_ssl(const struct tls_file *f, const char *what);
 /*
  * @use takes what it needs from it, for @to. @secret: it must be root's, ours or that of lardd's user, and
- * nobody else may read it; its copy here is wiped out.
+ * nobody else may read it; its copy here is wiped out, and the process is not dumpable any more. A change of
+ * user must not undo that.
  */
 int tls_file_use(const struct tls_file *f, bool secret,
 		 int (*use)(const struct tls_file *f, void *to, BIO *from), void *to);

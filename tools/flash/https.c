@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -248,8 +247,6 @@ int https_load(struct conf *conf)
 	if (!shared && ticket_share())
 		return message("TLS: no memory");
 	shared = true;
-	/* Programs that run as the same user must not look for keys in here, nor a core file show them. */
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (conf->ktls)
 		ask_for_kernel_tls();
 	conf->tls = tls_site_new(&conf->https, error, sizeof(error));

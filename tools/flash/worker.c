@@ -205,6 +205,7 @@ int worker_drop_privileges(const struct conf *conf)
 {
 	const struct passwd *pw = NULL;
 	const struct group *gr = NULL;
+	int dumpable = prctl(PR_GET_DUMPABLE);
 	gid_t gid;
 
 	/* What systemd gave the master would go on to the programs that we start. */
@@ -233,7 +234,8 @@ int worker_drop_privileges(const struct conf *conf)
 		   !handback_after_user(conf)))
 		return complain("become", conf->user);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_DUMPABLE, !conf->tls, 0, 0, 0);	/* see https_load() */
+	/* As the master is: keys of a former configuration are in here yet, see lard/tls/tls_file.h. */
+	prctl(PR_SET_DUMPABLE, dumpable == 1, 0, 0, 0);
 	return 0;
 }
 

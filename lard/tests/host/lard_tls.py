@@ -328,6 +328,36 @@ def a_key_that_only_root_may_read_serves_until_it_is_given():
         assert s.get("/size/5")[2] == content(5)
 
 
+def keys_are_nobody_elses():
+    """With TLS from the start or from a reload on, who runs as the same user cannot look into it."""
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    with site() as s:
+        user = pwd.getpwnam("nobody").pw_uid
+        os.chmod(s.lardd.directory.name, 0o755)
+        os.chown(s.files["one.test"][1], user, -1)
+
+        def owner():
+            return os.stat(f"/proc/{s.lardd.process.pid}/environ").st_uid
+
+        def start():
+            s.lardd.process.send_signal(signal.SIGTERM)
+            assert s.lardd.process.wait(10) == 0
+            s.lardd.start()
+            s.lardd.wait_nodes(1)
+        s.lardd.configure("user nobody")
+        start()
+        assert owner() == user, "without keys it may have core files"
+        s.configure(s.files, "user nobody")
+        s.lardd.reload()
+        until(lambda: s.lardd.control("status")["reloads"] == 1, what="the reload")
+        assert s.get("/size/5")[2] == content(5)
+        assert owner() == 0, "after a reload"
+        start()
+        assert s.get("/size/5")[2] == content(5)
+        assert owner() == 0, "after a start"
+
+
 def strangers_break_off_anywhere():
     """A hello that ends at any byte, one bit of it turned, and noise."""
     hello, seed = client_hello(), 18
@@ -565,7 +595,8 @@ if __name__ == "__main__":
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
                    unfinished_handshakes_have_a_bound, one_address_has_not_all_the_handshakes, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate, a_refused_reload_leaves_the_tickets,
-                   a_key_that_only_root_may_read_serves_until_it_is_given, strangers_break_off_anywhere,
+                   a_key_that_only_root_may_read_serves_until_it_is_given, keys_are_nobody_elses,
+                   strangers_break_off_anywhere,
                    handshakes_have_little_memory, failed_handshakes_have_no_memory,
                    reloads_and_takeovers_break_no_handshake,
                    records_without_data_keep_nobody_waiting]))

@@ -554,6 +554,17 @@ def keys_are_nobody_elses():
                 with open(f"/proc/{pid}/status", encoding="ascii") as f:
                     assert f"\nUid:\t{nobody}\t" in f.read()
                 equal(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+            # No TLS any more, but a worker has to finish, and the master has the keys of those that do.
+            c, before = s.secure(), set(children(s.proc.pid))
+            c.send("GET /size/10000019 HTTP/1.1\r\nHost: h\r\n\r\n")
+            s.config = "status /status\n"
+            s.command()
+            s.proc.send_signal(signal.SIGHUP)
+            wait_for(lambda: set(children(s.proc.pid)) - before and s.get("/status").status == 200)
+            for pid in set(children(s.proc.pid)) - before:
+                equal(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+            same(c.response().body, content(10000019), "kept")
+            c.close()
     return None
 
 
