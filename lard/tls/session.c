@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <sys/socket.h>
+#include "host.h"
 
 #define BARREN_MAX	64	/* records without data, in BARREN_US */
 #define BARREN_US	1000000
@@ -41,9 +42,14 @@ static long may_read(BIO *bio, int what, const char *bytes, size_t len, int arg_
 	(void)arg_int;
 	(void)arg_long;
 	(void)done;
-	if (what != BIO_CB_READ || s->barren <= s->barren_max)
+	if (what != BIO_CB_READ)
 		return result;
 	BIO_clear_retry_flags(bio);
+	if (s->barren > s->barren_max)
+		return -1;
+	if (!s->patience_us || tls_host_clock() - s->began_us < s->patience_us)
+		return result;
+	BIO_set_retry_read(bio);
 	return -1;
 }
 
@@ -76,6 +82,13 @@ static void begin(void)
 {
 	ERR_clear_error();
 	errno = 0;
+}
+
+static void begin_reading(struct tls_session *s)
+{
+	if (s->patience_us)
+		s->began_us = tls_host_clock();
+	begin();
 }
 
 /* What a call of OpenSSL's that did not succeed comes to: 0 at the end, or -1 with errno. */
@@ -123,7 +136,7 @@ int tls_session_shake(struct tls_session *s)
 {
 	int n;
 
-	begin();
+	begin_reading(s);
 	n = SSL_do_handshake(s->ssl);
 	if (n == 1) {
 		s->barren = 0;
@@ -152,7 +165,7 @@ ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t
 		s->since_us = now_us;
 		s->barren = 0;
 	}
-	begin();
+	begin_reading(s);
 	n = SSL_read(s->ssl, into, len);
 	if (n > 0 && s->barren)
 		s->barren--;

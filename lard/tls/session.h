@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TLS of one connection, over a socket that does not wait. As the system calls of these names: -1 with
+ * TLS of one connection, over a socket that does not wait, or not for long (@patience_us). As the system calls of these names: -1 with
  * errno, EAGAIN included; 0: the client has said all.
  */
 #ifndef LARD_TLS_SESSION_H
@@ -22,6 +22,9 @@
  * @barren: records read without data, since @since_us or, in the handshake, its beginning
  * @barren_max: with more, nothing is read any more: SSL_read() goes on for as long as such come, and
  *	    meanwhile nobody else is served
+ * @patience_us: not 0 where the socket waits: a call that has read for so long is over, with EAGAIN. By itself
+ *	    OpenSSL goes on until a record is whole, however slowly its bytes come
+ * @began_us: the call that reads
  * @kernel: makes the records that are sent
  * @ended:  the client has said all
  * @broken: no record can be made any more
@@ -32,7 +35,7 @@ struct tls_session {
 	struct tls_notes notes;
 	size_t retry;
 	unsigned int barren, barren_max;
-	uint64_t since_us;
+	uint64_t since_us, patience_us, began_us;
 	bool kernel, ended, broken, shut;
 };
 

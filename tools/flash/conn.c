@@ -230,8 +230,11 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 	}
 	if (n <= 0)
 		return -1;
-	/* Less than there was room for: it is empty, and the next arrival is a new edge. */
-	c->can_read = (size_t)n == room || c->peer_done || c->tls;
+	/*
+	 * Less than there was room for: it is empty, and the next arrival is a new edge. A record more may be there
+	 * without one; who blocks has no edges, and deadlines have their turn.
+	 */
+	c->can_read = (size_t)n == room || c->peer_done || (c->tls && !w->blocking);
 	if (c->in) {
 		c->in_len += n;
 		*buf = c->in;

@@ -7,6 +7,8 @@
 
 #include "lard/tls/session.h"
 
+#define PATIENCE_US 1000000	/* in mp and mt; then deadlines and signals have their turn, as without TLS */
+
 int secure_new(struct conn *c)
 {
 	struct tls_session *s = calloc(1, sizeof(*s));
@@ -17,6 +19,8 @@ int secure_new(struct conn *c)
 		free(s);
 		return -ENOMEM;
 	}
+	if (c->w->blocking)
+		s->patience_us = PATIENCE_US;
 	c->tls = s;
 	return 0;
 }

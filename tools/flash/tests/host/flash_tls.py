@@ -375,6 +375,50 @@ def handshakes_have_their_time():
         s.count_is("tls_handshakes", 1)
 
 
+def handed(s, part):
+    """Bytes one by one, each before anybody would think that none comes; how long it took until it was over."""
+    s.settimeout(0.2)
+    began = time.monotonic()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        for byte in part:
+            s.sendall(bytes([byte]))
+            with contextlib.suppress(TimeoutError):
+                s.recv(1)                   # 408, an alert or the end
+                break
+    return time.monotonic() - began
+
+
+def one_record(s, tcp, data):
+    """After a handshake by 1.2, which leaves no ticket to be read."""
+    came, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = s.context(VERSIONS[0]).wrap_bio(came, sent, server_hostname="one.test")
+    while True:
+        try:
+            client.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            tcp.sendall(sent.read())
+            came.write(tcp.recv(65536))
+    client.write(data)
+    return sent.read()
+
+
+def who_comes_byte_by_byte_has_no_more_time():
+    """In a handshake, in the record of a request, in a request of many records; where one process serves one, too."""
+    for kind in ("architecture amped", "architecture mp\nprocesses 1", "architecture mt\nthreads 1"):
+        with Secured(f"{kind}\nhandshake_timeout 1s\nheader_timeout 1s\ndefer_accept off").start() as s:
+            with s.tcp() as tcp:
+                took = handed(tcp, client_hello()[:60])
+                assert took < 4, f"{kind}: a handshake, {took} s"
+            with s.tcp() as tcp:
+                took = handed(tcp, one_record(s, tcp, b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 60))
+                assert took < 4, f"{kind}: a record, {took} s"
+            c = s.secure()
+            took = handed(c.sock, b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 60)
+            assert took < 4, f"{kind}: records, {took} s"
+            same(s.secure().get("/size/64").body, content(64), kind)
+
+
 def unfinished_handshakes_have_a_bound():
     """The oldest goes, and who is served stays."""
     with Secured("max_handshakes 8\nhandshake_timeout 600s\ndefer_accept off").start() as s:
@@ -587,6 +631,7 @@ if __name__ == "__main__":
           what_is_agreed_on, certificates_go_by_name_and_reload, a_name_may_have_certificates_of_two_kinds,
           reloads_break_no_handshake, a_directory_of_certificates_is_read, responses_are_stapled_and_read_again,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
-          records_without_data_keep_nobody_waiting, handshakes_have_their_time, unfinished_handshakes_have_a_bound,
+          records_without_data_keep_nobody_waiting, handshakes_have_their_time, who_comes_byte_by_byte_has_no_more_time,
+          unfinished_handshakes_have_a_bound,
           strangers_break_off_anywhere, records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https,
           what_cannot_be_is_refused, keys_are_nobody_elses, curl_and_s_client_are_served])
