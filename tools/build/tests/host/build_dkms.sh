@@ -38,4 +38,13 @@ check "the configuration names the version" grep -qx "PACKAGE_VERSION=\"$version
 named=$(sed -n 's/^BUILT_MODULE_NAME.*="\(.*\)"/\1/p' dkms.conf | sort)
 built=$(sed -n 's/^obj-m += //p' ./*/Kbuild ./kmod/*/Kbuild | tr ' ' '\n' | sed -n 's/\.o$//p' | sort)
 equal "and every module that is built" "$built" "$named"
+
+# As a user has it who trusts his group; root compiles and loads it at each new kernel.
+mkdir -p "$root/theirs"
+tar -C "$FLT_TOP" -c Kbuild VERSION dkms.conf tools/build kmod handoff uselect splice iolite card | tar -C "$root/theirs" -x
+chmod -R a+w "$root/theirs"
+[ "$(id -u)" != 0 ] || chown -R nobody "$root/theirs"
+check "it goes from anybody's tree" sh -c "umask 0 && exec '$root/theirs/tools/build/dkms' '$root/open'"
+claim "with all of it" $(($(find "$root/open" -type f | wc -l) != $(find "$tree" -type f | wc -l)))
+equal "and is nobody else's to write" "" "$(find "$root/open" ! -user "$(id -un)" -o -perm /022)"
 finish

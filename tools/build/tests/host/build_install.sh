@@ -17,7 +17,7 @@ cat >"$tree/tools/build/modules" <<-'end'
 end
 chmod +x "$tree/tools/build/modules"
 echo 'int main(void) { return 0; }' | tee "$tree/room/tool.c" >"$tree/room/inside.c"
-printf 'LIBRARIES += libit\nlibit_SRCS := room/it.c\n' >"$tree/room/user.mk"
+printf 'LIBRARIES += libit\nlibit_SRCS := room/it.c\nlibit_ABOUT := it\n' >"$tree/room/user.mk"
 echo 'int it(void); int it(void) { return 0; }' >"$tree/room/it.c"
 printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >>"$tree/room/user.mk"
 mkdir "$tree/lard" "$tree/tools/tool"
@@ -56,6 +56,13 @@ equal "what was changed in /etc stays" 3 "$(cat "$tree"/dest/etc/{*.d/flotilla,t
 equal "a unit starts what was installed" "ExecStart=/usr/bin/tool --config /etc/tool.conf" \
 	"$(cat "$tree/dest/usr/lib/systemd/system/tool.service")"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
+
+rm -rf "$tree/dest"
+check "it installs whatever the umask" sh -c "umask 0 && exec env -u KDIR -u MAKEFLAGS make -s -C '$tree' install DESTDIR='$tree/dest'"
+equal "and nobody else may write to it" "" "$(find "$tree/dest" ! -type l -perm /022)"
+rm -rf "$tree/dest"
+check "or the other way" sh -c "umask 077 && exec env -u KDIR -u MAKEFLAGS make -s -C '$tree' install DESTDIR='$tree/dest'"
+equal "and everybody may read it" "" "$(find "$tree/dest" ! -perm -044)"
 
 wanted() { bash -c '. /dev/stdin; wanted' <<<"groups=$1 VERSION_ID=$2; $(sed -n '/^wanted() {/,/^}/p' "$FLT_TOP/tools/build/deps")"; }
 cd "$FLT_TOP" || exit
