@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "privilege.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
@@ -162,6 +163,20 @@ void privilege_again(void)
 {
 	if (user.uid && (seteuid(0) || setegid(0)))
 		log_error("root", "text=\"%s\"", strerror(errno));
+}
+
+int privilege_open(const char *path, int flags)
+{
+	int fd = open(path, flags), err;
+	char why[128];
+
+	if (fd >= 0 || errno != EACCES || !user.uid || geteuid())
+		return fd;
+	fd = privilege_as_user(why, sizeof(why)) ? -1 : open(path, flags);
+	err = fd < 0 ? EACCES : 0;
+	privilege_again();
+	errno = err;
+	return fd;
 }
 
 static int become(uint64_t mask)

@@ -26,6 +26,11 @@ void privilege_mark(int fd);
 int privilege_as_user(char *error, size_t size);
 void privilege_again(void);
 /*
+ * As open(2), before privilege_drop() and after it. Root of a unit may lack the right to pass by modes
+ * (CAP_DAC_OVERRIDE): then what is the user's alone is opened as he.
+ */
+int privilege_open(const char *path, int flags);
+/*
  * For good. Before there are threads. Without the rights to it lardd stays root, with a warning, if
  * the configuration names no user. 0, or -errno after a sentence in @error.
  */

@@ -26,3 +26,8 @@ const char *tls_host_user(void)
 {
 	return privilege_name();
 }
+
+int tls_host_open(const char *path, int flags)
+{
+	return privilege_open(path, flags);
+}

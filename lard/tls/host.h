@@ -15,5 +15,7 @@ void tls_host_warn(const char *event, const char *text);
 bool tls_host_is_user(uid_t uid);
 /* Its name, where files are read again as that user; else NULL. */
 const char *tls_host_user(void);
+/* As open(2); a file that root may not open with the rights that it has, as that user. */
+int tls_host_open(const char *path, int flags);
 
 #endif

@@ -59,7 +59,7 @@ static int cannot_open(const struct tls_file *f, int err)
 /* All of a file, in the heap. */
 static char *read_all(const struct tls_file *f, bool secret, size_t *len)
 {
-	int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = tls_host_open(f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 	char *text = NULL;
 	ssize_t n = -1;

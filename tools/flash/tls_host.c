@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lard/tls/host.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -30,4 +31,9 @@ bool tls_host_is_user(uid_t uid)
 const char *tls_host_user(void)
 {
 	return NULL;
+}
+
+int tls_host_open(const char *path, int flags)
+{
+	return open(path, flags);
 }

@@ -12,12 +12,14 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import LARDD, TOP, cluster, content, free_port, kit, main, until  # noqa: E402
+from secure import make_certificate     # noqa: E402
 
 CAP_CHOWN, CAP_SETGID, CAP_SETUID, CAP_NET_BIND_SERVICE, CAP_NET_ADMIN = 0, 6, 7, 10, 12
 CAPS = {"CAP_CHOWN": CAP_CHOWN, "CAP_SETGID": CAP_SETGID, "CAP_SETUID": CAP_SETUID,
@@ -336,16 +338,52 @@ def as_the_unit_would(settings, files):
     return become
 
 
-def the_unit_starts_with_the_shipped_configuration():
-    if os.geteuid():
-        raise kit.Skip("needs root")
-    settings = unit()
-    assert settings["RuntimeDirectory"] == settings["LogsDirectory"] == ["flotilla"]
+@contextlib.contextmanager
+def by_the_unit(settings, top, text):
+    """lardd as the unit starts it with this configuration, after its checks; its standard error."""
+    with open(os.path.join(top, "etc/lardd.conf"), "w", encoding="ascii") as file:
+        file.write(text)
+    become = as_the_unit_would(settings, top)
+
+    def command(which, n=0):
+        program, *rest = settings[which][n].split()
+        assert program.endswith("/bin/lardd"), program
+        return [LARDD, *rest]
+    subprocess.run(command("ExecStartPre"), check=True, preexec_fn=become, timeout=20)
+    with open(os.path.join(top, "err"), "w+", encoding="ascii") as err:
+        process = subprocess.Popen(command("ExecStart"), preexec_fn=become, stderr=err)
+        try:
+            until(lambda: os.path.exists(os.path.join(top, "run/lardd.sock")) or process.poll() is not None)
+            until(lambda: "event=start" in open(err.name, encoding="ascii").read() or process.poll() is not None)
+            assert process.poll() is None, open(err.name, encoding="ascii").read()
+            assert rights(process.pid) == ({nobody()}, {(KEPT, KEPT, 0, 0)})
+            yield process
+            subprocess.run(command("ExecReload"), check=True, preexec_fn=become, timeout=20)
+            process.send_signal(signal.SIGHUP)
+            until(lambda: "reloads=1" in open(err.name, encoding="ascii").read())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(kit.PATIENCE)
+        assert status == 0, status
+
+
+@contextlib.contextmanager
+def directories():
+    """Those that systemd makes, in one that is for all to look into."""
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)
         for name in ("etc", "run", "log"):
             os.mkdir(os.path.join(top, name))
             os.chmod(os.path.join(top, name), 0o755)
+        yield top
+
+
+def the_unit_starts_with_the_shipped_configuration():
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    settings = unit()
+    assert settings["RuntimeDirectory"] == settings["LogsDirectory"] == ["flotilla"]
+    with directories() as top:
         port = free_port()
         with open(os.path.join(TOP, "lard/lardd.conf"), encoding="ascii") as file:
             text = file.read()
@@ -353,32 +391,33 @@ def the_unit_starts_with_the_shipped_configuration():
         # As shipped, but for the port, which may be taken here; with the log that it suggests.
         text = text.replace("listen *:80", f"listen 127.0.0.1:{port}").replace("# access-log", "access-log")
         assert "access-log /var/log/flotilla/" in text
-        with open(os.path.join(top, "etc/lardd.conf"), "w", encoding="ascii") as file:
-            file.write(text)
-        become = as_the_unit_would(settings, top)
+        with by_the_unit(settings, top, text), socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+            s.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            assert b" 503 " in s.recv(1000), "there is no node yet"
+        assert os.path.getsize(os.path.join(top, "log/access.log")) > 0
 
-        def command(which, n=0):
-            program, *rest = settings[which][n].split()
-            assert program.endswith("/bin/lardd"), program
-            return [LARDD, *rest]
-        subprocess.run(command("ExecStartPre"), check=True, preexec_fn=become, timeout=20)
-        with open(os.path.join(top, "err"), "w+", encoding="ascii") as err:
-            process = subprocess.Popen(command("ExecStart"), preexec_fn=become, stderr=err)
-            try:
-                until(lambda: os.path.exists(os.path.join(top, "run/lardd.sock")) or process.poll() is not None)
-                until(lambda: "event=start" in open(err.name, encoding="ascii").read() or process.poll() is not None)
-                assert process.poll() is None, open(err.name, encoding="ascii").read()
-                assert rights(process.pid) == ({nobody()}, {(KEPT, KEPT, 0, 0)})
-                with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-                    s.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
-                    assert b" 503 " in s.recv(1000), "there is no node yet"
-                subprocess.run(command("ExecReload"), check=True, preexec_fn=become, timeout=20)
-                process.send_signal(signal.SIGHUP)
-                until(lambda: "reloads=1" in open(err.name, encoding="ascii").read())
-            finally:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(kit.PATIENCE) == 0
-            assert os.path.getsize(os.path.join(top, "log/access.log")) > 0
+
+def the_unit_starts_with_keys_that_only_its_user_may_read():
+    """Its root has no right to pass by modes, and its check wants what a reload can read."""
+    if os.geteuid():
+        raise kit.Skip("needs root")
+    with directories() as top:
+        port, etc = free_port(), os.path.join(top, "etc")
+        key = make_certificate(etc, "one.test")[1]
+        tickets = os.path.join(etc, "tickets")
+        with open(tickets, "w", encoding="ascii") as file:
+            file.write("0123456789" * 16 + "\n")
+        for path in (key, tickets):
+            os.chmod(path, 0o600)
+            os.chown(path, nobody(), -1)
+        with by_the_unit(unit(), top, f"listen 127.0.0.1:{port} tls\nticket-keys /etc/flotilla/tickets\n"
+                         "certificate /etc/flotilla/one.test.pem /etc/flotilla/one.test.key\n"):
+            context = ssl.create_default_context(cafile=os.path.join(etc, "one.test.pem"))
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as tcp, \
+                    context.wrap_socket(tcp, server_hostname="one.test") as s:
+                s.sendall(b"GET / HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n")
+                assert b" 503 " in s.recv(1000), "there is no node yet"
 
 
 if __name__ == "__main__":
@@ -386,4 +425,5 @@ if __name__ == "__main__":
                    it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
                    unknown_users_are_not_the_starter,
-                   check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration]))
+                   check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration,
+                   the_unit_starts_with_keys_that_only_its_user_may_read]))
