@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -333,17 +334,40 @@ static void reload(struct conf *(*load)(void))
 	notify("READY=1\nSTATUS=serving");
 }
 
+/* A file of its own that takes the name's place, whole: the directory may be the workers', who could put a link there. */
+static bool replace_pidfile(const char *path, const char *fresh)
+{
+	struct stat st;
+	bool ok;
+	int fd;
+
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
+		errno = EEXIST;		/* a device, say */
+		return false;
+	}
+	unlink(fresh);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return false;
+	ok = dprintf(fd, "%d\n", getpid()) > 0;
+	close(fd);
+	if (ok && !rename(fresh, path))
+		return true;
+	unlink(fresh);
+	return false;
+}
+
 static void write_pidfile(const struct conf *conf)
 {
-	FILE *f;
+	char *fresh;
 
 	if (!conf->pidfile)
 		return;
-	f = fopen(conf->pidfile, "we");
-	if (!f || fprintf(f, "%d\n", getpid()) < 0)
+	if (asprintf(&fresh, "%s.new", conf->pidfile) < 0)
+		fresh = NULL;
+	if (!fresh || !replace_pidfile(conf->pidfile, fresh))
 		fprintf(stderr, "flash: cannot write %s: %s\n", conf->pidfile, strerror(errno));
-	if (f)
-		fclose(f);
+	free(fresh);
 }
 
 /* Starts the binary that now stands where ours was; it takes over the listening sockets. */

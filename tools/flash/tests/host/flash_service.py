@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -668,6 +669,29 @@ def only_what_handing_back_needs_survives_a_change_of_user():
         c.close()
         equal(capabilities(workers(s)[0])[0], net_admin)
     return None
+
+
+def what_others_put_in_place_of_the_pidfile_stays_as_it_was():
+    """A link of whose directory it is leads nowhere, and a FIFO keeps nobody waiting."""
+    with Server(config="pidfile @DIR@/pid\n") as s:
+        pidfile, victim = os.path.join(s.dir, "pid"), os.path.join(s.dir, "victim")
+        with open(victim, "w", encoding="ascii") as f:
+            f.write("precious")
+        os.symlink(victim, pidfile)
+        s.start()
+        wait_for(lambda: not os.path.islink(pidfile))
+        with open(pidfile, encoding="ascii") as f:
+            equal(f.read(), f"{s.proc.pid}\n")
+        with open(victim, encoding="ascii") as f:
+            equal(f.read(), "precious")
+        equal([name for name in os.listdir(s.dir) if name.startswith("pid")], ["pid"])
+    with Server(config="pidfile @DIR@/pid\n") as s:
+        os.mkfifo(os.path.join(s.dir, "pid"))
+        s.start()
+        wait_for(lambda: "cannot write" in s.stderr())
+        assert stat.S_ISFIFO(os.stat(os.path.join(s.dir, "pid")).st_mode)
+        s.proc.send_signal(signal.SIGTERM)
+        equal(s.proc.wait(10), 0)
 
 
 def privileges_are_dropped():
