@@ -22,15 +22,59 @@ void cli_doing(struct cli *cli, const char *format, ...)
 	va_end(args);
 }
 
+/* The bytes of the character of UTF-8 at @text if it prints, and turns no others round; else 0. */
+static size_t printing(const unsigned char *text)
+{
+	static const uint32_t least[] = { 0, ' ', 0xa0, 0x800, 0x10000 };
+	size_t len = *text < 0x80 ? 1 : *text < 0xc0 || *text >= 0xf8 ? 0 : 2, i;
+	uint32_t code;
+
+	if (len > 1)
+		len += (*text >= 0xe0) + (*text >= 0xf0);
+	code = len > 1 ? *text & (0x7f >> len) : *text;
+	for (i = 1; i < len; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (text[i] & 0x3f);
+	}
+	if (code < least[len] || code == 0x7f || code > 0x10ffff ||
+	    (code >= 0xd800 && code <= 0xdfff) || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069))
+		return 0;
+	return len;
+}
+
+/* A terminal obeys what does not print, and names may be those of a file of somebody else's. */
+static void put_plain(const char *text)
+{
+	size_t len;
+
+	for (; *text; text += len ? len : 1) {
+		len = printing((const unsigned char *)text);
+		if (len)
+			fwrite(text, 1, len, stderr);
+		else
+			fprintf(stderr, "\\x%02x", (unsigned char)*text);
+	}
+}
+
 static void say(const struct cli *cli, const char *format, va_list args)
 {
+	char *sentence;
+
 	if (cli->quiet)
 		return;
 	fflush(stdout);
-	fprintf(stderr, "flotilla: %s", cli->place);
-	if (cli->doing[0])
-		fprintf(stderr, "cannot %s: ", cli->doing);
-	vfprintf(stderr, format, args);
+	fputs("flotilla: ", stderr);
+	put_plain(cli->place);
+	if (cli->doing[0]) {
+		fputs("cannot ", stderr);
+		put_plain(cli->doing);
+		fputs(": ", stderr);
+	}
+	if (vasprintf(&sentence, format, args) < 0)
+		sentence = NULL;
+	put_plain(sentence ? sentence : "out of memory");
+	free(sentence);
 	fputc('\n', stderr);
 }
 

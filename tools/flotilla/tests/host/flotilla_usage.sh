@@ -32,6 +32,18 @@ prints()	# claim pattern ARGUMENT...
 refuses 2 'cannot add node be1: address 10.0.0.300 is not an address' \
 	node add be1 address 10.0.0.300
 refuses 2 'cannot add node be1: its address is missing' node add be1 weight 3
+# What a file, or somebody else, has put there is not for the terminal to obey.
+equal "a sentence is one line of what prints" \
+	"flotilla: there is no object \x1b[2Jbe1\x0a\xc2\x9b; try \"flotilla help\"" "$(flotilla $'\e[2Jbe1\n\xc2\x9b' 2>&1)"
+printf '%s\n' 'local name fe address 10.0.0.1' $'node be1 \e]0;title\a 10.0.0.3' >"$top/build/hostile"
+equal "what a file has is no other" \
+	"flotilla: $top/build/hostile:2: cannot use node be1: \x1b]0;title\x07 is not an argument of this command; try \"help\" in its place" \
+	"$(flotilla apply "$top/build/hostile" 2>&1)"
+printf '{"local": {"name": "fe", "address": "10.0.0.1"}, "\\u001b[2J": 1}' >"$top/build/hostile"
+equal "nor what it has as JSON" \
+	"flotilla: $top/build/hostile: \x1b[2J: members are local, nodes, services, policy, links, sysctl and exports" \
+	"$(flotilla apply "$top/build/hostile" 2>&1)"
+rm -f "$top/build/hostile"
 refuses 2 'cannot add a node: its name is missing' node add
 refuses 2 'cannot add node be1: weight 65536 is not between 0 and 65535' \
 	node add be1 address 10.0.0.3 weight 65536
