@@ -2,33 +2,74 @@
 /* flotilla auth: the key that the nodes of a cluster share, from a file to where the kernel and tlshd look for it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 #include "key.h"
 
-static int key_create(struct cli *cli, const char *path)
+static void key_make(char text[2 * KEY_BYTES + 1])
 {
 	unsigned char key[KEY_BYTES];
-	char text[2 * KEY_BYTES + 2];
-	int fd, i, status = CLI_OK;
+	int i;
 
-	if (getrandom(key, sizeof(key), 0) != sizeof(key))
-		return cli_fail(cli, "no random numbers: %s", strerror(errno));
-	for (i = 0; i < KEY_BYTES; i++)
-		sprintf(text + 2 * i, "%02x", key[i]);
-	text[2 * KEY_BYTES] = '\n';
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	text[0] = '\0';
+	if (getrandom(key, sizeof(key), 0) == sizeof(key))
+		for (i = 0; i < KEY_BYTES; i++)
+			sprintf(text + 2 * i, "%02x", key[i]);
+	explicit_bzero(key, sizeof(key));
+}
+
+/* The name lasts, too: a key that others have by now must not be another one after a power cut. */
+static bool sync_directory(const char *path)
+{
+	char copy[PATH_MAX];
+	int fd, err;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = fd < 0 ? -1 : fsync(fd);
+	if (fd >= 0)
+		close(fd);
+	return !err;
+}
+
+/* Of two at once one is first, and his is the other's. */
+static bool key_write(int fd, const char *fresh, const char *path)
+{
+	char text[2 * KEY_BYTES + 1];
+	bool ok;
+
+	key_make(text);
+	ok = text[0] && dprintf(fd, "%s\n", text) == 2 * KEY_BYTES + 1 && !fsync(fd) &&
+	     (!link(fresh, path) || errno == EEXIST);
+	explicit_bzero(text, sizeof(text));
+	return ok;
+}
+
+/* Whole or not at all: half a key would be none for ever. */
+static int key_create(struct cli *cli, const char *path)
+{
+	char fresh[PATH_MAX];
+	int fd, err;
+	bool ok;
+
+	if (snprintf(fresh, sizeof(fresh), "%s.XXXXXX", path) >= (int)sizeof(fresh))
+		return cli_fail(cli, "%s cannot be made: its name is too long", path);
+	fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return cli_fail(cli, "%s cannot be made: %s", path, strerror(errno));
-	if (write(fd, text, 2 * KEY_BYTES + 1) != 2 * KEY_BYTES + 1 || fsync(fd)) {
-		status = cli_fail(cli, "%s cannot be written: %s", path, strerror(errno));
-		unlink(path);
-	}
+	ok = key_write(fd, fresh, path);
+	err = errno;
 	close(fd);
-	explicit_bzero(key, sizeof(key));
-	explicit_bzero(text, sizeof(text));
-	return status;
+	unlink(fresh);
+	if (ok && !sync_directory(path)) {
+		ok = false;
+		err = errno;
+	}
+	return ok ? CLI_OK : cli_fail(cli, "%s cannot be written: %s", path, strerror(err));
 }
 
 static int auth_key(struct cli *cli, int argc, char **argv)

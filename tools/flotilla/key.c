@@ -22,37 +22,59 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-int key_read(struct cli *cli, const char *path, unsigned char key[KEY_BYTES])
+/* What it says in digits; false: not 64 of them, and a line's end. */
+static bool key_parse(const char *text, ssize_t len, unsigned char key[KEY_BYTES])
 {
-	char text[2 * KEY_BYTES + 2] = "";
-	struct stat st;
-	ssize_t got;
-	int fd, i;
+	int i, high, low;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return cli_fail(cli, "%s: %s", path, strerror(errno));
-	got = fstat(fd, &st) ? -1 : read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (got < 0)
-		return cli_fail(cli, "%s: %s", path, strerror(errno));
-	if (st.st_mode & 077)
-		return cli_fail(cli, "others may read %s: chmod 600, and make a new key", path);
-	if (st.st_uid && st.st_uid != geteuid())
-		return cli_fail(cli, "%s is user %u's, who knows it: make a new key", path,
-				st.st_uid);
-	if (got < 2 * KEY_BYTES || (got > 2 * KEY_BYTES && text[2 * KEY_BYTES] != '\n'))
-		return cli_fail(cli, "%s does not hold %d hexadecimal digits", path, 2 * KEY_BYTES);
+	if (len < 2 * KEY_BYTES || (len > 2 * KEY_BYTES && text[2 * KEY_BYTES] != '\n'))
+		return false;
 	for (i = 0; i < KEY_BYTES; i++) {
-		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-
+		high = hex_digit(text[2 * i]);
+		low = hex_digit(text[2 * i + 1]);
 		if (high < 0 || low < 0)
-			return cli_fail(cli, "%s does not hold %d hexadecimal digits", path,
-					2 * KEY_BYTES);
+			return false;
 		key[i] = high << 4 | low;
 	}
-	explicit_bzero(text, sizeof(text));
+	return true;
+}
+
+static int check_file(struct cli *cli, const char *path, const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode))
+		return cli_fail(cli, "%s is not a regular file", path);
+	if (st->st_mode & 077)
+		return cli_fail(cli, "others may read %s: chmod 600, and make a new key", path);
+	if (st->st_uid && st->st_uid != geteuid())
+		return cli_fail(cli, "%s is user %u's, who knows it: make a new key", path,
+				st->st_uid);
 	return CLI_OK;
+}
+
+int key_read(struct cli *cli, const char *path, unsigned char key[KEY_BYTES])
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), status;
+	char text[2 * KEY_BYTES + 1];
+	struct stat st;
+	ssize_t len;
+
+	if (fd < 0)
+		return cli_fail(cli, "%s: %s", path, strerror(errno));
+	if (fstat(fd, &st))
+		status = cli_fail(cli, "%s: %s", path, strerror(errno));
+	else
+		status = check_file(cli, path, &st);
+	if (!status) {
+		len = read(fd, text, sizeof(text));
+		if (len < 0)
+			status = cli_fail(cli, "%s: %s", path, strerror(errno));
+		else if (!key_parse(text, len, key))
+			status = cli_fail(cli, "%s does not hold %d hexadecimal digits", path,
+					  2 * KEY_BYTES);
+	}
+	close(fd);
+	explicit_bzero(text, sizeof(text));
+	return status;
 }
 
 /*

@@ -67,6 +67,26 @@ refuses 2 'cannot load a key: its file is missing' auth key
 printf 'nothing\n' >"$top/build/not-a-key" && chmod 600 "$top/build/not-a-key"
 refuses 1 "cannot load the key in $top/build/not-a-key: $top/build/not-a-key does not hold 64 hexadecimal digits" \
 	auth key "$top/build/not-a-key"
+mkfifo "$top/build/a-fifo" 2>/dev/null
+equal "a FIFO keeps nobody waiting" "flotilla: cannot load the key in $top/build/a-fifo: $top/build/a-fifo is not a regular file" \
+	"$(timeout 10 flotilla auth key "$top/build/a-fifo" 2>&1)"
+rm -f "$top/build/a-fifo"
+# A file that may have no byte ends the process in its write, as a power cut would.
+keys=$(mktemp -d)
+at_exit rm -rf "$keys"
+(ulimit -c 0 -f 0 && exec flotilla auth key "$keys/key") >/dev/null 2>&1
+refuse "half a key is no file" test -e "$keys/key"
+flotilla auth key "$keys/key" >/dev/null 2>&1
+check "it is made the next time" grep -qxE '[0-9a-f]{64}' "$keys/key"
+equal "and is nobody else's" 600 "$(stat -c %a "$keys/key")"
+for _ in $(seq 20); do
+	rm -f "$keys"/*
+	for _ in 1 2 3 4 5 6; do flotilla auth key "$keys/key" >/dev/null 2>>"$keys.said" & done
+	wait
+done
+equal "whoever is not the first has the first one's" "" "$(grep -E 'cannot be|does not hold' "$keys.said")"
+equal "and nothing else is left" key "$(ls "$keys")"
+rm -f "$keys.said"
 if [ "$EUID" = 0 ]; then
 	chown 65534 "$top/build/not-a-key"
 	refuses 1 "cannot load the key in $top/build/not-a-key: $top/build/not-a-key is user 65534's, who knows it: make a new key" \
