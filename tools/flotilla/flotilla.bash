@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # bash completion for flotilla(8)
+#
+# Words are what the kernel has, paths that any client may have asked for among them, and names of files: they are
+# compared and quoted, and nothing ("compgen -W", an unquoted word) expands them.
 
+# "@files" stands for the names of files.
 _flotilla_words()
 {
 	local object=$1 command=$2 previous=$3 position=$4
@@ -40,7 +44,7 @@ _flotilla_words()
 	local-set)	echo name address port insecure ;;
 	service-)	echo show add del help ;;
 	auth-)		echo key help ;;
-	auth-key)	compgen -f ;;
+	auth-key)	echo @files ;;
 	conn-)		echo show help ;;
 	conn-show)	echo node state client count ;;
 	stats-*)	echo show room name nonzero --prometheus --http help ;;
@@ -55,7 +59,7 @@ _flotilla_words()
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
 	process-)	echo move help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
-	apply-*)	echo --dry-run --keep; compgen -f -- "${COMP_WORDS[COMP_CWORD]}" ;;
+	apply-*)	echo --dry-run --keep @files ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;
 	card-export)	[[ $position -gt 2 ]] && echo device nodes write shared unclaimed mount serve deliver policy host home_shift uuid ;;
@@ -80,7 +84,7 @@ _flotilla_words()
 	cache-list)	echo site host ;;
 	cache-put|cache-update)
 		if [[ $position -eq 3 ]]; then
-			compgen -f -- "${COMP_WORDS[COMP_CWORD]}"
+			echo @files
 		elif [[ $position -gt 3 ]]; then
 			echo --automatic type ttl header tag since site
 		else
@@ -110,10 +114,19 @@ _flotilla_urls()
 	flotilla -t cache list 2>/dev/null | awk -F '\t' '{ print $2 $3 }'
 }
 
+# Of files, which the shell quotes itself as it puts them into the line.
+_flotilla_files()
+{
+	local files
+	compopt -o filenames 2>/dev/null
+	mapfile -t files < <(compgen -f -- "$1")
+	COMPREPLY+=("${files[@]}")
+}
+
 _flotilla()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-	local i=1 object command words
+	local i=1 object command text words word
 
 	# Options come before the object.
 	while [[ $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == -* ]]; do
@@ -123,19 +136,27 @@ _flotilla()
 	COMPREPLY=()
 	case $previous in
 	-b|--batch)
-		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		_flotilla_files "$current"
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		words='node local service auth conn stats policy explain doctor probe monitor card afpa cache save apply process help'
-		[[ $current == -* ]] && words='--json --pretty --tabs --batch --version --help'
+		text='node local service auth conn stats policy explain doctor probe monitor card afpa cache save apply process help'
+		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}
 		command=${COMP_WORDS[i + 1]}
 		[[ $((i + 1)) -ge $COMP_CWORD ]] && command=
-		words=$(_flotilla_words "$object" "$command" "$previous" $((COMP_CWORD - i)))
+		text=$(_flotilla_words "$object" "$command" "$previous" $((COMP_CWORD - i)))
 	fi
-	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+	IFS=$' \t\n' read -r -d '' -a words <<<"$text"
+	for word in "${words[@]}"; do
+		if [[ $word == @files ]]; then
+			_flotilla_files "$current"
+		elif [[ $word == "$current"* ]]; then
+			printf -v word %q "$word"
+			COMPREPLY+=("$word")
+		fi
+	done
 }
 
 complete -F _flotilla flotilla

@@ -267,4 +267,29 @@ seen=$(complete_for flotilla apply --d)
 [ "$seen" = --dry-run ]
 result $? 'an option of apply completes' "$seen"
 
+# Who asked for a path that is cached, or named a file, must not run commands by our TAB, nor by the line that it makes.
+mkdir "$keys/bin" "$keys/files"
+cat >"$keys/bin/flotilla" <<-'end'
+	#!/bin/sh
+	printf '10.0.0.1:80\th.test\t/a$(touch$IFS"$MARK")`touch$IFS"$MARK"`;true*\t1\n'
+end
+chmod +x "$keys/bin/flotilla"
+hostile() {
+	(cd "$keys/files" && PATH=$keys/bin:$PATH MARK=$keys/mark complete_for "$@" 2>&1)
+}
+seen=$(hostile flotilla cache del h)
+refuse "a path of the cache is not run when it is completed" test -e "$keys/mark"
+# shellcheck disable=SC2016 # as it is
+equal "and not by the line either" 'h.test/a$(touch$IFS"$MARK")`touch$IFS"$MARK"`;true*' "$(eval "printf %s $seen")"
+# shellcheck disable=SC2016 # as it is
+touch "$keys/files/"'a$(touch ..$(printf "\x2f")mark)'
+# shellcheck disable=SC2016 # as it is
+begin='a$(touch'
+for line in "apply a" "auth key a" "-b a" "cache put x a"; do
+	# shellcheck disable=SC2086 # words
+	seen=$(hostile flotilla $line)
+	claim "a name of a file is one for: $line" "$([[ $seen == "$begin"* ]]; echo $?)" "$seen"
+done
+refuse "and nothing that is run" test -e "$keys/mark"
+
 finish
