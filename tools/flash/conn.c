@@ -23,6 +23,7 @@
 #define IN_START 2048
 #define LINGER_SECONDS 5
 #define LINGER_READS 64		/* in one turn: who sends faster than that gets a reset */
+#define FILLS_MAX 4		/* in one turn: who sends faster than that leaves others theirs */
 #define CONN_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
 static void conn_run(struct conn *c);
@@ -86,6 +87,7 @@ void conn_close(struct conn *c)
 
 	if (c->state == CONN_SHAKE)
 		shake_leave(c);
+	list_del(&c->turn);
 	if (c->app && app_is_cut(c)) {
 		if (c->tls)
 			secure_spoil(c);
@@ -370,10 +372,12 @@ static void read_lingering(struct conn *c)
 static void conn_run(struct conn *c)
 {
 	enum verdict v = SERVED;
+	unsigned int fills = 0;
 	char *buf;
 	size_t len;
 	ssize_t n;
 
+	list_del(&c->turn);
 	if (c->state == CONN_LINGER) {
 		read_lingering(c);
 		return;
@@ -385,6 +389,12 @@ static void conn_run(struct conn *c)
 		} else {
 			if (!c->can_read)
 				break;
+			/* Who blocks comes again by himself. */
+			if (fills++ == FILLS_MAX) {
+				if (!c->w->blocking)
+					list_add_tail(&c->turn, &c->w->turns);
+				break;
+			}
 			if (!c->in && c->state == CONN_READ && handback_give(c)) {
 				c->state = CONN_BACK;
 				list_del(&c->rest);
@@ -424,6 +434,13 @@ static void conn_run(struct conn *c)
 		uncork(c);
 		conn_arm(c);
 	}
+}
+
+void conn_go_on(struct conn *c)
+{
+	list_del(&c->turn);
+	if ((c->state == CONN_READ || c->state == CONN_BODY) && c->can_read)
+		conn_run(c);
 }
 
 static void waiter_ready(struct waiter *waiter, struct path *path)

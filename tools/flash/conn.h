@@ -85,6 +85,8 @@ struct conn *conn_new(struct worker *w, int fd, unsigned int door);
 void conn_start(struct conn *c);
 /* The handshake is over. */
 void conn_begin(struct conn *c);
+/* It had more than its turn was for. */
+void conn_go_on(struct conn *c);
 /* Ends the sending side and waits a little, so that a RST does not overtake what was sent. */
 void conn_linger(struct conn *c);
 /* As send(2) with MSG_NOSIGNAL, through TLS where that is. @more: as MSG_MORE. */

@@ -26,6 +26,10 @@ static void step(struct conn *c)
 {
 	int over;
 
+	if (c->state != CONN_SHAKE) {
+		conn_go_on(c);
+		return;
+	}
 	list_del(&c->turn);
 	/* What it needs is made in its turn, too: many may come at once. */
 	if (!c->tls && secure_new(c)) {

@@ -58,7 +58,7 @@ struct worker {
 	 * first. At a limit they go.
 	 */
 	struct list idle, slow, bodies, answers, sending;
-	struct list shakes, turns;	/* in a handshake, the longest first; whose step is ours to take */
+	struct list shakes, turns;	/* in a handshake, the longest first; whose step is ours to take, of all */
 	unsigned int nr_shakes;
 	struct timer room;		/* whether others want what slow, bodies and answers hold */
 	struct list conns;

@@ -3,6 +3,7 @@
 # timeout: 900
 """HTTPS: handshake, bytes both ways, certificates by name, reload, tickets, strangers."""
 import contextlib
+import multiprocessing
 import os
 import pwd
 import signal
@@ -10,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -419,6 +421,45 @@ def who_comes_byte_by_byte_has_no_more_time():
             same(s.secure().get("/size/64").body, content(64), kind)
 
 
+def asks_without_end(port, context, stop):
+    """In a process of its own: requests as fast as they go, whose answers are thrown away."""
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        if context:
+            s = context.wrap_socket(s, server_hostname="one.test")
+
+        def read():
+            with contextlib.suppress(OSError):
+                while s.recv(1 << 20):
+                    pass
+        threading.Thread(target=read, daemon=True).start()
+        with contextlib.suppress(OSError):
+            while not stop.is_set():
+                s.sendall(b"HEAD /size/1 HTTP/1.1\r\nHost: h\r\n\r\n" * 2000)
+
+
+def who_asks_without_end_leaves_others_their_turn():
+    """Two, in clear text or by TLS: a third is not served when they pause, but all along."""
+    fork = multiprocessing.get_context("fork")
+    with Secured("workers 1").start() as s:
+        for port, context in ((s.port, None), (s.tls_port, s.context())):
+            stop, times = fork.Event(), []
+            pumps = [fork.Process(target=asks_without_end, args=(port, context, stop)) for _ in range(2)]
+            for pump in pumps:
+                pump.start()
+            time.sleep(1)
+            for _ in range(20):
+                began = time.monotonic()
+                same(s.get("/size/64", "Connection: close").body, content(64), "a third")
+                times.append(time.monotonic() - began)
+                time.sleep(0.05)
+            stop.set()
+            for pump in pumps:
+                pump.join()
+            times.sort()
+            print(f"# median {times[10] * 1000:.1f} ms, longest {times[-1] * 1000:.0f} ms")
+            assert times[10] < 0.1, times
+
+
 def unfinished_handshakes_have_a_bound():
     """The oldest goes, and who is served stays."""
     with Secured("max_handshakes 8\nhandshake_timeout 600s\ndefer_accept off").start() as s:
@@ -632,6 +673,6 @@ if __name__ == "__main__":
           reloads_break_no_handshake, a_directory_of_certificates_is_read, responses_are_stapled_and_read_again,
           sessions_resume_at_any_worker_and_over_a_reload, ticket_keys_rotate_and_come_from_a_file,
           records_without_data_keep_nobody_waiting, handshakes_have_their_time, who_comes_byte_by_byte_has_no_more_time,
-          unfinished_handshakes_have_a_bound,
+          who_asks_without_end_leaves_others_their_turn, unfinished_handshakes_have_a_bound,
           strangers_break_off_anywhere, records_that_are_not_as_they_were_sent_end_it, clear_text_leads_to_https,
           what_cannot_be_is_refused, keys_are_nobody_elses, curl_and_s_client_are_served])
