@@ -189,11 +189,14 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 	struct client_tls *tls = conn->tls;
 
 	if (!tls)
-		return recv(conn->source.fd, into, len, flags);
+		return recv(conn->source.fd, into, len, flags & ~CLIENT_MORE);
 	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
-		ssize_t n = tls_session_peek(&tls->session, into, len, &tls->looked);
+		ssize_t n = tls_session_peek(&tls->session, into, len, flags & CLIENT_MORE,
+					     &tls->looked);
 
-		tls->peeked = n > 0 ? n : 0;
+		/* Without news it is what it was. */
+		if (n >= 0 || errno != EAGAIN)
+			tls->peeked = n > 0 ? n : 0;
 		if (n >= 0 || errno != EBADMSG)
 			return n;
 	}

@@ -29,7 +29,11 @@ const struct tls_notes *client_notes(const struct conn *conn);
 /* What back-ends are told of its certificate, as identity.h has it; NULL: it has shown none. */
 const char *client_identity(const struct conn *conn);
 
-/* @flags: 0, MSG_PEEK, or MSG_TRUNC with a NULL @into: throws away what was peeked at. */
+/* Not if it would only be what was peeked at the last time: that is EAGAIN, of TLS. */
+#define CLIENT_MORE	MSG_MORE
+/*
+ * @flags: 0, MSG_PEEK, that with CLIENT_MORE, or MSG_TRUNC with a NULL @into: throws away what was peeked at.
+ */
 ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags);
 ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count);
 /* Some of what client_send() did not take may be on its way: it must be sent, or the connection aborted. */

@@ -160,14 +160,17 @@ void conn_abandon(struct conn *conn)
 
 /* --- requests --- */
 
-/* Bytes that are there, without taking them; -EAGAIN: none yet; 0: the client has closed. */
-static ssize_t peek(struct conn *conn)
+/*
+ * Bytes that are there, without taking them; -EAGAIN: none yet, or with CLIENT_MORE no more than the last
+ * time; 0: the client has closed.
+ */
+static ssize_t peek(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
 	ssize_t n;
 
 	do {
-		n = client_recv(conn, w->peek, conn->header_max, MSG_PEEK);
+		n = client_recv(conn, w->peek, conn->header_max, MSG_PEEK | more);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -175,7 +178,7 @@ static ssize_t peek(struct conn *conn)
 bool conn_peek_again(struct conn *conn)
 {
 	struct worker *w = conn->worker;
-	ssize_t n = peek(conn);
+	ssize_t n = peek(conn, 0);
 
 	if (n > 0 && request_parse(&w->request, w->peek, n, NULL) == 1)
 		return true;
@@ -212,12 +215,12 @@ static void acknowledge(struct conn *conn)
 	setsockopt(conn->source.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
 }
 
-/* False: there is more to come. */
-static bool read_request(struct conn *conn)
+/* @more: CLIENT_MORE when it has been called for what is there. False: there is more to come. */
+static bool read_request(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
 	size_t before = conn->searched;
-	ssize_t n = peek(conn);
+	ssize_t n = peek(conn, more);
 	int verdict;
 
 	if (n <= 0 && n != -EAGAIN) {
@@ -269,7 +272,7 @@ void conn_begin(struct conn *conn)
 	timer_stop(&conn->timer);
 	conn->began_us = conn->worker->loop.now;
 	conn_enter(conn, CONN_READ);
-	read_request(conn);
+	read_request(conn, 0);
 }
 
 static void conn_ready(struct source *s, uint32_t events)
@@ -282,7 +285,7 @@ static void conn_ready(struct source *s, uint32_t events)
 		break;
 	case CONN_READ:
 		/* What is there is peeked at and stays: the end behind it is seen by no read. */
-		if (!read_request(conn) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		if (!read_request(conn, CLIENT_MORE) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			conn_close(conn);
 		break;
 	case CONN_WAIT:
@@ -370,7 +373,7 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	conn->tls = NULL;
 	if (conn->door < DOOR_TLS) {
 		conn_enter(conn, CONN_READ);
-		read_request(conn);
+		read_request(conn, 0);
 		return;
 	}
 	conn_enter(conn, CONN_SHAKE);
@@ -509,7 +512,7 @@ void conn_end(struct conn *conn, bool unread)
 	struct worker *w = conn->worker;
 
 	/* Closing with unread bytes would reset the connection and with it our answer. */
-	if ((!unread && peek(conn) <= 0) || (client_shutdown(conn) && errno != EAGAIN) ||
+	if ((!unread && peek(conn, 0) <= 0) || (client_shutdown(conn) && errno != EAGAIN) ||
 	    !conn_poll(conn)) {
 		conn_close(conn);
 		return;

@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define HEADER		5
@@ -57,6 +58,8 @@ void seal_secret(struct seal *seal, const char *line)
 		return;
 	digits = strrchr(line, ' ') + 1;
 	way->records = 0;
+	way->derived = false;
+	seal->need = 0;
 	if (!OPENSSL_hexstr2buf_ex(way->secret, sizeof(way->secret), &way->len, digits, '\0'))
 		way->len = 0;
 }
@@ -68,6 +71,8 @@ void seal_note(struct seal *seal, int writing, int type, const unsigned char *by
 	/* Records without keys come before these secrets. */
 	if (type == SSL3_RT_HEADER && way->len)
 		way->records++;
+	if (type == SSL3_RT_HEADER && !writing)
+		seal->need = 0;
 	if (type == SSL3_RT_HANDSHAKE && len && *bytes == KEY_UPDATE)
 		seal->lost = true;
 }
@@ -99,15 +104,18 @@ static int expand(const struct seal_way *way, const char *digest, const char *la
 	return ok ? 0 : -1;
 }
 
-static int derive(const struct seal_way *way, const struct suite *suite, struct flt_tls_way *out)
+/* Once for a connection; the number of the next record is another each time. */
+static int derive(struct seal_way *way, const struct suite *suite)
 {
 	uint64_t records = way->records;
 	int i;
 
 	for (i = 7; i >= 0; i--, records >>= 8)
-		out->rec_seq[i] = records;
-	return expand(way, suite->digest, "key", out->key, suite->key) ||
-	       expand(way, suite->digest, "iv", out->iv, sizeof(out->iv)) ? -1 : 0;
+		way->keys.rec_seq[i] = records;
+	way->derived = way->derived ||
+		       (!expand(way, suite->digest, "key", way->keys.key, suite->key) &&
+			!expand(way, suite->digest, "iv", way->keys.iv, sizeof(way->keys.iv)));
+	return way->derived ? 0 : -1;
 }
 
 /*
@@ -140,70 +148,100 @@ static int open_record(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const unsig
 	return n - 1;
 }
 
+/* How long the record at @raw is, as far as it has come; -1: it is not one of a client's data. */
+static ssize_t record_length(const unsigned char *raw, size_t there)
+{
+	size_t size;
+
+	if (there < HEADER)
+		return HEADER;
+	size = raw[3] << 8 | raw[4];
+	return raw[0] != SSL3_RT_APPLICATION_DATA || size <= TAG || size > RECORD_MAX - HEADER ? -1 :
+	       (ssize_t)(HEADER + size);
+}
+
 /*
  * The clear text of whole records at @raw, as far as it is data: its length. -1: there is none, or more
- * than can be looked at.
+ * than can be looked at. @seal: for what the next look needs.
  */
 static ssize_t open_records(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const unsigned char *raw,
-			    size_t there, unsigned char *into, size_t len)
+			    size_t there, unsigned char *into, size_t len, struct seal *seal)
 {
 	unsigned char text[PLAIN_MAX + 256], type = SSL3_RT_APPLICATION_DATA;
-	size_t at = 0, done = 0, size;
 	unsigned int records = 0;
+	size_t at = 0, done = 0;
+	ssize_t size;
 	int n = 0;
 
-	while (done < len && there - at >= HEADER) {
-		size = raw[at + 3] << 8 | raw[at + 4];
-		if (++records > RECORDS_MAX || at + HEADER + size > RAW_MAX) {
+	seal->need = 0;
+	while (done < len) {
+		size = record_length(raw + at, there - at);
+		if (size > HEADER && (++records > RECORDS_MAX || at + size > RAW_MAX)) {
 			done = 0;
 			n = -1;
 			break;
 		}
-		if (raw[at] != SSL3_RT_APPLICATION_DATA || size <= TAG || size > RECORD_MAX - HEADER) {
-			n = -1;
+		seal->need = size < 0 ? SEAL_NEVER : at + size;
+		n = size < 0 ? -1 : 0;
+		if (size < 0 || there < seal->need)
 			break;
-		}
-		if (there - at < HEADER + size)
-			break;
-		n = open_record(ctx, way, raw + at, size, text, &type);
-		if (n < 0 || type != SSL3_RT_APPLICATION_DATA)
+		n = open_record(ctx, way, raw + at, size - HEADER, text, &type);
+		/* Nothing behind this one is looked at, however much comes. */
+		seal->need = n < 0 || type != SSL3_RT_APPLICATION_DATA ? SEAL_NEVER : 0;
+		if (seal->need)
 			break;
 		if ((size_t)n > len - done)
 			n = len - done;
 		memcpy(into + done, text, n);
 		done += n;
-		at += HEADER + size;
+		at += size;
 	}
+	seal->whole = at;
 	OPENSSL_cleanse(text, sizeof(text));
 	return done || (n >= 0 && type == SSL3_RT_APPLICATION_DATA) ? (ssize_t)done : -1;
 }
 
-static ssize_t open_all(const struct seal *seal, const struct suite *suite, const unsigned char *raw,
+static ssize_t open_all(struct seal *seal, const struct suite *suite, const unsigned char *raw,
 			size_t there, void *into, size_t len)
 {
 	EVP_CIPHER *cipher = EVP_CIPHER_fetch(NULL, suite->name, NULL);
 	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-	struct flt_tls_way way = { 0 };
 	ssize_t n = -1;
 
-	if (cipher && ctx && !derive(&seal->rx, suite, &way) &&
-	    EVP_DecryptInit_ex(ctx, cipher, NULL, way.key, NULL) == 1)
-		n = open_records(ctx, &way, raw, there, into, len);
+	if (cipher && ctx && !derive(&seal->rx, suite) &&
+	    EVP_DecryptInit_ex(ctx, cipher, NULL, seal->rx.keys.key, NULL) == 1)
+		n = open_records(ctx, &seal->rx.keys, raw, there, into, len, seal);
 	EVP_CIPHER_CTX_free(ctx);
 	EVP_CIPHER_free(cipher);
-	OPENSSL_cleanse(&way, sizeof(way));
 	return n;
 }
 
-ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, size_t *looked)
+ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, bool more, size_t *looked)
 {
 	unsigned char raw[RAW_MAX];
-	ssize_t there = recv(fd, raw, sizeof(raw), MSG_PEEK), n;
+	size_t from = more && seal->need ? seal->whole : 0;
+	ssize_t there, n;
+	int unread = 0;
 
+	/* Byte by byte what is there already would be decrypted once for each. */
+	if (more && seal->need && !ioctl(fd, FIONREAD, &unread) && unread > 0 &&
+	    (size_t)unread < seal->need) {
+		*looked = unread;
+		errno = EAGAIN;
+		return -1;
+	}
+	there = recv(fd, raw, sizeof(raw), MSG_PEEK);
 	*looked = there > 0 ? there : 0;
 	if (there <= 0)
 		return there;
-	n = open_all(seal, suite_of(ssl), raw, there, into, len);
+	n = (size_t)there > from ? record_length(raw + from, there - from) : 0;
+	if (n > there - (ssize_t)from) {
+		seal->whole = from;
+		seal->need = from + n;
+		n = 0;
+	} else {
+		n = open_all(seal, suite_of(ssl), raw, there, into, len);
+	}
 	if (n > 0)
 		return n;
 	seal->lost = n < 0;
@@ -211,7 +249,7 @@ ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, s
 	return -1;
 }
 
-int seal_keys(const struct seal *seal, SSL *ssl, struct flt_tls *keys)
+int seal_keys(struct seal *seal, SSL *ssl, struct flt_tls *keys)
 {
 	const struct suite *suite = suite_of(ssl);
 
@@ -220,7 +258,11 @@ int seal_keys(const struct seal *seal, SSL *ssl, struct flt_tls *keys)
 		return -1;
 	keys->version = TLS_1_3_VERSION;
 	keys->cipher = suite->cipher;
-	return derive(&seal->tx, suite, &keys->tx) || derive(&seal->rx, suite, &keys->rx) ? -1 : 0;
+	if (derive(&seal->tx, suite) || derive(&seal->rx, suite))
+		return -1;
+	keys->tx = seal->tx.keys;
+	keys->rx = seal->rx.keys;
+	return 0;
 }
 
 void seal_forget(struct seal *seal)

@@ -177,12 +177,12 @@ bool tls_session_sealed(const struct tls_session *s)
 	return !s->retry && !s->ended && !s->broken && !s->shut && seal_holds(&s->notes.seal, s->ssl);
 }
 
-ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len, size_t *looked)
+ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len, bool more, size_t *looked)
 {
-	return seal_peek(&s->notes.seal, s->ssl, SSL_get_fd(s->ssl), into, len, looked);
+	return seal_peek(&s->notes.seal, s->ssl, SSL_get_fd(s->ssl), into, len, more, looked);
 }
 
-int tls_session_keys(const struct tls_session *s, struct flt_tls *keys)
+int tls_session_keys(struct tls_session *s, struct flt_tls *keys)
 {
 	return seal_keys(&s->notes.seal, s->ssl, keys);
 }

@@ -3,8 +3,10 @@
  * The TLS of a connection without the daemon: records that are sent in part, the age of tickets, and what
  * is looked at and stays.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/kdf.h>
 #include <openssl/ssl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -343,6 +345,98 @@ static void a_record_that_has_come_in_part_is_waited_for(void **state)
 	part(&p);
 }
 
+static unsigned int derived, opened;
+
+/* In the place of libcrypto's. */
+int EVP_KDF_derive(EVP_KDF_CTX *ctx, unsigned char *key, size_t len, const OSSL_PARAM params[])
+{
+	int (*real)(EVP_KDF_CTX *, unsigned char *, size_t, const OSSL_PARAM[]) = dlsym(RTLD_NEXT, __func__);
+
+	derived++;
+	return real(ctx, key, len, params);
+}
+
+int EVP_DecryptFinal_ex(EVP_CIPHER_CTX *ctx, unsigned char *out, int *len)
+{
+	int (*real)(EVP_CIPHER_CTX *, unsigned char *, int *) = dlsym(RTLD_NEXT, __func__);
+
+	opened++;
+	return real(ctx, out, len);
+}
+
+static void bytes_of_an_unfinished_record_cost_no_look(void **state)
+{
+	unsigned char records[2][512];
+	size_t len = strlen(request), there[2];
+	char got[256];
+	struct pair p;
+
+	(void)state;
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	for (int i = 0; i < 2; i++) {
+		SSL_write(p.client, request + i * 10, i ? len - 10 : 10);
+		there[i] = recv(p.conn.source.fd, records[i], sizeof(records[i]), 0);
+	}
+	derived = opened = 0;
+	for (int i = 0; i < 2; i++) {
+		for (size_t at = 0; at < there[i]; at++) {
+			send(p.fd, records[i] + at, 1, 0);
+			if (at < there[i] - 1 || i) {
+				assert_int_equal(opened, i);
+				assert_int_equal(derived, 2 * i);
+			}
+			if (at == there[i] - 1)
+				break;
+			assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), -1);
+			assert_int_equal(errno, EAGAIN);
+			/* Of all that is there the text that has been seen is nothing to wait for. */
+			assert_int_equal(client_unseen(&p.conn), i * 10);
+		}
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), i ? len : 10);
+	}
+	assert_memory_equal(got, request, len);
+	/* The first again and the second; who asks for all once more gets all. */
+	assert_int_equal(opened, 3);
+	assert_int_equal(derived, 2);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), -1);
+	assert_int_equal(opened, 3);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	assert_int_equal(client_recv(&p.conn, NULL, len, MSG_TRUNC), len);
+	assert_int_equal(unread(&p), 0);
+	/* What comes after that is news. */
+	SSL_write(p.client, request, len);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), len);
+	part(&p);
+}
+
+/* No more than what has been seen will ever be looked at: further bytes cost nothing. */
+static void behind_what_is_no_data_no_byte_costs_a_look(void **state)
+{
+	static const unsigned char nonsense[] = { 21, 3, 3, 0, 30 };
+	size_t len = strlen(request);
+	char got[256];
+	struct pair p;
+
+	(void)state;
+	for (int how = 0; how < 2; how++) {
+		join_sealed(&p, TLS1_3_VERSION, NULL);
+		SSL_write(p.client, request, len - 2);
+		if (how)
+			SSL_shutdown(p.client);
+		else
+			send(p.fd, nonsense, sizeof(nonsense), 0);
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), len - 2);
+		opened = 0;
+		for (int i = 0; i < 100; i++) {
+			send(p.fd, "\x17", 1, 0);
+			assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), -1);
+			assert_int_equal(errno, EAGAIN);
+		}
+		assert_int_equal(opened, 0);
+		part(&p);
+	}
+}
+
 /* Neither what is lost nor what is swapped or changed is taken for the client's. */
 static void a_wrong_record_ends_it(void **state)
 {
@@ -455,6 +549,8 @@ int main(void)
 		cmocka_unit_test(a_request_is_looked_at_and_stays),
 		cmocka_unit_test(what_was_looked_at_can_be_taken_here),
 		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),
+		cmocka_unit_test(bytes_of_an_unfinished_record_cost_no_look),
+		cmocka_unit_test(behind_what_is_no_data_no_byte_costs_a_look),
 		cmocka_unit_test(a_wrong_record_ends_it),
 		cmocka_unit_test(a_replayed_record_is_not_given_twice),
 		cmocka_unit_test(only_what_keys_are_known_of_is_sealed),
