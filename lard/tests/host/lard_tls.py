@@ -174,6 +174,22 @@ def what_is_agreed_on():
             count_is(s.lardd, "LardTlsFailed", failed)
 
 
+def the_order_of_ciphers_is_the_servers():
+    """Whatever a client would like best, but for ChaCha20: who names that first is slow at AES."""
+    wanted = (("ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256",
+               "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+              ("ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256",
+               "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256", "CHACHA20"))
+    with site() as s:
+        for ciphers, suites, best in wanted:
+            for version in ("-tls1_2", "-tls1_3"):
+                run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", version, "-cipher",
+                                      ciphers, "-ciphersuites", suites], input="", capture_output=True, timeout=60,
+                                     check=False, text=True)
+                agreed = re.search(r"Cipher is (\S+)", run.stdout)[1]
+                assert best in agreed.replace("AES_", "AES").replace("_", "-"), (version, ciphers, agreed)
+
+
 def renegotiation_is_refused():
     with site() as s:
         said = renegotiation(s.port)
@@ -590,7 +606,7 @@ if __name__ == "__main__":
     sys.exit(main([answers_come_whole, kept_connections_and_pipelines_go_on, bodies_go_up, slow_reader_gets_all,
                    the_end_is_said, what_a_stop_cuts_ends_as_no_answer, nodes_learn_the_scheme,
                    no_name_passes_for_the_scheme_or_the_address, what_is_agreed_on,
-                   renegotiation_is_refused,
+                   the_order_of_ciphers_is_the_servers, renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
                    unfinished_handshakes_have_a_bound, one_address_has_not_all_the_handshakes, tunnels_pass_both_ways,
