@@ -9,6 +9,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -108,6 +109,43 @@ def root_becomes_nobody_and_can_still_reload():
         assert rights(lardd.process.pid) == ({nobody()}, {(KEPT, KEPT, 0, 0)})
         for _ in range(10):
             assert lardd.get("/size/4")[2] == content(4)
+
+
+def dumps(lardd):
+    """Whether it leaves a core file when it dies."""
+    lardd.process.send_signal(signal.SIGQUIT)
+    status = os.waitpid(lardd.process.pid, 0)[1]
+    assert os.WIFSIGNALED(status), status
+    lardd.process.poll()                # it is gone, whoever heard of it
+    return os.WCOREDUMP(status)
+
+
+def keys_of_tls_are_in_no_core_file():
+    """Whenever TLS comes, and whomever root becomes; without it there is one, for who looks for a mistake."""
+    with cluster(1) as lardd, tempfile.TemporaryDirectory() as place:
+        opened(lardd)
+        os.chmod(place, 0o777)
+        chain, key = make_certificate(lardd.directory.name, "one.test")
+        if not os.geteuid():
+            os.chown(key, nobody(), -1)
+        tls = f"listen 127.0.0.1:{free_port()} tls\ncertificate {chain} {key}"
+
+        def unlimited():
+            resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)
+            os.chdir(place)
+
+        restarted(lardd, preexec=unlimited)
+        if not dumps(lardd):
+            raise kit.Skip("nothing leaves a core file here")
+        for before, after in ((tls, None), ("", tls), (tls, ""), ("user root\n" * (not os.geteuid()) + tls, None)):
+            by_default(lardd, before)
+            lardd.start(preexec=unlimited)
+            if after is not None:
+                by_default(lardd, after)
+                assert lardd.control("reload") == {"reloads": 1}
+            assert not dumps(lardd), (before, after)
+        by_default(lardd)
+        lardd.start()
 
 
 def what_a_reload_cannot_read_is_said_at_start():
@@ -421,7 +459,8 @@ def the_unit_starts_with_keys_that_only_its_user_may_read():
 
 
 if __name__ == "__main__":
-    sys.exit(main([root_becomes_nobody_and_can_still_reload, what_a_reload_cannot_read_is_said_at_start,
+    sys.exit(main([root_becomes_nobody_and_can_still_reload, keys_of_tls_are_in_no_core_file,
+                   what_a_reload_cannot_read_is_said_at_start,
                    it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
                    unknown_users_are_not_the_starter,
