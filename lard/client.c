@@ -159,6 +159,11 @@ int client_keys(const struct conn *conn, struct flt_tls *keys)
 	return client_sealed(conn) ? tls_session_keys(&conn->tls->session, keys) : -1;
 }
 
+bool client_unseal(struct conn *conn)
+{
+	return client_sealed(conn) && tls_session_unseal(&conn->tls->session);
+}
+
 /* What was looked at in the socket is taken now, and is as if it had been peeked at here. */
 static void unseal(struct client_tls *tls)
 {

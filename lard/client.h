@@ -42,6 +42,11 @@ bool client_committed(const struct conn *conn);
 int client_waiting(const struct conn *conn);
 /* More than the parser has searched, of what is there; about, as above. */
 int client_unseen(const struct conn *conn);
+/*
+ * Behind what was peeked at is no data but a new key, an alert, or nothing of the client's: it is for OpenSSL
+ * to read, here, before more comes. False: there is no such thing, or it is read already.
+ */
+bool client_unseal(struct conn *conn);
 /* It has said all; what was peeked at may be there still. */
 bool client_ended(const struct conn *conn);
 /* Nothing more is sent. 0 or -1; -1 with EAGAIN: try again when it is writable. */

@@ -220,14 +220,18 @@ static bool read_request(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
 	size_t before = conn->searched;
-	ssize_t n = peek(conn, more);
 	int verdict;
+	ssize_t n;
 
-	if (n <= 0 && n != -EAGAIN) {
-		conn_close(conn);
-		return true;
-	}
-	verdict = n > 0 ? request_parse(&w->request, w->peek, n, &conn->searched) : 0;
+	do {
+		n = peek(conn, more);
+		if (n <= 0 && n != -EAGAIN) {
+			conn_close(conn);
+			return true;
+		}
+		verdict = n > 0 ? request_parse(&w->request, w->peek, n, &conn->searched) : 0;
+		more = 0;
+	} while (!verdict && client_unseal(conn));
 	if (n > 0 && (!verdict || (verdict > 0 && w->request.framing != FRAMING_NONE)))
 		acknowledge(conn);
 	if (verdict > 0) {

@@ -182,6 +182,12 @@ ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len, bool mor
 	return seal_peek(&s->notes.seal, s->ssl, SSL_get_fd(s->ssl), into, len, more, looked);
 }
 
+bool tls_session_unseal(struct tls_session *s)
+{
+	s->notes.seal.lost = s->notes.seal.need == SEAL_NEVER;
+	return s->notes.seal.lost;
+}
+
 int tls_session_keys(struct tls_session *s, struct flt_tls *keys)
 {
 	return seal_keys(&s->notes.seal, s->ssl, keys);

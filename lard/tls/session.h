@@ -58,6 +58,8 @@ ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t
 bool tls_session_sealed(const struct tls_session *s);
 /* Of a sealed one, as seal_peek() and seal_keys(). */
 ssize_t tls_session_peek(struct tls_session *s, void *into, size_t len, bool more, size_t *looked);
+/* Will more never be looked at? It is not sealed any more. */
+bool tls_session_unseal(struct tls_session *s);
 int tls_session_keys(struct tls_session *s, struct flt_tls *keys);
 /* One record at most; with @retry set of just that length. */
 ssize_t tls_session_write(struct tls_session *s, const void *p, size_t len);

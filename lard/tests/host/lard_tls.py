@@ -197,6 +197,24 @@ def renegotiation_is_refused():
         assert s.get("/size/5")[2] == content(5)
 
 
+def a_new_key_within_a_request_is_read():
+    """Where it is to be handed off, too: with half of it, behind half of it, and more of both."""
+    ask = b"GET /size/5 HTTP/1.1\r\nHost: h\r\n\r\n"
+    with site(extra="tls-port 8443\nheader-timeout 60s") as s:
+        for apart in (False, True):
+            for cuts in ((0, 10), (0, 10, 20)):
+                with s.tcp() as tcp:
+                    tcp.settimeout(20)
+                    client = KeyUpdates(tcp)
+                    for at, end in zip(cuts, cuts[1:] + (None,)):
+                        client.lib.SSL_write(client.ssl, ask[at:end], len(ask[at:end]))
+                        if apart:
+                            tcp.sendall(client.made())
+                            until(lambda: s.lardd.control("status")["connections"]["reading"] == 1, what="it reads")
+                        tcp.sendall(client.records(1, 1) if end else client.made())
+                    client.read_until(content(5))
+
+
 def records_without_data_keep_nobody_waiting():
     """A few new keys are fine; who sends nothing else is ended before he has had the worker to himself."""
     with site() as s, s.tcp() as tcp:
@@ -615,4 +633,4 @@ if __name__ == "__main__":
                    strangers_break_off_anywhere,
                    handshakes_have_little_memory, failed_handshakes_have_no_memory,
                    reloads_and_takeovers_break_no_handshake,
-                   records_without_data_keep_nobody_waiting]))
+                   a_new_key_within_a_request_is_read, records_without_data_keep_nobody_waiting]))

@@ -437,6 +437,31 @@ static void behind_what_is_no_data_no_byte_costs_a_look(void **state)
 	}
 }
 
+/* The client may wait for an answer to its new key before it goes on. */
+static void what_is_no_data_within_a_request_is_read_here(void **state)
+{
+	size_t len = strlen(request);
+	char got[256];
+	struct pair p;
+
+	(void)state;
+	join_sealed(&p, TLS1_3_VERSION, NULL);
+	SSL_write(p.client, request, 10);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), 10);
+	assert_false(client_unseal(&p.conn));
+	SSL_key_update(p.client, SSL_KEY_UPDATE_REQUESTED);
+	SSL_do_handshake(p.client);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK | CLIENT_MORE), 10);
+	assert_true(client_unseal(&p.conn));
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), 10);
+	assert_int_equal(unread(&p), 0);
+	assert_false(client_unseal(&p.conn));
+	SSL_write(p.client, request + 10, len - 10);
+	assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), len);
+	assert_memory_equal(got, request, len);
+	part(&p);
+}
+
 /* Neither what is lost nor what is swapped or changed is taken for the client's. */
 static void a_wrong_record_ends_it(void **state)
 {
@@ -551,6 +576,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),
 		cmocka_unit_test(bytes_of_an_unfinished_record_cost_no_look),
 		cmocka_unit_test(behind_what_is_no_data_no_byte_costs_a_look),
+		cmocka_unit_test(what_is_no_data_within_a_request_is_read_here),
 		cmocka_unit_test(a_wrong_record_ends_it),
 		cmocka_unit_test(a_replayed_record_is_not_given_twice),
 		cmocka_unit_test(only_what_keys_are_known_of_is_sealed),
