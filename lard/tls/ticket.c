@@ -106,7 +106,8 @@ static int use_key(SSL *ssl, const struct ticket_key *keys, int count, unsigned 
 	}
 	if (!start(&keys[which], iv, cipher, mac, making))
 		return -1;
-	return which ? 2 : 1;
+	/* Of 1.3 each is for one use (RFC 8446, C.4): who reads on the way would know the client again. */
+	return which || (!making && SSL_version(ssl) == TLS1_3_VERSION) ? 2 : 1;
 }
 
 /* A process that died with the lock may have left half a key. */

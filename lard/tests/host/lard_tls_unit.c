@@ -235,6 +235,26 @@ static void tickets_have_their_age(void **state)
 	}
 }
 
+/* By the same ticket one would be known again by who only listens. */
+static void who_resumes_by_1_3_gets_another_ticket(void **state)
+{
+	SSL_SESSION *first = NULL, *second;
+	const unsigned char *a, *b;
+	size_t a_len, b_len;
+
+	(void)state;
+	ticket_forget();
+	assert_false(resumes(TLS1_3_VERSION, 0, &first));
+	SSL_SESSION_up_ref(first);
+	second = first;
+	assert_true(resumes(TLS1_3_VERSION, 1, &second));
+	SSL_SESSION_get0_ticket(first, &a, &a_len);
+	SSL_SESSION_get0_ticket(second, &b, &b_len);
+	assert_true(a_len && b_len && (a_len != b_len || memcmp(a, b, a_len)));
+	SSL_SESSION_free(first);
+	SSL_SESSION_free(second);
+}
+
 /* --- what stays in the socket --- */
 
 static const char request[] = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -571,6 +591,7 @@ int main(void)
 		cmocka_unit_test(a_record_sent_in_part_goes_on_from_moved_buffers),
 		cmocka_unit_test(fewer_bytes_than_are_under_way_are_an_error),
 		cmocka_unit_test(tickets_have_their_age),
+		cmocka_unit_test(who_resumes_by_1_3_gets_another_ticket),
 		cmocka_unit_test(a_request_is_looked_at_and_stays),
 		cmocka_unit_test(what_was_looked_at_can_be_taken_here),
 		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),
