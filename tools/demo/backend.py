@@ -8,6 +8,8 @@ from pathlib import Path
 from network import SERVICE, run
 
 WORK = Path("/tmp/demo")
+# HTTPS comes to it in clear text, for the kernel encrypts: no other request may.
+TLS_PORT = 8443
 CGROUPS = Path("/sys/fs/cgroup")
 NGINX = """worker_processes 1;
 error_log {work}/error.log;
@@ -23,13 +25,15 @@ http {{
     client_body_temp_path {work}/body; proxy_temp_path {work}/proxy;
     fastcgi_temp_path {work}/fastcgi; uwsgi_temp_path {work}/uwsgi; scgi_temp_path {work}/scgi;
     server {{
-        listen {service}:80 backlog=1024;
+        listen 80 backlog=1024;
+        listen {service}:{tls_port} backlog=1024;
         root {root};
     }}
 }}
 """
 # Its own cache of small files is off: the page cache, which is bounded and measured, is to hold all.
-FLASH = """listen {service}:80
+FLASH = """listen 80
+listen {service}:{tls_port}
 root {root}
 header X-Node {name}
 memory_cache 0
@@ -63,7 +67,8 @@ class Backend:
                 f"{os.major(device)}:{os.minor(device)} riops={reads_per_second}")
 
     def start(self):
-        values = {"work": self.work, "name": self.name, "service": SERVICE, "root": self.root}
+        values = {"work": self.work, "name": self.name, "service": SERVICE, "root": self.root,
+                  "tls_port": TLS_PORT}
         config = self.work / "server.conf"
         if self.server == "nginx":
             config.write_text(NGINX.format(**values))

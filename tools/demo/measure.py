@@ -17,17 +17,17 @@ LOG_PATIENCE = 30
 HERE = Path(__file__).resolve().parent
 
 
-def counters(ns):
+def counters(ns, room="handoff"):
     """The kernel's counters of a namespace, by name."""
-    rows = json.loads(ns.run("flotilla", "-j", "stats", "show", "room", "handoff"))
+    rows = json.loads(ns.run("flotilla", "-j", "stats", "show", "room", room))
     return {row["name"]: row["value"] for row in rows}
 
 
-def load(client, urls, seconds, connections, seed):
+def load(client, urls, seconds, connections, seed, scheme="http"):
     """Runs wrk; what it says in its last line."""
     done = subprocess.run(
         client.command("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout",
-                       "10s", "-s", str(HERE / "load.lua"), f"http://{SERVICE}/", "--", str(urls),
+                       "10s", "-s", str(HERE / "load.lua"), f"{scheme}://{SERVICE}/", "--", str(urls),
                        str(seed)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -107,15 +107,18 @@ def latency(counts):
     return found
 
 
+def path_of(site, url):
+    return site / ("index.html" if url == "/" else url[1:])
+
+
 def right_bodies(cluster, urls, site):
     """How many of these arrive with the bytes they have on disk."""
     right = 0
     for url in urls:
-        path = site / ("index.html" if url == "/" else url[1:])
         got = subprocess.run(
             cluster.client.command("curl", "-s", "-H", f"Host: {HOST}", f"http://{SERVICE}{url}"),
             stdout=subprocess.PIPE, check=False).stdout
-        right += hashlib.sha256(got).digest() == hashlib.sha256(path.read_bytes()).digest()
+        right += hashlib.sha256(got).digest() == hashlib.sha256(path_of(site, url).read_bytes()).digest()
     return right
 
 

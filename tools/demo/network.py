@@ -84,7 +84,7 @@ def build(names):
 
 
 def open_to_host(interface="eth0"):
-    """What comes to port 80 of the guest goes to the service address, as from a router."""
+    """What comes to ports 80 and 443 of the guest goes to the service address, as from a router."""
     run("ip", "address", "add", "10.0.2.15/24", "dev", interface)
     run("ip", "link", "set", interface, "up")
     run("ip", "route", "add", "default", "via", "10.0.2.2")
@@ -92,7 +92,7 @@ def open_to_host(interface="eth0"):
     run("nft", "-f", "-", text=f"""table ip demo {{
     chain in {{
         type nat hook prerouting priority dstnat
-        iifname "{interface}" tcp dport 80 dnat to {SERVICE}:80
+        iifname "{interface}" tcp dport {{ 80, 443 }} dnat to {SERVICE}
     }}
 }}
 """)

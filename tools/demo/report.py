@@ -86,9 +86,36 @@ def places(explained):
             + [f"  {a.ljust(widths[0])}  {b.ljust(widths[1])}  {c}" for a, b, c in rows])
 
 
-def text(cluster, runs, explained, right, asked):
+def encrypted(seen, backends):
+    """What came by HTTPS, and what a listener saw of it."""
+    load = seen["load"]
+    rows = [["requests answered by"] + [f"{b.name} ({b.server})" for b in backends]]
+    for name, by in (("curl", seen["nodes"]), ("wrk", load["nodes"])):
+        rows.append([name] + [by.get(b.name, 0) for b in backends])
+    lines = [heading("HTTPS: lardd shakes hands, the back-ends' kernels encrypt")] + table(rows)
+    lines.append(f"  {seen['right']} of {seen['asked']} documents arrived by HTTPS with the bytes they have on disk, "
+                 "certificate verified")
+    for name, passed in (("curl", seen["passed"]), ("wrk", seen["load_passed"])):
+        taken = ", ".join(f"{b.name} {passed[b.name]}" for b in backends)
+        lines.append(f"  {name}: {passed['handed off']} connections handed off with their keys (encrypted by {taken}), "
+                     f"{passed['proxied']} proxied")
+    lines += [
+        f"  wrk: {load['requests']} requests, {load['requests'] / load['seconds']:.0f} per s, median "
+        f"{load['median_ms']:.0f} ms, {sum(load['errors'].values())} errors",
+        f"  seen on the segment while curl fetched: {seen['frames']} frames, {megabytes(seen['bytes'])}, "
+        f"{seen['lost']} lost",
+        f"    {seen['recognized']} of curl's {seen['connections']} TLS connections, by their client random",
+        f"    {seen['plain_seen']} of {seen['plain']} texts of requests and pages; by HTTP "
+        f"{seen['plain_by_http']} of them",
+        f"    {seen['keys_seen']} of these: {seen['secrets']} secrets of curl's key log, {seen['made']} keys and IVs "
+        "made of them, the links' key, the certificate's key"]
+    return lines + [f"  WRONG: {text}" for text in seen["wrong"]]
+
+
+def text(cluster, runs, explained, right, asked, by_https):
     lines = clients(runs) + nodes(runs, cluster.backends) + places(explained) + handoffs(runs)
     lines += around(runs)
     lines += [heading("Right bodies"), f"  {right} of {asked} documents arrived with the bytes they "
               "have on disk (SHA-256)"]
+    lines += encrypted(by_https, cluster.backends)
     return "\n".join(lines)

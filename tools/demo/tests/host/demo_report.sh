@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 720
 # The demo ends well, and its report says what Flotilla is for.
 . "$FLT_TOP/tools/testing/lib.sh"
-need nginx wrk curl mke2fs
+need nginx wrk curl mke2fs openssl tcpdump
 
 free_port() {
 	python3 -c 'import socket
@@ -12,7 +12,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
+output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) DEMO_TLS_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
 claim "the demo ends well: no error, every body right" $? "$output"
 
 # cell HEADING POLICY NUMBER: of the first table row under a heading that begins with POLICY.
@@ -78,5 +78,28 @@ done
 grep -q ' 20 of 20 documents arrived with the bytes' <<<"$output"
 claim "each body that was looked at has the bytes it has on disk" $?
 refuse "nobody unknown answered" grep -q 'by nobody known' <<<"$output"
+
+https=$(sed -n '/^HTTPS: /,$p' <<<"$output")
+
+# says CLAIM PATTERN: a line of the part about HTTPS.
+says() {
+	grep -Eq "^ *$2" <<<"$https"
+	claim "$1" $?
+}
+
+says "each document came by HTTPS, from who has the certificate" '20 of 20 documents arrived by HTTPS '
+says "curl's connections went with their keys, none by proxy" 'curl: 20 connections handed off .*, 0 proxied$'
+equal "as many were taken" 20 "$(sed -n 's/^ *curl: .*encrypted by \(.*\)).*/\1/p' <<<"$https" |
+	awk 'BEGIN { RS = ", " } { sum += $2 } END { print sum }')"
+says "wrk was answered by HTTPS, without an error" 'wrk: [1-9][0-9]* requests, .* 0 errors$'
+for column in 2 3 4; do
+	[ $(($(cell HTTPS: curl $column) + $(cell HTTPS: wrk $column))) -gt 0 ]
+	claim "back-end $((column - 1)) answered by HTTPS" $?
+done
+says "the capture is whole" 'seen on the segment .* 0 lost$'
+says "it has curl's connections" "20 of curl's 20 TLS connections,"
+says "it has no plain text, which by HTTP it has" '0 of 4 texts of requests and pages; by HTTP 4 of them$'
+says "it has no key" '0 of these: [1-9][0-9]* secrets of curl.s key log, [1-9][0-9]* keys and IVs '
+refuse "the report finds nothing wrong" grep -q WRONG <<<"$https"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
