@@ -19,9 +19,10 @@ http {{
     open_file_cache max=10000 inactive=600s; open_file_cache_valid 600s;{more}
     client_body_temp_path {work}/a; proxy_temp_path {work}/b; fastcgi_temp_path {work}/c; uwsgi_temp_path {work}/d;
     scgi_temp_path {work}/e;
-    server {{ listen 127.0.0.1:{port} backlog=4096; root {www}; }}
+    server {{ listen 127.0.0.1:{port} {tls} backlog=4096; root {www}; }}
 }}
 """
+NGINX_TLS = """ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; ssl_conf_command Options KTLS;"""
 LIGHTTPD = """server.port = {port}
 server.bind = "127.0.0.1"
 server.listen-backlog = 4096
@@ -43,18 +44,33 @@ def known(server):
     return name == "flash" or name in ("lighttpd", "nginx") and shutil.which(name)
 
 
-def command(server, work, www, port):
-    """What starts @server: its name, or the path of another build of flash, and more of its configuration."""
+def certificate(work):
+    """Files of a chain and of its key, which both servers show; the key is as theirs must be."""
+    chain, key = Path(work) / "chain", Path(work) / "key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                    "2", "-subj", "/CN=localhost", "-keyout", key, "-out", chain], check=True, stderr=subprocess.DEVNULL)
+    key.chmod(0o600)
+    return chain, key
+
+
+def command(server, work, www, port, files=None):
+    """What starts @server: its name, or the path of another build of flash, and more of its configuration.
+
+    With @files, of certificate(), it speaks TLS.
+    """
     name, _, more = server.partition(" ")
     if name == "nginx":
-        (work / "conf").write_text(NGINX.format(work=work, www=www, port=port, more=more))
+        if files:
+            more = NGINX_TLS.format(chain=files[0], key=files[1]) + more
+        (work / "conf").write_text(NGINX.format(work=work, www=www, port=port, more=more, tls="ssl" if files else ""))
         return ["nginx", "-c", work / "conf", "-e", work / "error"]
     if name == "lighttpd":
         (work / "conf").write_text(LIGHTTPD.format(www=www, port=port))
         return ["lighttpd", "-D", "-f", work / "conf"]
     if name == "flash" or "/" in name:
-        return [FLASH if name == "flash" else name, "--listen", f"127.0.0.1:{port}", "--root", www, "--workers", "1",
-                *shlex.split(more)]
+        secure = ("--certificate", f"{files[0]} {files[1]}") if files else ()
+        return [FLASH if name == "flash" else name, "--listen", f"127.0.0.1:{port}" + " tls" * bool(files), "--root", www,
+                "--workers", "1", *secure, *shlex.split(more)]
     raise ValueError(name)
 
 
@@ -67,13 +83,14 @@ def free_port():
 class Server:
     """One that runs; its CPU time is that of all its processes, in seconds."""
 
-    def __init__(self, name, work, www, cpu=None):
+    def __init__(self, name, work, www, cpu=None, files=None):
         self.name = name
         self.port = free_port()
+        self.url = f"http{'s' * bool(files)}://127.0.0.1:{self.port}"
         work = Path(work) / str(self.port)
         work.mkdir()
         work.chmod(0o755)
-        words = command(name, work, www, self.port)
+        words = command(name, work, www, self.port, files)
         if cpu is not None:
             words = ["taskset", "-c", str(cpu), *words]
         self.process = subprocess.Popen(list(map(str, words)), start_new_session=True, stdin=subprocess.DEVNULL,

@@ -82,6 +82,17 @@ def a_turn_of_flash_beside_itself_runs_whole():
                 assert abs(paced["requests"] - case["paced"]["rate"]) <= 1, (paced, case["paced"]["rate"])
 
 
+@claim
+def a_turn_by_tls_runs_whole():
+    with tempfile.TemporaryDirectory() as work:
+        out = subprocess.run([TOP / "bench/turns/run", "--tls", "--sizes", "8k", "--connections", "2", "--turns", "1",
+                              "--seconds", "1", "--output", f"{work}/out", "flash", "flash --ktls off"],
+                             text=True, capture_output=True, check=False, timeout=120)
+        assert not out.returncode, out.stderr
+        case, = json.loads(Path(work, "out").read_text())["cases"]
+        assert case["tls"] and all(case["turns"][who][0]["rate"] > 10 for who in ("ours", "theirs")), case
+
+
 class Stalling(threading.Thread):
     """A server that stands still once, for @stall seconds in the middle of @seconds."""
 
@@ -114,7 +125,8 @@ def a_stall_is_charged_for_all_that_was_due_in_it():
 @claim
 def what_it_cannot_do_is_refused():
     for words in (["flash"], ["flash", "apache"], ["flash", "/nowhere/flash"], ["--sizes", "8q", "flash", "nginx"],
-                  ["--turns", "0", "flash", "flash"], ["--pace", "100", "flash", "flash"]):
+                  ["--turns", "0", "flash", "flash"], ["--tls", "flash", "lighttpd"], ["--tls", "--pace", "50", "flash", "flash"],
+                  ["--pace", "100", "flash", "flash"]):
         out = subprocess.run([TOP / "bench/turns/run", *words], text=True, capture_output=True, check=False, timeout=60)
         assert out.returncode == 2 and "error: " in out.stderr, (words, out.returncode, out.stderr)
 
