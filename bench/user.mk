@@ -52,11 +52,13 @@ mix-load_LIBS := -lm
 tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
+$(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
+$(B)/bench/load: LIBS := -lssl -lcrypto
 $(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
 $(B)/bench/load $(B)/bench/turns $(B)/bench/pace:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $<
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $(filter %.c,$^) $(LIBS)
 
 # QEMU resolves what it uses of QEMU.
 $(B)/bench/profile.so: bench/pathlen/profile.c

@@ -2,11 +2,12 @@
 /*
  * load: a fixed number of requests, so that two runs do the same work.
  *
- *	load [-n REQUESTS] [-c CONNECTIONS] [-k] ADDRESS PORT PATH
+ *	load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE]] ADDRESS PORT PATH
  *
  * Each of CONNECTIONS sends its next request when the answer to the last is complete; with -k on
  * the same connection, without it on a new one ("Connection: close"). Every answer must be a 200
- * of the length it promises. Prints the number of requests.
+ * of the length it promises. Prints the number of requests. With -t by TLS 1.3 and that cipher suite, a
+ * whole handshake each; with -r each resumes a session, the first of which the load before has left in FILE.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "secure.h"
 
 #define HEAD_MAX	4096
 #define SECONDS		60
@@ -27,11 +29,14 @@
 /**
  * struct client - one connection at a time
  * @fd:   its socket
+ * @ssl:  its TLS, or NULL; @shaken: the handshake is over; @ended: the server has said its end
  * @have: bytes of the head in @head
  * @left: bytes of the body to come; -1: the head is not complete
  */
 struct client {
 	int fd;
+	SSL *ssl;
+	bool shaken, ended;
 	size_t have;
 	long left;
 	char head[HEAD_MAX + 1];
@@ -40,7 +45,7 @@ struct client {
 static struct sockaddr_in to = { .sin_family = AF_INET };
 static unsigned long wanted = 10000, begun, done;
 static char request[1024];
-static bool keep;
+static bool keep, secure;
 static int epoll;
 
 __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *format, ...)
@@ -59,8 +64,18 @@ static void ask(struct client *c)
 {
 	c->have = 0;
 	c->left = -1;
-	if (send(c->fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
+	if (c->ssl ? !secure_write(c->ssl, request, strlen(request)) :
+		     send(c->fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
 		die("send: %s", strerror(errno));
+}
+
+/* Is the handshake over? Then the request is on its way. */
+static bool shake(struct client *c)
+{
+	c->shaken = secure_shaken(c->ssl);
+	if (c->shaken)
+		ask(c);
+	return c->shaken;
 }
 
 /* In progress until the socket is writable, which is when the request goes out. */
@@ -94,7 +109,20 @@ static void connected(struct client *c)
 		die("connect: %s", strerror(error));
 	if (epoll_ctl(epoll, EPOLL_CTL_MOD, c->fd, &e))
 		die("epoll: %s", strerror(errno));
-	ask(c);
+	if (secure) {
+		c->ssl = secure_begin(c->fd);
+		c->shaken = c->ended = false;
+		shake(c);
+	} else {
+		ask(c);
+	}
+}
+
+static void leave(struct client *c)
+{
+	secure_end(c->ssl);
+	c->ssl = NULL;
+	close(c->fd);
 }
 
 static void answered(struct client *c)
@@ -106,7 +134,7 @@ static void answered(struct client *c)
 		begun++;
 		ask(c);
 	} else {
-		close(c->fd);
+		leave(c);
 	}
 }
 
@@ -114,7 +142,7 @@ static void closed(struct client *c)
 {
 	if (keep || c->left)
 		die("the connection ended within answer %lu", done);
-	close(c->fd);
+	leave(c);
 	if (begun < wanted)
 		connect_anew(c);
 }
@@ -131,14 +159,29 @@ static void headed(struct client *c, size_t body)
 		die("a body longer than promised");
 }
 
-static void readable(struct client *c)
+/* As recv(). Behind the end that TLS says comes that of TCP. */
+static ssize_t receive(struct client *c, void *into, size_t len)
+{
+	ssize_t n;
+
+	if (!c->ssl || c->ended)
+		return recv(c->fd, into, len, 0);
+	n = secure_read(c->ssl, into, len);
+	if (n)
+		return n;
+	c->ended = true;
+	return recv(c->fd, into, len, 0);
+}
+
+/* Was there something, of which there may be more that no event tells of? */
+static bool read_some(struct client *c)
 {
 	static char body[1 << 18];
 	ssize_t n;
 	char *end;
 
 	if (c->left < 0) {
-		n = recv(c->fd, c->head + c->have, HEAD_MAX - c->have, 0);
+		n = receive(c, c->head + c->have, HEAD_MAX - c->have);
 		if (n > 0) {
 			c->have += n;
 			c->head[c->have] = '\0';
@@ -149,7 +192,7 @@ static void readable(struct client *c)
 				die("a head without end");
 		}
 	} else {
-		n = recv(c->fd, body, sizeof(body), 0);
+		n = receive(c, body, sizeof(body));
 		if (n > c->left)
 			die("a body longer than promised");
 		if (n > 0)
@@ -161,30 +204,48 @@ static void readable(struct client *c)
 		answered(c);
 	else if (!n)
 		closed(c);
+	return n > 0 && c->ssl;
+}
+
+static void readable(struct client *c)
+{
+	if (c->ssl && !c->shaken && !shake(c))
+		return;
+	while (read_some(c))
+		;
 }
 
 int main(int argc, char **argv)
 {
 	unsigned long connections = 8;
+	const char *suite = NULL, *session = NULL;
 	struct epoll_event events[64];
 	struct client *clients;
 	int opt, n;
 
-	while ((opt = getopt(argc, argv, "n:c:k")) != -1) {
+	while ((opt = getopt(argc, argv, "n:c:kt:r:")) != -1) {
 		if (opt == 'n')
 			wanted = strtoul(optarg, NULL, 10);
 		else if (opt == 'c')
 			connections = strtoul(optarg, NULL, 10);
 		else if (opt == 'k')
 			keep = true;
+		else if (opt == 't')
+			suite = optarg;
+		else if (opt == 'r')
+			session = optarg;
 		else
 			argc = 0;
 	}
-	if (argc - optind != 3 || !wanted || !connections || wanted < connections ||
+	if (argc - optind != 3 || !wanted || !connections || wanted < connections || (session && !suite) ||
 	    inet_pton(AF_INET, argv[optind], &to.sin_addr) != 1) {
-		fputs("usage: load [-n REQUESTS] [-c CONNECTIONS] [-k] ADDRESS PORT PATH\n", stderr);
+		fputs("usage: load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE]] ADDRESS PORT PATH\n",
+		      stderr);
 		return 2;
 	}
+	secure = suite;
+	if (secure)
+		secure_setup(suite, session);
 	to.sin_port = htons(atoi(argv[optind + 1]));
 	snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", argv[optind + 2],
 		 argv[optind], keep ? "" : "Connection: close\r\n");
@@ -207,6 +268,8 @@ int main(int argc, char **argv)
 				readable(c);
 		}
 	}
+	if (secure)
+		secure_keep();
 	printf("%lu\n", done);
 	return 0;
 }
