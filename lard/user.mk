@@ -38,6 +38,7 @@ lard_give_DEPS := libsksplice libuselect
 
 lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl
+lard_tls_unit_LDFLAGS := -Wl,--wrap=free
 
 lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c lard/log.c
 lard_staple_PKGS := openssl

@@ -585,6 +585,52 @@ static void a_request_of_many_records_is_one(void **state)
 	}
 }
 
+/* What is in it when OpenSSL's memory goes back to malloc(). */
+static const unsigned char *watched;
+static size_t watched_len, left;
+
+void __real_free(void *p);
+void __wrap_free(void *p);
+
+void __wrap_free(void *p)
+{
+	if (p && p == watched) {
+		for (size_t i = 0; i < watched_len; i++)
+			left += watched[i] != 0;
+		watched = NULL;
+	}
+	__real_free(p);
+}
+
+static void *watch(size_t len)
+{
+	unsigned char *p = OPENSSL_malloc(len);
+
+	assert_non_null(p);
+	memset(p, 0xa5, len);
+	watched = p;
+	watched_len = len;
+	left = 0;
+	return p;
+}
+
+static void what_openssl_frees_is_wiped(void **state)
+{
+	static const size_t sizes[] = { 1, 24, 100, 4096, 17000, 300000 };
+	void *p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		OPENSSL_free(watch(sizes[i]));
+		assert_null(watched);
+		assert_int_equal(left, 0);
+		p = OPENSSL_realloc(watch(sizes[i]), 2 * sizes[i]);
+		assert_null(watched);
+		assert_int_equal(left, 0);
+		OPENSSL_free(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -602,8 +648,12 @@ int main(void)
 		cmocka_unit_test(a_replayed_record_is_not_given_twice),
 		cmocka_unit_test(only_what_keys_are_known_of_is_sealed),
 		cmocka_unit_test(a_request_of_many_records_is_one),
+		cmocka_unit_test(what_openssl_frees_is_wiped),
 	};
 
+	/* Before OpenSSL has any memory. */
+	if (tls_wipe_freed())
+		return 1;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("lard_tls_unit", tests, make_certificate, remove_certificate);
 }
