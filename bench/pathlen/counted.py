@@ -166,15 +166,19 @@ def wrk(url, seconds, connections=8, close=False):
     return int(re.search(r"(\d+) requests in", out).group(1))
 
 
-def load(address, path, connections, requests, new):
-    """@requests from the host, each on a new connection if @new; every answer must be good."""
-    line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections)]
+def load(address, path, connections, requests, new, more=()):
+    """@requests from the host, each on a new connection if @new; every answer must be good. @more: of load.c."""
+    line = [str(TOP / "build/bench/load"), "-n", str(requests), "-c", str(connections), *more]
     if not new:
         line.append("-k")
     done = subprocess.run([*line, address[0], str(address[1]), f"/{path}"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{path}: {done.stderr}")
     return int(done.stdout)
+
+
+# The one cipher suite that the load offers.
+SUITE = "TLS_AES_128_GCM_SHA256"
 
 
 def spread(counts):

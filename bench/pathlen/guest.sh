@@ -6,11 +6,15 @@ set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 www=/run/www
-mkdir -p $www /run/etc
+state=/run/etc
+mkdir -p $www $state
+# shellcheck source=bench/pathlen/certificate.sh
+. "$here/certificate.sh"
 for size in 64 1024 8192 65536; do
 	head -c $size /dev/zero | tr '\0' x >$www/f$size
 done
 
+# What is behind the port, and what more is to be said.
 nginx_conf() {
 	cat <<-END
 	worker_processes 1;
@@ -27,7 +31,7 @@ nginx_conf() {
 		keepalive_timeout 600s;
 		open_file_cache max=10000 inactive=600s;
 		open_file_cache_valid 600s;
-		server { listen 8080 backlog=4096; root $www; }
+		server { listen 8080 ${1:-} backlog=4096; root $www; ${2:-} }
 	}
 	END
 }
@@ -91,6 +95,21 @@ apache_conf() {
 	END
 }
 
+nginx_tls() {
+	secured
+	nginx_conf ssl "ssl_certificate $state/chain; ssl_certificate_key $state/key; ssl_protocols TLSv1.3; $*" \
+		>/run/etc/nginx.conf
+	nginx -c /run/etc/nginx.conf -e /run/nginx.error
+}
+
+# Arguments of flash.
+flash_tls() {
+	secured
+	printf '%s\n' "listen *:8080 tls" "root $www" "workers 1" "user root" \
+		"certificate $state/chain $state/key" "$@" >/run/etc/flash.conf
+	flash -c /run/etc/flash.conf >/run/flash.log 2>&1 &
+}
+
 case ${1:?which server} in
 nginx)
 	nginx_conf >/run/etc/nginx.conf
@@ -116,6 +135,11 @@ flash-sendfile)
 	# From 8 KB on, files are sent from the page cache.
 	flash --port 8080 --root $www --workers 1 --memory_file 4096 >/run/flash.log 2>&1 &
 	;;
+tls-flash) flash_tls ;;
+tls-flash-sendfile) flash_tls "memory_file 4096" ;;
+tls-flash-user) flash_tls "ktls off" ;;
+tls-nginx) nginx_tls "ssl_conf_command Options KTLS;" ;;
+tls-nginx-user) nginx_tls ;;
 none) ;;
 *)
 	echo "guest.sh: no server called '$1'" >&2
