@@ -28,11 +28,23 @@
 /* Bytes that are asked for at once. */
 #define FLT_TLS_READ		SZ_64K
 
+/*
+ * To lockdep all sockets' inodes would be one. A link ends with its own locked, and a command may wait for
+ * that; who closes a socket of netlink has that one's locked and may wait for a command.
+ */
+static struct lock_class_key flt_auth_inode;
+
 int flt_auth_prepare(struct flt_chan *chan, struct socket *sock)
 {
+	struct file *file;
+
 	if (chan->auth == FLT_AUTH_NONE)
 		return 0;
-	return PTR_ERR_OR_ZERO(sock_alloc_file(sock, O_CLOEXEC, NULL));
+	file = sock_alloc_file(sock, O_CLOEXEC, NULL);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	lockdep_set_class(&file_inode(file)->i_rwsem, &flt_auth_inode);
+	return 0;
 }
 
 #if IS_ENABLED(CONFIG_NET_HANDSHAKE)
