@@ -142,7 +142,7 @@ static int open_record(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const unsig
 	/* The type is behind the text, and zeros behind that. */
 	while (n && !out[n - 1])
 		n--;
-	if (!n)
+	if (!n || n - 1 > PLAIN_MAX)
 		return -1;
 	*type = out[n - 1];
 	return n - 1;
@@ -235,7 +235,7 @@ ssize_t seal_peek(struct seal *seal, SSL *ssl, int fd, void *into, size_t len, b
 	if (there <= 0)
 		return there;
 	n = (size_t)there > from ? record_length(raw + from, there - from) : 0;
-	if (n > there - (ssize_t)from) {
+	if (n > there - (ssize_t)from && from + n <= RAW_MAX) {
 		seal->whole = from;
 		seal->need = from + n;
 		n = 0;
