@@ -42,3 +42,6 @@ lard_tls_unit_LDFLAGS := -Wl,--wrap=free
 
 lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c lard/log.c
 lard_staple_PKGS := openssl
+
+lard_tls_fuzz_SRCS := $(tls_parts)
+lard_tls_fuzz_PKGS := openssl
