@@ -30,6 +30,9 @@ void doctor_mend(struct about *about, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(about->mend, sizeof(about->mend), format, ap);
 	va_end(ap);
+	/* An interface may have any name: what a shell would read in it is nothing to copy. */
+	if (about->mend[0] != '#' && about->mend[strcspn(about->mend, "$`\\\"'|&;<>(){}[]*?!~")])
+		about->mend[0] = '\0';
 }
 
 void doctor_say(struct doctor *d, enum finding finding, const char *subject, const struct about *about)

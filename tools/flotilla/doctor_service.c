@@ -140,7 +140,8 @@ static void look_at_way_back(struct doctor *d, const struct flt_node_info *node,
 		return;
 	doctor_found(&about, "clients' packets come by %s, answers go by %s: the reverse path filter drops them",
 		     there.device, back->device);
-	doctor_mend(&about, "sysctl -w net.ipv4.conf.%s.rp_filter=2", there.device);
+	/* With slashes, as the name of an interface may have dots. */
+	doctor_mend(&about, "sysctl -w net/ipv4/conf/%s/rp_filter=2", there.device);
 	doctor_say(d, FAULT, subject, &about);
 }
 
