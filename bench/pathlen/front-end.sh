@@ -10,7 +10,10 @@ vip=10.77.0.200
 backends="be1:10.77.0.11 be2:10.77.0.12"
 state=/run/front-end
 mkdir -p $state
+# shellcheck source=bench/pathlen/certificate.sh
+. "$here/certificate.sh"
 
+# What is behind `bind`.
 haproxy_conf() {
 	cat <<-END
 	global
@@ -24,11 +27,71 @@ haproxy_conf() {
 		http-reuse always
 		balance roundrobin
 	listen proxy
-		bind $vip:80
+		bind $*
 	END
 	for backend in $backends; do
 		echo "	server ${backend%%:*} ${backend#*:}:80"
 	done
+}
+
+# What is to be said of TLS; nginx is told only of TLS.
+nginx_conf() {
+	cat <<-END
+	worker_processes 1; user root; pid $state/pid; error_log $state/nginx.error;
+	events { worker_connections 4096; }
+	http {
+		access_log off; tcp_nopush on; keepalive_requests 100000000; keepalive_timeout 600s;
+		upstream backends {
+	END
+	for backend in $backends; do
+		echo "server ${backend#*:}:80;"
+	done
+	cat <<-END
+			keepalive 64; keepalive_requests 100000000; keepalive_timeout 600s;
+		}
+		server {
+			listen $vip:443 ssl backlog=4096;
+			ssl_certificate $state/chain; ssl_certificate_key $state/key; ssl_protocols TLSv1.3;
+			$*
+			location / {
+				proxy_pass http://backends; proxy_http_version 1.1; proxy_set_header Connection "";
+				proxy_buffers 16 16k; proxy_max_temp_file_size 0;
+			}
+		}
+	}
+	END
+}
+
+# lardd with TLS, and what more is to be said.
+lardd_conf() {
+	printf '%s\n' "listen $vip:443 tls" "certificate $state/chain $state/key" "control $state/lardd.sock" \
+		"user root" "workers 1" "policy wrr" "$@"
+}
+
+lardd_start() {
+	lardd -c $state/lardd.conf --foreground >$state/lardd.log 2>&1 &
+	echo $! >$state/pid
+	for _ in $(seq 100); do
+		! flotilla explain http://$vip/ socket $state/lardd.sock 2>/dev/null | grep -q '^node: ' || return 0
+		sleep 0.1
+	done
+}
+
+# How nodes are to be known.
+nodes_up() {
+	local backend
+	modprobe handoff
+	flotilla local set name fe address 10.77.0.1
+	for backend in $backends; do
+		flotilla node add "${backend%%:*}" address "${backend#*:}" "$@"
+	done
+	for _ in $(seq 300); do
+		! links_up || break
+		sleep 0.2
+	done
+	links_up
+	# The other guest may have to wait for a processor.
+	sysctl -qw net.flotilla.handoff_timeout_ms=10000
 }
 
 links_up() {
@@ -56,9 +119,10 @@ headers_fill() {
 }
 
 start() {
+	[[ $1 != tls-* ]] || secured
 	case $1 in
 	haproxy)
-		haproxy_conf >$state/haproxy.cfg
+		haproxy_conf $vip:80 >$state/haproxy.cfg
 		haproxy -D -p $state/pid -f $state/haproxy.cfg
 		;;
 	ipvs)
@@ -78,26 +142,46 @@ start() {
 		headers_fill
 		;;
 	handoff)
-		modprobe handoff
-		flotilla local set name fe address 10.77.0.1
-		for backend in $backends; do
-			flotilla node add "${backend%%:*}" address "${backend#*:}"
-		done
-		for _ in $(seq 300); do
-			! links_up || break
-			sleep 0.2
-		done
-		links_up
-		# The other guest may have to wait for a processor.
-		sysctl -qw net.flotilla.handoff_timeout_ms=10000
+		nodes_up
 		echo wrr >/sys/class/flotilla/dispatch/policy
 		printf 'listen %s:80\ncontrol %s\n' $vip $state/lardd.sock >$state/lardd.conf
-		lardd -c $state/lardd.conf --foreground >$state/lardd.log 2>&1 &
-		echo $! >$state/pid
-		for _ in $(seq 100); do
-			! flotilla explain http://$vip/ socket $state/lardd.sock 2>/dev/null | grep -q '^node: ' || break
-			sleep 0.1
-		done
+		lardd_start
+		;;
+	tls-haproxy)
+		haproxy_conf "$vip:443 ssl crt $state/both" >$state/haproxy.cfg
+		haproxy -D -p $state/pid -f $state/haproxy.cfg
+		;;
+	tls-haproxy-cache)
+		# Sessions of TLS are in its memory and not in tickets.
+		haproxy_conf "$vip:443 ssl crt $state/both no-tls-tickets" >$state/haproxy.cfg
+		haproxy -D -p $state/pid -f $state/haproxy.cfg
+		;;
+	tls-nginx)
+		nginx_conf >$state/nginx.conf
+		nginx -c $state/nginx.conf -e $state/nginx.error
+		;;
+	tls-nginx-ktls)
+		nginx_conf "ssl_conf_command Options KTLS;" >$state/nginx.conf
+		nginx -c $state/nginx.conf -e $state/nginx.error
+		;;
+	tls-nginx-cache)
+		nginx_conf "ssl_session_tickets off; ssl_session_cache shared:sessions:10m;" >$state/nginx.conf
+		nginx -c $state/nginx.conf -e $state/nginx.error
+		;;
+	tls-proxy)
+		lardd_conf "mode proxy" "health-check none" "node be1 10.77.0.11:80" "node be2 10.77.0.12:80" \
+			>$state/lardd.conf
+		lardd_start
+		;;
+	tls-handoff)
+		ip netns del front-end 2>/dev/null || true
+		ip netns attach front-end $$
+		python3 "$here/link.py" front-end >$state/link.log 2>&1 &
+		echo $! >$state/link
+		nodes_up auth x509
+		echo wrr >/sys/class/flotilla/dispatch/policy
+		lardd_conf "proxy-port 80" "tls-port 8443" >$state/lardd.conf
+		lardd_start
 		;;
 	*) echo "front-end.sh: no front-end called '$1'" >&2; exit 2 ;;
 	esac
@@ -107,7 +191,9 @@ stop() {
 	local backend module
 
 	[ ! -s $state/pid ] || kill "$(cat $state/pid)" || true
-	rm -f $state/pid
+	[ ! -s $state/link ] || kill "$(cat $state/link)" || true
+	rm -f $state/pid $state/link
+	ip netns del front-end 2>/dev/null || true
 	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
 	ip link set eth1 xdpdrv off
 	tc qdisc del dev eth1 clsact 2>/dev/null || true

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# outside.sh: the guest beside the counted one: a client and two back-ends in namespaces, bridged to eth1.
-# Then agent.py runs what the host says.
+# outside.sh [tls]: the guest beside the counted one: a client and two back-ends in namespaces, bridged to eth1.
+# With `tls` the links are encrypted, and port 8443 takes connections with their keys. Then agent.py runs what the host
+# says.
 set -euo pipefail
 
 vip=10.77.0.200
+tls=${1:-}
 here=$(dirname "$(readlink -f "$0")")
 www=/run/www
 mkdir -p $www /run/etc
@@ -38,18 +40,22 @@ backend() {
 	http {
 		access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; keepalive_timeout 600s;
 		open_file_cache max=100;
-		server { listen 80 backlog=4096; root $www; }
+		server { listen 80 backlog=4096; listen 8443 backlog=4096; root $www; }
 	}
 	END
 	ip netns exec "$1" nginx -c "/run/etc/$1.conf" -e "/run/$1.error"
 	if modprobe handoff 2>/dev/null; then
 		ip netns exec "$1" flotilla local set name "$1" address "$2" insecure on
 		ip netns exec "$1" flotilla service add "$vip"
-		ip netns exec "$1" flotilla node add fe address 10.77.0.1 role frontend
+		ip netns exec "$1" flotilla node add fe address 10.77.0.1 role frontend ${tls:+auth x509}
 	fi
 }
 
 member client 10.77.0.100
+if [ -n "$tls" ]; then
+	modprobe -a aesni_intel tls
+fi
 backend be1 10.77.0.11
 backend be2 10.77.0.12
+[ -z "$tls" ] || python3 "$here/link.py" be1 be2 &
 exec python3 "$here/agent.py" 8090

@@ -18,7 +18,7 @@ refuses() {
 	claim "refused: $*" $? "status $status: $said"
 }
 
-for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/servers bench/lardsim/run; do
+for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/{servers,front-ends} bench/lardsim/run; do
 	explains "$script"
 	refuses "$script" --nonsense
 done
@@ -30,4 +30,7 @@ refuses bench/flash/clients apache
 refuses bench/flash/clients --clients 0
 refuses bench/flash/breakdown --way fast
 refuses bench/cluster/model --nodes 9
+refuses bench/pathlen/front-ends --tls ipvs
+refuses bench/pathlen/front-ends tls-nginx
+refuses bench/pathlen/front-ends --case nowhere
 finish
