@@ -22,7 +22,8 @@ http {{
     server {{ listen 127.0.0.1:{port} {tls} backlog=4096; root {www}; }}
 }}
 """
-NGINX_TLS = """ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; ssl_conf_command Options KTLS;"""
+NGINX_TLS = ("ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; "
+             "ssl_conf_command Options KTLS;")
 LIGHTTPD = """server.port = {port}
 server.bind = "127.0.0.1"
 server.listen-backlog = 4096
@@ -47,8 +48,9 @@ def known(server):
 def certificate(work):
     """Files of a chain and of its key, which both servers show; the key is as theirs must be."""
     chain, key = Path(work) / "chain", Path(work) / "key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                    "2", "-subj", "/CN=localhost", "-keyout", key, "-out", chain], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", chain],
+                   check=True, stderr=subprocess.DEVNULL)
     key.chmod(0o600)
     return chain, key
 
@@ -69,8 +71,8 @@ def command(server, work, www, port, files=None):
         return ["lighttpd", "-D", "-f", work / "conf"]
     if name == "flash" or "/" in name:
         secure = ("--certificate", f"{files[0]} {files[1]}") if files else ()
-        return [FLASH if name == "flash" else name, "--listen", f"127.0.0.1:{port}" + " tls" * bool(files), "--root", www,
-                "--workers", "1", *secure, *shlex.split(more)]
+        return [FLASH if name == "flash" else name, "--listen", f"127.0.0.1:{port}" + " tls" * bool(files),
+                "--root", www, "--workers", "1", *secure, *shlex.split(more)]
     raise ValueError(name)
 
 

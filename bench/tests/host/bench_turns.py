@@ -125,7 +125,8 @@ def a_stall_is_charged_for_all_that_was_due_in_it():
 @claim
 def what_it_cannot_do_is_refused():
     for words in (["flash"], ["flash", "apache"], ["flash", "/nowhere/flash"], ["--sizes", "8q", "flash", "nginx"],
-                  ["--turns", "0", "flash", "flash"], ["--tls", "flash", "lighttpd"], ["--tls", "--pace", "50", "flash", "flash"],
+                  ["--turns", "0", "flash", "flash"], ["--tls", "flash", "lighttpd"],
+                  ["--tls", "--pace", "50", "flash", "flash"],
                   ["--pace", "100", "flash", "flash"]):
         out = subprocess.run([TOP / "bench/turns/run", *words], text=True, capture_output=True, check=False, timeout=60)
         assert out.returncode == 2 and "error: " in out.stderr, (words, out.returncode, out.stderr)
