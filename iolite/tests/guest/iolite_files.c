@@ -256,9 +256,10 @@ TEST_F(files, what_is_written_is_cached_without_a_copy_and_unaligned)
 	IOL_destroy(in);
 }
 
-/* A byte of a large buffer is not worth the buffer, and would show what is beside it. */
+/* Some bytes, or some pages, of a large buffer are not worth the buffer; bytes would show what is beside them. */
 TEST_F(files, small_parts_of_buffers_are_not_kept_for_the_cache)
 {
+	static const size_t part[2][2] = { { 100, 600 }, { 4096, 8192 } };
 	unsigned long long chunks;
 	IOL_Agg *agg;
 	size_t n;
@@ -270,7 +271,7 @@ TEST_F(files, small_parts_of_buffers_are_not_kept_for_the_cache)
 	for (i = 0; i < 400; i++) {
 		IOL_Agg *all = text(self->model, 65536);
 
-		ASSERT_EQ(0, IOL_select(&agg, all, 100, 600));
+		ASSERT_EQ(0, IOL_select(&agg, all, part[i % 2][0], part[i % 2][1]));
 		IOL_destroy(all);
 		ASSERT_EQ(0, IOL_write(self->fd, agg, &n));
 		IOL_destroy(agg);
@@ -355,6 +356,7 @@ TEST_F(files, a_file_in_memory_is_watched_too)
 	close(fd);
 	in = open("/tmp/iolite.f", O_RDONLY);
 	for (round = 0; round < 20; round++) {
+		volatile char *at;
 		char *map;
 
 		usleep(30000);
@@ -362,12 +364,26 @@ TEST_F(files, a_file_in_memory_is_watched_too)
 		hits = counter("FileHits");
 		EXPECT_EQ(0, same(in, self->model, SIZE));
 		EXPECT_LT(hits, counter("FileHits"));
-		/* Mapped, stored to and gone before the next read; no time stamp shows it. */
+		/*
+		 * Mapped, stored to and gone before the next read; in a page that it has seen no time stamp shows
+		 * it, and no event before the file is closed.
+		 */
 		fd = open("/tmp/iolite.f", O_RDWR);
+		EXPECT_EQ(0, same(in, self->model, SIZE));
+		map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		ASSERT_NE(MAP_FAILED, map);
+		at = map + round * 9000;
+		EXPECT_EQ(self->model[round * 9000], *at);
+		*at = self->model[round * 9000] = round + 3;
+		munmap(map, SIZE);
+		EXPECT_EQ(0, same(in, self->model, SIZE));
+		/* Or by who has closed it before. */
 		map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		ASSERT_NE(MAP_FAILED, map);
 		close(fd);
-		map[round * 9000] = self->model[round * 9000] = round + 3;
+		at = map + round * 9000 + 1;
+		EXPECT_EQ(self->model[round * 9000 + 1], *at);
+		*at = self->model[round * 9000 + 1] = round + 4;
 		munmap(map, SIZE);
 		EXPECT_EQ(0, same(in, self->model, SIZE));
 	}
