@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TLS of one connection, over a socket that does not wait, or not for long (@patience_us). As the system calls of these names: -1 with
- * errno, EAGAIN included; 0: the client has said all.
+ * TLS of one connection, over a socket that does not wait, or not for long (@patience_us). As the system
+ * calls of these names: -1 with errno, EAGAIN included; 0: the client has said all.
  */
 #ifndef LARD_TLS_SESSION_H
 #define LARD_TLS_SESSION_H
