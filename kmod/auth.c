@@ -29,8 +29,8 @@
 #define FLT_TLS_READ		SZ_64K
 
 /*
- * To lockdep all sockets' inodes would be one. A link ends with its own locked, and a command may wait for
- * that; who closes a socket of netlink has that one's locked and may wait for a command.
+ * To lockdep all sockets' inodes would be one. A link ends with its own locked, and a command may
+ * wait for that; who closes a socket of netlink has that one's locked and may wait for a command.
  */
 static struct lock_class_key flt_auth_inode;
 
