@@ -137,16 +137,14 @@ must be1 sysctl -w net/ipv4/conf/eth0.1/rp_filter=1
 cures be1 "node fe" "the reverse path filter drops them"
 must be1 ip link set eth0.1 down
 # shellcheck disable=SC2016 # as it stands
-must be1 ip link set eth0.1 name 'e$(id)'
-must be1 ip link set 'e$(id)' up
-# shellcheck disable=SC2016
-must be1 sysctl -w 'net/ipv4/conf/e$(id)/rp_filter=1'
+odd='e$(id)'
+must be1 ip link set eth0.1 name "$odd"
+must be1 ip link set "$odd" up
+must be1 sysctl -w "net/ipv4/conf/$odd/rp_filter=1"
 equal "a name that a shell would read is in no command" "-" \
 	"$(row be1 "node fe" "the reverse path filter drops them" | cut -f4)"
-# shellcheck disable=SC2016
-must be1 ip link set 'e$(id)' down
-# shellcheck disable=SC2016
-must be1 ip link set 'e$(id)' name eth0
+must be1 ip link set "$odd" down
+must be1 ip link set "$odd" name eth0
 must be1 sysctl -w net/ipv4/conf/eth0/rp_filter=0
 must be1 ip link set eth0 up
 wait_for 30 is_up || bail "the link does not come up again"
