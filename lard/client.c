@@ -294,8 +294,12 @@ bool client_committed(const struct conn *conn)
 
 int client_shutdown(struct conn *conn)
 {
+	if (conn->shut)
+		return 0;
 	if (conn->tls && !tls_session_end(&conn->tls->session))
 		return -1;
+	/* Each one is an event of the socket, also where nothing is left to shut. */
+	conn->shut = true;
 	return shutdown(conn->source.fd, SHUT_WR);
 }
 

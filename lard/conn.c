@@ -373,6 +373,7 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	conn->node = -1;
 	conn->attempts = 0;
 	conn->polled = false;
+	conn->shut = false;
 	conn->fallback = false;
 	conn->tls = NULL;
 	if (conn->door < DOOR_TLS) {

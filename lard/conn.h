@@ -51,6 +51,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @asked_us: when its header was whole; 0: it is not
  * @relaxed:  its events need not come at once
  * @polled:   its descriptor is in the loop
+ * @shut:     nothing more is sent to the client, who has been told
  * @searched: how much of an incomplete header has been searched for its end
  * @header_max: bytes that its header may have: what a reload changes holds from the next request on
  * @served:   requests before this one
@@ -84,6 +85,7 @@ struct conn {
 	uint8_t why;
 	uint8_t door;
 	bool polled;
+	bool shut;
 	bool fallback;
 	bool relaxed;
 	union address peer;

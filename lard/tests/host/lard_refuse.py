@@ -135,6 +135,25 @@ def client_that_leaves_releases_its_node():
         assert lardd.counter("LardAborted") == 1
 
 
+def seconds_of(pid):
+    """Processor time that it has had."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return sum(int(field) for field in file.read().rpartition(")")[2].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+def who_is_refused_and_stays_takes_no_time():
+    """What he sends on is waited for, for two seconds; each look at it was a reason for another."""
+    with cluster(1) as lardd:
+        sockets = [lardd.connect() for _ in range(5)]
+        for s in sockets:
+            s.sendall(b"nonsense\r\n\r\n")
+            assert status_of(receive_all(s)) == 400
+        before = seconds_of(lardd.process.pid)
+        time.sleep(1)
+        took = seconds_of(lardd.process.pid) - before
+        assert took < 0.2, f"{took:.2f} s of a second"
+
+
 def random_bytes_do_no_harm():
     rounds, rng = 300, random.Random(SEED)
     pieces = [b"GET ", b"/ ", b"HTTP/1.1", b"\r\n", b"\n", b"Host: h", b"Content-Length: 3",
@@ -158,4 +177,5 @@ if __name__ == "__main__":
                    trickling_bytes_do_not_extend_the_time,
                    idle_kept_connection_is_closed_without_a_word,
                    backend_nonsense_is_502_and_silence_504,
-                   client_that_leaves_releases_its_node, random_bytes_do_no_harm]))
+                   client_that_leaves_releases_its_node, who_is_refused_and_stays_takes_no_time,
+                   random_bytes_do_no_harm]))
