@@ -146,7 +146,9 @@ int tls_session_shake(struct tls_session *s)
 	}
 	if (waits(s, n))
 		return 0;
-	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST)
+	/* Other libraries have other reasons by the same number: 156 is a bad signature, too. */
+	if (ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SSL &&
+	    ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST)
 		answer_in_clear(SSL_get_fd(s->ssl));
 	return -1;
 }

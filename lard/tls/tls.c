@@ -66,7 +66,8 @@ static int use_chain(const struct tls_file *f, void *ctx, BIO *from)
 			X509_free(x);
 			return tls_file_sorry_ssl(f, "a certificate of the chain cannot be used");
 		}
-	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+	if (ERR_GET_LIB(ERR_peek_last_error()) != ERR_LIB_PEM ||
+	    ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
 		return tls_file_sorry_ssl(f, "a certificate of the chain is malformed");
 	ERR_clear_error();
 	return 0;

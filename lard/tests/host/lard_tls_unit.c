@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
 #include <openssl/kdf.h>
 #include <openssl/ssl.h>
 #include <setjmp.h>
@@ -429,6 +430,38 @@ static void bytes_of_an_unfinished_record_cost_no_look(void **state)
 	part(&p);
 }
 
+/* The reason of libcrypto's for which a handshake fails; 0: it does not. */
+static int bad_curve;
+
+/* In the place of libssl's. */
+int SSL_do_handshake(SSL *ssl)
+{
+	int (*real)(SSL *) = dlsym(RTLD_NEXT, __func__);
+
+	if (!bad_curve)
+		return real(ssl);
+	ERR_raise(ERR_LIB_EC, bad_curve);
+	return -1;
+}
+
+/* A bad signature on a curve has the number of SSL_R_HTTP_REQUEST, in another library. */
+static void only_http_is_answered_in_clear(void **state)
+{
+	char got[8192];
+	struct pair p;
+	ssize_t n;
+
+	(void)state;
+	join(&p, TLS1_3_VERSION, NULL);
+	bad_curve = SSL_R_HTTP_REQUEST;
+	assert_int_equal(client_shake(&p.conn), -1);
+	bad_curve = 0;
+	n = recv(p.fd, got, sizeof(got), 0);
+	assert_true(n > 0);		/* tickets */
+	assert_null(memmem(got, n, "HTTP/", 5));
+	part(&p);
+}
+
 /* No more than what has been seen will ever be looked at: further bytes cost nothing. */
 static void behind_what_is_no_data_no_byte_costs_a_look(void **state)
 {
@@ -643,6 +676,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),
 		cmocka_unit_test(bytes_of_an_unfinished_record_cost_no_look),
 		cmocka_unit_test(behind_what_is_no_data_no_byte_costs_a_look),
+		cmocka_unit_test(only_http_is_answered_in_clear),
 		cmocka_unit_test(what_is_no_data_within_a_request_is_read_here),
 		cmocka_unit_test(a_wrong_record_ends_it),
 		cmocka_unit_test(a_replayed_record_is_not_given_twice),
