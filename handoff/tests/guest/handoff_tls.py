@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it takes more than ten minutes there
+# long: debug it takes minutes there
 # timeout: 600
 """Connections of TLS handed to servers that speak clear text: the kernel there encrypts."""
 import contextlib

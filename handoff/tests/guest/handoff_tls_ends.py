@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it takes more than ten minutes there
+# long: debug it takes minutes there
 # timeout: 600
 """Ends of connections of TLS whose servers speak clear text: what each side says last, and hears."""
 import contextlib
