@@ -133,7 +133,7 @@ def given_before_the_link_is_known_to_be_up_it_stays():
     with Cluster(1) as c:
         mallory, given, (ident, tuple_) = with_mallory(c)
         client, here = ready(c, given)
-        with stalled("hof_peer_event", 8 * SLOW):
+        with stalled("hof_peer_event", 3 * SLOW):
             line = mallory.again(c.fe)
             given.dev.submit(here, c.fe.id["mallory"], 2)
             begin = time.monotonic()
