@@ -102,6 +102,15 @@ struct words {
 /* What local show, node show and probe say of it. */
 #define INSECURE_IS_ON	"INSECURE is on: this node gives and takes connections over links that nobody has authenticated"
 
+/**
+ * struct feature - a bit of what a node says that it knows, and its name; the last one has no bit
+ */
+struct feature {
+	uint64_t bit;
+	const char *name;
+};
+
+extern const struct feature node_features[];
 extern const struct words node_states, node_admins, node_roles, forwards, auths, switches;
 
 const char *word_of(const struct words *words, unsigned int value);

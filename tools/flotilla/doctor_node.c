@@ -6,8 +6,6 @@
 #include "doctor.h"
 #include "machine.h"
 
-#define KNOWN_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_CLAIM | FLT_FEATURE_TLS)
-
 static void look_at_name(struct doctor *d)
 {
 	struct about about = { "", "" };
@@ -142,13 +140,15 @@ static void look_at_what_it_gets(struct doctor *d, const struct flt_node_info *n
 static void look_at_features(struct doctor *d, const struct flt_node_info *node, const char *subject)
 {
 	struct about about = { "", "" };
+	const struct feature *f;
+	char lacks[64] = "";
 
-	if (node->state != FLT_NODE_UP || !(KNOWN_FEATURES & ~node->features))
+	for (f = node_features; f->bit; f++)
+		if (!(node->features & f->bit))
+			snprintf(lacks + strlen(lacks), sizeof(lacks) - strlen(lacks), " %s", f->name);
+	if (node->state != FLT_NODE_UP || !lacks[0])
 		return;
-	doctor_found(&about, "it is older than this node, or lacks:%s%s%s%s",
-		 node->features & FLT_FEATURE_SECTIONS ? "" : " sections",
-		 node->features & FLT_FEATURE_SENDQUEUE ? "" : " sendqueue",
-		 node->features & FLT_FEATURE_CLAIM ? "" : " claim", node->features & FLT_FEATURE_TLS ? "" : " tls");
+	doctor_found(&about, "it is older than this node, or lacks:%s", lacks);
 	doctor_mend(&about, "# install the same version on %s, and load handoff.ko there", node->name);
 	doctor_say(d, WARNING, subject, &about);
 }

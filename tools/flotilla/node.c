@@ -36,21 +36,29 @@ static const char *trust_of(const struct flt_node_info *node, bool insecure)
 	return insecure ? "INSECURE" : "refused";
 }
 
+const struct feature node_features[] = {
+	{ FLT_FEATURE_SECTIONS, "sections" },
+	{ FLT_FEATURE_SENDQUEUE, "sendqueue" },
+	{ FLT_FEATURE_CLAIM, "claim" },
+	{ FLT_FEATURE_TLS, "tls" },
+	{ 0 }
+};
+
 /* What it said that it knows, what is not known here as a number; empty when it said nothing. */
 static const char *features_of(const struct flt_node_info *node, char *text, size_t size)
 {
-	uint64_t later = node->features & ~(uint64_t)(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE |
-						      FLT_FEATURE_CLAIM | FLT_FEATURE_TLS);
-	const char *sections = node->features & FLT_FEATURE_SECTIONS ? ",sections" : "";
-	const char *sendqueue = node->features & FLT_FEATURE_SENDQUEUE ? ",sendqueue" : "";
-	const char *claim = node->features & FLT_FEATURE_CLAIM ? ",claim" : "";
-	const char *tls = node->features & FLT_FEATURE_TLS ? ",tls" : "";
-	char number[24] = "", all[64];
+	uint64_t later = node->features;
+	const struct feature *f;
+	size_t len = 0;
 
+	text[0] = '\0';
+	for (f = node_features; f->bit; f++) {
+		if (node->features & f->bit)
+			len += snprintf(text + len, size - len, "%s%s", len ? "," : "", f->name);
+		later &= ~f->bit;
+	}
 	if (later)
-		snprintf(number, sizeof(number), ",0x%" PRIx64, later);
-	snprintf(all, sizeof(all), "%s%s%s%s%s", sections, sendqueue, claim, tls, number);
-	snprintf(text, size, "%s", *all ? all + 1 : "");
+		snprintf(text + len, size - len, "%s0x%" PRIx64, len ? "," : "", later);
 	return text;
 }
 
