@@ -248,18 +248,24 @@ bool machine_speaks_arp(const char *device)
 	return speaks;
 }
 
+bool first_line(const char *path, char *text, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool ok = f && fgets(text, size, f);
+
+	if (f)
+		fclose(f);
+	if (ok)
+		text[strcspn(text, "\n")] = '\0';
+	return ok;
+}
+
 bool machine_sysctl(const char *path, long *value)
 {
 	char full[256], text[32], *end;
-	bool ok;
-	FILE *f;
 
 	snprintf(full, sizeof(full), "/proc/sys/%s", path);
-	f = fopen(full, "re");
-	ok = f && fgets(text, sizeof(text), f);
-	if (f)
-		fclose(f);
-	if (!ok)
+	if (!first_line(full, text, sizeof(text)))
 		return false;
 	*value = strtol(text, &end, 10);
 	return end != text;

@@ -33,6 +33,8 @@ bool machine_has(const struct sockaddr_storage *address, char device[IF_NAMESIZE
 /* An Ethernet whose neighbours are found by ARP, as dummy interfaces' are not. */
 bool machine_speaks_arp(const char *device);
 
+/* First line of a small file without its newline; false when it cannot be read. */
+bool first_line(const char *path, char *text, size_t size);
 /* A sysctl by its path below /proc/sys. False: there is no such one, or it cannot be read. */
 bool machine_sysctl(const char *path, long *value);
 /* net.ipv4.conf.DEVICE.NAME as it counts: the larger of the one and "all". */

@@ -12,20 +12,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "cli.h"
+#include "machine.h"
 #include "probe.h"
-
-/* First line of a small file without its newline; false when it cannot be read. */
-static bool first_line(const char *path, char *text, size_t size)
-{
-	FILE *f = fopen(path, "re");
-	bool ok = f && fgets(text, size, f);
-
-	if (f)
-		fclose(f);
-	if (ok)
-		text[strcspn(text, "\n")] = '\0';
-	return ok;
-}
 
 static enum verdict kernel_answer(char *reason, size_t size)
 {
