@@ -166,12 +166,21 @@ def nothing_is_found(port):
         raise AssertionError("\n".join(f"{what}: {text}" for what, text in wrong.items()))
 
 
-def main(serve, kinds, own=()):
-    """Claims: the list's scripts of these kinds, against SERVE(kind) = (port, files), and OWN; the exit status."""
+def main(name, daemons, serve, kinds):
+    """Claims: the list's scripts of these kinds, against SERVE(kind) = (port, files), testssl.sh, and that what is in
+    DAEMONS ends well; the exit status."""
     scripts, _ = read_list()
     why = missing()
     if why:
         kit.skip_all(why)
     chosen = [s for s in scripts if s.server in kinds and (s.often or ALL)]
-    return kit.run([(s.claim, lambda s=s: holds(s, *serve(s.server))) for s in chosen] +
-                   [(f.__name__, f) for f in own])
+
+    def ends_well():
+        """No sanitizer has spoken, nothing has leaked."""
+        assert serve("rsa")
+        daemons.close()
+
+    with daemons:
+        return kit.run([(s.claim, lambda s=s: holds(s, *serve(s.server))) for s in chosen] +
+                       [("testssl_finds_nothing_of_medium_or_worse", lambda: nothing_is_found(serve("rsa")[0])),
+                        (f"after_all_that_{name}_ends_well", ends_well)])
