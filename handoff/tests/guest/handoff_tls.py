@@ -21,15 +21,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from hof import FAILED, PATIENCE, VIP4, Cluster, Refused, accept, claim, main, receive, rounds, wait  # noqa: E402
 import kmsg                                                       # noqa: E402
 import tls                                                        # noqa: E402
-from tls import REQUEST, given, pending, read_all, set_up         # noqa: E402
+from tls import REQUEST, given, pending, read_all, served, set_up  # noqa: E402
 
 
 @claim
 def plain_server_reads_the_request_and_answers():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         answer = os.urandom(100)
         server.sendall(answer)
         assert receive(client, 100) == answer
@@ -313,10 +310,7 @@ def the_first_call_may_be_any():
 
 @claim
 def splice_waits_only_where_the_socket_does():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         out, into = os.pipe()
         server.setblocking(False)
         timer = threading.Timer(PATIENCE / 2, lambda: client.sendall(b"late"))

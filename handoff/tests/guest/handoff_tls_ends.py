@@ -16,15 +16,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import PATIENCE, SLOW, accept, claim, main, receive, stalled, wait  # noqa: E402
 import tls                                                        # noqa: E402
-from tls import REQUEST, given, pending, read_all, set_up         # noqa: E402
+from tls import REQUEST, given, pending, read_all, served, set_up  # noqa: E402
 
 
 @claim
 def close_notify_of_the_client_is_end_of_file():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         poll = select.epoll()
         poll.register(server, select.EPOLLIN | select.EPOLLRDHUP)
         client.settimeout(None)
@@ -138,10 +135,7 @@ def wrong_records_end_the_connection():
 
 @claim
 def key_update_is_an_end():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         # By hand: ssl has no call for it.
         raw = socket.socket(fileno=os.dup(client.fileno()))
         raw.sendall(front.last.record(struct.pack(">BBHB", 24, 0, 1, 0), 1, kind=tls.HANDSHAKE))
@@ -154,10 +148,7 @@ def key_update_is_an_end():
 
 @claim
 def a_record_without_a_byte_is_no_end_to_splice():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         raw = socket.socket(fileno=os.dup(client.fileno()))
         out, into = os.pipe()
         server.setblocking(True)
@@ -271,10 +262,7 @@ def read_all_raw(client):
 @claim
 def a_canceling_client_has_said_all():
     """Without its close_notify: a server that waited for it would read one such alert after the other."""
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         raw = socket.socket(fileno=os.dup(client.fileno()))
         for number in 1, 2, 3:
             raw.sendall(front.last.record(b"\x01\x5a", number, kind=tls.ALERT))
@@ -287,10 +275,7 @@ def a_canceling_client_has_said_all():
 
 @claim
 def it_is_shut_down_once():
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         for _ in range(3):
             server.shutdown(socket.SHUT_WR)
         assert not server.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -302,10 +287,7 @@ def it_is_shut_down_once():
 @claim
 def who_writes_while_the_last_is_said_is_refused():
     """Not even for the moment in which TCP is open for it; what was said last is the last."""
-    with set_up() as (c, front, be):
-        listener = be.listen(443)
-        client, server = given(c, front, be, listener)
-        assert receive(server, len(REQUEST)) == REQUEST
+    with served() as (front, be, client, server):
         server.sendall(b"answer")
         with stalled("flt_ktls_say", 3 * SLOW) as stands:
             ender = threading.Thread(target=server.shutdown, args=(socket.SHUT_WR,), daemon=True)

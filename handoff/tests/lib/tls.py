@@ -16,7 +16,7 @@ import tempfile
 import termios
 import threading
 
-from hof import CLOSED, DONE, IOC_SUBMIT, PATIENCE, VIP4, Cluster, Refused, accept, wait
+from hof import CLOSED, DONE, IOC_SUBMIT, PATIENCE, VIP4, Cluster, Refused, accept, receive, wait
 
 SUBMIT_TLS = struct.Struct("=IiIIQIIQ")
 PLACE = tempfile.mkdtemp()
@@ -70,16 +70,6 @@ def read_record(sock):
     """One record, and nothing behind it."""
     head = receive(sock, 5)
     return head + receive(sock, struct.unpack(">H", head[3:])[0])
-
-
-def receive(sock, size):
-    data = b""
-    while len(data) < size:
-        part = sock.recv(size - len(data))
-        if not part:
-            raise EOFError("%d of %d bytes" % (len(data), size))
-        data += part
-    return data
 
 
 class Secrets:
@@ -260,6 +250,16 @@ def given(c, front, be, listener, request=REQUEST, **how):
     sock.close()
     server = accept(listener)
     return client.tls, server
+
+
+@contextlib.contextmanager
+def served():
+    """A connection that was handed off, and whose request its server has read."""
+    with set_up() as (c, front, be):
+        listener = be.listen(443)
+        client, server = given(c, front, be, listener)
+        assert receive(server, len(REQUEST)) == REQUEST
+        yield front, be, client, server
 
 
 def read_all(sock):
