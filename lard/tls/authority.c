@@ -108,14 +108,19 @@ static int64_t chain_until(const struct authority *a, const SSL *ssl)
 	return until;
 }
 
-/* A ticket is made: it says until when. One that is made of another says what that said. */
+/*
+ * A ticket is made: it says until when. One that is made of another says what that said, so a client
+ * shows its certificate again once a ticket's life has passed, however often it comes.
+ */
 static int note_until(SSL *ssl, void *arg)
 {
+	int64_t end = time(NULL) + SSL_CTX_get_timeout(SSL_get_SSL_CTX(ssl)), chain;
 	uint64_t until;
 
 	if (SSL_session_reused(ssl) || !sk_X509_num(SSL_get0_verified_chain(ssl)))
 		return 1;
-	until = htobe64(chain_until(arg, ssl));
+	chain = chain_until(arg, ssl);
+	until = htobe64(chain < end ? chain : end);
 	return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), &until, sizeof(until));
 }
 

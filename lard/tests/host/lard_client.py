@@ -277,6 +277,26 @@ def a_session_does_not_outlive_the_list():
             assert g.refused(g.required, client, session=session)
 
 
+def who_comes_again_and_again_shows_its_certificate_again():
+    """When a ticket's life has passed since it last did: whom nobody vouches for now must not stay for ever."""
+    for version in VERSIONS:
+        for rotation in (2, 8, 32):
+            with gate(f"ticket-rotation {rotation}s") as g:
+                client = g.client(g.authority.issue("ann"), version)
+                began = time.monotonic()
+                _, session, _ = g.ask(g.required, client)
+                reused = []
+                while time.monotonic() < began + 2 * rotation + 2:
+                    _, session, again = g.ask(g.required, client, session=session)
+                    reused.append(again)
+                    time.sleep(rotation / 8)
+            assert not all(reused), f"{len(reused)} times in {2 * rotation + 2} s"
+            if len(reused) > 8 and reused[0]:
+                break
+        else:
+            raise AssertionError("never resumed at all")
+
+
 def what_is_for_one_is_not_kept_for_all():
     """The cache: as with a password, only what the back-end says is public."""
     with gate("cache-size 1000000\ncache-object-max 1000") as g:
@@ -315,5 +335,6 @@ if __name__ == "__main__":
     sys.exit(main([back_ends_are_told_who_it_is, who_has_none_that_is_good_is_refused, nobody_says_it_himself,
                    what_nobody_vouches_for_is_taken_away, sessions_cross_no_boundary, the_revoked_are_refused,
                    a_session_does_not_outlive_its_certificate, a_session_does_not_outlive_the_list,
+                   who_comes_again_and_again_shows_its_certificate_again,
                    what_is_for_one_is_not_kept_for_all,
                    nonsense_is_found_by_check]))
