@@ -7,5 +7,9 @@ struct sock *flt_probe(const struct inet_connection_sock_af_ops *ops, const stru
 struct sock *flt_probe(const struct inet_connection_sock_af_ops *ops, const struct sock *listener,
 		       struct sk_buff *skb, struct request_sock *req, bool *own)
 {
+#ifndef FLT_PROBE_NOT
 	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own, NULL);
+#else
+	return ops->syn_recv_sock(listener, skb, req, NULL, NULL, own);
+#endif
 }
