@@ -25,7 +25,7 @@ include tools/build/user-space.mk
 # --- kernel side ---
 
 .PHONY: modules modules-debug
-modules: $(if $(filter kcsan,$(KERNEL)),kcsan-kernel)
+modules: $(if $(filter kcsan newest,$(KERNEL)),$(KERNEL)-kernel)
 	$(Q)+tools/build/modules $(KERNEL)
 
 modules-debug:
@@ -60,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel install install-programs install-dkms deb deb-test load unload clean help
+.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean help
 deps:
 	$(Q)tools/build/deps
 
@@ -72,6 +72,9 @@ debug-kernel:
 
 kcsan-kernel:
 	$(Q)+tools/build/debug-kernel kcsan
+
+newest-kernel:
+	$(Q)tools/build/newest-kernel fetch
 
 install install-programs: export PROGRAMS := $(PROGRAMS:%=$(B)/bin/%) $(addprefix $(B)/bin/,$(notdir $(SCRIPTS)))
 # Before LIBRARIES becomes a list of files.

@@ -85,17 +85,17 @@ class Kernel:
 
     def __init__(self, name):
         self.name = name
-        self.checks = name != "stock"
-        self.root = cache() / (name if self.checks else "kernel") / "current"
+        self.checks = name in ("debug", "kcsan")
+        self.root = cache() / ("kernel" if name == "stock" else name) / "current"
         if not (self.root / ".complete").exists():
-            raise Refused(f"there is no {name} kernel; run 'make {name}-kernel'" if self.checks
-                          else "there is no kernel for guests; run 'make deps'")
+            raise Refused("there is no kernel for guests; run 'make deps'" if name == "stock"
+                          else f"there is no {name} kernel; run 'make {name}-kernel'")
         self.root = self.root.resolve()
         self.release = next((self.root / "lib/modules").iterdir()).name
         self.image = self.root / "vmlinux"
         if not self.image.exists():
             unpack_image(self.root / f"boot/vmlinuz-{self.release}", self.image)
-        self.built = TOP / "build" / (f"{name}/modules" if self.checks else "modules")
+        self.built = TOP / "build" / ("modules" if name == "stock" else f"{name}/modules")
 
     def module_root(self):
         """A /lib/modules for the guest: the kernel's own modules and ours, indexed by depmod."""
