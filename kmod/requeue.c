@@ -117,15 +117,9 @@ void flt_adoption_give_back(struct flt_adoption *adoption, struct sock *child)
 		return;
 	sock_owned_by_me(old);
 	sock_owned_by_me(child);
-	local_bh_disable();
-	if (sk_hashed(child)) {
-		sock_hold(child);	/* as in flt_child_create() */
-		inet_ehash_nolisten(old, child, NULL);
-		sock_prot_inuse_add(sock_net(child), child->sk_prot, -1);
-	} else {
-		inet_ehash_nolisten(old, NULL, NULL);	/* somebody has killed the child */
-	}
-	local_bh_enable();
+	/* Nobody looks for either meanwhile: packets for both are parked. */
+	child->sk_prot->unhash(child);
+	old->sk_prot->hash(old);
 }
 
 static void flt_requeue_undo(struct flt_adoption *adoption)
