@@ -22,6 +22,7 @@
 #include <linux/slab.h>
 #include <net/inet_connection_sock.h>
 #include <net/tcp.h>
+#include <net/transp_v6.h>
 #include "adopt.h"
 #include "compat/compat.h"
 #include "endpoint.h"
@@ -86,6 +87,9 @@ static void flt_req_addresses(struct request_sock *req, const struct flt_tuple *
 	} else {
 		memcpy(&ireq->ir_v6_rmt_addr, tuple->client, sizeof(ireq->ir_v6_rmt_addr));
 		memcpy(&ireq->ir_v6_loc_addr, tuple->server, sizeof(ireq->ir_v6_loc_addr));
+		/* As in tcp_v6_init_req() of newer kernels; older ones say it to the child. */
+		ireq->ir_rmt_addr = LOOPBACK4_IPV6;
+		ireq->ir_loc_addr = LOOPBACK4_IPV6;
 		ireq->ipv6_opt = NULL;
 		ireq->pktopts = NULL;
 #endif
