@@ -9,6 +9,7 @@
 #include <linux/ptrace.h>
 #include <asm/syscall.h>
 
+#include "kmod/compat/block.h"
 #include "attach.h"
 #include "counter.h"
 #include "disk.h"
@@ -131,7 +132,7 @@ static int card_disk_alloc_set(struct card_disk *disk)
 	set->timeout = max(1UL, msecs_to_jiffies(disk->spec.timeout_ms));
 	set->cmd_size = sizeof(struct card_flight);
 	/* The exporter's disk has a scheduler; ours would only delay what it could sort. */
-	set->flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	set->flags = FLT_MQ_SHOULD_MERGE | BLK_MQ_F_BLOCKING | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = disk;
 	return blk_mq_alloc_tag_set(set);
 }

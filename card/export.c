@@ -11,6 +11,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "kmod/compat/block.h"
 #include "claim.h"
 #include "counter.h"
 #include "export.h"
@@ -458,7 +459,7 @@ static void card_export_describe(struct card_export *export, const struct flt_no
 		features |= CARD_FEATURE_WRITE_CACHE;
 	if (bdev_fua(bdev))
 		features |= CARD_FEATURE_FUA;
-	if (!bdev_nonrot(bdev))
+	if (flt_compat_bdev_rotates(bdev))
 		features |= CARD_FEATURE_ROTATIONAL;
 	if (export->mnt.mnt)
 		features |= CARD_FEATURE_FILES;

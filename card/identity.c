@@ -9,8 +9,7 @@
  * command. A partition of a disk without a number has the UUID of its table's entry.
  */
 
-#include <crypto/blake2s.h>
-
+#include "kmod/compat/hash.h"
 #include "identity.h"
 #include "wire.h"
 
@@ -45,7 +44,7 @@ static bool card_identity_of_disk(struct block_device *bdev, uuid_t *uuid)
 			continue;
 		seed.len = cpu_to_le32(len);
 		seed.type = cpu_to_le32(types[i]);
-		blake2s(uuid->b, (u8 *)&seed, NULL, sizeof(*uuid), sizeof(seed), 0);
+		flt_compat_blake2s(uuid->b, sizeof(*uuid), &seed, sizeof(seed));
 		return true;
 	}
 	return false;

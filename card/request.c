@@ -17,6 +17,7 @@
 #include <linux/log2.h>
 #include <linux/slab.h>
 
+#include "kmod/compat/bvec.h"
 #include "ask.h"
 #include "attach.h"
 #include "bounce.h"
@@ -387,7 +388,7 @@ static int card_request_iter(struct request *rq, struct card_flight *cmd, struct
 	if (bio == rq->biotail) {
 		iov_iter_bvec(iter, ITER_DEST, __bvec_iter_bvec(bio->bi_io_vec, bio->bi_iter), nr,
 			      blk_rq_bytes(rq));
-		iter->iov_offset = bio->bi_iter.bi_bvec_done;
+		iter->iov_offset = bio->bi_iter.flt_bvec_done;
 		return 0;
 	}
 	cmd->bvec = kmalloc_array(nr, sizeof(*cmd->bvec), GFP_NOIO | __GFP_NOWARN);

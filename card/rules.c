@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <linux/netdevice.h>
 
+#include "kmod/compat/device.h"
 #include "cache.h"
 #include "rules.h"
 
@@ -238,11 +239,11 @@ static struct attribute *card_rules_attrs[] = {
 };
 ATTRIBUTE_GROUPS(card_rules);
 
-static const void *card_rules_namespace(const struct device *dev)
+static flt_class_ns *card_rules_namespace(const struct device *dev)
 {
 	const struct card_cache *cache = dev_get_drvdata(dev);
 
-	return cache->cn->net;
+	return flt_compat_class_ns(cache->cn->net);
 }
 
 static const struct class card_rules_of_caches = {

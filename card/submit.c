@@ -8,6 +8,7 @@
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 
+#include "kmod/compat/memory.h"
 #include "counter.h"
 #include "export.h"
 #include "serve.h"
@@ -65,7 +66,7 @@ static bool card_serve_keep_page(struct card_serve *s, unsigned int i,
 				 struct address_space *mapping, pgoff_t index)
 {
 	struct mem_cgroup *old = set_active_memcg(s->export->memcg);
-	struct folio *folio = filemap_alloc_folio(card_serve_gfp(s), 0);
+	struct folio *folio = flt_compat_filemap_alloc_folio(card_serve_gfp(s));
 	bool added = folio && !filemap_add_folio(mapping, folio, index, card_serve_gfp(s));
 
 	set_active_memcg(old);

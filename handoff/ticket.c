@@ -5,6 +5,7 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
+#include "kmod/compat/work.h"
 #include "relay.h"
 #include "ticket.h"
 
@@ -19,7 +20,7 @@ static void hof_file_wake(struct hof_file *file)
 
 static void hof_file_later(struct timer_list *timer)
 {
-	struct hof_file *file = from_timer(file, timer, later);
+	struct hof_file *file = flt_timer_container_of(file, timer, later);
 
 	/* Most have been read meanwhile, by a dispatcher that was awake. */
 	if (READ_ONCE(file->nr_ready))

@@ -6,6 +6,7 @@
 #include <linux/mm.h>
 #include <linux/rcupdate_wait.h>
 #include <linux/sched/mm.h>
+#include <linux/skbuff.h>
 #include <linux/slab.h>
 
 #include "counter.h"

@@ -13,6 +13,8 @@
 #include <linux/sched/signal.h>
 #include <linux/splice.h>
 
+#include "kmod/compat/memory.h"
+#include "kmod/compat/pipe.h"
 #include "cache.h"
 #include "counter.h"
 #include "io.h"
@@ -65,7 +67,7 @@ static bool iol_pipe_nowait(struct iol_call *call)
  */
 static struct iol_buf *iol_slot_get_buf(struct iol_call *call, struct pipe_buffer *slot, u32 *off)
 {
-	struct page *page = nth_page(slot->page, slot->offset >> PAGE_SHIFT);
+	struct page *page = flt_nth_page(slot->page, slot->offset >> PAGE_SHIFT);
 	struct iol_buf *buf;
 
 	if (slot->ops == &iol_slot_ops) {
@@ -82,7 +84,7 @@ static struct iol_buf *iol_slot_get_buf(struct iol_call *call, struct pipe_buffe
 /* Bytes of a slot from @off in @buf on that are in this buffer: it may reach into others. */
 static u32 iol_slot_run(struct pipe_buffer *slot, const struct iol_buf *buf, u32 off, u32 len)
 {
-	const struct page *page = nth_page(slot->page, slot->offset >> PAGE_SHIFT);
+	const struct page *page = flt_nth_page(slot->page, slot->offset >> PAGE_SHIFT);
 	u32 run = PAGE_SIZE - offset_in_page(off);
 
 	while (run < len && off + run < iol_buf_size(buf) && iol_buf_page(buf, off + run) == ++page)
@@ -384,7 +386,7 @@ static ssize_t iol_pipe_try(struct iol_call *call, struct iol_cursor *at, size_t
 		ret = iol_pipe_fill(pipe, at, left);
 	pipe_unlock(pipe);
 	if (ret > 0) {
-		if (was_empty || pipe->poll_usage)
+		if (was_empty || flt_compat_pipe_by_edges(pipe))
 			wake_up_interruptible_sync_poll(&pipe->rd_wait, EPOLLIN | EPOLLRDNORM);
 		kill_fasync(&pipe->fasync_readers, SIGIO, POLL_IN);
 	}

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 
+#include "kmod/compat/lru_walk.h"
 #include "cache.h"
 #include "counter.h"
 
@@ -107,8 +108,7 @@ static bool iol_half_of_all(unsigned long asked)
 }
 
 /* Of a group's list: what is in use, or was since the last time, goes to its end. */
-static enum lru_status iol_shrink_one(struct list_head *item, struct list_lru_one *list,
-				      spinlock_t *lock, void *arg)
+static enum lru_status flt_lru_walk(struct list_head *item, struct list_lru_one *list, void *arg)
 {
 	struct iol_extent *extent = container_of(item, struct iol_extent, lru);
 	struct list_head *dispose = arg;
@@ -135,7 +135,7 @@ static unsigned long iol_shrink_list(struct shrink_control *sc)
 	struct iol_extent *extent, *next;
 	LIST_HEAD(dispose);
 
-	list_lru_walk_one(&iol_lru, sc->nid, sc->memcg, iol_shrink_one, &dispose, &extents);
+	list_lru_walk_one(&iol_lru, sc->nid, sc->memcg, flt_on_lru_walk, &dispose, &extents);
 	list_for_each_entry_safe(extent, next, &dispose, lru) {
 		list_del(&extent->lru);
 		freed += extent->charge;

@@ -16,10 +16,10 @@
 #include <linux/iversion.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/pagevec.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 
+#include "kmod/compat/memory.h"
 #include "counter.h"
 #include "file.h"
 

@@ -25,6 +25,9 @@
 #include <net/transp_v6.h>
 #include "adopt.h"
 #include "compat/compat.h"
+#include "compat/done.h"
+#include "compat/request.h"
+#include "compat/sock.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
 #include "ktls.h"
@@ -39,7 +42,7 @@ static void flt_child_park(struct sock *child)
 
 	sock_owned_by_me(child);
 	if (sock_flag(child, SOCK_KEEPOPEN))
-		inet_csk_delete_keepalive_timer(child);
+		flt_compat_keepalive_stop(child);
 
 	local_bh_disable();
 	bh_lock_sock(child);
@@ -59,7 +62,7 @@ void flt_child_unpark(struct sock *child, bool ack_pending)
 	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
 	if (child->sk_state != TCP_CLOSE) {
 		if (sock_flag(child, SOCK_KEEPOPEN))
-			inet_csk_reset_keepalive_timer(child, keepalive_time_when(tcp_sk(child)));
+			flt_compat_keepalive_start(child, keepalive_time_when(tcp_sk(child)));
 		if (ack_pending) {
 			inet_csk_schedule_ack(child);
 			inet_csk_reset_xmit_timer(child, ICSK_TIME_DACK, TCP_DELACK_MIN,
@@ -106,7 +109,7 @@ static struct request_sock *flt_req_alloc(struct sock *listener, const struct fl
 	/* An IPv4 client of an IPv6 listener has a request of IPv4, as in tcp_v6_conn_request(). */
 	if (state->tuple.family == AF_INET)
 		ops = tcp_prot.rsk_prot;
-	req = inet_reqsk_alloc(ops, listener, false);
+	req = flt_compat_reqsk_alloc(ops, listener);
 	if (!req)
 		return NULL;
 	refcount_set(&req->rsk_refcnt, 1);
@@ -129,7 +132,7 @@ static struct request_sock *flt_req_alloc(struct sock *listener, const struct fl
 	ireq->wscale_ok = !!(state->flags & FLT_WIRE_WSCALE);
 	ireq->tstamp_ok = !!(state->flags & FLT_WIRE_TIMESTAMP);
 	ireq->sack_ok = !!(state->flags & FLT_WIRE_SACK);
-	ireq->ecn_ok = !!(state->ecn_flags & TCP_ECN_OK);
+	ireq->ecn_ok = !!(state->ecn_flags & FLT_TCP_ECN_OK);
 	ireq->acked = 0;
 	ireq->no_srccheck = 0;
 	ireq->smc_ok = 0;
@@ -208,17 +211,7 @@ static struct sock *flt_child_create(struct sock *listener, struct request_sock 
 void flt_child_destroy(struct sock *child)
 {
 	sock_owned_by_me(child);
-
-	local_bh_disable();
-	bh_lock_sock(child);
-	sock_orphan(child);
-	this_cpu_inc(*child->sk_prot->orphan_count);
-	tcp_done(child);
-	bh_unlock_sock(child);
-	local_bh_enable();
-	/* What waits in the backlog finds state CLOSE and is dropped in silence. */
-	release_sock(child);
-	sock_put(child);
+	flt_compat_child_destroy(child);
 }
 
 /* syn_recv_sock() only says no. */
@@ -269,7 +262,7 @@ enum flt_refusal flt_adoption_build(struct net *net, const struct flt_state *sta
 	return FLT_REFUSE_NONE;
 
 put_req:
-	reqsk_put(adoption->req);
+	flt_compat_reqsk_put(adoption->req);
 free_skb:
 	kfree_skb(skb);
 	return why;
@@ -429,7 +422,7 @@ bool flt_adoption_enqueue(struct flt_adoption *adoption)
 		lock_sock_nested(child, SINGLE_DEPTH_NESTING);
 		release_sock(child);
 	}
-	queued = inet_csk_reqsk_queue_add(listener, adoption->req, child);
+	queued = flt_compat_reqsk_queue_add(listener, adoption->req, child);
 	if (queued) {
 		data_ready = READ_ONCE(listener->sk_data_ready);
 		data_ready(listener);
@@ -437,6 +430,8 @@ bool flt_adoption_enqueue(struct flt_adoption *adoption)
 	bh_unlock_sock(child);
 	local_bh_enable();
 	rcu_read_unlock();
+	if (!queued)
+		flt_compat_child_forget(child);
 	return queued;
 }
 
@@ -541,7 +536,7 @@ enum flt_refusal flt_adoption_commit(struct flt_adoption *adoption)
 	if (!queued) {
 		if (ktls)
 			flt_ktls_forget(ktls, adoption->req);
-		reqsk_put(adoption->req);
+		flt_compat_reqsk_put(adoption->req);
 		why = FLT_REFUSE_NOLISTENER;
 	}
 	flt_park_end(&adoption->park);
@@ -565,7 +560,7 @@ void flt_adoption_abort(struct flt_adoption *adoption)
 	/* Last: a packet that finds neither would draw a RST. It drops those that wait. */
 	flt_park_end(&adoption->park);
 	flt_waiting_end(&adoption->waiting);
-	reqsk_put(adoption->req);
+	flt_compat_reqsk_put(adoption->req);
 	flt_ktls_free(adoption->ktls);
 	sock_put(adoption->listener);
 	kfree_rcu(adoption, rcu);

@@ -7,11 +7,7 @@
 #include <net/route.h>
 #include <net/tcp.h>
 #include "adopt.h"
-
-static struct inet_hashinfo *flt_hashinfo(struct net *net)
-{
-	return net->ipv4.tcp_death_row.hashinfo;
-}
+#include "compat/lookup.h"
 
 static __be32 flt_addr4(const u8 *bytes)
 {
@@ -33,19 +29,17 @@ struct sock *flt_listener_lookup(struct net *net, const struct flt_tuple *tuple,
 	rcu_read_lock();
 	local_bh_disable();
 	if (tuple->family == AF_INET) {
-		sk = __inet_lookup_listener(net, flt_hashinfo(net), skb, doff,
-					    flt_addr4(tuple->client), tuple->client_port,
-					    flt_addr4(tuple->server), ntohs(tuple->server_port),
-					    0, 0);
+		sk = flt_compat_listener4(net, skb, doff, flt_addr4(tuple->client),
+					  tuple->client_port, flt_addr4(tuple->server),
+					  ntohs(tuple->server_port));
 #if IS_ENABLED(CONFIG_IPV6)
 	} else {
 		struct in6_addr client, server;
 
 		memcpy(&client, tuple->client, sizeof(client));
 		memcpy(&server, tuple->server, sizeof(server));
-		sk = inet6_lookup_listener(net, flt_hashinfo(net), skb, doff, &client,
-					   tuple->client_port, &server,
-					   ntohs(tuple->server_port), 0, 0);
+		sk = flt_compat_listener6(net, skb, doff, &client, tuple->client_port, &server,
+					  ntohs(tuple->server_port));
 #endif
 	}
 	if (sk && !refcount_inc_not_zero(&sk->sk_refcnt))
@@ -58,16 +52,16 @@ struct sock *flt_listener_lookup(struct net *net, const struct flt_tuple *tuple,
 static struct sock *flt_established_lookup(struct net *net, const struct flt_tuple *tuple)
 {
 	if (tuple->family == AF_INET)
-		return __inet_lookup_established(net, flt_hashinfo(net), flt_addr4(tuple->client),
-						 tuple->client_port, flt_addr4(tuple->server),
-						 ntohs(tuple->server_port), 0, 0);
+		return flt_compat_established4(net, flt_addr4(tuple->client), tuple->client_port,
+					       flt_addr4(tuple->server),
+					       ntohs(tuple->server_port), 0);
 #if IS_ENABLED(CONFIG_IPV6)
 	struct in6_addr client, server;
 
 	memcpy(&client, tuple->client, sizeof(client));
 	memcpy(&server, tuple->server, sizeof(server));
-	return __inet6_lookup_established(net, flt_hashinfo(net), &client, tuple->client_port,
-					  &server, ntohs(tuple->server_port), 0, 0);
+	return flt_compat_established6(net, &client, tuple->client_port, &server,
+				       ntohs(tuple->server_port), 0);
 #else
 	return NULL;
 #endif

@@ -12,6 +12,8 @@
 #include "adopt.h"
 #include "auth.h"
 #include "chan.h"
+#include "compat/done.h"
+#include "compat/sock.h"
 #include "linkwork.h"
 
 /* Privileged, and not those where most well-known services are. */
@@ -60,9 +62,12 @@ static void flt_chan_data_ready(struct sock *sk)
 		queue_work(flt_msg_wq, &chan->rx_work);
 	}
 	read_unlock_bh(&sk->sk_callback_lock);
-	/* As a RST that waited in the backlog: what is in the queue still is the last. */
+	/*
+	 * As a RST that waited in the backlog: what is in the queue still is the last. For want of
+	 * memory it is tried again with the next record.
+	 */
 	if (unlikely(endless) && sk->sk_state != TCP_CLOSE)
-		tcp_done(sk);
+		flt_compat_tcp_done(sk, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 static void flt_chan_write_space(struct sock *sk)
@@ -209,7 +214,7 @@ static int flt_chan_bind(struct socket *sock, union flt_addr *from, int len)
 	sock_set_reuseaddr(sock->sk);
 	for (i = 0; i < nr && err == -EADDRINUSE; i++) {
 		from->v4.sin_port = htons(FLT_PORT_FIRST + (begin + i) % nr);
-		err = kernel_bind(sock, &from->sa, len);
+		err = kernel_bind(sock, (struct flt_sockaddr *)&from->sa, len);
 	}
 	return err;
 }
@@ -266,7 +271,7 @@ int flt_chan_connect(struct flt_chan *chan, const union flt_addr *to,
 	err = flt_chan_bind(sock, &from, len);
 	if (err)
 		return err;
-	err = kernel_connect(sock, &target.sa, len, O_NONBLOCK);
+	err = kernel_connect(sock, (struct flt_sockaddr *)&target.sa, len, O_NONBLOCK);
 	return err == -EINPROGRESS ? 0 : err;
 }
 

@@ -7,6 +7,7 @@
 #include <net/tcp.h>
 #include <uapi/linux/tls.h>
 #include "checkpoint.h"
+#include "compat/sock.h"
 
 /* A window cannot be larger than 16 bits shifted by the largest scale. */
 #define FLT_WINDOW_MAX	((u32)U16_MAX << TCP_MAX_WSCALE)
@@ -15,7 +16,7 @@
 /* Sixteen minutes, in the largest unit used (an eighth of a microsecond). */
 #define FLT_RTT_MAX	S32_MAX
 
-#define FLT_ECN_FLAGS	(TCP_ECN_OK | TCP_ECN_QUEUE_CWR | TCP_ECN_DEMAND_CWR | TCP_ECN_SEEN)
+#define FLT_ECN_FLAGS	(FLT_TCP_ECN_OK | TCP_ECN_QUEUE_CWR | TCP_ECN_DEMAND_CWR | TCP_ECN_SEEN)
 
 static struct flt_section flt_section(enum flt_section_type type, u16 flags, u32 len)
 {
@@ -213,7 +214,7 @@ static bool flt_options_ok(const struct flt_state *state)
 		return false;
 	if (state->ecn_flags & ~FLT_ECN_FLAGS)
 		return false;
-	if (state->ecn_flags && !(state->ecn_flags & TCP_ECN_OK))
+	if (state->ecn_flags && !(state->ecn_flags & FLT_TCP_ECN_OK))
 		return false;
 	return state->mss_clamp != 0;
 }

@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 #include <linux/device.h>
 #include <linux/netdevice.h>
+#include "compat/device.h"
 #include "dispatch.h"
 #include "event.h"
 #include "table.h"
@@ -24,11 +25,11 @@ static const char *const flt_policies[] = { "wrr", "lb", "lard", "lard/r", "lc",
 
 #define FLT_POLICY_DEFAULT	3	/* lard/r: the complete strategy */
 
-static const void *flt_class_namespace(const struct device *dev)
+static flt_class_ns *flt_class_namespace(const struct device *dev)
 {
 	const struct flt_net *fn = dev_get_drvdata(dev);
 
-	return fn->net;
+	return flt_compat_class_ns(fn->net);
 }
 
 static void flt_class_ownership(const struct device *dev, kuid_t *uid, kgid_t *gid)

@@ -8,6 +8,8 @@
 #include <net/tcp.h>
 #include <net/transp_v6.h>
 #include "checkpoint.h"
+#include "compat/done.h"
+#include "compat/sock.h"
 #include "endpoint.h"
 
 #define CREATE_TRACE_POINTS
@@ -232,8 +234,8 @@ static void flt_state_capture(const struct sock *sk, struct flt_state *state)
 	state->mss_clamp = tp->rx_opt.mss_clamp;
 	state->snd_wscale = tp->rx_opt.snd_wscale;
 	state->rcv_wscale = tp->rx_opt.rcv_wscale;
-	if (tp->ecn_flags & TCP_ECN_OK)
-		state->ecn_flags = tp->ecn_flags & (TCP_ECN_OK | TCP_ECN_QUEUE_CWR |
+	if (tp->ecn_flags & FLT_TCP_ECN_OK)
+		state->ecn_flags = tp->ecn_flags & (FLT_TCP_ECN_OK | TCP_ECN_QUEUE_CWR |
 						    TCP_ECN_DEMAND_CWR | TCP_ECN_SEEN);
 
 	state->max_window = max(tp->max_window, tp->snd_wnd);
@@ -441,11 +443,7 @@ void flt_endpoint_release(struct sock *sk)
 	/* End of file, as after a FIN, for the readers that look at this first. */
 	sock_set_flag(sk, SOCK_DONE);
 
-	local_bh_disable();
-	bh_lock_sock(sk);
-	tcp_done(sk);
-	bh_unlock_sock(sk);
-	local_bh_enable();
+	flt_compat_tcp_done(sk, GFP_KERNEL | __GFP_NOFAIL);
 	sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_HUP);
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_release);

@@ -23,6 +23,7 @@
 #include <net/tcp.h>
 #include <net/tls.h>
 #include <net/tls_prot.h>
+#include "compat/recvmsg.h"
 #include "counter.h"
 #include "ktls_face.h"
 #include "stack_priv.h"
@@ -51,7 +52,7 @@ struct flt_ktls_face {
 	const struct proto_ops *ops;
 	const struct proto *own_prot;
 	const struct proto_ops *own_ops;
-	int (*recvmsg)(struct sock *sk, struct msghdr *msg, size_t len, int flags, int *addr_len);
+	typeof(tcp_prot.recvmsg) recvmsg;
 };
 
 static struct flt_ktls_face flt_ktls_faces[2][4];
@@ -201,7 +202,7 @@ static int flt_ktls_other(struct sock *sk, const struct flt_ktls_face *face)
 	int n, addr_len;
 
 	iov_iter_kvec(&msg.msg_iter, ITER_DEST, &vec, 1, sizeof(body));
-	n = face->own_prot->recvmsg(sk, &msg, sizeof(body), MSG_DONTWAIT, &addr_len);
+	n = flt_real_recvmsg(face->own_prot, sk, &msg, sizeof(body), MSG_DONTWAIT, &addr_len);
 	if (n < 0)
 		return n == -EAGAIN ? 1 : n;
 	switch (flt_ktls_record_type(&control.cmsg)) {
@@ -235,8 +236,7 @@ static int flt_ktls_bad(struct sock *sk, const struct flt_ktls_face *face)
 
 /* --- the face --- */
 
-static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags,
-			    int *addr_len)
+static int flt_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags, int *addr_len)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 	bool is_user = msg->msg_control_is_user;
@@ -246,7 +246,7 @@ static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int
 	int n;
 
 	if (flags & MSG_ERRQUEUE)
-		return face->own_prot->recvmsg(sk, msg, len, flags, addr_len);
+		return flt_real_recvmsg(face->own_prot, sk, msg, len, flags, addr_len);
 	/* As TCP does, and kTLS does not: it is thrown away, and there may be no room for it. */
 	if (flags & MSG_TRUNC)
 		iov_iter_discard(&msg->msg_iter, ITER_DEST, len);
@@ -254,7 +254,7 @@ static int flt_ktls_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int
 		/* It would be told the type of each record. */
 		msg->msg_control = NULL;
 		msg->msg_controllen = 0;
-		n = face->own_prot->recvmsg(sk, msg, len, flags, addr_len);
+		n = flt_real_recvmsg(face->own_prot, sk, msg, len, flags, addr_len);
 		msg->msg_control = control;
 		msg->msg_control_is_user = is_user;
 		msg->msg_controllen = room;
@@ -286,8 +286,8 @@ static bool flt_ktls_has_other(struct sock *sk, const struct flt_ktls_face *face
 	int addr_len;
 
 	iov_iter_kvec(&msg.msg_iter, ITER_DEST, &vec, 1, sizeof(byte));
-	return face->own_prot->recvmsg(sk, &msg, sizeof(byte), MSG_PEEK | MSG_DONTWAIT,
-				       &addr_len) == -EIO;
+	return flt_real_recvmsg(face->own_prot, sk, &msg, sizeof(byte), MSG_PEEK | MSG_DONTWAIT,
+				&addr_len) == -EIO;
 }
 
 static ssize_t flt_ktls_splice_read(struct socket *sock, loff_t *ppos,
@@ -439,7 +439,7 @@ static int flt_ktls_face_make(struct flt_ktls_face *face, const struct proto *pr
 	face->own_ops = ops;
 	face->recvmsg = prot->recvmsg;
 	face->prot = *prot;
-	face->prot.recvmsg = flt_ktls_recvmsg;
+	face->prot.recvmsg = flt_on_recvmsg;
 	face->prot.sendmsg = flt_ktls_sendmsg;
 	face->prot.sock_is_readable = flt_ktls_is_readable;
 	face->prot.ioctl = flt_ktls_ioctl;

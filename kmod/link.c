@@ -20,6 +20,7 @@
 #include <net/ipv6.h>
 #include <net/sock.h>
 #include "auth.h"
+#include "compat/work.h"
 #include "counter.h"
 #include "linkwork.h"
 #include "table.h"
@@ -672,7 +673,7 @@ int __init flt_link_init(void)
 	if (!flt_link_wq)
 		return -ENOMEM;
 	/* On the CPU that received, at normal priority: messages gather into batches. */
-	flt_msg_wq = alloc_workqueue("flt_msg", WQ_MEM_RECLAIM, 0);
+	flt_msg_wq = alloc_workqueue("flt_msg", WQ_MEM_RECLAIM | FLT_WQ_PERCPU, 0);
 	if (!flt_msg_wq) {
 		destroy_workqueue(flt_link_wq);
 		return -ENOMEM;

@@ -6,6 +6,7 @@
 #include <net/ipv6.h>
 #include <net/sock.h>
 #include "chan.h"
+#include "compat/sock.h"
 #include "counter.h"
 #include "linkwork.h"
 #include "listen.h"
@@ -128,7 +129,7 @@ static int flt_listener_bind(struct flt_listener *listener)
 	sock_set_reuseaddr(sk);
 	if (!v4)
 		ip6_sock_set_v6only(sk);
-	err = kernel_bind(sock, &listener->addr.sa,
+	err = kernel_bind(sock, (struct flt_sockaddr *)&listener->addr.sa,
 			  v4 ? sizeof(listener->addr.v4) : sizeof(listener->addr.v6));
 	if (err)
 		return err;

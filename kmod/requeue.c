@@ -21,6 +21,7 @@
 #include <net/tcp.h>
 #include <net/transp_v6.h>
 #include "adopt.h"
+#include "compat/request.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
 #include "requeue.h"
@@ -127,7 +128,7 @@ static void flt_requeue_undo(struct flt_adoption *adoption)
 	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
 	flt_adoption_give_back(adoption, adoption->child);
 	flt_child_destroy(adoption->child);
-	reqsk_put(adoption->req);
+	flt_compat_reqsk_put(adoption->req);
 }
 
 /* The child goes to the listener, which cannot close meanwhile: its lock is ours. */

@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 #include <linux/splice.h>
 #include <net/tcp.h>
+#include "compat/sock.h"
 #include "stack_priv.h"
 
 #define FLT_FROM_TOP	U32_MAX
@@ -422,7 +423,7 @@ static int flt_on_release(struct socket *sock)
 	return ret;
 }
 
-static int flt_on_connect(struct socket *sock, struct sockaddr *addr, int len, int flags)
+static int flt_on_connect(struct socket *sock, struct flt_sockaddr *addr, int len, int flags)
 {
 	struct flt_call call;
 	int ret;

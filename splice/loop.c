@@ -12,6 +12,7 @@
 #include <net/inet6_hashtables.h>
 #include <net/tcp.h>
 
+#include "kmod/compat/lookup.h"
 #include "layer.h"
 #include "loop.h"
 #include "pair.h"
@@ -20,18 +21,16 @@
 
 static struct sock *ssp_lookup(const struct sock *sk, int dif)
 {
-	struct inet_hashinfo *table = sock_net(sk)->ipv4.tcp_death_row.hashinfo;
 	const struct inet_sock *inet = inet_sk(sk);
 
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr))
-		return __inet6_lookup_established(sock_net(sk), table, &sk->sk_v6_rcv_saddr,
-						  inet->inet_sport, &sk->sk_v6_daddr,
-						  ntohs(inet->inet_dport), dif, 0);
+		return flt_compat_established6(sock_net(sk), &sk->sk_v6_rcv_saddr,
+					       inet->inet_sport, &sk->sk_v6_daddr,
+					       ntohs(inet->inet_dport), dif);
 #endif
-	return __inet_lookup_established(sock_net(sk), table, inet->inet_rcv_saddr,
-					 inet->inet_sport, inet->inet_daddr,
-					 ntohs(inet->inet_dport), dif, 0);
+	return flt_compat_established4(sock_net(sk), inet->inet_rcv_saddr, inet->inet_sport,
+				       inet->inet_daddr, ntohs(inet->inet_dport), dif);
 }
 
 /* The other end of the connection, with a reference, if it is here. */

@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "kmod/compat/work.h"
 #include "kmod/socklock.h"
 #include "kmod/stack.h"
 
@@ -258,7 +259,7 @@ int ssp_pair_init(void)
 	ssp_pair_cache = KMEM_CACHE(ssp_pair, SLAB_ACCOUNT);
 	if (!ssp_pair_cache)
 		return -ENOMEM;
-	ssp_wq = alloc_workqueue("sksplice", WQ_HIGHPRI, 0);
+	ssp_wq = alloc_workqueue("sksplice", WQ_HIGHPRI | FLT_WQ_PERCPU, 0);
 	if (!ssp_wq) {
 		kmem_cache_destroy(ssp_pair_cache);
 		return -ENOMEM;

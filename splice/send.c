@@ -5,6 +5,7 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 
+#include "kmod/compat/bvec.h"
 #include "counter.h"
 #include "send.h"
 
@@ -82,7 +83,7 @@ static int ssp_batch_fill(struct sk_buff *skb, struct iov_iter *from, size_t len
 	struct skb_shared_info *info = skb_shinfo(skb);
 	struct bvec_iter at = {
 		.bi_size = min(len, iov_iter_count(from)),
-		.bi_bvec_done = from->iov_offset,
+		.flt_bvec_done = from->iov_offset,
 	};
 	unsigned int done = 0;
 
@@ -110,7 +111,7 @@ static int ssp_batch_fill(struct sk_buff *skb, struct iov_iter *from, size_t len
 	info->flags |= SKBFL_SHARED_FRAG;
 	from->bvec += at.bi_idx;
 	from->nr_segs -= at.bi_idx;
-	from->iov_offset = at.bi_bvec_done;
+	from->iov_offset = at.flt_bvec_done;
 	from->count -= done;
 	skb_len_add(skb, done);
 	return at.bi_size ? -EMSGSIZE : 0;
