@@ -11,7 +11,7 @@
 /* Submission to ownership in powers of two of a microsecond: 1, 2, 4, ... 2^20, more. */
 #define HOF_LATENCY_SLOTS	22
 /* The codes of enum flt_refusal, and one for those that a newer node may send. */
-#define HOF_REFUSAL_SLOTS	40
+#define HOF_REFUSAL_SLOTS	41
 
 enum hof_stat {
 	HOF_STAT_HANDOFF_SUBMITTED,

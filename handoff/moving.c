@@ -428,6 +428,7 @@ static bool hof_refusal_is_final(enum flt_refusal why)
 	case FLT_REFUSE_REPAIR:
 	case FLT_REFUSE_FOREIGN:
 	case FLT_REFUSE_SCOPE:
+	case FLT_REFUSE_ACCECN:
 	case FLT_REFUSE_NOTLOCAL:
 	case FLT_REFUSE_POLICY:
 		return true;

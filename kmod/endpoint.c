@@ -135,6 +135,8 @@ static enum flt_refusal flt_sock_movable(struct sock *sk, u32 send)
 		return FLT_REFUSE_IPOPTIONS;
 	if (flt_sock_is_link_local(sk))
 		return FLT_REFUSE_SCOPE;
+	if (flt_compat_has_accecn(tp))
+		return FLT_REFUSE_ACCECN;
 	/* Non-zero also between reading the urgent byte and passing its place. */
 	if (tp->urg_data)
 		return FLT_REFUSE_URGENT;
@@ -469,6 +471,7 @@ static const char *const flt_refusal_names[] = {
 	[FLT_REFUSE_CHANGED] = "changed",
 	[FLT_REFUSE_FINRECV] = "finrecv",
 	[FLT_REFUSE_SCOPE] = "scope",
+	[FLT_REFUSE_ACCECN] = "accecn",
 	[FLT_REFUSE_NOLISTENER] = "nolistener",
 	[FLT_REFUSE_FULL] = "full",
 	[FLT_REFUSE_DUPLICATE] = "duplicate",

@@ -123,6 +123,7 @@ const char *handoff_refusal_name(enum flt_refusal why)
 	case FLT_REFUSE_CHANGED:	return "changed";
 	case FLT_REFUSE_FINRECV:	return "finrecv";
 	case FLT_REFUSE_SCOPE:		return "scope";
+	case FLT_REFUSE_ACCECN:		return "accecn";
 	case FLT_REFUSE_NOLISTENER:	return "nolistener";
 	case FLT_REFUSE_FULL:		return "full";
 	case FLT_REFUSE_DUPLICATE:	return "duplicate";

@@ -186,6 +186,7 @@ enum flt_refusal {
 	FLT_REFUSE_CHANGED	= 17,	/* changed between checkpoint and commit */
 	FLT_REFUSE_FINRECV	= 18,	/* the client has closed its side */
 	FLT_REFUSE_SCOPE	= 19,	/* a link-local address means nothing elsewhere */
+	FLT_REFUSE_ACCECN	= 20,	/* it counts congestion by AccECN */
 
 	FLT_REFUSE_NOLISTENER	= 32,	/* nobody listens on that address and port */
 	FLT_REFUSE_FULL		= 33,	/* accept queue full */
