@@ -29,6 +29,8 @@ static DEFINE_IDA(card_names);
 static atomic_t card_disks;
 static DECLARE_WAIT_QUEUE_HEAD(card_no_disks);
 
+static DECLARE_WAIT_QUEUE_HEAD(card_last_closed);
+
 static void card_disk_release(struct kref *ref)
 {
 	struct card_disk *disk = container_of(ref, struct card_disk, ref);
@@ -110,6 +112,12 @@ static int card_disk_open(struct gendisk *gendisk, blk_mode_t mode)
 	return 0;
 }
 
+static void card_disk_closed(struct gendisk *gendisk)
+{
+	if (!disk_openers(gendisk))
+		wake_up(&card_last_closed);
+}
+
 static void card_disk_free(struct gendisk *gendisk)
 {
 	card_disk_put(gendisk->private_data);
@@ -118,6 +126,7 @@ static void card_disk_free(struct gendisk *gendisk)
 static const struct block_device_operations card_disk_ops = {
 	.owner = THIS_MODULE,
 	.open = card_disk_open,
+	.release = card_disk_closed,
 	.free_disk = card_disk_free,
 };
 
@@ -160,6 +169,16 @@ static int card_disk_join(struct card_disk *disk, struct netlink_ext_ack *extack
 	WRITE_ONCE(disk->cache, cache);
 	spin_unlock_bh(&disk->lock);
 	return 0;
+}
+
+/*
+ * The block layer opens a disk to look for partitions. We are a kernel thread, whose files are
+ * closed a little after fput(): until then nobody can detach the disk, and who opens it keeps in
+ * memory what was looked at. Others may have opened it by now, for as long as they like.
+ */
+static void card_disk_await_looks(struct gendisk *gendisk)
+{
+	wait_event_timeout(card_last_closed, !disk_openers(gendisk), HZ);
 }
 
 /* Make the block device. */
@@ -220,6 +239,7 @@ static int card_disk_publish(struct card_disk *disk)
 	 * adding a disk raises it to the usual value.
 	 */
 	gendisk->bdi->ra_pages = disk->spec.readahead >= 0 ? disk->spec.readahead : geo->readahead;
+	card_disk_await_looks(gendisk);
 	return 0;
 }
 

@@ -11,13 +11,16 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, SLOW, Refused, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
+from card import (MIB, SLOW, TOP, Refused, attach, cut, detach, disks, errno, export, hash_of,  # noqa: E402
                   mapped, mend, mounted, pair, read_error, refused, run, stat, state, stats, tool, wait_live,
                   write_error)
+from fltnl import Flotilla, attr, enums                 # noqa: E402
+from netns import inside                                # noqa: E402
 from peer import Exporter, answer_data, answer_done, meeting  # noqa: E402
 from tap import claim, main, wait                       # noqa: E402
 
 AWAY = int(os.environ.get("CARD_AWAY", "10"))
+CARD = enums(os.path.join(TOP, "card/uapi/flotilla/card.h"))
 EINPROGRESS = 115
 HERE, THERE = "/tmp/card-here", "/tmp/card-there"
 TRACE = "/sys/kernel/tracing"
@@ -355,6 +358,25 @@ def attaching_that_hangs_holds_nobody_up_and_can_be_ended():
             resume()
             card = attach(c.nodes[1], "slow")
             assert hash_of("/dev/" + card) == disk.hash()
+
+
+class Card(Flotilla):
+    """The commands themselves: a tool that has to be started first gives the kernel time."""
+    FAMILY = b"flotilla_card\0"
+
+    def disk(self, cmd, node, name):
+        self.talk(self.family, CARD["CARD_CMD_" + cmd],
+                  attr(CARD["CARD_A_DISK_NODE"], node.encode() + b"\0") +
+                  attr(CARD["CARD_A_DISK_EXPORT"], name.encode() + b"\0"))
+
+
+@claim
+def nobody_has_a_disk_open_that_was_just_attached():
+    with pair(size=MIB) as (c, _):
+        with inside(c.nodes[1].ns), contextlib.closing(Card()) as card:
+            for _ in range(20):
+                card.disk("DISK_NEW", "n1", "data")
+                card.disk("DISK_DEL", "n1", "data")     # EBUSY: somebody has
 
 
 @claim

@@ -138,7 +138,7 @@ class Flotilla:
         attrs = dict(split(row[0]))
         self.family = struct.unpack("=H", attrs[CTRL_ATTR_FAMILY_ID])[0]
         self.groups = {}
-        for _, group in split(attrs[CTRL_ATTR_MCAST_GROUPS]):
+        for _, group in split(attrs.get(CTRL_ATTR_MCAST_GROUPS, b"")):
             items = dict(split(group))
             self.groups[items[1].rstrip(b"\0").decode()] = struct.unpack("=I", items[2])[0]
 
