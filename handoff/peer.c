@@ -49,8 +49,12 @@ static void hof_peer_grace(struct work_struct *work)
 
 	if (hof_net_enter(hn)) {
 		mutex_lock(&peer->link_lock);
-		/* If it is up, hof_peer_up() decides; if it is down again, the next grace does. */
-		if (!flt_node_is_up(peer->node) && time_after_eq(jiffies, peer->until))
+		/*
+		 * If it is up, hof_peer_up() decides; if it is down again, the next grace does, and
+		 * until that begins what came over the link may still be worked on.
+		 */
+		if (!peer->up && !flt_node_is_up(peer->node) &&
+		    time_after_eq(jiffies, peer->until))
 			hof_peer_lose(hn, peer);
 		mutex_unlock(&peer->link_lock);
 		hof_net_leave(hn);

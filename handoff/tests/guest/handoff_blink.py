@@ -264,6 +264,32 @@ def taken_before_the_module_was_loaded_anew_there_it_goes_on():
 
 
 @claim
+def grace_that_ends_late_is_not_that_of_the_next_end_of_the_link():
+    """Late for want of a processor: the node was up again, and of its next end it is not known yet."""
+    with Cluster(1, grace_ms=1000) as c:
+        mallory, given, _ = with_mallory(c)
+        with stalled("hof_net_enter", 8 * SLOW) as stall:
+            # What comes by: the link's end, the end of its grace, NODE_UP, NODE_DOWN.
+            stall.ends()
+            mallory.lines[c.fe.name].sock.close()
+            wait(lambda: stall() == 1)
+            stall.begins()
+            wait(lambda: stall() == 2)
+            stall.ends()
+            mallory.again(c.fe)
+            wait(lambda: stall() == 3)
+            stall.begins()
+            mallory.vanish(c.fe)
+            wait(lambda: stall() == 4)
+            assert c.fe.stat("HandoffNodeLost") == 0, "the grace has ended by now"
+            with c.net.sysfs(c.fe.ns, "links/grace_ms", "w") as f:
+                f.write("60000")
+        given.dev.no_event(1)
+        given.close()
+        mallory.close()
+
+
+@claim
 def grace_that_ends_as_the_link_comes_up_costs_nothing_that_is_new():
     with Cluster(1, grace_ms=1000) as c:
         mallory, given, _ = with_mallory(c)

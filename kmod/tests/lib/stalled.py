@@ -11,14 +11,24 @@ class Stalled:
 
     PARAMETERS = "/sys/module/flt_stall_test/parameters/"
 
+    def __init__(self, milliseconds):
+        self.milliseconds = milliseconds
+
     def __call__(self):
         with open(self.PARAMETERS + "hits", encoding="ascii") as file:
             return int(file.read())
 
     def ends(self):
         """Who stands still goes on doing so; who comes later does not."""
+        self.takes(0)
+
+    def begins(self):
+        """Who comes from here on stands still again."""
+        self.takes(self.milliseconds)
+
+    def takes(self, milliseconds):
         with open(self.PARAMETERS + "ms", "w", encoding="ascii") as file:
-            file.write("0")
+            file.write(str(milliseconds))
 
 
 @contextlib.contextmanager
@@ -27,6 +37,6 @@ def stalled(symbol, seconds, busy=False):
     run("insmod", os.path.join(os.environ["FLT_MODULES"], "flt_stall_test.ko"), "symbol=" + symbol,
         "ms=%d" % (seconds * 1000), "busy=%d" % busy)
     try:
-        yield Stalled()
+        yield Stalled(seconds * 1000)
     finally:
         run("rmmod", "flt_stall_test")
