@@ -46,6 +46,7 @@ def adopted_connections_go_on_without_it():
         there = accept(back)
         dev.close()
         assert unload() == 0
+        assert c.fe.nl.node("be1")["NODE_LOAD"] == 0, "what nobody forwards any more is no load"
         # Both ends are in this kernel, so forwarding ended too; what goes the direct way does not.
         assert receive(there, 3) == b"GET"
         there.sendall(b"answer")
