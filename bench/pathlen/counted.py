@@ -177,6 +177,20 @@ def load(address, path, connections, requests, new, more=()):
     return int(done.stdout)
 
 
+def head_of(address, path, new):
+    """Bytes of the head of an answer to what load() asks for."""
+    more = "Connection: close\r\n" * new
+    with socket.create_connection(address, 60) as s:
+        s.sendall(f"GET /{path} HTTP/1.1\r\nHost: {address[0]}\r\n{more}\r\n".encode())
+        data = b""
+        while b"\r\n\r\n" not in data:
+            part = s.recv(65536)
+            if not part:
+                raise RuntimeError(f"{path}: an answer without a head: {data[:60]}")
+            data += part
+    return data.index(b"\r\n\r\n") + 4
+
+
 # The one cipher suite that the load offers.
 SUITE = "TLS_AES_128_GCM_SHA256"
 

@@ -14,7 +14,7 @@ for size in 64 1024 8192 65536; do
 	head -c $size /dev/zero | tr '\0' x >$www/f$size
 done
 
-# What is behind the port, and what more is to be said.
+# What is behind the port, what more is to be said, another port, another directory.
 nginx_conf() {
 	cat <<-END
 	worker_processes 1;
@@ -31,7 +31,7 @@ nginx_conf() {
 		keepalive_timeout 600s;
 		open_file_cache max=10000 inactive=600s;
 		open_file_cache_valid 600s;
-		server { listen 8080 ${1:-} backlog=4096; root $www; ${2:-} }
+		server { listen ${3:-8080} ${1:-} backlog=4096; root ${4:-$www}; ${2:-} }
 	}
 	END
 }
@@ -95,11 +95,44 @@ apache_conf() {
 	END
 }
 
+nginx_start() {
+	nginx_conf "$@" >/run/etc/nginx.conf
+	nginx -c /run/etc/nginx.conf -e /run/nginx.error
+}
+
 nginx_tls() {
 	secured
-	nginx_conf ssl "ssl_certificate $state/chain; ssl_certificate_key $state/key; ssl_protocols TLSv1.3; $*" \
-		>/run/etc/nginx.conf
-	nginx -c /run/etc/nginx.conf -e /run/nginx.error
+	nginx_start ssl "ssl_certificate $state/chain; ssl_certificate_key $state/key; ssl_protocols TLSv1.3; $*"
+}
+
+# The kernel answers. The server behind it has no files, so a request that comes to it ends the load by a 404.
+# Headers that nginx sends of a file are in the objects, too.
+afpa_start() {
+	local size
+	mkdir /run/none
+	nginx_start "${1:-}" "" 8080 /run/none
+	modprobe afpa
+	flotilla afpa site add 0.0.0.0:8080
+	for size in 64 1024 8192 65536; do
+		flotilla cache put "*:8080/f$size" $www/f$size type application/octet-stream \
+			header 'Server: nginx/1.22.1' header 'Last-Modified: Sat, 01 Nov 2025 10:00:00 GMT' \
+			header 'ETag: "6905dba0-10000"' header 'Accept-Ranges: bytes'
+	done
+}
+
+# A cache in memory with all it is asked for. Its log takes a record for each header; off, as the others' are, or as
+# shipped. As varnishd(1) advises: no more pools than processors, and a thread waits for the next request.
+varnish_start() {
+	local mask=default
+	[ "$1" = logging ] || mask=$(varnishd -x vsl | awk '/^-+$/ { printf "%s-%s", sep, last; sep = "," } { last = $0 }')
+	nginx_start "" "" 8081
+	cat >$state/varnish.vcl <<-END
+	vcl 4.1;
+	backend origin { .host = "127.0.0.1"; .port = "8081"; }
+	sub vcl_backend_response { set beresp.ttl = 1d; }
+	END
+	varnishd -j none -n /run/varnish -a :8080 -f $state/varnish.vcl -s malloc,256m -p listen_depth=4096 \
+		-p thread_pools="$(nproc)" -p timeout_linger=1 -p timeout_idle=600 -p vsl_mask="$mask"
 }
 
 # Arguments of flash.
@@ -111,10 +144,12 @@ flash_tls() {
 }
 
 case ${1:?which server} in
-nginx)
-	nginx_conf >/run/etc/nginx.conf
-	nginx -c /run/etc/nginx.conf -e /run/nginx.error
-	;;
+nginx) nginx_start ;;
+nginx-deferred) nginx_start deferred ;;
+afpa) afpa_start ;;
+afpa-deferred) afpa_start deferred ;;
+varnish) varnish_start off ;;
+varnish-logging) varnish_start logging ;;
 haproxy)
 	haproxy_conf "${2:-}" >/run/etc/haproxy.cfg
 	haproxy -D -f /run/etc/haproxy.cfg

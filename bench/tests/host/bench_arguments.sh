@@ -30,6 +30,8 @@ refuses bench/flash/clients apache
 refuses bench/flash/clients --clients 0
 refuses bench/flash/breakdown --way fast
 refuses bench/cluster/model --nodes 9
+refuses bench/pathlen/servers iis
+refuses bench/pathlen/servers --tap haproxy
 refuses bench/pathlen/front-ends --tls ipvs
 refuses bench/pathlen/front-ends tls-nginx
 refuses bench/pathlen/front-ends --case nowhere
