@@ -19,7 +19,7 @@ enum {
 	PATH	= 1 << 2,	/* paths and queries, but for '%' */
 	HEX	= 1 << 3,
 	DIGIT	= 1 << 4,
-	CONTROL	= 1 << 5,	/* nowhere; CR and LF are known apart */
+	CONTROL	= 1 << 5,	/* CR and LF at the end of a line, others nowhere */
 };
 
 #define ALNUM	(TOKEN | NAME | PATH)
@@ -292,9 +292,13 @@ int afpa_request_parse(const char *buf, size_t len, struct afpa_request *req)
 	for (at = req->scanned; at < end; at++) {
 		bool after_cr = at > req->line && buf[at - 1] == '\r';
 
-		if (after_cr != (buf[at] == '\n'))
-			return refuse(req);
-		if (is(buf[at], CONTROL) && buf[at] != '\r' && buf[at] != '\n')
+		/* Most bytes say nothing of a line's end. */
+		if (!after_cr)
+			while (at < end && !is(buf[at], CONTROL))
+				at++;
+		if (at == end)
+			break;
+		if (after_cr != (buf[at] == '\n') || (!after_cr && buf[at] != '\r'))
 			return refuse(req);
 		if (!after_cr)
 			continue;
