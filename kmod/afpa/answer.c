@@ -8,7 +8,7 @@
 #include "answer.h"
 #include "text.h"
 
-/* A chunk in single pages, and the two headers. */
+/* A chunk in single pages, and what is before it. */
 #define AFPA_VECS	(AFPA_CHUNK / PAGE_SIZE + 3)
 
 bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
@@ -54,23 +54,18 @@ void afpa_answer_end(struct afpa_answer *ans)
 /* The next @want bytes, or fewer. */
 static unsigned int afpa_answer_vecs(const struct afpa_answer *ans, u64 want, struct bio_vec *vec)
 {
-	u32 head = ans->obj->head_len, text_end = head + ans->text_len;
-	u64 pos = ans->pos, end = pos + want;
+	u64 pos = ans->pos;
 	unsigned int n = 0;
 
-	if (pos < head) {
-		n = afpa_object_vecs(ans->obj, pos, min_t(u64, end, head) - pos, vec, AFPA_VECS);
-		pos = min_t(u64, end, head);
-	}
-	if (pos < end && pos < text_end) {
-		u32 len = min_t(u64, end, text_end) - pos;
+	if (pos < ans->text_len) {
+		u32 len = min_t(u64, want, ans->text_len - pos);
 
-		bvec_set_virt(&vec[n++], ans->text + (pos - head), len);
+		bvec_set_virt(&vec[n++], ans->text + pos, len);
 		pos += len;
+		want -= len;
 	}
-	if (pos < end)
-		n += afpa_object_vecs(ans->obj, pos - ans->text_len, end - pos, vec + n,
-				      AFPA_VECS - n);
+	if (want)
+		n += afpa_object_vecs(ans->obj, pos - ans->text_len, want, vec + n, AFPA_VECS - n);
 	return n;
 }
 

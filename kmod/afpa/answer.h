@@ -12,7 +12,7 @@
 #define AFPA_CHUNK	65536
 
 /**
- * struct afpa_answer - header of the object, header of this answer, body of the object
+ * struct afpa_answer - header of this answer, header and body of the object
  * @obj:      with a reference; NULL: there is no answer under way
  * @text:     of this answer
  * @text_len: bytes

@@ -146,12 +146,11 @@ static int afpa_recipe_head(const struct afpa_recipe *r, char *head)
 {
 	int len;
 
-	len = scnprintf(head, AFPA_HEAD_MAX, "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\n",
-			r->body_len);
+	len = scnprintf(head, AFPA_HEAD_MAX, "Content-Length: %llu\r\n", r->body_len);
 	if (r->type_len)
 		len += scnprintf(head + len, AFPA_HEAD_MAX - len, "Content-Type: %.*s\r\n",
 				 r->type_len, r->type);
-	return len + scnprintf(head + len, AFPA_HEAD_MAX - len, "%.*s", r->headers_len,
+	return len + scnprintf(head + len, AFPA_HEAD_MAX - len, "%.*s\r\n", r->headers_len,
 			       r->headers);
 }
 

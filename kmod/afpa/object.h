@@ -52,7 +52,7 @@ enum afpa_clock {
  * @body_len: bytes
  * @cache:    that it was made for; outlives it
  * @charged:  bytes that count against the budget
- * @head_len: bytes of the status line and the header fields that are always the same
+ * @head_len: bytes of the header fields that are always the same, and of the empty line
  * @pieces:   number of @piece
  * @tags:     words with spaces between them, behind the key's strings
  * @tags_len: bytes

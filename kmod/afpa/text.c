@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Copied into the socket, the hundred bytes of a header would cost a page fragment of each socket.
- * Instead each CPU makes the text once a second, and all answers of that second refer to it.
+ * Instead each CPU makes the text once a second, and all answers of that second refer to it. It
+ * comes first, so that an object's header and body are one stretch of memory to TCP and the device.
  */
 
 #include <linux/mm.h>
@@ -13,8 +14,9 @@
 #include "text.h"
 
 #define AFPA_TEXT_ROOM	80
-static_assert(sizeof("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
-		     "Connection: keep-alive\r\n\r\n") <= AFPA_TEXT_ROOM);
+static_assert(sizeof("HTTP/1.1 200 OK\r\n"
+		     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
+		     "Connection: keep-alive\r\n") <= AFPA_TEXT_ROOM);
 
 /**
  * struct afpa_text - texts of one CPU; bottom halves off
@@ -48,7 +50,8 @@ static void afpa_text_write(struct afpa_text *text)
 	time64_to_tm(text->second, 0, &tm);
 	for (i = 0; i < AFPA_TEXT_KINDS; i++)
 		text->len[i] = scnprintf(text->room + i * AFPA_TEXT_ROOM, AFPA_TEXT_ROOM,
-					 "Date: %.3s, %02d %.3s %ld %02d:%02d:%02d GMT\r\n%s\r\n",
+					 "HTTP/1.1 200 OK\r\n"
+					 "Date: %.3s, %02d %.3s %ld %02d:%02d:%02d GMT\r\n%s",
 					 days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon,
 					 tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec,
 					 afpa_text_ends[i]);

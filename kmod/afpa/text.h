@@ -19,7 +19,7 @@ enum afpa_text_kind {
 };
 
 /**
- * afpa_text_get() - Date, Connection and the empty line, for now
+ * afpa_text_get() - the status line, Date and Connection, for now
  * @kind: enum afpa_text_kind
  * @len:  its length
  *
