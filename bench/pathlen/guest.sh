@@ -105,12 +105,13 @@ nginx_tls() {
 	nginx_start ssl "ssl_certificate $state/chain; ssl_certificate_key $state/key; ssl_protocols TLSv1.3; $*"
 }
 
-# The kernel answers. The server behind it has no files, so a request that comes to it ends the load by a 404.
-# Headers that nginx sends of a file are in the objects, too.
+# The kernel answers. The server behind it, which is started by what follows, has no files, so a request that comes to
+# it ends the load by a 404. Headers that nginx sends of a file are in the objects, too.
+none=/run/none
 afpa_start() {
 	local size
-	mkdir /run/none
-	nginx_start "${1:-}" "" 8080 /run/none
+	mkdir $none
+	"$@"
 	modprobe afpa
 	flotilla afpa site add 0.0.0.0:8080
 	for size in 64 1024 8192 65536; do
@@ -135,6 +136,10 @@ varnish_start() {
 		-p thread_pools="$(nproc)" -p timeout_linger=1 -p timeout_idle=600 -p vsl_mask="$mask"
 }
 
+flash_start() {
+	flash --port 8080 --workers 1 "$@" >/run/flash.log 2>&1 &
+}
+
 # Arguments of flash.
 flash_tls() {
 	secured
@@ -146,8 +151,9 @@ flash_tls() {
 case ${1:?which server} in
 nginx) nginx_start ;;
 nginx-deferred) nginx_start deferred ;;
-afpa) afpa_start ;;
-afpa-deferred) afpa_start deferred ;;
+afpa) afpa_start nginx_start "" "" 8080 $none ;;
+afpa-deferred) afpa_start nginx_start deferred "" 8080 $none ;;
+afpa-flash) afpa_start flash_start --root $none ;;
 varnish) varnish_start off ;;
 varnish-logging) varnish_start logging ;;
 haproxy)
@@ -163,13 +169,9 @@ apache | apache-mmap)
 	apache_conf "$([ "$1" = apache ] && echo On || echo Off)" >/run/etc/apache.conf
 	apache2 -k start -D FOREGROUND -f /run/etc/apache.conf >/run/apache.log 2>&1 &
 	;;
-flash)
-	flash --port 8080 --root $www --workers 1 >/run/flash.log 2>&1 &
-	;;
-flash-sendfile)
-	# From 8 KB on, files are sent from the page cache.
-	flash --port 8080 --root $www --workers 1 --memory_file 4096 >/run/flash.log 2>&1 &
-	;;
+flash) flash_start --root $www ;;
+# From 8 KB on, files are sent from the page cache.
+flash-sendfile) flash_start --root $www --memory_file 4096 ;;
 tls-flash) flash_tls ;;
 tls-flash-sendfile) flash_tls "memory_file 4096" ;;
 tls-flash-user) flash_tls "ktls off" ;;
