@@ -8,6 +8,9 @@ void metric_family(FILE *out, const char *name, const char *type, const char *he
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/*
+ * Names are ASCII. A byte of another kind need not be UTF-8, for which Prometheus would refuse the whole page.
+ */
 static void put_value(FILE *out, const char *value)
 {
 	for (; *value; value++) {
@@ -15,6 +18,8 @@ static void put_value(FILE *out, const char *value)
 			fputs("\\n", out);
 		else if (*value == '"' || *value == '\\')
 			fprintf(out, "\\%c", *value);
+		else if (*value & 0x80)
+			fprintf(out, "\\\\x%02x", (unsigned char)*value);
 		else
 			fputc(*value, out);
 	}

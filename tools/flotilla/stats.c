@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
-#include "lard/metric.h"
 #include "metric.h"
+#include "metric_node.h"
 #include "stats_http.h"
 
 static const struct column columns[] = {
@@ -45,83 +45,9 @@ static int keep_stat(const char *room, const char *name, uint64_t value, void *a
 	return samples_add(&f->samples, room, name, value, is_left_out(f, room, name, value));
 }
 
-/* Nodes as they are now: a family at a time, all nodes in each. */
-struct node_list {
-	struct flt_node_info *at;
-	size_t nr;
-};
-
 static int keep_node(const struct flt_node_info *node, void *arg)
 {
-	struct node_list *nodes = arg;
-	struct flt_node_info *at = realloc(nodes->at, (nodes->nr + 1) * sizeof(*at));
-
-	if (!at)
-		return -ENOMEM;
-	nodes->at = at;
-	at[nodes->nr++] = *node;
-	return 0;
-}
-
-static double node_up(const struct flt_node_info *node)
-{
-	return node->state == FLT_NODE_UP;
-}
-
-static double node_load(const struct flt_node_info *node)
-{
-	return node->load;
-}
-
-static double node_weight(const struct flt_node_info *node)
-{
-	return node->weight;
-}
-
-static double node_rtt(const struct flt_node_info *node)
-{
-	return node->rtt_us / 1e6;
-}
-
-static double node_reconnects(const struct flt_node_info *node)
-{
-	return node->reconnects;
-}
-
-static const struct {
-	const char *name, *type, *help;
-	double (*value)(const struct flt_node_info *node);
-} node_families[] = {
-	{ "flotilla_node_up", "gauge", "whether the link to the node is up", node_up },
-	{ "flotilla_node_load", "gauge", "load that the node has", node_load },
-	{ "flotilla_node_weight", "gauge", "the node's weight", node_weight },
-	{ "flotilla_node_rtt_seconds", "gauge", "round trip of the last heartbeat to the node", node_rtt },
-	{ "flotilla_node_reconnects_total", "counter", "times that the link to the node came up again",
-	  node_reconnects },
-};
-
-static void write_nodes(FILE *out, const struct node_list *nodes)
-{
-	size_t i, n;
-
-	if (!nodes->nr)
-		return;
-	metric_family(out, "flotilla_node_info", "gauge", "always 1; what the node is");
-	for (n = 0; n < nodes->nr; n++) {
-		metric_labels(out, "flotilla_node_info", "node", nodes->at[n].name,
-			      "role", word_of(&node_roles, nodes->at[n].role),
-			      "admin", word_of(&node_admins, nodes->at[n].admin),
-			      "auth", word_of(&auths, nodes->at[n].auth), NULL);
-		fputs("1\n", out);
-	}
-	for (i = 0; i < ARRAY_SIZE(node_families); i++) {
-		metric_family(out, node_families[i].name, node_families[i].type,
-			      node_families[i].help);
-		for (n = 0; n < nodes->nr; n++) {
-			metric_labels(out, node_families[i].name, "node", nodes->at[n].name, NULL);
-			fprintf(out, "%.9g\n", node_families[i].value(&nodes->at[n]));
-		}
-	}
+	return node_list_add(arg, node);
 }
 
 static int write_metrics(struct cli *cli, struct filter *f, FILE *out)
@@ -135,10 +61,10 @@ static int write_metrics(struct cli *cli, struct filter *f, FILE *out)
 		status = cli_result(cli, flt_node_each(cli->client, keep_node, &nodes));
 	if (!status) {
 		metrics_write(out, &f->samples);
-		write_nodes(out, &nodes);
+		node_metrics_write(out, &nodes);
 	}
 	samples_free(&f->samples);
-	free(nodes.at);
+	node_list_free(&nodes);
 	return status;
 }
 

@@ -1,6 +1,6 @@
 PROGRAMS += flotilla
 flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c value.c table.c node.c local.c service.c auth.c \
-	conn.c stats.c stats_http.c metric.c policy.c explain.c doctor.c doctor_node.c doctor_service.c machine.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
+	conn.c stats.c stats_http.c metric.c metric_node.c policy.c explain.c doctor.c doctor_node.c doctor_service.c machine.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
 	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_value.c key.c process.c process_tree.c \
 	apply.c setting.c config.c config_text.c config_json.c config_live.c config_compare.c) \
 	lard/metric.c kmod/afpa/request.c
@@ -15,6 +15,8 @@ flotilla_config_DEPS := libflotilla libhandoff libafpa
 flotilla_config_PKGS := jansson libmnl
 flotilla_config_LIBS := -lcmocka
 
-# Counters, a line each, as Prometheus gets them: for a test.
+# Counters and names of nodes, a line each, as Prometheus gets them: for a test.
 TEST_PROGRAMS += flotilla_metrics_of
-flotilla_metrics_of_SRCS := tools/flotilla/tests/lib/metrics_of.c tools/flotilla/metric.c lard/metric.c
+flotilla_metrics_of_SRCS := tools/flotilla/tests/lib/metrics_of.c $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
+flotilla_metrics_of_DEPS := libflotilla libhandoff libafpa
+flotilla_metrics_of_PKGS := jansson libmnl

@@ -10,7 +10,8 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import answer_with, cluster, free_port, main, read_answer, until  # noqa: E402
-import exposition                                       # noqa: E402  (lardd.py has set the path)
+import kit                                              # noqa: E402  (lardd.py has set the path)
+import exposition                                       # noqa: E402
 from exposition import value                            # noqa: E402
 
 CACHEABLE = answer_with(10, "Cache-Control: max-age=100")
@@ -42,6 +43,16 @@ def every_page_is_valid_to_a_strict_reader():
                    os.stat(f"/proc/{lardd.process.pid}").st_mtime) < 60
         for scope in ("counters", "requests", "reasons", "state", "nodes"):
             exposition.read(scrape(port, f"/metrics?scope={scope}")[2].decode())
+
+
+def promtool_has_nothing_to_say():
+    port = free_port()
+    with cluster(2, f"metrics 127.0.0.1:{port}\ncache-size 4000000") as lardd:
+        lardd.get("/x")
+        said = exposition.promtool(scrape(port)[2].decode())
+        if said is None:
+            raise kit.Skip("promtool is missing (Debian: prometheus)")
+        assert not said, said
 
 
 def answers_and_their_times_are_counted_by_outcome():
@@ -124,6 +135,7 @@ def request_as_long_as_the_buffer_is_answered():
 
 
 if __name__ == "__main__":
-    sys.exit(main([every_page_is_valid_to_a_strict_reader, answers_and_their_times_are_counted_by_outcome,
-                   histogram_has_the_time_that_an_answer_took, slow_clients_idle_time_is_no_latency,
+    sys.exit(main([every_page_is_valid_to_a_strict_reader, promtool_has_nothing_to_say,
+                   answers_and_their_times_are_counted_by_outcome, histogram_has_the_time_that_an_answer_took,
+                   slow_clients_idle_time_is_no_latency,
                    tunnel_is_counted_without_a_time, request_as_long_as_the_buffer_is_answered]))

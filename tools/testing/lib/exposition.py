@@ -3,6 +3,8 @@
 
 import math
 import re
+import shutil
+import subprocess
 
 try:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families as by_openmetrics
@@ -79,6 +81,14 @@ def check_by_client(text, samples):
     assert seen == samples, seen
     text = re.sub(r"^# (HELP|TYPE) (\w+)_total ", r"# \1 \2 ", text, flags=re.M)
     list(by_openmetrics(re.sub(r"^(# TYPE \w+) untyped$", r"\1 unknown", text, flags=re.M) + "# EOF\n"))
+
+
+def promtool(text):
+    """What Prometheus's own program says of it, which is to be nothing; None where there is none."""
+    if not shutil.which("promtool"):
+        return None
+    run = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    return run.stdout + run.stderr + (f"exit status {run.returncode}" if run.returncode else "")
 
 
 def value(samples, name, **labels):

@@ -83,6 +83,21 @@ def counter_of_a_newer_module_is_told_without_a_type():
     assert value(got, "flotilla_uselect_polls_total") == 5 and text.count(" untyped") == 2
 
 
+def promtool_has_nothing_to_say():
+    every = [f"+ {room} {name} {n}" for n, (room, name) in enumerate(counters())]
+    said = exposition.promtool(text_of(every + ["n node be1 3", "n node be2 4"]))
+    if said is None:
+        raise kit.Skip("promtool is missing (Debian: prometheus)")
+    assert not said, said
+
+
+def name_of_a_node_spoils_no_page():
+    run = subprocess.run([os.path.join(TOP, "build/tests/flotilla_metrics_of")], input=b'n node \xe4"\\\x80 7\n',
+                         capture_output=True, check=True)
+    got = exposition.read(run.stdout.decode())          # which refuses what is no UTF-8, as Prometheus does
+    assert got["flotilla_node_load"] == {(("node", r'\xe4"\\x80'),): 7}, got["flotilla_node_load"]
+
+
 def http_tells_what_is_wrong():
     def ask(request):
         run = subprocess.run(["flotilla", "stats", "--prometheus", "--http"], input=request.encode(),
@@ -107,4 +122,5 @@ if __name__ == "__main__":
     sys.exit(kit.run([(test.__name__, test) for test in (
         every_counter_of_every_room_has_its_sentence, counters_of_one_kind_are_one_family,
         times_are_seconds_and_a_histogram, what_is_not_asked_for_is_not_told,
-        counter_of_a_newer_module_is_told_without_a_type, http_tells_what_is_wrong)]))
+        counter_of_a_newer_module_is_told_without_a_type, promtool_has_nothing_to_say, name_of_a_node_spoils_no_page,
+        http_tells_what_is_wrong)]))
