@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters per CPU, read as /sys/kernel/debug/iolite/counters; writing 0 there starts them anew. */
+/*
+ * Counters per CPU, read as /sys/class/misc/iolite/counters/NAME, by anybody, and all together as
+ * /sys/kernel/debug/iolite/counters; writing 0 there starts them anew.
+ */
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
+#include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
+#include <linux/sysfs.h>
 
 #include "counter.h"
 
@@ -51,20 +56,37 @@ static const char *const iol_counter_names[IOL_COUNTER_MAX] = {
 	[IOL_PACKETS_NOT_SUMMED] = "PacketsNotSummed",
 };
 
+static struct device_attribute iol_counter_attrs[IOL_COUNTER_MAX];
+static struct attribute *iol_counter_list[IOL_COUNTER_MAX + 1];
+static const struct attribute_group iol_counter_group = {
+	.name = "counters",
+	.attrs = iol_counter_list,
+};
+const struct attribute_group *iol_counter_groups[] = { &iol_counter_group, NULL };
+
 static struct dentry *iol_debugfs;
+
+static u64 iol_counter_sum(unsigned int id)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(iol_counters, cpu).value[id]);
+	return sum;
+}
+
+static ssize_t iol_counter_show(struct device *dev, struct device_attribute *attr, char *text)
+{
+	return sysfs_emit(text, "%llu\n", iol_counter_sum(attr - iol_counter_attrs));
+}
 
 static int iol_counters_show(struct seq_file *seq, void *unused)
 {
 	unsigned int id;
-	int cpu;
 
-	for (id = 0; id < IOL_COUNTER_MAX; id++) {
-		u64 sum = 0;
-
-		for_each_possible_cpu(cpu)
-			sum += READ_ONCE(per_cpu(iol_counters, cpu).value[id]);
-		seq_printf(seq, "%s %llu\n", iol_counter_names[id], sum);
-	}
+	for (id = 0; id < IOL_COUNTER_MAX; id++)
+		seq_printf(seq, "%s %llu\n", iol_counter_names[id], iol_counter_sum(id));
 	return 0;
 }
 
@@ -95,6 +117,14 @@ static const struct file_operations iol_counters_fops = {
 
 void iol_counters_init(void)
 {
+	unsigned int id;
+
+	for (id = 0; id < IOL_COUNTER_MAX; id++) {
+		iol_counter_attrs[id].attr.name = iol_counter_names[id];
+		iol_counter_attrs[id].attr.mode = 0444;
+		iol_counter_attrs[id].show = iol_counter_show;
+		iol_counter_list[id] = &iol_counter_attrs[id].attr;
+	}
 	iol_debugfs = debugfs_create_dir("iolite", NULL);
 	debugfs_create_file("counters", 0600, iol_debugfs, NULL, &iol_counters_fops);
 }

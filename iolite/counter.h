@@ -6,6 +6,8 @@
 #include <linux/percpu.h>
 #include <linux/types.h>
 
+struct attribute_group;
+
 enum iol_counter {
 	IOL_CHUNKS_MADE,
 	IOL_CHUNKS_FREED,
@@ -63,6 +65,9 @@ static inline void iol_count(enum iol_counter id)
 {
 	iol_count_add(id, 1);
 }
+
+/* Of the device, once they are made. */
+extern const struct attribute_group *iol_counter_groups[];
 
 void iol_counters_init(void);
 void iol_counters_exit(void);

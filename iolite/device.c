@@ -479,6 +479,7 @@ static struct miscdevice iol_misc = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "iolite",
 	.fops = &iol_fops,
+	.groups = iol_counter_groups,
 	.mode = 0660,
 };
 

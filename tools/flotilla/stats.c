@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
+#include "counter.h"
 #include "metric.h"
 #include "metric_node.h"
 #include "stats_http.h"
@@ -55,9 +56,8 @@ static int write_metrics(struct cli *cli, struct filter *f, FILE *out)
 	struct node_list nodes = { 0 };
 	int status;
 
-	status = cli_client(cli) ? cli_result(cli, flt_stats_each(cli->client, keep_stat, f)) :
-				   CLI_FAILED;
-	if (!status && !f->room && !f->name)
+	status = counters_each(cli, keep_stat, f);
+	if (!status && cli->client && !f->room && !f->name)
 		status = cli_result(cli, flt_node_each(cli->client, keep_node, &nodes));
 	if (!status) {
 		metrics_write(out, &f->samples);
@@ -132,10 +132,8 @@ static int stats_show(struct cli *cli, int argc, char **argv)
 		return answer_http(cli, &f);
 	if (f.prometheus)
 		return write_metrics(cli, &f, stdout);
-	if (!cli_client(cli))
-		return CLI_FAILED;
 	table_begin(&f.table, cli, columns, ARRAY_SIZE(columns));
-	status = cli_result(cli, flt_stats_each(cli->client, show_stat, &f));
+	status = counters_each(cli, show_stat, &f);
 	table_end(&f.table);
 	return status;
 }

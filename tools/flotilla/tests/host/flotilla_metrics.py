@@ -14,7 +14,8 @@ import kit                                              # noqa: E402
 from exposition import value                            # noqa: E402
 
 TABLES = {"flotilla": "kmod/stats.c", "handoff": "handoff/counter.c", "splice": "splice/counter.c",
-          "uselect": "uselect/counter.c", "card": "card/counter.c", "afpa": "kmod/afpa/counter.c"}
+          "uselect": "uselect/counter.c", "card": "card/counter.c", "afpa": "kmod/afpa/counter.c",
+          "iolite": "iolite/counter.c"}
 
 
 def counters():
