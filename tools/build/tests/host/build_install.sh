@@ -20,7 +20,8 @@ echo 'int main(void) { return 0; }' | tee "$tree/room/tool.c" >"$tree/room/insid
 printf 'LIBRARIES += libit\nlibit_SRCS := room/it.c\nlibit_ABOUT := it\n' >"$tree/room/user.mk"
 echo 'int it(void); int it(void) { return 0; }' >"$tree/room/it.c"
 printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >>"$tree/room/user.mk"
-mkdir "$tree/lard" "$tree/tools/tool"
+mkdir -p "$tree/lard" "$tree/tools/tool/monitoring"
+touch "$tree/tools/tool/monitoring"/{alerts.yml,dashboard.json,README.md}
 touch "$tree/lard/lardd.conf" "$tree/tools/tool/tool.conf"
 echo 'ExecStart=/usr/local/bin/tool --config /etc/tool.conf' >"$tree/tools/tool/tool.service"
 for module in flotilla flt_link_test flt_faulty; do
@@ -55,6 +56,8 @@ equal "libraries go where they are told to" "libit.a libit.so libit.so.0" \
 equal "what was changed in /etc stays" 3 "$(cat "$tree"/dest/etc/{*.d/flotilla,tool}.conf | grep -c mine)"
 equal "a unit starts what was installed" "ExecStart=/usr/bin/tool --config /etc/tool.conf" \
 	"$(cat "$tree/dest/usr/lib/systemd/system/tool.service")"
+equal "what Prometheus and Grafana read is shared" "alerts.yml dashboard.json" \
+	"$(cd "$tree/dest/usr/share/flotilla" && echo *)"
 check "but are built for tests" env -u MAKEFLAGS make -s -C "$tree" build/bin/inside
 
 rm -rf "$tree/dest"
