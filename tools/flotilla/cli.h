@@ -64,7 +64,8 @@ struct object {
 
 extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object,
 	policy_object, explain_object, doctor_object, probe_object, monitor_object, card_object, save_object, apply_object,
-	process_object, afpa_object, cache_object;
+	process_object, afpa_object, cache_object,
+	top_object;
 
 /* Says what is being tried; messages begin with "cannot" and this. */
 void cli_doing(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));

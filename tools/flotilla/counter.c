@@ -10,7 +10,7 @@
 
 #define IOLITE	"/sys/class/misc/iolite/counters"
 
-static bool module_is_loaded(const char *module)
+bool module_is_loaded(const char *module)
 {
 	char path[64], state[8] = "";
 	FILE *file;
@@ -44,7 +44,7 @@ static bool read_number(int dir, const char *name, uint64_t *value)
 }
 
 /* One that the module takes away meanwhile is left out. */
-static int iolite_counters_each(flt_stat_fn fn, void *arg)
+int iolite_counters_each(flt_stat_fn fn, void *arg)
 {
 	struct dirent **names;
 	int nr, i, dir, err = 0;

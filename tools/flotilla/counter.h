@@ -12,4 +12,13 @@
  */
 int counters_each(struct cli *cli, flt_stat_fn fn, void *arg);
 
+/*
+ * And neither coming nor going: who asks for a netlink family that is not there has the kernel load
+ * its module.
+ */
+bool module_is_loaded(const char *module);
+
+/* iolite's alone; 0, also without iolite.ko, or what @fn gave. */
+int iolite_counters_each(flt_stat_fn fn, void *arg);
+
 #endif

@@ -48,6 +48,7 @@ _flotilla_words()
 	conn-)		echo show help ;;
 	conn-show)	echo node state client count ;;
 	stats-*)	echo show room name nonzero --prometheus --http help ;;
+	top-*)		echo interval count room socket --once help ;;
 	policy-)	echo show set help ;;
 	policy-show)	echo policy t_low t_high replication_seconds max_outstanding ;;
 	policy-set)
@@ -140,7 +141,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		text='node local service auth conn stats policy explain doctor probe monitor card afpa cache save apply process help'
+		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process help'
 		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

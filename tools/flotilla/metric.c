@@ -9,8 +9,6 @@
 #include "lard/metric.h"
 #include "metric.h"
 
-enum kind { COUNTER, GAUGE, HISTOGRAM };
-
 /**
  * struct metric - a family, or a sample more of the one before
  * @counter: as the kernel calls it; with "*" at its end every counter that begins so and has no line of its own,
@@ -22,17 +20,17 @@ enum kind { COUNTER, GAUGE, HISTOGRAM };
  */
 struct metric {
 	const char *room, *counter;
-	enum kind kind;
+	enum metric_kind kind;
 	const char *name, *label;
 	double unit;
 	const char *help;
 };
 
-#define COUNT(room, counter, help) { room, counter, COUNTER, NULL, NULL, 0, help }
-#define AS(room, counter, name, help) { room, counter, COUNTER, name, NULL, 0, help }
-#define EACH(room, counter, name, label, help) { room, counter, COUNTER, name, label, 0, help }
-#define TIME(room, counter, name, unit, help) { room, counter, COUNTER, name, NULL, unit, help }
-#define NOW(room, counter, help) { room, counter, GAUGE, NULL, NULL, 0, help }
+#define COUNT(room, counter, help) { room, counter, METRIC_COUNTER, NULL, NULL, 0, help }
+#define AS(room, counter, name, help) { room, counter, METRIC_COUNTER, name, NULL, 0, help }
+#define EACH(room, counter, name, label, help) { room, counter, METRIC_COUNTER, name, label, 0, help }
+#define TIME(room, counter, name, unit, help) { room, counter, METRIC_COUNTER, name, NULL, unit, help }
+#define NOW(room, counter, help) { room, counter, METRIC_GAUGE, NULL, NULL, 0, help }
 
 static const struct metric metrics[] = {
 	NOW("flotilla", "Nodes", "nodes of the table"),
@@ -75,7 +73,7 @@ static const struct metric metrics[] = {
 	COUNT("handoff", "HandoffDone", "connections that another node owns since"),
 	COUNT("handoff", "HandoffFailed", "handoffs after which the connection stayed here"),
 	EACH("handoff", "HandoffRefused*", "handoff_refused", "reason", "handoffs that were refused, here or by the node"),
-	{ "handoff", "HandoffUsec*", HISTOGRAM, "handoff_duration_seconds", NULL, 1e-6,
+	{ "handoff", "HandoffUsec*", METRIC_HISTOGRAM, "handoff_duration_seconds", NULL, 1e-6,
 	  "time of a handoff, from its submission to the other node's ownership" },
 	COUNT("handoff", "HandoffClosed", "connections that were handed off and have ended"),
 	COUNT("handoff", "HandoffNodeLost", "connections that were handed off and ended with their node"),
@@ -376,6 +374,16 @@ static bool belongs(const struct metric *m, const struct sample *s)
 		     !strcmp(m->counter, s->name);
 }
 
+enum metric_kind metric_kind(const struct sample *s)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(metrics); i++)
+		if (belongs(&metrics[i], s))
+			return metrics[i].kind;
+	return METRIC_COUNTER;
+}
+
 /* Is any of it asked for? */
 static bool is_wanted(const struct metric *m, const struct samples *samples)
 {
@@ -464,10 +472,10 @@ static void put_metric(FILE *out, const struct metric *m, struct samples *sample
 
 	snake_case(m->counter, snake, sizeof(snake));
 	snprintf(name, sizeof(name), "flotilla_%s%s", m->name ? m->name : snake,
-		 m->kind == COUNTER ? "_total" : "");
+		 m->kind == METRIC_COUNTER ? "_total" : "");
 	if (is_wanted(m, samples))
 		metric_family(out, name, types[m->kind], m->help);
-	if (m->kind != HISTOGRAM)
+	if (m->kind != METRIC_HISTOGRAM)
 		put_samples(out, m, name, samples);
 	else if (is_wanted(m, samples))
 		put_histogram(out, m, name, samples);

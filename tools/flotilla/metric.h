@@ -29,6 +29,10 @@ struct samples {
 	size_t nr;
 };
 
+/* Of a counter that only a newer program knows: METRIC_COUNTER. */
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+enum metric_kind metric_kind(const struct sample *s);
+
 /* 0 or -ENOMEM. */
 int samples_add(struct samples *samples, const char *room, const char *name, uint64_t value,
 		bool hidden);

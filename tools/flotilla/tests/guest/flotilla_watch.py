@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
-"""stats and the exporter against all rooms of this kernel, as a user without rights."""
+"""stats, the exporter and top against all rooms of this kernel, as a user without rights."""
 
 import json
 import os
@@ -63,6 +63,8 @@ def iolite_is_told_without_the_other_modules():
     page = subprocess.run([*NOBODY, "flotilla", "stats", "--prometheus", "--http"],
                           input=b"GET /metrics HTTP/1.1\r\n\r\n", capture_output=True, timeout=60, check=True).stdout
     assert page.startswith(b"HTTP/1.1 200 OK\r\n") and b"\nflotilla_iolite_file_hits_total " in page, page[:200]
+    top = json.loads(flotilla("-j", "top", "--once", "interval", "0.1"))
+    assert not top["kernel"] and {row["room"] for row in top["counters"]} == {"iolite"}, top
 
 
 @claim

@@ -116,6 +116,12 @@ refuses 2 'cannot set the policy: t_low is given twice' policy set t_low 1 t_low
 refuses 2 'cannot set the policy: nothing to set is given' policy set
 refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
 refuses 2 'cannot show the counters: --http is for --prometheus' stats --http
+refuses 2 'cannot watch: interval 0 is not between 0.1 and 3600 seconds' top interval 0
+refuses 2 'cannot watch: interval nan is not between 0.1 and 3600 seconds' top -d nan
+refuses 2 'cannot watch: interval 1s is not between 0.1 and 3600 seconds' top interval 1s
+refuses 2 'cannot watch: count 0 is not between 1 and 2147483647' top -n 0
+refuses 2 'cannot watch: count needs a value' top count
+refuses 2 'cannot watch: often is not an argument of this command; try "help" in its place' top often
 refuses 2 'cannot probe: there is no probe named luck' probe luck
 refuses 2 'cannot examine this node: pain is not an argument of this command; try "help" in its place' doctor pain
 refuses 2 'cannot apply: a file is missing' apply --keep
@@ -178,7 +184,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats policy explain doctor probe monitor afpa cache save apply process; do
+for object in node local service auth conn stats top policy explain doctor probe monitor afpa cache save apply process; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
@@ -255,6 +261,9 @@ result $? 'an argument value completes' "$seen"
 seen=$(complete_for flotilla policy set lar)
 [ "$seen" = 'lard lard/r' ]
 result $? 'a policy completes' "$seen"
+seen=$(complete_for flotilla top --)
+[ "$seen" = --once ]
+result $? 'an option of top completes' "$seen"
 
 seen=$(complete_for flotilla cache put a/x y.html t)
 [ "$seen" = 'type ttl tag' ]

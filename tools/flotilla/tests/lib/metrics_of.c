@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * flotilla_metrics_of: "ROOM NAME VALUE" a line to what Prometheus gets; "-" before it: not asked for. A line
- * "n node NAME LOAD" is a node.
+ * flotilla_metrics_of: "+ ROOM NAME VALUE" a line to what Prometheus gets; "-" in front: not asked
+ * for. A line "n node NAME LOAD" is a node.
  */
 #include <inttypes.h>
 #include <string.h>
