@@ -10,9 +10,12 @@ import subprocess
 import sys
 
 TOP = os.environ["FLT_TOP"]
-sys.path.insert(0, os.path.join(TOP, "tools/testing/lib"))
+for directory in ("tools/testing/lib", "kmod/tests/lib", "tools/flotilla/tests/lib"):
+    sys.path.insert(0, os.path.join(TOP, directory))
 import exposition                                       # noqa: E402
+from fltnl import Flotilla                              # noqa: E402
 from kit import claim, main, wait                       # noqa: E402
+from screen import Screen                               # noqa: E402
 
 MODULES = ["iolite", "flotilla", "handoff", "sksplice", "uselect", "afpa", "card"]
 ROOMS = {"iolite", "flotilla", "handoff", "splice", "uselect", "afpa", "card"}
@@ -23,8 +26,8 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, timeout=100).stdout
 
 
-def flotilla(*arguments):
-    return run(*NOBODY, "flotilla", *arguments).decode()
+def flotilla(*arguments, user=(*NOBODY,)):
+    return run(*user, "flotilla", *arguments).decode()
 
 
 def load(*modules):
@@ -78,6 +81,33 @@ def every_counter_of_every_room_has_a_type_and_a_number():
     told = sum(len(of) for of in samples.values())
     assert told == len(got) + 2, (told, len(got))       # the version, and the histogram's count
     assert set(debugfs()) < set(got)
+
+
+@claim
+def top_shows_nodes_and_goes_on_when_the_modules_go():
+    unload()
+    load("flotilla")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "address", "replace", "10.0.0.1/24", "dev", "lo")
+    flotilla("local", "set", "name", "here", "address", "10.0.0.1", user=())
+    flotilla("node", "add", "be1", "address", "10.0.0.2", user=())
+    Flotilla().do("NODE_NEW", node_name=b"odd\xe4\0", node_addr4="10.0.0.3")
+    top = json.loads(flotilla("-j", "top", "--once", "interval", "2"))
+    assert top["kernel"] and [node["node"] for node in top["nodes"]] == ["be1", r"odd\xe4"], top["nodes"]
+    samples = exposition.read(flotilla("stats", "--prometheus"))
+    assert exposition.value(samples, "flotilla_node_up", node=r"odd\xe4") == 0
+    totals = {row["name"]: row["total"] for row in top["counters"] if row["room"] == "flotilla"}
+    assert totals["LinkConnects"] > 0, totals
+    with Screen([*NOBODY, "flotilla", "top", "interval", "0.5"], rows=40) as screen:
+        screen.shows("be1")
+        screen.shows(r"odd\xe4")
+        assert not screen.obeys(), screen.obeys()
+        unload()
+        screen.shows("flotilla.ko is not loaded")
+        load("flotilla")
+        wait(lambda: screen.lines() and "not loaded" not in screen.lines()[0], name="the module again")
+        screen.key("q")
+        assert screen.ends() == 0 and screen.is_as_before()
 
 
 if __name__ == "__main__":
