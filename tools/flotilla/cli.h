@@ -25,12 +25,14 @@ enum {
  * @place:  "FILE:LINE: " in a batch, else ""
  * @doing:  what the present command tries, after "cannot"
  * @client: opened by the first command that needs it
+ * @say:    gets each sentence that says what is wrong, plain; NULL: standard error does
  */
 struct cli {
 	bool json, pretty, tabs, quiet;
 	char place[300];
 	char doing[160];
 	struct flt_client *client;
+	void (*say)(const char *sentence);
 };
 
 /**
@@ -72,6 +74,8 @@ void cli_doing(struct cli *cli, const char *format, ...) __attribute__((format(p
 /* Print one sentence on stderr; return CLI_FAILED and CLI_USAGE. */
 int cli_fail(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What prints, and \x1b for what does not. */
+void cli_plain(FILE *to, const char *text);
 /* What a word that is not a known argument of a command earns. */
 int cli_unknown(struct cli *cli, const char *word);
 /* The client, or NULL after saying why there is none. */

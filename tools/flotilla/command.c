@@ -44,38 +44,57 @@ static size_t printing(const unsigned char *text)
 }
 
 /* A terminal obeys what does not print, and names may be those of a file of somebody else's. */
-static void put_plain(const char *text)
+void cli_plain(FILE *to, const char *text)
 {
 	size_t len;
 
 	for (; *text; text += len ? len : 1) {
 		len = printing((const unsigned char *)text);
 		if (len)
-			fwrite(text, 1, len, stderr);
+			fwrite(text, 1, len, to);
 		else
-			fprintf(stderr, "\\x%02x", (unsigned char)*text);
+			fprintf(to, "\\x%02x", (unsigned char)*text);
 	}
+}
+
+static void say_to(FILE *to, const struct cli *cli, const char *format, va_list args)
+{
+	char *sentence;
+
+	cli_plain(to, cli->place);
+	if (cli->doing[0]) {
+		fputs("cannot ", to);
+		cli_plain(to, cli->doing);
+		fputs(": ", to);
+	}
+	if (vasprintf(&sentence, format, args) < 0)
+		sentence = NULL;
+	cli_plain(to, sentence ? sentence : "out of memory");
+	free(sentence);
 }
 
 static void say(const struct cli *cli, const char *format, va_list args)
 {
-	char *sentence;
+	char *text = NULL;
+	size_t size;
+	FILE *to;
 
 	if (cli->quiet)
 		return;
 	fflush(stdout);
-	fputs("flotilla: ", stderr);
-	put_plain(cli->place);
-	if (cli->doing[0]) {
-		fputs("cannot ", stderr);
-		put_plain(cli->doing);
-		fputs(": ", stderr);
+	if (!cli->say) {
+		fputs("flotilla: ", stderr);
+		say_to(stderr, cli, format, args);
+		fputc('\n', stderr);
+		return;
 	}
-	if (vasprintf(&sentence, format, args) < 0)
-		sentence = NULL;
-	put_plain(sentence ? sentence : "out of memory");
-	free(sentence);
-	fputc('\n', stderr);
+	to = open_memstream(&text, &size);
+	if (to) {
+		say_to(to, cli, format, args);
+		fclose(to);
+	}
+	cli->say(text ? text : "out of memory");
+	free(text);
 }
 
 int cli_fail(struct cli *cli, const char *format, ...)

@@ -109,6 +109,8 @@ struct config {
 int config_read(struct cli *cli, const char *file, struct config *config);
 /* What the kernel has; @exports: there will be some, so card.ko may be loaded by asking. */
 int config_live(struct cli *cli, bool exports, struct config *config);
+/* This node and the nodes alone. */
+int config_live_nodes(struct cli *cli, struct config *config);
 void config_free(struct config *config);
 
 /* One line, as words; and what only all lines together show. */
@@ -116,6 +118,8 @@ int config_take(struct cli *cli, struct config *config, const char *place, int a
 int config_check(struct cli *cli, const struct config *config);
 int config_text(struct cli *cli, struct config *config, char *text);
 int config_json(struct cli *cli, struct config *config, const char *text);
+/* A node as save prints it in JSON; @place as for config_take(). */
+int config_json_node(struct cli *cli, struct config *config, const char *place, const json_t *object);
 void config_place(struct cli *cli, const struct config *config, const char *place);
 
 /* A new zeroed element at the end of an array, or NULL after saying why. */
@@ -179,5 +183,12 @@ struct changes {
 int config_compare(struct cli *cli, const struct config *live, const struct config *wanted, bool keep,
 		   struct changes *changes);
 void changes_free(struct changes *changes);
+/* CLI_OK, or a sentence; asked before the first change, so that it is one and not one for each. */
+int changes_permitted(struct cli *cli);
+/* An exit status; says how it ended. */
+int changes_run(struct cli *cli, const struct config *wanted, struct changes *changes);
+void changes_print(const struct cli *cli, const struct changes *changes);
+json_t *changes_json(const struct changes *changes);
+bool changes_seen(const struct changes *changes);
 
 #endif

@@ -120,6 +120,11 @@ static int take_object(struct cli *cli, struct config *config, const char *place
 	return status;
 }
 
+int config_json_node(struct cli *cli, struct config *config, const char *place, const json_t *object)
+{
+	return take_object(cli, config, place, "node", "name", object);
+}
+
 static int take_service(struct cli *cli, struct config *config, const char *place, const json_t *value)
 {
 	struct line line = { .cli = cli };
@@ -147,7 +152,7 @@ static int take_list(struct cli *cli, struct config *config, const char *key, co
 	json_array_foreach(list, i, each) {
 		snprintf(place, sizeof(place), ": %s[%zu]: ", key, i);
 		if (!strcmp(key, "nodes"))
-			status = take_object(cli, config, place, "node", "name", each);
+			status = config_json_node(cli, config, place, each);
 		else if (!strcmp(key, "exports"))
 			status = take_object(cli, config, place, "export", "export", each);
 		else

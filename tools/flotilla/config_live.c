@@ -200,6 +200,18 @@ static int live_exports(struct live *live, bool load)
 						       export_message, live));
 }
 
+int config_live_nodes(struct cli *cli, struct config *config)
+{
+	struct live live = { .cli = cli, .config = config };
+	int status;
+
+	*config = (struct config){ .file = "" };
+	if (!cli_client(cli))
+		return CLI_FAILED;
+	status = live_local(cli, &config->local);
+	return status ? status : cli_result(cli, flt_node_each(cli->client, take_node, &live));
+}
+
 int config_live(struct cli *cli, bool exports, struct config *config)
 {
 	struct live live = { .cli = cli, .config = config };
