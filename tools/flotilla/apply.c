@@ -4,6 +4,7 @@
 #include <string.h>
 #include "config.h"
 #include "key.h"
+#include "lock.h"
 
 static int save(struct cli *cli, int argc, char **argv)
 {
@@ -35,12 +36,13 @@ static int apply_file(struct cli *cli, const char *file, bool dry, bool keep)
 {
 	struct config live = { 0 }, wanted;
 	struct changes changes = { 0 };
-	int status;
+	int status, lock = -1;
 
 	status = config_read(cli, file, &wanted);
 	if (!status) {
 		cli_doing(cli, "apply %s", wanted.file);
-		status = config_live(cli, wanted.nr_exports, &live);
+		lock = dry ? -1 : apply_lock(cli);
+		status = !dry && lock < 0 ? CLI_FAILED : config_live(cli, wanted.nr_exports, &live);
 	}
 	if (!status)
 		status = config_compare(cli, &live, &wanted, keep, &changes);
@@ -52,6 +54,7 @@ static int apply_file(struct cli *cli, const char *file, bool dry, bool keep)
 	} else if (!status) {
 		changes_print(cli, &changes);
 	}
+	apply_unlock(lock);
 	if (cli->json && (changes.nr || !status))
 		json_print(cli, changes_json(&changes));
 	else if (!status && !changes_seen(&changes) && !cli->tabs)

@@ -159,8 +159,24 @@ equal "all the time it was the same node and link" "$first" \
 [ "$(fe flotilla -t node show be | cut -f15)" = 0 ]
 claim "which never came up anew" $? "$(fe flotilla node show)"
 
-# Nodes that go, move and take each other's places.
 two="${FE/10.0.0.33/10.0.0.34}"
+# Two at once take turns.
+(exec 9<>/run/flotilla/apply.lock && flock 9 && echo 4711 >&9 && touch "$DIR/held" && exec sleep 60) &
+holder=$!
+at_exit kill $holder
+wait_for 10 test -e "$DIR/held"
+begin=$SECONDS
+equal "who comes while another is at it waits, and says so when it takes too long" \
+	"flotilla: cannot apply file: another one (process 4711) has been at it for 10 seconds"$'\n'"status 1" \
+	"$(apply fe "$two" | sed "s|$DIR/||g")"
+[ $((SECONDS - begin)) -lt $((20 * slow)) ]
+claim "not for ever" $? "$((SECONDS - begin)) seconds"
+check "who only looks does not wait" fe timeout 5 flotilla apply --dry-run "$DIR/file"
+kill $holder
+equal "only root can open what is locked" "600 root" "$(stat -c '%a %U' /run/flotilla/apply.lock)"
+equal "who has gone holds up nobody" "nothing to change" "$(apply fe "$FE")"
+
+# Nodes that go, move and take each other's places.
 equal "another address is another node, and that is said" \
 	"~ node be2 address 10.0.0.33 -> 10.0.0.34: it is removed and added again, its connections are reset" "$(apply fe "$two")"
 equal "another name at the same address" "- node be2 address 10.0.0.34 weight 50

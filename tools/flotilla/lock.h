@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What keeps two from making the kernel equal to two files at once. */
+#ifndef FLOTILLA_CLI_LOCK_H
+#define FLOTILLA_CLI_LOCK_H
+
+#include "cli.h"
+
+/* A descriptor for apply_unlock(), or -1 after saying why: another one had it for ten seconds, say. */
+int apply_lock(struct cli *cli);
+void apply_unlock(int fd);
+
+#endif
