@@ -208,10 +208,13 @@ static int node_line_argument(struct cli *cli, struct config_node *node, const c
 
 static int take_node(struct cli *cli, struct config *config, const char *place, int argc, char **argv)
 {
-	struct config_node *node = config_grow(cli, &config->nodes, &config->nr_nodes, sizeof(*node));
+	struct config_node *node;
 	int status;
 
 	cli_doing(cli, "use a node");
+	if (config->max_nodes && config->nr_nodes == config->max_nodes)
+		return cli_usage(cli, "there are more than %zu of them (--max)", config->max_nodes);
+	node = config_grow(cli, &config->nodes, &config->nr_nodes, sizeof(*node));
 	if (!node)
 		return CLI_FAILED;
 	if (!argc)

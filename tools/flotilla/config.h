@@ -91,6 +91,7 @@ struct config_export {
 /**
  * struct config - all of it
  * @file:    for messages
+ * @max_nodes: there may be no more of them; 0: any number
  * @auto_limit: of the kernel's: max_outstanding looks like the computed one
  * @no_card: of the kernel's: card.ko is not loaded
  */
@@ -101,7 +102,7 @@ struct config {
 	struct config_service *services;
 	struct config_export *exports;
 	struct config_setting *settings;
-	size_t nr_nodes, nr_services, nr_exports, nr_settings;
+	size_t nr_nodes, nr_services, nr_exports, nr_settings, max_nodes;
 	bool auto_limit, no_card;
 };
 
@@ -136,6 +137,7 @@ char *service_words(const struct sockaddr_storage *service);
 char *export_words(const struct config_export *export);
 void config_print_text(const struct config *config, FILE *to);
 json_t *config_print_json(const struct config *config);
+json_t *config_print_node(const struct config_node *node);
 
 bool address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);	/* without the port */
 

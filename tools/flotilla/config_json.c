@@ -246,6 +246,11 @@ static json_t *object_of(const char *first, char *words)
 	return object;
 }
 
+json_t *config_print_node(const struct config_node *node)
+{
+	return object_of("name", node_words(node));
+}
+
 json_t *config_print_json(const struct config *config)
 {
 	json_t *all = json_object(), *list, *kind;
@@ -255,7 +260,7 @@ json_t *config_print_json(const struct config *config)
 	json_object_set_new(all, "local", object_of(NULL, local_words(&config->local)));
 	list = json_array();
 	for (i = 0; i < config->nr_nodes; i++)
-		json_array_append_new(list, object_of("name", node_words(&config->nodes[i])));
+		json_array_append_new(list, config_print_node(&config->nodes[i]));
 	json_object_set_new(all, "nodes", list);
 	list = json_array();
 	for (i = 0; i < config->nr_services; i++) {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dns:NAME, SRV records (RFC 2782): target and port are a node's; those of the lowest priority get their weight, the others
+ * weight 0, which is a link that is up and nothing new; the TTL says when to ask again.
+ */
+#include <arpa/inet.h>
+#include <arpa/nameser.h>
+#include <netdb.h>
+#include <resolv.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "source.h"
+
+/* TTLs are kept to; but nobody can make us ask all the time. */
+#define TTL_MIN		5
+#define TTL_MAX		3600
+/* For all of the questions of an answer. */
+#define PATIENCE	30
+
+struct dns {
+	char name[NS_MAXDNAME];
+	struct in_addr server;
+	uint16_t port;
+	unsigned char message[NS_MAXMSG], more[NS_MAXMSG];
+};
+
+/* NAME or NAME@ADDRESS or NAME@ADDRESS:PORT */
+static int dns_open(struct source *s, const char *rest)
+{
+	struct dns *dns = calloc(1, sizeof(*dns));
+	struct sockaddr_storage server = { 0 };
+	size_t len = strcspn(rest, "@");
+	int status;
+
+	if (!dns)
+		return cli_fail(s->cli, "out of memory");
+	s->data = dns;
+	if (!len || len >= sizeof(dns->name) || rest[strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+							   "0123456789._-@:")])
+		return cli_usage(s->cli, "dns:%s is not dns:NAME or dns:NAME@ADDRESS[:PORT]", rest);
+	memcpy(dns->name, rest, len);
+	if (!rest[len])
+		return CLI_OK;
+	status = value_service(s->cli, rest + len + 1, &server);
+	if (!status && server.ss_family != AF_INET)
+		status = cli_usage(s->cli, "the server's address has to be IPv4");
+	dns->server = ((struct sockaddr_in *)&server)->sin_addr;
+	dns->port = address_port(&server) ? address_port(&server) : 53;
+	return status;
+}
+
+static int start(struct source *s, struct __res_state *state)
+{
+	const struct dns *dns = s->data;
+
+	memset(state, 0, sizeof(*state));
+	if (res_ninit(state))
+		return cli_fail(s->cli, "no resolver");
+	state->retrans = 2;
+	state->retry = 2;
+	if (!dns->port)
+		return CLI_OK;
+	state->nscount = 1;
+	state->nsaddr_list[0] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(dns->port),
+						       .sin_addr = dns->server };
+	return CLI_OK;
+}
+
+/* The answer's length; 0: there is nothing of that name; -1 after saying that nobody answers. */
+static int ask(struct source *s, struct __res_state *state, const char *name, int type, unsigned char *message)
+{
+	int len = res_nquery(state, name, ns_c_in, type, message, NS_MAXMSG);
+
+	if (len > 0)
+		return len < NS_MAXMSG ? len : NS_MAXMSG;
+	if (state->res_h_errno == HOST_NOT_FOUND || state->res_h_errno == NO_DATA)
+		return 0;
+	cli_fail(s->cli, "the name server does not answer for %s", name);
+	return -1;
+}
+
+static void note_ttl(struct source *s, const ns_rr *rr)
+{
+	unsigned int ttl = ns_rr_ttl(*rr);
+
+	ttl = ttl < TTL_MIN ? TTL_MIN : ttl > TTL_MAX ? TTL_MAX : ttl;
+	if (!s->ttl || ttl < s->ttl)
+		s->ttl = ttl;
+}
+
+/* The first address of @name in an order that does not change with that of the records. */
+static bool pick(struct source *s, ns_msg *msg, ns_sect section, const char *name, int type, char *text)
+{
+	unsigned char best[16];
+	size_t size = type == ns_t_a ? 4 : 16;
+	bool found = false;
+	ns_rr rr;
+	int i;
+
+	for (i = 0; i < ns_msg_count(*msg, section); i++) {
+		if (ns_parserr(msg, section, i, &rr))
+			return false;
+		/* An alias of it is as good in an answer about it. */
+		if (ns_rr_type(rr) != (ns_type)type || ns_rr_class(rr) != ns_c_in || ns_rr_rdlen(rr) != size ||
+		    (section == ns_s_ar && strcasecmp(ns_rr_name(rr), name)))
+			continue;
+		if (found && memcmp(ns_rr_rdata(rr), best, size) > 0)
+			continue;
+		memcpy(best, ns_rr_rdata(rr), size);
+		note_ttl(s, &rr);
+		found = true;
+	}
+	if (found)
+		inet_ntop(type == ns_t_a ? AF_INET : AF_INET6, best, text, INET6_ADDRSTRLEN);
+	return found;
+}
+
+/* A target's address, from what came along or by asking. */
+static int address_of(struct source *s, struct __res_state *state, ns_msg *msg, const char *target, char *text)
+{
+	static const int types[] = { ns_t_a, ns_t_aaaa };
+	struct dns *dns = s->data;
+	ns_msg more;
+	size_t i;
+	int len;
+
+	for (i = 0; i < ARRAY_SIZE(types); i++)
+		if (pick(s, msg, ns_s_ar, target, types[i], text))
+			return CLI_OK;
+	for (i = 0; i < ARRAY_SIZE(types); i++) {
+		len = ask(s, state, target, types[i], dns->more);
+		if (len < 0)
+			return CLI_FAILED;
+		if (len && !ns_initparse(dns->more, len, &more) && pick(s, &more, ns_s_an, target, types[i], text))
+			return CLI_OK;
+	}
+	return cli_usage(s->cli, "%s has no address", target);
+}
+
+/* The target of an SRV record; false: it has none. */
+static bool target_of(const ns_msg *msg, const ns_rr *rr, char *target)
+{
+	return ns_name_uncompress(ns_msg_base(*msg), ns_msg_end(*msg), ns_rr_rdata(*rr) + 6, target, NS_MAXDNAME) > 0;
+}
+
+static int take(struct source *s, struct __res_state *state, ns_msg *msg, const ns_rr *rr, unsigned int best,
+		struct config *answer)
+{
+	const unsigned char *data = ns_rr_rdata(*rr);
+	char target[NS_MAXDNAME], name[NS_MAXLABEL + 1], address[INET6_ADDRSTRLEN], port[8], weight[8];
+	unsigned int number = ns_get16(data + 2);
+	int status;
+
+	source_place(s, answer, ": ");
+	if (!target_of(msg, rr, target))
+		return cli_usage(s->cli, "a record of it is broken");
+	status = address_of(s, state, msg, target, address);
+	if (status)
+		return status;
+	first_label(target, name, sizeof(name));
+	snprintf(port, sizeof(port), "%u", ns_get16(data + 4));
+	/* 0 is "no choice to be made" in DNS, and "nothing new" here. */
+	snprintf(weight, sizeof(weight), "%u", ns_get16(data) > best ? 0 : number ? number : 100);
+	return answer_node(s, answer, ": ", name, address, port, weight, NULL);
+}
+
+static int take_all(struct source *s, struct __res_state *state, ns_msg *msg, struct config *answer)
+{
+	time_t end = time(NULL) + PATIENCE;
+	unsigned int best = 65536, pass;
+	int status = CLI_OK, i;
+	ns_rr rr;
+
+	/* Which priority is the best, then the records. */
+	for (pass = 0; pass < 2; pass++)
+		for (i = 0; i < ns_msg_count(*msg, ns_s_an) && !status; i++) {
+			if (ns_parserr(msg, ns_s_an, i, &rr))
+				return cli_usage(s->cli, "its answer is broken");
+			if (ns_rr_type(rr) != ns_t_srv || ns_rr_class(rr) != ns_c_in || ns_rr_rdlen(rr) <= 6)
+				continue;
+			if (!pass && ns_get16(ns_rr_rdata(rr)) < best)
+				best = ns_get16(ns_rr_rdata(rr));
+			if (!pass)
+				continue;
+			note_ttl(s, &rr);
+			if (time(NULL) > end)
+				return cli_fail(s->cli, "its answers take longer than %d seconds", PATIENCE);
+			status = take(s, state, msg, &rr, best, answer);
+		}
+	return status;
+}
+
+static int dns_read(struct source *s, struct config *answer)
+{
+	struct __res_state state;
+	struct dns *dns = s->data;
+	ns_msg msg;
+	int len, status;
+
+	*answer = (struct config){ .file = dns->name, .max_nodes = s->max };
+	s->ttl = 0;
+	source_place(s, answer, ": ");
+	status = start(s, &state);
+	if (status)
+		return status;
+	len = ask(s, &state, dns->name, ns_t_srv, dns->message);
+	if (len < 0)
+		status = CLI_FAILED;
+	else if (len && ns_initparse(dns->message, len, &msg))
+		status = cli_usage(s->cli, "its answer is broken");
+	else if (len)
+		status = take_all(s, &state, &msg, answer);
+	res_nclose(&state);
+	return status;
+}
+
+static void dns_wait(struct source *s, int ms)
+{
+	(void)s;
+	usleep(1000UL * ms);
+}
+
+static void dns_close(struct source *s)
+{
+	free(s->data);
+}
+
+const struct source_kind source_dns = { "dns", dns_open, dns_read, dns_wait, dns_close };
