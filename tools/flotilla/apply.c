@@ -5,6 +5,7 @@
 #include "config.h"
 #include "key.h"
 #include "lock.h"
+#include "owner.h"
 
 static int save(struct cli *cli, int argc, char **argv)
 {
@@ -44,6 +45,8 @@ static int apply_file(struct cli *cli, const char *file, bool dry, bool keep)
 		lock = dry ? -1 : apply_lock(cli);
 		status = !dry && lock < 0 ? CLI_FAILED : config_live(cli, wanted.nr_exports, &live);
 	}
+	if (!status)
+		status = owner_keep(cli, &live, &wanted);
 	if (!status)
 		status = config_compare(cli, &live, &wanted, keep, &changes);
 	if (!status && !dry && changes.nr) {
