@@ -117,9 +117,14 @@ class Backend:
             return stream.read(int(fields["content-length"][0]))
         body = b""
         if "chunked" in fields.get("transfer-encoding", []):
-            while (size := int(stream.readline().split(b";")[0], 16)):
+            while (line := stream.readline()):
+                size = int(line.split(b";")[0], 16)
+                if not size:
+                    break
                 body += stream.read(size)
                 stream.readline()
+            if not line:
+                raise ConnectionError("the body is cut")
             while stream.readline().strip():
                 pass
         return body
