@@ -41,6 +41,7 @@ int client_secure(struct conn *conn, struct tls_site *site)
 		free(tls);
 		return -ENOMEM;
 	}
+	tls->session.notes.http2 = conn->offers_http2;
 	tls->site = tls_site_get(site);
 	conn->tls = tls;
 	return 0;
@@ -63,6 +64,17 @@ const char *client_failure(const struct conn *conn)
 	reason = reason ? reason : ERR_reason_error_string(ERR_peek_error());
 
 	return reason ? reason : "the client went away";
+}
+
+bool client_wants_http2(const struct conn *conn)
+{
+	const unsigned char *protocol;
+	unsigned int len;
+
+	if (!conn->tls || !conn->offers_http2)
+		return false;
+	SSL_get0_alpn_selected(conn->tls->session.ssl, &protocol, &len);
+	return len == 2 && !memcmp(protocol, "h2", 2);
 }
 
 bool client_resumed(const struct conn *conn)
@@ -151,7 +163,7 @@ bool client_sealed(const struct conn *conn)
 {
 	const struct client_tls *tls = conn->tls;
 
-	return tls && !buffered(tls) && tls_session_sealed(&tls->session);
+	return tls && !conn->stream && !buffered(tls) && tls_session_sealed(&tls->session);
 }
 
 int client_keys(const struct conn *conn, struct flt_tls *keys)
@@ -193,6 +205,8 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 {
 	struct client_tls *tls = conn->tls;
 
+	if (conn->stream)
+		return conn->stream->ops->recv(conn->stream, into, len, flags & ~CLIENT_MORE);
 	if (!tls)
 		return recv(conn->source.fd, into, len, flags & ~CLIENT_MORE);
 	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
@@ -222,6 +236,8 @@ int client_waiting(const struct conn *conn)
 {
 	int there = 0;
 
+	if (conn->stream)
+		return 0;
 	if (conn->source.fd < 0 || ioctl(conn->source.fd, SIOCINQ, &there))
 		there = 0;
 	return conn->tls ? there + (int)buffered(conn->tls) + SSL_pending(conn->tls->session.ssl) : there;
@@ -238,7 +254,17 @@ int client_unseen(const struct conn *conn)
 
 bool client_ended(const struct conn *conn)
 {
-	return conn->tls && (conn->tls->session.ended || conn->tls->session.broken);
+	return conn->tls && !conn->stream && (conn->tls->session.ended || conn->tls->session.broken);
+}
+
+unsigned int client_fault(const struct conn *conn, const char **why)
+{
+	return conn->stream ? conn->stream->ops->fault(conn->stream, why) : 0;
+}
+
+int client_socket(const struct conn *conn)
+{
+	return conn->stream ? conn->stream->ops->socket(conn->stream) : conn->source.fd;
 }
 
 /* --- to the client --- */
@@ -280,6 +306,8 @@ ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)parts, .msg_iovlen = count };
 
+	if (conn->stream)
+		return conn->stream->ops->send(conn->stream, parts, count);
 	if (conn->tls)
 		return write_some(&conn->tls->session, parts, count);
 	return sendmsg(conn->source.fd, &message, MSG_NOSIGNAL);
@@ -287,13 +315,15 @@ ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count)
 
 bool client_committed(const struct conn *conn)
 {
-	return conn->tls && conn->tls->session.retry;
+	return conn->tls && !conn->stream && conn->tls->session.retry;
 }
 
 /* --- the end --- */
 
 int client_shutdown(struct conn *conn)
 {
+	if (conn->stream)
+		return conn->stream->ops->shutdown(conn->stream);
 	if (conn->shut)
 		return 0;
 	if (conn->tls && !tls_session_end(&conn->tls->session))
@@ -305,7 +335,9 @@ int client_shutdown(struct conn *conn)
 
 void client_spoil(struct conn *conn)
 {
-	if (conn->tls)
+	if (conn->stream)
+		conn->stream->ops->spoil(conn->stream);
+	else if (conn->tls)
 		conn->tls->session.broken = true;
 }
 
@@ -325,6 +357,12 @@ void client_forget(struct conn *conn)
 
 void client_close(struct conn *conn)
 {
+	if (conn->stream) {
+		conn->stream->ops->close(conn->stream);
+		conn->stream = NULL;
+		conn->tls = NULL;
+		return;
+	}
 	if (conn->tls)
 		tls_session_end(&conn->tls->session);
 	client_forget(conn);

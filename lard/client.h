@@ -7,14 +7,38 @@
 #define LARD_CLIENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
+struct client_stream;
 struct client_tls;
 struct conn;
 struct flt_tls;
 struct tls_notes;
 struct tls_site;
+
+/**
+ * struct client_stream_ops - a client that is a stream of a connection; as the functions of these names
+ * @done:   all was sent, or the stream is gone
+ * @close:  frees it
+ * @events: EPOLL* bits since the last time
+ */
+struct client_stream_ops {
+	ssize_t (*recv)(struct client_stream *s, void *into, size_t len, int flags);
+	ssize_t (*send)(struct client_stream *s, const struct iovec *parts, size_t count);
+	int (*shutdown)(struct client_stream *s);
+	void (*spoil)(struct client_stream *s);
+	bool (*done)(const struct client_stream *s);
+	void (*close)(struct client_stream *s);
+	uint32_t (*events)(struct client_stream *s);
+	unsigned int (*fault)(const struct client_stream *s, const char **why);
+	int (*socket)(const struct client_stream *s);
+};
+
+struct client_stream {
+	const struct client_stream_ops *ops;
+};
 
 /* 0 or -ENOMEM. */
 int client_secure(struct conn *conn, struct tls_site *site);
@@ -24,6 +48,8 @@ int client_secure(struct conn *conn, struct tls_site *site);
  */
 int client_shake(struct conn *conn);
 const char *client_failure(const struct conn *conn);
+/* It and we want to speak HTTP/2. */
+bool client_wants_http2(const struct conn *conn);
 bool client_resumed(const struct conn *conn);
 const struct tls_notes *client_notes(const struct conn *conn);
 /* What back-ends are told of its certificate, as identity.h has it; NULL: it has shown none. */
@@ -38,6 +64,10 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags);
 ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count);
 /* Some of what client_send() did not take may be on its way: it must be sent, or the connection aborted. */
 bool client_committed(const struct conn *conn);
+/* What is wrong with its request, which could not be written down: the status to answer, 0: nothing. */
+unsigned int client_fault(const struct conn *conn, const char **why);
+/* The descriptor of its connection. */
+int client_socket(const struct conn *conn);
 /* How much is there to be read, more or less; 0: nothing. */
 int client_waiting(const struct conn *conn);
 /* More than the parser has searched, of what is there; about, as above. */

@@ -14,9 +14,13 @@
 static int set_listen(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
+	bool http2 = argc > 2 && !strcmp(argv[argc - 1], "http2");
 	enum config_door door;
-	int i, end = argc - https_door(argc, argv, &door);
+	int i, end = argc - http2;
 
+	end -= https_door(end, argv, &door);
+	if (http2 && door < DOOR_TLS)
+		return reader_wrong(r, "listen: http2 needs tls before it");
 	for (i = 1; i < end; i++) {
 		union address address;
 
@@ -24,7 +28,7 @@ static int set_listen(struct reader *r, int argc, char **argv)
 			return reader_wrong(r, "listen: \"%s\" is not ADDRESS:PORT or [ADDRESS]:PORT",
 					    argv[i]);
 		if (config_listens_on(c, &address)) {
-			if (config_door(c, &address) != door)
+			if (config_door(c, &address) != door || config_http2(c, &address) != http2)
 				return reader_wrong(r, "listen: \"%s\" is there in two ways, as with and without tls",
 						    argv[i]);
 			continue;
@@ -33,6 +37,7 @@ static int set_listen(struct reader *r, int argc, char **argv)
 			return reader_wrong(r, "more than %d addresses to listen on",
 					    CONFIG_LISTEN_MAX);
 		c->doors[c->listens] = door;
+		c->http2[c->listens] = http2;
 		c->listen[c->listens++] = address;
 	}
 	return 0;
@@ -285,6 +290,7 @@ static const struct directive directives[] = {
 	NUMBER("max-queue", max_queue, 0, 1 << 28),
 	NUMBER("tunnels", tunnels, 0, 1 << 28),
 	NUMBER("max-header", max_header, 256, REQUEST_HEADER_MAX),
+	NUMBER("http2-streams", http2_streams, 1, 1000),
 	NUMBER("keepalive-requests", keepalive_requests, 1, UINT_MAX),
 	TIME("header-timeout", header_timeout_us),
 	TIME("idle-timeout", idle_timeout_us),
@@ -388,6 +394,7 @@ static const struct config defaults = {
 	.max_queue = 10000,
 	.tunnels = 10000,
 	.max_header = 8192,
+	.http2_streams = 100,
 	.keepalive_requests = 1000,
 	.splice_min = 8192,
 	.cache_object_max = 1 << 20,
@@ -466,6 +473,23 @@ enum config_door config_door(const struct config *config, const union address *a
 	int at = find_listen(config, address);
 
 	return at < 0 ? DOOR_PLAIN : config->doors[at];
+}
+
+bool config_http2(const struct config *config, const union address *address)
+{
+	int at = find_listen(config, address);
+
+	return at >= 0 && config->http2[at];
+}
+
+bool config_http2_port(const struct config *config, uint16_t port)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (config->http2[i] && address_port(&config->listen[i]) == port)
+			return true;
+	return false;
 }
 
 void config_put(struct config *config)

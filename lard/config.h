@@ -59,6 +59,7 @@ struct config {
 	_Atomic unsigned int users;
 	union address listen[CONFIG_LISTEN_MAX];
 	enum config_door doors[CONFIG_LISTEN_MAX];
+	bool http2[CONFIG_LISTEN_MAX];	/* of those with TLS: offers it */
 	unsigned int listens;
 	struct tls_settings https;
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
@@ -78,6 +79,7 @@ struct config {
 	unsigned int max_queue;
 	unsigned int tunnels;
 	unsigned int max_header;
+	unsigned int http2_streams;	/* of a connection, at a time */
 	unsigned int keepalive_requests;
 	unsigned int max_handshakes;
 	uint64_t handshake_timeout_us;
@@ -116,6 +118,9 @@ int config_load_tls(struct config *config, char *error, size_t size);
 struct config *config_get(struct config *config);
 bool config_listens_on(const struct config *config, const union address *address);
 enum config_door config_door(const struct config *config, const union address *address);
+bool config_http2(const struct config *config, const union address *address);
+/* Does any listener of this port offer it? */
+bool config_http2_port(const struct config *config, uint16_t port);
 void config_put(struct config *config);
 
 #endif

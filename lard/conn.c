@@ -12,6 +12,7 @@
 #include "client.h"
 #include "crowd.h"
 #include "dispatch.h"
+#include "http2/http2.h"
 #include "https.h"
 #include "proxy.h"
 #include "redirect.h"
@@ -24,7 +25,8 @@
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
-	"free", "handshaking", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied", "lingering",
+	"free", "handshaking", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied",
+	"http2", "lingering",
 };
 
 /* --- numbers --- */
@@ -128,6 +130,7 @@ void conn_close(struct conn *conn)
 	timer_stop(&conn->timer);
 	if (conn->state == CONN_SHAKE)
 		list_del(&conn->link);
+	http2_close(conn);
 	client_close(conn);
 	crowd_leave(conn->worker->lardd->crowd, conn->address);
 	conn->address = NULL;
@@ -220,9 +223,16 @@ static bool read_request(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
 	size_t before = conn->searched;
+	unsigned int fault;
+	const char *why;
 	int verdict;
 	ssize_t n;
 
+	fault = client_fault(conn, &why);
+	if (fault) {
+		conn_refuse(conn, fault, why);
+		return true;
+	}
 	do {
 		n = peek(conn, more);
 		if (n <= 0 && n != -EAGAIN) {
@@ -275,6 +285,12 @@ void conn_begin(struct conn *conn)
 {
 	timer_stop(&conn->timer);
 	conn->began_us = conn->worker->loop.now;
+	if (client_wants_http2(conn)) {
+		conn_enter(conn, CONN_HTTP2);
+		if (!conn_poll(conn) || http2_begin(conn))
+			conn_close(conn);
+		return;
+	}
 	conn_enter(conn, CONN_READ);
 	read_request(conn, 0);
 }
@@ -283,6 +299,8 @@ static void conn_ready(struct source *s, uint32_t events)
 {
 	struct conn *conn = container_of(s, struct conn, source);
 
+	if (conn->stream)
+		events |= conn->stream->ops->events(conn->stream);
 	switch (conn->state) {
 	case CONN_SHAKE:
 		shake_ready(conn);
@@ -300,8 +318,14 @@ static void conn_ready(struct source *s, uint32_t events)
 	case CONN_PROXY:
 		proxy_client_ready(conn, events);
 		break;
+	case CONN_HTTP2:
+		http2_ready(conn, events);
+		break;
 	case CONN_LINGER:
-		linger(conn);
+		if (!conn->stream)
+			linger(conn);
+		else if (conn->stream->ops->done(conn->stream))
+			conn_close(conn);
 		break;
 	default:
 		break;
@@ -318,7 +342,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
 
-		if (client_unseen(conn) > seen || shake_has_turn(conn))
+		if (client_unseen(conn) > seen || shake_has_turn(conn) || http2_is_busy(conn))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);
@@ -334,6 +358,28 @@ static void refuse_address(struct worker *w, const union address *peer)
 	count(w, COUNTER_ADDRESS_REFUSED);
 	log_client("address-refused", "client=%s most=%u", address_text(peer, text, sizeof(text)),
 		   w->config->max_per_address);
+}
+
+static void set_up(struct conn *conn, struct worker *w, int fd)
+{
+	conn->source = (struct source){ .fd = fd, .ready = conn_ready };
+	conn->worker = w;
+	conn->address = NULL;
+	conn->began_us = w->loop.now;
+	conn->asked_us = 0;
+	conn->searched = 0;
+	conn->header_max = w->config->max_header;
+	conn->served = 0;
+	conn->tried = 0;
+	conn->node = -1;
+	conn->attempts = 0;
+	conn->offers_http2 = false;
+	conn->polled = false;
+	conn->shut = false;
+	conn->fallback = false;
+	conn->tls = NULL;
+	conn->stream = NULL;
+	conn->http2 = NULL;
 }
 
 void conn_accept(const struct listener *l, int fd, const union address *peer)
@@ -358,24 +404,12 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 		close(fd);
 		return;
 	}
-	conn->source = (struct source){ .fd = fd, .ready = conn_ready };
-	conn->worker = w;
+	set_up(conn, w, fd);
 	conn->peer = *peer;
 	conn->port = address_port(&l->address);
 	conn->door = l->door;
 	conn->address = address;
-	conn->began_us = w->loop.now;
-	conn->asked_us = 0;
-	conn->searched = 0;
-	conn->header_max = w->config->max_header;
-	conn->served = 0;
-	conn->tried = 0;
-	conn->node = -1;
-	conn->attempts = 0;
-	conn->polled = false;
-	conn->shut = false;
-	conn->fallback = false;
-	conn->tls = NULL;
+	conn->offers_http2 = l->http2;
 	if (conn->door < DOOR_TLS) {
 		conn_enter(conn, CONN_READ);
 		read_request(conn, 0);
@@ -383,6 +417,26 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	}
 	conn_enter(conn, CONN_SHAKE);
 	shake_begin(conn);
+}
+
+struct conn *conn_stream(struct conn *parent, struct client_stream *stream)
+{
+	struct worker *w = parent->worker;
+	bool full = w->pool.used >= worker_share(w, w->config->max_connections);
+	struct conn *conn = full && !conn_recycle(w) ? NULL : pool_take(&w->pool);
+
+	if (!conn)
+		return NULL;
+	set_up(conn, w, -1);
+	conn->peer = parent->peer;
+	conn->port = parent->port;
+	conn->door = parent->door;
+	conn->tls = parent->tls;
+	conn->stream = stream;
+	/* There is nothing to poll, its connection tells it of events. */
+	conn->polled = true;
+	conn_enter(conn, CONN_READ);
+	return conn;
 }
 
 bool conn_may_stay(const struct conn *conn)
@@ -416,7 +470,11 @@ void conn_next(struct conn *conn)
 /* Closing with a request unread, or on its way, would be a reset instead of an answer. */
 void conn_close_idle(struct conn *conn)
 {
-	if ((conn->state == CONN_READ || conn->state == CONN_SHAKE) &&
+	if (conn->state == CONN_HTTP2) {
+		http2_stop(conn);
+		return;
+	}
+	if ((conn->state == CONN_READ || conn->state == CONN_SHAKE) && !conn->stream &&
 	    conn->worker->loop.now - conn->began_us >= STOP_GRACE_US && !client_waiting(conn))
 		conn_close(conn);
 }
@@ -512,10 +570,27 @@ void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 		conn_close(conn);
 }
 
+/* What was taken of its answer is sent when there is room for it. */
+static void end_stream(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	if (client_shutdown(conn) || conn->stream->ops->done(conn->stream)) {
+		conn_close(conn);
+		return;
+	}
+	conn_enter(conn, CONN_LINGER);
+	timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
+}
+
 void conn_end(struct conn *conn, bool unread)
 {
 	struct worker *w = conn->worker;
 
+	if (conn->stream) {
+		end_stream(conn);
+		return;
+	}
 	/* Closing with unread bytes would reset the connection and with it our answer. */
 	if ((!unread && peek(conn, 0) <= 0) || (client_shutdown(conn) && errno != EAGAIN) ||
 	    !conn_poll(conn)) {
@@ -533,6 +608,10 @@ void conn_header_expired(struct timer *t)
 {
 	struct conn *conn = container_of(t, struct conn, timer);
 
+	if (conn->state == CONN_HTTP2)
+		http2_expired(conn);
+	else if (conn->state == CONN_LINGER)
+		conn_close(conn);
 	if (conn->state != CONN_READ)
 		return;
 	/* Nothing sent on a kept connection: it may close without a word. */

@@ -8,9 +8,11 @@
 #include "loop.h"
 #include "policy.h"
 
+struct client_stream;
 struct client_tls;
 struct crowd_address;
 struct exchange;
+struct http2;
 struct listener;
 struct worker;
 
@@ -23,6 +25,7 @@ struct worker;
  * @CONN_REMOTE: a node owns it; here it is a load unit without a descriptor
  * @CONN_IDLE:   as REMOTE, between requests: no load unit
  * @CONN_PROXY:  proxied
+ * @CONN_HTTP2:  its requests are streams, each a connection to us
  * @CONN_LINGER: refused; what the client still sends is thrown away
  */
 enum conn_state {
@@ -34,6 +37,7 @@ enum conn_state {
 	CONN_REMOTE,
 	CONN_IDLE,
 	CONN_PROXY,
+	CONN_HTTP2,
 	CONN_LINGER,
 	CONN_STATES,
 };
@@ -57,7 +61,10 @@ extern const char *const conn_state_names[CONN_STATES];
  * @served:   requests before this one
  * @port:     that the client came to
  * @door:     enum config_door that it came through
- * @tls:      NULL: it came in clear text
+ * @tls:      NULL: it came in clear text; of a stream its connection's, as long as that is there
+ * @stream:   not NULL: it is a stream of HTTP/2, without a descriptor and for one request
+ * @http2:    while CONN_HTTP2: the session
+ * @offers_http2: in its handshake
  * @address:  where the connections of its client are counted; NULL: it is not
  */
 struct conn {
@@ -67,6 +74,8 @@ struct conn {
 	struct worker *worker;
 	struct exchange *exchange;
 	struct client_tls *tls;
+	struct client_stream *stream;
+	struct http2 *http2;
 	struct crowd_address *address;
 	uint64_t key;
 	uint64_t tried;
@@ -88,6 +97,7 @@ struct conn {
 	bool shut;
 	bool fallback;
 	bool relaxed;
+	bool offers_http2;
 	union address peer;
 	char *line;		/* access log: method and target, while it is needed */
 };
@@ -112,6 +122,8 @@ uint64_t conn_cookie(const struct conn *conn);
  * demands it after a TLS handshake. Closes @fd on failure, and if @peer has as many as he may.
  */
 void conn_accept(const struct listener *l, int fd, const union address *peer);
+/* A request of @parent's, whole; its turn is to come. NULL: there is no place for it. */
+struct conn *conn_stream(struct conn *parent, struct client_stream *stream);
 /* Its handshake is over: requests come. */
 void conn_begin(struct conn *conn);
 /* State and counters that go with it. */

@@ -15,6 +15,10 @@
 	X(TLS_CLIENTS, "LardTlsClients", "TLS handshakes with a client's certificate that was verified") \
 	X(TLS_STAPLED, "LardTlsStapled", "TLS handshakes with an OCSP response") \
 	X(TLS_UNSTAPLED, "LardTlsUnstapled", "TLS handshakes without the OCSP response asked for, as the file has no good one") \
+	X(HTTP2_CONNECTIONS, "LardHttp2Connections", "connections of HTTP/2") \
+	X(HTTP2_STREAMS, "LardHttp2Streams", "requests that were streams of HTTP/2") \
+	X(HTTP2_REFUSED, "LardHttp2Refused", "streams refused, as the connection or lardd has as many as it may") \
+	X(HTTP2_FLOODED, "LardHttp2Flooded", "connections of HTTP/2 ended for what brought no request on") \
 	X(REDIRECTED, "LardRedirected", "requests in clear text that were sent to HTTPS") \
 	X(REQUESTS, "LardRequests", "requests parsed and dispatched")	\
 	X(QUEUED, "LardQueued", "requests that had to wait for room")	\

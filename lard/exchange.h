@@ -106,6 +106,9 @@ struct exchange {
 /* What a step of an exchange came to; OVER: it is freed, and its connection may be. */
 enum step { STEP_IDLE, STEP_MOVED, STEP_OVER };
 
+/* Its client knows chunks. */
+bool exchange_chunks(const struct exchange *ex);
+
 /* Of @conn, all zero but for the buffers; NULL: no memory. */
 struct exchange *exchange_new(struct conn *conn);
 /* Nothing was begun with it. */

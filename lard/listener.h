@@ -16,6 +16,7 @@ struct worker;
  * @streak: wake-ups in a row that used their batch up
  * @paused: out of descriptors or above max-connections
  * @door:   what becomes of who comes
+ * @http2:  is offered him
  */
 struct listener {
 	struct listener *next;
@@ -27,6 +28,7 @@ struct listener {
 	unsigned int streak;
 	bool paused;
 	enum config_door door;
+	bool http2;
 };
 
 /*

@@ -56,13 +56,28 @@ static ssize_t take_chunks(struct exchange *ex)
 	return n;
 }
 
+/* A stream says itself where its body ends, which is framed here only. */
+static ssize_t take_stream(struct exchange *ex)
+{
+	char *at = ex->up + ex->up_end;
+	size_t room = sizeof(ex->up) - ex->up_end - CHUNK_HEAD - CHUNK_TAIL;
+	ssize_t n = client_recv(ex->conn, at + CHUNK_HEAD, room, 0);
+
+	if (n < 0)
+		return n;
+	ex->body_chunks.got = n;
+	ex->body_chunks.done = !n;
+	ex->up_end += chunks_encode(&ex->body_chunks, at);
+	return n ? n : 1;
+}
+
 static ssize_t take(struct exchange *ex)
 {
 	size_t room = sizeof(ex->up) - ex->up_end;
 	ssize_t n;
 
 	if (ex->body == FRAMING_CHUNKED)
-		return take_chunks(ex);
+		return ex->conn->stream ? take_stream(ex) : take_chunks(ex);
 	n = client_recv(ex->conn, ex->up + ex->up_end,
 			ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
 	if (n > 0)
@@ -135,10 +150,15 @@ static enum step push_up(struct exchange *ex)
 	return STEP_MOVED;
 }
 
+bool exchange_chunks(const struct exchange *ex)
+{
+	return ex->minor && !ex->conn->stream;
+}
+
 /* Room before bytes of the body that come, to frame them in. */
 static size_t gap(const struct exchange *ex)
 {
-	return ex->answer == FRAMING_CHUNKED && ex->minor ? CHUNK_HEAD : 0;
+	return ex->answer == FRAMING_CHUNKED && exchange_chunks(ex) ? CHUNK_HEAD : 0;
 }
 
 /* @len bytes have come behind @down_end and the gap: what belongs to the answer is added to it. */
@@ -163,8 +183,8 @@ static int claim(struct exchange *ex, size_t len)
 		if (used < 0)
 			return -1;
 		ex->complete = ex->answer_chunks.done;
-		/* A client of HTTP/1.0 gets the data alone. */
-		ex->down_end += ex->minor ? chunks_encode(&ex->answer_chunks, at - CHUNK_HEAD) :
+		/* A client of HTTP/1.0, or a stream, gets the data alone. */
+		ex->down_end += exchange_chunks(ex) ? chunks_encode(&ex->answer_chunks, at - CHUNK_HEAD) :
 					    ex->answer_chunks.got;
 		break;
 	case FRAMING_EOF:

@@ -79,7 +79,7 @@ size_t rewrite_prefix(struct exchange *ex)
 	union address server = { 0 };
 	socklen_t len = sizeof(server);
 
-	getsockname(conn->source.fd, &server.any, &len);
+	getsockname(client_socket(conn), &server.any, &len);
 	put(&t, signature, 13);
 	put(&t, v6 ? "\x21" : "\x11", 1);
 	put(&t, (char *)&rest, 2);
@@ -186,7 +186,7 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	else if (r->status >= 200)
 		put_own(&t, ex);
 	if (r->status >= 200 && r->status != 204)
-		put_framing(&t, r->framing == FRAMING_CHUNKED && ex->minor, r->has_length,
+		put_framing(&t, r->framing == FRAMING_CHUNKED && exchange_chunks(ex), r->has_length,
 			    r->content_length);
 	put(&t, "\r\n", 2);
 	ex->header_end = t.len;

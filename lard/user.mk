@@ -13,8 +13,10 @@ lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 # flash has it too.
 tls_parts := $(addprefix lard/tls/,authority.c seal.c session.c staple.c ticket.c tls.c tls_file.c)
 
+http2_parts := $(addprefix lard/http2/,session.c stream.c head.c reply.c guard.c)
+
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
@@ -22,7 +24,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege
 	lard/status.c lard/status_now.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
 	lard/url.c $(lard_http) $(lard_engine)
-lardd_PKGS := jansson openssl
+lardd_PKGS := jansson openssl libnghttp2
 # Their text is built in.
 $(B)/obj/lard/status_files.o: $(wildcard lard/status/*)
 MANPAGES += lard/lardd.8
@@ -31,8 +33,10 @@ lardd_DEPS := libhandoff libflotilla libsksplice libuselect
 
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
+lard_http2_head_SRCS := lard/http2/head.c lard/message.c
+
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c
-lard_give_PKGS := jansson openssl
+lard_give_PKGS := jansson openssl libnghttp2
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect
 

@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "exchange.h"
 #include "floor.h"
+#include "http2/http2.h"
 #include "proxy.h"
 #include "shake.h"
 #include "splice.h"
@@ -143,6 +144,12 @@ void worker_free(struct worker *w)
 	free(w);
 }
 
+static void set_door(const struct worker *w, struct listener *l)
+{
+	l->door = config_door(w->config, &l->address);
+	l->http2 = config_http2(w->config, &l->address);
+}
+
 /* Closes what the configuration no longer names, if @all everything; the others go on as it says. */
 static void close_listeners(struct worker *w, bool all)
 {
@@ -152,8 +159,7 @@ static void close_listeners(struct worker *w, bool all)
 		if (!w->listeners[i] ||
 		    (!all && config_listens_on(w->config, &w->listeners[i]->address))) {
 			if (w->listeners[i])
-				w->listeners[i]->door = config_door(w->config,
-								    &w->listeners[i]->address);
+				set_door(w, w->listeners[i]);
 			continue;
 		}
 		listener_close(w->listeners[i]);
@@ -169,7 +175,7 @@ int worker_add_listener(struct worker *w, struct listener *l)
 		if (w->listeners[slot])
 			continue;
 		w->listeners[slot] = l;
-		l->door = config_door(w->config, &l->address);
+		set_door(w, l);
 		listener_start(l, w);
 		return 0;
 	}
@@ -228,6 +234,7 @@ void worker_adopt(struct worker *w)
 			listener_drop(fresh);
 		}
 	}
+	conn_each(w, http2_reconsider);
 	pthread_mutex_lock(&lardd->lock);
 	if (!--lardd->settling)
 		pthread_cond_signal(&lardd->settled);
@@ -238,7 +245,7 @@ void worker_adopt(struct worker *w)
 static bool is_quiet(const struct worker *w)
 {
 	return !w->live[CONN_WAIT] && !w->live[CONN_GIVEN] && !w->live[CONN_PROXY] &&
-	       !w->live[CONN_LINGER] && !w->live[CONN_READ] && !w->live[CONN_SHAKE];
+	       !w->live[CONN_HTTP2] && !w->live[CONN_LINGER] && !w->live[CONN_READ] && !w->live[CONN_SHAKE];
 }
 
 static bool is_last(const struct worker *w)

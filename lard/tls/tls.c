@@ -90,13 +90,14 @@ static int use_key(const struct tls_file *f, void *ctx, BIO *from)
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 			   const unsigned char *in, unsigned int in_len, void *arg)
 {
-	static const unsigned char ours[] = "\x08http/1.1";
+	static const unsigned char both[] = "\x02h2\x08http/1.1";
+	const struct tls_notes *notes = SSL_get_app_data(ssl);
+	const unsigned char *ours = notes->http2 ? both : both + 3;
+	unsigned int len = sizeof(both) - 1 - (ours - both);
 
-	(void)ssl;
 	(void)arg;
 	/* Who speaks none of what we do must hear so, not an answer in a language of ours. */
-	return SSL_select_next_proto((unsigned char **)out, out_len, ours, sizeof(ours) - 1, in,
-				     in_len) == OPENSSL_NPN_NEGOTIATED ?
+	return SSL_select_next_proto((unsigned char **)out, out_len, ours, len, in, in_len) == OPENSSL_NPN_NEGOTIATED ?
 	       SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 

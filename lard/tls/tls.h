@@ -32,6 +32,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
 /**
  * struct tls_notes - what a handshake was like
  * @door:      the connection's
+ * @http2:     it is offered HTTP/2; which is agreed on if it names that
  * @missed:    the client names a host that no certificate is for
  * @unknown_ticket: it has brought a ticket of a key that is none of ours
  * @stapled:   it asked for an OCSP response and has got one
@@ -40,6 +41,7 @@ bool tls_site_is_for(const struct tls_site *site, const char *host, size_t len);
  */
 struct tls_notes {
 	enum config_door door;
+	bool http2;
 	bool missed;
 	bool unknown_ticket;
 	bool stapled;

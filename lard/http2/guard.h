@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a connection may ask for that brings no request on: more than that is a flood. */
+#ifndef LARD_HTTP2_GUARD_H
+#define LARD_HTTP2_GUARD_H
+
+#include <nghttp2/nghttp2.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * struct guard - what is left of each, in frames; both grow with time, and with what is useful
+ * @calm:   PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA, frames of no known kind
+ * @resets: streams that the client gave up, or made us give up (CVE-2023-44487, CVE-2025-8671)
+ * @block:  bytes of all frames since the header block at hand began (CVE-2024-27316)
+ * @why:    not NULL: it is a flood
+ */
+struct guard {
+	int64_t calm, resets;
+	uint64_t refilled_us;
+	size_t block;
+	const char *why;
+};
+
+void guard_init(struct guard *g, uint64_t now_us);
+/* Bytes are about to be read, @in_block amid a header block. */
+void guard_bytes(struct guard *g, size_t len, bool in_block, uint64_t now_us);
+/* A frame's header has come. */
+void guard_frame(struct guard *g, const nghttp2_frame_hd *hd);
+void guard_reset(struct guard *g);
+/* A frame with data was sent: the client may say that it has room again. */
+void guard_sent(struct guard *g);
+/* A request was answered to its end. */
+void guard_answered(struct guard *g);
+
+#endif

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A connection of HTTP/2. Within a callback of libnghttp2's nothing is done to a struct conn: its stream
+ * is put on a list, whose turn comes when frames have been read. So a stream that is given up in the same
+ * read as it is begun has never been anybody's request.
+ */
+#include "http2.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include "lard/conn.h"
+#include "stream.h"
+#include "lard/worker.h"
+
+#define ROUNDS		16	/* reads of an event */
+#define NOTICE_US	1000000	/* for streams that are on their way when their end is announced */
+#define ACKS_MAX	100	/* of PING and SETTINGS, for who does not read them */
+
+void http2_kick(struct http2 *h)
+{
+	loop_again(&h->conn->worker->loop, &h->conn->source);
+}
+
+/* --- frames that come --- */
+
+static struct stream *find(struct http2 *h, int32_t id)
+{
+	return id ? nghttp2_session_get_stream_user_data(h->session, id) : NULL;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
+{
+	struct http2 *h = user;
+	bool fields = hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION;
+
+	(void)session;
+	h->in_block = fields && !(hd->flags & NGHTTP2_FLAG_END_HEADERS);
+	guard_frame(&h->guard, hd);
+	return 0;
+}
+
+static void refuse(struct http2 *h, int32_t id)
+{
+	count(h->conn->worker, COUNTER_HTTP2_REFUSED);
+	nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+	struct http2 *h = user;
+
+	(void)session;
+	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	h->opening = NULL;
+	if (h->open < h->conn->worker->config->http2_streams)
+		h->opening = stream_new(h, frame->hd.stream_id);
+	if (!h->opening)
+		refuse(h, frame->hd.stream_id);
+	return 0;
+}
+
+/* Trailers are not passed on, as those of HTTP/1.1. */
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+{
+	struct http2 *h = user;
+	struct stream *s = find(h, frame->hd.stream_id);
+
+	(void)session;
+	(void)flags;
+	if (s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		head_field(&s->head, (struct span){ (const char *)name, name_len },
+			   (struct span){ (const char *)value, value_len });
+	return 0;
+}
+
+/* What the library would leave out, and go on. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+			     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+			     void *user)
+{
+	(void)name;
+	(void)name_len;
+	(void)value;
+	(void)value_len;
+	(void)flags;
+	(void)user;
+	nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+static void say_goodbye(struct http2 *h)
+{
+	if (h->leaving)
+		return;
+	h->leaving = true;
+	nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+			      nghttp2_session_get_last_proc_stream_id(h->session), NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+static void begin_request(struct http2 *h, struct stream *s)
+{
+	h->opening = NULL;
+	if (!stream_begin(s)) {
+		refuse(h, s->id);
+		stream_lose(s);
+		return;
+	}
+	count(h->conn->worker, COUNTER_HTTP2_STREAMS);
+	if (++h->served >= h->conn->worker->config->keepalive_requests)
+		say_goodbye(h);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+	struct http2 *h = user;
+	struct stream *s = find(h, frame->hd.stream_id);
+
+	(void)session;
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		guard_reset(&h->guard);
+	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		h->in_block = false;
+	if (!s)
+		return 0;
+	s->ended |= frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+	if (!s->conn)
+		begin_request(h, s);
+	else if (s->ended)
+		stream_wake(s, EPOLLIN);
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at, size_t len,
+		   void *user)
+{
+	struct http2 *h = user;
+	struct stream *s = find(h, id);
+
+	(void)flags;
+	if (s && stream_take(s, at, len)) {
+		stream_lose(s);
+		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
+		s = NULL;
+	}
+	/* Nobody takes it, and it must not stop others. */
+	if (!s)
+		nghttp2_session_consume_connection(session, len);
+	return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *user)
+{
+	struct http2 *h = user;
+	struct stream *s = find(h, id);
+
+	(void)session;
+	(void)error;
+	if (s)
+		stream_lose(s);
+	return 0;
+}
+
+/* --- frames that go --- */
+
+static bool blames_client(uint32_t error)
+{
+	return error == NGHTTP2_PROTOCOL_ERROR || error == NGHTTP2_STREAM_CLOSED ||
+	       error == NGHTTP2_FLOW_CONTROL_ERROR;
+}
+
+static void answer_is_out(struct http2 *h, struct stream *s)
+{
+	s->over = true;
+	guard_answered(&h->guard);
+	/* RFC 9113, 8.1: the rest of the request is of no use. */
+	if (!s->ended)
+		nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+	stream_wake(s, EPOLLOUT);
+}
+
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+	struct http2 *h = user;
+	struct stream *s = find(h, frame->hd.stream_id);
+
+	(void)session;
+	if (frame->hd.type == NGHTTP2_RST_STREAM && blames_client(frame->rst_stream.error_code)) {
+		count(h->conn->worker, COUNTER_BAD_REQUEST);
+		guard_reset(&h->guard);
+	}
+	if (frame->hd.type == NGHTTP2_DATA)
+		guard_sent(&h->guard);
+	if (s && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
+	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		answer_is_out(h, s);
+	return 0;
+}
+
+/* Frames into @out. False: there are no more, or no room. */
+static bool pull(struct http2 *h)
+{
+	const uint8_t *at;
+	ssize_t n;
+
+	if (h->out_end - h->out_start >= HTTP2_PULL)
+		return false;
+	if (h->out_start) {
+		memmove(h->out, h->out + h->out_start, h->out_end - h->out_start);
+		h->out_end -= h->out_start;
+		h->out_start = 0;
+	}
+	n = nghttp2_session_mem_send(h->session, &at);
+	if (n < 0 || (size_t)n > sizeof(h->out) - h->out_end) {
+		h->broken = true;
+		return false;
+	}
+	if (n)
+		memcpy(h->out + h->out_end, at, n);
+	h->out_end += n;
+	return n;
+}
+
+static bool push(struct http2 *h)
+{
+	struct iovec part = { h->out + h->out_start, h->out_end - h->out_start };
+	ssize_t n;
+
+	if (!part.iov_len || h->blocked)
+		return false;
+	n = client_send(h->conn, &part, 1);
+	if (n > 0) {
+		h->out_start += n;
+		return true;
+	}
+	h->blocked = errno == EAGAIN;
+	h->broken |= errno != EAGAIN && errno != EINTR;
+	return false;
+}
+
+void http2_flush(struct http2 *h)
+{
+	bool more = true;
+
+	while (more && !h->broken) {
+		while (!h->broken && pull(h))
+			;
+		more = !h->broken && push(h);
+	}
+	if (h->broken)
+		http2_kick(h);
+}
+
+/* --- the connection --- */
+
+static nghttp2_session *open_session(struct http2 *h)
+{
+	nghttp2_session_callbacks *callbacks = NULL;
+	nghttp2_option *option = NULL;
+	nghttp2_session *session = NULL;
+
+	if (!nghttp2_session_callbacks_new(&callbacks) && !nghttp2_option_new(&option)) {
+		nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+		nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+		nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+		nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
+		nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+		nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+		nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+		nghttp2_option_set_no_auto_window_update(option, 1);
+		nghttp2_option_set_max_outbound_ack(option, ACKS_MAX);
+		if (nghttp2_session_server_new2(&session, callbacks, h, option))
+			session = NULL;
+	}
+	nghttp2_session_callbacks_del(callbacks);
+	nghttp2_option_del(option);
+	return session;
+}
+
+static int say_settings(struct http2 *h)
+{
+	const struct config *config = h->conn->worker->config;
+	const nghttp2_settings_entry settings[] = {
+		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->http2_streams },
+		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_STREAM_WINDOW },
+		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->max_header },
+	};
+
+	return nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings,
+				       sizeof(settings) / sizeof(settings[0])) ||
+	       nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, HTTP2_WINDOW) ?
+	       -ENOMEM : 0;
+}
+
+/*
+ * The time of who has no request here, or half a header. Nothing but a request makes it longer, whatever
+ * else he sends.
+ */
+static void set_timer(struct http2 *h)
+{
+	struct conn *conn = h->conn;
+	struct worker *w = conn->worker;
+	enum http2_wait wait = h->in_block || h->opening ? HTTP2_HEADER : h->open ? HTTP2_NOTHING :
+			       h->served ? HTTP2_IDLE : HTTP2_HEADER;
+
+	if (wait == h->wait)
+		return;
+	h->wait = wait;
+	timer_stop(&conn->timer);
+	if (wait == HTTP2_HEADER)
+		timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->header_timeout_us);
+	else if (wait == HTTP2_IDLE)
+		timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
+}
+
+int http2_begin(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct http2 *h = malloc(sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	memset(h, 0, offsetof(struct http2, out));
+	h->conn = conn;
+	h->readable = true;
+	h->backlog = 2 * w->config->http2_streams + 2 * ACKS_MAX;
+	list_init(&h->streams);
+	list_init(&h->woken);
+	guard_init(&h->guard, w->loop.now);
+	h->session = open_session(h);
+	if (!h->session || say_settings(h)) {
+		nghttp2_session_del(h->session);
+		free(h);
+		return -ENOMEM;
+	}
+	conn->http2 = h;
+	count(w, COUNTER_HTTP2_CONNECTIONS);
+	set_timer(h);
+	http2_kick(h);
+	return 0;
+}
+
+void http2_close(struct conn *conn)
+{
+	struct http2 *h = conn->http2;
+
+	if (!h)
+		return;
+	if (!h->broken && !h->leaving) {
+		nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR);
+		http2_flush(h);
+	}
+	while (!list_empty(&h->streams))
+		stream_lose(container_of(h->streams.next, struct stream, link));
+	nghttp2_session_del(h->session);
+	free(h);
+	conn->http2 = NULL;
+}
+
+/* What was sent last must arrive, which a reset would overtake. */
+static void end(struct conn *conn, bool broken)
+{
+	http2_close(conn);
+	timer_stop(&conn->timer);
+	if (broken)
+		conn_close(conn);
+	else
+		conn_end(conn, true);
+}
+
+bool http2_is_busy(const struct conn *conn)
+{
+	return conn->http2 && (conn->http2->busy || conn->http2->open);
+}
+
+static void flooded(struct http2 *h)
+{
+	struct conn *conn = h->conn;
+	char peer[ADDRESS_TEXT];
+
+	count(conn->worker, COUNTER_HTTP2_FLOODED);
+	log_client("http2-flood", "client=%s reason=\"%s\"",
+		   address_text(&conn->peer, peer, sizeof(peer)), h->guard.why);
+	nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
+	h->leaving = true;
+	http2_flush(h);
+	end(conn, h->broken);
+}
+
+static bool may_read(const struct http2 *h)
+{
+	return h->readable && !h->broken && !h->guard.why &&
+	       (!h->blocked || nghttp2_session_get_outbound_queue_size(h->session) < h->backlog);
+}
+
+/* True: more may be there. */
+static bool read_frames(struct http2 *h)
+{
+	struct worker *w = h->conn->worker;
+	unsigned int round;
+	ssize_t n, used;
+
+	for (round = 0; round < ROUNDS && may_read(h); round++) {
+		n = client_recv(h->conn, w->peek, sizeof(w->peek), 0);
+		if (n <= 0) {
+			h->readable = n < 0 && errno == EINTR;
+			h->broken |= !n || (errno != EAGAIN && errno != EINTR);
+			break;
+		}
+		guard_bytes(&h->guard, n, h->in_block, w->loop.now);
+		used = nghttp2_session_mem_recv(h->session, (uint8_t *)w->peek, n);
+		if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC || used == NGHTTP2_ERR_NOMEM)
+			h->broken = true;
+		else if (used != n)
+			h->guard.why = "more than libnghttp2 bears";
+	}
+	return round == ROUNDS;
+}
+
+/* Those that are there now; who is woken meanwhile comes next time. */
+static void run_streams(struct http2 *h)
+{
+	unsigned int most = h->open;
+
+	while (most-- && !list_empty(&h->woken)) {
+		struct stream *s = container_of(h->woken.next, struct stream, woken);
+
+		list_del(&s->woken);
+		s->conn->source.ready(&s->conn->source, 0);
+	}
+	if (!list_empty(&h->woken))
+		http2_kick(h);
+}
+
+static bool is_over(const struct http2 *h)
+{
+	if (h->out_start != h->out_end && h->blocked)
+		return false;
+	return (h->leaving && !h->open) || (!nghttp2_session_want_read(h->session) &&
+					     !nghttp2_session_want_write(h->session));
+}
+
+void http2_ready(struct conn *conn, uint32_t events)
+{
+	struct http2 *h = conn->http2;
+	bool more;
+
+	if (events & EPOLLERR)
+		h->broken = true;
+	/* A record can make room, or need it, for one in the other direction. */
+	if (events) {
+		h->readable = true;
+		h->blocked = false;
+	}
+	h->busy = true;
+	run_streams(h);
+	more = read_frames(h);
+	http2_flush(h);
+	h->busy = false;
+	if (h->guard.why && !h->broken) {
+		flooded(h);
+	} else if (h->broken || is_over(h)) {
+		end(conn, h->broken);
+	} else {
+		set_timer(h);
+		if (more)
+			http2_kick(h);
+	}
+}
+
+void http2_expired(struct conn *conn)
+{
+	struct http2 *h = conn->http2;
+
+	if (h->in_block)
+		count(conn->worker, COUNTER_TIMED_OUT);
+	end(conn, h->broken);
+}
+
+/* --- its end, announced --- */
+
+/* RFC 9113, 6.8: first that there will be an end, then, when what was on its way is there, which. */
+static void leave(struct http2 *h)
+{
+	uint64_t now = h->conn->worker->loop.now;
+
+	if (!h->noticed_us) {
+		h->noticed_us = now;
+		nghttp2_submit_shutdown_notice(h->session);
+		http2_kick(h);
+	} else if (!h->leaving && now - h->noticed_us >= NOTICE_US) {
+		say_goodbye(h);
+		http2_kick(h);
+	}
+}
+
+void http2_stop(struct conn *conn)
+{
+	leave(conn->http2);
+}
+
+void http2_reconsider(struct conn *conn)
+{
+	if (conn->http2 && !config_http2_port(conn->worker->config, conn->port))
+		say_goodbye(conn->http2);
+	if (conn->http2)
+		http2_kick(conn->http2);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A stream as what its struct conn reads from and writes to, and the session that it is of. */
+#ifndef LARD_HTTP2_STREAM_H
+#define LARD_HTTP2_STREAM_H
+
+#include <nghttp2/nghttp2.h>
+#include "lard/client.h"
+#include "guard.h"
+#include "head.h"
+#include "lard/list.h"
+
+struct conn;
+
+#define HTTP2_STREAM_WINDOW	65535	/* of a body: what is taken before somebody reads it */
+#define HTTP2_WINDOW		(8 * HTTP2_STREAM_WINDOW)	/* of all of a connection's */
+#define HTTP2_PULL		16384	/* with less than that to be sent, more is made */
+#define HTTP2_OUT		(HTTP2_PULL + 9 + 16384 + 256)
+#define HTTP2_TAIL		512	/* the end of an answer that is taken without room for it, as errors are */
+
+/* What a connection waits for, and has its time for. */
+enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
+
+/**
+ * struct http2 - a connection's session
+ * @streams:    all that libnghttp2 knows and we have not given up
+ * @woken:      of these, whose struct conn has something to do, the first come first
+ * @opening:    whose header block comes
+ * @in_block:   a header block goes on in the next frame
+ * @open:       how many are on @streams
+ * @served:     requests so far
+ * @noticed_us: when the client was told that this will end; 0: it was not
+ * @busy:       its frames are being read or its streams run
+ * @leaving:    new streams are not answered any more
+ * @blocked:    the socket takes no more of @out, @out_start to @out_end
+ * @backlog:    frames that may wait to be sent before reading waits, too
+ */
+struct http2 {
+	nghttp2_session *session;
+	struct conn *conn;
+	struct list streams;
+	struct list woken;
+	struct stream *opening;
+	struct guard guard;
+	uint64_t noticed_us;
+	uint64_t served;
+	unsigned int open, backlog;
+	enum http2_wait wait;
+	bool in_block, busy, leaving, blocked, readable, broken;
+	size_t out_start, out_end;
+	char out[HTTP2_OUT];
+};
+
+/**
+ * struct stream - see above
+ * @http2:    NULL: the connection, or the stream, is gone
+ * @conn:     NULL: its header is not whole
+ * @events:   EPOLL* bits that @conn has not been told
+ * @text:     the request's header, @text_start to @text_end is not taken yet
+ * @body:     likewise what came behind it
+ * @ended:    the client has said all
+ * @answered: the final header is with libnghttp2
+ * @known:    @left bytes of the answer's body are still to come; else it ends with @shut
+ * @over:     the frame with END_STREAM was sent
+ * @give:     of an answer, while stream_send() runs; @given of it was taken
+ * @tail:     @tail_start to @tail_end are still to be sent
+ */
+struct stream {
+	struct client_stream client;
+	struct http2 *http2;
+	struct conn *conn;
+	struct list link;
+	struct list woken;
+	int32_t id;
+	uint32_t events;
+	struct head head;
+	char *text;
+	size_t text_start, text_end;
+	char *body;
+	size_t body_start, body_end, body_size;
+	bool is_head, ended, answered, known, shut, spoiled, over;
+	uint64_t left;
+	const struct iovec *give;
+	size_t give_count, given;
+	char *tail;
+	size_t tail_start, tail_end;
+};
+
+/* NULL: no memory. */
+struct stream *stream_new(struct http2 *h, int32_t id);
+/* Its header is whole. False: there is no place for it. */
+bool stream_begin(struct stream *s);
+/* Bytes of a body. 0 or -ENOMEM. */
+int stream_take(struct stream *s, const uint8_t *at, size_t len);
+/* It is not the session's any more: @s may be freed, or else its struct conn hears of it. */
+void stream_lose(struct stream *s);
+/* Tell its struct conn, in its turn. */
+void stream_wake(struct stream *s, uint32_t events);
+/* For libnghttp2: of an answer's body. */
+ssize_t stream_give(struct stream *s, uint8_t *into, size_t len, uint32_t *flags);
+
+/* reply.c: a header of an answer in HTTP/1.1, at the beginning of @text, for libnghttp2. Its length, or -1. */
+ssize_t reply_head(struct stream *s, const char *text, size_t len, const nghttp2_data_provider *body);
+
+/* session.c: libnghttp2 sends as much as the socket takes. */
+void http2_flush(struct http2 *h);
+/* Look after the session in the next batch. */
+void http2_kick(struct http2 *h);
+
+#endif
