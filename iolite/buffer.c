@@ -280,8 +280,8 @@ void iol_buf_copy_in(struct iol_buf *buf, u32 off, struct page *page, u32 page_o
 		u32 from = offset_in_page(page_off);
 		u32 part = min3(len, (u32)PAGE_SIZE - to, (u32)PAGE_SIZE - from);
 
-		memcpy_page(iol_buf_page(buf, off), to, flt_nth_page(page, page_off / PAGE_SIZE), from,
-			    part);
+		memcpy_page(iol_buf_page(buf, off), to,
+			    flt_nth_page(page, page_off / PAGE_SIZE), from, part);
 		page_off += part;
 		off += part;
 		len -= part;

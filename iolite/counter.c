@@ -62,6 +62,7 @@ static const struct attribute_group iol_counter_group = {
 	.name = "counters",
 	.attrs = iol_counter_list,
 };
+
 const struct attribute_group *iol_counter_groups[] = { &iol_counter_group, NULL };
 
 static struct dentry *iol_debugfs;
