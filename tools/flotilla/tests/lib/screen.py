@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -22,6 +23,13 @@ ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l", b"\x1b[?25h\x1b[?1049l"
 OURS = re.compile(rb"\x1b\[\?1049[hl]|\x1b\[\?25[hl]|\x1b\[[HKJ]")
 
 
+def as_in_a_terminal():
+    """A shell has its background jobs ignore two of the signals, and they have their children."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Screen:
     def __init__(self, command, rows=24, columns=80, env=None):
         self.output = b""
@@ -29,7 +37,7 @@ class Screen:
         self.size(rows, columns)
         self.before = termios.tcgetattr(slave)
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+                                        preexec_fn=as_in_a_terminal,
                                         env={**os.environ, "TERM": "xterm", **(env or {})})
         self.slave = slave
 

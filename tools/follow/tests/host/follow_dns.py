@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 """flotilla-follow dns: SRV records become nodes, and what a name server may do to it."""
 import os
 import random

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 400
 """flotilla-follow etcd: and flotilla-announce against a real etcd, and against servers that mean harm."""
 import json
 import os

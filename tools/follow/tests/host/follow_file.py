@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 """flotilla-follow file: the table follows a file, whoever writes it how, and only as far as a source may say."""
 import os
 import subprocess

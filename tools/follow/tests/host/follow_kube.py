@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 """flotilla-follow kube: EndpointSlices become nodes. The API server is a stand-in (lib/kube.py), no Kubernetes."""
 import os
 import subprocess
