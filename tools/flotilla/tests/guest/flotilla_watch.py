@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
-# long: debug it has not been run there in its whole
+# long: debug two minutes there
 """stats, the exporter and top against all rooms of this kernel, as a user without rights."""
 
 import json
