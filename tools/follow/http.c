@@ -110,8 +110,11 @@ static int set_up(struct http *http, CURL *easy, const char *url, const char *bo
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
 	if (body)
 		curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body);
-	if (a->ca)
+	/* Who is named is believed, and not everybody else whom the system believes besides. */
+	if (a->ca) {
 		curl_easy_setopt(easy, CURLOPT_CAINFO, a->ca);
+		curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	}
 	if (a->cert)
 		curl_easy_setopt(easy, CURLOPT_SSLCERT, a->cert);
 	if (a->key)

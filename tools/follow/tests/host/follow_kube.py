@@ -9,7 +9,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from follow import PROGRAM, Follower, kit, once, refused, write                 # noqa: E402
+from follow import FE, PROGRAM, Follower, kit, once, refused, write                 # noqa: E402
 from kube import Kube, endpoint, slice_of                                       # noqa: E402
 from kit import claim, equal                                                    # noqa: E402
 
@@ -23,6 +23,12 @@ ONE, TWO = endpoint("be1.example.org", "10.0.0.2"), endpoint("be2", "10.0.0.3")
 
 def kube(*slices, **more):
     return Kube(DIR, *slices, **more)
+
+
+def own_ca(path):
+    """A certificate that has signed nothing."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=x", "-keyout", "/dev/null", "-out", path], check=True, capture_output=True)
 
 
 @claim
@@ -118,9 +124,7 @@ def a_token_goes_to_whom_it_is_for():
         options[1] = options[1].replace("https", "http")
         status, said = once(SOURCE, *options)
         equal(said, (status, "a token goes by https only" in said), (1, True))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                        "-nodes", "-subj", "/CN=x", "-keyout", "/dev/null", "-out", DIR + "/other"],
-                       check=True, capture_output=True)
+        own_ca(DIR + "/other")
         options = list(k.options)
         options[3] = DIR + "/other"
         status, said = once(SOURCE, *options)
@@ -129,6 +133,30 @@ def a_token_goes_to_whom_it_is_for():
         options[1] = options[1].replace("127.0.0.1", "localhost")
         status, said = once(SOURCE, *options)
         equal("another name: %s" % said, (status, k.lists), (1, 0))
+
+
+@claim
+def who_is_named_is_believed_alone():
+    """Not whom the system believes besides: here its directory has the server's own CA."""
+    os.mkdir(DIR + "/certs")
+    with kube(slice_of("a", ONE)) as k:
+        name = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", DIR + "/ca"], check=True, text=True,
+                              capture_output=True).stdout.strip()
+        os.symlink(DIR + "/ca", "%s/certs/%s.0" % (DIR, name))
+        own_ca(DIR + "/stranger")
+        write(DIR + "/live", FE)
+
+        def asked(*options):
+            inside = "mount --bind %s/certs /etc/ssl/certs && exec \"$@\"" % DIR
+            return subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", *options], capture_output=True,
+                                  timeout=60, check=False, text=True)
+
+        if asked("true").returncode:
+            raise kit.Skip("no mount namespaces here")
+        follow = [PROGRAM, "--once", "--dry-run", "--against", DIR + "/live"]
+        for ca, status in ((DIR + "/stranger", 1), (DIR + "/ca", 0)):
+            run = asked(*follow, *k.options[:2], "--cacert", ca, *k.options[4:], SOURCE)
+            equal("%s: %s" % (ca, run.stderr), (run.returncode, k.lists), (status, 1 - status))
 
 
 @claim
