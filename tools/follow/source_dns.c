@@ -68,13 +68,26 @@ static int start(struct source *s, struct __res_state *state)
 	return CLI_OK;
 }
 
+/* By TCP, too, a server may say that it has left out some: those would seem to be gone. */
+static bool is_whole(const unsigned char *message, int len)
+{
+	ns_msg msg;
+
+	return ns_initparse(message, len, &msg) || !ns_msg_getflag(msg, ns_f_tc);
+}
+
 /* The answer's length; 0: there is nothing of that name; -1 after saying that nobody answers. */
 static int ask(struct source *s, struct __res_state *state, const char *name, int type, unsigned char *message)
 {
 	int len = res_nquery(state, name, ns_c_in, type, message, NS_MAXMSG);
 
-	if (len > 0)
-		return len < NS_MAXMSG ? len : NS_MAXMSG;
+	len = len < NS_MAXMSG ? len : NS_MAXMSG;
+	if (len > 0 && is_whole(message, len))
+		return len;
+	if (len > 0) {
+		cli_fail(s->cli, "the name server's answer for %s is not whole", name);
+		return -1;
+	}
 	if (state->res_h_errno == HOST_NOT_FOUND || state->res_h_errno == NO_DATA)
 		return 0;
 	cli_fail(s->cli, "the name server does not answer for %s", name);

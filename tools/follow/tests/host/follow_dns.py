@@ -89,6 +89,19 @@ def long_answers_come_by_tcp():
 
 
 @claim
+def an_answer_that_is_not_whole_changes_nothing():
+    records = [srv(NAME, "be%d.example.org" % i, ttl=5) for i in (1, 2)]
+    more = [address("be1.example.org", "10.0.0.2"), address("be2.example.org", "10.0.0.3")]
+    with Dns(zone(*records, more=more)) as dns:
+        with Follower(source(dns), "--every", "2") as f:
+            f.wait_changes("+ " + BE1, "+ " + BE2)
+            dns.cut = True
+            dns.zone = zone(records[0], more=more[:1])
+            f.wait_message("the name server's answer for %s is not whole" % NAME)
+            equal("changes", len(f.changes()), 2)
+
+
+@claim
 def a_name_that_is_not_there_empties_nothing():
     with Dns(zone(srv(NAME, "be1.example.org", ttl=5), be1="10.0.0.2")) as dns:
         with Follower(source(dns), "--every", "2") as f:

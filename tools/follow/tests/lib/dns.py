@@ -28,10 +28,13 @@ def address(owner, text, ttl=60):
 
 
 class Dns:
-    """@zone: (name, type) -> (answers, additional), or a function of query and type that gives raw bytes or None."""
+    """@zone: (name, type) -> (answers, additional), or a function of query and type that gives raw bytes or None.
+
+    truncate: by UDP it says that TCP has more; cut: by either it says that some are left out.
+    """
 
     def __init__(self, zone):
-        self.zone, self.asked, self.truncate = zone, [], False
+        self.zone, self.asked, self.truncate, self.cut = zone, [], False, False
         for _ in range(20):
             self.udp, self.tcp = socket.socket(type=socket.SOCK_DGRAM), socket.socket()
             self.udp.bind(("127.0.0.1", 0))
@@ -57,7 +60,7 @@ class Dns:
             return self.zone(query, asked)
         known = any(key[0] == asked[0] for key in self.zone)
         answers, more = self.zone.get(asked, ([], []))
-        flags = 0x8180 | (0 if known else 3) | (0x200 if truncate else 0)
+        flags = 0x8180 | (0 if known else 3) | (0x200 if truncate or self.cut else 0)
         counts = (1, 0, 0, 0) if truncate else (1, len(answers), 0, len(more))
         body = b"" if truncate else b"".join(answers + more)
         return query[:2] + struct.pack("!H4H", flags, *counts) + query[12:at + 5] + body
