@@ -18,13 +18,40 @@
 #define TTL_MAX		3600
 /* For all of the questions of an answer. */
 #define PATIENCE	30
+/* Of one name's addresses, that many are looked at. */
+#define RECORDS_MAX	64
+
+/**
+ * struct along - an address that came along with the answer
+ */
+struct along {
+	char *name;
+	int type;
+	unsigned int ttl;
+	unsigned char bytes[16];
+};
+
+/**
+ * struct best - the address of a target so far
+ */
+struct best {
+	bool found;
+	unsigned char bytes[16];
+};
 
 struct dns {
 	char name[NS_MAXDNAME];
 	struct in_addr server;
 	uint16_t port;
+	struct along *along;
+	size_t nr_along;
 	unsigned char message[NS_MAXMSG], more[NS_MAXMSG];
 };
+
+static size_t size_of(int type)
+{
+	return type == ns_t_a ? 4 : 16;
+}
 
 /* NAME or NAME@ADDRESS or NAME@ADDRESS:PORT */
 static int dns_open(struct source *s, const char *rest)
@@ -94,44 +121,102 @@ static int ask(struct source *s, struct __res_state *state, const char *name, in
 	return -1;
 }
 
-static void note_ttl(struct source *s, const ns_rr *rr)
+static void note_ttl(struct source *s, unsigned int ttl)
 {
-	unsigned int ttl = ns_rr_ttl(*rr);
-
 	ttl = ttl < TTL_MIN ? TTL_MIN : ttl > TTL_MAX ? TTL_MAX : ttl;
 	if (!s->ttl || ttl < s->ttl)
 		s->ttl = ttl;
 }
 
-/* The first address of @name in an order that does not change with that of the records. */
-static bool pick(struct source *s, ns_msg *msg, ns_sect section, const char *name, int type, char *text)
+/* Is it one of that family? */
+static bool is_address(const ns_rr *rr, int type)
 {
-	unsigned char best[16];
-	size_t size = type == ns_t_a ? 4 : 16;
-	bool found = false;
+	return ns_rr_type(*rr) == (ns_type)type && ns_rr_class(*rr) == ns_c_in && ns_rr_rdlen(*rr) == size_of(type);
+}
+
+/* The first one in an order that does not change with that of the records. */
+static void take_best(struct source *s, struct best *best, unsigned int ttl, const unsigned char *bytes, int type)
+{
+	if (best->found && memcmp(bytes, best->bytes, size_of(type)) > 0)
+		return;
+	memcpy(best->bytes, bytes, size_of(type));
+	best->found = true;
+	note_ttl(s, ttl);
+}
+
+static bool put_best(const struct best *best, int type, char *text)
+{
+	if (best->found)
+		inet_ntop(type == ns_t_a ? AF_INET : AF_INET6, best->bytes, text, INET6_ADDRSTRLEN);
+	return best->found;
+}
+
+/* Of what came along with the answer. */
+static bool pick_along(struct source *s, const char *name, int type, char *text)
+{
+	const struct dns *dns = s->data;
+	struct best best = { 0 };
+	size_t i;
+
+	for (i = 0; i < dns->nr_along; i++)
+		if (dns->along[i].type == type && !strcasecmp(dns->along[i].name, name))
+			take_best(s, &best, dns->along[i].ttl, dns->along[i].bytes, type);
+	return put_best(&best, type, text);
+}
+
+/* Of an answer about one name; an alias of it is as good. */
+static bool pick_answer(struct source *s, ns_msg *msg, int type, char *text)
+{
+	struct best best = { 0 };
 	ns_rr rr;
 	int i;
 
-	for (i = 0; i < ns_msg_count(*msg, section); i++) {
-		if (ns_parserr(msg, section, i, &rr))
+	for (i = 0; i < ns_msg_count(*msg, ns_s_an) && i < RECORDS_MAX; i++) {
+		if (ns_parserr(msg, ns_s_an, i, &rr))
 			return false;
-		/* An alias of it is as good in an answer about it. */
-		if (ns_rr_type(rr) != (ns_type)type || ns_rr_class(rr) != ns_c_in || ns_rr_rdlen(rr) != size ||
-		    (section == ns_s_ar && strcasecmp(ns_rr_name(rr), name)))
-			continue;
-		if (found && memcmp(ns_rr_rdata(rr), best, size) > 0)
-			continue;
-		memcpy(best, ns_rr_rdata(rr), size);
-		note_ttl(s, &rr);
-		found = true;
+		if (is_address(&rr, type))
+			take_best(s, &best, ns_rr_ttl(rr), ns_rr_rdata(rr), type);
 	}
-	if (found)
-		inet_ntop(type == ns_t_a ? AF_INET : AF_INET6, best, text, INET6_ADDRSTRLEN);
-	return found;
+	return put_best(&best, type, text);
+}
+
+static void drop_along(struct dns *dns)
+{
+	while (dns->nr_along)
+		free(dns->along[--dns->nr_along].name);
+	free(dns->along);
+	dns->along = NULL;
+}
+
+/* Once for all targets: each name of a message may lead through thousands of others. */
+static int take_along(struct source *s, ns_msg *msg)
+{
+	struct dns *dns = s->data;
+	struct along *along;
+	ns_rr rr;
+	int i;
+
+	for (i = 0; i < ns_msg_count(*msg, ns_s_ar); i++) {
+		/* What follows what is broken is asked for. */
+		if (ns_parserr(msg, ns_s_ar, i, &rr))
+			return CLI_OK;
+		if (!is_address(&rr, ns_t_a) && !is_address(&rr, ns_t_aaaa))
+			continue;
+		along = config_grow(s->cli, &dns->along, &dns->nr_along, sizeof(*along));
+		if (!along)
+			return CLI_FAILED;
+		along->type = ns_rr_type(rr);
+		along->ttl = ns_rr_ttl(rr);
+		memcpy(along->bytes, ns_rr_rdata(rr), size_of(along->type));
+		along->name = strdup(ns_rr_name(rr));
+		if (!along->name)
+			return cli_fail(s->cli, "out of memory");
+	}
+	return CLI_OK;
 }
 
 /* A target's address, from what came along or by asking. */
-static int address_of(struct source *s, struct __res_state *state, ns_msg *msg, const char *target, char *text)
+static int address_of(struct source *s, struct __res_state *state, const char *target, char *text)
 {
 	static const int types[] = { ns_t_a, ns_t_aaaa };
 	struct dns *dns = s->data;
@@ -140,13 +225,13 @@ static int address_of(struct source *s, struct __res_state *state, ns_msg *msg, 
 	int len;
 
 	for (i = 0; i < ARRAY_SIZE(types); i++)
-		if (pick(s, msg, ns_s_ar, target, types[i], text))
+		if (pick_along(s, target, types[i], text))
 			return CLI_OK;
 	for (i = 0; i < ARRAY_SIZE(types); i++) {
 		len = ask(s, state, target, types[i], dns->more);
 		if (len < 0)
 			return CLI_FAILED;
-		if (len && !ns_initparse(dns->more, len, &more) && pick(s, &more, ns_s_an, target, types[i], text))
+		if (len && !ns_initparse(dns->more, len, &more) && pick_answer(s, &more, types[i], text))
 			return CLI_OK;
 	}
 	return cli_usage(s->cli, "%s has no address", target);
@@ -169,7 +254,7 @@ static int take(struct source *s, struct __res_state *state, ns_msg *msg, const 
 	source_place(s, answer, ": ");
 	if (!target_of(msg, rr, target))
 		return cli_usage(s->cli, "a record of it is broken");
-	status = address_of(s, state, msg, target, address);
+	status = address_of(s, state, target, address);
 	if (status)
 		return status;
 	first_label(target, name, sizeof(name));
@@ -197,7 +282,7 @@ static int take_all(struct source *s, struct __res_state *state, ns_msg *msg, st
 				best = ns_get16(ns_rr_rdata(rr));
 			if (!pass)
 				continue;
-			note_ttl(s, &rr);
+			note_ttl(s, ns_rr_ttl(rr));
 			if (time(NULL) > end)
 				return cli_fail(s->cli, "its answers take longer than %d seconds", PATIENCE);
 			status = take(s, state, msg, &rr, best, answer);
@@ -224,7 +309,10 @@ static int dns_read(struct source *s, struct config *answer)
 	else if (len && ns_initparse(dns->message, len, &msg))
 		status = cli_usage(s->cli, "its answer is broken");
 	else if (len)
+		status = take_along(s, &msg);
+	if (!status && len)
 		status = take_all(s, &state, &msg, answer);
+	drop_along(dns);
 	res_nclose(&state);
 	return status;
 }

@@ -4,6 +4,7 @@
 """flotilla-follow dns: SRV records become nodes, and what a name server may do to it."""
 import os
 import random
+import resource
 import struct
 import sys
 import time
@@ -169,6 +170,34 @@ def broken_answers_change_nothing():
         with Dns({(NAME, SRV): ([record(NAME, SRV, data)], [])}) as dns:
             status, said = once(source(dns))
             equal("%r: %s" % (data, said), status != 0, True)
+
+
+@claim
+def names_that_lead_through_thousands_cost_little():
+    """Sixty records, and two thousand addresses whose names are each eight thousand hops away."""
+    def zone_of(query, asked):
+        question = query[12:query.index(b"\0", 12) + 5]
+        if asked[1] != SRV:
+            own = address(asked[0], "10.1.0.%d" % int(asked[0][:4])) if asked[1] == A else b""
+            return query[:2] + struct.pack("!H4H", 0x8180, 1, bool(own), 0, 0) + question + own
+        begin = 12 + len(question) + 12
+        chain = b"\1x\0" + struct.pack("!H", 0xc000 | begin)
+        chain += b"".join(struct.pack("!H", 0xc000 | at) for at in range(begin + 3, 0x3ff0, 2))
+        last = struct.pack("!H", 0xc000 | (begin + len(chain) - 2))
+        records = [record(b"\xc0\x0c", 16, chain)]
+        records += [srv(b"\xc0\x0c", b"\4%04d\xc0\x0c" % i) for i in range(60)]
+        more = [record(last, A, bytes([10, 0, 0, 2]))] * 2000
+        head = query[:2] + struct.pack("!H4H", 0x8180, 1, len(records), 0, len(more))
+        return head + question + b"".join(records + more)
+
+    with Dns(zone_of) as dns:
+        dns.truncate = True
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        status, said = once(source(dns))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    equal(said[:200], (status, said.count("\n")), (0, 60))
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 1.5, seconds
 
 
 @claim

@@ -56,10 +56,10 @@ class Dns:
         kind = struct.unpack("!H", query[at + 1:at + 3])[0]
         asked = (".".join(labels), kind)
         self.asked.append(asked)
-        if callable(self.zone):
+        if callable(self.zone) and not truncate:
             return self.zone(query, asked)
-        known = any(key[0] == asked[0] for key in self.zone)
-        answers, more = self.zone.get(asked, ([], []))
+        known = truncate or any(key[0] == asked[0] for key in self.zone)
+        answers, more = ([], []) if truncate else self.zone.get(asked, ([], []))
         flags = 0x8180 | (0 if known else 3) | (0x200 if truncate or self.cut else 0)
         counts = (1, 0, 0, 0) if truncate else (1, len(answers), 0, len(more))
         body = b"" if truncate else b"".join(answers + more)
