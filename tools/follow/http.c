@@ -11,6 +11,10 @@
 #define ANSWER_SECONDS	20L
 #define TOKEN_MAX	16384
 #define REST_MS		5000
+/* Of all headers and trailers of an answer; libcurl keeps them, and does not count the latter. */
+#define HEADER_MAX	65536L
+/* Between two looks at a watch on which something comes: it may be without end and never an event. */
+#define PACE_MS		100
 
 int http_check_url(struct cli *cli, const char *url)
 {
@@ -84,12 +88,24 @@ static int add_token(struct http *http, const char *url, struct curl_slist **hea
 	return CLI_OK;
 }
 
+static size_t count_header(char *data, size_t size, size_t nr, void *arg)
+{
+	long *left = arg;
+
+	(void)data;
+	(void)size;
+	*left -= nr;
+	return *left < 0 ? 0 : nr;
+}
+
 static int set_up(struct http *http, CURL *easy, const char *url, const char *body)
 {
 	struct curl_slist **headers = easy == http->watch ? &http->watch_headers : &http->headers;
+	long *left = easy == http->watch ? &http->watch_header_left : &http->header_left;
 	const struct access *a = http->access;
 	int status;
 
+	*left = HEADER_MAX;
 	curl_easy_reset(easy);
 	curl_slist_free_all(*headers);
 	*headers = curl_slist_append(NULL, "Content-Type: application/json");
@@ -98,6 +114,8 @@ static int set_up(struct http *http, CURL *easy, const char *url, const char *bo
 		return status;
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, count_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, left);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -154,6 +172,10 @@ static int fetch(struct http *http, const char *url, const char *body, long *cod
 	curl_easy_setopt(http->easy, CURLOPT_WRITEDATA, http);
 	result = curl_easy_perform(http->easy);
 	curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, code);
+	if (http->header_left < 0) {
+		*code = 0;
+		return cli_fail(http->cli, "its header is longer than %ld bytes", HEADER_MAX);
+	}
 	if (result == CURLE_WRITE_ERROR)
 		return cli_usage(http->cli, "its answer is longer than %d bytes", ANSWER_MAX);
 	if (result) {
@@ -225,7 +247,7 @@ void http_wait(struct http *http, int ms)
 {
 	int64_t end = now_ms() + ms, left;
 	bool watched = http->watching;
-	int running;
+	int running, ready;
 
 	http->came = false;
 	while (http->watching && !http->came) {
@@ -234,8 +256,11 @@ void http_wait(struct http *http, int ms)
 			return;
 		curl_multi_perform(http->multi, &running);
 		take_end(http);
-		if (http->watching && !http->came)
-			curl_multi_poll(http->multi, NULL, 0, left < 1000 ? left : 1000, NULL);
+		if (!http->watching || http->came)
+			break;
+		curl_multi_poll(http->multi, NULL, 0, left < 1000 ? left : 1000, &ready);
+		if (ready)
+			usleep(1000 * PACE_MS);
 	}
 	if (http->came)
 		return;

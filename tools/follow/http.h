@@ -9,6 +9,7 @@
 /**
  * struct http - one server
  * @bearer: what stands before the token; NULL: no token is sent
+ * @header_left, @watch_header_left: bytes of headers and trailers that may still come
  */
 struct http {
 	struct cli *cli;
@@ -20,6 +21,7 @@ struct http {
 	char error[CURL_ERROR_SIZE];
 	char *text;
 	size_t len;
+	long header_left, watch_header_left;
 	bool watching, came;
 };
 

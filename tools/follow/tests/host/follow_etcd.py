@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
 """flotilla-follow etcd: and flotilla-announce against a real etcd, and against servers that mean harm."""
+import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -202,7 +204,7 @@ def hostile_answers_change_nothing_and_cost_little():
             (hostile.http(json.dumps({"header": {"revision": "1\r\nX: y"}})), 2),
             (hostile.http("\x1b[2J", "503 No"), 1),
             (hostile.http("", "302 Found", more="Location: file:///etc/passwd\r\n"), 1),
-            (b"\x00\x01\x02\x03", 1), (b"", 1), (hostile.endless_header, 1)):
+            (b"\x00\x01\x02\x03", 1), (b"", 1), (hostile.endless_header, 1), (hostile.endless_trailer, 1)):
         with hostile.Hostile(answer) as server:
             got, said = once("etcd:%s/web/" % server.url)
             equal("%r: %r" % (answer if callable(answer) else answer[-60:], said[-300:]),
@@ -237,8 +239,9 @@ def who_does_not_answer_is_not_waited_for():
             assert 5 < time.monotonic() - begin < 40, time.monotonic() - begin
 
 
-@claim
-def a_watch_that_floods_makes_one_question_a_second():
+@contextlib.contextmanager
+def watched(watch):
+    """A follower of one node, whose watch gets what WATCH sends; and who answers it."""
     answer = json.dumps({"header": {"revision": "1"},
                          "kvs": [{"key": encoded("web/be1"), "value": encoded(value("10.0.0.2"))}]})
 
@@ -246,18 +249,45 @@ def a_watch_that_floods_makes_one_question_a_second():
         if b"/v3/watch" not in server.requests[-1]:
             peer.sendall(hostile.http(answer))
             return
-        hostile.endless(peer)
+        watch(peer)
 
     with hostile.Hostile(speak) as server:
         with Follower("etcd:%s/web/" % server.url, "--every", "3600") as f:
             f.wait_changes("+ " + BE1)
-            time.sleep(6)
-            asked = sum(b"/v3/kv/range" in r for r in server.requests)
-            with open("/proc/%d/stat" % f.process.pid, encoding="ascii") as stat:
-                ticks = sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
-            assert 3 <= asked <= 9, asked
-            assert ticks < 150, ticks
-            equal("changes", f.changes(), ["+ " + BE1])
+            yield f, server
+
+
+def ticks_of(process):
+    with open("/proc/%d/stat" % process.pid, encoding="ascii") as stat:
+        return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+
+
+@claim
+def a_watch_that_floods_makes_one_question_a_second():
+    with watched(hostile.endless) as (f, server):
+        time.sleep(6)
+        asked = sum(b"/v3/kv/range" in r for r in server.requests)
+        ticks = ticks_of(f.process)
+        assert 3 <= asked <= 9, asked
+        assert ticks < 150, ticks
+        equal("changes", f.changes(), ["+ " + BE1])
+
+
+@claim
+def a_flood_that_is_no_event_costs_little():
+    for watch in (hostile.endless_header, hostile.endless_trailer, hostile.endless_chunk_extension):
+        with watched(watch) as (f, server):
+            before = memory_of(f.process)
+            time.sleep(4)
+            ticks, more = ticks_of(f.process), memory_of(f.process) - before
+            equal("%s: asked" % watch.__name__, sum(b"/v3/kv/range" in r for r in server.requests), 1)
+            assert ticks < 40 and more < 4096, (watch.__name__, ticks, more)
+
+
+def memory_of(process):
+    """In KB."""
+    with open("/proc/%d/status" % process.pid, encoding="ascii") as status:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
 
 
 if not shutil.which("etcd"):

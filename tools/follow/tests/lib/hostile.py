@@ -65,6 +65,19 @@ def endless_header(peer):
         peer.sendall(b"X-A: " + b"y" * 8000 + b"\r\n")
 
 
+def endless_trailer(peer):
+    peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+    while True:
+        peer.sendall((b"X-A: " + b"y" * 800 + b"\r\n") * 50)
+
+
+def endless_chunk_extension(peer):
+    """Bytes without end that are neither a header nor of a body."""
+    peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+    while True:
+        peer.sendall(b"a" * 60000)
+
+
 def slow(peer):
     peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
     while True:
