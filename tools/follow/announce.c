@@ -10,6 +10,8 @@
 #include "etcd.h"
 
 #define LEASE_SECONDS	30
+/* An answer of a member of the cluster may take so long at least. */
+#define ANSWER_MIN_MS	500L
 
 /**
  * struct announce - one run of the program
@@ -202,6 +204,14 @@ static int put(struct announce *a)
 	return answer ? CLI_OK : CLI_FAILED;
 }
 
+/* All members have been asked before the lease is over, although some take the question and never answer. */
+static void set_patience(struct announce *a)
+{
+	long each = 1000L * a->seconds / 3 / a->etcd.nr_hosts;
+
+	a->etcd.http.answer_ms = each > ANSWER_MIN_MS ? each : ANSWER_MIN_MS;
+}
+
 /* CLI_USAGE: there is no such lease any more. */
 static int keep(struct announce *a)
 {
@@ -267,6 +277,8 @@ int main(int argc, char **argv)
 		status = etcd_open(&a.etcd, &a.cli, &a.access, a.text + 5);
 	if (!status)
 		status = describe(&a);
+	if (!status)
+		set_patience(&a);
 	while (!status) {
 		status = announce(&a);
 		if (a.once)

@@ -8,7 +8,7 @@
 #include "http.h"
 
 #define CONNECT_SECONDS	5L
-#define ANSWER_SECONDS	20L
+#define ANSWER_MS	20000L
 #define TOKEN_MAX	16384
 #define REST_MS		5000
 /* Of all headers and trailers of an answer; libcurl keeps them, and does not count the latter. */
@@ -29,7 +29,7 @@ int http_check_url(struct cli *cli, const char *url)
 
 int http_open(struct http *http, struct cli *cli, const struct access *access, const char *bearer)
 {
-	*http = (struct http){ .cli = cli, .access = access, .bearer = bearer };
+	*http = (struct http){ .cli = cli, .access = access, .bearer = bearer, .answer_ms = ANSWER_MS };
 	if (curl_global_init(CURL_GLOBAL_DEFAULT))
 		return cli_fail(cli, "libcurl does not start");
 	http->easy = curl_easy_init();
@@ -167,7 +167,7 @@ static int fetch(struct http *http, const char *url, const char *body, long *cod
 	if (set_up(http, http->easy, url, body))
 		return CLI_FAILED;
 	curl_easy_setopt(http->easy, CURLOPT_ERRORBUFFER, http->error);
-	curl_easy_setopt(http->easy, CURLOPT_TIMEOUT, ANSWER_SECONDS);
+	curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, http->answer_ms);
 	curl_easy_setopt(http->easy, CURLOPT_WRITEFUNCTION, keep);
 	curl_easy_setopt(http->easy, CURLOPT_WRITEDATA, http);
 	result = curl_easy_perform(http->easy);

@@ -9,6 +9,7 @@
 /**
  * struct http - one server
  * @bearer: what stands before the token; NULL: no token is sent
+ * @answer_ms: no answer is waited for longer; as long as nobody says otherwise 20 seconds
  * @header_left, @watch_header_left: bytes of headers and trailers that may still come
  */
 struct http {
@@ -21,7 +22,7 @@ struct http {
 	char error[CURL_ERROR_SIZE];
 	char *text;
 	size_t len;
-	long header_left, watch_header_left;
+	long answer_ms, header_left, watch_header_left;
 	bool watching, came;
 };
 

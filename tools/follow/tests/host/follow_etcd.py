@@ -10,10 +10,11 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from follow import ANNOUNCE, HOSTILE, Follower, kit, once, port, refused        # noqa: E402
-from etcd import Etcd, encoded                                                  # noqa: E402
+from etcd import Etcd, Way, encoded                                             # noqa: E402
 import hostile                                                                  # noqa: E402
 from kit import claim, equal                                                    # noqa: E402
 
@@ -100,6 +101,22 @@ def a_lease_that_was_lost_is_taken_anew():
             kit.wait(lambda: etcd.get("web/be1"), name="it is announced again")
         finally:
             one.stop()
+
+
+@claim
+def a_member_that_hangs_costs_no_lease():
+    with Etcd() as etcd, Way(etcd.url) as way:
+        one = Announcer(types.SimpleNamespace(url="%s,%s" % (way.url, etcd.url)), "be1", "10.0.0.2")
+        try:
+            kit.wait(lambda: etcd.get("web/be1"), name="it is announced")
+            time.sleep(2)
+            way.stopped = True
+            end = time.monotonic() + 12
+            while time.monotonic() < end:
+                assert etcd.get("web/be1"), "it has left %.1f seconds before the end" % (end - time.monotonic())
+                time.sleep(0.2)
+        finally:
+            equal("announced", one.stop().count("is announced"), 1)
 
 
 @claim

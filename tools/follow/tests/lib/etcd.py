@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """An etcd of our own, and what a member of a cluster would say to it."""
 import base64
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import tempfile
+import threading
+import time
 import urllib.request
 
 from follow import kit, port
@@ -12,6 +16,39 @@ from follow import kit, port
 
 def encoded(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
+
+
+class Way:
+    """To a server, by an address of its own; stop it, and it takes all and gives nothing."""
+
+    def __init__(self, url):
+        self.to, self.stopped = ("127.0.0.1", int(url.rsplit(":", 1)[1])), False
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.server.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, server = self.server.accept()[0], socket.create_connection(self.to)
+            except OSError:
+                return
+            for one, other in ((peer, server), (server, peer)):
+                threading.Thread(target=self.carry, args=(one, other), daemon=True).start()
+
+    def carry(self, one, other):
+        with contextlib.suppress(OSError), other:
+            while data := one.recv(65536):
+                while self.stopped:
+                    time.sleep(0.1)
+                other.sendall(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
 
 
 class Etcd:
