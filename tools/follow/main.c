@@ -128,12 +128,25 @@ static int take_option(struct follow *f, int option)
 	}
 }
 
-/* "etcd:http://10.0.0.9:2379/web/" is followed in follow-etcd-http---10.0.0.9-2379-web-. */
+/* FNV-1a: names that look alike, or are as long, are not the same. */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+	return hash;
+}
+
+/*
+ * "etcd:http://10.0.0.9:2379/web/" is followed in follow-etcd-http---10.0.0.9-2379-web--7a7c4d8c7cd91b84: never in the
+ * file of another source, nor in its lock or in what is about to be renamed to it.
+ */
 static char *state_of(const char *text)
 {
 	char *state, *c;
 
-	if (asprintf(&state, OWNER_FILES "%.200s", text) < 0)
+	if (asprintf(&state, OWNER_FILES "%.200s-%016llx", text, (unsigned long long)hash_of(text)) < 0)
 		return NULL;
 	for (c = state + sizeof(OWNER_FILES) - 1; *c; c++)
 		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._", *c))

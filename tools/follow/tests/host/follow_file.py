@@ -214,6 +214,22 @@ def what_is_its_own_outlives_the_program():
 
 
 @claim
+def each_source_has_a_state_of_its_own():
+    """What it is called is seen of the locks; their directory is one that nobody else sees."""
+    sources = ["/a/b", "/a-b", "/a/b.new", "/a/b.lock", "/" + "x" * 250 + "1", "/" + "x" * 250 + "2"]
+    inside = ("mount -t tmpfs none /run && mkdir /run/flotilla && cd /run/flotilla || exit 4; p=$1; shift; "
+              "for s; do \"$p\" --once \"file:$s\"; done 2>/dev/null; ls")
+    run = subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", PROGRAM, *sources], capture_output=True,
+                         timeout=60, check=False, text=True)
+    if run.returncode:
+        raise kit.Skip("no mount namespaces here")
+    states = [name[:-len(".lock")] for name in run.stdout.split()]
+    equal("states of %d sources: %s" % (len(sources), states), len(states), len(sources))
+    equal("taken for another's lock, or for what is about to be one",
+          [s for s in states if s.endswith((".lock", ".new"))], [])
+
+
+@claim
 def this_node_itself_is_left_out():
     equal("by its address", once(source("node fe address 10.0.0.1\n" + BE1 + "\n")), (0, "+ %s\n" % BE1))
     equal("under any name", once(source("node fe-0 address 10.0.0.1\n" + BE1 + "\n")), (0, "+ %s\n" % BE1))
