@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "config.h"
+#include "hold.h"
 #include "key.h"
 #include "lock.h"
 #include "owner.h"
@@ -43,6 +44,8 @@ static int apply_file(struct cli *cli, const char *file, bool dry, bool keep)
 	if (!status) {
 		cli_doing(cli, "apply %s", wanted.file);
 		lock = dry ? -1 : apply_lock(cli);
+		if (lock >= 0)
+			hold_begin();
 		status = !dry && lock < 0 ? CLI_FAILED : config_live(cli, wanted.nr_exports, &live);
 	}
 	if (!status)
@@ -57,7 +60,10 @@ static int apply_file(struct cli *cli, const char *file, bool dry, bool keep)
 	} else if (!status) {
 		changes_print(cli, &changes);
 	}
-	apply_unlock(lock);
+	if (lock >= 0) {
+		apply_unlock(lock);
+		hold_end();
+	}
 	if (cli->json && (changes.nr || !status))
 		json_print(cli, changes_json(&changes));
 	else if (!status && !changes_seen(&changes) && !cli->tabs)

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "source.h"
+#include "tools/flotilla/hold.h"
 
 /* At most one reading a second, and what comes in a burst is one change. */
 #define SETTLE_MS	1000
@@ -215,6 +216,8 @@ static int follow_once(struct follow *f)
 	status = f->source.kind->read(&f->source, &answer);
 	f->cli.doing[0] = '\0';
 	if (!status) {
+		/* Who waits for the lock does not wait for who reads the log, nor does who ends this program. */
+		hold_begin();
 		/* Nobody ends it between a node that went and the one in its place. */
 		sigemptyset(&ends);
 		sigaddset(&ends, SIGTERM);
@@ -223,6 +226,7 @@ static int follow_once(struct follow *f)
 		sigprocmask(SIG_BLOCK, &ends, &before);
 		status = members_follow(&f->members, &answer);
 		sigprocmask(SIG_SETMASK, &before, NULL);
+		hold_end();
 	}
 	f->cli.place[0] = '\0';
 	f->cli.doing[0] = '\0';

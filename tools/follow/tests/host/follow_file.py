@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
 """flotilla-follow file: the table follows a file, whoever writes it how, and only as far as a source may say."""
+import fcntl
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -291,6 +294,29 @@ def a_terminal_obeys_nobody():
             equal(said, (status, "\x1b" in said, said.count("\n")), (2, False, 1))
     said = once(source("node %s address 10.0.0.2\n" % ("x" * 100000)))[1]
     assert len(said) < 700, len(said)
+
+
+@claim
+def who_does_not_read_its_log_holds_up_nobody():
+    """Changes are made under the lock that apply waits for, and signals wait meanwhile: neither for a reader."""
+    source("".join("node n%d address 10.1.0.%d\n" % (i, i) for i in range(1, 200)))
+    write(DIR + "/live", FE)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    with subprocess.Popen([PROGRAM, "--dry-run", "--against", DIR + "/live", "file:" + SRC], stderr=writer) as process:
+        try:
+            kit.wait(lambda: not select.select([], [writer], [], 0)[1], name="the log is full")
+            time.sleep(1)
+            equal("it waits", process.poll(), None)
+            process.terminate()
+            equal("until it is told to end", process.wait(10), -signal.SIGTERM)
+        finally:
+            process.kill()
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as log:
+        first = log.read().split("\n")[:20]
+    equal("what was read", first, ["flotilla-follow: + node n%d address 10.1.0.%d: would be" % (i, i)
+                                   for i in range(1, 21)])
 
 
 @claim
