@@ -8,6 +8,8 @@
 #include "top.h"
 
 #define ANSWER_SECONDS	1
+/* lardd has fewer; who has taken its place is looked at no longer. */
+#define COUNTERS_MAX	1024
 
 static int keep_stat(const char *room, const char *name, uint64_t value, void *arg)
 {
@@ -34,13 +36,15 @@ static void take_dispatcher(struct look *look, const char *path)
 	json_t *stats, *nodes = NULL;
 	const json_t *value;
 	const char *name;
+	size_t nr = 0;
 
 	look->dispatcher = ask(path, "status");
 	stats = look->dispatcher ? ask(path, "stats") : NULL;
 	if (stats)
 		nodes = ask(path, "nodes");
 	json_object_foreach(json_object_get(stats, "counters"), name, value)
-		keep_stat("lardd", name, json_integer_value(value), &look->samples);
+		if (nr++ < COUNTERS_MAX)
+			keep_stat("lardd", name, json_integer_value(value), &look->samples);
 	look->dispatcher_nodes = json_incref(json_object_get(nodes, "nodes"));
 	json_decref(stats);
 	json_decref(nodes);
@@ -207,18 +211,22 @@ static void put_rates(json_t *top, const struct look *before, const struct look 
 	json_object_set_new(top, "rates", all);
 }
 
-static const json_t *named(const json_t *nodes, const char *name)
+static const char *name_of(const json_t *node)
 {
-	const json_t *node;
+	return json_string_value(json_object_get(node, "name"));
+}
+
+/* lardd's nodes by their names: it may have many, and name as many as it likes. To be given back. */
+static json_t *by_name(const struct look *look)
+{
+	json_t *nodes = json_object(), *node;
 	size_t i;
 
-	json_array_foreach(nodes, i, node) {
-		const char *at = json_string_value(json_object_get(node, "name"));
-
-		if (at && !strcmp(at, name))
-			return node;
-	}
-	return NULL;
+	if (look)
+		json_array_foreach(look->dispatcher_nodes, i, node)
+			if (name_of(node) && !json_object_get(nodes, name_of(node)))
+				json_object_set(nodes, name_of(node), node);
+	return nodes;
 }
 
 static json_int_t number(const json_t *object, const char *key)
@@ -227,11 +235,8 @@ static json_int_t number(const json_t *object, const char *key)
 }
 
 /* What lardd knows of a node besides. */
-static void put_dispatched(json_t *row, const json_t *node, const struct look *before,
-			   double seconds)
+static void put_dispatched(json_t *row, const json_t *node, const json_t *was, double seconds)
 {
-	const json_t *was = before ? named(before->dispatcher_nodes,
-					   json_string_value(json_object_get(row, "node"))) : NULL;
 
 	json_object_set_new(row, "load", json_integer(number(node, "load")));
 	json_object_set_new(row, "t_high", json_integer(number(node, "t_high")));
@@ -254,12 +259,12 @@ static const char *as_text(const char *name, char *text, size_t size)
 static void put_nodes(json_t *top, const struct look *before, const struct look *after)
 {
 	double seconds = seconds_between(before, after);
-	json_t *rows = json_array(), *row;
-	const json_t *node;
+	json_t *rows = json_array(), *row, *was = by_name(before), *is = by_name(after), *node;
 	char text[4 * FLT_NAME_MAX + 6], reason[262];
 	const char *name;
 	size_t i;
 
+	/* Those that are not the kernel's stay in it. */
 	for (i = 0; i < after->nodes.nr; i++) {
 		const struct flt_node_info *info = &after->nodes.at[i];
 
@@ -270,23 +275,23 @@ static void put_nodes(json_t *top, const struct look *before, const struct look 
 				"admin", word_of(&node_admins, info->admin), "load", info->load,
 				"weight", info->weight, "rtt_seconds", info->rtt_us / 1e6,
 				"reason", as_text(info->reason, reason, sizeof(reason)));
-		node = named(after->dispatcher_nodes, text);
+		node = json_object_get(is, text);
 		if (node)
-			put_dispatched(row, node, before, seconds);
+			put_dispatched(row, node, json_object_get(was, text), seconds);
+		json_object_del(is, text);
 		json_array_append_new(rows, row);
 	}
-	json_array_foreach(after->dispatcher_nodes, i, node) {
-		name = json_string_value(json_object_get(node, "name"));
-		if (!name || named(rows, name))
-			continue;
+	json_object_foreach(is, name, node) {
 		row = json_object();
 		json_object_set_new(row, "node", json_string(name));
 		json_object_set(row, "state", json_object_get(node, "state"));
 		json_object_set(row, "admin", json_object_get(node, "admin"));
 		json_object_set_new(row, "weight", json_integer(number(node, "weight")));
-		put_dispatched(row, node, before, seconds);
+		put_dispatched(row, node, json_object_get(was, name), seconds);
 		json_array_append_new(rows, row);
 	}
+	json_decref(was);
+	json_decref(is);
 	json_object_set_new(top, "nodes", rows);
 }
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -67,6 +68,28 @@ def top(*arguments, options=(), status=0):
 
 def on_screen(path, *arguments, **more):
     return Screen([FLOTILLA, "top", "interval", "0.2", "socket", path, *arguments], **more)
+
+
+@claim
+def an_answer_of_any_size_is_shown_at_once():
+    """Of nodes and counters, which come in another order each time: meanwhile neither a key nor a signal ends it."""
+    class Answers(dict):
+        turn = 1
+
+        def get(self, command, default=None):
+            if command == "stats":
+                self.turn = -self.turn
+                return {"counters": {"Lard%d" % i: 1 for i in range(30000)[::self.turn]}}
+            return super().get(command, default)
+
+    many = {"nodes": [{"name": "n%d" % i} for i in range(12000)]}
+    with dispatcher(Answers(status=STATUS, nodes=many)) as path:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        rows = top("interval", "0.1", "count", "1", "socket", path, options=("-t",)).splitlines()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert sum(row.startswith("node\t") for row in rows) == 12000, rows[:20]
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 1.5, seconds
 
 
 @claim
