@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What Prometheus gets of the modules' counters: valid, typed, in its units, every counter of every room."""
 
+import configparser
 import os
 import re
 import subprocess
@@ -119,9 +120,20 @@ def http_tells_what_is_wrong():
         assert ask(nonsense)[:10] == "HTTP/1.1 4", nonsense[:20]
 
 
+def a_crowd_does_not_end_the_socket_for_good():
+    """Its unit bounds how many there are at once and not how often: systemd never opens again what came too often."""
+    unit = configparser.ConfigParser(strict=False, delimiters="=", interpolation=None)
+    unit.optionxform = str
+    unit.read(os.path.join(TOP, "tools/flotilla/flotilla-metrics.socket"))
+    socket = unit["Socket"]
+    assert socket["Accept"] == "yes" and 0 < int(socket["MaxConnections"]) <= 64, dict(socket)
+    assert 0 < int(socket["MaxConnectionsPerSource"]) < int(socket["MaxConnections"]), dict(socket)
+    assert "0" in (socket.get("TriggerLimitIntervalSec"), socket.get("TriggerLimitBurst")), dict(socket)
+
+
 if __name__ == "__main__":
     sys.exit(kit.run([(test.__name__, test) for test in (
         every_counter_of_every_room_has_its_sentence, counters_of_one_kind_are_one_family,
         times_are_seconds_and_a_histogram, what_is_not_asked_for_is_not_told,
         counter_of_a_newer_module_is_told_without_a_type, promtool_has_nothing_to_say, name_of_a_node_spoils_no_page,
-        http_tells_what_is_wrong)]))
+        http_tells_what_is_wrong, a_crowd_does_not_end_the_socket_for_good)]))
