@@ -204,14 +204,23 @@ json_t *http_ask(struct http *http, const char *url, const char *body, long *cod
 	return NULL;
 }
 
+/* Whether @http->last has come, in one piece or in several. */
+static bool is_last(struct http *http, const char *data, size_t nr)
+{
+	size_t len = http->last ? strlen(http->last) : 0, i;
+
+	for (i = 0; i < nr && http->matched < len; i++)
+		http->matched = data[i] == http->last[http->matched] ? http->matched + 1 : data[i] == http->last[0];
+	return len && http->matched == len;
+}
+
 static size_t drop(char *data, size_t size, size_t nr, void *arg)
 {
 	struct http *http = arg;
 
-	(void)data;
 	(void)size;
 	http->came = true;
-	return nr;
+	return is_last(http, data, nr) ? 0 : nr;
 }
 
 void http_watch(struct http *http, const char *url, const char *body)
@@ -220,6 +229,7 @@ void http_watch(struct http *http, const char *url, const char *body)
 		return;
 	if (set_up(http, http->watch, url, body))
 		return;
+	http->matched = 0;
 	curl_easy_setopt(http->watch, CURLOPT_WRITEFUNCTION, drop);
 	curl_easy_setopt(http->watch, CURLOPT_WRITEDATA, http);
 	http->watching = !curl_multi_add_handle(http->multi, http->watch);

@@ -9,19 +9,21 @@
 /**
  * struct http - one server
  * @bearer: what stands before the token; NULL: no token is sent
+ * @last:   after these bytes nothing more comes of a watch, although it does not end; or NULL
+ * @matched: of them by now
  * @answer_ms: no answer is waited for longer; as long as nobody says otherwise 20 seconds
  * @header_left, @watch_header_left: bytes of headers and trailers that may still come
  */
 struct http {
 	struct cli *cli;
 	const struct access *access;
-	const char *bearer;
+	const char *bearer, *last;
 	CURL *easy, *watch;
 	CURLM *multi;
 	struct curl_slist *headers, *watch_headers;
 	char error[CURL_ERROR_SIZE];
 	char *text;
-	size_t len;
+	size_t len, matched;
 	long answer_ms, header_left, watch_header_left;
 	bool watching, came;
 };

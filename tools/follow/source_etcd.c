@@ -14,11 +14,15 @@ struct etcd_source {
 static int source_etcd_open(struct source *s, const char *rest)
 {
 	struct etcd_source *e = calloc(1, sizeof(*e));
+	int status;
 
 	if (!e)
 		return cli_fail(s->cli, "out of memory");
 	s->data = e;
-	return etcd_open(&e->etcd, s->cli, s->access, rest);
+	status = etcd_open(&e->etcd, s->cli, s->access, rest);
+	/* That a revision has been compacted, say: it goes on without a word. */
+	e->etcd.http.last = "canceled\"";
+	return status;
 }
 
 /* All keys that begin with the prefix: up to the prefix with its last byte one higher. */

@@ -301,6 +301,22 @@ def a_flood_that_is_no_event_costs_little():
             assert ticks < 40 and more < 4096, (watch.__name__, ticks, more)
 
 
+@claim
+def a_watch_that_etcd_has_given_up_begins_again():
+    """As etcd says it of a revision that was compacted meanwhile; the stream goes on, and nothing comes."""
+    said = b'HTTP/1.1 200 OK\r\n\r\n{"result":{"header":{"revision":"11"},"canceled":true,"compact_revision":"8"}}\n'
+    for cut in (len(said), said.index(b"eled"), said.index(b'":true')):
+        def watch(peer, cut=cut):
+            peer.sendall(said[:cut])
+            time.sleep(0.5)
+            peer.sendall(said[cut:])
+            peer.recv(1)
+
+        with watched(watch) as (_, server):
+            kit.wait(lambda server=server: sum(b"/v3/watch" in r for r in server.requests) >= 2, 10,
+                     name="a second watch")
+
+
 def memory_of(process):
     """In KB."""
     with open("/proc/%d/status" % process.pid, encoding="ascii") as status:
