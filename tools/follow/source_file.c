@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include "source.h"
 
@@ -42,14 +43,40 @@ static int file_open(struct source *s, const char *rest)
 	return CLI_OK;
 }
 
-static void watch_directory(int inotify, char *path)
+/* Of @path, in its place. */
+static void cut_to_directory(char *path)
 {
 	char *slash = strrchr(path, '/');
 
-	if (!slash)
-		return;
-	slash[slash == path] = '\0';
+	if (slash)
+		slash[slash == path] = '\0';
+}
+
+static void watch_directory(int inotify, char *path)
+{
+	cut_to_directory(path);
 	inotify_add_watch(inotify, path, EVENTS);
+}
+
+/* Unless it is mounted to be read only: Kubernetes gives everybody the directory of a ConfigMap. */
+static bool stands_in_anybodys(const char *path)
+{
+	char directory[PATH_MAX];
+	struct statvfs mount;
+	struct stat st;
+
+	strcpy(directory, path);
+	cut_to_directory(directory);
+	return !stat(directory, &st) && st.st_mode & 002 &&
+	       (statvfs(directory, &mount) || !(mount.f_flag & ST_RDONLY));
+}
+
+/* Who may write the directory, where its name stands or where its links end, says what file it is. */
+static bool is_anybodys(const char *path)
+{
+	char end[PATH_MAX];
+
+	return stands_in_anybodys(path) || (realpath(path, end) && stands_in_anybodys(end));
 }
 
 /* Anew before each reading: links may lead elsewhere by now, and a directory may be another one of the same name. */
@@ -84,6 +111,8 @@ static char *read_regular(struct source *s, const char *path)
 		cli_fail(s->cli, "it is not a regular file");
 	else if (st.st_mode & 002)
 		cli_fail(s->cli, "everybody may write it");
+	else if (is_anybodys(path))
+		cli_fail(s->cli, "everybody may put another one in its place");
 	else
 		text = malloc(ANSWER_MAX + 1);
 	while (text && n > 0 && len <= ANSWER_MAX) {

@@ -277,6 +277,29 @@ def who_may_be_anybody_is_not_believed():
 
 
 @claim
+def where_anybody_may_put_a_file_none_is_believed():
+    for mode in (0o777, 0o1777):
+        os.makedirs(DIR + "/anybodys", exist_ok=True)
+        write(DIR + "/anybodys/n", BE1 + "\n")
+        if not os.path.lexists(DIR + "/of-anybody"):
+            os.symlink(DIR + "/anybodys/n", DIR + "/of-anybody")
+        os.chmod(DIR + "/anybodys", mode)
+        for name in ("anybodys/n", "of-anybody"):
+            refused(1, "cannot read %s/%s: everybody may put another one in its place" % (DIR, name),
+                    once("file:%s/%s" % (DIR, name)))
+    write(DIR + "/live", FE)
+    inside = "mount --bind $0 $0 && mount -o remount,bind,ro $0 && exec \"$@\""
+    run = subprocess.run(["unshare", "-rm", "sh", "-c", inside, DIR + "/anybodys", PROGRAM, "--once", "--dry-run",
+                          "--against", DIR + "/live", "file:%s/anybodys/n" % DIR],
+                         capture_output=True, timeout=20, check=False, text=True)
+    if "mount" not in run.stderr and "unshare" not in run.stderr:
+        equal("where nobody may, after all, as in a ConfigMap", (run.returncode, run.stderr),
+              (0, "flotilla-follow: + %s: would be\n" % BE1))
+    os.chmod(DIR + "/anybodys", 0o775)
+    equal("its own", once("file:%s/of-anybody" % DIR), (0, "+ %s\n" % BE1))
+
+
+@claim
 def half_a_file_is_none():
     status, said = once(source(BE1 + "\nnode be2 address 10.0.0.1"))
     equal(said, (status, "the last line has no end" in said), (2, True))
