@@ -185,6 +185,29 @@ static int fetch(struct http *http, const char *url, const char *body, long *cod
 	return CLI_OK;
 }
 
+/* Some servers say what they were asked, with the token. */
+static bool has_token(const struct http *http)
+{
+	const struct curl_slist *header;
+	const char *token;
+
+	for (header = http->headers; header && http->bearer; header = header->next) {
+		token = header->data + strlen("Authorization: ") + strlen(http->bearer);
+		if (!strncmp(header->data, "Authorization: ", strlen("Authorization: ")) &&
+		    memmem(http->text, http->len, token, strlen(token)))
+			return true;
+	}
+	return false;
+}
+
+/* What goes with a status that is none of success, up to a length that a log has room for. */
+static int say_status(struct http *http, long code)
+{
+	size_t len = has_token(http) ? 0 : http->len < 200 ? http->len : 200;
+
+	return cli_fail(http->cli, "it answers %ld%s%.*s", code, len ? ": " : "", (int)len, http->text);
+}
+
 json_t *http_ask(struct http *http, const char *url, const char *body, long *code)
 {
 	json_error_t error;
@@ -196,8 +219,7 @@ json_t *http_ask(struct http *http, const char *url, const char *body, long *cod
 	if (!json && *code == 200)
 		cli_usage(http->cli, "its answer is not JSON: %s", error.text);
 	else if (*code != 200)
-		cli_fail(http->cli, "it answers %ld%s%.*s", *code, http->len ? ": " : "",
-			 http->len < 200 ? (int)http->len : 200, http->text);
+		say_status(http, *code);
 	if (json && *code == 200)
 		return json;
 	json_decref(json);

@@ -118,6 +118,17 @@ def a_token_that_changes_is_read_again():
 
 
 @claim
+def a_token_that_is_said_back_is_not_in_the_log():
+    with kube(slice_of("a", ONE)) as k:
+        k.get = lambda handler: Kube.say(handler, 400, {"message": "what is " + handler.headers["Authorization"]})
+        for log in ("text", "json"):
+            status, said = once(SOURCE, *k.options, log=log)
+            equal(said, (status, "it answers 400" in said, k.token in said), (1, True, False))
+        k.get = lambda handler: Kube.say(handler, 400, {"message": "no"})
+        assert "it answers 400: " in once(SOURCE, *k.options)[1]
+
+
+@claim
 def a_token_goes_to_whom_it_is_for():
     with kube(slice_of("a", ONE)) as k:
         options = list(k.options)
