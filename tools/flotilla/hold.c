@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct piece {
 
 static struct {
 	FILE *out, *err;
+	struct sigaction pipe;
 	struct piece *first, **last;
 } held;
 
@@ -80,7 +82,10 @@ static FILE *take_place(FILE *of, bool error)
 
 void hold_begin(void)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+
 	fflush(stdout);
+	sigaction(SIGPIPE, &ignore, &held.pipe);
 	held.first = NULL;
 	held.last = &held.first;
 	held.out = stdout;
@@ -104,4 +109,5 @@ void hold_end(void)
 		put_all(piece->fd, piece->text, piece->len);
 		free(piece);
 	}
+	sigaction(SIGPIPE, &held.pipe, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What is printed while others wait for this program, for its lock say: who reads it (a pager, a terminal after ^S, a log
- * that is stuck) must not hold them up. It goes out at once if it is taken at once, and else at the end.
+ * that is stuck) must not hold them up, nor end it half-way by going away. It goes out at once if it is taken at once, and
+ * else at the end.
  */
 #ifndef FLOTILLA_CLI_HOLD_H
 #define FLOTILLA_CLI_HOLD_H

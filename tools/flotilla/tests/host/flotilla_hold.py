@@ -64,4 +64,20 @@ def who_does_not_read_has_no_lock():
                 process.kill()
 
 
+@claim
+def who_goes_away_ends_nothing():
+    """Of changes half would be made because head has seen its line: here it is a sentence that nobody takes."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "file")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("local name fe address 10.0.0.1\n")
+        reader, writer = os.pipe()
+        os.close(reader)
+        inside = "mount -t tmpfs none /run && \"$@\" apply $0"
+        run = subprocess.run(["unshare", "-rm", "sh", "-c", inside, path, FLOTILLA],
+                             stderr=writer, timeout=60, check=False)
+        os.close(writer)
+    equal("status", run.returncode, 1)
+
+
 kit.main()
