@@ -15,7 +15,8 @@
 
 /**
  * struct announce - one run of the program
- * @lease: etcd's number for it, in decimal; "": there is none
+ * @lease:  etcd's number for it, in decimal; "": there is none
+ * @is_put: the key is there, with this lease
  */
 struct announce {
 	struct cli cli;
@@ -26,7 +27,7 @@ struct announce {
 	const char *text;
 	char lease[24];
 	unsigned int seconds;
-	bool once, json;
+	bool once, json, is_put;
 };
 
 static const char help[] =
@@ -234,12 +235,13 @@ static int announce(struct announce *a)
 
 	if (status == CLI_USAGE) {
 		a->lease[0] = '\0';
+		a->is_put = false;
 		status = grant(a);
-		if (!status)
-			status = put(a);
-		/* A lease without its key holds nothing. */
-		if (status)
-			a->lease[0] = '\0';
+	}
+	/* Where a key is refused, each second, its lease is kept: another one would be one more in etcd. */
+	if (!status && !a->is_put) {
+		status = put(a);
+		a->is_put = !status;
 	}
 	a->cli.place[0] = '\0';
 	a->cli.doing[0] = '\0';

@@ -120,6 +120,27 @@ def a_member_that_hangs_costs_no_lease():
 
 
 @claim
+def a_key_that_is_refused_costs_one_lease():
+    def speak(peer):
+        asked = server.requests[-1]
+        peer.sendall(hostile.http('{"ID":"7","TTL":"5"}') if b"/v3/lease/grant" in asked else
+                     hostile.http('{"result":{"ID":"7","TTL":"5"}}') if b"/v3/lease/keepalive" in asked else
+                     hostile.http('{"error":"no"}', "403 Forbidden"))
+
+    def asked_for(what):
+        return sum(what in request for request in server.requests)
+
+    with hostile.Hostile(speak) as server:
+        one = Announcer(server, "be1", "10.0.0.2")
+        try:
+            kit.wait(lambda: asked_for(b"/v3/kv/put") >= 4, name="it has tried again")
+        finally:
+            said = one.stop()
+        equal("leases", asked_for(b"/v3/lease/grant"), 1)
+        equal("said: " + said, said.count("it answers 403"), 1)
+
+
+@claim
 def what_is_announced_is_judged_first():
     for name, address, options in (("a b", "10.0.0.2", ()), ("be1", "10.0.0.300", ()), ("be1", "224.0.0.1", ()),
                                    ("be1", "10.0.0.2", ("--set", "auth x509")),
