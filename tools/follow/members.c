@@ -105,6 +105,9 @@ static int own(struct members *members, const struct config *live, const struct 
 	for (i = 0; i < answer->nr_nodes && !done; i++) {
 		const struct config_node *node = &answer->nodes[i], *was = config_node_find(live, node->info.name);
 
+		/* Never added; one without a number would be anybody's who has its name and address later. */
+		if (is_here(&live->local, node))
+			continue;
 		/* Somebody else's stay theirs, and what is as it should be has its number. */
 		if (was && (is_theirs(members, was, answer) || (address_equal(&was->info.addr, &node->info.addr) &&
 			    address_port(&was->info.addr) == address_port(&node->info.addr))))

@@ -14,3 +14,9 @@ flotilla-announce_PKGS := jansson libmnl libcurl
 
 MANPAGES += tools/follow/flotilla-follow.8
 COMPLETIONS += tools/follow/flotilla-follow.bash
+
+# A table in place of the kernel's.
+follow_owner_SRCS := $(addprefix tools/follow/,members.c rules.c log.c) $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
+follow_owner_DEPS := libflotilla libhandoff libafpa
+follow_owner_PKGS := jansson libmnl
+follow_owner_LIBS := -lcmocka $(foreach f,apply_lock apply_unlock changes_permitted changes_run config_live_nodes,-Wl,--wrap=$(f))
