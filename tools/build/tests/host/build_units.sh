@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 # shellcheck disable=SC2016 # a script for another shell
 # The packages' scripts: what is removed stops, what is purged is enabled no more, and an upgrade stops nothing.
 . "$FLT_TOP/tools/testing/lib.sh"
