@@ -17,7 +17,7 @@ int http2_begin(struct conn *conn);
 void http2_ready(struct conn *conn, uint32_t events);
 /* The connection ends: its streams are lost, which they hear of later. NULL http2 is fine. */
 void http2_close(struct conn *conn);
-/* It has streams, or its frames are being read: it must not be closed from elsewhere. */
+/* It has requests, or its frames are being read: it must not be closed from elsewhere. */
 bool http2_is_busy(const struct conn *conn);
 /* It has not brought a request in time, or not a whole one. */
 void http2_expired(struct conn *conn);

@@ -305,7 +305,7 @@ static void set_timer(struct http2 *h)
 {
 	struct conn *conn = h->conn;
 	struct worker *w = conn->worker;
-	enum http2_wait wait = h->in_block || h->opening ? HTTP2_HEADER : h->open ? HTTP2_NOTHING :
+	enum http2_wait wait = h->in_block || h->opening ? HTTP2_HEADER : h->asked ? HTTP2_NOTHING :
 			       h->served ? HTTP2_IDLE : HTTP2_HEADER;
 
 	if (wait == h->wait)
@@ -375,7 +375,7 @@ static void end(struct conn *conn, bool broken)
 
 bool http2_is_busy(const struct conn *conn)
 {
-	return conn->http2 && (conn->http2->busy || conn->http2->open);
+	return conn->http2 && (conn->http2->busy || conn->http2->asked);
 }
 
 static void flooded(struct http2 *h)
@@ -441,7 +441,7 @@ static bool is_over(const struct http2 *h)
 {
 	if (h->out_start != h->out_end && h->blocked)
 		return false;
-	return (h->leaving && !h->open) || (!nghttp2_session_want_read(h->session) &&
+	return (h->leaving && !h->asked) || (!nghttp2_session_want_read(h->session) &&
 					     !nghttp2_session_want_write(h->session));
 }
 

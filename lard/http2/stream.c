@@ -293,6 +293,7 @@ static void leave(struct stream *s)
 	list_del(&s->link);
 	list_del(&s->woken);
 	h->open--;
+	h->asked -= s->conn != NULL;
 	s->http2 = NULL;
 	http2_kick(h);
 }
@@ -359,6 +360,7 @@ bool stream_begin(struct stream *s)
 	s->conn = conn_stream(s->http2->conn, &s->client);
 	if (!s->conn)
 		return false;
+	s->http2->asked++;
 	stream_wake(s, EPOLLIN | EPOLLOUT);
 	return true;
 }

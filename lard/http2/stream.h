@@ -27,6 +27,7 @@ enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
  * @opening:    whose header block comes
  * @in_block:   a header block goes on in the next frame
  * @open:       how many are on @streams
+ * @asked:      of these, who are requests by now; nothing else is a reason to stay
  * @served:     requests so far
  * @noticed_us: when the client was told that this will end; 0: it was not
  * @busy:       its frames are being read or its streams run
@@ -43,7 +44,7 @@ struct http2 {
 	struct guard guard;
 	uint64_t noticed_us;
 	uint64_t served;
-	unsigned int open, backlog;
+	unsigned int open, asked, backlog;
 	enum http2_wait wait;
 	bool in_block, busy, leaving, blocked, readable, broken;
 	size_t out_start, out_end;

@@ -163,6 +163,37 @@ def half_a_header_has_its_time():
         quiet(s.lardd)
 
 
+def deaf_client(s, *frames):
+    """It has all the windows there are, asks for much, and reads nothing: what is sent waits in lardd."""
+    client = Raw(s, receive=4096, settings=struct.pack(">HI", 4, 0x7fffffff))
+    client.send(frame(WINDOW, 0, 0, u32(0x7fff0000)), client.headers(1, "/size/20000000"), *frames)
+    time.sleep(0.3)
+    return client
+
+
+def what_is_no_request_holds_no_connection():
+    """Streams that are given up for their header, which the client does not hear of as it reads nothing."""
+    with http2_site("io-timeout 1s\nidle-timeout 1s\nheader-timeout 1s") as s, deaf_client(s) as client:
+        for n in range(3, 30, 4):
+            client.send(client.headers(n, more=[("connection", "close")]), client.headers(n + 2, "/size/0"))
+            time.sleep(0.05)
+        quiet(s.lardd)
+
+
+def half_a_header_makes_room():
+    """As half a request of HTTP/1.1 does: whoever comes is served while all places are taken by such."""
+    with http2_site("max-connections 4\nheader-timeout 60s") as s, contextlib.ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(Raw(s))
+            client.send(frame(HEADERS, END_STREAM, 1, client.encoder.encode(fields())))
+        until(lambda: s.lardd.control("status")["connections"]["http2"] == 4, what="four of them")
+        with s.tcp() as tcp:
+            tcp.settimeout(kit.PATIENCE)
+            with s.context().wrap_socket(tcp, server_hostname="one.test") as late:
+                late.sendall(b"GET /size/5 HTTP/1.1\r\nHost: one.test\r\n\r\n")
+                assert read_answer(late.makefile("rb"))[2] == content(5)
+
+
 def who_takes_nothing_has_little():
     """100 streams of large answers, all the windows there are, and nobody who reads: others get theirs."""
     no_sanitizer()
@@ -426,7 +457,8 @@ if __name__ == "__main__":
     sys.exit(main([floods_end_the_connection, who_asks_much_is_no_flood, streams_given_up_end_the_connection,
                    streams_that_we_must_give_up_end_the_connection, a_page_that_is_left_is_no_flood,
                    headers_without_an_end_end_the_connection, a_header_bomb_is_refused, half_a_header_has_its_time,
-                   who_takes_nothing_has_little, bodies_that_nobody_takes_are_few, zero_windows_have_their_time,
-                   slow_bodies_have_their_time, there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream,
-                   nothing_is_smuggled, bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one,
-                   who_goes_leaves_nothing, noise_does_no_harm]))
+                   what_is_no_request_holds_no_connection, half_a_header_makes_room, who_takes_nothing_has_little,
+                   bodies_that_nobody_takes_are_few, zero_windows_have_their_time, slow_bodies_have_their_time,
+                   there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled,
+                   bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing,
+                   noise_does_no_harm]))
