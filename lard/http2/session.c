@@ -103,7 +103,8 @@ static void say_goodbye(struct http2 *h)
 static void begin_request(struct http2 *h, struct stream *s)
 {
 	h->opening = NULL;
-	if (!stream_begin(s)) {
+	/* GOAWAY leaves it out, be it on its way or not: the client asks again elsewhere. */
+	if (h->leaving || !stream_begin(s)) {
 		refuse(h, s->id);
 		stream_lose(s);
 		return;

@@ -12,9 +12,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import answer_with, content, kit, main, read_answer, until      # noqa: E402
-from http2 import (CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, INTERNAL_ERROR, PING,    # noqa: E402
-                   PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST, SETTINGS, WINDOW, Raw, fields, frame, http2_site,
-                   memory, no_sanitizer, quiet)
+from http2 import (CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INTERNAL_ERROR,     # noqa: E402
+                   NO_ERROR, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST, SETTINGS, WINDOW, Raw, fields, frame,
+                   http2_site, memory, no_sanitizer, quiet)
 from secure import count_is     # noqa: E402
 
 
@@ -192,6 +192,21 @@ def half_a_header_makes_room():
             with s.context().wrap_socket(tcp, server_hostname="one.test") as late:
                 late.sendall(b"GET /size/5 HTTP/1.1\r\nHost: one.test\r\n\r\n")
                 assert read_answer(late.makefile("rb"))[2] == content(5)
+
+
+def what_goaway_leaves_out_is_no_request():
+    """Also while it waits in lardd: the client asks for those again elsewhere, and a POST would be done twice."""
+    with http2_site("keepalive-requests 16") as s, deaf_client(s) as client:
+        backend = s.lardd.backends[0]
+        for n in range(3, 40, 2):
+            client.send(client.headers(n, f"/echo?{n}", "POST"))
+            time.sleep(0.05)
+        until(lambda: s.lardd.counter("LardHttp2Streams") >= 16, what="all that there may be")
+        time.sleep(0.5)
+        last = client.wait(GOAWAY)
+        assert struct.unpack(">II", last[3][:8]) == (31, NO_ERROR), last
+        done = [int(seen[1].partition("?")[2]) for seen in backend.seen if seen[0] == "POST"]
+        assert max(done) <= 31, done
 
 
 def who_takes_nothing_has_little():
@@ -457,8 +472,8 @@ if __name__ == "__main__":
     sys.exit(main([floods_end_the_connection, who_asks_much_is_no_flood, streams_given_up_end_the_connection,
                    streams_that_we_must_give_up_end_the_connection, a_page_that_is_left_is_no_flood,
                    headers_without_an_end_end_the_connection, a_header_bomb_is_refused, half_a_header_has_its_time,
-                   what_is_no_request_holds_no_connection, half_a_header_makes_room, who_takes_nothing_has_little,
-                   bodies_that_nobody_takes_are_few, zero_windows_have_their_time, slow_bodies_have_their_time,
-                   there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled,
-                   bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing,
-                   noise_does_no_harm]))
+                   what_is_no_request_holds_no_connection, half_a_header_makes_room,
+                   what_goaway_leaves_out_is_no_request, who_takes_nothing_has_little, bodies_that_nobody_takes_are_few,
+                   zero_windows_have_their_time, slow_bodies_have_their_time, there_are_so_many_streams,
+                   an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled, bodies_are_what_they_say,
+                   an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing, noise_does_no_harm]))
