@@ -17,7 +17,7 @@ void guard_init(struct guard *g, uint64_t now_us)
 	*g = (struct guard){ .calm = CALM_MAX, .resets = RESETS_MAX, .refilled_us = now_us };
 }
 
-static void refill(struct guard *g, uint64_t now_us)
+void guard_refill(struct guard *g, uint64_t now_us)
 {
 	uint64_t seconds = (now_us - g->refilled_us) / 1000000;
 
@@ -30,16 +30,14 @@ static void refill(struct guard *g, uint64_t now_us)
 	add(&g->resets, seconds * RESETS_SECOND, RESETS_MAX);
 }
 
-void guard_bytes(struct guard *g, size_t len, bool in_block, uint64_t now_us)
-{
-	refill(g, now_us);
-	g->block = in_block ? g->block + len : 0;
-	if (g->block > BLOCK_MAX)
-		g->why = "a header without an end";
-}
-
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd)
 {
+	if (hd->type == NGHTTP2_HEADERS)
+		g->block = hd->length;
+	else if (hd->type == NGHTTP2_CONTINUATION)
+		g->block += hd->length;
+	if (g->block > BLOCK_MAX)
+		g->why = "a header without an end";
 	if (hd->type == NGHTTP2_HEADERS || (hd->type == NGHTTP2_DATA && hd->length))
 		return;
 	if (--g->calm < 0)

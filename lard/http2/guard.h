@@ -4,7 +4,6 @@
 #define LARD_HTTP2_GUARD_H
 
 #include <nghttp2/nghttp2.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +11,7 @@
  * struct guard - what is left of each, in frames; both grow with time, and with what is useful
  * @calm:   PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA, frames of no known kind
  * @resets: streams that the client gave up, or made us give up (CVE-2023-44487, CVE-2025-8671)
- * @block:  bytes of all frames since the header block at hand began (CVE-2024-27316)
+ * @block:  bytes of the header block at hand, with those of the frame that comes (CVE-2024-27316)
  * @why:    not NULL: it is a flood
  */
 struct guard {
@@ -23,8 +22,8 @@ struct guard {
 };
 
 void guard_init(struct guard *g, uint64_t now_us);
-/* Bytes are about to be read, @in_block amid a header block. */
-void guard_bytes(struct guard *g, size_t len, bool in_block, uint64_t now_us);
+/* Frames are about to be read. */
+void guard_refill(struct guard *g, uint64_t now_us);
 /* A frame's header has come. */
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd);
 void guard_reset(struct guard *g);

@@ -413,7 +413,7 @@ static bool read_frames(struct http2 *h)
 			h->broken |= !n || (errno != EAGAIN && errno != EINTR);
 			break;
 		}
-		guard_bytes(&h->guard, n, h->in_block, w->loop.now);
+		guard_refill(&h->guard, w->loop.now);
 		used = nghttp2_session_mem_recv(h->session, (uint8_t *)w->peek, n);
 		if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC || used == NGHTTP2_ERR_NOMEM)
 			h->broken = true;

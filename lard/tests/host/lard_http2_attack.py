@@ -129,6 +129,18 @@ def headers_without_an_end_end_the_connection():
         assert not [seen for seen in s.lardd.backends[0].seen if "x" in seen[3]]
 
 
+def headers_in_pieces_are_no_flood():
+    """Many requests, one after the other, of which no read is the end of a header."""
+    with http2_site("max-header 16384") as s, Raw(s) as client:
+        parts = []
+        for n in range(1, 41, 2):
+            block = client.encoder.encode(fields()) + (b"\0\1x\x7e" + b"y" * 126) * 60
+            parts += [frame(HEADERS, END_STREAM, n, block[:-100]), frame(CONTINUATION, END_HEADERS, n, block[-100:])]
+        client.send(*parts)
+        for n in range(1, 41, 2):
+            assert client.answer(n)[2] == content(5), (n, client.answer(n))
+
+
 def a_header_bomb_is_refused():
     """A field of the table, named by one byte, thousands of times: 431, and little memory."""
     no_sanitizer()
@@ -471,8 +483,8 @@ def noise_does_no_harm():
 if __name__ == "__main__":
     sys.exit(main([floods_end_the_connection, who_asks_much_is_no_flood, streams_given_up_end_the_connection,
                    streams_that_we_must_give_up_end_the_connection, a_page_that_is_left_is_no_flood,
-                   headers_without_an_end_end_the_connection, a_header_bomb_is_refused, half_a_header_has_its_time,
-                   what_is_no_request_holds_no_connection, half_a_header_makes_room,
+                   headers_without_an_end_end_the_connection, headers_in_pieces_are_no_flood, a_header_bomb_is_refused,
+                   half_a_header_has_its_time, what_is_no_request_holds_no_connection, half_a_header_makes_room,
                    what_goaway_leaves_out_is_no_request, who_takes_nothing_has_little, bodies_that_nobody_takes_are_few,
                    zero_windows_have_their_time, slow_bodies_have_their_time, there_are_so_many_streams,
                    an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled, bodies_are_what_they_say,
