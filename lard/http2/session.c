@@ -32,10 +32,8 @@ static struct stream *find(struct http2 *h, int32_t id)
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
 {
 	struct http2 *h = user;
-	bool fields = hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION;
 
 	(void)session;
-	h->in_block = fields && !(hd->flags & NGHTTP2_FLAG_END_HEADERS);
 	guard_frame(&h->guard, hd);
 	return 0;
 }
@@ -109,6 +107,9 @@ static void begin_request(struct http2 *h, struct stream *s)
 		stream_lose(s);
 		return;
 	}
+	/* The next header may have begun when the time is looked at: it has its own. */
+	timer_stop(&h->conn->timer);
+	h->wait = HTTP2_NOTHING;
 	count(h->conn->worker, COUNTER_HTTP2_STREAMS);
 	if (++h->served >= h->conn->worker->config->keepalive_requests)
 		say_goodbye(h);
@@ -124,8 +125,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		guard_reset(&h->guard);
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
-	if (frame->hd.type == NGHTTP2_HEADERS)
-		h->in_block = false;
 	if (!s)
 		return 0;
 	s->ended |= frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
@@ -306,7 +305,7 @@ static void set_timer(struct http2 *h)
 {
 	struct conn *conn = h->conn;
 	struct worker *w = conn->worker;
-	enum http2_wait wait = h->in_block || h->opening ? HTTP2_HEADER : h->asked ? HTTP2_NOTHING :
+	enum http2_wait wait = h->opening ? HTTP2_HEADER : h->asked ? HTTP2_NOTHING :
 			       h->served ? HTTP2_IDLE : HTTP2_HEADER;
 
 	if (wait == h->wait)
@@ -478,7 +477,7 @@ void http2_expired(struct conn *conn)
 {
 	struct http2 *h = conn->http2;
 
-	if (h->in_block)
+	if (h->opening)
 		count(conn->worker, COUNTER_TIMED_OUT);
 	end(conn, h->broken);
 }

@@ -25,7 +25,6 @@ enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
  * @streams:    all that libnghttp2 knows and we have not given up
  * @woken:      of these, whose struct conn has something to do, the first come first
  * @opening:    whose header block comes
- * @in_block:   a header block goes on in the next frame
  * @open:       how many are on @streams
  * @asked:      of these, who are requests by now; nothing else is a reason to stay
  * @served:     requests so far
@@ -46,7 +45,7 @@ struct http2 {
 	uint64_t served;
 	unsigned int open, asked, backlog;
 	enum http2_wait wait;
-	bool in_block, busy, leaving, blocked, readable, broken;
+	bool busy, leaving, blocked, readable, broken;
 	size_t out_start, out_end;
 	char out[HTTP2_OUT];
 };

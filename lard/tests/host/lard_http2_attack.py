@@ -183,6 +183,26 @@ def deaf_client(s, *frames):
     return client
 
 
+def a_whole_header_ends_its_time():
+    """Whether its stream is given up for it, or the next one has begun: requests of the connection go on."""
+    with http2_site("header-timeout 3s") as s, Raw(s) as client:
+        s.lardd.backends[0].gate.clear()
+        client.send(client.headers(1, "/slow"),
+                    frame(HEADERS, END_STREAM, 3, client.encoder.encode(fields(more=[("connection", "close")]))),
+                    frame(CONTINUATION, END_HEADERS, 3, b"\0\1x\1y"))
+        assert client.answer(3)[3] == PROTOCOL_ERROR
+        time.sleep(4)
+        s.lardd.backends[0].gate.set()
+        assert client.answer(1)[2] == b"be0"
+        last = client.headers(5, "/size/0")
+        client.send(last[:11])
+        for n in range(7, 25, 2):
+            time.sleep(0.5)
+            begun, last = last, client.headers(n, "/size/0")
+            client.send(begun[11:] + last[:11])
+            assert client.answer(n - 2)[0] == 200, n
+
+
 def what_is_no_request_holds_no_connection():
     """Streams that are given up for their header, which the client does not hear of as it reads nothing."""
     with http2_site("io-timeout 1s\nidle-timeout 1s\nheader-timeout 1s") as s, deaf_client(s) as client:
@@ -484,8 +504,9 @@ if __name__ == "__main__":
     sys.exit(main([floods_end_the_connection, who_asks_much_is_no_flood, streams_given_up_end_the_connection,
                    streams_that_we_must_give_up_end_the_connection, a_page_that_is_left_is_no_flood,
                    headers_without_an_end_end_the_connection, headers_in_pieces_are_no_flood, a_header_bomb_is_refused,
-                   half_a_header_has_its_time, what_is_no_request_holds_no_connection, half_a_header_makes_room,
-                   what_goaway_leaves_out_is_no_request, who_takes_nothing_has_little, bodies_that_nobody_takes_are_few,
-                   zero_windows_have_their_time, slow_bodies_have_their_time, there_are_so_many_streams,
-                   an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled, bodies_are_what_they_say,
-                   an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing, noise_does_no_harm]))
+                   half_a_header_has_its_time, a_whole_header_ends_its_time, what_is_no_request_holds_no_connection,
+                   half_a_header_makes_room, what_goaway_leaves_out_is_no_request, who_takes_nothing_has_little,
+                   bodies_that_nobody_takes_are_few, zero_windows_have_their_time, slow_bodies_have_their_time,
+                   there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled,
+                   bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing,
+                   noise_does_no_harm]))
