@@ -30,6 +30,12 @@ void guard_refill(struct guard *g, uint64_t now_us)
 	add(&g->resets, seconds * RESETS_SECOND, RESETS_MAX);
 }
 
+void guard_nothing(struct guard *g)
+{
+	if (--g->calm < 0)
+		g->why = "frames that bring nothing";
+}
+
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd)
 {
 	if (hd->type == NGHTTP2_HEADERS)
@@ -38,10 +44,8 @@ void guard_frame(struct guard *g, const nghttp2_frame_hd *hd)
 		g->block += hd->length;
 	if (g->block > BLOCK_MAX)
 		g->why = "a header without an end";
-	if (hd->type == NGHTTP2_HEADERS || (hd->type == NGHTTP2_DATA && hd->length))
-		return;
-	if (--g->calm < 0)
-		g->why = "frames that bring nothing";
+	if (hd->type != NGHTTP2_HEADERS && hd->type != NGHTTP2_DATA)
+		guard_nothing(g);
 }
 
 void guard_reset(struct guard *g)

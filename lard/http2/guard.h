@@ -9,7 +9,8 @@
 
 /**
  * struct guard - what is left of each, in frames; both grow with time, and with what is useful
- * @calm:   PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA, frames of no known kind
+ * @calm:   PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA without data. Not those that libnghttp2 leaves out,
+ *	    of no known kind or of a stream that is over: they cost what bytes of a body do
  * @resets: streams that the client gave up, or made us give up (CVE-2023-44487, CVE-2025-8671)
  * @block:  bytes of the header block at hand, with those of the frame that comes (CVE-2024-27316)
  * @why:    not NULL: it is a flood
@@ -26,6 +27,8 @@ void guard_init(struct guard *g, uint64_t now_us);
 void guard_refill(struct guard *g, uint64_t now_us);
 /* A frame's header has come. */
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd);
+/* It was one that brings nothing. */
+void guard_nothing(struct guard *g);
 void guard_reset(struct guard *g);
 /* A frame with data was sent: the client may say that it has room again. */
 void guard_sent(struct guard *g);

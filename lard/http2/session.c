@@ -125,6 +125,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		guard_reset(&h->guard);
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
+	if (frame->hd.type == NGHTTP2_DATA && frame->data.padlen == frame->hd.length)
+		guard_nothing(&h->guard);
 	if (!s)
 		return 0;
 	s->ended |= frame->hd.flags & NGHTTP2_FLAG_END_STREAM;

@@ -13,8 +13,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import answer_with, content, kit, main, read_answer, until      # noqa: E402
 from http2 import (CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INTERNAL_ERROR,     # noqa: E402
-                   NO_ERROR, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST, SETTINGS, WINDOW, Raw, fields, frame,
-                   http2_site, memory, no_sanitizer, quiet)
+                   NO_ERROR, PADDED, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST, SETTINGS, WINDOW, Raw, fields,
+                   frame, http2_site, memory, no_sanitizer, quiet)
 from secure import count_is     # noqa: E402
 
 
@@ -39,7 +39,7 @@ def floods_end_the_connection():
               "settings": [frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 70000))],
               "priority": [frame(PRIORITY, 0, 99, u32(0) + b"\x10")],
               "window": [frame(WINDOW, 0, 0, u32(1))],
-              "empty data": [frame(DATA, 0, 1)]}
+              "empty data": [frame(DATA, 0, 1)], "padding": [frame(DATA, PADDED, 1, b"\3\0\0\0")]}
     with http2_site() as s:
         for number, (name, frames) in enumerate(floods.items()):
             with Raw(s) as client:
