@@ -40,7 +40,6 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
 static void refuse(struct http2 *h, int32_t id)
 {
-	count(h->conn->worker, COUNTER_HTTP2_REFUSED);
 	nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
 }
 
@@ -195,6 +194,9 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 		count(h->conn->worker, COUNTER_BAD_REQUEST);
 		guard_reset(&h->guard);
 	}
+	/* By us, or by libnghttp2, which knows how many there may be. */
+	if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
+		count(h->conn->worker, COUNTER_HTTP2_REFUSED);
 	if (frame->hd.type == NGHTTP2_DATA)
 		guard_sent(&h->guard);
 	if (s && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&

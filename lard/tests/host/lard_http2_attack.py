@@ -334,6 +334,7 @@ def there_are_so_many_streams():
         backend.gate.clear()
         client.send(*(client.headers(n, "/slow") for n in range(1, 12, 2)))
         assert client.answer(11)[3] == REFUSED_STREAM
+        count_is(s.lardd, "LardHttp2Refused", 1)
         backend.gate.set()
         for n in range(1, 10, 2):
             assert client.answer(n)[2] == b"be0"
