@@ -13,7 +13,7 @@ void fields_name(struct fields *f, const char *at, size_t len)
 		return;
 	}
 	f->in_value = false;
-	if (f->count == MESSAGE_FIELDS_MAX) {
+	if (f->count == MESSAGE_FIELDS_MAX + MESSAGE_FIELDS_OWN) {
 		f->excess = true;
 		return;
 	}

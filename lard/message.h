@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define MESSAGE_FIELDS_MAX 100
+#define MESSAGE_FIELDS_OWN 4	/* more in an answer that we have written: length, Age, HSTS, Connection */
 
 struct span {
 	const char *at;
@@ -29,15 +30,21 @@ enum framing {
 /**
  * struct fields - header fields of a message; spans point into the caller's buffer
  * @folded: a value went on on the next line (obsolete; refused)
- * @excess: more than MESSAGE_FIELDS_MAX
+ * @excess: more than there is room for
  */
 struct fields {
-	struct field at[MESSAGE_FIELDS_MAX];
+	struct field at[MESSAGE_FIELDS_MAX + MESSAGE_FIELDS_OWN];
 	unsigned int count;
 	bool in_value;
 	bool folded;
 	bool excess;
 };
+
+/* More than somebody else's message may have. */
+static inline bool fields_are_many(const struct fields *f)
+{
+	return f->excess || f->count > MESSAGE_FIELDS_MAX;
+}
 
 void fields_name(struct fields *f, const char *at, size_t len);
 void fields_value(struct fields *f, const char *at, size_t len);

@@ -154,7 +154,7 @@ int request_parse(struct request *r, const char *text, size_t len, size_t *searc
 	r->minor = h.minor;
 	r->content_length = h.content_length;
 	r->keep_alive = r->minor;
-	if (r->fields.excess)
+	if (fields_are_many(&r->fields))
 		return refuse(r, 431, "too many header fields");
 	if (r->fields.folded)
 		return refuse(r, 400, "folded header field");

@@ -44,7 +44,7 @@ static int judge_fields(struct response *r, bool head)
 	return 1;
 }
 
-int response_parse(struct response *r, const char *text, size_t len, bool head)
+int response_read(struct response *r, const char *text, size_t len, bool head)
 {
 	const char *end;
 	struct header h;
@@ -76,4 +76,11 @@ int response_parse(struct response *r, const char *text, size_t len, bool head)
 	if (!r->status_line.len)
 		return refuse(r, "empty status line");
 	return judge_fields(r, head);
+}
+
+int response_parse(struct response *r, const char *text, size_t len, bool head)
+{
+	int verdict = response_read(r, text, len, head);
+
+	return verdict > 0 && fields_are_many(&r->fields) ? refuse(r, "too many header fields") : verdict;
 }

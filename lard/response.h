@@ -21,5 +21,7 @@ struct response {
 
 /* As request_parse(); @head: it answers a HEAD request. -1: malformed. */
 int response_parse(struct response *r, const char *text, size_t len, bool head);
+/* Likewise, as we have written it: with some fields more than it came with. */
+int response_read(struct response *r, const char *text, size_t len, bool head);
 
 #endif

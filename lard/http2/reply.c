@@ -31,12 +31,12 @@ static size_t put_fields(const struct response *r, nghttp2_nv *out)
 
 ssize_t reply_head(struct stream *s, const char *text, size_t len, const nghttp2_data_provider *body)
 {
-	nghttp2_nv fields[MESSAGE_FIELDS_MAX + 1];
+	nghttp2_nv fields[MESSAGE_FIELDS_MAX + MESSAGE_FIELDS_OWN + 1];
 	struct response r;
 	size_t count;
 	int err;
 
-	if (response_parse(&r, text, len, s->is_head) != 1 || r.status == 101)
+	if (response_read(&r, text, len, s->is_head) != 1 || r.status == 101)
 		return -1;
 	/* "HTTP/1.1 200 OK" */
 	fields[0] = pair((struct span){ ":status", 7 }, (struct span){ r.status_line.at + 9, 3 });

@@ -75,6 +75,20 @@ def answers_come_whole():
         quiet(s.lardd)
 
 
+def answers_have_as_many_fields_as_by_http1():
+    """A hundred, and what we add to them; from the cache, too. One more is malformed to both."""
+    with http2_site("hsts 100\ncache-size 1000000\ncache-object-max 100000") as s, Raw(s) as client:
+        for more, status in ((97, 200), (98, 502)):         # with those of the back-end: 100, 101
+            target = answer_with(5, "Cache-Control: max-age=60", *(f"X-{n}: {n}" for n in range(more)))
+            assert s.get(target)[0] == status
+            for stream in (more * 4 + 1, more * 4 + 3):
+                client.send(client.headers(stream, target))
+                answer = client.answer(stream)
+                assert (answer[0], answer[3]) == (status, None), (more, answer)
+            if status == 200:
+                assert len(answer[1]) >= 100 and "age" in answer[1], answer
+
+
 def bodies_go_up():
     """Of known length and not, larger than any buffer."""
     need_curl()
@@ -387,10 +401,11 @@ def h2spec_finds_nothing_new():
 
 
 if __name__ == "__main__":
-    sys.exit(main([what_is_agreed_on, answers_come_whole, bodies_go_up, trailers_go_no_further,
-                   streams_of_a_connection_go_to_several_nodes_at_once, what_holds_for_requests_holds_for_streams,
-                   the_cache_serves_streams, certificates_of_clients_are_told, tiny_windows_get_all,
-                   many_streams_of_many_connections, nghttp_is_served, a_stop_lets_streams_end,
-                   idle_ones_end_with_a_stop, what_a_stop_cuts_ends_as_no_answer, reloads_and_takeovers_cut_no_stream,
+    sys.exit(main([what_is_agreed_on, answers_come_whole, answers_have_as_many_fields_as_by_http1, bodies_go_up,
+                   trailers_go_no_further, streams_of_a_connection_go_to_several_nodes_at_once,
+                   what_holds_for_requests_holds_for_streams, the_cache_serves_streams,
+                   certificates_of_clients_are_told, tiny_windows_get_all, many_streams_of_many_connections,
+                   nghttp_is_served, a_stop_lets_streams_end, idle_ones_end_with_a_stop,
+                   what_a_stop_cuts_ends_as_no_answer, reloads_and_takeovers_cut_no_stream,
                    a_connection_has_so_many_requests, idle_connections_end, wrong_directives_are_named,
                    h2spec_finds_nothing_new]))
