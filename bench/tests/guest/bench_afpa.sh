@@ -21,7 +21,7 @@ stop() {
 	wait $server
 }
 ask() { "$FLT_TOP/build/bench/load" -n 200 -c 4 "$@" 2>&1; }
-hits() { flotilla stats room afpa | awk '$1 == "AfpaHits" { print $2 }'; }
+hits() { flotilla -t stats show name AfpaHits | cut -f3; }
 found() { varnishstat -n /run/varnish -1 -f MAIN.cache_hit | awk '{ print $2 }'; }
 
 start afpa
