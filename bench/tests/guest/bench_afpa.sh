@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
 # kernel: stock
+# long: stock it takes a minute
 # What bench/pathlen compares afpa with: the kernel answers each request of its load, Varnish finds each, and logs none.
 . "$FLT_TOP/tools/testing/lib.sh"
 
