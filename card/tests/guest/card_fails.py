@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 1200
-# long: debug it takes nine minutes there
+# long: both minutes on either kernel
 """What users of network block devices complain of does not happen: errors come in
 time, devices come back, nothing hangs, and what comes late harms nobody."""
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-# long: debug it takes minutes there
+# long: both minutes on either kernel
 """Whatever a listed node says of connections that are handed on, it gets none of others and holds nobody up."""
 import os
 import socket

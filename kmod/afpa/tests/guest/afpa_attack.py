@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
+# long: debug it takes minutes there
 # cpus: 2
 """Clients and programs that mean no good: who holds what, for how long, and that the module goes."""
 import contextlib
