@@ -608,17 +608,24 @@ void conn_header_expired(struct timer *t)
 {
 	struct conn *conn = container_of(t, struct conn, timer);
 
-	if (conn->state == CONN_HTTP2)
+	switch (conn->state) {
+	case CONN_HTTP2:
 		http2_expired(conn);
-	else if (conn->state == CONN_LINGER)
+		break;
+	case CONN_LINGER:
 		conn_close(conn);
-	if (conn->state != CONN_READ)
-		return;
-	/* Nothing sent on a kept connection: it may close without a word. */
-	if (conn->served && !conn->searched && client_recv(conn, &(char){ 0 }, 1, MSG_PEEK) <= 0)
-		conn_close(conn);
-	else
-		conn_refuse(conn, 408, "the request did not arrive in time");
+		break;
+	case CONN_READ:
+		/* Nothing sent on a kept connection: it may close without a word. */
+		if (conn->served && !conn->searched &&
+		    client_recv(conn, &(char){ 0 }, 1, MSG_PEEK) <= 0)
+			conn_close(conn);
+		else
+			conn_refuse(conn, 408, "the request did not arrive in time");
+		break;
+	default:
+		break;
+	}
 }
 
 void conn_queue_expired(struct timer *t)
