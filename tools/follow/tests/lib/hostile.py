@@ -53,29 +53,22 @@ def http(body, status="200 OK", length=None, more=""):
             (status, len(body) if length is None else length, more)).encode() + body
 
 
-def endless(peer):
-    peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"kvs\": [")
-    while True:
-        peer.sendall(b"[[]]," * 10000)
+def flood(head, more):
+    """An answer that begins with HEAD and goes on with MORE for as long as somebody takes it."""
+    def answer(peer):
+        peer.sendall(head)
+        while True:
+            peer.sendall(more)
+    answer.__name__ = "%r without end" % more[:9]
+    return answer
 
 
-def endless_header(peer):
-    peer.sendall(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        peer.sendall(b"X-A: " + b"y" * 8000 + b"\r\n")
-
-
-def endless_trailer(peer):
-    peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
-    while True:
-        peer.sendall((b"X-A: " + b"y" * 800 + b"\r\n") * 50)
-
-
-def endless_chunk_extension(peer):
-    """Bytes without end that are neither a header nor of a body."""
-    peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
-    while True:
-        peer.sendall(b"a" * 60000)
+endless = flood(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"kvs\": [", b"[[]]," * 10000)
+endless_header = flood(b"HTTP/1.1 200 OK\r\n", b"X-A: " + b"y" * 8000 + b"\r\n")
+endless_trailer = flood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+                        (b"X-A: " + b"y" * 800 + b"\r\n") * 50)
+# Bytes without end that are neither a header nor of a body.
+endless_chunk_extension = flood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a" * 60000)
 
 
 def slow(peer):
