@@ -114,6 +114,13 @@ static void begin_request(struct http2 *h, struct stream *s)
 		say_goodbye(h);
 }
 
+/* Until then a stream's window is what RFC 9113 says, and the connection's no more than that. */
+static void agree(struct http2 *h)
+{
+	h->agreed = true;
+	nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, HTTP2_WINDOW);
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct http2 *h = user;
@@ -122,6 +129,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	(void)session;
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		guard_reset(&h->guard);
+	if (frame->hd.type == NGHTTP2_SETTINGS && frame->hd.flags & NGHTTP2_FLAG_ACK)
+		agree(h);
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
 	if (frame->hd.type == NGHTTP2_DATA && frame->data.padlen == frame->hd.length)
@@ -291,14 +300,12 @@ static int say_settings(struct http2 *h)
 	const struct config *config = h->conn->worker->config;
 	const nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->http2_streams },
-		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_STREAM_WINDOW },
+		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, h->first },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->max_header },
 	};
 
 	return nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings,
-				       sizeof(settings) / sizeof(settings[0])) ||
-	       nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, HTTP2_WINDOW) ?
-	       -ENOMEM : 0;
+				       sizeof(settings) / sizeof(settings[0])) ? -ENOMEM : 0;
 }
 
 /*
@@ -333,6 +340,10 @@ int http2_begin(struct conn *conn)
 	h->conn = conn;
 	h->readable = true;
 	h->backlog = 2 * w->config->http2_streams + 2 * ACKS_MAX;
+	h->first = HTTP2_UNREAD / w->config->http2_streams;
+	if (h->first > HTTP2_STREAM_WINDOW)
+		h->first = HTTP2_STREAM_WINDOW;
+	h->spare = HTTP2_READ;
 	list_init(&h->streams);
 	list_init(&h->woken);
 	guard_init(&h->guard, w->loop.now);

@@ -52,6 +52,21 @@ static ssize_t copy_out(void *into, size_t len, const char *from, size_t *start,
 	return len;
 }
 
+/* Somebody reads it: it need not be slow, while there is room for such. */
+static void widen(struct stream *s)
+{
+	struct http2 *h = s->http2;
+	int32_t more = HTTP2_STREAM_WINDOW - h->first;
+
+	if (more > h->spare / 2)
+		more = h->spare / 2;
+	if (s->more || s->ended || !h->agreed || more < h->first)
+		return;
+	s->more = more;
+	h->spare -= more;
+	nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, s->id, h->first + more);
+}
+
 static ssize_t stream_recv(struct client_stream *client, void *into, size_t len, int flags)
 {
 	struct stream *s = of(client);
@@ -71,6 +86,7 @@ static ssize_t stream_recv(struct client_stream *client, void *into, size_t len,
 	n = copy_out(into, len, s->body, &s->body_start, s->body_end, flags);
 	if (s->body_start != before) {
 		nghttp2_session_consume(s->http2->session, s->id, s->body_start - before);
+		widen(s);
 		http2_kick(s->http2);
 	}
 	return n;
@@ -294,6 +310,7 @@ static void leave(struct stream *s)
 	list_del(&s->woken);
 	h->open--;
 	h->asked -= s->conn != NULL;
+	h->spare += s->more;
 	s->http2 = NULL;
 	http2_kick(h);
 }

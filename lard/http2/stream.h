@@ -12,7 +12,13 @@
 struct conn;
 
 #define HTTP2_STREAM_WINDOW	65535	/* of a body: what is taken before somebody reads it */
-#define HTTP2_WINDOW		(8 * HTTP2_STREAM_WINDOW)	/* of all of a connection's */
+#define HTTP2_UNREAD		(26 * HTTP2_STREAM_WINDOW)	/* of all of a connection's that nobody reads yet */
+#define HTTP2_READ		(8 * HTTP2_STREAM_WINDOW)	/* what those that are read have beyond that */
+/*
+ * A connection's: never what stops one of its streams, or those that wait would stop the one that they wait
+ * for. Up to half of it may have been taken without the client's being told.
+ */
+#define HTTP2_WINDOW		(2 * (HTTP2_UNREAD + HTTP2_READ))
 #define HTTP2_PULL		16384	/* with less than that to be sent, more is made */
 #define HTTP2_OUT		(HTTP2_PULL + 9 + 16384 + 256)
 #define HTTP2_TAIL		512	/* the end of an answer that is taken without room for it, as errors are */
@@ -27,6 +33,9 @@ enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
  * @opening:    whose header block comes
  * @open:       how many are on @streams
  * @asked:      of these, who are requests by now; nothing else is a reason to stay
+ * @first:      window of a stream that nobody reads yet
+ * @spare:      of HTTP2_READ
+ * @agreed:     the client knows of our settings
  * @served:     requests so far
  * @noticed_us: when the client was told that this will end; 0: it was not
  * @busy:       its frames are being read or its streams run
@@ -45,7 +54,8 @@ struct http2 {
 	uint64_t served;
 	unsigned int open, asked, backlog;
 	enum http2_wait wait;
-	bool busy, leaving, blocked, readable, broken;
+	int32_t first, spare;
+	bool agreed, busy, leaving, blocked, readable, broken;
 	size_t out_start, out_end;
 	char out[HTTP2_OUT];
 };
@@ -57,6 +67,7 @@ struct http2 {
  * @events:   EPOLL* bits that @conn has not been told
  * @text:     the request's header, @text_start to @text_end is not taken yet
  * @body:     likewise what came behind it
+ * @more:     what its window has of HTTP2_READ
  * @ended:    the client has said all
  * @answered: the final header is with libnghttp2
  * @known:    @left bytes of the answer's body are still to come; else it ends with @shut
@@ -77,6 +88,7 @@ struct stream {
 	size_t text_start, text_end;
 	char *body;
 	size_t body_start, body_end, body_size;
+	int32_t more;
 	bool is_head, ended, answered, known, shut, spoiled, over;
 	uint64_t left;
 	const struct iovec *give;

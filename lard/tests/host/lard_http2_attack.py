@@ -12,9 +12,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import answer_with, content, kit, main, read_answer, until      # noqa: E402
-from http2 import (CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INTERNAL_ERROR,     # noqa: E402
-                   NO_ERROR, PADDED, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST, SETTINGS, WINDOW, Raw, fields,
-                   frame, http2_site, memory, no_sanitizer, quiet)
+from http2 import (ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FLOW_CONTROL_ERROR, GOAWAY,    # noqa: E402
+                   HEADERS, INTERNAL_ERROR, NO_ERROR, PADDED, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST,
+                   SETTINGS, WINDOW, Raw, fields, frame, http2_site, memory, no_sanitizer, quiet)
 from secure import count_is     # noqa: E402
 
 
@@ -262,29 +262,79 @@ def who_takes_nothing_has_little():
         quiet(s.lardd)
 
 
+class Uploads:
+    """Bodies, each as far as the windows allow, which are known as the client is told of them."""
+
+    def __init__(self, client):
+        self.client, self.windows, self.left = client, {0: 65535}, {}
+        settings = client.wait(SETTINGS)[3]
+        self.first = next(value for what, value in struct.iter_unpack(">HI", settings) if what == 4)
+        client.send(frame(SETTINGS, ACK, 0))
+
+    def begin(self, stream, size):
+        self.left[stream], self.windows[stream] = size, self.first
+        self.client.send(self.client.headers(stream, "/echo", "POST", end=False, more=[("content-length", str(size))]))
+
+    def send(self, stream):
+        while self.left[stream] and self.windows[0] and self.windows[stream]:
+            size = min(self.left[stream], self.windows[0], self.windows[stream], 16384)
+            self.left[stream] -= size
+            self.windows[stream] -= size
+            self.windows[0] -= size
+            self.client.send(frame(DATA, 0 if self.left[stream] else END_STREAM, stream, bytes(size)))
+
+    def hear(self):
+        with contextlib.suppress(TimeoutError):
+            while (got := self.client.next(0.05)):
+                if got[0] == WINDOW:
+                    self.windows[got[2]] = self.windows.get(got[2], 0) + int.from_bytes(got[3], "big")
+                else:
+                    self.client.note(got)
+
+
+def bodies_that_wait_hold_up_no_other():
+    """All there may be of those that wait for a place: the one that has it goes on, and each of them after it."""
+    with http2_site("max_outstanding 1\npolicy wrr\nqueue-timeout 120s") as s, Raw(s) as client:
+        uploads = Uploads(client)
+        uploads.begin(1, 600000)
+        until(lambda: s.lardd.load() == 1, what="its place")
+        uploads.hear()
+        for stream in range(3, 200, 2):
+            uploads.begin(stream, 70000 if stream < 25 else uploads.first)
+            uploads.send(stream)
+        begun = time.monotonic()
+        while any(uploads.left.values()) and time.monotonic() - begun < kit.PATIENCE:
+            for stream in uploads.left:
+                uploads.send(stream)
+            uploads.hear()
+        assert not any(uploads.left.values()), (uploads.left, uploads.windows)
+        assert {client.answer(n)[0] for n in uploads.left} == {200}, client.answers
+
+
 def bodies_that_nobody_takes_are_few():
     """What a client may send before a back-end reads is bounded for a stream, and for all of a connection."""
     no_sanitizer()
-    with http2_site("policy wrr\nmax_outstanding 1") as s, Raw(s) as client:
+    with http2_site("policy wrr\nmax_outstanding 1") as s, Raw(s) as client, Raw(s) as second:
         s.lardd.backends[0].gate.clear()
         before = memory(s.lardd)
         client.send(client.headers(1, "/slow"))
         until(lambda: s.lardd.load() == 1, what="its request")
-        client.tls.settimeout(kit.PATIENCE)
-        sent = 0
-        client.send(*(client.headers(n, "/echo", "POST", end=False) for n in range(3, 61, 2)))
-        for _ in range(8):                          # each stream's window is 65,535, the connection's 8 times that
-            for n in range(3, 61, 2):
-                if sent + 16000 <= 8 * 65535 - 100:
-                    client.send(frame(DATA, 0, n, bytes(16000)))
-                    sent += 16000
+        first = Uploads(client).first
+        assert 16384 <= first and 100 * first <= 26 * 65535, first
+        client.send(*(client.headers(n, "/echo", "POST", end=False) + frame(DATA, 0, n, bytes(16384))
+                      + frame(DATA, 0, n, bytes(first - 16384)) for n in range(3, 200, 2)))
         client.send(frame(PING, 0, 0, bytes(8)))
         assert client.wait(PING), "all of it is within the windows"
         grown = memory(s.lardd) - before
         assert grown < 3000, grown
-        client.send(frame(DATA, 0, 3, bytes(16000)))        # now it is not
-        assert client.error() == 3
+        client.send(frame(DATA, 0, 3, b"x"))                # now it is not
+        assert client.wait(RST, stream=3)[3] == u32(FLOW_CONTROL_ERROR)
+        # Who does not say that he knows of these windows has 64 KB in all.
+        second.send(*(second.headers(n, "/echo", "POST", end=False) for n in (1, 3)),
+                    *(frame(DATA, 0, n, bytes(16383)) for n in (1, 1, 1, 1, 3)))
+        assert second.error() == FLOW_CONTROL_ERROR
         s.lardd.backends[0].gate.set()
+        client.tls.close()
         quiet(s.lardd)
 
 
@@ -507,7 +557,7 @@ if __name__ == "__main__":
                    headers_without_an_end_end_the_connection, headers_in_pieces_are_no_flood, a_header_bomb_is_refused,
                    half_a_header_has_its_time, a_whole_header_ends_its_time, what_is_no_request_holds_no_connection,
                    half_a_header_makes_room, what_goaway_leaves_out_is_no_request, who_takes_nothing_has_little,
-                   bodies_that_nobody_takes_are_few, zero_windows_have_their_time, slow_bodies_have_their_time,
-                   there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream, nothing_is_smuggled,
-                   bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one, who_goes_leaves_nothing,
-                   noise_does_no_harm]))
+                   bodies_that_wait_hold_up_no_other, bodies_that_nobody_takes_are_few, zero_windows_have_their_time,
+                   slow_bodies_have_their_time, there_are_so_many_streams, an_idle_connection_makes_room_for_a_stream,
+                   nothing_is_smuggled, bodies_are_what_they_say, an_answer_that_is_cut_is_no_whole_one,
+                   who_goes_leaves_nothing, noise_does_no_harm]))
