@@ -14,7 +14,7 @@ static int run_line(struct cli *cli, const char *line)
 	if (nr > 0)
 		status = cli_run(cli, nr, words);
 	else
-		cli_fail(cli, "out of memory, or too many words: %s", line);
+		cli_fail(cli, "%s: %s", copy ? cli_split_why(nr) : "out of memory", line);
 	cli->doing[0] = '\0';
 	free(copy);
 	return status;

@@ -76,6 +76,8 @@ int cli_fail(struct cli *cli, const char *format, ...) __attribute__((format(pri
 int cli_usage(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What prints, and \x1b for what does not. */
 void cli_plain(FILE *to, const char *text);
+/* The same, as much of it as @size has room for. */
+void cli_plain_text(const char *text, char *to, size_t size);
 /* What a word that is not a known argument of a command earns. */
 int cli_unknown(struct cli *cli, const char *word);
 /* The client, or NULL after saying why there is none. */
@@ -88,9 +90,18 @@ void cli_warn(const struct cli *cli, const char *sentence);
 /* One command line, without the program's name and its options. */
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_batch(struct cli *cli, const char *file);
-/* Words of a line, which it changes; -1: more than CLI_WORDS. */
 #define CLI_WORDS	64
+#define CLI_TOO_MANY	-1
+#define CLI_OPEN_QUOTE	-2
+/*
+ * Words of a line, which it changes. Blanks are between them; within quotation marks they are part of a word, and
+ * there a backslash goes before a quotation mark, before another and before the n of a newline. A word that begins
+ * with # begins a comment. Return: how many, or what is wrong.
+ */
 int cli_split(char *line, char *words[CLI_WORDS]);
+const char *cli_split_why(int nr);
+/* So that cli_split() gives it again. */
+void cli_put_word(FILE *to, const char *word);
 void help_program(FILE *to);
 void help_object(FILE *to, const struct object *object);
 void help_command(FILE *to, const struct object *object, const struct command *command);

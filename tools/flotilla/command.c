@@ -22,6 +22,8 @@ void cli_doing(struct cli *cli, const char *format, ...)
 	va_end(args);
 }
 
+#define PLAIN_SIZE	5	/* "\\x1b", or the longest character */
+
 /* The bytes of the character of UTF-8 at @text if it prints, and turns no others round; else 0. */
 static size_t printing(const unsigned char *text)
 {
@@ -43,18 +45,38 @@ static size_t printing(const unsigned char *text)
 	return len;
 }
 
-/* A terminal obeys what does not print, and names may be those of a file of somebody else's. */
+/* What stands for the character at *@text, which is moved on. */
+static void next_plain(const char **text, char plain[PLAIN_SIZE])
+{
+	size_t len = printing((const unsigned char *)*text);
+
+	if (len)
+		snprintf(plain, PLAIN_SIZE, "%.*s", (int)len, *text);
+	else
+		snprintf(plain, PLAIN_SIZE, "\\x%02x", (unsigned char)**text);
+	*text += len ? len : 1;
+}
+
 void cli_plain(FILE *to, const char *text)
 {
-	size_t len;
+	char plain[PLAIN_SIZE];
 
-	for (; *text; text += len ? len : 1) {
-		len = printing((const unsigned char *)text);
-		if (len)
-			fwrite(text, 1, len, to);
-		else
-			fprintf(to, "\\x%02x", (unsigned char)*text);
+	while (*text) {
+		next_plain(&text, plain);
+		fputs(plain, to);
 	}
+}
+
+void cli_plain_text(const char *text, char *to, size_t size)
+{
+	char plain[PLAIN_SIZE];
+	size_t n = 0;
+
+	while (*text && n + PLAIN_SIZE <= size) {
+		next_plain(&text, plain);
+		n += strlen(strcpy(to + n, plain));
+	}
+	to[n] = '\0';
 }
 
 static void say_to(FILE *to, const struct cli *cli, const char *format, va_list args)
@@ -250,22 +272,6 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	return command->run(cli, argc - 1, argv + 1);
 }
 
-/* Words between blanks; a word that begins with # begins a comment. */
-int cli_split(char *line, char *words[CLI_WORDS])
-{
-	char *rest = NULL, *word;
-	int nr = 0;
-
-	for (word = strtok_r(line, " \t\r\n", &rest); word; word = strtok_r(NULL, " \t\r\n", &rest)) {
-		if (word[0] == '#')
-			break;
-		if (nr == CLI_WORDS)
-			return -1;
-		words[nr++] = word;
-	}
-	return nr;
-}
-
 static int batch_lines(struct cli *cli, const char *file, FILE *f)
 {
 	char *line = NULL, *words[CLI_WORDS];
@@ -278,7 +284,7 @@ static int batch_lines(struct cli *cli, const char *file, FILE *f)
 		cli->doing[0] = '\0';
 		nr = cli_split(line, words);
 		if (nr < 0)
-			status = cli_usage(cli, "more than %d words", CLI_WORDS);
+			status = cli_usage(cli, "%s", cli_split_why(nr));
 		else if (nr)
 			status = cli_run(cli, nr, words);
 	}

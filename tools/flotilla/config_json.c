@@ -14,17 +14,22 @@ struct line {
 	int nr;
 };
 
-static int add_word(struct line *line, const char *word)
+static int add_text(struct line *line, const char *word)
 {
-	if (!word[0] || word[strcspn(word, " \t\r\n\v\f")])
-		return cli_usage(line->cli, "\"%s\" is empty or has a blank", word);
 	if (line->nr == CLI_WORDS)
-		return cli_usage(line->cli, "more than %d words", CLI_WORDS);
+		return cli_usage(line->cli, "%s", cli_split_why(CLI_TOO_MANY));
 	line->words[line->nr] = strdup(word);
 	if (!line->words[line->nr])
 		return cli_fail(line->cli, "out of memory");
 	line->nr++;
 	return CLI_OK;
+}
+
+static int add_word(struct line *line, const char *word)
+{
+	if (!word[0] || word[strcspn(word, " \t\r\n\v\f")])
+		return cli_usage(line->cli, "\"%s\" is empty or has a blank", word);
+	return add_text(line, word);
 }
 
 static void drop_words(struct line *line)
@@ -39,11 +44,19 @@ static bool is_flag(const char *key)
 	return !strcmp(key, "write") || !strcmp(key, "shared") || !strcmp(key, "unclaimed");
 }
 
+/* Files have any names; put_text() writes these. */
+static bool is_path(const char *key)
+{
+	return !strcmp(key, "device") || !strcmp(key, "mount") || !strcmp(key, "key");
+}
+
 static int add_pair(struct line *line, const char *key, const char *value)
 {
 	int status = add_word(line, key);
 
-	return status ? status : add_word(line, value);
+	if (status)
+		return status;
+	return is_path(key) ? add_text(line, value) : add_word(line, value);
 }
 
 /* Nodes of an export are one word, several addresses several pairs. */

@@ -62,7 +62,7 @@ int config_text(struct cli *cli, struct config *config, char *text)
 		*end = '\0';
 		nr = cli_split(text, words);
 		if (nr < 0)
-			status = cli_usage(cli, "more than %d words", CLI_WORDS);
+			status = cli_usage(cli, "%s", cli_split_why(nr));
 		else if (nr)
 			status = config_take(cli, config, place, nr, words);
 	}
@@ -114,6 +114,14 @@ static void put_address(FILE *to, const char *key, const struct sockaddr_storage
 		fprintf(to, " %s %s", key, address_text(addr, text, sizeof(text)));
 }
 
+static void put_text(FILE *to, const char *key, const char *text)
+{
+	if (!text[0])
+		return;
+	fprintf(to, " %s ", key);
+	cli_put_word(to, text);
+}
+
 char *local_words(const struct config_local *local)
 {
 	char *text = NULL;
@@ -156,8 +164,7 @@ char *node_words(const struct config_node *node)
 	put_address(to, "forward-address", &info->fwd_addr);
 	if (info->auth)
 		fprintf(to, " auth %s", word_of(&auths, info->auth));
-	if (node->key[0])
-		fprintf(to, " key %s", node->key);
+	put_text(to, "key", node->key);
 	return finish(to, &text);
 }
 
@@ -182,15 +189,16 @@ char *export_words(const struct config_export *export)
 
 	if (!to)
 		return NULL;
-	fprintf(to, "%s device %s nodes %s", export->name, export->device, export->nodes);
+	fprintf(to, "%s", export->name);
+	put_text(to, "device", export->device);
+	fprintf(to, " nodes %s", export->nodes);
 	if (export->flags & CARD_FLAG_WRITE)
 		fprintf(to, " write");
 	if (export->flags & CARD_FLAG_SHARED)
 		fprintf(to, " shared");
 	if (export->flags & CARD_FLAG_UNCLAIMED)
 		fprintf(to, " unclaimed");
-	if (export->mount[0])
-		fprintf(to, " mount %s", export->mount);
+	put_text(to, "mount", export->mount);
 	if (export->serve)
 		fprintf(to, " serve %s", word_of(&card_serves, export->serve));
 	if (export->deliver)

@@ -9,9 +9,9 @@
 static void print_scalar(const json_t *value)
 {
 	if (json_is_string(value))
-		fputs(json_string_value(value), stdout);
+		cli_plain(stdout, json_string_value(value));
 	else
-		json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+		json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 }
 
 /* "key: value" lines; what is inside is indented. Lets the dispatcher say more than we know. */
@@ -22,7 +22,9 @@ static void print_lines(const json_t *object, int indent)
 	size_t i;
 
 	json_object_foreach((json_t *)object, key, value) {
-		printf("%*s%s:", indent, "", key);
+		printf("%*s", indent, "");
+		cli_plain(stdout, key);
+		putchar(':');
 		if (json_is_object(value)) {
 			putchar('\n');
 			print_lines(value, indent + 2);

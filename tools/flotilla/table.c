@@ -29,7 +29,7 @@ static void cell(const struct column *column, const json_t *row, bool human, cha
 	if (human && column->human && value)
 		column->human(value, text, CELL_SIZE);
 	else if (json_is_string(value))
-		snprintf(text, CELL_SIZE, "%s", json_string_value(value));
+		cli_plain_text(json_string_value(value), text, CELL_SIZE);
 	else if (json_is_integer(value))
 		snprintf(text, CELL_SIZE, "%lld", (long long)json_integer_value(value));
 	else if (json_is_boolean(value))

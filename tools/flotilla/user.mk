@@ -1,5 +1,5 @@
 PROGRAMS += flotilla
-flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c value.c table.c node.c local.c service.c auth.c \
+flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c table.c node.c local.c service.c auth.c \
 	conn.c counter.c stats.c stats_http.c metric.c metric_node.c policy.c dispatcher.c explain.c \
 	top.c top_take.c top_view.c terminal.c doctor.c doctor_node.c doctor_service.c machine.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
 	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_value.c key.c process.c process_tree.c \
@@ -15,6 +15,11 @@ flotilla_config_SRCS := $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
 flotilla_config_DEPS := libflotilla libhandoff libafpa
 flotilla_config_PKGS := jansson libmnl
 flotilla_config_LIBS := -lcmocka
+
+flotilla_words_SRCS := $(flotilla_config_SRCS)
+flotilla_words_DEPS := $(flotilla_config_DEPS)
+flotilla_words_PKGS := $(flotilla_config_PKGS)
+flotilla_words_LIBS := -lcmocka
 
 # Counters and names of nodes, a line each, as Prometheus gets them: for a test.
 TEST_PROGRAMS += flotilla_metrics_of

@@ -126,7 +126,7 @@ static int describe(struct announce *a)
 	int status = CLI_OK, nr = a->words ? cli_split(a->words, each) : 0;
 
 	if (nr < 0 || nr + 4 > CLI_WORDS)
-		return cli_usage(&a->cli, "--set: too many words");
+		return cli_usage(&a->cli, "--set: %s", cli_split_why(nr));
 	if (!a->name || !a->address) {
 		status = config_live_nodes(&a->cli, &live);
 		if (!status && !live.local.given)

@@ -26,7 +26,7 @@ int rules_set(struct cli *cli, struct rules *rules, char *words)
 	int status, nr = cli_split(words, each), i;
 
 	if (nr < 0 || nr + 4 > CLI_WORDS)
-		return cli_usage(cli, "--set: too many words");
+		return cli_usage(cli, "--set: %s", cli_split_why(nr));
 	for (i = 0; i < nr; i++) {
 		argv[i + 4] = each[i];
 		if (!(i % 2) && (!strcmp(each[i], "address") || !strcmp(each[i], "port")))

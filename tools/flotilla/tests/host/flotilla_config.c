@@ -74,7 +74,7 @@ static int read_text(const char *text, struct config *config)
 static void must_read(const char *text, struct config *config)
 {
 	if (read_text(text, config))
-		fail_msg("%s: %s", text, said);
+		fail_msg("%s: %.200s", said, text);
 }
 
 /* The sentence without "flotilla: /tmp/flotilla_config.XXXXXX". */
@@ -147,6 +147,8 @@ static const struct {
 	{ LOCAL "sysctl forward_max many\n", ":2: cannot use the sysctl line: forward_max many is not a number" },
 	{ LOCAL "export data device /dev/sdb\n", ":2: cannot use export data: its nodes are missing" },
 	{ LOCAL "export data nodes be1\n", ":2: cannot use export data: its device is missing" },
+	{ LOCAL "export data device \"/dev/sdb nodes be1\n", ":2: a quotation mark has no second one" },
+	{ LOCAL "export data device \"\" nodes be1\n", ":2: cannot use export data: device is empty or too long" },
 	{ LOCAL "export data device /dev/sdb nodes be1 shared\n", ":2: cannot use export data: shared goes only with write" },
 	{ LOCAL "export data device /dev/sdb nodes be1 write write\n", ":2: cannot use export data: write is given twice" },
 	{ LOCAL "export data device /dev/sdb nodes be1 uuid 7\n", ":2: cannot use export data: 7 is not a UUID" },
@@ -216,7 +218,8 @@ static void a_file_that_cannot_be_read_fails(void **state)
 	"links heartbeat_ms 500\n"						\
 	"sysctl forward_max 1000\n"						\
 	"export data device /dev/sdb nodes be1,be2 write shared serve event deliver sync policy hdc"	\
-	" host 9 home_shift 2 uuid 01234567-89ab-cdef-0123-456789abcdef\n"
+	" host 9 home_shift 2 uuid 01234567-89ab-cdef-0123-456789abcdef\n"	\
+	"export odd device \"/dev/a \\\"b\\\\\\n#\" nodes be1 mount \"#x y\"\n"
 
 static char *text_of(const struct config *config)
 {

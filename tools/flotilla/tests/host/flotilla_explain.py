@@ -64,6 +64,11 @@ def the_answer_is_told_line_by_line():
     assert "node: be1\n" in run.stdout and "why: be1 serves" in run.stdout, run.stdout
 
 
+def what_a_terminal_obeys_is_told_as_numbers():
+    run, _ = ask(json.dumps({"why": "a\x1b[2J\nnode: be9", "k\x1b": ["\u202e", {"x": "\x1b"}]}).encode() + b"\n")
+    assert run.stdout == 'why: a\\x1b[2J\\x0anode: be9\nk\\x1b: \\xe2\\x80\\xae, {"x":"\\u001B"}\n', run
+
+
 def json_answer_is_passed_on_whole():
     run, _ = ask(json.dumps(ANSWER).encode() + b"\n", "-j")
     assert json.loads(run.stdout) == ANSWER, run
@@ -94,7 +99,7 @@ def hanging_up_is_told():
 
 def main():
     tests = [the_request_is_one_line_of_json, the_answer_is_told_line_by_line,
-             json_answer_is_passed_on_whole, the_dispatchers_refusal_is_a_failure,
+             what_a_terminal_obeys_is_told_as_numbers, json_answer_is_passed_on_whole, the_dispatchers_refusal_is_a_failure,
              nonsense_is_refused, answer_without_end_is_bounded, hanging_up_is_told]
     return kit.run([(test.__name__, test) for test in tests])
 
