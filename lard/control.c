@@ -220,6 +220,16 @@ static bool is_answered(const struct sockaddr_un *addr)
 	return answered;
 }
 
+/* The file has the socket's mode from its first moment: no name is looked up again. No other thread runs yet. */
+static int bind_with_mode(int fd, const struct sockaddr_un *addr, mode_t mode)
+{
+	mode_t before = umask(0);
+	int err = fchmod(fd, mode) || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? -errno : 0;
+
+	umask(before);
+	return err;
+}
+
 /*
  * Under another name first, so that whoever finds the socket can connect and finds its mode right.
  * One that nobody answers on is left over from a crash and is replaced.
@@ -229,6 +239,7 @@ static int bind_socket(struct control *control, int fd, const struct sockaddr_un
 {
 	char directory[sizeof(addr->sun_path)], *slash;
 	struct sockaddr_un fresh = *addr;
+	int err;
 
 	if (!replace && is_answered(addr))
 		return -EADDRINUSE;
@@ -242,9 +253,9 @@ static int bind_socket(struct control *control, int fd, const struct sockaddr_un
 		mkdir(directory, 0755);
 	}
 	unlink(fresh.sun_path);
-	if (bind(fd, (const struct sockaddr *)&fresh, sizeof(fresh)) ||
-	    chmod(fresh.sun_path, mode))
-		return -errno;
+	err = bind_with_mode(fd, &fresh, mode);
+	if (err)
+		return err;
 	strcpy(control->fresh, fresh.sun_path);
 	return service_open(&control->service, control->lardd->worker[0], fd);
 }

@@ -347,6 +347,23 @@ def check_finds_what_is_missing():
             assert run.returncode == 1 and "configuration" in run.stderr, run
 
 
+def the_control_socket_has_its_mode_from_the_start():
+    """Whatever the umask is."""
+    for mode in (0o600, 0o640, 0o666):
+        with tempfile.TemporaryDirectory() as top:
+            path = os.path.join(top, "control")
+            with open(os.path.join(top, "conf"), "w", encoding="utf-8") as file:
+                file.write(f"listen 127.0.0.1:{free_port()}\nmode proxy\ncontrol {path} {mode:04o}\n"
+                           f"node a 127.0.0.1:{free_port()}\n")
+            with subprocess.Popen([LARDD, "-c", file.name, "--foreground"], stderr=subprocess.DEVNULL,
+                                  umask=0o077) as lardd:
+                try:
+                    until(lambda path=path: os.path.exists(path), what="its control socket")
+                    assert os.stat(path).st_mode & 0o7777 == mode, oct(os.stat(path).st_mode)
+                finally:
+                    lardd.terminate()
+
+
 def unit():
     """The settings of the unit's [Service]."""
     found = {}
@@ -464,5 +481,5 @@ if __name__ == "__main__":
                    it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
                    unknown_users_are_not_the_starter,
-                   check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration,
+                   the_control_socket_has_its_mode_from_the_start, check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration,
                    the_unit_starts_with_keys_that_only_its_user_may_read]))
