@@ -90,7 +90,7 @@ static bool card_name_good(const char *name)
 	const char *c;
 
 	for (c = name; *c; c++)
-		if (!isalnum(*c) && !strchr("._-", *c))
+		if (!(isascii(*c) && isalnum(*c)) && !strchr("._-", *c))
 			return false;
 	return name[0] && name[0] != '.' && name[0] != '-';
 }

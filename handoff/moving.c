@@ -93,7 +93,7 @@ static bool hof_method_begins(struct sock *sk)
 /* Of a field's name; what else there is in some names is not known to all servers. */
 static bool hof_is_token(char c)
 {
-	return isalnum(c) || c == '-' || c == '_';
+	return (isascii(c) && isalnum(c)) || c == '-' || c == '_';
 }
 
 /*

@@ -177,7 +177,7 @@ const char *flt_name_check(const char *name)
 	if (!*name)
 		return "a node's name must not be empty";
 	for (c = name; *c; c++)
-		if (!isalnum(*c) && *c != '.' && *c != '_' && *c != '-')
+		if (!(isascii(*c) && isalnum(*c)) && *c != '.' && *c != '_' && *c != '-')
 			return "a node's name is made of letters, digits, '.', '_' and '-'";
 	if (!strcmp(name, ".") || !strcmp(name, ".."))
 		return "'.' and '..' are no node names";

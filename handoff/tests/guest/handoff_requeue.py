@@ -250,7 +250,7 @@ def what_may_be_a_body_is_no_request():
                  b"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n", b"SOURCE /a.ogg HTTP/1.0\r\nHost: x\r\n\r\n",
                  b"POST / HTTP/1.0\r\nHost: x\r\n\r\n", GET[:-2] + b"X: a\rTransfer-Encoding: chunked\r\n\r\n",
                  GET[:-2] + b"\0Transfer-Encoding: chunked\r\n\r\n", GET[:-2] + b"\vTransfer-Encoding: chunked\r\n\r\n",
-                 GET[:-2] + b"no field\r\n\r\n", b"GET /\r HTTP/1.1\r\nHost: x\r\n\r\n",
+                 GET[:-2] + b"X\xe4: a\r\n\r\n", GET[:-2] + b"no field\r\n\r\n", b"GET /\r HTTP/1.1\r\nHost: x\r\n\r\n",
                  b"GET / HTTP/1.1 x\r\nHost: x\r\n\r\n",
                  GET[:-2] + b" folded\r\n\r\n", GET[:-4] + b"\n\n", GET + b"x", GET + GET):
         with no_resets(), Pair() as p:

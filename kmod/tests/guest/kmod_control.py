@@ -41,6 +41,7 @@ BAD_NODES = [
     (errno.EINVAL, dict(name="", addr4="10.0.0.1"), "empty"),
     (errno.EINVAL, dict(name="a b", addr4="10.0.0.1"), "letters"),
     (errno.EINVAL, dict(name="a/b", addr4="10.0.0.1"), "letters"),
+    (errno.EINVAL, dict(name=b"caf\xe9\0", addr4="10.0.0.1"), "letters"),
     (errno.EINVAL, dict(name="..", addr4="10.0.0.1"), "no node names"),
     (errno.EINVAL, dict(name="x", addr4="0.0.0.0"), "one host"),
     (errno.EINVAL, dict(name="x", addr4="224.0.0.1"), "one host"),
