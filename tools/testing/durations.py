@@ -146,7 +146,9 @@ class Slice:
         """{test: the slice in which it runs as it is}, of the long tests that cannot be cut."""
         whole = [t for t in tests if t.is_long_on(kernel) and not t.can_be_cut]
         piles = deal(whole, lambda t: durations.steady(t, kernel), self.count)
-        return {t.name: number for number, pile in enumerate(piles, 1) for t in pile}
+        # The longest come first: not those of both kernels in one slice.
+        numbers = range(self.count, 0, -1) if kernel == "stock" else range(1, self.count + 1)
+        return {t.name: number for number, pile in zip(numbers, piles) for t in pile}
 
     def parts(self, tests, kernel, durations):
         """{test: (number, count)}, which part of its claims is in this slice, of the long tests that can be cut."""
