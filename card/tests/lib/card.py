@@ -202,6 +202,7 @@ def mapped(name, *table):
             ["dmsetup", "info", "-c", "--noheadings", "-o", "blkdevname", name], check=True,
             capture_output=True, text=True).stdout.strip()
     finally:
+        run("dmsetup", "resume", name)      # who failed may have left it suspended
         run("dmsetup", "remove", "--retry", name)
 
 

@@ -87,13 +87,13 @@ class Peer(FakePeer):
 class Fake:
     """Node 1 exports to node 2, which is a Peer; node 2's own link is silenced."""
 
-    def __init__(self, *words, before=None):
-        self.pair = pair(size=MIB, words=words)
+    def __init__(self, *words, before=None, n=2):
+        self.pair = pair(n, size=MIB, words=words)
         self.before = before
 
     def __enter__(self):
         self.c, self.disk = self.pair.__enter__()
-        a, b = self.c.nodes
+        a, b = self.c.nodes[:2]
         # The lower address connects: so the exporter must be the higher one to be called.
         b.nl.do("NODE_DEL", node_name=a.name)
         export(b, "data", self.disk.device, nodes="n1")
