@@ -28,14 +28,15 @@ static gfp_t card_serve_gfp(const struct card_serve *s)
  */
 static void card_serve_unlock(struct card_serve *s)
 {
+	bool filled = !READ_ONCE(s->status);
 	unsigned int i, kept = 0;
 
 	for (i = 0; i < s->nr; i++) {
 		if (s->kind[i] != CARD_PAGE_FILL)
 			continue;
-		folio_end_read(page_folio(s->bvec[i].bv_page), !READ_ONCE(s->status));
+		folio_end_read(page_folio(s->bvec[i].bv_page), filled);
 		s->kind[i] = CARD_PAGE_POOL;
-		kept++;
+		kept += filled;
 	}
 	card_count_add(s->export->cn, CARD_STAT_KEPT_PAGES, kept);
 }
@@ -61,40 +62,70 @@ static void card_serve_end_io(struct bio *bio)
 		card_thread_disk_done(s);
 }
 
-/* A new page of the page cache, of the memory of who has exported. */
-static bool card_serve_keep_page(struct card_serve *s, unsigned int i,
-				 struct address_space *mapping, pgoff_t index)
+/* A page of the cache that an earlier attempt has added and not filled, locked. */
+static struct folio *card_serve_unfilled(struct address_space *mapping, pgoff_t index)
+{
+	struct folio *folio = filemap_get_folio(mapping, index);
+
+	if (IS_ERR(folio))
+		return NULL;
+	/* One that is locked somebody is just reading; one with buffers may be written in part. */
+	if (folio_trylock(folio)) {
+		if (folio->mapping == mapping && !folio_test_uptodate(folio) &&
+		    !folio_test_private(folio) && !folio_test_large(folio))
+			return folio;
+		folio_unlock(folio);
+	}
+	folio_put(folio);
+	return NULL;
+}
+
+/* A page of the page cache to be filled, of the memory of who has exported. */
+static int card_serve_keep_page(struct card_serve *s, unsigned int i,
+				struct address_space *mapping, pgoff_t index)
 {
 	struct mem_cgroup *old = set_active_memcg(s->export->memcg);
 	struct folio *folio = flt_compat_filemap_alloc_folio(card_serve_gfp(s));
-	bool added = folio && !filemap_add_folio(mapping, folio, index, card_serve_gfp(s));
+	int err = folio ? filemap_add_folio(mapping, folio, index, card_serve_gfp(s)) : -ENOMEM;
 
 	set_active_memcg(old);
-	if (added) {
-		s->bvec[i].bv_page = folio_page(folio, 0);
-		s->kind[i] = CARD_PAGE_FILL;
-	} else if (folio) {
-		folio_put(folio);	/* someone else is just reading it: nothing to add */
+	if (err && folio) {
+		folio_put(folio);
+		folio = err == -EEXIST ? card_serve_unfilled(mapping, index) : NULL;
 	}
-	return added;
+	if (!folio)
+		return err;
+	s->bvec[i].bv_page = folio_page(folio, 0);
+	s->kind[i] = CARD_PAGE_FILL;
+	return 0;
 }
 
-/*
- * A page for the disk to fill: in the cache when the asker lets us keep it, and the
- * disk has all of it.
- */
+/* The asker lets us keep it, and the disk has all of it. */
+static bool card_serve_keeps(const struct card_serve *s, struct address_space *mapping,
+			     pgoff_t index)
+{
+	/* A page of the cache may be changed before it is sent. */
+	return (s->flags & (CARD_REQ_KEEP | CARD_REQ_STABLE)) == CARD_REQ_KEEP &&
+	       !mapping_min_folio_order(mapping) &&
+	       ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors;
+}
+
+/* A page for the disk to fill: in the cache when it is to be kept. */
 static int card_serve_get_page(struct card_serve *s, unsigned int i)
 {
 	struct address_space *mapping = s->export->bdev->bd_mapping;
 	pgoff_t index = card_serve_index(s, i);
 	bool fresh;
+	int err;
 
-	/* A page of the cache may be changed before it is sent. */
-	if ((s->flags & (CARD_REQ_KEEP | CARD_REQ_STABLE)) == CARD_REQ_KEEP &&
-	    !mapping_min_folio_order(mapping) &&
-	    ((sector_t)index + 1) << PAGE_SECTORS_SHIFT <= s->export->sectors &&
-	    card_serve_keep_page(s, i, mapping, index))
-		return 0;
+	if (card_serve_keeps(s, mapping, index)) {
+		err = card_serve_keep_page(s, i, mapping, index);
+		if (!err)
+			return 0;
+		/* The thread makes room: else a group that is full kept for ever what it has. */
+		if (s->nowait && err == -ENOMEM)
+			return -EAGAIN;
+	}
 	s->bvec[i].bv_page = card_pool_get(&s->export->pool, card_serve_gfp(s), &fresh);
 	if (!s->bvec[i].bv_page)
 		return s->nowait ? -EAGAIN : -ENOMEM;

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from card import (MIB, Disk, attach, detach, disks, errno, export, exports, hash_of, mounted, pair,  # noqa: E402
-                  read_error, refused, run, stat, stats, tool)
+from card import (MIB, Disk, attach, chunks, detach, disks, errno, export, exports, hash_of, mounted,  # noqa: E402
+                  pair, read_error, refused, run, stat, stats, tool)
 from tap import claim, main, wait                       # noqa: E402
 from trio import Groups                                 # noqa: E402
 
@@ -272,16 +272,24 @@ def what_page_mode_keeps_for_others_saves_the_exporters_own_reads():
             tool(c.nodes[0], "unexport", "data")
 
 
-@claim
-def the_exporters_own_blocks_stay_cached_while_others_read_all_of_the_disk():
+@contextlib.contextmanager
+def little_memory(size, limit):
+    """What the exporter caches of its disk is paid for by a group of this limit."""
     groups = Groups("exporter")
-    with contextlib.closing(groups), pair(size=8 * MIB) as (c, disk):
-        groups.write("exporter", "memory.max", str(4 * MIB))
+    with contextlib.closing(groups), pair(size=size) as (c, disk):
+        groups.write("exporter", "memory.max", str(limit))
         tool(c.nodes[0], "unexport", "data")
         made = groups.run("exporter", "ip", "netns", "exec", c.nodes[0].ns, "flotilla", "card", "export",
                           "data", "device", disk.device, "nodes", "n2")
         assert made.wait() == 0
+        yield groups, c, disk
+        tool(c.nodes[0], "unexport", "data")
+        export(c.nodes[0], "data", disk.device)
 
+
+@claim
+def the_exporters_own_blocks_stay_cached_while_others_read_all_of_the_disk():
+    with little_memory(8 * MIB, 4 * MIB) as (groups, c, disk):
         def own():
             reader = groups.run("exporter", "dd", "if=" + disk.device, "of=/dev/null", "bs=128k", "count=12",
                                 "status=none")
@@ -294,8 +302,23 @@ def the_exporters_own_blocks_stay_cached_while_others_read_all_of_the_disk():
             assert hash_of("/dev/" + card, direct=True) == disk.hash()
             assert (reads_of(disk.device, own) == 0) == stay, words
             detach(c.nodes[1], card)
-        tool(c.nodes[0], "unexport", "data")
-        export(c.nodes[0], "data", disk.device)
+
+
+@claim
+def what_was_read_last_is_kept_when_the_exporters_memory_is_full():
+    with little_memory(8 * MIB, 4 * MIB) as (_, c, disk):
+        drop_caches()
+        card = attach(c.nodes[1], "data", "keep", "readahead", "0")
+        before = stats(c.nodes[0])
+        # One request at a time: the disk is asked where the message is received, which must not wait.
+        for _ in chunks("/dev/" + card, direct=True, size=65536):
+            pass
+        assert stat(c.nodes[0], "CardServeInline") - before["CardServeInline"] > 32
+
+        def again(at):
+            return reads_of(disk.device, lambda: read_error("/dev/" + card, at, size=512 * 1024))
+        assert (got := again(7 * MIB)) == 0, "read last, and asked of the disk %d times" % got
+        assert again(0), "all is cached"
 
 
 if __name__ == "__main__":
