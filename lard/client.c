@@ -68,13 +68,7 @@ const char *client_failure(const struct conn *conn)
 
 bool client_wants_http2(const struct conn *conn)
 {
-	const unsigned char *protocol;
-	unsigned int len;
-
-	if (!conn->tls || !conn->offers_http2)
-		return false;
-	SSL_get0_alpn_selected(conn->tls->session.ssl, &protocol, &len);
-	return len == 2 && !memcmp(protocol, "h2", 2);
+	return conn->tls && tls_session_wants_http2(&conn->tls->session);
 }
 
 bool client_resumed(const struct conn *conn)

@@ -10,35 +10,13 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include "lard/http2/client_stream.h"
 
-struct client_stream;
 struct client_tls;
 struct conn;
 struct flt_tls;
 struct tls_notes;
 struct tls_site;
-
-/**
- * struct client_stream_ops - a client that is a stream of a connection; as the functions of these names
- * @done:   all was sent, or the stream is gone
- * @close:  frees it
- * @events: EPOLL* bits since the last time
- */
-struct client_stream_ops {
-	ssize_t (*recv)(struct client_stream *s, void *into, size_t len, int flags);
-	ssize_t (*send)(struct client_stream *s, const struct iovec *parts, size_t count);
-	int (*shutdown)(struct client_stream *s);
-	void (*spoil)(struct client_stream *s);
-	bool (*done)(const struct client_stream *s);
-	void (*close)(struct client_stream *s);
-	uint32_t (*events)(struct client_stream *s);
-	unsigned int (*fault)(const struct client_stream *s, const char **why);
-	int (*socket)(const struct client_stream *s);
-};
-
-struct client_stream {
-	const struct client_stream_ops *ops;
-};
 
 /* 0 or -ENOMEM. */
 int client_secure(struct conn *conn, struct tls_site *site);

@@ -130,7 +130,8 @@ void conn_close(struct conn *conn)
 	timer_stop(&conn->timer);
 	if (conn->state == CONN_SHAKE)
 		list_del(&conn->link);
-	http2_close(conn);
+	http2_close(conn->http2);
+	conn->http2 = NULL;
 	client_close(conn);
 	crowd_leave(conn->worker->lardd->crowd, conn->address);
 	conn->address = NULL;
@@ -287,7 +288,9 @@ void conn_begin(struct conn *conn)
 	conn->began_us = conn->worker->loop.now;
 	if (client_wants_http2(conn)) {
 		conn_enter(conn, CONN_HTTP2);
-		if (!conn_poll(conn) || http2_begin(conn))
+		if (conn_poll(conn))
+			conn->http2 = http2_begin(conn);
+		if (!conn->http2)
 			conn_close(conn);
 		return;
 	}
@@ -319,7 +322,7 @@ static void conn_ready(struct source *s, uint32_t events)
 		proxy_client_ready(conn, events);
 		break;
 	case CONN_HTTP2:
-		http2_ready(conn, events);
+		http2_ready(conn->http2, events);
 		break;
 	case CONN_LINGER:
 		if (!conn->stream)
@@ -342,7 +345,7 @@ static bool recycle(struct worker *w, struct timer_queue *q, int seen)
 		struct conn *conn = container_of(container_of(at, struct timer, link), struct conn,
 						 timer);
 
-		if (client_unseen(conn) > seen || shake_has_turn(conn) || http2_is_busy(conn))
+		if (client_unseen(conn) > seen || shake_has_turn(conn) || http2_is_busy(conn->http2))
 			continue;
 		conn_close(conn);
 		count(w, COUNTER_RECYCLED);
@@ -471,7 +474,7 @@ void conn_next(struct conn *conn)
 void conn_close_idle(struct conn *conn)
 {
 	if (conn->state == CONN_HTTP2) {
-		http2_stop(conn);
+		http2_stop(conn->http2);
 		return;
 	}
 	if ((conn->state == CONN_READ || conn->state == CONN_SHAKE) && !conn->stream &&
@@ -610,7 +613,7 @@ void conn_header_expired(struct timer *t)
 
 	switch (conn->state) {
 	case CONN_HTTP2:
-		http2_expired(conn);
+		http2_expired(conn->http2);
 		break;
 	case CONN_LINGER:
 		conn_close(conn);

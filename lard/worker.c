@@ -11,7 +11,7 @@
 #include "dispatch.h"
 #include "exchange.h"
 #include "floor.h"
-#include "http2/http2.h"
+#include "http2_host.h"
 #include "proxy.h"
 #include "shake.h"
 #include "splice.h"

@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include "lard/conn.h"
+#include <sys/epoll.h>
 #include "stream.h"
-#include "lard/worker.h"
 
 #define ROUNDS		16	/* reads of an event */
 #define NOTICE_US	1000000	/* for streams that are on their way when their end is announced */
@@ -19,7 +17,7 @@
 
 void http2_kick(struct http2 *h)
 {
-	loop_again(&h->conn->worker->loop, &h->conn->source);
+	http2_host_kick(h->conn);
 }
 
 /* --- frames that come --- */
@@ -51,7 +49,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	h->opening = NULL;
-	if (h->open < h->conn->worker->config->http2_streams)
+	if (h->open < h->limits.streams)
 		h->opening = stream_new(h, frame->hd.stream_id);
 	if (!h->opening)
 		refuse(h, frame->hd.stream_id);
@@ -67,9 +65,11 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)session;
 	(void)flags;
-	if (s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		head_field(&s->head, (struct span){ (const char *)name, name_len },
-			   (struct span){ (const char *)value, value_len });
+	if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	head_field(&s->head, (struct span){ (const char *)name, name_len },
+		   (struct span){ (const char *)value, value_len });
+	stream_hold_head(s);
 	return 0;
 }
 
@@ -107,10 +107,10 @@ static void begin_request(struct http2 *h, struct stream *s)
 		return;
 	}
 	/* The next header may have begun when the time is looked at: it has its own. */
-	timer_stop(&h->conn->timer);
 	h->wait = HTTP2_NOTHING;
-	count(h->conn->worker, COUNTER_HTTP2_STREAMS);
-	if (++h->served >= h->conn->worker->config->keepalive_requests)
+	http2_host_wait(h->conn, HTTP2_NOTHING, false);
+	http2_host_note(h->conn, HTTP2_STREAM);
+	if (++h->served >= h->limits.requests)
 		say_goodbye(h);
 }
 
@@ -200,12 +200,12 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 	(void)session;
 	if (frame->hd.type == NGHTTP2_RST_STREAM && blames_client(frame->rst_stream.error_code)) {
-		count(h->conn->worker, COUNTER_BAD_REQUEST);
+		http2_host_note(h->conn, HTTP2_BAD);
 		guard_reset(&h->guard);
 	}
 	/* By us, or by libnghttp2, which knows how many there may be. */
 	if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
-		count(h->conn->worker, COUNTER_HTTP2_REFUSED);
+		http2_host_note(h->conn, HTTP2_REFUSED);
 	if (frame->hd.type == NGHTTP2_DATA)
 		guard_sent(&h->guard);
 	if (s && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
@@ -228,7 +228,9 @@ static bool pull(struct http2 *h)
 		h->out_start = 0;
 	}
 	n = nghttp2_session_mem_send(h->session, &at);
-	if (n < 0 || (size_t)n > sizeof(h->out) - h->out_end) {
+	if (n > 0 && !h->out)
+		h->out = malloc(HTTP2_OUT);
+	if (n < 0 || (n && !h->out) || (size_t)n > HTTP2_OUT - h->out_end) {
 		h->broken = true;
 		return false;
 	}
@@ -240,12 +242,11 @@ static bool pull(struct http2 *h)
 
 static bool push(struct http2 *h)
 {
-	struct iovec part = { h->out + h->out_start, h->out_end - h->out_start };
 	ssize_t n;
 
-	if (!part.iov_len || h->blocked)
+	if (h->out_start == h->out_end || h->blocked)
 		return false;
-	n = client_send(h->conn, &part, 1);
+	n = http2_host_send(h->conn, h->out + h->out_start, h->out_end - h->out_start);
 	if (n > 0) {
 		h->out_start += n;
 		return true;
@@ -253,6 +254,20 @@ static bool push(struct http2 *h)
 	h->blocked = errno == EAGAIN;
 	h->broken |= errno != EAGAIN && errno != EINTR;
 	return false;
+}
+
+/* What the socket does not take is counted. */
+static void hold_out(struct http2 *h)
+{
+	size_t need = h->out_start == h->out_end ? 0 : HTTP2_OUT;
+
+	if (need == h->held)
+		return;
+	http2_host_stands(h->conn, need);
+	if (http2_host_hold(h->conn, (ssize_t)need - (ssize_t)h->held))
+		h->held = need;
+	else
+		h->broken = true;
 }
 
 void http2_flush(struct http2 *h)
@@ -264,6 +279,7 @@ void http2_flush(struct http2 *h)
 			;
 		more = !h->broken && push(h);
 	}
+	hold_out(h);
 	if (h->broken)
 		http2_kick(h);
 }
@@ -297,11 +313,10 @@ static nghttp2_session *open_session(struct http2 *h)
 
 static int say_settings(struct http2 *h)
 {
-	const struct config *config = h->conn->worker->config;
 	const nghttp2_settings_entry settings[] = {
-		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->http2_streams },
+		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h->limits.streams },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, h->first },
-		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->max_header },
+		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h->limits.header },
 	};
 
 	return nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings,
@@ -314,56 +329,46 @@ static int say_settings(struct http2 *h)
  */
 static void set_timer(struct http2 *h)
 {
-	struct conn *conn = h->conn;
-	struct worker *w = conn->worker;
 	enum http2_wait wait = h->opening ? HTTP2_HEADER : h->asked ? HTTP2_NOTHING :
 			       h->served ? HTTP2_IDLE : HTTP2_HEADER;
 
 	if (wait == h->wait)
 		return;
 	h->wait = wait;
-	timer_stop(&conn->timer);
-	if (wait == HTTP2_HEADER)
-		timer_start(&w->loop, &w->header_timers, &conn->timer, w->config->header_timeout_us);
-	else if (wait == HTTP2_IDLE)
-		timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
+	http2_host_wait(h->conn, wait, h->opening);
 }
 
-int http2_begin(struct conn *conn)
+struct http2 *http2_begin(struct conn *conn)
 {
-	struct worker *w = conn->worker;
-	struct http2 *h = malloc(sizeof(*h));
+	struct http2 *h = calloc(1, sizeof(*h));
 
 	if (!h)
-		return -ENOMEM;
-	memset(h, 0, offsetof(struct http2, out));
+		return NULL;
 	h->conn = conn;
+	h->limits = http2_host_limits(conn);
 	h->readable = true;
-	h->backlog = 2 * w->config->http2_streams + 2 * ACKS_MAX;
-	h->first = HTTP2_UNREAD / w->config->http2_streams;
+	h->backlog = 2 * h->limits.streams + 2 * ACKS_MAX;
+	h->first = HTTP2_UNREAD / h->limits.streams;
 	if (h->first > HTTP2_STREAM_WINDOW)
 		h->first = HTTP2_STREAM_WINDOW;
 	h->spare = HTTP2_READ;
 	list_init(&h->streams);
 	list_init(&h->woken);
-	guard_init(&h->guard, w->loop.now);
+	guard_init(&h->guard, http2_host_clock(conn));
 	h->session = open_session(h);
 	if (!h->session || say_settings(h)) {
 		nghttp2_session_del(h->session);
 		free(h);
-		return -ENOMEM;
+		return NULL;
 	}
-	conn->http2 = h;
-	count(w, COUNTER_HTTP2_CONNECTIONS);
+	http2_host_note(conn, HTTP2_CONNECTION);
 	set_timer(h);
 	http2_kick(h);
-	return 0;
+	return h;
 }
 
-void http2_close(struct conn *conn)
+void http2_close(struct http2 *h)
 {
-	struct http2 *h = conn->http2;
-
 	if (!h)
 		return;
 	if (!h->broken && !h->leaving) {
@@ -373,38 +378,32 @@ void http2_close(struct conn *conn)
 	while (!list_empty(&h->streams))
 		stream_lose(container_of(h->streams.next, struct stream, link));
 	nghttp2_session_del(h->session);
+	http2_host_hold(h->conn, -(ssize_t)h->held);
+	free(h->out);
 	free(h);
-	conn->http2 = NULL;
 }
 
-/* What was sent last must arrive, which a reset would overtake. */
-static void end(struct conn *conn, bool broken)
+static void end(struct http2 *h)
 {
-	http2_close(conn);
-	timer_stop(&conn->timer);
-	if (broken)
-		conn_close(conn);
-	else
-		conn_end(conn, true);
+	struct conn *conn = h->conn;
+	bool broken = h->broken;
+
+	http2_close(h);
+	http2_host_end(conn, broken);
 }
 
-bool http2_is_busy(const struct conn *conn)
+bool http2_is_busy(const struct http2 *h)
 {
-	return conn->http2 && (conn->http2->busy || conn->http2->asked);
+	return h && (h->busy || h->asked);
 }
 
 static void flooded(struct http2 *h)
 {
-	struct conn *conn = h->conn;
-	char peer[ADDRESS_TEXT];
-
-	count(conn->worker, COUNTER_HTTP2_FLOODED);
-	log_client("http2-flood", "client=%s reason=\"%s\"",
-		   address_text(&conn->peer, peer, sizeof(peer)), h->guard.why);
+	http2_host_flooded(h->conn, h->guard.why);
 	nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
 	h->leaving = true;
 	http2_flush(h);
-	end(conn, h->broken);
+	end(h);
 }
 
 static bool may_read(const struct http2 *h)
@@ -416,19 +415,19 @@ static bool may_read(const struct http2 *h)
 /* True: more may be there. */
 static bool read_frames(struct http2 *h)
 {
-	struct worker *w = h->conn->worker;
 	unsigned int round;
 	ssize_t n, used;
+	char *at;
 
 	for (round = 0; round < ROUNDS && may_read(h); round++) {
-		n = client_recv(h->conn, w->peek, sizeof(w->peek), 0);
+		n = http2_host_recv(h->conn, &at);
 		if (n <= 0) {
 			h->readable = n < 0 && errno == EINTR;
 			h->broken |= !n || (errno != EAGAIN && errno != EINTR);
 			break;
 		}
-		guard_refill(&h->guard, w->loop.now);
-		used = nghttp2_session_mem_recv(h->session, (uint8_t *)w->peek, n);
+		guard_refill(&h->guard, http2_host_clock(h->conn));
+		used = nghttp2_session_mem_recv(h->session, (uint8_t *)at, n);
 		if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC || used == NGHTTP2_ERR_NOMEM)
 			h->broken = true;
 		else if (used != n)
@@ -446,7 +445,7 @@ static void run_streams(struct http2 *h)
 		struct stream *s = container_of(h->woken.next, struct stream, woken);
 
 		list_del(&s->woken);
-		s->conn->source.ready(&s->conn->source, 0);
+		http2_host_run(s->conn);
 	}
 	if (!list_empty(&h->woken))
 		http2_kick(h);
@@ -460,9 +459,16 @@ static bool is_over(const struct http2 *h)
 					     !nghttp2_session_want_write(h->session));
 }
 
-void http2_ready(struct conn *conn, uint32_t events)
+/* Who is idle has no memory for frames. */
+static void drop_out(struct http2 *h)
 {
-	struct http2 *h = conn->http2;
+	free(h->out);
+	h->out = NULL;
+	h->out_start = h->out_end = 0;
+}
+
+void http2_ready(struct http2 *h, uint32_t events)
+{
 	bool more;
 
 	if (events & EPOLLERR)
@@ -480,29 +486,29 @@ void http2_ready(struct conn *conn, uint32_t events)
 	if (h->guard.why && !h->broken) {
 		flooded(h);
 	} else if (h->broken || is_over(h)) {
-		end(conn, h->broken);
+		end(h);
 	} else {
 		set_timer(h);
+		if (!h->open && h->out_start == h->out_end)
+			drop_out(h);
 		if (more)
 			http2_kick(h);
 	}
 }
 
-void http2_expired(struct conn *conn)
+void http2_expired(struct http2 *h)
 {
-	struct http2 *h = conn->http2;
-
 	if (h->opening)
-		count(conn->worker, COUNTER_TIMED_OUT);
-	end(conn, h->broken);
+		http2_host_note(h->conn, HTTP2_LATE);
+	end(h);
 }
 
 /* --- its end, announced --- */
 
 /* RFC 9113, 6.8: first that there will be an end, then, when what was on its way is there, which. */
-static void leave(struct http2 *h)
+void http2_stop(struct http2 *h)
 {
-	uint64_t now = h->conn->worker->loop.now;
+	uint64_t now = http2_host_clock(h->conn);
 
 	if (!h->noticed_us) {
 		h->noticed_us = now;
@@ -514,15 +520,8 @@ static void leave(struct http2 *h)
 	}
 }
 
-void http2_stop(struct conn *conn)
+void http2_leave(struct http2 *h)
 {
-	leave(conn->http2);
-}
-
-void http2_reconsider(struct conn *conn)
-{
-	if (conn->http2 && !config_http2_port(conn->worker->config, conn->port))
-		say_goodbye(conn->http2);
-	if (conn->http2)
-		http2_kick(conn->http2);
+	say_goodbye(h);
+	http2_kick(h);
 }

@@ -4,12 +4,12 @@
  * exchange's own buffer: so nothing piles up for who takes nothing.
  */
 #include "stream.h"
+#include "http2.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include "lard/conn.h"
-#include "lard/worker.h"
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
 static struct stream *of(struct client_stream *client)
 {
@@ -31,7 +31,7 @@ void stream_wake(struct stream *s, uint32_t events)
 	if (!s->conn)
 		return;
 	if (!s->http2) {
-		loop_again(&s->conn->worker->loop, &s->conn->source);
+		http2_host_lost(s->conn);
 		return;
 	}
 	if (list_empty(&s->woken))
@@ -39,7 +39,28 @@ void stream_wake(struct stream *s, uint32_t events)
 	http2_kick(s->http2);
 }
 
+void http2_again(struct client_stream *client)
+{
+	stream_wake(of(client), EPOLLOUT);
+}
+
 /* --- from the client --- */
+
+static bool hold(struct stream *s, ssize_t bytes)
+{
+	if (!http2_host_hold(s->http2->conn, bytes))
+		return false;
+	s->held += bytes;
+	return true;
+}
+
+void stream_hold_head(struct stream *s)
+{
+	if (s->head.status || hold(s, s->head.total - s->held))
+		return;
+	s->head.status = 503;
+	s->head.error = "no memory";
+}
 
 static ssize_t copy_out(void *into, size_t len, const char *from, size_t *start, size_t end, int flags)
 {
@@ -103,8 +124,13 @@ int stream_take(struct stream *s, const uint8_t *at, size_t len)
 		size_t size = s->body_size ? s->body_size : 4096;
 		char *more;
 
+		/* All that may come before somebody reads is not moved once more. */
+		if (size < s->body_end + len && s->body_end + len <= (size_t)s->http2->first)
+			size = s->http2->first;
 		while (size < s->body_end + len)
 			size *= 2;
+		if (!hold(s, size - s->body_size))
+			return -ENOMEM;
 		more = realloc(s->body, size);
 		if (!more)
 			return -ENOMEM;
@@ -199,6 +225,21 @@ static bool take_tail(struct stream *s, const struct iovec *parts, size_t count)
 	return true;
 }
 
+bool http2_has_room(struct client_stream *client)
+{
+	struct stream *s = of(client);
+	struct http2 *h = s->http2;
+
+	if (!h || !s->answered)
+		return true;
+	if ((!h->blocked || h->out_end - h->out_start < HTTP2_PULL) &&
+	    nghttp2_session_get_remote_window_size(h->session) > 0 &&
+	    nghttp2_session_get_stream_remote_window_size(h->session, s->id) > 0)
+		return true;
+	nghttp2_session_resume_data(h->session, s->id);
+	return false;
+}
+
 /* How much of @parts went. */
 static size_t give(struct stream *s, const struct iovec *parts, size_t count)
 {
@@ -256,7 +297,7 @@ static int stream_shutdown(struct client_stream *client)
 {
 	struct stream *s = of(client);
 
-	if (!s->http2 || !s->answered || s->spoiled) {
+	if (!s->http2 || !s->answered || s->spoiled || (s->known && s->left)) {
 		errno = ECONNRESET;
 		return -1;
 	}
@@ -293,7 +334,7 @@ static int stream_socket(const struct client_stream *client)
 {
 	const struct stream *s = container_of(client, const struct stream, client);
 
-	return s->http2 ? s->http2->conn->source.fd : -1;
+	return s->http2 ? http2_host_socket(s->http2->conn) : -1;
 }
 
 /* Takes it off the session. */
@@ -311,6 +352,7 @@ static void leave(struct stream *s)
 	h->open--;
 	h->asked -= s->conn != NULL;
 	h->spare += s->more;
+	hold(s, -(ssize_t)s->held);
 	s->http2 = NULL;
 	http2_kick(h);
 }
@@ -322,8 +364,6 @@ void stream_lose(struct stream *s)
 		stream_free(s);
 		return;
 	}
-	/* Its keys may go before it. */
-	s->conn->tls = NULL;
 	stream_wake(s, EPOLLERR | EPOLLHUP);
 }
 
@@ -361,7 +401,7 @@ struct stream *stream_new(struct http2 *h, int32_t id)
 	s->client.ops = &ops;
 	s->http2 = h;
 	s->id = id;
-	s->head.limit = h->conn->worker->config->max_header;
+	s->head.limit = h->limits.header;
 	list_init(&s->woken);
 	list_add_before(&h->streams, &s->link);
 	h->open++;
@@ -374,7 +414,7 @@ bool stream_begin(struct stream *s)
 	s->text = head_text(&s->head, s->ended, &s->text_end, &s->is_head);
 	if (!s->text)
 		s->text_end = 0;
-	s->conn = conn_stream(s->http2->conn, &s->client);
+	s->conn = http2_host_request(s->http2->conn, &s->client);
 	if (!s->conn)
 		return false;
 	s->http2->asked++;

@@ -4,9 +4,10 @@
 #define LARD_HTTP2_STREAM_H
 
 #include <nghttp2/nghttp2.h>
-#include "lard/client.h"
+#include "client_stream.h"
 #include "guard.h"
 #include "head.h"
+#include "host.h"
 #include "lard/list.h"
 
 struct conn;
@@ -23,9 +24,6 @@ struct conn;
 #define HTTP2_OUT		(HTTP2_PULL + 9 + 16384 + 256)
 #define HTTP2_TAIL		512	/* the end of an answer that is taken without room for it, as errors are */
 
-/* What a connection waits for, and has its time for. */
-enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
-
 /**
  * struct http2 - a connection's session
  * @streams:    all that libnghttp2 knows and we have not given up
@@ -41,6 +39,8 @@ enum http2_wait { HTTP2_NOTHING, HTTP2_HEADER, HTTP2_IDLE };
  * @busy:       its frames are being read or its streams run
  * @leaving:    new streams are not answered any more
  * @blocked:    the socket takes no more of @out, @out_start to @out_end
+ * @out:        frames; NULL while there are none, and no streams
+ * @held:       bytes of that which are counted
  * @backlog:    frames that may wait to be sent before reading waits, too
  */
 struct http2 {
@@ -49,6 +49,7 @@ struct http2 {
 	struct list streams;
 	struct list woken;
 	struct stream *opening;
+	struct http2_limits limits;
 	struct guard guard;
 	uint64_t noticed_us;
 	uint64_t served;
@@ -57,7 +58,8 @@ struct http2 {
 	int32_t first, spare;
 	bool agreed, busy, leaving, blocked, readable, broken;
 	size_t out_start, out_end;
-	char out[HTTP2_OUT];
+	size_t held;
+	char *out;
 };
 
 /**
@@ -65,6 +67,7 @@ struct http2 {
  * @http2:    NULL: the connection, or the stream, is gone
  * @conn:     NULL: its header is not whole
  * @events:   EPOLL* bits that @conn has not been told
+ * @held:     bytes of what the client has sent that are counted
  * @text:     the request's header, @text_start to @text_end is not taken yet
  * @body:     likewise what came behind it
  * @more:     what its window has of HTTP2_READ
@@ -84,6 +87,7 @@ struct stream {
 	int32_t id;
 	uint32_t events;
 	struct head head;
+	size_t held;
 	char *text;
 	size_t text_start, text_end;
 	char *body;
@@ -101,6 +105,8 @@ struct stream {
 struct stream *stream_new(struct http2 *h, int32_t id);
 /* Its header is whole. False: there is no place for it. */
 bool stream_begin(struct stream *s);
+/* Its header has become longer: they are counted. */
+void stream_hold_head(struct stream *s);
 /* Bytes of a body. 0 or -ENOMEM. */
 int stream_take(struct stream *s, const uint8_t *at, size_t len);
 /* It is not the session's any more: @s may be freed, or else its struct conn hears of it. */

@@ -2,6 +2,7 @@
 #include "session.h"
 #include <errno.h>
 #include <openssl/err.h>
+#include <string.h>
 #include <sys/socket.h>
 #include "host.h"
 
@@ -151,6 +152,17 @@ int tls_session_shake(struct tls_session *s)
 	    ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST)
 		answer_in_clear(SSL_get_fd(s->ssl));
 	return -1;
+}
+
+bool tls_session_wants_http2(const struct tls_session *s)
+{
+	const unsigned char *protocol;
+	unsigned int len;
+
+	if (!s->notes.http2)
+		return false;
+	SSL_get0_alpn_selected(s->ssl, &protocol, &len);
+	return len == 2 && !memcmp(protocol, "h2", 2);
 }
 
 ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t now_us)

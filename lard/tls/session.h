@@ -51,6 +51,8 @@ void tls_session_close(struct tls_session *s);
 int tls_session_shake(struct tls_session *s);
 /* @now_us: microseconds that only grow */
 ssize_t tls_session_read(struct tls_session *s, void *into, size_t len, uint64_t now_us);
+/* HTTP/2 was agreed on. */
+bool tls_session_wants_http2(const struct tls_session *s);
 /*
  * What comes next is in the socket yet, all that was made is sent, and the keys are known (seal.h): it can
  * be looked at there, and can go to somebody else with the keys.
