@@ -12,36 +12,17 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import answer_with, content, kit, main, read_answer, until      # noqa: E402
-from http2 import (ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FLOW_CONTROL_ERROR, GOAWAY,    # noqa: E402
-                   HEADERS, INTERNAL_ERROR, NO_ERROR, PADDED, PING, PRIORITY, PROTOCOL_ERROR, REFUSED_STREAM, RST,
-                   SETTINGS, WINDOW, Raw, fields, frame, http2_site, memory, no_sanitizer, quiet)
+from http2 import http2_site, memory, no_sanitizer, quiet      # noqa: E402
+from http2_client import (BAD_FIELDS, BAD_LINES, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM,     # noqa: E402
+                          FLOODS, FLOW_CONTROL_ERROR, GOAWAY, HEADERS, INTERNAL_ERROR, NO_ERROR, PING, PROTOCOL_ERROR,
+                          REFUSED_STREAM, RST, SMUGGLED, WINDOW, Raw, Uploads, fields, flood, frame, send_noise, u32)
 from secure import count_is     # noqa: E402
-
-
-def u32(*numbers):
-    return struct.pack(f">{len(numbers)}I", *numbers)
-
-
-def flood(client, *frames, most=20000):
-    """Sends them again and again until the connection is ended; with which error."""
-    for _ in range(most // 100):
-        with contextlib.suppress(OSError):
-            client.send(*frames * 100)
-        error = client.error(0.001)
-        if error != "open":
-            return error
-    return client.error()
 
 
 def floods_end_the_connection():
     """Frames that bring nothing; others are served, and who does it is told and counted."""
-    floods = {"ping": [frame(PING, 0, 0, bytes(8))],
-              "settings": [frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 70000))],
-              "priority": [frame(PRIORITY, 0, 99, u32(0) + b"\x10")],
-              "window": [frame(WINDOW, 0, 0, u32(1))],
-              "empty data": [frame(DATA, 0, 1)], "padding": [frame(DATA, PADDED, 1, b"\3\0\0\0")]}
     with http2_site() as s:
-        for number, (name, frames) in enumerate(floods.items()):
+        for number, (name, frames) in enumerate(FLOODS.items()):
             with Raw(s) as client:
                 client.send(client.headers(1, "/echo", "POST", end=False))
                 error = flood(client, *frames)
@@ -262,36 +243,6 @@ def who_takes_nothing_has_little():
         quiet(s.lardd)
 
 
-class Uploads:
-    """Bodies, each as far as the windows allow, which are known as the client is told of them."""
-
-    def __init__(self, client):
-        self.client, self.windows, self.left = client, {0: 65535}, {}
-        settings = client.wait(SETTINGS)[3]
-        self.first = next(value for what, value in struct.iter_unpack(">HI", settings) if what == 4)
-        client.send(frame(SETTINGS, ACK, 0))
-
-    def begin(self, stream, size):
-        self.left[stream], self.windows[stream] = size, self.first
-        self.client.send(self.client.headers(stream, "/echo", "POST", end=False, more=[("content-length", str(size))]))
-
-    def send(self, stream):
-        while self.left[stream] and self.windows[0] and self.windows[stream]:
-            size = min(self.left[stream], self.windows[0], self.windows[stream], 16384)
-            self.left[stream] -= size
-            self.windows[stream] -= size
-            self.windows[0] -= size
-            self.client.send(frame(DATA, 0 if self.left[stream] else END_STREAM, stream, bytes(size)))
-
-    def hear(self):
-        with contextlib.suppress(TimeoutError):
-            while (got := self.client.next(0.05)):
-                if got[0] == WINDOW:
-                    self.windows[got[2]] = self.windows.get(got[2], 0) + int.from_bytes(got[3], "big")
-                else:
-                    self.client.note(got)
-
-
 def bodies_that_wait_hold_up_no_other():
     """All there may be of those that wait for a place: the one that has it goes on, and each of them after it."""
     with http2_site("max_outstanding 1\npolicy wrr\nqueue-timeout 120s") as s, Raw(s) as client:
@@ -417,30 +368,6 @@ def an_idle_connection_makes_room_for_a_stream():
                 assert client.answer(1)[2] == client.answer(3)[2] == b"be0"
 
 
-SMUGGLED = "GET /stolen HTTP/1.1\r\nHost: h\r\n\r\n"
-BAD_FIELDS = [
-    [("x", f"a\r\n\r\n{SMUGGLED}")], [("x", "a\nb: c")], [("x", "a\rb: c")], [("x", "a\0b")], [("x\r\nb", "c")],
-    [("x: y\r\nb", "c")], [("x y", "c")], [("x:", "c")], [("X-Upper", "c")], [("", "c")],
-    [("transfer-encoding", "chunked")], [("transfer-encoding", "identity")], [("connection", "close")],
-    [("connection", "x-forwarded-for")], [("keep-alive", "1")], [("proxy-connection", "close")],
-    [("upgrade", "websocket")], [("te", "gzip")], [("content-length", "5")], [("content-length", "-1")],
-    [("content-length", "0x5")], [("content-length", "+0")], [("content-length", "0"), ("content-length", "0")],
-    [("content-length", "0, 0")], [("content-length", "18446744073709551616")],
-    [("host", "other.test")], [("host", "one.test"), ("host", "one.test")], [("host", "one.test\r\nx: y")],
-    [(":path", "/again")], [(":authority", "b")], [(":status", "200")], [(":protocol", "websocket")],
-    [("cookie", "a\r\nx: y")], [("cookie", "a\r\n\r\n" + SMUGGLED)],
-]
-BAD_LINES = [
-    {"path": "/a b"}, {"path": f"/ HTTP/1.1\r\nHost: h\r\n\r\n{SMUGGLED}"}, {"path": "/\t"},
-    {"path": "http://one.test/"}, {"path": "http://other.test/stolen"}, {"path": "//\r\n"},
-    {"path": ""}, {"path": "stolen"}, {"path": "*"}, {"path": "/#f"}, {"path": "/\0"}, {"path": None},
-    {"method": "GET /stolen HTTP/1.1\r\nX: "}, {"method": "GET "}, {"method": ""}, {"method": None},
-    {"method": "G\0T"}, {"scheme": "http"}, {"scheme": None}, {"scheme": "https\r\n"}, {"scheme": "ftp"},
-    {"authority": "one.test\r\nx: y"}, {"authority": "user@one.test"}, {"authority": "one.test/x"},
-    {"authority": "one test"}, {"authority": ""}, {"authority": None}, {"authority": "\0"},
-]
-
-
 def nothing_is_smuggled():
     """What HTTP/1.1 would read as more, less or another thing than HTTP/2 does reaches no back-end."""
     with http2_site() as s:
@@ -535,18 +462,7 @@ def noise_does_no_harm():
                           frame(DATA, 0, 3, b"x" * 999), frame(DATA, END_STREAM, 3, b"y"), frame(PING, 0, 0, bytes(8)),
                           client.headers(5, "/chunked"),
                           frame(RST, 0, 5, u32(8)), frame(WINDOW, 0, 0, u32(1000))]
-                for _ in range(chance.randrange(4)):
-                    frames.insert(chance.randrange(len(frames)),
-                                  frame(chance.randrange(12), chance.randrange(64), chance.randrange(8),
-                                        chance.randbytes(chance.randrange(40))))
-                data = bytearray(b"".join(frames))
-                for _ in range(chance.randrange(3)):
-                    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-                with contextlib.suppress(OSError):
-                    client.send(bytes(data[:chance.randrange(len(data))]) if chance.random() < 0.3 else bytes(data))
-                    if chance.random() < 0.5:
-                        with contextlib.suppress(TimeoutError):
-                            client.next(0.05)
+                send_noise(client, frames, chance)
         assert s.get("/size/5")[2] == content(5)
         quiet(s.lardd)
 
