@@ -20,6 +20,7 @@ struct acceptor {
 	struct watch watch;
 	struct worker *w;
 	unsigned int door;
+	bool http2;
 	uint32_t events;
 	unsigned int batch;
 };
@@ -101,6 +102,7 @@ static void acceptor_ready(struct watch *watch, uint32_t events)
 			close(fd);
 			return;
 		}
+		c->offers_http2 = a->http2;
 		if (w->blocking)
 			conn_accepting(w, false);
 		conn_start(c);
@@ -138,6 +140,7 @@ int conn_accept_init(struct worker *w, const struct listeners *ls)
 				continue;
 			a->w = w;
 			a->door = ls->l[i].address->door;
+			a->http2 = ls->l[i].address->http2;
 			a->watch.fd = ls->l[i].fds[j];
 			a->watch.ready = acceptor_ready;
 			/* In mp and mt when loops of a former generation have it, too. */

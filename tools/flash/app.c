@@ -268,11 +268,12 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 	run->body_since = c->w->loop.now;
 	run->app = p->app;
 	run->ops = p->app->kind == APP_CGI ? &cgi_ops : &fcgi_ops;
-	run->tx.lite = app_lite(c->w) && !c->tls;
+	run->tx.lite = app_lite(c->w) && !conn_is_secure(c);
 	run->is_head = req->flags & REQ_HEAD;
 	run->no_body = run->is_head;
 	run->safe = req->method == METHOD_GET || run->is_head || req->method == METHOD_OPTIONS;
-	run->http10 = req->flags & REQ_HTTP10;
+	/* A stream's end delimits what has no length. */
+	run->http10 = req->flags & REQ_HTTP10 || c->stream;
 	run->close = req->flags & REQ_CLOSE;
 	c->close = run->close;
 	c->linger = false;
@@ -298,6 +299,8 @@ enum verdict app_begin(struct conn *c, const struct request *req, const struct p
 		c->body = body_new(req, c->w->conf->max_body);
 	if (!c->body)
 		return run_refuse(run, 503);
+	if (c->stream)
+		body_take_all(c->body);
 	c->state = CONN_BODY;
 	hold_slow(c, &c->w->bodies);
 	conn_deadline(c, c->w->conf->body_timeout);
@@ -325,6 +328,8 @@ enum verdict app_body(struct conn *c, char *buf, size_t len)
 
 	if (c->body && body_hold(c, before + len))
 		n = body_feed(c->body, buf, &used);
+	if (!n && c->stream && c->peer_done)
+		n = 1;
 	if (n < 0) {
 		list_del(&c->rest);
 		return run_refuse(c->app, -n);
@@ -577,6 +582,13 @@ bool app_is_cut(const struct conn *c)
 	const struct app_run *run = c->app;
 
 	return run->head_done && !run->chunked && !run->has_length && !run->no_body;
+}
+
+bool app_is_sent(const struct conn *c)
+{
+	const struct app_run *run = c->app;
+
+	return run->head_done && !run->tx.len && (run->no_body || (run->has_length && !run->left));
 }
 
 void app_abort(struct conn *c)

@@ -86,6 +86,8 @@ void app_client_ready(struct conn *c, uint32_t events);
 void app_expired(struct conn *c);
 /* An answer that only the connection's end delimits has begun: an ordinary end would make it whole. */
 bool app_is_cut(const struct conn *c);
+/* All that the client is to have is with its stream: only the program's end is waited for. */
+bool app_is_sent(const struct conn *c);
 /* The client is gone. */
 void app_abort(struct conn *c);
 

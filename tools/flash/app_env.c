@@ -152,11 +152,11 @@ static int env_address(struct app_run *run)
 	socklen_t len = sizeof(addr);
 	char port[8];
 
-	if (getsockname(run->c->watch.fd, (struct sockaddr *)&addr, &len))
+	if (getsockname(conn_socket(run->c), (struct sockaddr *)&addr, &len))
 		return -1;
 	snprintf(port, sizeof(port), "%d", ntohs(((struct sockaddr_in *)&addr)->sin_port));
-	return (run->c->tls && env_text(run, "HTTPS", "on")) ||
-	       env_text(run, "REQUEST_SCHEME", run->c->tls ? "https" : "http") ||
+	return (conn_is_secure(run->c) && env_text(run, "HTTPS", "on")) ||
+	       env_text(run, "REQUEST_SCHEME", conn_is_secure(run->c) ? "https" : "http") ||
 	       env_text(run, "SERVER_PORT", port) ||
 	       env_text(run, "REMOTE_ADDR", conn_address(run->c));
 }
@@ -197,6 +197,7 @@ static int env_script(struct app_run *run, const struct path *p)
 
 int app_env_build(struct app_run *run, const struct request *req, const struct path *p)
 {
+	const char *protocol = run->c->stream ? "HTTP/2.0" : run->http10 ? "HTTP/1.0" : "HTTP/1.1";
 	struct slice uri = { req->path.p, req->path.len };
 	int err;
 
@@ -207,7 +208,7 @@ int app_env_build(struct app_run *run, const struct request *req, const struct p
 		return err;
 	if (env_text(run, "GATEWAY_INTERFACE", "CGI/1.1") ||
 	    env_text(run, "SERVER_SOFTWARE", "flash") ||
-	    env_text(run, "SERVER_PROTOCOL", run->http10 ? "HTTP/1.0" : "HTTP/1.1") ||
+	    env_text(run, "SERVER_PROTOCOL", protocol) ||
 	    env_slice(run, "SERVER_NAME", &req->host) ||
 	    env_slice(run, "REQUEST_METHOD", &req->method_name) ||
 	    env_slice(run, "QUERY_STRING", &req->query) || env_slice(run, "REQUEST_URI", &uri) ||

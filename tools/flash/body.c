@@ -179,6 +179,13 @@ void body_free(struct body *b)
 	free(b);
 }
 
+void body_take_all(struct body *b)
+{
+	if (b->is_chunked)
+		b->left = UINT64_MAX;
+	b->is_chunked = false;
+}
+
 static int store(struct body *b, const char *p, size_t len)
 {
 	ssize_t n;

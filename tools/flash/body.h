@@ -26,6 +26,8 @@ struct body;
 /* NULL when memory is short. */
 struct body *body_new(const struct request *req, uint64_t max);
 void body_free(struct body *b);
+/* It is not in chunks, whatever the request says: all that comes is of it. */
+void body_take_all(struct body *b);
 
 /* Takes from @buf; *@len becomes what was used. 1: complete, 0: more, or minus a status. */
 int body_feed(struct body *b, char *buf, size_t *len);

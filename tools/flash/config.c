@@ -47,7 +47,7 @@ static const struct directive {
 	bool wide;		/* the field has 64 bits */
 	const char *help;
 } directives[] = {
-	{ "listen", LISTEN, 0, 0, 0, NULL, 0, "address to listen on: PORT, ADDRESS:PORT, [V6]:PORT; \"ADDRESS tls\", \"ADDRESS redirect\"" },
+	{ "listen", LISTEN, 0, 0, 0, NULL, 0, "address to listen on: PORT, ADDRESS:PORT, [V6]:PORT; \"ADDRESS tls\", \"ADDRESS tls http2\", \"ADDRESS redirect\"" },
 	{ "port", LISTEN, 0, 0, 0, NULL, 0, "the same as listen" },
 	{ "architecture", CHOICE, FIELD(architecture), 0, 0, architecture_names, 0,
 	  "amped, sped, mp or mt" },
@@ -79,6 +79,8 @@ static const struct directive {
 	  "age at which a key of our own for tickets is followed by another" },
 	{ "handshake_timeout", SECONDS, FIELD(handshake_timeout), 1, 86400, NULL, 0,
 	  "for a TLS handshake" },
+	{ "http2_streams", COUNT, FIELD(http2_streams), 1, 1000, NULL, 0,
+	  "HTTP/2: most requests of a connection at a time" },
 	{ "max_handshakes", COUNT, FIELD(max_handshakes), 1, 1 << 20, NULL, 0,
 	  "most TLS handshakes at once, of all workers; the oldest goes" },
 	{ "https_redirect", WORDS, 2, 0, 0, NULL, 0,
@@ -180,6 +182,7 @@ struct conf *config_new(void)
 	c->ticket_rotation = 3600;
 	c->handshake_timeout = 10;
 	c->max_handshakes = 2048;
+	c->http2_streams = 100;
 	c->redirect_status = 308;
 	c->path_cache = true;
 	c->header_cache = true;
@@ -292,16 +295,20 @@ static int words_set(struct conf *conf, const struct directive *d, char **words,
 		     const char *where)
 {
 	char why[512];
+	bool http2 = n > 1 && !strcmp(words[n - 1], "http2");
 	int door;
 
 	if (d->kind == WORDS)
 		return setters[d->offset](conf, words, n, why, sizeof(why)) ? complain(where, "%s", why) : 0;
-	door = https_door(words + 1, n - 1);
+	door = https_door(words + 1, n - 1 - http2);
+	if (http2 && door != DOOR_TLS)
+		return complain(where, "%s: http2 needs tls before it", d->name);
 	if (door < 0)
-		return complain(where, "%s takes an address, and tls or redirect", d->name);
+		return complain(where, "%s takes an address, and tls, tls http2 or redirect", d->name);
 	if (listen_address_add(conf, words[0]))
 		return complain(where, "%s is not an address to listen on", words[0]);
 	conf->listens[conf->nr_listens - 1].door = door;
+	conf->listens[conf->nr_listens - 1].http2 = http2;
 	return 0;
 }
 
@@ -591,8 +598,9 @@ void config_show(const struct conf *conf, FILE *out)
 	size_t i;
 
 	for (i = 0; i < conf->nr_listens; i++)
-		fprintf(out, "listen %s%s%s\n", conf->listens[i].text, conf->listens[i].door ? " " : "",
-			https_door_text(conf->listens[i].door));
+		fprintf(out, "listen %s%s%s%s\n", conf->listens[i].text,
+			conf->listens[i].door ? " " : "", https_door_text(conf->listens[i].door),
+			conf->listens[i].http2 ? " http2" : "");
 	https_show(conf, out);
 	for (i = 0; i < NR_DIRECTIVES; i++) {
 		value_format(conf, &directives[i], value, sizeof(value));

@@ -39,6 +39,7 @@ struct listen_address {
 	struct sockaddr_storage addr;
 	socklen_t len;
 	enum config_door door;
+	bool http2;		/* with TLS: offers it */
 	char *text;
 };
 
@@ -112,6 +113,7 @@ struct conf {
 	char *ticket_keys;		/* file; NULL: keys of our own */
 	unsigned int ticket_rotation, handshake_timeout;
 	unsigned int max_handshakes;	/* of all workers */
+	unsigned int http2_streams;	/* of a connection, at a time */
 	unsigned int redirect_status, redirect_port;
 	bool redirect_acme;
 	char hsts[128], hsts_text[64];	/* header line, as configured; empty: none */

@@ -13,6 +13,8 @@
 #include "body.h"
 #include "handback.h"
 #include "hold.h"
+#include "http2.h"
+#include "lard/http2/http2.h"
 #include "lard/tls/settings.h"
 #include "response.h"
 #include "secure.h"
@@ -41,12 +43,11 @@ void conn_deadline(struct conn *c, unsigned int seconds)
 
 void conn_arm(struct conn *c)
 {
-	if (!c->watch.events && loop_add(&c->w->loop, &c->watch, CONN_EVENTS))
+	if (!c->stream && !c->watch.events && loop_add(&c->w->loop, &c->watch, CONN_EVENTS))
 		conn_deadline(c, 0);	/* out of memory: nothing will come, so end it */
 }
 
-/* Nothing of a request is there: the connection may go when others need its place. */
-static void set_idle(struct conn *c)
+void conn_set_idle(struct conn *c)
 {
 	struct worker *w = c->w;
 
@@ -87,8 +88,10 @@ void conn_close(struct conn *c)
 
 	if (c->state == CONN_SHAKE)
 		shake_leave(c);
+	http2_close(c->http2);
+	c->http2 = NULL;
 	list_del(&c->turn);
-	if (c->app && app_is_cut(c)) {
+	if (c->app && app_is_cut(c) && !c->stream) {
 		if (c->tls)
 			secure_spoil(c);
 		setsockopt(c->watch.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -97,7 +100,13 @@ void conn_close(struct conn *c)
 		secure_end(c);
 		secure_free(c);
 	}
-	loop_close(&w->loop, &c->watch);
+	if (c->stream) {
+		c->stream->ops->close(c->stream);
+		c->stream = NULL;
+	} else {
+		loop_close(&w->loop, &c->watch);
+		stats_add(w->stats, closed, 1);
+	}
 	loop_timer_del(&c->timer);
 	list_del(&c->waiter.node);
 	list_del(&c->rest);
@@ -109,7 +118,6 @@ void conn_close(struct conn *c)
 	response_free(w, c->response);
 	app_body_free(c);
 	in_release(c);
-	stats_add(w->stats, closed, 1);
 	w->nr_conns--;
 	loop_bury(&w->loop, &c->grave);
 	if (w->draining && !w->nr_conns)
@@ -134,11 +142,28 @@ static void end_sending(struct conn *c)
 	conn_run(c);
 }
 
+/* What was taken of its answer is sent when there is room. Not all of it was: the stream is broken off. */
+static void end_stream(struct conn *c)
+{
+	in_release(c);
+	list_del(&c->rest);
+	if (c->stream->ops->shutdown(c->stream) || c->stream->ops->done(c->stream)) {
+		conn_close(c);
+		return;
+	}
+	c->state = CONN_LINGER;
+	conn_deadline(c, c->w->conf->send_timeout);
+}
+
 void conn_linger(struct conn *c)
 {
+	if (c->stream) {
+		end_stream(c);
+		return;
+	}
 	c->state = CONN_LINGER;
 	in_release(c);
-	set_idle(c);
+	conn_set_idle(c);
 	conn_deadline(c, LINGER_SECONDS);
 	end_sending(c);
 }
@@ -146,7 +171,9 @@ void conn_linger(struct conn *c)
 /* All was sent. With TLS the client learns so, for which the socket must have room. */
 static void hang_up(struct conn *c)
 {
-	if (c->tls && !secure_end(c))
+	if (c->stream)
+		end_stream(c);
+	else if (c->tls && !secure_end(c))
 		conn_linger(c);
 	else
 		conn_close(c);
@@ -203,6 +230,13 @@ static bool in_grow(struct conn *c)
 	return true;
 }
 
+static ssize_t receive(struct conn *c, char *to, size_t room)
+{
+	if (c->stream)
+		return c->stream->ops->recv(c->stream, to, room, 0);
+	return c->tls ? secure_recv(c, to, room) : recv(c->watch.fd, to, room, 0);
+}
+
 /* Receives behind what is kept, or into the worker's buffer. 0: nothing now; -1: the end. */
 static ssize_t fill(struct conn *c, char **buf, size_t *len)
 {
@@ -222,7 +256,7 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 		room = c->in_cap - c->in_len;
 	}
 	do {
-		n = c->tls ? secure_recv(c, to, room) : recv(c->watch.fd, to, room, 0);
+		n = receive(c, to, room);
 	} while (n < 0 && errno == EINTR && !w->blocking);
 	if (w->blocking)		/* it may have waited long */
 		loop_clock(&w->loop);
@@ -230,13 +264,21 @@ static ssize_t fill(struct conn *c, char **buf, size_t *len)
 		c->can_read = false;
 		return 0;
 	}
+	/* A stream says itself where its body ends. */
+	if (!n && c->stream && c->state == CONN_BODY) {
+		c->can_read = false;
+		c->peer_done = true;
+		*buf = to;
+		*len = 0;
+		return 1;
+	}
 	if (n <= 0)
 		return -1;
 	/*
 	 * Less than there was room for: it is empty, and the next arrival is a new edge. A record more may be there
 	 * without one; who blocks has no edges, and deadlines have their turn.
 	 */
-	c->can_read = (size_t)n == room || c->peer_done || (c->tls && !w->blocking);
+	c->can_read = (size_t)n == room || c->peer_done || (conn_is_secure(c) && !w->blocking);
 	if (c->in) {
 		c->in_len += n;
 		*buf = c->in;
@@ -275,6 +317,15 @@ static enum verdict refuse(struct conn *c, int status)
 	if (v == BLOCKED)
 		c->state = CONN_SEND;	/* nothing is read any more */
 	return v;
+}
+
+/* What could not be written down as a request; SERVED: it could. */
+static enum verdict faulty_stream(struct conn *c)
+{
+	const char *why;
+	unsigned int status = c->stream->ops->fault(c->stream, &why);
+
+	return status ? refuse(c, status) : SERVED;
 }
 
 /* The head is not whole: keep it and read on, unless it is too large. */
@@ -349,7 +400,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 			return v;
 	}
 	in_release(c);
-	set_idle(c);
+	conn_set_idle(c);
 	conn_deadline(c, conf->keepalive_timeout);
 	return SERVED;
 }
@@ -382,7 +433,9 @@ static void conn_run(struct conn *c)
 		read_lingering(c);
 		return;
 	}
-	for (;;) {
+	if (c->stream && c->state == CONN_READ && !c->in_len)
+		v = faulty_stream(c);
+	while (v == SERVED || v == BODY) {
 		if (c->in_len && !c->partial) {
 			buf = c->in + c->in_off;
 			len = c->in_len;
@@ -415,10 +468,6 @@ static void conn_run(struct conn *c)
 		} else {
 			v = consume(c, buf, len);
 		}
-		if (v == BODY)
-			continue;
-		if (v != SERVED)
-			break;
 	}
 	switch (v) {
 	case CLOSE:
@@ -439,7 +488,11 @@ static void conn_run(struct conn *c)
 void conn_go_on(struct conn *c)
 {
 	list_del(&c->turn);
-	if ((c->state == CONN_READ || c->state == CONN_BODY) && c->can_read)
+	if (c->http2)
+		http2_events(c, 0);
+	else if (c->stream)
+		c->watch.ready(&c->watch, c->stream->ops->events(c->stream));
+	else if ((c->state == CONN_READ || c->state == CONN_BODY) && c->can_read)
 		conn_run(c);
 }
 
@@ -474,7 +527,7 @@ void conn_response_done(struct conn *c, bool ok)
 		return;
 	}
 	c->state = CONN_READ;
-	set_idle(c);
+	conn_set_idle(c);
 	conn_deadline(c, c->w->conf->keepalive_timeout);
 	if (c->w->draining && !c->in_len)
 		last_chance(c);
@@ -503,6 +556,9 @@ static void conn_ready(struct watch *watch, uint32_t events)
 		c->peer_done |= !!(events & EPOLLRDHUP);
 		return;
 	}
+	/* A stream is over when its client has all, which its program may not know yet. */
+	if (c->stream && c->state == CONN_APP && app_is_sent(c))
+		return;
 	if (events & (EPOLLERR | EPOLLHUP)) {
 		conn_close(c);
 		return;
@@ -515,7 +571,15 @@ static void conn_ready(struct watch *watch, uint32_t events)
 	case CONN_SHAKE:
 		shake_ready(c);
 		break;
+	case CONN_HTTP2:
+		http2_events(c, events);
+		break;
 	case CONN_LINGER:
+		if (c->stream) {
+			if (c->stream->ops->done(c->stream))
+				conn_close(c);
+			break;
+		}
 		if (c->unsaid) {
 			if (events & EPOLLOUT)
 				end_sending(c);
@@ -545,7 +609,7 @@ void conn_take_back(struct conn *c)
 {
 	c->state = CONN_READ;
 	c->can_read = true;
-	set_idle(c);
+	conn_set_idle(c);
 	conn_deadline(c, c->w->conf->keepalive_timeout);
 	conn_run(c);
 }
@@ -570,6 +634,13 @@ static void conn_expired(struct timer *t)
 			return;
 		}
 		break;
+	case CONN_HTTP2:
+		if (c->partial || !c->requests)
+			stats_add(stats, timeouts_header, 1);
+		else
+			stats_add(stats, timeouts_idle, 1);
+		http2_expired(c->http2);
+		return;
 	case CONN_SEND:
 		stats_add(stats, timeouts_send, 1);
 		break;
@@ -638,9 +709,13 @@ void conn_start(struct conn *c)
 
 void conn_begin(struct conn *c)
 {
+	if (c->tls && secure_wants_http2(c)) {
+		http2_start(c);
+		return;
+	}
 	c->state = CONN_READ;
 	c->can_read = true;
-	set_idle(c);
+	conn_set_idle(c);
 	conn_deadline(c, c->w->conf->header_timeout);
 	if (c->w->draining)
 		last_chance(c);
@@ -649,6 +724,8 @@ void conn_begin(struct conn *c)
 
 ssize_t conn_send(struct conn *c, const void *p, size_t len, bool more)
 {
+	if (c->stream)
+		return c->stream->ops->send(c->stream, &(struct iovec){ (void *)p, len }, 1);
 	return c->tls ? secure_send(c, p, len) :
 			send(c->watch.fd, p, len, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
 }
@@ -661,9 +738,10 @@ void conn_drain(struct worker *w)
 		struct conn *c = list_entry(n, struct conn, node);
 
 		next = n->next;
-		if (c->state == CONN_READ && !c->in_len)
+		if (c->state == CONN_READ && !c->in_len && !c->stream)
 			last_chance(c);
 	}
+	http2_drain(w);
 	if (!w->nr_conns)
 		w->loop.stop = true;
 }
@@ -677,7 +755,7 @@ const char *conn_address(struct conn *c)
 	/* Asked for only when it is needed, and kept, for it is gone after a reset. */
 	if (c->peer[0])
 		return c->peer;
-	if (getpeername(c->watch.fd, (struct sockaddr *)&addr, &len))
+	if (c->stream || getpeername(c->watch.fd, (struct sockaddr *)&addr, &len))
 		return "-";
 	from = addr.ss_family == AF_INET ? (void *)&((struct sockaddr_in *)&addr)->sin_addr :
 					   (void *)&((struct sockaddr_in6 *)&addr)->sin6_addr;

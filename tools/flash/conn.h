@@ -5,11 +5,14 @@
 
 #include <netinet/in.h>
 
+#include "lard/http2/client_stream.h"
 #include "request.h"
 #include "worker.h"
 
 struct app_run;
 struct body;
+struct client_stream;
+struct http2;
 struct response;
 struct tls_session;
 
@@ -21,6 +24,7 @@ enum conn_state {
 	CONN_BODY,	/* for the rest of a request body */
 	CONN_APP,	/* for a program */
 	CONN_LINGER,	/* response sent, write side closed: the client's rest is thrown away */
+	CONN_HTTP2,	/* for frames, or its streams */
 	CONN_BACK,	/* for the node that may take the connection with its next request */
 };
 
@@ -38,8 +42,14 @@ enum verdict {
  * struct conn
  * @in:      what has been received and not used up; NULL for an idle connection
  * @scanned: bytes of @in in which no end of a head was found
- * @partial: @in holds the beginning of a head, and more must be read
+ * @partial: @in holds the beginning of a head, and more must be read; or a header of a stream has begun
  * @path:    entry that a look-up has just found for the request at the start of @in
+ * @http2:   in CONN_HTTP2
+ * @waits:   enum http2_wait, of that
+ * @place:   likewise, for http2.c
+ * @stands:  likewise, its client does not take what there is
+ * @in_http2: likewise, its frames are being read or its streams run: it must not be closed
+ * @stream:  it is one, of a connection with HTTP/2
  * @kept_at: value of @requests at which the connection was offered to another node, in vain;
  *	     UINT32_MAX: never offer it again
  *
@@ -51,14 +61,18 @@ struct conn {
 	struct list node;		/* worker's conns */
 	struct list rest;		/* worker's idle, slow, bodies, answers, sending or shakes */
 	struct list turn;		/* worker's turns */
-	int64_t taken;			/* bytes of the answer: on sending */
+	int64_t taken;			/* bytes of the answer: on sending; or lately */
 	uint64_t since;			/* ms: on one of them but idle */
 	struct timer timer;
 	struct waiter waiter;
 	struct worker *w;
 	enum conn_state state;
 	uint8_t door;			/* enum config_door that it came through */
-	struct tls_session *tls;	/* NULL: in clear text */
+	struct tls_session *tls;	/* NULL: in clear text, or a stream */
+	struct http2 *http2;
+	struct client_stream *stream;
+	uint8_t waits, place;
+	bool offers_http2, stands, in_http2;
 	bool can_read, peer_done;	/* there may be more; FIN has been seen */
 	bool partial, corked, close, linger;
 	bool unsaid;			/* lingers, but that it is over could not be said yet */
@@ -89,7 +103,9 @@ void conn_begin(struct conn *c);
 void conn_go_on(struct conn *c);
 /* Ends the sending side and waits a little, so that a RST does not overtake what was sent. */
 void conn_linger(struct conn *c);
-/* As send(2) with MSG_NOSIGNAL, through TLS where that is. @more: as MSG_MORE. */
+/* Nothing of a request is there: the connection may go when others need its place. */
+void conn_set_idle(struct conn *c);
+/* As send(2) with MSG_NOSIGNAL, through TLS or a stream where that is. @more: as MSG_MORE. */
 ssize_t conn_send(struct conn *c, const void *p, size_t len, bool more);
 void conn_resume_send(struct conn *c);
 /* Keeps received bytes that are not used yet; false: no memory. */
@@ -110,6 +126,18 @@ void conn_deadline(struct conn *c, unsigned int seconds);
 
 /* Watches the socket from now on; cheap when it already does. */
 void conn_arm(struct conn *c);
+
+/* Not in clear text. */
+static inline bool conn_is_secure(const struct conn *c)
+{
+	return c->tls || c->stream;
+}
+
+/* The descriptor of its connection; -1: that is gone. */
+static inline int conn_socket(const struct conn *c)
+{
+	return c->stream ? c->stream->ops->socket(c->stream) : c->watch.fd;
+}
 
 /* Client's address as text, as long as the connection lives. */
 const char *conn_address(struct conn *c);

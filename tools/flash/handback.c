@@ -149,7 +149,7 @@ bool handback_give(struct conn *c)
 	char byte;
 
 	/* Corked: a part of the last answer is still here. */
-	if (!b || c->tls || c->corked || !c->requests || c->kept_at == c->requests || c->kept_at == FOR_GOOD)
+	if (!b || conn_is_secure(c) || c->corked || !c->requests || c->kept_at == c->requests || c->kept_at == FOR_GOOD)
 		return false;
 	if (recv(c->watch.fd, &byte, 1, MSG_PEEK) != 1)
 		return false;	/* recv() will find the same */

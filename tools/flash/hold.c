@@ -2,6 +2,7 @@
 #include "hold.h"
 
 #include "app.h"
+#include "http2.h"
 
 #define STALLED 1000		/* ms, for who brings nothing before others may have his place */
 
@@ -45,10 +46,14 @@ static bool make_room(struct worker *w, const struct conn *c)
 	struct conn *slow = stalled(w, c, &w->slow), *body = stalled(w, c, &w->bodies);
 	struct conn *answer = stalled(w, c, &w->answers);
 
-	if (slow)
+	if (slow && slow->http2)
+		http2_drop(slow);
+	else if (slow)
 		conn_close(slow);
 	else if (body)
 		app_body_drop(body);
+	else if (answer && answer->http2)
+		http2_drop(answer);
 	else if (answer)
 		app_answer_drop(answer);
 	else

@@ -198,7 +198,7 @@ static unsigned int https_port(const struct conf *conf)
 
 const char *https_check(struct conf *conf)
 {
-	bool redirects = false, tls = false;
+	bool redirects = false, tls = false, http2 = false;
 	unsigned int i, j;
 
 	for (i = 0; i < conf->nr_listens; i++) {
@@ -206,11 +206,15 @@ const char *https_check(struct conf *conf)
 
 		redirects |= a->door == DOOR_REDIRECT;
 		tls |= a->door >= DOOR_TLS;
+		http2 |= a->http2;
 		for (j = 0; j < i; j++)
-			if (a->len == conf->listens[j].len && a->door != conf->listens[j].door &&
+			if (a->len == conf->listens[j].len &&
+			    (a->door != conf->listens[j].door || a->http2 != conf->listens[j].http2) &&
 			    !memcmp(&a->addr, &conf->listens[j].addr, a->len))
 				return "an address is there in two ways, as with and without tls";
 	}
+	if (http2 && (conf->architecture == ARCH_MP || conf->architecture == ARCH_MT))
+		return "http2 needs the architecture amped or sped";
 	if (tls && !conf->https.certificate_count)
 		return "tls needs a certificate";
 	if (redirects && !tls)
@@ -275,7 +279,7 @@ void https_show(const struct conf *conf, FILE *out)
 const char *https_hsts(const struct conn *c)
 {
 	/* Without TLS anybody on the way could have said it: browsers do not listen, RFC 6797 forbids it. */
-	return c->tls ? c->w->conf->hsts : "";
+	return conn_is_secure(c) ? c->w->conf->hsts : "";
 }
 
 static bool is_letter_or_digit(unsigned char c)

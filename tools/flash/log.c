@@ -370,14 +370,34 @@ static bool grow(struct log *log)
 	return true;
 }
 
+/* What a stream asks is written down as HTTP/1.1, which it is not. */
+static void tell_http2(struct request *req, char *line)
+{
+	static const char version[] = "HTTP/2.0";
+	size_t len = sizeof(version) - 1;
+
+	if (req->line.len < len)
+		return;
+	memcpy(line, req->line.p, req->line.len);
+	memcpy(line + req->line.len - len, version, len);
+	req->line.p = line;
+}
+
 void log_request(struct conn *c, const struct request *req, int status, uint64_t bytes)
 {
 	struct log *log = c->w->log;
+	char line[LINE_MAX_LEN];
+	struct request told;
 	struct log_entry e = {
 		.address = conn_address(c), .req = req, .status = status,
 		.bytes = bytes, .time = c->w->loop.wall,
 	};
 
+	if (c->stream && req && req->line.len <= sizeof(line)) {
+		told = *req;
+		tell_http2(&told, line);
+		e.req = &told;
+	}
 	if (log->len > log->size - LINE_MAX_LEN)
 		flush(log);
 	if (log->len > log->size - LINE_MAX_LEN && !grow(log)) {

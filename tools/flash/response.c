@@ -79,7 +79,7 @@ static enum verdict start(struct conn *c, const struct request *req, struct resp
 	enum verdict v;
 
 	c->response = r;
-	c->corked = !c->tls && followed(req, more);
+	c->corked = !conn_is_secure(c) && followed(req, more);
 	v = response_send(c, c->corked);
 	if (v == BLOCKED) {
 		c->close = !req || req->flags & REQ_CLOSE;
@@ -97,7 +97,7 @@ static enum verdict bytes_out(struct conn *c, const struct request *req, const c
 	struct response *r;
 	ssize_t n;
 
-	c->corked = !c->tls && followed(req, more);
+	c->corked = !conn_is_secure(c) && followed(req, more);
 	n = conn_send(c, p, len, c->corked);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return CLOSE;
@@ -276,7 +276,7 @@ static enum verdict respond_block(struct conn *c, const struct request *req, str
 		memcpy(f->block + HEADER_DATE, w->loop.date, HTTPDATE_LEN);
 		f->date = w->loop.wall;
 	}
-	c->corked = more && !c->tls;
+	c->corked = more && !conn_is_secure(c);
 	n = conn_send(c, f->block, len, c->corked);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return CLOSE;

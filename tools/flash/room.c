@@ -4,6 +4,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include "http2.h"
 #include "send.h"
 
 #define DEAF_MS 5000		/* a lost packet or two take less */
@@ -15,7 +16,8 @@ static int64_t taken(const struct conn *c)
 {
 	int unsent = 0;
 
-	ioctl(c->watch.fd, SIOCOUTQ, &unsent);
+	if (!c->stream)
+		ioctl(c->watch.fd, SIOCOUTQ, &unsent);
 	return (int64_t)c->response->sent - unsent;
 }
 
@@ -59,6 +61,9 @@ bool room_make(struct worker *w)
 	if (!c)
 		return false;
 	stats_add(w->stats, recycled, 1);
-	conn_close(c);
+	if (c->http2)
+		http2_drop(c);
+	else
+		conn_close(c);
 	return true;
 }

@@ -15,6 +15,7 @@ int secure_new(struct conn *c)
 
 	if (!s)
 		return -ENOMEM;
+	s->notes.http2 = c->offers_http2;
 	if (tls_session_open(s, c->w->conf->tls, c->watch.fd, c->door, c->w->conf->ktls)) {
 		free(s);
 		return -ENOMEM;
@@ -61,6 +62,11 @@ int secure_shake(struct conn *c)
 	if (over > 0)
 		count_handshake(c);
 	return over;
+}
+
+bool secure_wants_http2(const struct conn *c)
+{
+	return tls_session_wants_http2(c->tls);
 }
 
 ssize_t secure_recv(struct conn *c, void *into, size_t len)

@@ -15,6 +15,9 @@ void secure_free(struct conn *c);
 /* The handshake as far as it goes. 1: it is over; 0: it waits for the client; -1: it has failed. */
 int secure_shake(struct conn *c);
 
+/* It was offered HTTP/2, and wants that. */
+bool secure_wants_http2(const struct conn *c);
+
 /* As recv(2), and as send(2) with MSG_NOSIGNAL. */
 ssize_t secure_recv(struct conn *c, void *into, size_t len);
 ssize_t secure_send(struct conn *c, const void *p, size_t len);

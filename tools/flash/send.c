@@ -11,6 +11,7 @@
 
 #include "disk.h"
 #include "hold.h"
+#include "lard/http2/http2.h"
 #include "lard/tls/session.h"
 #include "lite.h"
 #include "map.h"
@@ -18,6 +19,7 @@
 #include "secure.h"
 
 #define IOV 16
+#define STREAM_PARTS 8	/* then other streams of its connection have their turn */
 #define FAR_MAX (1 << 20)	/* one call for more would keep other clients waiting */
 #define READS_MAX 8	/* by helpers, of one part: more would be a livelock under memory pressure */
 
@@ -226,7 +228,7 @@ static ssize_t read_part(struct conn *c, struct response *r, const struct piece 
 	return pread(r->file->fd, to, iov.iov_len, p->off);
 }
 
-/* A record of ours: header and contents go together. */
+/* A record of ours, or as much of a stream: header and contents go together. */
 static ssize_t send_record(struct conn *c, struct response *r, bool *waiting)
 {
 	char record[TLS_RECORD_MAX];
@@ -235,10 +237,15 @@ static ssize_t send_record(struct conn *c, struct response *r, bool *waiting)
 	unsigned int i;
 	ssize_t n;
 
-	if (secure_pending(c))
+	/* Who is in turn has the room: others need not read what they want to send. */
+	if (c->stream && !http2_has_room(c->stream)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	if (c->tls && secure_pending(c))
 		return secure_flush(c);
 	if (p->mem && (p->len >= sizeof(record) || r->cur + 1 == r->nr))
-		return secure_send(c, p->mem, p->len);
+		return conn_send(c, p->mem, p->len, false);
 	for (i = r->cur; i < r->nr && len < sizeof(record); i++) {
 		size_t step = sizeof(record) - len;
 
@@ -256,7 +263,7 @@ static ssize_t send_record(struct conn *c, struct response *r, bool *waiting)
 		if (n < (ssize_t)p->len)
 			break;
 	}
-	return secure_send(c, record, len);
+	return conn_send(c, record, len, false);
 }
 
 /* By reference; what is not in memory a helper brings, and in the end it may be waited for. */
@@ -340,11 +347,16 @@ enum verdict response_send(struct conn *c, bool more)
 	struct response *r = c->response;
 	bool mem = true, waiting = false;
 	uint64_t before = r->sent;
+	unsigned int parts = 0;
 	ssize_t n;
 
 	while (r->cur < r->nr) {
 		mem = r->pieces[r->cur].mem || c->w->conf->transfer == TRANSFER_MMAP;
-		if (c->tls && !secure_by_kernel(c)) {
+		if (c->stream && parts++ == STREAM_PARTS) {
+			http2_again(c->stream);
+			goto blocked;
+		}
+		if (c->stream || (c->tls && !secure_by_kernel(c))) {
 			mem = r->pieces[r->cur].mem;
 			n = send_record(c, r, &waiting);
 		} else if (r->file && c->w->conf->transfer == TRANSFER_IOLITE && !c->tls)

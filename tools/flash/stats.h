@@ -42,6 +42,9 @@
 	X(tls_ticket_unknown)	/* with a ticket whose key is not known, or no more */ \
 	X(tls_stapled)		/* with an OCSP response */ \
 	X(tls_unstapled)	/* without the one asked for, as the file has no good one */ \
+	X(http2_connections) X(http2_streams) \
+	X(http2_refused)	/* streams beyond a limit */ \
+	X(http2_flooded)	/* connections ended for asking for much and nothing */ \
 	X(redirected)		/* requests that were sent to HTTPS */ \
 	X(handed_back)		/* connections given away with their next request */ \
 	X(handback_refused)	/* kept, because they could not be */ \

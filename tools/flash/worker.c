@@ -118,6 +118,7 @@ static int worker_init(struct worker *w, const struct listeners *ls, struct cach
 	list_init(&w->cgi_waiting);
 	said_init(w);
 	list_init(&w->drain_end.node);
+	list_init(&w->http2_drain.node);
 	if (conf->architecture == ARCH_AMPED) {
 		/* First: what helper processes inherit must not keep an event mechanism alive. */
 		w->helpers = helpers_new(w);
@@ -172,6 +173,7 @@ static void worker_exit(struct worker *w, bool shared)
 	while (!list_empty(&w->conns))
 		conn_close(list_entry(w->conns.next, struct conn, node));
 	loop_timer_del(&w->drain_end);
+	loop_timer_del(&w->http2_drain);
 	hold_exit(w);
 	fcgi_stop(w);
 	helpers_free(w->helpers);

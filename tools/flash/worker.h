@@ -52,6 +52,7 @@ struct worker {
 	bool accepting;
 	struct timer accept_retry;
 	struct timer drain_end;
+	struct timer http2_drain;	/* its connections are told again */
 
 	/*
 	 * Without a request, with a part of a head, of a body, with an answer to take, or a file; the longest

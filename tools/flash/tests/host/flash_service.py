@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
 # timeout: 600
 """flash as a service: architectures, slow disks, reload, upgrade, limits, logs, many clients."""
-import atexit
 import json
 import os
 import random
 import re
 import resource
-import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -21,32 +18,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from flashtest import (FLASH, Client, Server, equal, helper_processes, kit, main,  # noqa: E402
                        processes_with, spawner_of, wait_for)
+from slowdisk import loop_waited, slow_disk      # noqa: E402
 
 STATUS = "status /status\n"
 SEED = 1999
 # Debian 13 has its /tmp in memory, of which nothing is evicted, and flash knows.
 DISK = "/var/tmp"
 SANITIZED = b"__asan_init" in open(FLASH, "rb").read() if os.path.exists(FLASH) else False
-PRELOAD = None
-
-
-def slow_disk(ms=300, **more):
-    """The environment of a slow disk, built once; what @more may be, slow_disk.c says."""
-    global PRELOAD
-    if PRELOAD is None:
-        d = tempfile.mkdtemp(prefix="flash-slow-")
-        atexit.register(shutil.rmtree, d)
-        PRELOAD = os.path.join(d, "slow_disk.so")
-        subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", PRELOAD,
-                        os.path.join(HERE, "..", "lib", "slow_disk.c"), "-ldl"], check=True)
-    if loop_waited():
-        os.unlink(PRELOAD + ".stalled")
-    return dict(os.environ, LD_PRELOAD=PRELOAD, SLOW_MS=str(ms), SLOW_STALLED=PRELOAD + ".stalled", **more)
-
-
-def loop_waited():
-    """Since slow_disk() was called, a loop has waited for that disk."""
-    return os.path.exists(PRELOAD + ".stalled")
 
 
 def counters(s):
