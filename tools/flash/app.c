@@ -12,6 +12,7 @@
 #include "body.h"
 #include "file.h"
 #include "hold.h"
+#include "input.h"
 #include "response.h"
 
 #define TX_HIGH (64 << 10)	/* more than this waiting for the client: stop reading */
@@ -337,7 +338,7 @@ enum verdict app_body(struct conn *c, char *buf, size_t len)
 	body_hold(c, body_length(c->body));
 	if (body_length(c->body) / HOLD_STEP != before / HOLD_STEP)
 		hold_slow(c, &c->w->bodies);
-	if (!conn_keep(c, buf + used, len - used))
+	if (!input_keep(c, buf + used, len - used))
 		return CLOSE;
 	if (!n) {
 		conn_deadline(c, body_time(c));

@@ -14,6 +14,7 @@
 #include "handback.h"
 #include "hold.h"
 #include "http2.h"
+#include "input.h"
 #include "lard/http2/http2.h"
 #include "lard/tls/settings.h"
 #include "response.h"
@@ -22,7 +23,6 @@
 #include "shake.h"
 
 #define FREE_CONNS 256
-#define IN_START 2048
 #define LINGER_SECONDS 5
 #define LINGER_READS 64		/* in one turn: who sends faster than that gets a reset */
 #define FILLS_MAX 4		/* in one turn: who sends faster than that leaves others theirs */
@@ -55,17 +55,6 @@ void conn_set_idle(struct conn *c)
 	list_add_tail(&c->rest, &w->idle);
 	if (!w->accepting && !w->draining && !w->blocking)
 		conn_accepting(w, true);
-}
-
-static void in_release(struct conn *c)
-{
-	hold_give(c->w, c->in_cap);
-	free(c->in);
-	c->in = NULL;
-	c->in_off = 0;
-	c->in_len = 0;
-	c->in_cap = 0;
-	c->scanned = 0;
 }
 
 static void conn_free(struct grave *g)
@@ -117,7 +106,7 @@ void conn_close(struct conn *c)
 		path_put(w->cache, c->path);
 	response_free(w, c->response);
 	app_body_free(c);
-	in_release(c);
+	input_release(c);
 	w->nr_conns--;
 	loop_bury(&w->loop, &c->grave);
 	if (w->draining && !w->nr_conns)
@@ -145,7 +134,7 @@ static void end_sending(struct conn *c)
 /* What was taken of its answer is sent when there is room. Not all of it was: the stream is broken off. */
 static void end_stream(struct conn *c)
 {
-	in_release(c);
+	input_release(c);
 	list_del(&c->rest);
 	if (c->stream->ops->shutdown(c->stream) || c->stream->ops->done(c->stream)) {
 		conn_close(c);
@@ -162,7 +151,7 @@ void conn_linger(struct conn *c)
 		return;
 	}
 	c->state = CONN_LINGER;
-	in_release(c);
+	input_release(c);
 	conn_set_idle(c);
 	conn_deadline(c, LINGER_SECONDS);
 	end_sending(c);
@@ -177,117 +166,6 @@ static void hang_up(struct conn *c)
 		conn_linger(c);
 	else
 		conn_close(c);
-}
-
-/* Keeps [@buf, @buf + @len) for later; it may lie within what is kept already. */
-bool conn_keep(struct conn *c, char *buf, size_t len)
-{
-	char *in;
-	size_t cap = IN_START;
-
-	if (!len) {
-		in_release(c);
-		return true;
-	}
-	if (c->in && buf >= c->in && buf <= c->in + c->in_cap) {
-		c->in_off = buf - c->in;
-		c->in_len = len;
-		return true;
-	}
-	while (cap < len)
-		cap *= 2;
-	if (!hold_take(c, cap))
-		return false;
-	in = malloc(cap);
-	if (!in) {
-		hold_give(c->w, cap);
-		return false;
-	}
-	memcpy(in, buf, len);
-	in_release(c);
-	c->in = in;
-	c->in_len = len;
-	c->in_cap = cap;
-	return true;
-}
-
-/* Room behind what is kept. */
-static bool in_grow(struct conn *c)
-{
-	char *in;
-
-	if (c->in_len < c->in_cap)
-		return true;
-	if (!hold_take(c, c->in_cap))
-		return false;
-	in = realloc(c->in, 2 * c->in_cap);
-	if (!in) {
-		hold_give(c->w, c->in_cap);
-		return false;
-	}
-	c->in = in;
-	c->in_cap *= 2;
-	return true;
-}
-
-static ssize_t receive(struct conn *c, char *to, size_t room)
-{
-	if (c->stream)
-		return c->stream->ops->recv(c->stream, to, room, 0);
-	return c->tls ? secure_recv(c, to, room) : recv(c->watch.fd, to, room, 0);
-}
-
-/* Receives behind what is kept, or into the worker's buffer. 0: nothing now; -1: the end. */
-static ssize_t fill(struct conn *c, char **buf, size_t *len)
-{
-	struct worker *w = c->w;
-	size_t room = SCRATCH_SIZE;
-	char *to = w->in;
-	ssize_t n;
-
-	if (c->in) {
-		if (c->in_off) {
-			memmove(c->in, c->in + c->in_off, c->in_len);
-			c->in_off = 0;
-		}
-		if (!in_grow(c))
-			return -1;
-		to = c->in + c->in_len;
-		room = c->in_cap - c->in_len;
-	}
-	do {
-		n = receive(c, to, room);
-	} while (n < 0 && errno == EINTR && !w->blocking);
-	if (w->blocking)		/* it may have waited long */
-		loop_clock(&w->loop);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		c->can_read = false;
-		return 0;
-	}
-	/* A stream says itself where its body ends. */
-	if (!n && c->stream && c->state == CONN_BODY) {
-		c->can_read = false;
-		c->peer_done = true;
-		*buf = to;
-		*len = 0;
-		return 1;
-	}
-	if (n <= 0)
-		return -1;
-	/*
-	 * Less than there was room for: it is empty, and the next arrival is a new edge. A record more may be there
-	 * without one; who blocks has no edges, and deadlines have their turn.
-	 */
-	c->can_read = (size_t)n == room || c->peer_done || (conn_is_secure(c) && !w->blocking);
-	if (c->in) {
-		c->in_len += n;
-		*buf = c->in;
-		*len = c->in_len;
-	} else {
-		*buf = to;
-		*len = n;
-	}
-	return n;
 }
 
 /* MSG_MORE was promised a successor that does not come now. */
@@ -341,7 +219,7 @@ static enum verdict partial_head(struct conn *c, char *buf, size_t len)
 		n = request_parse(&req, buf, len, &limits);
 		return refuse(c, n < 0 ? -n : 431);
 	}
-	if (!conn_keep(c, buf, len) || !in_grow(c))
+	if (!input_keep(c, buf, len) || !input_grow(c))
 		return refuse(c, 503);
 	c->scanned = len;
 	if (!c->partial) {
@@ -382,7 +260,7 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		if (v == WAIT) {
 			c->state = CONN_LOOKUP;
 			conn_deadline(c, CONN_NEVER);
-			if (conn_keep(c, buf, len))
+			if (input_keep(c, buf, len))
 				return WAIT;
 			list_del(&c->waiter.node);
 			return refuse(c, 503);
@@ -394,12 +272,12 @@ static enum verdict consume(struct conn *c, char *buf, size_t len)
 		if (v == BLOCKED || v == BODY) {
 			if (v == BLOCKED && c->state == CONN_READ)
 				c->state = CONN_SEND;
-			return conn_keep(c, buf, len) ? v : CLOSE;
+			return input_keep(c, buf, len) ? v : CLOSE;
 		}
 		if (v != SERVED)
 			return v;
 	}
-	in_release(c);
+	input_release(c);
 	conn_set_idle(c);
 	conn_deadline(c, conf->keepalive_timeout);
 	return SERVED;
@@ -454,7 +332,7 @@ static void conn_run(struct conn *c)
 				conn_deadline(c, CONN_NEVER);
 				return;
 			}
-			n = fill(c, &buf, &len);
+			n = input_fill(c, &buf, &len);
 			if (n < 0) {
 				conn_close(c);
 				return;

@@ -108,8 +108,6 @@ void conn_set_idle(struct conn *c);
 /* As send(2) with MSG_NOSIGNAL, through TLS or a stream where that is. @more: as MSG_MORE. */
 ssize_t conn_send(struct conn *c, const void *p, size_t len, bool more);
 void conn_resume_send(struct conn *c);
-/* Keeps received bytes that are not used yet; false: no memory. */
-bool conn_keep(struct conn *c, char *buf, size_t len);
 
 /* The worker is to end: idle connections close, busy ones after their response. */
 void conn_drain(struct worker *w);
