@@ -434,7 +434,7 @@ def wrong_directives_are_named():
 
 def h2spec_finds_nothing_new():
     with Http2Site(sizes=(5, 20)).start() as s:
-        h2spec(s.tls_port)
+        h2spec(s.tls_port, "/app/")     # it waits for the whole body, so that what comes of that is the answer
         with Raw(s) as client:
             equal(asked(client, 1)[2], content(5))
         quiet(s)
