@@ -9,6 +9,7 @@
 
 #include <linux/file.h>
 #include <linux/key.h>
+#include <linux/unaligned.h>
 #include <net/inet_connection_sock.h>
 #include <net/handshake.h>
 #include <net/tls.h>
@@ -22,7 +23,7 @@
 #define FLT_TLS_TICKET		4
 #define FLT_TICKETS		8
 
-/* In a row; a node sends none. */
+/* More than there were bytes; a node sends none. */
 #define FLT_EMPTY_RECORDS	16
 
 /* Bytes that are asked for at once. */
@@ -149,6 +150,21 @@ static int flt_auth_other(struct flt_chan *chan)
 	return min(sock_recvmsg(chan->sock, &rest, MSG_DONTWAIT), 0);
 }
 
+/*
+ * kTLS goes on to the next record where one has no byte, and no kernel's says so for each. But it
+ * counts them: each byte that comes pays for one record.
+ */
+static void flt_auth_account(struct flt_chan *chan, const struct iov_iter *iter)
+{
+	u64 records = get_unaligned_be64(tls_get_ctx(chan->sock->sk)->rx.rec_seq);
+	u64 owed = chan->owed + records - chan->records;
+	size_t unread = iov_iter_count(iter);
+
+	chan->owed = owed - min_t(u64, owed, chan->unread - unread);
+	chan->records = records;
+	chan->unread = unread;
+}
+
 static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 {
 	int n, err;
@@ -163,29 +179,52 @@ static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 		chan->reading = &msg.msg_iter;
 		n = sock_recvmsg(chan->sock, &msg, MSG_DONTWAIT);
 		chan->reading = NULL;
+		flt_auth_account(chan, &msg.msg_iter);
 		err = n == -EIO ? flt_auth_other(chan) : n;
 	} while (n == -EIO && !err);
-	if (READ_ONCE(chan->empty) > FLT_EMPTY_RECORDS)
-		return -ENOMSG;
-	if (err > 0)
-		WRITE_ONCE(chan->empty, 0);
-	return err;
+	return chan->owed > FLT_EMPTY_RECORDS ? -ENOMSG : err;
 }
 
-bool flt_auth_is_endless(struct flt_chan *chan)
+/*
+ * What came while somebody had the socket. To our reader, in the midst of sock_recvmsg(), a peer
+ * that never pauses would give records for ever: without these packets its queue ends, and it has
+ * to tell what it took. They are lost as on a network, if the last record has bytes after all.
+ */
+static int flt_auth_backlog(struct sock *sk, struct sk_buff *skb)
 {
-	/* Else this is an interrupt, or kTLS's own work: our reader does not have the lock. */
-	bool reads = in_task() && READ_ONCE(chan->rx_task) == current && chan->reading;
-	size_t unread = reads ? iov_iter_count(chan->reading) : 0;
+	struct flt_chan *chan = sk->sk_user_data;
 
-	if (chan->auth == FLT_AUTH_NONE)
-		return false;
-	/* Never asynchronous, as links have TLS 1.3: by now the last record but one is read. */
-	if (reads && unread < chan->unread)
-		chan->unread = unread;
-	else
-		WRITE_ONCE(chan->empty, READ_ONCE(chan->empty) + 1);
-	return reads && READ_ONCE(chan->empty) > FLT_EMPTY_RECORDS;
+	if (READ_ONCE(chan->rx_task) == current && chan->reading) {
+		flt_auth_account(chan, chan->reading);
+		if (chan->owed > FLT_EMPTY_RECORDS) {
+			kfree_skb_reason(skb, SKB_DROP_REASON_SOCKET_BACKLOG);
+			return 0;
+		}
+	}
+	return chan->old_backlog(sk, skb);
+}
+
+void flt_auth_watch(struct flt_chan *chan)
+{
+	struct sock *sk = chan->sock->sk;
+
+	lock_sock(sk);
+	chan->records = get_unaligned_be64(tls_get_ctx(sk)->rx.rec_seq);
+	chan->old_backlog = sk->sk_backlog_rcv;
+	sk->sk_backlog_rcv = flt_auth_backlog;
+	release_sock(sk);
+}
+
+void flt_auth_unwatch(struct flt_chan *chan)
+{
+	struct sock *sk = chan->sock->sk;
+
+	if (!chan->old_backlog)
+		return;
+	/* Only who has the lock calls it. */
+	lock_sock(sk);
+	sk->sk_backlog_rcv = chan->old_backlog;
+	release_sock(sk);
 }
 
 #else
@@ -204,9 +243,12 @@ static int flt_auth_recv_tls(struct flt_chan *chan, struct iov_iter *iter)
 	return -EOPNOTSUPP;
 }
 
-bool flt_auth_is_endless(struct flt_chan *chan)
+void flt_auth_watch(struct flt_chan *chan)
 {
-	return false;
+}
+
+void flt_auth_unwatch(struct flt_chan *chan)
+{
 }
 
 #endif

@@ -30,10 +30,11 @@ void flt_auth_cancel(struct flt_chan *chan);
 int flt_auth_recv(struct flt_chan *chan, struct iov_iter *iter);
 
 /*
- * kTLS has a record for @chan. True: it says so to our reader, in the midst of sock_recvmsg(),
- * which takes records without a byte for as long as there are any: the socket, whose lock we have,
- * must go.
+ * From a handshake that has succeeded until the channel lets go of its socket: a row of records
+ * without a byte, which a call of sock_recvmsg() would take for as long as there are any, comes to
+ * its end.
  */
-bool flt_auth_is_endless(struct flt_chan *chan);
+void flt_auth_watch(struct flt_chan *chan);
+void flt_auth_unwatch(struct flt_chan *chan);
 
 #endif

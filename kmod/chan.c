@@ -12,7 +12,6 @@
 #include "adopt.h"
 #include "auth.h"
 #include "chan.h"
-#include "compat/done.h"
 #include "compat/sock.h"
 #include "linkwork.h"
 
@@ -50,24 +49,15 @@ static bool flt_chan_is_lent(const struct flt_chan *chan)
 static void flt_chan_data_ready(struct sock *sk)
 {
 	struct flt_chan *chan;
-	bool endless = false;
 
 	read_lock_bh(&sk->sk_callback_lock);
 	chan = sk->sk_user_data;
 	if (likely(chan)) {
 		if (unlikely(flt_chan_is_lent(chan)))
 			chan->old_data_ready(sk);
-		else
-			endless = flt_auth_is_endless(chan);
 		queue_work(flt_msg_wq, &chan->rx_work);
 	}
 	read_unlock_bh(&sk->sk_callback_lock);
-	/*
-	 * As a RST that waited in the backlog: what is in the queue still is the last. For want of
-	 * memory it is tried again with the next record.
-	 */
-	if (unlikely(endless) && sk->sk_state != TCP_CLOSE)
-		flt_compat_tcp_done(sk, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 static void flt_chan_write_space(struct sock *sk)
@@ -350,6 +340,7 @@ void flt_chan_stop(struct flt_chan *chan)
 	if (!chan->sock)
 		return;
 	flt_auth_cancel(chan);
+	flt_auth_unwatch(chan);
 	flt_chan_detach(chan);
 	disable_work_sync(&chan->rx_work);
 	disable_work_sync(&chan->tx_work);

@@ -119,9 +119,11 @@ struct flt_piece {
  * @bulky:    bytes of the last message's head if it was bulk: so may be the next,
  *	      whose data should not be read into @buf
  * @rx_task:  the task in rx_work; its own sends are sent when it is done
- * @reading, @unread: where kTLS writes at this moment, and the bytes it had still to write when
- *	      the last record was ready
- * @empty:    TLS records that have come since the last byte, about; READ_ONCE
+ * @reading, @unread: where kTLS writes at this moment, and the bytes it had still to write at the
+ *	      last look; these and the next two under the socket's lock, or by its only reader
+ * @records:  TLS records that it had taken then, ever
+ * @owed:     those of them that no byte has paid for
+ * @old_backlog: what the socket had
  * @tickets:  those that the peer's TLS library has sent
  *
  * Bytes to send:
@@ -187,7 +189,9 @@ struct flt_chan {
 	struct task_struct *rx_task;
 	const struct iov_iter *reading;
 	size_t unread;
-	unsigned int empty;
+	u64 records;
+	u64 owed;
+	int (*old_backlog)(struct sock *sk, struct sk_buff *skb);
 	u8 tickets;
 
 	spinlock_t tx_lock;	/* leaf: the send queue */

@@ -290,6 +290,7 @@ static enum flt_why flt_link_greet(struct flt_link *link, struct flt_chan *chan,
 		if (err < 0)
 			return FLT_WHY_AUTH;
 		flt_count(link->fn, FLT_LINK_AUTH_DONE);
+		flt_auth_watch(chan);
 	}
 	if (chan->outbound)
 		chan->more = !READ_ONCE(link->brief);
