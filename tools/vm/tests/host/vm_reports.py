@@ -24,6 +24,7 @@ REPORTS = (
     "BUG kmalloc-64 (Not tainted): Object already free",
     "WARNING: possible circular locking dependency detected",
     "WARNING: CPU: 0 PID: 1 at net/core/sock.c:1",
+    "WARNING: include/linux/sockptr.h:49 at flt_ktls_set+0x10e/0x150 [flotilla], CPU#1: python3/373",
     "watchdog: BUG: soft lockup - CPU#1 stuck for 26s!",
     "INFO: task rmmod:312 blocked for more than 60 seconds.",
     "IPv4: Attempt to release TCP socket in state 1 0000000012345678",
@@ -37,6 +38,8 @@ REPORTS = (
 SILENCE = (
     "flotilla: node be1 is up",
     "TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.",
+    'memcpy: detected field-spanning write (size 52) of single field "dst" at include/linux/sockptr.h:49 (size 0)',
+    "WARNING: include/linux/sockptr.h:49 at tls_setsockopt+0x9bb/0xba0 [tls], CPU#1: python3/373",
 )
 
 
