@@ -23,7 +23,7 @@ BAIL = re.compile(r"^Bail out!\s*(.*)$", re.IGNORECASE)
 
 def of_kind(kernel):
     """Kernels that check themselves are alike; the others are the stock one."""
-    return "stock" if kernel == "stock" else "debug"
+    return "stock" if kernel in ("stock", "newest") else "debug"
 
 
 @dataclass

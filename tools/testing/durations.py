@@ -18,7 +18,7 @@ UNKNOWN_LONG = 240
 # Seconds of tests for a guest: fewer and booting counts, more and the last guest runs alone.
 GUEST = 480
 # To boot a guest and to look for leaks in it.
-BOOT = {"stock": 20, "debug": 90, "kcsan": 60}
+BOOT = {"stock": 20, "debug": 90, "kcsan": 60, "newest": 20}
 # Seconds of guests that a slice may take; two run at a time.
 BUDGET = 300
 # After so long a run begins nothing more of its slice.
@@ -64,7 +64,7 @@ class Durations:
             return known[kernel, test.name]
         if test.is_long_on(kernel):
             return UNKNOWN_LONG
-        return known.get(("stock", test.name), UNKNOWN) * (1 if kernel == "stock" else SLOW)
+        return known.get(("stock", test.name), UNKNOWN) * (1 if kernel in ("stock", "newest") else SLOW)
 
     def record(self, test, kernel, seconds, points):
         """It came to its end after so long, and these were all its points."""

@@ -102,8 +102,10 @@ load() {
 }
 
 # What takes a second on the stock kernel may take so many on this one.
-slow=1
-[ "${FLT_KIND:-stock}" = stock ] || slow=3
+case ${FLT_KIND:-stock} in
+stock | newest) slow=1 ;;
+*) slow=3 ;;
+esac
 
 # wait_for SECONDS COMMAND...: poll until it succeeds; three times as long on the debug kernel.
 wait_for() {

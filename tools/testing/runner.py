@@ -19,7 +19,7 @@ import machine  # noqa: E402
 MARK = "flotilla-test:"
 BOOT_TIMEOUT = 120
 # How much longer a test may take; for races the more often is looked, the slower it goes.
-SLOW = {"stock": 1, "debug": 3, "kcsan": 6}
+SLOW = {"stock": 1, "debug": 3, "kcsan": 6, "newest": 1}
 # What guest-batch says of a test that it had to stop.
 TIMEOUT = 124
 # A guest that says nothing this long after a test's own time-out is dead.

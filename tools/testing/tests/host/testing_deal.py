@@ -156,6 +156,28 @@ def a_slice_that_is_late_is_skipped_and_nothing_else():
     kit.equal("said", done.stdout.splitlines(), ["@late late", "@late late_too", "@done"])
 
 
+PATIENCE = """
+import sys
+sys.path.insert(0, %r)
+import kit
+print(kit.SLOW)
+"""
+
+
+@claim
+def the_newest_kernel_is_one_that_does_not_check_itself():
+    for kind, slow in ("stock", 1), ("newest", 1), ("debug", 3):
+        done = subprocess.run([sys.executable, "-c", PATIENCE % str(TESTING / "lib")], capture_output=True, text=True,
+                              check=False, env=dict(os.environ, FLT_KIND=kind))
+        kit.equal(kind, done.stdout, "%d\n" % slow)
+        shell = subprocess.run(["bash", "-c", f". '{TESTING}/lib.sh'; echo slow=$slow; trap - EXIT"],
+                               capture_output=True, text=True, check=False,
+                               env=dict(os.environ, FLT_KIND=kind, FLT_TOP=str(collect.TOP)))
+        assert f"slow={slow}\n" in shell.stdout, (kind, shell.stdout, shell.stderr)
+    test = next(t for t in TESTS if t.is_long_on("debug") and not t.is_long_on("stock"))
+    assert not test.is_long_on("newest"), test.name
+
+
 CLAIMS = '''
 import sys
 sys.path.insert(0, %r)
