@@ -6,34 +6,58 @@
 #include <net/tcp.h>
 
 #include "answer.h"
-#include "text.h"
 
 /* A chunk in single pages, and what is before it. */
 #define AFPA_VECS	(AFPA_CHUNK / PAGE_SIZE + 3)
 
-bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
-		       const struct afpa_request *req)
+void afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj)
 {
-	enum afpa_text_kind kind = AFPA_TEXT_CLOSED;
-
-	if (req->keep_alive)
-		kind = req->minor ? AFPA_TEXT_KEPT : AFPA_TEXT_KEPT_OLD;
-	ans->text = afpa_text_get(kind, &ans->text_len);
-	if (!ans->text)
-		return false;
+	ans->nr_more = 0;
+	ans->text_len = 0;
 	ans->parked = false;
-	ans->closes = !req->keep_alive;
+	ans->closes = false;
+	ans->base = 0;
 	ans->pos = 0;
-	ans->end = obj->head_len + ans->text_len;
-	if (req->method == AFPA_METHOD_GET)
-		ans->end += obj->body_len;
+	ans->end = obj->head_len + obj->body_len + obj->tail_len;
 	WRITE_ONCE(ans->obj, obj);
-	return true;
+}
+
+/* Of an object that is followed by another one. */
+static u64 afpa_answer_part(const struct afpa_object *obj)
+{
+	return obj->head_len + obj->body_len + obj->tail_len - obj->tail_last;
+}
+
+void afpa_answer_add(struct afpa_answer *ans, struct afpa_object **more, unsigned int nr)
+{
+	const struct afpa_object *last = ans->obj;
+	unsigned int i;
+
+	ans->more = more;
+	ans->nr_more = nr;
+	for (i = 0; i < nr; i++) {
+		ans->end -= last->tail_last;
+		last = more[i];
+		ans->end += last->head_len + last->body_len + last->tail_len;
+	}
+}
+
+u64 afpa_answer_body(const struct afpa_answer *ans)
+{
+	u64 len = ans->obj->body_len;
+	unsigned int i;
+
+	/* HEAD */
+	if (ans->end < ans->text_len + ans->obj->head_len + len)
+		return 0;
+	for (i = 0; i < ans->nr_more; i++)
+		len += ans->more[i]->body_len;
+	return len;
 }
 
 void afpa_answer_park(struct afpa_answer *ans)
 {
-	if (ans->parked)
+	if (ans->parked || !ans->text_len)
 		return;
 	get_page(virt_to_head_page(ans->text));
 	ans->parked = true;
@@ -49,13 +73,56 @@ void afpa_answer_end(struct afpa_answer *ans)
 		put_page(virt_to_head_page(ans->text));
 	WRITE_ONCE(ans->obj, NULL);
 	afpa_object_put(obj);
+	for (; ans->nr_more; ans->nr_more--)
+		afpa_object_put(*ans->more++);
+}
+
+/* What was taken of objects that others follow is over. */
+static void afpa_answer_advance(struct afpa_answer *ans)
+{
+	while (ans->nr_more && ans->pos - ans->base >= afpa_answer_part(ans->obj)) {
+		struct afpa_object *obj = ans->obj;
+
+		ans->base += afpa_answer_part(obj);
+		ans->nr_more--;
+		WRITE_ONCE(ans->obj, *ans->more++);
+		afpa_object_put(obj);
+	}
+}
+
+/* The same over several objects. */
+static unsigned int afpa_answer_parts(const struct afpa_answer *ans, u64 want, struct bio_vec *vec)
+{
+	const struct afpa_object *obj = ans->obj;
+	u64 pos = ans->pos - ans->base, len, end;
+	unsigned int n = 0, i, k;
+
+	for (i = 0; want && n < AFPA_VECS; i++) {
+		len = want;
+		if (i < ans->nr_more)
+			len = min(want, afpa_answer_part(obj) - pos);
+		want -= len;
+		end = pos + len;
+		k = n;
+		n += afpa_object_vecs(obj, pos, len, vec + n, AFPA_VECS - n);
+		while (k < n)
+			pos += vec[k++].bv_len;
+		if (pos < end || i == ans->nr_more)
+			break;
+		obj = ans->more[i];
+		pos = 0;
+	}
+	return n;
 }
 
 /* The next @want bytes, or fewer. */
 static unsigned int afpa_answer_vecs(const struct afpa_answer *ans, u64 want, struct bio_vec *vec)
 {
-	u64 pos = ans->pos;
+	u64 pos = ans->pos - ans->base;
 	unsigned int n = 0;
+
+	if (ans->nr_more)
+		return afpa_answer_parts(ans, want, vec);
 
 	if (pos < ans->text_len) {
 		u32 len = min_t(u64, want, ans->text_len - pos);
@@ -86,8 +153,10 @@ static int afpa_answer_send_some(struct afpa_answer *ans, struct sock *sk)
 		msg.msg_flags |= MSG_MORE;
 	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vec, n, bytes);
 	ret = tcp_sendmsg_locked(sk, &msg, bytes);
-	if (ret > 0)
+	if (ret > 0) {
 		ans->pos += ret;
+		afpa_answer_advance(ans);
+	}
 	return ret;
 }
 

@@ -6,18 +6,20 @@
 #include <net/sock.h>
 
 #include "object.h"
-#include "request.h"
 
 /* As the paper's. */
 #define AFPA_CHUNK	65536
 
 /**
- * struct afpa_answer - header of this answer, header and body of the object
+ * struct afpa_answer - header of this answer, header and body of the object, or of several
  * @obj:      with a reference; NULL: there is no answer under way
- * @text:     of this answer
+ * @more:     objects after it, in memory of the connection's protocol; with references
+ * @nr_more:  of @more
+ * @text:     of this answer; not with @more
  * @text_len: bytes
  * @parked:   @text has a reference on its page
  * @closes:   the connection ends with it
+ * @base:     where @obj begins, of all bytes
  * @pos:      bytes that TCP has taken
  * @end:      bytes of all
  *
@@ -25,20 +27,26 @@
  */
 struct afpa_answer {
 	struct afpa_object *obj;
+	struct afpa_object **more;
+	unsigned int nr_more;
 	void *text;
 	u32 text_len;
 	bool parked;
 	bool closes;
+	u64 base;
 	u64 pos;
 	u64 end;
 };
 
 /*
- * The caller's reference on @obj is the answer's now. Bottom halves off until afpa_answer_park() or
- * afpa_answer_end(). False: no memory, and the reference stays the caller's.
+ * The caller's reference on @obj is the answer's now: header, body and tail of it. Bottom halves
+ * off until afpa_answer_park() or afpa_answer_end().
  */
-bool afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj,
-		       const struct afpa_request *req);
+void afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj);
+/* @nr more objects come behind it, whose references are the answer's now, too. */
+void afpa_answer_add(struct afpa_answer *ans, struct afpa_object **more, unsigned int nr);
+/* Bytes of the bodies in it, before any was sent. */
+u64 afpa_answer_body(const struct afpa_answer *ans);
 /* It goes on later. */
 void afpa_answer_park(struct afpa_answer *ans);
 void afpa_answer_end(struct afpa_answer *ans);

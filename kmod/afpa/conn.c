@@ -58,12 +58,14 @@ static bool afpa_conn_enlist(struct afpa_conn *conn)
 struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 				 struct afpa_place *place)
 {
+	const struct afpa_protocol *protocol = place->protocol;
 	struct afpa_conn *conn;
 
 	sock_owned_by_me(sk);
 	if (!afpa_sock_is_fresh(sk))
 		return NULL;
-	conn = kzalloc(sizeof(*conn), GFP_ATOMIC | __GFP_NOWARN);
+	conn = kzalloc(sizeof(*conn) + protocol->data_size + protocol->request_size,
+		       GFP_ATOMIC | __GFP_NOWARN);
 	if (!conn)
 		return NULL;
 	conn->sk = sk;
@@ -71,7 +73,6 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 	conn->place = place;
 	refcount_inc(&place->users);
 	refcount_set(&conn->users, 1);
-	afpa_request_init(&conn->req);
 	INIT_DELAYED_WORK(&conn->work, afpa_queue_work);
 	/* Its program is heard of, should it write in the midst of an answer. */
 	flt_layer_take_ops(sk);

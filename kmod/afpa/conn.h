@@ -7,7 +7,7 @@
 #include <net/sock.h>
 
 #include "answer.h"
-#include "request.h"
+#include "protocol.h"
 
 struct afpa_place;
 struct flt_layer;
@@ -33,11 +33,12 @@ enum {
  * @tries:   of the work item, for the socket's lock
  * @copied:  copied_seq as we left it: any other is the program's doing
  * @written: write_seq, the same
- * @req:     the request that is coming
+ * @state:   of its protocol, in which it waits
  * @ans:     the answer that is going
  * @una:     what was acknowledged when the watch saw progress (it alone)
  * @since:   when that was, jiffies; the same
  * @work:    see queue.c
+ * @data:    its protocol's, of the connection and then of the request
  *
  * What has no other rule is under the socket's lock.
  */
@@ -54,11 +55,12 @@ struct afpa_conn {
 	u16 tries;
 	u32 copied;
 	u32 written;
-	struct afpa_request req;
+	u8 state;
 	struct afpa_answer ans;
 	u32 una;
 	unsigned long since;
 	struct delayed_work work;
+	u64 data[];
 };
 
 /**

@@ -14,6 +14,7 @@
 #include "counter.h"
 #include "device.h"
 #include "log.h"
+#include "protocol.h"
 #include "site.h"
 
 #define AFPA_STALL_LEAST	1000
@@ -105,6 +106,57 @@ static int afpa_device_site(struct afpa_net *an, void __user *arg,
 	args.error = 0;
 	args.objects = 0;
 	return do_it(an, &args) ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+static int afpa_device_copy_listen(struct afpa_listen *args, void __user *arg)
+{
+	int err = afpa_device_copy(args, sizeof(*args), arg);
+
+	if (err)
+		return err;
+	return args->flags ? -EOPNOTSUPP : 0;
+}
+
+static int afpa_device_listen(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_site_args site = {};
+	struct afpa_listen args;
+	int err;
+
+	err = afpa_device_copy_listen(&args, arg);
+	if (err)
+		return err;
+	if (strnlen(args.protocol, sizeof(args.protocol)) == sizeof(args.protocol))
+		return -EINVAL;
+	site.site = args.site;
+	err = afpa_site_listen(an, &site, args.protocol);
+	if (err)
+		return err;
+	args.listeners = site.listeners;
+	args.refused = site.refused;
+	args.error = site.error;
+	return afpa_device_return(arg, &args, sizeof(args));
+}
+
+static int afpa_device_protocol(struct afpa_net *an, void __user *arg)
+{
+	const struct afpa_protocol *protocol;
+	struct afpa_listen args;
+	u32 id;
+	int err;
+
+	err = afpa_device_copy_listen(&args, arg);
+	if (err)
+		return err;
+	protocol = afpa_site_protocol(an, &args.site, &id);
+	if (!protocol)
+		return -ENOENT;
+	args.listeners = 0;
+	args.refused = 0;
+	args.error = 0;
+	strscpy_pad(args.protocol, protocol->name);
+	afpa_protocol_put(protocol);
+	return afpa_device_return(arg, &args, sizeof(args));
 }
 
 static int afpa_device_flush(struct afpa_net *an, void __user *arg)
@@ -202,6 +254,8 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_object(an, argp, afpa_device_query);
 	case AFPA_IOC_NEXT:
 		return afpa_device_next(an, argp);
+	case AFPA_IOC_PROTOCOL:
+		return afpa_device_protocol(an, argp);
 	}
 	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
 		return -EPERM;
@@ -210,6 +264,8 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_info(an, argp, true);
 	case AFPA_IOC_SITE_ADD:
 		return afpa_device_site(an, argp, afpa_site_add);
+	case AFPA_IOC_LISTEN:
+		return afpa_device_listen(an, argp);
 	case AFPA_IOC_SITE_DEL:
 		return afpa_device_site(an, argp, afpa_site_del);
 	case AFPA_IOC_PUT:

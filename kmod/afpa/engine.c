@@ -4,7 +4,7 @@
  * been begun is the request taken out. So whatever is not answered is the program's, untouched.
  */
 
-#include <linux/ctype.h>
+#include <linux/indirect_call_wrapper.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/skmsg.h>
@@ -16,6 +16,7 @@
 #include "counter.h"
 #include "engine.h"
 #include "log.h"
+#include "protocol.h"
 #include "queue.h"
 #include "site.h"
 #include "trace.h"
@@ -78,12 +79,6 @@ static bool afpa_look_is_short(const struct afpa_look *look)
 	return look->at && look->len == sizeof(look->byte);
 }
 
-enum afpa_step {
-	AFPA_GO_ON,
-	AFPA_WAIT,		/* for bytes, room, or a work item */
-	AFPA_LEAVE,		/* to the program */
-};
-
 /* Of all things that may have become of a connection, those with which it is still ours. */
 static bool afpa_may_answer(const struct afpa_conn *conn, const struct sock *sk)
 {
@@ -107,11 +102,9 @@ static void afpa_hit_count(struct afpa_conn *conn, enum afpa_where where)
 		afpa_count(an, AFPA_STAT_HITS_WORKER);
 	else if (in_serving_softirq())
 		afpa_count(an, AFPA_STAT_HITS_SOFTIRQ);
-	if (conn->req.method == AFPA_METHOD_HEAD)
-		afpa_count(an, AFPA_STAT_HEADS);
 }
 
-static enum afpa_step afpa_send(struct afpa_conn *conn, struct sock *sk)
+static enum afpa_result afpa_send(struct afpa_conn *conn, struct sock *sk)
 {
 	struct afpa_answer *ans = &conn->ans;
 	u64 pos = ans->pos;
@@ -125,66 +118,107 @@ static enum afpa_step afpa_send(struct afpa_conn *conn, struct sock *sk)
 		afpa_count(conn->place->an, AFPA_STAT_NO_MEMORY);
 	if (ret == 0 || ret == -EAGAIN) {
 		afpa_answer_park(ans);
-		return AFPA_WAIT;
+		return AFPA_PENDING;
 	}
 	trace_afpa_answered(sk, ans, ret);
 	closes = ans->closes;
 	afpa_answer_end(ans);
 	if (ret < 0)
-		return AFPA_LEAVE;
+		return AFPA_FAILED;
 	if (closes)
 		afpa_conn_finish(conn, sk);
-	return AFPA_GO_ON;
+	return AFPA_SENT;
 }
 
-static struct afpa_object *afpa_find(struct afpa_conn *conn, char *bytes)
-{
-	const struct afpa_request *req = &conn->req;
-	struct afpa_key_ref key = {
-		.site = conn->place->id,
-		.host_len = req->host_len,
-		.path_len = req->path_len,
-		.host = bytes + req->host_at,
-		.path = bytes + req->path_at,
-	};
-	u32 i;
+/* --- what protocols call --- */
 
-	/* Another authority than ours: a proxy may stand behind. */
-	if (req->port && req->port != inet_sk(conn->sk)->inet_num)
-		return NULL;
-	for (i = 0; i < key.host_len; i++)
-		bytes[req->host_at + i] = tolower(bytes[req->host_at + i]);
-	return afpa_cache_get(&conn->place->an->cache, &key);
+struct afpa_object *afpa_turn_find(struct afpa_turn *turn, struct afpa_key_ref *key)
+{
+	struct afpa_place *place = turn->conn->place;
+	struct afpa_object *obj;
+
+	key->site = place->id;
+	obj = afpa_cache_get(&place->an->cache, key);
+	trace_afpa_request(turn->sk, key->path, key->path_len, obj);
+	return obj;
 }
+EXPORT_SYMBOL_GPL(afpa_turn_find);
 
-/* A whole request of @len bytes is at @bytes. */
-static enum afpa_step afpa_answer(struct afpa_conn *conn, struct sock *sk, char *bytes, u32 len,
-				  enum afpa_where where)
+void afpa_turn_answer(struct afpa_turn *turn, struct afpa_object **objs, unsigned int nr)
 {
-	struct afpa_object *obj = afpa_find(conn, bytes);
-	enum afpa_step step;
+	afpa_answer_begin(turn->answer, objs[0]);
+	afpa_answer_add(turn->answer, objs + 1, nr - 1);
+}
+EXPORT_SYMBOL_GPL(afpa_turn_answer);
 
-	trace_afpa_request(sk, bytes + conn->req.path_at, conn->req.path_len, obj);
-	if (!obj) {
-		afpa_count(conn->place->an, AFPA_STAT_MISSES);
-		return AFPA_LEAVE;
-	}
-	if (!afpa_answer_begin(&conn->ans, obj, &conn->req)) {
-		afpa_object_put(obj);
-		afpa_count(conn->place->an, AFPA_STAT_NO_MEMORY);
-		return AFPA_LEAVE;
-	}
+static void afpa_object_used(struct afpa_object *obj)
+{
 	if (!READ_ONCE(obj->recent))
 		WRITE_ONCE(obj->recent, true);
 	atomic64_inc(&obj->hits);
-	afpa_hit_count(conn, where);
-	afpa_log_answer(conn->place->an, sk, &conn->ans, bytes, len);
+}
+
+/* For the next request on the connection. */
+static __always_inline void afpa_request_forget(struct afpa_turn *turn)
+{
+	unsigned int words = turn->conn->place->protocol->request_size / sizeof(u64);
+	u64 *word = turn->request;
+
+	while (words--)
+		*word++ = 0;
+}
+
+enum afpa_result afpa_act_send(struct afpa_turn *turn)
+{
+	const struct afpa_answer *ans = turn->answer;
+	struct afpa_conn *conn = turn->conn;
+	struct sock *sk = turn->sk;
+	enum afpa_result result;
+	unsigned int i;
+
+	if (!turn->used)
+		return afpa_send(conn, sk);
+	afpa_object_used(ans->obj);
+	for (i = 0; i < ans->nr_more; i++)
+		afpa_object_used(ans->more[i]);
+	afpa_hit_count(conn, turn->where);
+	afpa_log_answer(conn->place->an, sk, ans, turn->bytes, turn->used);
 	/* First the answer, so that it takes the acknowledgment along. */
-	step = afpa_send(conn, sk);
-	tcp_read_done(sk, len);
+	result = afpa_send(conn, sk);
+	tcp_read_done(sk, turn->used);
 	afpa_conn_settle(conn, sk);
-	afpa_request_init(&conn->req);
-	return step;
+	afpa_request_forget(turn);
+	return result;
+}
+EXPORT_SYMBOL_GPL(afpa_act_send);
+
+/* --- the machine --- */
+
+/* No protocol needs as many steps for a request; a table that goes in circles is to end. */
+#define AFPA_STEPS	(4 * AFPA_PROTOCOL_STATES)
+
+static enum afpa_step afpa_machine_run(struct afpa_turn *turn, u8 state)
+{
+	const struct afpa_protocol *protocol = turn->conn->place->protocol;
+	enum afpa_result result;
+	unsigned int n;
+	u8 next;
+
+	for (n = 0; n < AFPA_STEPS; n++) {
+		/* Where a call by pointer is dear, those of HTTP are none. */
+		result = INDIRECT_CALL_3(protocol->states[state].act, afpa_act_send,
+					 afpa_http_request, afpa_http_cached, turn);
+		next = protocol->next[state][result];
+		if (next && next < AFPA_NEXT) {
+			state = next;
+			continue;
+		}
+		turn->result = result;
+		turn->conn->state = state;
+		return next ?: AFPA_LEAVE;	/* there is no row */
+	}
+	WARN_ONCE(true, "afpa: %s goes in circles\n", protocol->name);
+	return AFPA_LEAVE;
 }
 
 /* The rest of a request cannot come, as in tcp_epollin_ready(): a small SO_RCVBUF. */
@@ -195,41 +229,57 @@ static bool afpa_lacks_room(const struct sock *sk)
 	return tcp_rmem_pressure(sk) || tcp_receive_window(tcp_sk(sk)) <= least;
 }
 
-static enum afpa_step afpa_next_request(struct afpa_conn *conn, struct sock *sk,
-					struct afpa_look *look, enum afpa_where where)
+/* Why the connection becomes the program's. */
+static enum afpa_step afpa_leave_count(const struct afpa_turn *turn)
 {
-	struct afpa_net *an = conn->place->an;
+	if (turn->result == AFPA_FOREIGN)
+		afpa_count(turn->conn->place->an, AFPA_STAT_DEFERRED);
+	else if (turn->result == AFPA_MISS)
+		afpa_count(turn->conn->place->an, AFPA_STAT_MISSES);
+	return AFPA_LEAVE;
+}
+
+static enum afpa_step afpa_request_begin(struct afpa_turn *turn, const struct afpa_look *look)
+{
+	turn->bytes = (char *)look->byte + look->at;
+	turn->len = look->len - look->at;
+	turn->used = 0;
+	return afpa_machine_run(turn, 0);
+}
+
+static enum afpa_step afpa_next_request(struct afpa_turn *turn, struct afpa_look *look)
+{
+	struct afpa_conn *conn = turn->conn;
+	struct sock *sk = turn->sk;
 	enum afpa_step step;
-	int len;
 
 	if (!afpa_may_answer(conn, sk)) {
-		afpa_count(an, AFPA_STAT_TAKEN);
+		afpa_count(conn->place->an, AFPA_STAT_TAKEN);
 		return AFPA_LEAVE;
 	}
-	len = afpa_request_parse(look->byte + look->at, look->len - look->at, &conn->req);
-	if (!len && afpa_look_is_short(look)) {
+	/* Most requests come alone, and nothing is to be seen behind them. */
+	if (look->at == look->len && !afpa_look_is_short(look))
+		return sk->sk_shutdown & RCV_SHUTDOWN ? AFPA_LEAVE : AFPA_AWAIT;
+	step = afpa_request_begin(turn, look);
+	if (step == AFPA_AWAIT && !conn->ans.obj && afpa_look_is_short(look)) {
 		if (!afpa_look_fill(look, sk))
 			return AFPA_LEAVE;
-		len = afpa_request_parse(look->byte, look->len, &conn->req);
+		step = afpa_request_begin(turn, look);
 	}
-	if (len < 0) {
-		afpa_count(an, AFPA_STAT_DEFERRED);
-		return AFPA_LEAVE;
-	}
-	if (len) {
-		step = afpa_answer(conn, sk, look->byte + look->at, len, where);
-		look->at += len;
+	if (step == AFPA_LEAVE)
+		return afpa_leave_count(turn);
+	look->at += turn->used;
+	if (step == AFPA_NEXT || conn->ans.obj)
 		return step;
-	}
 	/* The program learns that no more will come, and sees what came. */
 	if (sk->sk_shutdown & RCV_SHUTDOWN)
 		return AFPA_LEAVE;
 	if (look->at == look->len)
-		return AFPA_WAIT;
+		return AFPA_AWAIT;
 	if (afpa_lacks_room(sk))
 		return AFPA_LEAVE;
-	afpa_count(an, AFPA_STAT_PARTIAL);
-	return AFPA_WAIT;
+	afpa_count(conn->place->an, AFPA_STAT_PARTIAL);
+	return AFPA_AWAIT;
 }
 
 /* After the last answer: what a client sends all the same must not make a RST of the close. */
@@ -241,14 +291,22 @@ static enum afpa_step afpa_swallow(struct afpa_conn *conn, struct sock *sk)
 		return AFPA_LEAVE;
 	if (queued > 0)
 		tcp_read_done(sk, queued);
-	return AFPA_WAIT;
+	return AFPA_AWAIT;
 }
 
 static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 				       enum afpa_where where)
 {
 	struct afpa_look *look = this_cpu_ptr(afpa_looks);
-	enum afpa_step step = AFPA_GO_ON;
+	struct afpa_turn turn = {
+		.conn = conn,
+		.sk = sk,
+		.answer = &conn->ans,
+		.data = conn->data,
+		.request = (void *)conn->data + conn->place->protocol->data_size,
+		.where = where,
+	};
+	enum afpa_step step = AFPA_NEXT;
 	unsigned int n;
 
 	/* Its program has ended the connection that the answer was for, and may have another. */
@@ -256,19 +314,19 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 		return AFPA_LEAVE;
 	if (conn->ans.obj) {
 		afpa_count(conn->place->an, AFPA_STAT_CONTINUED);
-		step = afpa_send(conn, sk);
+		step = afpa_machine_run(&turn, conn->state);
 	}
-	if (step == AFPA_GO_ON && !conn->closed && !afpa_look_fill(look, sk))
+	if (step == AFPA_NEXT && !conn->closed && !afpa_look_fill(look, sk))
 		return AFPA_LEAVE;
-	for (n = 0; step == AFPA_GO_ON && !conn->closed; n++) {
+	for (n = 0; step == AFPA_NEXT && !conn->closed; n++) {
 		if (n < AFPA_BURST) {
-			step = afpa_next_request(conn, sk, look, where);
+			step = afpa_next_request(&turn, look);
 			continue;
 		}
 		afpa_count(conn->place->an, AFPA_STAT_BURSTS);
-		step = afpa_queue_conn(conn, 0) ? AFPA_WAIT : AFPA_LEAVE;
+		step = afpa_queue_conn(conn, 0) ? AFPA_AWAIT : AFPA_LEAVE;
 	}
-	return step == AFPA_GO_ON ? afpa_swallow(conn, sk) : step;
+	return step == AFPA_NEXT ? afpa_swallow(conn, sk) : step;
 }
 
 /* An answer under way holds the module, so that rmmod says EBUSY. */
@@ -306,7 +364,7 @@ bool afpa_engine_run(struct afpa_conn *conn, struct sock *sk, enum afpa_where wh
 	local_bh_enable();
 	conn->busy = false;
 	afpa_engine_release(conn);
-	if (step == AFPA_WAIT)
+	if (step == AFPA_AWAIT)
 		return sk->sk_shutdown & RCV_SHUTDOWN;
 	afpa_conn_leave(conn);
 	if (where != AFPA_IN_EVENT)

@@ -131,7 +131,7 @@ void afpa_log_answer(struct afpa_net *an, const struct sock *sk, const struct af
 	rec.len = ALIGN(sizeof(rec) + rec.request_len, sizeof(u64));
 	rec.time = ktime_get_real_ns();
 	rec.bytes = ans->end;
-	rec.body = ans->end - ans->obj->head_len - ans->text_len;
+	rec.body = afpa_answer_body(ans);
 	afpa_log_address(&rec, sk);
 	spin_lock(&log->lock);
 	kept = afpa_log_append(log, &rec, bytes);

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "layer.h"
 #include "net.h"
+#include "protocol.h"
 #include "queue.h"
 #include "shrink.h"
 #include "text.h"
@@ -19,9 +20,12 @@ static int __init afpa_init(void)
 	err = afpa_engine_init();
 	if (err)
 		return err;
-	err = afpa_queue_init();
+	err = afpa_protocol_register(&afpa_http);
 	if (err)
 		goto undo_engine;
+	err = afpa_queue_init();
+	if (err)
+		goto undo_http;
 	err = afpa_net_register();
 	if (err)
 		goto undo_queue;
@@ -44,6 +48,8 @@ undo_net:
 	afpa_net_unregister();
 undo_queue:
 	afpa_queue_exit();
+undo_http:
+	afpa_protocol_unregister(&afpa_http);
 undo_engine:
 	afpa_engine_exit();
 	return err;
@@ -59,6 +65,7 @@ static void __exit afpa_exit(void)
 	afpa_shrinker_unregister();
 	afpa_net_unregister();
 	rcu_barrier();			/* objects */
+	afpa_protocol_unregister(&afpa_http);
 	afpa_engine_exit();
 	afpa_text_exit();
 }

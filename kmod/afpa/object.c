@@ -3,11 +3,13 @@
 
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "cache.h"
 #include "object.h"
+#include "protocol.h"
 
 /* What does not fit is refused rather than that somebody is killed for it. */
 #define AFPA_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
@@ -36,6 +38,7 @@ void afpa_object_put(struct afpa_object *obj)
 	afpa_cache_uncharge(obj->cache, obj->charged);
 	call_rcu(&obj->rcu, afpa_object_free_rcu);
 }
+EXPORT_SYMBOL_GPL(afpa_object_put);
 
 /* Blocks as large as fit, so that no page is without a byte. */
 static unsigned int afpa_piece_order(u64 left)
@@ -129,77 +132,19 @@ static void afpa_object_copy_head(struct afpa_object *obj, const char *head, u32
 static int afpa_object_copy_body(struct afpa_object *obj, const void __user *body)
 {
 	u32 i, skip = obj->head_len;
+	u64 left = obj->body_len;
 
-	for (i = 0; i < obj->pieces; i++) {
-		u32 len = obj->piece[i].bv_len - skip;
+	for (i = 0; left && i < obj->pieces; i++) {
+		u32 len = min_t(u64, left, obj->piece[i].bv_len - skip);
 
 		if (copy_from_user(page_address(obj->piece[i].bv_page) + skip, body, len))
 			return -EFAULT;
 		body += len;
+		left -= len;
 		skip = 0;
 		cond_resched();
 	}
 	return 0;
-}
-
-static int afpa_recipe_head(const struct afpa_recipe *r, char *head)
-{
-	int len;
-
-	len = scnprintf(head, AFPA_HEAD_MAX, "Content-Length: %llu\r\n", r->body_len);
-	if (r->type_len)
-		len += scnprintf(head + len, AFPA_HEAD_MAX - len, "Content-Type: %.*s\r\n",
-				 r->type_len, r->type);
-	return len + scnprintf(head + len, AFPA_HEAD_MAX - len, "%.*s\r\n", r->headers_len,
-			       r->headers);
-}
-
-static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, const char *head,
-					    u32 len)
-{
-	struct afpa_object *obj;
-	int err;
-
-	obj = afpa_object_alloc(len + recipe->body_len, afpa_recipe_names(recipe));
-	if (!obj)
-		return ERR_PTR(-ENOMEM);
-	afpa_object_name(obj, recipe);
-	afpa_object_copy_head(obj, head, len);
-	obj->body_len = recipe->body_len;
-	obj->automatic = recipe->automatic;
-	err = afpa_object_copy_body(obj, recipe->body);
-	if (err) {
-		afpa_object_free(obj);
-		return ERR_PTR(err);
-	}
-	return obj;
-}
-
-struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe)
-{
-	struct afpa_object *obj;
-	u64 charged;
-	char *head;
-	u32 len;
-
-	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
-	if (!head)
-		return ERR_PTR(-ENOMEM);
-	len = afpa_recipe_head(recipe, head);
-	charged = afpa_object_charge(len + recipe->body_len, afpa_recipe_names(recipe));
-	if (!afpa_cache_charge(cache, charged)) {
-		kfree(head);
-		return ERR_PTR(-ENOSPC);
-	}
-	obj = afpa_object_fill(recipe, head, len);
-	kfree(head);
-	if (IS_ERR(obj)) {
-		afpa_cache_uncharge(cache, charged);
-		return obj;
-	}
-	obj->cache = cache;
-	obj->charged = charged;
-	return obj;
 }
 
 /* The piece that @pos is in: a large object may have hundreds of thousands. */
@@ -215,6 +160,76 @@ static u32 afpa_object_piece(const struct afpa_object *obj, u64 pos)
 			end = mid;
 	}
 	return first;
+}
+
+/* A few bytes, which may be in two pieces. */
+static void afpa_object_copy_tail(struct afpa_object *obj, const struct afpa_protocol *protocol)
+{
+	u64 pos = obj->head_len + obj->body_len;
+	u32 i;
+
+	for (i = 0; i < protocol->tail_len; i++, pos++) {
+		const struct bio_vec *piece = &obj->piece[afpa_object_piece(obj, pos)];
+
+		((char *)page_address(piece->bv_page))[pos - piece->bv_offset] = protocol->tail[i];
+	}
+	obj->tail_len = protocol->tail_len;
+	obj->tail_last = protocol->tail_last;
+}
+
+static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, const char *head,
+					    u32 len)
+{
+	struct afpa_object *obj;
+	int err;
+
+	obj = afpa_object_alloc(len + recipe->body_len + recipe->protocol->tail_len,
+				afpa_recipe_names(recipe));
+	if (!obj)
+		return ERR_PTR(-ENOMEM);
+	afpa_object_name(obj, recipe);
+	afpa_object_copy_head(obj, head, len);
+	obj->body_len = recipe->body_len;
+	obj->automatic = recipe->automatic;
+	err = afpa_object_copy_body(obj, recipe->body);
+	if (err) {
+		afpa_object_free(obj);
+		return ERR_PTR(err);
+	}
+	afpa_object_copy_tail(obj, recipe->protocol);
+	return obj;
+}
+
+struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe)
+{
+	struct afpa_object *obj;
+	u64 charged;
+	char *head;
+	int len;
+
+	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
+	if (!head)
+		return ERR_PTR(-ENOMEM);
+	len = recipe->protocol->make_head(recipe, head, AFPA_HEAD_MAX);
+	if (len < 0) {
+		kfree(head);
+		return ERR_PTR(len);
+	}
+	charged = afpa_object_charge(len + recipe->body_len + recipe->protocol->tail_len,
+				     afpa_recipe_names(recipe));
+	if (!afpa_cache_charge(cache, charged)) {
+		kfree(head);
+		return ERR_PTR(-ENOSPC);
+	}
+	obj = afpa_object_fill(recipe, head, len);
+	kfree(head);
+	if (IS_ERR(obj)) {
+		afpa_cache_uncharge(cache, charged);
+		return obj;
+	}
+	obj->cache = cache;
+	obj->charged = charged;
+	return obj;
 }
 
 unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,

@@ -29,6 +29,7 @@ struct afpa_key_ref {
 };
 
 struct afpa_cache;
+struct afpa_protocol;
 
 /* Whose least recently used object is looked for. */
 enum afpa_clock {
@@ -52,7 +53,10 @@ enum afpa_clock {
  * @body_len: bytes
  * @cache:    that it was made for; outlives it
  * @charged:  bytes that count against the budget
- * @head_len: bytes of the header fields that are always the same, and of the empty line
+ * @head_len: bytes before the body that are always the same: HTTP: of the header fields, and of the
+ *	      empty line
+ * @tail_len: bytes behind the body
+ * @tail_last: of these, those that only the last object of an answer has
  * @pieces:   number of @piece
  * @tags:     words with spaces between them, behind the key's strings
  * @tags_len: bytes
@@ -78,6 +82,8 @@ struct afpa_object {
 	struct afpa_cache *cache;
 	u64 charged;
 	u32 head_len;
+	u8 tail_len;
+	u8 tail_last;
 	u32 pieces;
 	const char *tags;
 	u32 tags_len;
@@ -94,6 +100,7 @@ struct afpa_object {
  * @headers_len: bytes
  * @tags:     words, or empty
  * @tags_len: bytes
+ * @protocol: its site's
  * @body:     in user memory
  * @body_len: bytes
  * @automatic: see struct afpa_object
@@ -106,6 +113,7 @@ struct afpa_recipe {
 	u32 headers_len;
 	const char *tags;
 	u32 tags_len;
+	const struct afpa_protocol *protocol;
 	const void __user *body;
 	u64 body_len;
 	bool automatic;
@@ -113,7 +121,7 @@ struct afpa_recipe {
 
 /*
  * Charged to the caller's memory cgroup and to the cache. ERR_PTR(-ENOMEM), ERR_PTR(-EFAULT),
- * ERR_PTR(-ENOSPC): afpa_cache_charge() refuses.
+ * ERR_PTR(-ENOSPC): afpa_cache_charge() refuses. ERR_PTR(-EINVAL): its protocol refuses.
  */
 struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe);
 void afpa_object_put(struct afpa_object *obj);

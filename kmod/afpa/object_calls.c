@@ -9,6 +9,7 @@
 
 #include "cache.h"
 #include "device.h"
+#include "protocol.h"
 #include "request.h"
 #include "site.h"
 
@@ -42,16 +43,16 @@ static void afpa_device_lower(char *text, size_t len)
 }
 
 /* A request could ask for it. */
-static bool afpa_key_is_sound(const struct afpa_key_ref *key)
+static bool afpa_key_is_sound(const struct afpa_protocol *protocol, const struct afpa_key_ref *key)
 {
 	return key->host_len && key->path_len &&
-	       afpa_key_host_is_sound(key->host, key->host_len) &&
-	       afpa_path_is_sound(key->path, key->path_len);
+	       afpa_key_host_is_sound(key->host, key->host_len) && protocol->key_is_sound(key);
 }
 
 static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct afpa_names *names,
 			   const struct afpa_site *site, u64 host, u64 path)
 {
+	const struct afpa_protocol *protocol;
 	int err;
 
 	err = afpa_device_bytes(names->host, host, key->host_len, sizeof(names->host)) ?:
@@ -60,11 +61,14 @@ static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct
 		return err;
 	key->host = names->host;
 	key->path = names->path;
-	if (!afpa_key_is_sound(key))
-		return -EINVAL;
+	protocol = afpa_site_protocol(an, site, &key->site);
+	if (!protocol)
+		return -ENOENT;
+	if (!afpa_key_is_sound(protocol, key))
+		err = -EINVAL;
+	afpa_protocol_put(protocol);
 	afpa_device_lower(names->host, key->host_len);
-	key->site = afpa_site_id(an, site);
-	return key->site ? 0 : -ENOENT;
+	return err;
 }
 
 static bool afpa_is_printable(const char *text, size_t len)
@@ -74,39 +78,6 @@ static bool afpa_is_printable(const char *text, size_t len)
 	for (i = 0; i < len; i++)
 		if ((u8)text[i] < ' ' || text[i] == 0x7f)
 			return false;
-	return true;
-}
-
-/* Fields that are ours to set, or that would make another answer of it. */
-static bool afpa_field_is_ours(const char *name, size_t len)
-{
-	static const char *const ours[] = { "content-length", "content-type", "connection", "date",
-					    "keep-alive", "transfer-encoding", "trailer",
-					    "upgrade" };
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(ours); i++)
-		if (strlen(ours[i]) == len && !strncasecmp(ours[i], name, len))
-			return true;
-	return false;
-}
-
-/* Lines of "Name: value" and CR LF; a second answer cannot hide in it. */
-static bool afpa_headers_are_sound(const char *text, size_t len)
-{
-	while (len) {
-		const char *end = memchr(text, '\r', len), *colon;
-		size_t line = end ? end - text : len;
-
-		colon = memchr(text, ':', line);
-		if (!colon || colon == text || line + 2 > len || text[line + 1] != '\n' ||
-		    !afpa_is_printable(text, line) ||
-		    afpa_name_length(text, line) != colon - text ||
-		    afpa_field_is_ours(text, colon - text))
-			return false;
-		text += line + 2;
-		len -= line + 2;
-	}
 	return true;
 }
 
@@ -125,8 +96,7 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	if (err)
 		return err;
 	if (!afpa_is_printable(names->type, args->type_len) ||
-	    !afpa_is_printable(names->tags, args->tags_len) ||
-	    !afpa_headers_are_sound(names->headers, args->headers_len))
+	    !afpa_is_printable(names->tags, args->tags_len))
 		return -EINVAL;
 	recipe->type = names->type;
 	recipe->type_len = args->type_len;
@@ -159,6 +129,7 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 	struct afpa_names *names;
 	struct afpa_object *obj;
 	struct afpa_put args;
+	u32 id;
 	int err;
 
 	err = afpa_device_copy(&args, sizeof(args), arg);
@@ -168,10 +139,14 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 		return -EOPNOTSUPP;
 	if (args.pad)
 		return -EINVAL;
+	recipe.protocol = afpa_site_protocol(an, &args.site, &id);
+	if (!recipe.protocol)
+		return -ENOENT;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
-	if (!names)
-		return -ENOMEM;
-	err = afpa_device_recipe(an, &recipe, names, &args);
+	err = names ? afpa_device_recipe(an, &recipe, names, &args) : -ENOMEM;
+	/* Taken away meanwhile, and added again with another protocol. */
+	if (!err && recipe.key.site != id)
+		err = -ENOENT;
 	if (err)
 		goto out;
 	obj = afpa_device_make(an, &recipe);
@@ -188,6 +163,7 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 	err = err ?: afpa_device_return(arg, &args, sizeof(args));
 out:
 	kfree(names);
+	afpa_protocol_put(recipe.protocol);
 	return err;
 }
 

@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "counter.h"
 #include "layer.h"
+#include "protocol.h"
 #include "site.h"
 
 /* Sites of one namespace. */
@@ -24,8 +25,10 @@
 
 void afpa_place_put(struct afpa_place *place)
 {
-	if (refcount_dec_and_test(&place->users))
-		kfree(place);
+	if (!refcount_dec_and_test(&place->users))
+		return;
+	afpa_protocol_put(place->protocol);
+	kfree(place);
 }
 
 static struct afpa_place *afpa_site_find(struct afpa_net *an, const struct afpa_site *at)
@@ -49,6 +52,23 @@ u32 afpa_site_id(struct afpa_net *an, const struct afpa_site *at)
 	id = place ? place->id : 0;
 	mutex_unlock(&an->lock);
 	return id;
+}
+
+const struct afpa_protocol *afpa_site_protocol(struct afpa_net *an, const struct afpa_site *at,
+					       u32 *id)
+{
+	const struct afpa_protocol *protocol = NULL;
+	struct afpa_place *place;
+
+	mutex_lock(&an->lock);
+	place = afpa_site_find(an, at);
+	if (place) {
+		protocol = place->protocol;
+		afpa_protocol_hold(protocol);
+		*id = place->id;
+	}
+	mutex_unlock(&an->lock);
+	return protocol;
 }
 
 int afpa_site_at(struct afpa_net *an, u32 id, struct afpa_site *at)
@@ -252,7 +272,8 @@ bool afpa_site_clear(struct afpa_place *place)
 
 /* --- sites --- */
 
-static struct afpa_place *afpa_site_make(struct afpa_net *an, const struct afpa_site *at)
+static struct afpa_place *afpa_site_make(struct afpa_net *an, const struct afpa_site *at,
+					 const struct afpa_protocol *protocol)
 {
 	struct afpa_place *place;
 
@@ -264,6 +285,8 @@ static struct afpa_place *afpa_site_make(struct afpa_net *an, const struct afpa_
 		return ERR_PTR(-ENOMEM);
 	place->an = an;
 	place->at = *at;
+	place->protocol = protocol;
+	afpa_protocol_hold(protocol);
 	place->id = ++an->next_site;
 	/* What was said of this site while it was not there has been kept by nobody. */
 	afpa_cache_touch_all(&an->cache);
@@ -276,23 +299,35 @@ static struct afpa_place *afpa_site_make(struct afpa_net *an, const struct afpa_
 	return place;
 }
 
-int afpa_site_add(struct afpa_net *an, struct afpa_site_args *args)
+int afpa_site_listen(struct afpa_net *an, struct afpa_site_args *args, const char *name)
 {
+	const struct afpa_protocol *protocol;
 	struct afpa_place *place;
 	int err;
 
 	err = afpa_site_check(&args->site);
 	if (err)
 		return err;
+	protocol = afpa_protocol_get(name ?: afpa_http.name);
+	if (IS_ERR(protocol))
+		return PTR_ERR(protocol);
 	mutex_lock(&an->lock);
 	place = afpa_site_find(an, &args->site);
 	if (!place)
-		place = afpa_site_make(an, &args->site);
+		place = afpa_site_make(an, &args->site, protocol);
+	else if (name && place->protocol != protocol)
+		place = ERR_PTR(-EEXIST);
 	err = PTR_ERR_OR_ZERO(place);
 	if (!err)
 		err = afpa_site_scan(place, args);
 	mutex_unlock(&an->lock);
+	afpa_protocol_put(protocol);
 	return err;
+}
+
+int afpa_site_add(struct afpa_net *an, struct afpa_site_args *args)
+{
+	return afpa_site_listen(an, args, NULL);
 }
 
 int afpa_site_del(struct afpa_net *an, struct afpa_site_args *args)

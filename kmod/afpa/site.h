@@ -11,12 +11,14 @@
 #include "net.h"
 
 struct afpa_conn;
+struct afpa_protocol;
 
 /**
  * struct afpa_place - a site
  * @list:     in its namespace's, under that one's lock
  * @an:       namespace
  * @at:       address and port
+ * @protocol: of its connections; held
  * @id:       number; never used again
  * @gone:     it was taken away; READ_ONCE
  * @users:    the namespace's list, layers, connections
@@ -30,6 +32,7 @@ struct afpa_place {
 	struct list_head list;
 	struct afpa_net *an;
 	struct afpa_site at;
+	const struct afpa_protocol *protocol;
 	u32 id;
 	bool gone;
 	refcount_t users;
@@ -42,7 +45,8 @@ struct afpa_place {
 
 void afpa_place_put(struct afpa_place *place);
 
-/* As the ioctl commands say; process context. */
+/* As the ioctl commands say; process context. @protocol NULL: HTTP, or what the site has. */
+int afpa_site_listen(struct afpa_net *an, struct afpa_site_args *args, const char *protocol);
 int afpa_site_add(struct afpa_net *an, struct afpa_site_args *args);
 int afpa_site_del(struct afpa_net *an, struct afpa_site_args *args);
 int afpa_site_next(struct afpa_net *an, struct afpa_next_site *args);
@@ -52,6 +56,9 @@ bool afpa_site_is_of(const struct afpa_place *place, const struct sock *sk);
 
 /* Number of a site; 0: there is none. */
 u32 afpa_site_id(struct afpa_net *an, const struct afpa_site *at);
+/* Its protocol besides, which afpa_protocol_put() is for; NULL: there is no such site. */
+const struct afpa_protocol *afpa_site_protocol(struct afpa_net *an, const struct afpa_site *at,
+					       u32 *id);
 /* The other way round. */
 int afpa_site_at(struct afpa_net *an, u32 id, struct afpa_site *at);
 

@@ -101,6 +101,36 @@ int afpa_site_add(int dev, const struct afpa_site *site, struct afpa_site_args *
 	return call(dev, AFPA_IOC_SITE_ADD, args);
 }
 
+int afpa_site_listen(int dev, const struct afpa_site *site, const char *protocol,
+		     struct afpa_site_args *result)
+{
+	struct afpa_listen args = { .size = sizeof(args), .site = *site };
+	int err;
+
+	if (strlen(protocol) >= sizeof(args.protocol))
+		return -EINVAL;
+	strcpy(args.protocol, protocol);
+	err = call(dev, AFPA_IOC_LISTEN, &args);
+	if (result)
+		*result = (struct afpa_site_args){
+			.size = sizeof(*result),
+			.site = *site,
+			.listeners = args.listeners,
+			.refused = args.refused,
+			.error = args.error,
+		};
+	return err;
+}
+
+int afpa_site_protocol(int dev, const struct afpa_site *site, char protocol[AFPA_PROTOCOL_NAME])
+{
+	struct afpa_listen args = { .size = sizeof(args), .site = *site };
+	int err = call(dev, AFPA_IOC_PROTOCOL, &args);
+
+	memcpy(protocol, args.protocol, sizeof(args.protocol));
+	return err;
+}
+
 int afpa_site_del(int dev, const struct afpa_site *site, uint64_t *objects)
 {
 	struct afpa_site_args args = { .size = sizeof(args), .site = *site };

@@ -114,6 +114,30 @@ const char *afpa_site_name(const struct afpa_site *site, char text[AFPA_SITE_TEX
 int afpa_site_add(int dev, const struct afpa_site *site, struct afpa_site_args *result);
 
 /**
+ * afpa_site_listen() - the same for another protocol than HTTP
+ * @dev:      the device
+ * @site:     which
+ * @protocol: "http", "memcached"; its module is loaded if there is one
+ * @result:   out, or NULL
+ *
+ * Return: 0; -EPROTONOSUPPORT: there is no such protocol; -EEXIST: the site has another one; or
+ * another negative errno.
+ */
+int afpa_site_listen(int dev, const struct afpa_site *site, const char *protocol,
+		     struct afpa_site_args *result);
+
+/**
+ * afpa_site_protocol() - what is spoken at a site
+ * @dev:      the device
+ * @site:     which
+ * @protocol: out
+ *
+ * Return: 0; -ENOENT: there is no such site; -ENOTTY: the module is older, and knows HTTP only; or
+ * another negative errno.
+ */
+int afpa_site_protocol(int dev, const struct afpa_site *site, char protocol[AFPA_PROTOCOL_NAME]);
+
+/**
  * afpa_site_del() - leave an address to its server again
  * @dev:     the device
  * @site:    which; its objects go

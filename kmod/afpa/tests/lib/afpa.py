@@ -26,6 +26,7 @@ TICKET = struct.Struct("=IIQ")
 LOG = struct.Struct("=IIII")
 RECORD = struct.Struct("=HHH2s2sHI16sQQQ")
 KEY = struct.Struct("=II20sHHQQQQQQQQII")
+LISTEN = struct.Struct("=II20sIII16s")
 NEXT_SITE = struct.Struct("=II20sIQ")
 INFO = struct.Struct("=IIIIQQIIQQ")
 SETTINGS = {"mode": 1, "budget": 2, "max_object": 4, "stall_ms": 8}
@@ -74,6 +75,13 @@ class Device:
     def site_add(self, site):
         """(listeners, refused, errno)"""
         return self.call(2, SITE_ARGS, 0, address(site), 0, 0, 0, 0)[3:6]
+
+    def listen(self, site, protocol):
+        """(listeners, refused, errno)"""
+        return self.call(14, LISTEN, 0, address(site), 0, 0, 0, protocol.encode())[3:6]
+
+    def protocol(self, site):
+        return self.call(15, LISTEN, 0, address(site), 0, 0, 0, b"")[6].rstrip(b"\0").decode()
 
     def site_del(self, site):
         return self.call(3, SITE_ARGS, 0, address(site), 0, 0, 0, 0)[6]
@@ -331,10 +339,12 @@ def counted(**expected):
             equal(name, grown, should)
 
 
-def main():
-    """Holds all claims or those named; ends with nothing of ours left behind."""
+def main(*protocols):
+    """Holds all claims or those named; ends with nothing of ours left behind, nor these modules."""
     load("flotilla", "afpa")
 
     def the_module_unloads():
+        for protocol in protocols:
+            wait_for(f"rmmod {protocol}", lambda: unload(protocol) or not ssp.loaded(protocol))
         wait_for("rmmod afpa", lambda: unload("afpa"))
     sys.exit(kit.run(kit.CLAIMS, last=[("the_module_unloads", the_module_unloads)]))

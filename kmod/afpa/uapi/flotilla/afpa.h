@@ -38,9 +38,9 @@
  *
  * Sites and objects belong to the network namespace that the device was opened in, and go with
  * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
- * All calls but AFPA_IOC_INFO, _QUERY and _NEXT take CAP_NET_ADMIN in the user namespace that owns
- * that network namespace (EPERM).  The module can be unloaded at any time but while an answer is
- * being sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
+ * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE and _PROTOCOL take CAP_NET_ADMIN in the
+ * user namespace that owns that network namespace (EPERM).  The module can be unloaded at any time
+ * but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
  *
  * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
  * knows of none is refused with E2BIG, a smaller one with EINVAL.  Unknown flags: EOPNOTSUPP.
@@ -114,6 +114,40 @@ struct afpa_site_args {
 };
 
 #define AFPA_ALL_SITES	(1U << 0)
+
+#define AFPA_PROTOCOL_NAME	16
+
+/**
+ * struct afpa_listen - argument of AFPA_IOC_LISTEN and _PROTOCOL
+ * @size:      sizeof(struct afpa_listen)
+ * @flags:     0
+ * @site:      which one
+ * @listeners: out: LISTEN: as in struct afpa_site_args
+ * @refused:   the same
+ * @error:     the same
+ * @protocol:  LISTEN: in; PROTOCOL: out: its name with a zero byte: "http", "memcached"
+ *
+ * LISTEN is AFPA_IOC_SITE_ADD for a protocol, and SITE_ADD is LISTEN for HTTP (of a site that is
+ * there: for what it has). A protocol that is not loaded is for a caller with CAP_NET_ADMIN on the
+ * machine asked of modprobe as afpa-protocol-NAME. Its module stays as long as a site or
+ * connections of it are there: rmmod says EBUSY. PROTOCOL tells that of a site, as AFPA_IOC_INFO
+ * does to anybody who may open the device.
+ *
+ * With "memcached" an object's path is a slash and the key, its host is "*", its type the client's
+ * flags as a decimal number or nothing, and it has no headers.
+ *
+ * Errors: as SITE_ADD; EPROTONOSUPPORT (no such protocol), EINVAL (nor could there be), EEXIST (the
+ * site has another one); PROTOCOL: ENOENT (no such site).
+ */
+struct afpa_listen {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u32 listeners;
+	__u32 refused;
+	__u32 error;
+	char protocol[AFPA_PROTOCOL_NAME];
+};
 
 /* AFPA_IOC_PUT: only where there is an object: one that was deleted does not come back (ENOENT). */
 #define AFPA_PUT_UPDATE	(1U << 0)
@@ -396,5 +430,7 @@ struct afpa_record {
 #define AFPA_IOC_BAN		_IOWR(0xFB, 0x0b, struct afpa_ban)
 #define AFPA_IOC_TICKET		_IOWR(0xFB, 0x0c, struct afpa_ticket)
 #define AFPA_IOC_LOG		_IOWR(0xFB, 0x0d, struct afpa_log_args)
+#define AFPA_IOC_LISTEN		_IOWR(0xFB, 0x0e, struct afpa_listen)
+#define AFPA_IOC_PROTOCOL	_IOWR(0xFB, 0x0f, struct afpa_listen)
 
 #endif

@@ -534,6 +534,9 @@ def afpa_calls():
         each_fault(lambda: None, lambda _: dev.info(budget=64 << 20))
         each_fault(lambda: None, lambda _: dev.next_site(0))
         each_fault(lambda: None, lambda _: dev.site_add(where))
+        print("# LISTEN, PROTOCOL of one that is there")
+        each_fault(lambda: None, lambda _: dev.listen(where, "http"))
+        each_fault(lambda: None, lambda _: dev.protocol(where))
         print("# PUT, and once more as an update")
         each_fault(put, lambda _: dev.put(where, "/x", new), becomes(new), least=3)
         each_fault(put, lambda _: dev.put(where, "/x", new, update=True), becomes(new), also=(errno.ENOENT,), least=3)
@@ -556,8 +559,9 @@ def afpa_calls():
             another.close()
             assert dev.info()["sites"] == 1, dev.info()
 
-        print("# SITE_ADD, SITE_DEL")
+        print("# SITE_ADD, LISTEN, SITE_DEL")
         each_fault(afpa.Server, lambda another: dev.site_add(another.site), forgotten)
+        each_fault(afpa.Server, lambda another: dev.listen(another.site, "http"), forgotten)
 
         def added():
             another = afpa.Server()

@@ -164,10 +164,23 @@ static bool ask_afpa_log(struct caller *c, int fd)
 	return ioctl(fd, AFPA_IOC_LOG, &log) == 0;
 }
 
+static bool ask_afpa_protocol(struct caller *c, int fd)
+{
+	static const char names[][AFPA_PROTOCOL_NAME] = { "memcached", "memcached", "http", "gopher", "" };
+	struct afpa_listen listen = { .size = dice(c, 15) ? sizeof(listen) : odd_number(c), .site = afpa_site(c),
+				      .flags = !dice(c, 15) };
+
+	memcpy(listen.protocol, names[dice(c, 5)], sizeof(listen.protocol));
+	if (!dice(c, 15))
+		memset(listen.protocol, 'a', sizeof(listen.protocol));
+	return ioctl(fd, dice(c, 2) ? AFPA_IOC_LISTEN : AFPA_IOC_PROTOCOL, &listen) == 0;
+}
+
 bool ask_afpa(struct caller *c)
 {
 	static const char *const requests[] = { "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /b?c=%41 HTTP/1.0\r\nHost: x\r\n\r\n",
-						"GET /a HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", "POST /a" };
+						"GET /a HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", "POST /a",
+						"get a\r\n", "get a b?c=%41 a\r\nget", "gets a\r\n" };
 	struct afpa_site_args args = { .size = dice(c, 15) ? sizeof(args) : odd_number(c), .site = afpa_site(c),
 				       .flags = dice(c, 4) ? 0 : dice(c, 3) };
 	struct afpa_next_site next = { .size = sizeof(next), .index = dice(c, 4) ? dice(c, 3) : odd_number(c) };
@@ -176,10 +189,10 @@ bool ask_afpa(struct caller *c)
 	struct afpa_info info = { .size = sizeof(info), .flags = dice(c, 3) ? 0 : dice(c, 16), .mode = dice(c, 4),
 				  .budget = dice(c, 2) ? 4 << 20 : odd_number(c), .max_object = dice(c, 2) ? 1 << 20 : odd_number(c),
 				  .stall_ms = dice(c, 2) ? 1000 : odd_number(c) };
-	const char *request = requests[dice(c, 5)];
+	const char *request = requests[dice(c, 8)];
 	int fd = one_of(c, AFPA);
 
-	switch (dice(c, 16)) {
+	switch (dice(c, 17)) {
 	case 0:
 		return ioctl(fd, dice(c, 2) ? AFPA_IOC_INFO : AFPA_IOC_SET, &info) == 0;
 	case 1:
@@ -192,6 +205,8 @@ bool ask_afpa(struct caller *c)
 		return ioctl(fd, AFPA_IOC_NEXT, &key) == 0;
 	case 5:
 		return ask_afpa_log(c, fd);
+	case 16:
+		return ask_afpa_protocol(c, fd);
 	case 6:
 	case 7:
 	case 8:
