@@ -37,7 +37,7 @@
 #define NOBODY		65534
 #define DEVICES		60000
 #define THREADS		3
-#define MODULES		"flotilla handoff card uselect sksplice iolite afpa"
+#define MODULES		"flotilla handoff card uselect sksplice iolite afpa afpa_memcached"
 
 enum user { AS_NOBODY, WITH_GROUPS, ROOT_OF_ITS_OWN, USERS };
 
@@ -304,7 +304,7 @@ static bool unload(void)
 	double end = now() + 60 * slow;
 
 	while (now() < end) {
-		if (!system("for m in afpa card handoff uselect sksplice iolite flotilla; do [ ! -d /sys/module/$m ] || "
+		if (!system("for m in afpa_memcached afpa card handoff uselect sksplice iolite flotilla; do [ ! -d /sys/module/$m ] || "
 			    "rmmod $m 2>/dev/null || exit 1; done"))
 			return true;
 		usleep(200000);
