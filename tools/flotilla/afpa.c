@@ -132,31 +132,46 @@ static const struct column site_columns[] = {
 	{ "site", "SITE", NULL },
 	{ "listeners", "LISTENERS", NULL },
 	{ "connections", "CONNECTIONS", NULL },
+	{ "protocol", "PROTOCOL", NULL },
+};
+
+struct sites {
+	int dev;
+	struct table table;
 };
 
 static int show_site(const struct afpa_next_site *next, void *arg)
 {
-	char site[AFPA_SITE_TEXT];
+	char site[AFPA_SITE_TEXT], protocol[AFPA_PROTOCOL_NAME];
+	struct sites *sites = arg;
+	int err;
 
-	table_row(arg, json_pack("{s:s, s:I, s:I}", "site", afpa_site_name(&next->site, site),
-				 "listeners", (json_int_t)next->listeners,
-				 "connections", (json_int_t)next->conns));
+	err = afpa_site_protocol(sites->dev, &next->site, protocol);
+	if (err == -ENOENT)	/* it has just gone */
+		return 0;
+	if (err)
+		return err;
+	table_row(&sites->table, json_pack("{s:s, s:I, s:I, s:s}",
+					   "site", afpa_site_name(&next->site, site),
+					   "listeners", (json_int_t)next->listeners,
+					   "connections", (json_int_t)next->conns,
+					   "protocol", protocol));
 	return 0;
 }
 
 static int site_show(struct cli *cli)
 {
-	struct table table;
-	int dev, status;
+	struct sites sites;
+	int status;
 
 	cli_doing(cli, "show the sites");
-	dev = cache_device(cli);
-	if (dev < 0)
+	sites.dev = cache_device(cli);
+	if (sites.dev < 0)
 		return CLI_FAILED;
-	table_begin(&table, cli, site_columns, ARRAY_SIZE(site_columns));
-	status = cache_result(cli, afpa_site_each(dev, show_site, &table));
-	table_end(&table);
-	close(dev);
+	table_begin(&sites.table, cli, site_columns, ARRAY_SIZE(site_columns));
+	status = cache_result(cli, afpa_site_each(sites.dev, show_site, &sites));
+	table_end(&sites.table);
+	close(sites.dev);
 	return status;
 }
 
@@ -178,7 +193,25 @@ static void warn_of_listeners(struct cli *cli, const char *name, const struct af
 	cli_warn(cli, sentence);
 }
 
-static int site_change(struct cli *cli, int dev, const char *name, bool add)
+/* With @protocol NULL a site that is there keeps the one that it has. */
+static int site_add(struct cli *cli, int dev, const struct afpa_site *site, const char *protocol,
+		    struct afpa_site_args *result)
+{
+	int err;
+
+	if (!protocol)
+		return afpa_site_add(dev, site, result);
+	err = afpa_site_listen(dev, site, protocol, result);
+	if (err == -EPROTONOSUPPORT)
+		cli_fail(cli, "there is no protocol %s (modprobe afpa_%s)", protocol, protocol);
+	else if (err == -EINVAL)
+		cli_fail(cli, "there can be no protocol \"%s\"", protocol);
+	else if (err == -EEXIST)
+		cli_fail(cli, "the site has another protocol");
+	return err;
+}
+
+static int site_change(struct cli *cli, int dev, const char *name, bool add, const char *protocol)
 {
 	struct afpa_site_args result;
 	struct afpa_site site;
@@ -187,7 +220,9 @@ static int site_change(struct cli *cli, int dev, const char *name, bool add)
 	status = value_site(cli, name, &site);
 	if (status)
 		return status;
-	err = add ? afpa_site_add(dev, &site, &result) : afpa_site_del(dev, &site, NULL);
+	err = add ? site_add(cli, dev, &site, protocol, &result) : afpa_site_del(dev, &site, NULL);
+	if (protocol && (err == -EPROTONOSUPPORT || err == -EINVAL || err == -EEXIST))
+		return CLI_FAILED;
 	if (err == -ENOENT)
 		return cli_fail(cli, "there is no such site");
 	if (err == -ENOSPC)
@@ -200,6 +235,7 @@ static int site_change(struct cli *cli, int dev, const char *name, bool add)
 
 static int afpa_site(struct cli *cli, int argc, char **argv)
 {
+	const char *protocol = NULL;
 	struct afpa_site site;
 	int status = CLI_OK, dev, i;
 	bool add;
@@ -211,6 +247,12 @@ static int afpa_site(struct cli *cli, int argc, char **argv)
 	if (!add && strcmp(argv[0], "del") && strcmp(argv[0], "delete"))
 		return cli_unknown(cli, argv[0]);
 	cli_doing(cli, "%s a site", add ? "add" : "delete");
+	if (argc == 1)
+		return cli_usage(cli, "its address is missing");
+	if (add && argc > 2 && !strcmp(argv[argc - 2], "protocol")) {
+		protocol = argv[argc - 1];
+		argc -= 2;
+	}
 	if (argc == 1)
 		return cli_usage(cli, "its address is missing");
 	/* All are understood before one is changed. */
@@ -225,7 +267,7 @@ static int afpa_site(struct cli *cli, int argc, char **argv)
 		return CLI_FAILED;
 	for (i = 1; i < argc && !status; i++) {
 		cli_doing(cli, "%s site %s", add ? "add" : "delete", argv[i]);
-		status = site_change(cli, dev, argv[i], add);
+		status = site_change(cli, dev, argv[i], add, protocol);
 	}
 	close(dev);
 	return status;
@@ -237,7 +279,7 @@ static const struct command commands[] = {
 	{ "set", NULL, afpa_set_command,
 	  "set [mode off|softirq|thread] [budget BYTES] [max_object BYTES] [stall TIME]",
 	  "Change settings of this network namespace: all that are given, or none" },
-	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... | del ADDRESS:PORT...]",
+	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... [protocol NAME] | del ADDRESS:PORT...]",
 	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
 	{ "log", NULL, afpa_log_command, "log [buffer BYTES] [count NUMBER]",
 	  "Write the requests that are answered, as they come: in the Combined Log Format, or JSON with -j" },
@@ -245,9 +287,10 @@ static const struct command commands[] = {
 };
 
 const struct object afpa_object = {
-	"afpa", "HTTP requests that the kernel answers by itself", commands, false,
+	"afpa", "requests that the kernel answers by itself", commands, false,
 	"A site is the address that a server is bound to: 0.0.0.0:80, [::]:80, 10.0.0.1:8080. What the kernel\n"
 	"does not have goes to the server untouched. \"flotilla cache\" says what it has.\n"
+	"  protocol what is spoken there: http, or memcached (afpa_memcached.ko); default http\n"
 	"  mode     who answers: nobody, the softirq that brings the request, or a work item; default softirq\n"
 	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
 	"  max_object  the largest answer\n"

@@ -31,6 +31,7 @@ static const struct column object_columns[] = {
  * @sites:  where it is for: the one that is named, or all at the port of the URL
  * @nr:     of @sites
  * @object: with put and update
+ * @guess:  its type, if none is given and it is for HTTP
  * @table:  of what is printed
  */
 struct job {
@@ -41,6 +42,7 @@ struct job {
 	struct afpa_site sites[SITES_MAX];
 	unsigned int nr;
 	struct afpa_object object;
+	const char *guess;
 	struct table table;
 };
 
@@ -198,6 +200,14 @@ static const struct column put_columns[] = {
 	{ "version", "VERSION", NULL },
 };
 
+/* Elsewhere a suffix is no content type. */
+static bool is_http(const struct job *job, const struct afpa_site *site)
+{
+	char protocol[AFPA_PROTOCOL_NAME];
+
+	return afpa_site_protocol(job->dev, site, protocol) || !strcmp(protocol, "http");
+}
+
 /* The kernel takes it, or says at which site it does not; the others have it then. */
 static int put_at_sites(struct job *job, bool update)
 {
@@ -211,10 +221,13 @@ static int put_at_sites(struct job *job, bool update)
 	if (rows)
 		table_begin(&job->table, job->cli, put_columns, ARRAY_SIZE(put_columns));
 	for (i = 0; i < job->nr && !status; i++) {
+		struct afpa_object object = job->object;
 		char site[AFPA_SITE_TEXT];
 		uint64_t version;
 
-		err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &job->object, &version);
+		if (!object.type && is_http(job, &job->sites[i]))
+			object.type = job->guess;
+		err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &object, &version);
 		if (err)
 			status = fail_at(job, &job->sites[i], err);
 		else if (rows)
@@ -248,7 +261,7 @@ static int put(struct cli *cli, const char *verb, int argc, char **argv)
 	if (status)
 		return status;
 	if (!job.object.type)
-		job.object.type = cache_type(strcmp(argv[1], "-") ? argv[1] : job.url.path);
+		job.guess = cache_type(strcmp(argv[1], "-") ? argv[1] : job.url.path);
 	job.object.headers = headers;
 	job.object.tags = tags;
 	status = find_sites(&job);
@@ -542,7 +555,8 @@ const struct object cache_object = {
 	"Arguments:\n"
 	"  URL      http://HOST[:PORT]/PATH, or without http://; HOST may be *: any that has no answer of its own\n"
 	"  SITE     ADDRESS:PORT as in \"flotilla afpa site\"; without one, all sites at the URL's port\n"
-	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input\n"
+	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input; with protocol\n"
+	"           memcached, where the URL is *:PORT/KEY, the client's flags: a number, default 0\n"
 	"  TIME     500ms, 30s, 10m, 2h, 1d, or never\n"
 	"  LINE     'Name: value', a header of the answer\n"
 	"  TAG      a word that answers have in common; with ban, HOST * is every host\n"

@@ -25,6 +25,7 @@ _flotilla_words()
 	deliver) echo event async sync; return ;;
 	mode)	[[ $object == afpa ]] && { echo off softirq thread; return; }
 		echo block page; return ;;
+	protocol) [[ $object == afpa ]] && { echo http memcached; return; } ;;
 	site)	[[ $object == cache ]] && { flotilla -t afpa site 2>/dev/null | cut -f1; return; } ;;
 	ttl)	[[ $position -gt 3 ]] && { echo never 30s 10m 2h 1d; return; } ;;
 	esac
@@ -79,6 +80,7 @@ _flotilla_words()
 		if [[ $position -eq 2 ]]; then
 			echo show add del
 		elif [[ $previous == del || $position -gt 3 ]]; then
+			[[ ${COMP_WORDS[*]} == *" add "* ]] && echo protocol
 			flotilla -t afpa site 2>/dev/null | cut -f1
 		fi ;;
 	cache-)		echo list put update del query ttl ban ticket flush help ;;

@@ -138,6 +138,7 @@ refuses 2 'cannot ban a b: tag a b is not one word' cache ban --tag 'a b'
 refuses 2 'cannot put a/x: 0 is not a ticket' cache put a/x /dev/null since 0
 refuses 2 'cannot put a/x: a tag is empty' cache put a/x /dev/null tag ''
 refuses 2 'cannot add a site: its address is missing' afpa site add
+refuses 2 'cannot add a site: its address is missing' afpa site add protocol memcached
 refuses 2 'cannot add site 10.0.0.1: site 10.0.0.1 has no port' afpa site add 10.0.0.1
 refuses 2 'cannot delete site ::1: site ::1 has no port' afpa site del 0.0.0.0:80 ::1
 refuses 2 'cannot put an object: its URL is missing' cache put
@@ -271,6 +272,9 @@ result $? 'an argument of cache put completes' "$seen"
 seen=$(complete_for flotilla afpa set mode s)
 [ "$seen" = softirq ]
 result $? 'a mode of afpa completes' "$seen"
+seen=$(complete_for flotilla afpa site add 0.0.0.0:1 protocol m)
+[ "$seen" = memcached ]
+result $? 'a protocol of a site completes' "$seen"
 
 seen=$(complete_for flotilla apply --d)
 [ "$seen" = --dry-run ]
