@@ -35,7 +35,7 @@ REPORT = re.compile(
 # Nobody can mend it from outside: tls.ko of 7.3 says so of whoever sets keys inside the kernel.
 KNOWN = re.compile(r"WARNING: include/linux/sockptr\.h:\d+ at tls_setsockopt\+")
 
-OURS = re.compile(r"\[(flotilla|afpa|handoff|uselect|sksplice|iolite|card\w*|flt_\w+)\]")
+OURS = re.compile(r"\[(flotilla|afpa\w*|handoff|uselect|sksplice|iolite|card\w*|flt_\w+)\]")
 
 
 class Refused(Exception):
