@@ -32,7 +32,7 @@ static bool afpa_protocol_name_is_sound(const char *name)
 	size_t i, len = strnlen(name, AFPA_PROTOCOL_NAME);
 
 	for (i = 0; i < len; i++)
-		if (!islower(name[i]) && !isdigit(name[i]))
+		if (!(isascii(name[i]) && (islower(name[i]) || isdigit(name[i]))))
 			return false;
 	return len && len < AFPA_PROTOCOL_NAME;
 }
