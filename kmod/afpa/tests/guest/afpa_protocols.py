@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 480
 # cpus: 2
 # long: both a memcached for each claim, half a minute
 """A second protocol: memcached's gets out of the kernel, in front of an unmodified memcached."""
