@@ -10,6 +10,7 @@
 #include "message.h"
 
 struct flt_adoption;
+struct flt_layer;
 struct flt_node;
 struct hof_claim;
 struct hof_net;
@@ -145,5 +146,7 @@ struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *nod
 					struct hof_peer *peer, u64 id);
 /* What a socket was adopted by, with a reference; NULL: it was not. The caller holds one to @sk. */
 struct hof_adoption *hof_adoption_of(const struct sock *sk);
+/* Nobody else has a layer on its socket but an adoption. Under the socket's lock. */
+bool hof_adoption_alone(const struct flt_layer *layer);
 
 #endif

@@ -86,6 +86,12 @@ struct hof_adoption *hof_adoption_of(const struct sock *sk)
 	return a;
 }
 
+bool hof_adoption_alone(const struct flt_layer *layer)
+{
+	return flt_layer_is_alone_with(layer, &hof_adoption_layer) ||
+	       flt_layer_is_alone_with(layer, &hof_adoption_idle_layer);
+}
+
 struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *node,
 					struct hof_peer *peer, u64 id)
 {

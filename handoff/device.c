@@ -20,7 +20,8 @@
 #include "transfer.h"
 
 #define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
-			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS)
+			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS | \
+			 HOF_FEATURE_MOVE_NODE)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {

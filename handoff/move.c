@@ -12,6 +12,7 @@
 
 #include "kmod/requeue.h"
 
+#include "drain.h"
 #include "move.h"
 #include "moving.h"
 
@@ -25,6 +26,8 @@
  */
 static LIST_HEAD(hof_moves);
 static DEFINE_MUTEX(hof_moves_lock);
+/* Those of them that have nodes; changed under the lock, READ_ONCE. */
+static unsigned int hof_drains;
 
 bool hof_move_fits(struct hof_move *move, const struct sock *sk)
 {
@@ -113,6 +116,8 @@ static int hof_move_to(struct hof_move *move, struct sock *sk)
 
 	if (!hof_sock_listens(sk))
 		return -EOPNOTSUPP;
+	if (move->drain)
+		return -EINVAL;
 	if (hof_listeners_have(&move->to, sk) || hof_listeners_have(&move->from, sk))
 		return -EEXIST;
 	if (hof_listener_is_hidden(sk))
@@ -156,12 +161,13 @@ static int hof_move_from(struct hof_move *move, struct sock *sk)
 		return -EOPNOTSUPP;
 	if (hof_listeners_have(&move->to, sk) || hof_listeners_have(&move->from, sk))
 		return -EEXIST;
-	if (!hof_move_replaces(move, sk))
+	if (!move->drain && !hof_move_replaces(move, sk))
 		return -EADDRNOTAVAIL;
 	if (hof_listener_is_hidden(sk))
 		return -EBUSY;
 	err = hof_listeners_add(&move->from, sk);
-	if (err)
+	/* Of a drained one clients may come in here, and are handed on. */
+	if (err || move->drain)
 		return err;
 	err = flt_listener_mute(sk, true);
 	if (err)
@@ -181,7 +187,8 @@ static int hof_move_conn(struct hof_move *move, struct sock *sk)
 	if (!flt_sock_came(sk))
 		return -EADDRNOTAVAIL;
 	mutex_lock(&move->lock);
-	fits = hof_move_fits(move, sk);
+	/* Whether a node listens there it says itself. */
+	fits = move->drain || hof_move_fits(move, sk);
 	mutex_unlock(&move->lock);
 	return fits ? hof_moving_begin(move, sk) : -EADDRNOTAVAIL;
 }
@@ -211,6 +218,48 @@ put:
 	return err;
 }
 
+static int hof_move_node(struct hof_move *move, u32 id)
+{
+	struct hof_drain *drain = move->drain;
+	int err;
+
+	lockdep_assert_held(&move->lock);
+	if (move->to.nr || move->from.nr || move->watched)
+		return -EINVAL;
+	if (!drain)
+		drain = hof_drain_create(move->net);
+	if (!drain)
+		return -ENOMEM;
+	err = hof_drain_add(drain, id);
+	if (move->drain)
+		return err;
+	if (err) {
+		hof_drain_free(drain);
+		return err;
+	}
+	mutex_lock(&hof_moves_lock);
+	move->drain = drain;
+	WRITE_ONCE(hof_drains, hof_drains + 1);
+	mutex_unlock(&hof_moves_lock);
+	return 0;
+}
+
+bool hof_move_drains(const struct net *net, const struct flt_tuple *tuple)
+{
+	struct hof_move *move;
+	bool drains = false;
+	unsigned int i;
+
+	if (!READ_ONCE(hof_drains))
+		return false;
+	mutex_lock(&hof_moves_lock);
+	list_for_each_entry(move, &hof_moves, node)
+		for (i = 0; move->drain && i < move->from.nr; i++)
+			drains |= flt_listener_rank_of(move->from.sk[i], net, tuple) != 0;
+	mutex_unlock(&hof_moves_lock);
+	return drains;
+}
+
 static void hof_move_count(struct hof_move *move, struct hof_move_status *status)
 {
 	struct hof_moving *m;
@@ -233,6 +282,8 @@ static void hof_move_count(struct hof_move *move, struct hof_move_status *status
 	}
 	for (i = 0; i < move->to.nr; i++)
 		status->listeners += READ_ONCE(move->to.sk[i]->sk_state) == TCP_LISTEN;
+	if (move->drain)
+		status->listeners = hof_drain_up(move->drain);
 	for (i = 0; i < move->from.nr; i++)
 		if (READ_ONCE(move->from.sk[i]->sk_state) == TCP_LISTEN)
 			status->queued += READ_ONCE(move->from.sk[i]->sk_ack_backlog);
@@ -254,9 +305,21 @@ static int hof_move_status(struct hof_move *move, void __user *arg)
 	return err;
 }
 
+static int hof_move_passed(struct hof_move *move, void __user *arg)
+{
+	struct hof_move_passed passed;
+
+	lockdep_assert_held(&move->lock);
+	if (!move->drain)
+		return -EINVAL;
+	hof_drain_passed(move->drain, &passed);
+	return copy_to_user(arg, &passed, sizeof(passed)) ? -EFAULT : 0;
+}
+
 static long hof_move_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	struct hof_move *move = filp->private_data;
+	int err;
 
 	switch (cmd) {
 	case HOF_MOVE_TO:
@@ -265,9 +328,22 @@ static long hof_move_ioctl(struct file *filp, unsigned int cmd, unsigned long ar
 		return hof_move_socket(move, cmd, arg);
 	case HOF_MOVE_KEEP:
 		mutex_lock(&move->lock);
-		move->keep = true;
+		err = move->drain ? -EINVAL : 0;
+		move->keep = !err;
 		mutex_unlock(&move->lock);
-		return 0;
+		return err;
+	case HOF_MOVE_NODE:
+		if (arg > U32_MAX)
+			return -ENOENT;
+		mutex_lock(&move->lock);
+		err = hof_move_node(move, arg);
+		mutex_unlock(&move->lock);
+		return err;
+	case HOF_MOVE_PASSED:
+		mutex_lock(&move->lock);
+		err = hof_move_passed(move, (void __user *)arg);
+		mutex_unlock(&move->lock);
+		return err;
 	case HOF_MOVE_STATUS:
 		return hof_move_status(move, (void __user *)arg);
 	default:
@@ -298,6 +374,7 @@ static void hof_move_free(struct hof_move *move)
 {
 	hof_listeners_put(&move->to);
 	hof_listeners_put(&move->from);
+	hof_drain_free(move->drain);
 	put_net(move->net);
 	kfree(move);
 }
@@ -308,7 +385,9 @@ static void hof_move_show(struct hof_move *move)
 	int err;
 
 	lockdep_assert_held(&hof_moves_lock);
-	for (i = 0; i < move->from.nr && !move->keep; i++) {
+	if (move->drain || move->keep)
+		return;
+	for (i = 0; i < move->from.nr; i++) {
 		err = flt_listener_mute(move->from.sk[i], false);
 		if (err && err != -EINVAL)
 			pr_warn_ratelimited("a listener stays hidden from clients: %pe\n",
@@ -324,6 +403,8 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 	cancel_delayed_work_sync(&move->look);
 	mutex_lock(&move->lock);
 	move->closing = true;
+	if (move->drain)
+		WRITE_ONCE(move->drain->ending, true);
 	list_for_each_entry(m, &move->conns, list)
 		hof_moving_stop(m);
 	mutex_unlock(&move->lock);
@@ -333,6 +414,8 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 		hof_moving_end(m);
 	mutex_lock(&hof_moves_lock);
 	list_del(&move->node);
+	if (move->drain)
+		WRITE_ONCE(hof_drains, hof_drains - 1);
 	hof_move_show(move);
 	mutex_unlock(&hof_moves_lock);
 	/* Some may be in the last instructions of our lock. */

@@ -20,6 +20,8 @@ struct hof_move_listeners {
 	unsigned int nr;
 };
 
+struct hof_drain;
+
 /**
  * struct hof_move - one open move
  * @node:    in the list of all
@@ -28,7 +30,9 @@ struct hof_move_listeners {
  * @lock:    guards the rest; process context; outside the sockets' locks
  * @to:      the new process's
  * @next:    of @to: who gets the next connection
- * @from:    the old one's; clients do not find them. Changed under hof_moves_lock as well
+ * @drain:   NULL, or the nodes that get the connections instead of @to; set before there is any
+ * @from:    the old one's; clients do not find them, with @drain other nodes do not. Changed under
+ *	     hof_moves_lock as well
  * @keep:    nor later
  * @conns:   struct hof_moving
  * @watched: there has been something in @conns
@@ -43,6 +47,7 @@ struct hof_move {
 	struct mutex lock;	/* the following */
 	struct hof_move_listeners to;
 	unsigned int next;
+	struct hof_drain *drain;
 	struct hof_move_listeners from;
 	bool keep;
 	struct list_head conns;
@@ -56,6 +61,9 @@ struct hof_move {
 
 /* HOF_IOC_MOVE. */
 int hof_move_open(struct net *net, const void __user *arg);
+
+/* Is this node to take no more connections of the address: is one of its listeners drained? */
+bool hof_move_drains(const struct net *net, const struct flt_tuple *tuple);
 
 /* Does a listener of @to fit? Under @move's lock. */
 bool hof_move_fits(struct hof_move *move, const struct sock *sk);

@@ -18,6 +18,8 @@
 #include "kmod/socklock.h"
 #include "kmod/stack.h"
 
+#include "adopt.h"
+#include "drain.h"
 #include "move.h"
 #include "moving.h"
 
@@ -290,6 +292,7 @@ static bool hof_moving_data_ready(struct flt_layer *layer, struct sock *sk)
 		m->answered = written != m->mark;
 		m->begin = copied;
 		m->frozen = true;
+		m->ready = false;
 		hof_moving_queue(m);
 	}
 	if (fresh)
@@ -349,9 +352,15 @@ static void hof_moving_thaw(struct hof_moving *m)
 static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	bool at, begins, known, expected;
+	bool at, begins, known, expected, ready;
 	u32 length = 0;
 
+	/* Said before, and refused by the one that it was for: what is learned is learned once. */
+	spin_lock_bh(&m->lock);
+	ready = m->frozen && m->ready && tp->copied_seq == m->begin && tp->write_seq == m->mark;
+	spin_unlock_bh(&m->lock);
+	if (ready)
+		return true;
 	begins = hof_request_begins(sk, &known, &length);
 	spin_lock_bh(&m->lock);
 	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
@@ -369,7 +378,12 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	if (!m->answered)
 		m->pipelines = true;
 	/* Else what came may be of the body of the one before. */
-	return m->answered && expected;
+	if (!m->answered || !expected)
+		return false;
+	spin_lock_bh(&m->lock);
+	m->ready = true;
+	spin_unlock_bh(&m->lock);
+	return true;
 }
 
 static bool hof_moving_still(const struct hof_moving *m, const struct tcp_sock *tp)
@@ -388,8 +402,9 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 
 	if (sk->sk_state != TCP_ESTABLISHED)
 		return FLT_REFUSE_STATE;
-	/* A kernel user of it: a handoff from another node, a pair of sockets. */
-	if (!flt_layer_is_alone(m->layer))
+	/* A kernel user of it: a pair of sockets; a handoff from another node, which can be handed on. */
+	if (!flt_layer_is_alone(m->layer) &&
+	    !(m->move->drain && hof_adoption_alone(m->layer)))
 		return FLT_REFUSE_FOREIGN;
 	if (hof_moving_is_new(tcp_sk(sk)) || hof_moving_at_request(m, sk) ||
 	    hof_moving_still(m, tcp_sk(sk)))
@@ -403,6 +418,8 @@ static enum flt_refusal hof_moving_try(struct hof_moving *m)
 	struct sock *listener;
 	unsigned int tries;
 
+	if (m->move->drain)
+		return hof_drain_give(m->move->drain, m->sk, hof_moving_may, m);
 	/* One that closes at this moment is not the only one, perhaps. */
 	for (tries = 0; tries < 3 && why == FLT_REFUSE_NOLISTENER; tries++) {
 		mutex_lock(&m->move->lock);
@@ -487,7 +504,7 @@ static void hof_moving_work(struct work_struct *work)
 		over = hof_moving_is_over(m);
 	if (why == FLT_REFUSE_NONE || over)
 		hof_moving_stop(m);
-	else if (hof_refusal_is_final(why))
+	else if (hof_refusal_is_final(why) || (move->drain && hof_drain_is_final(why)))
 		WRITE_ONCE(m->why, why);
 	else
 		hof_moving_put_off(m, why);

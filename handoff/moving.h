@@ -28,6 +28,7 @@ struct hof_move;
  * @seen:    everything up to here had arrived the last time that something did
  * @mark:    what the server had written then
  * @answered: with @frozen: had the server written anything since the time before
+ * @ready:   with @frozen: it was found to be between two requests
  * @known:   the header of the last request was seen, and says that it ends before @next
  * @begin:   where the request begins that @frozen holds back
  * @why:     FLT_REFUSE_NONE, or why it can never move; written by @work, READ_ONCE
@@ -49,6 +50,7 @@ struct hof_moving {
 	bool frozen;
 	bool pipelines;
 	bool answered;
+	bool ready;
 	bool known;
 	u32 next;
 	u32 seen;

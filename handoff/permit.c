@@ -10,7 +10,9 @@
 #include "kmod/node.h"
 #include "kmod/service.h"
 
+#include "counter.h"
 #include "entry.h"
+#include "move.h"
 #include "net.h"
 #include "peer.h"
 #include "permit.h"
@@ -54,6 +56,19 @@ static enum flt_refusal hof_permit_port(struct hof_net *hn, const struct flt_pee
 
 	door.server_port = peek->port;
 	return flt_service_permit(hn->net, &door);
+}
+
+/* By a drained address nothing comes in any more; who gives finds another node. */
+static enum flt_refusal hof_permit_drained(struct hof_net *hn, const struct flt_peek *peek)
+{
+	struct flt_tuple door = peek->tuple;
+
+	if (peek->tls)
+		door.server_port = peek->port;
+	if (!hof_move_drains(hn->net, &door))
+		return FLT_REFUSE_NONE;
+	hof_count(hn, HOF_STAT_ADOPT_DRAINED);
+	return FLT_REFUSE_NOLISTENER;
 }
 
 static const char *hof_permit_hint(enum flt_refusal why)
@@ -104,7 +119,8 @@ enum flt_refusal hof_permit(struct hof_net *hn, struct flt_node *node, const voi
 		why = hof_permit_port(hn, &peek);
 	if (why == FLT_REFUSE_NONE)
 		why = hof_permit_role(hn, node, &peek.tuple);
-	if (why != FLT_REFUSE_NONE)
-		hof_permit_log(node, &peek.tuple, why);
+	if (why == FLT_REFUSE_NONE)
+		return hof_permit_drained(hn, &peek);
+	hof_permit_log(node, &peek.tuple, why);
 	return why;
 }

@@ -111,6 +111,10 @@ static void hof_ticket_add(struct hof_ticket *t, enum hof_event_type type, bool 
 	lockdep_assert_held(&file->lock);
 	if (file->closed)
 		return;
+	if (file->tell) {
+		file->tell(t, type);
+		return;
+	}
 	t->pending |= BIT(type);
 	if (list_empty(&t->ready)) {
 		refcount_inc(&t->ref);

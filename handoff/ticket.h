@@ -14,6 +14,7 @@
 
 struct hof_adoption;
 struct hof_net;
+struct hof_ticket;
 
 /**
  * struct hof_file - an open /dev/handoff
@@ -29,6 +30,9 @@ struct hof_net;
  * @inflight: transfers under way; under the lock of their table, READ_ONCE
  * @landed:   who closes it waits here until none is under way. Not at @wait: what
  *	      waits there would be woken for each connection
+ * @tell:     NULL, or told of each event instead of readers, under @lock until @closed;
+ *	      set before the first submission
+ * @owner:    for @tell
  */
 struct hof_file {
 	struct kref ref;
@@ -41,6 +45,8 @@ struct hof_file {
 	struct timer_list later;
 	unsigned int inflight;
 	wait_queue_head_t landed;
+	void (*tell)(const struct hof_ticket *t, enum hof_event_type type);
+	void *owner;
 };
 
 struct hof_file *hof_file_create(struct hof_net *hn);
@@ -63,6 +69,7 @@ void hof_file_put(struct hof_file *file);
  * @later:   DONE and CLOSED wake nobody by themselves
  * @watch:   IDLE and BUSY are wanted
  * @direct:  the client's packets come to us and not by another node
+ * @back:    the node gets them itself: it had given us the connection
  * @proof:   that its COMMIT said, to say it again; 0: none
  * @relay:   what was handed on by this, whose origin is to be told of the end; a counted
  *	     reference; under the entry's lock once it has one
@@ -84,6 +91,7 @@ struct hof_ticket {
 	bool later;
 	bool watch;
 	bool direct;
+	bool back;
 	u64 proof;
 	struct hof_adoption *relay;
 };

@@ -111,6 +111,7 @@ static bool hof_transfer_lock(struct sock *sk)
 static void hof_transfer_relay(struct hof_transfer *t)
 {
 	t->ticket->direct = hof_relay_is_direct(t->from);
+	t->ticket->back = t->back;
 	t->ticket->proof = t->proof;
 	if (t->from)
 		t->ticket->relay = hof_relay_begin(t->from, t->peer->node);
@@ -291,17 +292,26 @@ static int hof_transfer_insert(struct hof_transfer *t)
 /* Who has not said that he takes unacknowledged bytes is not sent any. */
 static u32 hof_transfer_send_max(const struct hof_transfer *t)
 {
-	if (!(READ_ONCE(t->peer->node->features) & FLT_FEATURE_SENDQUEUE))
+	if (t->may || !(READ_ONCE(t->peer->node->features) & FLT_FEATURE_SENDQUEUE))
 		return 0;
 	return READ_ONCE(t->hn->tunables.send_max);
 }
 
 static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 {
-	enum flt_refusal why;
+	enum flt_refusal why = FLT_REFUSE_NONE;
 
-	lock_sock(t->sk);
-	why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), &t->ckpt);
+	if (!t->may)
+		lock_sock(t->sk);
+	else if (!flt_sock_lock_soon(t->sk))
+		return FLT_REFUSE_BUSY;
+	else
+		why = t->may(t->sk, t->arg);
+	if (why == FLT_REFUSE_NONE)
+		why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), &t->ckpt);
+	/* Its program may have made another connection of it since we looked. */
+	if (why == FLT_REFUSE_NONE && memcmp(&t->ckpt->tuple, &t->tuple, sizeof(t->tuple)))
+		why = FLT_REFUSE_CHANGED;
 	/* What the client expects next, if nothing of it was lost on the way. */
 	if (why == FLT_REFUSE_NONE)
 		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_nxt);
@@ -484,8 +494,10 @@ static bool hof_transfer_retract(struct hof_transfer *t)
 	return true;
 }
 
-int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
-			struct hof_submit *args, const struct flt_tls *tls)
+/* Return: 0: an event tells; or a negative errno, or a refusal, and then the socket is as before. */
+static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt_node *node,
+			      const struct hof_submit *args, const struct flt_tls *tls,
+			      enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)
 {
 	struct hof_net *hn = file->hn;
 	u32 timeout_ms = args->timeout_ms ?: READ_ONCE(hn->tunables.timeout_ms);
@@ -496,27 +508,24 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	state = inet_sk_state_load(sk);
 	if (state == TCP_CLOSE && hof_transfer_given(hn, sk))
 		return -EALREADY;
-	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT) {
-		why = FLT_REFUSE_STATE;
-		goto refuse;
-	}
+	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+		return FLT_REFUSE_STATE;
 	why = hof_transfer_target(hn, node, tls);
 	if (why != FLT_REFUSE_NONE)
-		goto refuse;
+		return why;
 	err = hof_forward_hook(hn);
 	if (err)
 		return err;
 	t = hof_transfer_create(file, sk, node, args);
 	if (!t)
 		return -ENOMEM;
+	t->may = may;
+	t->arg = arg;
 	err = hof_transfer_begin(t, node, tls);
 	if (err) {
 		hof_ticket_put(t->ticket);
 		hof_transfer_put(t);
-		if (err < 0)
-			return err;
-		why = err;
-		goto refuse;
+		return err;
 	}
 	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
 	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
@@ -528,11 +537,12 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	else
 		why = FLT_REFUSE_NONE;	/* on its way, or an event tells */
 	hof_transfer_put(t);
-	if (why == FLT_REFUSE_NONE)
-		return 0;
+	return why;
+}
 
-refuse:
-	args->refusal = why;
+static void hof_transfer_refused(struct hof_net *hn, const struct sock *sk,
+				 const struct flt_node *node, enum flt_refusal why)
+{
 	hof_count_refusal(hn, why);
 	if (trace_hof_submit_enabled()) {
 		struct flt_tuple tuple;
@@ -540,5 +550,37 @@ refuse:
 		flt_tuple_from_sock(sk, &tuple);
 		trace_hof_submit(&tuple, 0, node->id, why);
 	}
-	return hof_transfer_errno(why);
+}
+
+int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
+			struct hof_submit *args, const struct flt_tls *tls)
+{
+	int err = hof_transfer_start(file, sk, node, args, tls, NULL, NULL);
+
+	if (err <= 0)
+		return err;
+	args->refusal = err;
+	hof_transfer_refused(file->hn, sk, node, err);
+	return hof_transfer_errno(err);
+}
+
+enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struct flt_node *node,
+				   u64 cookie,
+				   enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)
+{
+	struct hof_adoption *from = hof_adoption_of(sk);
+	struct hof_submit args = { .cookie = cookie };
+	int why;
+
+	if (from) {
+		args.flags = READ_ONCE(from->flags) & HOF_ADOPT_WANT_IDLE;
+		hof_adoption_put(from);
+	}
+	why = hof_transfer_start(file, sk, node, &args, NULL, may, arg);
+	if (why < 0)
+		why = why == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_BUSY;
+	/* Most are not between two requests just now, which is no fault. */
+	if (why != FLT_REFUSE_NONE && why != FLT_REFUSE_CHANGED)
+		hof_transfer_refused(file->hn, sk, node, why);
+	return why;
 }

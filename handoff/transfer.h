@@ -53,6 +53,7 @@ enum hof_phase {
  * @entry:  in HOLD
  * @hold:   its queue
  * @ckpt:   what was sent
+ * @may, @arg: see hof_transfer_give(); NULL: its program has submitted it
  * @tuple:  of the connection
  * @start:  ktime of the submission
  */
@@ -76,6 +77,8 @@ struct hof_transfer {
 	struct hof_entry *entry;
 	struct hof_hold hold;
 	struct flt_checkpoint *ckpt;
+	enum flt_refusal (*may)(struct sock *sk, void *arg);
+	void *arg;
 	struct flt_tuple tuple;
 	ktime_t start;
 };
@@ -94,6 +97,27 @@ void hof_transfer_put(struct hof_transfer *t);
  */
 int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
 			struct hof_submit *args, const struct flt_tls *tls);
+
+/**
+ * hof_transfer_give - the same with a connection whose program knows nothing of it
+ * @file:   where events go
+ * @sk:     TCP; the caller holds a reference, not its lock
+ * @node:   target; the caller holds a reference
+ * @cookie: for the events
+ * @may:    asked under @sk's lock when the client's packets wait already. Between a yes and the
+ *	    release the program may read or write after all, and then it stays with it
+ * @arg:    for @may, which is asked before this returns if at all
+ *
+ * Waits for no program. Nothing that the client has not acknowledged goes along: that is for who
+ * knows that his server writes no more. The node is asked to tell who gave it to us, if somebody
+ * did, what that one wanted to know.
+ *
+ * Context: process, may sleep.
+ * Return: FLT_REFUSE_NONE: an event tells; else why it stays where and as it was.
+ */
+enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struct flt_node *node,
+				   u64 cookie,
+				   enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg);
 
 /*
  * The node's answer; unknown ids are ignored: it came too late. @wait_ms, if not

@@ -65,20 +65,28 @@ static unsigned int flt_listener_rank6(const struct sock *listener, const void *
 	return 0;
 }
 
+unsigned int flt_listener_rank_of(const struct sock *listener, const struct net *net,
+				  const struct flt_tuple *tuple)
+{
+	__be32 server;
+
+	if (READ_ONCE(listener->sk_state) != TCP_LISTEN || listener->sk_bound_dev_if ||
+	    !net_eq(sock_net(listener), net) ||
+	    inet_sk(listener)->inet_num != ntohs(tuple->server_port))
+		return 0;
+	if (tuple->family != AF_INET)
+		return flt_listener_rank6(listener, tuple->server);
+	memcpy(&server, tuple->server, sizeof(server));
+	return flt_listener_rank4(listener, server);
+}
+EXPORT_SYMBOL_GPL(flt_listener_rank_of);
+
 unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk)
 {
 	struct flt_tuple tuple;
-	__be32 server;
 
 	flt_tuple_from_sock(sk, &tuple);
-	if (READ_ONCE(listener->sk_state) != TCP_LISTEN || listener->sk_bound_dev_if ||
-	    !net_eq(sock_net(listener), sock_net(sk)) ||
-	    inet_sk(listener)->inet_num != ntohs(tuple.server_port))
-		return 0;
-	if (tuple.family != AF_INET)
-		return flt_listener_rank6(listener, tuple.server);
-	memcpy(&server, tuple.server, sizeof(server));
-	return flt_listener_rank4(listener, server);
+	return flt_listener_rank_of(listener, sock_net(sk), &tuple);
 }
 EXPORT_SYMBOL_GPL(flt_listener_rank);
 

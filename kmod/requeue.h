@@ -19,6 +19,10 @@
  */
 unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk);
 
+/* The same of a connection that is not here yet: of its tuple, in @net. */
+unsigned int flt_listener_rank_of(const struct sock *listener, const struct net *net,
+				  const struct flt_tuple *tuple);
+
 /**
  * flt_listener_mute - no new connections come to a listener, and its program does not notice
  * @sk:  listening; the caller has a reference, not its lock

@@ -304,6 +304,19 @@ bool flt_layer_is_alone(const struct flt_layer *layer)
 }
 EXPORT_SYMBOL_GPL(flt_layer_is_alone);
 
+bool flt_layer_is_alone_with(const struct flt_layer *layer, const struct flt_layer_ops *other)
+{
+	const struct flt_layer *each;
+	bool alone = true;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(each, &layer->stack->layers, list)
+		alone &= each == layer || each->ops == other;
+	rcu_read_unlock();
+	return alone;
+}
+EXPORT_SYMBOL_GPL(flt_layer_is_alone_with);
+
 void *flt_layer_priv(struct flt_layer *layer)
 {
 	return layer->priv;

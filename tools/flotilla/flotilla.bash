@@ -59,8 +59,14 @@ _flotilla_words()
 	doctor-*)	echo problems help ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
-	process-)	echo move help ;;
+	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
+	process-drain)
+		if [[ $previous == --to ]]; then
+			_flotilla_nodes
+		else
+			echo --to --idle --wait --dry-run --no-tree; ps -eo pid=
+		fi ;;
 	apply-*)	echo --dry-run --keep @files ;;
 	card-)		echo show export unexport set attach detach explain stats help ;;
 	card-show)	echo exports disks ;;

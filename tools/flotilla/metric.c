@@ -71,6 +71,7 @@ static const struct metric metrics[] = {
 
 	COUNT("handoff", "HandoffSubmitted", "connections that were accepted for handoff"),
 	COUNT("handoff", "HandoffDone", "connections that another node owns since"),
+	COUNT("handoff", "HandoffDrained", "connections that another node owns since, whose program had not given them"),
 	COUNT("handoff", "HandoffFailed", "handoffs after which the connection stayed here"),
 	EACH("handoff", "HandoffRefused*", "handoff_refused", "reason", "handoffs that were refused, here or by the node"),
 	{ "handoff", "HandoffUsec*", METRIC_HISTOGRAM, "handoff_duration_seconds", NULL, 1e-6,
@@ -82,6 +83,7 @@ static const struct metric metrics[] = {
 	COUNT("handoff", "AdoptRequests", "connections that other nodes offered"),
 	COUNT("handoff", "AdoptPrepared", "connections that were offered and could be taken"),
 	COUNT("handoff", "AdoptRefused", "connections that were offered and refused"),
+	COUNT("handoff", "AdoptDrained", "connections that were offered for an address that is being drained"),
 	COUNT("handoff", "AdoptCommitted", "connections that were taken and given to a listener"),
 	COUNT("handoff", "AdoptCommitFailed", "connections that no listener took after all"),
 	COUNT("handoff", "AdoptAborted", "connections whose taking was undone"),

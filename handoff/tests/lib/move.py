@@ -13,6 +13,9 @@ START = struct.Struct("=IIII")
 STATUS = struct.Struct("=QQIIIIII72I72I")
 IOC_MOVE = (1 << 30) | (START.size << 16) | (0xF1 << 8) | 2
 TO, FROM, CONN, KEEP = ((0xF1 << 8) | n for n in (3, 4, 5, 6))
+NODE = (0xF1 << 8) | 8
+PASSED = struct.Struct("=II")
+IOC_PASSED = (2 << 30) | (PASSED.size << 16) | (0xF1 << 8) | 9
 IOC_STATUS = (2 << 30) | (STATUS.size << 16) | (0xF1 << 8) | 7
 FIELDS = ("moved", "ended", "waiting", "busy", "stuck", "queued", "listeners")
 
@@ -40,6 +43,13 @@ class Move:
 
     def give(self, what, sock):
         fcntl.ioctl(self.fd, what, sock if isinstance(sock, int) else sock.fileno())
+
+    def node(self, number):
+        fcntl.ioctl(self.fd, NODE, number)
+
+    def passed(self):
+        """Those that moved and still need this machine: through it, and in here."""
+        return PASSED.unpack(fcntl.ioctl(self.fd, IOC_PASSED, bytes(PASSED.size)))
 
     def keep(self):
         fcntl.ioctl(self.fd, KEEP)

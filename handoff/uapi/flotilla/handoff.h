@@ -114,6 +114,7 @@ struct hof_info {
 #define HOF_FEATURE_LATER	(1U << 4)	/* HOF_TELL_LATER */
 #define HOF_FEATURE_MOVE	(1U << 5)	/* flotilla/move.h */
 #define HOF_FEATURE_TLS		(1U << 7)	/* hof_submit.tls */
+#define HOF_FEATURE_MOVE_NODE	(1U << 8)	/* HOF_MOVE_NODE of flotilla/move.h */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)

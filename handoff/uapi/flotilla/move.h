@@ -22,6 +22,13 @@
  *	with @idle_ms, when nothing has been unread, sent or received for so long and the last
  *	word was the server's. An answer that pauses for as long looks the same.
  *
+ * To another machine instead: HOF_MOVE_NODE for each node that gets some, and no HOF_MOVE_TO. Each
+ * connection is then handed to one of these nodes as by HOF_IOC_SUBMIT (flotilla/handoff.h), at the
+ * same moments. One that another node gave us is handed on, and its packets go straight there.
+ * Other nodes that give us connections for an address of HOF_MOVE_FROM are refused (nolistener);
+ * clients that come to it themselves are served, and handed to a node like the others. Whether the
+ * machine is needed no more for what has moved, HOF_MOVE_PASSED says.
+ *
  * The old process's descriptor then reads end of file. A move that is refused leaves the
  * connection where and as it was. Asking HOF_MOVE_STATUS says how far it is.
  *
@@ -63,6 +70,7 @@ struct hof_move_start {
  * (of another network namespace), ENOSPC, ENOMEM;
  *	TO, FROM: EEXIST (known already), EOPNOTSUPP (no TCP listener, or bound to a device)
  *	TO, FROM: EBUSY (its program is in a call, or another open move hides it)
+ *	TO:       EINVAL (there is a NODE)
  *	FROM:     EADDRNOTAVAIL (nobody of TO has its address)
  *	CONN:     ENOTCONN, EADDRNOTAVAIL (no listener of TO fits, or its program has opened it
  *		  itself), EEXIST (it is being moved, by this or another one), EOPNOTSUPP (kTLS, a
@@ -72,8 +80,16 @@ struct hof_move_start {
 #define HOF_MOVE_TO	_IO(0xF1, 3)
 #define HOF_MOVE_FROM	_IO(0xF1, 4)
 #define HOF_MOVE_CONN	_IO(0xF1, 5)
-/* The old listeners stay as they are when the descriptor closes. No argument. */
+/* The old listeners stay as they are when the descriptor closes. No argument. EINVAL: NODE. */
 #define HOF_MOVE_KEEP	_IO(0xF1, 6)
+/*
+ * A node's number, by value (FLT_A_NODE_ID). Needs HOF_FEATURE_MOVE_NODE. Errors: EINVAL (there is a
+ * TO or a FROM already), ENOENT, EEXIST, ENOSPC, ENOMEM.
+ */
+#define HOF_MOVE_NODE	_IO(0xF1, 8)
+
+/* Most nodes of a move. */
+#define HOF_MOVE_NODES	16
 
 /* Codes of enum flt_refusal that there is room for. */
 #define HOF_MOVE_REASONS	72
@@ -86,7 +102,7 @@ struct hof_move_start {
  * @busy:      a request or an answer is under way
  * @stuck:     cannot move, whatever comes
  * @queued:    in the queues of the old listeners, not accepted yet
- * @listeners: of the new process, that still listen
+ * @listeners: of the new process, that still listen; with NODE: nodes whose link is up
  * @pad:       0
  * @stuck_by:  of @stuck, by enum flt_refusal
  * @refused:   times that a move was tried and put off, by enum flt_refusal
@@ -105,5 +121,18 @@ struct hof_move_status {
 };
 
 #define HOF_MOVE_STATUS	_IOR(0xF1, 7, struct hof_move_status)
+
+/**
+ * struct hof_move_passed - answer to HOF_MOVE_PASSED: of those that have moved and not ended
+ * @through: their packets come to this machine by another node, until that one is told otherwise
+ * @here:    clients send them to this machine, which forwards them until they end
+ */
+struct hof_move_passed {
+	__u32	through;
+	__u32	here;
+};
+
+/* EINVAL: no NODE was given. */
+#define HOF_MOVE_PASSED	_IOR(0xF1, 9, struct hof_move_passed)
 
 #endif /* _UAPI_FLOTILLA_MOVE_H */

@@ -348,6 +348,19 @@ def a_handoff():
                 return os.open("/dev/handoff", os.O_RDWR)
 
         each_fault(lambda: None, open_it, lambda _, fd, code: None if code else os.close(fd))
+
+        def begun():
+            with c.fe.inside():
+                return move.Move()
+
+        def to_node():
+            one = begun()
+            one.node(c.fe.id["be1"])
+            return one
+
+        print("# NODE, PASSED of a move")
+        each_fault(begun, lambda one: one.node(c.fe.id["be1"]), lambda one, *_: one.close())
+        each_fault(to_node, lambda one: one.passed(), lambda one, *_: one.close())
         dev.close()
         front.close()
         back.close()

@@ -10,7 +10,8 @@ sys.path.insert(0, str(TOP / "tools/testing/lib"))
 from kit import claim, equal, main      # noqa: E402
 
 # Of the descriptor that HOF_IOC_MOVE gives to root of the machine only.
-OUT_OF_REACH = {"HOF_MOVE_TO", "HOF_MOVE_FROM", "HOF_MOVE_CONN", "HOF_MOVE_KEEP", "HOF_MOVE_STATUS"}
+OUT_OF_REACH = {"HOF_MOVE_TO", "HOF_MOVE_FROM", "HOF_MOVE_CONN", "HOF_MOVE_KEEP", "HOF_MOVE_STATUS",
+                "HOF_MOVE_NODE", "HOF_MOVE_PASSED"}
 # The claims of fault_calls about each room; iolite has a test of its own besides.
 FAULTS = {"kmod": "netlink_reads_of_flotilla netlink_writes_of_flotilla services_of_flotilla",
           "kmod/afpa": "afpa_calls", "handoff": "a_handoff a_move", "uselect": "uselect", "splice": "a_splice",

@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 1200
+# long: debug it takes up to a quarter of an hour there
+"""flotilla process drain: unmodified servers are emptied under load to another node, and no client notices."""
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from hof import E, PATIENCE, SLOW, TOP, VIP4, claim, main, receive, rounds, run, wait     # noqa: E402
+from chain import Chain         # noqa: E402
+from move import FLOTILLA       # noqa: E402
+from servers import COMMANDS, SIZES, Site, installed          # noqa: E402
+
+installed("nginx")
+COMMANDS["nginx"] = (COMMANDS["nginx"][0].replace("keepalive_requests 100;", "keepalive_requests 1000000;"),
+                     COMMANDS["nginx"][1])
+FLASH = (os.path.join(TOP, "build/bin/flash"), "--user", "root", "--workers", "2", "--listen", VIP4 + ":80")
+
+
+class Kept(threading.Thread):
+    """Requests one after the other on one connection that must last; every byte is compared."""
+
+    def __init__(self, farm, pause=0.01, files=(3, 6, 9), to="client"):
+        super().__init__(daemon=True)
+        self.farm, self.pause, self.files = farm, pause, files
+        self.sock = next(n for n in farm.clients + farm.nodes if n.name == to).connect()
+        self.done, self.error, self.ends = 0, None, False
+
+    def ask(self, number):
+        self.sock.sendall(b"GET /0/f%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
+
+    def answered(self, number):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            part = self.sock.recv(65536)
+            assert part, "end of file after %d requests" % self.done
+            head += part
+        head, rest = head.split(b"\r\n\r\n", 1)
+        assert head.startswith(b"HTTP/1.1 200"), head
+        assert rest + receive(self.sock, SIZES[number] - len(rest)) == self.farm.bodies[number], \
+            "wrong bytes after %d requests" % self.done
+        self.done += 1
+
+    def exchange(self, number=3):
+        self.ask(number)
+        self.answered(number)
+
+    def run(self):
+        try:
+            while not self.ends:
+                for number in self.files:
+                    self.exchange(number)
+                    time.sleep(self.pause)
+        except Exception as error:              # pylint: disable=broad-except
+            self.error = error
+
+    def close(self):
+        self.ends = True
+        if self.ident:
+            self.join(PATIENCE)
+        self.sock.close()
+
+
+class Farm(Chain):
+    """A front-end with the dispatcher of the tests, which gives to be1 if it can; servers on the back-ends."""
+
+    def __init__(self, kind="nginx", backends=2, serving=None):
+        super().__init__(backends, names=("client", "direct"))
+        # A client that comes to be1 and not to the front-end.
+        self.clients[1].run("ip", "route", "add", VIP4 + "/32", "via", self.net.ip4(self.be[0].number))
+        self.site = Site(self)
+        self.bodies = []
+        os.makedirs(os.path.join(self.site.root, "0"))
+        for number in range(len(SIZES)):
+            place = os.path.join(self.site.root, "f%d" % number)
+            os.link(place, os.path.join(self.site.root, "0/f%d" % number))
+            with open(place, "rb") as file:
+                self.bodies.append(file.read())
+        self.kind, self.server, self.kept = kind, {}, []
+        for be in self.be[:serving]:
+            self.serve(be)
+        self.site.dispatch(self.be)
+
+    def serve(self, be):
+        if self.kind == "nginx":
+            self.server[be.name] = self.site.serve(be, "nginx")
+            return
+        self.server[be.name] = be.spawn(*FLASH, "--root", self.site.root)
+        wait(lambda: "LISTEN" in be.output("ss", "-Htln", "sport = :80"))
+
+    def clients_of(self, number, **more):
+        made = [Kept(self, **more) for _ in range(number)]
+        self.kept += made
+        return made
+
+    @staticmethod
+    def has(node):
+        """Established connections of its server."""
+        return len(node.output("ss", "-Htn", "state", "established", "sport = :80").splitlines())
+
+    def command(self, *words, to="be2", at=None, **more):
+        at = at or self.be[0]
+        return subprocess.Popen(("ip", "netns", "exec", at.ns, FLOTILLA, "-j", "process", "drain",
+                                 str(self.server[at.name].pid), "--to", to) + words, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def drain(self, *words, check=0, **more):
+        tool = self.command(*words, **more)
+        out, err = tool.communicate(timeout=4 * PATIENCE)
+        assert tool.returncode == check, (tool.returncode, out, err)
+        result = json.loads(out)
+        print("# moved %(moved)d, ended %(ended)d, left %(left)d, through %(through)d, forwarded %(forwarded)d, "
+              "stuck by %(stuck_by)s, put off %(put_off)s" % result, flush=True)
+        return result
+
+    def loaded(self, number, **more):
+        """Clients that never pause for long, and one that does, all at be1."""
+        made = self.clients_of(number, **more) + self.clients_of(1, pause=0.2, files=(3,))
+        for kept in made:
+            kept.start()
+        self.more(1)
+        assert self.has(self.be[0]) == len(made)
+        return len(made)
+
+    def check(self):
+        errors = [repr(k.error) for k in self.kept if k.error]
+        assert not errors, errors
+
+    def more(self, times=2):
+        """Each has had so many more answers."""
+        goal = [(k, k.done + times) for k in self.kept]
+        wait(lambda: all(k.done >= n for k, n in goal) or any(k.error for k in self.kept))
+        self.check()
+
+    def __exit__(self, kind, *_):
+        for kept in self.kept:
+            kept.close()
+        if kind is None:
+            self.check()
+        self.close()
+
+
+@claim
+def idle_connection_of_nginx_goes_to_another_node_and_its_packets_go_straight_there():
+    with Farm() as f:
+        one, = f.clients_of(1)
+        one.exchange()
+        assert (f.has(f.be[0]), f.has(f.be[1])) == (1, 0)
+        result = f.drain("--idle", "100")
+        assert result["moved"] == 1 and not result["left"] and not result["through"], result
+        assert (f.has(f.be[0]), f.has(f.be[1])) == (0, 1)
+        f.straight(f.be[1])
+        before = f.be[0].stat("ForwardPackets")
+        for _ in range(3):
+            one.exchange(6)
+        assert f.be[0].stat("ForwardPackets") == before, "packets still come by be1"
+        assert f.be[0].stat("HandoffDrained") == 1 and one.done == 4
+
+
+def emptied(kind, backends, to):
+    with Farm(kind, backends) as f:
+        number = f.loaded(6)
+        result = f.drain("--wait", str(60 * SLOW), to=to)
+        assert result["moved"] == number and not result["left"] and not result["ended"], result
+        assert not result["through"] and not result["forwarded"], result
+        assert f.has(f.be[0]) == 0 and all(f.has(be) for be in f.be[1:])
+        f.server["be1"].terminate()
+        f.server["be1"].wait()
+        f.more()
+        before = f.be[0].stat("ForwardPackets")
+        f.more(rounds(20, 5))
+        assert f.be[0].stat("ForwardPackets") == before, "packets still come by be1"
+        print("# %d answers" % sum(k.done for k in f.kept))
+
+
+@claim
+def nginx_is_emptied_under_load_and_no_request_fails():
+    emptied("nginx", 3, "be2,be3")
+
+
+@claim
+def flash_is_emptied_under_load_and_no_request_fails():
+    emptied("flash", 2, "be2")
+
+
+@claim
+def without_a_listener_there_it_stays_and_goes_on():
+    with Farm(serving=1) as f:
+        number = f.loaded(3)
+        result = f.drain("--wait", "2", check=1)
+        assert not result["moved"] and result["left"] == number and result["put_off"]["nolistener"], result
+        f.more()
+        assert f.has(f.be[0]) == number
+        f.serve(f.be[1])
+        assert f.drain("--wait", str(60 * SLOW))["moved"] == number
+        f.more()
+
+
+@claim
+def while_the_queue_there_is_full_it_stays_and_goes_on():
+    with Farm(serving=1) as f:
+        number = f.loaded(3)
+        with f.be[1].listen(backlog=1) as full:
+            waiting = [f.be[1].connect() for _ in range(2)]
+            result = f.drain("--wait", "2", check=1)
+            assert not result["moved"] and result["left"] == number and result["put_off"]["full"], result
+            f.more()
+            assert full.fileno() >= 0
+        for sock in waiting:
+            sock.close()
+        f.serve(f.be[1])
+        assert f.drain("--wait", str(60 * SLOW))["moved"] == number
+        f.more()
+
+
+def inside_move(tool):
+    place = "/proc/%d/fd" % tool.pid
+    return any("handoff-move" in os.readlink(os.path.join(place, fd)) for fd in os.listdir(place))
+
+
+def silent(f):
+    """The other node hears and its answers are lost; that is no link that is down, however slow the machine."""
+    f.heartbeat(60000)
+    f.cut(f.be[0], f.be[1])
+    return lambda: f.mend(f.be[0])
+
+
+def gone(f):
+    """The other node ends the link."""
+    f.be[1].nl.do("NODE_DEL", node_name="be1")
+
+    def again():
+        f.list(f.be[1], f.be[0])
+        f.be[1].nl.do("NODE_SET", node_name="be1", node_role=E["FLT_ROLE_FRONTEND"])
+    return again
+
+
+def unreachable(cut, why):
+    with Farm() as f:
+        number = f.loaded(3)
+        mend = cut(f)
+        with f.command("--wait", str(100 * SLOW)) as tool:
+            wait(lambda: inside_move(tool))
+            wait(lambda: f.be[0].stat(why) or any(k.error for k in f.kept))
+            f.more(5)
+            assert f.has(f.be[0]) == number
+            asked, begin = f.be[0].stat(why), time.monotonic()
+            time.sleep(3)
+            asked = (f.be[0].stat(why) - asked) / (time.monotonic() - begin)
+            f.check()
+            # Two at once, each second: who waits for each answer asks five times as often.
+            assert cut is gone or asked <= 3, asked
+            mend()
+            out, err = tool.communicate(timeout=6 * PATIENCE)
+            assert not tool.returncode and json.loads(out)["moved"] == number, (out, err)
+        f.more()
+
+
+@claim
+def node_whose_link_is_down_costs_no_request_and_gets_them_later():
+    unreachable(gone, "HandoffRefusedNodeDown")
+
+
+@claim
+def node_that_does_not_answer_costs_no_request_and_gets_them_later():
+    unreachable(silent, "HandoffRefusedTimeout")
+
+
+@claim
+def what_the_node_never_takes_ends_the_command_and_says_why():
+    with Farm() as f:
+        number = f.loaded(3)
+        f.be[1].nl.do("NODE_SET", node_name="be1", node_role=E["FLT_ROLE_BACKEND"])
+        result = f.drain(check=1)
+        assert result["stuck_by"] == {"role": number}, result
+        f.more()
+        f.be[1].nl.do("NODE_SET", node_name="be1", node_role=E["FLT_ROLE_FRONTEND"])
+        assert f.drain("--wait", str(60 * SLOW))["moved"] == number
+        f.more()
+
+
+@claim
+def new_ones_are_refused_to_other_nodes_and_those_of_clients_that_come_here_are_handed_on():
+    with Farm() as f:
+        one, = f.clients_of(1)
+        one.exchange()
+        with f.command() as tool:
+            def refused():
+                """Until the command has come so far they are given to be1."""
+                f.clients_of(1)[0].exchange()
+                return f.be[0].stat("AdoptDrained")
+
+            wait(refused)
+            before = f.be[0].stat("AdoptCommitted")
+            for kept in f.clients_of(3):
+                kept.exchange()
+            assert f.be[0].stat("AdoptCommitted") == before
+            f.clients_of(3, to="direct")
+
+            def again():
+                """The server may have read a first request before the command saw it: two more each."""
+                for kept in f.kept:
+                    kept.exchange(6)
+                return f.forwards(f.be[0]) == ["be2"] * 3
+
+            wait(again)
+            out, err = tool.communicate(timeout=2 * PATIENCE)
+            result = json.loads(out)
+            assert not tool.returncode and result["forwarded"] == 3 and not result["through"], (out, err)
+        assert f.has(f.be[0]) == 0
+        for kept in f.kept:
+            kept.exchange(6)
+
+
+@claim
+def next_node_is_asked_with_the_same_request():
+    with Farm(backends=3, serving=2) as f:
+        one, = f.clients_of(1)
+        one.exchange()
+        with f.command(to="be2,be3") as tool:
+            wait(lambda: inside_move(tool))
+            for _ in range(40):
+                one.exchange()
+                time.sleep(0.05)
+            assert not tool.poll() and not tool.wait(PATIENCE), "it does not move"
+        # What be3 has refused; it goes to be2 at once.
+        assert f.has(f.be[1]) == 1 and f.be[0].stat("HandoffRefusedNoListener") == 1
+
+
+@claim
+def answer_under_way_is_ended_first():
+    with Farm() as f:
+        one, = f.clients_of(1)
+        one.exchange()
+        one.ask(9)
+        wait(lambda: f.be[0].output("ss", "-Htn", "sport = :80").split()[2] != "0")
+        with f.command("--idle", "100") as tool:
+            time.sleep(SLOW)
+            assert tool.poll() is None and f.has(f.be[0]) == 1
+            one.answered(9)
+            assert not tool.wait(2 * PATIENCE)
+        one.exchange()
+        assert f.has(f.be[1]) == 1
+
+
+@claim
+def module_stays_while_it_runs_and_goes_at_once_after():
+    for cut in (lambda f: None, silent):
+        with Farm() as f:
+            f.loaded(3)
+            cut(f)
+            with f.command(to="be2") as tool:
+                wait(lambda tool=tool: inside_move(tool))
+                for _ in range(3):
+                    assert subprocess.run(("rmmod", "handoff"), check=False, stderr=subprocess.DEVNULL).returncode
+                    f.more(1)
+                tool.kill()
+                tool.communicate()
+            f.more(1)
+        run("rmmod", "handoff")
+
+
+@claim
+def what_cannot_be_done_is_said():
+    with Farm() as f:
+        pid = str(f.server["be1"].pid)
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        for words, status, sentence, options in (
+                ((pid, "--to", "be7"), 1, "there is no node be7", {}),
+                ((pid, "--to", "be2,be2"), 1, "node be2: named twice", {}),
+                ((pid,), 2, "are missing (--to)", {}),
+                (("--to", "be2"), 2, "number of the process is missing", {}),
+                ((pid, "--to", "be2", "--wait"), 2, "--wait needs a number", {}),
+                (("999999", "--to", "be2"), 1, "there is no process 999999", {}),
+                ((pid, "--to", "be2"), 1, "CAP_NET_ADMIN", nobody)):
+            with f.be[0].inside():
+                ran = subprocess.run((FLOTILLA, "process", "drain") + words, stdin=subprocess.DEVNULL, text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **options)
+            assert ran.returncode == status and sentence in ran.stderr and not ran.stdout, ran
+        one, = f.clients_of(1)
+        one.exchange()
+        tool = f.command("--dry-run")
+        assert json.loads(tool.communicate()[0]) == {"process": int(pid), "to": ["be2"], "connections": 1}
+        one.exchange()
+        assert f.has(f.be[0]) == 1
+
+
+if __name__ == "__main__":
+    main()
