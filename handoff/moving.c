@@ -480,6 +480,13 @@ void hof_moving_stop(struct hof_moving *m)
 	spin_unlock_bh(&m->lock);
 }
 
+/* It stays, so none of its requests is held back any more. */
+static void hof_moving_give_up(struct hof_moving *m, enum flt_refusal why)
+{
+	hof_moving_stop(m);
+	WRITE_ONCE(m->why, why);
+}
+
 static void hof_moving_take_off(struct hof_moving *m)
 {
 	flt_layer_detach(m->layer);
@@ -505,7 +512,7 @@ static void hof_moving_work(struct work_struct *work)
 	if (why == FLT_REFUSE_NONE || over)
 		hof_moving_stop(m);
 	else if (hof_refusal_is_final(why) || (move->drain && hof_drain_is_final(why)))
-		WRITE_ONCE(m->why, why);
+		hof_moving_give_up(m, why);
 	else
 		hof_moving_put_off(m, why);
 	if (why != FLT_REFUSE_NONE)

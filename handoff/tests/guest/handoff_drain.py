@@ -276,7 +276,8 @@ def what_the_node_never_takes_ends_the_command_and_says_why():
         number = f.loaded(3)
         f.be[1].nl.do("NODE_SET", node_name="be1", node_role=E["FLT_ROLE_BACKEND"])
         result = f.drain(check=1)
-        assert result["stuck_by"] == {"role": number}, result
+        assert result["stuck_by"] == {"role": number} and result["put_off"]["role"] == number, result
+        assert "state" not in result["put_off"], "requests are held back that cannot move: %s" % result
         f.more()
         f.be[1].nl.do("NODE_SET", node_name="be1", node_role=E["FLT_ROLE_FRONTEND"])
         assert f.drain("--wait", str(60 * SLOW))["moved"] == number
