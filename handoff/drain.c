@@ -6,8 +6,11 @@
 
 #include <linux/completion.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "kmod/node.h"
+#include "kmod/socklock.h"
 
 #include "counter.h"
 #include "drain.h"
@@ -17,8 +20,15 @@
 
 /* A node that has not answered is left alone for so long. */
 #define HOF_DRAIN_PAUSE	HZ
-/* Whether the move ends is looked at so often while an answer is waited for. */
+/*
+ * Whether the move ends is looked at so often while an answer is waited for; for another one's
+ * answer nobody waits longer.
+ */
 #define HOF_DRAIN_LOOK	(HZ / 50 + 1)
+/* Asked of one node at once; of one that has not answered the last time, one. */
+#define HOF_DRAIN_ASKS	2
+/* Each node silent, and those that see that it is. */
+#define HOF_DRAIN_WORKERS	(HOF_DRAIN_ASKS * HOF_MOVE_NODES + 4)
 
 /**
  * struct hof_giving - a submission that somebody waits for; its address is the cookie
@@ -79,6 +89,13 @@ struct hof_drain *hof_drain_create(struct net *net)
 		kfree(drain);
 		return NULL;
 	}
+	drain->wq = alloc_workqueue("hof_drain", WQ_UNBOUND, HOF_DRAIN_WORKERS);
+	if (!drain->wq) {
+		hof_file_put(drain->file);
+		kfree(drain);
+		return NULL;
+	}
+	init_waitqueue_head(&drain->free);
 	drain->file->owner = drain;
 	drain->file->tell = hof_drain_tell;
 	return drain;
@@ -88,6 +105,7 @@ void hof_drain_free(struct hof_drain *drain)
 {
 	if (!drain)
 		return;
+	destroy_workqueue(drain->wq);
 	hof_transfer_file_closed(drain->file);
 	hof_file_close(drain->file);
 	hof_file_put(drain->file);
@@ -115,25 +133,52 @@ int hof_drain_add(struct hof_drain *drain, u32 id)
 	return err;
 }
 
-/* The node after that of the last time; -1: it has not answered lately. */
-static int hof_drain_turn(struct hof_drain *drain, u32 *id)
+static bool hof_drain_is_late(unsigned long asked)
 {
-	unsigned long not_before;
-	int at;
+	return time_after(jiffies, asked + HOF_DRAIN_LOOK);
+}
+
+/*
+ * The next node that can be asked, which it is from here on; -EAGAIN: in a moment one may be;
+ * -ETIMEDOUT: none. @tried are left out, by their places.
+ */
+static int hof_drain_turn(struct hof_drain *drain, unsigned long tried)
+{
+	struct hof_drain_node *node;
+	int at, found = -ETIMEDOUT;
+	unsigned int i;
 
 	spin_lock_bh(&drain->file->lock);
-	at = drain->next++ % drain->nr;
-	*id = drain->nodes[at].id;
-	not_before = drain->nodes[at].not_before;
+	for (i = 0; i < drain->nr && found < 0; i++) {
+		at = (drain->next + i) % drain->nr;
+		node = &drain->nodes[at];
+		if (test_bit(at, &tried) ||
+		    (node->not_before && time_before(jiffies, node->not_before)))
+			continue;
+		if (node->asking < (node->answers ? HOF_DRAIN_ASKS : 1))
+			found = at;
+		else if (!hof_drain_is_late(node->asked))
+			found = -EAGAIN;
+	}
+	if (found >= 0) {
+		drain->nodes[found].asking++;
+		drain->nodes[found].asked = jiffies;
+		drain->next = found + 1;
+	}
 	spin_unlock_bh(&drain->file->lock);
-	return not_before && time_before(jiffies, not_before) ? -1 : at;
+	return found;
 }
 
 static void hof_drain_answered(struct hof_drain *drain, int at, bool has)
 {
+	struct hof_drain_node *node = &drain->nodes[at];
+
 	spin_lock_bh(&drain->file->lock);
-	drain->nodes[at].not_before = has ? 0 : (jiffies + HOF_DRAIN_PAUSE) ?: 1;
+	node->asking--;
+	node->answers = has;
+	node->not_before = has ? 0 : (jiffies + HOF_DRAIN_PAUSE) ?: 1;
 	spin_unlock_bh(&drain->file->lock);
+	wake_up(&drain->free);
 }
 
 static enum flt_refusal hof_drain_ask(struct hof_drain *drain, struct sock *sk, u32 id,
@@ -165,23 +210,50 @@ static bool hof_drain_is_of_node(enum flt_refusal why)
 	       why != FLT_REFUSE_ABORTED && why != FLT_REFUSE_TABLEFULL;
 }
 
+/* Most connections are not between two requests: seen before a node is asked. */
+static enum flt_refusal hof_drain_may(struct sock *sk,
+				      enum flt_refusal (*may)(struct sock *sk, void *arg),
+				      void *arg)
+{
+	enum flt_refusal why;
+
+	if (!flt_sock_lock_soon(sk))
+		return FLT_REFUSE_BUSY;
+	why = may(sk, arg);
+	release_sock(sk);
+	return why;
+}
+
+/* Waits a moment for one, no longer: a request may be held back. */
+static int hof_drain_wait(struct hof_drain *drain, unsigned long tried)
+{
+	int at = -ETIMEDOUT;
+
+	wait_event_timeout(drain->free, READ_ONCE(drain->ending) ||
+			   (at = hof_drain_turn(drain, tried)) != -EAGAIN, HOF_DRAIN_LOOK);
+	return at;
+}
+
 enum flt_refusal hof_drain_give(struct hof_drain *drain, struct sock *sk,
 				enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)
 {
-	enum flt_refusal why = FLT_REFUSE_TIMEOUT, said;
-	unsigned int tries;
-	u32 id;
+	enum flt_refusal why = FLT_REFUSE_TIMEOUT, said = hof_drain_may(sk, may, arg);
+	unsigned long tried = 0;
 	int at;
 
-	for (tries = 0; tries < drain->nr && !READ_ONCE(drain->ending); tries++) {
-		at = hof_drain_turn(drain, &id);
-		said = at < 0 ? FLT_REFUSE_TIMEOUT : hof_drain_ask(drain, sk, id, may, arg);
-		if (at >= 0)
-			hof_drain_answered(drain, at, said != FLT_REFUSE_TIMEOUT);
+	if (said != FLT_REFUSE_NONE)
+		return said;
+	while (hweight_long(tried) < drain->nr) {
+		at = hof_drain_wait(drain, tried);
+		if (at < 0)
+			return hof_drain_is_final(why) ? FLT_REFUSE_TIMEOUT : why;
+		said = hof_drain_ask(drain, sk, drain->nodes[at].id, may, arg);
+		hof_drain_answered(drain, at, said != FLT_REFUSE_TIMEOUT);
 		/* Of several reasons the one that may pass. */
-		if (!tries || !hof_drain_is_final(said))
+		if (!tried || !hof_drain_is_final(said))
 			why = said;
-		if (at >= 0 && !hof_drain_is_of_node(said))
+		__set_bit(at, &tried);
+		if (!hof_drain_is_of_node(said))
 			break;
 	}
 	if (why == FLT_REFUSE_NONE)

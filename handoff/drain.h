@@ -3,33 +3,51 @@
 #ifndef HOF_DRAIN_H
 #define HOF_DRAIN_H
 
+#include <linux/wait.h>
 #include <net/sock.h>
 #include <flotilla/flotilla.h>
 #include <flotilla/move.h>
 
 struct hof_file;
+struct workqueue_struct;
+
+/**
+ * struct hof_drain_node - one that gets connections
+ * @id:     in the node table, where it may be deleted at any time
+ * @asking: how many connections it has not answered for yet
+ * @answers: it has answered the last time
+ * @asked:  jiffies, when it was asked last
+ * @not_before: jiffies: it has not answered, and is left alone; 0: it is not
+ */
+struct hof_drain_node {
+	u32 id;
+	unsigned int asking;
+	bool answers;
+	unsigned long asked;
+	unsigned long not_before;
+};
 
 /**
  * struct hof_drain - where the connections of a move go, when that is other nodes
  * @file:   submits them; nobody reads it. Its lock guards the rest
  * @nr:     of @nodes; grows only
  * @next:   who gets the next connection
- * @nodes:  @id: in the node table, where it may be deleted at any time; @not_before: jiffies, it
- *	    has not answered; 0: it has
+ * @nodes:  @nr of them
  * @here, @through: see hof_move_passed
  * @ending: nothing is waited for any more; READ_ONCE
+ * @free:   who waits for a node that can be asked
+ * @wq:     of its own: what waits for a node holds up no other move
  */
 struct hof_drain {
 	struct hof_file *file;
 	unsigned int nr;
 	unsigned int next;
-	struct {
-		u32 id;
-		unsigned long not_before;
-	} nodes[HOF_MOVE_NODES];
+	struct hof_drain_node nodes[HOF_MOVE_NODES];
 	u32 here;
 	u32 through;
 	bool ending;
+	wait_queue_head_t free;
+	struct workqueue_struct *wq;
 };
 
 /* NULL: no memory. */
@@ -47,9 +65,9 @@ int hof_drain_add(struct hof_drain *drain, u32 id);
  * @may:   see hof_transfer_give(); asked for each node that is tried
  * @arg:   for @may
  *
- * Waits for the node's answer, as long as net.flotilla.handoff_timeout_ms says; who has not
- * answered is not asked again for a second, so that no program waits for its requests longer than
- * it has to.
+ * Waits for the node's answer, as long as net.flotilla.handoff_timeout_ms says. Two connections
+ * wait for one node, or one if it has not answered the last time, and after that none for a
+ * second: so a silent node costs one request at a time, and others wait for a moment at most.
  *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE: the node has it; else why it stays.

@@ -48,8 +48,10 @@ static void hof_moving_put(struct hof_moving *m)
 
 static void hof_moving_queue(struct hof_moving *m)
 {
+	struct hof_drain *drain = m->move->drain;
+
 	kref_get(&m->ref);
-	if (!queue_work(hof_moving_wq, &m->work))
+	if (!queue_work(drain ? drain->wq : hof_moving_wq, &m->work))
 		hof_moving_put(m);
 }
 
@@ -402,7 +404,7 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 
 	if (sk->sk_state != TCP_ESTABLISHED)
 		return FLT_REFUSE_STATE;
-	/* A kernel user of it: a pair of sockets; a handoff from another node, which can be handed on. */
+	/* A kernel user of it: a pair of sockets. A handoff from another node can be handed on. */
 	if (!flt_layer_is_alone(m->layer) &&
 	    !(m->move->drain && hof_adoption_alone(m->layer)))
 		return FLT_REFUSE_FOREIGN;

@@ -494,7 +494,7 @@ static bool hof_transfer_retract(struct hof_transfer *t)
 	return true;
 }
 
-/* Return: 0: an event tells; or a negative errno, or a refusal, and then the socket is as before. */
+/* Return: 0: an event tells; a negative errno, or a refusal: the socket is as before. */
 static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt_node *node,
 			      const struct hof_submit *args, const struct flt_tls *tls,
 			      enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)

@@ -83,8 +83,8 @@ struct hof_move_start {
 /* The old listeners stay as they are when the descriptor closes. No argument. EINVAL: NODE. */
 #define HOF_MOVE_KEEP	_IO(0xF1, 6)
 /*
- * A node's number, by value (FLT_A_NODE_ID). Needs HOF_FEATURE_MOVE_NODE. Errors: EINVAL (there is a
- * TO or a FROM already), ENOENT, EEXIST, ENOSPC, ENOMEM.
+ * A node's number, by value (FLT_A_NODE_ID). Needs HOF_FEATURE_MOVE_NODE. Errors: EINVAL (there is
+ * a TO, a FROM or a CONN already), ENOENT, EEXIST, ENOSPC, ENOMEM.
  */
 #define HOF_MOVE_NODE	_IO(0xF1, 8)
 
