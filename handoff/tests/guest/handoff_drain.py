@@ -3,6 +3,9 @@
 # timeout: 1200
 # long: both minutes on either kernel
 """flotilla process drain: unmodified servers are emptied under load to another node, and no client notices."""
+import contextlib
+import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -11,8 +14,9 @@ import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import E, PATIENCE, SLOW, TOP, VIP4, claim, main, receive, rounds, run, wait     # noqa: E402
-from chain import Chain         # noqa: E402
-from move import FLOTILLA         # noqa: E402
+from stacktest import Device, load, unload              # noqa: E402
+from chain import Chain, Wanderer                       # noqa: E402
+from move import CONN, FLOTILLA, FROM, NODE, TO, Move         # noqa: E402
 from servers import COMMANDS, SIZES, Site, installed          # noqa: E402
 
 installed("nginx")
@@ -316,6 +320,137 @@ def end_of_the_command_waits_for_no_node():
 
 
 @claim
+def node_that_is_deleted_meanwhile_ends_the_command():
+    with Farm() as f:
+        number = f.loaded(3)
+        silent(f)
+        with f.command() as tool:
+            wait(lambda: f.be[0].stat("HandoffRefusedTimeout"))
+            f.be[0].nl.do("NODE_DEL", node_name="be2")
+            out, err = tool.communicate(timeout=2 * PATIENCE)
+            assert tool.returncode == 1 and json.loads(out)["stuck_by"] == {"nonode": number}, (out, err)
+        f.more()
+
+
+@claim
+def server_that_ends_meanwhile_ends_the_command():
+    with Farm() as f:
+        number = f.loaded(3)
+        silent(f)
+        with f.command() as tool:
+            wait(lambda: f.be[0].stat("HandoffRefusedTimeout"))
+            f.server["be1"].terminate()
+            out, err = tool.communicate(timeout=2 * PATIENCE)
+            result = json.loads(out)
+            assert not tool.returncode and result["ended"] == number and not result["moved"], (out, err)
+        wait(lambda: all(k.error for k in f.kept))
+        while f.kept:
+            f.kept.pop().close()
+
+
+@claim
+def one_command_at_a_time_and_in_the_namespace_of_the_server():
+    with Farm() as f:
+        one, = f.clients_of(1)
+        one.exchange()
+        with f.command() as tool:
+            f.drained()
+            for at, to, sentence in ((f.be[0], "be2", "is in another move"),
+                                     (f.be[1], "be1", "in another network namespace")):
+                with f.command(at=at, to=to) as second:
+                    out, err = second.communicate(timeout=PATIENCE)
+                    assert second.returncode == 1 and sentence in err and not out, (out, err)
+            tool.terminate()
+            tool.communicate()
+        for kept in f.kept:
+            kept.exchange()
+
+
+@contextlib.contextmanager
+def fails(code):
+    try:
+        yield
+    except OSError as error:
+        assert error.errno == code, (errno.errorcode[code], error)
+    else:
+        raise AssertionError("it is taken, and not %s" % errno.errorcode[code])
+
+
+def move_of(node, idle_ms=0):
+    with node.inside():
+        return Move(idle_ms)
+
+
+@claim
+def descriptor_says_what_it_does_not_take():
+    with Farm(serving=0) as f:
+        be1, be2 = f.be
+        ids = [be1.id["be2"]]
+        for number in range(16):
+            be1.nl.do("NODE_NEW", node_name="n%d" % number, node_addr4="10.77.0.%d" % (number + 1))
+            ids.append(be1.nl.node("n%d" % number)["NODE_ID"])
+        with be1.listen(81) as here, be2.listen(81) as there, move_of(be1) as two, move_of(be1) as three:
+            with move_of(be1) as one:
+                with fails(errno.ENOENT):
+                    one.node(max(ids) + 1)
+                ioctl = ctypes.CDLL(None, use_errno=True).ioctl
+                assert ioctl(one.fd, ctypes.c_ulong(NODE), ctypes.c_ulong(1 << 32 | ids[0])) == -1
+                assert ctypes.get_errno() == errno.ENOENT
+                with fails(errno.EINVAL):
+                    one.passed()
+                for number in ids[:16]:
+                    one.node(number)
+                with fails(errno.EEXIST):
+                    one.node(ids[3])
+                with fails(errno.ENOSPC):
+                    one.node(ids[16])
+                with fails(errno.EINVAL):
+                    one.give(TO, here)
+                with fails(errno.EINVAL):
+                    one.keep()
+                with fails(errno.EXDEV):
+                    one.give(FROM, there)
+                one.give(FROM, here)
+                with fails(errno.EINVAL):
+                    one.node(ids[16])
+                two.node(ids[0])
+                with fails(errno.EBUSY):
+                    two.give(FROM, here)
+                with fails(errno.EBUSY):
+                    three.give(TO, here)
+            two.give(FROM, here)
+            assert two.passed() == (0, 0) and two.status()["listeners"] == 1, two.status()
+
+
+@claim
+def what_another_room_has_a_layer_on_stays_and_what_only_a_node_gave_does_not():
+    with Chain() as c:
+        w = Wanderer(c)
+        w.go(c.be[0])
+        w.begins()
+        load("flt_stack_test")
+        device = Device()
+        device.add(w.sock, "a")
+        with move_of(c.be[0], 10) as move:
+            move.node(c.be[0].id["be2"])
+            move.give(CONN, w.sock)
+            wait(lambda: move.status()["stuck"] or move.status()["moved"])
+            assert move.status()["stuck_by"] == {"foreign": 1}, move.status()
+            w.works()
+        device.remove(w.sock, "a")
+        device.close()
+        with move_of(c.be[0], 10) as move:
+            move.node(c.be[0].id["be2"])
+            move.give(CONN, w.sock)
+            w.arrives(c.be[1])
+            assert move.status()["moved"] == 1, move.status()
+        w.works()
+        w.ends()
+        w.close()
+    assert unload("flt_stack_test")
+
+
+@claim
 def what_the_node_never_takes_ends_the_command_and_says_why():
     with Farm() as f:
         number = f.loaded(3)
@@ -358,6 +493,18 @@ def new_ones_are_refused_to_other_nodes_and_those_of_clients_that_come_here_are_
 
 
 @claim
+def front_end_gets_back_what_it_gave_and_gives_it_to_another():
+    with Farm() as f:
+        f.loaded(3)
+        with f.command(to="fe") as tool:
+            out, err = tool.communicate(timeout=2 * PATIENCE)
+            result = json.loads(out)
+            assert not tool.returncode and not result["through"] and not result["forwarded"], (out, err)
+        f.more()
+        assert not f.has(f.be[0]) and f.has(f.be[1]) == len(f.kept)
+
+
+@claim
 def next_node_is_asked_with_the_same_request():
     with Farm(backends=3, serving=2) as f:
         one, = f.clients_of(1)
@@ -386,6 +533,25 @@ def answer_under_way_is_ended_first():
             assert not tool.wait(2 * PATIENCE)
         one.exchange()
         assert f.has(f.be[1]) == 1
+
+
+@claim
+def answer_that_its_client_has_not_is_not_left_behind():
+    """The next request tells nothing then, though the server has read all before it and has written since."""
+    with Farm(serving=1) as f:
+        one, = f.clients_of(1)
+        with f.command() as tool:
+            wait(lambda: one.exchange() or f.be[0].stat("HandoffRefusedNoListener"))
+            one.ask(9)
+            wait(lambda: f.be[0].output("ss", "-Htn", "sport = :80").split()[2] != "0")
+            f.serve(f.be[1])
+            one.ask(3)
+            time.sleep(SLOW)
+            assert tool.poll() is None and f.has(f.be[0]) == 1
+            one.answered(9)
+            one.answered(3)
+            wait(lambda: one.exchange() or f.has(f.be[1]))
+            assert not tool.wait(2 * PATIENCE)
 
 
 @claim
