@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import E, PATIENCE, SLOW, TOP, VIP4, claim, main, receive, rounds, run, wait     # noqa: E402
+from hof import E, PATIENCE, SLOW, TOP, VIP4, accept, claim, main, receive, rounds, run, usable, wait     # noqa: E402
 from stacktest import Device, load, unload              # noqa: E402
 from chain import Chain, Wanderer                       # noqa: E402
 from move import CONN, FLOTILLA, FROM, NODE, TO, Move         # noqa: E402
@@ -107,6 +107,10 @@ class Farm(Chain):
     def has(node):
         """Established connections of its server."""
         return len(node.output("ss", "-Htn", "state", "established", "sport = :80").splitlines())
+
+    def unacknowledged(self):
+        """Bytes of the only connection of be1's server."""
+        return int(self.be[0].output("ss", "-Htn", "sport = :80").split()[2])
 
     def command(self, *words, to="be2", at=None, **more):
         """About be1's server; typed `at` another node that is no good."""
@@ -400,6 +404,7 @@ def descriptor_says_what_it_does_not_take():
                     one.passed()
                 for number in ids[:16]:
                     one.node(number)
+                assert one.status()["listeners"] == 1, "links that are not there are up"
                 with fails(errno.EEXIST):
                     one.node(ids[3])
                 with fails(errno.ENOSPC):
@@ -419,7 +424,27 @@ def descriptor_says_what_it_does_not_take():
                 with fails(errno.EBUSY):
                     three.give(TO, here)
             two.give(FROM, here)
-            assert two.passed() == (0, 0) and two.status()["listeners"] == 1, two.status()
+            assert two.passed() == (0, 0), two.passed()
+
+
+@claim
+def nodes_take_turns():
+    with Chain(3) as c:
+        c.client.run("ip", "route", "add", VIP4 + "/32", "via", c.net.ip4(c.be[0].number))
+        ears = [be.listen() for be in c.be]
+        with move_of(c.be[0]) as move:
+            for be in c.be[1:]:
+                move.node(c.be[0].id[be.name])
+            for ear in 2 * ears[1:]:
+                client = c.client.connect()
+                with accept(ears[0]) as served:
+                    move.give(CONN, served)
+                    there = accept(ear)
+                usable(there, client)
+                ears += [client, there]
+            assert move.passed() == (0, 4), move.passed()
+        for sock in ears:
+            sock.close()
 
 
 @claim
@@ -525,7 +550,7 @@ def answer_under_way_is_ended_first():
         one, = f.clients_of(1)
         one.exchange()
         one.ask(9)
-        wait(lambda: f.be[0].output("ss", "-Htn", "sport = :80").split()[2] != "0")
+        wait(f.unacknowledged)
         with f.command("--idle", "100") as tool:
             time.sleep(SLOW)
             assert tool.poll() is None and f.has(f.be[0]) == 1
@@ -543,11 +568,18 @@ def answer_that_its_client_has_not_is_not_left_behind():
         with f.command() as tool:
             wait(lambda: one.exchange() or f.be[0].stat("HandoffRefusedNoListener"))
             one.ask(9)
-            wait(lambda: f.be[0].output("ss", "-Htn", "sport = :80").split()[2] != "0")
+
+            def waits():
+                """The client's window is closed: nothing changes any more."""
+                first = f.unacknowledged()
+                time.sleep(0.3)
+                return first and first == f.unacknowledged()
+            wait(waits)
             f.serve(f.be[1])
             one.ask(3)
+            wait(lambda: f.be[0].stat("HandoffRefusedSendQueue") or f.has(f.be[1]))
             time.sleep(SLOW)
-            assert tool.poll() is None and f.has(f.be[0]) == 1
+            assert tool.poll() is None and f.has(f.be[0]) == 1 and not f.has(f.be[1])
             one.answered(9)
             one.answered(3)
             wait(lambda: one.exchange() or f.has(f.be[1]))
