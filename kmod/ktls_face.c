@@ -186,6 +186,12 @@ static int flt_ktls_alert(struct sock *sk, const u8 *body, int len)
 	return flt_ktls_break(sk);
 }
 
+/* Newer kTLS says so of all that follows a KeyUpdate, the end of file here. */
+static bool flt_ktls_is_over(int err)
+{
+	return err == -EKEYEXPIRED;
+}
+
 /*
  * kTLS kept back a record that is no data. Return: 1: it is passed over; 0: end of file; or a
  * negative errno.
@@ -204,7 +210,7 @@ static int flt_ktls_other(struct sock *sk, const struct flt_ktls_face *face)
 	iov_iter_kvec(&msg.msg_iter, ITER_DEST, &vec, 1, sizeof(body));
 	n = flt_real_recvmsg(face->own_prot, sk, &msg, sizeof(body), MSG_DONTWAIT, &addr_len);
 	if (n < 0)
-		return n == -EAGAIN ? 1 : n;
+		return n == -EAGAIN || flt_ktls_is_over(n) ? 1 : n;
 	switch (flt_ktls_record_type(&control.cmsg)) {
 	case TLS_RECORD_TYPE_ALERT:
 		return flt_ktls_alert(sk, body, n);
@@ -261,6 +267,8 @@ static int flt_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flag
 		msg->msg_flags = was;
 		if (flt_ktls_is_bad(sk, n))
 			return flt_ktls_bad(sk, face);
+		if (flt_ktls_is_over(n))
+			return 0;
 		if (n != -EIO)
 			return n;
 		n = flt_ktls_other(sk, face);
@@ -307,6 +315,8 @@ static ssize_t flt_ktls_splice_read(struct socket *sock, loff_t *ppos,
 		}
 		if (n < 0 && flt_ktls_is_bad(sock->sk, n))
 			return flt_ktls_bad(sock->sk, face);
+		if (flt_ktls_is_over(n))
+			return 0;
 		if (n != -EINVAL || !flt_ktls_has_other(sock->sk, face))
 			return n;
 		n = flt_ktls_other(sock->sk, face);
