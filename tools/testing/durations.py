@@ -109,6 +109,15 @@ def guests(tests, kernel, durations):
             deal(tests, lambda t: durations.of(t, kernel), max(1, round(total / GUEST)))]
 
 
+def turn(cache):
+    """The next on this machine, or the day's on one that keeps no cache."""
+    path = cache / "slice"
+    number = int(path.read_text()) + 1 if path.exists() else int(time.time() // 86400)
+    cache.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{number}\n")
+    return number
+
+
 class Slice:
     """Part NUMBER of COUNT of what takes too long for every run; numbers begin with 1.
 
@@ -127,13 +136,9 @@ class Slice:
         return cls(int(number), int(count))
 
     @classmethod
-    def next(cls, tests, durations, cache):
-        """The one whose turn it is on this machine, or by the day on one that keeps no cache."""
+    def at(cls, turn, tests, durations):
+        """The one whose turn it is."""
         count = cls.needed(tests, durations)
-        path = cache / "slice"
-        turn = int(path.read_text()) + 1 if path.exists() else int(time.time() // 86400)
-        cache.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{turn}\n")
         return cls(turn % count + 1, count)
 
     @staticmethod

@@ -12,6 +12,7 @@ import time
 
 import collect
 import durations
+import newest
 
 sys.path.insert(0, str(collect.TOP / "tools/vm"))
 import machine  # noqa: E402
@@ -145,6 +146,8 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
             if test.place != "guest" or not test.runs_on(kernel):
                 continue
             why = test.skipped_on(kernel, everything, held)
+            if kernel == "newest" and not held:
+                why = why or newest.read()[1].get(test.name)
             if why and part and test.is_long_on(kernel) and not why.startswith("held"):
                 if test.can_be_cut and not book.durations.share(test, *parts[test.name]):
                     why = f"none of its claims is in slice {part}"

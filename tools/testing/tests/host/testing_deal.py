@@ -3,11 +3,14 @@
 # timeout: 60
 """Tests are dealt to guests by how long they take; what takes long is seen whole by a known number of runs."""
 import dataclasses
+import importlib.machinery
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -16,10 +19,12 @@ sys.path[:0] = [str(TESTING), str(TESTING / "lib")]
 import collect              # noqa: E402
 import durations            # noqa: E402
 import kit                  # noqa: E402
+import newest               # noqa: E402
 import runner               # noqa: E402
 from kit import claim, main  # noqa: E402
 
 TESTS = collect.collect(collect.TOP)
+RUN = importlib.machinery.SourceFileLoader("flt_run", str(TESTING / "run")).load_module()
 
 
 class Book:
@@ -176,6 +181,90 @@ def the_newest_kernel_is_one_that_does_not_check_itself():
         assert f"slow={slow}\n" in shell.stdout, (kind, shell.stdout, shell.stderr)
     test = next(t for t in TESTS if t.is_long_on("debug") and not t.is_long_on("stock"))
     assert not test.is_long_on("newest"), test.name
+
+
+@claim
+def turns_of_the_newest_kernel_see_once_each_what_passes_there():
+    book = Book().durations
+    names = [t.name for t in TESTS if t.place == "guest" and not t.is_long_on("stock")]
+    known = {**dict.fromkeys(names, ""), names[0]: "it fails there", names[1]: "so does this"}
+    with mock.patch.object(newest, "read", lambda *_: ("7.3", known)):
+        count = newest.Turn.needed(TESTS, book)
+        found = []
+        for number in range(1, count + 1):
+            batches = newest.Turn(number, count).batches(TESTS, book)
+            mine = [t for *_, pile, _ in batches for t in pile]
+            spent = sum(newest.weight(t, book) for t in mine) + newest.GUESTS * durations.BOOT["newest"]
+            print("# turn %d/%d: %d s" % (number, count, spent))
+            assert mine and all(t.by_turns for t in mine) and {kernel for kernel, *_ in batches} == {"newest"}
+            assert spent <= newest.BUDGET + max(newest.weight(t, book) for t in mine), spent
+            found += [t.name for t in mine]
+    kit.equal("tests", sorted(found), sorted(names[2:]))
+
+
+@claim
+def what_is_known_of_the_newest_kernel_is_of_tests():
+    version, known = newest.read()
+    assert version and known
+    kit.equal("no tests", set(known) - {t.name for t in TESTS if t.place == "guest"}, set())
+    lines = newest.SEEN.read_text().splitlines()
+    for line in lines:
+        assert line.startswith(("#", "kernel ", "pass ")) or len(line.split()) > 3 and line.startswith("not "), line
+    kit.equal("lines", len([line for line in lines if line.startswith(("pass", "not"))]), len(known))
+
+
+@claim
+def a_kernel_that_cannot_be_had_or_is_not_the_one_is_skipped_with_a_reason():
+    with tempfile.TemporaryDirectory() as place:
+        cache, log = Path(place), Path(place) / "logs/prepare.log"
+        with mock.patch.dict(os.environ, FLOTILLA_CACHE=place, PATH=f"{place}:/nowhere"):
+            os.symlink("/bin/bash", f"{place}/bash")
+            for name in ("dirname", "mkdir", "flock", "id", "awk"):
+                os.symlink(shutil.which(name, path="/usr/bin:/bin"), f"{place}/{name}")
+            assert "is not installed" in newest.prepare(cache, log), log.read_text()
+            root = cache / "newest/current"
+            root.mkdir()
+            (root / ".complete").touch()
+            (root / "flotilla-release").write_text("99.1.0-amd64\n")
+            assert "99.1.0" in newest.prepare(cache, log), log.read_text()
+
+
+@claim
+def modules_that_do_not_build_for_it_are_a_failure():
+    book = Book()
+    book.results, book.failed = Path("/nowhere"), []
+    book.fail = book.failed.append
+    version, _ = newest.read()
+    for built in True, False:
+        with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(1) as pool, \
+                mock.patch.dict(os.environ, FLOTILLA_CACHE=place), mock.patch.object(runner, "run_batch") as ran, \
+                mock.patch.object(newest, "run", lambda log, what, *_: what.endswith("modules") and not built):
+            book.results = Path(place) / "results"
+            (Path(place) / "newest/current").mkdir(parents=True)
+            (Path(place) / "newest/current/flotilla-release").write_text(f"{version}.4-amd64\n")
+            last = RUN.on_newest(pool, newest.Turn(1, 1), TESTS, book, None)
+            for done in last():
+                done.result()
+            kit.equal("guests", ran.called, built)
+            kit.equal("failures", len(book.failed) > 0, not built)
+    kit.equal("skipped", book.skipped, [])
+
+
+@claim
+def runs_take_turns():
+    book = Book()
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, FLOTILLA_CACHE=cache):
+        os.environ.pop("FLOTILLA_SLICE", None)
+        (Path(cache) / "slice").write_text("8\n")
+        parts = [RUN.whose_turn(TESTS, book) for _ in range(2 * newest.EACH)]
+    kit.equal("kinds", [type(p).__name__ for p in parts], (["Slice"] * (newest.EACH - 1) + ["Turn"]) * 2)
+    for kind in newest.Turn, durations.Slice:
+        mine = [p for p in parts if type(p) is kind]
+        for one, next_one in zip(mine, mine[1:]):
+            kit.equal(kind.__name__, next_one.number, one.number % one.count + 1)
+    for part in parts:
+        with mock.patch.dict(os.environ, FLOTILLA_SLICE=str(part)):
+            kit.equal("again", str(RUN.whose_turn(TESTS, book)), str(part))
 
 
 CLAIMS = '''
