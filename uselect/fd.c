@@ -7,7 +7,7 @@
  *
  * probe: the places where a file gets a number, fd_install() and do_dup2(), are traced
  *	  while anyone is registered. Exact, and a number that comes to name another
- *	  file loses its old owner at once. do_epoll_ctl() is traced with them, see watch.c.
+ *	  file loses its old owner at once. Changes of epolls are traced with them, see watch.c.
  * guess: in accept(), the number reserved last is this connection's if no other thread
  *	  uses the table; the next operation on the socket confirms it. Where the table is
  *	  shared, and for other sockets, the first operation searches.
@@ -24,6 +24,7 @@
 #include <linux/workqueue.h>
 #include <net/sock.h>
 
+#include "kmod/compat/epoll.h"
 #include "counter.h"
 #include "fd.h"
 #include "region.h"
@@ -100,7 +101,7 @@ static void usel_on_epoll_ctl(unsigned long ip, unsigned long parent, struct ftr
 	const struct file *file;
 
 	rcu_read_lock();
-	file = files_lookup_fd_raw(current->files, ftrace_regs_get_argument(regs, 0));
+	file = flt_epoll_ctl_file(regs);
 	if (file)
 		usel_watch_changed(file);
 	rcu_read_unlock();
@@ -123,7 +124,7 @@ struct usel_probe {
 static struct usel_probe usel_probes[] = {
 	{ "fd_install", { .func = usel_on_install, .flags = FTRACE_OPS_FL_PERMANENT } },
 	{ "do_dup2", { .func = usel_on_dup2, .flags = FTRACE_OPS_FL_PERMANENT } },
-	{ "do_epoll_ctl", { .func = usel_on_epoll_ctl, .flags = FTRACE_OPS_FL_PERMANENT } },
+	{ FLT_EPOLL_CTL, { .func = usel_on_epoll_ctl, .flags = FTRACE_OPS_FL_PERMANENT } },
 };
 
 static void usel_probes_free(unsigned int nr)
