@@ -155,6 +155,16 @@ struct flt_node *flt_node_next(struct flt_net *fn, u32 *id)
 	return node;
 }
 
+struct flt_node *flt_node_walk(struct net *net, u32 *id)
+{
+	struct flt_node *node = flt_node_next(flt_net(net), id);
+
+	if (node)
+		++*id;
+	return node;
+}
+EXPORT_SYMBOL_GPL(flt_node_walk);
+
 unsigned int flt_node_count_ready(struct flt_net *fn)
 {
 	struct flt_node *node;

@@ -65,6 +65,8 @@ struct flt_node {
 /* Takes a reference; NULL when there is none. Any context. */
 struct flt_node *flt_node_by_id(struct net *net, u32 id);
 struct flt_node *flt_node_by_name(struct net *net, const char *name);
+/* The first of the table from *@id on, with a reference; *@id is then behind it. NULL: no more. */
+struct flt_node *flt_node_walk(struct net *net, u32 *id);
 /* Is it a node's: of its link, or what packets are forwarded to. Any context. */
 bool flt_node_has_addr(struct net *net, u8 family, const void *addr);
 struct flt_node *flt_node_get(struct flt_node *node);

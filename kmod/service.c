@@ -126,7 +126,7 @@ static bool flt_client_possible(struct net *net, const struct flt_tuple *tuple)
 					  flt_client6_possible(net, tuple);
 }
 
-static bool flt_service_listed(struct net *net, const struct flt_tuple *tuple)
+bool flt_service_has(struct net *net, u16 family, const u8 *addr, __be16 port)
 {
 	const struct flt_services *services;
 	const struct flt_service *s;
@@ -137,12 +137,17 @@ static bool flt_service_listed(struct net *net, const struct flt_tuple *tuple)
 	services = rcu_dereference(flt_net(net)->services);
 	for (i = 0; services && i < services->nr && !listed; i++) {
 		s = &services->list[i];
-		listed = s->family == tuple->family &&
-			 (!s->port || s->port == tuple->server_port) &&
-			 !memcmp(s->addr, tuple->server, sizeof(s->addr));
+		listed = s->family == family && (!s->port || !port || s->port == port) &&
+			 !memcmp(s->addr, addr, sizeof(s->addr));
 	}
 	rcu_read_unlock();
 	return listed;
+}
+EXPORT_SYMBOL_GPL(flt_service_has);
+
+static bool flt_service_listed(struct net *net, const struct flt_tuple *tuple)
+{
+	return flt_service_has(net, tuple->family, tuple->server, tuple->server_port);
 }
 
 enum flt_refusal flt_service_permit(struct net *net, const struct flt_tuple *tuple)

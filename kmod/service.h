@@ -25,6 +25,9 @@ struct sk_buff;
  */
 enum flt_refusal flt_service_permit(struct net *net, const struct flt_tuple *tuple);
 
+/* Is any of @addr on the list: @port (network order), or with 0 whichever. As above. */
+bool flt_service_has(struct net *net, u16 family, const u8 *addr, __be16 port);
+
 /* Are connections given and taken over links without authentication, too (FLT_A_LOCAL_INSECURE). */
 bool flt_service_insecure(const struct net *net);
 
