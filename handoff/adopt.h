@@ -57,6 +57,7 @@ struct hof_peer;
  * @returned: it has come back from @node, by which its packets do not come: they come as those of
  *	     @behind do, or are sent to us by the client
  * @farewell: has no child and never had one; to tell an end (claim.c)
+ * @asked:   the last takeover that has answered a claim of it; 0: none
  * @dead:    the child is; with @passed: our entry is over
  * @late:    we gave it up
  * @lost:    and COMMIT came later still; with @passed: who has it now is gone
@@ -110,6 +111,7 @@ struct hof_adoption {
 	bool told;
 	u32 sent;
 	u32 seen;
+	u64 asked;
 	struct hof_claim *claim;
 	struct hof_adoption *behind;
 	struct flt_adoption *child;

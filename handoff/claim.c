@@ -10,6 +10,7 @@
  */
 
 #include <linux/slab.h>
+#include <linux/tcp.h>
 
 #include "kmod/service.h"
 
@@ -129,6 +130,23 @@ static void hof_claim_record(const struct hof_claim *claim, struct hof_msg_claim
 	record->to = cpu_to_be64(claim->to);
 	record->proof = cpu_to_be64(claim->proof);
 	record->epoch = cpu_to_be32(a->hn->epoch);
+	record->acked = cpu_to_be32(claim->acked);
+}
+
+/* To be said, and found when it is answered. */
+static void hof_claim_link(struct hof_claim *claim, struct hof_msg_claim *record)
+{
+	struct hof_adoption *a = claim->a;
+	struct hof_net *hn = a->hn;
+
+	lockdep_assert_held(&hn->adopt_lock);
+	claim->farewell->tuple = a->tuple;
+	refcount_inc(&a->ref);
+	list_add_tail(&claim->claims, &claim->origin->claims);
+	hash_add(hn->claims, &claim->by_id, lower_32_bits(claim->to));
+	WRITE_ONCE(claim->origin->nr_claims, claim->origin->nr_claims + 1);
+	WRITE_ONCE(hn->nr_claims, hn->nr_claims + 1);
+	hof_claim_record(claim, record);
 }
 
 /* It is under way no more; the caller frees it and puts its adoption. */
@@ -169,14 +187,8 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof)
 		 READ_ONCE(origin->node->instance) == claim->instance;
 	if (begins) {
 		claim->proof = proof;
-		claim->farewell->tuple = a->tuple;
-		refcount_inc(&a->ref);
 		refcount_inc(&origin->ref);
-		list_add_tail(&claim->claims, &origin->claims);
-		hash_add(hn->claims, &claim->by_id, lower_32_bits(claim->to));
-		WRITE_ONCE(origin->nr_claims, origin->nr_claims + 1);
-		WRITE_ONCE(hn->nr_claims, hn->nr_claims + 1);
-		hof_claim_record(claim, &record);
+		hof_claim_link(claim, &record);
 	} else {
 		a->claim = NULL;
 	}
@@ -191,6 +203,90 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof)
 	queue_delayed_work(system_unbound_wq, &hn->claim,
 			   msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms)) + 1);
 	hof_peer_put(origin);
+}
+
+bool hof_claim_may_offer(const struct hof_adoption *a, const struct hof_peer *origin, u64 proof)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	/* What has come back comes in where @behind says, which is asked for by itself. */
+	if (!a->committed || a->dead || a->returned || a->farewell)
+		return false;
+	/* Its giver asks when it was restarted, and does not know of it. */
+	if (a->asked == proof)
+		return false;
+	/* Who asked before and does not answer does not keep it from who asks now. */
+	return !a->claim || (a->claim->takeover && a->claim->origin != origin);
+}
+
+/* What the client expects next: of a child that is there. */
+static u32 hof_claim_acked(const struct hof_adoption *a)
+{
+	lockdep_assert_held(&a->hn->adopt_lock);
+	return list_empty(&a->all) ? 0 : READ_ONCE(tcp_sk(a->sk)->snd_nxt);
+}
+
+static struct hof_claim *hof_claim_alloc(struct hof_adoption *a, struct hof_peer *origin, u64 proof)
+{
+	struct hof_claim *claim = kzalloc(sizeof(*claim), GFP_KERNEL_ACCOUNT);
+
+	if (!claim)
+		return NULL;
+	refcount_inc(&origin->ref);
+	claim->origin = origin;
+	/* Of whom it is when it is granted: @a's giver may change until then. */
+	claim->farewell = hof_adoption_alloc(a->hn, origin->node, origin, 0);
+	if (!claim->farewell) {
+		hof_claim_free(claim);
+		return NULL;
+	}
+	claim->farewell->farewell = true;
+	INIT_LIST_HEAD(&claim->claims);
+	claim->a = a;
+	claim->takeover = true;
+	claim->proof = proof;
+	claim->to = hof_net_new_id(a->hn);
+	claim->until = jiffies;
+	return claim;
+}
+
+bool hof_claim_offer(struct hof_adoption *a, struct hof_peer *origin, u64 proof,
+		     struct hof_msg_claim *record)
+{
+	struct hof_claim *claim = hof_claim_alloc(a, origin, proof), *before = NULL;
+	struct hof_net *hn = a->hn;
+	bool begins;
+
+	if (!claim)
+		return false;
+	spin_lock_bh(&hn->adopt_lock);
+	begins = hof_claim_may_offer(a, origin, proof) && !origin->removed &&
+		 origin->nr_claims < HOF_CLAIMS_MAX;
+	if (begins) {
+		before = a->claim;
+		if (before)
+			hof_claim_unlink(before);
+		a->claim = claim;
+		claim->acked = hof_claim_acked(a);
+		hof_claim_link(claim, record);
+	}
+	spin_unlock_bh(&hn->adopt_lock);
+	if (before)
+		hof_claim_over(before);
+	if (!begins)
+		hof_claim_free(claim);
+	return begins;
+}
+
+bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin, u64 proof)
+{
+	struct hof_claim *claim;
+	bool offering = false;
+
+	spin_lock_bh(&hn->adopt_lock);
+	list_for_each_entry(claim, &origin->claims, claims)
+		offering |= claim->takeover && claim->proof == proof;
+	spin_unlock_bh(&hn->adopt_lock);
+	return offering;
 }
 
 unsigned int hof_claim_collect(struct hof_net *hn, struct hof_peer *peer,
@@ -271,6 +367,7 @@ static void hof_claim_swap(struct hof_adoption *a, struct hof_adoption *of, stru
 	hof_peer_put(of->peer);
 	of->node = a->node;
 	of->peer = a->peer;
+	of->id = a->id;
 	a->node = peer->node;
 	a->peer = peer;
 	a->id = id;
@@ -286,9 +383,13 @@ static struct hof_adoption *hof_claim_granted(struct hof_claim *claim, u64 vouch
 	struct hof_peer *origin = claim->origin;
 
 	lockdep_assert_held(&a->hn->adopt_lock);
-	claim->farewell = NULL;
 	if (!a->dead) {
-		hof_claim_swap(a, farewell, origin, claim->to);
+		if (claim->takeover && a->peer == origin) {
+			a->id = claim->to;
+		} else {
+			claim->farewell = NULL;
+			hof_claim_swap(a, farewell, origin, claim->to);
+		}
 		a->voucher = voucher;
 		pruned = hof_relay_prune(a);
 		if (!(flags & HOF_ADOPT_WANT_IDLE)) {
@@ -299,7 +400,13 @@ static struct hof_adoption *hof_claim_granted(struct hof_claim *claim, u64 vouch
 		} else if (a->flags & HOF_ADOPT_WANT_IDLE && !a->passed) {
 			hof_life_again(a);
 		}
+		/* Who had it may live, and forward what comes there: it hears of the end only. */
+		if (claim->takeover && !claim->farewell)
+			hof_relay_keep(a, farewell);
+		if (claim->takeover)
+			return pruned;
 	} else {
+		claim->farewell = NULL;
 		hof_claim_swap(farewell, farewell, origin, claim->to);
 	}
 	farewell->dead = true;
@@ -337,10 +444,14 @@ int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt
 		if (why == FLT_REFUSE_NONE)
 			pruned = hof_claim_granted(claim, be64_to_cpu(grant->voucher),
 						   be32_to_cpu(grant->flags));
+		if (claim->takeover)
+			claim->a->asked = claim->proof;
 	}
 	spin_unlock_bh(&hn->adopt_lock);
 	if (!claim)
 		return 0;	/* answered before */
+	if (claim->takeover && why == FLT_REFUSE_NONE)
+		hof_count(hn, HOF_STAT_SUCCESSOR_GIVEN);
 	hof_count(hn, why == FLT_REFUSE_NONE ? HOF_STAT_CLAIM_GRANTED : HOF_STAT_CLAIM_REFUSED);
 	hof_relay_put(pruned);
 	hof_claim_over(claim);

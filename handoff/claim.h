@@ -32,6 +32,8 @@ struct hof_peer;
  *	      to claim it
  * @claims:   in @origin->claims from COMMIT until the answer
  * @by_id:    with it: in hn->claims
+ * @acked:    with @takeover
+ * @takeover: @origin has asked for it, as the new front-end of its service
  * @farewell: what tells the end to who gave it, or to @origin if there is an end already;
  *	      made before, since then there is no way back
  */
@@ -43,6 +45,8 @@ struct hof_claim {
 	u64 to;
 	unsigned long until;
 	u64 proof;
+	u32 acked;
+	bool takeover;
 	struct list_head claims;
 	struct hlist_node by_id;
 	struct hof_adoption *farewell;
@@ -62,6 +66,16 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof);
 bool hof_claim_awaited(const struct hof_adoption *a);
 /* Nor will it: the giver keeps @a, which may be remembered for long. */
 void hof_claim_never(struct hof_adoption *a);
+/*
+ * @origin asks for @a, to forward it: @proof is its own. Process context; the record is to be sent.
+ * False: it is not to be had now.
+ */
+bool hof_claim_offer(struct hof_adoption *a, struct hof_peer *origin, u64 proof,
+		     struct hof_msg_claim *record);
+/* It would be looked at by hof_claim_offer(); under hn->adopt_lock. */
+bool hof_claim_may_offer(const struct hof_adoption *a, const struct hof_peer *origin, u64 proof);
+/* Has @origin not answered all that was offered with @proof? */
+bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin, u64 proof);
 /* One that has not begun. */
 void hof_claim_free(struct hof_claim *claim);
 

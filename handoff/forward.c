@@ -21,6 +21,7 @@
 #include "hold.h"
 #include "path.h"
 #include "reset.h"
+#include "standby.h"
 #include "table.h"
 
 /* Behind defragmentation, if that is loaded, and before everything that keeps state. */
@@ -242,7 +243,8 @@ static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
 	key.server_port = th->dest;
 	e = hof_entry_find4(hn, &key);
 	if (!e)
-		return NF_ACCEPT;
+		return hof_standby_is(hn) ?
+		       hof_standby_packet4(hn, &key, th, state->in->ifindex) : NF_ACCEPT;
 	return hof_forward_tcp(hn, e, th, skb, state);
 }
 
@@ -278,7 +280,8 @@ static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 	key.server_port = th->dest;
 	e = hof_entry_find6(hn, &key);
 	if (!e)
-		return NF_ACCEPT;
+		return hof_standby_is(hn) ?
+		       hof_standby_packet6(hn, &key, th, state->in->ifindex) : NF_ACCEPT;
 	if (unlikely(protocol == IPPROTO_FRAGMENT)) {
 		/* The stack would put it together above us and answer with a RST. */
 		hof_count(hn, HOF_STAT_FORWARD_FRAGMENTS);

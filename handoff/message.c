@@ -12,6 +12,8 @@
 #include "net.h"
 #include "origin.h"
 #include "resync.h"
+#include "successor.h"
+#include "takeover.h"
 #include "transfer.h"
 
 static int hof_message_send_id(struct flt_node *node, enum hof_msg_type type,
@@ -194,6 +196,12 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 		break;
 	case HOF_MSG_GRANT:
 		err = hof_claim_answer(hn, node, msg);
+		break;
+	case HOF_MSG_TAKEOVER:
+		err = hof_successor_asks(hn, node, msg);
+		break;
+	case HOF_MSG_TAKEN:
+		err = hof_takeover_taken(hn, node, msg);
 		break;
 	default:
 		err = hof_message_id(hn, node, msg);

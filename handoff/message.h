@@ -21,6 +21,12 @@
  *		the third to the origin: CLAIM{proof, id there, id from now on}, and its answer
  *		GRANT{id}; then the giver hears LIFE{id, CLOSED} as if it were over
  *
+ * a front-end that takes over a service address whose front-end has died:
+ *	TAKEOVER{proof, service, page}	->
+ *				<-	CLAIM{proof, 0, id from now on} ...	what was taken there
+ *	GRANT{id} ...		->
+ *				<-	TAKEN{proof, page, more}
+ *
  * The giver owns the connection until it has sent COMMIT. A taker gives up
  * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
  * unique in the life of its namespace. The epoch is the taker's life, of its module in its
@@ -47,6 +53,8 @@ enum hof_msg_type {
 	HOF_MSG_HELD_END,
 	HOF_MSG_CLAIM,
 	HOF_MSG_GRANT,
+	HOF_MSG_TAKEOVER,
+	HOF_MSG_TAKEN,
 	HOF_MSG_HANDOFF_KEYS	= FLT_MSG_HANDOFF + FLT_MSG_SECRET,
 };
 
@@ -115,10 +123,11 @@ struct hof_msg_life {
 
 /**
  * struct hof_msg_claim - CLAIM is as many of these as its length says
- * @conn:  its id at the origin, its addresses; what is 0
+ * @conn:  its id at the origin, its addresses; what is 0. Id 0: as TAKEOVER asks
  * @to:    its id from now on
- * @proof: of COMMIT
+ * @proof: of COMMIT, or of TAKEOVER
  * @epoch: as in ACK
+ * @acked: answers TAKEOVER: the sequence number of a RST; else 0
  *
  * It may be said again, and is granted again.
  */
@@ -127,7 +136,7 @@ struct hof_msg_claim {
 	__be64 to;
 	__be64 proof;
 	__be32 epoch;
-	__be32 pad;
+	__be32 acked;
 };
 
 /**
@@ -142,6 +151,38 @@ struct hof_msg_grant {
 	__be64 voucher;
 	__be32 refusal;
 	__be32 flags;
+};
+
+/**
+ * struct hof_msg_takeover - to a node with FLT_FEATURE_TAKEOVER
+ * @proof:  random, not 0: that the claims answer this
+ * @page:   counts from 0; the same again: the answer did not come
+ * @family: 4 or 6
+ * @port:   of the service; 0: every one
+ * @server: its address
+ */
+struct hof_msg_takeover {
+	__be64 proof;
+	__be32 page;
+	__be16 family;
+	__be16 port;
+	u8 server[16];
+};
+
+/**
+ * struct hof_msg_taken - after the claims of a page
+ * @proof:   of TAKEOVER
+ * @page:    of TAKEOVER
+ * @refusal: 0; or why there are none
+ * @more:    1: there are, or may be, more: ask for the next page
+ * @begun:   claims of this page
+ */
+struct hof_msg_taken {
+	__be64 proof;
+	__be32 page;
+	__be32 refusal;
+	__be32 more;
+	__be32 begun;
 };
 
 /* In HELD, which has the same records. */

@@ -12,6 +12,7 @@
 #include "guard.h"
 #include "net.h"
 #include "peer.h"
+#include "standby.h"
 #include "tunable.h"
 
 unsigned int hof_net_id __read_mostly;
@@ -48,6 +49,7 @@ static int __net_init hof_net_init(struct net *net)
 	hof_flight_net_init(hn);
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);
+	hof_standby_net_init(hn);
 
 	err = hof_stats_net_init(hn);
 	if (err)
@@ -82,6 +84,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_tunable_net_exit(hn);
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);
+	hof_standby_net_exit(hn);
 	hof_guard_unhook(hn);
 	hof_entry_net_exit(hn);
 	hof_peer_net_exit(hn);

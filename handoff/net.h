@@ -31,6 +31,8 @@
  * @hold_max_kb:    memory of all packets held, in KB
  * @from_nodes:     1: packets in tunnels are for services only if a node sent them
  * @keys_in_clear:  1: keys go over links that are not encrypted, too
+ * @takeover:       0 refuses to tell another front-end of connections
+ * @takeover_hold_ms: how long packets of connections that are not known wait for that
  * @send_max:       unacknowledged bytes that a connection may have to be given away
  */
 struct hof_tunables {
@@ -49,6 +51,8 @@ struct hof_tunables {
 	u32 from_nodes;
 	u32 send_max;
 	u32 keys_in_clear;
+	u32 takeover;
+	u32 takeover_hold_ms;
 };
 
 /**
@@ -98,6 +102,10 @@ struct hof_life_batch;
  * @epoch:     random, of this life of the module; high half of the ids given out here; not 0
  * @last_id:   low half of the last of them
  * @voucher_key: random; see origin.c
+ * @takeover_lock: guards @takeovers and changes of @standbys; process context
+ * @takeovers: under way
+ * @standbys:  services whose connections may be taken over; RCU
+ * @nr_standbys: length of @standbys; READ_ONCE
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT, by when that is given up
@@ -161,6 +169,11 @@ struct hof_net {
 	u32 epoch;
 	atomic_t last_id;
 	siphash_key_t voucher_key;
+
+	struct mutex takeover_lock;	/* the following */
+	struct list_head takeovers;
+	struct list_head standbys;
+	unsigned int nr_standbys;
 
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;

@@ -22,6 +22,7 @@
 #include "origin.h"
 #include "peer.h"
 #include "relay.h"
+#include "takeover.h"
 #include "ticket.h"
 
 /* Never 0. */
@@ -127,10 +128,12 @@ static void hof_origin_claim(struct hof_net *hn, struct flt_node *node,
 	struct kvec vec = { .iov_base = &grant, .iov_len = sizeof(grant) };
 	enum flt_refusal why = FLT_REFUSE_NONE;
 	struct flt_tuple tuple;
+	bool takeover = !from;
 	bool repeats = false;
 	struct hof_entry *e;
 
-	hof_count(hn, HOF_STAT_ORIGIN_CLAIMS);
+	if (!takeover)
+		hof_count(hn, HOF_STAT_ORIGIN_CLAIMS);
 	hof_life_tuple(&claim->conn, &tuple);
 	if (!flt_node_is_proven(node) && !flt_service_insecure(hn->net))
 		why = FLT_REFUSE_INSECURE;
@@ -142,10 +145,12 @@ static void hof_origin_claim(struct hof_net *hn, struct flt_node *node,
 		if (repeats)
 			WRITE_ONCE(e->ups, READ_ONCE(READ_ONCE(e->peer)->ups));
 	}
-	if (why == FLT_REFUSE_NONE && !repeats)
+	if (why == FLT_REFUSE_NONE && !repeats && !takeover)
 		why = hof_origin_judge(hn, e, from, be64_to_cpu(claim->proof));
 	rcu_read_unlock();
-	if (why == FLT_REFUSE_NONE && !repeats) {
+	if (why == FLT_REFUSE_NONE && !repeats && takeover) {
+		why = hof_takeover_claim(hn, node, claim, &tuple);
+	} else if (why == FLT_REFUSE_NONE && !repeats) {
 		why = hof_origin_redirect(hn, node, &tuple, from, to, be32_to_cpu(claim->epoch));
 		if (why == FLT_REFUSE_NONE)
 			hof_count(hn, HOF_STAT_ORIGIN_GRANTED);

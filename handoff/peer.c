@@ -86,6 +86,7 @@ static struct hof_peer *hof_peer_create(struct hof_net *hn, struct flt_node *nod
 	spin_lock_init(&peer->lock);
 	mutex_init(&peer->link_lock);
 	mutex_init(&peer->claims_turn);
+	mutex_init(&peer->held_turn);
 	INIT_LIST_HEAD(&peer->held);
 	INIT_LIST_HEAD(&peer->late);
 	INIT_LIST_HEAD(&peer->claims);

@@ -22,6 +22,7 @@ struct hof_path;
  * @nr_pending: what it gave and has not decided; under hn->adopt_lock
  * @held:  what it gave and has not ended; under hn->adopt_lock
  * @nr_held: length of @held
+ * @held_turn: held by who turns @held, as @claims_turn
  * @late:  what it gave and we gave up; under hn->adopt_lock
  * @nr_late: length of @late
  * @claims: what was handed on to us and it forwards to another, as far as it has not answered;
@@ -54,6 +55,7 @@ struct hof_peer {
 	unsigned int nr_pending;
 	struct list_head held;
 	unsigned int nr_held;
+	struct mutex held_turn;	/* see above */
 	struct list_head late;
 	unsigned int nr_late;
 	struct list_head claims;

@@ -156,6 +156,20 @@ struct hof_adoption *hof_relay_prune(struct hof_adoption *a)
 	return pruned;
 }
 
+void hof_relay_keep(struct hof_adoption *a, struct hof_adoption *old)
+{
+	struct hof_net *hn = a->hn;
+
+	lockdep_assert_held(&hn->adopt_lock);
+	old->passed = true;
+	old->committed = true;
+	WRITE_ONCE(hn->nr_relays, hn->nr_relays + 1);
+	list_add_tail(&old->held, &old->peer->held);
+	WRITE_ONCE(old->peer->nr_held, old->peer->nr_held + 1);
+	old->behind = a->behind;
+	a->behind = old;
+}
+
 void hof_relay_return(struct hof_adoption *a, struct hof_adoption *old)
 {
 	struct hof_net *hn = a->hn;

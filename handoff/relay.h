@@ -40,6 +40,11 @@ void hof_relay_return(struct hof_adoption *a, struct hof_adoption *old);
 /* The packets of what was adopted as @a are sent to us by the client; NULL: it was not adopted. */
 bool hof_relay_is_direct(struct hof_adoption *a);
 /*
+ * @a has another giver, and who was, by @old, may forward it still and hears of its end as well;
+ * the caller's reference of @old goes. Under hn->adopt_lock.
+ */
+void hof_relay_keep(struct hof_adoption *a, struct hof_adoption *old);
+/*
  * What was given before by who is the giver of @a now is of no interest to it any more. Under
  * hn->adopt_lock; the caller then puts them, not under it.
  */

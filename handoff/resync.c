@@ -30,7 +30,7 @@
 
 /*
  * Up to HOF_LIFE_MAX records from the front of the list, which goes to its end; @left is how
- * many of the list are yet to be seen. Only @peer's work turns its lists.
+ * many of the list are yet to be seen. Under @peer->held_turn.
  */
 static unsigned int hof_resync_collect(struct hof_net *hn, struct hof_peer *peer,
 				       struct hof_msg_life *record, unsigned int *left)
@@ -147,6 +147,17 @@ static bool hof_resync_claim(struct hof_net *hn, struct hof_peer *peer, u32 ups,
 	return said;
 }
 
+/* Somebody who looks for what is taken over turns the list, too (successor.c). */
+static bool hof_resync_tell_held(struct hof_net *hn, struct hof_peer *peer, u32 ups, void *record)
+{
+	bool told;
+
+	mutex_lock(&peer->held_turn);
+	told = hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record);
+	mutex_unlock(&peer->held_turn);
+	return told;
+}
+
 void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 {
 	struct hof_msg_id end = { .epoch = cpu_to_be32(hn->epoch) };
@@ -159,7 +170,7 @@ void hof_resync_tell(struct hof_net *hn, struct hof_peer *peer)
 		return;		/* nobody is told: what is closed there goes when idle */
 	/* Those given up second: what is given up meanwhile is in one of the two. */
 	if (hof_resync_claim(hn, peer, ups, record) &&
-	    hof_resync_list(hn, peer, ups, HOF_MSG_HELD, record) &&
+	    hof_resync_tell_held(hn, peer, ups, record) &&
 	    hof_resync_list(hn, peer, ups, HOF_MSG_LIFE, record))
 		hof_resync_send(hn, peer, ups, HOF_MSG_HELD_END, &end, sizeof(end));
 	kfree(record);

@@ -25,6 +25,8 @@ static const struct hof_tunables hof_defaults = {
 	.hold_max_kb = 65536,
 	.from_nodes = 1,
 	.send_max = FLT_CHECKPOINT_SEND_MAX,
+	.takeover = 1,
+	.takeover_hold_ms = 15000,
 };
 
 static unsigned int hof_one = 1;
@@ -72,6 +74,8 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("hold_max_kb", hold_max_kb, SYSCTL_ZERO, &hof_held_max_kb),
 	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("handoff_send_max", send_max, SYSCTL_ZERO, &hof_send_max),
+	HOF_TUNABLE("takeover", takeover, SYSCTL_ZERO, SYSCTL_ONE),
+	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 	{
 		.procname = "insecure_keys",

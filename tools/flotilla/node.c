@@ -41,6 +41,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_SENDQUEUE, "sendqueue" },
 	{ FLT_FEATURE_CLAIM, "claim" },
 	{ FLT_FEATURE_TLS, "tls" },
+	{ FLT_FEATURE_TAKEOVER, "takeover" },
 	{ 0 }
 };
 

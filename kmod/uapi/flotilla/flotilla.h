@@ -121,12 +121,14 @@ enum flt_auth {
  * @FLT_FEATURE_SENDQUEUE: checkpoints with what the client has not acknowledged
  * @FLT_FEATURE_CLAIM: a connection that is handed on is forwarded by who had it first, straight
  * @FLT_FEATURE_TLS: checkpoints with the keys of a TLS connection
+ * @FLT_FEATURE_TAKEOVER: another front-end asks for the connections of a service address
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
 	FLT_FEATURE_SENDQUEUE	= 1 << 1,
 	FLT_FEATURE_CLAIM	= 1 << 2,
 	FLT_FEATURE_TLS		= 1 << 3,
+	FLT_FEATURE_TAKEOVER	= 1 << 4,
 };
 
 /**

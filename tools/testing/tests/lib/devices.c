@@ -10,6 +10,7 @@
 #include <flotilla/afpa.h>
 #include <flotilla/handoff.h>
 #include <flotilla/move.h>
+#include <flotilla/takeover.h>
 #include <flotilla/iolite.h>
 #include <flotilla/splice.h>
 #include <flotilla/uselect.h>
@@ -51,10 +52,16 @@ bool ask_handoff(struct caller *c)
 				     .node = dice(c, 4), .flags = dice(c, 4) ? 0 : odd_number(c),
 				     .cookie = odd_number(c), .timeout_ms = dice(c, 3000) };
 	struct hof_move_start start = { .size = sizeof(start), .idle_ms = dice(c, 100) };
+	struct hof_takeover takeover = { .size = dice(c, 9) ? sizeof(takeover) : odd_number(c), .op = dice(c, 5),
+					 .family = dice(c, 5) ? AF_INET : AF_INET6, .port = dice(c, 3) ? 0 : odd_number(c),
+					 .timeout_ms = dice(c, 50), .address = { 10, dice(c, 2), dice(c, 2), dice(c, 99) },
+					 .nodes = address(c), .nr_nodes = dice(c, 3) ? dice(c, 99) : odd_number(c) };
 	struct hof_info info;
 
 	if (!dice(c, 4))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_INFO, &info) == 0;
+	if (!dice(c, 6))
+		return ioctl(one_of(c, HANDOFF), HOF_IOC_TAKEOVER, &takeover) == 0;
 	/* Only root of the machine gets the descriptor that other calls of a move need. */
 	if (!dice(c, 9))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_MOVE, &start) == 0;
