@@ -66,7 +66,7 @@ struct object {
 
 extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object,
 	policy_object, explain_object, doctor_object, probe_object, monitor_object, card_object, save_object, apply_object,
-	process_object, afpa_object, cache_object,
+	process_object, takeover_object, afpa_object, cache_object,
 	top_object;
 
 /* Says what is being tried; messages begin with "cannot" and this. */

@@ -59,6 +59,7 @@ _flotilla_words()
 	doctor-*)	echo problems help ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	takeover*)	echo --prepare --release --wait ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	process-drain)
@@ -149,7 +150,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process help'
+		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process takeover help'
 		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}
