@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 600
+# long: both minutes on either kernel
+"""Who may ask for connections of a service address, whose answers are believed, and who never answers."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from chain import ANSWER, CLAIM, GRANT, NEW, TAIL, Other, addresses   # noqa: E402
+from hof import VIP4, VIP6, E, claim, main, run, usable, wait   # noqa: E402
+from mallory import LIFE, RECORD                                # noqa: E402
+from pair import TAKEN, TAKEOVER, Conns, Pair                   # noqa: E402
+
+KNOWS = NEW | E["FLT_FEATURE_TAKEOVER"]
+NONE, STATE, DUPLICATE = 0, E["FLT_REFUSE_STATE"], E["FLT_REFUSE_DUPLICATE"]
+ROLE, SERVICE = E["FLT_REFUSE_ROLE"], E["FLT_REFUSE_SERVICE"]
+ASK = struct.Struct("!QIHH16s")
+SAID = struct.Struct("!QIIII")
+VIP = socket.inet_aton(VIP4).ljust(16, b"\0")
+
+
+def begins(c, *words):
+    """The command, which waits."""
+    return c.fe2.spawn("flotilla", "-j", "takeover", VIP4, "--wait", "60", *words,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def asked(line):
+    """proof, page"""
+    proof, page, family, port, server = ASK.unpack(line.await_kind(TAKEOVER)[1])
+    assert (family, port, server) == (4, 0, VIP)
+    return proof, page
+
+
+def asks(line, proof=4711, page=0, server=VIP, port=0):
+    """As a front-end: the claims that come, and what is said at last. Older ones may be said again."""
+    line.send(TAKEOVER, ASK.pack(proof, page, 4, port, server))
+    size, found = RECORD.size + TAIL.size, {}
+    while True:
+        kind, body = line.await_kind(CLAIM, TAKEN)
+        if kind == TAKEN:
+            return list(found.values()), SAID.unpack(body)
+        for at in range(0, len(body), size):
+            one = RECORD.unpack_from(body, at) + TAIL.unpack_from(body, at + RECORD.size)
+            if one[8] == proof:
+                found[one[7]] = one
+
+
+def claims(line, proof, where, to=99):
+    """What a claim that answers gets."""
+    line.send(CLAIM, RECORD.pack(0, 4, 0, *where) + TAIL.pack(to, proof, 1, 0))
+    said, voucher, refusal, _ = ANSWER.unpack(line.await_kind(GRANT)[1])
+    assert said == to and bool(voucher) == (refusal == NONE)
+    return refusal
+
+
+def done(line, proof, page):
+    line.send(TAKEN, SAID.pack(proof, page, 0, 0, 0))
+
+
+@claim
+def who_may_not_ask_hears_why():
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        conns.open(be)
+        learned = []
+
+        def refused(reason):
+            status, rows, said = c.takeover("--wait", "20")
+            assert status == 1 and rows["be1"]["answer"] == "refused" and rows["be1"]["reason"] == reason, rows
+            assert "node be1: " + reason in said, said
+            learned.append(c.fe2.stat("ForwardEntries") + be.stat("ClaimSent"))
+        be.nl.do("NODE_SET", node_name="fe2", node_role=E["FLT_ROLE_BACKEND"])
+        refused("role")
+        be.nl.do("NODE_SET", node_name="fe2", node_role=E["FLT_ROLE_FRONTEND"])
+        be.sysctl("net.flotilla.takeover", 0)
+        refused("policy")
+        be.sysctl("net.flotilla.takeover", 1)
+        be.nl.do("SERVICE_DEL", service_addr4=VIP4)
+        refused("service")
+        be.nl.do("SERVICE_NEW", service_addr4=VIP4)
+        for node in (be, c.fe2):
+            node.nl.do("LOCAL_SET", local_insecure=0)
+            refused("insecure")
+            node.nl.do("LOCAL_SET", local_insecure=1)
+        assert learned == [0] * 5, learned
+        # Of another address there is nothing to be had.
+        assert c.taken(address=VIP6) == {"be1": 0}
+        assert c.taken(address=VIP4 + ":81") == {"be1": 0}
+        assert be.stat("ClaimSent") == 0, "it was told of others' connections"
+        assert c.taken(address=VIP4 + ":80") == {"be1": 1}
+        conns.close()
+
+
+@claim
+def service_that_is_listed_by_its_port_is_all_that_is_told_of():
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        conns.open(be)
+        be.nl.do("SERVICE_DEL", service_addr4=VIP4)
+        be.nl.do("SERVICE_NEW", service_addr4=VIP4, service_port=81)
+        assert c.taken() == {"be1": 0} and be.stat("ClaimSent") == 0
+        conns.close()
+
+
+@claim
+def nodes_that_do_not_answer_are_named():
+    """The rest goes on; an old one says so at once."""
+    with Pair(2) as c:
+        conns = Conns(c)
+        pairs = [conns.open(be) for be in c.be]
+        old, silent = Other(c, "old", 9), Other(c, "silent", 10)
+        old.meet(c.fe2, "BACKEND", NEW)
+        silent.meet(c.fe2, "BACKEND", KNOWS)
+        c.be[1].run("ip", "link", "set", "eth0", "down")
+        c.fe2.output("ss", "-K", "dst", c.net.ip4(3))
+        wait(lambda: c.fe2.nl.node("be2")["NODE_STATE"] != E["FLT_NODE_UP"])
+        c.dies()
+        c.has_address()
+        status, rows, said = c.takeover("--wait", "3")
+        assert status == 1, said
+        assert {name: row["answer"] for name, row in rows.items()} == {
+            "be1": "done", "be2": "down", "old": "refused", "silent": "silent"}, rows
+        assert rows["old"]["reason"] == "version" and rows["be1"]["taken"] == 1
+        assert all("node %s: " % name in said for name in ("be2", "old", "silent")), said
+        usable(pairs[0][1], pairs[0][0])
+        for thing in (old, silent, conns):
+            thing.close()
+
+
+@claim
+def who_answers_falsely_gets_nothing_that_is_not_its():
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        client, there = conns.open(be)
+        other = Other(c)
+        line = other.meet(c.fe2, "BACKEND", KNOWS)
+        where = addresses(client)
+        # Nobody has asked.
+        assert claims(line, 0, where) == claims(line, 4711, where) == STATE
+        c.dies()
+        c.has_address()
+        own = c.fe2.listen()
+        mine = c.client.connect()
+        served, _ = own.accept()
+        child = begins(c)
+        proof, page = asked(line)
+        wait(lambda: c.fe2.stat("TakeoverTaken") == 1)
+        assert claims(line, proof ^ 1, where) == STATE
+        assert claims(line, proof, where) == DUPLICATE, "be1 has it"
+        assert claims(line, proof, addresses(mine)) == DUPLICATE, "it is served here"
+        port, _, mine_at, _ = addresses(mine)
+        assert claims(line, proof, (port, 80, mine_at, socket.inet_aton("10.9.0.201").ljust(16, b"\0"))) == SERVICE
+        assert claims(line, proof, (port + 1, 80, mine_at, VIP), to=0) == SERVICE
+        assert claims(line, proof, (1, 80, mine_at, VIP), to=77) == NONE
+        assert claims(line, proof, (1, 80, mine_at, VIP), to=77) == NONE, "the answer was lost"
+        line.send(TAKEN, SAID.pack(proof, page + 1, 0, 0, 0))      # of a page that was not asked for
+        assert claims(line, proof, (3, 80, mine_at, VIP), to=78) == NONE, "it has not told of all yet"
+        done(line, proof, page)
+        out, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, out
+        assert claims(line, proof, (2, 80, mine_at, VIP)) == STATE, "it is over"
+        usable(there, client)
+        usable(served, mine)
+        assert sorted(x["CONN_NODE"] for x in c.fe2.conns()) == ["be1", "mallory", "mallory"]
+        for thing in (mine, served, own, other, conns):
+            thing.close()
+
+
+@claim
+def front_end_gone_bad_has_nothing_but_a_name():
+    """It asks, and is granted to; the connections go on by who has the address, and their ends are told."""
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        client, there = conns.open(be)
+        other = Other(c)
+        line = other.meet(be, "BACKEND", KNOWS)
+        assert asks(line) == ([], (4711, 0, ROLE, 0, 0))
+        be.nl.do("NODE_SET", node_name="mallory", node_role=E["FLT_ROLE_FRONTEND"])
+        assert asks(line, server=socket.inet_aton("10.9.0.201").ljust(16, b"\0"))[1][2] == SERVICE
+        assert asks(line, proof=0)[1][2] == E["FLT_REFUSE_MALFORMED"]
+        # It never answers: the next who asks has them.
+        (found,), (_, _, refusal, more, begun) = asks(line)
+        assert (refusal, more, begun) == (NONE, 1, 1) and found[3:7] == addresses(client)
+        usable(there, client)
+        assert c.taken() == {"be1": 1}
+        other.grants(line, found[7])
+        # It answers, and then ends what it has.
+        (found,), _ = asks(line, proof=4712)
+        other.grants(line, found[7])
+        wait(lambda: be.stat("SuccessorGiven") == 2)
+        line.send(LIFE, RECORD.pack(found[7], 4, 3, *found[3:7]))
+        other.aborts(line, found[7])
+        line.sock.close()
+        usable(there, client)
+        c.turn(c.fe2)
+        c.has_address()
+        usable(there, client)
+        c.turn(c.fe)
+        usable(there, client)
+        client.close()
+        assert there.recv(1) == b""
+        there.close()
+        wait(lambda: [x["CONN_STATE"] for x in c.fe2.conns() + c.fe.conns()] == ["LINGER"] * 2)
+        assert c.fe.stat("ForwardResets") == c.fe2.stat("ForwardResets") == 0
+        other.close()
+        conns.close()
+
+
+@claim
+def full_table_keeps_what_does_not_fit_out():
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        for _ in range(3):
+            conns.open(be)
+        c.fe2.sysctl("net.flotilla.forward_max", 2)
+        status, rows, _ = c.takeover()
+        assert status == 0 and (rows["be1"]["taken"], rows["be1"]["kept"]) == (2, 1), rows
+        for client, there in conns.all:
+            usable(there, client)
+        # What was refused is had the next time.
+        c.fe2.sysctl("net.flotilla.forward_max", 100)
+        c.taken()
+        assert c.fe2.stat("ForwardEntries") == 3
+        conns.close()
+
+
+@claim
+def command_that_is_killed_leaves_nothing():
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        client, there = conns.open(be)
+        silent = Other(c)
+        silent.meet(c.fe2, "BACKEND", KNOWS)
+        for how in (signal.SIGKILL, signal.SIGINT):
+            child = begins(c)
+            asked(silent.lines["fe2"])
+            status, _, said = c.takeover()
+            assert status == 1 and "another command" in said, said
+            assert subprocess.run(["rmmod", "handoff"], capture_output=True, check=False).returncode
+            child.send_signal(how)
+            child.communicate(timeout=60)
+            assert child.returncode == -how
+        status, _, said = c.takeover("--prepare", node=c.fe2)
+        assert status == 0, said
+        done_ = subprocess.run(["ip", "netns", "exec", c.fe2.ns, "setpriv", "--reuid", "65534", "--clear-groups",
+                                "--bounding-set=-net_admin", "--inh-caps=-all", "flotilla", "takeover", VIP4],
+                               capture_output=True, check=False)
+        assert done_.returncode == 1 and b"CAP_NET_ADMIN" in done_.stderr, done_.stderr
+        usable(there, client)
+        # One is under way and its namespace goes; what is prepared goes with the module.
+        silent.close()
+        conns.dev.close()
+        conns.dev = c.client        # closed with the cluster
+        conns.dev.close = lambda: None
+        run("rmmod", "handoff")
+        run("modprobe", "handoff")
+        conns.close()
+
+
+if __name__ == "__main__":
+    main()
