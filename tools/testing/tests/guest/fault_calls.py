@@ -32,6 +32,7 @@ from card import MIB, Disk                              # noqa: E402
 from cluster import Cluster                             # noqa: E402
 from kit import Skip, claim, main, wait                 # noqa: E402
 from netns import inside, run                           # noqa: E402
+from pair import Conns, Pair, takeover_ioctl            # noqa: E402
 
 MOST = 400
 # What a fault may look like from outside.
@@ -364,6 +365,32 @@ def a_handoff():
         dev.close()
         front.close()
         back.close()
+
+
+@claim
+def a_takeover():
+    """Of a connection whose front-end is gone; it goes on whenever it has been taken over."""
+    with Pair(1) as c:
+        conns = Conns(c)
+        client, there = conns.open(c.be[0])
+        c.dies()
+        c.has_address()
+        with c.fe2.inside():
+            dev = os.open("/dev/handoff", os.O_RDWR | os.O_CLOEXEC)
+
+        def over(*_):
+            assert c.taken()["be1"] == 1 and c.fe2.stat("ForwardEntries") == 1
+            hof.usable(there, client)
+
+        # PREPARE, ASK, RELEASE
+        for op in (1, 2):
+            print("# TAKEOVER %d" % op)
+            each_fault(lambda: None, lambda _, op=op: takeover_ioctl(dev, op), over)
+        takeover_ioctl(dev, 1)
+        print("# TAKEOVER 3")
+        each_fault(lambda: takeover_ioctl(dev, 1), lambda _: takeover_ioctl(dev, 3), least=0)
+        os.close(dev)
+        conns.close()
 
 
 @claim
