@@ -71,12 +71,12 @@ class Durations:
         if not test.slice:
             self.new[kernel, test.name] = seconds, points
 
-    def share(self, test, number, count):
+    def share(self, test, number, count, points=None):
         """How much of a test that can be cut is in part NUMBER of COUNT: 0 for none, 1 for all.
 
         In which parts the claims of a Python test are is known once somebody counted them: kit.in_slice() deals them.
         """
-        points = self.points.get(test.name, 0)
+        points = (self.points if points is None else points).get(test.name, 0)
         if test.command.suffix != ".py" or not points:
             return 1 / count
         return sum(i % count == number - 1 for i in range(points)) / points
@@ -148,12 +148,27 @@ class Slice:
         return max(1, -(-int(total) // BUDGET))
 
     def pick(self, tests, kernel, durations):
-        """{test: the slice in which it runs as it is}, of the long tests that cannot be cut."""
-        whole = [t for t in tests if t.is_long_on(kernel) and not t.can_be_cut]
-        piles = deal(whole, lambda t: durations.steady(t, kernel), self.count)
-        # The longest come first: not those of both kernels in one slice.
-        numbers = range(self.count, 0, -1) if kernel == "stock" else range(1, self.count + 1)
-        return {t.name: number for number, pile in zip(numbers, piles) for t in pile}
+        """{test: the slice in which it runs as it is}, of the long tests that cannot be cut.
+
+        Of both kernels, the longest first, each to the slice that has the least to do by then.
+        """
+        found, loads = {}, [(self.cut(tests, n, durations), n) for n in range(1, self.count + 1)]
+        heapq.heapify(loads)
+        whole = [(-durations.steady(t, k), k, t.name) for k in ("stock", "debug") for t in tests
+                 if t.is_long_on(k) and not t.can_be_cut]
+        for seconds, k, name in sorted(whole):
+            load, number = loads[0]
+            heapq.heapreplace(loads, (load - seconds, number))
+            if k == kernel:
+                found[name] = number
+        return found
+
+    def cut(self, tests, number, durations):
+        """Seconds of parts of tests in that slice."""
+        of = {t.name: t for t in tests}
+        return sum(durations.steady(of[name], k) * durations.share(of[name], *part, durations.counted)
+                   for k in ("stock", "debug")
+                   for name, part in Slice(number, self.count).parts(tests, k, durations).items())
 
     def parts(self, tests, kernel, durations):
         """{test: (number, count)}, which part of its claims is in this slice, of the long tests that can be cut."""
