@@ -301,12 +301,12 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
 
-	if (!t->may)
-		lock_sock(t->sk);
-	else if (!flt_sock_lock_soon(t->sk))
+	if (t->may && !flt_sock_lock_soon(t->sk))
 		return FLT_REFUSE_BUSY;
-	else
+	if (t->may)
 		why = t->may(t->sk, t->arg);
+	else
+		lock_sock(t->sk);
 	if (why == FLT_REFUSE_NONE)
 		why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), &t->ckpt);
 	/* Its program may have made another connection of it since we looked. */

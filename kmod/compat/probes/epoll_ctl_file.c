@@ -10,8 +10,5 @@ int flt_probe(struct file *file, struct epoll_key *key, struct epoll_event *even
 	return do_epoll_ctl_file(file, EPOLL_CTL_MOD, key, event, false);
 }
 #else
-void do_epoll_ctl_file(void);
-void do_epoll_ctl_file(void)
-{
-}
+enum { do_epoll_ctl_file };
 #endif
