@@ -208,7 +208,7 @@ def flash_is_emptied_under_load_and_no_request_fails():
 def without_a_listener_there_it_stays_and_goes_on():
     with Farm(serving=1) as f:
         number = f.loaded(3)
-        result = f.drain("--wait", "2", check=1)
+        result = f.drain("--wait", str(5 * SLOW), check=1)
         assert not result["moved"] and result["left"] == number and result["put_off"]["nolistener"], result
         f.more()
         assert f.has(f.be[0]) == number
@@ -223,7 +223,7 @@ def while_the_queue_there_is_full_it_stays_and_goes_on():
         number = f.loaded(3)
         with f.be[1].listen(backlog=1) as full:
             waiting = [f.be[1].connect() for _ in range(2)]
-            result = f.drain("--wait", "2", check=1)
+            result = f.drain("--wait", str(5 * SLOW), check=1)
             assert not result["moved"] and result["left"] == number and result["put_off"]["full"], result
             f.more()
             assert full.fileno() >= 0
