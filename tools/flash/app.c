@@ -121,15 +121,24 @@ static void run_stands(struct app_run *run)
 		hold_slow(c, &c->w->answers);
 }
 
-/* Later the connection: somebody may just be at work for it. */
-void app_answer_drop(struct conn *c)
+static void answer_free(struct app_run *run)
 {
-	struct app_run *run = c->app;
-
 	tx_free(&run->tx);
 	run->tx = (struct tx){ 0 };
 	hold_give(run->w, run->memory - run->env_cap);
 	run->memory = run->env_cap;
+}
+
+/*
+ * Later the connection: somebody may just be at work for it. That may be tx_send(), of a stream, whose frames
+ * need memory; then it is freed behind it.
+ */
+void app_answer_drop(struct conn *c)
+{
+	struct app_run *run = c->app;
+
+	if (!run->sending)
+		answer_free(run);
 	run->dropped = true;
 	run->full = true;
 	list_del(&c->rest);
@@ -382,7 +391,13 @@ static int tx_flush(struct app_run *run)
 	if (run->dropped)
 		return 0;
 	while (run->tx.len && !run->held) {
+		run->sending = true;
 		n = tx_send(&run->tx, c);
+		run->sending = false;
+		if (run->dropped) {
+			answer_free(run);
+			return 0;
+		}
 		if (n > 0) {
 			run->moved = true;
 			run->taken += n;

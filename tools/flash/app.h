@@ -31,6 +31,7 @@ struct app_ops {
  * @memory: bytes that are counted, see hold.h: of @env, and as many as @tx has or may come to have
  * @taken: bytes the client took since it was last seen not to stand still
  * @dropped: what waited for the client has made room for others; the connection ends
+ * @sending: some of it is being sent: it is still read
  * @left:  bytes of a promised Content-Length still to come
  * @full:  the client is slow: the program's output is not read
  * @safe:  asked for twice it does no harm
@@ -62,7 +63,7 @@ struct app_run {
 	struct request *request;
 	int status;
 	bool is_head, head_done, chunked, has_length, no_body, http10, done, full, held, close, safe,
-	     moved, dropped;
+	     moved, dropped, sending;
 };
 
 extern const struct app_ops cgi_ops, fcgi_ops;

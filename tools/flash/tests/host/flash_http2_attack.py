@@ -19,6 +19,7 @@ from http2_client import (BAD_FIELDS, BAD_LINES, CALM, CONTINUATION, DATA, END_H
                           fields, flood, frame, send_noise, u32)
 
 BIG = 10000019
+STEP = 32768
 WIDE = struct.pack(">HI", 4, 0x7fffffff)
 
 
@@ -215,6 +216,43 @@ def who_makes_room_for_its_own_requests_ends_in_order():
         quiet(s)
 
 
+def fill_socket(s, client, most=None):
+    """Of a client that reads nothing: until no more is taken, or for so many bytes; how many there were."""
+    begun, sent = s.count("held_bytes"), 0
+    client.send(client.headers(3, f"/size/{BIG}"))
+    while sent < most if most is not None else s.count("held_bytes") < begun + 30000:
+        client.send(frame(WINDOW, 0, 3, u32(STEP)))
+        sent += STEP
+        time.sleep(0.01)
+    return sent
+
+
+def an_answer_makes_room_for_its_own_frames():
+    """A program's answer, the oldest that stands still, goes for memory that the frames with it need."""
+    with Http2Site("send_timeout 60s\nheld_memory 1M\nmax_body 100k").start() as s:
+        most = None
+        for spare in (0, 3, 2, 1):      # what the socket takes yet, in steps: less than of the answer is waiting
+            with contextlib.ExitStack() as stack:
+                client = stack.enter_context(Raw(s, receive=4096, settings=struct.pack(">HI", 4, 10000)))
+                client.send(frame(WINDOW, 0, 0, u32(0x7fff0000)), client.headers(1, "/cgi/big"))
+                wait_for(lambda: s.count("held_bytes") > 120000)
+                if not most:
+                    most = fill_socket(s, client)
+                    continue
+                fill_socket(s, client, most - spare * STEP)
+                while s.count("held_bytes") < (1 << 20) - 34000:
+                    stack.enter_context(deaf_client(s))
+                    time.sleep(0.05)
+                time.sleep(1.2)
+                client.send(frame(WINDOW, 0, 1, u32(1 << 20)))
+                time.sleep(0.5)
+                served(s)
+                if s.count("held_dropped"):
+                    break
+        assert s.count("held_dropped"), "its frames needed no memory"
+        quiet(s)
+
+
 def slow_readers_have_their_time():
     """send_timeout: of a stream without a window, which ends alone; of a connection that takes nothing."""
     with Http2Site("send_timeout 1s\nkeepalive_timeout 60s").start() as s:
@@ -329,5 +367,6 @@ if __name__ == "__main__":
           headers_without_an_end_end_the_connection, a_header_bomb_is_refused, half_a_header_has_its_time,
           what_is_no_request_holds_no_connection, who_takes_nothing_has_little,
           who_takes_nothing_is_counted_and_makes_room, who_makes_room_for_its_own_requests_ends_in_order,
+          an_answer_makes_room_for_its_own_frames,
           slow_readers_have_their_time, slow_bodies_have_their_time,
           bodies_that_nobody_reads_stop_no_other, nothing_is_smuggled, bodies_are_what_they_say, noise_does_no_harm])
