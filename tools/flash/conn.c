@@ -18,6 +18,7 @@
 #include "lard/http2/http2.h"
 #include "lard/tls/settings.h"
 #include "response.h"
+#include "room.h"
 #include "secure.h"
 #include "send.h"
 #include "shake.h"
@@ -131,16 +132,19 @@ static void end_sending(struct conn *c)
 	conn_run(c);
 }
 
-/* What was taken of its answer is sent when there is room. Not all of it was: the stream is broken off. */
+/*
+ * What was taken of its answer is sent when there is room, for which it has as long as others that send. Not
+ * all of it was: the stream is broken off.
+ */
 static void end_stream(struct conn *c)
 {
 	input_release(c);
-	list_del(&c->rest);
 	if (c->stream->ops->shutdown(c->stream) || c->stream->ops->done(c->stream)) {
 		conn_close(c);
 		return;
 	}
 	c->state = CONN_LINGER;
+	room_stands(c);
 	conn_deadline(c, c->w->conf->send_timeout);
 }
 

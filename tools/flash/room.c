@@ -16,6 +16,8 @@ static int64_t taken(const struct conn *c)
 {
 	int unsent = 0;
 
+	if (!c->response)	/* a stream's, of which all was taken that there is */
+		return 0;
 	if (!c->stream)
 		ioctl(c->watch.fd, SIOCOUTQ, &unsent);
 	return (int64_t)c->response->sent - unsent;

@@ -275,6 +275,17 @@ def slow_readers_have_their_time():
         quiet(s)
 
 
+def answers_without_a_window_make_room():
+    """At max_connections, also small ones, of which nothing but the window is waited for."""
+    for path in ("/size/5", "/size/100000", "/cgi/length", "/none"):
+        with Http2Site("send_timeout 60s\nmax_connections 50").start() as s, \
+                Raw(s, settings=struct.pack(">HI", 4, 0)) as client:
+            client.send(*(client.headers(n, path) for n in range(1, 130, 2)))
+            begun = time.monotonic()
+            served(s)
+            assert time.monotonic() - begun < 20, (path, time.monotonic() - begun)
+
+
 def slow_bodies_have_their_time():
     """body_timeout, of one stream: others go on."""
     with Http2Site("body_timeout 1s").start() as s, Raw(s) as client:
@@ -368,5 +379,5 @@ if __name__ == "__main__":
           what_is_no_request_holds_no_connection, who_takes_nothing_has_little,
           who_takes_nothing_is_counted_and_makes_room, who_makes_room_for_its_own_requests_ends_in_order,
           an_answer_makes_room_for_its_own_frames,
-          slow_readers_have_their_time, slow_bodies_have_their_time,
+          slow_readers_have_their_time, answers_without_a_window_make_room, slow_bodies_have_their_time,
           bodies_that_nobody_reads_stop_no_other, nothing_is_smuggled, bodies_are_what_they_say, noise_does_no_harm])
