@@ -6,6 +6,7 @@
 #define RESETS_MAX	200	/* who leaves a page gives up as many streams as there may be */
 #define RESETS_SECOND	10
 #define BLOCK_MAX	65536	/* of a header, as it comes */
+#define WASTE_STEP	4096
 
 static void add(int64_t *to, int64_t more, int64_t most)
 {
@@ -34,6 +35,12 @@ void guard_nothing(struct guard *g)
 {
 	if (--g->calm < 0)
 		g->why = "frames that bring nothing";
+}
+
+void guard_waste(struct guard *g, size_t bytes)
+{
+	for (g->waste += bytes; g->waste >= WASTE_STEP; g->waste -= WASTE_STEP)
+		guard_nothing(g);
 }
 
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd)

@@ -12,13 +12,14 @@
  * @calm:   PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA without data. Not those that libnghttp2 leaves out,
  *	    of no known kind or of a stream that is over: they cost what bytes of a body do
  * @resets: streams that the client gave up, or made us give up (CVE-2023-44487, CVE-2025-8671)
+ * @waste:  bytes of fields, taken out of a header block, that are of no request; by WASTE_STEP they are of @calm
  * @block:  bytes of the header block at hand, with those of the frame that comes (CVE-2024-27316)
  * @why:    not NULL: it is a flood
  */
 struct guard {
 	int64_t calm, resets;
 	uint64_t refilled_us;
-	size_t block;
+	size_t waste, block;
 	const char *why;
 };
 
@@ -29,6 +30,8 @@ void guard_refill(struct guard *g, uint64_t now_us);
 void guard_frame(struct guard *g, const nghttp2_frame_hd *hd);
 /* It was one that brings nothing. */
 void guard_nothing(struct guard *g);
+/* A field that nobody keeps: one byte can stand for 4 KB of it. */
+void guard_waste(struct guard *g, size_t bytes);
 void guard_reset(struct guard *g);
 /* A frame with data was sent: the client may say that it has room again. */
 void guard_sent(struct guard *g);

@@ -65,12 +65,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)session;
 	(void)flags;
-	if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-		return 0;
-	head_field(&s->head, (struct span){ (const char *)name, name_len },
-		   (struct span){ (const char *)value, value_len });
-	stream_hold_head(s);
-	return 0;
+	if (s && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+		head_field(&s->head, (struct span){ (const char *)name, name_len },
+			   (struct span){ (const char *)value, value_len });
+		stream_hold_head(s);
+	} else {
+		s = NULL;
+	}
+	if (!s || s->head.status)
+		guard_waste(&h->guard, name_len + value_len);
+	return h->guard.why ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 /* What the library would leave out, and go on. */
@@ -430,7 +434,7 @@ static bool read_frames(struct http2 *h)
 		used = nghttp2_session_mem_recv(h->session, (uint8_t *)at, n);
 		if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC || used == NGHTTP2_ERR_NOMEM)
 			h->broken = true;
-		else if (used != n)
+		else if (used != n && !h->guard.why)
 			h->guard.why = "more than libnghttp2 bears";
 	}
 	return round == ROUNDS;
