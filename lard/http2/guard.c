@@ -7,6 +7,7 @@
 #define RESETS_SECOND	10
 #define BLOCK_MAX	65536	/* of a header, as it comes */
 #define WASTE_STEP	4096
+#define SENT_LEAST	1024	/* who has no room for more makes us work for next to nothing */
 
 static void add(int64_t *to, int64_t more, int64_t most)
 {
@@ -51,6 +52,8 @@ void guard_frame(struct guard *g, const nghttp2_frame_hd *hd)
 		g->block += hd->length;
 	if (g->block > BLOCK_MAX)
 		g->why = "a header without an end";
+	if (hd->type == NGHTTP2_WINDOW_UPDATE)
+		add(&g->opened, 1, CALM_MAX);
 	if (hd->type != NGHTTP2_HEADERS && hd->type != NGHTTP2_DATA)
 		guard_nothing(g);
 }
@@ -61,9 +64,14 @@ void guard_reset(struct guard *g)
 		g->why = "streams that are given up";
 }
 
-void guard_sent(struct guard *g)
+void guard_sent(struct guard *g, size_t len, bool cut)
 {
-	add(&g->calm, 4, CALM_MAX);
+	if (!cut || len >= SENT_LEAST) {
+		add(&g->calm, 4, CALM_MAX);
+	} else if (g->opened) {
+		g->opened--;
+		add(&g->calm, 1, CALM_MAX);
+	}
 }
 
 void guard_answered(struct guard *g)

@@ -197,6 +197,13 @@ static void answer_is_out(struct http2 *h, struct stream *s)
 	stream_wake(s, EPOLLOUT);
 }
 
+/* Its window, or the connection's, has no room for more. */
+static bool is_cut(struct http2 *h, int32_t id)
+{
+	return !nghttp2_session_get_remote_window_size(h->session) ||
+	       !nghttp2_session_get_stream_remote_window_size(h->session, id);
+}
+
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct http2 *h = user;
@@ -211,7 +218,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 	if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
 		http2_host_note(h->conn, HTTP2_REFUSED);
 	if (frame->hd.type == NGHTTP2_DATA)
-		guard_sent(&h->guard);
+		guard_sent(&h->guard, frame->hd.length, is_cut(h, frame->hd.stream_id));
 	if (s && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
 	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
 		answer_is_out(h, s);

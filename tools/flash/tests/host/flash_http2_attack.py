@@ -15,7 +15,7 @@ from http2site import Http2Site, no_sanitizer, quiet        # noqa: E402
 from secured import content, same     # noqa: E402
 import kit      # noqa: E402
 from http2_client import (BAD_FIELDS, BAD_LINES, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM,     # noqa: E402
-                          FLOODS, HEADERS, PING, PROTOCOL_ERROR, RST, SMUGGLED, WINDOW, Raw, Uploads,
+                          FLOODS, GOAWAY, HEADERS, PING, PROTOCOL_ERROR, RST, SETTINGS, SMUGGLED, WINDOW, Raw, Uploads,
                           fields, flood, frame, send_noise, u32)
 
 BIG = 10000019
@@ -51,6 +51,22 @@ def floods_end_the_connection():
             s.count_is("http2_flooded", number + 1)
             served(s)
         quiet(s)
+
+
+def tiny_windows_by_settings_are_a_flood():
+    """A byte more of each of many streams: each time a part of the file is read, and a record sent, for each."""
+    with Http2Site().start() as s, Raw(s, settings=struct.pack(">HI", 4, 0)) as client:
+        client.send(frame(WINDOW, 0, 0, u32(1 << 20)), *(client.headers(n, f"/size/{BIG}") for n in range(1, 20, 2)))
+        got, window = (DATA, 0, 19, b""), 0
+        while got and got[0] != GOAWAY and window < 6000:
+            window += 1
+            with contextlib.suppress(OSError):
+                client.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
+            while (got := client.next()) and got[0] != GOAWAY and (got[0], got[2]) != (DATA, 19):
+                pass
+        assert got and got[0] == GOAWAY, (window, got)
+        equal(int.from_bytes(got[3][4:8], "big"), CALM)
+        equal(s.count("http2_flooded"), 1)
 
 
 def who_asks_much_is_no_flood():
@@ -385,7 +401,8 @@ def noise_does_no_harm():
 
 
 if __name__ == "__main__":
-    main([floods_end_the_connection, who_asks_much_is_no_flood,
+    main([floods_end_the_connection, tiny_windows_by_settings_are_a_flood,
+          who_asks_much_is_no_flood,
           streams_given_up_end_the_connection, headers_without_an_end_end_the_connection, a_header_bomb_is_refused,
           half_a_header_has_its_time, what_is_no_request_holds_no_connection, who_takes_nothing_has_little,
           who_takes_nothing_is_counted_and_makes_room, who_makes_room_for_its_own_requests_ends_in_order,
