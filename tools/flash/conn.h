@@ -49,6 +49,7 @@ enum verdict {
  * @place:   likewise, for http2.c
  * @stands:  likewise, its client does not take what there is
  * @in_http2: likewise, its frames are being read or its streams run: it must not be closed
+ * @dropped: likewise, it makes room when that is over
  * @stream:  it is one, of a connection with HTTP/2
  * @kept_at: value of @requests at which the connection was offered to another node, in vain;
  *	     UINT32_MAX: never offer it again
@@ -72,7 +73,7 @@ struct conn {
 	struct http2 *http2;
 	struct client_stream *stream;
 	uint8_t waits, place;
-	bool offers_http2, stands, in_http2;
+	bool offers_http2, stands, in_http2, dropped;
 	bool can_read, peer_done;	/* there may be more; FIN has been seen */
 	bool partial, corked, close, linger;
 	bool unsaid;			/* lingers, but that it is over could not be said yet */

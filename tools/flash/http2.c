@@ -73,6 +73,7 @@ void http2_drop(struct conn *c)
 	}
 	put(c, PLACE_NONE);
 	conn_deadline(c, 0);
+	c->dropped = true;
 }
 
 void http2_host_kick(struct conn *c)
@@ -109,7 +110,9 @@ ssize_t http2_host_send(struct conn *c, const char *at, size_t len)
 /* Who has stood still does not become younger by asking for more. */
 static void find_place(struct conn *c)
 {
-	if (c->stands)
+	if (c->dropped)
+		put(c, PLACE_NONE);
+	else if (c->stands)
 		put(c, PLACE_ANSWERS);
 	else if (c->waits == HTTP2_HEADER && c->partial)
 		put(c, PLACE_SLOW);
@@ -124,6 +127,8 @@ void http2_host_wait(struct conn *c, enum http2_wait wait, bool begun)
 	c->waits = wait;
 	c->partial = begun;
 	find_place(c);
+	if (c->dropped)		/* its time is over */
+		return;
 	conn_deadline(c, wait == HTTP2_NOTHING ? CONN_NEVER :
 			 wait == HTTP2_HEADER ? conf->header_timeout : conf->keepalive_timeout);
 }
@@ -212,7 +217,7 @@ struct conn *http2_host_request(struct conn *parent, struct client_stream *strea
 	/* It is not idle any more: nobody closes it to make room for what it asks. */
 	if (parent->place != PLACE_ANSWERS)
 		put(parent, PLACE_NONE);
-	if (w->nr_conns < w->conf->max_connections || room_make(w))
+	if ((w->nr_conns < w->conf->max_connections || room_make(w)) && !parent->dropped)
 		c = conn_new(w, -1, parent->door);
 	if (!c) {
 		find_place(parent);

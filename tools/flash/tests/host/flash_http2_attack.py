@@ -243,6 +243,29 @@ def who_makes_room_for_its_own_requests_ends_in_order():
         quiet(s)
 
 
+def who_makes_room_for_its_own_request_goes():
+    """At max_connections, when it has stood still for longest: it does not stay, with one more than there may be."""
+    with Http2Site("send_timeout 60s\nkeepalive_timeout 60s\nmax_connections 5").start() as s, \
+            contextlib.ExitStack() as stack:
+        s.gate(True)
+        stack.callback(s.gate, False)
+        client = stack.enter_context(deaf_client(s))
+        wait_for(lambda: s.count("held_bytes") > 30000)
+        for _ in range(3):
+            stack.enter_context(contextlib.closing(s.client())).send("GET /cgi/slow HTTP/1.1\r\nHost: t\r\n\r\n")
+        time.sleep(0.5)
+        for _ in range(5):              # what its socket still takes it has taken
+            client.send(frame(PING, 0, 0, bytes(8)))
+            time.sleep(0.05)
+        time.sleep(6)
+        client.send(client.headers(3, "/cgi/slow"), client.headers(5, "/cgi/slow"))     # for one its stream goes
+        time.sleep(0.5)
+        client.tls.settimeout(15)
+        with contextlib.suppress(ConnectionError):
+            while client.tls.recv(1 << 16):
+                pass
+
+
 def fill_socket(s, client, most=None):
     """Of a client that reads nothing: until no more is taken, or for so many bytes; how many there were."""
     begun, sent = s.count("held_bytes"), 0
@@ -406,6 +429,6 @@ if __name__ == "__main__":
           streams_given_up_end_the_connection, headers_without_an_end_end_the_connection, a_header_bomb_is_refused,
           half_a_header_has_its_time, what_is_no_request_holds_no_connection, who_takes_nothing_has_little,
           who_takes_nothing_is_counted_and_makes_room, who_makes_room_for_its_own_requests_ends_in_order,
-          an_answer_makes_room_for_its_own_frames,
+          who_makes_room_for_its_own_request_goes, an_answer_makes_room_for_its_own_frames,
           slow_readers_have_their_time, answers_without_a_window_make_room, slow_bodies_have_their_time,
           bodies_that_nobody_reads_stop_no_other, nothing_is_smuggled, bodies_are_what_they_say, noise_does_no_harm])
