@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 """bench/afpa: published hit ratios and costs come out again, simulations agree, plans are right at their ends."""
 import json
 import math

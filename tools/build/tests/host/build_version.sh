@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 240
 # Modules, programs, libraries and packages have one version, and it stands in one place: VERSION.
 . "$FLT_TOP/tools/testing/lib.sh"
 need make gcc pkg-config modinfo
