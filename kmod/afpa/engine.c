@@ -197,6 +197,14 @@ EXPORT_SYMBOL_GPL(afpa_act_send);
 /* No protocol needs as many steps for a request; a table that goes in circles is to end. */
 #define AFPA_STEPS	(4 * AFPA_PROTOCOL_STATES)
 
+/* A mistake of a table or of a function, with which the same would happen again and again. */
+static enum afpa_step afpa_protocol_errs(struct afpa_turn *turn, const char *how)
+{
+	pr_warn_ratelimited("protocol %s %s\n", turn->conn->place->protocol->name, how);
+	turn->result = AFPA_FOREIGN;
+	return AFPA_LEAVE;
+}
+
 static enum afpa_step afpa_machine_run(struct afpa_turn *turn, u8 state)
 {
 	const struct afpa_protocol *protocol = turn->conn->place->protocol;
@@ -215,10 +223,11 @@ static enum afpa_step afpa_machine_run(struct afpa_turn *turn, u8 state)
 		}
 		turn->result = result;
 		turn->conn->state = state;
+		if (next == AFPA_NEXT && turn->conn->ans.obj)
+			return afpa_protocol_errs(turn, "begins a request amid an answer");
 		return next ?: AFPA_LEAVE;	/* there is no row */
 	}
-	WARN_ONCE(true, "afpa: %s goes in circles\n", protocol->name);
-	return AFPA_LEAVE;
+	return afpa_protocol_errs(turn, "goes in circles");
 }
 
 /* The rest of a request cannot come, as in tcp_epollin_ready(): a small SO_RCVBUF. */
@@ -241,10 +250,22 @@ static enum afpa_step afpa_leave_count(const struct afpa_turn *turn)
 
 static enum afpa_step afpa_request_begin(struct afpa_turn *turn, const struct afpa_look *look)
 {
+	u32 copied = turn->conn->copied;
+	enum afpa_step step;
+
 	turn->bytes = (char *)look->byte + look->at;
 	turn->len = look->len - look->at;
 	turn->used = 0;
-	return afpa_machine_run(turn, 0);
+	step = afpa_machine_run(turn, 0);
+	if (step == AFPA_NEXT && turn->conn->copied == copied)
+		return afpa_protocol_errs(turn, "takes no request out");
+	return step;
+}
+
+/* What is longer than the copy does not become whole, whatever its protocol waits for. */
+static bool afpa_request_is_endless(const struct afpa_turn *turn)
+{
+	return turn->len == AFPA_REQUEST_MAX && !turn->conn->ans.obj;
 }
 
 static enum afpa_step afpa_next_request(struct afpa_turn *turn, struct afpa_look *look)
@@ -265,6 +286,10 @@ static enum afpa_step afpa_next_request(struct afpa_turn *turn, struct afpa_look
 		if (!afpa_look_fill(look, sk))
 			return AFPA_LEAVE;
 		step = afpa_request_begin(turn, look);
+	}
+	if (step == AFPA_AWAIT && afpa_request_is_endless(turn)) {
+		turn->result = AFPA_FOREIGN;
+		step = AFPA_LEAVE;
 	}
 	if (step == AFPA_LEAVE)
 		return afpa_leave_count(turn);

@@ -38,7 +38,7 @@ struct sock;
 /**
  * enum afpa_result - what a state's function says
  * @AFPA_OK:      a request has come as a whole
- * @AFPA_MORE:    it may become one: bytes are missing
+ * @AFPA_MORE:    it may become one: bytes are missing; with AFPA_REQUEST_MAX bytes it is foreign
  * @AFPA_FOREIGN: it is not for the cache
  * @AFPA_HIT:     there is an answer
  * @AFPA_MISS:    there is none
@@ -61,7 +61,8 @@ enum afpa_result {
 /**
  * enum afpa_step - what a table may say besides a state; 0, as no state goes back to the first one
  * by itself, is AFPA_LEAVE
- * @AFPA_NEXT:  the next request, in the first state
+ * @AFPA_NEXT:  the next request, in the first state; this one was answered by afpa_act_send(), or
+ *	       it is a mistake, which the log tells of, and AFPA_LEAVE
  * @AFPA_AWAIT: when something has happened (bytes, room, a work item) this state again if an answer
  *	       is under way; else the first one, with the request's data as they are
  * @AFPA_LEAVE: the connection is the server's, with all bytes that were not taken out
@@ -82,7 +83,7 @@ enum afpa_step {
  * @bytes:   a copy of what has come, from the request's first byte on; may be written to, and may
  *	     be elsewhere, and longer, the next time
  * @len:     bytes there, at most AFPA_REQUEST_MAX
- * @used:    out, with AFPA_OK: bytes of the request
+ * @used:    out, with AFPA_OK: bytes of the request, of @len
  * @where:   enum afpa_where
  * @result:  of the last function
  */
@@ -154,6 +155,8 @@ struct afpa_protocol {
 /**
  * afpa_protocol_register() - sites may have this protocol from now on
  * @protocol: stays as it is until afpa_protocol_unregister()
+ *
+ * The last thing in a module's init, as what may fail behind it frees what sites hold.
  *
  * Context: process; may sleep.
  * Return: 0; -EEXIST: the name is taken; -EINVAL: a name, size or table that breaks the rules, or a
