@@ -19,17 +19,14 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (THREAD, Client, Device, Server, Thread, body, claim, counted, equal, fails, load, main,  # noqa: E402
-                  reset, same, site, sleeps_in, unload, wait_for, wire)
+from afpa import (THREAD, Client, Device, Kept, Server, Thread, body, claim, counted, equal, fails, kept,  # noqa: E402
+                  load, main, reset, same, site, sleeps_in, unload, wait_for, wire)
 import kit                                      # noqa: E402
 import ssp                                      # noqa: E402
-import stall                                    # noqa: E402
 import traced                                   # noqa: E402
 from cgroup import Cgroup                       # noqa: E402
 
 IPPROTO_MPTCP = 262
-TCP_MD5SIG = 14
-MD5SIG_SIZE = 216
 IP_RECVERR = 11
 ETH_P_IP = 0x800
 RECVFROM, SETSOCKOPT, POLL = 45, 54, 7
@@ -46,35 +43,6 @@ def soon(what, function, *args, most=60 * kit.SLOW):
     if time.monotonic() - begin > most:
         raise AssertionError(f"{what} took {time.monotonic() - begin:.1f} s")
     return value
-
-
-class Kept:
-    """A program that has the socket's lock, amid setsockopt(2), as soon as it gets it and until end()."""
-
-    def __init__(self, sock):
-        # The number that each option begins with is read first, so it lies in a page before; the
-        # rest is read with the socket locked. What it says does not matter.
-        self.page = stall.Stall(before=4096)
-        self.thread = Thread(libc.setsockopt, sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
-                             ctypes.c_void_p(self.page.page - 100), MD5SIG_SIZE)
-
-    def wait(self):
-        self.page.wait()
-        return self
-
-    def end(self):
-        self.page.fill()
-        self.thread.join()
-
-
-@contextlib.contextmanager
-def kept(sock):
-    """The socket's lock is a program's in here."""
-    lock = Kept(sock).wait()
-    try:
-        yield
-    finally:
-        lock.end()
 
 
 @claim

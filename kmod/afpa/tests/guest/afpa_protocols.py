@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -15,12 +16,16 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (SOFTIRQ, THREAD, Device, Thread, body, claim, counted, equal, fails, load, main, same,  # noqa: E402
-                  unload, wait_for)
+import afpa                                     # noqa: E402
+from afpa import (PUT, SOFTIRQ, THREAD, Device, Server, Thread, address, body, claim, counted, equal,     # noqa: E402
+                  fails, kept, load, main, place, same, unload, wait_for, wire)
 from ssp import counters, loaded, refs                    # noqa: E402
 import kit                                      # noqa: E402
+import stall                                    # noqa: E402
 
 MODULE = "afpa_memcached"
+SEED = 17
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 NOOP = b"\x80\x0a" + bytes(22)                  # of the binary protocol
 ODD = (b"get k \r\n", b"get  k\r\n", b"get k\n", b"gets k\r\n", b"get " + b"k " * 16 + b"k\r\n", b"get\r\n",
        b"get \r\n", b"GET k\r\n", b"\r\n", b"get " + b"x" * 251 + b"\r\n", b"get k\rx\r\n", b"get k\x00\r\n",
@@ -106,6 +111,19 @@ def served():
                 device.site_del(server.site)
 
 
+@contextlib.contextmanager
+def listening(device, server, protocol="memcached"):
+    """In front of one that is none of it; the site may be gone at the end."""
+    load(MODULE)
+    device.listen(server.site, protocol)
+    server.go.set()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            device.site_del(server.site)
+
+
 @claim
 def gets_are_answered_where_they_arrive():
     with served() as (device, server), Client(server.site) as client:
@@ -140,6 +158,9 @@ def several_keys_are_one_answer():
             for byte in asked:
                 client.sock.sendall(bytes([byte]))
             same("byte by byte", recv(client, len(whole)), whole)
+        for key in keys:
+            hits = device.query(server.site, "/" + key.decode())["hits"]
+            equal(key, hits, 2 * sum(order.count(key) for order in orders))
         equal("what memcached was asked for", server.gets(), 0)
 
 
@@ -197,6 +218,9 @@ def one_missing_key_makes_it_memcacheds():
             asked = b"get k\r\nget k k\r\nset k 0 0 1 noreply\r\ny\r\nget k\r\n"
             equal("pipelined", other.ask(asked, times=3), value(b"k", b"kernel") + b"END\r\n" +
                   2 * value(b"k", b"kernel") + b"END\r\n" + value(b"k", b"y") + b"END\r\n")
+        # What was there is held by nobody.
+        equal("objects", device.flush(server.site), 1)
+        wait_for("the object's memory", lambda: counters("Afpa")["AfpaOutsideBytes"] == 0)
 
 
 @claim
@@ -214,6 +238,75 @@ def what_is_not_understood_is_as_without_the_kernel():
                 asked, end = (text, bytes(16)) if text == NOOP else (text + b"verbosity 0\r\n", b"OK\r\n")
                 with Client(server.site) as ours, Client(bare.site) as theirs:
                     equal(text, ours.ask(asked, end), theirs.ask(asked, end))
+
+
+class Talk:
+    """Requests of a client that SEED makes up: gets of what the kernel has, and some of what it has not."""
+
+    def __init__(self, rng, keys, others):
+        self.rng, self.keys, self.others = rng, keys, others
+        # Now and then more than is looked at in one go.
+        asked = [self.get(keys) for _ in range(rng.randrange(rng.choice((10, 100, 1000))))]
+        asked += [self.other() for _ in range(rng.randrange(4))]
+        text = b"".join(asked)
+        self.ends = rng.random() < 0.4
+        self.text = text + self.get(keys)[:-rng.randrange(1, 6)] if self.ends else text + b"mn\r\n"
+
+    def get(self, keys):
+        return b"get %s\r\n" % b" ".join(self.rng.choices(keys, k=self.rng.choice((1, 1, 1, 2, 5, 16))))
+
+    def other(self):
+        key = self.rng.choice(self.others)
+        mixed = self.get([*self.keys[:3], key])
+        return self.rng.choice((mixed, mixed, mixed, b"delete %s\r\n" % key,
+                                b"set %s 3 0 2\r\nab\r\n" % key, b"get %s\n" % key, b"touch %s 0\r\n" % key))
+
+    def pieces(self):
+        """All at once, or cut anywhere."""
+        cuts = [self.rng.randrange(len(self.text)) for _ in range(self.rng.choice((0, 1, 3, 30)))]
+        cuts = [0, *sorted(cuts), len(self.text)]
+        return [self.text[begin:end] for begin, end in zip(cuts, cuts[1:]) if begin < end]
+
+
+def told(client, ends):
+    """All that it is told."""
+    if not ends:
+        return client.until(b"MN\r\n")
+    got = b""
+    while part := client.sock.recv(65536):
+        got += part
+    return got
+
+
+def talk(site, words, pieces):
+    with Client(site) as client:
+        reader = Thread(told, client, words.ends)
+        for piece in pieces:
+            client.sock.sendall(piece)
+        if words.ends:
+            client.sock.shutdown(socket.SHUT_WR)
+        return reader.join()
+
+
+@claim
+def in_whatever_pieces_it_comes_the_answers_are_memcacheds():
+    """Random pipelines, cut at random, with an end amid a get or what is memcached's, beside one without a site."""
+    rng = random.Random(SEED)
+    print(f"# seed {SEED}")
+    keys, others = [b"k%d" % n + b"x" * (n % 3 * 100) for n in range(20)], [b"m%d" % n for n in range(6)]
+    with served() as (device, server), contextlib.closing(Memcached()) as bare:
+        for key in keys + others:
+            data = rng.randbytes(rng.choice((0, 1, 30, 600))).hex().encode()
+            for each in (server, bare):
+                each.set(key, data)
+            if key in keys:
+                device.put(server.site, "/" + key.decode(), data, kind="")
+        with counted(Hits=lambda n: n > 500, Deferred=lambda n: n > 3, Misses=lambda n: n > 1):
+            for number in range(kit.rounds(40, 15)):
+                words = Talk(rng, keys, others)
+                pieces = words.pieces()
+                same(f"{number}: {len(pieces)} pieces of {len(words.text)} bytes",
+                     talk(server.site, words, pieces), talk(bare.site, words, pieces))
 
 
 @claim
@@ -240,7 +333,7 @@ def lines_without_an_end_are_memcacheds():
 def objects_are_what_a_get_could_ask_for():
     with served() as (device, server):
         site = server.site
-        for path in ("k", "/", "/a b", "/a\x7f", "/a\r", "/" + "x" * 251):
+        for path in ("k", "kk", "/", "/a b", "/a\x7f", "/a\r", "/" + "x" * 251):
             fails(errno.EINVAL, device.put, site, path, b"", kind="")
         fails(errno.EINVAL, device.put, site, "/k", b"", kind="", host="h")
         fails(errno.EINVAL, device.put, site, "/k", b"", kind="", headers="A: b\r\n")
@@ -326,12 +419,116 @@ def connections_hold_their_protocol_not_others():
 
 
 @claim
+def a_connection_holds_its_protocol_when_its_site_is_gone():
+    with Device() as device, contextlib.closing(Server(accept=False)) as server, listening(device, server):
+        device.put(server.site, "/k", b"kernel", kind="")
+        with server.client() as client:
+            client.sock.sendall(b"get k\r\n")
+            answer = value(b"k", b"kernel") + b"END\r\n"
+            equal("a hit", client.file.read(len(answer)), answer)
+            with kept(server.socks[-1]):
+                device.site_del(server.site)
+                equal("rmmod", unload(MODULE), False)
+            wait_for("rmmod", lambda: unload(MODULE))
+
+
+@claim
+def what_is_being_put_is_not_another_protocols():
+    with Device() as device, contextlib.closing(Server()) as server, listening(device, server):
+        page, (host, keep) = stall.Stall(), place(b"*")
+        putting = Thread(device.call, 5, PUT, 0, address(server.site), 1, 2, 0, 0, 0, host, page.page, 0, 0, host, 1,
+                         0, 0, 0, 0, 0)
+        try:
+            page.wait()
+            device.site_del(server.site)
+            equal("rmmod", unload(MODULE), False)
+            device.listen(server.site, "http")
+        finally:
+            page.fill(b"/k")
+        fails(errno.ENOENT, putting.join)
+        equal("objects", device.names(), [])
+        wait_for("rmmod", lambda: unload(MODULE))
+        del keep
+
+
+@claim
+def what_is_put_at_one_site_is_that_ones():
+    """One port, of all addresses and of one, with a protocol each."""
+    with Device() as device, contextlib.closing(Server(accept=False)) as one, \
+            contextlib.closing(Server("0.0.0.0", one.site[1], accept=False)) as other, \
+            listening(device, one), listening(device, other, "http"):
+        device.put(one.site, "/k", b"of one", kind="")
+        device.put(one.site, "/one", b"of one", kind="")
+        device.put(other.site, "/k", b"of the other")
+        device.put(other.site, "/other", b"of the other")
+        fails(errno.ENOENT, device.query, one.site, "/other")
+        web = ("127.0.0.2", one.site[1])
+        with Client(one.site) as client, afpa.Client(web) as browser:
+            equal("memcached", client.ask(b"get k one\r\n"), value(b"k", b"of one") + value(b"one", b"of one") +
+                  b"END\r\n")
+            equal("http", browser.get("/k"), b"of the other")
+            client.sock.sendall(b"get other\r\n\r\n")
+            equal("http", browser.get("/one"), b"server /one")
+            wait_for("the server of one", lambda: one.read)
+        for where, server, text in ((one.site, one, wire("/k")), (web, other, b"get k\r\n\r\n")):
+            with afpa.Client(where) as client, counted(Hits=0, Deferred=1):
+                client.sock.sendall(text)
+                equal("status", client.answer()[0]["status"], "HTTP/1.1 200 OK")
+                equal("what the server has read", server.read[-1], text)
+        equal("what the server has read", one.read[0], b"get other\r\n\r\n")
+
+
+def modprobe_knows():
+    if subprocess.run(["modprobe", "-n", "afpa-protocol-memcached"], capture_output=True, check=False).returncode:
+        raise kit.Skip("modprobe does not know the modules")
+
+
+def in_a_container(function):
+    """Root of a user namespace and of a network, and of nothing else, calls it."""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            if stall.libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
+                raise OSError("unshare")
+            with open("/proc/self/uid_map", "w", encoding="ascii") as file:
+                file.write("0 0 1")
+            function()
+            status = 0
+        except (AssertionError, OSError) as err:
+            print(f"# {err}", flush=True)
+        finally:
+            os._exit(status)
+    equal("status", os.waitpid(pid, 0)[1], 0)
+
+
+@claim
+def root_of_a_container_has_the_protocols_that_are_loaded():
+    site = ("127.0.0.1", 11211)
+
+    def refused():
+        with Device() as device:
+            fails(errno.EPROTONOSUPPORT, device.listen, site, "memcached")
+
+    def served_too():
+        with Device() as device:
+            equal("listeners, refused, errno", device.listen(site, "memcached"), (0, 0, 0))
+            equal("protocol", device.protocol(site), "memcached")
+    if loaded(MODULE):
+        wait_for("rmmod", lambda: unload(MODULE))
+    modprobe_knows()
+    in_a_container(refused)
+    equal("loaded", loaded(MODULE), False)
+    load(MODULE)
+    in_a_container(served_too)
+
+
+@claim
 def a_protocol_is_loaded_when_it_is_asked_for():
     with contextlib.closing(Memcached()) as server, Device() as device:
         if loaded(MODULE):
             wait_for("rmmod", lambda: unload(MODULE))
-        if subprocess.run(["modprobe", "-n", "afpa-protocol-memcached"], capture_output=True, check=False).returncode:
-            raise kit.Skip("modprobe does not know the modules")
+        modprobe_knows()
         equal("listeners, refused, errno", device.listen(server.site, "memcached"), (1, 0, 0))
         equal("loaded", loaded(MODULE), True)
         device.site_del(server.site)

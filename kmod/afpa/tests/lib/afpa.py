@@ -13,9 +13,12 @@ TOP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../..")
 sys.path += [os.path.join(TOP, "splice/tests/lib"), os.path.join(TOP, "tools/testing/lib")]
 import kit                                      # noqa: E402
 import ssp                                      # noqa: E402
+import stall                                    # noqa: E402
 from kit import claim, equal                    # noqa: E402,F401
 from ssp import PATIENCE, Thread, body, fails, load, reset, same, unload, wait_for      # noqa: E402,F401
 
+TCP_MD5SIG = 14
+MD5SIG_SIZE = 216
 OFF, SOFTIRQ, THREAD = range(3)
 UPDATE, AUTOMATIC = 1, 2
 SITE = struct.Struct("=H2s16s")
@@ -322,6 +325,35 @@ def site(host="127.0.0.1", device=None, **how):
         finally:
             device.info(mode=SOFTIRQ)
             device.site_del(server.site)
+
+
+class Kept:
+    """A program that has the socket's lock, amid setsockopt(2), as soon as it gets it and until end()."""
+
+    def __init__(self, sock):
+        # The number that each option begins with is read first, so it lies in a page before; the
+        # rest is read with the socket locked. What it says does not matter.
+        self.page = stall.Stall(before=4096)
+        self.thread = Thread(stall.libc.setsockopt, sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
+                             ctypes.c_void_p(self.page.page - 100), MD5SIG_SIZE)
+
+    def wait(self):
+        self.page.wait()
+        return self
+
+    def end(self):
+        self.page.fill()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def kept(sock):
+    """The socket's lock is a program's in here."""
+    lock = Kept(sock).wait()
+    try:
+        yield
+    finally:
+        lock.end()
 
 
 @contextlib.contextmanager
