@@ -124,7 +124,9 @@ static void afpa_object_name(struct afpa_object *obj, const struct afpa_recipe *
 
 static void afpa_object_copy_head(struct afpa_object *obj, const char *head, u32 len)
 {
-	memcpy(page_address(obj->piece[0].bv_page), head, len);
+	/* One without a byte has no piece. */
+	if (len)
+		memcpy(page_address(obj->piece[0].bv_page), head, len);
 	obj->head_len = len;
 }
 

@@ -56,9 +56,9 @@ static bool afpa_protocol_is_sound(const struct afpa_protocol *protocol)
 {
 	unsigned int i;
 
-	if (!afpa_protocol_name_is_sound(protocol->name) || !protocol->key_is_sound ||
-	    !protocol->make_head || !protocol->states || !protocol->next ||
-	    !protocol->nr_states || protocol->nr_states > AFPA_PROTOCOL_STATES ||
+	if (!protocol->name || !afpa_protocol_name_is_sound(protocol->name) ||
+	    !protocol->key_is_sound || !protocol->make_head || !protocol->states ||
+	    !protocol->next || !protocol->nr_states || protocol->nr_states > AFPA_PROTOCOL_STATES ||
 	    protocol->data_size % sizeof(u64) || protocol->request_size % sizeof(u64) ||
 	    protocol->data_size + protocol->request_size > AFPA_PROTOCOL_DATA ||
 	    protocol->tail_last > protocol->tail_len || (protocol->tail_len && !protocol->tail))

@@ -20,7 +20,7 @@ OK, MORE, _FOREIGN, HIT = range(4)
 # States, and what is none.
 SECOND, SEND = 1, 2
 NEXT, AWAIT, LEAVE = 0xF0, 0xF1, 0xF2
-WRONG = ({"name": ""}, {"name": "Upper"}, {"name": "a-b"}, {"name": "a/b"}, {"name": "\xe4"},
+WRONG = ({"without": "name"}, {"name": ""}, {"name": "Upper"}, {"name": "a-b"}, {"name": "a/b"}, {"name": "\xe4"},
          {"name": "x" * 16}, {"without": "key"}, {"without": "head"}, {"without": "states"}, {"without": "next"},
          {"without": "act"}, {"without": "row"}, {"states": 0}, {"states": 17}, {"data": 4}, {"request": 4},
          {"data": 248, "request": 16}, {"request": 65528}, {"tail": 1}, {"tail_last": 1}, {"first": 3},
