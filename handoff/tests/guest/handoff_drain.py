@@ -236,7 +236,9 @@ def while_the_queue_there_is_full_it_stays_and_goes_on():
 
 def inside_move(tool):
     place = "/proc/%d/fd" % tool.pid
-    return any("handoff-move" in os.readlink(os.path.join(place, fd)) for fd in os.listdir(place))
+    with contextlib.suppress(FileNotFoundError):        # some come and go
+        return any("handoff-move" in os.readlink(os.path.join(place, fd)) for fd in os.listdir(place))
+    return False
 
 
 def silent(f):
@@ -534,14 +536,14 @@ def next_node_is_asked_with_the_same_request():
     with Farm(backends=3, serving=2) as f:
         one, = f.clients_of(1)
         one.exchange()
-        with f.command(to="be2,be3") as tool:
+        with f.command(to="be3,be2") as tool:
             wait(lambda: inside_move(tool))
             for _ in range(40):
                 one.exchange()
                 time.sleep(0.05)
             assert not tool.poll() and not tool.wait(PATIENCE), "it does not move"
-        # What be3 has refused; it goes to be2 at once.
-        assert f.has(f.be[1]) == 1 and f.be[0].stat("HandoffRefusedNoListener") == 1
+        # What be3 has refused; it goes to be2 at once, or the next time if its program was faster.
+        assert f.has(f.be[1]) == 1 and f.be[0].stat("HandoffRefusedNoListener") >= 1, f.be[0].stats()
 
 
 @claim
