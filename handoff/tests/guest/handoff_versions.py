@@ -12,7 +12,8 @@ from endpoint import Wire                               # noqa: E402
 from mallory import Mallory                             # noqa: E402
 
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
-KNOWN = SECTIONS | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_CLAIM"] | E["FLT_FEATURE_TLS"] | E["FLT_FEATURE_TAKEOVER"]
+KNOWN = (SECTIONS | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_CLAIM"] | E["FLT_FEATURE_TLS"] |
+         E["FLT_FEATURE_TAKEOVER"])
 LATER = 1 << 40
 
 
