@@ -301,7 +301,7 @@ def in_whatever_pieces_it_comes_the_answers_are_memcacheds():
                 each.set(key, data)
             if key in keys:
                 device.put(server.site, "/" + key.decode(), data, kind="")
-        with counted(Hits=lambda n: n > 500, Deferred=lambda n: n > 3, Misses=lambda n: n > 1):
+        with counted(Hits=lambda n: n > 500, Deferred=lambda n: n > 3, Misses=lambda n: n > kit.rounds(1, 0)):
             for number in range(kit.rounds(40, 15)):
                 words = Talk(rng, keys, others)
                 pieces = words.pieces()
