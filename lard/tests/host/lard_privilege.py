@@ -481,5 +481,6 @@ if __name__ == "__main__":
                    it_keeps_what_it_needs_and_no_more, a_user_is_named,
                    one_that_has_to_stay_root_says_so, only_root_and_the_starter_change_anything,
                    unknown_users_are_not_the_starter,
-                   the_control_socket_has_its_mode_from_the_start, check_finds_what_is_missing, the_unit_starts_with_the_shipped_configuration,
+                   the_control_socket_has_its_mode_from_the_start, check_finds_what_is_missing,
+                   the_unit_starts_with_the_shipped_configuration,
                    the_unit_starts_with_keys_that_only_its_user_may_read]))

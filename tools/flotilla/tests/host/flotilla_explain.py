@@ -99,8 +99,9 @@ def hanging_up_is_told():
 
 def main():
     tests = [the_request_is_one_line_of_json, the_answer_is_told_line_by_line,
-             what_a_terminal_obeys_is_told_as_numbers, json_answer_is_passed_on_whole, the_dispatchers_refusal_is_a_failure,
-             nonsense_is_refused, answer_without_end_is_bounded, hanging_up_is_told]
+             what_a_terminal_obeys_is_told_as_numbers, json_answer_is_passed_on_whole,
+             the_dispatchers_refusal_is_a_failure, nonsense_is_refused, answer_without_end_is_bounded,
+             hanging_up_is_told]
     return kit.run([(test.__name__, test) for test in tests])
 
 
