@@ -243,7 +243,7 @@ def inside_move(tool):
 
 def silent(f):
     """The others hear and their answers are lost; that is no link that is down, however slow the machine."""
-    f.heartbeat(60000)
+    f.heartbeat(60000 // SLOW)
     for be in f.be[1:]:
         f.cut(f.be[0], be)
     return lambda: f.mend(f.be[0])
