@@ -62,6 +62,11 @@ FLOODS = {"ping": [frame(PING, 0, 0, bytes(8))],
           "empty data": [frame(DATA, 0, 1)], "padding": [frame(DATA, PADDED, 1, b"\3\0\0\0")]}
 
 
+LONG_FIELD = b"\0\1x\x7e" + b"y" * 126
+# Parts of a header without an end: with nothing, with fields, with long ones.
+ENDLESS = (b"", b"\0\1x\1y" * 3, LONG_FIELD * 120)
+
+
 class Raw:
     """Frames as they are asked for, right or wrong."""
 
@@ -107,6 +112,17 @@ class Raw:
             if got[0] in kinds and stream in (None, got[2]):
                 return got
         return None
+
+    def take_by_bytes(self, stream):
+        """The body of a stream, which is alone and whose window is a byte, as far as it is not known yet."""
+        more = True
+        while more:
+            _, flags, of, payload = self.wait(DATA)
+            assert of == stream and len(payload) <= 1
+            yield from payload
+            more = not flags & END_STREAM
+            if more:
+                self.send(frame(WINDOW, 0, stream, u32(1)))
 
     def note(self, got):
         """Adds a frame to what is known of its stream: [status, fields, body, error]."""
@@ -174,6 +190,16 @@ def send_noise(client, frames, chance):
         if chance.random() < 0.5:
             with contextlib.suppress(TimeoutError):
                 client.next(0.02)
+
+
+def header_of(site, parts):
+    """What comes of a header that has these parts in frames of their own, and no end (CVE-2024-27316)."""
+    with Raw(site) as client:
+        with contextlib.suppress(OSError):
+            client.send(frame(HEADERS, END_STREAM, 1, client.encoder.encode(fields())))
+            for part in parts:
+                client.send(frame(CONTINUATION, 0, 1, part))
+        return client.error()
 
 
 class Uploads:

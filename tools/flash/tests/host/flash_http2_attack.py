@@ -2,6 +2,7 @@
 # timeout: 300
 """What a client of HTTP/2 cannot do: cost much, hold what others need, stop the loop, or say what is taken for more."""
 import contextlib
+import itertools
 import os
 import random
 import struct
@@ -14,9 +15,9 @@ from flashtest import children, equal, main, wait_for    # noqa: E402
 from http2site import Http2Site, no_sanitizer, quiet        # noqa: E402
 from secured import content, same     # noqa: E402
 import kit      # noqa: E402
-from http2_client import (BAD_FIELDS, BAD_LINES, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM,     # noqa: E402
-                          FLOODS, GOAWAY, HEADERS, PING, PROTOCOL_ERROR, RST, SETTINGS, SMUGGLED, WINDOW, Raw, Uploads,
-                          fields, flood, frame, send_noise, u32)
+from http2_client import (BAD_FIELDS, BAD_LINES, CALM, DATA, END_HEADERS, END_STREAM, ENDLESS,     # noqa: E402
+                          FLOODS, GOAWAY, HEADERS, LONG_FIELD, PING, PROTOCOL_ERROR, RST, SETTINGS, SMUGGLED, WINDOW,
+                          Raw, Uploads, fields, flood, frame, header_of, send_noise, u32)
 
 BIG = 10000019
 STEP = 32768
@@ -106,19 +107,11 @@ def streams_given_up_end_the_connection():
 def headers_without_an_end_end_the_connection():
     """CVE-2024-27316: CONTINUATION of all sizes, with fields in them and with none."""
     with Http2Site().start() as s:
-        for part in (b"", b"\0\1x\1y" * 3, (b"\0\1x\x7e" + b"y" * 126) * 120):
-            with Raw(s) as client:
-                client.send(frame(HEADERS, END_STREAM, 1, client.encoder.encode(fields())))
-                with contextlib.suppress(OSError):
-                    for _ in range(3000):
-                        client.send(frame(CONTINUATION, 0, 1, part))
-                assert client.error() in (CALM, "end")
+        for part in ENDLESS:
+            assert header_of(s, itertools.repeat(part, 3000)) in (CALM, "end")
         s.count_is("http2_flooded", 3)
         # Fewer than libnghttp2 itself bears, and more than a header may be.
-        with Raw(s) as client:
-            client.send(frame(HEADERS, END_STREAM, 1, client.encoder.encode(fields())),
-                        *(frame(CONTINUATION, 0, 1, (b"\0\1x\x7e" + b"y" * 126) * 125) for _ in range(6)))
-            equal(client.error(), CALM)
+        equal(header_of(s, itertools.repeat(LONG_FIELD * 125, 6)), CALM)
         quiet(s)
 
 
