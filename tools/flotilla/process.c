@@ -100,13 +100,8 @@ static int run(struct job *job)
 		return status;
 	if (!have_common(job) && (job->shared || job->olds.nr))
 		return nothing_common(job);
-	if (job->dry_run) {
-		err = job_look(job);
-		if (err)
-			return job_no_rights(job, &job->old, err);
-		print_counted(job);
-		return CLI_OK;
-	}
+	if (job->dry_run)
+		return job_count(job, print_counted);
 	/* Clients find the new one only, from here on. */
 	status = job_hide(job);
 	if (status)

@@ -116,13 +116,8 @@ static int run(struct job *job)
 		status = job_listeners(job, &job->old, &job->olds);
 	if (status)
 		return status;
-	if (job->dry_run) {
-		err = job_look(job);
-		if (err)
-			return job_no_rights(job, &job->old, err);
-		print_counted(job);
-		return CLI_OK;
-	}
+	if (job->dry_run)
+		return job_count(job, print_counted);
 	/* Nothing is given to it by other nodes from here on. */
 	status = job_hide(job);
 	if (status)

@@ -232,8 +232,8 @@ unsigned int job_left(const struct job *job)
 	       job->taken + job->fixed + job->held;
 }
 
-/* One look. Of a process that has gone the kernel has what others may hold yet. */
-int job_look(struct job *job)
+/* One look, 0 or a negative errno. Of a process that has gone the kernel has what others may hold yet. */
+static int job_look(struct job *job)
 {
 	int err;
 
@@ -247,6 +247,16 @@ int job_look(struct job *job)
 			      (job->drains && ioctl(job->move, HOF_MOVE_PASSED, &job->passed))))
 		return -errno;
 	return err;
+}
+
+int job_count(struct job *job, void (*print)(const struct job *job))
+{
+	int err = job_look(job);
+
+	if (err)
+		return job_no_rights(job, &job->old, err);
+	print(job);
+	return CLI_OK;
 }
 
 static void say(const struct job *job)

@@ -79,8 +79,8 @@ int job_no_rights(struct job *job, const struct process *p, int err);
 bool job_has(const struct listeners *list, uint64_t inode);
 void job_let_go(struct listeners *list);
 
-/* One look. Of a process that has gone the kernel has what others may hold yet. 0 or -errno. */
-int job_look(struct job *job);
+/* One look, of which is said what would move. */
+int job_count(struct job *job, void (*print)(const struct job *job));
 /* Until none is left, the time is over, or it makes no sense. 0 or -errno. */
 int job_follow(struct job *job);
 unsigned int job_left(const struct job *job);
