@@ -46,8 +46,7 @@ static struct hof_standby *hof_standby_find(struct hof_net *hn, const struct hof
 	struct hof_standby *s;
 
 	list_for_each_entry_rcu(s, &hn->standbys, node, lockdep_is_held(&hn->takeover_lock))
-		if (s->service.family == service->family && s->service.port == service->port &&
-		    !memcmp(s->service.addr, service->addr, sizeof(service->addr)))
+		if (!memcmp(&s->service, service, sizeof(*service)))
 			return s;
 	return NULL;
 }
