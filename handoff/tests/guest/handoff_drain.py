@@ -10,12 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import E, PATIENCE, SLOW, TOP, VIP4, accept, claim, main, receive, rounds, run, usable, wait     # noqa: E402
+from hof import E, PATIENCE, SLOW, TOP, VIP4, accept, claim, main, rounds, run, usable, wait     # noqa: E402
 from stacktest import Device, load, unload              # noqa: E402
 from chain import Chain, Wanderer                       # noqa: E402
+from lasting import Lasting                             # noqa: E402
 from move import CONN, FLOTILLA, FROM, NODE, TO, Move         # noqa: E402
 from servers import COMMANDS, SIZES, Site, installed          # noqa: E402
 
@@ -25,50 +25,24 @@ COMMANDS["nginx"] = (COMMANDS["nginx"][0].replace("keepalive_requests 100;", "ke
 FLASH = (os.path.join(TOP, "build/bin/flash"), "--user", "root", "--workers", "2", "--listen", VIP4 + ":80")
 
 
-class Kept(threading.Thread):
-    """Requests one after the other on one connection that must last; every byte is compared."""
+class Kept(Lasting):
+    """A client of the farm."""
 
     def __init__(self, farm, pause=0.01, files=(3, 6, 9), to="client"):
-        super().__init__(daemon=True)
-        self.farm, self.pause, self.files = farm, pause, files
-        self.sock = next(n for n in farm.clients + farm.nodes if n.name == to).connect()
-        self.done, self.error, self.ends, self.took = 0, None, False, []
+        super().__init__(next(n for n in farm.clients + farm.nodes if n.name == to).connect(), files, pause)
+        self.farm, self.took = farm, []
 
     def ask(self, number):
         self.sock.sendall(b"GET /0/f%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
 
-    def answered(self, number):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            part = self.sock.recv(65536)
-            assert part, "end of file after %d requests" % self.done
-            head += part
-        head, rest = head.split(b"\r\n\r\n", 1)
-        assert head.startswith(b"HTTP/1.1 200"), head
-        assert rest + receive(self.sock, SIZES[number] - len(rest)) == self.farm.bodies[number], \
-            "wrong bytes after %d requests" % self.done
-        self.done += 1
+    def gets(self, number):
+        self.answered(self.farm.bodies[number])
 
     def exchange(self, number=3):
         begin = time.monotonic()
         self.ask(number)
-        self.answered(number)
+        self.gets(number)
         self.took.append(time.monotonic() - begin)
-
-    def run(self):
-        try:
-            while not self.ends:
-                for number in self.files:
-                    self.exchange(number)
-                    time.sleep(self.pause)
-        except Exception as error:              # pylint: disable=broad-except
-            self.error = error
-
-    def close(self):
-        self.ends = True
-        if self.ident:
-            self.join(PATIENCE)
-        self.sock.close()
 
 
 class Farm(Chain):
@@ -556,7 +530,7 @@ def answer_under_way_is_ended_first():
         with f.command("--idle", "100") as tool:
             time.sleep(SLOW)
             assert tool.poll() is None and f.has(f.be[0]) == 1
-            one.answered(9)
+            one.gets(9)
             assert not tool.wait(2 * PATIENCE)
         one.exchange()
         assert f.has(f.be[1]) == 1
@@ -582,8 +556,8 @@ def answer_that_its_client_has_not_is_not_left_behind():
             wait(lambda: f.be[0].stat("HandoffRefusedSendQueue") or f.has(f.be[1]))
             time.sleep(SLOW)
             assert tool.poll() is None and f.has(f.be[0]) == 1 and not f.has(f.be[1])
-            one.answered(9)
-            one.answered(3)
+            one.gets(9)
+            one.gets(3)
             wait(lambda: one.exchange() or f.has(f.be[1]))
             assert not tool.wait(2 * PATIENCE)
 

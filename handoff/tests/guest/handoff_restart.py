@@ -11,10 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, SLOW, TOP, claim, main, receive, rounds, wait     # noqa: E402
+from hof import PATIENCE, SLOW, TOP, claim, main, rounds, wait     # noqa: E402
+from lasting import Lasting     # noqa: E402
 from move import FLOTILLA, flotilla, loopback_up, no_resets     # noqa: E402
 
 WHERE = "/run/handoff-restart"
@@ -116,15 +115,13 @@ def first(kind, name):
     return Server(kind, name)
 
 
-class Client(threading.Thread):
-    """Requests one after the other on one connection that must last; every byte is compared."""
+class Client(Lasting):
+    """One that remembers who has answered."""
 
     def __init__(self, names, pause=0.0, post=False):
-        super().__init__(daemon=True)
-        self.names, self.pause, self.post = names, pause, post
-        self.sock = socket.create_connection(("127.0.0.1", PORT), PATIENCE)
+        super().__init__(socket.create_connection(("127.0.0.1", PORT), PATIENCE), names, pause)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.done, self.error, self.ends = 0, None, False
+        self.post = post
         self.who = set()
 
     def exchange(self, name):
@@ -133,31 +130,11 @@ class Client(threading.Thread):
             self.sock.sendall(b"POST /post HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n" + body)
             want = b"posted"
         else:
-            path = "slow" if name == "slow" else name
-            self.sock.sendall(b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+            self.sock.sendall(b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % name.encode())
             want = FILES["big" if name == "slow" else name]
-        head = b""
-        while b"\r\n\r\n" not in head:
-            part = self.sock.recv(65536)
-            assert part, "end of file after %d requests" % self.done
-            head += part
-        head, rest = head.split(b"\r\n\r\n", 1)
-        assert head.startswith(b"HTTP/1.1 200"), head
-        for line in head.split(b"\r\n"):
+        for line in self.answered(want).split(b"\r\n"):
             if line.startswith(b"X-Who: "):
                 self.who.add(line[7:].decode())
-        got = rest + receive(self.sock, len(want) - len(rest))
-        assert got == want, "wrong bytes after %d requests" % self.done
-        self.done += 1
-
-    def run(self):
-        try:
-            while not self.ends:
-                for name in self.names:
-                    self.exchange(name)
-                    time.sleep(self.pause)
-        except Exception as error:              # pylint: disable=broad-except
-            self.error = error
 
 
 class Load:
@@ -187,8 +164,7 @@ class Load:
         for client in self.clients:
             client.ends = True
         for client in self.clients:
-            client.join(PATIENCE)
-            client.sock.close()
+            client.close()
         if kind is None:
             self.check()
 

@@ -61,8 +61,7 @@ def entries_are_like_those_of_a_handoff():
     with Pair(1) as c:
         conns, be = Conns(c), c.be[0]
         pairs = [conns.open(be) for _ in range(2)]
-        c.dies()
-        c.has_address()
+        c.fails_over()
         assert c.taken() == {"be1": 2}
         assert c.fe2.nl.node("be1")["NODE_LOAD"] == 2
         assert [x["CONN_STATE"] for x in c.fe2.conns()] == ["FORWARD"] * 2
@@ -85,8 +84,7 @@ def taken_over_and_idle_it_is_reset_when_its_node_dies():
         client, there = conns.open(be)
         there.sendall(b"begin")
         assert receive(client, 5) == b"begin"
-        c.dies()
-        c.has_address()
+        c.fails_over()
         with c.net.sysfs(c.fe2.ns, "links/grace_ms", "w") as file:
             file.write("0")
         assert c.taken() == {"be1": 1}
@@ -105,8 +103,7 @@ def packets_are_held_back_until_it_is_known():
         conns, be = Conns(c), c.be[0]
         client, there = conns.open(be)
         c.takeover("--prepare")
-        c.dies()
-        c.has_address()
+        c.fails_over()
         client.sendall(b"held")
         wait(lambda: c.fe2.stat("TakeoverHeld") >= 1)
         # Others begin anew meanwhile.
@@ -183,8 +180,7 @@ def restarted_front_end_asks_for_what_it_had():
     with Pair(1) as c:
         conns, be = Conns(c), c.be[0]
         client, there = conns.open(be)
-        c.dies()
-        c.has_address()
+        c.fails_over()
         assert c.taken() == {"be1": 1}
         usable(there, client)
         c.restarts()
@@ -224,8 +220,7 @@ def taken_over_it_is_handed_on_and_back():
             a.nl.do("NODE_SET", node_name=b.name, node_role=E["FLT_ROLE_FRONTEND"])
         wait(lambda: be1.nl.node("be2")["NODE_STATE"] == E["FLT_NODE_UP"])
         client, there = conns.open(be1)
-        c.dies()
-        c.has_address()
+        c.fails_over()
         assert c.taken() == {"be1": 1, "be2": 0}
         usable(there, client)
         there = gives(there, be1, "be2", conns.back["be2"])
@@ -255,8 +250,7 @@ def the_same_over_ipv6():
         client, there = conns.open(be)
         usable(there, client)
         c.takeover("--prepare", address=VIP6)
-        c.dies()
-        c.has_address()
+        c.fails_over()
         client.sendall(b"held")
         wait(lambda: c.fe2.stat("TakeoverHeld") >= 1)
         assert c.taken(address="[%s]:80" % VIP6) == {"be1": 1}
@@ -340,8 +334,7 @@ def pages_of_many():
         for _ in range(many):
             conns.open(c.be[0], read=False)
         client, there = conns.open(c.be[1])
-        c.dies()
-        c.has_address()
+        c.fails_over()
         begin = time.monotonic()
         assert c.taken() == {"be1": many, "be2": 1}
         print("# %d taken over in %.1f s" % (many + 1, time.monotonic() - begin), flush=True)

@@ -119,8 +119,7 @@ def nodes_that_do_not_answer_are_named():
         c.be[1].run("ip", "link", "set", "eth0", "down")
         c.fe2.output("ss", "-K", "dst", c.net.ip4(3))
         wait(lambda: c.fe2.nl.node("be2")["NODE_STATE"] != E["FLT_NODE_UP"])
-        c.dies()
-        c.has_address()
+        c.fails_over()
         status, rows, said = c.takeover("--wait", "3")
         assert status == 1, said
         assert {name: row["answer"] for name, row in rows.items()} == {
@@ -142,8 +141,7 @@ def who_answers_falsely_gets_nothing_that_is_not_its():
         where = addresses(client)
         # Nobody has asked.
         assert claims(line, 0, where) == claims(line, 4711, where) == STATE
-        c.dies()
-        c.has_address()
+        c.fails_over()
         own = c.fe2.listen()
         mine = c.client.connect()
         served, _ = own.accept()

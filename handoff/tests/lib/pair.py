@@ -87,6 +87,10 @@ class Pair(Cluster):
         batch(self.fe2.ns, "addr add %s/24 dev eth0" % VIP4, "addr add %s/64 dev eth0 nodad" % VIP6)
         self.turn(self.fe2)
 
+    def fails_over(self):
+        self.dies()
+        self.has_address()
+
     def takeover(self, *words, node=None, address=VIP4):
         """Exit status, rows, standard error of the command."""
         node = node or self.fe2
