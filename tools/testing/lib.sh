@@ -5,6 +5,7 @@
 #	. "$FLT_TOP/tools/testing/lib.sh"
 #	lan fe:10.0.0.1 be1:10.0.0.2 client:10.0.0.100	# namespaces on one segment, functions fe, be1, client
 #	fe ip route add ...				# run in a namespace
+#	holds be1 10.0.0.200				# the address of a service
 #	check "the client reaches the front-end" client ping -c1 10.0.0.1
 #	finish						# prints the plan; exit status for the runner
 #
@@ -157,6 +158,13 @@ lan() {
 		ns=${member%%:*}
 		wait_for 10 carrier "$ns" || bail "no carrier in $ns"
 	done
+}
+
+# holds NAMESPACE ADDRESS: a back-end has the address of a service without saying so on the segment.
+holds() {
+	must "$1" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
+		net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
+	must "$1" ip addr add "$2/32" dev lo
 }
 
 carrier() {

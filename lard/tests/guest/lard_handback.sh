@@ -26,9 +26,7 @@ done
 # A back-end holds the VIP without saying so, and serves it; its files say its name.
 backend() {
 	local ns=$1 i
-	must "$ns" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
-		net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
-	must "$ns" ip addr add $VIP/32 dev lo
+	holds "$ns" $VIP
 	must "$ns" flotilla node add fe address 10.0.0.1 role frontend
 	must fe flotilla node add "$ns" address "$2"
 	mkdir -p "$DIR/$ns"

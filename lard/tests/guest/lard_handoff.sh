@@ -18,9 +18,7 @@ must fe ip addr add $VIP/24 dev eth0
 # A back-end holds the VIP without saying so, and serves it.
 backend() {
 	local ns=$1
-	must "$ns" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
-		net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
-	must "$ns" ip addr add $VIP/32 dev lo
+	holds "$ns" $VIP
 	mkdir -p "$DIR/$ns"
 	head -c 200000 /dev/zero | tr '\0' "${ns: -1}" >"$DIR/$ns/big"
 	echo "$ns" >"$DIR/$ns/index.html"

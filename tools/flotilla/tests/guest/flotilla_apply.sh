@@ -14,9 +14,7 @@ need flotilla lardd nginx python3 setpriv
 load handoff
 lan client:10.0.0.100 fe:10.0.0.1 be:10.0.0.2
 must fe ip addr add $VIP/24 dev eth0
-must be sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
-	net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
-must be ip addr add $VIP/32 dev lo
+holds be $VIP
 
 # apply NAMESPACE TEXT [OPTION...]: its output, both streams, and its status behind them.
 apply() {

@@ -16,9 +16,7 @@ must make -s -C "$FLT_TOP" install-programs
 load handoff
 lan client:10.0.0.100 fe:10.0.0.1 be:10.0.0.2
 must fe ip addr add $VIP/24 dev eth0
-must be sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
-	net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0
-must be ip addr add $VIP/32 dev lo
+holds be $VIP
 echo "+memory +pids" >/sys/fs/cgroup/cgroup.subtree_control
 
 # boot NAME UNIT...: with the files below $DIR/NAME.
@@ -97,7 +95,7 @@ for name in fe be; do
 done
 check "the settings are applied, and the nodes of a file" wait_for 30 has_node be 5 up
 check "a client is served" wait_for 60 serves
-ask() { fe python3 "$FLT_TOP/lard/tests/lib/ask.py" "/proc/${machines[fe]}/root/run/flotilla/lardd.sock" "$@"; }
+ask() { on fe python3 "$FLT_TOP/lard/tests/lib/ask.py" /run/flotilla/lardd.sock "$@"; }
 handed_off() { [ "$(ask '{"cmd":"stats"}' counters LardHandedOff)" -gt 0 ]; }
 check "by handoff" wait_for 20 handed_off
 equal "lardd is the user that the package makes, and has two rights" "$(id -u flotilla) 0000000000001400 1" \
