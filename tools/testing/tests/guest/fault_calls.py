@@ -373,8 +373,7 @@ def a_takeover():
     with Pair(1) as c:
         conns = Conns(c)
         client, there = conns.open(c.be[0])
-        c.dies()
-        c.has_address()
+        c.fails_over()
         with c.fe2.inside():
             dev = os.open("/dev/handoff", os.O_RDWR | os.O_CLOEXEC)
 
