@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from hof import (CLOSED, DONE, PATIENCE, TOP, VIP4, VIP6, E, accept, claim, main, receive, rounds,  # noqa: E402
                  usable, wait)
 from kit import Skip                                            # noqa: E402
-from pair import Conns, Pair, is_reset                          # noqa: E402
+from pair import Conns, Pair, ends, handed_off, is_reset       # noqa: E402
 
 KEEPALIVED = shutil.which("keepalived", path=os.environ["PATH"] + ":/usr/sbin")
 
@@ -67,9 +67,7 @@ def entries_are_like_those_of_a_handoff():
         assert [x["CONN_STATE"] for x in c.fe2.conns()] == ["FORWARD"] * 2
         for client, there in pairs:
             usable(there, client)
-        pairs[0][0].close()
-        assert pairs[0][1].recv(1) == b""
-        pairs[0][1].close()
+        ends(*pairs[0])
         wait(lambda: sorted(x["CONN_STATE"] for x in c.fe2.conns()) == ["FORWARD", "LINGER"])
         assert c.fe2.nl.node("be1")["NODE_LOAD"] == 1
         usable(pairs[1][1], pairs[1][0])
@@ -79,9 +77,7 @@ def entries_are_like_those_of_a_handoff():
 @claim
 def taken_over_and_idle_it_is_reset_when_its_node_dies():
     """The client has sent nothing to the new front-end, which knows its sequence numbers all the same."""
-    with Pair(1, grace_ms=0) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off(grace_ms=0) as (c, _, _, client, there):
         there.sendall(b"begin")
         assert receive(client, 5) == b"begin"
         c.fails_over()
@@ -94,14 +90,11 @@ def taken_over_and_idle_it_is_reset_when_its_node_dies():
             assert client.recv(1) and False, "no reset"
         except ConnectionResetError:
             pass
-        conns.close()
 
 
 @claim
 def packets_are_held_back_until_it_is_known():
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, _, _, client, there):
         c.takeover("--prepare")
         c.fails_over()
         client.sendall(b"held")
@@ -117,14 +110,11 @@ def packets_are_held_back_until_it_is_known():
         usable(served, other)
         for sock in (other, served, fresh):
             sock.close()
-        conns.close()
 
 
 @claim
 def holding_back_ends_by_itself():
-    with Pair(1) as c:
-        conns = Conns(c)
-        client, _ = conns.open(c.be[0])
+    with handed_off() as (c, _, _, client, _):
         c.fe2.sysctl("net.flotilla.takeover_hold_ms", 500)
         c.takeover("--prepare")
         c.dies()
@@ -137,14 +127,11 @@ def holding_back_ends_by_itself():
         assert c.takeover("--release")[0] == 0
         status, _, said = c.takeover("--release")
         assert status == 1 and "not prepared" in said
-        conns.close()
 
 
 @claim
 def both_have_the_address_and_nobody_is_reset():
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, conns, be, client, there):
         c.has_address()
         for _ in range(3):
             assert c.taken() == {"be1": 1} and c.fe2.stat("ForwardEntries") == 1
@@ -165,21 +152,16 @@ def both_have_the_address_and_nobody_is_reset():
         for node in (c.fe, c.fe2):
             c.turn(node)
             usable(there, client)
-        client.close()
-        assert there.recv(1) == b""
-        there.close()
+        ends(client, there)
         conns.dev.expect(CLOSED)
         wait(lambda: [x["CONN_STATE"] for x in c.fe2.conns()] == ["LINGER"])
         assert c.fe.stat("ForwardResets") == c.fe2.stat("ForwardResets") == 0
         wait(lambda: be.stat("AdoptRelayed") == be.stat("AdoptLive") == 0)
-        conns.close()
 
 
 @claim
 def restarted_front_end_asks_for_what_it_had():
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, _, _, client, there):
         c.fails_over()
         assert c.taken() == {"be1": 1}
         usable(there, client)
@@ -190,11 +172,8 @@ def restarted_front_end_asks_for_what_it_had():
         assert c.taken() == {"be1": 1} and c.fe2.stat("ForwardEntries") == 1
         assert receive(there, 4) == b"held"
         usable(there, client)
-        client.close()
-        assert there.recv(1) == b""
-        there.close()
+        ends(client, there)
         wait(lambda: [x["CONN_STATE"] for x in c.fe2.conns()] == ["LINGER"])
-        conns.close()
 
 
 def gives(sock, node, target, listener):
@@ -235,9 +214,7 @@ def taken_over_it_is_handed_on_and_back():
         there = gives(there, c.fe2, "be2", conns.back["be2"])
         usable(there, client)
         wait(lambda: [x["CONN_NODE"] for x in c.fe2.conns()] == ["be2"])
-        client.close()
-        assert there.recv(1) == b""
-        there.close()
+        ends(client, there)
         wait(lambda: all(node.stat("AdoptLive") == 0 for node in c.be))
         here.close()
         conns.close()
@@ -245,9 +222,7 @@ def taken_over_it_is_handed_on_and_back():
 
 @claim
 def the_same_over_ipv6():
-    with Pair(1) as c:
-        conns, be = Conns(c, family=6), c.be[0]
-        client, there = conns.open(be)
+    with handed_off(family=6) as (c, _, _, client, there):
         usable(there, client)
         c.takeover("--prepare", address=VIP6)
         c.fails_over()
@@ -257,7 +232,6 @@ def the_same_over_ipv6():
         assert c.takeover("--release", address=VIP6)[0] == 0
         assert receive(there, 4) == b"held"
         usable(there, client)
-        conns.close()
 
 
 class Keepalived:

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from chain import ANSWER, CLAIM, GRANT, NEW, TAIL, Other, addresses   # noqa: E402
 from hof import VIP4, VIP6, E, claim, main, run, usable, wait   # noqa: E402
 from mallory import LIFE, RECORD                                # noqa: E402
-from pair import TAKEN, TAKEOVER, Conns, Pair                   # noqa: E402
+from pair import TAKEN, TAKEOVER, Conns, Pair, ends, handed_off   # noqa: E402
 
 KNOWS = NEW | E["FLT_FEATURE_TAKEOVER"]
 NONE, STATE, DUPLICATE = 0, E["FLT_REFUSE_STATE"], E["FLT_REFUSE_DUPLICATE"]
@@ -133,9 +133,7 @@ def nodes_that_do_not_answer_are_named():
 
 @claim
 def who_answers_falsely_gets_nothing_that_is_not_its():
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, _, _, client, there):
         other = Other(c)
         line = other.meet(c.fe2, "BACKEND", KNOWS)
         where = addresses(client)
@@ -165,16 +163,14 @@ def who_answers_falsely_gets_nothing_that_is_not_its():
         usable(there, client)
         usable(served, mine)
         assert sorted(x["CONN_NODE"] for x in c.fe2.conns()) == ["be1", "mallory", "mallory"]
-        for thing in (mine, served, own, other, conns):
+        for thing in (mine, served, own, other):
             thing.close()
 
 
 @claim
 def front_end_gone_bad_has_nothing_but_a_name():
     """It asks, and is granted to; the connections go on by who has the address, and their ends are told."""
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, conns, be, client, there):
         other = Other(c)
         line = other.meet(be, "BACKEND", KNOWS)
         assert asks(line) == ([], (4711, 0, ROLE, 0, 0))
@@ -200,13 +196,10 @@ def front_end_gone_bad_has_nothing_but_a_name():
         usable(there, client)
         c.turn(c.fe)
         usable(there, client)
-        client.close()
-        assert there.recv(1) == b""
-        there.close()
+        ends(client, there)
         wait(lambda: [x["CONN_STATE"] for x in c.fe2.conns() + c.fe.conns()] == ["LINGER"] * 2)
         assert c.fe.stat("ForwardResets") == c.fe2.stat("ForwardResets") == 0
         other.close()
-        conns.close()
 
 
 @claim
@@ -229,9 +222,7 @@ def full_table_keeps_what_does_not_fit_out():
 
 @claim
 def command_that_is_killed_leaves_nothing():
-    with Pair(1) as c:
-        conns, be = Conns(c), c.be[0]
-        client, there = conns.open(be)
+    with handed_off() as (c, conns, _, client, there):
         silent = Other(c)
         silent.meet(c.fe2, "BACKEND", KNOWS)
         before = None
@@ -261,7 +252,6 @@ def command_that_is_killed_leaves_nothing():
         conns.dev.close = lambda: None
         run("rmmod", "handoff")
         run("modprobe", "handoff")
-        conns.close()
 
 
 if __name__ == "__main__":

@@ -144,6 +144,22 @@ class Conns:
         self.dev.close()
 
 
+@contextlib.contextmanager
+def handed_off(family=4, **more):
+    """The pair, with one connection that be1 has: all that it opens, the node, the client's end and the node's."""
+    with Pair(1, **more) as c:
+        conns = Conns(c, family)
+        yield c, conns, c.be[0], *conns.open(c.be[0])
+        conns.close()
+
+
+def ends(client, there):
+    """The client closes, and then the server."""
+    client.close()
+    assert there.recv(1) == b""
+    there.close()
+
+
 def is_reset(client, data=b"x"):
     """What the client sends draws a RST."""
     with contextlib.suppress(OSError):

@@ -32,7 +32,7 @@ from card import MIB, Disk                              # noqa: E402
 from cluster import Cluster                             # noqa: E402
 from kit import Skip, claim, main, wait                 # noqa: E402
 from netns import inside, run                           # noqa: E402
-from pair import Conns, Pair, takeover_ioctl            # noqa: E402
+from pair import handed_off, takeover_ioctl             # noqa: E402
 
 MOST = 400
 # What a fault may look like from outside.
@@ -370,9 +370,7 @@ def a_handoff():
 @claim
 def a_takeover():
     """Of a connection whose front-end is gone; it goes on whenever it has been taken over."""
-    with Pair(1) as c:
-        conns = Conns(c)
-        client, there = conns.open(c.be[0])
+    with handed_off() as (c, _, _, client, there):
         c.fails_over()
         with c.fe2.inside():
             dev = os.open("/dev/handoff", os.O_RDWR | os.O_CLOEXEC)
@@ -389,7 +387,6 @@ def a_takeover():
         print("# TAKEOVER 3")
         each_fault(lambda: takeover_ioctl(dev, 1), lambda _: takeover_ioctl(dev, 3), least=0)
         os.close(dev)
-        conns.close()
 
 
 @claim
