@@ -1,4 +1,5 @@
 """Starts flash on a free port of loopback and talks to it in raw bytes; prints TAP."""
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ import kit                                      # noqa: E402
 TOP = os.environ.get("FLT_TOP") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "..", ".."))
 FLASH = os.environ.get("FLASH") or os.path.join(TOP, "build", "bin", "flash")
+# What counters() asks.
+STATUS = "status /status\n"
 
 
 def free_port():
@@ -21,6 +24,11 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def counters(server):
+    """Those of a server whose configuration has STATUS."""
+    return json.loads(server.get("/status").body)
 
 
 def wait_for(what, seconds=kit.PATIENCE):
