@@ -25,8 +25,8 @@ http {{
     client_body_temp_path {work}/body; proxy_temp_path {work}/proxy;
     fastcgi_temp_path {work}/fastcgi; uwsgi_temp_path {work}/uwsgi; scgi_temp_path {work}/scgi;
     server {{
-        listen 80 backlog=1024;
-        listen {service}:{tls_port} backlog=1024;
+        listen 80 reuseport backlog=1024;
+        listen {service}:{tls_port} reuseport backlog=1024;
         root {root};
     }}
 }}
@@ -66,10 +66,13 @@ class Backend:
             (self.group / "io.max").write_text(
                 f"{os.major(device)}:{os.minor(device)} riops={reads_per_second}")
 
-    def start(self):
-        values = {"work": self.work, "name": self.name, "service": SERVICE, "root": self.root,
+    def start(self, place=""):
+        """A server; one that replaces another has a @place of its own for its files."""
+        work = self.work / place
+        work.mkdir(exist_ok=True)
+        values = {"work": work, "name": self.name, "service": SERVICE, "root": self.root,
                   "tls_port": TLS_PORT}
-        config = self.work / "server.conf"
+        config = work / "server.conf"
         if self.server == "nginx":
             config.write_text(NGINX.format(**values))
             command = ("nginx", "-c", str(config), "-g", "daemon off;")
@@ -77,6 +80,10 @@ class Backend:
             config.write_text(FLASH.format(**values))
             command = ("flash", "-c", str(config))
         return self.ns.start(*command, log=self.work / "log", group=self.group)
+
+    def listens(self, process):
+        """It does, and not only the one before it."""
+        return f"pid={process.pid}," in self.ns.run("ss", "-Htlnp", "sport = :80")
 
     def bytes_read(self):
         """What its disk has given so far."""

@@ -2,7 +2,8 @@
 """A cluster's network in one kernel: namespaces on a bridge, the service address on all servers.
 
   client 10.1.0.100 --+
-  fe     10.1.0.1   --+-- bridge 10.1.0.254 -- the guest's own eth0
+  fe     10.1.0.1   --+
+  fe2    10.1.0.2   --+-- bridge 10.1.0.254 -- the guest's own eth0
   be1..  10.1.0.11..--+
 """
 import subprocess
@@ -10,6 +11,7 @@ import subprocess
 SERVICE = "10.1.0.80"
 BRIDGE = "br0"
 BRIDGE_ADDRESS = "10.1.0.254"
+FIXED = {"fe": "10.1.0.1", "fe2": "10.1.0.2", "client": "10.1.0.100"}
 
 
 def run(*command, text=None):
@@ -58,6 +60,10 @@ route add default via {BRIDGE_ADDRESS}
         """A front-end has it on its interface, for all to see."""
         self.run("ip", "address", "add", f"{SERVICE}/32", "dev", "eth0")
 
+    def cut(self):
+        """Nothing comes to it any more, or from it."""
+        run("ip", "link", "set", f"{self.name}-br", "down")
+
     def hold_service_address(self):
         """A back-end has it on its loopback and does not answer ARP for it."""
         self.run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1",
@@ -66,17 +72,14 @@ route add default via {BRIDGE_ADDRESS}
 
 
 def build(names):
-    """Namespaces by name; fe and client have fixed addresses, the others count from 11."""
+    """Namespaces by name; front-ends and client have fixed addresses, the others count from 11."""
     run("ip", "link", "add", BRIDGE, "type", "bridge")
     run("ip", "address", "add", f"{BRIDGE_ADDRESS}/24", "dev", BRIDGE)
     run("ip", "link", "set", BRIDGE, "up")
     found, number = {}, 11
     for name in names:
-        if name == "fe":
-            address = "10.1.0.1"
-        elif name == "client":
-            address = "10.1.0.100"
-        else:
+        address = FIXED.get(name)
+        if not address:
             address = f"10.1.0.{number}"
             number += 1
         found[name] = Namespace(name, address)

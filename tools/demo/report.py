@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The demo's report: text from what was measured."""
 import measure
+from network import SERVICE
 
 WIDTH = 78
 
@@ -110,6 +111,51 @@ def encrypted(seen, backends):
         f"    {seen['keys_seen']} of these: {seen['secrets']} secrets of curl's key log, {seen['made']} keys and IVs "
         "made of them, the links' key, the certificate's key"]
     return lines + [f"  WRONG: {text}" for text in seen["wrong"]]
+
+
+def listed(counts):
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+def emptied(seen):
+    """A back-end left, its server was replaced."""
+    kept, said, move = seen["kept"], seen["drain"]["said"], seen["move"]["said"]
+    both = kept + seen["direct"]
+    return [
+        heading("A node is emptied, a server restarted, under load"),
+        f"  {len(kept)} clients, a connection each, which they keep: {listed(seen['before'])}",
+        f"  {seen['from']}# flotilla process drain PID --to ...: moved {said.get('moved')}, to {listed(seen['to'])}",
+        f"  then its server was stopped and started; its clients were at {listed(seen['after'])}",
+        f"  {seen['from']}# flotilla process move {seen['old']} {seen['new']}: moved {move.get('moved')} of "
+        f"{len(seen['direct'])} that had come to it directly",
+        f"  clients: {sum(v['requests'] for v in both)} requests, {sum(bool(v['error']) for v in both)} failed, over "
+        f"the same {len(both)} connections; each body was compared ({seen['seconds']:.0f} s)",
+    ]
+
+
+def died(seen):
+    """The front-end did."""
+    kinds = {kind: [v for v in seen["seen"] if v["kind"] == kind] for kind in ("slow", "kept", "half")}
+    whole = [v for v in kinds["slow"] if not v["error"]]
+    lost = [v for v in kinds["half"] if v["error"]]
+    return [
+        heading("The front-end dies, its standby takes over"),
+        f"  handed off before: {listed(seen['before'])}; then the front-end's cable was pulled",
+        f"  fe2# flotilla takeover {SERVICE}: took over {listed(seen['taken'])}",
+        f"  {len(whole)} of {len(kinds['slow'])} slow downloads ({megabytes(seen['bytes'])} in all) ended whole, "
+        "with the bytes they have on disk",
+        f"  {len(kinds['kept'])} kept connections: {sum(v['requests'] for v in kinds['kept'])} requests, "
+        f"{sum(bool(v['error']) for v in kinds['kept'])} failed",
+        f"  lost: {len(lost)} of {len(kinds['half'])} that the dead one had accepted and not yet dispatched "
+        "(half a request); such a client must come again",
+        f"  who comes anew is {'served by the standby' if seen['new'] else 'NOT SERVED'} ({seen['seconds']:.0f} s)",
+    ]
+
+
+def acts(first, second):
+    """What was done to the cluster, and what its clients saw of it."""
+    return "\n".join(line for seen, lines in ((first, emptied(first)), (second, died(second)))
+                     for line in lines + [f"  WRONG: {text}" for text in seen["wrong"]])
 
 
 def text(cluster, runs, explained, right, asked, by_https):

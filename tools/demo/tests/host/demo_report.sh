@@ -100,6 +100,37 @@ says "the capture is whole" 'seen on the segment .* 0 lost$'
 says "it has curl's connections" "20 of curl's 20 TLS connections,"
 says "it has no plain text, which by HTTP it has" '0 of 4 texts of requests and pages; by HTTP 4 of them$'
 says "it has no key" '0 of these: [1-9][0-9]* secrets of curl.s key log, [1-9][0-9]* keys and IVs '
-refuse "the report finds nothing wrong" grep -q WRONG <<<"$https"
+
+# After it, what is done to the cluster under load. places PATTERN: how many each node has, as a line says.
+acts=$(sed -n '/^A node is emptied/,$p' <<<"$output")
+places() {
+	sed -nE "s/^ *$1(be1 [0-9]+, be2 [0-9]+, be3 [0-9]+).*/\1/p" <<<"$acts"
+}
+at_first=$(places '9 clients, .*: ')
+there=$(sed -n 's/^be1 \([0-9]*\),.*/\1/p' <<<"$at_first")
+moved=$(sed -nE 's/^ *be1# flotilla process drain .*: moved ([0-9]+), to be[23] .*/\1/p' <<<"$acts")
+[ "${there:-0}" -gt 0 ]
+claim "the back-end that is emptied had connections" $? "$at_first"
+equal "all of them moved, and their clients saw to where" "$there" "$moved"
+grep -q ' its clients were at be1 0, ' <<<"$acts"
+claim "it has none when its server is stopped" $?
+grep -q ' moved 4 of 4 that had come to it directly$' <<<"$acts"
+claim "a server is replaced under its clients" $?
+grep -Eq '^  clients: [1-9][0-9]* requests, 0 failed, over the same 13 connections' <<<"$acts"
+claim "no request fails when a node is emptied and a server replaced" $?
+handed=$(places 'handed off before: ')
+taken=$(places 'fe2# flotilla takeover .*: took over ')
+[ -n "$taken" ]
+claim "the standby takes over" $? "${taken:-nothing}"
+equal "it takes over all that was handed off" "$handed" "$taken"
+grep -q ' 3 of 3 slow downloads .* ended whole' <<<"$acts"
+claim "downloads end whole without the front-end that began them" $?
+grep -Eq '^  6 kept connections: [1-9][0-9]* requests, 0 failed$' <<<"$acts"
+claim "no request on a kept connection fails when the front-end dies" $?
+grep -q '^  lost: 2 of 2 that the dead one had accepted and not yet dispatched' <<<"$acts"
+claim "the report says what is lost" $?
+grep -q ' who comes anew is served by the standby' <<<"$acts"
+claim "the standby serves who comes anew" $?
+refuse "the report finds nothing wrong" grep -q WRONG <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
