@@ -13,6 +13,7 @@
 #include "floor.h"
 #include "lardd.h"
 #include "page.h"
+#include "share.h"
 #include "status.h"
 #include "url.h"
 #include "worker.h"
@@ -87,7 +88,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 {
 	struct worker *w = lardd->worker[0];
 	struct lard_params params;
-	uint32_t outstanding, limit;
+	uint32_t outstanding, others, limit;
 	unsigned int nodes;
 	json_t *answer;
 
@@ -95,6 +96,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 	pthread_mutex_lock(&lardd->lock);
 	params = *lard_get_params(lardd->engine);
 	outstanding = lard_outstanding(lardd->engine);
+	others = lard_outstanding_others(lardd->engine);
 	limit = lard_limit(lardd->engine);
 	nodes = lard_nodes(lardd->engine);
 	pthread_mutex_unlock(&lardd->lock);
@@ -115,6 +117,8 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 			   "tunnels", (json_int_t)lardd->tunnels,
 			   "client_addresses", (json_int_t)crowd_size(lardd->crowd),
 			   "reloads", (json_int_t)lardd->reloads);
+	json_object_set_new(answer, "peers", json_integer(share_peers(lardd->share)));
+	json_object_set_new(answer, "outstanding_others", json_integer(others));
 	json_object_set_new(answer, "listen", listeners_json(w->config));
 	json_object_set_new(answer, "connections", connections_json(lardd));
 	json_object_set_new(answer, "cache", cache_json(lardd));
@@ -127,11 +131,12 @@ static json_t *node_json(const struct lardd_node *node, const struct lard_node_i
 
 	if (node->address.any.sa_family)
 		address_text(&node->address, text, sizeof(text));
-	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
 			 "name", info->name, "state", info->state == LARD_UP ? "up" : "down",
 			 "admin", node_admin_names[info->admin], "eligible", info->eligible,
 			 "suspended", node->suspended != 0, "weight", (json_int_t)info->weight,
-			 "load", (json_int_t)info->load, "t_low", (json_int_t)info->low,
+			 "load", (json_int_t)info->load,
+			 "load_others", (json_int_t)info->others, "t_low", (json_int_t)info->low,
 			 "t_high", (json_int_t)info->high, "chosen", (json_int_t)info->chosen,
 			 "id", (json_int_t)node->kernel_id, "address", text,
 			 "mode", node->kernel_id ? "handoff" : "proxy");
@@ -185,13 +190,14 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 	pthread_mutex_lock(&lardd->lock);
 	lard_explain(lardd->engine, url_key(canonical, len), lardd->worker[0]->loop.now, &d);
 	lard_decision_text(lardd->engine, &d, canonical, text, sizeof(text));
-	answer = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}",
+	answer = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:I, s:o, s:o}",
 			   "target", canonical,
 			   "node", d.node < 0 ? json_null() :
 			   json_string(lardd->nodes.at[d.node].name),
 			   "policy", lard_policy_name(lard_get_params(lardd->engine)->policy),
 			   "reason", lard_reason_name(d.why), "why", text,
-			   "load", (json_int_t)d.load, "outstanding", (json_int_t)d.total,
+			   "load", (json_int_t)d.load, "load_others", (json_int_t)d.others,
+			   "learnt", d.learnt, "outstanding", (json_int_t)d.total,
 			   "limit", (json_int_t)d.limit,
 			   "assigned", set_json(lardd, d.was), "assigned_then", set_json(lardd, d.set));
 	pthread_mutex_unlock(&lardd->lock);
@@ -270,10 +276,12 @@ static json_t *answer_stats(struct lardd *lardd, const json_t *request)
 				    json_integer(lard_reason_count(lardd->engine, i)));
 	lard_table_get(lardd->engine, &table);
 	pthread_mutex_unlock(&lardd->lock);
-	return json_pack("{s:o, s:o, s:{s:I, s:I, s:I}}", "counters", counters,
+	return json_pack("{s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "counters", counters,
 			 "reasons", reasons, "table", "used", (json_int_t)table.used,
 			 "capacity", (json_int_t)table.capacity,
-			 "evictions", (json_int_t)table.evictions);
+			 "evictions", (json_int_t)table.evictions,
+			 "learnt", (json_int_t)table.learnt, "learned", (json_int_t)table.learned,
+			 "adopted", (json_int_t)table.adopted);
 }
 
 static json_t *answer_reload(struct lardd *lardd, const json_t *request)

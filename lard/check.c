@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "config.h"
 #include "privilege.h"
+#include "share.h"
 
 static int access_to(const char *what, const char *path, int mode, char *error, size_t size)
 {
@@ -63,6 +64,7 @@ int check_machine(struct config *config, const char *path, char *error, size_t s
 
 	err = privilege_find(config, error, size);
 	err = err ? err : before_dropping(config, error, size);
+	err = err ? err : share_check(config, error, size);
 	err = err ? err : privilege_drop(config, error, size);
 	/* A reload reads them again. */
 	err = err ? err : access_to("configuration", path, R_OK, error, size);

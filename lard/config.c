@@ -195,6 +195,27 @@ static int set_status(struct reader *r, int argc, char **argv)
 	return set_page(r, argv, &r->config->status, &r->config->status_given);
 }
 
+static int set_share(struct reader *r, int argc, char **argv)
+{
+	(void)argc;
+	return set_page(r, argv, &r->config->share, &r->config->share_given);
+}
+
+static int set_peer(struct reader *r, int argc, char **argv)
+{
+	struct config *c = r->config;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (c->peer_count == SHARE_PEERS_MAX)
+			return reader_wrong(r, "more than %d peers", SHARE_PEERS_MAX);
+		if (address_parse(argv[i], 0, &c->peers[c->peer_count]))
+			return reader_wrong(r, "\"%s\" is not ADDRESS:PORT", argv[i]);
+		c->peer_count++;
+	}
+	return 0;
+}
+
 static int set_access_log(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
@@ -312,6 +333,9 @@ static const struct directive directives[] = {
 	CALL("control", 3, set_control),
 	CALL("metrics", 2, set_metrics),
 	CALL("status", 2, set_status),
+	CALL("share", 2, set_share),
+	{ "share-key", KIND_TEXT, 2, NULL, offsetof(struct config, share_key), 0, 256 },
+	CALL("peer", 0, set_peer),
 	CALL("access-log", 3, set_access_log),
 	CALL("log-level", 2, set_log_level),
 	CALL("include", 2, set_include),
@@ -369,6 +393,8 @@ static int check_whole(struct reader *r)
 		goto wrong;
 	if (c->cache_size && c->cache_object_max > c->cache_size / 2)
 		why = "cache-object-max must be at most half of cache-size";
+	else if (c->share_given && (!*c->share_key || !c->peer_count))
+		why = "share needs share-key and peer";
 	else if ((why = https_check(c)))
 		goto wrong;
 	else if (!c->listens)

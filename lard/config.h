@@ -11,6 +11,7 @@
 #include "address.h"
 #include "log.h"
 #include "policy.h"
+#include "share.h"
 #include "tls/settings.h"
 
 struct tls_site;
@@ -105,6 +106,11 @@ struct config {
 	bool metrics_given;
 	union address status;
 	bool status_given;
+	union address share;		/* see share.h */
+	bool share_given;
+	char share_key[256];
+	union address peers[SHARE_PEERS_MAX];
+	unsigned int peer_count;
 	char access_log[256];
 	bool access_json;
 	enum log_level log_level;

@@ -52,6 +52,8 @@
 	X(RECYCLED, "LardRecycled", "connections that lingered, idle ones, slow requests and handshakes, closed to make room") \
 	X(ADDRESS_REFUSED, "LardAddressRefused", "connections closed at once, as their address has as many as it may") \
 	X(ACCEPT_FAILED, "LardAcceptFailed", "accept() failed")		\
+	X(SHARE_TAKEN, "LardShareTaken", "datagrams of other front-ends that were believed") \
+	X(SHARE_REFUSED, "LardShareRefused", "datagrams to share's address that were not: no peer's, malformed or old") \
 	X(LOG_LOST, "LardLogLost", "lines of the access log that could not be written")
 
 #define X(name, text, help) COUNTER_##name,

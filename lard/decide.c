@@ -8,7 +8,7 @@
 /* Loads are compared relative to shares: a/x < b/y without division. */
 static bool less_loaded(const struct node *a, const struct node *b)
 {
-	return (uint64_t)a->load * b->share < (uint64_t)b->load * a->share;
+	return (uint64_t)node_load(a) * b->share < (uint64_t)node_load(b) * a->share;
 }
 
 /* Ties go to the first from @start on. -1: empty set. */
@@ -46,7 +46,7 @@ static bool some_below_low(const struct lard *l)
 	unsigned int i;
 
 	for_each_node(i, l->eligible)
-		if (l->nodes[i].load < l->nodes[i].low)
+		if (node_load(&l->nodes[i]) < l->nodes[i].low)
 			return true;
 	return false;
 }
@@ -68,13 +68,14 @@ static void choose(const struct lard *l, struct lard_decision *d, int node, enum
 {
 	d->node = node;
 	d->why = why;
-	d->load = l->nodes[node].load;
+	d->load = node_load(&l->nodes[node]);
+	d->others = l->nodes[node].others;
 }
 
 static void choose_from(const struct lard *l, struct lard_decision *d, int from)
 {
 	d->from = from;
-	d->from_load = l->nodes[from].load;
+	d->from_load = node_load(&l->nodes[from]);
 }
 
 /* Fewest active; among ties the one whose turn it is by weight. */
@@ -123,7 +124,7 @@ static uint64_t ring_bound(const struct lard *l, const struct node *n)
 {
 	uint64_t whole = 100 * l->shares;
 
-	return ((uint64_t)l->params.bound_percent * (l->outstanding + 1) * n->share + whole - 1) /
+	return ((uint64_t)l->params.bound_percent * (total_load(l) + 1) * n->share + whole - 1) /
 	       whole;
 }
 
@@ -137,7 +138,7 @@ static void decide_chbl(const struct lard *l, uint64_t key, struct lard_decision
 		uint32_t i = l->ring.points[at].node;
 
 		if (!(full & NODE_BIT(i))) {
-			if (l->nodes[i].load + 1 <= ring_bound(l, &l->nodes[i])) {
+			if (node_load(&l->nodes[i]) + 1 <= ring_bound(l, &l->nodes[i])) {
 				choose(l, d, i, i == home ? LARD_WHY_RING : LARD_WHY_RING_SPILL);
 				if (i != home)
 					choose_from(l, d, home);
@@ -155,8 +156,8 @@ static void decide_chbl(const struct lard *l, uint64_t key, struct lard_decision
 /* Is @n to be relieved (the condition of Figures 3.2 and 3.3)? */
 static bool overloaded(const struct lard *l, const struct node *n, bool *idle)
 {
-	*idle = n->load > n->high && some_below_low(l);
-	return *idle || n->load >= n->cap;
+	*idle = node_load(n) > n->high && some_below_low(l);
+	return *idle || node_load(n) >= n->cap;
 }
 
 /* Figure 3.2. */
@@ -183,7 +184,7 @@ static void decide_basic(const struct lard *l, struct lard_decision *d, struct p
 			choose(l, d, p, idle ? LARD_WHY_MOVE_IDLE : LARD_WHY_MOVE_CAP);
 		}
 	} else {
-		choose(l, d, n, l->nodes[n].load > l->nodes[n].high ?
+		choose(l, d, n, node_load(&l->nodes[n]) > l->nodes[n].high ?
 		       LARD_WHY_KEEP_BUSY : LARD_WHY_KEEP);
 	}
 	plan->set = NODE_BIT(d->node);
@@ -208,7 +209,7 @@ static void decide_replicated(const struct lard *l, struct lard_decision *d, str
 	}
 
 	m = most_loaded(l, plan->set, l->cursor);	/* before any addition */
-	why = l->nodes[n].load > l->nodes[n].high ? LARD_WHY_KEEP_BUSY : LARD_WHY_KEEP;
+	why = node_load(&l->nodes[n]) > l->nodes[n].high ? LARD_WHY_KEEP_BUSY : LARD_WHY_KEEP;
 	if (overloaded(l, &l->nodes[n], &idle)) {
 		p = least_loaded(l, l->eligible, l->cursor);
 		plan->scanned = true;
@@ -240,13 +241,14 @@ static void describe(const struct lard *l, uint64_t key, uint64_t now, struct la
 	*d = (struct lard_decision){
 		.node = -1,
 		.from = -1,
-		.total = l->outstanding,
+		.total = total_load(l),
 		.limit = l->limit,
-		.idlest = idlest < 0 ? 0 : l->nodes[idlest].load,
+		.idlest = idlest < 0 ? 0 : node_load(&l->nodes[idlest]),
 	};
 	if (t) {
 		d->was = target_nodes(l, t);
 		d->age_us = now - t->last_mod;
+		d->learnt = t->learnt && d->was;
 	}
 	d->set = d->was;
 }
@@ -260,7 +262,7 @@ void decide(const struct lard *l, uint64_t key, uint64_t now, struct lard_decisi
 		d->why = LARD_WHY_NO_NODE;
 		return;
 	}
-	if (l->outstanding >= l->limit) {
+	if (!has_room(l)) {
 		d->why = LARD_WHY_FULL;
 		return;
 	}

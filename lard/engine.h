@@ -15,6 +15,7 @@
  * @chosen:    decisions for it
  * @forgotten: epoch of its last death; older mappings to it do not count
  * @share:     weight in thousandths, less while it starts slowly
+ * @others:    load that other front-ends have given it, as they say
  * @low:       T_low scaled to its share of the mean; load < @low is "below T_low"
  * @high:      T_high likewise; load > @high is "above T_high"
  * @cap:       2 T_high likewise; load >= @cap moves targets whatever the others do
@@ -30,6 +31,7 @@ struct node {
 	uint32_t weight;
 	uint32_t share;
 	uint32_t load;
+	uint32_t others;
 	uint32_t low, high, cap;
 	enum lard_state state;
 	enum lard_admin admin;
@@ -45,9 +47,12 @@ struct lard {
 	uint64_t shares;	/* sum over eligible */
 	uint64_t next_ramp;	/* when a slow start takes its next step; UINT64_MAX: none */
 	uint32_t outstanding;	/* load of eligible nodes */
+	uint32_t others;	/* what other front-ends have given them */
+	unsigned int fronts;	/* these others */
 	uint32_t limit;
 	uint32_t epoch;
 	unsigned int count;	/* eligible nodes */
+	uint64_t learned;	/* mappings, of other front-ends */
 	unsigned int cursor;	/* where the next scan for the least loaded begins */
 	bool ring_stale;
 	uint64_t reasons[LARD_REASONS];
@@ -55,6 +60,24 @@ struct lard {
 };
 
 #define NODE_BIT(i) (1ULL << (i))
+
+static inline uint32_t node_load(const struct node *n)
+{
+	return n->load + n->others;
+}
+
+static inline uint32_t total_load(const struct lard *l)
+{
+	return l->outstanding + l->others;
+}
+
+/* The cluster's limit holds for all together. What others say takes nobody's own part of it. */
+static inline bool has_room(const struct lard *l)
+{
+	uint32_t part = l->limit / (l->fronts + 1);
+
+	return total_load(l) < l->limit || (l->fronts && l->outstanding < (part ? part : 1));
+}
 
 #define for_each_node(i, set) \
 	for (uint64_t set_ = (set); \

@@ -19,6 +19,7 @@
 #include "metrics.h"
 #include "notify.h"
 #include "privilege.h"
+#include "share.h"
 #include "status.h"
 #include "takeover.h"
 #include "tls/ticket.h"
@@ -257,6 +258,9 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		snprintf(error, size, "no memory");
 		goto fail;
 	}
+	lardd->share = share_new(lardd, config, error, size);
+	if (!lardd->share && *error)
+		goto fail;
 	if (lardd->control && control_publish(lardd->control, error, size))
 		goto fail;
 	if (privilege_drop(config, error, size))
@@ -283,6 +287,7 @@ void lardd_free(struct lardd *lardd)
 		metrics_close(lardd->metrics);
 		status_close(lardd->status);
 		floor_free(lardd->floor);
+		share_free(lardd->share);
 		nodes_exit(lardd);
 	}
 	takeover_free(lardd->takeover);
@@ -360,6 +365,7 @@ void lardd_stop(struct lardd *lardd)
 	struct worker *w = lardd->worker[0];
 
 	notify_stopping();
+	share_stop(lardd->share);
 	log_info("stopping", "again=%d", lardd->stopping);
 	lardd->stop_by_us = lardd->stopping ? 0 : w->loop.now + w->config->stop_timeout_us;
 	__atomic_store_n(&lardd->stopping, true, __ATOMIC_RELAXED);

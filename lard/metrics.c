@@ -10,6 +10,7 @@
 #include "metric.h"
 #include "metrics.h"
 #include "page.h"
+#include "share.h"
 #include "worker.h"
 
 /* Each family has one place, and all its samples behind it: strict readers want that. */
@@ -173,6 +174,11 @@ static void put_state(FILE *out, struct lardd *lardd)
 	lard_table_get(lardd->engine, &table);
 	put_number(out, "lard_outstanding", "gauge", "load of all nodes that get requests, together",
 		   lard_outstanding(lardd->engine));
+	put_number(out, "lard_outstanding_others", "gauge", "load that other front-ends have given them, as they say",
+		   lard_outstanding_others(lardd->engine));
+	put_number(out, "lard_peers", "gauge", "other front-ends that are heard", share_peers(lardd->share));
+	put_number(out, "lard_targets_learnt", "gauge", "of the targets, those that other front-ends have told of and nobody asked for here",
+		   table.learnt);
 	put_number(out, "lard_outstanding_limit", "gauge", "load beyond which requests wait",
 		   lard_limit(lardd->engine));
 	put_number(out, "lard_tunnels", "gauge", "WebSockets that are open through lardd; no load of a node's",
@@ -205,6 +211,11 @@ static uint64_t load_of(const struct lard_node_info *info)
 	return info->load;
 }
 
+static uint64_t others_of(const struct lard_node_info *info)
+{
+	return info->others;
+}
+
 static uint64_t high_of(const struct lard_node_info *info)
 {
 	return info->high;
@@ -227,6 +238,7 @@ static const struct {
 	{ "lard_node_up", "gauge", "whether the node's link or health check says that it is up", is_up },
 	{ "lard_node_eligible", "gauge", "whether the node gets new requests", is_eligible },
 	{ "lard_node_load", "gauge", "requests that were handed to the node and have not ended", load_of },
+	{ "lard_node_load_others", "gauge", "requests that other front-ends have given the node, as they say", others_of },
 	{ "lard_node_load_high", "gauge", "the node's T_high: beyond it targets may move away", high_of },
 	{ "lard_node_weight", "gauge", "the node's weight", weight_of },
 	{ "lard_node_requests_total", "counter", "requests that were dispatched to the node", chosen_of },

@@ -83,6 +83,7 @@ static void refresh(struct lard *l, uint64_t now)
 	l->shares = 0;
 	l->count = 0;
 	l->outstanding = 0;
+	l->others = 0;
 	l->next_ramp = UINT64_MAX;
 	for (i = 0; i < LARD_MAX_NODES; i++) {
 		struct node *n = &l->nodes[i];
@@ -101,6 +102,7 @@ static void refresh(struct lard *l, uint64_t now)
 		l->eligible |= NODE_BIT(i);
 		l->shares += n->share;
 		l->outstanding += n->load;
+		l->others += n->others;
 		l->count++;
 	}
 	for_each_node(i, l->eligible) {
@@ -284,6 +286,8 @@ bool lard_node_get(const struct lard *l, int node, struct lard_node_info *info)
 		.name = n->name,
 		.weight = n->weight,
 		.load = n->load,
+		.others = n->others,
+		.ident = n->ident,
 		.state = n->state,
 		.admin = n->admin,
 		.eligible = l->eligible & NODE_BIT(node),
@@ -400,6 +404,11 @@ uint32_t lard_outstanding(const struct lard *l)
 	return l->outstanding;
 }
 
+uint32_t lard_outstanding_others(const struct lard *l)
+{
+	return l->others;
+}
+
 uint32_t lard_limit(const struct lard *l)
 {
 	return l->limit;
@@ -407,7 +416,7 @@ uint32_t lard_limit(const struct lard *l)
 
 bool lard_has_room(const struct lard *l)
 {
-	return l->outstanding < l->limit;
+	return has_room(l);
 }
 
 uint64_t lard_assigned(const struct lard *l, uint64_t key)
@@ -417,11 +426,66 @@ uint64_t lard_assigned(const struct lard *l, uint64_t key)
 	return t ? target_nodes(l, t) : 0;
 }
 
+void lard_set_others(struct lard *l, const uint32_t *loads, unsigned int fronts)
+{
+	unsigned int i;
+
+	l->fronts = fronts;
+	l->others = 0;
+	for (i = 0; i < LARD_MAX_NODES; i++) {
+		struct node *n = &l->nodes[i];
+
+		n->others = loads[i] < LARD_OTHERS_MAX ? loads[i] : LARD_OTHERS_MAX;
+		if (l->eligible & NODE_BIT(i))
+			l->others += n->others;
+	}
+}
+
+bool lard_learn(struct lard *l, uint64_t key, uint64_t set, bool hearsay, uint64_t now)
+{
+	struct target *t = target_find(&l->table, key);
+	uint64_t known = t ? target_nodes(l, t) : 0;
+
+	set &= l->eligible;
+	if (!set || known == set || (known && (hearsay || !t->learnt)))
+		return false;
+	if (!t)
+		t = target_learn(&l->table, key);
+	if (!t)
+		return false;
+	target_mark(&l->table, t, true);
+	t->set = set;
+	t->epoch = l->epoch;
+	t->last_mod = now;
+	l->learned++;
+	return true;
+}
+
+bool lard_walk(const struct lard *l, uint32_t *at, unsigned int *steps, bool learnt, uint64_t *key,
+	       uint64_t *set)
+{
+	while (*steps && *at < l->table.used) {
+		const struct target *t = &l->table.targets[(*at)++];
+
+		(*steps)--;
+		*key = t->key;
+		*set = t->learnt == learnt ? target_nodes(l, t) : 0;
+		if (*set)
+			return true;
+	}
+	if (*at >= l->table.used)
+		*at = 0;
+	return false;
+}
+
 void lard_table_get(const struct lard *l, struct lard_table_info *info)
 {
 	info->used = l->table.used;
 	info->capacity = l->table.capacity;
 	info->evictions = l->table.evictions;
+	info->learnt = l->table.learnt;
+	info->learned = l->learned;
+	info->adopted = l->table.adopted;
 }
 
 uint64_t lard_reason_count(const struct lard *l, enum lard_reason why)

@@ -109,6 +109,8 @@ const char *lard_reason_name(enum lard_reason why);
  * @limit:     the admission limit
  * @set:       nodes the target is assigned to from now on
  * @was:       nodes it was assigned to
+ * @others:    part of @load that other front-ends have given it
+ * @learnt:    @was is what another front-end has said, and nobody has asked here before
  * @age_us:    time since the set last changed (LARD_REPLICATED)
  */
 struct lard_decision {
@@ -123,6 +125,8 @@ struct lard_decision {
 	uint64_t set;
 	uint64_t was;
 	uint64_t age_us;
+	uint32_t others;
+	bool learnt;
 };
 
 struct lard;
@@ -150,7 +154,10 @@ int lard_node_find(const struct lard *l, const char *name);
 
 /**
  * struct lard_node_info - a node as the engine sees it
+ * @load:     given to it here
+ * @others:   given to it by other front-ends
  * @eligible: gets new requests
+ * @ident:    hash of the name, the same on every machine
  * @low:      its own T_low; with equal weights the parameter itself
  * @high:     its own T_high
  * @chosen:   decisions for it so far
@@ -159,6 +166,8 @@ struct lard_node_info {
 	const char *name;
 	uint32_t weight;
 	uint32_t load;
+	uint32_t others;
+	uint64_t ident;
 	enum lard_state state;
 	enum lard_admin admin;
 	bool eligible;
@@ -187,6 +196,7 @@ uint64_t lard_eligible(const struct lard *l);
 unsigned int lard_nodes(const struct lard *l);
 uint32_t lard_load(const struct lard *l, int node);
 uint32_t lard_outstanding(const struct lard *l);
+uint32_t lard_outstanding_others(const struct lard *l);
 uint32_t lard_limit(const struct lard *l);
 bool lard_has_room(const struct lard *l);
 /* S = (n - 1) T_high + T_low - 1; 0 without nodes. */
@@ -195,9 +205,33 @@ uint32_t lard_auto_limit(unsigned int nodes, uint32_t t_low, uint32_t t_high);
 /* Nodes the target is assigned to, without touching its place in the LRU list. */
 uint64_t lard_assigned(const struct lard *l, uint64_t key);
 
+/*
+ * What other front-ends say. @loads: by slot, what @fronts of them have given the nodes together; up to
+ * LARD_OTHERS_MAX each. They count as own load does, but leave every front-end its part of the limit.
+ */
+#define LARD_OTHERS_MAX	1000000
+void lard_set_others(struct lard *l, const uint32_t *loads, unsigned int fronts);
+/*
+ * The target is assigned to @set, says another; @hearsay: who has it from a third. What was decided here counts
+ * more, and hearsay less than anything. True: something was learnt.
+ */
+bool lard_learn(struct lard *l, uint64_t key, uint64_t set, bool hearsay, uint64_t now);
+/*
+ * The next mapping from *@at on that is learnt or not, looking at up to @steps, which become fewer. False: none;
+ * *@at is 0 at the table's end.
+ */
+bool lard_walk(const struct lard *l, uint32_t *at, unsigned int *steps, bool learnt, uint64_t *key,
+	       uint64_t *set);
+
+/**
+ * struct lard_table_info - the table of targets
+ * @learnt:  of @used, what others have said and nobody has asked for here
+ * @learned: mappings that were learnt so far
+ * @adopted: those of them that somebody then asked for
+ */
 struct lard_table_info {
-	uint32_t used, capacity;
-	uint64_t evictions;
+	uint32_t used, capacity, learnt;
+	uint64_t evictions, learned, adopted;
 };
 void lard_table_get(const struct lard *l, struct lard_table_info *info);
 

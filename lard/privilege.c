@@ -207,6 +207,6 @@ int privilege_drop(const struct config *config, char *error, size_t size)
 		return cannot_become(err, error, size);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	/* A change of user ends core files. With keys in them it should (tls_file.h). */
-	prctl(PR_SET_DUMPABLE, !config->tls, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, !config->tls && !config->share_given, 0, 0, 0);
 	return 0;
 }

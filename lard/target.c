@@ -85,6 +85,25 @@ static void lru_add_newest(struct target_table *table, struct target *t)
 	table->newest = self;
 }
 
+static void lru_add_oldest(struct target_table *table, struct target *t)
+{
+	uint32_t self = t - table->targets;
+
+	t->newer = table->oldest;
+	t->older = TARGET_NONE;
+	if (table->oldest != TARGET_NONE)
+		table->targets[table->oldest].older = self;
+	else
+		table->newest = self;
+	table->oldest = self;
+}
+
+void target_mark(struct target_table *table, struct target *t, bool learnt)
+{
+	table->learnt += learnt - t->learnt;
+	t->learnt = learnt;
+}
+
 static struct target *take_oldest(struct target_table *table)
 {
 	struct target *t = &table->targets[table->oldest];
@@ -95,16 +114,34 @@ static struct target *take_oldest(struct target_table *table)
 		link = &table->targets[*link].chain;
 	*link = t->chain;
 	lru_remove(table, t);
+	target_mark(table, t, false);
 	table->evictions++;
+	return t;
+}
+
+/* With an empty set, in no place of the LRU list yet. */
+static struct target *take_new(struct target_table *table, uint64_t key)
+{
+	uint32_t *bucket;
+	struct target *t;
+
+	if (table->used < table->capacity)
+		t = &table->targets[table->used++];
+	else
+		t = take_oldest(table);
+	bucket = bucket_of(table, key);
+	*t = (struct target){ .key = key, .chain = *bucket };
+	*bucket = t - table->targets;
 	return t;
 }
 
 struct target *target_use(struct target_table *table, uint64_t key)
 {
 	struct target *t = target_find(table, key);
-	uint32_t *bucket;
 
 	if (t) {
+		table->adopted += t->learnt;
+		target_mark(table, t, false);
 		if (table->newest != t - table->targets) {
 			lru_remove(table, t);
 			lru_add_newest(table, t);
@@ -112,14 +149,19 @@ struct target *target_use(struct target_table *table, uint64_t key)
 		return t;
 	}
 
-	if (table->used < table->capacity)
-		t = &table->targets[table->used++];
-	else
-		t = take_oldest(table);
-
-	bucket = bucket_of(table, key);
-	*t = (struct target){ .key = key, .chain = *bucket };
-	*bucket = t - table->targets;
+	t = take_new(table, key);
 	lru_add_newest(table, t);
+	return t;
+}
+
+struct target *target_learn(struct target_table *table, uint64_t key)
+{
+	struct target *t;
+
+	if (table->used == table->capacity && !table->targets[table->oldest].learnt)
+		return NULL;
+	t = take_new(table, key);
+	target_mark(table, t, true);
+	lru_add_oldest(table, t);
 	return t;
 }

@@ -3,6 +3,7 @@
 #ifndef LARD_TARGET_H
 #define LARD_TARGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TARGET_NONE UINT32_MAX
@@ -12,6 +13,7 @@
  * @key:      hash of the canonical URL
  * @set:      nodes that serve it
  * @last_mod: when @set last changed by a decision
+ * @learnt:   another front-end has said so, and nobody has asked for it here
  * @epoch:    of the engine when @set was last checked against nodes that died
  * @chain:    next of the same bucket
  * @newer:    LRU neighbours
@@ -20,7 +22,8 @@
 struct target {
 	uint64_t key;
 	uint64_t set;
-	uint64_t last_mod;
+	uint64_t last_mod : 63;
+	uint64_t learnt : 1;
 	uint32_t epoch;
 	uint32_t chain;
 	uint32_t newer;
@@ -32,8 +35,10 @@ struct target_table {
 	uint32_t *buckets;
 	uint64_t seed;
 	uint64_t evictions;
+	uint64_t adopted;	/* learnt ones that somebody then asked for */
 	uint32_t capacity;
 	uint32_t used;
+	uint32_t learnt;	/* of those */
 	uint32_t newest;
 	uint32_t oldest;
 	unsigned int shift;
@@ -45,5 +50,12 @@ void target_table_exit(struct target_table *table);
 struct target *target_find(const struct target_table *table, uint64_t key);
 /* Found, or new with an empty set; in both cases now the most recently used. */
 struct target *target_use(struct target_table *table, uint64_t key);
+/*
+ * New, with an empty set, learnt, and the least recently used: nothing that was asked for here goes for it.
+ * NULL: there is no room then. @key is not in the table.
+ */
+struct target *target_learn(struct target_table *table, uint64_t key);
+/* It is learnt, or not any more. */
+void target_mark(struct target_table *table, struct target *t, bool learnt);
 
 #endif

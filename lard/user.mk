@@ -24,7 +24,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/metric.c lard/page.c lard/tally.c lard/hot.c \
 	lard/status.c lard/status_now.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
-	lard/log.c lard/loop.c lard/notify.c lard/takeover.c \
+	lard/log.c lard/loop.c lard/share.c lard/notify.c lard/takeover.c \
 	lard/url.c $(lard_http) $(lard_engine)
 lardd_PKGS := jansson openssl libnghttp2
 # Their text is built in.

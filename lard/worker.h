@@ -111,6 +111,7 @@ struct lardd {
 	struct control *control;
 	struct pages *metrics;
 	struct status *status;
+	struct share *share;		/* NULL: other front-ends are told nothing */
 	uint64_t started_us;
 	uint64_t reloads, reload_failures;
 	bool stopping;
