@@ -168,17 +168,21 @@ static void hof_claim_over(struct hof_claim *claim)
 
 void hof_claim_begin(struct hof_adoption *a, u64 proof)
 {
-	struct hof_claim *claim = a->claim;	/* ours until it is in a list */
 	struct hof_net *hn = a->hn;
 	struct hof_msg_claim record;
 	struct kvec vec = { .iov_base = &record, .iov_len = sizeof(record) };
+	struct hof_claim *claim;
 	struct hof_peer *origin;
 	bool begins;
 
-	if (!claim)
-		return;
-	origin = claim->origin;
 	spin_lock_bh(&hn->adopt_lock);
+	claim = a->claim;
+	/* Since it is committed who takes over may have asked: its claim is in the lists. */
+	if (!claim || claim->takeover) {
+		spin_unlock_bh(&hn->adopt_lock);
+		return;
+	}
+	origin = claim->origin;
 	/*
 	 * One that was restarted knows nothing of it; and what has come back from @node does not
 	 * come in where that says.
