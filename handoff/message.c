@@ -139,6 +139,13 @@ static int hof_message_commit(struct hof_net *hn, struct flt_node *node,
 	return 0;
 }
 
+/* A target can say what it finds; of our socket, and of the way to it, we know better. */
+static enum flt_refusal hof_message_refusal(u32 said)
+{
+	return said >= FLT_REFUSE_NOLISTENER && said < FLT_REFUSE_NODEDOWN ?
+	       said : FLT_REFUSE_MALFORMED;
+}
+
 static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
 {
 	const struct hof_msg_id *body = msg->body;
@@ -155,7 +162,7 @@ static int hof_message_id(struct hof_net *hn, struct flt_node *node, const struc
 	case HOF_MSG_NAK:
 		if (!body->refusal || be32_to_cpu(body->refusal) > U16_MAX)
 			return -EBADMSG;
-		hof_transfer_nak(hn, node, id, be32_to_cpu(body->refusal));
+		hof_transfer_nak(hn, node, id, hof_message_refusal(be32_to_cpu(body->refusal)));
 		return 0;
 	case HOF_MSG_ABORT:
 		hof_adopt_abort(hn, node, id);

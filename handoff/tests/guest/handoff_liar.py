@@ -83,6 +83,22 @@ def what_is_named_wrongly_is_not_claimed():
 
 
 @claim
+def a_target_cannot_say_of_our_socket_or_the_way_what_only_we_know():
+    """Of a drain it would have ended the search for another target, or begun it at once again."""
+    with Chain(1) as c:
+        w, other = Wanderer(c), Other(c)
+        other.meet(c.fe)
+        for said in ("MPTCP", "CHANGED", "BUSY", "NODEDOWN", "TIMEOUT", "ABORTED", "FULL", "KTLS"):
+            w.submit("mallory")
+            other.take(c.fe, E["FLT_REFUSE_" + said])
+            assert w.outcome() == (said.lower() if said in ("FULL", "KTLS") else "malformed"), said
+        w.go(c.be[0])
+        w.begins()
+        other.close()
+        w.close()
+
+
+@claim
 def an_origin_that_does_not_answer_keeps_no_more_claims_than_it_may():
     """Of connections that are over, too: somebody waits to hear of each end."""
     with Chain(1) as c:
