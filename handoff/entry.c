@@ -115,7 +115,8 @@ struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer
 {
 	struct hof_entry *e;
 
-	e = kmem_cache_zalloc(tuple->family == AF_INET ? hof_cache4 : hof_cache6, GFP_KERNEL);
+	e = kmem_cache_zalloc(tuple->family == AF_INET ? hof_cache4 : hof_cache6,
+			      HOF_ENTRY_GFP);
 	if (!e)
 		return NULL;
 	e->family = tuple->family;

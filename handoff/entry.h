@@ -13,6 +13,12 @@ struct hof_net;
 struct hof_peer;
 struct hof_ticket;
 
+/*
+ * Of an entry and its ticket: what a memory cgroup has no room for is refused, and
+ * nobody is killed for it.
+ */
+#define HOF_ENTRY_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /**
  * enum hof_state - of a forwarding entry
  * @HOF_HOLD:    the owner is being decided; packets wait in @hold

@@ -173,7 +173,7 @@ struct hof_msg_takeover {
  * struct hof_msg_taken - after the claims of a page
  * @proof:   of TAKEOVER
  * @page:    of TAKEOVER
- * @refusal: 0; or why there are none
+ * @refusal: 0; or why there are none; FLT_REFUSE_NOMEM: ask again
  * @more:    1: there are, or may be, more: ask for the next page
  * @begun:   claims of this page
  */

@@ -85,9 +85,13 @@ static bool hof_successor_claim(struct hof_page *page, unsigned int nr)
 
 	for (i = 0; i < nr; i++) {
 		/* The list may be another one than when it was taken. */
-		if (flt_service_permit(hn->net, &page->found[i]->tuple) == FLT_REFUSE_NONE &&
-		    hof_claim_offer(page->found[i], page->heir, page->proof, &page->record[said]))
-			said++;
+		if (flt_service_permit(hn->net, &page->found[i]->tuple) == FLT_REFUSE_NONE) {
+			if (hof_claim_offer(page->found[i], page->heir, page->proof,
+					    &page->record[said]))
+				said++;
+			else
+				page->more = true;	/* there was no memory, perhaps */
+		}
 		hof_adoption_put(page->found[i]);
 	}
 	page->begun += said;

@@ -10,7 +10,9 @@
  */
 
 #include <linux/capability.h>
+#include <linux/memcontrol.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/wait.h>
@@ -61,6 +63,7 @@ struct hof_asked {
  * struct hof_takeover_run - one that is under way
  * @node:    in hn->takeovers
  * @file:    who asks; valid as long as this is
+ * @memcg:   of who asks, who pays for what is taken; a counted reference, or NULL
  * @service: for what
  * @proof:   random, that the answers are to this
  * @wait:    who asks waits here
@@ -73,6 +76,7 @@ struct hof_asked {
 struct hof_takeover_run {
 	struct list_head node;
 	struct hof_file *file;
+	struct mem_cgroup *memcg;
 	struct hof_service service;
 	u64 proof;
 	wait_queue_head_t wait;
@@ -144,6 +148,24 @@ static enum flt_refusal hof_takeover_insert(struct hof_net *hn, struct hof_entry
 	}
 }
 
+/* It is a kernel thread that works on the claims. NULL: no memory. */
+static struct hof_entry *hof_takeover_alloc(struct hof_takeover_run *run, struct hof_peer *peer,
+					    const struct flt_tuple *tuple, struct hof_hold *hold,
+					    struct hof_ticket **ticket)
+{
+	struct mem_cgroup *old = set_active_memcg(run->memcg);
+	struct hof_entry *e = NULL;
+
+	hof_hold_init(hold);
+	*ticket = hof_ticket_create(run->file, 0, peer->node->id, true);
+	if (*ticket)
+		e = hof_entry_alloc(tuple, peer, hold);
+	if (*ticket && !e)
+		hof_ticket_put(*ticket);
+	set_active_memcg(old);
+	return e;
+}
+
 /* As hof_transfer_done() leaves one. */
 static enum flt_refusal hof_takeover_enter(struct hof_takeover_run *run, struct hof_net *hn,
 					   struct hof_peer *peer,
@@ -156,14 +178,9 @@ static enum flt_refusal hof_takeover_enter(struct hof_takeover_run *run, struct 
 	struct hof_hold hold;
 	struct hof_entry *e;
 
-	hof_hold_init(&hold);
-	ticket = hof_ticket_create(run->file, 0, peer->node->id, true);
-	e = ticket ? hof_entry_alloc(tuple, peer, &hold) : NULL;
-	if (!e) {
-		if (ticket)
-			hof_ticket_put(ticket);
+	e = hof_takeover_alloc(run, peer, tuple, &hold, &ticket);
+	if (!e)
 		return FLT_REFUSE_BUSY;
-	}
 	ticket->direct = true;
 	e->id = be64_to_cpu(claim->to);
 	e->acked = be32_to_cpu(claim->acked);
@@ -274,6 +291,8 @@ int hof_takeover_taken(struct hof_net *hn, struct flt_node *node, const struct f
 	asked = hof_takeover_asked(run, node);
 	if (!asked || be32_to_cpu(said->page) != asked->page)
 		goto out;
+	if (said->refusal == cpu_to_be32(FLT_REFUSE_NOMEM))
+		goto out;	/* that passes: it is asked again */
 	if (said->refusal) {
 		hof_takeover_answered(run, asked, HOF_TAKEOVER_REFUSED,
 				      be32_to_cpu(said->refusal));
@@ -346,6 +365,7 @@ static void hof_takeover_free(struct hof_takeover_run *run)
 
 	for (i = 0; i < run->nr; i++)
 		flt_node_put(run->asked[i].node);
+	mem_cgroup_put(run->memcg);
 	kvfree(run);
 }
 
@@ -382,6 +402,7 @@ static struct hof_takeover_run *hof_takeover_create(struct hof_file *file,
 	if (!run)
 		return ERR_PTR(-ENOMEM);
 	run->file = file;
+	run->memcg = get_mem_cgroup_from_mm(current->mm);
 	run->service = *service;
 	do {
 		get_random_bytes(&run->proof, sizeof(run->proof));

@@ -6,6 +6,8 @@
 #include <linux/slab.h>
 
 #include "kmod/compat/work.h"
+
+#include "entry.h"
 #include "relay.h"
 #include "ticket.h"
 
@@ -79,7 +81,7 @@ void hof_file_close(struct hof_file *file)
 
 struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later)
 {
-	struct hof_ticket *t = kzalloc(sizeof(*t), GFP_KERNEL_ACCOUNT);
+	struct hof_ticket *t = kzalloc(sizeof(*t), HOF_ENTRY_GFP);
 
 	if (!t)
 		return NULL;

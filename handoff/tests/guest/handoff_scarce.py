@@ -12,6 +12,7 @@ from chain import Chain, Wanderer                                           # no
 from given import Given, blinks, ready, up                                  # noqa: E402
 from hof import (CLOSED, DONE, FAILED, Cluster, Refused, accept, claim, main, receive, usable,  # noqa: E402
                  wait)
+from pair import Conns, Pair                                                # noqa: E402
 
 FAILSLAB = "/sys/kernel/debug/failslab/"
 MOST = 1000
@@ -155,6 +156,31 @@ def an_allocation_where_it_is_handed_on_that_fails_costs_nobody_anything():
             w.close()
         print("# %d faults, the last one before allocation %d" % (hits, number))
         assert hits > 3 and not hit
+
+
+@claim
+def an_allocation_of_a_takeover_that_fails_costs_nobody_anything():
+    """It is told to who asks, or the connection is taken over all the same."""
+    with Pair(1) as c:
+        conns = Conns(c)
+        fail_in("handoff")
+        hits, number, hit = 0, 0, True
+        while hit and number < MOST:
+            number += max(1, number // 3)
+            client, there = conns.open(c.be[0])
+            with nth_fails(number):
+                status, rows, said = c.takeover()
+                hit = came()
+            hits += hit
+            print("# allocation %d: %d %s %s" % (number, status, [r["answer"] for r in rows.values()], said.strip()))
+            assert "Cannot allocate memory" in said or status == 0 and rows["be1"]["taken"] == 1, (rows, said)
+            client.close()
+            assert there.recv(1) == b""
+            there.close()
+            wait(lambda: not c.be[0].stat("AdoptLive"))
+        print("# %d faults, the last one before allocation %d" % (hits, number))
+        assert hits > 3 and not hit
+        conns.close()
 
 
 if __name__ == "__main__":

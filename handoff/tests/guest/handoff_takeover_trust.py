@@ -4,6 +4,7 @@
 # long: both minutes on either kernel
 """Who may ask for connections of a service address, whose answers are believed, and who never answers."""
 import os
+import select
 import signal
 import socket
 import struct
@@ -11,7 +12,9 @@ import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from chain import ANSWER, CLAIM, GRANT, NEW, TAIL, Other, addresses   # noqa: E402
-from hof import VIP4, VIP6, E, claim, main, run, usable, wait   # noqa: E402
+from cgroup import Cgroup                                       # noqa: E402
+from hof import (DONE, SLOW, VIP4, VIP6, E, accept, claim, main, peek, receive, run,  # noqa: E402
+                 stalled, usable, wait)
 from mallory import LIFE, RECORD                                # noqa: E402
 from pair import TAKEN, TAKEOVER, Conns, Pair, ends, handed_off   # noqa: E402
 
@@ -21,6 +24,7 @@ ROLE, SERVICE = E["FLT_REFUSE_ROLE"], E["FLT_REFUSE_SERVICE"]
 ASK = struct.Struct("!QIHH16s")
 SAID = struct.Struct("!QIIII")
 VIP = socket.inet_aton(VIP4).ljust(16, b"\0")
+NOBODY = socket.inet_aton("10.9.0.99").ljust(16, b"\0")
 
 
 def begins(c, *words):
@@ -203,6 +207,43 @@ def front_end_gone_bad_has_nothing_but_a_name():
 
 
 @claim
+def who_asks_amid_a_commit_has_a_claim_of_its_own():
+    """It is in the lists already when the node looks for the one that came with the connection, and there is none."""
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        other = Other(c)
+        line = other.meet(be, "FRONTEND", KNOWS)
+        client = c.client.connect()
+        client.sendall(b"GET")
+        here = accept(conns.front)
+        peek(here, 3)
+        with stalled("flt_adoption_commit", 5 * SLOW) as came:
+            refusal = "changed"         # the client's acknowledgement came in between
+            while refusal == "changed":
+                conns.number += 1
+                conns.dev.submit(here, c.fe.id["be1"], conns.number)
+                kind, _, _, refusal, _ = conns.dev.event()
+            assert kind == DONE, refusal
+            here.close()
+            wait(came)
+            (found,), said = asks(line)
+            assert said[2:] == (NONE, 1, 1) and found[3:7] == addresses(client), said
+            assert not select.select([conns.back["be1"]], [], [], 0)[0], "the commit was over before"
+            there = accept(conns.back["be1"])
+        assert receive(there, 3) == b"GET"
+        usable(there, client)
+        other.grants(line, found[7])
+        wait(lambda: be.stat("SuccessorGiven") == 1)
+        # Another front-end, or this one with another question, has it next.
+        assert c.taken() == {"be1": 1}
+        usable(there, client)
+        ends(client, there)
+        wait(lambda: be.stat("AdoptLive") == be.stat("ClaimPending") == 0)
+        other.close()
+        conns.close()
+
+
+@claim
 def full_table_keeps_what_does_not_fit_out():
     with Pair(1) as c:
         conns, be = Conns(c), c.be[0]
@@ -218,6 +259,59 @@ def full_table_keeps_what_does_not_fit_out():
         c.taken()
         assert c.fe2.stat("ForwardEntries") == 3
         conns.close()
+
+
+@claim
+def what_is_taken_over_is_charged_to_who_asks():
+    """A back-end that lies makes entries of nothing; without memory they are refused, and nobody is killed."""
+    def entries(port, most):
+        """Claims until one is not granted: the ports that were."""
+        where = [(port + i, 80, NOBODY, VIP) for i in range(64)]
+        while port + 64 <= most:
+            line.send(CLAIM, b"".join(RECORD.pack(0, 4, 0, port + i, *one[1:]) + TAIL.pack(port + i, proof, 1, 0)
+                                      for i, one in enumerate(where)))
+            for _ in where:
+                if ANSWER.unpack(line.await_kind(GRANT)[1])[2] != NONE:
+                    return port
+                port += 1
+        return port
+
+    with Cgroup("memory") as group, Pair(1) as c:
+        other = Other(c)
+        line = other.meet(c.fe2, "BACKEND", KNOWS)
+        with group.member():
+            child = begins(c)
+        proof, page = asked(line)
+        before = group.numbers("memory.stat")["kernel"]
+        assert entries(1, 4096) > 4000
+        # An entry and its ticket are more than this; the kernel sums up now and then.
+        wait(lambda: group.numbers("memory.stat")["kernel"] - before > 4000 * 200, name="they are charged")
+        group.write("memory.max", group.number("memory.current") + (256 << 10))
+        last = entries(8192, 65535)
+        print("# %d entries in 256 KiB" % (last - 8192))
+        assert last < 20000 and child.poll() is None
+        group.write("memory.max", "max")
+        done(line, proof, page)
+        assert child.wait(60) is not None
+        events = group.numbers("memory.events")
+        assert events["max"] and not events["oom_kill"], events
+        other.close()
+
+
+@claim
+def node_that_has_no_memory_for_a_moment_is_asked_again():
+    with Pair(1) as c:
+        other = Other(c)
+        line = other.meet(c.fe2, "BACKEND", KNOWS)
+        child = begins(c)
+        proof, page = asked(line)
+        line.send(TAKEN, SAID.pack(proof, page, E["FLT_REFUSE_NOMEM"], 0, 0))
+        assert asked(line) == (proof, page)
+        assert claims(line, proof, (1, 80, NOBODY, VIP)) == NONE, "it is not asked any more"
+        done(line, proof, page)
+        out, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, out
+        other.close()
 
 
 @claim

@@ -124,7 +124,9 @@ class Conns:
         while True:
             self.number += 1
             self.dev.submit(here, self.c.fe.id[be.name], self.number)
-            kind, _, _, refusal, _ = self.dev.event()
+            kind, cookie, _, refusal, _ = self.dev.event()
+            while cookie != self.number:              # an earlier one has ended
+                kind, cookie, _, refusal, _ = self.dev.event()
             if kind == DONE:
                 break
             assert refusal == "changed", refusal      # the client's acknowledgement came in between
