@@ -18,6 +18,7 @@
 #define PERIOD_US	100000
 #define AGE_US		2000000		/* of what a peer has said last, until it counts no more */
 #define HELLO_US	500000
+#define CHALLENGE_US	1000000		/* a datagram answers the last of ours, or the one before: it is no older */
 #define SWEEP_US	500000		/* from one to the next, at least */
 #define DATAGRAMS_OUT	8		/* a period, to each peer, with mappings */
 #define DATAGRAMS_IN	256		/* a period */
@@ -32,7 +33,7 @@ enum kind { KIND_HELLO, KIND_OWN, KIND_HEARSAY, KINDS };
 struct head {
 	uint32_t magic;
 	uint8_t kind, nodes, mappings, zero;
-	uint64_t from, to, number;
+	uint64_t from, answer, challenge, number;
 } __attribute__((packed));
 
 struct told_node {
@@ -46,26 +47,28 @@ struct mapping {
 
 /**
  * struct peer - another front-end
- * @mine:   random, ours for it: what names it is said to us now
- * @theirs: as that; 0: it has not proved yet that it lives
- * @heard:  the number of its last datagram; @sent: of ours
- * @loads:  what it said last, by hash of the node's name
+ * @challenges: random, ours: what it must answer now, and what it may still answer
+ * @challenge:  its last
+ * @theirs:     of its process; 0: it has not proved yet that it lives
+ * @heard:      the number of its last datagram; @sent: of ours
+ * @loads:      what it said last, by hash of the node's name
  */
 struct peer {
 	union address address;
-	uint64_t mine, theirs, heard, sent, heard_us, hello_us;
-	bool answered;			/* a greeting, in this period */
+	uint64_t challenges[2], challenge, theirs, heard, sent;
+	uint64_t heard_us, hello_us, challenge_us;
 	unsigned int nodes;
 	struct told_node loads[LARD_MAX_NODES];
 };
 
-/* @at: where the sweep over the table is; @learnt: it is of what others have said */
+/* @self: random, of this process; @at: where the sweep over the table is; @learnt: it is of what others have said */
 struct share {
 	struct lardd *lardd;
 	int fd;
 	bool warned;
 	union address address;
 	unsigned char key[KEY_SIZE];
+	uint64_t self;
 	struct timer_queue timers;
 	struct timer timer;
 	struct peer peers[SHARE_PEERS_MAX];
@@ -128,27 +131,29 @@ static void say(struct share *share, struct peer *peer, struct head *head, size_
 
 	head->magic = htobe32(MAGIC);
 	head->zero = 0;
-	head->from = htobe64(peer->mine);
+	head->from = htobe64(share->self);
+	head->challenge = htobe64(peer->challenges[0]);
 	head->number = htobe64(++peer->sent);
 	if (mac_of(share, data, len, data + len))
 		sendto(share->fd, data, len + MAC_SIZE, MSG_NOSIGNAL, &peer->address.any,
 		       address_len(&peer->address));
 }
 
-static void greet(struct share *share, struct peer *peer, uint64_t to)
+static void greet(struct share *share, struct peer *peer, uint64_t answer)
 {
 	unsigned char data[sizeof(struct head) + MAC_SIZE] __attribute__((aligned(8)));
 	struct head *head = (struct head *)data;
 
-	*head = (struct head){ .kind = KIND_HELLO, .to = htobe64(to) };
+	*head = (struct head){ .kind = KIND_HELLO, .answer = htobe64(answer) };
 	say(share, peer, head, sizeof(*head));
 }
 
 static void forget(struct peer *peer)
 {
-	peer->theirs = peer->heard = peer->sent = 0;
+	peer->theirs = peer->heard = 0;
 	peer->nodes = 0;
-	peer->mine = number();		/* what was recorded is worth nothing */
+	peer->challenges[0] = number();		/* what was recorded is worth nothing */
+	peer->challenges[1] = peer->challenges[0];
 }
 
 /* Under the lock: what all peers say together, by our slots. */
@@ -243,32 +248,65 @@ static struct peer *peer_at(struct share *share, const union address *address)
 	return NULL;
 }
 
+static bool is_whole(const struct share *share, const struct head *head, size_t len)
+{
+	const unsigned char *data = (const unsigned char *)head;
+	unsigned char mac[MAC_SIZE];
+
+	return len >= sizeof(*head) + MAC_SIZE && be32toh(head->magic) == MAGIC && head->kind < KINDS &&
+	       head->nodes <= LARD_MAX_NODES && len == length(head) + MAC_SIZE &&
+	       mac_of(share, data, len - MAC_SIZE, mac) &&
+	       !CRYPTO_memcmp(mac, data + len - MAC_SIZE, MAC_SIZE);
+}
+
+/* Ours, that comes back, or of another peer, from this one's address: its loads would count twice. */
+static bool is_another(const struct share *share, const struct peer *peer, uint64_t from)
+{
+	unsigned int p;
+
+	for (p = 0; p < share->count; p++)
+		if (&share->peers[p] != peer && share->peers[p].theirs == from)
+			return true;
+	return !from || from == share->self;
+}
+
+static bool is_new(const struct peer *peer, const struct head *head)
+{
+	uint64_t answer = be64toh(head->answer);
+
+	return (answer == peer->challenges[0] || answer == peer->challenges[1]) &&
+	       (be64toh(head->from) != peer->theirs || be64toh(head->number) > peer->heard);
+}
+
+/* Another process: it has begun anew, and what the former one said answers no challenge any more. */
+static void begin(struct share *share, struct peer *peer, uint64_t from)
+{
+	if (peer->theirs)
+		forget(peer);
+	peer->theirs = from;
+	log_info("peer-heard", "peer=%u", (unsigned int)(peer - share->peers));
+}
+
 /* False: refused. A greeting changes nothing: it may be a recording. */
 static bool take(struct share *share, struct peer *peer, const unsigned char *data, size_t len)
 {
 	const struct head *head = (const struct head *)data;
-	unsigned char mac[MAC_SIZE];
-	uint64_t from, to;
+	uint64_t from;
 
-	if (!peer || len < sizeof(*head) + MAC_SIZE || be32toh(head->magic) != MAGIC ||
-	    head->kind >= KINDS || head->nodes > LARD_MAX_NODES ||
-	    len != length(head) + MAC_SIZE || !mac_of(share, data, len - MAC_SIZE, mac) ||
-	    CRYPTO_memcmp(mac, data + len - MAC_SIZE, MAC_SIZE))
+	if (!peer || !is_whole(share, head, len))
 		return false;
 	from = be64toh(head->from);
-	to = be64toh(head->to);
-	if (!to && head->kind == KIND_HELLO && from) {
-		if (!peer->answered)
-			greet(share, peer, from);
-		peer->answered = true;
+	if (is_another(share, peer, from))
+		return false;
+	if (!head->answer && head->kind == KIND_HELLO) {
+		greet(share, peer, be64toh(head->challenge));
 		return true;
 	}
-	if (to != peer->mine || !from || (peer->theirs && from != peer->theirs) ||
-	    be64toh(head->number) <= peer->heard)
+	if (!is_new(peer, head))
 		return false;
-	if (!peer->theirs)
-		log_info("peer-heard", "peer=%u", (unsigned int)(peer - share->peers));
-	peer->theirs = from;
+	if (from != peer->theirs)
+		begin(share, peer, from);
+	peer->challenge = be64toh(head->challenge);
 	peer->heard = be64toh(head->number);
 	peer->heard_us = share->lardd->worker[0]->loop.now;
 	take_content(share, peer, head);
@@ -350,7 +388,7 @@ static void tell(struct share *share)
 		more = fill(share, head);
 		pthread_mutex_unlock(&share->lardd->lock);
 		for (p = 0; (!i || more) && p < share->count; p++) {
-			head->to = htobe64(share->peers[p].theirs);
+			head->answer = htobe64(share->peers[p].challenge);
 			if (share->peers[p].theirs)
 				say(share, &share->peers[p], head, length(head));
 		}
@@ -361,10 +399,14 @@ static void tell(struct share *share)
 
 static void look_after(struct share *share, struct peer *peer, uint64_t now)
 {
-	peer->answered = false;
 	if (peer->theirs && now - peer->heard_us > AGE_US) {
 		log_info("peer-lost", "peer=%u", (unsigned int)(peer - share->peers));
 		forget(peer);
+	}
+	if (now - peer->challenge_us >= CHALLENGE_US) {
+		peer->challenges[1] = peer->challenges[0];
+		peer->challenges[0] = number();
+		peer->challenge_us = now;
 	}
 	if (!peer->theirs && now - peer->hello_us >= HELLO_US) {
 		greet(share, peer, 0);
@@ -425,6 +467,7 @@ struct share *share_new(struct lardd *lardd, const struct config *config, char *
 	}
 	share->lardd = lardd;
 	share->fd = -1;
+	share->self = number();
 	share->address = config->share;
 	share->count = config->peer_count;
 	for (p = 0; p < share->count; p++) {

@@ -2,9 +2,10 @@
 /*
  * What front-ends of one cluster tell each other: the load each has given the nodes, and the map of targets.
  * UDP between the addresses of the configuration, ten times a second. Each datagram has an HMAC by the common key,
- * the receiver's random number, which proves that it is no recording, and a number that grows.
+ * a number of the sender's process, the answer to a challenge of the receiver's, which is random and a new one each
+ * second, so that it is no recording, and a number that grows.
  *
- *	head	magic, kind, counts; the sender's number, the receiver's, the datagram's
+ *	head	magic, kind, counts; the process, the answer, the sender's own challenge, the number
  *	node	hash of its name, load; up to 64
  *	mapping	key of a target, set of nodes by their place in this datagram
  *	HMAC-SHA256 of all before

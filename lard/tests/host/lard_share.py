@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import os
+import select
 import socket
 import struct
 import sys
@@ -144,52 +145,155 @@ def loads_of_a_dead_peer_age_out():
             one.end()
 
 
-def datagram(key, kind, sender, receiver, number, nodes, mappings):
-    data = struct.pack("!IBBBBQQQ", 0x4c534831, kind, len(nodes), len(mappings), 0, sender, receiver, number)
+def signed(kind, sender, answer, challenge, number, nodes, mappings, key=KEY):
+    data = struct.pack("!IBBBBQQQQ", 0x4c534831, kind, len(nodes), len(mappings), 0, sender, answer, challenge, number)
     data += b"".join(struct.pack("!QI", *n) for n in nodes)
     data += b"".join(struct.pack("!QQ", *m) for m in mappings)
     return data + hmac.new(key, data, hashlib.sha256).digest()
 
 
-def refused(lardd, s, address, data):
+class Peer:
+    """Another front-end, by hand."""
+
+    def __init__(self, address="127.0.0.1"):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((address, 0))
+        self.socket.settimeout(20)
+        self.port = self.socket.getsockname()[1]
+        self.to = ("127.0.0.1", free_udp())
+        self.process, self.number, self.challenge, self.heard = 77, 0, 0, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def answer(self):
+        """To its last challenge."""
+        while not self.challenge or select.select([self.socket], [], [], 0)[0]:
+            self.heard.append(self.socket.recv(2000))
+            self.challenge = struct.unpack("!IBBBBQQQQ", self.heard[-1][:40])[7]
+        return self.challenge
+
+    def datagram(self, nodes=(), mappings=(), kind=1, **more):
+        self.number += 1
+        fields = {"sender": self.process, "answer": self.answer(), "challenge": 5, "number": self.number, **more}
+        return signed(kind, nodes=nodes, mappings=mappings, **fields)
+
+    def send(self, data):
+        self.socket.sendto(data, self.to)
+
+    def say(self, *args, **more):
+        self.send(self.datagram(*args, **more))
+
+
+@contextlib.contextmanager
+def facing(extra="", nodes=2):
+    """A front-end whose peer is ours to play."""
+    with site(nodes) as (backends, words), Peer() as peer:
+        with Lardd(backends, words(peer.to[1], peer.port) + extra.format(own=peer.to[1])) as lardd:
+            yield lardd, peer
+
+
+def refused(lardd, peer, data, sender=None):
     before = lardd.counter("LardShareRefused")
-    s.sendto(data, address)
+    (sender or peer).socket.sendto(data, peer.to)
     until(lambda: lardd.counter("LardShareRefused") == before + 1, what="it is refused")
 
 
 def garbage_changes_nothing():
-    with site() as (backends, words), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        s.bind(("127.0.0.1", 0))
-        stranger.bind(("127.0.0.1", 0))
-        s.settimeout(20)
-        own = free_udp()
-        with Lardd(backends, words(own, s.getsockname()[1])) as lardd:
-            to = ("127.0.0.1", own)
-            s.sendto(datagram(KEY, 0, 77, 0, 1, [], []), to)
-            receiver = 0
-            while not receiver:                     # the answer names us: its number is for us
-                head = struct.unpack("!IBBBBQQQ", s.recv(2000)[:32])
-                receiver = head[5] if head[6] == 77 else 0
-            ident = identity("be0")
-            good = datagram(KEY, 1, 77, receiver, 9, [(ident, 3)], [(1, 1)])
-            for data in (b"", good[:-1], good + b"x", good[:40] + b"\xff" + good[41:],
-                         datagram(bytes(32), 1, 77, receiver, 9, [(ident, 3)], [(1, 1)]),
-                         datagram(KEY, 1, 77, receiver ^ 1, 9, [(ident, 3)], [(1, 1)]),
-                         datagram(KEY, 7, 77, receiver, 9, [(ident, 3)], [(1, 1)]),
-                         datagram(KEY, 1, 77, receiver, 9, [(ident, 3)] * 65, [])):
-                refused(lardd, s, to, data)
-            refused(lardd, stranger, to, good)
-            assert others(lardd) == 0 and table(lardd)["used"] == 0
-            s.sendto(good, to)
-            until(lambda: others(lardd) == 3, what="what is right counts")
-            assert table(lardd)["learnt"] == 1
-            refused(lardd, s, to, good)             # again
-            # Nodes that are not known here, and places that no node has.
-            s.sendto(datagram(KEY, 1, 77, receiver, 10, [(1234, 9), (ident, 2 ** 32 - 1)], [(2, 1), (3, 2 ** 63)]), to)
-            until(lambda: others(lardd) == 1000000, what="as much as may be")
-            assert table(lardd)["used"] == 1
-            assert lardd.get("/x")[0] == 200
+    with facing() as (lardd, peer), Peer() as stranger:
+        ident = identity("be0")
+        rest = {"nodes": [(ident, 3)], "mappings": [(1, 1)]}
+        good = peer.datagram(**rest)
+        for data in (b"", good[:-1], good + b"x", good[:40] + b"\xff" + good[41:]):
+            refused(lardd, peer, data)
+        for wrong in ({"key": bytes(32)}, {"answer": peer.answer() ^ 1}, {"answer": 0}, {"kind": 7},
+                      {"nodes": [(ident, 3)] * 65}, {"sender": 0}):
+            refused(lardd, peer, peer.datagram(**{**rest, **wrong}))
+        refused(lardd, peer, peer.datagram(**rest), stranger)
+        assert others(lardd) == 0 and table(lardd)["used"] == 0
+        good = peer.datagram(**rest)
+        peer.send(good)
+        until(lambda: others(lardd) == 3, what="what is right counts")
+        assert table(lardd)["learnt"] == 1
+        refused(lardd, peer, good)              # again
+        # Nodes that are not known here, and places that no node has.
+        peer.say([(1234, 9), (ident, 2 ** 32 - 1)], [(2, 1), (3, 2 ** 63)])
+        until(lambda: others(lardd) == 1000000, what="as much as may be")
+        assert table(lardd)["used"] == 1
+        assert lardd.get("/x")[0] == 200
+
+
+def a_peer_that_restarts_is_heard_again_at_once():
+    for end in ("killed", "taken over"):
+        with pair() as (one, two):
+            gate(one, False)
+            held = hold(one, 3)
+            until(lambda: others(two) == 3, what="the other's load")
+            if end == "killed":
+                two.process.kill()
+                two.process.wait()
+                two.start()
+            else:
+                assert two.take_over().wait() == 0
+            until(lambda: others(two) == 3, seconds=10, what=f"the other's load, {end}")
+            assert one.control("status")["peers"] == 1
+            finish(one, held)
+
+
+def own_words_that_come_back_do_not_count():
+    """By somebody on the way, or to an own address among the peers."""
+    with facing("peer 127.0.0.1:{own} 127.0.0.1:9\n") as (lardd, peer):
+        gate(lardd, False)
+        held = hold(lardd, 3)
+        until(lambda: lardd.load() == 3, what="its load")
+        end = time.monotonic() + 3
+        while time.monotonic() < end:           # greetings, answers, loads
+            peer.send(peer.socket.recv(2000))
+        status = lardd.control("status")
+        assert status["peers"] == 0 and status["outstanding_others"] == 0, status
+        finish(lardd, held)
+
+
+def nobody_counts_twice():
+    """The words of one front-end, said from the addresses of two."""
+    with site() as (backends, words), Peer() as one, Peer() as two:
+        two.to = one.to
+        with Lardd(backends, words(one.to[1], one.port) + f"peer 127.0.0.1:{two.port}\n") as lardd:
+            nodes = [(identity("be0"), 3)]
+            one.say(nodes)
+            until(lambda: others(lardd) == 3, what="one counts")
+            refused(lardd, two, two.datagram(nodes))
+            assert lardd.control("status")["peers"] == 1
+            two.process = 78
+            two.say(nodes)
+            until(lambda: others(lardd) == 6, what="who is another counts")
+
+
+def what_was_recorded_is_worth_nothing():
+    with facing() as (lardd, peer):
+        nodes = [(identity("be0"), 3)]
+        kept = [peer.datagram(nodes) for _ in range(3)]         # held back
+        old = peer.datagram([(identity("be0"), 4)])
+        peer.send(old)
+        until(lambda: others(lardd) == 4, what="it is heard")
+        peer.process, peer.number = 78, 0                       # it restarts, and a word of its former self comes
+        peer.say(nodes)
+        until(lambda: others(lardd) == 3, what="its new self")
+        number = struct.unpack("!IBBBBQQQQ", old[:40])[8] + 1
+        refused(lardd, peer, signed(1, 77, struct.unpack("!IBBBBQQQQ", old[:40])[6], 5, number, nodes, []))
+        late = peer.datagram(nodes, number=1000)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:                           # it is held back, and others are not
+            peer.say(nodes)
+            time.sleep(0.2)
+        refused(lardd, peer, late)
+        until(lambda: others(lardd) == 0, what="it is silent for too long")
+        for data in [*kept, late]:
+            refused(lardd, peer, data)
+        assert lardd.control("status")["peers"] == 0
 
 
 def identity(name):
@@ -205,4 +309,5 @@ def identity(name):
 if __name__ == "__main__":
     sys.exit(main([second_front_end_dispatches_what_the_first_knows, loads_of_the_other_count,
                    limit_holds_for_both_and_each_has_its_part, loads_of_a_dead_peer_age_out,
-                   garbage_changes_nothing]))
+                   garbage_changes_nothing, a_peer_that_restarts_is_heard_again_at_once,
+                   own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing]))
