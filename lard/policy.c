@@ -441,13 +441,24 @@ void lard_set_others(struct lard *l, const uint32_t *loads, unsigned int fronts)
 	}
 }
 
+/* Decided here, and not forgotten since: it may be of nodes that get no requests for a while. */
+static bool is_decided(const struct lard *l, const struct target *t)
+{
+	unsigned int i;
+
+	for_each_node(i, t->learnt ? 0 : t->set)
+		if (l->nodes[i].forgotten <= t->epoch)
+			return true;
+	return false;
+}
+
 bool lard_learn(struct lard *l, uint64_t key, uint64_t set, bool hearsay, uint64_t now)
 {
 	struct target *t = target_find(&l->table, key);
 	uint64_t known = t ? target_nodes(l, t) : 0;
 
 	set &= l->eligible;
-	if (!set || known == set || (known && (hearsay || !t->learnt)))
+	if (!set || known == set || (known && hearsay) || (t && is_decided(l, t)))
 		return false;
 	if (!t)
 		t = target_learn(&l->table, key);

@@ -2,6 +2,7 @@ lard_engine := lard/policy.c lard/decide.c lard/explain.c lard/target.c lard/rin
 
 lard_policy_SRCS := $(lard_engine)
 lard_property_SRCS := $(lard_engine)
+lard_learn_SRCS := $(lard_engine)
 lard_table_SRCS := $(lard_engine)
 lard_url_SRCS := lard/url.c
 lard_crowd_SRCS := lard/crowd.c lard/address.c
