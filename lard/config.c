@@ -201,6 +201,16 @@ static int set_share(struct reader *r, int argc, char **argv)
 	return set_page(r, argv, &r->config->share, &r->config->share_given);
 }
 
+static bool is_peer(const struct config *c, const union address *address)
+{
+	unsigned int i;
+
+	for (i = 0; i < c->peer_count; i++)
+		if (!memcmp(&c->peers[i], address, sizeof(*address)))
+			return true;
+	return false;
+}
+
 static int set_peer(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
@@ -211,6 +221,8 @@ static int set_peer(struct reader *r, int argc, char **argv)
 			return reader_wrong(r, "more than %d peers", SHARE_PEERS_MAX);
 		if (address_parse(argv[i], 0, &c->peers[c->peer_count]))
 			return reader_wrong(r, "\"%s\" is not ADDRESS:PORT", argv[i]);
+		if (is_peer(c, &c->peers[c->peer_count]))
+			return reader_wrong(r, "peer %s is there twice", argv[i]);
 		c->peer_count++;
 	}
 	return 0;
@@ -383,6 +395,19 @@ static int run_words(struct reader *r, int argc, char **argv)
 	return reader_wrong(r, "unknown directive \"%s\"", argv[0]);
 }
 
+/* NULL, or why no peer would be heard. */
+static const char *check_share(const struct config *c)
+{
+	unsigned int i;
+
+	if (c->share_given && (!*c->share_key || !c->peer_count))
+		return "share needs share-key and peer";
+	for (i = 0; c->share_given && i < c->peer_count; i++)
+		if (c->peers[i].any.sa_family != c->share.any.sa_family)
+			return "share and peer are IPv4, or they are IPv6";
+	return NULL;
+}
+
 /* What no single line is to blame for. */
 static int check_whole(struct reader *r)
 {
@@ -393,9 +418,7 @@ static int check_whole(struct reader *r)
 		goto wrong;
 	if (c->cache_size && c->cache_object_max > c->cache_size / 2)
 		why = "cache-object-max must be at most half of cache-size";
-	else if (c->share_given && (!*c->share_key || !c->peer_count))
-		why = "share needs share-key and peer";
-	else if ((why = https_check(c)))
+	else if ((why = check_share(c)) || (why = https_check(c)))
 		goto wrong;
 	else if (!c->listens)
 		why = "no address to listen on";

@@ -31,6 +31,14 @@ struct change {
 	size_t size;
 };
 
+static bool other_share(const struct config *old, const struct config *new)
+{
+	return old->share_given != new->share_given ||
+	       (new->share_given && (memcmp(&old->share, &new->share, sizeof(old->share)) ||
+				     strcmp(old->share_key, new->share_key) ||
+				     memcmp(old->peers, new->peers, sizeof(old->peers))));
+}
+
 static void note_what_needs_a_restart(const struct config *old, const struct config *new)
 {
 	if (old->workers != new->workers || old->events != new->events ||
@@ -38,8 +46,8 @@ static void note_what_needs_a_restart(const struct config *old, const struct con
 	    strcmp(old->control, new->control) || old->metrics_given != new->metrics_given ||
 	    memcmp(&old->metrics, &new->metrics, sizeof(old->metrics)) ||
 	    old->status_given != new->status_given ||
-	    memcmp(&old->status, &new->status, sizeof(old->status)))
-		log_warn("reload", "text=\"workers, events, targets, user, control, metrics and status change with a restart\"");
+	    memcmp(&old->status, &new->status, sizeof(old->status)) || other_share(old, new))
+		log_warn("reload", "text=\"workers, events, targets, user, control, metrics, status and share change with a restart\"");
 	if (privilege_lacks(new))
 		log_warn("reload", "text=\"a capability that this needs was given up: it takes a restart\"");
 }

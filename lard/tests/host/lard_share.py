@@ -10,12 +10,13 @@ import os
 import select
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import Backend, Lardd, main, read_answer, until  # noqa: E402
+from lardd import LARDD, Backend, Lardd, main, read_answer, until  # noqa: E402
 
 KEY = bytes(range(32))
 
@@ -296,6 +297,34 @@ def what_was_recorded_is_worth_nothing():
         assert lardd.control("status")["peers"] == 0
 
 
+def a_peer_that_none_would_hear_is_refused():
+    with facing() as (lardd, peer):
+        with open(lardd.config_path, encoding="utf-8") as file:
+            good = file.read()
+        for line, why in ((f"peer 127.0.0.1:{peer.port}", "is there twice"), ("peer [::1]:9", "they are IPv6")):
+            with open(lardd.config_path, "w", encoding="utf-8") as file:
+                file.write(f"{good}{line}\n")
+            check = subprocess.run([LARDD, "--check", "-c", lardd.config_path], capture_output=True, text=True,
+                                   timeout=60, check=False)
+            assert check.returncode == 1 and why in check.stderr, (line, check)
+            assert why in lardd.control("reload")["error"]
+
+
+def a_reload_says_that_share_stays_as_it_was():
+    with facing() as (lardd, peer):
+        peer.say([(identity("be0"), 3)])
+        until(lambda: others(lardd) == 3, what="the other's load")
+        with open(lardd.config_path, "a", encoding="utf-8") as file:
+            file.write("peer 127.0.0.1:9\n")
+        lardd.control("reload")
+        lardd.wait_log("and share change with a restart")
+        lardd.configure()
+        lardd.control("reload")
+        until(lambda: lardd.log().count("and share change with a restart") == 2, what="it says so again")
+        peer.say([(identity("be0"), 4)])
+        until(lambda: others(lardd) == 4, what="it is heard as before")
+
+
 def identity(name):
     """hash_bytes() of mix.h."""
     h, most = 0xcbf29ce484222325, 2 ** 64 - 1
@@ -310,4 +339,5 @@ if __name__ == "__main__":
     sys.exit(main([second_front_end_dispatches_what_the_first_knows, loads_of_the_other_count,
                    limit_holds_for_both_and_each_has_its_part, loads_of_a_dead_peer_age_out,
                    garbage_changes_nothing, a_peer_that_restarts_is_heard_again_at_once,
-                   own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing]))
+                   own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing,
+                   a_peer_that_none_would_hear_is_refused, a_reload_says_that_share_stays_as_it_was]))
