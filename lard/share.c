@@ -156,7 +156,7 @@ static void forget(struct peer *peer)
 	peer->challenges[1] = peer->challenges[0];
 }
 
-/* Under the lock: what all peers say together, by our slots. */
+/* What all peers say together, by our slots. */
 static void apply(struct share *share)
 {
 	struct lard *engine = share->lardd->engine;
@@ -165,6 +165,7 @@ static void apply(struct share *share)
 	unsigned int p, n;
 	int slot;
 
+	pthread_mutex_lock(&share->lardd->lock);
 	for (slot = 0; slot < LARD_MAX_NODES; slot++) {
 		if (!lard_node_get(engine, slot, &info))
 			continue;
@@ -174,6 +175,8 @@ static void apply(struct share *share)
 					loads[slot] += share->peers[p].loads[n].load;
 	}
 	lard_set_others(engine, loads, share_peers(share));
+	pthread_mutex_unlock(&share->lardd->lock);
+	share->lardd->worker[0]->room = true;
 }
 
 /* Places of a datagram's nodes in our table. Under the lock. */
@@ -445,10 +448,7 @@ static void expired(struct timer *t)
 	for (p = 0; p < share->count; p++)
 		look_after(share, &share->peers[p], w->loop.now);
 	tell(share);
-	pthread_mutex_lock(&share->lardd->lock);
 	apply(share);
-	pthread_mutex_unlock(&share->lardd->lock);
-	w->room = true;
 }
 
 struct share *share_new(struct lardd *lardd, const struct config *config, char *error, size_t size)
@@ -487,9 +487,14 @@ struct share *share_new(struct lardd *lardd, const struct config *config, char *
 
 void share_stop(struct share *share)
 {
+	unsigned int p;
+
 	if (!share)
 		return;
 	timer_stop(&share->timer);
+	for (p = 0; p < share->count; p++)
+		forget(&share->peers[p]);
+	apply(share);		/* what nobody tells of any more holds up nobody who waits */
 	if (share->fd >= 0)
 		close(share->fd);
 	share->fd = -1;

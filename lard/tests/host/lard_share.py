@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -325,6 +326,20 @@ def a_reload_says_that_share_stays_as_it_was():
         until(lambda: others(lardd) == 4, what="it is heard as before")
 
 
+def who_stops_waits_for_no_load_of_others():
+    with facing("max_outstanding 4\n") as (lardd, peer):
+        gate(lardd, False)
+        peer.say([(identity("be0"), 100)])
+        until(lambda: others(lardd) == 100, what="the other's load")
+        held = hold(lardd, 4)
+        until(lambda: lardd.control("status")["queued"] == 2, what="two that wait")
+        lardd.process.send_signal(signal.SIGTERM)
+        lardd.wait_log("event=stopping")
+        until(lambda: sum(len(b.seen) for b in lardd.backends) == 4, seconds=5, what="they have their place")
+        finish(lardd, held)
+        assert lardd.process.wait() == 0
+
+
 def identity(name):
     """hash_bytes() of mix.h."""
     h, most = 0xcbf29ce484222325, 2 ** 64 - 1
@@ -340,4 +355,5 @@ if __name__ == "__main__":
                    limit_holds_for_both_and_each_has_its_part, loads_of_a_dead_peer_age_out,
                    garbage_changes_nothing, a_peer_that_restarts_is_heard_again_at_once,
                    own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing,
-                   a_peer_that_none_would_hear_is_refused, a_reload_says_that_share_stays_as_it_was]))
+                   a_peer_that_none_would_hear_is_refused, a_reload_says_that_share_stays_as_it_was,
+                   who_stops_waits_for_no_load_of_others]))
