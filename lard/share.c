@@ -22,6 +22,7 @@
 #define SWEEP_US	500000		/* from one to the next, at least */
 #define DATAGRAMS_OUT	8		/* a period, to each peer, with mappings */
 #define DATAGRAMS_IN	256		/* a period */
+#define DATAGRAMS_PEER	32		/* of these, of each peer: more than it says in three */
 #define STEPS		1024		/* entries of the table that are looked at with the lock */
 #define KEY_SIZE	32
 #define MAC_SIZE	32
@@ -57,6 +58,7 @@ struct peer {
 	union address address;
 	uint64_t challenges[2], challenge, theirs, heard, sent;
 	uint64_t heard_us, hello_us, challenge_us;
+	unsigned int taken;		/* in this period */
 	unsigned int nodes;
 	struct told_node loads[LARD_MAX_NODES];
 };
@@ -305,8 +307,9 @@ static bool take(struct share *share, struct peer *peer, const unsigned char *da
 		greet(share, peer, be64toh(head->challenge));
 		return true;
 	}
-	if (!is_new(peer, head))
+	if (!is_new(peer, head) || peer->taken == DATAGRAMS_PEER)
 		return false;
+	peer->taken++;
 	if (from != peer->theirs)
 		begin(share, peer, from);
 	peer->challenge = be64toh(head->challenge);
@@ -402,6 +405,7 @@ static void tell(struct share *share)
 
 static void look_after(struct share *share, struct peer *peer, uint64_t now)
 {
+	peer->taken = 0;
 	if (peer->theirs && now - peer->heard_us > AGE_US) {
 		log_info("peer-lost", "peer=%u", (unsigned int)(peer - share->peers));
 		forget(peer);

@@ -326,6 +326,25 @@ def a_reload_says_that_share_stays_as_it_was():
         until(lambda: others(lardd) == 4, what="it is heard as before")
 
 
+def a_peer_says_so_much_and_no_more():
+    """Mappings that are never the same, as fast as it can."""
+    with facing() as (lardd, peer):
+        peer.say([(identity("be0"), 3)])
+        until(lambda: others(lardd) == 3, what="it is heard")
+        for _ in range(20):
+            before = lardd.counter("LardShareTaken")
+            said = before + lardd.counter("LardShareRefused") + 200
+            data = [peer.datagram([(identity("be0"), 3)], [(n, 1)]) for n in range(200)]
+            since = time.monotonic()
+            for one in data:
+                peer.send(one)
+            until(lambda: lardd.counter("LardShareTaken") + lardd.counter("LardShareRefused") >= said)
+            periods = (time.monotonic() - since) / 0.1 + 2
+            if periods < 5:                     # else nothing is said: the machine is too slow
+                break
+        assert lardd.counter("LardShareTaken") - before <= 32 * periods, (lardd.counter("LardShareTaken"), periods)
+
+
 def who_stops_waits_for_no_load_of_others():
     with facing("max_outstanding 4\n") as (lardd, peer):
         gate(lardd, False)
@@ -356,4 +375,4 @@ if __name__ == "__main__":
                    garbage_changes_nothing, a_peer_that_restarts_is_heard_again_at_once,
                    own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing,
                    a_peer_that_none_would_hear_is_refused, a_reload_says_that_share_stays_as_it_was,
-                   who_stops_waits_for_no_load_of_others]))
+                   who_stops_waits_for_no_load_of_others, a_peer_says_so_much_and_no_more]))
