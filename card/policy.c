@@ -24,7 +24,7 @@ static struct card_policy *card_policy_find(const char *name)
  * card_policy_register - offer a policy to disks and exports
  * @policy: all four operations set; stays until card_policy_unregister()
  *
- * Return: 0; -EINVAL; -EEXIST the name is taken.
+ * Return: 0; -EINVAL; -EBUSY the name is taken, as a module's init must not return -EEXIST.
  */
 int card_policy_register(struct card_policy *policy)
 {
@@ -36,7 +36,7 @@ int card_policy_register(struct card_policy *policy)
 		return -EINVAL;
 	mutex_lock(&card_policies_lock);
 	if (card_policy_find(policy->name))
-		err = -EEXIST;
+		err = -EBUSY;
 	else
 		list_add_tail(&policy->list, &card_policies);
 	mutex_unlock(&card_policies_lock);

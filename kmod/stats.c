@@ -21,7 +21,7 @@ int flt_stats_register(struct flt_stats *stats)
 	mutex_lock(&flt_stats_lock);
 	list_for_each_entry(other, &flt_stats_tables, list)
 		if (!strcmp(other->room, stats->room))
-			err = -EEXIST;
+			err = -EBUSY;
 	if (!err) {
 		list_add_tail(&stats->list, &flt_stats_tables);
 		flt_stats_change++;

@@ -77,7 +77,7 @@ int afpa_protocol_register(struct afpa_protocol *protocol)
 		return -EINVAL;
 	mutex_lock(&afpa_protocols_lock);
 	if (afpa_protocol_find(protocol->name))
-		err = -EEXIST;
+		err = -EBUSY;
 	else
 		list_add_tail(&protocol->list, &afpa_protocols);
 	mutex_unlock(&afpa_protocols_lock);

@@ -159,8 +159,8 @@ struct afpa_protocol {
  * The last thing in a module's init, as what may fail behind it frees what sites hold.
  *
  * Context: process; may sleep.
- * Return: 0; -EEXIST: the name is taken; -EINVAL: a name, size or table that breaks the rules, or a
- * state without a row.
+ * Return: 0; -EBUSY: the name is taken (not -EEXIST: from a module's init, modprobe takes that for
+ * success); -EINVAL: a name, size or table that breaks the rules, or a state without a row.
  */
 int afpa_protocol_register(struct afpa_protocol *protocol);
 

@@ -74,7 +74,7 @@ def what_breaks_the_rules_is_refused():
 @claim
 def a_name_is_taken_once():
     before = refs("afpa")
-    equal("http", insmod(name="http"), "File exists")
+    equal("http", insmod(name="http"), "Device or resource busy")
     equal("references", refs("afpa"), before)
     with registered(name="http7"):
         pass
