@@ -210,7 +210,8 @@ def taken_over_it_is_handed_on_and_back():
         usable(there, client)
         there = gives(there, be1, "fe2", here)
         usable(there, client)
-        wait(lambda: not [x for x in c.fe2.conns() if x["CONN_STATE"] != "LINGER"])
+        # be2 takes it from fe2 when it has heard that it is over where it had given it.
+        wait(lambda: not [x for node in (c.fe2, be2) for x in node.conns() if x["CONN_STATE"] != "LINGER"])
         there = gives(there, c.fe2, "be2", conns.back["be2"])
         usable(there, client)
         wait(lambda: [x["CONN_NODE"] for x in c.fe2.conns()] == ["be2"])
