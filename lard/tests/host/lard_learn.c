@@ -3,21 +3,12 @@
 #include <string.h>
 #include "lard/engine.h"
 #include "lard/tests/lib/cluster.h"
+#include "lard/tests/lib/draw.h"
 
 #define SEEDS	20
 #define STEPS	4000
 #define NODES	8
 #define TARGETS	32
-
-static uint64_t rng;
-
-static uint64_t next(uint64_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng % below;
-}
 
 static void what_is_decided_here_outlives_a_drain(void **state)
 {

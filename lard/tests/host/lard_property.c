@@ -5,19 +5,10 @@
  */
 #include <string.h>
 #include "lard/tests/lib/cluster.h"
+#include "lard/tests/lib/draw.h"
 
 #define SEEDS	40
 #define STEPS	30000
-
-static uint64_t rng;
-
-static uint64_t next(uint64_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng % below;
-}
 
 struct loads {
 	uint32_t least;
