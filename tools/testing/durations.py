@@ -6,6 +6,7 @@ the cache directory has what this machine measured since. Slices are cut by the 
 they stay the same from run to run.
 """
 import fcntl
+import functools
 import heapq
 import time
 from pathlib import Path
@@ -71,15 +72,12 @@ class Durations:
         if not test.slice:
             self.new[kernel, test.name] = seconds, points
 
-    def share(self, test, number, count, points=None):
+    def share(self, test, number, count):
         """How much of a test that can be cut is in part NUMBER of COUNT: 0 for none, 1 for all.
 
         In which parts the claims of a Python test are is known once somebody counted them: kit.in_slice() deals them.
         """
-        points = (self.points if points is None else points).get(test.name, 0)
-        if test.command.suffix != ".py" or not points:
-            return 1 / count
-        return sum(i % count == number - 1 for i in range(points)) / points
+        return part_of(self.points.get(test.name, 0) if test.command.suffix == ".py" else 0, number, count)
 
     def save(self, path=None):
         """Into the cache, beside what other runs have written there meanwhile."""
@@ -90,6 +88,27 @@ class Durations:
             lines = [f"{kernel} {name} {seconds:.0f} {points}\n" for (kernel, name), (seconds, points)
                      in sorted({**read(path), **self.new}.items())]
             path.write_text("# kernel, test, seconds, points\n" + "".join(lines), encoding="utf-8")
+
+
+def part_of(points, number, count):
+    """How much of so many claims is in part NUMBER of COUNT; 0 claims: they are not dealt one by one."""
+    return ((points - number) // count + 1) / points if points else 1 / count
+
+
+@functools.lru_cache(maxsize=4)
+def spread(count, cut, whole):
+    """{(kernel, test): slice} for `whole`, by what `cut` leaves to do in each: see Slice.pick()."""
+    loads = [0] * count
+    for seconds, points, first in cut:
+        for part in range(count):
+            loads[(part + first) % count] += seconds * part_of(points, part + 1, count)
+    heap, found = [(load, number) for number, load in enumerate(loads, 1)], {}
+    heapq.heapify(heap)
+    for seconds, kernel, name in sorted(whole):
+        load, number = heap[0]
+        heapq.heapreplace(heap, (load - seconds, number))
+        found[kernel, name] = number
+    return found
 
 
 def deal(items, weight, parts):
@@ -152,23 +171,18 @@ class Slice:
 
         Of both kernels, the longest first, each to the slice that has the least to do by then.
         """
-        found, loads = {}, [(self.cut(tests, n, durations), n) for n in range(1, self.count + 1)]
-        heapq.heapify(loads)
-        whole = [(-durations.steady(t, k), k, t.name) for k in ("stock", "debug") for t in tests
-                 if t.is_long_on(k) and not t.can_be_cut]
-        for seconds, k, name in sorted(whole):
-            load, number = loads[0]
-            heapq.heapreplace(loads, (load - seconds, number))
-            if k == kernel:
-                found[name] = number
-        return found
-
-    def cut(self, tests, number, durations):
-        """Seconds of parts of tests in that slice."""
-        of = {t.name: t for t in tests}
-        return sum(durations.steady(of[name], k) * durations.share(of[name], *part, durations.counted)
-                   for k in ("stock", "debug")
-                   for name, part in Slice(number, self.count).parts(tests, k, durations).items())
+        cut, whole = [], []
+        for k in ("stock", "debug"):
+            first = 0
+            for test in (t for t in tests if t.is_long_on(k)):
+                seconds, points = durations.steady(test, k), durations.counted.get(test.name, 0)
+                if not test.can_be_cut:
+                    whole.append((-seconds, k, test.name))
+                    continue
+                cut.append((seconds, points if test.command.suffix == ".py" else 0, first))
+                first += points or 1
+        found = spread(self.count, tuple(cut), tuple(whole))
+        return {name: number for (k, name), number in found.items() if k == kernel}
 
     def parts(self, tests, kernel, durations):
         """{test: (number, count)}, which part of its claims is in this slice, of the long tests that can be cut."""
