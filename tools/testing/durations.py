@@ -21,7 +21,7 @@ GUEST = 480
 # To boot a guest and to look for leaks in it.
 BOOT = {"stock": 20, "debug": 90, "kcsan": 60, "newest": 20}
 # Seconds of guests that a slice may take; two run at a time.
-BUDGET = 300
+BUDGET = 400
 # After so long a run begins nothing more of its slice.
 PATIENCE = 40 * 60
 

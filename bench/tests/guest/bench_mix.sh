@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
+# long: stock a minute and a half
 # kernel: stock
 # bench/mix: whatever the proxy waits and relays by, robots get each byte of each answer, and so does its cache.
 . "$FLT_TOP/tools/testing/lib.sh"

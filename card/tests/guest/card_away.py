@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# long: debug it takes ten minutes there
+# long: both a minute, and on the debug kernel it takes ten minutes
 """An exporter that is away, or slow, is no error: requests wait and are repeated in their order. Whoever
 does not want to wait says so, or ends it by force. CARD_AWAY=40 pulls the cable for so many seconds."""
 import contextlib

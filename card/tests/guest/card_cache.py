@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 1200
-# long: debug it takes twenty minutes there
+# long: both two minutes, and on the debug kernel it takes twenty minutes
 """Nodes serve each other from memory: whatever they believe of each other, the bytes are the disk's.
 
 CARD_ROUNDS and CARD_SEED make the run with wrong indexes longer, or another one.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# long: debug it takes ten minutes there
+# long: both two minutes, and on the debug kernel it takes ten minutes
 """A device goes on with the disk that it was attached to and with no other one, whatever its name."""
 import contextlib
 import os

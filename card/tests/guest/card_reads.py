@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# long: debug it took fifteen minutes there, beside other guests
+# long: both two minutes, and on the debug kernel it took fifteen beside other guests
 """A remote disk is the disk, byte for byte, by every way of asking and answering."""
 import contextlib
 import glob

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
 # mem: 1G
-# long: debug it takes five minutes there
+# long: both a minute, and on the debug kernel it takes five minutes
 """Nothing is swapped to a remote disk: to free memory it would need memory. Writing a file system
 while a program takes all the memory makes progress."""
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# long: debug it takes ten minutes there
+# long: both a minute and a half, and on the debug kernel it takes ten minutes
 """A disk has one writer, unless all say that they share it; whose place was taken writes nothing more."""
 import contextlib
 import os

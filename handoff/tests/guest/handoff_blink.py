@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 240
-# long: debug minutes there
+# long: both a minute, and on the debug kernel minutes
 """A link that blinks costs no client its connection; a node that was restarted, or stays away, does."""
 import os
 import subprocess

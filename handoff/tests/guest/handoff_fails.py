@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it takes two minutes there
+# long: both a minute, and on the debug kernel it takes two minutes
 # timeout: 280
 """Whatever goes wrong, a connection is here or there, never nowhere, and the dispatcher is told."""
 import errno

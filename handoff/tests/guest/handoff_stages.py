@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 200
-# long: debug minutes there
+# long: both a minute, and on the debug kernel minutes
 """A peer that is alive and never answers holds nothing: no socket for good, no tool, no module."""
 import os
 import socket

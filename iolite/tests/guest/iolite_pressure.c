@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Little memory: who is charged, what goes back, and nobody is killed who would live with read(2). */
 /* timeout: 300 */
-/* long: debug minutes there */
+/* long: both a minute, and on the debug kernel minutes */
 /* mem: 1G */
 #include <errno.h>
 #include <fcntl.h>

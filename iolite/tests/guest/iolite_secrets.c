@@ -4,7 +4,7 @@
  * public bytes from among them; a receiver, nobody in particular, reads all it can reach.
  */
 /* timeout: 240 */
-/* long: debug minutes there */
+/* long: both a minute and a half, and on the debug kernel minutes */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

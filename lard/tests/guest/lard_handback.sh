@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it takes eight minutes there
+# long: both a minute, and on the debug kernel it takes eight minutes
 # timeout: 600
 # Kept connections that come back: client, front-end and two back-ends in namespaces; flash gives each
 # connection back when its next request is there, and lardd sends it where that request belongs.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it takes eight minutes there
+# long: both a minute, and on the debug kernel it takes eight minutes
 # timeout: 600
 # lardd with handoff: client, front-end and two back-ends in namespaces; nginx, unmodified, answers.
 # shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug it has not been run there in its whole
+# long: both two minutes; on the debug kernel it has not been run in its whole
 # timeout: 600
 """HTTPS by lardd: its connections go, with their keys, to servers that speak clear text."""
 import contextlib

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
 # cpus: 2
-# long: debug ten to twenty seconds for each of nine programs on the stock kernel
+# long: both two minutes: ten to twenty seconds for each of nine programs
 """Servers in other languages serve with the preload library as without it: the same bytes, and their children, too.
 
 What the machine lacks is skipped: `make deps` gets it, by tests/lib/programs/get. USELECT_PRELOAD names another one.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
+# long: stock two minutes
 # kernel: stock
 # shellcheck disable=SC2317,SC2154 # functions called by name; namespaces are functions
 # The kernel's table follows a file and an etcd in which nodes live and die; what others have added stays.
