@@ -100,13 +100,18 @@ def environment(book):
     """Host tests see the built programs and TAP-speaking cmocka; a guest that is booted again is written down."""
     env = dict(os.environ, FLT_TOP=str(collect.TOP), CMOCKA_MESSAGE_OUTPUT="TAP", FLOTILLA_BOOTS=str(book.boots))
     env["PATH"] = f"{collect.TOP}/build/bin:{env['PATH']}"
+    # Runs that tests begin are judged by what they do, not by when.
+    env.pop("FLOTILLA_END", None)
     return env
 
 
-def run_on_host(tests, book):
-    """Run tests here, one after another."""
+def run_on_host(tests, book, end=None):
+    """Run tests here, one after another, until END, when nothing more is begun."""
     for test in tests:
-        run_one_on_host(test, book)
+        if end and time.time() + book.durations.of(test, "host") > end:
+            book.enter(test, "host", collect.Outcome(skipped=[LATE]), 0, book.results)
+        else:
+            run_one_on_host(test, book)
 
 
 def run_one_on_host(test, book):
@@ -169,18 +174,22 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
     return [batch for *_, batch in sorted(found, key=lambda f: f[:3])]
 
 
-def run_batch(batch, book, until=None):
-    """Run tests in one guest; after a death, the rest in the next. UNTIL: when to begin nothing more of a slice."""
+def run_batch(batch, book, until=None, end=None):
+    """Run tests in one guest; after a death, the rest in the next.
+
+    UNTIL: when to begin nothing more of a slice; END: when to begin nothing more at all.
+    """
     kernel, cpus, mem, left, name = batch
+    last = min((t for t in (until if left[0].by_turns else None, end) if t), default=None)
     number = 0
     barren = 0
     while left:
-        if until and left[0].by_turns and time.time() + durations.BOOT[kernel] > until:
+        if last and time.time() + durations.BOOT[kernel] > last:
             for test in left:
                 book.enter(test, kernel, collect.Outcome(skipped=[LATE]), 0, book.results)
             return
         number += 1
-        guest = Guest(kernel, cpus, mem, left, book, f"{name}.{number}", until)
+        guest = Guest(kernel, cpus, mem, left, book, f"{name}.{number}", last)
         before = len(left)
         left = guest.run()
         barren = barren + 1 if len(left) == before else 0
@@ -196,7 +205,7 @@ def run_batch(batch, book, until=None):
 class Guest:
     """One boot and the tests it got through. tools/testing/guest-batch is its other half."""
 
-    def __init__(self, kernel, cpus, mem, tests, book, name, until=None):
+    def __init__(self, kernel, cpus, mem, tests, book, name, last=None):
         self.kernel = kernel
         self.tests = tests
         self.book = book
@@ -206,7 +215,7 @@ class Guest:
         self.share.joinpath("list").write_text("".join(
             f"{t.name}\t{t.timeout * SLOW[kernel]}\t{t.command}\t"
             f"{'%d/%d' % t.slice if t.slice else '-'}\t"
-            f"{int(until - book.durations.of(t, kernel)) if until and t.by_turns else '-'}\n" for t in tests))
+            f"{int(last - book.durations.of(t, kernel)) if last else '-'}\n" for t in tests))
         command = [collect.TOP / "tools/vm/guest", "--kernel", kernel, "--cpus", str(cpus),
                    "--results", self.share, "--log", self.console, "--allow-reports", "--name", f"test-{kernel}"]
         command += ["--mem", mem] if mem else []

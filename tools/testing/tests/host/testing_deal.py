@@ -161,6 +161,38 @@ def a_slice_that_is_late_is_skipped_and_nothing_else():
     kit.equal("said", done.stdout.splitlines(), ["@late late", "@late late_too", "@done"])
 
 
+@claim
+def what_would_not_end_in_time_is_not_begun():
+    """A run's end counts for all, in guests and here; `make test` has none."""
+    now, book = time.time(), Book()
+    guest = next(t for t in TESTS if t.place == "guest")
+    runner.run_batch(("debug", 2, "", [guest], "name"), book, until=now + 3600, end=now + 5)
+    host = dataclasses.replace(guest, place="host", name="late", command="/bin/false")
+    book.durations.known["host", "late"] = 30
+    runner.run_on_host([host], book, end=now + 20)
+    kit.equal("skipped", book.skipped, [("debug", guest.name), ("host", "late")])
+    with mock.patch.object(runner, "run_one_on_host") as ran:
+        runner.run_on_host([host], book, end=now + 90)
+        runner.run_on_host([host], book)
+    kit.equal("begun", ran.call_count, 2)
+
+
+@claim
+def a_run_s_end_is_told_to_its_guests_but_not_to_runs_of_its_tests():
+    with tempfile.TemporaryDirectory() as place, \
+            mock.patch.dict(os.environ, {"FLOTILLA_END": "1234"}), \
+            mock.patch.object(runner.subprocess, "Popen") as begun:
+        begun.return_value.stdout = []
+        book = Book()
+        book.results = book.boots = Path(place)
+        test = next(t for t in TESTS if t.place == "guest" and not t.by_turns)
+        book.durations.known["stock", test.name] = 100
+        for last, said in (5000.0, "4900"), (None, "-"):
+            guest = runner.Guest("stock", 2, "", [test], book, f"name{said}", last)
+            kit.equal("told", guest.share.joinpath("list").read_text(encoding="ascii").split("\t")[-1], f"{said}\n")
+        assert "FLOTILLA_END" not in runner.environment(book)
+
+
 PATIENCE = """
 import sys
 sys.path.insert(0, %r)
@@ -242,7 +274,7 @@ def modules_that_do_not_build_for_it_are_a_failure():
             book.results = Path(place) / "results"
             (Path(place) / "newest/current").mkdir(parents=True)
             (Path(place) / "newest/current/flotilla-release").write_text(f"{version}.4-amd64\n")
-            last = RUN.on_newest(pool, newest.Turn(1, 1), TESTS, book, None)
+            last = RUN.on_newest(pool, newest.Turn(1, 1), TESTS, book, None, None)
             for done in last():
                 done.result()
             kit.equal("guests", ran.called, built)
