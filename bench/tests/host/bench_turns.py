@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 300
 """bench/turns: a ratio is said to differ from 1 only when its turns show it."""
 import json
 import os

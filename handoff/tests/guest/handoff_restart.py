@@ -70,7 +70,7 @@ class Server:
         else:
             words = (os.path.join(TOP, "build/bin/flash"), "--root", ROOT, "--user", "root",
                      "--workers", "2", "--listen", "127.0.0.1:%d" % PORT)
-        self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True)
         self.pid = self.child.pid
         self.alive.append(self)
         wait(lambda: self.listens() or self.child.poll() is not None)
@@ -99,11 +99,8 @@ class Server:
         return len(self.lines("state", "established", "sport = :%d" % PORT))
 
     def kill(self, how=signal.SIGKILL):
-        for pid in reversed(self.pids()):
-            try:
-                os.kill(int(pid), how)
-            except ProcessLookupError:
-                pass
+        # All at once: a worker that ends alone is replaced, and the new one would outlive the server.
+        os.killpg(self.pid, how)
         self.child.wait()
         self.alive.remove(self)
 

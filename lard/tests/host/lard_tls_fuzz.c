@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* timeout: 300 */
 /*
  * The fuzz target without a fuzzer: a corpus, and a fixed number of mutations of it from a fixed seed, in every test
  * run. LARD_FUZZ_ROUNDS and LARD_FUZZ_SEED choose others; with a directory as argument the corpus is written there.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* timeout: 300 */
 /* The simulator's parts: caches, costs, shared reads, traces. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* timeout: 300 */
 /* The kernel's request parser: what it takes for the cache, and what goes to a local server. */
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 300
 # What DKMS gets is the kernel side, whole: each object that a Kbuild names has its source, each include its header.
 . "$FLT_TOP/tools/testing/lib.sh"
 need find sed

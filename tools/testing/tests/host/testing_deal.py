@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 60
+# timeout: 180
 """Tests are dealt to guests by how long they take; what takes long is seen whole by a known number of runs."""
 import dataclasses
 import importlib.machinery
