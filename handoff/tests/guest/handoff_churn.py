@@ -17,24 +17,19 @@ from servers import Site, installed                 # noqa: E402
 CHURN = int(os.environ.get("CHURN", rounds(2000, 200)))
 PARALLEL = int(os.environ.get("CHURN_PARALLEL", rounds(64, 16)))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
-NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%".split()
 
 
 @claim
 def none_lost_none_doubled_none_stalled():
-    print("# %d connections, %d at a time, seed %d, netem %s" % (
-        CHURN, PARALLEL, SEED, " ".join(NETEM)), flush=True)
-    run("modprobe", "sch_netem")
     c = Cluster(2)
     site = Site(c)
     for be, name in zip(c.be, installed("nginx", "lighttpd", "nginx")):
         site.serve(be, name)
     for node in c.nodes:
         node.sysctl("net.flotilla.forward_linger_ms", 1000)
-    # The client's side of the segment loses and mixes, both ways; the links of the nodes do not.
-    c.client.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
-    run("tc", "-n", c.net.bridge, "qdisc", "add", "dev", "p%d" % c.client.number, "root", "netem",
-        *NETEM)
+    # The links of the nodes lose nothing.
+    netem = c.disturb(c.client)
+    print("# %d connections, %d at a time, seed %d, netem %s" % (CHURN, PARALLEL, SEED, netem), flush=True)
     begin = time.monotonic()
     site.dispatch(c.be, later=SEED % 2)
     try:

@@ -4,12 +4,14 @@
  * two pieces, some two at once, some connections given up half-way, and every
  * byte of every body compared with the file it should be.
  *
- *	handoff-client ADDRESS PORT DIRECTORY CONNECTIONS PARALLEL [SEED [ABORTS]]
+ *	handoff-client ADDRESS PORT DIRECTORY CONNECTIONS PARALLEL [SEED [ABORTS [RESUMED]]]
  *
  * DIRECTORY holds f0, f1, ... as the servers have them; ABORTS is how many of
- * 1000 connections are given up. Prints JSON; fails when a body was wrong, a
- * connection was reset, or one made no progress for a minute. SIGTERM ends it
- * early: what is under way does not count then, and only a wrong body fails.
+ * 1000 connections are given up. With RESUMED it speaks TLS, and so many of 1000
+ * connections resume a session. Prints JSON; fails when a body was wrong, a
+ * connection was reset, or one made no progress for STALLED_MS (environment;
+ * a minute). SIGTERM ends it early: what is under way does not count then, and
+ * only a wrong body fails. SIGUSR1: no more connections begin.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,10 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "secure.h"
+
 #define FILES_MAX	64
 #define REQUESTS_MAX	4
 #define HEAD_MAX	2048
-#define STALLED		60
+#define TICK_MS		20
+#define STOOD_MS	(10 * TICK_MS)
+#define PIECE_MS	300
 
 struct file {
 	const char *data;
@@ -39,6 +45,8 @@ struct file {
 
 struct conn {
 	int fd;
+	SSL *ssl;			/* NULL: in clear text */
+	bool shaken;
 	unsigned int nr, answered;	/* requests of this connection */
 	unsigned int file[REQUESTS_MAX];
 	char out[REQUESTS_MAX * 128];
@@ -48,12 +56,16 @@ struct conn {
 	int in_body;
 	char server[32];		/* who answered last */
 	size_t abort_at, got;		/* give up after so many bytes; 0: do not */
-	time_t moved;
+	unsigned long begun_ms, moved_ms;
+	unsigned long piece_ms;		/* when the second piece is due */
 	struct conn *next, **link;
 };
 
 static struct {
 	unsigned long ok, aborted, wrong, reset, refused, stalled, requests;
+	/* Of those that are ok, by TLS. */
+	unsigned long resumed, whole;
+	unsigned long slowest_ms;
 	unsigned long long bytes;
 } count;
 
@@ -62,10 +74,13 @@ static unsigned int nr_files;
 static struct sockaddr_storage to;
 static socklen_t to_len;
 static unsigned long started, total;
-static unsigned int active, aborts;
+static unsigned int active, aborts, resumed;
+static bool secure;
 static unsigned long long seed;
 static struct conn *all;
 static int epoll_fd;
+/* Where the machine stood still, nobody was silent: a tick counts for no more than STOOD_MS. */
+static unsigned long lived_ms, stalled_ms = 60000;
 
 static unsigned int draw(unsigned int below)
 {
@@ -73,12 +88,12 @@ static unsigned int draw(unsigned int below)
 	return (seed >> 33) % below;
 }
 
-static time_t now(void)
+static unsigned long now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 static void die(const char *what)
@@ -119,17 +134,36 @@ static void end(struct conn *c, unsigned long *why)
 
 		getsockname(c->fd, (void *)&me, &len);
 		fprintf(stderr, "client port %u: %s, %u of %u answers, %zu bytes, %zu of %zu bytes "
-			"asked, %ld s ago, by %s, %s\n", ntohs(me.sin6_port),
+			"asked, %lu s ago, by %s, %s\n", ntohs(me.sin6_port),
 			why == &count.wrong ? "wrong" : why == &count.reset ? "reset" : "stalled",
 			c->answered, c->nr, c->got, c->out_pos, c->out_len,
-			(long)(now() - c->moved), c->server, errno ? strerror(errno) : "end of file");
+			(lived_ms - c->moved_ms) / 1000, c->server,
+			errno ? strerror(errno) : "end of file");
 	}
+	secure_end(c->ssl);
 	close(c->fd);
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
 	free(c);
 	active--;
+}
+
+static void end_well(struct conn *c)
+{
+	if (now_ms() - c->begun_ms > count.slowest_ms)
+		count.slowest_ms = now_ms() - c->begun_ms;
+	if (c->ssl && SSL_session_reused(c->ssl))
+		count.resumed++;
+	else if (c->ssl)
+		count.whole++;
+	end(c, &count.ok);
+}
+
+/* What came is none of the server's, or it is gone. */
+static void end_badly(struct conn *c)
+{
+	end(c, errno == EPROTO ? &count.wrong : &count.reset);
 }
 
 static void give_up(struct conn *c)
@@ -162,9 +196,11 @@ static void begin(void)
 	}
 	/* The first piece: a part of a request, one, or all at once. */
 	c->out_stop = draw(3) ? c->out_len : 1 + draw(c->out_len);
+	c->begun_ms = now_ms();
+	c->piece_ms = c->begun_ms + draw(PIECE_MS);
 	if (draw(1000) < aborts)
 		c->abort_at = 1 + draw(bytes + 1);
-	c->moved = now();
+	c->moved_ms = lived_ms;
 	c->next = all;
 	c->link = &all;
 	if (all)
@@ -174,25 +210,37 @@ static void begin(void)
 	started++;
 	if (connect(c->fd, (void *)&to, to_len) < 0 && errno != EINPROGRESS)
 		die("connect");
+	if (secure)
+		c->ssl = secure_begin(c->fd, draw(1000) < resumed);
 	event.data.ptr = c;
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event) < 0)
 		die("epoll_ctl");
+}
+
+static ssize_t put(struct conn *c, const void *from, size_t len)
+{
+	return c->ssl ? secure_send(c->ssl, from, len) : send(c->fd, from, len, MSG_NOSIGNAL);
+}
+
+static ssize_t get(struct conn *c, void *into, size_t len)
+{
+	return c->ssl ? secure_recv(c->ssl, into, len) : recv(c->fd, into, len, 0);
 }
 
 /* 0: goes on; -1: the connection has ended. */
 static int send_some(struct conn *c)
 {
 	while (c->out_pos < c->out_stop) {
-		ssize_t n = send(c->fd, c->out + c->out_pos, c->out_stop - c->out_pos, MSG_NOSIGNAL);
+		ssize_t n = put(c, c->out + c->out_pos, c->out_stop - c->out_pos);
 
 		if (n < 0) {
 			if (errno == EAGAIN || errno == ENOTCONN)
 				return 0;
-			end(c, &count.reset);
+			end_badly(c);
 			return -1;
 		}
 		c->out_pos += n;
-		c->moved = now();
+		c->moved_ms = lived_ms;
 	}
 	return 0;
 }
@@ -266,8 +314,8 @@ static void receive_some(struct conn *c)
 	char data[16384];
 	ssize_t n;
 
-	while ((n = recv(c->fd, data, sizeof(data), 0)) > 0) {
-		c->moved = now();
+	while ((n = get(c, data, sizeof(data))) > 0) {
+		c->moved_ms = lived_ms;
 		c->got += n;
 		count.bytes += n;
 		if (c->abort_at && c->got >= c->abort_at) {
@@ -282,23 +330,41 @@ static void receive_some(struct conn *c)
 	if (!n)
 		errno = 0;
 	if (!n && c->answered == c->nr)
-		end(c, &count.ok);
+		end_well(c);
 	else
-		end(c, &count.reset);
+		end_badly(c);
+}
+
+static void go_on(struct conn *c, uint32_t events)
+{
+	if (c->ssl && !c->shaken) {
+		if (secure_shake(c->ssl) < 0) {
+			if (errno != EAGAIN)
+				end_badly(c);
+			return;
+		}
+		c->shaken = true;
+	}
+	if (send_some(c) == 0 && (events & ~EPOLLOUT))
+		receive_some(c);
 }
 
 /* Second pieces are sent late on purpose; who does not move is stalled. */
 static void tick(void)
 {
 	struct conn *c, *next;
-	time_t t = now();
+	static unsigned long last_ms;
+	unsigned long ms = now_ms(), since = last_ms ? ms - last_ms : 0;
 
+	lived_ms += since < STOOD_MS ? since : STOOD_MS;
+	last_ms = ms;
 	for (c = all; c; c = next) {
 		next = c->next;
-		if (t - c->moved > STALLED) {
+		if (lived_ms - c->moved_ms > stalled_ms) {
 			errno = 0;
 			end(c, &count.stalled);
-		} else if (c->out_stop < c->out_len && c->out_pos == c->out_stop && !draw(4)) {
+		} else if (c->out_stop < c->out_len && c->out_pos == c->out_stop &&
+			   ms >= c->piece_ms) {
 			if (c->abort_at && !draw(2)) {
 				give_up(c);
 				continue;
@@ -327,18 +393,31 @@ static void address(const char *host, const char *port)
 	}
 }
 
-static volatile sig_atomic_t over;
+static volatile sig_atomic_t over, enough;
 
 static void terminate(int number)
 {
-	(void)number;
-	over = 1;
+	if (number == SIGUSR1)
+		enough = 1;
+	else
+		over = 1;
+}
+
+static void print(const char *seed_text)
+{
+	printf("{\"seed\": %s, \"connections\": %lu, \"ok\": %lu, \"resumed\": %lu, "
+	       "\"whole\": %lu, \"aborted\": %lu, \"wrong\": %lu, \"reset\": %lu, "
+	       "\"stalled\": %lu, \"refused\": %lu, \"requests\": %lu, \"bytes\": %llu, "
+	       "\"slowest_ms\": %lu}\n",
+	       seed_text, total, count.ok, count.resumed, count.whole, count.aborted, count.wrong,
+	       count.reset, count.stalled, count.refused, count.requests, count.bytes,
+	       count.slowest_ms);
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = terminate };
-	struct itimerspec every = { { 0, 20000000 }, { 0, 20000000 } };
+	struct itimerspec every = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
 	struct epoll_event ready[64], event = { .events = EPOLLIN };
 	unsigned int parallel;
 	unsigned long long ticks;
@@ -346,7 +425,7 @@ int main(int argc, char **argv)
 
 	if (argc < 6) {
 		fprintf(stderr, "usage: handoff-client ADDRESS PORT DIRECTORY CONNECTIONS PARALLEL "
-			"[SEED [ABORTS]]\n");
+			"[SEED [ABORTS [RESUMED]]]\n");
 		return 2;
 	}
 	address(argv[1], argv[2]);
@@ -355,13 +434,24 @@ int main(int argc, char **argv)
 	parallel = strtoul(argv[5], NULL, 10);
 	seed = argc > 6 ? strtoull(argv[6], NULL, 10) : 1;
 	aborts = argc > 7 ? strtoul(argv[7], NULL, 10) : 0;
+	if (getenv("STALLED_MS"))
+		stalled_ms = strtoul(getenv("STALLED_MS"), NULL, 10);
+	secure = argc > 8;
+	if (secure) {
+		resumed = strtoul(argv[8], NULL, 10);
+		secure_setup();
+		signal(SIGPIPE, SIG_IGN);
+	}
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	timerfd_settime(timer, 0, &every, NULL);
 	event.data.ptr = NULL;
 	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer, &event);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGUSR1, &action, NULL);
 	while (!over && (started < total || active)) {
+		if (enough)
+			total = started;
 		while (started < total && active < parallel)
 			begin();
 		n = epoll_wait(epoll_fd, ready, 1, -1);
@@ -372,12 +462,8 @@ int main(int argc, char **argv)
 			tick();
 			continue;
 		}
-		if (send_some(ready[0].data.ptr) == 0 && (ready[0].events & ~EPOLLOUT))
-			receive_some(ready[0].data.ptr);
+		go_on(ready[0].data.ptr, ready[0].events);
 	}
-	printf("{\"seed\": %s, \"connections\": %lu, \"ok\": %lu, \"aborted\": %lu, \"wrong\": %lu, "
-	       "\"reset\": %lu, \"stalled\": %lu, \"refused\": %lu, \"requests\": %lu, "
-	       "\"bytes\": %llu}\n", argc > 6 ? argv[6] : "1", total, count.ok, count.aborted,
-	       count.wrong, count.reset, count.stalled, count.refused, count.requests, count.bytes);
+	print(argc > 6 ? argv[6] : "1");
 	return count.wrong || (!over && (count.reset || count.stalled || count.refused));
 }

@@ -32,6 +32,7 @@ TELL_LATER = 2
 REFUSAL = {v: k[len("FLT_REFUSE_"):].lower() for k, v in E.items() if k.startswith("FLT_REFUSE_")}
 
 VIP4, VIP6 = "10.9.0.200", "fd09::200"
+NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%"
 
 
 class Refused(OSError):
@@ -201,6 +202,14 @@ class Cluster:
         for node in self.nodes:
             with self.net.sysfs(node.ns, "links/heartbeat_ms", "w") as file:
                 file.write(str(ms * SLOW))
+
+    def disturb(self, client, *others):
+        """@client's side of the segment loses and mixes, both ways, and what @others send; how."""
+        run("modprobe", "sch_netem")
+        run("tc", "-n", self.net.bridge, "qdisc", "add", "dev", "p%d" % client.number, "root", "netem", *NETEM.split())
+        for node in client, *others:
+            node.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM.split())
+        return NETEM
 
     @staticmethod
     def hold_vip(node):

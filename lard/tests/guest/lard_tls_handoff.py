@@ -6,20 +6,16 @@
 import contextlib
 import hashlib
 import os
-import random
 import socket
 import sys
 import threading
-import time
 TOP = os.environ.get("FLT_TOP") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 sys.path.insert(0, os.path.join(TOP, "handoff", "tests", "lib"))
-from hof import PATIENCE, SLOW, VIP4, claim, inside, main, rounds, run, wait  # noqa: E402
+from hof import PATIENCE, SLOW, VIP4, claim, inside, main, rounds, wait  # noqa: E402
 sys.path.insert(0, os.path.join(TOP, "lard", "tests", "lib"))
 from httpssite import MARK, SIZES, site                 # noqa: E402
 
 ETH_P_ALL = 3
-SEED = int(os.environ.get("SEED", str(int(time.time()))))
-NETEM = "delay 2ms 1ms 25% loss 1% reorder 5% 50% duplicate 1%".split()
 
 
 class Capture(threading.Thread):
@@ -134,47 +130,6 @@ def many_requests_on_a_kept_connection():
             # The end is one that the server has said.
             assert stream.read() == b""
         s.handed_off(2)
-
-
-@claim
-def under_loss_each_gets_its_bytes():
-    """CONNECTIONS=100000 for the long run, which may be split by SEED."""
-    count = int(os.environ.get("CONNECTIONS", rounds(100, 40)))
-    print("# %d connections, seed %d, netem %s" % (count, SEED, " ".join(NETEM)), flush=True)
-    run("modprobe", "sch_netem")
-    with site() as s:
-        # The client's side of the segment loses and mixes, both ways; the links of the nodes lose, too.
-        s.c.client.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
-        run("tc", "-n", s.c.net.bridge, "qdisc", "add", "dev", "p%d" % s.c.client.number, "root", "netem", *NETEM)
-        for be in s.c.be:
-            be.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", *NETEM)
-        left, wrong = list(range(count)), []
-
-        def client():
-            while left and not wrong:
-                try:
-                    number = left.pop()
-                    dice = random.Random(SEED * count + number)
-                    sizes = [dice.choice(SIZES[:-1]) for _ in range(dice.randint(1, 3))]
-                    sock = s.connect()
-                    stream = sock.makefile("rb")
-                    for i, size in enumerate(sizes, 1):
-                        got = fetch(sock, stream, size, i == len(sizes))
-                        if hashlib.sha256(got).digest() != hashlib.sha256(s.body(size)).digest():
-                            wrong.append((number, sizes, len(got)))
-                    assert stream.read() == b""
-                    sock.close()
-                except Exception as error:      # pylint: disable=broad-exception-caught
-                    wrong.append((number, sizes, error))
-        threads = [threading.Thread(target=client) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong, (wrong[:5], s.says())
-        s.handed_off(count)
-        assert sum(be.nl.stat("TlsStarted") for be in s.c.be) == count
-        assert not sum(be.nl.stat("TlsBroken") + be.nl.stat("TlsFailed") for be in s.c.be)
 
 
 @claim

@@ -51,7 +51,7 @@ setenv.add-response-header = ("X-Node" => "{name}")
 $SERVER["socket"] == "{vip}:8443" {{ }}
 """
 
-FLASH = "listen *:80\nlisten {vip}:8443\nroot {dir}/www\nheader X-Node {name}\nuser root\n"
+FLASH = "listen *:80\nlisten {vip}:8443\nroot {dir}/www\nheader X-Node {name}\nuser root\nheader_timeout 60\n"
 
 # What each is told, and by which words; what it may say in its log.
 SERVERS = {
@@ -65,7 +65,7 @@ SERVERS = {
 class Site:
     """lardd on the front-end; on each back-end a server of those, without TLS."""
 
-    def __init__(self, cluster, servers, *lines):
+    def __init__(self, cluster, servers, *lines, level="debug"):
         self.c, self.dir = cluster, tempfile.mkdtemp(prefix="lard-tls-")
         os.chmod(self.dir, 0o755)
         tls.make_certificate()
@@ -76,7 +76,7 @@ class Site:
         conf = os.path.join(self.dir, "conf")
         with open(conf, "w", encoding="ascii") as file:
             file.write("\n".join(("listen %s:443 tls" % VIP4, "certificate %s %s" % (tls.CHAIN, tls.KEY),
-                                  "proxy-port 80", "control " + self.control, "user root", "log-level debug",
+                                  "proxy-port 80", "control " + self.control, "user root", "log-level " + level,
                                   "policy wrr") + lines) + "\n")
         self.log = open(os.path.join(self.dir, "log"), "wb")
         self.lardd = cluster.fe.spawn("lardd", "-c", conf, "--foreground", stderr=self.log)
@@ -165,9 +165,9 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(*lines, secure=True, port=8443, servers=("nginx", "flash")):
+def site(*lines, secure=True, port=8443, servers=("nginx", "flash"), level="debug"):
     with Cluster(len(servers), encrypted=secure) as c:
-        s = Site(c, servers, *lines, *(["tls-port %d" % port] if port else []))
+        s = Site(c, servers, *lines, *(["tls-port %d" % port] if port else []), level=level)
         try:
             yield s
         finally:
