@@ -123,9 +123,10 @@ static void decide_lb(const struct lard *l, uint64_t key, struct lard_decision *
 static uint64_t ring_bound(const struct lard *l, const struct node *n)
 {
 	uint64_t whole = 100 * l->shares;
+	uint64_t all = l->params.bound_percent * (total_load(l) + 1ULL);
 
-	return ((uint64_t)l->params.bound_percent * (total_load(l) + 1) * n->share + whole - 1) /
-	       whole;
+	/* Others may say so much, and weights be so large, that 64 bits do not hold it. */
+	return ((unsigned __int128)all * n->share + whole - 1) / whole;
 }
 
 static void decide_chbl(const struct lard *l, uint64_t key, struct lard_decision *d)

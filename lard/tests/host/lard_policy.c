@@ -90,6 +90,31 @@ static void chbl_spills_above_the_bound_and_comes_back(void **state)
 	lard_free(l);
 }
 
+/* In 64 bits the bound of each would be 3 here. */
+static void chbl_bound_holds_for_large_numbers(void **state)
+{
+	struct lard *l = cluster_new(LARD_CHBL, LARD_MAX_NODES, 16);
+	struct lard_params params = *lard_get_params(l);
+	uint32_t others[LARD_MAX_NODES];
+	struct lard_decision d;
+	uint64_t key;
+	int i;
+
+	(void)state;
+	params.bound_percent = 10000;
+	lard_set_params(l, &params, 0);
+	for (i = 0; i < LARD_MAX_NODES; i++) {
+		lard_node_weight(l, i, 65535, 0);
+		others[i] = i < 63 ? 446792 + (i < 32) : 0;
+	}
+	lard_set_others(l, others, 1);
+	for (key = 1; key <= 100; key++) {
+		cluster_ask(l, key * 12345, 0, &d);
+		assert_int_equal(d.why, LARD_WHY_RING);
+	}
+	lard_free(l);
+}
+
 static void chbl_moves_only_the_targets_of_a_node_that_leaves(void **state)
 {
 	struct lard *l = cluster_new(LARD_CHBL, 8, 16);
@@ -599,6 +624,7 @@ int main(void)
 		cmocka_unit_test(lc_gives_ties_to_the_first),
 		cmocka_unit_test(lb_keeps_a_target_on_its_node_even_if_overloaded),
 		cmocka_unit_test(chbl_spills_above_the_bound_and_comes_back),
+		cmocka_unit_test(chbl_bound_holds_for_large_numbers),
 		cmocka_unit_test(chbl_moves_only_the_targets_of_a_node_that_leaves),
 		cmocka_unit_test(lard_assigns_first_to_the_least_loaded),
 		cmocka_unit_test(lard_moves_exactly_at_the_limits),
