@@ -25,7 +25,7 @@
 	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\
 	X(TLS_HANDED_OFF, "LardTlsHandedOff", "those of them that were of TLS, with their keys") \
 	X(HANDOFF_FAILED, "LardHandoffFailed", "handoffs refused or timed out") \
-	X(HANDOFF_RETRIED, "LardHandoffRetried", "handoffs tried again on another node") \
+	X(HANDOFF_RETRIED, "LardHandoffRetried", "handoffs tried again, on another node or after a change") \
 	X(HANDOFF_USEC, "LardHandoffUsec", "microseconds of all handoffs that succeeded") \
 	X(REMOTE_CLOSED, "LardRemoteClosed", "handed-off connections that ended") \
 	X(REMOTE_LOST, "LardRemoteLost", "handed-off connections that ended with their node") \

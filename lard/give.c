@@ -21,12 +21,13 @@
 /* Not the target's fault: the connection itself cannot move, so another node is no help. */
 static bool refusal_is_of_connection(enum flt_refusal why)
 {
-	return why && (why < FLT_REFUSE_NOLISTENER || why == FLT_REFUSE_KEYS || why == FLT_REFUSE_KTLS);
+	return why && why != FLT_REFUSE_CHANGED &&
+	       (why < FLT_REFUSE_NOLISTENER || why == FLT_REFUSE_KEYS || why == FLT_REFUSE_KTLS);
 }
 
 /*
- * Not moved; the descriptor is as before. Next-best node, after DISPATCH_TRIES proxy it.
- * False: proxy it now.
+ * Not moved; the descriptor is as before. Next-best node, or the same one if only the client has
+ * sent something meanwhile; after DISPATCH_TRIES proxy it. False: proxy it now.
  */
 static bool try_another(struct conn *conn, enum flt_refusal why)
 {
@@ -39,10 +40,12 @@ static bool try_another(struct conn *conn, enum flt_refusal why)
 	nodes_fault(w, conn->node, why);
 	if (++conn->attempts >= DISPATCH_TRIES)
 		return false;
-	conn->tried |= 1ULL << conn->node;
-	/* Nobody else: the first choice, by proxy. */
-	if (!dispatch_again(conn))
-		return false;
+	if (why != FLT_REFUSE_CHANGED) {
+		conn->tried |= 1ULL << conn->node;
+		/* Nobody else: the first choice, by proxy. */
+		if (!dispatch_again(conn))
+			return false;
+	}
 	count(w, COUNTER_HANDOFF_RETRIED);
 	return conn->node_id;
 }

@@ -55,7 +55,7 @@ static int start_with(const char *lines, enum config_door door)
 
 	kernel.policy = "wrr";
 	kernel.max_outstanding = 0;
-	kernel.submissions = kernel.attribute_count = 0;
+	kernel.submissions = kernel.refusals = kernel.attribute_count = 0;
 	web = listen_anywhere(&web_port);
 	close(listen_anywhere(&port));
 	for (i = 0; i < NODES; i++) {
@@ -522,6 +522,40 @@ static void refusal_later_sends_it_to_the_next_node(void **state)
 	refusal_of_a_node_sends_it_to_the_next(REFUSES_LATER);
 }
 
+/* Such as by an acknowledgment that came while the node prepared itself. */
+static void what_changed_goes_to_the_same_node_once_more(void **state)
+{
+	int client, server, node;
+
+	(void)state;
+	kernel.answers[0] = kernel.answers[1] = REFUSES_LATER;
+	kernel.refusal = FLT_REFUSE_CHANGED;
+	kernel.refusals = 1;
+	client = connect_client(REQUEST);
+	node = adopted(&server);
+	expect(server, REQUEST);
+	assert_int_equal(node, kernel.refused);
+	assert_int_equal(kernel.submissions, 2);
+	assert_int_equal(counted(COUNTER_HANDOFF_RETRIED), 1);
+	assert_int_equal(counted(COUNTER_PROXIED), 0);
+	assert_int_equal(outstanding(), 1);
+	close(server);
+	close(client);
+}
+
+static void what_changes_again_is_proxied(void **state)
+{
+	int client;
+
+	(void)state;
+	kernel.answers[0] = kernel.answers[1] = REFUSES_LATER;
+	kernel.refusal = FLT_REFUSE_CHANGED;
+	client = connect_client(REQUEST);
+	expect_proxied(client);
+	assert_int_equal(kernel.submissions, 2);
+	UNTIL(outstanding() == 0);
+}
+
 static void after_two_refusals_it_is_proxied(void **state)
 {
 	int client;
@@ -698,6 +732,8 @@ int main(void)
 		WITH_DAEMON(busy_is_no_load_of_the_node_in_its_place),
 		WITH_DAEMON(refusal_at_once_sends_it_to_the_next_node),
 		WITH_DAEMON(refusal_later_sends_it_to_the_next_node),
+		WITH_DAEMON(what_changed_goes_to_the_same_node_once_more),
+		WITH_DAEMON(what_changes_again_is_proxied),
 		WITH_DAEMON(after_two_refusals_it_is_proxied),
 		WITH_DAEMON(what_cannot_move_is_proxied_at_once),
 		cmocka_unit_test_setup_teardown(a_challenge_in_clear_text_stays, start_redirecting, stop),

@@ -57,18 +57,24 @@ int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie
 		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal)
 {
 	unsigned int i = node - 1;
+	enum answer answer;
 	int err = 0;
 
 	(void)h;
 	(void)timeout_ms;
 	pthread_mutex_lock(&kernel.lock);
 	kernel.submissions++;
+	answer = i < NODES ? kernel.answers[i] : TAKES;
+	if (kernel.refusals && kernel.submissions > kernel.refusals)
+		answer = TAKES;
+	if (answer != TAKES)
+		kernel.refused = i;
 	if (i >= NODES || (flags | HOF_TELL_LATER) != (HOF_WANT_IDLE | HOF_TELL_LATER)) {
 		err = -EINVAL;
-	} else if (kernel.answers[i] == REFUSES_AT_ONCE) {
+	} else if (answer == REFUSES_AT_ONCE) {
 		*refusal = kernel.refusal;
 		err = -EOPNOTSUPP;
-	} else if (kernel.answers[i] == REFUSES_LATER) {
+	} else if (answer == REFUSES_LATER) {
 		kernel_emit(cookie, node, HOF_EVENT_FAILED, kernel.refusal);
 	} else {
 		kernel.moved[i] = dup(fd);

@@ -32,6 +32,8 @@ struct kernel {
 	struct flt_node_info nodes[NODES];
 	enum answer answers[NODES];
 	enum flt_refusal refusal;
+	int refusals;			/* that many, and then a node takes it; 0: any number */
+	int refused;			/* who has refused last */
 	int submissions;
 	int moved[NODES];		/* what a node has adopted last; -1: nothing */
 	uint64_t cookies[NODES];
