@@ -522,3 +522,20 @@ unsigned int share_peers(const struct share *share)
 		heard += !!share->peers[p].theirs;
 	return heard;
 }
+
+bool share_peer_get(const struct share *share, unsigned int i, struct share_peer *to)
+{
+	const struct peer *peer;
+	unsigned int n;
+
+	if (!share || i >= share->count)
+		return false;
+	peer = &share->peers[i];
+	*to = (struct share_peer){ .heard = peer->theirs };
+	address_text(&peer->address, to->address, sizeof(to->address));
+	if (peer->theirs)
+		to->silent = (share->lardd->worker[0]->loop.now - peer->heard_us) / 1e6;
+	for (n = 0; n < peer->nodes; n++)
+		to->load += peer->loads[n].load;
+	return true;
+}

@@ -18,12 +18,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "address.h"
 
 #define SHARE_PEERS_MAX 7
 
 struct config;
 struct lardd;
 struct share;
+
+/**
+ * struct share_peer - another front-end, for who looks
+ * @heard:  it is heard now; the rest is 0 while it is not
+ * @silent: seconds since its last datagram
+ * @load:   what it has given the nodes, as it says
+ */
+struct share_peer {
+	char address[ADDRESS_TEXT];
+	bool heard;
+	double silent;
+	uint64_t load;
+};
 
 /* NULL with an empty @error: the configuration has none. Before the change of user: it reads the key. */
 struct share *share_new(struct lardd *lardd, const struct config *config, char *error, size_t size);
@@ -34,5 +48,7 @@ void share_free(struct share *share);
 int share_check(const struct config *config, char *error, size_t size);
 /* Peers that are heard. NULL: none. */
 unsigned int share_peers(const struct share *share);
+/* Peer @i of the configuration. False: there are not so many. Worker 0. */
+bool share_peer_get(const struct share *share, unsigned int i, struct share_peer *to);
 
 #endif

@@ -173,16 +173,16 @@ static void put_overview(FILE *out, const struct status_now *now)
 	fprintf(out, ".</p></section>\n");
 }
 
-/* The load, and the two thresholds as marks; the bar ends at twice T_high, where targets move in any case. */
+/* The load, other front-ends' too, and the two thresholds as marks; the bar ends at twice T_high, where targets move in any case. */
 static void put_bar(FILE *out, const struct status_node *n)
 {
-	double end = n->high ? 2.0 * n->high : 1, load = n->load < end ? n->load : end;
+	double end = n->high ? 2.0 * n->high : 1, all = (double)n->load + n->others;
 
 	fprintf(out, "<svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
 		"<rect class=\"ground\" width=\"100\" height=\"10\"/>"
 		"<rect class=\"%s\" width=\"%.1f\" height=\"10\"/>"
 		"<path d=\"M%.1f 0V10M%.1f 0V10\"/></svg>",
-		n->load > n->high ? "over" : "load", 100 * load / end, 100 * n->low / end,
+		all > n->high ? "over" : "load", 100 * (all < end ? all : end) / end, 100 * n->low / end,
 		100 * n->high / end);
 }
 
@@ -198,7 +198,10 @@ static void put_node(FILE *out, const struct status_node *n)
 	html_put(out, n->why);
 	fputs("</small></td><td>", out);
 	put_bar(out, n);
-	fprintf(out, "<span class=\"load-number\">%u</span></td><td>%u\u2013%u</td><td>%u</td><td>", n->load, n->low, n->high, n->weight);
+	fprintf(out, "<span class=\"load-number\">%u", n->load);
+	if (n->others)
+		fprintf(out, "<small> +%u</small>", n->others);
+	fprintf(out, "</span></td><td>%u\u2013%u</td><td>%u</td><td>", n->low, n->high, n->weight);
 	put_rate(out, n->rate);
 	fputs("</td><td>", out);
 	put_count(out, n->chosen);
@@ -219,6 +222,30 @@ static void put_nodes(FILE *out, const struct status_now *now)
 			put_node(out, &now->nodes[i]);
 	if (!now->nodes_known)
 		fputs("<tr><td colspan=\"8\" class=\"text\">There are none.</td></tr>", out);
+	end_table(out);
+}
+
+/* Of who is alone there is nothing to say. */
+static void put_front_ends(FILE *out, const struct status_now *now)
+{
+	unsigned int i;
+
+	if (!now->front_end_count)
+		return;
+	begin(out, "front-ends", "Other front-ends");
+	begin_table(out, "front-ends");
+	fputs("<th scope=\"col\">Address</th><th scope=\"col\" class=\"text\">State</th>"
+	      "<th scope=\"col\">Load given</th></tr></thead><tbody>\n", out);
+	for (i = 0; i < now->front_end_count; i++) {
+		const struct share_peer *f = &now->front_ends[i];
+
+		fputs("<tr><th scope=\"row\">", out);
+		html_put(out, f->address);
+		fprintf(out, "</th><td class=\"text\"><span class=\"%s\">%s</span></td><td>",
+			f->heard ? "good" : "bad", f->heard ? "\u25cf heard" : "\u25cb silent");
+		put_count(out, f->load);
+		fputs("</td></tr>\n", out);
+	}
 	end_table(out);
 }
 
@@ -386,6 +413,7 @@ void status_html_write(FILE *out, const struct status_now *now)
 {
 	put_overview(out, now);
 	put_nodes(out, now);
+	put_front_ends(out, now);
 	put_targets(out, now);
 	put_latency(out, now);
 	put_decisions(out, now);

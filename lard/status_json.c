@@ -83,13 +83,29 @@ static json_t *nodes(const struct status_now *now)
 		if (!n->used)
 			continue;
 		json_array_append_new(all, json_pack(
-			"{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:f}",
+			"{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f}",
 			"name", n->name, "address", n->address, "state", n->up ? "up" : "down",
 			"why", n->why, "admin", node_admin_names[n->admin],
 			"eligible", n->eligible, "mode", n->handoff ? "handoff" : "proxy",
-			"load", (json_int_t)n->load, "t_low", (json_int_t)n->low,
+			"load", (json_int_t)n->load, "load_others", (json_int_t)n->others,
+			"t_low", (json_int_t)n->low,
 			"t_high", (json_int_t)n->high, "weight", (json_int_t)n->weight,
 			"chosen", (json_int_t)n->chosen, "rate", n->rate));
+	}
+	return all;
+}
+
+static json_t *front_ends(const struct status_now *now)
+{
+	json_t *all = json_array();
+	unsigned int i;
+
+	for (i = 0; i < now->front_end_count; i++) {
+		const struct share_peer *f = &now->front_ends[i];
+
+		json_array_append_new(all, json_pack("{s:s, s:b, s:f, s:I}", "address", f->address,
+						     "heard", f->heard, "silent", f->silent,
+						     "load", (json_int_t)f->load));
 	}
 	return all;
 }
@@ -138,10 +154,12 @@ char *status_json_text(const struct status_now *now)
 	set(all, "t_low", number(now->t_low));
 	set(all, "t_high", number(now->t_high));
 	set(all, "outstanding", number(now->outstanding));
+	set(all, "outstanding_others", number(now->others));
 	set(all, "limit", number(now->limit));
 	set(all, "waiting", number(now->waiting));
 	set(all, "nodes_eligible", number(now->nodes_eligible));
 	set(all, "nodes", nodes(now));
+	set(all, "front_ends", front_ends(now));
 	set(all, "counters", counters(now));
 	set(all, "decisions", reasons(now));
 	set(all, "responses", responses(now));

@@ -101,7 +101,8 @@ static double quantile(const uint64_t *buckets, uint64_t count, double q)
 static void get_latency(struct status_now *now, const struct status_history *history,
 			struct lardd *lardd)
 {
-	const struct status_second *first = second(history, STATUS_LATENCY);
+	const struct status_second *first = history->nr > STATUS_LATENCY ?
+					    second(history, STATUS_LATENCY) : NULL;
 	struct tally_sum sum;
 	unsigned int o, i;
 
@@ -174,6 +175,7 @@ static void get_nodes(struct status_now *now, struct lardd *lardd)
 		to->handoff = from->kernel_id;
 		to->admin = info.admin;
 		to->load = info.load;
+		to->others = info.others;
 		to->low = info.low;
 		to->high = info.high;
 		to->weight = info.weight;
@@ -234,12 +236,15 @@ void status_now_get(struct status_now *now, const struct status_history *history
 	now->client_addresses = crowd_size(lardd->crowd);
 	cache_get_info(lardd->cache, &now->cache);
 	get_latency(now, history, lardd);
+	while (share_peer_get(lardd->share, now->front_end_count, &now->front_ends[now->front_end_count]))
+		now->front_end_count++;
 	pthread_mutex_lock(&lardd->lock);
 	params = lard_get_params(lardd->engine);
 	now->policy = lard_policy_name(params->policy);
 	now->t_low = params->t_low;
 	now->t_high = params->t_high;
 	now->outstanding = lard_outstanding(lardd->engine);
+	now->others = lard_outstanding_others(lardd->engine);
 	now->limit = lard_limit(lardd->engine);
 	now->waiting = lardd->waiters;
 	now->nodes_eligible = lard_nodes(lardd->engine);

@@ -9,6 +9,7 @@
 #include "counter.h"
 #include "hot.h"
 #include "policy.h"
+#include "share.h"
 #include "tally.h"
 
 #define STATUS_HISTORY	120	/* seconds of the graph */
@@ -50,7 +51,7 @@ struct status_node {
 	char why[160];		/* a sentence: why it is up, or is not */
 	bool used, up, eligible, handoff;
 	enum lard_admin admin;
-	uint32_t load, low, high, weight;
+	uint32_t load, others, low, high, weight;
 	uint64_t chosen;
 	double rate;
 };
@@ -65,13 +66,14 @@ struct status_target {
  * struct status_now - the snapshot
  * @seconds:  that rates are the mean of; 0: there are none yet
  * @requests: a second, of the seconds before, the oldest first, @history of them
+ * @others:   of the cluster's requests those that other front-ends have dispatched
  */
 struct status_now {
 	char mode[16];
 	const char *mode_why, *policy;
 	double uptime, seconds;
 	unsigned int workers, nodes_known, nodes_eligible, watchers;
-	uint32_t t_low, t_high, outstanding, limit, waiting;
+	uint32_t t_low, t_high, outstanding, others, limit, waiting;
 	uint64_t counters[COUNTERS];
 	double rates[COUNTERS];
 	uint64_t reasons[LARD_REASONS];
@@ -84,6 +86,8 @@ struct status_now {
 	struct cache_info cache;
 	struct lard_table_info table;
 	struct status_node nodes[LARD_MAX_NODES];
+	struct share_peer front_ends[SHARE_PEERS_MAX];
+	unsigned int front_end_count;
 	struct status_target targets[STATUS_TARGETS];
 	unsigned int target_count;
 	double requests[STATUS_HISTORY];

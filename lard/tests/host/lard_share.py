@@ -6,6 +6,7 @@
 import contextlib
 import hashlib
 import hmac
+import json
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import LARDD, Backend, Lardd, main, read_answer, until  # noqa: E402
+from lardd import LARDD, Backend, Lardd, free_port, main, read_answer, until  # noqa: E402
 
 KEY = bytes(range(32))
 
@@ -46,10 +47,10 @@ def site(nodes=2):
 
 
 @contextlib.contextmanager
-def pair(extra="", nodes=2):
+def pair(extra="", nodes=2, second=""):
     with site(nodes) as (backends, words):
         a, b = free_udp(), free_udp()
-        with Lardd(backends, words(a, b) + extra) as one, Lardd(backends, words(b, a) + extra) as two:
+        with Lardd(backends, words(a, b) + extra) as one, Lardd(backends, words(b, a) + extra + second) as two:
             for lardd in (one, two):
                 until(lambda: lardd.control("status")["peers"] == 1, what="the peer is heard")
             yield one, two
@@ -359,6 +360,34 @@ def who_stops_waits_for_no_load_of_others():
         assert lardd.process.wait() == 0
 
 
+def status_tells_of_the_others():
+    port = free_port()
+
+    def look(target="/status.json"):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+            s.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            return read_answer(s.makefile("rb"))[2].decode()
+
+    def now():
+        return json.loads(look())
+
+    with pair(second=f"status 127.0.0.1:{port}\n") as (one, two):
+        gate(one, False)
+        held = hold(one, 3)
+        until(lambda: others(two) == 3, what="the other's load")
+        told = now()
+        (other,) = told["front_ends"]
+        assert other["heard"] and other["load"] == 3 and 0 <= other["silent"] < 2, other
+        assert told["outstanding_others"] == 3 == sum(n["load_others"] for n in told["nodes"]), told["nodes"]
+        page = look("/")
+        assert "Other front-ends" in page and other["address"] in page and "heard" in page
+        finish(one, held)
+        one.process.send_signal(signal.SIGSTOP)
+        until(lambda: not now()["front_ends"][0]["heard"], what="it is silent")
+        assert now()["front_ends"][0]["load"] == 0 and "silent" in look("/")
+        one.process.send_signal(signal.SIGCONT)
+
+
 def identity(name):
     """hash_bytes() of mix.h."""
     h, most = 0xcbf29ce484222325, 2 ** 64 - 1
@@ -375,4 +404,4 @@ if __name__ == "__main__":
                    garbage_changes_nothing, a_peer_that_restarts_is_heard_again_at_once,
                    own_words_that_come_back_do_not_count, nobody_counts_twice, what_was_recorded_is_worth_nothing,
                    a_peer_that_none_would_hear_is_refused, a_reload_says_that_share_stays_as_it_was,
-                   who_stops_waits_for_no_load_of_others, a_peer_says_so_much_and_no_more]))
+                   who_stops_waits_for_no_load_of_others, status_tells_of_the_others, a_peer_says_so_much_and_no_more]))

@@ -93,6 +93,8 @@ def json_agrees_with_what_was_sent():
         assert {name: of["total"] for name, of in got["responses"].items()} == \
                {"1xx": 0, "2xx": len(sent) + 5, "3xx": 0, "4xx": 1, "5xx": 1}
         assert got["latency"]["proxy"]["requests"] == len(sent) + 1 and got["latency"]["cache"]["requests"] == 4
+        until(lambda: len(numbers(port)["requests_per_second"]) >= 2, what="two seconds")
+        assert numbers(port)["latency"]["proxy"]["requests"] == len(sent) + 1, "the first second is not left out"
         assert 0 < got["latency"]["proxy"]["p50"] <= got["latency"]["proxy"]["p99"]
         targets = {of["target"]: of for of in got["targets"]}
         for n in range(12):
