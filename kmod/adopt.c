@@ -24,6 +24,7 @@
 #include <net/tcp.h>
 #include <net/transp_v6.h>
 #include "adopt.h"
+#include "compat/accept.h"
 #include "compat/compat.h"
 #include "compat/done.h"
 #include "compat/request.h"
@@ -440,6 +441,40 @@ static void flt_adoption_free(struct flt_accept *accept)
 	kfree(container_of(accept, struct flt_adoption, accept));
 }
 
+static void flt_adoption_over(struct flt_adoption *adoption)
+{
+	flt_park_end(&adoption->park);
+	flt_waiting_end(&adoption->waiting);
+	sock_put(adoption->child);
+	sock_put(adoption->listener);
+	flt_accept_over(&adoption->accept, flt_adoption_free);
+}
+
+/* The child has its write queue again: it sends, and hears its client. */
+static void flt_adoption_resume(struct flt_adoption *adoption)
+{
+	flt_child_unpark(adoption->child, adoption->ack_pending);
+	flt_child_resume_sending(adoption->child);
+	flt_park_open(&adoption->park);
+	flt_adoption_over(adoption);
+}
+
+/*
+ * Where accept() has not given the child its group yet, an acknowledgment would free what has been
+ * charged, and nobody would get it back.
+ */
+static void flt_adoption_resume_late(struct work_struct *work)
+{
+	struct flt_adoption *adoption = container_of(to_delayed_work(work), struct flt_adoption,
+						     late);
+	struct sock *child = adoption->child;
+
+	if (READ_ONCE(child->sk_socket) || sock_flag(child, SOCK_DEAD))
+		flt_adoption_resume(adoption);
+	else
+		queue_delayed_work(system_wq, &adoption->late, 1);
+}
+
 /* The child has been accepted, or died before. */
 static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 {
@@ -456,17 +491,16 @@ static void flt_adoption_accepted(struct flt_accept *accept, bool accepted)
 		else
 			flt_sendq_return(&adoption->sendq, child);
 		release_sock(child);
-		flt_child_unpark(child, adoption->ack_pending);
-		flt_child_resume_sending(child);
-		flt_park_open(&adoption->park);
+		if (!FLT_COMPAT_ACCEPT_LATE) {
+			flt_adoption_resume(adoption);
+			return;
+		}
+		INIT_DELAYED_WORK(&adoption->late, flt_adoption_resume_late);
+		queue_delayed_work(system_wq, &adoption->late, 0);
 	} else {
 		flt_sendq_drop(&adoption->sendq, child);
+		flt_adoption_over(adoption);
 	}
-	flt_park_end(&adoption->park);
-	flt_waiting_end(&adoption->waiting);
-	sock_put(child);
-	sock_put(adoption->listener);
-	flt_accept_over(accept, flt_adoption_free);
 }
 
 /* True: in the accept queue; @adoption is no longer the caller's, and may be gone. */

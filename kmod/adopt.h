@@ -153,6 +153,7 @@ struct flt_ktls;
  * @over:        @accept has been called
  * @accept:      with @queued: when it stops being parked
  * @sendq:       with @queued: these bytes, from commit until then
+ * @late:        after @accept, where that is before accept() has done with the child
  * @ktls:        its keys, until commit or abort, or NULL
  * @port:        of @listener, for a successor
  * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
@@ -172,6 +173,7 @@ struct flt_adoption {
 	bool over;
 	struct flt_accept accept;
 	struct flt_sendq sendq;
+	struct delayed_work late;
 	struct flt_ktls *ktls;
 	__be16 port;
 	struct sock *old;

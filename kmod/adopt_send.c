@@ -5,6 +5,7 @@
 #include <linux/uio.h>
 #include <net/tcp.h>
 #include "adopt.h"
+#include "compat/accept.h"
 
 /*
  * Where TCP has to wait for memory it looks at the struct socket, even if it is told not to
@@ -162,7 +163,9 @@ void flt_sendq_return(struct flt_sendq *q, struct sock *child)
 	child->tcp_rtx_queue = q->rtx;
 	q->rtx = RB_ROOT;
 	sk_wmem_queued_add(child, q->wmem);
+	flt_compat_group_lend(child);
 	flt_sock_charge(child, q->wmem >> PAGE_SHIFT);
+	flt_compat_group_take_back(child);
 	q->wmem = 0;
 }
 
