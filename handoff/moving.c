@@ -9,9 +9,7 @@
  * kept from the program but the wake-up, and a move that is refused costs it only that moment.
  */
 
-#include <linux/ctype.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 #include <net/tcp.h>
 
 #include "kmod/requeue.h"
@@ -22,11 +20,8 @@
 #include "drain.h"
 #include "move.h"
 #include "moving.h"
+#include "request.h"
 
-/* The first line of a request: longer ones wait for the next. */
-#define HOF_LINE_MAX	4096
-/* A method and what follows it. */
-#define HOF_METHOD_MAX	20
 /* A move that was put off. */
 #define HOF_PAUSE_MIN	((unsigned long)HZ / 50)
 #define HOF_PAUSE_MAX	((unsigned long)HZ)
@@ -53,198 +48,6 @@ static void hof_moving_queue(struct hof_moving *m)
 	kref_get(&m->ref);
 	if (!queue_work(drain ? drain->wq : hof_moving_wq, &m->work))
 		hof_moving_put(m);
-}
-
-/* What is unread, up to @len bytes of it. */
-static unsigned int hof_unread(struct sock *sk, u8 *buf, unsigned int len)
-{
-	u32 from = tcp_sk(sk)->copied_seq;
-	unsigned int done = 0;
-	struct sk_buff *skb;
-
-	sock_owned_by_me(sk);
-	skb_queue_walk(&sk->sk_receive_queue, skb) {
-		u32 skip = from + done - TCP_SKB_CB(skb)->seq;
-		unsigned int part;
-
-		if (skip >= skb->len)
-			continue;
-		part = min(skb->len - skip, len - done);
-		if (skb_copy_bits(skb, skip, buf + done, part))
-			break;
-		done += part;
-		if (done == len)
-			break;
-	}
-	return done;
-}
-
-/* A token of capital letters and a space, or as much of that as there is. */
-static bool hof_method_begins(struct sock *sk)
-{
-	u8 text[HOF_METHOD_MAX];
-	unsigned int len = hof_unread(sk, text, sizeof(text)), i;
-
-	for (i = 0; i < len; i++) {
-		if (text[i] == ' ')
-			return i >= 3;
-		if (text[i] < 'A' || text[i] > 'Z')
-			return false;
-	}
-	return false;
-}
-
-/* Of a field's name; what else there is in some names is not known to all servers. */
-static bool hof_is_token(char c)
-{
-	return (isascii(c) && isalnum(c)) || c == '-' || c == '_';
-}
-
-/*
- * "Name: value\r" up to @end, in a way that all servers read alike. Return: the length of the name,
- * or 0.
- */
-static size_t hof_field_name(const char *line, const char *end)
-{
-	const char *at = line;
-	size_t len;
-
-	while (at < end && hof_is_token(*at))
-		at++;
-	len = at - line;
-	if (at == end || *at != ':')
-		return 0;
-	for (; at < end - 1; at++)
-		if (iscntrl(*at) && *at != '\t')
-			return 0;
-	return len;
-}
-
-static bool hof_name_is(const char *line, size_t len, const char *name)
-{
-	return len == strlen(name) && !strncasecmp(line, name, len);
-}
-
-/* "123\r" up to @end. */
-static bool hof_body_length(const char *at, const char *end, u32 *length)
-{
-	u32 n = 0;
-
-	while (at < end && *at == ' ')
-		at++;
-	if (at == end || *at == '\r')
-		return false;
-	for (; at < end && *at != '\r'; at++) {
-		if (*at < '0' || *at > '9' || n > U32_MAX / 20)
-			return false;
-		n = 10 * n + *at - '0';
-	}
-	*length = n;
-	return true;
-}
-
-/* A method without a body unless the header says so, or with one if it does. */
-static bool hof_line_is_clear(const char *line, const char *end, bool *wants_body)
-{
-	static const struct {
-		const char *name;
-		bool body;
-	} known[] = {
-		{ "GET ", false }, { "HEAD ", false }, { "OPTIONS ", false }, { "DELETE ", false },
-		{ "POST ", true }, { "PUT ", true }, { "PATCH ", true },
-	};
-	static const char version[] = " HTTP/1.";
-	size_t len = end - line, i;
-
-	for (i = 0; i + 1 < len; i++)
-		if (iscntrl(line[i]))
-			return false;
-	/* " HTTP/1.1\r" */
-	if (len < sizeof(version) + 1 ||
-	    memcmp(end - sizeof(version) - 1, version, sizeof(version) - 1) || !isdigit(end[-2]))
-		return false;
-	for (i = 0; i < ARRAY_SIZE(known); i++) {
-		*wants_body = known[i].body;
-		if (len > strlen(known[i].name) &&
-		    !memcmp(line, known[i].name, strlen(known[i].name)))
-			return true;
-	}
-	return false;
-}
-
-/* Does what follows the header depend on more than a length? */
-static bool hof_field_is_unclear(const char *line, size_t len)
-{
-	static const char *const names[] = { "transfer-encoding", "expect", "upgrade" };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (hof_name_is(line, len, names[i]))
-			return true;
-	return false;
-}
-
-/*
- * How long is the request that begins with @text, its body included? False where that is not in the
- * header, or not in all of it, or where two servers could read it differently.
- */
-static bool hof_request_length(const char *text, unsigned int len, u32 *length)
-{
-	const char *line = text, *end = text + len, *next;
-	bool has_body = false, wants_body;
-	u32 body = 0;
-	size_t name;
-
-	for (; (next = memchr(line, '\n', end - line)); line = next + 1) {
-		if (next == line || next[-1] != '\r')
-			return false;
-		if (line == text) {
-			if (!hof_line_is_clear(line, next, &wants_body))
-				return false;
-			continue;
-		}
-		if (next == line + 1) {
-			*length = next + 1 - text + body;
-			return has_body || !wants_body;
-		}
-		name = hof_field_name(line, next);
-		if (!name || hof_field_is_unclear(line, name))
-			return false;
-		if (hof_name_is(line, name, "content-length")) {
-			if (has_body || !hof_body_length(line + name + 1, next, &body))
-				return false;
-			has_body = true;
-		}
-	}
-	return false;
-}
-
-/* Process context. @known: the request ends @length bytes from here. */
-static bool hof_request_begins(struct sock *sk, bool *known, u32 *length)
-{
-	char *text, *end;
-	unsigned int len;
-	bool is;
-
-	*known = false;
-	if (!hof_method_begins(sk))
-		return false;
-	text = kmalloc(HOF_LINE_MAX, GFP_KERNEL);
-	if (!text)
-		return false;
-	len = hof_unread(sk, text, HOF_LINE_MAX);
-	end = memchr(text, '\n', len);
-	is = end && strnstr(text, " HTTP/1.", end - text);
-	*known = is && hof_request_length(text, len, length);
-	kfree(text);
-	return is;
-}
-
-/* Its process has neither read nor written: it knows nothing that the next one does not. */
-static bool hof_moving_is_new(const struct tcp_sock *tp)
-{
-	return !tp->bytes_sent && tp->write_seq == tp->snd_una &&
-	       tp->bytes_received == tp->rcv_nxt - tp->copied_seq;
 }
 
 /* Everything is read, and the last word was the server's. */
@@ -290,7 +93,7 @@ static bool hof_moving_data_ready(struct flt_layer *layer, struct sock *sk)
 	/* There may be nothing: a program that reads without being told was faster. */
 	fresh = !m->frozen && !before(copied, m->seen) && before(copied, arrived);
 	m->seen = arrived;
-	if (fresh && !m->stopped && !m->pipelines) {
+	if (fresh && !m->stopped && !m->lost) {
 		m->answered = written != m->mark;
 		m->begin = copied;
 		m->frozen = true;
@@ -323,7 +126,6 @@ static const struct flt_layer_ops hof_moving_layer = {
 /* The program hears of what has arrived after all. */
 static void hof_moving_thaw(struct hof_moving *m)
 {
-	void (*data_ready)(struct sock *sk);
 	struct sock *sk = m->sk;
 	bool was, locked;
 
@@ -340,12 +142,7 @@ static void hof_moving_thaw(struct hof_moving *m)
 	 * has it for long is told all the same.
 	 */
 	locked = flt_sock_lock_soon(sk);
-	local_bh_disable();
-	rcu_read_lock();
-	data_ready = READ_ONCE(sk->sk_data_ready);
-	data_ready(sk);
-	rcu_read_unlock();
-	local_bh_enable();
+	hof_sock_tell(sk, locked);
 	if (locked)
 		release_sock(sk);
 }
@@ -354,8 +151,9 @@ static void hof_moving_thaw(struct hof_moving *m)
 static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	bool at, begins, known, expected, ready;
-	u32 length = 0;
+	bool at, expected, ready;
+	enum hof_request what;
+	u32 length;
 
 	/* Said before, and refused by the one that it was for: what is learned is learned once. */
 	spin_lock_bh(&m->lock);
@@ -363,22 +161,24 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	spin_unlock_bh(&m->lock);
 	if (ready)
 		return true;
-	begins = hof_request_begins(sk, &known, &length);
+	what = hof_request_look(sk, GFP_KERNEL, &length);
 	spin_lock_bh(&m->lock);
 	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
 	expected = m->known && m->next == tp->copied_seq;
 	/* Within its body nothing new is learned, nor at its end as long as nothing follows. */
 	if (!m->known || after(tp->copied_seq, m->next) ||
 	    (expected && tp->copied_seq != tp->rcv_nxt)) {
-		m->known = at && known;
+		m->known = at && what == HOF_REQUEST_WHOLE;
 		m->next = tp->copied_seq + length;
+		if (at && what == HOF_REQUEST_UNCLEAR)
+			m->lost = true;
 	}
 	spin_unlock_bh(&m->lock);
-	if (!at || !begins)
+	if (!at || what == HOF_REQUEST_NONE)
 		return false;
 	/* @answered is as it was when that was frozen, and stays so until it is thawed. */
 	if (!m->answered)
-		m->pipelines = true;
+		m->lost = true;
 	/* Else what came may be of the body of the one before. */
 	if (!m->answered || !expected)
 		return false;
@@ -408,7 +208,7 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 	if (!flt_layer_is_alone(m->layer) &&
 	    !(m->move->drain && hof_adoption_alone(m->layer)))
 		return FLT_REFUSE_FOREIGN;
-	if (hof_moving_is_new(tcp_sk(sk)) || hof_moving_at_request(m, sk) ||
+	if (hof_sock_is_new(sk) || hof_moving_at_request(m, sk) ||
 	    hof_moving_still(m, tcp_sk(sk)))
 		return FLT_REFUSE_NONE;
 	return FLT_REFUSE_CHANGED;
@@ -569,7 +369,7 @@ void hof_moving_look(struct hof_moving *m, u32 idle_ms)
 	} else if (idle_ms && time_after_eq(jiffies, m->still + msecs_to_jiffies(idle_ms)) &&
 		   hof_sock_waits(m->sk)) {
 		hof_moving_queue(m);
-	} else if (hof_moving_is_new(tp)) {
+	} else if (hof_sock_is_new(m->sk)) {
 		hof_moving_queue(m);
 	}
 }
@@ -585,7 +385,7 @@ static void hof_moving_mark(struct hof_moving *m)
 	m->mark = tp->write_seq - hof_sock_has_answered(m->sk);
 	kref_get(&m->ref);
 	WRITE_ONCE(*priv, m);
-	if (hof_moving_is_new(tp))
+	if (hof_sock_is_new(m->sk))
 		hof_moving_queue(m);
 }
 

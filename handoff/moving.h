@@ -24,7 +24,8 @@ struct hof_move;
  * @lock:    guards the following; taken in the layer, so bottom halves are off; a leaf
  * @stopped: nothing is held back any more
  * @frozen:  the program is not told of what has arrived: it is being moved
- * @pipelines: its client does not wait for answers: a next request tells nothing
+ * @lost:    what looks like a next request tells nothing: its client does not wait for answers, or
+ *	     there was one whose end is not known: what follows may be its body, or a tunnel's
  * @seen:    everything up to here had arrived the last time that something did
  * @mark:    what the server had written then
  * @answered: with @frozen: had the server written anything since the time before
@@ -48,7 +49,7 @@ struct hof_moving {
 	spinlock_t lock;	/* the following */
 	bool stopped;
 	bool frozen;
-	bool pipelines;
+	bool lost;
 	bool answered;
 	bool ready;
 	bool known;

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Requests that lie unread in a socket: does one begin here, and where does it end? */
+
+#include <linux/ctype.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <net/tcp.h>
+
+#include "request.h"
+
+/* The first line of a request: longer ones wait for the next. */
+#define HOF_LINE_MAX	4096
+/* A method and what follows it. */
+#define HOF_METHOD_MAX	20
+
+u32 hof_unread(const struct sock *sk, u32 offset, void *buf, u32 len)
+{
+	u32 from = tcp_sk(sk)->copied_seq + offset;
+	struct sk_buff *skb;
+	u32 done = 0;
+
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		u32 skip = from + done - TCP_SKB_CB(skb)->seq;
+		u32 part;
+
+		if (skip >= skb->len)
+			continue;
+		part = min(skb->len - skip, len - done);
+		if (skb_copy_bits(skb, skip, buf + done, part))
+			break;
+		done += part;
+		if (done == len)
+			break;
+	}
+	return done;
+}
+
+/* A token of capital letters and a space, or as much of that as there is. */
+static bool hof_method_begins(const struct sock *sk)
+{
+	u8 text[HOF_METHOD_MAX];
+	unsigned int len = hof_unread(sk, 0, text, sizeof(text)), i;
+
+	for (i = 0; i < len; i++) {
+		if (text[i] == ' ')
+			return i >= 3;
+		if (text[i] < 'A' || text[i] > 'Z')
+			return false;
+	}
+	return false;
+}
+
+/* Of a field's name; what else there is in some names is not known to all servers. */
+static bool hof_is_token(char c)
+{
+	return (isascii(c) && isalnum(c)) || c == '-' || c == '_';
+}
+
+/*
+ * "Name: value\r" up to @end, in a way that all servers read alike. Return: the length of the name,
+ * or 0.
+ */
+static size_t hof_field_name(const char *line, const char *end)
+{
+	const char *at = line;
+	size_t len;
+
+	while (at < end && hof_is_token(*at))
+		at++;
+	len = at - line;
+	if (at == end || *at != ':')
+		return 0;
+	for (; at < end - 1; at++)
+		if (iscntrl(*at) && *at != '\t')
+			return 0;
+	return len;
+}
+
+static bool hof_name_is(const char *line, size_t len, const char *name)
+{
+	return len == strlen(name) && !strncasecmp(line, name, len);
+}
+
+/* "123\r" up to @end. */
+static bool hof_body_length(const char *at, const char *end, u32 *length)
+{
+	u32 n = 0;
+
+	while (at < end && *at == ' ')
+		at++;
+	if (at == end || *at == '\r')
+		return false;
+	for (; at < end && *at != '\r'; at++) {
+		if (*at < '0' || *at > '9' || n > S32_MAX / 20)
+			return false;
+		n = 10 * n + *at - '0';
+	}
+	*length = n;
+	return true;
+}
+
+/* A method without a body unless the header says so, or with one if it does. */
+static bool hof_line_is_clear(const char *line, const char *end, bool *wants_body)
+{
+	static const struct {
+		const char *name;
+		bool body;
+	} known[] = {
+		{ "GET ", false }, { "HEAD ", false }, { "OPTIONS ", false }, { "DELETE ", false },
+		{ "POST ", true }, { "PUT ", true }, { "PATCH ", true },
+	};
+	static const char version[] = " HTTP/1.";
+	size_t len = end - line, i;
+
+	for (i = 0; i + 1 < len; i++)
+		if (iscntrl(line[i]))
+			return false;
+	/* " HTTP/1.1\r" */
+	if (len < sizeof(version) + 1 ||
+	    memcmp(end - sizeof(version) - 1, version, sizeof(version) - 1) || !isdigit(end[-2]))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(known); i++) {
+		*wants_body = known[i].body;
+		if (len > strlen(known[i].name) &&
+		    !memcmp(line, known[i].name, strlen(known[i].name)))
+			return true;
+	}
+	return false;
+}
+
+/* Does what follows the header depend on more than a length? */
+static bool hof_field_is_unclear(const char *line, size_t len)
+{
+	static const char *const names[] = { "transfer-encoding", "expect", "upgrade" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (hof_name_is(line, len, names[i]))
+			return true;
+	return false;
+}
+
+/* The request whose header begins with @text: is its end known, with its body? */
+static enum hof_request hof_request_ends(const char *text, unsigned int len, u32 *length)
+{
+	const char *line = text, *end = text + len, *next;
+	bool has_body = false, wants_body;
+	u32 body = 0;
+	size_t name;
+
+	for (; (next = memchr(line, '\n', end - line)); line = next + 1) {
+		if (next == line || next[-1] != '\r')
+			return HOF_REQUEST_UNCLEAR;
+		if (line == text) {
+			if (!hof_line_is_clear(line, next, &wants_body))
+				return HOF_REQUEST_UNCLEAR;
+			continue;
+		}
+		if (next == line + 1) {
+			if (wants_body && !has_body)
+				return HOF_REQUEST_UNCLEAR;
+			*length = next + 1 - text + body;
+			return HOF_REQUEST_WHOLE;
+		}
+		name = hof_field_name(line, next);
+		if (!name || hof_field_is_unclear(line, name))
+			return HOF_REQUEST_UNCLEAR;
+		if (hof_name_is(line, name, "content-length")) {
+			if (has_body || !hof_body_length(line + name + 1, next, &body))
+				return HOF_REQUEST_UNCLEAR;
+			has_body = true;
+		}
+	}
+	return len < HOF_LINE_MAX ? HOF_REQUEST_PART : HOF_REQUEST_UNCLEAR;
+}
+
+enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length)
+{
+	enum hof_request what = HOF_REQUEST_NONE;
+	unsigned int len;
+	char *text, *end;
+
+	*length = 0;
+	if (!hof_method_begins(sk))
+		return what;
+	text = kmalloc(HOF_LINE_MAX, gfp);
+	if (!text)
+		return what;
+	len = hof_unread(sk, 0, text, HOF_LINE_MAX);
+	end = memchr(text, '\n', len);
+	if (end && strnstr(text, " HTTP/1.", end - text))
+		what = hof_request_ends(text, len, length);
+	kfree(text);
+	return what;
+}
+
+bool hof_sock_is_new(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return !tp->bytes_sent && tp->write_seq == tp->snd_una &&
+	       tp->bytes_received == tp->rcv_nxt - tp->copied_seq;
+}
+
+static DEFINE_PER_CPU(bool, hof_tells_unlocked);
+
+bool hof_sock_told_unlocked(void)
+{
+	return this_cpu_read(hof_tells_unlocked);
+}
+
+void hof_sock_tell(struct sock *sk, bool locked)
+{
+	void (*data_ready)(struct sock *sk);
+
+	local_bh_disable();
+	rcu_read_lock();
+	this_cpu_write(hof_tells_unlocked, !locked);
+	data_ready = READ_ONCE(sk->sk_data_ready);
+	data_ready(sk);
+	this_cpu_write(hof_tells_unlocked, false);
+	rcu_read_unlock();
+	local_bh_enable();
+}
