@@ -98,9 +98,9 @@ static void print(const struct job *job)
 	for (i = 0; i < targets.nr; i++)
 		printf("%s%s", i ? "," : "", targets.name[i]);
 	job_print_left(job);
-	job_print_reason(job->passed.through,
+	follow_print(job->passed.through,
 			 "moved; their packets come by this node still, whose node of entry has not answered");
-	job_print_reason(job->passed.here, "moved; their clients send to this node, which forwards until they end");
+	follow_print(job->passed.here, "moved; their clients send to this node, which forwards until they end");
 }
 
 static int run(struct job *job)

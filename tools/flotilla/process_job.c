@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flotilla process: the connections of a process, followed while they move away (flotilla/move.h). */
 #include <errno.h>
-#include <fcntl.h>
 #include <flotilla/handoff.h>
 #include <netinet/in.h>
 #include <search.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "follow.h"
 #include "handoff.h"
 #include "process_job.h"
 
@@ -33,22 +32,6 @@ struct sock_known {
 	uint64_t inode;
 	enum known known;
 };
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int signal)
-{
-	(void)signal;
-	stopped = 1;
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ULL + now.tv_nsec / 1000000;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -141,12 +124,10 @@ int job_refused(struct job *job, const char *what)
 int job_open(struct job *job)
 {
 	struct hof_move_start start = { .size = sizeof(start), .idle_ms = job->idle_ms };
-	int device = open(HOF_DEVICE, O_RDWR | O_CLOEXEC), err;
+	int device = follow_device(job->cli), err;
 
 	if (device < 0)
-		return cli_fail(job->cli, errno == ENOENT || errno == ENODEV || errno == ENXIO ?
-				"handoff.ko is not loaded (modprobe handoff)" : HOF_DEVICE ": %s",
-				strerror(errno));
+		return CLI_FAILED;
 	job->move = ioctl(device, HOF_IOC_MOVE, &start);
 	err = errno;
 	close(device);
@@ -263,7 +244,7 @@ static void say(const struct job *job)
 {
 	const struct hof_move_status *s = &job->status;
 
-	if (!job->cli->json && !job->cli->tabs && isatty(STDERR_FILENO))
+	if (follow_is_watched(job->cli))
 		fprintf(stderr, "moved %llu, between requests %u, busy %u, cannot move %u\n",
 			(unsigned long long)s->moved, s->waiting, s->busy + s->queued,
 			s->stuck + job->fixed);
@@ -280,34 +261,23 @@ static bool is_hopeless(const struct job *job)
 int job_follow(struct job *job)
 {
 	struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
-	uint64_t begin = now_ms(), said = begin;
+	uint64_t begin = follow_now_ms(), said = begin;
 	int err;
 
 	for (;;) {
 		err = job_look(job);
-		if (err || stopped || is_hopeless(job) ||
-		    (job->wait_ms != NEVER && now_ms() - begin >= job->wait_ms))
+		if (err || follow_is_stopped() || is_hopeless(job) ||
+		    (job->wait_ms != NEVER && follow_now_ms() - begin >= job->wait_ms))
 			return err;
 		/* A node's link may come again. */
 		if (!job->drains && (!job->status.listeners || process_is_gone(&job->new)))
 			return -ECONNREFUSED;
-		if (now_ms() - said >= SAY_MS) {
+		if (follow_now_ms() - said >= SAY_MS) {
 			say(job);
-			said = now_ms();
+			said = follow_now_ms();
 		}
 		nanosleep(&pause, NULL);
 	}
-}
-
-static json_t *reasons(const __u32 counts[HOF_MOVE_REASONS])
-{
-	json_t *all = json_object();
-	unsigned int i;
-
-	for (i = 1; i < HOF_MOVE_REASONS; i++)
-		if (counts[i])
-			json_object_set_new(all, handoff_refusal_name(i), json_integer(counts[i]));
-	return all;
 }
 
 int job_json(const struct job *job, json_t *row)
@@ -320,13 +290,7 @@ int job_json(const struct job *job, json_t *row)
 		"left", job_left(job), "waiting", s->waiting, "busy", s->busy,
 		"queued", s->queued, "stuck", s->stuck, "unsupported", job->fixed,
 		"other_move", job->taken, "held", job->held,
-		"stuck_by", reasons(s->stuck_by), "put_off", reasons(s->refused)));
-}
-
-void job_print_reason(unsigned int nr, const char *text)
-{
-	if (nr)
-		printf("  %6u  %s\n", nr, text);
+		"stuck_by", follow_reasons(s->stuck_by), "put_off", follow_reasons(s->refused)));
 }
 
 void job_print_left(const struct job *job)
@@ -338,15 +302,15 @@ void job_print_left(const struct job *job)
 	if (s->ended)
 		printf(", %llu ended", (unsigned long long)s->ended);
 	printf(", %u left\n", job_left(job));
-	job_print_reason(s->waiting, "between requests; they move with the next one (or by --idle)");
-	job_print_reason(s->busy, "with a request or an answer under way");
-	job_print_reason(s->queued, "not accepted yet by the old process");
-	job_print_reason(job->fixed, "cannot move: kTLS, a sockmap, or another user in the kernel");
-	job_print_reason(job->taken, "in another move");
-	job_print_reason(job->held, "whose program is in a call on it");
+	follow_print(s->waiting, "between requests; they move with the next one (or by --idle)");
+	follow_print(s->busy, "with a request or an answer under way");
+	follow_print(s->queued, "not accepted yet by the old process");
+	follow_print(job->fixed, "cannot move: kTLS, a sockmap, or another user in the kernel");
+	follow_print(job->taken, "in another move");
+	follow_print(job->held, "whose program is in a call on it");
 	for (i = 1; i < HOF_MOVE_REASONS; i++) {
 		snprintf(text, sizeof(text), "cannot move: %s", handoff_refusal_name(i));
-		job_print_reason(s->stuck_by[i], text);
+		follow_print(s->stuck_by[i], text);
 	}
 }
 
@@ -354,7 +318,6 @@ int job_option(struct job *job, int argc, char **argv, int *at)
 {
 	const char *word = argv[*at];
 	struct cli *cli = job->cli;
-	int status;
 
 	if (!strcmp(word, "--dry-run")) {
 		job->dry_run = true;
@@ -370,9 +333,7 @@ int job_option(struct job *job, int argc, char **argv, int *at)
 		return cli_usage(cli, "%s needs a number", word);
 	if (!strcmp(word, "--idle"))
 		return value_number(cli, word, argv[*at], 10, 86400000, &job->idle_ms);
-	status = value_number(cli, word, argv[*at], 0, 86400, &job->wait_ms);
-	job->wait_ms *= 1000;
-	return status;
+	return follow_wait(cli, argv[*at], &job->wait_ms);
 }
 
 struct job *job_begin(struct cli *cli)
@@ -392,14 +353,12 @@ struct job *job_begin(struct cli *cli)
 
 int job_run(struct job *job, int (*run)(struct job *job))
 {
-	struct sigaction action = { .sa_handler = stop }, before[2];
+	struct follow follow;
 	int status;
 
-	sigaction(SIGINT, &action, &before[0]);
-	sigaction(SIGTERM, &action, &before[1]);
+	follow_begin(&follow);
 	status = run(job);
-	sigaction(SIGINT, &before[0], NULL);
-	sigaction(SIGTERM, &before[1], NULL);
+	follow_end(&follow);
 	return status;
 }
 

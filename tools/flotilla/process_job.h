@@ -5,9 +5,8 @@
 
 #include <flotilla/move.h>
 #include "cli.h"
+#include "follow.h"
 #include "process.h"
-
-#define NEVER		UINT64_MAX
 
 /**
  * struct listener - of either process
@@ -88,9 +87,7 @@ unsigned int job_left(const struct job *job);
 /* What both commands say of it. */
 int job_json(const struct job *job, json_t *row);
 void job_print_left(const struct job *job);
-void job_print_reason(unsigned int nr, const char *text);
 
 int process_drain(struct cli *cli, int argc, char **argv);
-
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flotilla takeover: a standby front-end gets the connections of a service address (flotilla/takeover.h). */
 #include <errno.h>
-#include <fcntl.h>
 #include <flotilla/handoff.h>
 #include <flotilla/takeover.h>
 #include <netinet/in.h>
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "cli.h"
+#include "follow.h"
 #include "handoff.h"
 
 #define TIMEOUT_MS	10000
@@ -90,16 +89,6 @@ static int show(struct cli *cli, const struct hof_takeover *t)
 	return all ? CLI_OK : CLI_FAILED;
 }
 
-static int open_device(struct cli *cli)
-{
-	int device = open(HOF_DEVICE, O_RDWR | O_CLOEXEC);
-
-	if (device < 0)
-		cli_fail(cli, errno == ENOENT || errno == ENODEV || errno == ENXIO ?
-			 "handoff.ko is not loaded (modprobe handoff)" : HOF_DEVICE ": %s", strerror(errno));
-	return device;
-}
-
 static int refused(struct cli *cli, int err)
 {
 	switch (err) {
@@ -131,7 +120,7 @@ static void fill(struct hof_takeover *t, const struct sockaddr_storage *service)
 
 static int call(struct cli *cli, struct hof_takeover *t)
 {
-	int device = open_device(cli), err;
+	int device = follow_device(cli), err;
 
 	if (device < 0)
 		return CLI_FAILED;
