@@ -79,8 +79,9 @@ struct hof_adoption *hof_adoption_of(const struct sock *sk)
 		layer = flt_layer_find(sk, &hof_adoption_idle_layer);
 	if (layer) {
 		priv = flt_layer_priv(layer);
-		a = *priv;
-		refcount_inc(&a->ref);
+		a = smp_load_acquire(priv);	/* see hof_adoption_observe() */
+		if (a)
+			refcount_inc(&a->ref);
 	}
 	rcu_read_unlock();
 	return a;
@@ -146,12 +147,15 @@ static int hof_adoption_observe(struct hof_adoption *a)
 	struct hof_adoption **priv;
 	struct flt_layer *layer;
 
-	/* Nothing reaches the child yet, so no callback comes before @priv is set. */
+	/*
+	 * Nothing reaches the child yet, so no callback comes before @priv is set. Who looks the
+	 * child up by its addresses may: it finds none then.
+	 */
 	layer = flt_layer_add(a->sk, ops, GFP_KERNEL);
 	if (IS_ERR(layer))
 		return PTR_ERR(layer);
 	priv = flt_layer_priv(layer);
-	*priv = a;
+	smp_store_release(priv, a);	/* pairs with hof_adoption_of() */
 	spin_lock_bh(&hn->adopt_lock);
 	list_add_tail(&a->all, &hn->adopted);
 	list_add_tail(&a->held, &a->peer->held);

@@ -83,6 +83,9 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_SUCCESSOR_ASKED] = "SuccessorAsked",
 	[HOF_STAT_SUCCESSOR_REFUSED] = "SuccessorRefused",
 	[HOF_STAT_SUCCESSOR_GIVEN] = "SuccessorGiven",
+	[HOF_STAT_RELOCATE_ASKED] = "RelocateAsked",
+	[HOF_STAT_RELOCATE_REFUSED] = "RelocateRefused",
+	[HOF_STAT_RELOCATE_BEGUN] = "RelocateBegun",
 	[HOF_STAT_LIFE_LOST] = "LifeLost",
 	[HOF_STAT_LIFE_LOOKS] = "LifeLooks",
 	[HOF_STAT_FORWARD_PACKETS] = "ForwardPackets",
@@ -107,6 +110,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_HOLD_DROPPED] = "HoldDropped",
 	[HOF_STAT_HOLD_FORWARDED] = "HoldForwarded",
 	[HOF_STAT_HOLD_REINJECTED] = "HoldReinjected",
+	"PolicyStayedPlain",
 	/* in the order of hof_refusals[] */
 	[HOF_STAT_REFUSED] = "HandoffRefusedNotTcp",
 	"HandoffRefusedState",

@@ -9,6 +9,7 @@
 #include <linux/poll.h>
 #include <linux/uaccess.h>
 #include <net/sock.h>
+#include <flotilla/relocate.h>
 #include <flotilla/takeover.h>
 
 #include "kmod/endpoint.h"
@@ -17,13 +18,14 @@
 #include "device.h"
 #include "move.h"
 #include "net.h"
+#include "relocate.h"
 #include "takeover.h"
 #include "ticket.h"
 #include "transfer.h"
 
 #define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
 			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS | \
-			 HOF_FEATURE_MOVE_NODE | HOF_FEATURE_TAKEOVER)
+			 HOF_FEATURE_MOVE_NODE | HOF_FEATURE_TAKEOVER | HOF_FEATURE_RELOCATE)
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {
@@ -207,6 +209,8 @@ static long hof_device_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 		return hof_device_submit(file, (void __user *)arg);
 	case HOF_IOC_TAKEOVER:
 		return hof_takeover_ioctl(file, (void __user *)arg);
+	case HOF_IOC_RELOCATE:
+		return hof_relocate_ioctl(file, (void __user *)arg);
 	case HOF_IOC_MOVE:
 		return hof_move_open(file->hn->net, (void __user *)arg);
 	default:

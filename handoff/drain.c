@@ -89,12 +89,6 @@ struct hof_drain *hof_drain_create(struct net *net)
 		kfree(drain);
 		return NULL;
 	}
-	drain->wq = alloc_workqueue("hof_drain", WQ_UNBOUND, HOF_DRAIN_WORKERS);
-	if (!drain->wq) {
-		hof_file_put(drain->file);
-		kfree(drain);
-		return NULL;
-	}
 	init_waitqueue_head(&drain->free);
 	drain->file->owner = drain;
 	drain->file->tell = hof_drain_tell;
@@ -105,7 +99,8 @@ void hof_drain_free(struct hof_drain *drain)
 {
 	if (!drain)
 		return;
-	destroy_workqueue(drain->wq);
+	if (drain->wq)
+		destroy_workqueue(drain->wq);
 	hof_transfer_file_closed(drain->file);
 	hof_file_close(drain->file);
 	hof_file_put(drain->file);
@@ -131,6 +126,14 @@ int hof_drain_add(struct hof_drain *drain, u32 id)
 		drain->nodes[drain->nr++].id = id;
 	spin_unlock_bh(&drain->file->lock);
 	return err;
+}
+
+/* Not before: another node may begin and end moves without end, of which nothing comes. */
+int hof_drain_begin(struct hof_drain *drain)
+{
+	if (!drain->wq)
+		drain->wq = alloc_workqueue("hof_drain", WQ_UNBOUND, HOF_DRAIN_WORKERS);
+	return drain->wq ? 0 : -ENOMEM;
 }
 
 static bool hof_drain_is_late(unsigned long asked)

@@ -36,7 +36,7 @@ struct hof_drain_node {
  * @here, @through: see hof_move_passed
  * @ending: nothing is waited for any more; READ_ONCE
  * @free:   who waits for a node that can be asked
- * @wq:     of its own: what waits for a node holds up no other move
+ * @wq:     of its own: what waits for a node holds up no other move; NULL: nothing moves yet
  */
 struct hof_drain {
 	struct hof_file *file;
@@ -57,6 +57,8 @@ void hof_drain_free(struct hof_drain *drain);
 
 /* 0, or an errno of HOF_MOVE_NODE. */
 int hof_drain_add(struct hof_drain *drain, u32 id);
+/* There is something to move, in @wq. Process context, one at a time. 0 or -ENOMEM. */
+int hof_drain_begin(struct hof_drain *drain);
 
 /**
  * hof_drain_give - hand a connection to the node whose turn it is, or to another

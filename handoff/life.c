@@ -35,15 +35,20 @@ struct hof_life_batch {
 	struct hof_msg_life record[HOF_LIFE_MAX];
 };
 
+void hof_life_fill(const struct flt_tuple *tuple, u64 id, u16 what, struct hof_msg_life *record)
+{
+	record->id = cpu_to_be64(id);
+	record->family = cpu_to_be16(tuple->family == AF_INET ? 4 : 6);
+	record->what = cpu_to_be16(what);
+	record->client_port = tuple->client_port;
+	record->server_port = tuple->server_port;
+	memcpy(record->client, tuple->client, sizeof(record->client));
+	memcpy(record->server, tuple->server, sizeof(record->server));
+}
+
 void hof_life_record(const struct hof_adoption *a, u16 what, struct hof_msg_life *record)
 {
-	record->id = cpu_to_be64(a->id);
-	record->family = cpu_to_be16(a->tuple.family == AF_INET ? 4 : 6);
-	record->what = cpu_to_be16(what);
-	record->client_port = a->tuple.client_port;
-	record->server_port = a->tuple.server_port;
-	memcpy(record->client, a->tuple.client, sizeof(record->client));
-	memcpy(record->server, a->tuple.server, sizeof(record->server));
+	hof_life_fill(&a->tuple, a->id, what, record);
 	trace_hof_life(&a->tuple, a->id, a->node->id, what);
 }
 

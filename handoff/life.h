@@ -4,6 +4,7 @@
 #define HOF_LIFE_H
 
 struct flt_node;
+struct flt_tuple;
 struct hof_adoption;
 struct hof_msg_life;
 struct hof_net;
@@ -26,6 +27,8 @@ void hof_life_record(const struct hof_adoption *a, u16 what, struct hof_msg_life
 /* Say once more whether it is idle; under adopt_lock. */
 void hof_life_again(struct hof_adoption *a);
 void hof_life_tuple(const struct hof_msg_life *record, struct flt_tuple *tuple);
+/* A record of a connection that is not an adoption. */
+void hof_life_fill(const struct flt_tuple *tuple, u64 id, u16 what, struct hof_msg_life *record);
 
 /* On the giving side: a record from @node. */
 void hof_life_receive(struct hof_net *hn, struct flt_node *node,

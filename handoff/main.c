@@ -13,6 +13,7 @@
 #include "moving.h"
 #include "net.h"
 #include "peer.h"
+#include "removal.h"
 
 static int __init hof_init(void)
 {
@@ -27,9 +28,15 @@ static int __init hof_init(void)
 	err = hof_peer_init();
 	if (err)
 		goto undo_flight;
-	err = hof_net_register();
+	err = hof_moving_init();
 	if (err)
 		goto undo_peers;
+	err = hof_removal_init();
+	if (err)
+		goto undo_moving;
+	err = hof_net_register();
+	if (err)
+		goto undo_removal;
 	err = hof_peer_watch();
 	if (err)
 		goto undo_net;
@@ -42,18 +49,14 @@ static int __init hof_init(void)
 	err = hof_message_register();
 	if (err)
 		goto undo_conn;
-	err = hof_moving_init();
-	if (err)
-		goto undo_message;
 	err = hof_device_register();
 	if (err)
-		goto undo_moving;
+		goto undo_message;
 	return 0;
 
-undo_moving:
-	hof_moving_exit();
 undo_message:
 	hof_message_unregister();
+	hof_net_stay();
 undo_conn:
 	hof_conn_unregister();
 undo_stats:
@@ -62,6 +65,10 @@ undo_peer:
 	hof_peer_unwatch();
 undo_net:
 	hof_net_unregister();
+undo_removal:
+	hof_removal_exit();
+undo_moving:
+	hof_moving_exit();
 undo_peers:
 	hof_peer_exit();
 undo_flight:
@@ -73,15 +80,17 @@ undo_entry:
 
 static void __exit hof_exit(void)
 {
-	hof_device_unregister();	/* nothing is in flight: an open file pins the module */
-	hof_moving_exit();		/* no move is open either */
+	hof_device_unregister();	/* no program gives any: an open file pins the module */
 	hof_message_unregister();	/* no adoption begins or commits from here on */
+	hof_net_stay();			/* nothing is in flight, and no move is open either */
 	hof_conn_unregister();
 	hof_stats_unregister();
 	hof_peer_unwatch();
 	hof_net_withdraw();		/* nothing waits for another node from here on */
 	hof_adopt_detach();		/* adopted connections go on without us */
 	hof_net_unregister();		/* all entries go */
+	hof_removal_exit();
+	hof_moving_exit();
 	hof_peer_exit();
 	hof_flight_exit();
 	hof_entry_cache_destroy();

@@ -11,6 +11,8 @@
 #include "message.h"
 #include "net.h"
 #include "origin.h"
+#include "relocate.h"
+#include "removal.h"
 #include "resync.h"
 #include "successor.h"
 #include "takeover.h"
@@ -209,6 +211,12 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 		break;
 	case HOF_MSG_TAKEN:
 		err = hof_takeover_taken(hn, node, msg);
+		break;
+	case HOF_MSG_RELOCATE:
+		err = hof_removal_asks(hn, node, msg);
+		break;
+	case HOF_MSG_RELOCATED:
+		err = hof_relocate_answer(hn, node, msg);
 		break;
 	default:
 		err = hof_message_id(hn, node, msg);

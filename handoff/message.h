@@ -27,6 +27,10 @@
  *	GRANT{id} ...		->
  *				<-	TAKEN{proof, page, more}
  *
+ * a front-end that has a taker hand on what it gave to it:
+ *	RELOCATE{run, nodes, connections}	->
+ *				<-	RELOCATED{run, what became of them}
+ *
  * The giver owns the connection until it has sent COMMIT. A taker gives up
  * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
  * unique in the life of its namespace. The epoch is the taker's life, of its module in its
@@ -55,6 +59,8 @@ enum hof_msg_type {
 	HOF_MSG_GRANT,
 	HOF_MSG_TAKEOVER,
 	HOF_MSG_TAKEN,
+	HOF_MSG_RELOCATE,
+	HOF_MSG_RELOCATED,
 	HOF_MSG_HANDOFF_KEYS	= FLT_MSG_HANDOFF + FLT_MSG_SECRET,
 };
 
@@ -183,6 +189,79 @@ struct hof_msg_taken {
 	__be32 refusal;
 	__be32 more;
 	__be32 begun;
+};
+
+/* Flag of RELOCATE: nothing more is handed on, and nothing is answered. */
+#define HOF_RELOCATE_OVER	BIT(0)
+
+/**
+ * struct hof_msg_relocate - to a node with FLT_FEATURE_RELOCATE
+ * @run:     random, not 0: what belongs together. Nothing of it is kept for longer than 5 s without
+ *	     another message
+ * @seq:     of this message; the same again: the answer did not come
+ * @idle_ms: see struct hof_move_start
+ * @flags:   HOF_RELOCATE_*
+ * @nodes:   how many names follow, zeros to the end of each: who gets them. Those of the first
+ *	     message of a run count
+ * @conns:   and then so many struct hof_msg_life, by the ids that the giver gave
+ */
+struct hof_msg_relocate {
+	__be64 run;
+	__be32 seq;
+	__be32 idle_ms;
+	__be16 flags;
+	__be16 nodes;
+	__be32 conns;
+};
+
+/**
+ * struct hof_msg_relocated - the answer
+ * @run, @seq: of RELOCATE
+ * @refusal: 0, or why nothing is done
+ * @known:   bits, by the order of the names: nodes that are known there
+ * @up:      and have a link that is up
+ * @begun:   of this message: they are going to move
+ * @had:     they were already, by this run or by something else
+ * @queued:  no program has accepted them yet
+ * @held:    their program is in a call on them: ask again
+ * @fixed:   they cannot move
+ * @absent:  it has no such connection of the asker
+ * @reasons: struct hof_msg_reason that follow
+ * @moved, @ended, @waiting, @busy, @stuck, @through: of the run, see struct hof_move_status and
+ *	     struct hof_move_passed
+ */
+struct hof_msg_relocated {
+	__be64 run;
+	__be32 seq;
+	__be32 refusal;
+	__be32 known;
+	__be32 up;
+	__be32 begun;
+	__be32 had;
+	__be32 queued;
+	__be32 held;
+	__be32 fixed;
+	__be32 absent;
+	__be64 moved;
+	__be64 ended;
+	__be32 waiting;
+	__be32 busy;
+	__be32 stuck;
+	__be32 through;
+	__be32 reasons;
+	__be32 pad;
+};
+
+/**
+ * struct hof_msg_reason - of those of a run that have not moved
+ * @code:    enum flt_refusal
+ * @stuck:   connections that cannot move because of it
+ * @put_off: times that one was tried and put off
+ */
+struct hof_msg_reason {
+	__be32 code;
+	__be32 stuck;
+	__be32 put_off;
 };
 
 /* In HELD, which has the same records. */

@@ -175,9 +175,9 @@ static int hof_move_from(struct hof_move *move, struct sock *sk)
 	return err;
 }
 
-static int hof_move_conn(struct hof_move *move, struct sock *sk)
+int hof_move_add_conn(struct hof_move *move, struct sock *sk)
 {
-	bool fits;
+	int err = 0;
 
 	if (!sk_is_tcp(sk))
 		return -EOPNOTSUPP;
@@ -188,9 +188,12 @@ static int hof_move_conn(struct hof_move *move, struct sock *sk)
 		return -EADDRNOTAVAIL;
 	mutex_lock(&move->lock);
 	/* Whether a node listens there it says itself. */
-	fits = move->drain || hof_move_fits(move, sk);
+	if (move->drain)
+		err = hof_drain_begin(move->drain);
+	else if (!hof_move_fits(move, sk))
+		err = -EADDRNOTAVAIL;
 	mutex_unlock(&move->lock);
-	return fits ? hof_moving_begin(move, sk) : -EADDRNOTAVAIL;
+	return err ?: hof_moving_begin(move, sk);
 }
 
 static int hof_move_socket(struct hof_move *move, unsigned int cmd, int fd)
@@ -205,7 +208,7 @@ static int hof_move_socket(struct hof_move *move, unsigned int cmd, int fd)
 	if (!net_eq(sock_net(sock->sk), move->net))
 		goto put;
 	if (cmd == HOF_MOVE_CONN) {
-		err = hof_move_conn(move, sock->sk);
+		err = hof_move_add_conn(move, sock->sk);
 		goto put;
 	}
 	mutex_lock(&move->lock);
@@ -242,6 +245,16 @@ static int hof_move_node(struct hof_move *move, u32 id)
 	WRITE_ONCE(hof_drains, hof_drains + 1);
 	mutex_unlock(&hof_moves_lock);
 	return 0;
+}
+
+int hof_move_add_node(struct hof_move *move, u32 id)
+{
+	int err;
+
+	mutex_lock(&move->lock);
+	err = hof_move_node(move, id);
+	mutex_unlock(&move->lock);
+	return err;
 }
 
 bool hof_move_drains(const struct net *net, const struct flt_tuple *tuple)
@@ -290,16 +303,22 @@ static void hof_move_count(struct hof_move *move, struct hof_move_status *status
 	memcpy(status->refused, move->refused, sizeof(status->refused));
 }
 
+void hof_move_get_status(struct hof_move *move, struct hof_move_status *status)
+{
+	memset(status, 0, sizeof(*status));
+	mutex_lock(&move->lock);
+	hof_move_count(move, status);
+	mutex_unlock(&move->lock);
+}
+
 static int hof_move_status(struct hof_move *move, void __user *arg)
 {
-	struct hof_move_status *status = kzalloc(sizeof(*status), GFP_KERNEL);
+	struct hof_move_status *status = kmalloc(sizeof(*status), GFP_KERNEL);
 	int err;
 
 	if (!status)
 		return -ENOMEM;
-	mutex_lock(&move->lock);
-	hof_move_count(move, status);
-	mutex_unlock(&move->lock);
+	hof_move_get_status(move, status);
 	err = copy_to_user(arg, status, sizeof(*status)) ? -EFAULT : 0;
 	kfree(status);
 	return err;
@@ -333,12 +352,7 @@ static long hof_move_ioctl(struct file *filp, unsigned int cmd, unsigned long ar
 		mutex_unlock(&move->lock);
 		return err;
 	case HOF_MOVE_NODE:
-		if (arg > U32_MAX)
-			return -ENOENT;
-		mutex_lock(&move->lock);
-		err = hof_move_node(move, arg);
-		mutex_unlock(&move->lock);
-		return err;
+		return arg > U32_MAX ? -ENOENT : hof_move_add_node(move, arg);
 	case HOF_MOVE_PASSED:
 		mutex_lock(&move->lock);
 		err = hof_move_passed(move, (void __user *)arg);
@@ -375,7 +389,6 @@ static void hof_move_free(struct hof_move *move)
 	hof_listeners_put(&move->to);
 	hof_listeners_put(&move->from);
 	hof_drain_free(move->drain);
-	put_net(move->net);
 	kfree(move);
 }
 
@@ -395,9 +408,8 @@ static void hof_move_show(struct hof_move *move)
 	}
 }
 
-static int hof_move_close(struct inode *inode, struct file *filp)
+void hof_move_end(struct hof_move *move)
 {
-	struct hof_move *move = filp->private_data;
 	struct hof_moving *m, *next;
 
 	cancel_delayed_work_sync(&move->look);
@@ -422,6 +434,15 @@ static int hof_move_close(struct inode *inode, struct file *filp)
 	if (move->watched)
 		hof_moving_flush();
 	hof_move_free(move);
+}
+
+static int hof_move_close(struct inode *inode, struct file *filp)
+{
+	struct hof_move *move = filp->private_data;
+	struct net *net = move->net;
+
+	hof_move_end(move);
+	put_net(net);
 	return 0;
 }
 
@@ -433,13 +454,13 @@ static const struct file_operations hof_move_fops = {
 	.llseek = noop_llseek,
 };
 
-static struct hof_move *hof_move_create(struct net *net, u32 idle_ms)
+struct hof_move *hof_move_begin(struct net *net, u32 idle_ms)
 {
 	struct hof_move *move = kzalloc(sizeof(*move), GFP_KERNEL_ACCOUNT);
 
 	if (!move)
 		return NULL;
-	move->net = get_net(net);
+	move->net = net;
 	move->idle_ms = idle_ms;
 	mutex_init(&move->lock);
 	INIT_LIST_HEAD(&move->conns);
@@ -450,6 +471,9 @@ static struct hof_move *hof_move_create(struct net *net, u32 idle_ms)
 		hof_move_free(move);
 		return NULL;
 	}
+	mutex_lock(&hof_moves_lock);
+	list_add(&move->node, &hof_moves);
+	mutex_unlock(&hof_moves_lock);
 	return move;
 }
 
@@ -467,18 +491,15 @@ int hof_move_open(struct net *net, const void __user *arg)
 	if (start.size != sizeof(start) || start.flags || start.pad ||
 	    (start.idle_ms && start.idle_ms < HOF_MOVE_IDLE_MIN) || start.idle_ms > INT_MAX / 2)
 		return -EINVAL;
-	move = hof_move_create(net, start.idle_ms);
-	if (!move)
+	move = hof_move_begin(get_net(net), start.idle_ms);
+	if (!move) {
+		put_net(net);
 		return -ENOMEM;
-	mutex_lock(&hof_moves_lock);
-	list_add(&move->node, &hof_moves);
-	mutex_unlock(&hof_moves_lock);
+	}
 	fd = anon_inode_getfd("[handoff-move]", &hof_move_fops, move, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
-	mutex_lock(&hof_moves_lock);
-	list_del(&move->node);
-	mutex_unlock(&hof_moves_lock);
-	hof_move_free(move);
+	hof_move_end(move);
+	put_net(net);
 	return fd;
 }

@@ -25,7 +25,7 @@ struct hof_drain;
 /**
  * struct hof_move - one open move
  * @node:    in the list of all
- * @net:     a reference
+ * @net:     who has the move keeps it
  * @idle_ms: of hof_move_start
  * @lock:    guards the rest; process context; outside the sockets' locks
  * @to:      the new process's
@@ -58,6 +58,15 @@ struct hof_move {
 	u32 refused[HOF_MOVE_REASONS];
 	struct delayed_work look;
 };
+
+/* Begins without listeners and connections. NULL: no memory. */
+struct hof_move *hof_move_begin(struct net *net, u32 idle_ms);
+/* What has not moved stays. Process context, may sleep. */
+void hof_move_end(struct hof_move *move);
+/* As HOF_MOVE_NODE, HOF_MOVE_CONN, HOF_MOVE_STATUS. */
+int hof_move_add_node(struct hof_move *move, u32 id);
+int hof_move_add_conn(struct hof_move *move, struct sock *sk);
+void hof_move_get_status(struct hof_move *move, struct hof_move_status *status);
 
 /* HOF_IOC_MOVE. */
 int hof_move_open(struct net *net, const void __user *arg);

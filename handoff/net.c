@@ -12,6 +12,8 @@
 #include "guard.h"
 #include "net.h"
 #include "peer.h"
+#include "relocate.h"
+#include "removal.h"
 #include "standby.h"
 #include "tunable.h"
 
@@ -50,6 +52,8 @@ static int __net_init hof_net_init(struct net *net)
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);
 	hof_standby_net_init(hn);
+	hof_relocate_net_init(hn);
+	hof_removal_net_init(hn);
 
 	err = hof_stats_net_init(hn);
 	if (err)
@@ -82,6 +86,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	up_write(&hn->live);
 
 	hof_tunable_net_exit(hn);
+	hof_removal_withdraw(hn);
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);
 	hof_standby_net_exit(hn);
@@ -104,14 +109,24 @@ int hof_net_register(void)
 	return register_pernet_subsys(&hof_net_ops);
 }
 
-void hof_net_withdraw(void)
+static void hof_net_each(void (*act)(struct hof_net *hn))
 {
 	struct net *net;
 
 	down_read(&net_rwsem);
 	for_each_net(net)
-		hof_adopt_withdraw(hof_net(net));
+		act(hof_net(net));
 	up_read(&net_rwsem);
+}
+
+void hof_net_stay(void)
+{
+	hof_net_each(hof_removal_withdraw);
+}
+
+void hof_net_withdraw(void)
+{
+	hof_net_each(hof_adopt_withdraw);
 }
 
 void hof_net_unregister(void)

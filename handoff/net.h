@@ -32,6 +32,7 @@
  * @from_nodes:     1: packets in tunnels are for services only if a node sent them
  * @keys_in_clear:  1: keys go over links that are not encrypted, too
  * @takeover:       0 refuses to tell another front-end of connections
+ * @relocate:       0 refuses to hand connections on for a front-end that asks for it
  * @takeover_hold_ms: how long packets of connections that are not known wait for that
  * @send_max:       unacknowledged bytes that a connection may have to be given away
  */
@@ -52,6 +53,7 @@ struct hof_tunables {
 	u32 send_max;
 	u32 keys_in_clear;
 	u32 takeover;
+	u32 relocate;
 	u32 takeover_hold_ms;
 };
 
@@ -106,6 +108,10 @@ struct hof_life_batch;
  * @takeovers: under way
  * @standbys:  services whose connections may be taken over; RCU
  * @nr_standbys: length of @standbys; READ_ONCE
+ * @relocate_lock: guards the next; process context
+ * @askings:    questions of this node that wait for an answer (relocate.c)
+ * @removals:   what other nodes have asked for (removal.c)
+ * @endings:    the same, and it is over, and not yet gone
  * @adopt_lock: guards the lists and numbers below; softirq too; a leaf
  * @adopted:   every connection taken and not yet ended
  * @pending:   those of them that wait for COMMIT, by when that is given up
@@ -175,6 +181,11 @@ struct hof_net {
 	struct list_head standbys;
 	unsigned int nr_standbys;
 
+	struct mutex relocate_lock;	/* the following */
+	struct list_head askings;
+	struct list_head removals;
+	struct list_head endings;
+
 	spinlock_t adopt_lock;	/* the following */
 	struct list_head adopted;
 	struct list_head pending;
@@ -215,7 +226,9 @@ struct hof_net *hof_net(const struct net *net);
 int hof_net_register(void);
 void hof_net_unregister(void);
 
-/* Undo what waits for other nodes, in every namespace; for module exit. */
+/* For module exit, in every namespace: what others have asked to be handed on stays. */
+void hof_net_stay(void);
+/* And what waits for other nodes is undone. */
 void hof_net_withdraw(void);
 
 /*

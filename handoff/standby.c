@@ -104,7 +104,7 @@ static bool hof_standby_holds(struct hof_net *hn, struct hof_standby *s)
 	return time_before(jiffies, READ_ONCE(s->until));
 }
 
-static struct sock *hof_standby_sock(struct hof_net *hn, const struct flt_tuple *tuple, int dif)
+struct sock *hof_standby_sock(struct hof_net *hn, const struct flt_tuple *tuple, int dif)
 {
 	__be32 client, server;
 

@@ -33,6 +33,11 @@ int hof_standby_begin(struct hof_net *hn, const struct hof_service *service);
 /* Return: 0 or -ENOENT. The same. */
 int hof_standby_end(struct hof_net *hn, const struct hof_service *service);
 
+/*
+ * Of these addresses, as a packet of device @dif finds it, with a reference that sock_gen_put()
+ * drops: it may be none that is connected. RCU.
+ */
+struct sock *hof_standby_sock(struct hof_net *hn, const struct flt_tuple *tuple, int dif);
 /* Has a socket of this machine these addresses, whatever it does? Process context. */
 bool hof_standby_owned(struct hof_net *hn, const struct flt_tuple *tuple);
 

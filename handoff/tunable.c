@@ -26,6 +26,7 @@ static const struct hof_tunables hof_defaults = {
 	.from_nodes = 1,
 	.send_max = FLT_CHECKPOINT_SEND_MAX,
 	.takeover = 1,
+	.relocate = 1,
 	.takeover_hold_ms = 15000,
 };
 
@@ -75,6 +76,7 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("handoff_send_max", send_max, SYSCTL_ZERO, &hof_send_max),
 	HOF_TUNABLE("takeover", takeover, SYSCTL_ZERO, SYSCTL_ONE),
+	HOF_TUNABLE("relocate", relocate, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, &hof_one, &hof_hour_ms),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 	{

@@ -42,6 +42,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_CLAIM, "claim" },
 	{ FLT_FEATURE_TLS, "tls" },
 	{ FLT_FEATURE_TAKEOVER, "takeover" },
+	{ FLT_FEATURE_RELOCATE, "relocate" },
 	{ 0 }
 };
 

@@ -13,7 +13,7 @@ from mallory import Mallory                             # noqa: E402
 
 SECTIONS = E["FLT_FEATURE_SECTIONS"]
 KNOWN = (SECTIONS | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_CLAIM"] | E["FLT_FEATURE_TLS"] |
-         E["FLT_FEATURE_TAKEOVER"])
+         E["FLT_FEATURE_TAKEOVER"] | E["FLT_FEATURE_RELOCATE"])
 LATER = 1 << 40
 
 

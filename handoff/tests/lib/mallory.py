@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import struct
+import threading
 import time
 
 from hof import E, PATIENCE, REFUSAL, Node, wait
@@ -154,3 +155,27 @@ def forge(wire, old, new):
     a, b = socket.inet_pton(family, old), socket.inet_pton(family, new)
     assert wire.count(a) == 1, "%s is in the checkpoint %d times" % (old, wire.count(a))
     return wire.replace(a, b)
+
+
+@contextlib.contextmanager
+def unheard(line):
+    """What it is told is read, so that it can be told more, and thrown away."""
+    over = threading.Event()
+
+    def reads():
+        line.sock.settimeout(0.2)
+        while not over.is_set():
+            try:
+                if not line.sock.recv(65536):
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    thread = threading.Thread(target=reads)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -32,10 +32,13 @@ class Stalled:
 
 
 @contextlib.contextmanager
-def stalled(symbol, seconds, busy=False):
-    """Whoever comes by a function of the kernel stands still there for so long, on the processor if busy; a Stalled."""
+def stalled(symbol, seconds, busy=False, after=False):
+    """
+    Whoever comes by a function of the kernel stands still there for so long, on the processor if busy, when it has
+    returned if after; a Stalled.
+    """
     run("insmod", os.path.join(os.environ["FLT_MODULES"], "flt_stall_test.ko"), "symbol=" + symbol,
-        "ms=%d" % (seconds * 1000), "busy=%d" % busy)
+        "ms=%d" % (seconds * 1000), "busy=%d" % busy, "after=%d" % after)
     try:
         yield Stalled(seconds * 1000)
     finally:

@@ -2,7 +2,8 @@
 /*
  * Whoever calls a function of the kernel sleeps first: for tests of what happens meanwhile. The
  * function must be one that may sleep, with at most six arguments, and no floating ones. With
- * @busy he does not sleep, as if something else had his processor.
+ * @busy he does not sleep, as if something else had his processor; with @after he sleeps when the
+ * function has returned.
  */
 
 #include <linux/delay.h>
@@ -21,6 +22,10 @@ MODULE_PARM_DESC(ms, "for how long, each time; a new value is for those who come
 static bool busy;
 module_param(busy, bool, 0400);
 MODULE_PARM_DESC(busy, "keep the processor meanwhile");
+
+static bool after;
+module_param(after, bool, 0400);
+MODULE_PARM_DESC(after, "not before it, but when it has returned");
 
 static int hits;
 module_param(hits, int, 0400);
@@ -50,8 +55,11 @@ static unsigned long stall(unsigned long a, unsigned long b, unsigned long c, un
 
 	atomic_inc(&stall_sleepers);
 	WRITE_ONCE(hits, hits + 1);
-	stall_wait();
+	if (!after)
+		stall_wait();
 	result = READ_ONCE(stall_original)(a, b, c, d, e, f);
+	if (after)
+		stall_wait();
 	if (atomic_dec_and_test(&stall_sleepers))
 		wake_up(&stall_awake);
 	return result;

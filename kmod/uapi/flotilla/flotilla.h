@@ -122,6 +122,7 @@ enum flt_auth {
  * @FLT_FEATURE_CLAIM: a connection that is handed on is forwarded by who had it first, straight
  * @FLT_FEATURE_TLS: checkpoints with the keys of a TLS connection
  * @FLT_FEATURE_TAKEOVER: another front-end asks for the connections of a service address
+ * @FLT_FEATURE_RELOCATE: a front-end has it hand on connections that it gave to it
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -129,6 +130,7 @@ enum flt_feature {
 	FLT_FEATURE_CLAIM	= 1 << 2,
 	FLT_FEATURE_TLS		= 1 << 3,
 	FLT_FEATURE_TAKEOVER	= 1 << 4,
+	FLT_FEATURE_RELOCATE	= 1 << 5,
 };
 
 /**

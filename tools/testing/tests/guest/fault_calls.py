@@ -30,10 +30,12 @@ import hof                                              # noqa: E402
 import move                                             # noqa: E402
 import ssp                                              # noqa: E402
 from card import MIB, Disk                              # noqa: E402
+from chain import Chain, Wanderer                       # noqa: E402
 from cluster import Cluster                             # noqa: E402
 from kit import Skip, claim, equal, main, wait          # noqa: E402
 from netns import inside, run                           # noqa: E402
 from pair import handed_off, takeover_ioctl             # noqa: E402
+from relocate import relocate                           # noqa: E402
 
 MOST = 400
 # What a fault may look like from outside.
@@ -403,6 +405,22 @@ def a_takeover():
         print("# TAKEOVER 3")
         each_fault(lambda: takeover_ioctl(dev, 1), lambda _: takeover_ioctl(dev, 3), least=0)
         os.close(dev)
+
+
+@claim
+def a_relocation():
+    """Of a connection that is not between two requests: it goes on where it is."""
+    with Chain() as c:
+        w = Wanderer(c)
+        w.go(c.be[0])
+        w.begins()
+        with c.fe.inside():
+            dev = os.open("/dev/handoff", os.O_RDWR | os.O_CLOEXEC)
+        print("# RELOCATE")
+        each_fault(lambda: None, lambda _: relocate(dev, node=c.fe.id["be1"], to=(c.fe.id["be2"],), timeout=10000),
+                   lambda *_: w.works())
+        os.close(dev)
+        w.close()
 
 
 @claim

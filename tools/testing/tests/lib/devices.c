@@ -10,6 +10,7 @@
 #include <flotilla/afpa.h>
 #include <flotilla/handoff.h>
 #include <flotilla/move.h>
+#include <flotilla/relocate.h>
 #include <flotilla/takeover.h>
 #include <flotilla/iolite.h>
 #include <flotilla/splice.h>
@@ -56,8 +57,14 @@ bool ask_handoff(struct caller *c)
 					 .family = dice(c, 5) ? AF_INET : AF_INET6, .port = dice(c, 3) ? 0 : odd_number(c),
 					 .timeout_ms = dice(c, 50), .address = { 10, dice(c, 2), dice(c, 2), dice(c, 99) },
 					 .nodes = address(c), .nr_nodes = dice(c, 3) ? dice(c, 99) : odd_number(c) };
+	struct hof_relocate relocate = { .size = dice(c, 9) ? sizeof(relocate) : odd_number(c), .flags = dice(c, 5),
+					 .run = dice(c, 2) ? 0 : dice(c, 9), .node = dice(c, 4), .to = { dice(c, 4), dice(c, 2) },
+					 .nr_to = dice(c, 3), .timeout_ms = dice(c, 50), .idle_ms = dice(c, 50), .max = dice(c, 3),
+					 .tuple = { .family = dice(c, 3) ? 0 : dice(c, 12) } };
 	struct hof_info info;
 
+	if (!dice(c, 6))
+		return ioctl(one_of(c, HANDOFF), HOF_IOC_RELOCATE, &relocate) == 0;
 	if (!dice(c, 4))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_INFO, &info) == 0;
 	if (!dice(c, 6))
