@@ -2,7 +2,7 @@
 /* flotilla conn: connections this node has handed off. */
 #include <arpa/inet.h>
 #include <string.h>
-#include "cli.h"
+#include "drain.h"
 
 static const struct column columns[] = {
 	{ "client", "CLIENT", NULL },
@@ -125,6 +125,9 @@ static const struct command commands[] = {
 	{ "show", "list", conn_show,
 	  "[show] [node NAME] [state hold|forward|linger] [client ADDRESS] [count]",
 	  "Show the connections that were handed off from here" },
+	{ "move", NULL, conn_move,
+	  "move CLIENT:PORT [server ADDRESS:PORT] node NODE [--now | --idle MS] [--wait SECONDS]",
+	  "Have one of them go to another node, with its next request" },
 	{ 0 }
 };
 

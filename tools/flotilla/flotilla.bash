@@ -30,7 +30,7 @@ _flotilla_words()
 	ttl)	[[ $position -gt 3 ]] && { echo never 30s 10m 2h 1d; return; } ;;
 	esac
 	case $object-$command in
-	node-)		echo show add set del help ;;
+	node-)		echo show add set drain del help ;;
 	node-show|node-del|node-delete|node-list) _flotilla_nodes ;;
 	node-set)
 		if [[ $position -eq 2 ]]; then
@@ -46,7 +46,21 @@ _flotilla_words()
 	service-)	echo show add del help ;;
 	auth-)		echo key help ;;
 	auth-key)	echo @files ;;
-	conn-)		echo show help ;;
+	conn-)		echo show move help ;;
+	conn-move)
+		if [[ $position -eq 2 ]]; then
+			flotilla -t conn state forward 2>/dev/null | awk -F '\t' '{ print ($1 ~ /:/ ? "[" $1 "]" : $1) ":" $2 }'
+		elif [[ $previous == node ]]; then
+			_flotilla_nodes
+		else
+			echo node server --now --idle --wait
+		fi ;;
+	node-drain)
+		if [[ $position -eq 2 || $previous == --to ]]; then
+			_flotilla_nodes
+		else
+			echo --move --to --now --idle --wait --dry-run
+		fi ;;
 	conn-show)	echo node state client count ;;
 	stats-*)	echo show room name nonzero --prometheus --http help ;;
 	top-*)		echo interval count room socket --once help ;;

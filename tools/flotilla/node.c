@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "drain.h"
 #include "key.h"
 
 static const struct column columns[] = {
@@ -271,6 +272,9 @@ static const struct command commands[] = {
 	  "Make a peer known; its link is set up at once" },
 	{ "set", "change", node_set, "set NAME ARGUMENT VALUE...",
 	  "Change a node; all that is given changes together or not at all" },
+	{ "drain", NULL, node_drain,
+	  "drain NAME [--move [--to NODE[,NODE]...] [--now | --idle MS] [--wait SECONDS] [--dry-run]]",
+	  "Nothing new for a node; with --move its connections leave for others, while clients use them" },
 	{ "del", "delete", node_del, "del NAME...",
 	  "Forget nodes; their links close and their connections are reset" },
 	{ 0 }
@@ -289,5 +293,9 @@ const struct object node_object = {
 	"  key SERIAL|NAME|FILE             with auth psk: the kernel's key, or a file (flotilla auth help)\n"
 	"\nTRUST says what becomes of connections that a node gives or is given: proven (its link is\n"
 	"authenticated), refused (it is not, flotilla local set insecure is off), INSECURE (given and taken\n"
-	"all the same). FEATURES is what it said that it knows; an older one says nothing.\n",
+	"all the same). FEATURES is what it said that it knows; an older one says nothing.\n"
+	"\ndrain --move, typed at the front-end: each connection that it gave to the node leaves with its next\n"
+	"request, for the back-ends of --to, or for all that are active. --now: one that has been still for a\n"
+	"second after an answer leaves without a request (--idle MS: for so long); an answer under way is ended\n"
+	"first. It ends when none is left, or after --wait seconds; the status is then 1, and the rest stays.\n",
 };
