@@ -94,8 +94,7 @@ def leaves(cluster, site, urls):
     others = [b.name for b in cluster.backends[1:]]
     cluster.fe.run("flotilla", "policy", "set", "wrr")
     visitors, before = invite(cluster, site, urls, KEPT, kept=KEPT)
-    cluster.fe.run("flotilla", "node", "set", be.name, "admin", "drain")
-    drain = tool(be.ns, "process", "drain", str(cluster.server(be).pid), "--to", ",".join(others),
+    drain = tool(cluster.fe, "node", "drain", be.name, "--move", "--to", ",".join(others),
                  "--idle", "2000", "--wait", str(PATIENCE))
     cluster.stop_server(be)
     visitors.say("more 2")

@@ -124,7 +124,7 @@ def emptied(seen):
     return [
         heading("A node is emptied, a server restarted, under load"),
         f"  {len(kept)} clients, a connection each, which they keep: {listed(seen['before'])}",
-        f"  {seen['from']}# flotilla process drain PID --to ...: moved {said.get('moved')}, to {listed(seen['to'])}",
+        f"  fe# flotilla node drain {seen['from']} --move ...: moved {said.get('moved')}, to {listed(seen['to'])}",
         f"  then its server was stopped and started; its clients were at {listed(seen['after'])}",
         f"  {seen['from']}# flotilla process move {seen['old']} {seen['new']}: moved {move.get('moved')} of "
         f"{len(seen['direct'])} that had come to it directly",

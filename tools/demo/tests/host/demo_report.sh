@@ -108,7 +108,7 @@ places() {
 }
 at_first=$(places '9 clients, .*: ')
 there=$(sed -n 's/^be1 \([0-9]*\),.*/\1/p' <<<"$at_first")
-moved=$(sed -nE 's/^ *be1# flotilla process drain .*: moved ([0-9]+), to be[23] .*/\1/p' <<<"$acts")
+moved=$(sed -nE 's/^ *fe# flotilla node drain be1 --move .*: moved ([0-9]+), to be[23] .*/\1/p' <<<"$acts")
 [ "${there:-0}" -gt 0 ]
 claim "the back-end that is emptied had connections" $? "$at_first"
 equal "all of them moved, and their clients saw to where" "$there" "$moved"
