@@ -73,6 +73,12 @@ _flotilla_words()
 	doctor-*)	echo problems help ;;
 	monitor-*)	echo count timeout help ;;
 	explain-*)	[[ $position -ge 2 ]] && echo socket ;;
+	rebalance*)
+		if [[ $previous == --by ]]; then
+			echo connections load
+		else
+			echo --within --by --idle --wait --max --service --dry-run --explain help
+		fi ;;
 	takeover*)	echo --prepare --release --wait ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One apply at a time: what one has read of the kernel, another must not change before the first is done. */
+/* One apply at a time, and one rebalance: what one has read of the kernel, another must not change before the first is done. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #define LOCK_DIRECTORY	"/run/flotilla"
 #define LOCK_FILE	LOCK_DIRECTORY "/apply.lock"
+#define REBALANCE_FILE	LOCK_DIRECTORY "/rebalance.lock"
 #define WAIT_MS		10000
 #define STEP_MS		50
 
@@ -42,20 +43,27 @@ static int try(int fd)
 	return 0;
 }
 
-int apply_lock(struct cli *cli)
+static int open_lock(struct cli *cli, const char *path)
 {
-	char text[32];
-	int fd, err;
+	int fd;
 
 	/* systemd-tmpfiles has made it at boot, if there is one. */
 	mkdir(LOCK_DIRECTORY, 0755);
 	/* Nobody else may open it: who can open it can lock it. */
-	fd = open(LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		cli_fail(cli, "%s cannot be opened, which keeps two from changing things at once: %s", LOCK_FILE,
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (fd < 0)
+		cli_fail(cli, "%s cannot be opened, which keeps two from changing things at once: %s", path,
 			 strerror(errno));
+	return fd;
+}
+
+int apply_lock(struct cli *cli)
+{
+	int fd = open_lock(cli, LOCK_FILE), err;
+	char text[32];
+
+	if (fd < 0)
 		return -1;
-	}
 	err = try(fd);
 	if (err == -EWOULDBLOCK)
 		cli_fail(cli, "another one%s has been at it for %d seconds", holder(fd, text, sizeof(text)),
@@ -77,4 +85,25 @@ void apply_unlock(int fd)
 	if (fd < 0)
 		return;
 	close(fd);
+}
+
+int rebalance_lock(struct cli *cli)
+{
+	/* A byte for each network namespace, all of which may share the file. */
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+	struct stat net;
+	int fd = open_lock(cli, REBALANCE_FILE);
+
+	if (fd < 0)
+		return -1;
+	if (!stat("/proc/self/ns/net", &net))
+		lock.l_start = net.st_ino;
+	if (!fcntl(fd, F_OFD_SETLK, &lock))
+		return fd;
+	if (errno == EAGAIN || errno == EACCES)
+		cli_fail(cli, "another one is at it just now");
+	else
+		cli_fail(cli, "%s cannot be locked: %s", REBALANCE_FILE, strerror(errno));
+	close(fd);
+	return -1;
 }

@@ -3,6 +3,7 @@ flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c tab
 	conn.c counter.c stats.c stats_http.c metric.c metric_node.c policy.c dispatcher.c explain.c \
 	top.c top_take.c top_view.c terminal.c doctor.c doctor_node.c doctor_service.c machine.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
 	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_value.c key.c process.c process_job.c process_drain.c process_tree.c takeover.c follow.c relocation.c drain.c \
+	balance.c rebalance.c rebalance_look.c rebalance_round.c \
 	apply.c changes.c lock.c hold.c owner.c setting.c config.c config_text.c config_json.c config_live.c config_compare.c) \
 	lard/metric.c kmod/afpa/request.c
 flotilla_DEPS := libflotilla libhandoff libafpa
@@ -20,6 +21,9 @@ flotilla_words_SRCS := $(flotilla_config_SRCS)
 flotilla_words_DEPS := $(flotilla_config_DEPS)
 flotilla_words_PKGS := $(flotilla_config_PKGS)
 flotilla_words_LIBS := -lcmocka
+
+flotilla_balance_SRCS := tools/flotilla/balance.c
+flotilla_balance_LIBS := -lcmocka
 
 # Counters and names of nodes, a line each, as Prometheus gets them: for a test.
 TEST_PROGRAMS += flotilla_metrics_of

@@ -170,6 +170,12 @@ refuses 2 'cannot change the lifetime of a/x: lifetime 0: what does not expire i
 refuses 2 'cannot delete an object: its URL is missing' cache del --strict
 refuses 2 'cannot delete an object: b has no path' cache del a/x b
 refuses 2 'cannot flush the cache: now is not an argument of this command; try "help" in its place' cache flush now
+refuses 2 'cannot rebalance: --within 101 is not between 0 and 100' rebalance --within 101
+refuses 2 'cannot rebalance: --by luck is not connections or load' rebalance --by luck
+refuses 2 'cannot rebalance: --idle 9 is not between 10 and 86400000' rebalance --idle 9
+refuses 2 'cannot rebalance: --max 0 is not between 1 and 4294967295' rebalance --max 0
+refuses 2 'cannot rebalance: --service needs a value' rebalance --dry-run --service
+refuses 2 'cannot rebalance: be1 is not an argument of this command; try "help" in its place' rebalance be1
 refuses 2 'there is no object nod; try "flotilla help"' nod
 refuses 2 'node has no command ad; try "flotilla node help"' node ad
 refuses 2 \
@@ -185,7 +191,7 @@ prints 'help of a command' '^Usage: flotilla policy set' policy set help
 prints 'version' '^flotilla [0-9.]*, generic netlink family version 1$' -V
 prints 'version as JSON' '^{"version":"[0-9.]*","uapi":1}$' -j -V
 
-for object in node local service auth conn stats top policy explain doctor probe monitor afpa cache save apply process; do
+for object in node local service auth conn stats top policy explain doctor probe monitor afpa cache save apply process rebalance; do
 	grep -q "^\.Ss $object\$" "$top/tools/flotilla/flotilla.8"
 	result $? "the manual page has a section on $object"
 done
@@ -275,6 +281,13 @@ result $? 'a mode of afpa completes' "$seen"
 seen=$(complete_for flotilla afpa site add 0.0.0.0:1 protocol m)
 [ "$seen" = memcached ]
 result $? 'a protocol of a site completes' "$seen"
+
+seen=$(complete_for flotilla rebalance --wi)
+[ "$seen" = --within ]
+result $? 'an option of rebalance completes' "$seen"
+seen=$(complete_for flotilla rebalance --by l)
+[ "$seen" = load ]
+result $? 'what rebalance counts completes' "$seen"
 
 seen=$(complete_for flotilla apply --d)
 [ "$seen" = --dry-run ]
