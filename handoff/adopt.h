@@ -57,7 +57,7 @@ struct hof_peer;
  * @returned: it has come back from @node, by which its packets do not come: they come as those of
  *	     @behind do, or are sent to us by the client
  * @farewell: has no child and never had one; to tell an end (claim.c)
- * @asked:   the last takeover that has answered a claim of it; 0: none
+ * @asked:   the question (successor.c) by which @peer is its giver; 0: none
  * @dead:    the child is; with @passed: our entry is over
  * @late:    we gave it up
  * @lost:    and COMMIT came later still; with @passed: who has it now is gone
@@ -68,6 +68,7 @@ struct hof_peer;
  * @seen:    the server's write_seq when it was last looked at
  * @claim:   it is to be claimed from its origin, which has not answered; else NULL. While it is
  *	     set others may not be told to claim it from @node
+ * @offers:  claims on it of those that ask for it (successor.c): one of each at most
  * @behind:  the same connection, given by another node and handed on before it came back:
  *	     that one hears of its end, too. A counted reference
  * @child:   until COMMIT or ABORT; touched by who took this out of hn->pending
@@ -113,6 +114,7 @@ struct hof_adoption {
 	u32 seen;
 	u64 asked;
 	struct hof_claim *claim;
+	struct list_head offers;
 	struct hof_adoption *behind;
 	struct flt_adoption *child;
 	struct hof_entry *back;

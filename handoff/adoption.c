@@ -60,7 +60,7 @@ void hof_adoption_put(struct hof_adoption *a)
 {
 	if (!refcount_dec_and_test(&a->ref))
 		return;
-	hof_claim_free(a->claim);
+	hof_claim_forget(a);
 	if (a->behind)
 		hof_relay_drop(a->behind);	/* nobody heard of its end */
 	flt_node_put(a->node);
@@ -112,6 +112,7 @@ struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *nod
 	INIT_LIST_HEAD(&a->asking);
 	INIT_LIST_HEAD(&a->busy);
 	INIT_LIST_HEAD(&a->telling);
+	INIT_LIST_HEAD(&a->offers);
 	hof_hold_init(&a->hold);
 	return a;
 }

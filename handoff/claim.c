@@ -23,11 +23,12 @@
 #include "net.h"
 #include "peer.h"
 #include "relay.h"
+#include "standby.h"
 
 /* Records of one message. */
 #define HOF_CLAIM_BATCH	32
 
-void hof_claim_free(struct hof_claim *claim)
+static void hof_claim_free(struct hof_claim *claim)
 {
 	if (!claim)
 		return;
@@ -35,6 +36,23 @@ void hof_claim_free(struct hof_claim *claim)
 		hof_adoption_put(claim->farewell);
 	hof_peer_put(claim->origin);
 	kfree(claim);
+}
+
+static void hof_claim_free_list(struct list_head *offers)
+{
+	struct hof_claim *claim, *next;
+
+	list_for_each_entry_safe(claim, next, offers, offers) {
+		list_del(&claim->offers);
+		hof_claim_free(claim);
+	}
+}
+
+/* Those that wait for an answer have a reference to it: there are none. */
+void hof_claim_forget(struct hof_adoption *a)
+{
+	hof_claim_free(a->claim);
+	hof_claim_free_list(&a->offers);
 }
 
 void hof_claim_never(struct hof_adoption *a)
@@ -157,7 +175,10 @@ static void hof_claim_unlink(struct hof_claim *claim)
 	hash_del(&claim->by_id);
 	WRITE_ONCE(claim->origin->nr_claims, claim->origin->nr_claims - 1);
 	WRITE_ONCE(claim->a->hn->nr_claims, claim->a->hn->nr_claims - 1);
-	claim->a->claim = NULL;
+	if (claim->takeover)
+		list_del_init(&claim->offers);
+	else
+		claim->a->claim = NULL;
 }
 
 static void hof_claim_over(struct hof_claim *claim)
@@ -177,8 +198,7 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof)
 
 	spin_lock_bh(&hn->adopt_lock);
 	claim = a->claim;
-	/* Since it is committed who takes over may have asked: its claim is in the lists. */
-	if (!claim || claim->takeover) {
+	if (!claim) {
 		spin_unlock_bh(&hn->adopt_lock);
 		return;
 	}
@@ -209,17 +229,52 @@ void hof_claim_begin(struct hof_adoption *a, u64 proof)
 	hof_peer_put(origin);
 }
 
+/* It waits for an answer. */
+static bool hof_claim_is_linked(const struct hof_claim *claim)
+{
+	return !list_empty(&claim->claims);
+}
+
+bool hof_claim_is_open(const struct hof_adoption *a)
+{
+	const struct hof_claim *claim;
+
+	lockdep_assert_held(&a->hn->adopt_lock);
+	if (a->claim)
+		return true;
+	list_for_each_entry(claim, &a->offers, offers)
+		if (hof_claim_is_linked(claim))
+			return true;
+	return false;
+}
+
+/* @origin has answered the question that has @proof, or has any yet to answer. */
+static bool hof_claim_is_known(const struct hof_adoption *a, const struct hof_peer *origin,
+			       u64 proof)
+{
+	const struct hof_adoption *giver;
+	const struct hof_claim *claim;
+
+	for (giver = a; giver; giver = giver->behind)
+		if (giver->peer == origin && giver->asked == proof)
+			return true;
+	list_for_each_entry(claim, &a->offers, offers)
+		if (claim->origin == origin)
+			return claim->proof == proof || hof_claim_is_linked(claim);
+	return false;
+}
+
 bool hof_claim_may_offer(const struct hof_adoption *a, const struct hof_peer *origin, u64 proof)
 {
 	lockdep_assert_held(&a->hn->adopt_lock);
 	/* What has come back comes in where @behind says, which is asked for by itself. */
 	if (!a->committed || a->dead || a->returned || a->farewell)
 		return false;
-	/* Its giver asks when it was restarted, and does not know of it. */
-	if (a->asked == proof)
-		return false;
-	/* Who asked before and does not answer does not keep it from who asks now. */
-	return !a->claim || (a->claim->takeover && a->claim->origin != origin);
+	/*
+	 * A giver asks, too, when it was restarted. Who asked before keeps it from nobody else,
+	 * answered or not.
+	 */
+	return !a->claim && !hof_claim_is_known(a, origin, proof);
 }
 
 /* What the client expects next: of a child that is there. */
@@ -245,6 +300,7 @@ static struct hof_claim *hof_claim_alloc(struct hof_adoption *a, struct hof_peer
 	}
 	claim->farewell->farewell = true;
 	INIT_LIST_HEAD(&claim->claims);
+	INIT_LIST_HEAD(&claim->offers);
 	claim->a = a;
 	claim->takeover = true;
 	claim->proof = proof;
@@ -253,11 +309,24 @@ static struct hof_claim *hof_claim_alloc(struct hof_adoption *a, struct hof_peer
 	return claim;
 }
 
+/* What @origin has refused before is asked anew; who has left the node table asks no more. */
+static void hof_claim_outdated(struct hof_adoption *a, const struct hof_peer *origin,
+			       struct list_head *outdated)
+{
+	struct hof_claim *claim, *next;
+
+	lockdep_assert_held(&a->hn->adopt_lock);
+	list_for_each_entry_safe(claim, next, &a->offers, offers)
+		if (claim->origin == origin || claim->origin->removed)
+			list_move(&claim->offers, outdated);
+}
+
 bool hof_claim_offer(struct hof_adoption *a, struct hof_peer *origin, u64 proof,
 		     struct hof_msg_claim *record)
 {
-	struct hof_claim *claim = hof_claim_alloc(a, origin, proof), *before = NULL;
+	struct hof_claim *claim = hof_claim_alloc(a, origin, proof);
 	struct hof_net *hn = a->hn;
+	LIST_HEAD(outdated);
 	bool begins;
 
 	if (!claim)
@@ -266,29 +335,27 @@ bool hof_claim_offer(struct hof_adoption *a, struct hof_peer *origin, u64 proof,
 	begins = hof_claim_may_offer(a, origin, proof) && !origin->removed &&
 		 origin->nr_claims < HOF_CLAIMS_MAX;
 	if (begins) {
-		before = a->claim;
-		if (before)
-			hof_claim_unlink(before);
-		a->claim = claim;
+		hof_claim_outdated(a, origin, &outdated);
+		list_add_tail(&claim->offers, &a->offers);
 		claim->acked = hof_claim_acked(a);
 		hof_claim_link(claim, record);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
-	if (before)
-		hof_claim_over(before);
+	hof_claim_free_list(&outdated);
 	if (!begins)
 		hof_claim_free(claim);
 	return begins;
 }
 
-bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin, u64 proof)
+bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin,
+			const struct hof_service *service)
 {
 	struct hof_claim *claim;
 	bool offering = false;
 
 	spin_lock_bh(&hn->adopt_lock);
 	list_for_each_entry(claim, &origin->claims, claims)
-		offering |= claim->takeover && claim->proof == proof;
+		offering |= claim->takeover && hof_service_has(service, &claim->a->tuple);
 	spin_unlock_bh(&hn->adopt_lock);
 	return offering;
 }
@@ -372,9 +439,11 @@ static void hof_claim_swap(struct hof_adoption *a, struct hof_adoption *of, stru
 	of->node = a->node;
 	of->peer = a->peer;
 	of->id = a->id;
+	of->asked = a->asked;
 	a->node = peer->node;
 	a->peer = peer;
 	a->id = id;
+	a->asked = 0;
 }
 
 /*
@@ -395,6 +464,8 @@ static struct hof_adoption *hof_claim_granted(struct hof_claim *claim, u64 vouch
 			hof_claim_swap(a, farewell, origin, claim->to);
 		}
 		a->voucher = voucher;
+		if (claim->takeover)
+			a->asked = claim->proof;
 		pruned = hof_relay_prune(a);
 		if (!(flags & HOF_ADOPT_WANT_IDLE)) {
 			a->flags &= ~HOF_ADOPT_WANT_IDLE;
@@ -429,10 +500,22 @@ static struct hof_claim *hof_claim_find(struct hof_net *hn, const struct flt_nod
 	return NULL;
 }
 
+/* So that the same question is not told of it again. Return: what is to be freed of it. */
+static struct hof_claim *hof_claim_refused(struct hof_claim *claim, struct hof_adoption **farewell)
+{
+	lockdep_assert_held(&claim->a->hn->adopt_lock);
+	if (!claim->takeover || claim->a->dead)
+		return claim;
+	swap(*farewell, claim->farewell);
+	list_add_tail(&claim->offers, &claim->a->offers);
+	return NULL;
+}
+
 int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg)
 {
 	const struct hof_msg_grant *grant = msg->body;
-	struct hof_adoption *pruned = NULL;
+	struct hof_adoption *a = NULL, *pruned = NULL, *farewell = NULL;
+	bool takeover = false;
 	struct hof_claim *claim;
 	enum flt_refusal why;
 
@@ -445,20 +528,25 @@ int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt
 	claim = hof_claim_find(hn, node, be64_to_cpu(grant->to));
 	if (claim) {
 		hof_claim_unlink(claim);
+		a = claim->a;
+		takeover = claim->takeover;
 		if (why == FLT_REFUSE_NONE)
 			pruned = hof_claim_granted(claim, be64_to_cpu(grant->voucher),
 						   be32_to_cpu(grant->flags));
-		if (claim->takeover)
-			claim->a->asked = claim->proof;
+		else
+			claim = hof_claim_refused(claim, &farewell);
 	}
 	spin_unlock_bh(&hn->adopt_lock);
-	if (!claim)
+	if (!a)
 		return 0;	/* answered before */
-	if (claim->takeover && why == FLT_REFUSE_NONE)
+	if (takeover && why == FLT_REFUSE_NONE)
 		hof_count(hn, HOF_STAT_SUCCESSOR_GIVEN);
 	hof_count(hn, why == FLT_REFUSE_NONE ? HOF_STAT_CLAIM_GRANTED : HOF_STAT_CLAIM_REFUSED);
 	hof_relay_put(pruned);
-	hof_claim_over(claim);
+	hof_claim_free(claim);
+	if (farewell)
+		hof_adoption_put(farewell);
+	hof_adoption_put(a);
 	return 0;
 }
 
@@ -483,6 +571,7 @@ void hof_claim_node_gone(struct hof_net *hn, struct hof_peer *peer, bool removed
 void hof_claim_net_init(struct hof_net *hn)
 {
 	hash_init(hn->claims);
+	mutex_init(&hn->successor_turn);
 	INIT_DELAYED_WORK(&hn->claim, hof_claim_again);
 }
 

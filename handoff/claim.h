@@ -16,8 +16,9 @@ struct hof_msg_claim;
 struct hof_msg_origin;
 struct hof_net;
 struct hof_peer;
+struct hof_service;
 
-/* Of one origin. One that does not answer holds no more of our memory. */
+/* Of one origin, so that one that does not answer keeps no other out. */
 #define HOF_CLAIMS_MAX	1024
 
 /**
@@ -34,6 +35,8 @@ struct hof_peer;
  * @by_id:    with it: in hn->claims
  * @acked:    with @takeover
  * @takeover: @origin has asked for it, as the new front-end of its service
+ * @offers:   with @takeover: in @a->offers; also when @origin has refused it, so that the same
+ *	      question is not told of it again. Then @a has it, and no more than that
  * @farewell: what tells the end to who gave it, or to @origin if there is an end already;
  *	      made before, since then there is no way back
  */
@@ -48,6 +51,7 @@ struct hof_claim {
 	u32 acked;
 	bool takeover;
 	struct list_head claims;
+	struct list_head offers;
 	struct hlist_node by_id;
 	struct hof_adoption *farewell;
 };
@@ -74,10 +78,13 @@ bool hof_claim_offer(struct hof_adoption *a, struct hof_peer *origin, u64 proof,
 		     struct hof_msg_claim *record);
 /* It would be looked at by hof_claim_offer(); under hn->adopt_lock. */
 bool hof_claim_may_offer(const struct hof_adoption *a, const struct hof_peer *origin, u64 proof);
-/* Has @origin not answered all that was offered with @proof? */
-bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin, u64 proof);
-/* One that has not begun. */
-void hof_claim_free(struct hof_claim *claim);
+/* Has @origin not answered all that it was offered of the service, by whatever question? */
+bool hof_claim_offering(struct hof_net *hn, struct hof_peer *origin,
+			const struct hof_service *service);
+/* Another may forward it to us before we know; under hn->adopt_lock. */
+bool hof_claim_is_open(const struct hof_adoption *a);
+/* Nobody has @a any more. */
+void hof_claim_forget(struct hof_adoption *a);
 
 /* GRANT of @node. */
 int hof_claim_answer(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg);

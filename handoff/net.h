@@ -108,6 +108,8 @@ struct hof_life_batch;
  * @takeovers: under way
  * @standbys:  services whose connections may be taken over; RCU
  * @nr_standbys: length of @standbys; READ_ONCE
+ * @successor_turn: held by who tells another front-end of a page; process context, outside the
+ *	       peers' @held_turn
  * @relocate_lock: guards the next; process context
  * @askings:    questions of this node that wait for an answer (relocate.c)
  * @removals:   what other nodes have asked for (removal.c)
@@ -180,6 +182,7 @@ struct hof_net {
 	struct list_head takeovers;
 	struct list_head standbys;
 	unsigned int nr_standbys;
+	struct mutex successor_turn;	/* see above */
 
 	struct mutex relocate_lock;	/* the following */
 	struct list_head askings;

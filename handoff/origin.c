@@ -46,7 +46,7 @@ u64 hof_origin_name(struct hof_net *hn, u64 id, const struct flt_node *node,
 	 * Not while it is not known by whom its packets will come: while we claim it ourselves, or
 	 * who gave it back did. Nor to the origin, which has it when it takes it.
 	 */
-	if (up && up->voucher && !up->claim && !up->behind && up->node != node) {
+	if (up && up->voucher && !hof_claim_is_open(up) && !up->behind && up->node != node) {
 		out->instance = cpu_to_be64(READ_ONCE(up->node->instance));
 		out->id = cpu_to_be64(up->id);
 		strscpy_pad(out->name, up->node->name);

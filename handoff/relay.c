@@ -7,6 +7,7 @@
  */
 
 #include "adopt.h"
+#include "claim.h"
 #include "counter.h"
 #include "life.h"
 #include "net.h"
@@ -24,7 +25,7 @@ bool hof_relay_is_back(struct hof_adoption *a, const struct flt_node *node)
 {
 	struct hof_adoption *up = hof_relay_up(a);
 
-	return up && up->node == node && !up->claim && !up->behind;
+	return up && up->node == node && !hof_claim_is_open(up) && !up->behind;
 }
 
 bool hof_relay_is_direct(struct hof_adoption *a)

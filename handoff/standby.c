@@ -40,6 +40,12 @@ bool hof_service_has(const struct hof_service *service, const struct flt_tuple *
 	       !memcmp(service->addr, tuple->server, sizeof(service->addr));
 }
 
+bool hof_service_overlaps(const struct hof_service *a, const struct hof_service *b)
+{
+	return a->family == b->family && (!a->port || !b->port || a->port == b->port) &&
+	       !memcmp(a->addr, b->addr, sizeof(a->addr));
+}
+
 /* Under RCU, or hn->takeover_lock. */
 static struct hof_standby *hof_standby_find(struct hof_net *hn, const struct hof_service *service)
 {

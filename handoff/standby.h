@@ -23,6 +23,8 @@ struct hof_service {
 };
 
 bool hof_service_has(const struct hof_service *service, const struct flt_tuple *tuple);
+/* A connection may be of both. */
+bool hof_service_overlaps(const struct hof_service *a, const struct hof_service *b);
 
 void hof_standby_net_init(struct hof_net *hn);
 /* The hooks are gone. */

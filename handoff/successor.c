@@ -138,11 +138,14 @@ static void hof_successor_fill(struct hof_page *page)
 	unsigned long id = 0;
 	bool all = true;
 
+	/* In turn, page by page: one who asks without end would mostly have the list of a giver. */
+	mutex_lock(&hn->successor_turn);
 	while (all && (giver = hof_peer_next(hn, &id))) {
 		all = hof_successor_giver(page, giver);
 		hof_peer_put(giver);
 	}
-	page->more |= !all || page->begun || hof_claim_offering(hn, page->heir, page->proof);
+	mutex_unlock(&hn->successor_turn);
+	page->more |= !all || page->begun || hof_claim_offering(hn, page->heir, &page->service);
 	if (READ_ONCE(hn->nr_claims))
 		queue_delayed_work(system_unbound_wq, &hn->claim,
 				   msecs_to_jiffies(READ_ONCE(hn->tunables.query_ms)) + 1);

@@ -129,16 +129,33 @@ static enum flt_refusal hof_takeover_known(struct hof_net *hn, struct hof_peer *
 			hof_peer_put(peer);
 			why = FLT_REFUSE_BUSY;	/* it ends just now */
 		}
-	} else if (e) {
-		hof_entry_remove(hn, e);
 	}
 	rcu_read_unlock();
 	return why;
 }
 
-static enum flt_refusal hof_takeover_insert(struct hof_net *hn, struct hof_entry *e)
+/* What is over goes when its place is needed, and not for a claim that fails. */
+static void hof_takeover_clear(struct hof_net *hn, const struct flt_tuple *tuple)
 {
-	switch (hof_entry_insert(hn, e)) {
+	struct hof_entry *e;
+
+	rcu_read_lock();
+	e = hof_entry_find_tuple(hn, tuple);
+	if (e && hof_entry_state(e) != HOF_FORWARD)
+		hof_entry_remove(hn, e);
+	rcu_read_unlock();
+}
+
+static enum flt_refusal hof_takeover_insert(struct hof_net *hn, struct hof_entry *e,
+					    const struct flt_tuple *tuple)
+{
+	int err = hof_entry_insert(hn, e);
+
+	if (err == -EEXIST) {
+		hof_takeover_clear(hn, tuple);
+		err = hof_entry_insert(hn, e);
+	}
+	switch (err) {
 	case 0:
 		return FLT_REFUSE_NONE;
 	case -ENOSPC:
@@ -184,7 +201,7 @@ static enum flt_refusal hof_takeover_enter(struct hof_takeover_run *run, struct 
 	ticket->direct = true;
 	e->id = be64_to_cpu(claim->to);
 	e->acked = be32_to_cpu(claim->acked);
-	why = hof_takeover_insert(hn, e);
+	why = hof_takeover_insert(hn, e, tuple);
 	if (why != FLT_REFUSE_NONE) {
 		hof_entry_free(e);
 		hof_ticket_put(ticket);
@@ -422,8 +439,9 @@ static int hof_takeover_begin(struct hof_net *hn, struct hof_takeover_run *run)
 	int err = 0;
 
 	mutex_lock(&hn->takeover_lock);
+	/* Two would be told of the same connection by turns, and come to no end. */
 	list_for_each_entry(other, &hn->takeovers, node)
-		if (!memcmp(&other->service, &run->service, sizeof(run->service)))
+		if (hof_service_overlaps(&other->service, &run->service))
 			err = -EBUSY;
 	if (!err)
 		err = hof_standby_begin(hn, &run->service);

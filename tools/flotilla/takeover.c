@@ -97,7 +97,7 @@ static int refused(struct cli *cli, int err)
 	case ENOTTY:
 		return cli_fail(cli, "the loaded handoff.ko is too old for this");
 	case EBUSY:
-		return cli_fail(cli, "another command asks for it just now");
+		return cli_fail(cli, "another command asks for it, or for a part of it, just now");
 	case ENOSPC:
 		return cli_fail(cli, "%d services are prepared already", HOF_TAKEOVER_MAX);
 	case ENOENT:

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from chain import ANSWER, CLAIM, GRANT, NEW, TAIL, Other, addresses   # noqa: E402
 from cgroup import Cgroup                                       # noqa: E402
@@ -187,10 +188,11 @@ def front_end_gone_bad_has_nothing_but_a_name():
         usable(there, client)
         assert c.taken() == {"be1": 1}
         other.grants(line, found[7])
+        wait(lambda: be.stat("SuccessorGiven") == 2)
         # It answers, and then ends what it has.
         (found,), _ = asks(line, proof=4712)
         other.grants(line, found[7])
-        wait(lambda: be.stat("SuccessorGiven") == 2)
+        wait(lambda: be.stat("SuccessorGiven") == 3)
         line.send(LIFE, RECORD.pack(found[7], 4, 3, *found[3:7]))
         other.aborts(line, found[7])
         line.sock.close()
@@ -258,6 +260,47 @@ def full_table_keeps_what_does_not_fit_out():
         c.fe2.sysctl("net.flotilla.forward_max", 100)
         c.taken()
         assert c.fe2.stat("ForwardEntries") == 3
+        conns.close()
+
+
+@claim
+def claim_that_is_refused_ends_nothing():
+    """A connection is over, and its late packets still go to who had it: also when another's claim finds no room."""
+    def states():
+        return sorted((x["CONN_NODE"], x["CONN_STATE"]) for x in c.fe2.conns())
+
+    with Pair(1) as c:
+        conns, be = Conns(c), c.be[0]
+        pairs = [conns.open(be) for _ in range(3)]
+        c.fails_over()
+        assert c.taken() == {"be1": 3}
+        where = addresses(pairs[0][0])
+        ends(*pairs[0])
+        before = [("be1", "FORWARD")] * 2 + [("be1", "LINGER")]
+        wait(lambda: states() == before)
+        other = Other(c)
+        line = other.meet(c.fe2, "BACKEND", KNOWS)
+        child = begins(c)
+        proof, page = asked(line)
+        c.fe2.sysctl("net.flotilla.forward_max", 1)
+        assert claims(line, proof, where) == E["FLT_REFUSE_TABLEFULL"]
+        assert states() == before, states()
+        # The client may have used its port again, by another front-end: with room it is believed.
+        c.fe2.sysctl("net.flotilla.forward_max", 100)
+        assert claims(line, proof, where) == NONE
+        assert states() == [("be1", "FORWARD")] * 2 + [("mallory", "FORWARD")], states()
+        # Answers without an end: how often is it asked in a second?
+        pages, end = 0, time.monotonic() + 3
+        while time.monotonic() < end:
+            line.send(TAKEN, SAID.pack(proof, page, 0, 1, 1))
+            proof, page = ASK.unpack(line.await_kind(TAKEOVER)[1])[:2]
+            pages += 1
+        print("# %d pages in 3 s" % pages)
+        done(line, proof, page)
+        out, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, out
+        usable(pairs[1][1], pairs[1][0])
+        other.close()
         conns.close()
 
 

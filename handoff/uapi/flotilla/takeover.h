@@ -88,8 +88,9 @@ struct hof_takeover_node {
  *
  * Needs CAP_NET_ADMIN in the user namespace of the device's network namespace.
  * Errors: EPERM, EINVAL, EFAULT; ENOSPC: HOF_TAKEOVER_MAX are prepared, or @nodes is too small;
- * EBUSY: somebody asks for the same service now; ENOENT: RELEASE of what is not prepared; EINTR;
- * ENOMEM.
+ * EBUSY: somebody asks for the same service now, or for one that has some of its connections, since
+ * a port of an address is a part of all of its ports; ENOENT: RELEASE of what is not prepared;
+ * EINTR; ENOMEM.
  */
 struct hof_takeover {
 	__u32	size;
