@@ -10,7 +10,6 @@
 #include "message.h"
 
 struct flt_adoption;
-struct flt_layer;
 struct flt_node;
 struct hof_claim;
 struct hof_net;
@@ -25,6 +24,10 @@ struct hof_peer;
 #define HOF_ADOPT_TELL_LATER	BIT(1)
 /* The taker had given it to the giver, and nobody claims it: no packet comes by the giver. */
 #define HOF_ADOPT_BACK		BIT(3)
+/* A policy has moved it for the request that is in it, and it is not asked again for that. */
+#define HOF_ADOPT_MOVED		BIT(4)
+/* How often policies have moved the connection. */
+#define HOF_ADOPT_HOPS		GENMASK(15, 8)
 /* struct hof_msg_origin is between the head of HANDOFF and the checkpoint. */
 #define HOF_ADOPT_ORIGIN	BIT(2)
 
@@ -150,7 +153,7 @@ struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *nod
 					struct hof_peer *peer, u64 id);
 /* What a socket was adopted by, with a reference; NULL: it was not. The caller holds one to @sk. */
 struct hof_adoption *hof_adoption_of(const struct sock *sk);
-/* Nobody else has a layer on its socket but an adoption. Under the socket's lock. */
-bool hof_adoption_alone(const struct flt_layer *layer);
+/* Has a layer of an adoption. */
+bool hof_sock_is_adopted(const struct sock *sk);
 
 #endif

@@ -87,10 +87,10 @@ struct hof_adoption *hof_adoption_of(const struct sock *sk)
 	return a;
 }
 
-bool hof_adoption_alone(const struct flt_layer *layer)
+bool hof_sock_is_adopted(const struct sock *sk)
 {
-	return flt_layer_is_alone_with(layer, &hof_adoption_layer) ||
-	       flt_layer_is_alone_with(layer, &hof_adoption_idle_layer);
+	return flt_layer_find(sk, &hof_adoption_layer) ||
+	       flt_layer_find(sk, &hof_adoption_idle_layer);
 }
 
 struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *node,

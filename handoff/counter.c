@@ -110,6 +110,17 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_HOLD_DROPPED] = "HoldDropped",
 	[HOF_STAT_HOLD_FORWARDED] = "HoldForwarded",
 	[HOF_STAT_HOLD_REINJECTED] = "HoldReinjected",
+	/* in the order of enum hof_policy_stat */
+	[HOF_STAT_POLICY] = "PolicyAsked",
+	"PolicyMoved",
+	"PolicyStayed",
+	"PolicyStayedMore",
+	"PolicyStayedCame",
+	"PolicyStayedHops",
+	"PolicyStayedUnsure",
+	"PolicyStayedEnded",
+	"PolicyStayedTarget",
+	"PolicyStayedRefused",
 	"PolicyStayedPlain",
 	/* in the order of hof_refusals[] */
 	[HOF_STAT_REFUSED] = "HandoffRefusedNotTcp",

@@ -6,6 +6,7 @@
 #include <flotilla/flotilla.h>
 #include "kmod/stats.h"
 
+#include "assign.h"
 #include "net.h"
 
 /* Submission to ownership in powers of two of a microsecond: 1, 2, 4, ... 2^20, more. */
@@ -72,7 +73,8 @@ enum hof_stat {
 	HOF_STAT_HOLD_DROPPED,
 	HOF_STAT_HOLD_FORWARDED,
 	HOF_STAT_HOLD_REINJECTED,
-	HOF_STAT_REFUSED,
+	HOF_STAT_POLICY,	/* enum hof_policy_stat */
+	HOF_STAT_REFUSED = HOF_STAT_POLICY + HOF_POLICY_STATS,
 	HOF_STAT_LATENCY = HOF_STAT_REFUSED + HOF_REFUSAL_SLOTS,
 	HOF_STAT_LATENCY_SUM = HOF_STAT_LATENCY + HOF_LATENCY_SLOTS,
 	HOF_STAT_MAX,

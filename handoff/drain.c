@@ -196,7 +196,7 @@ static enum flt_refusal hof_drain_ask(struct hof_drain *drain, struct sock *sk, 
 	if (!node)
 		return FLT_REFUSE_NONODE;
 	init_completion(&giving.done);
-	why = hof_transfer_give(drain->file, sk, node, (unsigned long)&giving, may, arg);
+	why = hof_transfer_give(drain->file, sk, node, (unsigned long)&giving, 0, may, arg);
 	flt_node_put(node);
 	if (why != FLT_REFUSE_NONE)
 		return why;

@@ -4,11 +4,13 @@
 #include <linux/module.h>
 
 #include "adopt.h"
+#include "assign.h"
 #include "conn.h"
 #include "counter.h"
 #include "device.h"
 #include "entry.h"
 #include "flight.h"
+#include "gate.h"
 #include "message.h"
 #include "moving.h"
 #include "net.h"
@@ -49,11 +51,24 @@ static int __init hof_init(void)
 	err = hof_message_register();
 	if (err)
 		goto undo_conn;
-	err = hof_device_register();
+	err = hof_gate_init();
 	if (err)
 		goto undo_message;
+	err = hof_policy_init();
+	if (err)
+		goto undo_gate;
+	err = hof_device_register();
+	if (err)
+		goto undo_gate;
+	err = hof_assigned_init();
+	if (err)
+		goto undo_device;
 	return 0;
 
+undo_device:
+	hof_device_unregister();
+undo_gate:
+	hof_gate_exit();
 undo_message:
 	hof_message_unregister();
 	hof_net_stay();
@@ -81,6 +96,8 @@ undo_entry:
 static void __exit hof_exit(void)
 {
 	hof_device_unregister();	/* no program gives any: an open file pins the module */
+	hof_assigned_exit();		/* no request is asked about from here on */
+	hof_gate_exit();
 	hof_message_unregister();	/* no adoption begins or commits from here on */
 	hof_net_stay();			/* nothing is in flight, and no move is open either */
 	hof_conn_unregister();

@@ -205,8 +205,7 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 	if (sk->sk_state != TCP_ESTABLISHED)
 		return FLT_REFUSE_STATE;
 	/* A kernel user of it: a pair of sockets. A handoff from another node can be handed on. */
-	if (!flt_layer_is_alone(m->layer) &&
-	    !(m->move->drain && hof_adoption_alone(m->layer)))
+	if (!flt_layer_is_among_own(m->layer) || (!m->move->drain && hof_sock_is_adopted(sk)))
 		return FLT_REFUSE_FOREIGN;
 	if (hof_sock_is_new(sk) || hof_moving_at_request(m, sk) ||
 	    hof_moving_still(m, tcp_sk(sk)))

@@ -6,9 +6,11 @@
 #include <net/netns/generic.h>
 
 #include "adopt.h"
+#include "assign.h"
 #include "counter.h"
 #include "entry.h"
 #include "forward.h"
+#include "gate.h"
 #include "guard.h"
 #include "net.h"
 #include "peer.h"
@@ -52,6 +54,7 @@ static int __net_init hof_net_init(struct net *net)
 	hof_peer_net_init(hn);
 	hof_adopt_net_init(hn);
 	hof_standby_net_init(hn);
+	hof_gate_net_init(hn);
 	hof_relocate_net_init(hn);
 	hof_removal_net_init(hn);
 
@@ -86,6 +89,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	up_write(&hn->live);
 
 	hof_tunable_net_exit(hn);
+	hof_assigned_net_exit(hn);
 	hof_removal_withdraw(hn);
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);

@@ -34,6 +34,9 @@
  * @takeover:       0 refuses to tell another front-end of connections
  * @relocate:       0 refuses to hand connections on for a front-end that asks for it
  * @takeover_hold_ms: how long packets of connections that are not known wait for that
+ * @migrate_bytes:  a policy that wants more has to do with so many
+ * @migrate_wait_ms: and with what came by then
+ * @migrate_max_hops: so often policies move one connection
  * @send_max:       unacknowledged bytes that a connection may have to be given away
  */
 struct hof_tunables {
@@ -55,6 +58,9 @@ struct hof_tunables {
 	u32 takeover;
 	u32 relocate;
 	u32 takeover_hold_ms;
+	u32 migrate_bytes;
+	u32 migrate_wait_ms;
+	u32 migrate_max_hops;
 };
 
 /**
@@ -76,6 +82,7 @@ struct hof_linger {
 
 struct ctl_table;
 struct ctl_table_header;
+struct hof_file;
 struct hof_life_batch;
 
 /**
@@ -86,6 +93,10 @@ struct hof_life_batch;
  * @live:      read-held while a message or a node event is worked on; written
  *	       once, at the end of the namespace
  * @going:     no more work; under @live
+ * @assigned:  services with a policy; RCU, changed under hof_policy_lock
+ * @nr_assigned: of them; under hof_policy_lock
+ * @gates:     submits what policies move; NULL: there has been none. Changed under hof_policy_lock
+ * @gate_watch: looks for listeners of services with a policy
  * @entries4:  forwarding entries, keyed by addresses and ports
  * @entries6:  the same for IPv6; inserted to only under RCU or in process context
  * @walk4:     how far @sweep has come
@@ -151,6 +162,11 @@ struct hof_net {
 
 	struct rw_semaphore live;
 	bool going;
+
+	struct list_head assigned;
+	unsigned int nr_assigned;
+	struct hof_file *gates;
+	struct delayed_work gate_watch;
 
 	struct rhashtable entries4;
 	struct rhashtable entries6;

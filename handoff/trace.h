@@ -9,6 +9,7 @@
 #include <linux/tracepoint.h>
 #include <flotilla/flotilla.h>
 
+#include "assign.h"
 #include "entry.h"
 #include "message.h"
 
@@ -77,6 +78,24 @@ DEFINE_EVENT_PRINT(hof_connection, hof_life,
 		  __entry->id, __entry->node,
 		  __print_symbolic(__entry->value, { HOF_LIFE_CLOSED, "CLOSED" },
 				   { HOF_LIFE_IDLE, "IDLE" }, { HOF_LIFE_BUSY, "BUSY" }))
+);
+
+/* A policy's service: what became of a request (enum hof_policy_stat); id: how many before it. */
+DEFINE_EVENT_PRINT(hof_connection, hof_policy,
+	TP_PROTO(const struct flt_tuple *tuple, u64 id, u32 node, u32 value),
+	TP_ARGS(tuple, id, node, value),
+	TP_printk("%pI6c:%u -> %pI6c:%u request=%llu node=%u %s",
+		  __entry->client, __entry->client_port, __entry->server, __entry->server_port,
+		  __entry->id, __entry->node,
+		  __print_symbolic(__entry->value, { HOF_POLICY_MOVED, "moved" },
+				   { HOF_POLICY_STAYED, "stayed" },
+				   { HOF_POLICY_STAYED_MORE, "stayed: more" },
+				   { HOF_POLICY_STAYED_CAME, "stayed: came" },
+				   { HOF_POLICY_STAYED_HOPS, "stayed: hops" },
+				   { HOF_POLICY_STAYED_UNSURE, "stayed: unsure" },
+				   { HOF_POLICY_STAYED_ENDED, "stayed: ended" },
+				   { HOF_POLICY_STAYED_TARGET, "stayed: target" },
+				   { HOF_POLICY_STAYED_REFUSED, "stayed: refused" }))
 );
 
 /* A forwarding entry enters a state; GONE is its end. */

@@ -565,15 +565,16 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 }
 
 enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struct flt_node *node,
-				   u64 cookie,
+				   u64 cookie, u32 flags,
 				   enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)
 {
 	struct hof_adoption *from = hof_adoption_of(sk);
-	struct hof_submit args = { .cookie = cookie };
+	struct hof_submit args = { .cookie = cookie, .flags = flags };
 	int why;
 
 	if (from) {
-		args.flags = READ_ONCE(from->flags) & HOF_ADOPT_WANT_IDLE;
+		args.flags |= READ_ONCE(from->flags) &
+			      (HOF_ADOPT_WANT_IDLE | (flags ? 0 : HOF_ADOPT_HOPS));
 		hof_adoption_put(from);
 	}
 	why = hof_transfer_start(file, sk, node, &args, NULL, may, arg);

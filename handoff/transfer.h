@@ -104,6 +104,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
  * @sk:     TCP; the caller holds a reference, not its lock
  * @node:   target; the caller holds a reference
  * @cookie: for the events
+ * @flags:  HOF_ADOPT_MOVED and _HOPS, or 0: it has as many hops as it had
  * @may:    asked under @sk's lock when the client's packets wait already. Between a yes and the
  *	    release the program may read or write after all, and then it stays with it
  * @arg:    for @may, which is asked before this returns if at all
@@ -116,7 +117,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
  * Return: FLT_REFUSE_NONE: an event tells; else why it stays where and as it was.
  */
 enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struct flt_node *node,
-				   u64 cookie,
+				   u64 cookie, u32 flags,
 				   enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg);
 
 /*

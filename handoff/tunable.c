@@ -28,9 +28,13 @@ static const struct hof_tunables hof_defaults = {
 	.takeover = 1,
 	.relocate = 1,
 	.takeover_hold_ms = 15000,
+	.migrate_bytes = 8192,
+	.migrate_wait_ms = 50,
+	.migrate_max_hops = 4,
 };
 
 static unsigned int hof_one = 1;
+static unsigned int hof_ten_s_ms = 10000;
 static unsigned int hof_minute_ms = 60000;
 static unsigned int hof_hour_ms = 3600000;
 static unsigned int hof_month_s = 2592000;
@@ -38,6 +42,8 @@ static unsigned int hof_entries_max = 1U << 26;
 static unsigned int hof_packets_max = 1024;
 static unsigned int hof_pending_max = HOF_PENDING_MAX;
 static unsigned int hof_held_max_kb = 1U << 20;
+static unsigned int hof_request_max = 65536;
+static unsigned int hof_hops_max = 255;
 static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
 
 /* Who listens between the nodes then reads what clients say, and can speak in their place. */
@@ -78,6 +84,9 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("takeover", takeover, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("relocate", relocate, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, &hof_one, &hof_hour_ms),
+	HOF_TUNABLE("migrate_bytes", migrate_bytes, &hof_one, &hof_request_max),
+	HOF_TUNABLE("migrate_wait_ms", migrate_wait_ms, &hof_one, &hof_ten_s_ms),
+	HOF_TUNABLE("migrate_max_hops", migrate_max_hops, SYSCTL_ZERO, &hof_hops_max),
 	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
 	{
 		.procname = "insecure_keys",

@@ -304,18 +304,18 @@ bool flt_layer_is_alone(const struct flt_layer *layer)
 }
 EXPORT_SYMBOL_GPL(flt_layer_is_alone);
 
-bool flt_layer_is_alone_with(const struct flt_layer *layer, const struct flt_layer_ops *other)
+bool flt_layer_is_among_own(const struct flt_layer *layer)
 {
 	const struct flt_layer *each;
-	bool alone = true;
+	bool own = true;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(each, &layer->stack->layers, list)
-		alone &= each == layer || each->ops == other;
+		own &= each->ops->owner == layer->ops->owner;
 	rcu_read_unlock();
-	return alone;
+	return own;
 }
-EXPORT_SYMBOL_GPL(flt_layer_is_alone_with);
+EXPORT_SYMBOL_GPL(flt_layer_is_among_own);
 
 void *flt_layer_priv(struct flt_layer *layer)
 {

@@ -147,8 +147,8 @@ struct flt_layer *flt_layer_add_soon(struct sock *sk, const struct flt_layer_ops
 struct flt_layer *flt_layer_find(const struct sock *sk, const struct flt_layer_ops *ops);
 /* No other room has a layer on its socket. Under RCU or as flt_layer_find(). */
 bool flt_layer_is_alone(const struct flt_layer *layer);
-/* The same, but for one of @other's; the caller has the socket's lock, or is in RCU. */
-bool flt_layer_is_alone_with(const struct flt_layer *layer, const struct flt_layer_ops *other);
+/* The same, but for layers of its own module; the caller has the socket's lock, or is in RCU. */
+bool flt_layer_is_among_own(const struct flt_layer *layer);
 void *flt_layer_priv(struct flt_layer *layer);
 struct sock *flt_layer_sock(const struct flt_layer *layer);
 

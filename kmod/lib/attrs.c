@@ -50,6 +50,8 @@ static const struct attr_rule rules[__FLT_A_MAX] = {
 	[FLT_A_SERVICE_ADDR4]	= { MNL_TYPE_U32, 0 },
 	[FLT_A_SERVICE_ADDR6]	= { MNL_TYPE_BINARY, sizeof(struct in6_addr) },
 	[FLT_A_SERVICE_PORT]	= { MNL_TYPE_U16, 0 },
+	[FLT_A_POLICY_NAME]	= { MNL_TYPE_NUL_STRING, 0 },
+	[FLT_A_POLICY_ARGS]	= { MNL_TYPE_NUL_STRING, 0 },
 };
 
 static bool attr_is_valid(const struct nlattr *attr, const struct attr_rule *rule)

@@ -57,6 +57,21 @@ int flt_service_each(struct flt_client *c, flt_service_fn fn, void *arg);
 int flt_service_new(struct flt_client *c, const struct sockaddr_storage *service);
 int flt_service_del(struct flt_client *c, const struct sockaddr_storage *service);
 
+/* A service whose requests a policy decides on, and one of its counters. */
+struct flt_policy_info {
+	struct sockaddr_storage service;
+	char name[16];
+	char args[512];
+	char what[16];
+	uint64_t value;
+};
+typedef int (*flt_policy_fn)(const struct flt_policy_info *policy, void *arg);
+int flt_policy_each(struct flt_client *c, flt_policy_fn fn, void *arg);
+/* @args: nodes and NAME=NUMBER, with spaces between; "": none. */
+int flt_policy_set(struct flt_client *c, const struct sockaddr_storage *service, const char *name,
+		   const char *args);
+int flt_policy_off(struct flt_client *c, const struct sockaddr_storage *service);
+
 struct flt_conn_info {
 	struct flt_tuple tuple;
 	char node[FLT_NAME_MAX];

@@ -51,7 +51,7 @@ A_NAME = {v: n for n, v in A.items()}
 KIND = {}
 for _n in A:
     if _n in ("LOCAL_NAME", "NODE_NAME", "CONN_NODE", "CONN_STATE", "STAT_ROOM", "STAT_NAME",
-              "NODE_REASON"):
+              "NODE_REASON", "POLICY_NAME", "POLICY_ARGS"):
         KIND[_n] = "str"
     elif _n.endswith("ADDR4"):
         KIND[_n] = "ip4"

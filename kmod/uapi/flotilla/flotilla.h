@@ -234,6 +234,12 @@ enum flt_refusal {
  *	only for FLT_A_SERVICE_PORT when that is given. Nothing is taken for a service that is
  *	not listed.  EEXIST; ENOSPC after 256; EINVAL: loopback, multicast, ...
  * @FLT_CMD_SERVICE_DEL: no more, named as it was added; what was taken goes on. ENOENT
+ * @FLT_CMD_POLICY_GET: dump of the services whose requests a policy decides on, a message for each
+ *	of their counters (FLT_A_SERVICE_*, FLT_A_POLICY_*, FLT_A_STAT_NAME, _VALUE)
+ * @FLT_CMD_POLICY_SET: a service (FLT_A_SERVICE_*, the port too) gets the policy FLT_A_POLICY_NAME,
+ *	or that instead of another, at once. ENOENT: no such policy; EINVAL: an argument;
+ *	EOPNOTSUPP: handoff.ko is not loaded
+ * @FLT_CMD_POLICY_DEL: it has none. ENOENT
  */
 enum flt_cmd {
 	FLT_CMD_UNSPEC,
@@ -249,6 +255,9 @@ enum flt_cmd {
 	FLT_CMD_SERVICE_GET,
 	FLT_CMD_SERVICE_NEW,
 	FLT_CMD_SERVICE_DEL,
+	FLT_CMD_POLICY_GET,
+	FLT_CMD_POLICY_SET,
+	FLT_CMD_POLICY_DEL,
 	__FLT_CMD_MAX
 };
 
@@ -328,6 +337,9 @@ enum flt_attr {
 	FLT_A_SERVICE_PORT,	/* u16, host order; absent: every port */
 
 	FLT_A_NODE_FEATURES,	/* u64, enum flt_feature: what it said; 0: nothing; read only */
+
+	FLT_A_POLICY_NAME,	/* string, up to 15 characters */
+	FLT_A_POLICY_ARGS,	/* string, up to 511: nodes, NAME=NUMBER; absent: none */
 
 	__FLT_A_MAX
 };

@@ -176,7 +176,7 @@ def closed(nl, *_):
 def netlink_reads_of_flotilla():
     with nodes() as c:
         for cmd, dump in (("LOCAL_GET", False), ("NODE_GET", True), ("CONN_GET", True), ("STATS_GET", True),
-                          ("SERVICE_GET", True)):
+                          ("SERVICE_GET", True), ("POLICY_GET", True)):
             print("# %s" % cmd)
             each_fault(asking(c.nodes[0]), lambda nl, cmd=cmd, dump=dump: (nl.dump if dump else nl.do)(cmd), closed)
         print("# NODE_GET of one")
@@ -235,6 +235,40 @@ def services_of_flotilla():
         each_fault(lambda: arranged(False), lambda nl: nl.do("SERVICE_NEW", service_addr4="10.9.0.80"), becomes(True))
         print("# SERVICE_DEL")
         each_fault(lambda: arranged(True), lambda nl: nl.do("SERVICE_DEL", service_addr4="10.9.0.80"), becomes(False))
+
+
+@claim
+def policies_of_flotilla():
+    """Of a service with a listener; it has the policy or not, and one that failed has changed nothing."""
+    service = {"service_addr4": "10.9.0.80", "service_port": 80}
+    with nodes() as c:
+        node = c.nodes[0]
+        with inside(node.ns), socket.create_server(("", 80)):
+            node.nl.do("SERVICE_NEW", service_addr4="10.9.0.80")
+
+            def named():
+                return {row["POLICY_NAME"] for row in node.nl.dump("POLICY_GET")}
+
+            def arranged(has):
+                if named() != has and has:
+                    node.nl.do("POLICY_SET", policy_name="stay", **service)
+                elif named() != has:
+                    node.nl.do("POLICY_DEL", **service)
+                return asking(node)()
+
+            def becomes(before, after):
+                def check(nl, _got, code):
+                    nl.close()
+                    assert named() == after or code and named() == before, (named(), code)
+                return check
+
+            sets = {"policy_name": "hash", "policy_args": "self n2", **service}
+            print("# POLICY_SET")
+            each_fault(lambda: arranged(set()), lambda nl: nl.do("POLICY_SET", **sets), becomes(set(), {"hash"}))
+            print("# POLICY_SET of another")
+            each_fault(lambda: arranged({"stay"}), lambda nl: nl.do("POLICY_SET", **sets), becomes({"stay"}, {"hash"}))
+            print("# POLICY_DEL")
+            each_fault(lambda: arranged({"stay"}), lambda nl: nl.do("POLICY_DEL", **service), becomes({"stay"}, set()))
 
 
 @claim

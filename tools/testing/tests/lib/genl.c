@@ -109,10 +109,15 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 	static const unsigned char commands[] = { FLT_CMD_LOCAL_SET, FLT_CMD_NODE_NEW, FLT_CMD_NODE_SET,
 						  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET,
 						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
-						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET };
+						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET,
+						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET };
+	static const char *const policies[] = { "hash", "simple", "round-robin", "stay", "none" };
+	static const char *const args[] = { "", "self", "self a b", "a x=7", "=", "a=b=c" };
 	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
 	uint32_t service = htonl(0x0a000000 + dice(c, 300));
+	uint16_t port = 80 + dice(c, 3);
 	char name[3] = { 'a' + dice(c, 4) };
+	const char *text;
 
 	g->cmd = commands[dice(c, sizeof(commands))];
 	switch (g->cmd) {
@@ -126,6 +131,17 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 	case FLT_CMD_SERVICE_DEL:
 		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
 		break;
+	case FLT_CMD_POLICY_SET:
+		text = policies[dice(c, sizeof(policies) / sizeof(policies[0]))];
+		at += put(c->arena + at, FLT_A_POLICY_NAME, text, strlen(text) + 1);
+		text = args[dice(c, sizeof(args) / sizeof(args[0]))];
+		at += put(c->arena + at, FLT_A_POLICY_ARGS, text, strlen(text) + 1);
+		/* fallthrough */
+	case FLT_CMD_POLICY_DEL:
+		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
+		at += put(c->arena + at, FLT_A_SERVICE_PORT, &port, 2);
+		break;
+	case FLT_CMD_POLICY_GET:
 	case FLT_CMD_SERVICE_GET:
 	case FLT_CMD_CONN_GET:
 	case FLT_CMD_STATS_GET:

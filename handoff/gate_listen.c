@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Gates begin at listeners: which ones have the address and port of a service with a policy? */
+
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/inet_hashtables.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+
+#include "kmod/stack.h"
+
+#include "assign.h"
+#include "gate.h"
+#include "gate_priv.h"
+#include "net.h"
+#include "ticket.h"
+#include "transfer.h"
+
+/* Listeners that have come are found so much later at most. */
+#define HOF_GATE_WATCH	HZ
+/* Of one service and one address: as many get a layer in one go. */
+#define HOF_LISTENERS_MAX	256
+
+/* Those that a service's connections may come by: of its address, or of all of a family. */
+struct hof_door {
+	u16 family;
+	struct in6_addr v6;
+	__be32 v4;
+};
+
+static unsigned int hof_doors(const struct flt_tuple *at, struct hof_door doors[3])
+{
+	unsigned int n = 0;
+
+	memset(doors, 0, 3 * sizeof(*doors));
+	doors[n].family = at->family;
+	if (at->family == AF_INET6)
+		memcpy(&doors[n].v6, at->server, sizeof(doors[n].v6));
+	else
+		memcpy(&doors[n].v4, at->server, sizeof(doors[n].v4));
+	n++;
+	if (at->family == AF_INET)
+		doors[n++].family = AF_INET;
+	if (IS_ENABLED(CONFIG_IPV6))
+		doors[n++].family = AF_INET6;
+	return n;
+}
+
+static bool hof_door_is(const struct hof_door *door, const struct net *net, __be16 port,
+			const struct sock *sk)
+{
+	if (sk->sk_state != TCP_LISTEN || sk->sk_family != door->family ||
+	    READ_ONCE(sk->sk_bound_dev_if) || !net_eq(sock_net(sk), net) ||
+	    inet_sk(sk)->inet_num != ntohs(port))
+		return false;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		return ipv6_addr_equal(&sk->sk_v6_rcv_saddr, &door->v6);
+#endif
+	return sk->sk_rcv_saddr == door->v4;
+}
+
+static struct inet_listen_hashbucket *hof_door_bucket(const struct hof_door *door,
+						      const struct net *net, u16 port)
+{
+	u32 hash = door->family == AF_INET6 ? ipv6_portaddr_hash(net, &door->v6, port) :
+					      ipv4_portaddr_hash(net, door->v4, port);
+
+	return inet_lhash2_bucket(net->ipv4.tcp_death_row.hashinfo, hash);
+}
+
+static bool hof_listener_has(const struct sock *sk)
+{
+	return flt_layer_find(sk, &hof_gate_layer);
+}
+
+/* With a reference on each: those that have a layer, or those that have none. */
+static unsigned int hof_door_listeners(const struct hof_door *door, const struct hof_assigned *s,
+				       bool have, struct sock **found)
+{
+	struct net *net = s->hn->net;
+	__be16 port = s->at.server_port;
+	struct inet_listen_hashbucket *bucket = hof_door_bucket(door, net, ntohs(port));
+	struct hlist_nulls_node *node;
+	unsigned int n = 0;
+	struct sock *sk;
+
+	local_bh_disable();
+	spin_lock(&bucket->lock);
+	sk_nulls_for_each(sk, node, &bucket->nulls_head) {
+		if (n == HOF_LISTENERS_MAX)
+			break;
+		if (hof_door_is(door, net, port, sk) && hof_listener_has(sk) == have &&
+		    refcount_inc_not_zero(&sk->sk_refcnt))
+			found[n++] = sk;
+	}
+	spin_unlock(&bucket->lock);
+	local_bh_enable();
+	return n;
+}
+
+static void hof_listener_add(struct sock *sk)
+{
+	struct flt_layer *layer = flt_layer_add_soon(sk, &hof_gate_layer);
+
+	/* Else again, when it is looked for again. */
+	if (PTR_ERR_OR_ZERO(layer) == -EOPNOTSUPP)
+		pr_warn_ratelimited("a listener has callbacks of somebody else: its connections have no policy\n");
+}
+
+static void hof_listener_drop(struct sock *sk)
+{
+	struct flt_layer *layer = flt_layer_find(sk, &hof_gate_layer);
+
+	if (layer)
+		flt_layer_detach(layer);
+}
+
+static void hof_assigned_each_listener(const struct hof_assigned *s, bool have,
+				       void (*act)(struct sock *sk))
+{
+	struct hof_door doors[3];
+	struct sock **found;
+	unsigned int n, i, d;
+
+	found = kvmalloc_array(HOF_LISTENERS_MAX, sizeof(*found), GFP_KERNEL_ACCOUNT);
+	if (!found)
+		return;
+	for (d = hof_doors(&s->at, doors); d--;) {
+		n = hof_door_listeners(&doors[d], s, have, found);
+		for (i = 0; i < n; i++) {
+			act(found[i]);
+			sock_put(found[i]);
+			cond_resched();
+		}
+	}
+	kvfree(found);
+}
+
+static void hof_gate_watch_work(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, gate_watch.work);
+	struct hof_assigned *s;
+	bool any = false;
+
+	mutex_lock(&hof_policy_lock);
+	list_for_each_entry(s, &hn->assigned, here) {
+		hof_assigned_each_listener(s, false, hof_listener_add);
+		any = true;
+	}
+	if (any)
+		queue_delayed_work(system_unbound_wq, &hn->gate_watch, HOF_GATE_WATCH);
+	mutex_unlock(&hof_policy_lock);
+}
+
+void hof_gate_watch(struct hof_net *hn)
+{
+	mod_delayed_work(system_unbound_wq, &hn->gate_watch, 0);
+}
+
+void hof_gate_settle(struct hof_net *hn)
+{
+	flush_delayed_work(&hn->gate_watch);
+}
+
+/* A listener may be another service's as well: that one finds it again. */
+void hof_gate_leave(const struct hof_assigned *s)
+{
+	hof_assigned_each_listener(s, true, hof_listener_drop);
+}
+
+int hof_gate_begin(struct hof_net *hn)
+{
+	lockdep_assert_held(&hof_policy_lock);
+	if (hn->gates)
+		return 0;
+	hn->gates = hof_file_create(hn);
+	if (!hn->gates)
+		return -ENOMEM;
+	hn->gates->tell = hof_gate_tell;
+	return 0;
+}
+
+void hof_gate_net_init(struct hof_net *hn)
+{
+	INIT_LIST_HEAD(&hn->assigned);
+	INIT_DELAYED_WORK(&hn->gate_watch, hof_gate_watch_work);
+}
+
+void hof_gate_net_exit(struct hof_net *hn)
+{
+	cancel_delayed_work_sync(&hn->gate_watch);
+	if (!hn->gates)
+		return;
+	hof_transfer_file_closed(hn->gates);
+	hof_file_close(hn->gates);
+	hof_file_put(hn->gates);
+	hn->gates = NULL;
+}
+
+int __init hof_gate_init(void)
+{
+	hof_gate_wq = alloc_workqueue("hof_gate", WQ_UNBOUND, 0);
+	return hof_gate_wq ? 0 : -ENOMEM;
+}
+
+void hof_gate_exit(void)
+{
+	struct net *net;
+
+	down_read(&net_rwsem);
+	for_each_net(net)
+		cancel_delayed_work_sync(&hof_net(net)->gate_watch);
+	up_read(&net_rwsem);
+	flt_layer_remove_all(&hof_gate_layer);
+	/* A work may just be giving one away: that is undone, and a work hears of it. */
+	hof_gate_drain();
+	down_read(&net_rwsem);
+	for_each_net(net)
+		if (hof_net(net)->gates)
+			hof_transfer_file_closed(hof_net(net)->gates);
+	up_read(&net_rwsem);
+	hof_gate_drain();
+	destroy_workqueue(hof_gate_wq);
+}
