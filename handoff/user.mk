@@ -11,3 +11,6 @@ handoff-client_PKGS := openssl
 TEST_PROGRAMS += handoff-move-race
 handoff-move-race_SRCS := handoff/tests/lib/move_race.c
 handoff-move-race_LIBS := -lpthread
+TEST_PROGRAMS += policy-ways
+policy-ways_SRCS := handoff/tests/lib/ways.c
+policy-ways_LIBS := -luring

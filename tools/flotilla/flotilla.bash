@@ -80,6 +80,8 @@ _flotilla_words()
 			echo --within --by --idle --wait --max --service --dry-run --explain help
 		fi ;;
 	takeover*)	echo --prepare --release --wait ;;
+	migrate-)	echo policy explain help ;;
+	migrate-policy) echo show set off stay simple hash round-robin delayed self ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	process-drain)
@@ -170,7 +172,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process takeover help'
+		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process migrate takeover help'
 		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}
