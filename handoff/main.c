@@ -15,6 +15,7 @@
 #include "moving.h"
 #include "net.h"
 #include "peer.h"
+#include "policy_bpf.h"
 #include "removal.h"
 
 static int __init hof_init(void)
@@ -63,6 +64,7 @@ static int __init hof_init(void)
 	err = hof_assigned_init();
 	if (err)
 		goto undo_device;
+	hof_policy_bpf_init();
 	return 0;
 
 undo_device:

@@ -85,7 +85,7 @@ struct hof_policy_request {
  *	     Softirq or process, bottom halves off, the connection's socket locked (it may be its
  *	     spin lock alone), under rcu_read_lock(): must not sleep, and calls nothing of the
  *	     socket but the functions below.
- * @owner:   module; NULL: none, then hof_policy_unregister() takes it off its services
+ * @owner:   module; NULL: none (BPF), then hof_policy_unregister() takes it off its services
  * @list:    the registry's
  */
 struct hof_policy_ops {
