@@ -142,12 +142,21 @@ int hof_policy_off(struct hof_net *hn, const struct flt_tuple *at);
 /* What the policy of @set says. Under RCU, as hof_policy_ops.request(). */
 int hof_policy_ask(const struct hof_policy_set *set, struct hof_policy_request *req);
 
+/* And hears how long an answer was, see hof_policy_ops.answered(). */
+void hof_policy_answered(const struct hof_policy_set *set, u64 key, u64 bytes);
+
+/* policy_hash.c: the path's, and where that ends; -EAGAIN, -EINVAL as hof_policy_path(). */
+int hof_policy_hash_path(const struct hof_policy_request *req, u32 *hash, u32 *end);
+/* HOF_POLICY_MOVE to the node that @hash falls on (if it is down: the next), or HOF_POLICY_STAY. */
+int hof_policy_hash_target(struct hof_policy_request *req, u32 hash);
+
 /* policy_*.c */
 extern struct hof_policy_ops hof_policy_stay;
 extern struct hof_policy_ops hof_policy_simple;
 extern struct hof_policy_ops hof_policy_hash;
 extern struct hof_policy_ops hof_policy_turns;
 extern struct hof_policy_ops hof_policy_delayed;
+extern struct hof_policy_ops hof_policy_size;
 
 int hof_policy_init(void);
 

@@ -139,6 +139,34 @@ static void hof_gate_learn(struct hof_gate *g, bool locked)
 		g->lost = true;
 }
 
+/* Everything that the program has ever sent. */
+static u64 hof_sock_written(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->bytes_acked + (u32)(tp->write_seq - tp->snd_una);
+}
+
+/* The last request's answer is over. */
+static void hof_gate_answered(struct hof_gate *g)
+{
+	const struct hof_policy_set *set = rcu_dereference(g->service->set);
+
+	if (g->key && set)
+		hof_policy_answered(set, g->key, hof_sock_written(g->sk) - g->written);
+	g->key = 0;
+}
+
+void hof_gate_ends(struct hof_gate *g)
+{
+	const struct tcp_sock *tp = tcp_sk(g->sk);
+
+	rcu_read_lock();
+	if (!g->lost && tp->snd_una == tp->write_seq)
+		hof_gate_answered(g);
+	rcu_read_unlock();
+}
+
 /* The program gets it. */
 void hof_gate_stay(struct hof_gate *g, enum hof_policy_stat why, bool locked)
 {
@@ -146,6 +174,7 @@ void hof_gate_stay(struct hof_gate *g, enum hof_policy_stat why, bool locked)
 	hof_gate_learn(g, locked);
 	hof_gate_set_state(g, HOF_GATE_OPEN);
 	g->mark = READ_ONCE(tcp_sk(g->sk)->write_seq);
+	g->written = hof_sock_written(g->sk);
 	g->requests++;
 	hof_gate_count(g, why);
 	hof_gate_trace(g, why);
@@ -230,6 +259,7 @@ static int hof_gate_ask(struct hof_gate *g, const struct hof_policy_set *set,
 	hof_gate_count(g, HOF_POLICY_ASKED);
 	verdict = hof_policy_ask(set, &req);
 	*why = HOF_POLICY_STAYED;
+	g->key = req.key;
 	switch (verdict) {
 	case HOF_POLICY_MORE:
 		if (req.length < READ_ONCE(t->migrate_bytes) &&
@@ -273,6 +303,9 @@ static bool hof_gate_judge(struct hof_gate *g)
 			return true;
 		}
 		why = hof_gate_begins(g);
+		if (!g->lost)
+			hof_gate_answered(g);
+		g->key = 0;
 		g->begin = tp->copied_seq;
 		g->mark = tp->write_seq;
 		g->since = jiffies;

@@ -89,6 +89,9 @@ static bool hof_gate_state_change(struct flt_layer *layer, struct sock *sk)
 	spin_lock_bh(&g->lock);
 	if (g->state == HOF_GATE_MORE)
 		hof_gate_stay(g, HOF_POLICY_STAYED_ENDED, false);
+	/* What is cut off is no whole answer. */
+	if (READ_ONCE(sk->sk_err))
+		g->key = 0;
 	spin_unlock_bh(&g->lock);
 	return true;
 }
@@ -221,12 +224,21 @@ static void hof_gate_free(struct flt_layer *layer)
 		hof_gate_put(g);
 }
 
+static void hof_gate_destruct(struct flt_layer *layer, struct sock *sk)
+{
+	struct hof_gate *g = hof_gate_of(layer);
+
+	if (g)
+		hof_gate_ends(g);
+}
+
 const struct flt_layer_ops hof_gate_layer = {
 	.owner = THIS_MODULE,
 	.name = "handoff-gate",
 	.data_ready = hof_gate_data_ready,
 	.state_change = hof_gate_state_change,
 	.free = hof_gate_free,
+	.destruct = hof_gate_destruct,
 	.inherit = hof_gate_inherit,
 	.init_child = hof_gate_init_child,
 	.accepted = hof_gate_accepted,

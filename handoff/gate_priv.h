@@ -44,6 +44,8 @@ enum hof_gate_state {
  * @next:    see @known
  * @mark:    what the program had written when the last request began
  * @since:   with HOF_GATE_MORE: jiffies
+ * @key:     of the request that is being answered, for hof_policy_answered(); 0: nobody asks
+ * @written: what the program had written before its answer
  * @held:    with HOF_GATE_MORE: in @service->held, under its lock
  *
  * Lock order: the socket's lock, or the lock of the file that moves are submitted by; @lock.
@@ -70,6 +72,8 @@ struct hof_gate {
 	u32 next;
 	u32 mark;
 	unsigned long since;
+	u64 key;
+	u64 written;
 	struct list_head held;
 };
 
@@ -99,6 +103,8 @@ void hof_gate_look_again(struct hof_gate *g);
 /* Under @lock. The program gets the request. @locked: the socket is */
 void hof_gate_stay(struct hof_gate *g, enum hof_policy_stat why, bool locked);
 void hof_gate_set_state(struct hof_gate *g, enum hof_gate_state state);
+/* Its socket ends: the last answer was whole if the client has all of it. */
+void hof_gate_ends(struct hof_gate *g);
 
 /* Told of what became of a move, see struct hof_file. */
 void hof_gate_tell(const struct hof_ticket *t, enum hof_event_type type);

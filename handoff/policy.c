@@ -106,6 +106,14 @@ int hof_policy_ask(const struct hof_policy_set *set, struct hof_policy_request *
 	return ops ? ops->request(req) : HOF_POLICY_STAY;
 }
 
+void hof_policy_answered(const struct hof_policy_set *set, u64 key, u64 bytes)
+{
+	const struct hof_policy_ops *ops = rcu_dereference(set->ops);
+
+	if (ops && ops->answered)
+		ops->answered(key, bytes);
+}
+
 /* --- what a policy may ask --- */
 
 u32 hof_policy_bytes(const struct hof_policy_request *req, u32 offset, void *buffer, u32 length)
@@ -267,6 +275,7 @@ static struct hof_policy_ops *const hof_policies_own[] = {
 	&hof_policy_stay,
 	&hof_policy_simple,
 	&hof_policy_hash,
+	&hof_policy_size,
 	&hof_policy_turns,
 	&hof_policy_delayed,
 };

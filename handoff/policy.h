@@ -61,6 +61,7 @@ enum hof_policy_verdict {
  * @requests: how many of this connection were decided here before it
  * @hops:     how often policies have moved this connection
  * @waited_ms: since its first byte was seen
+ * @key:      what hof_policy_ops.answered() is told with if it stays, set by request(); 0: is not
  * @sk:       the engine's from here on
  * @set:      of the service
  * @target:   node; 0: none yet
@@ -73,6 +74,7 @@ struct hof_policy_request {
 	u32 requests;
 	u32 hops;
 	u32 waited_ms;
+	u64 key;
 	struct sock *sk;
 	const struct hof_policy_set *set;
 	u32 target;
@@ -85,12 +87,17 @@ struct hof_policy_request {
  *	     Softirq or process, bottom halves off, the connection's socket locked (it may be its
  *	     spin lock alone), under rcu_read_lock(): must not sleep, and calls nothing of the
  *	     socket but the functions below.
+ * @answered: optional: the answer to a request that stayed was @bytes long, with its header, as
+ *	     far as that is known: it was whole when the next request came or the connection ended.
+ *	     @key: as request() has set it, perhaps of another policy before. Any context, under
+ *	     rcu_read_lock()
  * @owner:   module; NULL: none (BPF), then hof_policy_unregister() takes it off its services
  * @list:    the registry's
  */
 struct hof_policy_ops {
 	char name[HOF_POLICY_NAME_MAX];
 	int (*request)(struct hof_policy_request *req);
+	void (*answered)(u64 key, u64 bytes);
 	struct module *owner;
 	struct list_head list;
 };

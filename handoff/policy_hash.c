@@ -11,7 +11,7 @@
 /* Of a longer path the rest is not looked at. */
 #define HOF_HASH_BYTES	256
 
-static int hof_hash_path(const struct hof_policy_request *req, u32 *hash)
+int hof_policy_hash_path(const struct hof_policy_request *req, u32 *hash, u32 *end)
 {
 	u8 path[HOF_HASH_BYTES];
 	u32 offset, length;
@@ -20,19 +20,16 @@ static int hof_hash_path(const struct hof_policy_request *req, u32 *hash)
 	err = hof_policy_path(req, &offset, &length);
 	if (err)
 		return err;
+	*end = offset + length;
 	length = hof_policy_bytes(req, offset, path, min_t(u32, length, sizeof(path)));
 	*hash = jhash(path, length, 0);
 	return 0;
 }
 
-static int hof_hash_request(struct hof_policy_request *req)
+int hof_policy_hash_target(struct hof_policy_request *req, u32 hash)
 {
-	u32 ids[HOF_POLICY_NODES_MAX], nr, i, at, hash;
-	int err;
+	u32 ids[HOF_POLICY_NODES_MAX], nr, i, at;
 
-	err = hof_hash_path(req, &hash);
-	if (err)
-		return err == -EAGAIN ? HOF_POLICY_MORE : HOF_POLICY_STAY;
 	nr = hof_policy_nodes(req, ids, ARRAY_SIZE(ids));
 	at = reciprocal_scale(hash, nr);
 	for (i = 0; i < nr; i++) {
@@ -43,6 +40,17 @@ static int hof_hash_request(struct hof_policy_request *req)
 			return HOF_POLICY_MOVE;
 	}
 	return HOF_POLICY_STAY;
+}
+
+static int hof_hash_request(struct hof_policy_request *req)
+{
+	u32 hash, end;
+	int err;
+
+	err = hof_policy_hash_path(req, &hash, &end);
+	if (err)
+		return err == -EAGAIN ? HOF_POLICY_MORE : HOF_POLICY_STAY;
+	return hof_policy_hash_target(req, hash);
 }
 
 struct hof_policy_ops hof_policy_hash = {

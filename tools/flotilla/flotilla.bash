@@ -81,7 +81,7 @@ _flotilla_words()
 		fi ;;
 	takeover*)	echo --prepare --release --wait ;;
 	migrate-)	echo policy explain help ;;
-	migrate-policy) echo show set off stay simple hash round-robin delayed self ;;
+	migrate-policy) echo show set off stay simple hash size round-robin delayed self ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	process-drain)

@@ -557,7 +557,7 @@ def policies_are_replaced_under_load_and_no_request_fails():
         clients = served(n, 6)
         for turn in range(rounds(60, 12)):
             words = (("simple", "be2"), ("hash", "self", "be2"), ("round-robin", "self", "be2"), ("stay",),
-                     ("delayed",))[turn % 5]
+                     ("delayed",), ("size", "below=20000", "self", "be2"))[turn % 6]
             n.wait_ms(20)
             n.policy(*words)
             more(clients, 2)

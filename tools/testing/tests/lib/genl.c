@@ -111,7 +111,7 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
 						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET,
 						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET };
-	static const char *const policies[] = { "hash", "simple", "round-robin", "stay", "none" };
+	static const char *const policies[] = { "hash", "simple", "size", "round-robin", "stay", "none" };
 	static const char *const args[] = { "", "self", "self a b", "a x=7", "=", "a=b=c" };
 	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
 	uint32_t service = htonl(0x0a000000 + dice(c, 300));
