@@ -3,6 +3,7 @@
 
 #include "kmod/endpoint.h"
 
+#include "admit.h"
 #include "adopt.h"
 #include "adoption.h"
 #include "claim.h"
@@ -110,6 +111,8 @@ int hof_adopt_request(struct hof_net *hn, struct flt_node *node,
 		hof_count(hn, HOF_STAT_ADOPT_REFUSED);
 		trace_hof_adopt(&unknown, id, node->id, why);
 		hof_message_send(node, HOF_MSG_NAK, id, why, GFP_KERNEL);
+		if (flags & HOF_ADOPT_SURPLUS)
+			hof_room_owe(hn, node, id, wire, len, why);
 		return 0;
 	}
 	hof_count(hn, HOF_STAT_ADOPT_PREPARED);

@@ -26,6 +26,8 @@ struct hof_peer;
 #define HOF_ADOPT_BACK		BIT(3)
 /* A policy has moved it for the request that is in it, and it is not asked again for that. */
 #define HOF_ADOPT_MOVED		BIT(4)
+/* With that: it is surplus of speculative admission; who refuses it says when there is room. */
+#define HOF_ADOPT_SURPLUS	BIT(5)
 /* How often policies have moved the connection. */
 #define HOF_ADOPT_HOPS		GENMASK(15, 8)
 /* struct hof_msg_origin is between the head of HANDOFF and the checkpoint. */

@@ -6,6 +6,7 @@
 #include "kmod/endpoint.h"
 #include "kmod/stack.h"
 
+#include "admit.h"
 #include "adopt.h"
 #include "adoption.h"
 #include "claim.h"
@@ -214,9 +215,14 @@ out:
 
 enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u32 len)
 {
+	struct hof_admit_taking taking;
 	enum flt_refusal why;
 
+	if (a->flags & HOF_ADOPT_MOVED)
+		hof_admit_taking_begin(&taking);
 	why = flt_endpoint_adopt(a->hn->net, a->node->id, wire, len, &a->child);
+	if (a->flags & HOF_ADOPT_MOVED)
+		hof_admit_taking_end(&taking);
 	if (why != FLT_REFUSE_NONE) {
 		hof_adoption_put(a);
 		return why;

@@ -78,8 +78,8 @@ static struct hof_assigned *hof_assigned_create(struct hof_net *hn, const struct
 
 	if (!s)
 		return NULL;
-	s->stats = __alloc_percpu_gfp(HOF_POLICY_STATS * sizeof(u64), sizeof(u64),
-				      GFP_KERNEL_ACCOUNT);
+	s->stats = __alloc_percpu_gfp((HOF_POLICY_STATS + HOF_ADMIT_STATS) * sizeof(u64),
+				      sizeof(u64), GFP_KERNEL_ACCOUNT);
 	if (!s->stats) {
 		kfree(s);
 		return NULL;
@@ -89,6 +89,7 @@ static struct hof_assigned *hof_assigned_create(struct hof_net *hn, const struct
 	s->at = *at;
 	init_waitqueue_head(&s->off);
 	spin_lock_init(&s->lock);
+	hof_admit_init(&s->admit);
 	INIT_LIST_HEAD(&s->held);
 	return s;
 }
@@ -161,7 +162,7 @@ static struct hof_policy_set *hof_policy_set_create(const char *name, const char
 	if (!set)
 		return ERR_PTR(-ENOMEM);
 	strscpy(set->name, ops->name, sizeof(set->name));
-	err = hof_policy_set_args(set, args);
+	err = hof_policy_set_args(set, args) ?: hof_admit_prepare(set);
 	if (!err && ops->owner != THIS_MODULE && !try_module_get(ops->owner))
 		err = -ENOENT;
 	if (err) {
@@ -218,10 +219,12 @@ int hof_policy_set(struct hof_net *hn, const struct flt_tuple *at, const char *n
 			hof_assigned_put(s);
 		}
 	}
-	if (err)
+	if (err) {
 		old = set;
-	else
+	} else {
+		s->admits |= set->admit.inc != 0;
 		hof_gate_watch(hn);
+	}
 	mutex_unlock(&hof_policy_lock);
 	hof_policy_set_free(old);
 	if (!err)
@@ -290,6 +293,7 @@ static const char *const hof_policy_stat_names[] = {
 	[HOF_POLICY_STAYED_ENDED] = "ended",
 	[HOF_POLICY_STAYED_TARGET] = "target",
 	[HOF_POLICY_STAYED_REFUSED] = "refused",
+	[HOF_POLICY_STAYED_PLAIN] = "plain",
 };
 
 static_assert(ARRAY_SIZE(hof_policy_stat_names) == HOF_POLICY_STATS);
@@ -305,6 +309,48 @@ static int hof_migrate_off(struct net *net, const struct flt_tuple *at)
 	return hof_policy_off(hof_net(net), at);
 }
 
+/* Of one whose policy has admission: what the operator has said, what is, and what has been. */
+static const char *const hof_admit_row_names[] = {
+	"admit", "admit-base", "admit-again", "admit-quota", "admit-window", "admit-waiting",
+	/* in the order of enum hof_admit_stat */
+	"admit-tagged", "admit-moved", "admit-rejected", "admit-kept", "admit-dropped",
+	"admit-closed", "admit-notified", "admit-reopened",
+};
+
+#define HOF_ADMIT_ROWS	(ARRAY_SIZE(hof_admit_row_names) - HOF_ADMIT_STATS)
+
+static u64 hof_admit_row(const struct hof_assigned *s, const struct hof_policy_set *set, u32 row)
+{
+	switch (row) {
+	case 0:
+		return set->admit.inc;
+	case 1:
+		return set->admit.base;
+	case 2:
+		return set->admit.again;
+	case 3:
+		return set->admit.quota;
+	case 4:
+		return hof_admit_window(s);
+	case 5:
+		return atomic_read(&s->admit.waiting);
+	default:
+		return hof_assigned_stat(s, HOF_POLICY_STATS + row - HOF_ADMIT_ROWS);
+	}
+}
+
+static void hof_migrate_fill(struct flt_migrate_row *row, const struct hof_assigned *s,
+			     const struct hof_policy_set *set, u32 stat)
+{
+	if (stat < HOF_POLICY_STATS) {
+		row->what = hof_policy_stat_names[stat];
+		row->value = hof_assigned_stat(s, stat);
+	} else {
+		row->what = hof_admit_row_names[stat - HOF_POLICY_STATS];
+		row->value = hof_admit_row(s, set, stat - HOF_POLICY_STATS);
+	}
+}
+
 static int hof_migrate_walk(struct net *net, u64 *cursor,
 			    int (*emit)(const struct flt_migrate_row *row, void *arg), void *arg)
 {
@@ -312,7 +358,7 @@ static int hof_migrate_walk(struct net *net, u64 *cursor,
 	struct flt_migrate_row row;
 	struct hof_assigned *s;
 	u64 n = 0;
-	u32 stat;
+	u32 stat, all;
 	int err = 0;
 
 	mutex_lock(&hof_policy_lock);
@@ -321,11 +367,11 @@ static int hof_migrate_walk(struct net *net, u64 *cursor,
 		row.at = s->at;
 		row.policy = set->name;
 		row.args = set->args;
-		for (stat = 0; stat < HOF_POLICY_STATS; stat++) {
+		all = HOF_POLICY_STATS + (set->admit.inc ? ARRAY_SIZE(hof_admit_row_names) : 0);
+		for (stat = 0; stat < all; stat++) {
 			if (n++ < *cursor)
 				continue;
-			row.what = hof_policy_stat_names[stat];
-			row.value = hof_assigned_stat(s, stat);
+			hof_migrate_fill(&row, s, set, stat);
 			err = emit(&row, arg);
 			if (err)
 				goto out;

@@ -8,6 +8,7 @@
 #include <linux/wait.h>
 #include <flotilla/flotilla.h>
 
+#include "admit.h"
 #include "policy.h"
 
 struct hof_net;
@@ -28,6 +29,7 @@ struct hof_net;
  * @HOF_POLICY_STAYED_ENDED: the client has ended its side
  * @HOF_POLICY_STAYED_TARGET: the policy named no node, or one that is not up
  * @HOF_POLICY_STAYED_REFUSED: the move failed; HandoffRefused* says why
+ * @HOF_POLICY_STAYED_PLAIN: its service has admission, and its connection is no surplus
  */
 enum hof_policy_stat {
 	HOF_POLICY_ASKED,
@@ -40,6 +42,7 @@ enum hof_policy_stat {
 	HOF_POLICY_STAYED_ENDED,
 	HOF_POLICY_STAYED_TARGET,
 	HOF_POLICY_STAYED_REFUSED,
+	HOF_POLICY_STAYED_PLAIN,
 	HOF_POLICY_STATS,
 };
 
@@ -61,6 +64,7 @@ struct hof_policy_option {
  * @service: whose it is
  * @nr_nodes, @nodes: names; in the order that was given
  * @nr_options, @options: the others
+ * @admit: those of the options that say which requests it is asked about
  * @args:  all of them, as text
  */
 struct hof_policy_set {
@@ -72,6 +76,7 @@ struct hof_policy_set {
 	unsigned int nr_options;
 	char nodes[HOF_POLICY_NODES_MAX][FLT_NAME_MAX];
 	struct hof_policy_option options[HOF_POLICY_OPTIONS_MAX];
+	struct hof_admit_rule admit;
 	char name[HOF_POLICY_NAME_MAX];
 	char args[HOF_POLICY_ARGS_LEN];
 };
@@ -87,7 +92,9 @@ struct hof_policy_set {
  * @set:    NULL: it is switched off; RCU, changed under hof_policy_lock
  * @turn:   of hof_policy_turn()
  * @silent: node that had not answered at @silent_since (jiffies); READ_ONCE
- * @stats:  per CPU, enum hof_policy_stat
+ * @stats:  per CPU, enum hof_policy_stat, then enum hof_admit_stat
+ * @admits: its policy has, or had, admission; under hof_policy_lock
+ * @admit:  the window then
  * @off:    who waits for a request to be decided
  * @lock:   guards @held; bottom halves off, a leaf
  * @held:   gates whose request is not decided yet
@@ -104,6 +111,8 @@ struct hof_assigned {
 	u32 silent;
 	unsigned long silent_since;
 	u64 __percpu *stats;
+	bool admits;
+	struct hof_admit admit;
 	wait_queue_head_t off;
 	spinlock_t lock;	/* @held */
 	struct list_head held;
@@ -155,6 +164,7 @@ extern struct hof_policy_ops hof_policy_stay;
 extern struct hof_policy_ops hof_policy_simple;
 extern struct hof_policy_ops hof_policy_hash;
 extern struct hof_policy_ops hof_policy_turns;
+extern struct hof_policy_ops hof_policy_load;
 extern struct hof_policy_ops hof_policy_delayed;
 extern struct hof_policy_ops hof_policy_size;
 

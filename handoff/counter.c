@@ -4,6 +4,7 @@
 #include <linux/log2.h>
 #include <linux/module.h>
 
+#include "admit.h"
 #include "adopt.h"
 #include "counter.h"
 #include "entry.h"
@@ -110,6 +111,8 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_HOLD_DROPPED] = "HoldDropped",
 	[HOF_STAT_HOLD_FORWARDED] = "HoldForwarded",
 	[HOF_STAT_HOLD_REINJECTED] = "HoldReinjected",
+	[HOF_STAT_ROOM_TOLD] = "AdmitRoomTold",
+	[HOF_STAT_ROOM_IGNORED] = "AdmitRoomIgnored",
 	/* in the order of enum hof_policy_stat */
 	[HOF_STAT_POLICY] = "PolicyAsked",
 	"PolicyMoved",
@@ -122,6 +125,15 @@ static const char *const hof_stat_names[] = {
 	"PolicyStayedTarget",
 	"PolicyStayedRefused",
 	"PolicyStayedPlain",
+	/* in the order of enum hof_admit_stat */
+	[HOF_STAT_ADMIT] = "AdmitTagged",
+	"AdmitMoved",
+	"AdmitRejected",
+	"AdmitKept",
+	"AdmitDropped",
+	"AdmitClosed",
+	"AdmitNotified",
+	"AdmitAgain",
 	/* in the order of hof_refusals[] */
 	[HOF_STAT_REFUSED] = "HandoffRefusedNotTcp",
 	"HandoffRefusedState",
@@ -196,6 +208,8 @@ static const char *const hof_stat_names[] = {
 	"HoldBytes",
 	"AdoptRelayed",
 	"ClaimPending",
+	"AdmitWindow",
+	"AdmitWaiting",
 };
 
 void hof_count_refusal(struct hof_net *hn, enum flt_refusal why)
@@ -237,13 +251,17 @@ static u64 hof_stats_gauge(struct net *net, unsigned int index)
 		return READ_ONCE(hn->nr_relays);
 	case 7:
 		return READ_ONCE(hn->nr_claims);
+	case 8:
+		return hof_admit_windows(hn);
+	case 9:
+		return hof_admit_waiting(hn);
 	default:
 		return 0;
 	}
 }
 
 /* The name of each slot is given by its place: none may be missing. */
-static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 8);
+static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 10);
 
 static u64 __percpu *hof_stats_values(struct net *net)
 {

@@ -23,6 +23,7 @@
 #include "kmod/node.h"
 #include "kmod/socklock.h"
 
+#include "admit.h"
 #include "adopt.h"
 #include "assign.h"
 #include "counter.h"
@@ -48,6 +49,7 @@ static void hof_gate_release(struct kref *ref)
 {
 	struct hof_gate *g = container_of(ref, struct hof_gate, ref);
 
+	hof_admit_untag(g);
 	hof_assigned_put(g->service);
 	kfree(g);
 }
@@ -165,6 +167,7 @@ void hof_gate_ends(struct hof_gate *g)
 	if (!g->lost && tp->snd_una == tp->write_seq)
 		hof_gate_answered(g);
 	rcu_read_unlock();
+	hof_admit_ended(g);
 }
 
 /* The program gets it. */
@@ -178,6 +181,7 @@ void hof_gate_stay(struct hof_gate *g, enum hof_policy_stat why, bool locked)
 	g->requests++;
 	hof_gate_count(g, why);
 	hof_gate_trace(g, why);
+	hof_admit_stayed(g, why);
 }
 
 /* By whom has it come here? */
@@ -233,6 +237,9 @@ static bool hof_gate_is_silent(const struct hof_assigned *s, u32 node)
 
 static void hof_gate_refused(struct hof_gate *g, enum flt_refusal why)
 {
+	spin_lock_bh(&g->lock);
+	hof_admit_refused(g, why);
+	spin_unlock_bh(&g->lock);
 	if (why != FLT_REFUSE_TIMEOUT)
 		return;
 	WRITE_ONCE(g->service->silent_since, jiffies);
@@ -277,6 +284,9 @@ static int hof_gate_ask(struct hof_gate *g, const struct hof_policy_set *set,
 		g->target = req.target;
 		return verdict;
 	default:
+		/* Surplus has no other reason to be here. */
+		if (g->tagged && req.down)
+			*why = HOF_POLICY_STAYED_TARGET;
 		break;
 	}
 	return HOF_POLICY_STAY;
@@ -303,6 +313,8 @@ static bool hof_gate_judge(struct hof_gate *g)
 			return true;
 		}
 		why = hof_gate_begins(g);
+		if (why == HOF_POLICY_ASKED && hof_admit_is_plain(set, g))
+			why = HOF_POLICY_STAYED_PLAIN;
 		if (!g->lost)
 			hof_gate_answered(g);
 		g->key = 0;
@@ -405,14 +417,16 @@ static enum flt_refusal hof_gate_give(struct hof_gate *g)
 	struct hof_net *hn = hof_net(sock_net(g->sk));
 	struct flt_node *node = flt_node_by_id(hn->net, g->target);
 	enum flt_refusal why;
+	bool notify;
 
 	if (!node)
 		return FLT_REFUSE_NONODE;
+	notify = READ_ONCE(g->tagged) && READ_ONCE(node->features) & FLT_FEATURE_NOTIFY;
 	kref_get(&g->ref);
 	sock_hold(g->sk);
 	why = hof_transfer_give(hn->gates, g->sk, node, (unsigned long)g,
-				HOF_ADOPT_MOVED | FIELD_PREP(HOF_ADOPT_HOPS, g->hops + 1),
-				hof_gate_may, g);
+				HOF_ADOPT_MOVED | FIELD_PREP(HOF_ADOPT_HOPS, g->hops + 1) |
+				(notify ? HOF_ADOPT_SURPLUS : 0), hof_gate_may, g);
 	flt_node_put(node);
 	if (why != FLT_REFUSE_NONE) {
 		sock_put(g->sk);
@@ -482,6 +496,7 @@ static void hof_gate_move(struct hof_gate *g)
 	}
 	spin_lock_bh(&g->lock);
 	hof_gate_set_state(g, HOF_GATE_OPEN);
+	hof_admit_moved(g);
 	spin_unlock_bh(&g->lock);
 	hof_gate_count(g, HOF_POLICY_MOVED);
 	hof_gate_trace(g, HOF_POLICY_MOVED);
@@ -527,6 +542,22 @@ static void hof_gate_work(struct work_struct *work)
 	hof_gate_work_over();
 }
 
+struct hof_gate *hof_gate_create_of(struct hof_assigned *s, struct sock *sk, gfp_t gfp)
+{
+	struct hof_gate *g = kzalloc(sizeof(*g), gfp);
+
+	if (!g)
+		return NULL;
+	kref_init(&g->ref);
+	spin_lock_init(&g->lock);
+	INIT_LIST_HEAD(&g->held);
+	INIT_DELAYED_WORK(&g->work, hof_gate_work);
+	g->state = HOF_GATE_SHUT;
+	g->service = s;
+	g->sk = sk;
+	return g;
+}
+
 struct hof_gate *hof_gate_create(struct sock *sk, gfp_t gfp)
 {
 	struct hof_assigned *s;
@@ -537,18 +568,9 @@ struct hof_gate *hof_gate_create(struct sock *sk, gfp_t gfp)
 	s = hof_assigned_get(hof_net(sock_net(sk)), &tuple);
 	if (!s)
 		return NULL;
-	g = kzalloc(sizeof(*g), gfp);
-	if (!g) {
+	g = hof_gate_create_of(s, sk, gfp);
+	if (!g)
 		hof_assigned_put(s);
-		return NULL;
-	}
-	kref_init(&g->ref);
-	spin_lock_init(&g->lock);
-	INIT_LIST_HEAD(&g->held);
-	INIT_DELAYED_WORK(&g->work, hof_gate_work);
-	g->state = HOF_GATE_SHUT;
-	g->service = s;
-	g->sk = sk;
 	return g;
 }
 

@@ -3,8 +3,10 @@
 #ifndef HOF_GATE_H
 #define HOF_GATE_H
 
+struct flt_tuple;
 struct hof_net;
 struct hof_assigned;
+struct net;
 
 /* The namespace has a service with a policy: 0, or -ENOMEM. Process context. */
 int hof_gate_begin(struct hof_net *hn);
@@ -14,6 +16,8 @@ void hof_gate_watch(struct hof_net *hn);
 void hof_gate_settle(struct hof_net *hn);
 /* What is held of a service that is off is let through, soon. */
 void hof_gate_open_all(struct hof_assigned *s);
+/* Does a listener of that address have room: its queue is at most half full. Process context. */
+bool hof_gate_has_room(struct net *net, const struct flt_tuple *at);
 /* Its listeners are as any other. Under hof_policy_lock. */
 void hof_gate_leave(const struct hof_assigned *s);
 void hof_gate_net_init(struct hof_net *hn);

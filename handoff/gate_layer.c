@@ -9,6 +9,7 @@
 #include "kmod/endpoint.h"
 #include "kmod/stack.h"
 
+#include "admit.h"
 #include "assign.h"
 #include "gate.h"
 #include "gate_priv.h"
@@ -17,12 +18,14 @@
 
 /**
  * struct hof_gate_share - our share of a socket
- * @gate:  of a connection that a program has; set once
+ * @gate:  of a connection that a program has, or that is surplus; set once
  * @child: it came by a listener with this layer
+ * @queue: of a listener
  */
 struct hof_gate_share {
 	struct hof_gate *gate;
 	bool child;
+	struct hof_admit_queue queue;
 };
 
 static struct hof_gate *hof_gate_of(struct flt_layer *layer)
@@ -30,6 +33,13 @@ static struct hof_gate *hof_gate_of(struct flt_layer *layer)
 	struct hof_gate_share *share = flt_layer_priv(layer);
 
 	return READ_ONCE(share->gate);
+}
+
+struct hof_admit_queue *hof_gate_queue_of(struct flt_layer *layer)
+{
+	struct hof_gate_share *share = flt_layer_priv(layer);
+
+	return &share->queue;
 }
 
 /* NULL: a listener's, or one that nobody has accepted; or it has none, or there is no memory. */
@@ -209,11 +219,18 @@ static bool hof_gate_inherit(struct flt_layer *layer, struct sock *child)
 	return s;
 }
 
-static void hof_gate_init_child(struct flt_layer *layer, struct flt_layer *child)
+static void hof_gate_init_child(struct flt_layer *layer, struct flt_layer *child, struct sock *sk)
 {
 	struct hof_gate_share *share = flt_layer_priv(child);
 
 	share->child = true;
+	share->gate = hof_admit_child(flt_layer_sock(layer), hof_gate_queue_of(layer), sk);
+}
+
+static void hof_gate_returned(struct flt_layer *layer, struct socket *sock, enum flt_op op, int ret)
+{
+	if (op == FLT_OP_LISTEN && !ret)
+		hof_admit_listened(sock->sk, hof_gate_queue_of(layer));
 }
 
 static void hof_gate_free(struct flt_layer *layer)
@@ -242,6 +259,7 @@ const struct flt_layer_ops hof_gate_layer = {
 	.inherit = hof_gate_inherit,
 	.init_child = hof_gate_init_child,
 	.accepted = hof_gate_accepted,
+	.returned = hof_gate_returned,
 	.priv_size = sizeof(struct hof_gate_share),
 	.may_recv = hof_gate_may_recv,
 	.may_send = hof_gate_may_send,

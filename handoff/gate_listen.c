@@ -10,6 +10,7 @@
 
 #include "kmod/stack.h"
 
+#include "admit.h"
 #include "assign.h"
 #include "gate.h"
 #include "gate_priv.h"
@@ -70,6 +71,33 @@ static struct inet_listen_hashbucket *hof_door_bucket(const struct hof_door *doo
 	return inet_lhash2_bucket(net->ipv4.tcp_death_row.hashinfo, hash);
 }
 
+static bool hof_listener_has_room(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_ack_backlog) <= READ_ONCE(sk->sk_max_ack_backlog) / 2;
+}
+
+bool hof_gate_has_room(struct net *net, const struct flt_tuple *at)
+{
+	struct inet_listen_hashbucket *bucket;
+	struct hlist_nulls_node *node;
+	struct hof_door doors[3];
+	unsigned int d;
+	bool room = false;
+	struct sock *sk;
+
+	for (d = hof_doors(at, doors); d--;) {
+		bucket = hof_door_bucket(&doors[d], net, ntohs(at->server_port));
+		local_bh_disable();
+		spin_lock(&bucket->lock);
+		sk_nulls_for_each(sk, node, &bucket->nulls_head)
+			room |= hof_door_is(&doors[d], net, at->server_port, sk) &&
+				hof_listener_has_room(sk);
+		spin_unlock(&bucket->lock);
+		local_bh_enable();
+	}
+	return room;
+}
+
 static bool hof_listener_has(const struct sock *sk)
 {
 	return flt_layer_find(sk, &hof_gate_layer);
@@ -113,8 +141,33 @@ static void hof_listener_drop(struct sock *sk)
 {
 	struct flt_layer *layer = flt_layer_find(sk, &hof_gate_layer);
 
+	if (!layer)
+		return;
+	hof_admit_fit(sk, hof_gate_queue_of(layer), NULL);
+	flt_layer_detach(layer);
+}
+
+static bool hof_assigned_listens(const struct hof_assigned *s, const struct sock *sk)
+{
+	struct hof_door doors[3];
+	bool is = false;
+	unsigned int d;
+
+	for (d = hof_doors(&s->at, doors); d--;)
+		is |= hof_door_is(&doors[d], s->hn->net, s->at.server_port, sk);
+	return is;
+}
+
+/* Others that have it may want more. */
+static void hof_listener_fit(struct sock *sk)
+{
+	struct flt_layer *layer;
+
+	rcu_read_lock();
+	layer = flt_layer_find(sk, &hof_gate_layer);
 	if (layer)
-		flt_layer_detach(layer);
+		hof_admit_fit(sk, hof_gate_queue_of(layer), hof_assigned_listens);
+	rcu_read_unlock();
 }
 
 static void hof_assigned_each_listener(const struct hof_assigned *s, bool have,
@@ -138,6 +191,26 @@ static void hof_assigned_each_listener(const struct hof_assigned *s, bool have,
 	kvfree(found);
 }
 
+/* The listeners of services that have, or had, admission. */
+static void hof_gate_fit(struct hof_net *hn)
+{
+	struct hof_assigned *s;
+
+	lockdep_assert_held(&hof_policy_lock);
+	list_for_each_entry(s, &hn->assigned, here)
+		if (s->admits)
+			hof_assigned_each_listener(s, true, hof_listener_fit);
+}
+
+static void hof_gate_fit_work(struct work_struct *work)
+{
+	struct hof_net *hn = container_of(work, struct hof_net, admit_size.work);
+
+	mutex_lock(&hof_policy_lock);
+	hof_gate_fit(hn);
+	mutex_unlock(&hof_policy_lock);
+}
+
 static void hof_gate_watch_work(struct work_struct *work)
 {
 	struct hof_net *hn = container_of(work, struct hof_net, gate_watch.work);
@@ -149,6 +222,7 @@ static void hof_gate_watch_work(struct work_struct *work)
 		hof_assigned_each_listener(s, false, hof_listener_add);
 		any = true;
 	}
+	hof_gate_fit(hn);
 	if (any)
 		queue_delayed_work(system_unbound_wq, &hn->gate_watch, HOF_GATE_WATCH);
 	mutex_unlock(&hof_policy_lock);
@@ -186,11 +260,13 @@ void hof_gate_net_init(struct hof_net *hn)
 {
 	INIT_LIST_HEAD(&hn->assigned);
 	INIT_DELAYED_WORK(&hn->gate_watch, hof_gate_watch_work);
+	INIT_DELAYED_WORK(&hn->admit_size, hof_gate_fit_work);
 }
 
 void hof_gate_net_exit(struct hof_net *hn)
 {
 	cancel_delayed_work_sync(&hn->gate_watch);
+	cancel_delayed_work_sync(&hn->admit_size);
 	if (!hn->gates)
 		return;
 	hof_transfer_file_closed(hn->gates);

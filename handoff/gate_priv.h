@@ -12,6 +12,8 @@
 
 #include "assign.h"
 
+struct flt_layer;
+struct hof_admit_queue;
 struct hof_ticket;
 
 enum hof_gate_state {
@@ -37,6 +39,7 @@ enum hof_gate_state {
  * @asked:   with HOF_GATE_MOVING: the node is
  * @decided: and has answered: @refusal
  * @refusal: enum flt_refusal
+ * @tagged:  its service has admission, it is surplus, and its first request is not decided
  * @hops:    so often policies have moved it
  * @requests: how many were decided here
  * @target:  of HOF_GATE_MOVING; else of the last
@@ -65,6 +68,7 @@ struct hof_gate {
 	bool asked;
 	bool decided;
 	u8 refusal;
+	bool tagged;
 	u8 hops;
 	u32 requests;
 	u32 target;
@@ -89,6 +93,8 @@ static inline bool hof_sock_is_whole(const struct sock *sk)
 
 /* Of a connection of a service with a policy; else, or without memory, NULL. */
 struct hof_gate *hof_gate_create(struct sock *sk, gfp_t gfp);
+/* The same of a known one, whose reference goes with it unless there is no memory. */
+struct hof_gate *hof_gate_create_of(struct hof_assigned *s, struct sock *sk, gfp_t gfp);
 void hof_gate_put(struct hof_gate *g);
 
 /* Its work runs, after @delay; it holds the gate and its socket. Any context. */
@@ -105,6 +111,8 @@ void hof_gate_stay(struct hof_gate *g, enum hof_policy_stat why, bool locked);
 void hof_gate_set_state(struct hof_gate *g, enum hof_gate_state state);
 /* Its socket ends: the last answer was whole if the client has all of it. */
 void hof_gate_ends(struct hof_gate *g);
+
+struct hof_admit_queue *hof_gate_queue_of(struct flt_layer *layer);
 
 /* Told of what became of a move, see struct hof_file. */
 void hof_gate_tell(const struct hof_ticket *t, enum hof_event_type type);

@@ -6,6 +6,7 @@
 
 #include <linux/slab.h>
 
+#include "admit.h"
 #include "adopt.h"
 #include "counter.h"
 #include "entry.h"
@@ -229,6 +230,10 @@ void hof_life_receive(struct hof_net *hn, struct flt_node *node,
 	struct hof_entry *e;
 
 	hof_life_tuple(record, &tuple);
+	if (what == HOF_LIFE_ROOM) {
+		hof_admit_notified(hn, node, &tuple);
+		return;
+	}
 	rcu_read_lock();
 	e = hof_entry_find_tuple(hn, &tuple);
 	if (!e || hof_entry_id(e) != id || READ_ONCE(e->peer)->node != node)

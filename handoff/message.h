@@ -114,6 +114,7 @@ enum hof_life {
 	HOF_LIFE_IDLE	= 1,
 	HOF_LIFE_BUSY	= 2,
 	HOF_LIFE_LOST	= 3,	/* COMMIT was too late, or its owner is gone: tell the client */
+	HOF_LIFE_ROOM	= 4,	/* it was refused, and would not be now: FLT_FEATURE_NOTIFY */
 };
 
 /* LIFE is as many of these as its length says. */

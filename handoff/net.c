@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 #include <net/netns/generic.h>
 
+#include "admit.h"
 #include "adopt.h"
 #include "assign.h"
 #include "counter.h"
@@ -55,6 +56,7 @@ static int __net_init hof_net_init(struct net *net)
 	hof_adopt_net_init(hn);
 	hof_standby_net_init(hn);
 	hof_gate_net_init(hn);
+	hof_room_net_init(hn);
 	hof_relocate_net_init(hn);
 	hof_removal_net_init(hn);
 
@@ -91,6 +93,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_tunable_net_exit(hn);
 	hof_assigned_net_exit(hn);
 	hof_removal_withdraw(hn);
+	hof_room_net_exit(hn);
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);
 	hof_standby_net_exit(hn);

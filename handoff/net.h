@@ -97,6 +97,10 @@ struct hof_life_batch;
  * @nr_assigned: of them; under hof_policy_lock
  * @gates:     submits what policies move; NULL: there has been none. Changed under hof_policy_lock
  * @gate_watch: looks for listeners of services with a policy
+ * @admit_size: changes the lengths of their queues
+ * @room_lock: guards the next; process context
+ * @owed:      other nodes that are told when there is room (admit_room.c)
+ * @room:      looks whether there is
  * @entries4:  forwarding entries, keyed by addresses and ports
  * @entries6:  the same for IPv6; inserted to only under RCU or in process context
  * @walk4:     how far @sweep has come
@@ -167,6 +171,11 @@ struct hof_net {
 	unsigned int nr_assigned;
 	struct hof_file *gates;
 	struct delayed_work gate_watch;
+	struct delayed_work admit_size;
+
+	struct mutex room_lock;	/* the following */
+	struct list_head owed;
+	struct delayed_work room;
 
 	struct rhashtable entries4;
 	struct rhashtable entries6;

@@ -174,6 +174,7 @@ static int hof_policy_target_node(struct hof_policy_request *req, struct flt_nod
 		req->target = node->id;
 	else
 		err = -EHOSTDOWN;
+	req->down |= err;
 	flt_node_put(node);
 	return err;
 }
@@ -277,6 +278,7 @@ static struct hof_policy_ops *const hof_policies_own[] = {
 	&hof_policy_hash,
 	&hof_policy_size,
 	&hof_policy_turns,
+	&hof_policy_load,
 	&hof_policy_delayed,
 };
 

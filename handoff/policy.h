@@ -65,6 +65,7 @@ enum hof_policy_verdict {
  * @sk:       the engine's from here on
  * @set:      of the service
  * @target:   node; 0: none yet
+ * @down:     one was named that is not up
  *
  * Valid during hof_policy_ops.request().
  */
@@ -78,6 +79,7 @@ struct hof_policy_request {
 	struct sock *sk;
 	const struct hof_policy_set *set;
 	u32 target;
+	bool down;
 };
 
 /**

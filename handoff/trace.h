@@ -95,7 +95,25 @@ DEFINE_EVENT_PRINT(hof_connection, hof_policy,
 				   { HOF_POLICY_STAYED_UNSURE, "stayed: unsure" },
 				   { HOF_POLICY_STAYED_ENDED, "stayed: ended" },
 				   { HOF_POLICY_STAYED_TARGET, "stayed: target" },
-				   { HOF_POLICY_STAYED_REFUSED, "stayed: refused" }))
+				   { HOF_POLICY_STAYED_REFUSED, "stayed: refused" },
+				   { HOF_POLICY_STAYED_PLAIN, "stayed: plain" }))
+);
+
+/* A service with admission (enum hof_admit_stat); id: how many more would be tagged now. */
+DEFINE_EVENT_PRINT(hof_connection, hof_admit,
+	TP_PROTO(const struct flt_tuple *tuple, u64 id, u32 node, u32 value),
+	TP_ARGS(tuple, id, node, value),
+	TP_printk("%pI6c:%u -> %pI6c:%u window=%llu node=%u %s",
+		  __entry->client, __entry->client_port, __entry->server, __entry->server_port,
+		  __entry->id, __entry->node,
+		  __print_symbolic(__entry->value, { HOF_ADMIT_TAGGED, "tagged" },
+				   { HOF_ADMIT_MOVED, "moved" },
+				   { HOF_ADMIT_REJECTED, "rejected" },
+				   { HOF_ADMIT_KEPT, "kept" },
+				   { HOF_ADMIT_DROPPED, "dropped" },
+				   { HOF_ADMIT_CLOSED, "closed" },
+				   { HOF_ADMIT_NOTIFIED, "opened: notified" },
+				   { HOF_ADMIT_AGAIN, "opened: again" }))
 );
 
 /* A forwarding entry enters a state; GONE is its end. */

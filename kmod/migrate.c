@@ -102,6 +102,8 @@ int flt_policy_set(struct sk_buff *skb, struct genl_info *info)
 		NL_SET_ERR_MSG(info->extack, "there is no such policy");
 	else if (err == -EINVAL)
 		NL_SET_ERR_MSG(info->extack, "neither a node's name nor NAME=NUMBER");
+	else if (err == -ERANGE)
+		NL_SET_ERR_MSG(info->extack, "admit= with admit_base=, admit_again=, _quota=1");
 	else if (err == -ENOSPC)
 		NL_SET_ERR_MSG(info->extack, "too many nodes, options or services");
 	return err;

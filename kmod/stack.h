@@ -89,7 +89,8 @@ struct flt_layer_ops {
 	void (*destruct)(struct flt_layer *layer, struct sock *sk);
 	void (*free)(struct flt_layer *layer);
 	bool (*inherit)(struct flt_layer *listener_layer, struct sock *child);
-	void (*init_child)(struct flt_layer *listener_layer, struct flt_layer *child_layer);
+	void (*init_child)(struct flt_layer *listener_layer, struct flt_layer *child_layer,
+			   struct sock *child);
 	void (*accepted)(struct flt_layer *child_layer, struct socket *sock);
 	size_t priv_size;
 	int (*may_recv)(struct flt_layer *layer, struct sock *sk, int how);

@@ -22,7 +22,7 @@ static void flt_child_inherit(struct flt_stack *from, struct sock *child, struct
 			continue;
 		list_add(&layer->list, layers);		/* oldest first */
 		if (parent->ops->init_child)
-			parent->ops->init_child(parent, layer);
+			parent->ops->init_child(parent, layer, child);
 	}
 }
 

@@ -136,7 +136,7 @@ static bool afpa_inherit(struct flt_layer *layer, struct sock *child)
 	       afpa_site_is_of(place, flt_layer_sock(layer));
 }
 
-static void afpa_init_child(struct flt_layer *layer, struct flt_layer *child)
+static void afpa_init_child(struct flt_layer *layer, struct flt_layer *child, struct sock *sk)
 {
 	struct afpa_place *place = afpa_hook(layer)->place;
 

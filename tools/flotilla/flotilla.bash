@@ -80,8 +80,9 @@ _flotilla_words()
 			echo --within --by --idle --wait --max --service --dry-run --explain help
 		fi ;;
 	takeover*)	echo --prepare --release --wait ;;
-	migrate-)	echo policy explain help ;;
-	migrate-policy) echo show set off stay simple hash size round-robin delayed self ;;
+	migrate-)	echo policy explain admission help ;;
+	migrate-policy) echo show set off stay simple hash size round-robin load delayed self admit= admit_base= admit_quota=1 admit_again= ;;
+	migrate-admission) echo show ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	process-drain)

@@ -31,7 +31,63 @@ static const struct reason {
 	{ "ended", "stayed", "the client had ended its side" },
 	{ "target", "stayed", "the policy named no node, or one that is not up" },
 	{ "refused", "stayed", "the move failed (flotilla stats name HandoffRefused)" },
+	{ "plain", "stayed", "its connection was no surplus (flotilla migrate admission)" },
 };
+
+static const struct column admissions[] = {
+	{ "address", "ADDRESS", NULL },
+	{ "port", "PORT", NULL },
+	{ "base", "BASE", NULL },
+	{ "admit", "ADMIT", NULL },
+	{ "by", "BY", NULL },
+	{ "window", "WINDOW", NULL },
+	{ "waiting", "WAITING", NULL },
+	{ "tagged", "TAGGED", NULL },
+	{ "moved", "MOVED", NULL },
+	{ "rejected", "REJECTED", NULL },
+	{ "kept", "KEPT", NULL },
+	{ "dropped", "DROPPED", NULL },
+	{ "closed", "CLOSED", NULL },
+	{ "notified", "NOTIFIED", NULL },
+	{ "reopened", "REOPENED", NULL },
+};
+
+/* The rows of a service come one after the other, "admit" the first and "admit-reopened" the last. */
+struct admission {
+	struct table table;
+	json_t *row;
+};
+
+static int show_admission(const struct flt_policy_info *policy, void *arg)
+{
+	struct admission *a = arg;
+	const char *what = policy->what;
+	char addr[64];
+
+	if (!strcmp(what, "admit")) {
+		json_decref(a->row);
+		a->row = json_pack("{s:s, s:i}", "address",
+				   address_text(&policy->service, addr, sizeof(addr)),
+				   "port", address_port(&policy->service));
+	} else if (strncmp(what, "admit-", strlen("admit-"))) {
+		return 0;
+	} else {
+		what += strlen("admit-");
+	}
+	if (!a->row)
+		return 0;
+	if (!strcmp(what, "quota"))
+		json_object_set_new(a->row, "by", json_string(policy->value ? "quota" : "place"));
+	else if (!strcmp(what, "base") && !policy->value)
+		json_object_set_new(a->row, what, json_string("listen"));
+	else
+		json_object_set_new(a->row, what, json_integer(policy->value));
+	if (!strcmp(what, "reopened")) {
+		table_row(&a->table, a->row);
+		a->row = NULL;
+	}
+	return 0;
+}
 
 static int show_policy(const struct flt_policy_info *policy, void *arg)
 {
@@ -157,12 +213,31 @@ static int migrate_explain(struct cli *cli, int argc, char **argv)
 	return show_table(cli, reasons, ARRAY_SIZE(reasons), explain_policy);
 }
 
+static int migrate_admission(struct cli *cli, int argc, char **argv)
+{
+	struct admission a = { 0 };
+	int status;
+
+	cli_doing(cli, "show the admission");
+	if (argc && (argc > 1 || strcmp(argv[0], "show")))
+		return cli_unknown(cli, argv[argc > 1 && !strcmp(argv[0], "show")]);
+	if (!cli_client(cli))
+		return CLI_FAILED;
+	table_begin(&a.table, cli, admissions, ARRAY_SIZE(admissions));
+	status = cli_result(cli, flt_policy_each(cli->client, show_admission, &a));
+	table_end(&a.table);
+	json_decref(a.row);
+	return status;
+}
+
 static const struct command commands[] = {
 	{ "policy", NULL, migrate_policy,
 	  "policy [show | set ADDRESS:PORT POLICY [NODE|NAME=NUMBER]... | off ADDRESS:PORT]",
 	  "Show, switch on or replace, switch off the policies of services" },
 	{ "explain", NULL, migrate_explain, "explain",
 	  "Show how many requests of each service moved, and why the others stayed" },
+	{ "admission", NULL, migrate_admission, "admission [show]",
+	  "Show the services that take more connections than they have places for, and what became of them" },
 	{ 0 }
 };
 
@@ -170,5 +245,8 @@ const struct object migrate_object = {
 	"migrate", "policies that move requests to other nodes", commands, false,
 	"A policy sees a request before the server does, and leaves it or gives its connection to another\n"
 	"node. Policies: stay; simple NODE...: all go to the first of them that is up; others are modules.\n"
-	"NODE is a name of the node table, or self. A policy is replaced under load.\n",
+	"NODE is a name of the node table, or self. A policy is replaced under load.\n"
+	"With admit=NUMBER listeners take so many more connections, and only these are asked about:\n"
+	"admit_base=NUMBER instead of what the server said to listen(), admit_quota=1 by turns and not by place\n"
+	"in the queue, admit_again=NUMBER requests until it is tried again when no node had room.\n",
 };

@@ -44,6 +44,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_TLS, "tls" },
 	{ FLT_FEATURE_TAKEOVER, "takeover" },
 	{ FLT_FEATURE_RELOCATE, "relocate" },
+	{ FLT_FEATURE_NOTIFY, "notify" },
 	{ 0 }
 };
 

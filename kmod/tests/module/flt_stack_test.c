@@ -91,7 +91,8 @@ static bool flt_test_inherit(struct flt_layer *layer, struct sock *child)
 	return true;
 }
 
-static void flt_test_init_child(struct flt_layer *from, struct flt_layer *layer)
+static void flt_test_init_child(struct flt_layer *from, struct flt_layer *layer,
+				struct sock *child)
 {
 	memcpy(flt_layer_priv(layer), flt_layer_priv(from), sizeof(struct flt_test_priv));
 	flt_test_count(layer, FLT_TEST_INIT_CHILD);

@@ -123,6 +123,7 @@ enum flt_auth {
  * @FLT_FEATURE_TLS: checkpoints with the keys of a TLS connection
  * @FLT_FEATURE_TAKEOVER: another front-end asks for the connections of a service address
  * @FLT_FEATURE_RELOCATE: a front-end has it hand on connections that it gave to it
+ * @FLT_FEATURE_NOTIFY: who refuses surplus connections says when there is room
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -131,6 +132,7 @@ enum flt_feature {
 	FLT_FEATURE_TLS		= 1 << 3,
 	FLT_FEATURE_TAKEOVER	= 1 << 4,
 	FLT_FEATURE_RELOCATE	= 1 << 5,
+	FLT_FEATURE_NOTIFY	= 1 << 6,
 };
 
 /**

@@ -262,7 +262,7 @@ def policies_of_flotilla():
                     assert named() == after or code and named() == before, (named(), code)
                 return check
 
-            sets = {"policy_name": "hash", "policy_args": "self n2", **service}
+            sets = {"policy_name": "hash", "policy_args": "self n2 admit=3", **service}
             print("# POLICY_SET")
             each_fault(lambda: arranged(set()), lambda nl: nl.do("POLICY_SET", **sets), becomes(set(), {"hash"}))
             print("# POLICY_SET of another")

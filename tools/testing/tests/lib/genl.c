@@ -111,8 +111,9 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
 						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET,
 						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET };
-	static const char *const policies[] = { "hash", "simple", "size", "round-robin", "stay", "none" };
-	static const char *const args[] = { "", "self", "self a b", "a x=7", "=", "a=b=c" };
+	static const char *const policies[] = { "hash", "simple", "size", "round-robin", "load", "stay", "none" };
+	static const char *const args[] = { "", "self", "self a b", "a x=7", "=", "a=b=c", "a admit=3",
+					    "a admit=65535 admit_base=1 admit_quota=1", "admit=0" };
 	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
 	uint32_t service = htonl(0x0a000000 + dice(c, 300));
 	uint16_t port = 80 + dice(c, 3);
