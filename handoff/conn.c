@@ -22,7 +22,7 @@ static void hof_conn_fill(const struct hof_entry *e, struct flt_conn *conn)
 	memset(conn, 0, sizeof(*conn));
 	hof_entry_tuple(e, &conn->tuple);
 	conn->node = READ_ONCE(e->peer)->node->id;
-	conn->state = hof_state_name(READ_ONCE(e->state));
+	conn->state = hof_state_name(e);
 	conn->packets = READ_ONCE(e->packets);
 	conn->bytes = READ_ONCE(e->bytes);
 	conn->age_ms = jiffies_to_msecs(jiffies - e->born);

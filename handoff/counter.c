@@ -113,6 +113,22 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_HOLD_REINJECTED] = "HoldReinjected",
 	[HOF_STAT_ROOM_TOLD] = "AdmitRoomTold",
 	[HOF_STAT_ROOM_IGNORED] = "AdmitRoomIgnored",
+	[HOF_STAT_REDIRECT_CLOSED] = "RedirectClosed",
+	[HOF_STAT_REDIRECT_EXPIRED] = "RedirectExpired",
+	[HOF_STAT_REDIRECT_ASKED] = "RedirectAsked",
+	[HOF_STAT_HINT_SENT] = "HintSent",
+	[HOF_STAT_HINT_TAKEN] = "HintTaken",
+	[HOF_STAT_HINT_REFUSED] = "HintRefused",
+	/* in the order of enum hof_redirect_stat */
+	[HOF_STAT_REDIRECT] = "RedirectSent",
+	"RedirectAgain",
+	"RedirectSilent",
+	"RedirectNone",
+	"RedirectHeavy",
+	"RedirectFull",
+	"RedirectNoRoute",
+	"RedirectTaken",
+	"RedirectRefused",
 	/* in the order of enum hof_policy_stat */
 	[HOF_STAT_POLICY] = "PolicyAsked",
 	"PolicyMoved",
@@ -210,6 +226,8 @@ static const char *const hof_stat_names[] = {
 	"ClaimPending",
 	"AdmitWindow",
 	"AdmitWaiting",
+	"RedirectEntries",
+	"RedirectUnopened",
 };
 
 void hof_count_refusal(struct hof_net *hn, enum flt_refusal why)
@@ -255,13 +273,17 @@ static u64 hof_stats_gauge(struct net *net, unsigned int index)
 		return hof_admit_windows(hn);
 	case 9:
 		return hof_admit_waiting(hn);
+	case 10:
+		return atomic_read(&hn->nr_redirected);
+	case 11:
+		return atomic_read(&hn->nr_unopened);
 	default:
 		return 0;
 	}
 }
 
 /* The name of each slot is given by its place: none may be missing. */
-static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 10);
+static_assert(ARRAY_SIZE(hof_stat_names) == HOF_STAT_MAX + 12);
 
 static u64 __percpu *hof_stats_values(struct net *net)
 {

@@ -8,6 +8,7 @@
 
 #include "assign.h"
 #include "net.h"
+#include "redirect.h"
 
 /* Submission to ownership in powers of two of a microsecond: 1, 2, 4, ... 2^20, more. */
 #define HOF_LATENCY_SLOTS	22
@@ -75,7 +76,14 @@ enum hof_stat {
 	HOF_STAT_HOLD_REINJECTED,
 	HOF_STAT_ROOM_TOLD,
 	HOF_STAT_ROOM_IGNORED,
-	HOF_STAT_POLICY,	/* enum hof_policy_stat */
+	HOF_STAT_REDIRECT_CLOSED,
+	HOF_STAT_REDIRECT_EXPIRED,
+	HOF_STAT_REDIRECT_ASKED,
+	HOF_STAT_HINT_SENT,
+	HOF_STAT_HINT_TAKEN,
+	HOF_STAT_HINT_REFUSED,
+	HOF_STAT_REDIRECT,	/* enum hof_redirect_stat */
+	HOF_STAT_POLICY = HOF_STAT_REDIRECT + HOF_REDIRECT_STATS,	/* enum hof_policy_stat */
 	HOF_STAT_ADMIT = HOF_STAT_POLICY + HOF_POLICY_STATS,	/* enum hof_admit_stat */
 	HOF_STAT_REFUSED = HOF_STAT_ADMIT + HOF_ADMIT_STATS,
 	HOF_STAT_LATENCY = HOF_STAT_REFUSED + HOF_REFUSAL_SLOTS,

@@ -7,6 +7,7 @@
 #include "counter.h"
 #include "entry.h"
 #include "peer.h"
+#include "redirect.h"
 #include "relay.h"
 #include "reset.h"
 #include "table.h"
@@ -98,25 +99,24 @@ void hof_tuple_map(const struct flt_tuple *tuple, u8 *client, u8 *server)
 	hof_address_map(tuple->family, tuple->server, server);
 }
 
-const char *hof_state_name(unsigned int state)
+const char *hof_state_name(const struct hof_entry *e)
 {
-	switch (state) {
+	switch (READ_ONCE(e->state)) {
 	case HOF_HOLD:
 		return "HOLD";
 	case HOF_FORWARD:
-		return "FORWARD";
+		return READ_ONCE(e->redirect) ? "REDIRECT" : "FORWARD";
 	default:
 		return "LINGER";
 	}
 }
 
-struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
-				  struct hof_hold *hold)
+static struct hof_entry *hof_entry_new(const struct flt_tuple *tuple, struct hof_peer *peer,
+				       struct hof_hold *hold, gfp_t gfp)
 {
 	struct hof_entry *e;
 
-	e = kmem_cache_zalloc(tuple->family == AF_INET ? hof_cache4 : hof_cache6,
-			      HOF_ENTRY_GFP);
+	e = kmem_cache_zalloc(tuple->family == AF_INET ? hof_cache4 : hof_cache6, gfp);
 	if (!e)
 		return NULL;
 	e->family = tuple->family;
@@ -128,6 +128,26 @@ struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer
 	e->hold = hold;
 	e->born = jiffies;
 	e->used = jiffies;
+	return e;
+}
+
+struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
+				  struct hof_hold *hold)
+{
+	return hof_entry_new(tuple, peer, hold, HOF_ENTRY_GFP);
+}
+
+struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct hof_net *hn,
+					   struct hof_peer *peer)
+{
+	struct hof_entry *e = hof_entry_new(tuple, peer, NULL, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!e)
+		return NULL;
+	e->state = HOF_FORWARD;
+	e->redirect = HOF_REDIRECT_PENDING;
+	e->id = hof_net_new_id(hn);
+	e->asked = jiffies;
 	return e;
 }
 
@@ -229,7 +249,7 @@ int hof_entry_insert(struct hof_net *hn, struct hof_entry *e)
 		err = rhashtable_lookup_insert_fast(table, &e->hash, hof_table6);
 	if (err)
 		return err == -EEXIST ? err : -ENOMEM;
-	hof_entry_trace(e, HOF_HOLD);
+	hof_entry_trace(e, hof_entry_state(e));
 	queue_delayed_work(system_unbound_wq, &hn->sweep, HOF_SWEEP_EVERY);
 	return 0;
 }
@@ -252,6 +272,10 @@ struct hof_entry *hof_entry_find_tuple(struct hof_net *hn, const struct flt_tupl
 void hof_entry_settle(struct hof_net *hn, struct hof_entry *e, enum flt_refusal why)
 {
 	lockdep_assert_held(&e->lock);
+	if (e->redirect) {
+		hof_redirect_settle(hn, e);
+		return;
+	}
 	atomic_dec(&e->peer->node->load);
 	hof_count(hn, HOF_STAT_HANDOFF_CLOSED);
 	if (!e->ticket)
@@ -337,6 +361,10 @@ static bool hof_entry_expire(struct hof_net *hn, struct hof_entry *e)
 
 	switch (hof_entry_state(e)) {
 	case HOF_FORWARD:
+		if (READ_ONCE(e->redirect) && !hof_redirect_expired(hn, e))
+			return false;
+		if (READ_ONCE(e->redirect))
+			break;
 		if (time_before(jiffies, READ_ONCE(e->used) + idle))
 			return false;
 		hof_count(hn, HOF_STAT_FORWARD_IDLE_EXPIRED);
@@ -395,6 +423,7 @@ static void hof_entry_sweep(struct work_struct *work)
 
 	busy = hof_entry_sweep_table(hn, &hn->entries4, &hn->walk4);
 	busy |= hof_entry_sweep_table(hn, &hn->entries6, &hn->walk6);
+	hof_redirect_ask(hn);
 	if (hof_entry_count(hn))
 		queue_delayed_work(system_unbound_wq, &hn->sweep,
 				   busy ? HOF_SWEEP_BUSY : HOF_SWEEP_EVERY);
@@ -406,6 +435,11 @@ void hof_entry_kill(struct hof_net *hn, struct hof_entry *e, u64 id)
 	struct flt_tuple tuple;
 	bool direct;
 
+	/* No node has answered: the client's next SYN is accepted here. */
+	if (READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING) {
+		hof_entry_remove(hn, e);
+		return;
+	}
 	if (!hof_entry_close_if(hn, e, id, FLT_REFUSE_NODEDOWN,
 				msecs_to_jiffies(READ_ONCE(hn->tunables.linger_ms)), &direct))
 		return;
@@ -434,7 +468,7 @@ bool hof_entry_redirect(struct hof_net *hn, struct hof_entry *e, u64 from, u64 t
 	bool ok;
 
 	spin_lock_bh(&e->lock);
-	ok = e->state == HOF_FORWARD && e->id == from;
+	ok = e->state == HOF_FORWARD && e->id == from && !e->redirect;
 	if (ok) {
 		old = e->peer;
 		atomic_dec(&old->node->load);
@@ -494,8 +528,13 @@ void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
 
 static void hof_entry_close_one(struct hof_net *hn, struct hof_entry *e, u64 id, u32 epoch)
 {
-	/* One that is over has no epoch any more, and is closed already. */
-	if (READ_ONCE(e->ups) != READ_ONCE(READ_ONCE(e->peer)->ups) && READ_ONCE(e->epoch) == epoch)
+	/*
+	 * One that is over has no epoch any more, and is closed already. One that was redirected
+	 * has none, and is named by nobody.
+	 */
+	if (!READ_ONCE(e->redirect) &&
+	    READ_ONCE(e->ups) != READ_ONCE(READ_ONCE(e->peer)->ups) &&
+	    READ_ONCE(e->epoch) == epoch)
 		hof_entry_close(hn, e, id, FLT_REFUSE_NONE);
 }
 

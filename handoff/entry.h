@@ -58,6 +58,8 @@ union hof_key {
 /* What the client's packets told; a hint, since anyone can forge them. */
 #define HOF_SAW_FIN	BIT(0)
 #define HOF_SAW_RST	BIT(1)
+/* A redirected one only: a SYN after it was open. */
+#define HOF_SAW_SYN	BIT(2)
 
 /**
  * struct hof_entry - one connection this node forwards
@@ -70,12 +72,14 @@ union hof_key {
  * @used:    jiffies of the last packet; written by softirq without a lock
  * @expires: jiffies; in LINGER and DEAD: when that ends
  * @epoch:   until then: of the peer's life in which it took the connection; READ_ONCE
+ * @asked:   instead, of a redirected one: jiffies when its peer was last asked about it; READ_ONCE
  * @born:    jiffies
  * @ups:     @peer's count of links when the peer was last known to have it; READ_ONCE
  * @acked:   the client's last ack_seq: the sequence number of a RST
  * @seen:    HOF_SAW_*; written by softirq without a lock
  * @family:  AF_INET or AF_INET6
  * @state:   enum hof_state; written under @lock, read by hof_entry_state()
+ * @redirect: 0, or enum hof_redirect_phase: its SYN was redirected; changes under @lock, READ_ONCE
  * @over:    under @lock, in HOLD while it may come back to us: HOF_LINGER or HOF_DEAD, it has ended
  *	     there meanwhile; else 0
  * @lock:    guards @state, @over, @hold, @ticket and changes of @peer and @id
@@ -101,6 +105,7 @@ struct hof_entry {
 	union {
 		unsigned long expires;
 		u32 epoch;
+		unsigned long asked;
 	};
 	unsigned long born;
 	u32 acked;
@@ -109,6 +114,7 @@ struct hof_entry {
 	u8 family;
 	u8 state;
 	u8 over;
+	u8 redirect;
 	spinlock_t lock;	/* see above */
 	struct hof_hold *hold;
 	struct hof_ticket *ticket;
@@ -152,6 +158,9 @@ void hof_entry_net_exit(struct hof_net *hn);
  */
 struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
 				  struct hof_hold *hold);
+/* One whose SYN is redirected, in FORWARD; NULL: no memory. Softirq. */
+struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct hof_net *hn,
+					   struct hof_peer *peer);
 /* One that was never inserted. */
 void hof_entry_free(struct hof_entry *e);
 
@@ -221,6 +230,7 @@ void hof_entry_tuple(const struct hof_entry *e, struct flt_tuple *tuple);
 void hof_tuple_map(const struct flt_tuple *tuple, u8 *client, u8 *server);
 /* Tracepoint hof_entry: it enters @state. */
 void hof_entry_trace(const struct hof_entry *e, u8 state);
-const char *hof_state_name(unsigned int state);
+/* For users: HOLD, FORWARD, REDIRECT or LINGER. */
+const char *hof_state_name(const struct hof_entry *e);
 
 #endif

@@ -20,6 +20,7 @@
 #include "forward.h"
 #include "hold.h"
 #include "path.h"
+#include "redirect.h"
 #include "reset.h"
 #include "standby.h"
 #include "table.h"
@@ -165,7 +166,9 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 				    const struct tcphdr *th, struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
-	bool opens = unlikely(th->syn && !th->ack && !th->rst);
+	bool opens = hof_redirect_opens(th);
+	unsigned int verdict;
+	struct flt_tuple tuple;
 	u8 now = hof_entry_state(e);
 
 	if (now == HOF_HOLD) {
@@ -183,7 +186,11 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	switch (now) {
 	case HOF_FORWARD:
 		hof_forward_note(e, th);
-		if (opens) {
+		if (unlikely(READ_ONCE(e->redirect))) {
+			verdict = hof_redirect_packet(hn, e, th, skb, state);
+			if (verdict != NF_STOLEN)
+				return verdict;
+		} else if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_EARLY);
 			if (!hof_forward_syn_to_ack(e, th, skb)) {
 				hof_forward_drop(hn, skb);
@@ -196,8 +203,10 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 		/* The client uses its port again; the old connection is over for it. */
 		if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_REUSE);
+			hof_entry_tuple(e, &tuple);
 			hof_entry_remove(hn, e);
-			return NF_ACCEPT;
+			return hof_redirect_is(hn) ?
+			       hof_redirect_syn(hn, &tuple, th, skb, state) : NF_ACCEPT;
 		}
 		if (now == HOF_DEAD)
 			return hof_forward_dead(hn, e, th, skb);
@@ -208,6 +217,21 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	}
 	hof_forward_packet(hn, e, skb);
 	return NF_STOLEN;
+}
+
+static unsigned int hof_forward_opens4(struct hof_net *hn, const struct hof_key4 *key,
+				       const struct tcphdr *th, struct sk_buff *skb,
+				       const struct nf_hook_state *state)
+{
+	struct flt_tuple tuple = {
+		.family = AF_INET,
+		.client_port = key->client_port,
+		.server_port = key->server_port,
+	};
+
+	memcpy(tuple.client, &key->client, 4);
+	memcpy(tuple.server, &key->server, 4);
+	return hof_redirect_syn(hn, &tuple, th, skb, state);
 }
 
 static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
@@ -242,10 +266,27 @@ static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
 	key.client_port = th->source;
 	key.server_port = th->dest;
 	e = hof_entry_find4(hn, &key);
+	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th))
+		return hof_forward_opens4(hn, &key, th, skb, state);
 	if (!e)
 		return hof_standby_is(hn) ?
 		       hof_standby_packet4(hn, &key, th, state->in->ifindex) : NF_ACCEPT;
 	return hof_forward_tcp(hn, e, th, skb, state);
+}
+
+static unsigned int hof_forward_opens6(struct hof_net *hn, const struct hof_key6 *key,
+				       const struct tcphdr *th, struct sk_buff *skb,
+				       const struct nf_hook_state *state)
+{
+	struct flt_tuple tuple = {
+		.family = AF_INET6,
+		.client_port = key->client_port,
+		.server_port = key->server_port,
+	};
+
+	memcpy(tuple.client, &key->client, 16);
+	memcpy(tuple.server, &key->server, 16);
+	return hof_redirect_syn(hn, &tuple, th, skb, state);
 }
 
 static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
@@ -279,6 +320,8 @@ static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 	key.client_port = th->source;
 	key.server_port = th->dest;
 	e = hof_entry_find6(hn, &key);
+	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th))
+		return hof_forward_opens6(hn, &key, th, skb, state);
 	if (!e)
 		return hof_standby_is(hn) ?
 		       hof_standby_packet6(hn, &key, th, state->in->ifindex) : NF_ACCEPT;

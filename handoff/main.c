@@ -16,6 +16,7 @@
 #include "net.h"
 #include "peer.h"
 #include "policy_bpf.h"
+#include "redirect.h"
 #include "removal.h"
 
 static int __init hof_init(void)
@@ -64,9 +65,14 @@ static int __init hof_init(void)
 	err = hof_assigned_init();
 	if (err)
 		goto undo_device;
+	err = hof_redirect_init();
+	if (err)
+		goto undo_assigned;
 	hof_policy_bpf_init();
 	return 0;
 
+undo_assigned:
+	hof_assigned_exit();
 undo_device:
 	hof_device_unregister();
 undo_gate:
@@ -98,6 +104,7 @@ undo_entry:
 static void __exit hof_exit(void)
 {
 	hof_device_unregister();	/* no program gives any: an open file pins the module */
+	hof_redirect_exit();		/* no service is redirected anew */
 	hof_assigned_exit();		/* no request is asked about from here on */
 	hof_gate_exit();
 	hof_message_unregister();	/* no adoption begins or commits from here on */

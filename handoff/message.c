@@ -11,6 +11,7 @@
 #include "message.h"
 #include "net.h"
 #include "origin.h"
+#include "redirect.h"
 #include "relocate.h"
 #include "removal.h"
 #include "resync.h"
@@ -218,6 +219,12 @@ static int hof_message_handle(struct flt_node *node, const struct flt_msg *msg)
 	case HOF_MSG_RELOCATED:
 		err = hof_relocate_answer(hn, node, msg);
 		break;
+	case HOF_MSG_HINT:
+		err = hof_hint_receive(hn, node, msg);
+		break;
+	case HOF_MSG_HAVE:
+		err = hof_redirect_asked(hn, node, msg);
+		break;
 	default:
 		err = hof_message_id(hn, node, msg);
 	}
@@ -231,12 +238,26 @@ static const struct flt_msg_handler hof_message_handler = {
 	.handle = hof_message_handle,
 };
 
+static const struct flt_msg_handler hof_redirect_handler = {
+	.range = FLT_MSG_REDIRECT,
+	.owner = THIS_MODULE,
+	.handle = hof_message_handle,
+};
+
 int hof_message_register(void)
 {
-	return flt_msg_handler_register(&hof_message_handler);
+	int err = flt_msg_handler_register(&hof_message_handler);
+
+	if (err)
+		return err;
+	err = flt_msg_handler_register(&hof_redirect_handler);
+	if (err)
+		flt_msg_handler_unregister(&hof_message_handler);
+	return err;
 }
 
 void hof_message_unregister(void)
 {
+	flt_msg_handler_unregister(&hof_redirect_handler);
 	flt_msg_handler_unregister(&hof_message_handler);
 }

@@ -31,6 +31,11 @@
  *	RELOCATE{run, nodes, connections}	->
  *				<-	RELOCATED{run, what became of them}
  *
+ * nodes with FLT_FEATURE_REDIRECT that redirect SYNs (redirect.h):
+ *	HINT{service, load} ...	<->	at intervals
+ *	HAVE{id, tuple} ...	->	of connections that were redirected there
+ *				<-	LIFE{id, tuple, CLOSED} ...
+ *
  * The giver owns the connection until it has sent COMMIT. A taker gives up
  * what has no COMMIT by its deadline; one that comes later gets LIFE{LOST}. Ids are the giver's,
  * unique in the life of its namespace. The epoch is the taker's life, of its module in its
@@ -62,6 +67,8 @@ enum hof_msg_type {
 	HOF_MSG_RELOCATE,
 	HOF_MSG_RELOCATED,
 	HOF_MSG_HANDOFF_KEYS	= FLT_MSG_HANDOFF + FLT_MSG_SECRET,
+	HOF_MSG_HINT		= FLT_MSG_REDIRECT,
+	HOF_MSG_HAVE,		/* LIFE{id, CLOSED} for those that are not there */
 };
 
 /* Followed by struct hof_msg_origin, with HOF_ADOPT_ORIGIN, and by the checkpoint. */
@@ -263,6 +270,35 @@ struct hof_msg_reason {
 	__be32 code;
 	__be32 stuck;
 	__be32 put_off;
+};
+
+/* Flag of HINT: the node redirects that service's SYNs itself. */
+#define HOF_HINT_BUSY	BIT(0)
+
+/**
+ * struct hof_msg_hint - a service that takes SYNs
+ * @family: 4 or 6
+ * @port:   of the service
+ * @load:   lighter is better
+ * @flags:  HOF_HINT_*
+ * @server: its address; zeros to the end
+ */
+struct hof_msg_hint {
+	__be16 family;
+	__be16 port;
+	__be32 load;
+	__be32 flags;
+	u8 server[16];
+};
+
+/**
+ * struct hof_msg_hints - HINT: all services that the sender takes SYNs of; no others any more
+ * @life_ms: how long that holds
+ * @hint:    as many as the length says, 64 at most
+ */
+struct hof_msg_hints {
+	__be32 life_ms;
+	struct hof_msg_hint hint[];
 };
 
 /* In HELD, which has the same records. */

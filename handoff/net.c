@@ -15,6 +15,7 @@
 #include "guard.h"
 #include "net.h"
 #include "peer.h"
+#include "redirect.h"
 #include "relocate.h"
 #include "removal.h"
 #include "standby.h"
@@ -57,6 +58,7 @@ static int __net_init hof_net_init(struct net *net)
 	hof_standby_net_init(hn);
 	hof_gate_net_init(hn);
 	hof_room_net_init(hn);
+	hof_redirect_net_init(hn);
 	hof_relocate_net_init(hn);
 	hof_removal_net_init(hn);
 
@@ -97,8 +99,10 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_adopt_net_exit(hn);
 	hof_forward_unhook(hn);
 	hof_standby_net_exit(hn);
+	hof_redirect_net_exit(hn);
 	hof_guard_unhook(hn);
 	hof_entry_net_exit(hn);
+	hof_redirect_batch_free(hn);
 	hof_peer_net_exit(hn);
 	hof_flight_net_exit(hn);
 	hof_stats_net_exit(hn);

@@ -37,6 +37,10 @@
  * @migrate_bytes:  a policy that wants more has to do with so many
  * @migrate_wait_ms: and with what came by then
  * @migrate_max_hops: so often policies move one connection
+ * @redirect_max:    entries of redirected connections; no more are made
+ * @redirect_syn_max: those of them whose handshake is not seen to be complete
+ * @redirect_syn_ms: how long one of these stays without a packet
+ * @redirect_hint_ms: how often loads are looked at, and told to other nodes
  * @send_max:       unacknowledged bytes that a connection may have to be given away
  */
 struct hof_tunables {
@@ -58,6 +62,10 @@ struct hof_tunables {
 	u32 takeover;
 	u32 relocate;
 	u32 takeover_hold_ms;
+	u32 redirect_max;
+	u32 redirect_syn_max;
+	u32 redirect_syn_ms;
+	u32 redirect_hint_ms;
 	u32 migrate_bytes;
 	u32 migrate_wait_ms;
 	u32 migrate_max_hops;
@@ -84,6 +92,10 @@ struct ctl_table;
 struct ctl_table_header;
 struct hof_file;
 struct hof_life_batch;
+struct hof_redirect_batch;
+
+/* Bit of hof_net.hint_flags: @hint is to run soon. */
+#define HOF_HINT_KICKED	0
 
 /**
  * struct hof_net - a network namespace
@@ -125,6 +137,14 @@ struct hof_life_batch;
  * @nr_standbys: length of @standbys; READ_ONCE
  * @successor_turn: held by who tells another front-end of a page; process context, outside the
  *	       peers' @held_turn
+ * @redirect_lock: guards @redirects and what is in them; process context
+ * @redirects:   struct hof_redirect, services whose SYNs may go to other nodes; RCU
+ * @nr_redirects: length of @redirects; READ_ONCE
+ * @nr_redirected: entries of redirected connections
+ * @nr_unopened: those of them that are HOF_REDIRECT_PENDING
+ * @hint:        looks at the loads here and tells them
+ * @hint_flags:  HOF_HINT_KICKED
+ * @redirect_batch: of @sweep: what is to be asked; NULL: nothing was
  * @relocate_lock: guards the next; process context
  * @askings:    questions of this node that wait for an answer (relocate.c)
  * @removals:   what other nodes have asked for (removal.c)
@@ -208,6 +228,15 @@ struct hof_net {
 	struct list_head standbys;
 	unsigned int nr_standbys;
 	struct mutex successor_turn;	/* see above */
+
+	struct mutex redirect_lock;	/* the following */
+	struct list_head redirects;
+	unsigned int nr_redirects;
+	atomic_t nr_redirected;
+	atomic_t nr_unopened;
+	struct delayed_work hint;
+	unsigned long hint_flags;
+	struct hof_redirect_batch *redirect_batch;
 
 	struct mutex relocate_lock;	/* the following */
 	struct list_head askings;

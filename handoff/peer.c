@@ -11,6 +11,7 @@
 #include "net.h"
 #include "path.h"
 #include "peer.h"
+#include "redirect.h"
 #include "resync.h"
 #include "transfer.h"
 
@@ -199,6 +200,7 @@ static void hof_peer_forget(struct hof_net *hn, const struct flt_node *node)
 	mutex_unlock(&hn->peer_lock);
 	if (!peer)
 		return;
+	hof_hint_forget(hn, peer);
 	/* Entries hold the peer as long as they linger; it must not pin a device for that long. */
 	hof_path_drop(peer);
 	hof_peer_quiet(peer);

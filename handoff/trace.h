@@ -12,6 +12,7 @@
 #include "assign.h"
 #include "entry.h"
 #include "message.h"
+#include "redirect.h"
 
 DECLARE_EVENT_CLASS(hof_connection,
 	TP_PROTO(const struct flt_tuple *tuple, u64 id, u32 node, u32 value),
@@ -114,6 +115,23 @@ DEFINE_EVENT_PRINT(hof_connection, hof_admit,
 				   { HOF_ADMIT_CLOSED, "closed" },
 				   { HOF_ADMIT_NOTIFIED, "opened: notified" },
 				   { HOF_ADMIT_AGAIN, "opened: again" }))
+);
+
+/* A SYN of a service with a rule (enum hof_redirect_stat); id: the service's load here. */
+DEFINE_EVENT_PRINT(hof_connection, hof_redirect,
+	TP_PROTO(const struct flt_tuple *tuple, u64 id, u32 node, u32 value),
+	TP_ARGS(tuple, id, node, value),
+	TP_printk("%pI6c:%u -> %pI6c:%u load=%llu node=%u %s",
+		  __entry->client, __entry->client_port, __entry->server, __entry->server_port,
+		  __entry->id, __entry->node,
+		  __print_symbolic(__entry->value, { HOF_REDIRECT_SENT, "sent" },
+				   { HOF_REDIRECT_SILENT, "stayed: silent" },
+				   { HOF_REDIRECT_NONE, "stayed: none" },
+				   { HOF_REDIRECT_HEAVY, "stayed: heavy" },
+				   { HOF_REDIRECT_FULL, "stayed: full" },
+				   { HOF_REDIRECT_NO_ROUTE, "stayed: noroute" },
+				   { HOF_REDIRECT_TAKEN, "taken" },
+				   { HOF_REDIRECT_REFUSED, "refused" }))
 );
 
 /* A forwarding entry enters a state; GONE is its end. */

@@ -28,6 +28,10 @@ static const struct hof_tunables hof_defaults = {
 	.takeover = 1,
 	.relocate = 1,
 	.takeover_hold_ms = 15000,
+	.redirect_max = 65536,
+	.redirect_syn_max = 4096,
+	.redirect_syn_ms = 10000,
+	.redirect_hint_ms = 500,
 	.migrate_bytes = 8192,
 	.migrate_wait_ms = 50,
 	.migrate_max_hops = 4,
@@ -44,6 +48,8 @@ static unsigned int hof_pending_max = HOF_PENDING_MAX;
 static unsigned int hof_held_max_kb = 1U << 20;
 static unsigned int hof_request_max = 65536;
 static unsigned int hof_hops_max = 255;
+static unsigned int hof_fifty = 50;
+static unsigned int hof_redirected_max = 1U << 24;
 static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
 
 /* Who listens between the nodes then reads what clients say, and can speak in their place. */
@@ -84,6 +90,10 @@ static const struct ctl_table hof_table[] = {
 	HOF_TUNABLE("takeover", takeover, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("relocate", relocate, SYSCTL_ZERO, SYSCTL_ONE),
 	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, &hof_one, &hof_hour_ms),
+	HOF_TUNABLE("redirect_max", redirect_max, SYSCTL_ZERO, &hof_redirected_max),
+	HOF_TUNABLE("redirect_syn_max", redirect_syn_max, SYSCTL_ZERO, &hof_redirected_max),
+	HOF_TUNABLE("redirect_syn_ms", redirect_syn_ms, &hof_one, &hof_minute_ms),
+	HOF_TUNABLE("redirect_hint_ms", redirect_hint_ms, &hof_fifty, &hof_minute_ms),
 	HOF_TUNABLE("migrate_bytes", migrate_bytes, &hof_one, &hof_request_max),
 	HOF_TUNABLE("migrate_wait_ms", migrate_wait_ms, &hof_one, &hof_ten_s_ms),
 	HOF_TUNABLE("migrate_max_hops", migrate_max_hops, SYSCTL_ZERO, &hof_hops_max),

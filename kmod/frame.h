@@ -71,7 +71,7 @@ struct flt_hello_more {
 /* Of this program. */
 #define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_CLAIM | \
 			 FLT_FEATURE_TLS | FLT_FEATURE_TAKEOVER | FLT_FEATURE_RELOCATE | \
-			 FLT_FEATURE_NOTIFY)
+			 FLT_FEATURE_NOTIFY | FLT_FEATURE_REDIRECT)
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256

@@ -22,6 +22,7 @@ static bool flt_range_known(u8 range)
 	case FLT_MSG_HANDOFF:
 	case FLT_MSG_CARD:
 	case FLT_MSG_AFPA:
+	case FLT_MSG_REDIRECT:
 	case FLT_MSG_TEST:
 		return true;
 	default:

@@ -23,6 +23,7 @@ enum flt_msg_range {
 	FLT_MSG_HANDOFF	= 0x10,
 	FLT_MSG_CARD	= 0x20,
 	FLT_MSG_AFPA	= 0x30,
+	FLT_MSG_REDIRECT = 0x40,	/* handoff's, too */
 	FLT_MSG_TEST	= 0xf0,
 };
 

@@ -15,6 +15,7 @@
 #include "linkwork.h"
 #include "listen.h"
 #include "migrate.h"
+#include "redirect.h"
 #include "netlink.h"
 #include "service.h"
 #include "statsdump.h"
@@ -53,6 +54,13 @@ static const struct nla_policy flt_policy_policy[FLT_A_MAX + 1] = {
 	[FLT_A_SERVICE_ADDR6]	= FLT_POLICY_ADDR6,
 	[FLT_A_SERVICE_PORT]	= NLA_POLICY_MIN(NLA_U16, 1),
 	[FLT_A_POLICY_NAME]	= { .type = NLA_NUL_STRING, .len = FLT_POLICY_NAME_MAX - 1 },
+	[FLT_A_POLICY_ARGS]	= { .type = NLA_NUL_STRING, .len = FLT_POLICY_ARGS_MAX - 1 },
+};
+
+static const struct nla_policy flt_redirect_policy[FLT_A_MAX + 1] = {
+	[FLT_A_SERVICE_ADDR4]	= { .type = NLA_BE32 },
+	[FLT_A_SERVICE_ADDR6]	= FLT_POLICY_ADDR6,
+	[FLT_A_SERVICE_PORT]	= NLA_POLICY_MIN(NLA_U16, 1),
 	[FLT_A_POLICY_ARGS]	= { .type = NLA_NUL_STRING, .len = FLT_POLICY_ARGS_MAX - 1 },
 };
 
@@ -521,6 +529,9 @@ static const struct genl_split_ops flt_ops[] = {
 	FLT_DUMP(FLT_CMD_POLICY_GET, flt_policy_dump, 0),
 	FLT_DO(FLT_CMD_POLICY_SET, flt_policy_set, flt_policy_policy, GENL_UNS_ADMIN_PERM),
 	FLT_DO(FLT_CMD_POLICY_DEL, flt_policy_del, flt_policy_policy, GENL_UNS_ADMIN_PERM),
+	FLT_DUMP(FLT_CMD_REDIRECT_GET, flt_redirect_dump, 0),
+	FLT_DO(FLT_CMD_REDIRECT_SET, flt_redirect_set, flt_redirect_policy, GENL_UNS_ADMIN_PERM),
+	FLT_DO(FLT_CMD_REDIRECT_DEL, flt_redirect_del, flt_redirect_policy, GENL_UNS_ADMIN_PERM),
 };
 
 static const struct genl_multicast_group flt_groups[] = {

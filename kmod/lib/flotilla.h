@@ -72,6 +72,20 @@ int flt_policy_set(struct flt_client *c, const struct sockaddr_storage *service,
 		   const char *args);
 int flt_policy_off(struct flt_client *c, const struct sockaddr_storage *service);
 
+/* A number of a service whose SYNs go to lighter nodes; with a node: that node's load. */
+struct flt_redirect_info {
+	struct sockaddr_storage service;
+	char node[FLT_NAME_MAX];
+	char what[16];
+	uint64_t value;
+};
+typedef int (*flt_redirect_fn)(const struct flt_redirect_info *info, void *arg);
+int flt_redirect_each(struct flt_client *c, flt_redirect_fn fn, void *arg);
+/* @args: NAME=VALUE, with spaces between, see FLT_CMD_REDIRECT_SET. */
+int flt_redirect_set(struct flt_client *c, const struct sockaddr_storage *service,
+		     const char *args);
+int flt_redirect_off(struct flt_client *c, const struct sockaddr_storage *service);
+
 struct flt_conn_info {
 	struct flt_tuple tuple;
 	char node[FLT_NAME_MAX];

@@ -64,7 +64,7 @@ struct object {
 	const char *more;
 };
 
-extern const struct object migrate_object, rebalance_object;
+extern const struct object migrate_object, redirect_object, rebalance_object;
 extern const struct object node_object, local_object, service_object, auth_object, conn_object, stats_object,
 	policy_object, explain_object, doctor_object, probe_object, monitor_object, card_object, save_object, apply_object,
 	process_object, takeover_object, afpa_object, cache_object,

@@ -10,7 +10,7 @@ const struct object *const cli_objects[] = {
 	&node_object, &local_object, &service_object, &auth_object,
 	&conn_object, &stats_object, &top_object, &policy_object,
 	&explain_object, &doctor_object, &probe_object, &monitor_object, &card_object, &afpa_object, &cache_object,
-	&save_object, &apply_object, &process_object, &migrate_object, &takeover_object, &rebalance_object, NULL
+	&save_object, &apply_object, &process_object, &migrate_object, &redirect_object, &takeover_object, &rebalance_object, NULL
 };
 
 void cli_doing(struct cli *cli, const char *format, ...)

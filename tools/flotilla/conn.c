@@ -123,7 +123,7 @@ static int conn_show(struct cli *cli, int argc, char **argv)
 
 static const struct command commands[] = {
 	{ "show", "list", conn_show,
-	  "[show] [node NAME] [state hold|forward|linger] [client ADDRESS] [count]",
+	  "[show] [node NAME] [state hold|forward|redirect|linger] [client ADDRESS] [count]",
 	  "Show the connections that were handed off from here" },
 	{ "move", NULL, conn_move,
 	  "move CLIENT:PORT [server ADDRESS:PORT] node NODE [--now | --idle MS] [--wait SECONDS]",

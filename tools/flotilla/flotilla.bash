@@ -83,6 +83,9 @@ _flotilla_words()
 	migrate-)	echo policy explain admission help ;;
 	migrate-policy) echo show set off stay simple hash size round-robin load delayed self admit= admit_base= admit_quota=1 admit_again= ;;
 	migrate-admission) echo show ;;
+	redirect-)	echo show set hint off explain help ;;
+	redirect-set)	echo above queue hysteresis take off on ;;
+	redirect-hint)	echo auto ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;
 	process-drain)
@@ -173,7 +176,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process migrate takeover help'
+		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process migrate redirect takeover help'
 		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

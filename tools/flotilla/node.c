@@ -45,6 +45,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_TAKEOVER, "takeover" },
 	{ FLT_FEATURE_RELOCATE, "relocate" },
 	{ FLT_FEATURE_NOTIFY, "notify" },
+	{ FLT_FEATURE_REDIRECT, "redirect" },
 	{ 0 }
 };
 

@@ -34,6 +34,19 @@ void hof_relay_drop(struct hof_adoption *a)
 {
 }
 
+void hof_redirect_settle(struct hof_net *hn, struct hof_entry *e)
+{
+}
+
+bool hof_redirect_expired(struct hof_net *hn, struct hof_entry *e)
+{
+	return false;
+}
+
+void hof_redirect_ask(struct hof_net *hn)
+{
+}
+
 void hof_reset_client(struct hof_net *hn, const struct flt_tuple *tuple, u32 seq)
 {
 	hof_count(hn, HOF_STAT_FORWARD_RESETS);

@@ -16,7 +16,7 @@ from tap import claim, main_with, wait                  # noqa: E402
 
 KNOWN = (E["FLT_FEATURE_SECTIONS"] | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_CLAIM"] |
          E["FLT_FEATURE_TLS"] | E["FLT_FEATURE_TAKEOVER"] | E["FLT_FEATURE_RELOCATE"] |
-         E["FLT_FEATURE_NOTIFY"])
+         E["FLT_FEATURE_NOTIFY"] | E["FLT_FEATURE_REDIRECT"])
 BRIEF, FULL = 52, 60
 FLT_WHY_LENGTH = 8
 

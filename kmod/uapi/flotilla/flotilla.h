@@ -124,6 +124,7 @@ enum flt_auth {
  * @FLT_FEATURE_TAKEOVER: another front-end asks for the connections of a service address
  * @FLT_FEATURE_RELOCATE: a front-end has it hand on connections that it gave to it
  * @FLT_FEATURE_NOTIFY: who refuses surplus connections says when there is room
+ * @FLT_FEATURE_REDIRECT: nodes tell each other their loads, and what is still there
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -133,6 +134,7 @@ enum flt_feature {
 	FLT_FEATURE_TAKEOVER	= 1 << 4,
 	FLT_FEATURE_RELOCATE	= 1 << 5,
 	FLT_FEATURE_NOTIFY	= 1 << 6,
+	FLT_FEATURE_REDIRECT	= 1 << 7,
 };
 
 /**
@@ -242,6 +244,14 @@ enum flt_refusal {
  *	or that instead of another, at once. ENOENT: no such policy; EINVAL: an argument;
  *	EOPNOTSUPP: handoff.ko is not loaded
  * @FLT_CMD_POLICY_DEL: it has none. ENOENT
+ * @FLT_CMD_REDIRECT_GET: dump of the services whose SYNs go to lighter nodes, a message for each of
+ *	their numbers (FLT_A_SERVICE_*, FLT_A_STAT_NAME, _VALUE), and one for each node that takes
+ *	them (FLT_A_NODE_NAME, too)
+ * @FLT_CMD_REDIRECT_SET: a service (FLT_A_SERVICE_*, the port too) gets a rule, or what
+ *	FLT_A_POLICY_ARGS say of it is changed: above=NUMBER|off, queue=PERCENT|off,
+ *	hysteresis=NUMBER, take=0|1, hint=NUMBER|auto. EINVAL, ERANGE: one of these; ENOSPC: 64
+ *	have one; EOPNOTSUPP: handoff.ko is not loaded
+ * @FLT_CMD_REDIRECT_DEL: it has none; what was redirected goes on. ENOENT
  */
 enum flt_cmd {
 	FLT_CMD_UNSPEC,
@@ -260,6 +270,9 @@ enum flt_cmd {
 	FLT_CMD_POLICY_GET,
 	FLT_CMD_POLICY_SET,
 	FLT_CMD_POLICY_DEL,
+	FLT_CMD_REDIRECT_GET,
+	FLT_CMD_REDIRECT_SET,
+	FLT_CMD_REDIRECT_DEL,
 	__FLT_CMD_MAX
 };
 
@@ -318,7 +331,7 @@ enum flt_attr {
 
 	FLT_A_CONN_TUPLE,	/* struct flt_tuple */
 	FLT_A_CONN_NODE,	/* string: the owner's name */
-	FLT_A_CONN_STATE,	/* string: HOLD, FORWARD or LINGER */
+	FLT_A_CONN_STATE,	/* string: HOLD, FORWARD, REDIRECT or LINGER */
 	FLT_A_CONN_PACKETS,	/* u64 forwarded */
 	FLT_A_CONN_BYTES,	/* u64 forwarded */
 	FLT_A_CONN_AGE_MS,	/* u64 */

@@ -176,7 +176,7 @@ def closed(nl, *_):
 def netlink_reads_of_flotilla():
     with nodes() as c:
         for cmd, dump in (("LOCAL_GET", False), ("NODE_GET", True), ("CONN_GET", True), ("STATS_GET", True),
-                          ("SERVICE_GET", True), ("POLICY_GET", True)):
+                          ("SERVICE_GET", True), ("POLICY_GET", True), ("REDIRECT_GET", True)):
             print("# %s" % cmd)
             each_fault(asking(c.nodes[0]), lambda nl, cmd=cmd, dump=dump: (nl.dump if dump else nl.do)(cmd), closed)
         print("# NODE_GET of one")
@@ -269,6 +269,36 @@ def policies_of_flotilla():
             each_fault(lambda: arranged({"stay"}), lambda nl: nl.do("POLICY_SET", **sets), becomes({"stay"}, {"hash"}))
             print("# POLICY_DEL")
             each_fault(lambda: arranged({"stay"}), lambda nl: nl.do("POLICY_DEL", **service), becomes({"stay"}, set()))
+
+
+@claim
+def redirection_of_flotilla():
+    with nodes() as c:
+        node, service = c.nodes[0], {"service_addr4": "10.9.0.80", "service_port": 80}
+
+        def has():
+            return {row["STAT_VALUE"] for row in node.nl.dump("REDIRECT_GET") if row["STAT_NAME"] == "above"}
+
+        def arranged(above):
+            if has() != above and above:
+                node.nl.do("REDIRECT_SET", policy_args="above=%d" % next(iter(above)), **service)
+            elif has() != above:
+                node.nl.do("REDIRECT_DEL", **service)
+            return asking(node)()
+
+        def becomes(before, after):
+            def check(nl, _got, code):
+                nl.close()
+                assert has() == after or code and has() == before, (has(), code)
+            return check
+
+        sets = {"policy_args": "above=7 hint=3", **service}
+        print("# REDIRECT_SET")
+        each_fault(lambda: arranged(set()), lambda nl: nl.do("REDIRECT_SET", **sets), becomes(set(), {7}))
+        print("# REDIRECT_SET of what is there")
+        each_fault(lambda: arranged({5}), lambda nl: nl.do("REDIRECT_SET", **sets), becomes({5}, {7}))
+        print("# REDIRECT_DEL")
+        each_fault(lambda: arranged({5}), lambda nl: nl.do("REDIRECT_DEL", **service), becomes({5}, set()))
 
 
 @claim

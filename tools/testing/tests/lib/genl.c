@@ -110,8 +110,11 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 						  FLT_CMD_NODE_DEL, FLT_CMD_NODE_GET, FLT_CMD_LOCAL_GET,
 						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
 						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET,
-						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET };
+						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET,
+						  FLT_CMD_REDIRECT_SET, FLT_CMD_REDIRECT_DEL, FLT_CMD_REDIRECT_GET };
 	static const char *const policies[] = { "hash", "simple", "size", "round-robin", "load", "stay", "none" };
+	static const char *const rules[] = { "", "above=0", "above=off queue=50", "hint=7 take=0", "hint=auto", "=",
+					     "above=-1" };
 	static const char *const args[] = { "", "self", "self a b", "a x=7", "=", "a=b=c", "a admit=3",
 					    "a admit=65535 admit_base=1 admit_quota=1", "admit=0" };
 	uint32_t address = htonl(INADDR_LOOPBACK + dice(c, 3)), weight = dice(c, 100);
@@ -142,7 +145,16 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
 		at += put(c->arena + at, FLT_A_SERVICE_PORT, &port, 2);
 		break;
+	case FLT_CMD_REDIRECT_SET:
+		text = rules[dice(c, sizeof(rules) / sizeof(rules[0]))];
+		at += put(c->arena + at, FLT_A_POLICY_ARGS, text, strlen(text) + 1);
+		/* fallthrough */
+	case FLT_CMD_REDIRECT_DEL:
+		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
+		at += put(c->arena + at, FLT_A_SERVICE_PORT, &port, 2);
+		break;
 	case FLT_CMD_POLICY_GET:
+	case FLT_CMD_REDIRECT_GET:
 	case FLT_CMD_SERVICE_GET:
 	case FLT_CMD_CONN_GET:
 	case FLT_CMD_STATS_GET:

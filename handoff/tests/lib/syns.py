@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+"""SYNs without a socket: of clients that do not exist, and with what no TCP would write."""
+import socket
+import struct
+
+MARK = 0xf107
+
+
+def summed(data):
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(">%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def segment(source, to, flags, sport, dport=80, urgent=0, seq=1000, ack=0):
+    """An IPv4 packet; SYN is 2, ACK 16, RST 4."""
+    source, to = socket.inet_aton(source), socket.inet_aton(to)
+    tcp = bytearray(struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 65000, 0, urgent))
+    tcp[16:18] = struct.pack(">H", summed(source + to + struct.pack(">BBH", 0, 6, len(tcp)) + bytes(tcp)))
+    head = bytearray(struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 1, 0x4000, 64, 6, 0, source, to))
+    head[10:12] = struct.pack(">H", summed(bytes(head)))
+    return bytes(head + tcp)
+
+
+class Raw:
+    """Sends from a node's namespace."""
+
+    def __init__(self, node):
+        with node.inside():
+            self.sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+
+    def send(self, source, to, flags, sport, **more):
+        self.sock.sendto(segment(source, to, flags, sport, **more), (to, 0))
+
+    def close(self):
+        self.sock.close()
