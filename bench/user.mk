@@ -55,6 +55,7 @@ $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 $(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
 $(B)/bench/load: LIBS := -lssl -lcrypto
 $(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
+$(B)/bench/pace: bench/program.c bench/program.h
 $(B)/bench/load $(B)/bench/turns $(B)/bench/pace:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,9 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../program.h"
+
 #define HEAD_MAX	4096
 #define PATIENCE	30	/* seconds */
-#define SECOND		1000000000ULL
 
 /**
  * struct client - a kept connection
@@ -51,26 +51,6 @@ static double rate = 1000;
 static char request[1024];
 static uint64_t start, total, done;
 static uint32_t *latency;	/* of each answer, microseconds */
-
-__attribute__((format(printf, 1, 2), noreturn)) static void die(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	fputs("pace: ", stderr);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
-	va_end(args);
-	exit(1);
-}
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * SECOND + ts.tv_nsec;
-}
 
 static uint64_t due(uint64_t number)
 {
