@@ -48,15 +48,18 @@ mix-origin_LIBS := -lm
 mix-load_SRCS := bench/mix/load.c bench/mix/common.c bench/mix/due.c bench/splice/busy.c
 mix-load_LIBS := -lm
 
-# The load and the profile of bench/pathlen: for the bench alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+# Loads, servers and the profile: for the benches alone, not installed.
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 $(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
 $(B)/bench/load: LIBS := -lssl -lcrypto
 $(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
-$(B)/bench/pace: bench/program.c bench/program.h
-$(B)/bench/load $(B)/bench/turns $(B)/bench/pace:
+$(B)/bench/serve $(B)/bench/offer: $(B)/bench/%: bench/migration/%.c bench/migration/web.h
+$(B)/bench/pace $(B)/bench/serve $(B)/bench/offer: bench/program.c bench/program.h
+$(B)/bench/serve: LIBS := -lpthread
+$(B)/bench/offer: LIBS := -lm
+$(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $(filter %.c,$^) $(LIBS)
