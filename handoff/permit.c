@@ -19,12 +19,12 @@
 
 /*
  * A connection that is in our table of forwarding comes from the node that we gave it to, or
- * not at all. One that is not in it comes from a front-end.
+ * not at all. One that is not in it, or that we have never had, comes from a front-end.
  */
 static enum flt_refusal hof_permit_role(struct hof_net *hn, const struct flt_node *node,
 					const struct flt_tuple *tuple)
 {
-	bool given = false, taken = false;
+	bool theirs, given = false, taken = false;
 	struct hof_entry *e;
 	u8 state;
 
@@ -32,9 +32,11 @@ static enum flt_refusal hof_permit_role(struct hof_net *hn, const struct flt_nod
 	e = hof_entry_find_tuple(hn, tuple);
 	if (e) {
 		state = hof_entry_state(e);
-		given = READ_ONCE(e->peer)->node == node && state != HOF_GONE && state != HOF_DEAD;
+		theirs = READ_ONCE(e->peer)->node == node && state != HOF_GONE && state != HOF_DEAD;
+		/* A SYN that was redirected is no connection: who gets it may have forged it. */
+		given = theirs && !READ_ONCE(e->redirect);
 		/* A closed one lingers for its late packets; its client may have begun anew. */
-		taken = !given && (state == HOF_FORWARD || state == HOF_HOLD);
+		taken = !theirs && (state == HOF_FORWARD || state == HOF_HOLD);
 	}
 	rcu_read_unlock();
 	if (given)

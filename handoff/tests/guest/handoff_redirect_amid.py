@@ -13,13 +13,18 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, SLOW, VIP4, claim, main, receive, run, usable, wait   # noqa: E402
+from chain import OLD, Wanderer                         # noqa: E402
+from hof import (FAILED, PATIENCE, SLOW, VIP4, VIP6, E, claim, main, peek, receive, run, usable,    # noqa: E402
+                 wait)
+from mallory import Mallory, forge                      # noqa: E402
+from move import FROM, Move                             # noqa: E402
 from redirected import Redirecting, carries             # noqa: E402
 from syns import MARK, Raw                              # noqa: E402
 
 RESET = struct.pack("ii", 1, 0)
 ABSENT = "10.9.0.77"
 SYN, RST, ACK = 2, 4, 16
+HINT = 0x40
 # What comes of what the other node has redirected is lost on the way, or what it answers.
 DROPS = {
     "SYN": "type filter hook prerouting priority -500; tcp dport 80 tcp flags & (syn | ack) == syn %sdrop;",
@@ -109,6 +114,38 @@ def one_that_takes_no_more_is_asked_no_more():
         c.be[1].nl.do("SERVICE_DEL", service_addr4=VIP4)
         c.offered("be2", "silent")
         usable(c.connect(), c.accepted(0))
+
+
+@claim
+def who_is_sent_syns_may_not_name_their_clients():
+    """A node that is no front-end forges a SYN, is sent it, and gives what it says has come of it."""
+    with Redirecting() as c:
+        here, mallory = c.be[0], Mallory(c)
+        line = mallory.meet(here, features=OLD | E["FLT_FEATURE_REDIRECT"])
+        mallory.node.run("ip", "route", "add", VIP4 + "/32", "via", c.net.ip4(here.number))
+        client = c.connect()
+        client.sendall(b"GET")
+        there = c.accepted(0)
+        peek(there, 3)
+        dev = here.handoff()
+        dev.submit(there, here.id["mallory"], 1)
+        wire = forge(mallory.take(here), c.net.ip4(100), ABSENT)
+        dev.expect(FAILED, 1, "policy")
+        assert mallory.give(here, wire) == "role"
+        c.rule(above=10, hint=1000)
+        line.send(HINT, struct.pack("!IHHII16s", 60000, 4, 80, 0, 0, socket.inet_aton(VIP4)))
+        c.offered("mallory", "lighter")
+        raw = Raw(mallory.node)
+        for flags, state in ((SYN, 1), (ACK, 0)):
+            raw.send(ABSENT, VIP4, flags, client.getsockname()[1])
+            wait(lambda state=state: len(c.redirected()) == 1 and here.stat("RedirectUnopened") == state)
+            assert mallory.give(here, wire) == "role", flags
+        here.nl.do("NODE_SET", node_name="mallory", node_role=E["FLT_ROLE_FRONTEND"])
+        assert mallory.give(here, wire) == "none"
+        wait(lambda: len(c.redirected()) == 1)
+        raw.close()
+        dev.close()
+        mallory.close()
 
 
 @claim
