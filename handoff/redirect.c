@@ -270,20 +270,28 @@ static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
 	return NF_STOLEN;
 }
 
-unsigned int hof_redirect_packet(struct hof_net *hn, struct hof_entry *e,
-				 const struct tcphdr *th, struct sk_buff *skb,
-				 const struct nf_hook_state *state)
+/*
+ * Another node has begun it anew, with us: it ends its way here. But anybody can write the mark,
+ * and would end what goes on there: it is taken when it comes again and that is known to be over.
+ */
+static unsigned int hof_redirect_crosses(struct hof_net *hn, struct hof_entry *e)
 {
+	struct hof_redirect *r;
 	struct flt_tuple tuple;
 
-	if (hof_redirect_opens(th)) {
-		if (!hof_redirect_is_marked(th))
-			return hof_redirect_again(hn, e, th, skb);
-		/* Another node has begun it anew, with us: it ends its way here. */
-		hof_entry_tuple(e, &tuple);
-		hof_entry_remove(hn, e);
-		return hof_redirect_syn(hn, &tuple, th, skb, state);
-	}
+	hof_entry_tuple(e, &tuple);
+	r = hof_redirect_find(hn, &tuple);
+	if (READ_ONCE(e->redirect) == HOF_REDIRECT_OPEN)
+		hof_redirect_doubt(hn, e);
+	return r ? hof_redirect_not(r, &tuple, HOF_REDIRECT_REFUSED, NF_DROP) : NF_DROP;
+}
+
+unsigned int hof_redirect_packet(struct hof_net *hn, struct hof_entry *e,
+				 const struct tcphdr *th, struct sk_buff *skb)
+{
+	if (hof_redirect_opens(th))
+		return hof_redirect_is_marked(th) ? hof_redirect_crosses(hn, e) :
+						    hof_redirect_again(hn, e, th, skb);
 	if (unlikely(READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING) && th->ack && !th->rst)
 		hof_redirect_open(hn, e);
 	return NF_STOLEN;

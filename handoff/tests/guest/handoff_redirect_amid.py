@@ -182,11 +182,29 @@ def an_entry_of_its_own_does_not_send_it_on():
         c.loaded()
         client = c.connect()
         port = client.getsockname()[1]
-        usable(client, c.accepted(1))
+        there = c.accepted(1)
+        usable(client, there)
         raw = Raw(c.client)
-        raw.send(c.net.ip4(100), VIP4, SYN, port, urgent=MARK, seq=77)
-        wait(lambda: c.be[0].stat("RedirectTaken") == 1)
-        assert not c.redirected()
+
+        def comes():
+            raw.send(c.net.ip4(100), VIP4, SYN, port, urgent=MARK, seq=77)
+        # Anybody can write that: what goes on there does.
+        comes()
+        wait(lambda: c.be[0].stat("RedirectRefused") + c.be[0].stat("RedirectTaken"))
+        usable(client, there)
+        asked = c.be[0].stat("RedirectAsked")
+        wait(lambda: c.be[0].stat("RedirectAsked") > asked)
+        usable(client, there)
+        assert len(c.redirected()) == 1
+        # When that is over, of which nothing comes by here, it is taken.
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        there.close()
+
+        def taken():
+            comes()
+            return c.be[0].stat("RedirectTaken")
+        wait(taken, every=2)
+        assert not c.redirected() and c.be[0].stat("RedirectSent") == 1
         raw.close()
 
 
