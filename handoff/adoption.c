@@ -244,7 +244,8 @@ void hof_adoption_return(struct hof_adoption *a, struct hof_entry *e)
 {
 	struct hof_adoption *old = NULL;
 	struct hof_net *hn = a->hn;
-	bool direct = false;
+	/* Redirected: the client's packets come to us, and nobody else forwards them. */
+	bool direct = READ_ONCE(e->redirect);
 
 	spin_lock_bh(&e->lock);
 	if (e->ticket) {

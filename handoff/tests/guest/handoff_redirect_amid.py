@@ -149,6 +149,26 @@ def who_is_sent_syns_may_not_name_their_clients():
 
 
 @claim
+def one_that_comes_back_and_is_handed_on_is_forwarded_as_long_as_it_lives():
+    """By who gets the client's packets, not by who gave it back."""
+    with Redirecting(3) as c:
+        c.loaded()
+        c.rule(2, hint=500)
+        wait(lambda: c.offers()["be3"] == ("lighter", 500))
+        for be in c.be:
+            be.sysctl("net.flotilla.forward_linger_ms", 500)
+        w = Wanderer(c, at=c.be[1], listeners={be.name: x for be, x in zip(c.be, c.listeners)})
+        w.go(c.be[0])
+        assert not c.redirected()
+        w.go(c.be[2])
+        w.begins()
+        time.sleep(4 * SLOW)
+        w.works()
+        w.ends()
+        w.close()
+
+
+@claim
 def what_another_has_redirected_ends_here():
     """Accepted, if the service is taken, or dropped; it is never sent on."""
     with Redirecting() as c:

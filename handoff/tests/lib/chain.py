@@ -61,15 +61,15 @@ class Chain(Cluster):
 
 
 class Wanderer:
-    """A connection that goes from node to node; `sock` is where it is."""
+    """A connection that goes from node to node; `sock` is where it is. It begins at `at`, or at the front-end."""
 
-    def __init__(self, c, family=4, request=b"GET"):
-        self.c, self.at, self.number = c, c.fe, 0
-        self.listeners = {node.name: node.listen(family=family) for node in c.nodes}
+    def __init__(self, c, family=4, request=b"GET", at=None, listeners=None):
+        self.c, self.at, self.number = c, at or c.fe, 0
+        self.listeners = listeners or {node.name: node.listen(family=family) for node in c.nodes}
         self.devices = {node.name: node.handoff() for node in c.nodes}
         self.client = c.client.connect(family=family)
         self.client.sendall(request)
-        self.sock = accept(self.listeners["fe"])
+        self.sock = accept(self.listeners[self.at.name])
         peek(self.sock, len(request))
 
     def submit(self, name):
