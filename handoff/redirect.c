@@ -79,7 +79,8 @@ static unsigned int hof_redirect_take(struct hof_redirect *r, const struct flt_t
 	if (sk)
 		sock_gen_put(sk);
 	else if (!READ_ONCE(r->take) || !READ_ONCE(hn->tunables.adopt) ||
-		 flt_service_permit(hn->net, tuple) != FLT_REFUSE_NONE)
+		 flt_service_permit(hn->net, tuple) != FLT_REFUSE_NONE ||
+		 !hof_redirect_listener(r, tuple->client_port, dif))
 		what = HOF_REDIRECT_REFUSED;
 	if (what == HOF_REDIRECT_TAKEN && !hof_redirect_write_mark(skb, th, 0))
 		return NF_DROP;

@@ -94,6 +94,8 @@ struct hof_offer {
  * @told:   load that another module has given; the same
  * @load:   what counts: @fixed, @told, or the connections that were counted last
  * @share:  percent of the accept queue that were full then
+ * @listens: there was a listener then
+ * @full:   TCP would have let in nobody more then
  * @active: above the threshold
  * @counted: of the look that is going on
  * @offers: struct hof_offer; RCU
@@ -114,6 +116,8 @@ struct hof_redirect {
 	u32 told;
 	u32 load;
 	u32 share;
+	bool listens;
+	bool full;
 	bool active;
 	u32 counted;
 	struct list_head offers;
@@ -174,6 +178,8 @@ void hof_hint_kick(struct hof_net *hn);
 /* @load and @active follow from the rest. Under hn->redirect_lock. */
 void hof_hint_judge(struct hof_redirect *r);
 void hof_offer_drop(struct hof_offer *o);
+/* Who takes a SYN from a client's port by device @dif; NULL: nobody. RCU. */
+struct sock *hof_redirect_listener(const struct hof_redirect *r, __be16 client, int dif);
 
 /* --- redirect_rule.c: what an operator says --- */
 

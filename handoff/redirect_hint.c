@@ -6,6 +6,7 @@
  */
 
 #include <linux/export.h>
+#include <linux/netdevice.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <net/inet_hashtables.h>
@@ -251,32 +252,59 @@ static void hof_hint_count(struct hof_net *hn)
 			WRITE_ONCE(r->load, r->counted);
 }
 
-/* Of several listeners of a port that share it, one of them, another each time. */
-static u32 hof_hint_share(const struct hof_redirect *r)
+/* A listener is freed after a grace period: its reference is not needed. */
+struct sock *hof_redirect_listener(const struct hof_redirect *r, __be16 client, int dif)
 {
-	__be16 client = htons(get_random_u32_below(U16_MAX) + 1);
 	u16 port = ntohs(r->at.server_port);
 	struct net *net = r->hn->net;
-	struct sock *sk = NULL;
-	u32 full = 0;
 	__be32 addr;
 
-	rcu_read_lock();
 	if (r->at.family == AF_INET) {
 		memcpy(&addr, r->at.server, sizeof(addr));
-		sk = flt_compat_listener4(net, NULL, 0, 0, client, addr, port);
-#if IS_ENABLED(CONFIG_IPV6)
-	} else {
-		sk = flt_compat_listener6(net, NULL, 0, &in6addr_any, client,
-					  (const struct in6_addr *)r->at.server, port);
-#endif
+		return flt_compat_listener4(net, NULL, 0, 0, client, addr, port, dif);
 	}
-	/* A listener is freed after a grace period: its reference is not needed. */
+#if IS_ENABLED(CONFIG_IPV6)
+	return flt_compat_listener6(net, NULL, 0, &in6addr_any, client,
+				    (const struct in6_addr *)r->at.server, port, dif);
+#else
+	return NULL;
+#endif
+}
+
+/*
+ * Of several listeners of a port that share it, one of them, another each time. One that is bound
+ * to a device is found by packets of that only.
+ */
+static struct sock *hof_hint_listener(const struct hof_redirect *r)
+{
+	__be16 client = htons(get_random_u32_below(U16_MAX) + 1);
+	struct sock *sk = hof_redirect_listener(r, client, 0);
+	struct net_device *dev;
+
 	if (sk)
-		full = 100ULL * READ_ONCE(sk->sk_ack_backlog) /
-		       max(READ_ONCE(sk->sk_max_ack_backlog), 1U);
+		return sk;
+	for_each_netdev_rcu(r->hn->net, dev) {
+		sk = hof_redirect_listener(r, client, dev->ifindex);
+		if (sk)
+			break;
+	}
+	return sk;
+}
+
+static void hof_hint_look_at_queue(struct hof_redirect *r)
+{
+	const struct sock *sk;
+	u32 share = 0;
+
+	rcu_read_lock();
+	sk = hof_hint_listener(r);
+	if (sk)
+		share = 100ULL * READ_ONCE(sk->sk_ack_backlog) /
+			max(READ_ONCE(sk->sk_max_ack_backlog), 1U);
+	r->listens = sk;
+	r->full = sk && sk_acceptq_is_full(sk);
 	rcu_read_unlock();
-	return full;
+	WRITE_ONCE(r->share, share);
 }
 
 static void hof_hint_look(struct hof_net *hn)
@@ -285,7 +313,7 @@ static void hof_hint_look(struct hof_net *hn)
 
 	hof_hint_count(hn);
 	list_for_each_entry(r, &hn->redirects, node) {
-		WRITE_ONCE(r->share, hof_hint_share(r));
+		hof_hint_look_at_queue(r);
 		hof_hint_judge(r);
 	}
 }
@@ -306,13 +334,14 @@ static unsigned int hof_hint_fill(struct hof_net *hn, struct hof_msg_hints *head
 	head->life_ms = cpu_to_be32(clamp_t(u32, HOF_HINT_INTERVALS * hof_hint_interval(hn),
 					    HOF_HINT_LIFE_MIN, HOF_HINT_LIFE_MAX));
 	list_for_each_entry(r, &hn->redirects, node) {
-		if (!r->take || !READ_ONCE(hn->tunables.adopt) ||
+		/* Where nobody listens there are no connections: the least load of all. */
+		if (!r->take || !r->listens || !READ_ONCE(hn->tunables.adopt) ||
 		    !flt_service_has(hn->net, r->at.family, r->at.server, r->at.server_port))
 			continue;
 		hint->family = cpu_to_be16(r->at.family == AF_INET ? 4 : 6);
 		hint->port = r->at.server_port;
 		hint->load = cpu_to_be32(r->load);
-		hint->flags = cpu_to_be32(r->active ? HOF_HINT_BUSY : 0);
+		hint->flags = cpu_to_be32(r->active || r->full ? HOF_HINT_BUSY : 0);
 		memcpy(hint->server, r->at.server, sizeof(hint->server));
 		hint++;
 	}

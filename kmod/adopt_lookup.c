@@ -31,7 +31,7 @@ struct sock *flt_listener_lookup(struct net *net, const struct flt_tuple *tuple,
 	if (tuple->family == AF_INET) {
 		sk = flt_compat_listener4(net, skb, doff, flt_addr4(tuple->client),
 					  tuple->client_port, flt_addr4(tuple->server),
-					  ntohs(tuple->server_port));
+					  ntohs(tuple->server_port), 0);
 #if IS_ENABLED(CONFIG_IPV6)
 	} else {
 		struct in6_addr client, server;
@@ -39,7 +39,7 @@ struct sock *flt_listener_lookup(struct net *net, const struct flt_tuple *tuple,
 		memcpy(&client, tuple->client, sizeof(client));
 		memcpy(&server, tuple->server, sizeof(server));
 		sk = flt_compat_listener6(net, skb, doff, &client, tuple->client_port, &server,
-					  ntohs(tuple->server_port));
+					  ntohs(tuple->server_port), 0);
 #endif
 	}
 	if (sk && !refcount_inc_not_zero(&sk->sk_refcnt))

@@ -11,13 +11,14 @@
 /* All: RCU read side; the ports as the kernel's own take them, of the client as it is sent. */
 
 static inline struct sock *flt_compat_listener4(struct net *net, struct sk_buff *skb, int doff,
-						__be32 client, __be16 from, __be32 server, u16 to)
+						__be32 client, __be16 from, __be32 server, u16 to,
+						int dif)
 {
 #ifdef FLT_HAVE_LOOKUP_WITHOUT_HASHINFO
-	return __inet_lookup_listener(net, skb, doff, client, from, server, to, 0, 0);
+	return __inet_lookup_listener(net, skb, doff, client, from, server, to, dif, 0);
 #else
 	return __inet_lookup_listener(net, net->ipv4.tcp_death_row.hashinfo, skb, doff, client,
-				      from, server, to, 0, 0);
+				      from, server, to, dif, 0);
 #endif
 }
 
@@ -35,13 +36,13 @@ static inline struct sock *flt_compat_established4(struct net *net, __be32 clien
 #if IS_ENABLED(CONFIG_IPV6)
 static inline struct sock *flt_compat_listener6(struct net *net, struct sk_buff *skb, int doff,
 						const struct in6_addr *client, __be16 from,
-						const struct in6_addr *server, u16 to)
+						const struct in6_addr *server, u16 to, int dif)
 {
 #ifdef FLT_HAVE_LOOKUP_WITHOUT_HASHINFO
-	return inet6_lookup_listener(net, skb, doff, client, from, server, to, 0, 0);
+	return inet6_lookup_listener(net, skb, doff, client, from, server, to, dif, 0);
 #else
 	return inet6_lookup_listener(net, net->ipv4.tcp_death_row.hashinfo, skb, doff, client,
-				     from, server, to, 0, 0);
+				     from, server, to, dif, 0);
 #endif
 }
 

@@ -117,6 +117,44 @@ def one_that_takes_no_more_is_asked_no_more():
 
 
 @claim
+def a_node_whose_server_is_gone_gets_none():
+    """It has the least load of all, and would answer each client with a RST."""
+    with Redirecting() as c:
+        c.loaded()
+        usable(c.connect(), c.accepted(1))
+        c.listeners[1].close()
+        # Within two intervals.
+        time.sleep(3.5)
+        usable(c.connect(), c.accepted(0))
+        assert c.offers()["be2"][0] == "silent", c.offers()
+        c.listeners[1] = c.be[1].listen()
+        c.offered("be2", "lighter")
+        usable(c.connect(), c.accepted(1))
+        # Before the others have heard of it: what comes is dropped, and accepted here in the end.
+        c.interval(30000)
+        c.rule(1, hint=7)
+        wait(lambda: c.offers()["be2"] == ("lighter", 7))
+        c.listeners[1].close()
+        usable(Opening(c).end(), c.accepted(0))
+        assert c.be[1].stat("RedirectRefused") and c.be[0].stat("RedirectSilent") == 1
+
+
+@claim
+def a_node_whose_server_accepts_nothing_gets_no_more_than_fit():
+    """Whatever its load, and without a threshold of its own."""
+    with Redirecting() as c:
+        c.loaded()
+        c.listeners[1].listen(1)
+        for _ in range(2):
+            c.connect()
+        c.offered("be2", "busy")
+        usable(c.connect(), c.accepted(0))
+        c.accepted(1)
+        c.offered("be2", "lighter")
+        usable(c.connect(), [c.accepted(1), c.accepted(1)][1])
+
+
+@claim
 def who_is_sent_syns_may_not_name_their_clients():
     """A node that is no front-end forges a SYN, is sent it, and gives what it says has come of it."""
     with Redirecting() as c:
