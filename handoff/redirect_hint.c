@@ -19,6 +19,7 @@
 #include "counter.h"
 #include "hint.h"
 #include "message.h"
+#include "move.h"
 #include "peer.h"
 #include "redirect.h"
 
@@ -334,8 +335,9 @@ static unsigned int hof_hint_fill(struct hof_net *hn, struct hof_msg_hints *head
 	head->life_ms = cpu_to_be32(clamp_t(u32, HOF_HINT_INTERVALS * hof_hint_interval(hn),
 					    HOF_HINT_LIFE_MIN, HOF_HINT_LIFE_MAX));
 	list_for_each_entry(r, &hn->redirects, node) {
-		/* Where nobody listens there are no connections: the least load of all. */
+		/* What nobody listens for, or is being drained, has the least load of all. */
 		if (!r->take || !r->listens || !READ_ONCE(hn->tunables.adopt) ||
+		    hof_move_drains(hn->net, &r->at) ||
 		    !flt_service_has(hn->net, r->at.family, r->at.server, r->at.server_port))
 			continue;
 		hint->family = cpu_to_be16(r->at.family == AF_INET ? 4 : 6);

@@ -140,6 +140,24 @@ def a_node_whose_server_is_gone_gets_none():
 
 
 @claim
+def a_node_that_is_drained_gets_none():
+    """flotilla process drain: the more it has given away the less load it has."""
+    with Redirecting() as c:
+        c.loaded()
+        usable(c.connect(), c.accepted(1))
+        with c.be[1].inside():
+            move = Move()
+        with move:
+            move.node(c.be[1].id["be1"])
+            move.give(FROM, c.listeners[1])
+            time.sleep(3.5)
+            usable(c.connect(), c.accepted(0))
+            assert c.offers()["be2"][0] == "silent", c.offers()
+        c.offered("be2", "lighter")
+        usable(c.connect(), c.accepted(1))
+
+
+@claim
 def a_node_whose_server_accepts_nothing_gets_no_more_than_fit():
     """Whatever its load, and without a threshold of its own."""
     with Redirecting() as c:
