@@ -146,6 +146,7 @@ struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct
 		return NULL;
 	e->state = HOF_FORWARD;
 	e->redirect = HOF_REDIRECT_PENDING;
+	e->syns = 1;
 	e->id = hof_net_new_id(hn);
 	e->asked = jiffies;
 	return e;

@@ -80,6 +80,7 @@ union hof_key {
  * @family:  AF_INET or AF_INET6
  * @state:   enum hof_state; written under @lock, read by hof_entry_state()
  * @redirect: 0, or enum hof_redirect_phase: its SYN was redirected; changes under @lock, READ_ONCE
+ * @syns:    how often, without an answer of its client; written by softirq without a lock
  * @over:    under @lock, in HOLD while it may come back to us: HOF_LINGER or HOF_DEAD, it has ended
  *	     there meanwhile; else 0
  * @lock:    guards @state, @over, @hold, @ticket and changes of @peer and @id
@@ -115,6 +116,7 @@ struct hof_entry {
 	u8 state;
 	u8 over;
 	u8 redirect;
+	u8 syns;
 	spinlock_t lock;	/* see above */
 	struct hof_hold *hold;
 	struct hof_ticket *ticket;

@@ -252,10 +252,10 @@ static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
 	r = hof_redirect_find(hn, &tuple);
 	/*
 	 * Its ISN is known there, perhaps, so that it goes to no third node: there as long as that
-	 * may answer, and then nowhere but here.
+	 * may answer, and then nowhere but here. Those count, too, that get lost on our side.
 	 */
 	if (READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING &&
-	    (READ_ONCE(e->packets) >= HOF_REDIRECT_TRIES ||
+	    (READ_ONCE(e->syns) >= HOF_REDIRECT_TRIES ||
 	     !hof_redirect_stands(hn, &tuple, READ_ONCE(e->peer)))) {
 		hof_entry_remove(hn, e);
 		if (!r)
@@ -264,6 +264,8 @@ static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
 	}
 	if (READ_ONCE(e->redirect) == HOF_REDIRECT_OPEN)
 		hof_redirect_doubt(hn, e);
+	else
+		WRITE_ONCE(e->syns, READ_ONCE(e->syns) + 1);
 	if (!hof_redirect_write_mark(skb, th, htons(HOF_REDIRECT_MARK)))
 		return NF_DROP;
 	if (r)

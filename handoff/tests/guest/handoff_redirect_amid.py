@@ -173,6 +173,21 @@ def a_node_whose_server_accepts_nothing_gets_no_more_than_fit():
 
 
 @claim
+def what_gets_lost_before_it_leaves_is_a_try_too():
+    with Redirecting() as c:
+        c.loaded()
+        raw = Raw(c.client)
+        for number in range(1, 4):
+            raw.send(ABSENT, VIP4, SYN, 2000, ttl=1)
+            wait(lambda number=number: c.be[0].stat("ForwardTtlExpired") == number)
+        assert len(c.redirected()) == 1 and not c.be[0].sockets()
+        raw.send(ABSENT, VIP4, SYN, 2000, ttl=1)
+        wait(lambda: any("SYN-RECV" in line for line in c.be[0].sockets()))
+        assert not c.redirected() and c.be[0].stat("RedirectSilent") == 1
+        raw.close()
+
+
+@claim
 def who_is_sent_syns_may_not_name_their_clients():
     """A node that is no front-end forges a SYN, is sent it, and gives what it says has come of it."""
     with Redirecting() as c:
