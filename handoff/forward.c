@@ -289,6 +289,14 @@ static unsigned int hof_forward_opens6(struct hof_net *hn, const struct hof_key6
 	return hof_redirect_syn(hn, &tuple, th, skb, state);
 }
 
+/* Be it one of several or the only one, behind whatever other header. */
+static bool hof_forward_is_fragment6(const struct sk_buff *skb)
+{
+	unsigned int offset = 0;
+
+	return ipv6_find_hdr(skb, &offset, NEXTHDR_FRAGMENT, NULL, NULL) >= 0;
+}
+
 static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
@@ -299,6 +307,7 @@ static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 	unsigned short fragment = 0;
 	struct hof_entry *e;
 	struct hof_key6 key;
+	bool whole = true;
 
 	if (unlikely(protocol != IPPROTO_TCP)) {
 		int found;
@@ -311,6 +320,7 @@ static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 			return hof_quote6(hn, skb, offset);
 		if (found != IPPROTO_TCP || fragment)
 			return NF_ACCEPT;
+		whole = !hof_forward_is_fragment6(skb);
 	}
 	if (unlikely(!pskb_may_pull(skb, offset + sizeof(*th))))
 		return NF_ACCEPT;
@@ -320,12 +330,13 @@ static unsigned int hof_forward_ip6(void *priv, struct sk_buff *skb,
 	key.client_port = th->source;
 	key.server_port = th->dest;
 	e = hof_entry_find6(hn, &key);
-	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th))
+	/* Whose SYN comes as a fragment would not be followed by what is forwarded. */
+	if (!e && whole && hof_redirect_is(hn) && hof_redirect_opens(th))
 		return hof_forward_opens6(hn, &key, th, skb, state);
 	if (!e)
 		return hof_standby_is(hn) ?
 		       hof_standby_packet6(hn, &key, th, state->in->ifindex) : NF_ACCEPT;
-	if (unlikely(protocol == IPPROTO_FRAGMENT)) {
+	if (unlikely(!whole)) {
 		/* The stack would put it together above us and answer with a RST. */
 		hof_count(hn, HOF_STAT_FORWARD_FRAGMENTS);
 		return NF_DROP;

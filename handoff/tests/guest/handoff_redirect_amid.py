@@ -188,6 +188,23 @@ def what_gets_lost_before_it_leaves_is_a_try_too():
 
 
 @claim
+def syn_in_fragments_stays():
+    """Or that says it is one: its client's other packets are not forwarded then."""
+    with Redirecting(listening=False) as c:
+        c.listeners = [be.listen(family=6) for be in c.be]
+        for at in range(2):
+            c.rule(at, 6, above=10, hint=0 if at else 1000)
+        c.offered("be2", "lighter")
+        raw = Raw(c.client, socket.AF_INET6)
+        for number, size in enumerate((None, 24), 2000):
+            raw.send_fragments6("fd09::7:1", VIP6, number, size=size)
+            wait(lambda number=number: any("SYN-RECV" in line and ":%d" % number in line
+                                           for line in c.be[0].sockets()))
+        assert not c.be[0].stat("RedirectSent") and not c.redirected()
+        raw.close()
+
+
+@claim
 def who_is_sent_syns_may_not_name_their_clients():
     """A node that is no front-end forges a SYN, is sent it, and gives what it says has come of it."""
     with Redirecting() as c:

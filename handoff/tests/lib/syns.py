@@ -25,15 +25,32 @@ def segment(source, to, flags, sport, dport=80, urgent=0, seq=1000, ack=0, ttl=6
     return bytes(head + tcp)
 
 
+def fragments6(source, to, sport, dport=80, size=None):
+    """An IPv6 SYN with eight bytes of data, in fragments of @size bytes; None: one that says it is a fragment."""
+    source, to = socket.inet_pton(socket.AF_INET6, source), socket.inet_pton(socket.AF_INET6, to)
+    tcp = bytearray(struct.pack(">HHIIBBHHH4B8s", sport, dport, 1000, 0, 0x60, 2, 65000, 0, 0, 1, 1, 1, 1, b"whatever"))
+    tcp[16:18] = struct.pack(">H", summed(source + to + struct.pack(">II", len(tcp), 6) + bytes(tcp)))
+    size = size or len(tcp)
+    for at in range(0, len(tcp), size):
+        part = bytes(tcp[at:at + size])
+        more = int(at + size < len(tcp))
+        yield (struct.pack(">IHBB", 6 << 28, 8 + len(part), 44, 64) + source + to +
+               struct.pack(">BBHI", 6, 0, at | more, sport) + part)
+
+
 class Raw:
     """Sends from a node's namespace."""
 
-    def __init__(self, node):
+    def __init__(self, node, family=socket.AF_INET):
         with node.inside():
-            self.sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+            self.sock = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
 
     def send(self, source, to, flags, sport, **more):
         self.sock.sendto(segment(source, to, flags, sport, **more), (to, 0))
+
+    def send_fragments6(self, source, to, sport, **more):
+        for packet in fragments6(source, to, sport, **more):
+            self.sock.sendto(packet, (to, 0))
 
     def close(self):
         self.sock.close()
