@@ -98,7 +98,10 @@ static void hof_redirect_ask_of(struct hof_net *hn, struct hof_entry *e)
 		batch->node = flt_node_get(node);
 	hof_entry_tuple(e, &tuple);
 	hof_life_fill(&tuple, hof_entry_id(e), 0, &batch->record[batch->nr++]);
-	WRITE_ONCE(e->asked, jiffies);
+	spin_lock_bh(&e->lock);
+	if (e->state == HOF_FORWARD)	/* else it is @expires by now */
+		WRITE_ONCE(e->asked, jiffies);
+	spin_unlock_bh(&e->lock);
 }
 
 bool hof_redirect_expired(struct hof_net *hn, struct hof_entry *e)
