@@ -23,6 +23,9 @@
 /* Of one service and one address: as many get a layer in one go. */
 #define HOF_LISTENERS_MAX	256
 
+/* With a reference on each; under hof_policy_lock. To give back what was set needs no memory. */
+static struct sock *hof_listeners[HOF_LISTENERS_MAX];
+
 /* Those that a service's connections may come by: of its address, or of all of a family. */
 struct hof_door {
 	u16 family;
@@ -48,18 +51,24 @@ static unsigned int hof_doors(const struct flt_tuple *at, struct hof_door doors[
 	return n;
 }
 
-static bool hof_door_is(const struct hof_door *door, const struct net *net, __be16 port,
-			const struct sock *sk)
+/* Whatever device it is bound to. */
+static bool hof_door_leads_to(const struct hof_door *door, const struct net *net, __be16 port,
+			      const struct sock *sk)
 {
 	if (sk->sk_state != TCP_LISTEN || sk->sk_family != door->family ||
-	    READ_ONCE(sk->sk_bound_dev_if) || !net_eq(sock_net(sk), net) ||
-	    inet_sk(sk)->inet_num != ntohs(port))
+	    !net_eq(sock_net(sk), net) || inet_sk(sk)->inet_num != ntohs(port))
 		return false;
 #if IS_ENABLED(CONFIG_IPV6)
 	if (sk->sk_family == AF_INET6)
 		return ipv6_addr_equal(&sk->sk_v6_rcv_saddr, &door->v6);
 #endif
 	return sk->sk_rcv_saddr == door->v4;
+}
+
+static bool hof_door_is(const struct hof_door *door, const struct net *net, __be16 port,
+			const struct sock *sk)
+{
+	return !READ_ONCE(sk->sk_bound_dev_if) && hof_door_leads_to(door, net, port, sk);
 }
 
 static struct inet_listen_hashbucket *hof_door_bucket(const struct hof_door *door,
@@ -103,9 +112,12 @@ static bool hof_listener_has(const struct sock *sk)
 	return flt_layer_find(sk, &hof_gate_layer);
 }
 
-/* With a reference on each: those that have a layer, or those that have none. */
+/*
+ * Those that have a layer, whatever their programs have bound them to since, or those that have
+ * none; but for the first @skip of them.
+ */
 static unsigned int hof_door_listeners(const struct hof_door *door, const struct hof_assigned *s,
-				       bool have, struct sock **found)
+				       bool have, unsigned int skip)
 {
 	struct net *net = s->hn->net;
 	__be16 port = s->at.server_port;
@@ -119,9 +131,13 @@ static unsigned int hof_door_listeners(const struct hof_door *door, const struct
 	sk_nulls_for_each(sk, node, &bucket->nulls_head) {
 		if (n == HOF_LISTENERS_MAX)
 			break;
-		if (hof_door_is(door, net, port, sk) && hof_listener_has(sk) == have &&
-		    refcount_inc_not_zero(&sk->sk_refcnt))
-			found[n++] = sk;
+		if (!hof_door_leads_to(door, net, port, sk) || hof_listener_has(sk) != have ||
+		    (!have && READ_ONCE(sk->sk_bound_dev_if)))
+			continue;
+		if (skip)
+			skip--;
+		else if (refcount_inc_not_zero(&sk->sk_refcnt))
+			hof_listeners[n++] = sk;
 	}
 	spin_unlock(&bucket->lock);
 	local_bh_enable();
@@ -173,22 +189,24 @@ static void hof_listener_fit(struct sock *sk)
 static void hof_assigned_each_listener(const struct hof_assigned *s, bool have,
 				       void (*act)(struct sock *sk))
 {
+	unsigned int n, i, d, skip;
 	struct hof_door doors[3];
-	struct sock **found;
-	unsigned int n, i, d;
 
-	found = kvmalloc_array(HOF_LISTENERS_MAX, sizeof(*found), GFP_KERNEL_ACCOUNT);
-	if (!found)
-		return;
+	lockdep_assert_held(&hof_policy_lock);
 	for (d = hof_doors(&s->at, doors); d--;) {
-		n = hof_door_listeners(&doors[d], s, have, found);
-		for (i = 0; i < n; i++) {
-			act(found[i]);
-			sock_put(found[i]);
-			cond_resched();
-		}
+		skip = 0;
+		do {
+			n = hof_door_listeners(&doors[d], s, have, skip);
+			for (i = 0; i < n; i++) {
+				act(hof_listeners[i]);
+				/* Else the next go does not see it anyway. */
+				skip += hof_listener_has(hof_listeners[i]) == have;
+				sock_put(hof_listeners[i]);
+				cond_resched();
+			}
+			/* Layers take their time: the others get theirs a second later. */
+		} while (have && n == HOF_LISTENERS_MAX);
 	}
-	kvfree(found);
 }
 
 /* The listeners of services that have, or had, admission. */

@@ -4,15 +4,16 @@
 # long: both minutes on either kernel
 """Speculative admission while listeners, nodes, modules come and go, and nodes that say what is not so."""
 import os
+import socket
 import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from admitted import Admits, Server                             # noqa: E402
 from chain import HAS_ORIGIN, NEW, ORIGIN               # noqa: E402
-from hof import E, PATIENCE, REFUSAL, claim, main, rounds, run, wait    # noqa: E402
+from hof import E, PATIENCE, REFUSAL, SLOW, VIP4, claim, main, rounds, run, wait  # noqa: E402
 from mallory import ACK, HANDOFF, HEAD, LIFE, NAK, RECORD, Mallory, unheard  # noqa: E402
-from policed import SERVICE, get                        # noqa: E402
+from policed import SERVICE, Nodes, get                 # noqa: E402
 
 NOTIFY = E["FLT_FEATURE_NOTIFY"]
 ROOM = 4
@@ -52,6 +53,41 @@ def a_listener_closes_and_its_surplus_is_given_back():
         # Whose end is read before it is seen has kept its client until then.
         wait(lambda: a.sum()["dropped"] + a.sum()["kept"] == 74)
         assert [a.asks(client) for client in came[60:70]] == ["be1"] * 5 + ["be2"] * 5
+
+
+def shared(node, backlog=64):
+    """One of any number of listeners of the service."""
+    with node.inside():
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((VIP4, 80))
+        sock.listen(backlog)
+    return sock
+
+
+@claim
+def as_many_listeners_as_there_are_get_their_lengths_back():
+    """More than are looked at in one go, the first of them not those that were the first."""
+    with Nodes(listening=False) as a:
+        def lengths(node=a.be[0]):
+            return [int(line.split()[2]) for line in node.output("ss", "-Htln", "sport = :80").splitlines()]
+        a.policy("simple", "be2", "admit=32")
+        for number in (250, 100):
+            a.listeners += [shared(a.be[0]) for _ in range(number)]
+            wait(lambda: set(lengths()) == {96}, 120 * SLOW)
+        assert len(lengths()) == 350
+        a.flotilla("policy", "off", SERVICE)
+        assert set(lengths()) == {64}, lengths()
+
+
+@claim
+def a_listener_that_is_bound_to_a_device_gets_its_length_back():
+    with Admits() as a:
+        a.policy("simple", "be2", "admit=32")
+        assert a.queue()[1] == 96
+        a.servers["be1"].listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0\0")
+        a.flotilla("policy", "off", SERVICE)
+        assert a.queue()[1] == 64, a.queue()
 
 
 @claim
