@@ -10,6 +10,7 @@
 
 #include "kmod/endpoint.h"
 #include "kmod/node.h"
+#include "kmod/service.h"
 
 #include "admit.h"
 #include "adopt.h"
@@ -95,6 +96,10 @@ void hof_room_owe(struct hof_net *hn, struct flt_node *node, u64 id, const void 
 
 	if (!hof_room_may_come(why) || !(READ_ONCE(node->features) & FLT_FEATURE_NOTIFY) ||
 	    flt_endpoint_peek(wire, len, &peek) != FLT_REFUSE_NONE)
+		return;
+	/* While nothing is adopted anything may be asked for: what listens is told to nobody. */
+	if (!flt_service_has(hn->net, peek.tuple.family, peek.tuple.server,
+			     peek.tuple.server_port))
 		return;
 	mutex_lock(&hn->room_lock);
 	o = hof_owed_get(hn, node, &peek.tuple);

@@ -267,6 +267,12 @@ def a_node_is_owed_no_more_than_a_few_words():
         assert RECORD.unpack(there.await_kind(LIFE)[1])[0] == 40
         time.sleep(0.3)
         assert a.be[1].stat("AdmitRoomTold") == 1
+        # Of what is no service it hears nothing, whatever listens there.
+        refused([wire.replace(VIP, bytes([10, 9, 2, 1]))])
+        time.sleep(0.3)
+        assert a.be[1].stat("AdmitRoomTold") == 1
+        for number in range(1, 41):
+            a.be[1].nl.do("SERVICE_NEW", service_addr4="10.9.1.%d" % number)
         refused(wire.replace(VIP, bytes([10, 9, 1, number])) for number in range(1, 41))
         wait(lambda: a.be[1].stat("AdmitRoomTold") >= 9)
         time.sleep(0.3)
