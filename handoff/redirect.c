@@ -98,7 +98,7 @@ static struct hof_offer *hof_redirect_pick(const struct hof_redirect *r,
 
 	*why = HOF_REDIRECT_NONE;
 	list_for_each_entry_rcu(o, &r->offers, node) {
-		if (!hof_offer_stands(r->hn, o))
+		if (!hof_offer_stands(r->hn, o) || hof_offer_rests(o))
 			continue;
 		*why = HOF_REDIRECT_HEAVY;
 		load = hof_offer_load(o);
@@ -227,37 +227,62 @@ unsigned int hof_redirect_syn(struct hof_net *hn, const struct flt_tuple *tuple,
 
 /* --- once there is an entry --- */
 
-/* Does its node still take the service? */
-static bool hof_redirect_stands(struct hof_net *hn, const struct flt_tuple *tuple,
-				const struct hof_peer *peer)
+/* What its node has said of the service; NULL: nothing, or not any more. */
+static struct hof_offer *hof_redirect_offer(const struct hof_redirect *r,
+					    const struct hof_entry *e)
 {
-	struct hof_redirect *r = hof_redirect_find(hn, tuple);
+	const struct hof_peer *peer = READ_ONCE(e->peer);
 	struct hof_offer *o;
 
 	if (!r)
-		return false;
+		return NULL;
 	list_for_each_entry_rcu(o, &r->offers, node)
 		if (o->peer == peer)
-			return hof_offer_stands(hn, o);
-	return false;
+			return o;
+	return NULL;
+}
+
+/* The way there may be broken though the link is not, and each client waits for seconds. */
+static void hof_redirect_silent(struct hof_offer *o)
+{
+	u32 mute = READ_ONCE(o->mute);
+
+	WRITE_ONCE(o->mute_at, jiffies);
+	if (mute < HOF_REDIRECT_MUTE)
+		WRITE_ONCE(o->mute, mute + 1);
+}
+
+static void hof_redirect_answered(struct hof_net *hn, struct hof_entry *e)
+{
+	struct flt_tuple tuple;
+	struct hof_offer *o;
+
+	hof_redirect_open(hn, e);
+	hof_entry_tuple(e, &tuple);
+	o = hof_redirect_offer(hof_redirect_find(hn, &tuple), e);
+	if (o && READ_ONCE(o->mute))
+		WRITE_ONCE(o->mute, 0);
 }
 
 static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
 				       const struct tcphdr *th, struct sk_buff *skb)
 {
+	bool spent = READ_ONCE(e->syns) >= HOF_REDIRECT_TRIES;
 	struct hof_redirect *r;
 	struct flt_tuple tuple;
+	struct hof_offer *o;
 
 	hof_entry_tuple(e, &tuple);
 	r = hof_redirect_find(hn, &tuple);
+	o = hof_redirect_offer(r, e);
 	/*
 	 * Its ISN is known there, perhaps, so that it goes to no third node: there as long as that
 	 * may answer, and then nowhere but here. Those count, too, that get lost on our side.
 	 */
 	if (READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING &&
-	    (READ_ONCE(e->syns) >= HOF_REDIRECT_TRIES ||
-	     !hof_redirect_stands(hn, &tuple, READ_ONCE(e->peer)))) {
-		hof_entry_remove(hn, e);
+	    (spent || !o || !hof_offer_stands(hn, o))) {
+		if (hof_entry_remove(hn, e) && spent && o)
+			hof_redirect_silent(o);
 		if (!r)
 			return NF_ACCEPT;
 		return hof_redirect_not(r, &tuple, HOF_REDIRECT_SILENT, NF_ACCEPT);
@@ -296,6 +321,6 @@ unsigned int hof_redirect_packet(struct hof_net *hn, struct hof_entry *e,
 		return hof_redirect_is_marked(th) ? hof_redirect_crosses(hn, e) :
 						    hof_redirect_again(hn, e, th, skb);
 	if (unlikely(READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING) && th->ack && !th->rst)
-		hof_redirect_open(hn, e);
+		hof_redirect_answered(hn, e);
 	return NF_STOLEN;
 }

@@ -28,6 +28,9 @@ struct sk_buff;
 #define HOF_REDIRECT_NEVER	U32_MAX
 /* The client's SYNs that go to a node without an ACK in answer: the next is accepted here. */
 #define HOF_REDIRECT_TRIES	3
+/* Clients in a row that a node has left so: it gets none for a while. */
+#define HOF_REDIRECT_MUTE	8
+#define HOF_REDIRECT_PAUSE	(30 * HZ)
 
 /**
  * enum hof_redirect_stat - what became of SYNs; by service, and in the room's table
@@ -69,6 +72,8 @@ enum hof_redirect_phase {
  * @busy:  it is above its own threshold; READ_ONCE
  * @until: jiffies when that is too old, or was withdrawn; READ_ONCE
  * @sent:  SYNs that went to it since
+ * @mute:  clients in a row that it has not answered; by softirq without a lock, READ_ONCE
+ * @mute_at: jiffies of the last of them; the same
  */
 struct hof_offer {
 	struct rcu_head rcu;
@@ -78,6 +83,8 @@ struct hof_offer {
 	bool busy;
 	unsigned long until;
 	atomic_t sent;
+	u32 mute;
+	unsigned long mute_at;
 };
 
 /**
@@ -168,6 +175,8 @@ int hof_redirect_asked(struct hof_net *hn, struct flt_node *node, const struct f
 
 /* Whether it may get a SYN now; @busy or not. RCU. */
 bool hof_offer_stands(const struct hof_net *hn, const struct hof_offer *o);
+/* It does not get one yet, since it has not answered the last ones. */
+bool hof_offer_rests(const struct hof_offer *o);
 /* Its load, with what was sent to it since it said so. */
 u64 hof_offer_load(const struct hof_offer *o);
 int hof_hint_receive(struct hof_net *hn, struct flt_node *node, const struct flt_msg *msg);

@@ -44,6 +44,12 @@ bool hof_offer_stands(const struct hof_net *hn, const struct hof_offer *o)
 	       (flt_node_is_proven(node) || flt_service_insecure(hn->net));
 }
 
+bool hof_offer_rests(const struct hof_offer *o)
+{
+	return READ_ONCE(o->mute) >= HOF_REDIRECT_MUTE &&
+	       time_before(jiffies, READ_ONCE(o->mute_at) + HOF_REDIRECT_PAUSE);
+}
+
 u64 hof_offer_load(const struct hof_offer *o)
 {
 	return (u64)READ_ONCE(o->load) + atomic_read(&o->sent);

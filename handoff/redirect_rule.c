@@ -253,6 +253,8 @@ static const char *hof_offer_word(const struct hof_redirect *r, const struct hof
 	if (hof_offer_stands(r->hn, o)) {
 		if (READ_ONCE(o->busy))
 			return "busy";
+		if (hof_offer_rests(o))
+			return "mute";
 		if (hof_offer_load(o) + r->hysteresis >= r->load)
 			return "heavy";
 		return hof_path_get(o->peer) ? "lighter" : "noroute";

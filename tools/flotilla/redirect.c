@@ -46,6 +46,7 @@ static const struct word node_words[] = {
 	{ "lighter", "it gets SYNs, if no other one is lighter" },
 	{ "heavy", "it is not lighter by more than the hysteresis" },
 	{ "busy", "it is above its own threshold" },
+	{ "mute", "it has not answered the last clients, and gets none for 30 seconds" },
 	{ "noroute", "there is no way to it for packets (flotilla node show)" },
 	{ "down", "its link is not up" },
 	{ "drained", "it is drained, under maintenance, or of weight 0" },

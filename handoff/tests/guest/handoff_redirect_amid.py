@@ -93,6 +93,29 @@ def a_node_that_does_not_answer_is_given_up():
 
 
 @claim
+def a_node_that_answers_nobody_gets_none_for_a_while():
+    """Whoever comes then does not wait; when it answers again it gets its share again."""
+    with Redirecting() as c:
+        c.loaded()
+        lose(c.be[1], "SYN")
+        crowd = [opening.end() for opening in [Opening(c) for _ in range(8)]]
+        taken = {sock.getpeername(): sock for sock in [c.accepted(0) for _ in crowd]}
+        for client in crowd:
+            usable(taken[client.getsockname()], client)
+        assert c.be[0].stat("RedirectSilent") == 8
+        c.offered("be2", "mute")
+        usable(c.connect(timeout=2.5 * SLOW), c.accepted(0))
+        assert c.be[0].stat("RedirectSent") == 8 and c.be[0].stat("RedirectNone") == 1
+        lose_no_more(c.be[1])
+        wait(lambda: c.offers()["be2"][0] == "lighter", 60)
+        usable(c.connect(), c.accepted(1))
+        # One that is answered makes up for those that were not.
+        lose(c.be[1], "SYN")
+        usable(Opening(c).end(), c.accepted(0))
+        assert c.offers()["be2"][0] == "lighter", c.offers()
+
+
+@claim
 def one_that_takes_no_more_is_asked_no_more():
     """It drops what comes too late, and the next time its client is accepted here."""
     with Redirecting() as c:
