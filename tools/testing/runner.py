@@ -28,6 +28,20 @@ GRACE = 60
 LATE = "no time left in this run: `make test ALL=1` runs it"
 
 
+@dataclasses.dataclass
+class Doubt:
+    """A test that failed, for a second look."""
+    test: collect.Test
+    where: str
+    outcome: collect.Outcome
+    seconds: float
+    reports: list
+
+    @property
+    def name(self):
+        return f"{self.where} {self.test.name}"
+
+
 class Book:
     """Counts and prints outcomes; used by several threads."""
 
@@ -37,6 +51,8 @@ class Book:
         self.lock = threading.Lock()
         self.passed = self.failed = self.skipped = 0
         self.failures = []
+        # What failed, for a second look (again.py), and what passed then.
+        self.doubts, self.unsteady = [], []
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
         # Written by tools/vm/guest, too, whoever calls it.
@@ -44,7 +60,11 @@ class Book:
 
     def log(self, test, where):
         """Where the output of a test goes."""
-        path = self.results / where / (test.name.replace("/", ".") + ".log")
+        return self.path(self.results, test, where)
+
+    @staticmethod
+    def path(results, test, where):
+        path = results / where / (test.name.replace("/", ".") + ".log")
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -54,6 +74,8 @@ class Book:
             self.passed += len(outcome.passed)
             self.failed += len(outcome.failed)
             self.failures += [f"{where} {test.name}: {reason}" for reason in outcome.failed]
+            if outcome.failed:
+                self.doubts.append(Doubt(test, where, outcome, seconds, reports))
             self.skipped += len(outcome.skipped)
             if outcome.passed and not outcome.failed:
                 self.durations.record(test, where, seconds, len(outcome.passed) + len(outcome.skipped))
@@ -84,14 +106,27 @@ class Book:
         with self.lock, open(self.boots, "a", encoding="utf-8") as boots:
             boots.write(f"{what}\n")
 
+    def absolve(self, doubt, outcome):
+        """It failed, and passes alone: OUTCOME is what counts."""
+        first = doubt.outcome
+        gone = [f"{doubt.name}: {reason}" for reason in first.failed]
+        self.failures = [failure for failure in self.failures if failure not in gone]
+        self.unsteady += gone
+        self.failed -= len(first.failed)
+        self.passed += len(outcome.passed) - len(first.passed)
+        self.skipped += len(outcome.skipped) - len(first.skipped)
+
     def good(self):
         return self.failed == 0
 
     def summary(self):
         """What a reader must know, the count last."""
-        again = self.boots.read_text(errors="replace").splitlines() if self.boots.exists() else []
-        lines = [f"boots tried again: {len(again)}"] + [f"     {what}" for what in again] if again else []
-        lines += ["what failed:"] + [f"     {what}" for what in self.failures] if self.failures else []
+        boots = self.boots.read_text(errors="replace").splitlines() if self.boots.exists() else []
+        lines = []
+        for head, about in ((f"boots tried again: {len(boots)}", boots),
+                            ("unsteady, failed once and passed alone:", self.unsteady),
+                            ("what failed:", self.failures)):
+            lines += [head] + [f"     {what}" for what in about] if about else []
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return "\n".join(lines + [f"{self.passed} passed, {self.failed} failed{skipped}"])
 
