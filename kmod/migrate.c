@@ -2,62 +2,25 @@
 /* Policies of services: commands, and the room that they go to. */
 
 #include <linux/module.h>
-#include <linux/mutex.h>
 #include <net/sock.h>
 #include "migrate.h"
 #include "netlink.h"
-#include "node.h"
+#include "service.h"
+#include "source.h"
 
-/* Guards the source; held during a call, so that it cannot go meanwhile. */
-static DEFINE_MUTEX(flt_migrate_lock);
-static const struct flt_migrate_source *flt_migrate_source;
+static struct flt_source flt_migrate_source = FLT_SOURCE_INIT(flt_migrate_source);
 
 int flt_migrate_source_register(const struct flt_migrate_source *source)
 {
-	int err = 0;
-
-	mutex_lock(&flt_migrate_lock);
-	if (flt_migrate_source)
-		err = -EBUSY;
-	else
-		flt_migrate_source = source;
-	mutex_unlock(&flt_migrate_lock);
-	return err;
+	return flt_source_set(&flt_migrate_source, source);
 }
 EXPORT_SYMBOL_GPL(flt_migrate_source_register);
 
 void flt_migrate_source_unregister(const struct flt_migrate_source *source)
 {
-	mutex_lock(&flt_migrate_lock);
-	if (!WARN_ON_ONCE(flt_migrate_source != source))
-		flt_migrate_source = NULL;
-	mutex_unlock(&flt_migrate_lock);
+	flt_source_clear(&flt_migrate_source, source);
 }
 EXPORT_SYMBOL_GPL(flt_migrate_source_unregister);
-
-/* The service that a command names: 0 or an errno with its sentence. */
-int flt_service_at(struct genl_info *info, struct flt_tuple *at)
-{
-	struct nlattr *port = info->attrs[FLT_A_SERVICE_PORT];
-	union flt_addr addr = {};
-	int err;
-
-	memset(at, 0, sizeof(*at));
-	err = flt_get_addr(info, FLT_A_SERVICE_ADDR4, FLT_A_SERVICE_ADDR6, &addr);
-	if (err < 0)
-		return err;
-	if (!err || !port) {
-		NL_SET_ERR_MSG(info->extack, "which service: give its address and port");
-		return -EINVAL;
-	}
-	at->family = addr.sa.sa_family;
-	if (at->family == AF_INET)
-		memcpy(at->server, &addr.v4.sin_addr, sizeof(addr.v4.sin_addr));
-	else
-		memcpy(at->server, &addr.v6.sin6_addr, sizeof(addr.v6.sin6_addr));
-	at->server_port = htons(nla_get_u16(port));
-	return 0;
-}
 
 /*
  * All services of the machine share the looking after listeners and the modules of policies, so
@@ -81,23 +44,25 @@ int flt_policy_set(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *name = info->attrs[FLT_A_POLICY_NAME];
 	struct nlattr *args = info->attrs[FLT_A_POLICY_ARGS];
+	const struct flt_migrate_source *source;
 	struct flt_tuple at;
 	int err;
 
-	err = flt_policy_may(skb, info) ?: flt_service_at(info, &at);
+	err = flt_policy_may(skb, info) ?: flt_service_get_at(info, &at);
 	if (err)
 		return err;
 	if (!name) {
 		NL_SET_ERR_MSG(info->extack, "which policy: give its name");
 		return -EINVAL;
 	}
-	mutex_lock(&flt_migrate_lock);
-	if (flt_migrate_source)
-		err = flt_migrate_source->set(genl_info_net(info), &at, nla_data(name),
-					      args ? nla_data(args) : "");
+	mutex_lock(&flt_migrate_source.lock);
+	source = flt_migrate_source.ops;
+	if (source)
+		err = source->set(genl_info_net(info), &at, nla_data(name),
+				  args ? nla_data(args) : "");
 	else
 		err = flt_policy_no_source(info);
-	mutex_unlock(&flt_migrate_lock);
+	mutex_unlock(&flt_migrate_source.lock);
 	if (err == -ENOENT)
 		NL_SET_ERR_MSG(info->extack, "there is no such policy");
 	else if (err == -EINVAL)
@@ -111,43 +76,29 @@ int flt_policy_set(struct sk_buff *skb, struct genl_info *info)
 
 int flt_policy_del(struct sk_buff *skb, struct genl_info *info)
 {
+	const struct flt_migrate_source *source;
 	struct flt_tuple at;
 	int err;
 
-	err = flt_policy_may(skb, info) ?: flt_service_at(info, &at);
+	err = flt_policy_may(skb, info) ?: flt_service_get_at(info, &at);
 	if (err)
 		return err;
-	mutex_lock(&flt_migrate_lock);
-	if (flt_migrate_source)
-		err = flt_migrate_source->off(genl_info_net(info), &at);
+	mutex_lock(&flt_migrate_source.lock);
+	source = flt_migrate_source.ops;
+	if (source)
+		err = source->off(genl_info_net(info), &at);
 	else
 		err = flt_policy_no_source(info);
-	mutex_unlock(&flt_migrate_lock);
+	mutex_unlock(&flt_migrate_source.lock);
 	if (err == -ENOENT)
 		NL_SET_ERR_MSG(info->extack, "that service has no policy");
 	return err;
 }
 
-/* Where a row goes. */
-struct flt_policy_dump {
-	struct sk_buff *skb;
-	struct netlink_callback *cb;
-};
-
 static int flt_policy_put(struct sk_buff *skb, const struct flt_migrate_row *row)
 {
-	struct in6_addr addr6;
-	__be32 addr4;
-	int err;
-
-	if (row->at.family == AF_INET) {
-		memcpy(&addr4, row->at.server, sizeof(addr4));
-		err = nla_put_in_addr(skb, FLT_A_SERVICE_ADDR4, addr4);
-	} else {
-		memcpy(&addr6, row->at.server, sizeof(addr6));
-		err = nla_put_in6_addr(skb, FLT_A_SERVICE_ADDR6, &addr6);
-	}
-	return err || nla_put_u16(skb, FLT_A_SERVICE_PORT, ntohs(row->at.server_port)) ||
+	return flt_service_put_addr(skb, row->at.family, row->at.server) ||
+	       nla_put_u16(skb, FLT_A_SERVICE_PORT, ntohs(row->at.server_port)) ||
 	       nla_put_string(skb, FLT_A_POLICY_NAME, row->policy) ||
 	       nla_put_string(skb, FLT_A_POLICY_ARGS, row->args) ||
 	       nla_put_string(skb, FLT_A_STAT_NAME, row->what) ||
@@ -156,12 +107,11 @@ static int flt_policy_put(struct sk_buff *skb, const struct flt_migrate_row *row
 
 static int flt_policy_emit(const struct flt_migrate_row *row, void *arg)
 {
-	struct flt_policy_dump *dump = arg;
+	struct flt_dump *dump = arg;
 	struct sk_buff *skb = dump->skb;
 	void *head;
 
-	head = genlmsg_put(skb, NETLINK_CB(dump->cb->skb).portid, dump->cb->nlh->nlmsg_seq,
-			   &flt_family, NLM_F_MULTI, FLT_CMD_POLICY_GET);
+	head = flt_dump_row(dump, FLT_CMD_POLICY_GET);
 	if (!head)
 		return -EMSGSIZE;
 	if (flt_policy_put(skb, row)) {
@@ -174,14 +124,14 @@ static int flt_policy_emit(const struct flt_migrate_row *row, void *arg)
 
 int flt_policy_dump(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct flt_policy_dump dump = { .skb = skb, .cb = cb };
-	u64 cursor = *(u64 *)cb->ctx;
+	struct flt_dump dump = { .skb = skb, .cb = cb };
+	const struct flt_migrate_source *source;
 	int err = 0;
 
-	mutex_lock(&flt_migrate_lock);
-	if (flt_migrate_source)
-		err = flt_migrate_source->walk(sock_net(skb->sk), &cursor, flt_policy_emit, &dump);
-	mutex_unlock(&flt_migrate_lock);
-	*(u64 *)cb->ctx = cursor;
+	mutex_lock(&flt_migrate_source.lock);
+	source = flt_migrate_source.ops;
+	if (source)
+		err = source->walk(sock_net(skb->sk), flt_dump_cursor(cb), flt_policy_emit, &dump);
+	mutex_unlock(&flt_migrate_source.lock);
 	return err && !skb->len ? err : skb->len;
 }

@@ -52,9 +52,6 @@ int flt_migrate_source_register(const struct flt_migrate_source *source);
 /* No call of it runs on return. */
 void flt_migrate_source_unregister(const struct flt_migrate_source *source);
 
-/* The address and port that a command names; 0, or an errno with its sentence. */
-int flt_service_at(struct genl_info *info, struct flt_tuple *at);
-
 /* FLT_CMD_POLICY_*, for the table of operations. */
 int flt_policy_set(struct sk_buff *skb, struct genl_info *info);
 int flt_policy_del(struct sk_buff *skb, struct genl_info *info);

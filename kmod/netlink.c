@@ -426,17 +426,6 @@ static int flt_node_del(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
-struct flt_dump {
-	struct sk_buff *skb;
-	struct netlink_callback *cb;
-};
-
-static void *flt_dump_row(struct flt_dump *dump, enum flt_cmd cmd)
-{
-	return genlmsg_put(dump->skb, NETLINK_CB(dump->cb->skb).portid,
-			   dump->cb->nlh->nlmsg_seq, &flt_family, NLM_F_MULTI, cmd);
-}
-
 static int flt_conn_emit(const struct flt_conn *conn, void *arg)
 {
 	struct flt_dump *dump = arg;
@@ -466,12 +455,8 @@ static int flt_conn_emit(const struct flt_conn *conn, void *arg)
 static int flt_conn_dump(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	struct flt_dump dump = { .skb = skb, .cb = cb };
-	u64 cursor = *(u64 *)cb->ctx;
-	int err;
+	int err = flt_conn_walk(sock_net(skb->sk), flt_dump_cursor(cb), flt_conn_emit, &dump);
 
-	BUILD_BUG_ON(sizeof(cursor) > sizeof(cb->ctx));
-	err = flt_conn_walk(sock_net(skb->sk), &cursor, flt_conn_emit, &dump);
-	*(u64 *)cb->ctx = cursor;
 	return err && !skb->len ? err : skb->len;
 }
 

@@ -158,24 +158,53 @@ enum flt_refusal flt_service_permit(struct net *net, const struct flt_tuple *tup
 }
 EXPORT_SYMBOL_GPL(flt_service_permit);
 
+/* The address that a command names, into @addr of 16 bytes: its family, 0: none, or an errno. */
+static int flt_service_get_addr(struct genl_info *info, union flt_addr *said, u8 *addr)
+{
+	int err = flt_get_addr(info, FLT_A_SERVICE_ADDR4, FLT_A_SERVICE_ADDR6, said);
+
+	if (err <= 0)
+		return err;
+	if (said->sa.sa_family == AF_INET)
+		memcpy(addr, &said->v4.sin_addr, sizeof(said->v4.sin_addr));
+	else
+		memcpy(addr, &said->v6.sin6_addr, sizeof(said->v6.sin6_addr));
+	return said->sa.sa_family;
+}
+
+int flt_service_get_at(struct genl_info *info, struct flt_tuple *at)
+{
+	struct nlattr *port = info->attrs[FLT_A_SERVICE_PORT];
+	union flt_addr addr = {};
+	int family;
+
+	memset(at, 0, sizeof(*at));
+	family = flt_service_get_addr(info, &addr, at->server);
+	if (family < 0)
+		return family;
+	if (!family || !port) {
+		NL_SET_ERR_MSG(info->extack, "which service: give its address and port");
+		return -EINVAL;
+	}
+	at->family = family;
+	at->server_port = htons(nla_get_u16(port));
+	return 0;
+}
+
 /* The entry that a command names: 0 or an errno with its sentence. */
 static int flt_service_get(struct genl_info *info, struct flt_service *s)
 {
 	struct nlattr *port = info->attrs[FLT_A_SERVICE_PORT];
 	union flt_addr addr = {};
-	int err;
+	int family;
 
 	memset(s, 0, sizeof(*s));
-	err = flt_get_addr(info, FLT_A_SERVICE_ADDR4, FLT_A_SERVICE_ADDR6, &addr);
-	if (!err)
+	family = flt_service_get_addr(info, &addr, s->addr);
+	if (!family)
 		NL_SET_ERR_MSG(info->extack, "which service: give its address");
-	if (err <= 0)
-		return err ?: -EINVAL;
-	s->family = addr.sa.sa_family;
-	if (s->family == AF_INET)
-		memcpy(s->addr, &addr.v4.sin_addr, sizeof(addr.v4.sin_addr));
-	else
-		memcpy(s->addr, &addr.v6.sin6_addr, sizeof(addr.v6.sin6_addr));
+	if (family <= 0)
+		return family ?: -EINVAL;
+	s->family = family;
 	if (s->family == AF_INET ? ipv4_is_loopback(addr.v4.sin_addr.s_addr) :
 				   ipv6_addr_loopback(&addr.v6.sin6_addr)) {
 		NL_SET_ERR_MSG(info->extack, "a loopback address serves this machine only");
@@ -288,11 +317,22 @@ int flt_service_del(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
-static int flt_service_put(struct sk_buff *skb, struct netlink_callback *cb,
-			   const struct flt_service *s)
+int flt_service_put_addr(struct sk_buff *skb, u16 family, const u8 *addr)
 {
 	struct in6_addr addr6;
 	__be32 addr4;
+
+	if (family == AF_INET) {
+		memcpy(&addr4, addr, sizeof(addr4));
+		return nla_put_in_addr(skb, FLT_A_SERVICE_ADDR4, addr4);
+	}
+	memcpy(&addr6, addr, sizeof(addr6));
+	return nla_put_in6_addr(skb, FLT_A_SERVICE_ADDR6, &addr6);
+}
+
+static int flt_service_put(struct sk_buff *skb, struct netlink_callback *cb,
+			   const struct flt_service *s)
+{
 	void *head;
 	int err;
 
@@ -301,13 +341,7 @@ static int flt_service_put(struct sk_buff *skb, struct netlink_callback *cb,
 	if (!head)
 		return -EMSGSIZE;
 	genl_dump_check_consistent(cb, head);
-	if (s->family == AF_INET) {
-		memcpy(&addr4, s->addr, sizeof(addr4));
-		err = nla_put_in_addr(skb, FLT_A_SERVICE_ADDR4, addr4);
-	} else {
-		memcpy(&addr6, s->addr, sizeof(addr6));
-		err = nla_put_in6_addr(skb, FLT_A_SERVICE_ADDR6, &addr6);
-	}
+	err = flt_service_put_addr(skb, s->family, s->addr);
 	if (!err && s->port)
 		err = nla_put_u16(skb, FLT_A_SERVICE_PORT, ntohs(s->port));
 	if (err)

@@ -39,6 +39,11 @@ int flt_service_new(struct sk_buff *skb, struct genl_info *info);
 int flt_service_del(struct sk_buff *skb, struct genl_info *info);
 int flt_service_dump(struct sk_buff *skb, struct netlink_callback *cb);
 
+/* The address and port that a command names; 0, or an errno with its sentence. */
+int flt_service_get_at(struct genl_info *info, struct flt_tuple *at);
+/* @addr, 16 bytes, into a message; -EMSGSIZE. */
+int flt_service_put_addr(struct sk_buff *skb, u16 family, const u8 *addr);
+
 /* The namespace goes: nobody asks any more. */
 void flt_service_clear(struct flt_net *fn);
 
