@@ -14,7 +14,7 @@ import runner
 
 TIMES = 2
 # Seconds after a run's end that are kept for it.
-ROOM = 300
+ROOM = 540
 # So many fail for one reason, which is no chance.
 MOST = 6
 # What a kernel says whose processors stood still; each other report is a defect, however rare.
