@@ -38,10 +38,15 @@ lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c
 
 lard_http2_head_SRCS := lard/http2/head.c lard/message.c
 
-lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c
+# The whole daemon on a kernel of pretence.
+lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c lard/tests/lib/daemon.c
 lard_give_PKGS := jansson openssl libnghttp2
 lard_give_LIBS := -lpthread
 lard_give_DEPS := libsksplice libuselect
+lard_give_tls_SRCS := $(lard_give_SRCS)
+lard_give_tls_PKGS := $(lard_give_PKGS)
+lard_give_tls_LIBS := $(lard_give_LIBS)
+lard_give_tls_DEPS := $(lard_give_DEPS)
 
 lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl
