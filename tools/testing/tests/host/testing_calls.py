@@ -12,7 +12,7 @@ from kit import claim, equal, main      # noqa: E402
 # Of the descriptor that HOF_IOC_MOVE gives to root of the machine only.
 OUT_OF_REACH = {"HOF_MOVE_TO", "HOF_MOVE_FROM", "HOF_MOVE_CONN", "HOF_MOVE_KEEP", "HOF_MOVE_STATUS",
                 "HOF_MOVE_NODE", "HOF_MOVE_PASSED"}
-# The claims of fault_calls about each room; iolite has a test of its own besides.
+# The claims of fault_calls and fault_devices about each room; iolite has a test of its own besides.
 FAULTS = {"kmod": "netlink_reads_of_flotilla netlink_writes_of_flotilla services_of_flotilla "
                   "policies_of_flotilla redirection_of_flotilla",
           "kmod/afpa": "afpa_calls", "handoff": "a_handoff a_move a_takeover a_relocation", "uselect": "uselect",
@@ -33,7 +33,7 @@ def read(path):
 
 
 def made_to_fail(room):
-    text = read("tools/testing/tests/guest/fault_calls.py")
+    text = "".join(read(f"tools/testing/tests/guest/fault_{part}.py") for part in ("calls", "devices"))
     yield from (re.search(r"^def %s\(\):\n(?:(?: .*)?\n)*" % name, text, re.M)[0] for name in FAULTS[room].split())
     if room == "iolite":
         yield read("iolite/tests/guest/iolite_faults.c")
