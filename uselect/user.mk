@@ -24,5 +24,5 @@ uselect_owner_DEPS := libuselect
 uselect_owner_LIBS := -lpthread
 
 TEST_PROGRAMS += preload_case
-preload_case_SRCS := uselect/tests/lib/preload_case.c uselect/tests/lib/preload_model.c
+preload_case_SRCS := $(addprefix uselect/tests/lib/,preload_case.c preload_model.c preload_threads.c)
 preload_case_LIBS := -lpthread

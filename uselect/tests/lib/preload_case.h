@@ -27,6 +27,16 @@ void say(const char *what, int epfd);
 void warm(int epfd, int fds[2], uint64_t data);
 void byte(int fd);
 
+/* Waits for a child: its status. */
+int ended(pid_t pid);
+
+/* Cases of preload_model.c and preload_threads.c. */
 int random_changes_by_all_ways(void);
+int signal_handlers_wait_and_change(void);
+int waiting_threads_are_cancelled(void);
+int sleepers_are_woken(void);
+int thread_is_cancelled_while_the_library_registers(void);
+int threads_wait_while_the_library_registers(void);
+int table_of_its_own_before_all(void);
 
 #endif
