@@ -187,8 +187,7 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	case HOF_FORWARD:
 		hof_forward_note(e, th);
 		if (unlikely(READ_ONCE(e->redirect))) {
-			verdict = hof_redirect_packet(hn, e, th, skb);
-			if (verdict != NF_STOLEN)
+			if (!hof_redirect_forwards(hn, e, th, skb, &verdict))
 				return verdict;
 		} else if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_EARLY);

@@ -264,8 +264,9 @@ static void hof_redirect_answered(struct hof_net *hn, struct hof_entry *e)
 		WRITE_ONCE(o->mute, 0);
 }
 
-static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
-				       const struct tcphdr *th, struct sk_buff *skb)
+/* This one and the next: as hof_redirect_forwards(). */
+static bool hof_redirect_again(struct hof_net *hn, struct hof_entry *e, const struct tcphdr *th,
+			       struct sk_buff *skb, unsigned int *verdict)
 {
 	bool spent = READ_ONCE(e->syns) >= HOF_REDIRECT_TRIES;
 	struct hof_redirect *r;
@@ -283,26 +284,29 @@ static unsigned int hof_redirect_again(struct hof_net *hn, struct hof_entry *e,
 	    (spent || !o || !hof_offer_stands(hn, o))) {
 		if (hof_entry_remove(hn, e) && spent && o)
 			hof_redirect_silent(o);
-		if (!r)
-			return NF_ACCEPT;
-		return hof_redirect_not(r, &tuple, HOF_REDIRECT_SILENT, NF_ACCEPT);
+		if (r)
+			hof_redirect_not(r, &tuple, HOF_REDIRECT_SILENT, NF_ACCEPT);
+		*verdict = NF_ACCEPT;
+		return false;
 	}
 	if (READ_ONCE(e->redirect) == HOF_REDIRECT_OPEN)
 		hof_redirect_doubt(hn, e);
 	else
 		WRITE_ONCE(e->syns, READ_ONCE(e->syns) + 1);
-	if (!hof_redirect_write_mark(skb, th, htons(HOF_REDIRECT_MARK)))
-		return NF_DROP;
+	if (!hof_redirect_write_mark(skb, th, htons(HOF_REDIRECT_MARK))) {
+		*verdict = NF_DROP;
+		return false;
+	}
 	if (r)
 		hof_redirect_count(r, HOF_REDIRECT_AGAIN);
-	return NF_STOLEN;
+	return true;
 }
 
 /*
  * Another node has begun it anew, with us: it ends its way here. But anybody can write the mark,
  * and would end what goes on there: it is taken when it comes again and that is known to be over.
  */
-static unsigned int hof_redirect_crosses(struct hof_net *hn, struct hof_entry *e)
+static bool hof_redirect_crosses(struct hof_net *hn, struct hof_entry *e, unsigned int *verdict)
 {
 	struct hof_redirect *r;
 	struct flt_tuple tuple;
@@ -311,16 +315,19 @@ static unsigned int hof_redirect_crosses(struct hof_net *hn, struct hof_entry *e
 	r = hof_redirect_find(hn, &tuple);
 	if (READ_ONCE(e->redirect) == HOF_REDIRECT_OPEN)
 		hof_redirect_doubt(hn, e);
-	return r ? hof_redirect_not(r, &tuple, HOF_REDIRECT_REFUSED, NF_DROP) : NF_DROP;
+	if (r)
+		hof_redirect_not(r, &tuple, HOF_REDIRECT_REFUSED, NF_DROP);
+	*verdict = NF_DROP;
+	return false;
 }
 
-unsigned int hof_redirect_packet(struct hof_net *hn, struct hof_entry *e,
-				 const struct tcphdr *th, struct sk_buff *skb)
+bool hof_redirect_forwards(struct hof_net *hn, struct hof_entry *e, const struct tcphdr *th,
+			   struct sk_buff *skb, unsigned int *verdict)
 {
 	if (hof_redirect_opens(th))
-		return hof_redirect_is_marked(th) ? hof_redirect_crosses(hn, e) :
-						    hof_redirect_again(hn, e, th, skb);
+		return hof_redirect_is_marked(th) ? hof_redirect_crosses(hn, e, verdict) :
+						    hof_redirect_again(hn, e, th, skb, verdict);
 	if (unlikely(READ_ONCE(e->redirect) == HOF_REDIRECT_PENDING) && th->ack && !th->rst)
 		hof_redirect_answered(hn, e);
-	return NF_STOLEN;
+	return true;
 }

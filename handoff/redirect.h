@@ -147,9 +147,9 @@ static inline bool hof_redirect_opens(const struct tcphdr *th)
 unsigned int hof_redirect_syn(struct hof_net *hn, const struct flt_tuple *tuple,
 			      const struct tcphdr *th, struct sk_buff *skb,
 			      const struct nf_hook_state *state);
-/* A packet of a redirected connection: NF_STOLEN: it is to be forwarded; else a verdict. */
-unsigned int hof_redirect_packet(struct hof_net *hn, struct hof_entry *e,
-				 const struct tcphdr *th, struct sk_buff *skb);
+/* Is a packet of a redirected connection to be forwarded? Else @verdict is netfilter's. */
+bool hof_redirect_forwards(struct hof_net *hn, struct hof_entry *e, const struct tcphdr *th,
+			   struct sk_buff *skb, unsigned int *verdict);
 /* RCU, or hn->redirect_lock. */
 struct hof_redirect *hof_redirect_find(struct hof_net *hn, const struct flt_tuple *tuple);
 void hof_redirect_count(struct hof_redirect *r, enum hof_redirect_stat stat);

@@ -13,7 +13,7 @@
  * @ops:  what it has registered, or NULL
  */
 struct flt_source {
-	struct mutex lock;
+	struct mutex lock;	/* of @ops */
 	const void *ops;
 };
 
