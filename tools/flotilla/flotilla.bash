@@ -176,7 +176,7 @@ _flotilla()
 		return ;;
 	esac
 	if [[ $i -ge $COMP_CWORD ]]; then
-		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process migrate redirect takeover help'
+		text='node local service auth conn stats top policy explain doctor probe monitor card afpa cache save apply process migrate redirect takeover rebalance help'
 		[[ $current == -* ]] && text='--json --pretty --tabs --batch --version --help'
 	else
 		object=${COMP_WORDS[i]}

@@ -262,6 +262,10 @@ complete_for()	# words of the line, the last is the one being completed
 seen=$(complete_for flotilla -j po)
 [ "$seen" = policy ]
 result $? 'an object completes' "$seen"
+seen=$(complete_for flotilla '' | tr ' ' '\n' | sort | paste -sd' ')
+wanted=$({ flotilla help | sed -n '/^Objects:/,/^$/s/^  \([a-z]*\) .*/\1/p'; echo help; } | sort | paste -sd' ')
+[ "$seen" = "$wanted" ] && [ "${#wanted}" -gt 100 ]
+result $? 'all objects complete that help names' "$seen, not $wanted"
 seen=$(complete_for flotilla node add be1 address 10.0.0.3 role b)
 [ "$seen" = backend ]
 result $? 'an argument value completes' "$seen"
