@@ -144,6 +144,8 @@ int value_name(struct cli *cli, const char *text, char out[FLT_NAME_MAX]);
 int value_service(struct cli *cli, const char *text, struct sockaddr_storage *out);
 /* The value of one argument of node add and node set, and its bit into @node->given. */
 int node_argument(struct cli *cli, struct flt_node_info *node, const char *key, const char *value);
+/* The value of one argument of redirect set; UINT32_MAX: off, or auto. */
+int redirect_argument(struct cli *cli, const char *key, const char *value, uint32_t *out);
 /* "10.0.0.3", or "" for none. */
 const char *address_text(const struct sockaddr_storage *ss, char *text, size_t size);
 uint16_t address_port(const struct sockaddr_storage *ss);

@@ -84,7 +84,7 @@ _flotilla_words()
 	migrate-policy) echo show set off stay simple hash size round-robin load delayed self admit= admit_base= admit_quota=1 admit_again= ;;
 	migrate-admission) echo show ;;
 	redirect-)	echo show set hint off explain help ;;
-	redirect-set)	echo above queue hysteresis take off on ;;
+	redirect-set)	echo above queue hysteresis take hint off on auto ;;
 	redirect-hint)	echo auto ;;
 	process-)	echo move drain help ;;
 	process-move)	echo --idle --wait --dry-run --no-tree; ps -eo pid= ;;

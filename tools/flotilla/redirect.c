@@ -204,31 +204,48 @@ static int change(struct cli *cli, const struct sockaddr_storage *service, const
 	return cli_result(cli, flt_redirect_set(cli->client, service, args));
 }
 
+int redirect_argument(struct cli *cli, const char *key, const char *value, uint32_t *out)
+{
+	const char *none = NULL;
+	uint64_t number = 0, max = INT32_MAX;
+	int status;
+	uint8_t on;
+
+	if (!strcmp(key, "take")) {
+		status = value_word(cli, key, value, &switches, &on);
+		if (!status)
+			*out = on;
+		return status;
+	}
+	if (!strcmp(key, "above") || !strcmp(key, "queue"))
+		none = "off";
+	else if (!strcmp(key, "hint"))
+		none = "auto";
+	else if (strcmp(key, "hysteresis"))
+		return cli_unknown(cli, key);
+	if (none && !strcmp(value, none)) {
+		*out = UINT32_MAX;
+		return CLI_OK;
+	}
+	if (!strcmp(key, "queue"))
+		max = 100;
+	status = value_number(cli, key, value, 0, max, &number);
+	if (!status)
+		*out = number;
+	return status;
+}
+
 /* "above=20" for above 20. */
 static int take_setting(struct cli *cli, const char *key, const char *value, char *text,
 			size_t size)
 {
-	uint64_t number = 0;
-	uint8_t on;
-	int status;
+	uint32_t number;
+	int status = redirect_argument(cli, key, value, &number);
 
-	if (!strcmp(key, "take")) {
-		status = value_word(cli, key, value, &switches, &on);
-		number = on;
-	} else if (!strcmp(key, "above") || !strcmp(key, "queue")) {
-		if (!strcmp(value, "off")) {
-			snprintf(text, size, "%s=off", key);
-			return CLI_OK;
-		}
-		status = value_number(cli, key, value, 0, strcmp(key, "queue") ? INT32_MAX : 100,
-				      &number);
-	} else if (!strcmp(key, "hysteresis")) {
-		status = value_number(cli, key, value, 0, INT32_MAX, &number);
-	} else {
-		return cli_unknown(cli, key);
-	}
-	if (!status)
-		snprintf(text, size, "%s=%llu", key, (unsigned long long)number);
+	if (!status && number == UINT32_MAX)
+		snprintf(text, size, "%s=%s", key, value);
+	else if (!status)
+		snprintf(text, size, "%s=%u", key, number);
 	return status;
 }
 
@@ -294,7 +311,7 @@ static int redirect_off(struct cli *cli, int argc, char **argv)
 static const struct command commands[] = {
 	{ "show", "list", redirect_show, "show", "Show the rules of services, and their loads" },
 	{ "set", NULL, redirect_set,
-	  "set ADDRESS:PORT [above LOAD|off] [queue PERCENT|off] [hysteresis LOAD] [take on|off]",
+	  "set ADDRESS:PORT [above LOAD|off] [queue PERCENT|off] [hysteresis LOAD] [take on|off] [hint LOAD|auto]",
 	  "Give a service a rule, or change what is given of it" },
 	{ "hint", NULL, redirect_hint, "hint ADDRESS:PORT LOAD|auto",
 	  "Say how loaded a service is here, instead of counting its connections" },

@@ -114,6 +114,11 @@ refuses 2 \
 refuses 2 'cannot set the policy: t_low many is not a number' policy set t_low many
 refuses 2 'cannot set the policy: t_low is given twice' policy set t_low 1 t_low 2
 refuses 2 'cannot set the policy: nothing to set is given' policy set
+refuses 2 'cannot redirect 10.0.0.80:80: hint heavy is not a number' redirect set 10.0.0.80:80 above 3 hint heavy
+refuses 2 'cannot redirect 10.0.0.80:80: take perhaps is not off or on' redirect set 10.0.0.80:80 take perhaps
+refuses 2 'cannot redirect 10.0.0.80:80: queue 101 is not between 0 and 100' redirect set 10.0.0.80:80 queue 101
+refuses 2 'cannot redirect 10.0.0.80:80: colour is not an argument of this command; try "help" in its place' \
+	redirect set 10.0.0.80:80 colour red
 refuses 2 'cannot show the counters: Prometheus text is not JSON' -j stats --prometheus
 refuses 2 'cannot show the counters: --http is for --prometheus' stats --http
 refuses 2 'cannot watch: interval 0 is not between 0.1 and 3600 seconds' top interval 0
