@@ -12,12 +12,12 @@ flotilla_PKGS := jansson libmnl
 MANPAGES += tools/flotilla/flotilla.8
 COMPLETIONS += tools/flotilla/flotilla.bash
 
-flotilla_config_SRCS := $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
+flotilla_config_SRCS := tools/flotilla/tests/lib/settings.c $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
 flotilla_config_DEPS := libflotilla libhandoff libafpa
 flotilla_config_PKGS := jansson libmnl
 flotilla_config_LIBS := -lcmocka
 
-flotilla_words_SRCS := $(flotilla_config_SRCS)
+flotilla_words_SRCS := $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
 flotilla_words_DEPS := $(flotilla_config_DEPS)
 flotilla_words_PKGS := $(flotilla_config_PKGS)
 flotilla_words_LIBS := -lcmocka

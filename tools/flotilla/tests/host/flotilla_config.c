@@ -7,88 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "tools/flotilla/config.h"
+#include "tools/flotilla/tests/lib/settings.h"
 
-#define TEMPLATE	"/tmp/flotilla_config.XXXXXX"
-#define LOCAL	"local name fe address 10.0.0.1\n"
-
-static char said[4096];
-
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fclose(f), 0);
-}
-
-/* What goes to standard error meanwhile is in @said. */
-static int hear(int (*fn)(void *arg), void *arg)
-{
-	int error = dup(2), result;
-	FILE *f = tmpfile();
-	size_t len;
-
-	assert_non_null(f);
-	fflush(stderr);
-	dup2(fileno(f), 2);
-	result = fn(arg);
-	fflush(stderr);
-	dup2(error, 2);
-	close(error);
-	rewind(f);
-	len = fread(said, 1, sizeof(said) - 1, f);
-	said[len] = '\0';
-	fclose(f);
-	return result;
-}
-
-struct reading {
-	const char *path;
-	struct config *config;
-};
-
-static int do_read(void *arg)
-{
-	struct reading *r = arg;
-	struct cli cli = { 0 };
-
-	return config_read(&cli, r->path, r->config);
-}
-
-static int read_text(const char *text, struct config *config)
-{
-	static char path[sizeof(TEMPLATE)];	/* what was read keeps its name */
-	struct reading r = { path, config };
-	int status;
-
-	strcpy(path, TEMPLATE);
-	close(mkstemp(path));
-	write_file(path, text);
-	status = hear(do_read, &r);
-	unlink(path);
-	return status;
-}
-
-static void must_read(const char *text, struct config *config)
-{
-	if (read_text(text, config))
-		fail_msg("%s: %.200s", said, text);
-}
-
-/* The sentence without "flotilla: /tmp/flotilla_config.XXXXXX". */
-static const char *sentence(void)
-{
-	const char *prefix = "flotilla: " TEMPLATE;
-
-	said[strcspn(said, "\n")] = '\0';
-	return strlen(said) > strlen(prefix) ? said + strlen(prefix) : said;
-}
-
-static const struct {
-	const char *text, *sentence;
-} bad[] = {
+static const struct bad bad[] = {
 	{ "", ": the line \"local name NAME address ADDRESS\" is missing" },
 	{ "# nothing\n", ": the line \"local name NAME address ADDRESS\" is missing" },
 	{ "node be1 address 10.0.0.2\n", ": the line \"local name NAME address ADDRESS\" is missing" },
@@ -175,30 +96,18 @@ static const struct {
 
 static void what_is_wrong_is_told_with_its_place(void **state)
 {
-	struct config config;
-	size_t i;
-
 	(void)state;
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		int status = read_text(bad[i].text, &config);
-
-		/* Only the first few letters of a JSON library's own sentence are ours to claim. */
-		if (status != CLI_USAGE || strncmp(sentence(), bad[i].sentence, strlen(bad[i].sentence)))
-			fail_msg("%s: status %d: %s\nexpected %s", bad[i].text, status, said, bad[i].sentence);
-		config_free(&config);
-	}
+	must_refuse(bad, ARRAY_SIZE(bad));
 }
 
 static void a_file_that_cannot_be_read_fails(void **state)
 {
 	struct config config;
-	struct reading r = { "/nonexistent/file", &config };
 
 	(void)state;
-	assert_int_equal(hear(do_read, &r), CLI_FAILED);
+	assert_int_equal(read_file("/nonexistent/file", &config), CLI_FAILED);
 	assert_string_equal(said, "flotilla: cannot read /nonexistent/file: No such file or directory\n");
-	r.path = "/dev/zero";
-	assert_int_equal(hear(do_read, &r), CLI_FAILED);
+	assert_int_equal(read_file("/dev/zero", &config), CLI_FAILED);
 	assert_string_equal(said, "flotilla: cannot read /dev/zero: it is longer than 1048576 bytes\n");
 }
 
@@ -221,17 +130,6 @@ static void a_file_that_cannot_be_read_fails(void **state)
 	" host 9 home_shift 2 uuid 01234567-89ab-cdef-0123-456789abcdef\n"	\
 	"export odd device \"/dev/a \\\"b\\\\\\n#\" nodes be1 mount \"#x y\"\n"
 
-static char *text_of(const struct config *config)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	config_print_text(config, f);
-	fclose(f);
-	return text;
-}
-
 static void what_is_printed_is_read_as_it_was(void **state)
 {
 	struct config config, again;
@@ -240,7 +138,7 @@ static void what_is_printed_is_read_as_it_was(void **state)
 
 	(void)state;
 	must_read("# said first\n  " WHOLE "\n", &config);
-	text = text_of(&config);
+	text = printed(&config);
 	assert_string_equal(text, WHOLE);
 	free(text);
 	json = config_print_json(&config);
@@ -249,7 +147,7 @@ static void what_is_printed_is_read_as_it_was(void **state)
 	text = json_dumps(json, JSON_INDENT(2));
 	must_read(text, &again);
 	free(text);
-	text = text_of(&again);
+	text = printed(&again);
 	assert_string_equal(text, WHOLE);
 	free(text);
 	json_decref(json);
@@ -266,55 +164,15 @@ static void defaults_may_be_said_or_left_out(void **state)
 	must_read("local port 7471 insecure off address 10.0.0.1 name fe\n"
 		  "node be1 role backend weight 100 admin active forward direct auth none port 7471 address 10.0.0.2"
 		  " forward-address 10.0.0.2\n", &config);
-	text = text_of(&config);
+	text = printed(&config);
 	assert_string_equal(text, LOCAL "node be1 address 10.0.0.2\n");
 	free(text);
 	config_free(&config);
 }
 
-struct comparing {
-	struct config live, wanted;
-	bool keep;
-	struct changes changes;
-};
-
-static int do_compare(void *arg)
-{
-	struct comparing *c = arg;
-	struct cli cli = { 0 };
-
-	return config_compare(&cli, &c->live, &c->wanted, c->keep, &c->changes);
-}
-
-static int compare(struct comparing *c, const char *live, const char *wanted, bool keep)
-{
-	size_t i;
-
-	memset(c, 0, sizeof(*c));
-	c->keep = keep;
-	must_read(live, &c->live);
-	must_read(wanted, &c->wanted);
-	/* The kernel knows keys by number. */
-	for (i = 0; i < c->live.nr_nodes; i++)
-		c->live.nodes[i].info.key = atoi(c->live.nodes[i].key);
-	return hear(do_compare, c);
-}
-
-static void done(struct comparing *c)
-{
-	changes_free(&c->changes);
-	config_free(&c->live);
-	config_free(&c->wanted);
-}
-
 #define POLICY "policy lard/r t_low 25 t_high 65 replication_seconds 20 max_outstanding 7\n"
-#define ONE LOCAL "node be1 address 10.0.0.2\n"
 
-static const struct {
-	const char *live, *wanted;
-	bool keep;
-	const char *changes;	/* a line each */
-} differences[] = {
+static const struct difference differences[] = {
 	{ PLAIN, PLAIN, false, "" },
 	{ LOCAL, ONE, false, "+ node be1 address 10.0.0.2\n" },
 	{ ONE, LOCAL, false, "- node be1 address 10.0.0.2\n" },
@@ -354,26 +212,8 @@ static const struct {
 
 static void differences_are_told_a_line_each(void **state)
 {
-	struct comparing c;
-	char seen[4096];
-	size_t i, j, n;
-	int phase;
-
 	(void)state;
-	for (i = 0; i < ARRAY_SIZE(differences); i++) {
-		if (compare(&c, differences[i].live, differences[i].wanted, differences[i].keep))
-			fail_msg("%s: %s", differences[i].wanted, said);
-		seen[0] = '\0';
-		for (phase = 0, n = 0; phase < NR_PHASES; phase++)
-			for (j = 0; j < c.changes.nr; j++)
-				if ((int)c.changes.list[j].phase == phase && c.changes.list[j].sign)
-					n += snprintf(seen + n, sizeof(seen) - n, "%c %s\n", c.changes.list[j].sign,
-						      c.changes.list[j].text);
-		if (strcmp(seen, differences[i].changes))
-			fail_msg("from %s to %s: %s\nexpected %s", differences[i].live, differences[i].wanted, seen,
-				 differences[i].changes);
-		done(&c);
-	}
+	must_differ(differences, ARRAY_SIZE(differences));
 }
 
 static const struct {
@@ -414,7 +254,7 @@ static void what_cannot_be_is_found_before_the_first_change(void **state)
 /* It has no number yet that could differ from that of no key. */
 static void a_key_that_has_to_be_loaded_is_a_difference(void **state)
 {
-	char path[] = TEMPLATE, wanted[256], text[256];
+	char path[] = "/tmp/flotilla_config.XXXXXX", wanted[256], text[256];
 	struct comparing c;
 	int fd = mkstemp(path);
 
@@ -440,7 +280,7 @@ static void the_limit_that_shows_is_made_the_one_that_is_set(void **state)
 	must_read(LOCAL POLICY, &c.live);
 	must_read(LOCAL "policy max_outstanding 7\n", &c.wanted);
 	c.live.auto_limit = true;
-	assert_int_equal(hear(do_compare, &c), CLI_OK);
+	assert_int_equal(compare_again(&c), CLI_OK);
 	assert_int_equal(c.changes.nr, 1);
 	assert_int_equal(c.changes.list[0].sign, 0);
 	assert_string_equal(c.changes.list[0].commands[0], "policy set max_outstanding 7");
