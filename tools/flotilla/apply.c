@@ -106,7 +106,7 @@ static const struct command save_commands[] = {
 };
 
 const struct object save_object = {
-	"save", "print this node, nodes, services, policy and exports for apply", save_commands, true,
+	"save", "print this node, nodes, services and their rules, policy and exports for apply", save_commands, true,
 	"With -j as JSON. Keys are named and not shown; \"man flotilla\" has the form of the file.\n",
 };
 
@@ -116,14 +116,18 @@ static const struct command apply_commands[] = {
 };
 
 const struct object apply_object = {
-	"apply", "make this node, nodes, services, policy and exports as a file says", apply_commands, true,
+	"apply", "make this node, nodes, services and their rules, policy and exports as a file says", apply_commands,
+	true,
 	"--dry-run  print what would change: + added, - removed, ~ changed\n"
-	"--keep     nodes, services and exports that FILE does not name stay\n"
+	"--keep     nodes, services, their rules and exports that FILE does not name stay\n"
 	"\nFILE is text or JSON as save prints it, or - for standard input. If a line of it is wrong, nothing is\n"
 	"changed. What is equal is not touched: its link and its connections stay. For example:\n"
 	"  local name fe address 10.0.0.1\n"
 	"  node be1 address 10.0.0.11\n"
 	"  node be2 address 10.0.0.12 weight 200\n"
 	"  policy lard/r t_low 25 t_high 65\n"
-	"What a node's line does not give has its default. What is not given of policy, links and sysctl stays.\n",
+	"  migrate 10.0.0.80:80 hash self be1     # as migrate policy set has it\n"
+	"  redirect 10.0.0.80:80 above 500        # as redirect set has it\n"
+	"What a node's or a redirect line does not give has its default. What is not given of policy, links and\n"
+	"sysctl stays.\n",
 };

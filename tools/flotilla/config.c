@@ -76,8 +76,7 @@ bool config_service_has(const struct config *config, const struct sockaddr_stora
 	return false;
 }
 
-/* As the kernel judges it, before anything is changed. */
-static int check_address(struct cli *cli, const struct sockaddr_storage *ss, bool service)
+int config_address(struct cli *cli, const struct sockaddr_storage *ss, bool service)
 {
 	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)ss)->sin6_addr;
 	uint32_t v4 = ntohl(((const struct sockaddr_in *)ss)->sin_addr.s_addr);
@@ -100,7 +99,7 @@ static int take_address(struct cli *cli, const char *key, const char *value, str
 {
 	int status = value_address(cli, key, value, out);
 
-	return status ? status : check_address(cli, out, false);
+	return status ? status : config_address(cli, out, false);
 }
 
 static int take_name(struct cli *cli, const char *value, char out[FLT_NAME_MAX])
@@ -202,7 +201,7 @@ static int node_line_argument(struct cli *cli, struct config_node *node, const c
 	if (!status && info->given == before)
 		return twice(cli, key);
 	if (!status && !strcmp(key, "forward-address"))
-		status = check_address(cli, &info->fwd_addr, false);
+		status = config_address(cli, &info->fwd_addr, false);
 	return status;
 }
 
@@ -256,7 +255,7 @@ static int take_services(struct cli *cli, struct config *config, const char *pla
 		cli_doing(cli, "use service %s", argv[0]);
 		status = value_service(cli, argv[0], &addr);
 		if (!status)
-			status = check_address(cli, &addr, true);
+			status = config_address(cli, &addr, true);
 		if (status)
 			return status;
 		if (config_service_has(config, &addr))
@@ -420,10 +419,14 @@ int config_take(struct cli *cli, struct config *config, const char *place, int a
 		return take_services(cli, config, place, argc - 1, argv + 1);
 	if (!strcmp(argv[0], "policy") || !strcmp(argv[0], "links") || !strcmp(argv[0], "sysctl"))
 		return take_settings(cli, config, place, argv[0], argc - 1, argv + 1);
+	if (!strcmp(argv[0], "migrate"))
+		return config_take_migrate(cli, config, place, argc - 1, argv + 1);
+	if (!strcmp(argv[0], "redirect"))
+		return config_take_redirect(cli, config, place, argc - 1, argv + 1);
 	if (!strcmp(argv[0], "export"))
 		return take_export(cli, config, place, argc - 1, argv + 1);
-	return cli_usage(cli, "a line begins with local, node, service, policy, links, sysctl or export, not with %s",
-			 argv[0]);
+	return cli_usage(cli, "a line begins with local, node, service, policy, links, sysctl, migrate, redirect or "
+			 "export, not with %s", argv[0]);
 }
 
 static bool is_local(const struct config_local *local, const struct sockaddr_storage *addr)
@@ -482,5 +485,7 @@ void config_free(struct config *config)
 	free(config->services);
 	free(config->exports);
 	free(config->settings);
+	free(config->migrates);
+	free(config->redirects);
 	memset(config, 0, sizeof(*config));
 }

@@ -14,6 +14,9 @@
 /* ":12: " or ": nodes[3]: ", what follows the file's name in messages. */
 #define PLACE_SIZE	64
 #define VALUE_SIZE	32
+/* As in struct flt_policy_info. */
+#define POLICY_NAME_SIZE	16
+#define POLICY_ARGS_SIZE	512
 
 /**
  * struct setting - a value that has a file of its own
@@ -89,11 +92,33 @@ struct config_export {
 };
 
 /**
+ * struct config_migrate - a policy of a service
+ * @args: nodes and NAME=NUMBER, with blanks between
+ */
+struct config_migrate {
+	struct sockaddr_storage service;
+	char policy[POLICY_NAME_SIZE], args[POLICY_ARGS_SIZE];
+	char place[PLACE_SIZE];
+};
+
+/**
+ * struct config_redirect - a rule for the SYNs of a service
+ * @above, @queue, @hysteresis, @take: UINT32_MAX: off
+ * @hint: UINT32_MAX: auto
+ */
+struct config_redirect {
+	struct sockaddr_storage service;
+	uint32_t above, queue, hysteresis, take, hint;
+	char place[PLACE_SIZE];
+};
+
+/**
  * struct config - all of it
  * @file:    for messages
  * @max_nodes: there may be no more of them; 0: any number
  * @auto_limit: of the kernel's: max_outstanding looks like the computed one
  * @no_card: of the kernel's: card.ko is not loaded
+ * @no_handoff: the same, handoff.ko
  */
 struct config {
 	const char *file;
@@ -102,20 +127,28 @@ struct config {
 	struct config_service *services;
 	struct config_export *exports;
 	struct config_setting *settings;
-	size_t nr_nodes, nr_services, nr_exports, nr_settings, max_nodes;
-	bool auto_limit, no_card;
+	struct config_migrate *migrates;
+	struct config_redirect *redirects;
+	size_t nr_nodes, nr_services, nr_exports, nr_settings, nr_migrates, nr_redirects, max_nodes;
+	bool auto_limit, no_card, no_handoff;
 };
 
 /* An exit status; 0: @config is whole and makes sense. "-" is standard input. */
 int config_read(struct cli *cli, const char *file, struct config *config);
 /* What the kernel has; @exports: there will be some, so card.ko may be loaded by asking. */
 int config_live(struct cli *cli, bool exports, struct config *config);
+/* Policies and redirection of services alone. */
+int config_live_rules(struct cli *cli, struct config *config);
 /* This node and the nodes alone. */
 int config_live_nodes(struct cli *cli, struct config *config);
 void config_free(struct config *config);
 
 /* One line, as words; and what only all lines together show. */
 int config_take(struct cli *cli, struct config *config, const char *place, int argc, char **argv);
+int config_take_migrate(struct cli *cli, struct config *config, const char *place, int argc, char **argv);
+int config_take_redirect(struct cli *cli, struct config *config, const char *place, int argc, char **argv);
+/* An address as the kernel judges it, before anything is changed; @service: not a loopback one. */
+int config_address(struct cli *cli, const struct sockaddr_storage *ss, bool service);
 int config_check(struct cli *cli, const struct config *config);
 int config_text(struct cli *cli, struct config *config, char *text);
 int config_json(struct cli *cli, struct config *config, const char *text);
@@ -134,6 +167,8 @@ bool config_service_has(const struct config *config, const struct sockaddr_stora
 char *local_words(const struct config_local *local);
 char *node_words(const struct config_node *node);
 char *service_words(const struct sockaddr_storage *service);
+char *migrate_words(const struct config_migrate *migrate);
+char *redirect_words(const struct config_redirect *redirect);
 char *export_words(const struct config_export *export);
 void config_print_text(const struct config *config, FILE *to);
 json_t *config_print_json(const struct config *config);
@@ -150,6 +185,7 @@ enum change_phase {
 	PHASE_LOCAL,
 	PHASE_SERVICE,
 	PHASE_NODE,
+	PHASE_RULE,
 	PHASE_EXPORT,
 	PHASE_REMOVE,
 	NR_PHASES

@@ -413,10 +413,15 @@ int config_compare(struct cli *cli, const struct config *live, const struct conf
 		status = check_limits(&c);
 	if (!status)
 		status = compare_local(&c);
+	/* Before the services and the nodes that they speak of. */
+	if (!status)
+		compare_rules_gone(&c);
 	if (!status)
 		compare_services(&c);
 	if (!status)
 		status = compare_nodes(&c);
+	if (!status)
+		status = compare_rules(&c);
 	if (!status)
 		status = compare_exports(&c);
 	/* Nothing of what cannot be whole is a plan. */

@@ -46,4 +46,8 @@ void diff_word(struct diff *d, const char *key, const struct words *words, uint8
 void diff_address(struct diff *d, const char *key, const struct sockaddr_storage *was,
 		  const struct sockaddr_storage *is);
 
+/* Rules of services (config_rule.c): those that are wanted, and those that go. */
+int compare_rules(struct compare *c);
+void compare_rules_gone(struct compare *c);
+
 #endif

@@ -138,6 +138,45 @@ int config_json_node(struct cli *cli, struct config *config, const char *place, 
 	return take_object(cli, config, place, "node", "name", object);
 }
 
+/* Its arguments are words of a line as they are. */
+static int take_migrate(struct cli *cli, struct config *config, const char *place, const json_t *object)
+{
+	const json_t *service = json_object_get(object, "service"), *policy = json_object_get(object, "policy");
+	const json_t *args = json_object_get(object, "arguments"), *each;
+	struct line line = { .cli = cli };
+	const char *key;
+	json_t *value;
+	int status;
+	size_t i;
+
+	config_place(cli, config, place);
+	cli->doing[0] = '\0';
+	if (!json_is_object(object))
+		return cli_usage(cli, "this is not an object");
+	if (!json_is_string(service) || !json_is_string(policy))
+		return cli_usage(cli, "service and policy are strings");
+	if (args && !json_is_array(args))
+		return cli_usage(cli, "arguments is not an array");
+	json_object_foreach((json_t *)object, key, value)
+		if (value != service && value != policy && value != args)
+			return cli_usage(cli, "%s is not something that a policy of a service has", key);
+	status = add_text(&line, "migrate");
+	if (!status)
+		status = add_word(&line, json_string_value(service));
+	if (!status)
+		status = add_text(&line, json_string_value(policy));
+	json_array_foreach(args, i, each) {
+		if (!status && !json_is_string(each))
+			status = cli_usage(cli, "arguments has something that is not a string");
+		if (!status)
+			status = add_text(&line, json_string_value(each));
+	}
+	if (!status)
+		status = config_take(cli, config, place, line.nr, line.words);
+	drop_words(&line);
+	return status;
+}
+
 static int take_service(struct cli *cli, struct config *config, const char *place, const json_t *value)
 {
 	struct line line = { .cli = cli };
@@ -168,6 +207,10 @@ static int take_list(struct cli *cli, struct config *config, const char *key, co
 			status = config_json_node(cli, config, place, each);
 		else if (!strcmp(key, "exports"))
 			status = take_object(cli, config, place, "export", "export", each);
+		else if (!strcmp(key, "migrate"))
+			status = take_migrate(cli, config, place, each);
+		else if (!strcmp(key, "redirect"))
+			status = take_object(cli, config, place, "redirect", "service", each);
 		else
 			status = take_service(cli, config, place, each);
 		if (status)
@@ -197,10 +240,12 @@ int config_json(struct cli *cli, struct config *config, const char *text)
 		if (!strcmp(key, "local") || !strcmp(key, "policy") || !strcmp(key, "links") ||
 		    !strcmp(key, "sysctl"))
 			status = take_object(cli, config, place, key, NULL, value);
-		else if (!strcmp(key, "nodes") || !strcmp(key, "services") || !strcmp(key, "exports"))
+		else if (!strcmp(key, "nodes") || !strcmp(key, "services") || !strcmp(key, "migrate") ||
+			 !strcmp(key, "redirect") || !strcmp(key, "exports"))
 			status = take_list(cli, config, key, value);
 		else
-			status = cli_usage(cli, "members are local, nodes, services, policy, links, sysctl and exports");
+			status = cli_usage(cli, "members are local, nodes, services, policy, links, sysctl, migrate, "
+					   "redirect and exports");
 		if (status)
 			break;
 	}
@@ -264,6 +309,23 @@ json_t *config_print_node(const struct config_node *node)
 	return object_of("name", node_words(node));
 }
 
+static json_t *print_migrate(const struct config_migrate *migrate)
+{
+	char *words = migrate_words(migrate), *word[CLI_WORDS];
+	int nr = words ? cli_split(words, word) : 0, i;
+	json_t *object = json_object(), *args = json_array();
+
+	if (nr > 1) {
+		json_object_set_new(object, "service", json_string(word[0]));
+		json_object_set_new(object, "policy", json_string(word[1]));
+	}
+	for (i = 2; i < nr; i++)
+		json_array_append_new(args, json_string(word[i]));
+	json_object_set_new(object, "arguments", args);
+	free(words);
+	return object;
+}
+
 json_t *config_print_json(const struct config *config)
 {
 	json_t *all = json_object(), *list, *kind;
@@ -292,6 +354,14 @@ json_t *config_print_json(const struct config *config)
 		}
 		json_object_set_new(kind, s->setting->name, value_of(s->setting->name, (char *)s->value));
 	}
+	list = json_array();
+	for (i = 0; i < config->nr_migrates; i++)
+		json_array_append_new(list, print_migrate(&config->migrates[i]));
+	json_object_set_new(all, "migrate", list);
+	list = json_array();
+	for (i = 0; i < config->nr_redirects; i++)
+		json_array_append_new(list, object_of("service", redirect_words(&config->redirects[i])));
+	json_object_set_new(all, "redirect", list);
 	list = json_array();
 	for (i = 0; i < config->nr_exports; i++)
 		json_array_append_new(list, object_of("export", export_words(&config->exports[i])));

@@ -226,6 +226,8 @@ int config_live(struct cli *cli, bool exports, struct config *config)
 	if (!status)
 		status = cli_result(cli, flt_service_each(cli->client, take_service, &live));
 	if (!status)
+		status = config_live_rules(cli, config);
+	if (!status)
 		status = live_exports(&live, exports);
 	return status;
 }

@@ -243,6 +243,10 @@ void config_print_text(const struct config *config, FILE *to)
 	}
 	if (i)
 		fputc('\n', to);
+	for (i = 0; i < config->nr_migrates; i++)
+		print_line(to, "migrate", migrate_words(&config->migrates[i]));
+	for (i = 0; i < config->nr_redirects; i++)
+		print_line(to, "redirect", redirect_words(&config->redirects[i]));
 	for (i = 0; i < config->nr_exports; i++)
 		print_line(to, "export", export_words(&config->exports[i]));
 }

@@ -4,7 +4,7 @@ flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c tab
 	top.c top_take.c top_view.c terminal.c doctor.c doctor_node.c doctor_service.c machine.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
 	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_value.c key.c process.c process_job.c process_drain.c process_tree.c migrate.c redirect.c takeover.c follow.c relocation.c drain.c \
 	balance.c rebalance.c rebalance_look.c rebalance_round.c \
-	apply.c changes.c lock.c hold.c owner.c setting.c config.c config_text.c config_json.c config_live.c config_diff.c config_compare.c) \
+	apply.c changes.c lock.c hold.c owner.c setting.c config.c config_text.c config_json.c config_live.c config_rule.c config_diff.c config_compare.c) \
 	lard/metric.c kmod/afpa/request.c
 flotilla_DEPS := libflotilla libhandoff libafpa
 flotilla_PKGS := jansson libmnl
@@ -16,6 +16,11 @@ flotilla_config_SRCS := tools/flotilla/tests/lib/settings.c $(filter-out tools/f
 flotilla_config_DEPS := libflotilla libhandoff libafpa
 flotilla_config_PKGS := jansson libmnl
 flotilla_config_LIBS := -lcmocka
+
+flotilla_rule_SRCS := $(flotilla_config_SRCS)
+flotilla_rule_DEPS := $(flotilla_config_DEPS)
+flotilla_rule_PKGS := $(flotilla_config_PKGS)
+flotilla_rule_LIBS := -lcmocka $(foreach f,flt_policy_each flt_redirect_each access,-Wl,--wrap=$(f))
 
 flotilla_words_SRCS := $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
 flotilla_words_DEPS := $(flotilla_config_DEPS)

@@ -198,6 +198,7 @@ static int start(struct follow *f)
 	if (!status && f->against) {
 		status = config_read(&f->cli, f->against, &t->model);
 		t->model.nr_services = t->model.nr_settings = t->model.nr_exports = 0;
+		t->model.nr_migrates = t->model.nr_redirects = 0;
 	}
 	cli_doing(&f->cli, "follow %.100s", f->text);
 	if (!status)

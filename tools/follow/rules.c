@@ -157,7 +157,8 @@ int rules_check(struct cli *cli, const struct rules *rules, struct config *answe
 
 	config_place(cli, answer, "");
 	cli->doing[0] = '\0';
-	if (answer->local.given || answer->nr_services || answer->nr_settings || answer->nr_exports)
+	if (answer->local.given || answer->nr_services || answer->nr_settings || answer->nr_migrates ||
+	    answer->nr_redirects || answer->nr_exports)
 		status = cli_usage(cli, "a source has nodes and nothing else");
 	else if (!answer->nr_nodes && !rules->empty)
 		status = cli_usage(cli, "it names no node, so nothing is changed (--allow-empty)");

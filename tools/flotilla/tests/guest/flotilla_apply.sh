@@ -119,7 +119,8 @@ be nginx -c "$DIR/nginx.conf" >/dev/null 2>&1 &
 wait_for 30 listening be 80 || bail "nginx does not listen"
 printf 'listen %s:80\ncontrol %s/lardd.sock\n' $VIP "$DIR" >"$DIR/lardd.conf"
 ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
-at_exit kill $!
+dispatcher=$!
+at_exit kill $dispatcher
 wait_for 30 listening fe 80 || bail "lardd does not listen: $(cat "$DIR/lardd.log")"
 cat >"$DIR/keep.py" <<'PY'
 import http.client, os, sys, time
@@ -228,6 +229,59 @@ else
 fi
 check "back to the file" fe flotilla apply "$DIR/saved"
 
+# Policies and redirection of services. No server has the port.
+S=$VIP:8080
+rules="migrate $S hash self be be9 admit=4
+redirect $S above 500 hysteresis 50 take off hint 7"
+added="+ ${rules/$'\n'/$'\n'+ }"
+rules_of() {
+	fe flotilla -t migrate policy show && fe flotilla -t redirect show | cut -f1-6,8
+}
+tabs() {
+	tr ' ' '\t' <<<"$1"
+}
+state fe >"$DIR/without"
+refused "a second policy of a service" "flotilla: file:10: cannot use migrate $S: that service has a policy already"$'\n'"status 2" \
+	"$FE"$'\n'"$rules"$'\n'"migrate $S stay"
+equal "rules are planned" "$added" "$(apply fe "$FE"$'\n'"$rules" --dry-run)"
+equal "and not made by that" "" "$(rules_of)"
+equal "they are made" "$added" "$(apply fe "$FE"$'\n'"$rules")"
+equal "as the kernel has them" "$VIP	8080	hash	self be be9 admit=4
+$(tabs "$VIP 8080 500 - 50 no set")" "$(rules_of)"
+equal "once" "nothing to change" "$(apply fe "$FE"$'\n'"$rules")"
+state fe >"$DIR/rules" && fe flotilla -p save >"$DIR/rules.json"
+equal "they are saved, and nothing else is" "$rules" "$(diff "$DIR/without" "$DIR/rules" | sed -n 's/^[<>] //p')"
+equal "what is saved is what there is" "nothing to change" "$(fe flotilla apply "$DIR/rules")"
+equal "in JSON too" "nothing to change" "$(fe flotilla apply "$DIR/rules.json")"
+equal "a list of each kind" "hash admit=4 500 off" "$(python3 -c 'import json, sys
+saved = json.load(sys.stdin)
+policy, rule = saved["migrate"][0], saved["redirect"][0]
+print(policy["policy"], policy["arguments"][3], rule["above"], rule["take"])' <"$DIR/rules.json")"
+equal "what a line does not give has its default" "~ migrate $S hash self be be9 admit=4 -> stay
+~ redirect $S above 500 -> off, queue off -> 90, hysteresis 50 -> 1, take off -> on, hint 7 -> auto" \
+	"$(apply fe "$FE"$'\n'"redirect $S queue 90"$'\n'"migrate $S stay")"
+equal "in the kernel, too" "$(tabs "$VIP 8080 stay")	-
+$(tabs "$VIP 8080 - 90 1 yes counted")" "$(rules_of)"
+equal "what is not in the file stays if asked for" "nothing to change" "$(apply fe "$FE" --keep)"
+equal "a policy that nobody offers is told with its line, and nothing is taken away" \
+	"flotilla: file: 0 changes done, 1 failed, 1 removals not tried for that; apply it again when it is mended
+flotilla: file:8: cannot set the policy of $S: there is no such policy
+status 1" "$(apply fe "$FE"$'\n'"migrate $S none" | LC_ALL=C sort)"
+fe flotilla node add old address 10.0.0.40
+check "a policy may name a node that is to go" fe flotilla migrate policy set $VIP:8081 simple old
+equal "it goes before the node does" "- migrate $S stay
+- migrate $VIP:8081 simple old
+- redirect $S queue 90
+- node old address 10.0.0.40" "$(apply fe "$FE")"
+equal "and nothing is left" "" "$(rules_of)"
+equal "but what was there before" "$(cat "$DIR/without")" "$(state fe)"
+# 64 others, where there is room for 64.
+seq 1 64 | sed "s/.*/redirect $VIP:&/" >"$DIR/first"
+equal "as many as there is room for" 64 "$(apply fe "$FE"$'\n'"$(cat "$DIR/first")" | grep -c '^+')"
+equal "make room for as many others" "64 64" "$(apply fe "$FE"$'\n'"$(sed 's/:/:10/' "$DIR/first")" |
+	awk '{ n[$1]++ } END { print n["+"], n["-"] }')"
+equal "and go" 64 "$(apply fe "$FE" | grep -c '^-')"
+
 # Exports.
 refuse "nothing so far has loaded a module for exports" test -e /sys/module/card
 modprobe loop 2>/dev/null
@@ -246,4 +300,17 @@ if truncate -s 16M "$DIR/disk" && loop=$(losetup -f --show "$DIR/disk"); then
 else
 	skip "an export loads it, and is made" "there are no loop devices"
 fi
+
+# Without handoff.ko.
+kill "$dispatcher"
+bare=$(sed '/^sysctl/d' <<<"$FE")
+check "a rule does not keep the module" fe flotilla redirect set $S
+wait_for 30 rmmod handoff || bail "handoff.ko is held"
+refuse "without the module save prints no rules" grep -qE '^(migrate|redirect)' <<<"$(state fe)"
+for rule in "migrate $S stay" "redirect $S"; do
+	refused "a file that wants ${rule%% *} is refused" "flotilla: file:7: handoff.ko is not loaded: modprobe handoff"$'\n'"status 1" \
+		"${bare/weight 50/weight 60}"$'\n'"$rule"
+done
+equal "one that wants none is not" "~ node be2 weight 50 -> 60" "$(apply fe "${bare/weight 50/weight 60}")"
+refuse "and nothing of it has loaded the module" test -e /sys/module/handoff
 finish

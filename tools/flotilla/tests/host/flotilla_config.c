@@ -14,7 +14,8 @@ static const struct bad bad[] = {
 	{ "# nothing\n", ": the line \"local name NAME address ADDRESS\" is missing" },
 	{ "node be1 address 10.0.0.2\n", ": the line \"local name NAME address ADDRESS\" is missing" },
 	{ LOCAL "node be1 address 10.0.0.1", ":2: the last line has no end: is the file whole?" },
-	{ LOCAL "nod be1\n", ":2: a line begins with local, node, service, policy, links, sysctl or export, not with nod" },
+	{ LOCAL "nod be1\n",
+	  ":2: a line begins with local, node, service, policy, links, sysctl, migrate, redirect or export, not with nod" },
 	{ LOCAL LOCAL, ":2: cannot use this node's line: there is one already" },
 	{ "local name fe\n", ":1: cannot use this node's line: its address is missing" },
 	{ "local address 10.0.0.1\n", ":1: cannot use this node's line: its name is missing" },
@@ -77,7 +78,8 @@ static const struct bad bad[] = {
 	  ":3: cannot use export d: an export of that name is there already" },
 	{ "{\n\"local\": }\n", ":2: not JSON: unexpected token near '}'" },
 	{ "{}", ": the line \"local name NAME address ADDRESS\" is missing" },
-	{ "{\"locale\": {}}", ": locale: members are local, nodes, services, policy, links, sysctl and exports" },
+	{ "{\"locale\": {}}",
+	  ": locale: members are local, nodes, services, policy, links, sysctl, migrate, redirect and exports" },
 	{ "{\"local\": []}", ": local: this is not an object" },
 	{ "{\"nodes\": {}}", ": nodes: nodes is not an array" },
 	{ "{\"nodes\": [{\"name\": \"be1\", \"address\": \"10.0.0.2\"}, {\"address\": \"10.0.0.3\"}]}",
@@ -126,6 +128,8 @@ static void a_file_that_cannot_be_read_fails(void **state)
 	"policy lb t_low 9 max_outstanding auto\n"				\
 	"links heartbeat_ms 500\n"						\
 	"sysctl forward_max 1000\n"						\
+	"migrate 10.0.0.80:80 hash self be1\n"					\
+	"redirect 10.0.0.80:80 above 500\n"					\
 	"export data device /dev/sdb nodes be1,be2 write shared serve event deliver sync policy hdc"	\
 	" host 9 home_shift 2 uuid 01234567-89ab-cdef-0123-456789abcdef\n"	\
 	"export odd device \"/dev/a \\\"b\\\\\\n#\" nodes be1 mount \"#x y\"\n"

@@ -41,7 +41,7 @@ equal "what a file has is no other" \
 	"$(flotilla apply "$top/build/hostile" 2>&1)"
 printf '{"local": {"name": "fe", "address": "10.0.0.1"}, "\\u001b[2J": 1}' >"$top/build/hostile"
 equal "nor what it has as JSON" \
-	"flotilla: $top/build/hostile: \x1b[2J: members are local, nodes, services, policy, links, sysctl and exports" \
+	"flotilla: $top/build/hostile: \x1b[2J: members are local, nodes, services, policy, links, sysctl, migrate, redirect and exports" \
 	"$(flotilla apply "$top/build/hostile" 2>&1)"
 rm -f "$top/build/hostile"
 refuses 2 'cannot add a node: its name is missing' node add

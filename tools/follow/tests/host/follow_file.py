@@ -129,6 +129,7 @@ def one_wrong_entry_refuses_the_whole_by_name():
 @claim
 def a_source_says_nodes_and_of_them_only_what_it_may():
     for line in ("local name x address 10.0.0.7", "service 10.0.0.80", "policy lard/r", "sysctl forward_max 1",
+                 "migrate 10.0.0.80:80 stay", "redirect 10.0.0.80:80",
                  "export e device /dev/sda nodes be1"):
         refused(2, "%s: a source has nodes and nothing else" % SRC, once(source(BE1 + "\n" + line + "\n")))
     for words, what, how in (("auth x509", "auth", "--set"), ("auth psk key /etc/shadow", "auth", "--set"),
