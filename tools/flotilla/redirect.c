@@ -63,7 +63,7 @@ static const struct word syn_words[] = {
 	{ "full", "stayed: too many are redirected (net.flotilla.redirect_max, redirect_syn_max)" },
 	{ "noroute", "stayed: no way to the node" },
 	{ "taken", "came from other nodes and were accepted" },
-	{ "refused", "came from other nodes and were dropped: the service is not taken, or nobody listens" },
+	{ "refused", "came from other nodes and were dropped: it is not taken, or nobody listens" },
 };
 
 static const char *why_of(const struct word *words, size_t nr, const char *what)
