@@ -48,8 +48,14 @@ mix-origin_LIBS := -lm
 mix-load_SRCS := bench/mix/load.c bench/mix/common.c bench/mix/due.c bench/splice/busy.c
 mix-load_LIBS := -lm
 
+# What bench/moves/run runs in its guest.
+TEST_PROGRAMS += moves-bench
+moves-bench_SRCS := bench/moves/moves.c bench/moves/actor.c bench/program.c
+moves-bench_DEPS := libhandoff
+moves-bench_LIBS := -lpthread
+
 # Loads, servers and the profile: for the benches alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/profile.so $(B)/bench/shortcut.bpf.o
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/profile.so $(B)/bench/marks.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 $(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
@@ -66,9 +72,11 @@ $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/off
 
 # QEMU resolves what it uses of QEMU.
 $(B)/bench/profile.so: bench/pathlen/profile.c
+$(B)/bench/marks.so: bench/moves/marks.c bench/moves/marks.h
+$(B)/bench/profile.so $(B)/bench/marks.so:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $< -lpthread
+	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $(filter %.c,$^) -lpthread
 
 $(B)/bench/shortcut.bpf.o: bench/pathlen/shortcut.bpf.c $(B)/gen/vmlinux.h
 	$(call say,BPF,$<)
