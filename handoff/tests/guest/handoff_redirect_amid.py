@@ -27,15 +27,15 @@ SYN, RST, ACK = 2, 4, 16
 HINT = 0x40
 # What comes of what the other node has redirected is lost on the way, or what it answers.
 DROPS = {
-    "SYN": "type filter hook prerouting priority -500; tcp dport 80 tcp flags & (syn | ack) == syn %sdrop;",
-    "SYN-ACK": "type filter hook prerouting priority 0; tcp sport 80 tcp flags & (syn | ack) == syn | ack %sdrop;",
+    "SYN": "priority -500; tcp dport 80 tcp flags & (syn | ack) == syn %sdrop;",
+    "SYN-ACK": "priority 0; tcp sport 80 tcp flags & (syn | ack) == syn | ack %sdrop;",
 }
 
 
 def lose(node, what, times=0):
-    """So often, or always; each has 60 bytes."""
-    some = "quota until %d bytes " % (60 * times + 10) if times else ""
-    node.run("nft", "table inet lossy { chain c { %s }; }" % DROPS[what] % some)
+    """The first ones, or all."""
+    some = "limit rate 1/day burst %d packets " % times if times else ""
+    node.run("nft", "table inet lossy { chain c { type filter hook prerouting %s }; }" % DROPS[what] % some)
 
 
 def lose_no_more(node):
