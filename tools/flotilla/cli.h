@@ -142,6 +142,8 @@ int value_port(struct cli *cli, const char *text, struct sockaddr_storage *addr)
 int value_name(struct cli *cli, const char *text, char out[FLT_NAME_MAX]);
 /* ADDRESS, ADDRESS:PORT or [ADDRESS6]:PORT; port 0: every one. */
 int value_service(struct cli *cli, const char *text, struct sockaddr_storage *out);
+/* The same, but the port has to be there. */
+int value_service_port(struct cli *cli, const char *text, struct sockaddr_storage *out);
 /* The value of one argument of node add and node set, and its bit into @node->given. */
 int node_argument(struct cli *cli, struct flt_node_info *node, const char *key, const char *value);
 /* The value of one argument of redirect set; UINT32_MAX: off, or auto. */

@@ -142,16 +142,11 @@ static int show_table(struct cli *cli, const struct column *of, size_t nr, flt_p
 static int take_service(struct cli *cli, const char *verb, int argc, char **argv,
 			struct sockaddr_storage *service)
 {
-	int status;
-
 	cli_doing(cli, "%s a policy", verb);
 	if (!argc)
 		return cli_usage(cli, "the service's ADDRESS:PORT is missing");
 	cli_doing(cli, "%s the policy of %s", verb, argv[0]);
-	status = value_service(cli, argv[0], service);
-	if (!status && !address_port(service))
-		status = cli_usage(cli, "service %s has no port", argv[0]);
-	return status;
+	return value_service_port(cli, argv[0], service);
 }
 
 static int policy_set(struct cli *cli, int argc, char **argv)

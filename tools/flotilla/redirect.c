@@ -185,16 +185,11 @@ static int redirect_explain(struct cli *cli, int argc, char **argv)
 static int take_service(struct cli *cli, const char *verb, int argc, char **argv,
 			struct sockaddr_storage *service)
 {
-	int status;
-
 	cli_doing(cli, "%s a service", verb);
 	if (!argc)
 		return cli_usage(cli, "the service's ADDRESS:PORT is missing");
 	cli_doing(cli, "%s %s", verb, argv[0]);
-	status = value_service(cli, argv[0], service);
-	if (!status && !address_port(service))
-		status = cli_usage(cli, "service %s has no port", argv[0]);
-	return status;
+	return value_service_port(cli, argv[0], service);
 }
 
 static int change(struct cli *cli, const struct sockaddr_storage *service, const char *args)

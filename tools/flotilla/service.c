@@ -66,6 +66,15 @@ int value_service(struct cli *cli, const char *text, struct sockaddr_storage *se
 	return status;
 }
 
+int value_service_port(struct cli *cli, const char *text, struct sockaddr_storage *service)
+{
+	int status = value_service(cli, text, service);
+
+	if (!status && !address_port(service))
+		status = cli_usage(cli, "service %s has no port", text);
+	return status;
+}
+
 static int each_service(struct cli *cli, const char *verb, int argc, char **argv,
 			int (*change)(struct flt_client *c, const struct sockaddr_storage *service))
 {
