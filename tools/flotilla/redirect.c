@@ -293,7 +293,7 @@ static int redirect_off(struct cli *cli, int argc, char **argv)
 	struct sockaddr_storage service;
 	int status;
 
-	status = take_service(cli, "no longer redirect", argc, argv, &service);
+	status = take_service(cli, "stop redirecting", argc, argv, &service);
 	if (!status && argc > 1)
 		status = cli_unknown(cli, argv[1]);
 	if (status)
