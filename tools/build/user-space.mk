@@ -76,7 +76,7 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 $(B)/obj/%.o: FLAGS += $(if $(findstring /tests/guest/,$@),-isystem $(CACHE_HEADERS) -include tools/testing/kselftest.h)
 $(call objs,$(GUEST_TESTS)): | $(CACHE_HEADERS)/kselftest_harness.h
 $(CACHE_HEADERS)/kselftest_harness.h:
-	$(Q)tools/build/kernel selftests
+	$(Q)tools/build/kernel selftests >/dev/null
 
 define library
 $(B)/lib/$(1).a: $(call objs,$($(1)_SRCS))
