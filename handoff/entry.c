@@ -140,7 +140,8 @@ struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer
 struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct hof_net *hn,
 					   struct hof_peer *peer)
 {
-	struct hof_entry *e = hof_entry_new(tuple, peer, NULL, GFP_ATOMIC | __GFP_NOWARN);
+	/* Not GFP_ATOMIC, which a memory cgroup lets pass when it is full. */
+	struct hof_entry *e = hof_entry_new(tuple, peer, NULL, GFP_NOWAIT | __GFP_NOWARN);
 
 	if (!e)
 		return NULL;

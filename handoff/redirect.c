@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which SYNs go to which node, and what becomes of those that come from one. */
 
+#include <linux/memcontrol.h>
 #include <linux/netfilter.h>
 #include <linux/rculist.h>
+#include <linux/sched/mm.h>
 #include <linux/skbuff.h>
 #include <net/tcp.h>
 
@@ -135,13 +137,17 @@ static void hof_redirect_release(struct hof_net *hn)
  * The entry of the connection, with its packets going to @peer from now on. NULL: there is none,
  * and nothing is left of it.
  */
-static struct hof_entry *hof_redirect_enter(struct hof_net *hn, const struct flt_tuple *tuple,
+static struct hof_entry *hof_redirect_enter(struct hof_redirect *r, const struct flt_tuple *tuple,
 					    struct hof_peer *peer)
 {
 	int downs = atomic_read(&peer->downs);
+	struct hof_net *hn = r->hn;
+	struct mem_cgroup *old;
 	struct hof_entry *e;
 
+	old = set_active_memcg(r->memcg);
 	e = hof_entry_alloc_redirect(tuple, hn, peer);
+	set_active_memcg(old);
 	if (!e)
 		return NULL;
 	if (hof_entry_insert(hn, e)) {
@@ -173,7 +179,7 @@ static unsigned int hof_redirect_send(struct hof_redirect *r, const struct flt_t
 		hof_peer_put(peer);
 		return hof_redirect_not(r, tuple, HOF_REDIRECT_FULL, NF_ACCEPT);
 	}
-	e = hof_redirect_enter(hn, tuple, peer);
+	e = hof_redirect_enter(r, tuple, peer);
 	hof_peer_put(peer);
 	if (!e) {
 		hof_redirect_release(hn);

@@ -105,6 +105,7 @@ struct hof_offer {
  * @full:   TCP would have let in nobody more then
  * @active: above the threshold
  * @counted: of the look that is going on
+ * @memcg:  of who has set it, charged for the entries; NULL: nobody's
  * @offers: struct hof_offer; RCU
  * @stats:  per CPU, enum hof_redirect_stat
  *
@@ -127,6 +128,7 @@ struct hof_redirect {
 	bool full;
 	bool active;
 	u32 counted;
+	struct mem_cgroup *memcg;
 	struct list_head offers;
 	u64 __percpu *stats;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Rules of services: what the operator says, and what he is told. */
 
+#include <linux/memcontrol.h>
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/rculist.h>
@@ -116,6 +117,7 @@ static void hof_redirect_free(struct rcu_head *rcu)
 {
 	struct hof_redirect *r = container_of(rcu, struct hof_redirect, rcu);
 
+	mem_cgroup_put(r->memcg);
 	free_percpu(r->stats);
 	kfree(r);
 }
@@ -134,6 +136,7 @@ static struct hof_redirect *hof_redirect_create(struct hof_net *hn, const struct
 	}
 	r->hn = hn;
 	r->at = *at;
+	r->memcg = get_mem_cgroup_from_mm(current->mm);
 	r->told = HOF_REDIRECT_NEVER;
 	INIT_LIST_HEAD(&r->offers);
 	return r;

@@ -50,6 +50,7 @@ static unsigned int hof_request_max = 65536;
 static unsigned int hof_hops_max = 255;
 static unsigned int hof_fifty = 50;
 static unsigned int hof_redirected_max = 1U << 24;
+static unsigned int hof_redirected_theirs = 65536;
 static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
 
 /* Who listens between the nodes then reads what clients say, and can speak in their place. */
@@ -117,8 +118,13 @@ int hof_tunable_net_init(struct hof_net *hn)
 	hn->table = kmemdup(hof_table, sizeof(hof_table), GFP_KERNEL);
 	if (!hn->table)
 		return -ENOMEM;
-	for (i = 0; i < ARRAY_SIZE(hof_table); i++)
+	for (i = 0; i < ARRAY_SIZE(hof_table); i++) {
 		hn->table[i].data = (void *)&hn->tunables + (size_t)hof_table[i].data;
+		/* Packets make these: a container's root does not bound the machine's memory. */
+		if (hn->table[i].extra2 == &hof_redirected_max &&
+		    hn->net->user_ns != &init_user_ns)
+			hn->table[i].extra2 = &hof_redirected_theirs;
+	}
 	hn->header = register_net_sysctl_sz(hn->net, "net/flotilla", hn->table,
 					    ARRAY_SIZE(hof_table));
 	if (!hn->header) {
