@@ -50,7 +50,7 @@ mix-load_LIBS := -lm
 
 # What bench/moves/run runs in its guest.
 TEST_PROGRAMS += moves-bench
-moves-bench_SRCS := bench/moves/moves.c bench/moves/actor.c bench/program.c
+moves-bench_SRCS := bench/moves/moves.c bench/moves/steps.c bench/moves/actor.c bench/program.c
 moves-bench_DEPS := libhandoff
 moves-bench_LIBS := -lpthread
 
