@@ -520,6 +520,12 @@ static void hof_entry_walk_peer(struct hof_net *hn, struct rhashtable *table,
 static void hof_entry_kill_one(struct hof_net *hn, struct hof_entry *e, u64 id, u32 epoch)
 {
 	hof_entry_kill(hn, e, id);
+	/* A SYN gives a redirected one a new id at any time, and never a new peer. */
+	while (READ_ONCE(e->redirect) && hof_entry_state(e) == HOF_FORWARD &&
+	       hof_entry_id(e) != id) {
+		id = hof_entry_id(e);
+		hof_entry_kill(hn, e, id);
+	}
 }
 
 void hof_entry_kill_peer(struct hof_net *hn, struct hof_peer *peer)
