@@ -87,11 +87,11 @@ finish() {
 	exit $((_failed != 0))
 }
 
-# need PROGRAM...: skip the whole test without them.
+# need PROGRAM...: what `make deps` installs; a test that is not run for want of it is not passed.
 need() {
 	local program
 	for program; do
-		command -v "$program" >/dev/null || skip_all "$program is not installed"
+		command -v "$program" >/dev/null || bail "$program is not installed: make deps"
 	done
 }
 

@@ -6,7 +6,7 @@
 # What bench/pathlen compares afpa with: the kernel answers each request of its load, Varnish finds each, and logs none.
 . "$FLT_TOP/tools/testing/lib.sh"
 
-need nginx curl flotilla
+need nginx curl flotilla varnishd varnishstat
 ip link set lo up
 
 listens() { ss -Hltn "sport = :$1" | grep -q .; }
@@ -41,10 +41,6 @@ kill "$(cat /run/nginx.pid)"
 rmmod afpa
 wait_for 30 eval '! listens 8080' || bail "nginx stays"
 
-if ! command -v varnishd varnishstat >/dev/null; then
-	skip "Varnish" "it is not here (make deps-bench)"
-	finish
-fi
 start varnish
 wait_for 60 listens 8080 || bail "Varnish did not start: $(cat /run/guest.log)"
 peer=$(length 8081)

@@ -16,10 +16,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (CLOSED, DONE, PATIENCE, TOP, VIP4, VIP6, E, accept, claim, main, receive, rounds,  # noqa: E402
                  usable, wait)
-from kit import Skip                                            # noqa: E402
+from kit import need                                            # noqa: E402
 from pair import Conns, Pair, ends, handed_off, is_reset       # noqa: E402
-
-KEEPALIVED = shutil.which("keepalived", path=os.environ["PATH"] + ":/usr/sbin")
 
 
 def sends(sock, data):
@@ -249,7 +247,7 @@ class Keepalived:
         with open(place + "/conf", "w", encoding="ascii") as file:
             file.write(text)
         # Namespaces of the network share the places of these files.
-        self.child = node.spawn(KEEPALIVED, "--dont-fork", "--log-console", "--vrrp", "-f", place + "/conf",
+        self.child = node.spawn(need("keepalived"), "--dont-fork", "--log-console", "--vrrp", "-f", place + "/conf",
                                 "-p", place + "/pid", "-r", place + "/vrrp.pid",
                                 stdout=open(place + "/log", "wb"), stderr=subprocess.STDOUT)
         self.log = place + "/log"
@@ -261,8 +259,6 @@ def has_vip(node):
 
 @claim
 def keepalived_moves_the_address_and_nobody_is_reset():
-    if not KEEPALIVED:
-        raise Skip("keepalived is not installed")
     with Pair() as c:
         data = random.Random(2).randbytes(4 << 20)
         c.fe.run("ip", "addr", "del", VIP4 + "/24", "dev", "eth0")

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from lardd import LARDD, answer_with, content, kit, main, until      # noqa: E402
 from http2 import http2_site, quiet      # noqa: E402
 from http2_client import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_ERROR, PING, WINDOW, Raw,     # noqa: E402
-                          find_tool, frame, h2spec)
+                          frame, h2spec)
 from secure import count_is, site       # noqa: E402
 
 
@@ -40,7 +40,7 @@ class Curl:
 
 
 def need_curl():
-    if "HTTP2" not in subprocess.run([find_tool("curl"), "-V"], capture_output=True, text=True, check=True).stdout:
+    if "HTTP2" not in subprocess.run([kit.need("curl"), "-V"], capture_output=True, text=True, check=True).stdout:
         raise kit.Skip("this curl has no HTTP/2")
 
 
@@ -227,7 +227,7 @@ def tiny_windows_get_all():
 
 def many_streams_of_many_connections():
     """h2load; each answer is whole, at several workers."""
-    load = find_tool("h2load")
+    load = kit.need("h2load")
     with http2_site("workers 3", nodes=3) as s:
         s.lardd.take_over().wait(kit.PATIENCE)
         run = subprocess.run([load, "-n", "6000", "-c", "12", "-m", "40", f"https://127.0.0.1:{s.port}/size/20000"],
@@ -239,7 +239,7 @@ def many_streams_of_many_connections():
 
 def nghttp_is_served():
     """A client that gives priorities, windows of its own and padding."""
-    tool = find_tool("nghttp")
+    tool = kit.need("nghttp")
     with http2_site() as s:
         run = subprocess.run([tool, "-v", "-w", "14", "-W", "14", "-b", "200", "-m", "20", "--no-verify-peer",
                               f"https://127.0.0.1:{s.port}/size/50000"], capture_output=True, check=False, timeout=120)

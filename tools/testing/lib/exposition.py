@@ -3,8 +3,9 @@
 
 import math
 import re
-import shutil
 import subprocess
+
+import kit
 
 try:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families as by_openmetrics
@@ -84,10 +85,9 @@ def check_by_client(text, samples):
 
 
 def promtool(text):
-    """What Prometheus's own program says of it, which is to be nothing; None where there is none."""
-    if not shutil.which("promtool"):
-        return None
-    run = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    """What Prometheus's own program says of it, which is to be nothing."""
+    run = subprocess.run([kit.need("promtool"), "check", "metrics"], input=text, capture_output=True, text=True,
+                         check=False)
     return run.stdout + run.stderr + (f"exit status {run.returncode}" if run.returncode else "")
 
 

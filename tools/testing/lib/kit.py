@@ -14,6 +14,7 @@ each eighth of them from the second on.
 """
 import fnmatch
 import os
+import shutil
 import sys
 import threading
 import time
@@ -98,6 +99,13 @@ def bail(why):
     """Nothing can be claimed here, and that is a failure."""
     print("Bail out! %s" % why, flush=True)
     sys.exit(1)
+
+
+def need(program):
+    """Where it is. `make deps` installs it: a claim that cannot be made for want of it has failed."""
+    where = shutil.which(program, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin")
+    assert where, "%s is not installed: make deps" % program
+    return where
 
 
 def skip_all(why):

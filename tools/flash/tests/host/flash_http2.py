@@ -20,7 +20,7 @@ from slowdisk import slow_disk     # noqa: E402
 import kit      # noqa: E402
 from http2_client import fields as request_fields     # noqa: E402
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INTERNAL_ERROR,    # noqa: E402
-                          NO_ERROR, PING, REFUSED_STREAM, RST, WINDOW, Raw, Uploads, find_tool, frame, h2spec, u32)
+                          NO_ERROR, PING, REFUSED_STREAM, RST, WINDOW, Raw, Uploads, frame, h2spec, u32)
 
 KINDS = ("", "transfer mmap", "architecture sped", "events io_uring", "chunk 4k\nmemory_cache 0", "ktls off",
          "transfer iolite")
@@ -53,7 +53,7 @@ def what_is_agreed_on():
 
 def files_come_whole():
     """From memory and from files, by each way that there is of sending them."""
-    find_tool("curl")
+    kit.need("curl")
     for kind in KINDS:
         with Http2Site(kind).start() as s:
             for size in SIZES:
@@ -125,7 +125,7 @@ def long_headers_are_understood():
 
 def programs_answer_streams():
     """CGI and FastCGI: variables, bodies both ways, of known length and not, 100-continue, and none."""
-    find_tool("curl")
+    kit.need("curl")
     with Http2Site("max_body 1000003").start() as s:
         with Raw(s) as client:
             more = [("cookie", "a=1"), ("cookie", "b=2"), ("x-some", "v"), ("te", "trailers"), ("proxy", "evil")]
@@ -302,7 +302,7 @@ def tiny_windows_get_all():
 
 def many_streams_of_many_connections():
     """h2load, at two workers: small ones, files, programs; and nghttp, with padding and priorities."""
-    load = find_tool("h2load")
+    load = kit.need("h2load")
     with Http2Site("workers 2").start() as s:
         for path, size, count in (("/size/5", 5, 6000), ("/size/100000", 100000, 1000), ("/app/?x", None, 600)):
             run = subprocess.run([load, "-n", str(count), "-c", "12", "-m", "40",
@@ -310,7 +310,7 @@ def many_streams_of_many_connections():
                                  capture_output=True, text=True, check=False, timeout=120)
             assert f"{count} succeeded, 0 failed, 0 errored" in run.stdout, run
             assert not size or f"({size * count}) data" in run.stdout, run
-        run = subprocess.run([find_tool("nghttp"), "-v", "-w", "14", "-W", "14", "-b", "200", "-m", "20",
+        run = subprocess.run([kit.need("nghttp"), "-v", "-w", "14", "-W", "14", "-b", "200", "-m", "20",
                               "--no-verify-peer", f"https://127.0.0.1:{s.tls_port}/size/16385"],
                              capture_output=True, check=False, timeout=60)
         assert run.returncode == 0 and run.stdout.count(b":status: 200") == 20, run.stderr

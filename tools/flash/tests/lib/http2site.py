@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flashtest import FLASH, wait_for        # noqa: E402
 from secured import Secured        # noqa: E402
 import kit      # noqa: E402
-from http2_client import agree, find_tool       # noqa: E402
+from http2_client import agree       # noqa: E402
 
 SCRIPTS = {
     "env": "#!/bin/sh\necho 'Content-Type: text/plain'\necho\nenv\n",
@@ -83,7 +83,7 @@ class Curl:
 
     def __init__(self, s, target, *options, **more):
         paths = [os.path.join(s.dir, end) for end in ("got", "head")]
-        run = subprocess.run([find_tool("curl"), "-sS", "--http2", "--cacert",
+        run = subprocess.run([kit.need("curl"), "-sS", "--http2", "--cacert",
                               os.path.join(s.certificates[0], "fullchain.pem"), "--resolve",
                               f"one.test:{s.tls_port}:127.0.0.1", "-o", paths[0], "-D", paths[1], "-w",
                               "%{http_version} %{http_code}", *options, f"https://one.test:{s.tls_port}{target}"],

@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,9 +86,7 @@ def names_in(expression):
 
 
 def promtool(*arguments):
-    if not shutil.which("promtool"):
-        raise kit.Skip("promtool is missing (Debian: prometheus)")
-    run = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False, cwd=FILES)
+    run = subprocess.run([kit.need("promtool"), *arguments], capture_output=True, text=True, check=False, cwd=FILES)
     assert run.returncode == 0, run.stdout + run.stderr
 
 

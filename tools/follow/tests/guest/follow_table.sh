@@ -9,7 +9,7 @@
 
 DIR=$(mktemp -d)
 at_exit "rm -rf $DIR"
-need flotilla flotilla-follow
+need flotilla flotilla-follow etcd
 load flotilla
 lan fe:10.0.0.1 be:10.0.0.2
 must fe flotilla local set name fe address 10.0.0.1
@@ -120,40 +120,36 @@ equal "who was killed has left what he had to the next" 2 "$(once | grep -cE '^f
 fe flotilla node del w be2
 
 # Nodes in etcd, each for as long as it lives.
-if command -v etcd >/dev/null; then
-	url=http://10.0.0.1:2379
-	ip netns exec fe etcd --data-dir "$DIR/etcd" --listen-client-urls $url --advertise-client-urls $url \
-		--listen-peer-urls http://10.0.0.1:2380 --initial-advertise-peer-urls http://10.0.0.1:2380 \
-		--initial-cluster default=http://10.0.0.1:2380 >"$DIR/etcd.out" 2>&1 &
-	at_exit "kill $!"
-	wait_for 60 listening fe 2379 || bail "etcd does not listen: $(tail -n 3 "$DIR/etcd.out")"
-	ip netns exec fe flotilla-announce --lease 10 etcd:$url/web 2>"$DIR/announce-fe.log" &
-	at_exit "kill $!"
-	ip netns exec be flotilla-announce --lease 10 etcd:$url/web 2>"$DIR/announce-be.log" &
-	announcer=$!
-	at_exit "kill $announcer 2>/dev/null"
-	ip netns exec be flotilla-announce --lease 10 --name be2 --address 10.0.0.3 --set "weight 30" etcd:$url/web 2>"$DIR/announce-be2.log" &
-	other=$!
-	at_exit "kill $other"
-	ip netns exec fe flotilla-follow --every 600 --log json --state "$DIR/etcd.state" etcd:$url/web 2>"$DIR/follow.log" &
-	follower=$!
-	at_exit "kill $follower"
-	follows "nodes that announce themselves come" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
-	before=$(ids)
-	kill -9 $announcer
-	follows "one that dies leaves when its lease is over" "be2 10.0.0.3 30,old 10.0.0.9 7"
-	ip netns exec be flotilla-announce --lease 10 etcd:$url/web 2>>"$DIR/announce-be.log" &
-	at_exit "kill $!"
-	follows "and comes again" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
-	equal "who lived was the same node all the time" "$(grep be2 <<<"$before")" "$(ids | grep be2)"
-	fe flotilla -t node show be | grep -q be
-	kill -STOP $other
-	follows "one that hangs leaves, too" "be 10.0.0.2 100,old 10.0.0.9 7"
-	kill -CONT $other
-	follows "until it goes on" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
-	check "each change is an object" python3 -c 'import json, sys
+url=http://10.0.0.1:2379
+ip netns exec fe etcd --data-dir "$DIR/etcd" --listen-client-urls $url --advertise-client-urls $url \
+	--listen-peer-urls http://10.0.0.1:2380 --initial-advertise-peer-urls http://10.0.0.1:2380 \
+	--initial-cluster default=http://10.0.0.1:2380 >"$DIR/etcd.out" 2>&1 &
+at_exit "kill $!"
+wait_for 60 listening fe 2379 || bail "etcd does not listen: $(tail -n 3 "$DIR/etcd.out")"
+ip netns exec fe flotilla-announce --lease 10 etcd:$url/web 2>"$DIR/announce-fe.log" &
+at_exit "kill $!"
+ip netns exec be flotilla-announce --lease 10 etcd:$url/web 2>"$DIR/announce-be.log" &
+announcer=$!
+at_exit "kill $announcer 2>/dev/null"
+ip netns exec be flotilla-announce --lease 10 --name be2 --address 10.0.0.3 --set "weight 30" etcd:$url/web 2>"$DIR/announce-be2.log" &
+other=$!
+at_exit "kill $other"
+ip netns exec fe flotilla-follow --every 600 --log json --state "$DIR/etcd.state" etcd:$url/web 2>"$DIR/follow.log" &
+follower=$!
+at_exit "kill $follower"
+follows "nodes that announce themselves come" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
+before=$(ids)
+kill -9 $announcer
+follows "one that dies leaves when its lease is over" "be2 10.0.0.3 30,old 10.0.0.9 7"
+ip netns exec be flotilla-announce --lease 10 etcd:$url/web 2>>"$DIR/announce-be.log" &
+at_exit "kill $!"
+follows "and comes again" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
+equal "who lived was the same node all the time" "$(grep be2 <<<"$before")" "$(ids | grep be2)"
+fe flotilla -t node show be | grep -q be
+kill -STOP $other
+follows "one that hangs leaves, too" "be 10.0.0.2 100,old 10.0.0.9 7"
+kill -CONT $other
+follows "until it goes on" "be 10.0.0.2 100,be2 10.0.0.3 30,old 10.0.0.9 7"
+check "each change is an object" python3 -c 'import json, sys
 for line in open(sys.argv[1]): json.loads(line)' "$DIR/follow.log"
-else
-	skip "nodes that announce themselves come" "etcd is not installed"
-fi
 finish

@@ -62,9 +62,10 @@ class Etcd:
     def start(self):
         with open(os.path.join(self.directory.name, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                ["etcd", "--data-dir", os.path.join(self.directory.name, "data"), "--listen-client-urls", self.url,
-                 "--advertise-client-urls", self.url, "--listen-peer-urls", self.peer,
-                 "--initial-advertise-peer-urls", self.peer, "--initial-cluster", "default=" + self.peer],
+                [kit.need("etcd"), "--data-dir", os.path.join(self.directory.name, "data"),
+                 "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+                 "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
+                 "--initial-cluster", "default=" + self.peer],
                 stdout=log, stderr=log)
         kit.wait(self.answers, name="etcd answers")
 

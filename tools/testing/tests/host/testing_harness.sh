@@ -20,6 +20,7 @@ equal "a run with failures exits 1" 1 $status
 says host good ok
 says host wrong_status FAIL "exit status 1"
 says host skipped skip "skipped: no such thing here"
+says host needs FAIL "failed: set-up: no-such-program is not installed: make deps"
 says host hang FAIL "no end after 1 s"
 says host todo FAIL "failed: unfinished (known: some day)"
 says host bail FAIL "bailed out: the rest makes no sense"
@@ -63,8 +64,8 @@ says debug debug_lock FAIL "the guest died"
 says debug race ok
 says debug zz_clean ok
 says debug zz_last ok
-equal "the last line counts it all" "20 passed, 29 failed, 7 skipped" "$(tail -n1 <<<"$output")"
-equal "and what failed is listed before it" 29 "$(sed -n "/^what failed:/,\$p" <<<"$output" | grep -c "^     [a-z]")"
+equal "the last line counts it all" "20 passed, 30 failed, 7 skipped" "$(tail -n1 <<<"$output")"
+equal "and what failed is listed before it" 30 "$(sed -n "/^what failed:/,\$p" <<<"$output" | grep -c "^     [a-z]")"
 # A test that lacks the bit would be passed over.
 unfit=$(mktemp -d)
 mkdir -p "$unfit/sample/tests/host" && : >"$unfit/sample/tests/host/unfit.py"
