@@ -66,12 +66,14 @@ static bool http_answer(struct afpa_turn *turn, struct afpa_object *obj)
 
 	if (req->keep_alive)
 		kind = req->minor ? AFPA_TEXT_KEPT : AFPA_TEXT_KEPT_OLD;
-	text = afpa_text_get(kind, &len);
+	text = obj->aged ? afpa_text_aged(kind, afpa_object_age(obj), &len) :
+			   afpa_text_get(kind, &len);
 	if (!text)
 		return false;
 	afpa_answer_begin(ans, obj);
 	ans->text = text;
 	ans->text_len = len;
+	ans->parked = obj->aged;	/* it has the reference that it was made with */
 	ans->closes = !req->keep_alive;
 	ans->end += len;
 	if (req->method == AFPA_METHOD_HEAD) {
@@ -150,8 +152,8 @@ static bool http_is_printable(const char *text, size_t len)
 	return true;
 }
 
-/* Lines of "Name: value" and CR LF; a second answer cannot hide in it. */
-static bool http_headers_are_sound(const char *text, size_t len)
+/* Lines of "Name: value" and CR LF; a second answer cannot hide in it. @aged: nor a second Age. */
+static bool http_headers_are_sound(const char *text, size_t len, bool aged)
 {
 	while (len) {
 		const char *end = memchr(text, '\r', len), *colon;
@@ -161,7 +163,8 @@ static bool http_headers_are_sound(const char *text, size_t len)
 		if (!colon || colon == text || line + 2 > len || text[line + 1] != '\n' ||
 		    !http_is_printable(text, line) ||
 		    afpa_name_length(text, line) != colon - text ||
-		    http_field_is_ours(text, colon - text))
+		    http_field_is_ours(text, colon - text) ||
+		    (aged && colon - text == 3 && !strncasecmp(text, "age", 3)))
 			return false;
 		text += line + 2;
 		len -= line + 2;
@@ -173,7 +176,7 @@ static int http_make_head(const struct afpa_recipe *r, char *head, size_t room)
 {
 	int len;
 
-	if (!http_headers_are_sound(r->headers, r->headers_len))
+	if (!http_headers_are_sound(r->headers, r->headers_len, r->aged))
 		return -EINVAL;
 	len = scnprintf(head, room, "Content-Length: %llu\r\n", r->body_len);
 	if (r->type_len)

@@ -123,7 +123,7 @@ static int memcached_make_head(const struct afpa_recipe *recipe, char *head, siz
 {
 	u32 flags;
 
-	if (recipe->headers_len || memcached_flags(recipe, &flags))
+	if (recipe->headers_len || recipe->aged || memcached_flags(recipe, &flags))
 		return -EINVAL;
 	return scnprintf(head, room, "VALUE %.*s %u %llu\r\n", recipe->key.path_len - 1,
 			 recipe->key.path + 1, flags, recipe->body_len);

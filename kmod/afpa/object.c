@@ -5,7 +5,9 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/timekeeping.h>
 #include <linux/uaccess.h>
+#include <flotilla/afpa.h>
 
 #include "cache.h"
 #include "object.h"
@@ -39,6 +41,13 @@ void afpa_object_put(struct afpa_object *obj)
 	call_rcu(&obj->rcu, afpa_object_free_rcu);
 }
 EXPORT_SYMBOL_GPL(afpa_object_put);
+
+u32 afpa_object_age(const struct afpa_object *obj)
+{
+	s64 age = ktime_to_ns(ktime_get_coarse_boottime()) - obj->born;
+
+	return clamp_t(s64, div_s64(age, NSEC_PER_SEC), 0, AFPA_AGE_MAX);
+}
 
 /* Blocks as large as fit, so that no page is without a byte. */
 static unsigned int afpa_piece_order(u64 left)
@@ -193,6 +202,8 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	afpa_object_copy_head(obj, head, len);
 	obj->body_len = recipe->body_len;
 	obj->automatic = recipe->automatic;
+	obj->aged = recipe->aged;
+	obj->born = ktime_to_ns(ktime_get_coarse_boottime()) - (s64)recipe->age * NSEC_PER_SEC;
 	err = afpa_object_copy_body(obj, recipe->body);
 	if (err) {
 		afpa_object_free(obj);

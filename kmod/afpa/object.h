@@ -48,6 +48,8 @@ enum afpa_clock {
  * @automatic: its program can have it again; goes first when memory is short
  * @version:  grows with each object of the cache
  * @put:      jiffies64
+ * @aged:     answers have an Age
+ * @born:     when that was 0, in nanoseconds of the boot time clock, which goes on amid suspension
  * @expires:  jiffies64 or 0; under the cache's lock, READ_ONCE
  * @hits:     requests that it was the answer to
  * @body_len: bytes
@@ -74,8 +76,10 @@ struct afpa_object {
 	refcount_t users;
 	bool recent;
 	bool automatic;
+	bool aged;
 	u64 version;
 	u64 put;
+	s64 born;
 	u64 expires;
 	atomic64_t hits;
 	u64 body_len;
@@ -104,6 +108,8 @@ struct afpa_object {
  * @body:     in user memory
  * @body_len: bytes
  * @automatic: see struct afpa_object
+ * @aged:     the same
+ * @age:      in seconds
  */
 struct afpa_recipe {
 	struct afpa_key_ref key;
@@ -117,6 +123,8 @@ struct afpa_recipe {
 	const void __user *body;
 	u64 body_len;
 	bool automatic;
+	bool aged;
+	u32 age;
 };
 
 /*
@@ -125,6 +133,9 @@ struct afpa_recipe {
  */
 struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa_recipe *recipe);
 void afpa_object_put(struct afpa_object *obj);
+
+/* Seconds, at most AFPA_AGE_MAX; of one that is @aged. */
+u32 afpa_object_age(const struct afpa_object *obj);
 
 /**
  * afpa_object_vecs() - a stretch of header and body

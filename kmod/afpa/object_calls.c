@@ -107,6 +107,8 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	recipe->body = u64_to_user_ptr(args->body);
 	recipe->body_len = args->body_len;
 	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
+	recipe->aged = args->flags & AFPA_PUT_AGED;
+	recipe->age = args->age;
 	return args->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
 }
 
@@ -135,9 +137,9 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 	err = afpa_device_copy(&args, sizeof(args), arg);
 	if (err)
 		return err;
-	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC))
+	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED))
 		return -EOPNOTSUPP;
-	if (args.pad)
+	if (args.age > (args.flags & AFPA_PUT_AGED ? AFPA_AGE_MAX : 0))
 		return -EINVAL;
 	recipe.protocol = afpa_site_protocol(an, &args.site, &id);
 	if (!recipe.protocol)
@@ -242,7 +244,8 @@ static void afpa_device_describe(struct afpa_key *args, const struct afpa_object
 {
 	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
 
-	args->flags = obj->automatic ? AFPA_PUT_AUTOMATIC : 0;
+	args->flags = (obj->automatic ? AFPA_PUT_AUTOMATIC : 0) | (obj->aged ? AFPA_PUT_AGED : 0);
+	args->age = obj->aged ? afpa_object_age(obj) : 0;
 	args->version = obj->version;
 	args->body_len = obj->body_len;
 	args->charged = obj->charged;
@@ -285,9 +288,7 @@ static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
 
 	if (err)
 		return err;
-	if (args->flags & ~AFPA_PUT_AUTOMATIC)
-		return -EOPNOTSUPP;
-	return args->pad ? -EINVAL : 0;
+	return args->flags & ~(AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED) ? -EOPNOTSUPP : 0;
 }
 
 int afpa_device_object(struct afpa_net *an, void __user *arg,

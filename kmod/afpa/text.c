@@ -18,6 +18,8 @@ static_assert(sizeof("HTTP/1.1 200 OK\r\n"
 		     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
 		     "Connection: keep-alive\r\n") <= AFPA_TEXT_ROOM);
 
+#define AFPA_AGE_ROOM	sizeof("Age: 4294967295\r\n")
+
 /**
  * struct afpa_text - texts of one CPU; bottom halves off
  * @frags:  where the room for them comes from
@@ -78,6 +80,23 @@ void *afpa_text_get(enum afpa_text_kind kind, unsigned int *len)
 	}
 	*len = text->len[kind];
 	return text->room + kind * AFPA_TEXT_ROOM;
+}
+
+void *afpa_text_aged(enum afpa_text_kind kind, u32 age, unsigned int *len)
+{
+	unsigned int before;
+	char *text, *aged;
+
+	text = afpa_text_get(kind, &before);
+	if (!text)
+		return NULL;
+	aged = page_frag_alloc(&this_cpu_ptr(&afpa_texts)->frags, AFPA_TEXT_ROOM + AFPA_AGE_ROOM,
+			       GFP_ATOMIC | __GFP_NOWARN);
+	if (!aged)
+		return NULL;
+	memcpy(aged, text, before);
+	*len = before + scnprintf(aged + before, AFPA_AGE_ROOM, "Age: %u\r\n", age);
+	return aged;
 }
 
 void afpa_text_exit(void)

@@ -29,6 +29,16 @@ enum afpa_text_kind {
  */
 void *afpa_text_get(enum afpa_text_kind kind, unsigned int *len);
 
+/**
+ * afpa_text_aged() - the same with Age, for one answer
+ * @kind: enum afpa_text_kind
+ * @age:  in seconds
+ * @len:  its length
+ *
+ * Return: the text, with a reference on its page, the caller's; NULL: no memory.
+ */
+void *afpa_text_aged(enum afpa_text_kind kind, u32 age, unsigned int *len);
+
 void afpa_text_exit(void);
 
 #endif

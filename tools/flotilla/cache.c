@@ -10,6 +10,14 @@
 
 #define SITES_MAX	1024
 
+static void human_age(const json_t *value, char *text, size_t size)
+{
+	if (json_is_null(value))
+		snprintf(text, size, "-");
+	else
+		snprintf(text, size, "%llds", (long long)json_integer_value(value));
+}
+
 static const struct column object_columns[] = {
 	{ "site", "SITE", NULL },
 	{ "host", "HOST", NULL },
@@ -20,6 +28,7 @@ static const struct column object_columns[] = {
 	{ "left_ms", "EXPIRES", human_life },
 	{ "version", "VERSION", NULL },
 	{ "charged", "CHARGED", human_bytes },
+	{ "age_header", "AGE_HEADER", human_age },
 };
 
 /**
@@ -107,12 +116,13 @@ static json_t *object_row(const struct afpa_key *key, const char *host, const ch
 {
 	char site[AFPA_SITE_TEXT];
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}",
 			 "site", afpa_site_name(&key->site, site), "host", host, "path", path,
 			 "bytes", (json_int_t)key->body_len, "hits", (json_int_t)key->hits,
 			 "age_ms", (json_int_t)key->age_ms, "left_ms", (json_int_t)key->left_ms,
 			 "version", (json_int_t)key->version, "charged", (json_int_t)key->charged,
-			 "automatic", !!(key->flags & AFPA_PUT_AUTOMATIC));
+			 "automatic", !!(key->flags & AFPA_PUT_AUTOMATIC),
+			 "age_header", key->flags & AFPA_PUT_AGED ? json_integer(key->age) : json_null());
 }
 
 struct filter {
@@ -160,6 +170,12 @@ static int cache_list(struct cli *cli, int argc, char **argv)
 	return status;
 }
 
+static int take_age(struct job *job, const char *text)
+{
+	job->object.flags |= AFPA_PUT_AGED;
+	return value_age(job->cli, text, &job->object.age);
+}
+
 /* What follows URL FILE. */
 static int put_arguments(struct job *job, int argc, char **argv, char headers[AFPA_HEADERS_MAX + 1],
 			 char tags[AFPA_TAGS_MAX + 1])
@@ -181,6 +197,8 @@ static int put_arguments(struct job *job, int argc, char **argv, char headers[AF
 			job->object.type = argv[1];
 		else if (!strcmp(argv[0], "ttl"))
 			status = value_time(job->cli, argv[0], argv[1], &job->object.ttl_ms);
+		else if (!strcmp(argv[0], "age"))
+			status = take_age(job, argv[1]);
 		else if (!strcmp(argv[0], "header"))
 			status = cache_header(job->cli, argv[1], headers);
 		else if (!strcmp(argv[0], "tag"))
@@ -531,10 +549,10 @@ static const struct command commands[] = {
 	{ "list", "show", cache_list, "list [site SITE] [host HOST]",
 	  "Show what the kernel answers with" },
 	{ "put", "add", cache_put,
-	  "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
+	  "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [age TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "Answer a URL with this from now on, instead of what was there" },
 	{ "update", NULL, cache_update,
-	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
+	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [age TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "The same, if there is an answer already: one that was deleted does not come back" },
 	{ "del", "delete", cache_del, "del [--strict] URL... [site SITE]",
 	  "Leave URLs to the server, at once; with --strict it is an error if none was there" },
@@ -557,7 +575,7 @@ const struct object cache_object = {
 	"  SITE     ADDRESS:PORT as in \"flotilla afpa site\"; without one, all sites at the URL's port\n"
 	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input; with protocol\n"
 	"           memcached, where the URL is *:PORT/KEY, the client's flags: a number, default 0\n"
-	"  TIME     500ms, 30s, 10m, 2h, 1d, or never\n"
+	"  TIME     500ms, 30s, 10m, 2h, 1d, or never; of age: how old the answer is already, which its field Age says\n"
 	"  LINE     'Name: value', a header of the answer\n"
 	"  TAG      a word that answers have in common; with ban, HOST * is every host\n"
 	"  TICKET   the put fails if the URL was put, deleted, banned or flushed since \"cache ticket\" printed it\n"

@@ -29,6 +29,8 @@ int cache_result(struct cli *cli, int err);
 /* ADDRESS:PORT or [ADDRESS6]:PORT. Each says what is wrong with @text: CLI_USAGE; or 0. */
 int value_site(struct cli *cli, const char *text, struct afpa_site *site);
 int value_url(struct cli *cli, const char *text, struct cache_url *url);
+/* Seconds of an Age: 0, 5s, 3m, 2h, 1d. */
+int value_age(struct cli *cli, const char *text, uint32_t *seconds);
 int value_ticket(struct cli *cli, const char *text, uint64_t *ticket);
 /* 10ms, 5s, 5 (seconds), 3m, 2h, 1d; "never" is 0. In milliseconds. */
 int value_time(struct cli *cli, const char *what, const char *text, uint32_t *ms);

@@ -161,6 +161,17 @@ int value_time(struct cli *cli, const char *what, const char *text, uint32_t *ms
 	return status;
 }
 
+int value_age(struct cli *cli, const char *text, uint32_t *seconds)
+{
+	static const char *const units[] = { "", "s", "m", "h", "d", NULL };
+	static const uint64_t factors[] = { 1, 1, 60, 3600, 86400 };
+	uint64_t value;
+	int status = value_unit(cli, "age", text, AFPA_AGE_MAX, units, factors, "0, 30s, 10m, 2h or 1d", &value);
+
+	*seconds = status ? 0 : value;
+	return status;
+}
+
 int value_bytes(struct cli *cli, const char *what, const char *text, uint64_t *bytes)
 {
 	static const char *const units[] = { "", "K", "M", "G", "T", NULL };

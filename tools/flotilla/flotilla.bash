@@ -122,7 +122,7 @@ _flotilla_words()
 		if [[ $position -eq 3 ]]; then
 			echo @files
 		elif [[ $position -gt 3 ]]; then
-			echo --automatic type ttl header tag since site
+			echo --automatic type ttl age header tag since site
 		else
 			_flotilla_urls
 		fi ;;

@@ -186,6 +186,8 @@ static int put(int dev, uint32_t flags, const struct afpa_site *site, const char
 		.since = object->since,
 		.tags = (uintptr_t)object->tags,
 		.tags_len = object->tags ? strlen(object->tags) : 0,
+		/* Who does not know of it may have been built with a smaller structure. */
+		.age = object->flags & AFPA_PUT_AGED ? object->age : 0,
 	};
 	int err;
 

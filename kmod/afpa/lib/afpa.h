@@ -36,7 +36,9 @@ extern "C" {
  * @ttl_ms:   lifetime in milliseconds from now, 0: until it is deleted
  * @tags:     words with spaces between them, for afpa_ban_tag(), or NULL
  * @since:    0, or a ticket: -ESTALE if something was said about the page since then
- * @flags:    0, or AFPA_PUT_AUTOMATIC: can be had again, goes first when memory is short
+ * @flags:    0, or AFPA_PUT_AUTOMATIC: can be had again, goes first when memory is short;
+ *	      AFPA_PUT_AGED: answers say Age, from @age on
+ * @age:      with AFPA_PUT_AGED: seconds that the answer is old already
  */
 struct afpa_object {
 	const char *type, *headers;
@@ -46,6 +48,7 @@ struct afpa_object {
 	uint32_t flags;
 	const char *tags;
 	uint64_t since;
+	uint32_t age;
 };
 
 /**

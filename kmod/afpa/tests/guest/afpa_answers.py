@@ -4,13 +4,14 @@
 # cpus: 2
 """What is answered, what is not, and what the server sees of it."""
 import contextlib
+import errno
 import os
 import socket
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, main, same,  # noqa: E402
+from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, fails, main, same,  # noqa: E402
                   site, sleeps_in, wait_for, waiting, wire)
 import kit                                      # noqa: E402
 
@@ -36,6 +37,43 @@ def hits_on_a_kept_connection_are_answered_in_softirq():
 def ask(client, path, **how):
     client.ask(path, **how)
     return client.answer(how.get("method", "GET"))
+
+
+@claim
+def an_age_goes_on_from_what_it_was():
+    with site() as (device, server), Client(server.site, rcvbuf=20000) as client:
+        device.put(server.site, "/none", b"x")
+        device.put(server.site, "/static", b"x", headers="Age: 7\r\n")
+        begin = time.monotonic()
+        device.put(server.site, "/small", b"x", age=100)
+        device.put(server.site, "/large", body(BIG), age=0)
+        done = time.monotonic()
+
+        def right(path, least, **how):
+            """Between its put and its arrival it has aged, no more and no less."""
+            before = time.monotonic()
+            headers, data = ask(client, path, **how)
+            age, after = int(headers["age"]), time.monotonic()
+            if not int(least + before - done - 0.01) <= age <= least + after - begin + 0.01:
+                raise AssertionError(f"{path}: Age {age}, {before - done:.2f} to {after - begin:.2f} s after {least}")
+            return data
+        for pause in (0, 1.3, 1.3):
+            time.sleep(pause)
+            equal("small", right("/small", 100), b"x")
+            same("large", right("/large", 0), body(BIG))
+            right("/large", 0, method="HEAD")
+            equal("to HTTP/1.0", right("/small", 100, version="1.0", fields="Connection: keep-alive\r\n"), b"x")
+        equal("none", ask(client, "/none")[0].get("age"), None)
+        equal("what its program says", ask(client, "/static")[0]["age"], "7")
+        says = device.query(server.site, "/small")["age"]
+        equal("query", 102 <= says <= 100 + time.monotonic() - begin, True)
+        equal("query of none", device.query(server.site, "/none")["age"], None)
+        device.put(server.site, "/old", b"x", age=1 << 31)
+        time.sleep(1.1)
+        equal("the largest", ask(client, "/old")[0]["age"], "2147483648")
+        fails(errno.EINVAL, device.put, server.site, "/old", b"x", age=(1 << 31) + 1)
+        fails(errno.EINVAL, device.put, server.site, "/old", b"x", age=1, headers="aGe: 1\r\n")
+        equal("what the server read", server.read, [])
 
 
 @claim

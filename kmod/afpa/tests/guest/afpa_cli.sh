@@ -146,6 +146,15 @@ equal "it gets that of any" "of the kernel" "$(of one.test http://10.0.0.1/any)"
 equal "all are listed, in their order" "www.test/t www.test/large www.test/x.css */any" \
 	"$(server flotilla -t cache list | awk -F '\t' '{ print $2 $3 }' | paste -sd' ')"
 
+must cache put www.test/old "$DIR/a.svg" age 2h
+age=$(field age_header www.test/old)
+[ "$age" -ge 7200 ] && [ "$age" -lt 7400 ]
+claim "an age is shown" $? "$age"
+grep -qi '^age: 7[23]' <<<"$(ask /old -I)"
+claim "and said" $?
+refused 2 "an age is a time" "cannot put www.test/old: age x is not like 0, 30s, 10m, 2h or 1d" \
+	cache put www.test/old "$DIR/a.svg" age x
+must cache del www.test/old
 ticket=$(server flotilla cache ticket)
 must cache put www.test/tag/1 "$DIR/a.svg" --automatic tag one tag front since "$ticket"
 must cache put www.test/tag/2 "$DIR/a.svg" tag two

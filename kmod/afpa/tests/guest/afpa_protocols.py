@@ -334,6 +334,7 @@ def objects_are_what_a_get_could_ask_for():
             fails(errno.EINVAL, device.put, site, path, b"", kind="")
         fails(errno.EINVAL, device.put, site, "/k", b"", kind="", host="h")
         fails(errno.EINVAL, device.put, site, "/k", b"", kind="", headers="A: b\r\n")
+        fails(errno.EINVAL, device.put, site, "/k", b"", kind="", age=1)
         for flags in ("text/plain", "-1", "4294967296", "1 ", "+1", "00000000001"):
             fails(errno.EINVAL, device.put, site, "/k", b"", kind=flags)
         fails(errno.EINVAL, device.query, site, "/a b")

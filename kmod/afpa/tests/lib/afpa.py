@@ -20,7 +20,7 @@ from ssp import PATIENCE, Thread, body, fails, load, reset, same, unload, wait_f
 TCP_MD5SIG = 14
 MD5SIG_SIZE = 216
 OFF, SOFTIRQ, THREAD = range(3)
-UPDATE, AUTOMATIC = 1, 2
+UPDATE, AUTOMATIC, AGED = 1, 2, 4
 SITE = struct.Struct("=H2s16s")
 SITE_ARGS = struct.Struct("=II20sIIIQ")
 PUT = struct.Struct("=II20sHHHHIQQQQQQQQQII")
@@ -97,13 +97,14 @@ class Device:
         return {"listeners": f[3], "conns": f[4]}
 
     def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False,
-                automatic=False, since=0, tags=""):
+                automatic=False, since=0, tags="", age=None):
         """The call alone, which gives the version."""
         texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data, tags.encode()]
         where = [place(text) for text in texts]
         lengths = [len(text) for text in texts]
-        return lambda: self.call(5, PUT, UPDATE * update | AUTOMATIC * automatic, address(site), *lengths[:4], ttl_ms,
-                                 *(w[0] for w in where[:5]), lengths[4], 0, since, where[5][0], lengths[5], 0)[-5]
+        flags = UPDATE * update | AUTOMATIC * automatic | AGED * (age is not None)
+        return lambda: self.call(5, PUT, flags, address(site), *lengths[:4], ttl_ms, *(w[0] for w in where[:5]),
+                                 lengths[4], 0, since, where[5][0], lengths[5], age or 0)[-5]
 
     def put(self, *args, **how):
         """The version."""
@@ -114,7 +115,7 @@ class Device:
         f = self.call(number, KEY, 0, address(site), len(host), len(path), where[0][0], where[1][0],
                       0, 0, 0, 0, 0, 0, left_ms, 0)
         return dict(zip(("version", "body_len", "charged", "hits", "age_ms", "left_ms"), f[8:14]),
-                    automatic=f[1] == AUTOMATIC)
+                    automatic=bool(f[1] & AUTOMATIC), age=f[14] if f[1] & AGED else None)
 
     def delete(self, site, path, host="*"):
         self.key(6, site, path, host)

@@ -156,6 +156,14 @@ struct afpa_listen {
  * of memory such objects go first, and others only when there are no more of them.
  */
 #define AFPA_PUT_AUTOMATIC	(1U << 1)
+/*
+ * AFPA_IOC_PUT: @age counts. The answer was that old already when the program had it, and each
+ * answer with the object has a field Age (RFC 9111) that is right when it is sent. HTTP only.
+ */
+#define AFPA_PUT_AGED		(1U << 2)
+
+/* The largest age, in seconds; what is older says so, too. */
+#define AFPA_AGE_MAX		(1U << 31)
 
 /**
  * struct afpa_put - argument of AFPA_IOC_PUT
@@ -172,7 +180,7 @@ struct afpa_listen {
  * @path:        address of the path with its query, from the slash on; compared byte by byte
  * @type:        address of the content type
  * @headers:     address of further header lines, each ended by CR LF; not Content-Length,
- *		 Connection, Date or Transfer-Encoding
+ *		 Connection, Date or Transfer-Encoding; with AFPA_PUT_AGED not Age
  * @body:        address of the body
  * @body_len:    bytes of @body; 0 is a body, too
  * @version:     out: grows with each PUT in the namespace
@@ -180,7 +188,7 @@ struct afpa_listen {
  *		 and nothing was banned or flushed, since then (ESTALE)
  * @tags:        address of words with spaces between them, for AFPA_IOC_BAN
  * @tags_len:    bytes of @tags
- * @pad:         0
+ * @age:         AFPA_PUT_AGED: seconds, at most AFPA_AGE_MAX; else 0
  *
  * Who puts what a server has answered takes a ticket before it asks: an answer that was under way
  * when the page was changed or banned does not come into the cache.
@@ -211,7 +219,7 @@ struct afpa_put {
 	__u64 since;
 	__u64 tags;
 	__u32 tags_len;
-	__u32 pad;
+	__u32 age;
 };
 
 /**
@@ -231,7 +239,8 @@ struct afpa_ticket {
 /**
  * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
  * @size:      sizeof(struct afpa_key)
- * @flags:     QUERY, TTL, NEXT: out: AFPA_PUT_AUTOMATIC, if it was put so; in: that is ignored
+ * @flags:     QUERY, TTL, NEXT: out: AFPA_PUT_AUTOMATIC, AFPA_PUT_AGED, if it was put so; in: these
+ *	       are ignored
  * @site:      as in struct afpa_put; NEXT: out
  * @host_len:  bytes of @host; NEXT: in: room at @host, out: bytes there
  * @path_len:  the same for @path
@@ -244,7 +253,7 @@ struct afpa_ticket {
  * @hits:      out: requests that were answered with it
  * @age_ms:    out: since it was put
  * @left_ms:   out: until it expires; 0: never.  TTL: in: the new lifetime, from now on
- * @pad:       0
+ * @age:       out: AFPA_PUT_AGED: what Age says now, in seconds; else 0; in: ignored
  *
  * DEL: when it has returned, no request is answered with the object.  QUERY changes nothing, TTL
  * the lifetime and nothing else.
@@ -267,7 +276,7 @@ struct afpa_key {
 	__u64 hits;
 	__u64 age_ms;
 	__u32 left_ms;
-	__u32 pad;
+	__u32 age;
 };
 
 /* AFPA_IOC_BAN: objects with the tag, not those whose path begins so. */

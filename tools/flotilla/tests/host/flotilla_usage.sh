@@ -140,6 +140,8 @@ refuses 2 'cannot set how the kernel answers: nothing to set is given' afpa set
 refuses 2 'cannot ban objects: what their URLs begin with is missing' cache ban site 0.0.0.0:80
 refuses 2 'cannot ban objects: the tag is missing' cache ban --tag
 refuses 2 'cannot ban a b: tag a b is not one word' cache ban --tag 'a b'
+refuses 2 'cannot put a/x: age never is not like 0, 30s, 10m, 2h or 1d' cache put a/x /dev/null age never
+refuses 2 'cannot put a/x: age 600000h is too much' cache put a/x /dev/null age 600000h
 refuses 2 'cannot put a/x: 0 is not a ticket' cache put a/x /dev/null since 0
 refuses 2 'cannot put a/x: a tag is empty' cache put a/x /dev/null tag ''
 refuses 2 'cannot add a site: its address is missing' afpa site add
