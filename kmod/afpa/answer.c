@@ -7,15 +7,13 @@
 
 #include "answer.h"
 
-/* A chunk in single pages, and what is before it. */
-#define AFPA_VECS	(AFPA_CHUNK / PAGE_SIZE + 3)
-
 void afpa_answer_begin(struct afpa_answer *ans, struct afpa_object *obj)
 {
 	ans->nr_more = 0;
 	ans->text_len = 0;
 	ans->parked = false;
 	ans->closes = false;
+	ans->files = obj->file;
 	ans->base = 0;
 	ans->pos = 0;
 	ans->end = obj->head_len + obj->body_len + obj->tail_len;
@@ -38,6 +36,7 @@ void afpa_answer_add(struct afpa_answer *ans, struct afpa_object **more, unsigne
 	for (i = 0; i < nr; i++) {
 		ans->end -= last->tail_last;
 		last = more[i];
+		ans->files |= !!last->file;
 		ans->end += last->head_len + last->body_len + last->tail_len;
 	}
 }
@@ -91,73 +90,87 @@ static void afpa_answer_advance(struct afpa_answer *ans)
 }
 
 /* The same over several objects. */
-static unsigned int afpa_answer_parts(const struct afpa_answer *ans, u64 want, struct bio_vec *vec)
+static u64 afpa_answer_parts(const struct afpa_answer *ans, u64 want, struct afpa_vecs *vecs)
 {
 	const struct afpa_object *obj = ans->obj;
-	u64 pos = ans->pos - ans->base, len, end;
-	unsigned int n = 0, i, k;
+	u64 pos = ans->pos - ans->base, len, got, bytes = 0;
+	unsigned int i;
 
-	for (i = 0; want && n < AFPA_VECS; i++) {
-		len = want;
+	for (i = 0; bytes < want; i++) {
+		len = want - bytes;
 		if (i < ans->nr_more)
-			len = min(want, afpa_answer_part(obj) - pos);
-		want -= len;
-		end = pos + len;
-		k = n;
-		n += afpa_object_vecs(obj, pos, len, vec + n, AFPA_VECS - n);
-		while (k < n)
-			pos += vec[k++].bv_len;
-		if (pos < end || i == ans->nr_more)
+			len = min(len, afpa_answer_part(obj) - pos);
+		got = afpa_object_vecs(obj, pos, len, vecs);
+		bytes += got;
+		if (got < len || i == ans->nr_more)
 			break;
 		obj = ans->more[i];
 		pos = 0;
 	}
-	return n;
+	return bytes;
 }
 
 /* The next @want bytes, or fewer. */
-static unsigned int afpa_answer_vecs(const struct afpa_answer *ans, u64 want, struct bio_vec *vec)
+static u64 afpa_answer_vecs(const struct afpa_answer *ans, u64 want, struct afpa_vecs *vecs)
 {
 	u64 pos = ans->pos - ans->base;
-	unsigned int n = 0;
+	u32 len = 0;
 
+	vecs->nr = 0;
+	vecs->held = 0;
 	if (ans->nr_more)
-		return afpa_answer_parts(ans, want, vec);
+		return afpa_answer_parts(ans, want, vecs);
 
 	if (pos < ans->text_len) {
-		u32 len = min_t(u64, want, ans->text_len - pos);
-
-		bvec_set_virt(&vec[n++], ans->text + pos, len);
+		len = min_t(u64, want, ans->text_len - pos);
+		bvec_set_virt(&vecs->vec[vecs->nr++], ans->text + pos, len);
 		pos += len;
 		want -= len;
 	}
-	if (want)
-		n += afpa_object_vecs(ans->obj, pos - ans->text_len, want, vec + n, AFPA_VECS - n);
-	return n;
+	return len + (want ? afpa_object_vecs(ans->obj, pos - ans->text_len, want, vecs) : 0);
+}
+
+u64 afpa_answer_wants(const struct afpa_answer *ans)
+{
+	u64 head = (ans->nr_more ? 0 : ans->text_len) + ans->obj->head_len;
+	u64 pos = ans->pos - ans->base;
+
+	return pos - min(pos, head);
 }
 
 static int afpa_answer_send_some(struct afpa_answer *ans, struct sock *sk)
 {
 	u64 left = ans->end - ans->pos;
-	struct bio_vec vec[AFPA_VECS];
+	struct afpa_vecs vecs;
 	struct msghdr msg = { .msg_flags = MSG_SPLICE_PAGES | MSG_DONTWAIT | MSG_NOSIGNAL };
-	unsigned int n, i;
-	size_t bytes = 0;
+	size_t bytes;
 	int ret;
 
-	n = afpa_answer_vecs(ans, min_t(u64, left, AFPA_CHUNK), vec);
-	for (i = 0; i < n; i++)
-		bytes += vec[i].bv_len;
+	bytes = afpa_answer_vecs(ans, min_t(u64, left, AFPA_CHUNK), &vecs);
+	if (!bytes)
+		return -ENODATA;
 	/* The FIN goes with the last bytes. */
 	if (ans->closes && bytes == left)
 		msg.msg_flags |= MSG_MORE;
-	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vec, n, bytes);
+	iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, vecs.vec, vecs.nr, bytes);
 	ret = tcp_sendmsg_locked(sk, &msg, bytes);
+	afpa_vecs_put(&vecs);
 	if (ret > 0) {
 		ans->pos += ret;
 		afpa_answer_advance(ans);
 	}
 	return ret;
+}
+
+/* All of it is with TCP; its files, with whoever has them to write, when the client has it. */
+static int afpa_answer_settle(const struct afpa_answer *ans, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!ans->files || tp->snd_una == tp->write_seq)
+		return 1;
+	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	return 0;
 }
 
 int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
@@ -170,6 +183,8 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	int ret;
 
 	sock_owned_by_me(sk);
+	if (afpa_answer_is_sent(ans) && !sk->sk_err)
+		return afpa_answer_settle(ans, sk);
 	/* tcp_sendmsg_locked() would take the error away that its program is to hear of. */
 	if (sk->sk_err || sk->sk_shutdown & SEND_SHUTDOWN)
 		return -EPIPE;
@@ -191,8 +206,8 @@ int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all)
 	sk->sk_use_task_frag = task_frag;
 	sk->sk_allocation = gfp;
 	tp->nonagle = nonagle;
-	if (ans->pos == ans->end)
-		return 1;
+	if (afpa_answer_is_sent(ans))
+		return afpa_answer_settle(ans, sk);
 	if (ret < 0 && ret != -EAGAIN)
 		return ret;
 	/* Each acknowledgment is to be heard of from now on. */

@@ -7,9 +7,6 @@
 
 #include "object.h"
 
-/* As the paper's. */
-#define AFPA_CHUNK	65536
-
 /**
  * struct afpa_answer - header of this answer, header and body of the object, or of several
  * @obj:      with a reference; NULL: there is no answer under way
@@ -19,6 +16,8 @@
  * @text_len: bytes
  * @parked:   @text has a reference on its page
  * @closes:   the connection ends with it
+ * @files:    some of it are pages of files, so that it is over when it has been acknowledged: from
+ *	      then on somebody may write to them
  * @base:     where @obj begins, of all bytes
  * @pos:      bytes that TCP has taken
  * @end:      bytes of all
@@ -33,6 +32,7 @@ struct afpa_answer {
 	u32 text_len;
 	bool parked;
 	bool closes;
+	bool files;
 	u64 base;
 	u64 pos;
 	u64 end;
@@ -57,9 +57,20 @@ void afpa_answer_end(struct afpa_answer *ans);
  * @sk:  locked, and accepted: TCP looks at the struct socket where it finds no memory
  * @all: regardless of how much is queued already; else at most AFPA_CHUNK bytes
  *
- * Return: 1: that was all; 0: the rest has to wait; -EAGAIN: there is no memory either, so that it
- * is not sure that an acknowledgment comes; another negative errno: the connection cannot send.
+ * Return: 1: that was all; 0: the rest has to wait, or all of it for its acknowledgment (@files);
+ * -EAGAIN: there is no memory either, so that it is not sure that an acknowledgment comes;
+ * -ENODATA: what comes next has to be read first (afpa_answer_wants()); another negative errno: the
+ * connection cannot send.
  */
 int afpa_answer_send(struct afpa_answer *ans, struct sock *sk, bool all);
+
+/* TCP has all of it. */
+static inline bool afpa_answer_is_sent(const struct afpa_answer *ans)
+{
+	return ans->pos == ans->end;
+}
+
+/* Where in the file of @obj it goes on. */
+u64 afpa_answer_wants(const struct afpa_answer *ans);
 
 #endif

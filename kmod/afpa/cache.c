@@ -145,6 +145,7 @@ static void afpa_cache_account(struct afpa_cache *cache, const struct afpa_objec
 /* Out of all but the table. */
 static void afpa_cache_forget(struct afpa_cache *cache, struct afpa_object *obj)
 {
+	WRITE_ONCE(obj->gone, jiffies | 1);
 	list_del_init(&obj->clock[AFPA_CLOCK_ALL]);
 	list_del_init(&obj->clock[AFPA_CLOCK_AUTOMATIC]);
 	xa_erase(&cache->order, obj->version);

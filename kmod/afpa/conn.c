@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "counter.h"
 #include "queue.h"
+#include "read.h"
 #include "site.h"
 #include "trace.h"
 
@@ -74,6 +75,7 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 	refcount_inc(&place->users);
 	refcount_set(&conn->users, 1);
 	INIT_DELAYED_WORK(&conn->work, afpa_queue_work);
+	INIT_WORK(&conn->read.work, afpa_read_work);
 	/* Its program is heard of, should it write in the midst of an answer. */
 	flt_layer_take_ops(sk);
 	conn->since = jiffies;
@@ -157,6 +159,21 @@ void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
 	afpa_count(conn->place->an, AFPA_STAT_CLOSED);
 }
 
+bool afpa_conn_break(struct afpa_conn *conn, enum afpa_stat why)
+{
+	struct sock *sk = conn->sk;
+
+	if (!flt_sock_trylock(sk))
+		return false;
+	if (!test_bit(AFPA_CONN_LEFT, &conn->flags) && conn->ans.obj && !sock_flag(sk, SOCK_DEAD)) {
+		afpa_conn_reset(conn, sk);
+		afpa_conn_leave(conn);
+		afpa_count(conn->place->an, why);
+	}
+	release_sock(sk);
+	return true;
+}
+
 /* What a program could have put into the queue itself. */
 static u64 afpa_conn_flush_most(const struct sock *sk)
 {
@@ -177,10 +194,10 @@ int afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
 	ret = afpa_answer_send(&conn->ans, sk, true);
 	conn->busy = false;
 	conn->written = tcp_sk(sk)->write_seq;
-	if (ret == 0 || ret == -EAGAIN)
+	if (!afpa_answer_is_sent(&conn->ans) && (!ret || ret == -EAGAIN || ret == -ENODATA))
 		return -EAGAIN;
 	afpa_count(conn->place->an, AFPA_STAT_FLUSHED);
-	if (conn->ans.closes && ret == 1)
+	if (conn->ans.closes && !conn->closed && afpa_answer_is_sent(&conn->ans))
 		afpa_conn_finish(conn, sk);
 	afpa_conn_end_answer(conn);
 	afpa_conn_settle(conn, sk);

@@ -7,6 +7,7 @@
 #include <net/sock.h>
 
 #include "answer.h"
+#include "counter.h"
 #include "protocol.h"
 
 struct afpa_place;
@@ -17,6 +18,7 @@ enum {
 	AFPA_CONN_LEFT,		/* it is the program's; who sets it takes the layer away */
 	AFPA_CONN_QUEUED,	/* for the work item */
 	AFPA_CONN_MISSED,	/* that could not have the lock: the watch's */
+	AFPA_CONN_READING,	/* @read is its work item's, and nothing else happens */
 };
 
 /**
@@ -30,6 +32,7 @@ enum {
  * @busy:    the engine has it
  * @pinned:  there is an answer under way, and the module is held for it
  * @closed:  our answer was the last
+ * @broken:  the file of an answer under way cannot be read: to be reset; READ_ONCE
  * @tries:   of the work item, for the socket's lock
  * @copied:  copied_seq as we left it: any other is the program's doing
  * @written: write_seq, the same
@@ -38,6 +41,7 @@ enum {
  * @una:     what was acknowledged when the watch saw progress (it alone)
  * @since:   when that was, jiffies; the same
  * @work:    see queue.c
+ * @read:    see read.c: what is read, and how it went (a negative errno until the engine sees it)
  * @data:    its protocol's, of the connection and then of the request
  *
  * What has no other rule is under the socket's lock.
@@ -52,6 +56,7 @@ struct afpa_conn {
 	bool busy;
 	bool pinned;
 	bool closed;
+	bool broken;
 	u16 tries;
 	u32 copied;
 	u32 written;
@@ -60,6 +65,12 @@ struct afpa_conn {
 	u32 una;
 	unsigned long since;
 	struct delayed_work work;
+	struct {
+		struct work_struct work;
+		struct afpa_object *obj;
+		u64 pos;
+		int err;
+	} read;
 	u64 data[];
 };
 
@@ -102,6 +113,15 @@ void afpa_conn_die(struct afpa_conn *conn);
 
 /* The connection is reset; its lock is the caller's. Process context. */
 void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk);
+
+/**
+ * afpa_conn_break() - an answer under way cannot, or must not, go on: the connection is reset
+ * @conn: in process context, with references on it and its socket
+ * @why:  which counter counts it
+ *
+ * Return: false: a program has the lock of the socket.
+ */
+bool afpa_conn_break(struct afpa_conn *conn, enum afpa_stat why);
 
 /**
  * afpa_conn_flush() - somebody else is about to write: all of the answer goes into the queue

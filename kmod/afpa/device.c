@@ -47,7 +47,7 @@ static int afpa_device_settings(struct afpa_net *an, const struct afpa_info *arg
 
 	if (args->flags & ~known)
 		return -EOPNOTSUPP;
-	if ((args->flags & AFPA_SET_MODE && args->mode > AFPA_MODE_THREAD) ||
+	if ((args->flags & AFPA_SET_MODE && args->mode > AFPA_MODE_HYBRID) ||
 	    (args->flags & AFPA_SET_BUDGET && args->budget > S64_MAX) ||
 	    (args->flags & AFPA_SET_MAX_OBJECT && args->max_object > AFPA_OBJECT_MOST) ||
 	    (args->flags & AFPA_SET_STALL &&

@@ -15,9 +15,11 @@
 #include "conn.h"
 #include "counter.h"
 #include "engine.h"
+#include "file.h"
 #include "log.h"
 #include "protocol.h"
 #include "queue.h"
+#include "read.h"
 #include "site.h"
 #include "trace.h"
 
@@ -108,29 +110,48 @@ static enum afpa_result afpa_send(struct afpa_conn *conn, struct sock *sk)
 {
 	struct afpa_answer *ans = &conn->ans;
 	u64 pos = ans->pos;
-	bool closes;
 	int ret;
 
 	ret = afpa_answer_send(ans, sk, false);
+	/* Its FIN is not waited with for acknowledgments. */
+	if (ans->closes && !conn->closed && (ret == 0 || ret == 1) && afpa_answer_is_sent(ans))
+		afpa_conn_finish(conn, sk);
 	conn->written = tcp_sk(sk)->write_seq;
 	afpa_count_add(conn->place->an, AFPA_STAT_BYTES, ans->pos - pos);
 	if (ret == -EAGAIN)
 		afpa_count(conn->place->an, AFPA_STAT_NO_MEMORY);
-	if (ret == 0 || ret == -EAGAIN) {
+	/* If it does not come to that the watch goes on with the answer. */
+	if (ret == -ENODATA)
+		afpa_read_queue(conn, ans->obj, afpa_answer_wants(ans));
+	if (ret == 0 || ret == -EAGAIN || ret == -ENODATA) {
 		afpa_answer_park(ans);
 		return AFPA_PENDING;
 	}
 	trace_afpa_answered(sk, ans, ret);
-	closes = ans->closes;
 	afpa_answer_end(ans);
-	if (ret < 0)
-		return AFPA_FAILED;
-	if (closes)
-		afpa_conn_finish(conn, sk);
-	return AFPA_SENT;
+	return ret < 0 ? AFPA_FAILED : AFPA_SENT;
 }
 
 /* --- what protocols call --- */
+
+/* The first chunk of it: what comes then is sent by work items. */
+static bool afpa_object_is_there(const struct afpa_object *obj)
+{
+	return !obj->file ||
+	       afpa_file_is_there(obj->file, 0, min_t(u64, obj->body_len, AFPA_CHUNK));
+}
+
+/* To its protocol it is a miss; if a thread may read it, the request is looked at again then. */
+static void afpa_turn_lacks(struct afpa_turn *turn, struct afpa_object *obj)
+{
+	struct afpa_net *an = turn->conn->place->an;
+
+	afpa_count(an, AFPA_STAT_ABSENT);
+	if (READ_ONCE(an->mode) == AFPA_MODE_SOFTIRQ || turn->lacks)
+		afpa_object_put(obj);
+	else
+		turn->lacks = obj;
+}
 
 struct afpa_object *afpa_turn_find(struct afpa_turn *turn, struct afpa_key_ref *key)
 {
@@ -139,6 +160,10 @@ struct afpa_object *afpa_turn_find(struct afpa_turn *turn, struct afpa_key_ref *
 
 	key->site = place->id;
 	obj = afpa_cache_get(&place->an->cache, key);
+	if (obj && !afpa_object_is_there(obj)) {
+		afpa_turn_lacks(turn, obj);
+		obj = NULL;
+	}
 	trace_afpa_request(turn->sk, key->path, key->path_len, obj);
 	return obj;
 }
@@ -238,6 +263,21 @@ static bool afpa_lacks_room(const struct sock *sk)
 	return tcp_rmem_pressure(sk) || tcp_receive_window(tcp_sk(sk)) <= least;
 }
 
+/* A request that would be the server's stays where it is until a thread has read what it is for. */
+static enum afpa_step afpa_leave_to_reader(struct afpa_turn *turn, enum afpa_step step)
+{
+	struct afpa_object *obj = turn->lacks;
+
+	turn->lacks = NULL;
+	turn->reads = step == AFPA_LEAVE && turn->result == AFPA_MISS &&
+		      afpa_read_queue(turn->conn, obj, 0);
+	afpa_object_put(obj);
+	if (!turn->reads)
+		return step;
+	afpa_request_forget(turn);
+	return AFPA_AWAIT;
+}
+
 /* Why the connection becomes the program's. */
 static enum afpa_step afpa_leave_count(const struct afpa_turn *turn)
 {
@@ -257,6 +297,8 @@ static enum afpa_step afpa_request_begin(struct afpa_turn *turn, const struct af
 	turn->len = look->len - look->at;
 	turn->used = 0;
 	step = afpa_machine_run(turn, 0);
+	if (turn->lacks)
+		step = afpa_leave_to_reader(turn, step);
 	if (step == AFPA_NEXT && turn->conn->copied == copied)
 		return afpa_protocol_errs(turn, "takes no request out");
 	return step;
@@ -282,11 +324,13 @@ static enum afpa_step afpa_next_request(struct afpa_turn *turn, struct afpa_look
 	if (look->at == look->len && !afpa_look_is_short(look))
 		return sk->sk_shutdown & RCV_SHUTDOWN ? AFPA_LEAVE : AFPA_AWAIT;
 	step = afpa_request_begin(turn, look);
-	if (step == AFPA_AWAIT && !conn->ans.obj && afpa_look_is_short(look)) {
+	if (step == AFPA_AWAIT && !turn->reads && !conn->ans.obj && afpa_look_is_short(look)) {
 		if (!afpa_look_fill(look, sk))
 			return AFPA_LEAVE;
 		step = afpa_request_begin(turn, look);
 	}
+	if (turn->reads)
+		return step;
 	if (step == AFPA_AWAIT && afpa_request_is_endless(turn)) {
 		turn->result = AFPA_FOREIGN;
 		step = AFPA_LEAVE;
@@ -319,6 +363,15 @@ static enum afpa_step afpa_swallow(struct afpa_conn *conn, struct sock *sk)
 	return AFPA_AWAIT;
 }
 
+/* A request that nothing was sent for yet can be the server's; false: this one can. */
+static bool afpa_read_failed(struct afpa_conn *conn)
+{
+	conn->read.err = 0;
+	if (conn->ans.obj)
+		WRITE_ONCE(conn->broken, true);
+	return conn->broken;
+}
+
 static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 				       enum afpa_where where)
 {
@@ -337,6 +390,12 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 	/* Its program has ended the connection that the answer was for, and may have another. */
 	if ((conn->ans.obj || conn->closed) && tcp_sk(sk)->write_seq != conn->written)
 		return AFPA_LEAVE;
+	if (afpa_read_is_under_way(conn))
+		return AFPA_AWAIT;
+	if (conn->read.err && !afpa_read_failed(conn))
+		return AFPA_LEAVE;
+	if (conn->broken)
+		return AFPA_AWAIT;
 	if (conn->ans.obj) {
 		afpa_count(conn->place->an, AFPA_STAT_CONTINUED);
 		step = afpa_machine_run(&turn, conn->state);

@@ -10,6 +10,7 @@
 #include "net.h"
 #include "protocol.h"
 #include "queue.h"
+#include "read.h"
 #include "shrink.h"
 #include "text.h"
 
@@ -26,9 +27,12 @@ static int __init afpa_init(void)
 	err = afpa_queue_init();
 	if (err)
 		goto undo_http;
-	err = afpa_net_register();
+	err = afpa_read_init();
 	if (err)
 		goto undo_queue;
+	err = afpa_net_register();
+	if (err)
+		goto undo_read;
 	err = afpa_shrinker_register();
 	if (err)
 		goto undo_net;
@@ -46,6 +50,8 @@ undo_shrinker:
 	afpa_shrinker_unregister();
 undo_net:
 	afpa_net_unregister();
+undo_read:
+	afpa_read_exit();
 undo_queue:
 	afpa_queue_exit();
 undo_http:
@@ -61,6 +67,7 @@ static void __exit afpa_exit(void)
 	afpa_stats_unregister();
 	afpa_net_leave_all();		/* no answer is under way: each one holds the module */
 	afpa_layer_remove_all();	/* nothing of ours runs on any socket from here on */
+	afpa_read_exit();
 	afpa_queue_exit();
 	afpa_shrinker_unregister();
 	afpa_net_unregister();

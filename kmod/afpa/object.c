@@ -10,6 +10,7 @@
 #include <flotilla/afpa.h>
 
 #include "cache.h"
+#include "file.h"
 #include "object.h"
 #include "protocol.h"
 
@@ -38,6 +39,8 @@ void afpa_object_put(struct afpa_object *obj)
 	if (!refcount_dec_and_test(&obj->users))
 		return;
 	afpa_cache_uncharge(obj->cache, obj->charged);
+	if (obj->file)
+		afpa_file_close(obj->file);
 	call_rcu(&obj->rcu, afpa_object_free_rcu);
 }
 EXPORT_SYMBOL_GPL(afpa_object_put);
@@ -139,6 +142,12 @@ static void afpa_object_copy_head(struct afpa_object *obj, const char *head, u32
 	obj->head_len = len;
 }
 
+/* In pages of its own: header, body and tail of it, but for a file's body. */
+static u64 afpa_recipe_bytes(const struct afpa_recipe *recipe, u32 head_len)
+{
+	return head_len + (recipe->file ? 0 : recipe->body_len) + recipe->protocol->tail_len;
+}
+
 /* The header ends within the first page: see AFPA_HEAD_MAX. */
 static int afpa_object_copy_body(struct afpa_object *obj, const void __user *body)
 {
@@ -194,8 +203,7 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	struct afpa_object *obj;
 	int err;
 
-	obj = afpa_object_alloc(len + recipe->body_len + recipe->protocol->tail_len,
-				afpa_recipe_names(recipe));
+	obj = afpa_object_alloc(afpa_recipe_bytes(recipe, len), afpa_recipe_names(recipe));
 	if (!obj)
 		return ERR_PTR(-ENOMEM);
 	afpa_object_name(obj, recipe);
@@ -204,12 +212,14 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	obj->automatic = recipe->automatic;
 	obj->aged = recipe->aged;
 	obj->born = ktime_to_ns(ktime_get_coarse_boottime()) - (s64)recipe->age * NSEC_PER_SEC;
-	err = afpa_object_copy_body(obj, recipe->body);
+	err = recipe->file ? 0 : afpa_object_copy_body(obj, recipe->body);
 	if (err) {
 		afpa_object_free(obj);
 		return ERR_PTR(err);
 	}
+	/* Of a file there is none. */
 	afpa_object_copy_tail(obj, recipe->protocol);
+	obj->file = recipe->file;
 	return obj;
 }
 
@@ -220,6 +230,8 @@ struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa
 	char *head;
 	int len;
 
+	if (recipe->file && recipe->protocol->tail_len)
+		return ERR_PTR(-EINVAL);
 	head = kmalloc(AFPA_HEAD_MAX, AFPA_GFP);
 	if (!head)
 		return ERR_PTR(-ENOMEM);
@@ -228,8 +240,8 @@ struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa
 		kfree(head);
 		return ERR_PTR(len);
 	}
-	charged = afpa_object_charge(len + recipe->body_len + recipe->protocol->tail_len,
-				     afpa_recipe_names(recipe));
+	charged = afpa_object_charge(afpa_recipe_bytes(recipe, len), afpa_recipe_names(recipe)) +
+		  (recipe->file ? AFPA_FILE_CHARGE : 0);
 	if (!afpa_cache_charge(cache, charged)) {
 		kfree(head);
 		return ERR_PTR(-ENOSPC);
@@ -245,19 +257,61 @@ struct afpa_object *afpa_object_make(struct afpa_cache *cache, const struct afpa
 	return obj;
 }
 
-unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,
-			      struct bio_vec *vec, unsigned int room)
+/* Within the pieces. */
+static u64 afpa_object_piece_vecs(const struct afpa_object *obj, u64 pos, u64 len,
+				  struct afpa_vecs *vecs)
 {
-	unsigned int n = 0;
+	u64 end = pos + len;
 	u32 i, skip;
 
-	for (i = afpa_object_piece(obj, pos); len && n < room && i < obj->pieces; i++) {
+	for (i = afpa_object_piece(obj, pos);
+	     pos < end && vecs->nr < AFPA_VECS && i < obj->pieces; i++) {
 		const struct bio_vec *piece = &obj->piece[i];
+		struct bio_vec *vec = &vecs->vec[vecs->nr++];
 
 		skip = pos - piece->bv_offset;
-		bvec_set_page(&vec[n], piece->bv_page, min_t(u64, len, piece->bv_len - skip), skip);
-		len -= vec[n].bv_len;
-		pos += vec[n++].bv_len;
+		bvec_set_page(vec, piece->bv_page, min_t(u64, end - pos, piece->bv_len - skip),
+			      skip);
+		pos += vec->bv_len;
 	}
-	return n;
+	return pos + len - end;
+}
+
+static u64 afpa_object_file_vecs(const struct afpa_object *obj, u64 pos, u64 len,
+				 struct afpa_vecs *vecs)
+{
+	unsigned int n;
+	u64 bytes = 0;
+
+	n = afpa_file_vecs(obj->file, pos, len, &vecs->vec[vecs->nr], AFPA_VECS - vecs->nr);
+	while (n--) {
+		vecs->held |= BIT(vecs->nr);
+		bytes += vecs->vec[vecs->nr++].bv_len;
+	}
+	return bytes;
+}
+
+u64 afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len, struct afpa_vecs *vecs)
+{
+	u64 head = 0;
+
+	if (!obj->file)
+		return afpa_object_piece_vecs(obj, pos, len, vecs);
+	if (pos < obj->head_len) {
+		head = min(len, obj->head_len - pos);
+		if (afpa_object_piece_vecs(obj, pos, head, vecs) < head || head == len)
+			return head;
+		pos += head;
+		len -= head;
+	}
+	return head + afpa_object_file_vecs(obj, pos - obj->head_len, len, vecs);
+}
+
+void afpa_vecs_put(struct afpa_vecs *vecs)
+{
+	unsigned int i;
+
+	for (i = 0; vecs->held; i++, vecs->held >>= 1)
+		if (vecs->held & 1)
+			folio_put(page_folio(vecs->vec[i].bv_page));
 }

@@ -30,6 +30,7 @@ struct afpa_key_ref {
 
 struct afpa_cache;
 struct afpa_protocol;
+struct file;
 
 /* Whose least recently used object is looked for. */
 enum afpa_clock {
@@ -51,8 +52,10 @@ enum afpa_clock {
  * @aged:     answers have an Age
  * @born:     when that was 0, in nanoseconds of the boot time clock, which goes on amid suspension
  * @expires:  jiffies64 or 0; under the cache's lock, READ_ONCE
+ * @gone:     jiffies, not 0: it is in the cache no more, since then; READ_ONCE
  * @hits:     requests that it was the answer to
  * @body_len: bytes
+ * @file:     NULL, or whose pages the body is, instead of @piece; as afpa_file_open() gave it
  * @cache:    that it was made for; outlives it
  * @charged:  bytes that count against the budget
  * @head_len: bytes before the body that are always the same: HTTP: of the header fields, and of the
@@ -63,7 +66,8 @@ enum afpa_clock {
  * @tags:     words with spaces between them, behind the key's strings
  * @tags_len: bytes
  * @rcu:      for freeing
- * @piece:    blocks of pages, header first, the body right behind it; all but the last are full.
+ * @piece:    blocks of pages, header first, the body right behind it (none
+ *	      with @file); all but the last are full.
  *	      bv_offset is where the block begins in the object, in the page it would be 0
  *
  * Its bytes never change: what has been sent and is not acknowledged refers to these pages, and a
@@ -81,8 +85,10 @@ struct afpa_object {
 	u64 put;
 	s64 born;
 	u64 expires;
+	unsigned long gone;
 	atomic64_t hits;
 	u64 body_len;
+	struct file *file;
 	struct afpa_cache *cache;
 	u64 charged;
 	u32 head_len;
@@ -106,6 +112,7 @@ struct afpa_object {
  * @tags_len: bytes
  * @protocol: its site's
  * @body:     in user memory
+ * @file:     or the body is this, which is the object's if there is no error
  * @body_len: bytes
  * @automatic: see struct afpa_object
  * @aged:     the same
@@ -121,6 +128,7 @@ struct afpa_recipe {
 	u32 tags_len;
 	const struct afpa_protocol *protocol;
 	const void __user *body;
+	struct file *file;
 	u64 body_len;
 	bool automatic;
 	bool aged;
@@ -137,17 +145,36 @@ void afpa_object_put(struct afpa_object *obj);
 /* Seconds, at most AFPA_AGE_MAX; of one that is @aged. */
 u32 afpa_object_age(const struct afpa_object *obj);
 
+/* As the paper's. */
+#define AFPA_CHUNK	65536
+/* A chunk in single pages, and what is before it. */
+#define AFPA_VECS	(AFPA_CHUNK / PAGE_SIZE + 3)
+
 /**
- * afpa_object_vecs() - a stretch of header and body
+ * struct afpa_vecs - bytes of objects for TCP
+ * @nr:   of @vec
+ * @held: bits: which of @vec have a reference of their own
+ * @vec:  stretches of memory
+ */
+struct afpa_vecs {
+	unsigned int nr;
+	u32 held;
+	struct bio_vec vec[AFPA_VECS];
+};
+static_assert(AFPA_VECS <= 32);
+
+/**
+ * afpa_object_vecs() - a stretch of header, body and tail
  * @obj:  object
  * @pos:  where it begins
  * @len:  its length; within the object
- * @vec:  to be filled
- * @room: entries of @vec, at least 1
+ * @vecs: where it is added
  *
- * Return: entries used; they may cover less than @len.
+ * Context: any.
+ * Return: bytes; there may be fewer than @len, for want of room, or as a file is not in memory.
  */
-unsigned int afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len,
-			      struct bio_vec *vec, unsigned int room);
+u64 afpa_object_vecs(const struct afpa_object *obj, u64 pos, u64 len, struct afpa_vecs *vecs);
+/* What of it has references is given back. */
+void afpa_vecs_put(struct afpa_vecs *vecs);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "cache.h"
 #include "device.h"
+#include "file.h"
 #include "protocol.h"
 #include "request.h"
 #include "site.h"
@@ -81,6 +82,19 @@ static bool afpa_is_printable(const char *text, size_t len)
 	return true;
 }
 
+static int afpa_device_file(struct afpa_recipe *recipe, const struct afpa_put *args)
+{
+	struct file *file;
+
+	if (args->body_len)
+		return -EINVAL;
+	file = afpa_file_open(args->body, &recipe->body_len);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	recipe->file = file;
+	return 0;
+}
+
 static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 			      struct afpa_names *names, const struct afpa_put *args)
 {
@@ -106,19 +120,23 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	recipe->tags_len = args->tags_len;
 	recipe->body = u64_to_user_ptr(args->body);
 	recipe->body_len = args->body_len;
+	err = args->flags & AFPA_PUT_FILE ? afpa_device_file(recipe, args) : 0;
+	if (err)
+		return err;
 	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
 	recipe->aged = args->flags & AFPA_PUT_AGED;
 	recipe->age = args->age;
-	return args->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
+	return recipe->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
 }
 
 static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct afpa_recipe *recipe)
 {
 	struct afpa_object *obj = afpa_object_make(&an->cache, recipe);
+	u64 body = recipe->file ? 0 : recipe->body_len;
 
 	/* The caller's group is at its limit, and reclaim of a group does not find the cache. */
 	if (obj == ERR_PTR(-ENOMEM) &&
-	    afpa_cache_make_room(an, &recipe->key, 2 * recipe->body_len + SZ_64K)) {
+	    afpa_cache_make_room(an, &recipe->key, 2 * body + SZ_64K)) {
 		rcu_barrier();
 		obj = afpa_object_make(&an->cache, recipe);
 	}
@@ -137,7 +155,7 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 	err = afpa_device_copy(&args, sizeof(args), arg);
 	if (err)
 		return err;
-	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED))
+	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE))
 		return -EOPNOTSUPP;
 	if (args.age > (args.flags & AFPA_PUT_AGED ? AFPA_AGE_MAX : 0))
 		return -EINVAL;
@@ -156,6 +174,7 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 		err = PTR_ERR(obj);
 		goto out;
 	}
+	recipe.file = NULL;	/* the object's */
 	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, args.since,
 			     &args.version);
 	if (err)
@@ -164,6 +183,8 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 		afpa_cache_flush(an, recipe.key.site);	/* taken away meanwhile */
 	err = err ?: afpa_device_return(arg, &args, sizeof(args));
 out:
+	if (recipe.file)
+		afpa_file_close(recipe.file);
 	kfree(names);
 	afpa_protocol_put(recipe.protocol);
 	return err;
@@ -244,7 +265,8 @@ static void afpa_device_describe(struct afpa_key *args, const struct afpa_object
 {
 	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
 
-	args->flags = (obj->automatic ? AFPA_PUT_AUTOMATIC : 0) | (obj->aged ? AFPA_PUT_AGED : 0);
+	args->flags = (obj->automatic ? AFPA_PUT_AUTOMATIC : 0) | (obj->aged ? AFPA_PUT_AGED : 0) |
+		      (obj->file ? AFPA_PUT_FILE : 0);
 	args->age = obj->aged ? afpa_object_age(obj) : 0;
 	args->version = obj->version;
 	args->body_len = obj->body_len;
@@ -288,7 +310,9 @@ static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
 
 	if (err)
 		return err;
-	return args->flags & ~(AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED) ? -EOPNOTSUPP : 0;
+	if (args->flags & ~(AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE))
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 int afpa_device_object(struct afpa_net *an, void __user *arg,

@@ -86,6 +86,8 @@ enum afpa_step {
  * @used:    out, with AFPA_OK: bytes of the request, of @len
  * @where:   enum afpa_where
  * @result:  of the last function
+ * @lacks:   the engine's: an object that afpa_turn_find() has found and that is not in memory
+ * @reads:   the same: it is being read
  */
 struct afpa_turn {
 	struct afpa_conn *conn;
@@ -98,6 +100,8 @@ struct afpa_turn {
 	u32 used;
 	u8 where;
 	u8 result;
+	struct afpa_object *lacks;
+	bool reads;
 };
 
 /**
@@ -178,7 +182,8 @@ void afpa_protocol_unregister(struct afpa_protocol *protocol);
  * @key:  but for the site, which is the turn's
  *
  * Context: as struct afpa_state.
- * Return: with a reference, which afpa_turn_answer() or afpa_object_put() takes; NULL.
+ * Return: with a reference, which afpa_turn_answer() or afpa_object_put() takes; NULL, also for a
+ * file that is not in memory: the function returns AFPA_MISS, and perhaps sees the request again.
  */
 struct afpa_object *afpa_turn_find(struct afpa_turn *turn, struct afpa_key_ref *key);
 

@@ -33,9 +33,9 @@ bool afpa_queue_conn(struct afpa_conn *conn, unsigned long delay)
 
 /*
  * With the lock as a softirq has it: a program that writes or shuts down amid an answer waits for
- * it, but would be refused if it found its socket owned. False: a program owns it.
+ * it, but would be refused if it found its socket owned.
  */
-static bool afpa_queue_try(struct afpa_conn *conn)
+bool afpa_queue_try(struct afpa_conn *conn)
 {
 	struct sock *sk = conn->sk;
 	bool ours, answering;

@@ -61,6 +61,23 @@ TRACE_EVENT(afpa_answered,
 		  __entry->peer, __entry->version, __entry->bytes, __entry->closes, __entry->err)
 );
 
+/* A thread has read a chunk of an object's file, from @pos on, or @err says why not. */
+TRACE_EVENT(afpa_read,
+	TP_PROTO(const struct afpa_object *obj, u64 pos, int err),
+	TP_ARGS(obj, pos, err),
+	TP_STRUCT__entry(
+		__field(__u64, version)
+		__field(__u64, pos)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->version = obj->version;
+		__entry->pos = pos;
+		__entry->err = err;
+	),
+	TP_printk("version=%llu pos=%llu err=%d", __entry->version, __entry->pos, __entry->err)
+);
+
 /* An object has left the cache: replaced, deleted, banned, flushed, expired, evicted, shrunk. */
 TRACE_EVENT(afpa_gone,
 	TP_PROTO(const struct afpa_object *obj, const char *why),

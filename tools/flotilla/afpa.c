@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "cache.h"
 
-static const struct words modes = { (const char *const[]){ "off", "softirq", "thread" }, 3 };
+static const struct words modes = { (const char *const[]){ "off", "softirq", "thread", "hybrid" }, 4 };
 
 static const struct column info_columns[] = {
 	{ "mode", "MODE", NULL },
@@ -277,7 +277,7 @@ static const struct command commands[] = {
 	{ "show", "list", afpa_show, "show",
 	  "Show the settings, what is in use, and the counters that are not 0" },
 	{ "set", NULL, afpa_set_command,
-	  "set [mode off|softirq|thread] [budget BYTES] [max_object BYTES] [stall TIME]",
+	  "set [mode off|softirq|thread|hybrid] [budget BYTES] [max_object BYTES] [stall TIME]",
 	  "Change settings of this network namespace: all that are given, or none" },
 	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... [protocol NAME] | del ADDRESS:PORT...]",
 	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
@@ -291,7 +291,8 @@ const struct object afpa_object = {
 	"A site is the address that a server is bound to: 0.0.0.0:80, [::]:80, 10.0.0.1:8080. What the kernel\n"
 	"does not have goes to the server untouched. \"flotilla cache\" says what it has.\n"
 	"  protocol what is spoken there: http, or memcached (afpa_memcached.ko); default http\n"
-	"  mode     who answers: nobody, the softirq that brings the request, or a work item; default softirq\n"
+	"  mode     who answers: nobody, the softirq that brings the request (default), a work item, or hybrid: the\n"
+	"           softirq what is in memory, and a thread what has to be read of a file\n"
 	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
 	"  max_object  the largest answer\n"
 	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n"

@@ -2,6 +2,7 @@
 /* flotilla cache: what the kernel answers HTTP requests with. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,14 +10,6 @@
 #include "cache.h"
 
 #define SITES_MAX	1024
-
-static void human_age(const json_t *value, char *text, size_t size)
-{
-	if (json_is_null(value))
-		snprintf(text, size, "-");
-	else
-		snprintf(text, size, "%llds", (long long)json_integer_value(value));
-}
 
 static const struct column object_columns[] = {
 	{ "site", "SITE", NULL },
@@ -41,6 +34,7 @@ static const struct column object_columns[] = {
  * @nr:     of @sites
  * @object: with put and update
  * @guess:  its type, if none is given and it is for HTTP
+ * @fd:     of the file that it is, or negative
  * @table:  of what is printed
  */
 struct job {
@@ -52,6 +46,7 @@ struct job {
 	unsigned int nr;
 	struct afpa_object object;
 	const char *guess;
+	int fd;
 	struct table table;
 };
 
@@ -109,6 +104,14 @@ static int fail_at(struct job *job, const struct afpa_site *site, int err)
 	if (err == -ENOENT)
 		return cli_fail(job->cli, "there is no such object, or no site %s",
 				afpa_site_name(site, text));
+	if (job->fd >= 0 && err == -ETXTBSY)
+		return cli_fail(job->cli, "somebody has the file open for writing");
+	if (job->fd >= 0 && (err == -EACCES || err == -EPERM))
+		return cli_fail(job->cli, "it needs CAP_NET_ADMIN, and the right to write to the file");
+	if (job->fd >= 0 && err == -EOPNOTSUPP)
+		return cli_fail(job->cli, "its file system is none whose files can be answers (flotilla cache put)");
+	if (job->fd >= 0 && err == -EINVAL)
+		return cli_fail(job->cli, "it is not a regular file, or the kernel does not take a value of it");
 	return cache_result(job->cli, err);
 }
 
@@ -116,12 +119,12 @@ static json_t *object_row(const struct afpa_key *key, const char *host, const ch
 {
 	char site[AFPA_SITE_TEXT];
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o}",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
 			 "site", afpa_site_name(&key->site, site), "host", host, "path", path,
 			 "bytes", (json_int_t)key->body_len, "hits", (json_int_t)key->hits,
 			 "age_ms", (json_int_t)key->age_ms, "left_ms", (json_int_t)key->left_ms,
 			 "version", (json_int_t)key->version, "charged", (json_int_t)key->charged,
-			 "automatic", !!(key->flags & AFPA_PUT_AUTOMATIC),
+			 "automatic", !!(key->flags & AFPA_PUT_AUTOMATIC), "file", !!(key->flags & AFPA_PUT_FILE),
 			 "age_header", key->flags & AFPA_PUT_AGED ? json_integer(key->age) : json_null());
 }
 
@@ -143,7 +146,7 @@ static int list_object(const struct afpa_key *key, const char *host, const char 
 
 static int cache_list(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	struct filter filter = { .job = &job };
 	int status = CLI_OK;
 
@@ -245,7 +248,11 @@ static int put_at_sites(struct job *job, bool update)
 
 		if (!object.type && is_http(job, &job->sites[i]))
 			object.type = job->guess;
-		err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &object, &version);
+		if (job->fd >= 0)
+			err = afpa_put_file(job->dev, &job->sites[i], job->url.host, job->url.path, job->fd,
+					    &object, &version);
+		else
+			err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &object, &version);
 		if (err)
 			status = fail_at(job, &job->sites[i], err);
 		else if (rows)
@@ -258,12 +265,29 @@ static int put_at_sites(struct job *job, bool update)
 	return status;
 }
 
-static int put(struct cli *cli, const char *verb, int argc, char **argv)
+/* What the answer is made of, or where it is. */
+static int open_body(struct job *job, const char *name, bool file, struct cache_body *body)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct afpa_info info;
+	int status;
+
+	if (file) {
+		job->fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		return job->fd < 0 ? cli_fail(job->cli, "%s cannot be read: %s", name, strerror(errno)) : CLI_OK;
+	}
+	status = cache_result(job->cli, afpa_info(job->dev, &info));
+	if (!status)
+		status = cache_read(job->cli, name, info.max_object, body);
+	job->object.body = body->bytes;
+	job->object.body_len = body->len;
+	return status;
+}
+
+static int put(struct cli *cli, const char *verb, int argc, char **argv, bool file)
+{
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	char headers[AFPA_HEADERS_MAX + 1] = "", tags[AFPA_TAGS_MAX + 1] = "";
 	struct cache_body body = { NULL, 0 };
-	struct afpa_info info;
 	int status;
 
 	cli_doing(cli, "%s an object", verb);
@@ -274,36 +298,39 @@ static int put(struct cli *cli, const char *verb, int argc, char **argv)
 	if (status)
 		return status;
 	if (argc < 2)
-		return cli_usage(cli, "a file is missing (-: standard input)");
+		return cli_usage(cli, "a file is missing%s", file ? "" : " (-: standard input)");
 	status = put_arguments(&job, argc - 2, argv + 2, headers, tags);
 	if (status)
 		return status;
 	if (!job.object.type)
-		job.guess = cache_type(strcmp(argv[1], "-") ? argv[1] : job.url.path);
+		job.guess = cache_type(file || strcmp(argv[1], "-") ? argv[1] : job.url.path);
 	job.object.headers = headers;
 	job.object.tags = tags;
 	status = find_sites(&job);
 	if (!status)
-		status = cache_result(cli, afpa_info(job.dev, &info));
-	if (!status)
-		status = cache_read(cli, argv[1], info.max_object, &body);
-	job.object.body = body.bytes;
-	job.object.body_len = body.len;
+		status = open_body(&job, argv[1], file, &body);
 	if (!status)
 		status = put_at_sites(&job, verb[0] == 'u');
 	free(body.bytes);
+	if (job.fd >= 0)
+		close(job.fd);
 	end(&job);
 	return status;
 }
 
 static int cache_put(struct cli *cli, int argc, char **argv)
 {
-	return put(cli, "put", argc, argv);
+	return put(cli, "put", argc, argv, false);
+}
+
+static int cache_file(struct cli *cli, int argc, char **argv)
+{
+	return put(cli, "put", argc, argv, true);
 }
 
 static int cache_update(struct cli *cli, int argc, char **argv)
 {
-	return put(cli, "update", argc, argv);
+	return put(cli, "update", argc, argv, false);
 }
 
 /* Whether there was one at any site. */
@@ -323,7 +350,7 @@ static int delete_at_sites(struct job *job, bool *was)
 
 static int cache_del(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	int status = CLI_OK, i, urls = 0;
 	bool strict = false, was;
 
@@ -377,7 +404,7 @@ static int one_url(struct job *job, const char *url, int argc, char **argv)
 
 static int cache_query(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	struct afpa_key key;
 	int status, err = 0;
 	unsigned int i;
@@ -406,7 +433,7 @@ static int cache_query(struct cli *cli, int argc, char **argv)
 
 static int cache_ttl(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	unsigned int i, done = 0;
 	int status, err = 0;
 	uint32_t ms;
@@ -434,7 +461,7 @@ static int cache_ttl(struct cli *cli, int argc, char **argv)
 
 static int cache_flush(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	uint64_t objects = 0;
 	int status;
 
@@ -494,7 +521,7 @@ static int ban_tag(struct job *job, const char *tag, uint64_t *objects)
 
 static int cache_ban(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1 };
+	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
 	int status = CLI_OK, i, words = 0;
 	uint64_t objects = 0;
 	bool tags = false;
@@ -551,6 +578,9 @@ static const struct command commands[] = {
 	{ "put", "add", cache_put,
 	  "put URL FILE|- [--automatic] [type TYPE] [ttl TIME] [age TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "Answer a URL with this from now on, instead of what was there" },
+	{ "file", NULL, cache_file,
+	  "file URL FILE [--automatic] [type TYPE] [ttl TIME] [age TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
+	  "The same without a copy: what the kernel has of the file in memory; nobody can write to it meanwhile" },
 	{ "update", NULL, cache_update,
 	  "update URL FILE|- [--automatic] [type TYPE] [ttl TIME] [age TIME] [header LINE]... [tag TAG]... [since TICKET] [site SITE]",
 	  "The same, if there is an answer already: one that was deleted does not come back" },

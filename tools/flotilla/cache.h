@@ -40,6 +40,8 @@ int value_bytes(struct cli *cli, const char *what, const char *text, uint64_t *b
 void human_bytes(const json_t *value, char *text, size_t size);
 /* As human_duration(), but that 0 is "never". */
 void human_life(const json_t *value, char *text, size_t size);
+/* Seconds, or null. */
+void human_age(const json_t *value, char *text, size_t size);
 
 /**
  * struct cache_body - what is read of a file or of standard input

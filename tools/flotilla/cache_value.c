@@ -204,6 +204,14 @@ void human_life(const json_t *value, char *text, size_t size)
 		snprintf(text, size, "never");
 }
 
+void human_age(const json_t *value, char *text, size_t size)
+{
+	if (json_is_null(value))
+		snprintf(text, size, "-");
+	else
+		snprintf(text, size, "%llds", (long long)json_integer_value(value));
+}
+
 int cache_read(struct cli *cli, const char *file, uint64_t max, struct cache_body *body)
 {
 	int fd = strcmp(file, "-") ? open(file, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;

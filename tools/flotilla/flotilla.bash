@@ -23,7 +23,7 @@ _flotilla_words()
 	max_outstanding) echo auto; return ;;
 	serve)	echo mix event thread; return ;;
 	deliver) echo event async sync; return ;;
-	mode)	[[ $object == afpa ]] && { echo off softirq thread; return; }
+	mode)	[[ $object == afpa ]] && { echo off softirq thread hybrid; return; }
 		echo block page; return ;;
 	protocol) [[ $object == afpa ]] && { echo http memcached; return; } ;;
 	site)	[[ $object == cache ]] && { flotilla -t afpa site 2>/dev/null | cut -f1; return; } ;;
@@ -116,9 +116,9 @@ _flotilla_words()
 			[[ ${COMP_WORDS[*]} == *" add "* ]] && echo protocol
 			flotilla -t afpa site 2>/dev/null | cut -f1
 		fi ;;
-	cache-)		echo list put update del query ttl ban ticket flush help ;;
+	cache-)		echo list put file update del query ttl ban ticket flush help ;;
 	cache-list)	echo site host ;;
-	cache-put|cache-update)
+	cache-put|cache-file|cache-update)
 		if [[ $position -eq 3 ]]; then
 			echo @files
 		elif [[ $position -gt 3 ]]; then

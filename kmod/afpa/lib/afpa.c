@@ -208,6 +208,18 @@ int afpa_put(int dev, const struct afpa_site *site, const char *host, const char
 	return put(dev, 0, site, host, path, object, version);
 }
 
+int afpa_put_file(int dev, const struct afpa_site *site, const char *host, const char *path, int fd,
+		  const struct afpa_object *object, uint64_t *version)
+{
+	struct afpa_object file = *object;
+
+	if (fd < 0)
+		return -EBADF;
+	file.body = (void *)(uintptr_t)fd;
+	file.body_len = 0;
+	return put(dev, AFPA_PUT_FILE, site, host, path, &file, version);
+}
+
 int afpa_update(int dev, const struct afpa_site *site, const char *host, const char *path,
 		const struct afpa_object *object, uint64_t *version)
 {
@@ -352,7 +364,7 @@ int afpa_each(int dev, afpa_object_fn fn, void *arg)
 
 const char *afpa_mode_name(uint32_t mode)
 {
-	static const char *const names[] = { "off", "softirq", "thread" };
+	static const char *const names[] = { "off", "softirq", "thread", "hybrid" };
 
 	return mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "unknown";
 }

@@ -177,6 +177,25 @@ int afpa_put(int dev, const struct afpa_site *site, const char *host, const char
 	     const struct afpa_object *object, uint64_t *version);
 
 /**
+ * afpa_put_file() - answer with what is in a file, without a copy of it in memory
+ * @dev:     the device
+ * @site:    as for afpa_put()
+ * @host:    as for afpa_put()
+ * @path:    as for afpa_put()
+ * @fd:      a regular file, open for reading; may be closed afterwards
+ * @object:  what to answer with; .body and .body_len are ignored
+ * @version: out, or NULL
+ *
+ * Until the object is gone, and nobody is being sent it, the file cannot be written to (ETXTBSY for
+ * who tries); see AFPA_PUT_FILE in flotilla/afpa.h.
+ *
+ * Return: 0; -ETXTBSY: somebody has it open for writing; -EACCES or -EPERM: the caller could not
+ * write to it; -EOPNOTSUPP: its file system; or another negative errno. Then what was there stays.
+ */
+int afpa_put_file(int dev, const struct afpa_site *site, const char *host, const char *path, int fd,
+		  const struct afpa_object *object, uint64_t *version);
+
+/**
  * afpa_update() - as afpa_put(), if there is an object already
  * @dev:     the device
  * @site:    as for afpa_put()
@@ -315,7 +334,7 @@ typedef int (*afpa_object_fn)(const struct afpa_key *key, const char *host, cons
  */
 int afpa_each(int dev, afpa_object_fn fn, void *arg);
 
-/* "off", "softirq", "thread"; never NULL. */
+/* "off", "softirq", "thread", "hybrid"; never NULL. */
 const char *afpa_mode_name(uint32_t mode);
 
 #ifdef __cplusplus

@@ -146,6 +146,31 @@ equal "it gets that of any" "of the kernel" "$(of one.test http://10.0.0.1/any)"
 equal "all are listed, in their order" "www.test/t www.test/large www.test/x.css */any" \
 	"$(server flotilla -t cache list | awk -F '\t' '{ print $2 $3 }' | paste -sd' ')"
 
+must mkdir "$DIR/fs"
+must mount -t tmpfs tmpfs "$DIR/fs"
+echo "in a file" >"$DIR/fs/f.css"
+can_write() { (echo x >>"$DIR/fs/f.css") 2>/dev/null; }
+equal "a file is put" "" "$(cache file www.test/file "$DIR/fs/f.css" ttl 1h)"
+equal "and answered, with the type of its suffix" "in a file text/css" "$(ask /file -w '%{content_type}' | paste -sd' ')"
+equal "it is shown as one" "True" "$(field file www.test/file)"
+! can_write
+claim "nobody can write to it" $?
+check "until it is deleted" cache del www.test/file
+check "then one can" wait_for 10 can_write
+exec 7>>"$DIR/fs/f.css"
+refused 1 "who does keeps it from being put" "cannot put www.test/file: somebody has the file open for writing" \
+	cache file www.test/file "$DIR/fs/f.css"
+exec 7>&-
+refused 1 "not every file system has such files" \
+	"cannot put www.test/file: its file system is none whose files can be answers (flotilla cache put)" \
+	cache file www.test/file /etc/passwd
+refused 1 "nor are directories" "cannot put www.test/file: it is not a regular file, or the kernel does not take a value of it" \
+	cache file www.test/file "$DIR/fs"
+check "a mode is for files" server flotilla afpa set mode hybrid
+check "a file is put again" cache file www.test/file "$DIR/fs/f.css" type text/x-file
+equal "in that mode it is answered, too" "in a file x text/x-file" "$(ask /file -w '%{content_type}' | paste -sd' ')"
+must cache del www.test/file
+must server flotilla afpa set mode softirq
 must cache put www.test/old "$DIR/a.svg" age 2h
 age=$(field age_header www.test/old)
 [ "$age" -ge 7200 ] && [ "$age" -lt 7400 ]

@@ -19,8 +19,8 @@ from ssp import PATIENCE, Thread, body, fails, load, reset, same, unload, wait_f
 
 TCP_MD5SIG = 14
 MD5SIG_SIZE = 216
-OFF, SOFTIRQ, THREAD = range(3)
-UPDATE, AUTOMATIC, AGED = 1, 2, 4
+OFF, SOFTIRQ, THREAD, HYBRID = range(4)
+UPDATE, AUTOMATIC, AGED, FILE = 1, 2, 4, 8
 SITE = struct.Struct("=H2s16s")
 SITE_ARGS = struct.Struct("=II20sIIIQ")
 PUT = struct.Struct("=II20sHHHHIQQQQQQQQQII")
@@ -97,25 +97,35 @@ class Device:
         return {"listeners": f[3], "conns": f[4]}
 
     def putting(self, site, path, data, host="*", kind="text/plain", headers="", ttl_ms=0, update=False,
-                automatic=False, since=0, tags="", age=None):
+                automatic=False, since=0, tags="", age=None, fd=None):
         """The call alone, which gives the version."""
         texts = [host.encode(), path.encode(), kind.encode(), headers.encode(), data, tags.encode()]
         where = [place(text) for text in texts]
         lengths = [len(text) for text in texts]
-        flags = UPDATE * update | AUTOMATIC * automatic | AGED * (age is not None)
-        return lambda: self.call(5, PUT, flags, address(site), *lengths[:4], ttl_ms, *(w[0] for w in where[:5]),
-                                 lengths[4], 0, since, where[5][0], lengths[5], age or 0)[-5]
+        flags = UPDATE * update | AUTOMATIC * automatic | AGED * (age is not None) | FILE * (fd is not None)
+        data = (where[4][0], lengths[4]) if fd is None else (fd, 0)
+        return lambda: self.call(5, PUT, flags, address(site), *lengths[:4], ttl_ms, *(w[0] for w in where[:4]), *data,
+                                 0, since, where[5][0], lengths[5], age or 0)[-5]
 
     def put(self, *args, **how):
         """The version."""
         return self.putting(*args, **how)()
+
+    def put_file(self, site, path, name, flags=os.O_RDONLY, **how):
+        """What is in the file of that name; the version."""
+        fd = os.open(name, flags | os.O_CLOEXEC)
+        try:
+            return self.put(site, path, b"", fd=fd, **how)
+        finally:
+            os.close(fd)
 
     def key(self, number, site, path, host, left_ms=0):
         where = [place(host.encode()), place(path.encode())]
         f = self.call(number, KEY, 0, address(site), len(host), len(path), where[0][0], where[1][0],
                       0, 0, 0, 0, 0, 0, left_ms, 0)
         return dict(zip(("version", "body_len", "charged", "hits", "age_ms", "left_ms"), f[8:14]),
-                    automatic=bool(f[1] & AUTOMATIC), age=f[14] if f[1] & AGED else None)
+                    automatic=bool(f[1] & AUTOMATIC), age=f[14] if f[1] & AGED else None,
+                    file=bool(f[1] & FILE))
 
     def delete(self, site, path, host="*"):
         self.key(6, site, path, host)

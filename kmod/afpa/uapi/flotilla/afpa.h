@@ -162,6 +162,16 @@ struct afpa_listen {
  */
 #define AFPA_PUT_AGED		(1U << 2)
 
+/*
+ * AFPA_IOC_PUT: @body is a descriptor, open for reading, of a regular file, all of which is the
+ * body: it is not copied. While there is such an object, or an answer with it is under way, nobody
+ * opens the file for writing or truncates it (ETXTBSY), so that it takes the right to write to it;
+ * and its file system cannot be unmounted (EBUSY). To replace its name (rename(2)), or to unlink
+ * it, does not change the object. A client that is still being sent an object that has gone is
+ * reset after stall_ms. Of ext4, XFS, Btrfs, F2FS, EROFS, SquashFS and tmpfs only. Not with "memcached".
+ */
+#define AFPA_PUT_FILE		(1U << 3)
+
 /* The largest age, in seconds; what is older says so, too. */
 #define AFPA_AGE_MAX		(1U << 31)
 
@@ -181,8 +191,8 @@ struct afpa_listen {
  * @type:        address of the content type
  * @headers:     address of further header lines, each ended by CR LF; not Content-Length,
  *		 Connection, Date or Transfer-Encoding; with AFPA_PUT_AGED not Age
- * @body:        address of the body
- * @body_len:    bytes of @body; 0 is a body, too
+ * @body:        address of the body; AFPA_PUT_FILE: a descriptor
+ * @body_len:    bytes of @body; 0 is a body, too; AFPA_PUT_FILE: 0
  * @version:     out: grows with each PUT in the namespace
  * @since:       0, or a number of AFPA_IOC_TICKET: only if the object was neither put nor deleted,
  *		 and nothing was banned or flushed, since then (ESTALE)
@@ -197,8 +207,10 @@ struct afpa_listen {
  * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
  * (does not fit into the budget, with everything else thrown out; or as much as the budget is
  * being put, or has been replaced or thrown out while slow clients are being sent it), EFAULT,
- * ENOMEM.  After an error the object that was there stays, unless it is EFAULT because this
- * structure cannot be written to.
+ * ENOMEM.  AFPA_PUT_FILE: EBADF (not open for reading), EINVAL (not a regular file, O_DIRECT, or a
+ * file with holes in a tmpfs), EOPNOTSUPP (another file system), ETXTBSY (somebody has it open for
+ * writing), EACCES, EPERM.  After an error the object that was there stays, unless it is EFAULT
+ * because this structure cannot be written to.
  */
 struct afpa_put {
 	__u32 size;
@@ -239,7 +251,7 @@ struct afpa_ticket {
 /**
  * struct afpa_key - argument of AFPA_IOC_DEL, _QUERY, _TTL and _NEXT
  * @size:      sizeof(struct afpa_key)
- * @flags:     QUERY, TTL, NEXT: out: AFPA_PUT_AUTOMATIC, AFPA_PUT_AGED, if it was put so; in: these
+ * @flags:     QUERY, TTL, NEXT: out: AFPA_PUT_AUTOMATIC, _AGED, _FILE, if it was put so; in: these
  *	       are ignored
  * @site:      as in struct afpa_put; NEXT: out
  * @host_len:  bytes of @host; NEXT: in: room at @host, out: bytes there
@@ -331,11 +343,18 @@ struct afpa_next_site {
  * @AFPA_MODE_OFF:     the server, everything; what is being sent is ended
  * @AFPA_MODE_SOFTIRQ: the kernel, where the packets arrive
  * @AFPA_MODE_THREAD:  the kernel, in a work item: no livelock by requests
+ * @AFPA_MODE_HYBRID:  as SOFTIRQ what is in memory; what of a file (AFPA_PUT_FILE) is not is read
+ *		       by a thread
+ *
+ * If not all of the first 64 KB of a file is in memory SOFTIRQ leaves the request to the server.
+ * Once an answer has begun what is missing is read by a thread in all modes; where that fails the
+ * connection is reset.
  */
 enum afpa_mode {
 	AFPA_MODE_OFF,
 	AFPA_MODE_SOFTIRQ,
 	AFPA_MODE_THREAD,
+	AFPA_MODE_HYBRID,
 };
 
 #define AFPA_SET_MODE		(1U << 0)

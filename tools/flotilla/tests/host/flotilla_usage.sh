@@ -134,7 +134,7 @@ refuses 2 'cannot apply: --dryrun is not an argument of this command; try "help"
 refuses 2 '/dev/null: the line "local name NAME address ADDRESS" is missing' apply /dev/null
 refuses 2 'cannot save: now is not an argument of this command; try "help" in its place' save now
 refuses 2 'cannot explain: a URL is missing' explain
-refuses 2 'cannot set how the kernel answers: mode fast is not off, softirq or thread' afpa set mode fast
+refuses 2 'cannot set how the kernel answers: mode fast is not off, softirq, thread or hybrid' afpa set mode fast
 refuses 2 'cannot set how the kernel answers: budget 3X is not like 4096, 64K, 3M or 2G' afpa set budget 3X
 refuses 2 'cannot set how the kernel answers: nothing to set is given' afpa set
 refuses 2 'cannot ban objects: what their URLs begin with is missing' cache ban site 0.0.0.0:80
@@ -150,6 +150,7 @@ refuses 2 'cannot add site 10.0.0.1: site 10.0.0.1 has no port' afpa site add 10
 refuses 2 'cannot delete site ::1: site ::1 has no port' afpa site del 0.0.0.0:80 ::1
 refuses 2 'cannot put an object: its URL is missing' cache put
 refuses 2 'cannot put http://a/x: a file is missing (-: standard input)' cache put http://a/x
+refuses 2 'cannot put http://a/x: a file is missing' cache file http://a/x
 refuses 2 'cannot put http://a: http://a has no path' cache put http://a /dev/null
 refuses 2 'cannot put https://a/: https://a/ does not begin with http://' cache put https://a/ /dev/null
 for path in /../x /%2e/x '/ä' /x#y /%0 /%00; do

@@ -143,7 +143,7 @@ static bool ask_afpa_object(struct caller *c)
 	static const char *const headers[] = { "", "X: y\r\n", "X: y\r\nZ:\r\n", "Date: x\r\n", "X: y\r\n\r\nHTTP" };
 	const char *host = hosts[dice(c, 6)], *path = paths[dice(c, 7)], *header = headers[dice(c, 5)];
 	struct afpa_put put = { .size = dice(c, 15) ? sizeof(put) : odd_number(c), .site = afpa_site(c),
-				.flags = dice(c, 4) ? 0 : dice(c, 9), .age = dice(c, 4) ? 0 : odd_number(c), .host_len = strlen(host), .path_len = strlen(path),
+				.flags = dice(c, 4) ? 0 : dice(c, 17), .age = dice(c, 4) ? 0 : odd_number(c), .host_len = strlen(host), .path_len = strlen(path),
 				.tags = (uintptr_t)"a bb", .tags_len = dice(c, 2) ? 4 : dice(c, 5),
 				.since = dice(c, 3) ? 0 : dice(c, 1000), .type_len = dice(c, 2) ? 0 : dice(c, 150), .headers_len = strlen(header),
 				.ttl_ms = dice(c, 2) ? 0 : dice(c, 2000), .host = (uintptr_t)host, .path = (uintptr_t)path,
