@@ -124,7 +124,7 @@ class Disk:
     def close(self):
         self.fails(False)
         self.holds(False)
-        subprocess.run(["umount", self.path], check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(["umount", "-l", self.path], check=False, stderr=subprocess.DEVNULL)
         fd = os.open(DEVICE, os.O_RDWR)
         fcntl.ioctl(fd, DISCONNECT)
         os.close(fd)
@@ -145,10 +145,9 @@ def forget(path, start=0):
     os.close(fd)
 
 
-def remember(path, size=1 << 30):
-    """So much of it comes into memory, and no more."""
+def remember(path, size=None):
+    """So much of it comes into memory, and no more; None: all."""
     fd = os.open(path, os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-    data = os.read(fd, size)
+    os.read(fd, size or os.fstat(fd).st_size)
     os.close(fd)
-    return data

@@ -143,7 +143,8 @@ static bool ask_afpa_object(struct caller *c)
 	static const char *const headers[] = { "", "X: y\r\n", "X: y\r\nZ:\r\n", "Date: x\r\n", "X: y\r\n\r\nHTTP" };
 	const char *host = hosts[dice(c, 6)], *path = paths[dice(c, 7)], *header = headers[dice(c, 5)];
 	struct afpa_put put = { .size = dice(c, 15) ? sizeof(put) : odd_number(c), .site = afpa_site(c),
-				.flags = dice(c, 4) ? 0 : dice(c, 17), .age = dice(c, 4) ? 0 : odd_number(c), .host_len = strlen(host), .path_len = strlen(path),
+				.flags = dice(c, 4) ? 0 : dice(c, 17), .age = dice(c, 4) ? 0 : odd_number(c),
+				.host_len = strlen(host), .path_len = strlen(path),
 				.tags = (uintptr_t)"a bb", .tags_len = dice(c, 2) ? 4 : dice(c, 5),
 				.since = dice(c, 3) ? 0 : dice(c, 1000), .type_len = dice(c, 2) ? 0 : dice(c, 150), .headers_len = strlen(header),
 				.ttl_ms = dice(c, 2) ? 0 : dice(c, 2000), .host = (uintptr_t)host, .path = (uintptr_t)path,
@@ -159,6 +160,10 @@ static bool ask_afpa_object(struct caller *c)
 	static const unsigned long about[] = { AFPA_IOC_DEL, AFPA_IOC_QUERY, AFPA_IOC_TTL };
 	int fd = one_of(c, AFPA);
 
+	if (put.flags & AFPA_PUT_FILE && dice(c, 9)) {
+		put.body = dice(c, 40);
+		put.body_len = 0;
+	}
 	if (dice(c, 3))
 		return ioctl(fd, AFPA_IOC_PUT, &put) == 0;
 	if (!dice(c, 5))
@@ -200,7 +205,7 @@ bool ask_afpa(struct caller *c)
 	struct afpa_next_site next = { .size = sizeof(next), .index = dice(c, 4) ? dice(c, 3) : odd_number(c) };
 	struct afpa_key key = { .size = sizeof(key), .host_len = dice(c, 300), .path_len = dice(c, 3000), .host = address(c),
 				.path = address(c), .cursor = dice(c, 2) ? 0 : dice(c, 1000) };
-	struct afpa_info info = { .size = sizeof(info), .flags = dice(c, 3) ? 0 : dice(c, 16), .mode = dice(c, 4),
+	struct afpa_info info = { .size = sizeof(info), .flags = dice(c, 3) ? 0 : dice(c, 16), .mode = dice(c, 5),
 				  .budget = dice(c, 2) ? 4 << 20 : odd_number(c), .max_object = dice(c, 2) ? 1 << 20 : odd_number(c),
 				  .stall_ms = dice(c, 2) ? 1000 : odd_number(c) };
 	const char *request = requests[dice(c, 8)];
