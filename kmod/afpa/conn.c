@@ -159,19 +159,33 @@ void afpa_conn_finish(struct afpa_conn *conn, struct sock *sk)
 	afpa_count(conn->place->an, AFPA_STAT_CLOSED);
 }
 
-bool afpa_conn_break(struct afpa_conn *conn, enum afpa_stat why)
+bool afpa_conn_must_break(const struct afpa_conn *conn)
+{
+	unsigned long gone = 0, most = msecs_to_jiffies(READ_ONCE(conn->place->an->stall_ms));
+	const struct afpa_object *obj;
+
+	rcu_read_lock();
+	obj = READ_ONCE(conn->ans.obj);
+	if (obj && obj->file)
+		gone = READ_ONCE(obj->gone);
+	rcu_read_unlock();
+	return obj && (READ_ONCE(conn->broken) || (gone && time_after(jiffies, gone + most)));
+}
+
+void afpa_conn_break(struct afpa_conn *conn)
 {
 	struct sock *sk = conn->sk;
 
 	if (!flt_sock_trylock(sk))
-		return false;
-	if (!test_bit(AFPA_CONN_LEFT, &conn->flags) && conn->ans.obj && !sock_flag(sk, SOCK_DEAD)) {
+		return;
+	/* Another answer may be under way by now. */
+	if (!test_bit(AFPA_CONN_LEFT, &conn->flags) && !sock_flag(sk, SOCK_DEAD) &&
+	    afpa_conn_must_break(conn)) {
 		afpa_conn_reset(conn, sk);
 		afpa_conn_leave(conn);
-		afpa_count(conn->place->an, why);
+		afpa_count(conn->place->an, AFPA_STAT_RESET_FILE);
 	}
 	release_sock(sk);
-	return true;
 }
 
 /* What a program could have put into the queue itself. */

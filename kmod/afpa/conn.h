@@ -7,7 +7,6 @@
 #include <net/sock.h>
 
 #include "answer.h"
-#include "counter.h"
 #include "protocol.h"
 
 struct afpa_place;
@@ -114,14 +113,19 @@ void afpa_conn_die(struct afpa_conn *conn);
 /* The connection is reset; its lock is the caller's. Process context. */
 void afpa_conn_reset(struct afpa_conn *conn, struct sock *sk);
 
-/**
- * afpa_conn_break() - an answer under way cannot, or must not, go on: the connection is reset
- * @conn: in process context, with references on it and its socket
- * @why:  which counter counts it
- *
- * Return: false: a program has the lock of the socket.
+/*
+ * The file of an answer under way cannot be read, or has been out of the cache for so long that
+ * nobody is to be kept from writing to it any more. Any context.
  */
-bool afpa_conn_break(struct afpa_conn *conn, enum afpa_stat why);
+bool afpa_conn_must_break(const struct afpa_conn *conn);
+
+/**
+ * afpa_conn_break() - the connection is reset if it must be
+ * @conn: in process context, with references on it and its socket
+ *
+ * If a program has the lock of the socket the watch tries again.
+ */
+void afpa_conn_break(struct afpa_conn *conn);
 
 /**
  * afpa_conn_flush() - somebody else is about to write: all of the answer goes into the queue

@@ -161,6 +161,7 @@ struct afpa_vecs {
 	u32 held;
 	struct bio_vec vec[AFPA_VECS];
 };
+
 static_assert(AFPA_VECS <= 32);
 
 /**

@@ -68,8 +68,8 @@ void afpa_read_work(struct work_struct *work)
 		afpa_queue_conn(conn, 1);
 	afpa_pins_put(&pins);
 	/* Half an answer cannot be taken back. */
-	if (READ_ONCE(conn->broken))
-		afpa_conn_break(conn, AFPA_STAT_RESET_FILE);
+	if (afpa_conn_must_break(conn))
+		afpa_conn_break(conn);
 	sock_put(sk);
 	afpa_conn_put(conn);
 	module_put(THIS_MODULE);	/* afpa_read_exit() waits for what follows */

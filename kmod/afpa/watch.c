@@ -40,27 +40,13 @@ static void afpa_watch_reset(struct afpa_conn *conn)
 	release_sock(sk);
 }
 
-/* It is being sent a file that is in the cache no more, and keeps others from writing to it. */
-static bool afpa_watch_keeps_file(const struct afpa_conn *conn)
-{
-	unsigned long gone = 0, most = msecs_to_jiffies(READ_ONCE(conn->place->an->stall_ms));
-	const struct afpa_object *obj;
-
-	rcu_read_lock();
-	obj = READ_ONCE(conn->ans.obj);
-	if (obj && obj->file)
-		gone = READ_ONCE(obj->gone);
-	rcu_read_unlock();
-	return gone && time_after(jiffies, gone + most);
-}
-
 static void afpa_watch_conn(struct afpa_conn *conn)
 {
 	const struct tcp_sock *tp = tcp_sk(conn->sk);
 	u32 una = READ_ONCE(tp->snd_una);
 
-	if (READ_ONCE(conn->broken) || afpa_watch_keeps_file(conn)) {
-		afpa_conn_break(conn, AFPA_STAT_RESET_FILE);
+	if (afpa_conn_must_break(conn)) {
+		afpa_conn_break(conn);
 		return;
 	}
 	if (!afpa_watch_owes(conn) || una != conn->una) {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 480
 # cpus: 2
 """Files as objects: no copy of them, no change of them, and a disk that nobody waits for who does not need it."""
 import contextlib
@@ -180,6 +180,23 @@ def an_answer_under_way_is_whole_and_its_file_is_kept_so_long_only():
                     pass
 
 
+@claim
+def an_answer_is_over_when_it_is_acknowledged():
+    with memory() as path, site() as (device, server), Client(server.site, rcvbuf=2304) as client:
+        name = write(f"{path}/f", body(20000, 2))
+        device.put_file(server.site, "/f", name)
+        client.ask("/f")
+        # All of it is in the server's queue: the client has no room.
+        wait_for("the answer", lambda: client.sock.recv(1, socket.MSG_PEEK))
+        time.sleep(0.5)
+        device.delete(server.site, "/f")
+        time.sleep(0.5)
+        equal("what has not been acknowledged", may_write(name), False)
+        same("the body", client.answer()[1], body(20000, 2))
+        wait_for("its end", lambda: may_write(name))
+        equal("the connection goes on", client.get("/g"), b"server /g")
+
+
 def drop_to_net_admin():
     """Nobody, but with CAP_NET_ADMIN."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -250,7 +267,7 @@ def in_mode_softirq_what_is_not_in_memory_is_the_servers():
 @claim
 def in_mode_hybrid_a_thread_reads_and_who_does_not_need_it_does_not_wait():
     with disk() as (device, server, found), contextlib.ExitStack() as stack:
-        name, warm = found.file("f", body(BIG, 3)), found.file("warm", body(50000, 4))
+        name, warm = found.file("f", body(100000, 3)), found.file("warm", body(50000, 4))
         device.put_file(server.site, "/f", name)
         device.put_file(server.site, "/warm", warm)
         disks.remember(warm)
@@ -270,9 +287,9 @@ def in_mode_hybrid_a_thread_reads_and_who_does_not_need_it_does_not_wait():
         with counted(Hits=70, HitsWorker=lambda n: n > 0, Reads=lambda n: n >= 70, Misses=0):
             found.holds(False)
             for client in waiting:
-                same("the body", client.answer()[1], body(BIG, 3))
+                same("the body", client.answer()[1], body(100000, 3))
         with counted(HitsSoftirq=1, Reads=0):
-            same("the second time", other.get("/f"), body(BIG, 3))
+            same("the second time", other.get("/f"), body(100000, 3))
         equal("what the server read", server.read, [])
 
 
