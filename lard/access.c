@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "access.h"
+#include "cache.h"
 #include "privilege.h"
 #include "worker.h"
 
@@ -282,10 +283,10 @@ void access_handed_off(struct conn *conn, uint32_t usec)
 	conn->line = NULL;
 }
 
-void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool cached,
+void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, const struct entry *cached,
 		    bool truncated)
 {
-	const char *how = cached ? "cache" : conn->fallback ? "proxy-fallback" : "proxy";
+	const char *how = cached ? entry_is_fresh(cached, conn->worker->loop.now) ? "cache" : "stale" : conn->fallback ? "proxy-fallback" : "proxy";
 
 	write_line(conn, how, status, bytes, -1, truncated);
 }

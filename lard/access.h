@@ -8,6 +8,7 @@
 
 struct config;
 struct conn;
+struct entry;
 
 /**
  * struct access_file - where lines go
@@ -36,7 +37,7 @@ void access_flush(void);
 /* worker->request is the connection's: remember what a line will need. */
 void access_keep(struct conn *conn);
 void access_handed_off(struct conn *conn, uint32_t usec);
-void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, bool cached,
+void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, const struct entry *cached,
 		    bool truncated);
 void access_refused(struct conn *conn, unsigned int status);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cache.h"
+#include "cacheable.h"
 #include "control.h"
 #include "crowd.h"
 #include "dispatch.h"
@@ -76,12 +77,16 @@ static json_t *listeners_json(const struct config *config)
 
 static json_t *cache_json(struct lardd *lardd)
 {
+	struct kernel_cache_info kernel;
 	struct cache_info info;
 
 	cache_get_info(lardd->cache, &info);
-	return json_pack("{s:I, s:I, s:I, s:I}", "entries", (json_int_t)info.entries,
+	kernel_cache_get_info(lardd->kernel, &kernel);
+	return json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:s}", "entries", (json_int_t)info.entries,
 			 "bytes", (json_int_t)info.bytes, "limit", (json_int_t)info.limit,
-			 "evictions", (json_int_t)info.evictions);
+			 "evictions", (json_int_t)info.evictions,
+			 "kernel", kernel.on ? "on" : "off", "kernel_sites", (json_int_t)kernel.sites,
+			 "kernel_why", kernel.why ? kernel.why : "");
 }
 
 static json_t *answer_status(struct lardd *lardd, const json_t *request)
@@ -284,6 +289,72 @@ static json_t *answer_stats(struct lardd *lardd, const json_t *request)
 			 "adopted", (json_int_t)table.adopted);
 }
 
+/* The key ends in the target, whatever scheme and port it was asked for by, and its variants'. */
+static bool is_target(const struct entry *entry, const void *arg)
+{
+	const char *target = arg, *first = memchr(entry->key.at, ' ', entry->key.len);
+	size_t len = strlen(target), at = first + 1 - entry->key.at;
+	const char *blank = strchr(target, ' ');
+	size_t host = blank - target;
+
+	return entry->key.len >= at + len && !strncasecmp(entry->key.at + at, target, host) &&
+	       !memcmp(entry->key.at + at + host, blank, len - host) &&
+	       (entry->key.len == at + len || entry->key.at[at + len] == ' ');
+}
+
+static bool has_tag(const struct entry *entry, const void *arg)
+{
+	return cacheable_has_tag(entry->fields, arg);
+}
+
+static bool is_any(const struct entry *entry, const void *arg)
+{
+	(void)entry;
+	(void)arg;
+	return true;
+}
+
+/* Without a port. */
+static size_t host_length(const char *host, size_t len)
+{
+	const char *colon = memrchr(host, ':', len);
+
+	return colon && !memchr(colon, ']', host + len - colon) ? (size_t)(colon - host) : len;
+}
+
+static json_t *clear_url(struct lardd *lardd, const char *url)
+{
+	const char *path = strlen(url) > 7 ? strchr(url + 7, '/') : NULL;
+	char text[256 + REQUEST_HEADER_MAX + 2];
+	size_t host, cleared;
+
+	if (strncasecmp(url, "http://", 7) || !path || path == url + 7 || strpbrk(url, " \t\r\n") ||
+	    strlen(url) > REQUEST_HEADER_MAX || path - url > 256)
+		return sorry("\"url\" must be http://host/path");
+	host = path - url - 7;
+	snprintf(text, sizeof(text), "%.*s %s", (int)host, url + 7, path);
+	cleared = cache_clear(lardd->cache, is_target, text);
+	text[host_length(text, host)] = '\0';
+	kernel_cache_clear(lardd->kernel, NULL, text, path);
+	return json_pack("{s:I}", "cleared", (json_int_t)cleared);
+}
+
+static json_t *answer_clear(struct lardd *lardd, const json_t *request)
+{
+	const json_t *tag = json_object_get(request, "tag"), *url = json_object_get(request, "url");
+	const char *word = json_string_value(tag);
+	size_t cleared;
+
+	if (json_object_size(request) > 2 || (url && !json_is_string(url)) ||
+	    (tag && (!word || !*word || strpbrk(word, " \t\r\n"))))
+		return sorry("clear takes a \"tag\", which is a word, or a \"url\"");
+	if (url)
+		return clear_url(lardd, json_string_value(url));
+	cleared = cache_clear(lardd->cache, tag ? has_tag : is_any, word);
+	kernel_cache_clear(lardd->kernel, tag ? word : KERNEL_TAG, NULL, NULL);
+	return json_pack("{s:I}", "cleared", (json_int_t)cleared);
+}
+
 static json_t *answer_reload(struct lardd *lardd, const json_t *request)
 {
 	char error[512];
@@ -304,13 +375,14 @@ static const struct {
 	{ "explain", answer_explain, false },
 	{ "policy", answer_policy, true },
 	{ "stats", answer_stats, false },
+	{ "clear", answer_clear, true },
 	{ "reload", answer_reload, true },
 };
 
 char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 {
 	json_t *addresses = json_array(), *reply;
-	char text[ADDRESS_TEXT];
+	char text[ADDRESS_TEXT], *sites;
 	union address address;
 	unsigned int w, i;
 	int fd;
@@ -338,7 +410,9 @@ char *control_handover(struct lardd *lardd, int *fds, size_t max, size_t *count)
 		json_array_append_new(addresses, json_string(address_text(&address, text,
 									  sizeof(text))));
 	}
-	reply = json_pack("{s:o}", "listen", addresses);
+	sites = kernel_cache_ours(lardd->kernel);
+	reply = json_pack("{s:o, s:s}", "listen", addresses, "sites", sites ? sites : "");
+	free(sites);
 	return json_line(reply);
 }
 
@@ -364,7 +438,7 @@ static json_t *answer(struct lardd *lardd, const json_t *request, bool entitled)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].changes && !entitled && !only_asks(request) ?
 			       sorry(ENTITLED) : commands[i].answer(lardd, request);
-	return sorry("unknown command: status, nodes, explain, policy, stats and reload are known");
+	return sorry("unknown command: status, nodes, explain, policy, stats, clear and reload are known");
 }
 
 char *control_answer(struct lardd *lardd, const char *line, size_t len, bool entitled)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cache.h"
+#include "cacheable.h"
 #include "url.h"
 
 #define BUCKETS	4096	/* a power of two; it is a small cache */
@@ -139,7 +140,7 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 
 	pthread_mutex_lock(&cache->lock);
 	entry = look_up(cache, hash, key);
-	if (entry && now_us - entry->born_us >= entry->fresh_us) {
+	if (entry && now_us - entry->born_us >= entry->keep_us) {
 		unlink_entry(cache, entry);
 		entry = NULL;
 	}
@@ -229,16 +230,69 @@ void cache_put(struct cache *cache, struct entry *entry)
 	pthread_mutex_unlock(&cache->lock);
 }
 
+void cache_drop(struct cache *cache, struct entry *entry)
+{
+	pthread_mutex_lock(&cache->lock);
+	if (entry->stored)
+		unlink_entry(cache, entry);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+struct span cache_variant(struct span key, unsigned int encodings)
+{
+	char *end = (char *)key.at + key.len;
+
+	end[0] = ' ';
+	end[1] = 'A' + encodings;
+	return (struct span){ key.at, key.len + VARIANT_SIZE };
+}
+
+static void forget(struct cache *cache, struct span key)
+{
+	struct entry *entry = look_up(cache, url_key(key.at, key.len), key);
+
+	if (entry)
+		unlink_entry(cache, entry);
+}
+
+void cache_remove(struct cache *cache, struct span key)
+{
+	pthread_mutex_lock(&cache->lock);
+	forget(cache, key);
+	pthread_mutex_unlock(&cache->lock);
+}
+
 void cache_forget(struct cache *cache, struct span key)
 {
-	struct entry *entry;
+	unsigned int encodings;
 
 	pthread_mutex_lock(&cache->lock);
 	cache->forgotten++;
-	entry = look_up(cache, url_key(key.at, key.len), key);
-	if (entry)
-		unlink_entry(cache, entry);
+	forget(cache, key);
+	for (encodings = 0; encodings < ENCODING_UNKNOWN && cache->entries; encodings++)
+		forget(cache, cache_variant(key, encodings));
 	pthread_mutex_unlock(&cache->lock);
+}
+
+size_t cache_clear(struct cache *cache, bool (*match)(const struct entry *entry, const void *arg),
+		   const void *arg)
+{
+	struct list *at, *next;
+	size_t gone = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	cache->forgotten++;
+	for (at = cache->lru.next; at != &cache->lru; at = next) {
+		struct entry *entry = container_of(at, struct entry, lru);
+
+		next = at->next;
+		if (!match(entry, arg))
+			continue;
+		unlink_entry(cache, entry);
+		gone++;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return gone;
 }
 
 void cache_get_info(struct cache *cache, struct cache_info *info)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel_cache.h"
 #include "list.h"
 #include "message.h"
 
@@ -25,8 +26,12 @@ struct cache;
  *		 concerns one hop; @etag and @modified point into it
  * @have:        bytes of @body that are there; the filler's alone, then @length
  * @born_us:     when the answer came, less the age it had; @fresh_us: how long it may be served
+ * @stale_us:    the same, or stale while somebody asks anew; @if_error_us: or while nobody answers
+ * @keep_us:     the longest of these
+ * @retry_us:    nobody answered just now: not to be asked before
+ * @copies:      what the kernel has of it
  *
- * But for what the lock guards, an entry never changes once it is stored.
+ * But for what the lock guards, and @retry_us, an entry never changes once it is stored.
  */
 struct entry {
 	struct list lru;
@@ -38,6 +43,8 @@ struct entry {
 	uint64_t hash;
 	uint64_t born_us;
 	uint64_t fresh_us;
+	uint64_t stale_us, if_error_us, keep_us;
+	_Atomic uint64_t retry_us;
 	struct span key;
 	struct span fields;
 	struct span etag;
@@ -45,6 +52,7 @@ struct entry {
 	char *body;
 	size_t have;
 	size_t length;
+	struct kernel_copy copies[KERNEL_COPIES];
 };
 
 struct cache_info {
@@ -59,8 +67,27 @@ void cache_free(struct cache *cache);
 /* Another bound; 0: nothing is kept. */
 void cache_set_limit(struct cache *cache, size_t limit);
 
-/* The answer for @key, if it is still fresh at @now_us, to be given back; else NULL. */
+/*
+ * What is stored for clients that can decode the same has a key of its own: the target's, and behind that what
+ * they can.
+ */
+#define VARIANT_SIZE	2
+
+/* @key has room behind it. */
+struct span cache_variant(struct span key, unsigned int encodings);
+
+/* The answer for @key, fresh or of use still at @now_us, to be given back; else NULL. */
 struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us);
+static inline bool entry_is_younger(const struct entry *entry, uint64_t than_us, uint64_t now_us)
+{
+	return now_us - entry->born_us < than_us;
+}
+
+static inline bool entry_is_fresh(const struct entry *entry, uint64_t now_us)
+{
+	return now_us - entry->born_us < entry->fresh_us;
+}
+
 
 /**
  * cache_reserve - room for an answer
@@ -76,8 +103,15 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 void cache_store(struct cache *cache, struct entry *entry);
 void cache_put(struct cache *cache, struct entry *entry);
 
+/* It holds no more. */
+void cache_drop(struct cache *cache, struct entry *entry);
+/* What is stored for this very @key is out of date. */
+void cache_remove(struct cache *cache, struct span key);
 /* What is known for @key holds no more, nor what is being asked for now. */
 void cache_forget(struct cache *cache, struct span key);
+/* All that @match says yes to, and what is being asked for; how many went. */
+size_t cache_clear(struct cache *cache, bool (*match)(const struct entry *entry, const void *arg),
+		   const void *arg);
 /* How often. */
 uint64_t cache_forgotten(struct cache *cache);
 

@@ -2,6 +2,7 @@
 /* HTTP's rules for a shared cache. */
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include "cacheable.h"
 #include "request.h"
 #include "response.h"
@@ -63,15 +64,27 @@ static uint64_t seconds(struct span s)
  * struct control - all Cache-Control fields of a message
  * @forbids: no-store, no-cache or private
  * @limits:  one that asks for a certain age
+ * @strict:  nothing stale: must-revalidate or proxy-revalidate
  */
 struct control {
 	bool no_store;
 	bool forbids;
 	bool limits;
 	bool is_public;
-	bool has_shared, has_age;
-	uint64_t shared, age;
+	bool strict;
+	bool has_shared, has_age, has_stale, has_if_error;
+	uint64_t shared, age, stale, if_error;
 };
+
+/* Given twice: the shorter. */
+static void take_seconds(struct span value, bool *has, uint64_t *out)
+{
+	uint64_t n = seconds(value);
+
+	if (!*has || n < *out)
+		*out = n;
+	*has = true;
+}
 
 static void control_item(struct control *c, struct span item)
 {
@@ -87,15 +100,17 @@ static void control_item(struct control *c, struct span item)
 		c->forbids = true;
 	} else if (span_is(name, "public")) {
 		c->is_public = true;
+	} else if (span_is(name, "must-revalidate") || span_is(name, "proxy-revalidate")) {
+		c->strict = true;
 	} else if (span_is(name, "s-maxage")) {
-		/* Given twice: the shorter. */
-		if (!c->has_shared || seconds(value) < c->shared)
-			c->shared = seconds(value);
-		c->has_shared = true;
+		take_seconds(value, &c->has_shared, &c->shared);
 	} else if (span_is(name, "max-age")) {
-		if (!c->has_age || seconds(value) < c->age)
-			c->age = seconds(value);
-		c->has_age = c->limits = true;
+		take_seconds(value, &c->has_age, &c->age);
+		c->limits = true;
+	} else if (span_is(name, "stale-while-revalidate")) {
+		take_seconds(value, &c->has_stale, &c->stale);
+	} else if (span_is(name, "stale-if-error")) {
+		take_seconds(value, &c->has_if_error, &c->if_error);
 	} else if (span_is(name, "min-fresh")) {
 		c->limits = true;
 	}
@@ -114,6 +129,143 @@ static struct control read_control(const struct fields *fields)
 				control_item(&c, item);
 	}
 	return c;
+}
+
+/*
+ * Edge Architecture: what is said to us overrules what is said to all caches. "max-age=N+M": M more when it is stale.
+ * False: nothing is said of keeping.
+ */
+static bool read_surrogate(const struct fields *fields, struct control *c)
+{
+	struct control own = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < fields->count; i++) {
+		struct span list = fields->at[i].value, item;
+
+		if (!span_is(fields->at[i].name, "surrogate-control"))
+			continue;
+		while (next_item(&list, &item)) {
+			const char *plus = memchr(item.at, '+', item.len);
+			size_t len = plus ? (size_t)(plus - item.at) : item.len;
+
+			control_item(&own, (struct span){ item.at, len });
+			if (plus && own.has_age)
+				take_seconds((struct span){ plus + 1, item.len - len - 1 }, &own.has_stale,
+					     &own.stale);
+		}
+	}
+	if (!own.has_age && !own.no_store)
+		return false;
+	own.shared = own.age;
+	own.has_shared = own.has_age;
+	own.if_error = own.stale;
+	own.has_if_error = own.has_stale;
+	*c = own;
+	return true;
+}
+
+/* Seconds since 1970, as RFC 9110 has dates; -1: it is none. */
+static int64_t date(struct span s)
+{
+	char text[40];
+	struct tm tm = { 0 };
+	const char *end;
+
+	if (s.len >= sizeof(text))
+		return -1;
+	memcpy(text, s.at, s.len);
+	text[s.len] = '\0';
+	end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	return end && !*end ? (int64_t)timegm(&tm) : -1;
+}
+
+/* What is no date has expired. False: there is none. */
+static bool read_expires(const struct fields *fields, int64_t now, uint64_t *fresh)
+{
+	struct span text = cacheable_field(fields, "expires"), made = cacheable_field(fields, "date");
+	int64_t until, from = now;
+
+	if (!text.at)
+		return false;
+	until = date(text);
+	if (made.at && date(made) >= 0)
+		from = date(made);
+	*fresh = until > from ? until - from : 0;
+	if (*fresh > FRESH_MAX)
+		*fresh = FRESH_MAX;
+	return true;
+}
+
+/* Vary: Accept-Encoding, and nothing else. False: it depends on more. */
+static bool read_vary(const struct fields *fields, bool *by_encoding)
+{
+	unsigned int i;
+
+	*by_encoding = false;
+	for (i = 0; i < fields->count; i++) {
+		struct span list = fields->at[i].value, item;
+
+		if (!span_is(fields->at[i].name, "vary"))
+			continue;
+		while (next_item(&list, &item)) {
+			if (!item.len)
+				continue;
+			if (!span_is(item, "accept-encoding"))
+				return false;
+			*by_encoding = true;
+		}
+	}
+	return true;
+}
+
+static unsigned int coding_bit(struct span name)
+{
+	static const char *const codings[] = { "gzip", "br", "zstd", "deflate" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
+		if (span_is(name, codings[i]))
+			return 1U << i;
+	return span_is(name, "x-gzip");
+}
+
+static bool weighs_nothing(struct span weight)
+{
+	size_t i;
+
+	if (weight.len < 3 || strncasecmp(weight.at, "q=0", 3))
+		return false;
+	for (i = 3; i < weight.len; i++)
+		if (weight.at[i] != '0' && weight.at[i] != '.')
+			return false;
+	return true;
+}
+
+unsigned int cacheable_encodings(const struct request *r)
+{
+	unsigned int all = 0, i;
+
+	for (i = 0; i < r->fields.count; i++) {
+		struct span list = r->fields.at[i].value, item;
+
+		if (!span_is(r->fields.at[i].name, "accept-encoding"))
+			continue;
+		while (next_item(&list, &item)) {
+			const char *mark = item.len ? memchr(item.at, ';', item.len) : NULL;
+			struct span name = item, weight = { NULL, 0 };
+
+			if (mark) {
+				name = span_trim((struct span){ item.at, mark - item.at });
+				weight = span_trim((struct span){ mark + 1, item.at + item.len - mark - 1 });
+			}
+			if (span_is(name, "*") || (span_is(name, "identity") && weighs_nothing(weight)))
+				return ENCODING_UNKNOWN;
+			if (!weighs_nothing(weight))
+				all |= coding_bit(name);
+		}
+	}
+	return all;
 }
 
 enum cache_use cacheable_request(const struct request *r, bool *personal)
@@ -141,17 +293,49 @@ enum cache_use cacheable_request(const struct request *r, bool *personal)
 	return r->head ? CACHE_HEAD : CACHE_SERVE;
 }
 
-uint64_t cacheable_answer(const struct response *r, bool personal, uint64_t *age)
+/* Whatever is said of its freshness. */
+static bool may_be_stored(const struct response *r, unsigned int encodings, struct keeping *k)
+{
+	struct span coding = cacheable_field(&r->fields, "content-encoding");
+
+	if (r->status != 200 || r->framing != FRAMING_LENGTH || has(&r->fields, "set-cookie") ||
+	    has(&r->fields, "content-range") || !read_vary(&r->fields, &k->by_encoding))
+		return false;
+	if (!k->by_encoding)
+		return true;
+	/* What we do not know we would not tell apart. */
+	return encodings != ENCODING_UNKNOWN &&
+	       (!coding.at || span_is(coding, "identity") || coding_bit(coding) & encodings);
+}
+
+bool cacheable_answer(const struct response *r, const struct cache_policy *policy,
+		      enum cache_class class, bool personal, unsigned int encodings, int64_t now,
+		      struct keeping *k)
 {
 	struct control c = read_control(&r->fields);
-	uint64_t fresh = c.has_shared ? c.shared : c.age;
+	bool said = true;
 
-	*age = seconds(cacheable_field(&r->fields, "age"));
-	if (r->status != 200 || r->framing != FRAMING_LENGTH || c.forbids || *age >= fresh ||
-	    has(&r->fields, "set-cookie") || has(&r->fields, "vary") ||
-	    has(&r->fields, "content-range") || (personal && !c.is_public && !c.has_shared))
-		return 0;
-	return fresh;
+	*k = (struct keeping){ .age = seconds(cacheable_field(&r->fields, "age")) };
+	if (!may_be_stored(r, encodings, k))
+		return false;
+	if (!read_surrogate(&r->fields, &c) && has(&r->fields, "pragma"))
+		said = c.has_shared || c.has_age;
+	if (c.forbids || !said || (personal && !c.is_public && !c.has_shared))
+		return false;
+	if (c.has_shared)
+		k->fresh = c.shared;
+	else if (c.has_age)
+		k->fresh = c.age;
+	else if (!read_expires(&r->fields, now, &k->fresh) && policy->classes[class].on)
+		k->fresh = policy->classes[class].ttl_us / 1000000;
+	if (k->age >= k->fresh)
+		return false;
+	if (c.strict)
+		return true;
+	/* s-maxage forbids what is not said of the stale (RFC 9111, 5.2.2.10). */
+	k->stale = c.has_stale ? c.stale : c.has_shared ? 0 : policy->grace_us / 1000000;
+	k->if_error = c.has_if_error ? c.if_error : c.has_shared ? 0 : policy->if_error_us / 1000000;
+	return true;
 }
 
 /* Without the mark of a weak one. */
@@ -180,4 +364,27 @@ bool cacheable_matches(const struct request *r, struct span etag, struct span mo
 	since = cacheable_field(&r->fields, "if-modified-since");
 	return modified.len && since.len == modified.len &&
 	       !memcmp(since.at, modified.at, modified.len);
+}
+
+bool cacheable_has_tag(struct span lines, const char *tag)
+{
+	const char *at = lines.at, *end = at + lines.len;
+
+	while (at < end) {
+		const char *line = at, *colon = memchr(at, ':', end - at), *word;
+
+		at = (const char *)memchr(line, '\n', end - line) + 1;
+		if (!span_is((struct span){ line, colon - line }, "xkey"))
+			continue;
+		for (word = colon + 1; word < at; word++) {
+			size_t len = 0;
+
+			while (word + len < at && !strchr(" \t\r\n", word[len]))
+				len++;
+			if (len && len == strlen(tag) && !memcmp(word, tag, len))
+				return true;
+			word += len;
+		}
+	}
+	return false;
 }

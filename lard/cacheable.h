@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * HTTP's rules for a shared cache (RFC 9111), the careful half of them: only what a back-end
- * declares fresh by max-age or s-maxage is stored, and nothing is served that is not fresh.
+ * HTTP's rules for a shared cache (RFC 9111, and RFC 5861 for what is stale). How long an answer is fresh is said by
+ * the first of Surrogate-Control, s-maxage, max-age, Expires and the policy of its class.
  */
 #ifndef LARD_CACHEABLE_H
 #define LARD_CACHEABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "cache_class.h"
 #include "message.h"
 
 struct request;
@@ -26,11 +27,37 @@ enum cache_use { CACHE_PASS, CACHE_FILL, CACHE_SERVE, CACHE_HEAD, CACHE_CLEAR };
 /* @personal: it carries cookies: only a public answer may be stored. */
 enum cache_use cacheable_request(const struct request *r, bool *personal);
 
-/* Seconds for which the answer may be served, 0: it is not to be stored; its @age so far. */
-uint64_t cacheable_answer(const struct response *r, bool personal, uint64_t *age);
+#define ENCODING_UNKNOWN	16	/* no variant is for it */
+
+/**
+ * struct keeping - how an answer may be kept, in seconds
+ * @age:         it has already
+ * @fresh:       it is fresh, from its birth on; 0: it is not to be stored
+ * @stale:       then it may be served while somebody asks anew,
+ * @if_error:    or while nobody answers
+ * @by_encoding: it is for clients that can decode the same (Vary: Accept-Encoding)
+ */
+struct keeping {
+	uint64_t age, fresh, stale, if_error;
+	bool by_encoding;
+};
+
+/*
+ * @class: of the answer; @encodings: cacheable_encodings() of the request; @now: of day, in seconds since 1970.
+ * False: it is not to be stored.
+ */
+bool cacheable_answer(const struct response *r, const struct cache_policy *policy,
+		      enum cache_class class, bool personal, unsigned int encodings, int64_t now,
+		      struct keeping *keeping);
+
+/* What the client can decode, a bit for each coding that we know; ENCODING_UNKNOWN: it says more than that. */
+unsigned int cacheable_encodings(const struct request *r);
 
 /* The client has this already (If-None-Match, else If-Modified-Since): 304. */
 bool cacheable_matches(const struct request *r, struct span etag, struct span modified);
+
+/* Header lines of an answer, each with its line end: does an xkey name @tag? */
+bool cacheable_has_tag(struct span lines, const char *tag);
 
 /* The first field of that name; at == NULL: none. */
 struct span cacheable_field(const struct fields *fields, const char *name);

@@ -1,82 +1,339 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A proxied request and the cache. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "cache.h"
 #include "cacheable.h"
 #include "caching.h"
 #include "client.h"
 #include "conn.h"
+#include "dispatch.h"
 #include "exchange.h"
+#include "fetch.h"
 #include "request.h"
 #include "response.h"
+#include "url.h"
 #include "worker.h"
 
-static struct cache *cache_of(const struct exchange *ex)
+#define KEY_SIZE	(REQUEST_HEADER_MAX + sizeof("https+65535  /") + VARIANT_SIZE)
+#define FIELDS_MOST	(HEADER_SIZE - 512)	/* of a kept answer; the rest is for what we write */
+#define RETRY_US	1000000			/* back-ends that have failed are left in peace, where something stale will do */
+#define FUTILE_US	120000000		/* what is not kept is not waited for; as Varnish's hit-for-miss */
+#define PERSONAL	0x9e3779b97f4a7c15ULL	/* who shows a cookie gets other answers */
+
+static struct cache *cache_of(const struct conn *conn)
 {
-	return ex->conn->worker->lardd->cache;
+	return conn->worker->lardd->cache;
+}
+
+/* As with a password: what was made for a certificate is for nobody else, unless the back-end says so. */
+static enum cache_use use_of(const struct conn *conn, const struct request *r, bool *personal)
+{
+	enum cache_use use = cacheable_request(r, personal);
+
+	*personal |= client_identity(conn) != NULL;
+	return use;
 }
 
 /*
  * Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. What was
  * kept with a Strict-Transport-Security of its own does not go out with ours, nor the other way round.
  */
-static bool make_key(struct exchange *ex, const struct request *r)
+static struct span print_key(const struct conn *conn, const struct request *r, char key[KEY_SIZE])
 {
 	struct span host = r->host, target = request_origin_form(r, &host);
 	bool rooted = target.len && *target.at != '?';
-	size_t size = host.len + target.len + sizeof("https+65535  /");
-	char *key = malloc(size);
+	int len = snprintf(key, KEY_SIZE, "%s%s%u %.*s %s%.*s", conn->tls ? "https" : "http",
+			   *conn->worker->config->hsts ? "+" : "", conn->port, (int)host.len, host.at,
+			   rooted ? "" : "/", (int)target.len, target.at);
 
+	return (struct span){ key, len };
+}
+
+static bool make_key(struct exchange *ex, const struct request *r)
+{
+	char text[KEY_SIZE], *key;
+	struct span s = print_key(ex->conn, r, text);
+
+	key = malloc(s.len + VARIANT_SIZE);
 	if (!key)
 		return false;
-	ex->key.len = snprintf(key, size, "%s%s%u %.*s %s%.*s", ex->conn->tls ? "https" : "http",
-			       *ex->conn->worker->config->hsts ? "+" : "", ex->conn->port,
-			       (int)host.len, host.at, rooted ? "" : "/", (int)target.len, target.at);
-	ex->key.at = key;
+	ex->key = (struct span){ memcpy(key, s.at, s.len), s.len };
 	return true;
 }
 
-static bool serve(struct exchange *ex, const struct request *r)
+static uint64_t hash_of(struct span key, bool personal)
+{
+	return url_key(key.at, key.len) ^ (personal ? PERSONAL : 0);
+}
+
+/*
+ * The target's own, else the one for clients that can decode what this one can. Not what the kernel knows better
+ * of. @name: NULL: it is made where it is needed.
+ */
+static struct entry *find(struct conn *conn, const struct request *r, struct span key,
+			  const struct kernel_name *name)
+{
+	struct worker *w = conn->worker;
+	unsigned int encodings = cacheable_encodings(r);
+	struct entry *entry = cache_find(cache_of(conn), key, w->loop.now);
+	struct kernel_name own = { NULL };
+	bool holds = true;
+
+	if (!entry && encodings != ENCODING_UNKNOWN)
+		entry = cache_find(cache_of(conn), cache_variant(key, encodings), w->loop.now);
+	if (entry && entry->copies[0].version) {
+		if (!name)
+			kernel_name_make(w->lardd->kernel, &own, r, conn->site, conn->port);
+		holds = kernel_cache_holds(w->lardd->kernel, name ? name : &own, entry);
+		kernel_name_free(&own);
+	}
+	if (holds)
+		return entry;
+	cache_drop(cache_of(conn), entry);
+	cache_put(cache_of(conn), entry);
+	return NULL;
+}
+
+/* --- before a node is chosen --- */
+
+static void wake(struct worker *w, uint64_t workers)
+{
+	for (; workers; workers &= workers - 1) {
+		struct worker *other = w->lardd->worker[__builtin_ctzll(workers)];
+
+		if (!other)
+			continue;
+		other->unpark = true;
+		if (other != w)
+			worker_wake(other);
+	}
+}
+
+static void leave_fetch(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct fetch *fetch = conn->fetch;
+
+	conn->fetch = NULL;
+	if (fetch && conn->asks)
+		wake(w, fetch_end(w->lardd->fetches, fetch));
+	else if (fetch)
+		fetch_leave(w->lardd->fetches, fetch);
+	conn->asks = false;
+}
+
+void caching_leave(struct conn *conn)
+{
+	if (conn->entry)
+		cache_put(cache_of(conn), conn->entry);
+	conn->entry = NULL;
+	conn->found = false;
+	leave_fetch(conn);
+}
+
+static enum caching park(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_CACHE_WAITED);
+	if (!conn->patient_until)
+		conn->patient_until = w->loop.now + w->config->cache_wait_us;
+	conn_enter(conn, CONN_PARK);
+	list_add_before(&w->parked, &conn->link);
+	timer_start(&w->loop, &w->park_timers, &conn->timer, conn->patient_until - w->loop.now);
+	return CACHING_WAITS;
+}
+
+/* What is stale will do while another one asks, and for a moment after nobody has answered. */
+static bool will_do(const struct conn *conn, const struct entry *entry)
+{
+	uint64_t now = conn->worker->loop.now;
+
+	return entry_is_younger(entry, entry->stale_us, now) ||
+	       (now < entry->retry_us && entry_is_younger(entry, entry->if_error_us, now));
+}
+
+static bool is_patient(const struct conn *conn)
+{
+	const struct worker *w = conn->worker;
+
+	return w->config->cache_wait_us && (!conn->patient_until || w->loop.now < conn->patient_until);
+}
+
+enum caching caching_first(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	struct fetches *fetches = w->lardd->fetches;
+	const struct request *r = &w->request;
+	char text[KEY_SIZE];
+	enum cache_use use;
+	bool personal = false;
+	struct span key;
+	uint64_t hash;
+
+	if (!w->config->cache_size)
+		return CACHING_GOES_ON;
+	use = use_of(conn, r, &personal);
+	if (use != CACHE_SERVE && use != CACHE_HEAD)
+		return CACHING_GOES_ON;
+	key = print_key(conn, r, text);
+	conn->entry = find(conn, r, key, NULL);
+	if (conn->entry && (entry_is_fresh(conn->entry, w->loop.now) ||
+			    w->loop.now < conn->entry->retry_us)) {
+		conn->found = entry_is_fresh(conn->entry, w->loop.now) || will_do(conn, conn->entry);
+		if (conn->found)
+			return CACHING_FOUND;
+	}
+	hash = hash_of(key, personal);
+	if (use == CACHE_HEAD || fetch_is_futile(fetches, hash, w->loop.now))
+		return CACHING_GOES_ON;
+	conn->asks = fetch_join(fetches, hash, w->index, &conn->fetch);
+	if (conn->asks || !conn->fetch)
+		return CACHING_GOES_ON;
+	conn->found = conn->entry && will_do(conn, conn->entry);
+	if (conn->found || !is_patient(conn)) {
+		leave_fetch(conn);
+		return conn->found ? CACHING_FOUND : CACHING_GOES_ON;
+	}
+	if (conn->entry)
+		cache_put(cache_of(conn), conn->entry);
+	conn->entry = NULL;
+	return park(conn);
+}
+
+static bool does_for_errors(const struct conn *conn)
+{
+	return conn->entry && entry_is_younger(conn->entry, conn->entry->if_error_us,
+					       conn->worker->loop.now);
+}
+
+bool caching_will_do(struct conn *conn)
+{
+	conn->found = does_for_errors(conn);
+	return conn->found;
+}
+
+void caching_batch_end(struct worker *w)
+{
+	while (atomic_exchange(&w->unpark, false)) {
+		struct list *at, *next;
+
+		for (at = w->parked.next; at != &w->parked; at = next) {
+			struct conn *conn = container_of(at, struct conn, link);
+
+			next = at->next;
+			if (conn->fetch->over)
+				dispatch_resume(conn);
+		}
+	}
+}
+
+bool caching_wants(const struct conn *conn)
+{
+	const struct worker *w = conn->worker;
+	struct span host, target = request_origin_form(&w->request, &host);
+	char text[KEY_SIZE];
+	bool personal = false;
+	enum cache_use use;
+
+	if (!w->config->cache_size || !cache_class_is_kept(&w->config->cache, target))
+		return false;
+	use = use_of(conn, &w->request, &personal);
+	return use == CACHE_CLEAR ||
+	       (use != CACHE_PASS &&
+		!fetch_is_futile(w->lardd->fetches, hash_of(print_key(conn, &w->request, text), personal),
+				 w->loop.now));
+}
+
+/* --- an exchange --- */
+
+/* False: its header has no room. */
+static bool serve(struct exchange *ex, struct entry *entry, bool known)
 {
 	struct worker *w = ex->conn->worker;
-	struct entry *entry = cache_find(cache_of(ex), ex->key, w->loop.now);
-	bool known;
 
-	if (!entry) {
-		count(w, COUNTER_CACHE_MISSES);
-		return false;
-	}
-	known = cacheable_matches(r, entry->etag, entry->modified);
 	ex->client_keep = ex->client_keep && conn_may_stay(ex->conn);
-	if (rewrite_hit(ex, entry, known, (w->loop.now - entry->born_us) / 1000000)) {
-		cache_put(cache_of(ex), entry);
+	if (rewrite_hit(ex, entry, known, (w->loop.now - entry->born_us) / 1000000))
 		return false;
-	}
 	ex->hit = entry;
 	ex->status = known ? 304 : 200;
 	ex->down_start = 0;
-	ex->down_end = known || r->head ? 0 : entry->length;
+	ex->down_end = known || ex->head ? 0 : entry->length;
 	ex->in_header = false;
 	ex->complete = true;
 	count(w, COUNTER_CACHE_HITS);
 	if (known)
 		count(w, COUNTER_CACHE_UNCHANGED);
+	if (!entry_is_fresh(entry, w->loop.now))
+		count(w, COUNTER_CACHE_STALE);
+	return true;
+}
+
+static bool serve_found(struct exchange *ex, const struct request *r)
+{
+	struct conn *conn = ex->conn;
+	struct entry *entry = conn->entry;
+
+	/* Who has not been looked up for yet, as he might have been handed off, or has waited for room meanwhile. */
+	if (!conn->found && !conn->asks) {
+		if (entry)
+			cache_put(cache_of(conn), entry);
+		conn->entry = entry = find(conn, r, ex->key, &ex->kernel);
+		conn->found = entry && entry_is_fresh(entry, conn->worker->loop.now);
+	}
+	if (!conn->found) {
+		count(conn->worker, COUNTER_CACHE_MISSES);
+		return false;
+	}
+	if (!serve(ex, entry, cacheable_matches(r, entry->etag, entry->modified)))
+		return false;
+	conn->entry = NULL;
 	return true;
 }
 
 bool caching_request(struct exchange *ex, const struct request *r)
 {
-	if (!ex->conn->worker->config->cache_size)
+	struct conn *conn = ex->conn;
+	struct worker *w = conn->worker;
+
+	if (!w->config->cache_size)
 		return false;
-	ex->forgotten = cache_forgotten(cache_of(ex));
-	ex->use = cacheable_request(r, &ex->personal);
-	/* As with a password: what was made for it is for nobody else, unless the back-end says so. */
-	ex->personal |= client_identity(ex->conn) != NULL;
+	ex->forgotten = cache_forgotten(cache_of(conn));
+	ex->use = use_of(conn, r, &ex->personal);
 	if (ex->use != CACHE_PASS && !make_key(ex, r))
 		ex->use = CACHE_PASS;
-	return (ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && serve(ex, r);
+	if (ex->use == CACHE_PASS)
+		return false;
+	ex->classes = cache_class_of_target(&w->config->cache, r->target);
+	ex->encodings = cacheable_encodings(r);
+	kernel_name_make(w->lardd->kernel, &ex->kernel, r, conn->site, conn->port);
+	if ((ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && serve_found(ex, r))
+		return true;
+	if (ex->use == CACHE_FILL || ex->use == CACHE_SERVE)
+		kernel_cache_ticket(w->lardd->kernel, &ex->kernel);
+	return false;
+}
+
+bool caching_may_rescue(const struct exchange *ex)
+{
+	return !ex->began && !ex->hit && !ex->fill && ex->body == FRAMING_NONE &&
+	       (ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && does_for_errors(ex->conn);
+}
+
+void caching_rescue(struct exchange *ex)
+{
+	struct conn *conn = ex->conn;
+	struct entry *entry = conn->entry;
+
+	entry->retry_us = conn->worker->loop.now + RETRY_US;
+	/* Never false: FIELDS_MOST. */
+	serve(ex, entry, false);
+	conn->entry = NULL;
+	leave_fetch(conn);
 }
 
 static struct span moved(struct span s, const char *from, const char *to)
@@ -84,34 +341,68 @@ static struct span moved(struct span s, const char *from, const char *to)
 	return s.at ? (struct span){ to + (s.at - from), s.len } : s;
 }
 
-void caching_answer(struct exchange *ex, const struct response *r)
+static uint64_t longest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void set_times(struct entry *entry, const struct keeping *k, uint64_t now)
+{
+	entry->born_us = now - k->age * 1000000;
+	entry->fresh_us = k->fresh * 1000000;
+	entry->stale_us = entry->fresh_us + k->stale * 1000000;
+	entry->if_error_us = entry->fresh_us + k->if_error * 1000000;
+	entry->keep_us = longest(entry->stale_us, entry->if_error_us);
+}
+
+/* Whether there will be something to keep. */
+static bool begin_fill(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
 	struct span etag = { NULL, 0 }, modified = { NULL, 0 };
 	char text[HEADER_SIZE];
-	uint64_t fresh, age;
+	struct keeping k;
 	struct entry *entry;
 	ssize_t len;
 
-	if (ex->use == CACHE_CLEAR && r->status >= 200 && r->status < 400)
-		cache_forget(cache_of(ex), ex->key);
-	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
-		return;
-	fresh = cacheable_answer(r, ex->personal, &age);
-	if (!fresh || r->content_length > w->config->cache_object_max)
-		return;
+	if (!cacheable_answer(r, &w->config->cache, cache_class_of_answer(ex->classes, r), ex->personal,
+			      ex->encodings, time(NULL), &k) ||
+	    r->content_length > w->config->cache_object_max)
+		return false;
 	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
-	if (len < 0)
-		return;
-	entry = cache_reserve(cache_of(ex), ex->key, (struct span){ text, len }, r->content_length,
-			      ex->forgotten);
+	if (len < 0 || len > FIELDS_MOST)
+		return false;
+	entry = cache_reserve(cache_of(ex->conn), k.by_encoding ? cache_variant(ex->key, ex->encodings) :
+			      ex->key, (struct span){ text, len }, r->content_length, ex->forgotten);
+	/* There is no room, now. */
 	if (!entry)
-		return;
+		return true;
 	entry->etag = moved(etag, text, entry->fields.at);
 	entry->modified = moved(modified, text, entry->fields.at);
-	entry->born_us = w->loop.now - age * 1000000;
-	entry->fresh_us = fresh * 1000000;
+	set_times(entry, &k, w->loop.now);
 	ex->fill = entry;
+	/* The kernel does not look at what a client can decode. */
+	if (k.by_encoding || cacheable_field(&r->fields, "content-encoding").at)
+		ex->kernel.ticket = 0;
+	return true;
+}
+
+void caching_answer(struct exchange *ex, const struct response *r)
+{
+	struct worker *w = ex->conn->worker;
+	bool kept;
+
+	if (ex->use == CACHE_CLEAR && r->status >= 200 && r->status < 400) {
+		cache_forget(cache_of(ex->conn), ex->key);
+		kernel_cache_forget(w->lardd->kernel, &ex->kernel);
+	}
+	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
+		return;
+	kept = begin_fill(ex, r);
+	fetch_note(w->lardd->fetches, hash_of(ex->key, ex->personal), kept ? 0 :
+		   w->loop.now + (r->status < 500 ? FUTILE_US : RETRY_US));
+	if (!ex->fill)
+		leave_fetch(ex->conn);
 }
 
 void caching_take(struct exchange *ex, const char *at, size_t len)
@@ -127,19 +418,34 @@ bool caching_is_full(const struct exchange *ex)
 	return ex->fill && ex->fill->have == ex->fill->length;
 }
 
-void caching_end(struct exchange *ex)
+/* The kernel first: what it refuses as out of date is not kept here. */
+static bool keep(struct exchange *ex)
 {
 	struct worker *w = ex->conn->worker;
 
+	if (ex->kernel.ticket && kernel_cache_put(w, &ex->kernel, ex->fill, w->loop.now) == -ESTALE)
+		return false;
+	/* What was for all before is not any more. */
+	if (ex->fill->key.len != ex->key.len)
+		cache_remove(cache_of(ex->conn), ex->key);
+	return true;
+}
+
+void caching_end(struct exchange *ex)
+{
+	struct conn *conn = ex->conn;
+
 	if (ex->hit)
-		cache_put(cache_of(ex), ex->hit);
-	if (caching_is_full(ex)) {
-		cache_store(cache_of(ex), ex->fill);
-		count(w, COUNTER_CACHE_STORED);
+		cache_put(cache_of(conn), ex->hit);
+	if (caching_is_full(ex) && keep(ex)) {
+		cache_store(cache_of(conn), ex->fill);
+		count(conn->worker, COUNTER_CACHE_STORED);
 	} else if (ex->fill) {
-		cache_put(cache_of(ex), ex->fill);
-		count(w, COUNTER_CACHE_DROPPED);
+		cache_put(cache_of(conn), ex->fill);
+		count(conn->worker, COUNTER_CACHE_DROPPED);
 	}
+	caching_leave(conn);
+	kernel_name_free(&ex->kernel);
 	free((char *)ex->key.at);
 	ex->hit = ex->fill = NULL;
 	ex->key = (struct span){ NULL, 0 };

@@ -6,10 +6,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct conn;
 struct exchange;
 struct request;
 struct response;
+struct worker;
 
+/* The connection's request, or what it changes, is of a class that is kept: it is not to be handed off. */
+bool caching_wants(const struct conn *conn);
+enum caching { CACHING_GOES_ON, CACHING_FOUND, CACHING_WAITS };
+
+/*
+ * Before a node is chosen: FOUND: the answer is there (conn->found); WAITS: somebody asks for it, and the connection is
+ * CONN_PARK. Otherwise it may be who others wait for.
+ */
+enum caching caching_first(struct conn *conn);
+/* Nobody can be asked: what is there will do, though it is stale. */
+bool caching_will_do(struct conn *conn);
+/* What caching_first() has kept is given up, and who waits for it told. */
+void caching_leave(struct conn *conn);
+/* Once a batch: who need not wait any more. */
+void caching_batch_end(struct worker *w);
+/* A stale answer may take the place of an error; if so, it does. */
+bool caching_may_rescue(const struct exchange *ex);
+void caching_rescue(struct exchange *ex);
 /* True: ex->hit answers the request, its header is in @ex; no back-end is needed. */
 bool caching_request(struct exchange *ex, const struct request *r);
 /* The answer's header has come: its body may be worth keeping (ex->fill). */

@@ -269,6 +269,46 @@ static int set_control(struct reader *r, int argc, char **argv)
 	return reader_text(r, "control", argv[1], c->control, sizeof(c->control));
 }
 
+/* cache-class static|image|dynamic on|off [T] */
+static int set_cache_class(struct reader *r, int argc, char **argv)
+{
+	static const uint64_t ttls_us[CACHE_CLASSES] = {
+		[CLASS_STATIC] = 600000000, [CLASS_IMAGE] = 3600000000ULL,
+	};
+	struct cache_policy *policy = &r->config->cache;
+	unsigned int class;
+
+	for (class = 0; class < CACHE_CLASSES; class++)
+		if (!strcmp(argv[1], cache_class_names[class]))
+			break;
+	if (class == CACHE_CLASSES)
+		return reader_wrong(r, "cache-class must be static, image or dynamic");
+	if (argc < 3)
+		return reader_wrong(r, "cache-class: %s is on or off", argv[1]);
+	policy->classes[class].ttl_us = ttls_us[class];
+	if (reader_switch(r, "cache-class", argv[2], &policy->classes[class].on))
+		return -EINVAL;
+	return argc < 4 ? 0 :
+	       reader_time(r, "cache-class", argv[3], &policy->classes[class].ttl_us);
+}
+
+static int set_cache_dynamic(struct reader *r, int argc, char **argv)
+{
+	struct cache_policy *policy = &r->config->cache;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (policy->prefixes == CACHE_PREFIXES_MAX)
+			return reader_wrong(r, "more than %d beginnings of dynamic paths", CACHE_PREFIXES_MAX);
+		if (*argv[i] != '/')
+			return reader_wrong(r, "a path begins with /");
+		if (reader_text(r, "cache-dynamic", argv[i], policy->dynamic[policy->prefixes++],
+				CACHE_PREFIX_SIZE))
+			return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_include(struct reader *r, int argc, char **argv)
 {
 	(void)argc;
@@ -336,6 +376,12 @@ static const struct directive directives[] = {
 	NUMBER("splice-min", splice_min, 0, UINT_MAX),
 	NUMBER("cache-size", cache_size, 0, UINT_MAX),
 	NUMBER("cache-object-max", cache_object_max, 1, UINT_MAX),
+	SWITCH("cache-kernel", cache_kernel),
+	CALL("cache-class", 4, set_cache_class),
+	CALL("cache-dynamic", 0, set_cache_dynamic),
+	TIME("cache-wait", cache_wait_us),
+	TIME("cache-grace", cache.grace_us),
+	TIME("cache-stale-if-error", cache.if_error_us),
 	SWITCH("key-host", key_host),
 	SWITCH("forwarded-for", forwarded_for),
 	{ "default-host", KIND_TEXT, 2, NULL, offsetof(struct config, default_host), 0, 256 },
@@ -418,6 +464,8 @@ static int check_whole(struct reader *r)
 		goto wrong;
 	if (c->cache_size && c->cache_object_max > c->cache_size / 2)
 		why = "cache-object-max must be at most half of cache-size";
+	else if (c->cache_kernel && !c->cache_size)
+		why = "cache-kernel needs cache-size";
 	else if ((why = check_share(c)) || (why = https_check(c)))
 		goto wrong;
 	else if (!c->listens)
@@ -447,6 +495,7 @@ static const struct config defaults = {
 	.keepalive_requests = 1000,
 	.splice_min = 8192,
 	.cache_object_max = 1 << 20,
+	.cache_wait_us = 5000000,
 	.https.ticket_rotation_us = 3600000000ULL,
 	.redirect = { .status = 308 },
 	.handshake_timeout_us = 10000000,

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "address.h"
+#include "cache_class.h"
 #include "log.h"
 #include "policy.h"
 #include "share.h"
@@ -95,6 +96,9 @@ struct config {
 	unsigned int splice_min;	/* bytes of an answer that are left to splice; 0: none */
 	unsigned int cache_size;	/* bytes; 0: no cache */
 	unsigned int cache_object_max;	/* bytes of a body */
+	bool cache_kernel;		/* afpa.ko gets what the cache has */
+	struct cache_policy cache;
+	uint64_t cache_wait_us;		/* for another's answer */
 	bool key_host;
 	bool forwarded_for;
 	char default_host[256];

@@ -9,11 +9,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "access.h"
+#include "caching.h"
 #include "client.h"
 #include "crowd.h"
 #include "dispatch.h"
 #include "http2/http2.h"
 #include "https.h"
+#include "kernel_cache.h"
 #include "proxy.h"
 #include "redirect.h"
 #include "shake.h"
@@ -25,7 +27,7 @@
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
-	"free", "handshaking", "reading", "queued", "handing-off", "remote", "remote-idle", "proxied",
+	"free", "handshaking", "reading", "queued", "waiting-for-cache", "handing-off", "remote", "remote-idle", "proxied",
 	"http2", "lingering",
 };
 
@@ -128,8 +130,9 @@ void conn_close(struct conn *conn)
 	if (conn->state == CONN_FREE)
 		return;
 	timer_stop(&conn->timer);
-	if (conn->state == CONN_SHAKE)
+	if (conn->state == CONN_SHAKE || conn->state == CONN_PARK)
 		list_del(&conn->link);
+	caching_leave(conn);
 	http2_close(conn->http2);
 	conn->http2 = NULL;
 	client_close(conn);
@@ -313,6 +316,12 @@ static void conn_ready(struct source *s, uint32_t events)
 		if (!read_request(conn, CLIENT_MORE) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			conn_close(conn);
 		break;
+	case CONN_PARK:
+		if (events & (EPOLLERR | EPOLLHUP)) {
+			count(conn->worker, COUNTER_ABORTED);
+			conn_close(conn);
+		}
+		break;
 	case CONN_WAIT:
 		/* Half-closed is still waiting for its answer. */
 		if (events & (EPOLLERR | EPOLLHUP))
@@ -383,6 +392,11 @@ static void set_up(struct conn *conn, struct worker *w, int fd)
 	conn->tls = NULL;
 	conn->stream = NULL;
 	conn->http2 = NULL;
+	conn->site = KERNEL_SITE_NONE;
+	conn->fetch = NULL;
+	conn->entry = NULL;
+	conn->asks = conn->found = false;
+	conn->patient_until = 0;
 }
 
 void conn_accept(const struct listener *l, int fd, const union address *peer)
@@ -411,6 +425,7 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	conn->peer = *peer;
 	conn->port = address_port(&l->address);
 	conn->door = l->door;
+	conn->site = l->door == DOOR_PLAIN ? l->site : KERNEL_SITE_NONE;
 	conn->address = address;
 	conn->offers_http2 = l->http2;
 	if (conn->door < DOOR_TLS) {
@@ -460,6 +475,7 @@ void conn_next(struct conn *conn)
 	conn->node = -1;
 	conn->attempts = 0;
 	conn->fallback = false;
+	conn->patient_until = 0;
 	free(conn->line);
 	conn->line = NULL;
 	conn->began_us = w->loop.now;
@@ -556,6 +572,7 @@ void conn_refuse(struct conn *conn, unsigned int status, const char *why)
 	char answer[640], hsts[100];
 	int len;
 
+	caching_leave(conn);
 	count_refusal(w, status);
 	log_refusal(conn, status, why);
 	access_refused(conn, status);
@@ -607,6 +624,26 @@ void conn_end(struct conn *conn, bool unread)
 
 /* --- time-outs --- */
 
+/*
+ * It has sent us nothing. The kernel may have answered it, perhaps just now, and then it is a kept connection
+ * between two requests: true, if it is dealt with.
+ */
+static bool is_the_kernels(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+	uint64_t silent;
+
+	if (conn->site == KERNEL_SITE_NONE || conn->served || conn->searched ||
+	    client_recv(conn, &(char){ 0 }, 1, MSG_PEEK) > 0 ||
+	    !kernel_cache_spoke(conn->source.fd, &silent))
+		return false;
+	if (silent >= w->config->idle_timeout_us)
+		conn_close(conn);
+	else
+		timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us - silent);
+	return true;
+}
+
 void conn_header_expired(struct timer *t)
 {
 	struct conn *conn = container_of(t, struct conn, timer);
@@ -619,6 +656,8 @@ void conn_header_expired(struct timer *t)
 		conn_close(conn);
 		break;
 	case CONN_READ:
+		if (is_the_kernels(conn))
+			break;
 		/* Nothing sent on a kept connection: it may close without a word. */
 		if (conn->served && !conn->searched &&
 		    client_recv(conn, &(char){ 0 }, 1, MSG_PEEK) <= 0)
@@ -637,6 +676,11 @@ void conn_queue_expired(struct timer *t)
 
 	if (conn->state == CONN_WAIT)
 		dispatch_expired(conn);
+}
+
+void conn_park_expired(struct timer *t)
+{
+	dispatch_resume(container_of(t, struct conn, timer));
 }
 
 void conn_linger_expired(struct timer *t)

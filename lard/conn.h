@@ -11,7 +11,9 @@
 struct client_stream;
 struct client_tls;
 struct crowd_address;
+struct entry;
 struct exchange;
+struct fetch;
 struct http2;
 struct listener;
 struct worker;
@@ -21,6 +23,7 @@ struct worker;
  * @CONN_SHAKE:  its TLS handshake goes on
  * @CONN_READ:   its next request is incomplete or has not begun
  * @CONN_WAIT:   beyond the admission limit, on lardd->waiting
+ * @CONN_PARK:   another one asks for the same, on its worker's parked
  * @CONN_GIVEN:  submitted for handoff; its descriptor must not be touched
  * @CONN_REMOTE: a node owns it; here it is a load unit without a descriptor
  * @CONN_IDLE:   as REMOTE, between requests: no load unit
@@ -33,6 +36,7 @@ enum conn_state {
 	CONN_SHAKE,
 	CONN_READ,
 	CONN_WAIT,
+	CONN_PARK,
 	CONN_GIVEN,
 	CONN_REMOTE,
 	CONN_IDLE,
@@ -60,11 +64,15 @@ extern const char *const conn_state_names[CONN_STATES];
  * @header_max: bytes that its header may have: what a reload changes holds from the next request on
  * @served:   requests before this one
  * @port:     that the client came to
+ * @site:     that the kernel answers at, KERNEL_SITE_NONE: none
  * @door:     enum config_door that it came through
  * @tls:      NULL: it came in clear text; of a stream its connection's, as long as that is there
  * @stream:   not NULL: it is a stream of HTTP/2, without a descriptor and for one request
  * @http2:    while CONN_HTTP2: the session
  * @offers_http2: in its handshake
+ * @fetch:    of what it asks for (@asks), or waits for while CONN_PARK
+ * @entry:    of the cache, that will do if nobody answers; @found: it is what is sent
+ * @patient_until: when it has waited long enough; 0: it has not waited
  * @address:  where the connections of its client are counted; NULL: it is not
  */
 struct conn {
@@ -77,6 +85,9 @@ struct conn {
 	struct client_stream *stream;
 	struct http2 *http2;
 	struct crowd_address *address;
+	struct fetch *fetch;
+	struct entry *entry;
+	uint64_t patient_until;
 	uint64_t key;
 	uint64_t tried;
 	uint64_t began_us;
@@ -93,11 +104,14 @@ struct conn {
 	uint8_t attempts;
 	uint8_t why;
 	uint8_t door;
+	uint8_t site;
 	bool polled;
 	bool shut;
 	bool fallback;
 	bool relaxed;
 	bool offers_http2;
+	bool asks;
+	bool found;
 	union address peer;
 	char *line;		/* access log: method and target, while it is needed */
 };
@@ -156,6 +170,7 @@ void conn_each(struct worker *w, void (*fn)(struct conn *conn));
 /* The process ends: close it whatever it is doing. */
 void conn_abandon(struct conn *conn);
 /* For timer queues. */
+void conn_park_expired(struct timer *t);
 void conn_header_expired(struct timer *t);
 void conn_queue_expired(struct timer *t);
 void conn_linger_expired(struct timer *t);

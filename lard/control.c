@@ -103,6 +103,7 @@ static char *taken(struct client *client)
 		/* The successor answers there now. */
 		pages_deafen(lardd->metrics);
 		pages_deafen(status_pages(lardd->status));
+		kernel_cache_give_away(lardd->kernel);
 		lardd_stop(lardd);
 	}
 	return strdup("{\"stopping\":true}");

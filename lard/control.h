@@ -13,6 +13,8 @@
  *				"replication_seconds", "max_outstanding" (0: automatic) or
  *				"load_bound" also sets these, where sysfs does not rule them
  *	{"cmd":"stats"}		"counters", "reasons" (decisions by rule), "table"
+ *	{"cmd":"clear"}		empties the cache, and what is lardd's of the kernel's; with "tag" (a word of xkey) or
+ *				"url" (http://host/path) of that; "cleared": how many of lardd's
  *	{"cmd":"reload"}	as SIGHUP, but the answer says what is wrong
  *	{"cmd":"handover"}	"listen": addresses, with the listening sockets beside (SCM_RIGHTS,
  *				in that order). What a new lardd started with --takeover asks
@@ -22,7 +24,7 @@
  *				stops accepting and drains. Without it the handover changes nothing
  *
  * Who may connect is a matter of the socket's mode and directory. Whoever can may ask for status,
- * nodes, explain, policy and stats. What changes something (policy with a parameter, reload, handover,
+ * nodes, explain, policy and stats. What changes something (policy with a parameter, clear, reload, handover,
  * taken) is for root and for the user who started lardd, as the kernel names them (SO_PEERCRED).
  * A number that is the overflow uid (65534) proves nothing: in a user namespace the kernel calls
  * everybody so who has no number there.

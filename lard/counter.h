@@ -39,8 +39,13 @@
 	X(CACHE_HITS, "LardCacheHits", "proxied requests answered from the cache") \
 	X(CACHE_UNCHANGED, "LardCacheUnchanged", "answers of the cache that the client had (304)") \
 	X(CACHE_MISSES, "LardCacheMisses", "requests that the cache could have answered") \
+	X(CACHE_WAITED, "LardCacheWaited", "requests that waited for the answer of another one") \
+	X(CACHE_STALE, "LardCacheStale", "answers of the cache that were stale, as nobody had a newer one yet") \
 	X(CACHE_STORED, "LardCacheStored", "answers stored in the cache")	\
 	X(CACHE_DROPPED, "LardCacheDropped", "answers whose storing was given up") \
+	X(KERNEL_STORED, "LardKernelStored", "answers that the kernel's cache has taken") \
+	X(KERNEL_STALE, "LardKernelStale", "answers that it refused, as their page was deleted, banned or put meanwhile") \
+	X(KERNEL_FAILED, "LardKernelFailed", "answers that it could not take, or has no room for") \
 	X(BYTES_UP, "LardBytesUp", "bytes proxied to back-ends")	\
 	X(BYTES_DOWN, "LardBytesDown", "bytes proxied to clients")	\
 	X(BAD_REQUEST, "LardBadRequest", "requests refused as malformed or for another host (400, 414, 421, 501, 505)") \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "access.h"
+#include "caching.h"
 #include "client.h"
 #include "dispatch.h"
 #include "proxy.h"
@@ -57,16 +58,27 @@ static bool may_give(const struct conn *conn)
 	return conn->door == DOOR_PLAIN;
 }
 
+/* It is handed off, if its node takes that. */
+static bool goes_as_it_is(const struct conn *conn)
+{
+	const struct worker *w = conn->worker;
+
+	return w->config->mode == MODE_AUTO && give_ready(&w->give) && may_give(conn) &&
+	       !caching_wants(conn);
+}
+
 /* The node is chosen and charged; the request is in worker->peek. */
 static void go(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 
 	count(w, COUNTER_REQUESTS);
-	if (w->config->mode == MODE_AUTO && conn->node_id && give_ready(&w->give) && may_give(conn))
+	if (conn->node_id && goes_as_it_is(conn)) {
+		caching_leave(conn);
 		give_submit(conn);
-	else
+	} else {
 		proxy_request(conn);
+	}
 }
 
 /* Under lardd->lock. */
@@ -87,16 +99,29 @@ static void wait_in_queue(struct conn *conn)
 	timer_start(&w->loop, &w->queue_timers, &conn->timer, w->config->queue_timeout_us);
 }
 
-void dispatch_request(struct conn *conn)
+/* No node has anything to do with it. */
+static void answer_from_cache(struct conn *conn)
+{
+	count(conn->worker, COUNTER_REQUESTS);
+	proxy_request(conn);
+}
+
+static void decide(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 	struct lardd *lardd = w->lardd;
 	struct lard_decision d = { .node = -1, .why = LARD_WHY_FULL };
 	bool queued = false;
 
-	conn->asked_us = w->loop.now;
-	conn->key = dispatch_key(w);
-	access_keep(conn);
+	switch (goes_as_it_is(conn) ? CACHING_GOES_ON : caching_first(conn)) {
+	case CACHING_FOUND:
+		answer_from_cache(conn);
+		return;
+	case CACHING_WAITS:
+		return;
+	default:
+		break;
+	}
 	pthread_mutex_lock(&lardd->lock);
 	/* First come, first served: nobody overtakes those who wait. */
 	if (list_empty(&lardd->waiting))
@@ -116,9 +141,33 @@ void dispatch_request(struct conn *conn)
 		go(conn);
 	else if (queued)
 		wait_in_queue(conn);
+	else if (caching_will_do(conn))
+		answer_from_cache(conn);
 	else
 		conn_refuse(conn, 503, d.why == LARD_WHY_FULL ? "too many requests are waiting" :
 			    "no back-end is available");
+}
+
+void dispatch_request(struct conn *conn)
+{
+	struct worker *w = conn->worker;
+
+	conn->asked_us = w->loop.now;
+	conn->key = dispatch_key(w);
+	access_keep(conn);
+	decide(conn);
+}
+
+void dispatch_resume(struct conn *conn)
+{
+	timer_stop(&conn->timer);
+	list_del(&conn->link);
+	caching_leave(conn);
+	conn_enter(conn, CONN_READ);
+	if (conn_peek_again(conn))
+		decide(conn);
+	else
+		conn_close(conn);
 }
 
 bool dispatch_again(struct conn *conn)
@@ -141,6 +190,8 @@ void dispatch_release(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 
+	if (conn->node < 0)
+		return;
 	pthread_mutex_lock(&w->lardd->lock);
 	lard_release(w->lardd->engine, conn->node);
 	pthread_mutex_unlock(&w->lardd->lock);

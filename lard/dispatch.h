@@ -16,6 +16,8 @@ struct worker;
 
 /* worker->request is complete: choose a node and go there, wait, or answer 503. */
 void dispatch_request(struct conn *conn);
+/* A connection in CONN_PARK: what it waits for is there, or it has waited long enough. */
+void dispatch_resume(struct conn *conn);
 /*
  * The node refused the request: another one has it, and the first is released. False: none is left, and it stays with
  * the first, which a reload may have removed: once released it would be gone.

@@ -83,10 +83,28 @@ void exchange_finish(struct exchange *ex, bool backend_reusable)
 	exchange_free(ex);
 }
 
+/* No back-end answers, but the cache does. */
+static enum step answer_stale(struct exchange *ex)
+{
+	struct worker *w = ex->conn->worker;
+
+	drop_backend(ex, false);
+	list_del(&ex->charged);
+	dispatch_release(ex->conn);
+	ex->backend_readable = ex->backend_writable = false;
+	ex->up_start = ex->up_end = 0;
+	ex->header_start = ex->header_end = 0;
+	caching_rescue(ex);
+	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	return STEP_MOVED;
+}
+
 enum step exchange_fail(struct exchange *ex, unsigned int status, const char *why)
 {
 	struct conn *conn = ex->conn;
 
+	if (status >= 500 && caching_may_rescue(ex))
+		return answer_stale(ex);
 	exchange_finish(ex, false);
 	conn_refuse(conn, status, why);
 	return STEP_OVER;

@@ -6,6 +6,7 @@
 #include "cacheable.h"
 #include "config.h"
 #include "identity.h"
+#include "kernel_cache.h"
 #include "message.h"
 #include "loop.h"
 
@@ -42,7 +43,8 @@ struct worker;
  * @bytes_body:  of the request's body that came
  * @looked_us:   when somebody who waits last looked at what the client had @taken of the answer; 0: not
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
- * @use, @key, @personal: see cacheable.h; @key is our own
+ * @use, @key, @personal, @classes, @encodings: see cacheable.h; @key is our own, with room for VARIANT_SIZE
+ * @kernel:      the same for the kernel's cache
  * @forgotten:   what the cache had invalidated when it began
  * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
  *		 its body
@@ -56,6 +58,7 @@ struct exchange {
 	struct entry *hit;
 	struct entry *fill;
 	struct span key;
+	struct kernel_name kernel;
 	struct timer timer;
 	struct list charged;
 	uint64_t touched_us;
@@ -78,6 +81,7 @@ struct exchange {
 	unsigned int status;
 	unsigned int minor;
 	unsigned int interim;
+	unsigned int classes, encodings;
 	int error;
 	bool head;
 	bool safe;
@@ -126,7 +130,7 @@ enum step exchange_retry(struct exchange *ex, unsigned int status, const char *w
 
 /* It ends, its node is released; the connection is the caller's. */
 void exchange_finish(struct exchange *ex, bool backend_reusable);
-/* Nothing of the answer was sent: one of ours instead. */
+/* Nothing of the answer was sent: one of ours instead, or (STEP_MOVED) a stale one of the cache. */
 enum step exchange_fail(struct exchange *ex, unsigned int status, const char *why);
 enum step exchange_abort(struct exchange *ex);
 /* All of the answer was sent. */

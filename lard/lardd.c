@@ -240,7 +240,9 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	lardd->engine = lard_new(&config->params, config->targets, secret());
 	lardd->cache = cache_new(config->cache_size);
 	lardd->crowd = crowd_new(secret());
-	if (!lardd->engine || !lardd->cache || !lardd->crowd || new_workers(lardd, config))
+	lardd->kernel = kernel_cache_new();
+	lardd->fetches = fetches_new();
+	if (!lardd->engine || !lardd->cache || !lardd->crowd || !lardd->kernel || !lardd->fetches || new_workers(lardd, config))
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
@@ -248,6 +250,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		lardd->takeover = takeover_ask(config->control, error, size);
 		if (!lardd->takeover)
 			goto fail;
+		kernel_cache_inherit(lardd->kernel, takeover_sites(lardd->takeover));
 	}
 	if (privilege_find(config, error, size) || config_load_tls(config, error, size) ||
 	    watch_signals(lardd) || open_doors(lardd, config, error, size) || open_log(config, error, size))
@@ -263,6 +266,7 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 		goto fail;
 	if (lardd->control && control_publish(lardd->control, error, size))
 		goto fail;
+	kernel_cache_configure(lardd->kernel, config);
 	if (privilege_drop(config, error, size))
 		goto fail;
 	warn_unreadable("config", path);
@@ -272,6 +276,9 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	return lardd;
 
 fail:
+	/* The old one serves on, with its sites. */
+	if (lardd->takeover)
+		kernel_cache_give_away(lardd->kernel);
 	lardd_free(lardd);
 	return NULL;
 }
@@ -293,12 +300,16 @@ void lardd_free(struct lardd *lardd)
 	takeover_free(lardd->takeover);
 	access_close();
 	ticket_forget();
-	for (i = lardd->workers; i-- > 0;)
+	for (i = lardd->workers; i-- > 0;) {
 		worker_free(lardd->worker[i]);
+		lardd->worker[i] = NULL;
+	}
 	if (signals.fd >= 0)
 		close(signals.fd);
 	lard_free(lardd->engine);
 	cache_free(lardd->cache);
+	kernel_cache_free(lardd->kernel);
+	fetches_free(lardd->fetches);
 	crowd_free(lardd->crowd);
 	config_put(lardd->config);
 	pthread_cond_destroy(&lardd->settled);

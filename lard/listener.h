@@ -17,6 +17,7 @@ struct worker;
  * @paused: out of descriptors or above max-connections
  * @door:   what becomes of who comes
  * @http2:  is offered him
+ * @site:   kernel_cache_site() of the address
  */
 struct listener {
 	struct listener *next;
@@ -29,6 +30,7 @@ struct listener {
 	bool paused;
 	enum config_door door;
 	bool http2;
+	uint8_t site;
 };
 
 /*

@@ -171,6 +171,8 @@ static void put_state(FILE *out, struct lardd *lardd)
 	put_number(out, "lard_cache_entries", "gauge", "answers in the cache", cache.entries);
 	put_number(out, "lard_cache_evictions_total", "counter",
 		   "answers that left the cache to make room", cache.evictions);
+	put_number(out, "lard_cache_kernel_sites", "gauge", "listeners at which afpa.ko gets them, too",
+		   kernel_cache_filled(lardd->kernel));
 	lard_table_get(lardd->engine, &table);
 	put_number(out, "lard_outstanding", "gauge", "load of all nodes that get requests, together",
 		   lard_outstanding(lardd->engine));

@@ -45,7 +45,7 @@ static uint64_t needed(const struct config *config)
 {
 	uint64_t all = 1ULL << CAP_NET_BIND_SERVICE;
 
-	if (config->mode == MODE_AUTO || config->splice_min)
+	if (config->mode == MODE_AUTO || config->splice_min || config->cache_kernel)
 		all |= 1ULL << CAP_NET_ADMIN;
 	return all;
 }

@@ -4,7 +4,7 @@
  * user "flotilla", or "nobody". What it keeps are the capabilities that it needs to the end:
  *
  *	CAP_NET_BIND_SERVICE	a reload may bring a port below 1024
- *	CAP_NET_ADMIN		handing off; and sksplice.ko, whose limits per user are not for a proxy
+ *	CAP_NET_ADMIN		handing off; sksplice.ko, whose limits per user are not for a proxy; filling afpa.ko
  */
 #ifndef LARD_PRIVILEGE_H
 #define LARD_PRIVILEGE_H

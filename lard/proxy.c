@@ -236,6 +236,8 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 	size_t rest = ex->down_end - r->length;
 
 	ex->status = r->status;
+	if (r->status >= 500 && r->status <= 504 && r->status != 501 && caching_may_rescue(ex))
+		return exchange_fail(ex, r->status, "an older answer takes its place");
 	if (r->status == 101 && !(ex->upgrade && r->websocket))
 		return exchange_retry(ex, 502, "the back-end switched protocols unasked");
 	if (r->status < 200 && ++ex->interim > INTERIM_MAX)
@@ -585,10 +587,14 @@ void proxy_request(struct conn *conn)
 		return;
 	}
 	if (caching_request(ex, r)) {
-		/* No node has anything to do with it. */
+		/* No node has anything to do with it, but that it may have been chosen. */
 		dispatch_release(conn);
 		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
 		pump(ex);
+		return;
+	}
+	if (conn->node < 0) {
+		exchange_fail(ex, 503, "no back-end is available");
 		return;
 	}
 	list_add_before(&w->charged, &ex->charged);
@@ -674,7 +680,7 @@ void proxy_io_expired(struct timer *t)
 		exchange_abort(ex);
 	} else if (ex->body != FRAMING_NONE && !ex->tunnel) {
 		exchange_fail(ex, 408, "the request's body did not arrive in time");
-	} else {
-		exchange_fail(ex, 504, "the back-end did not answer in time");
+	} else if (exchange_fail(ex, 504, "the back-end did not answer in time") != STEP_OVER) {
+		pump(ex);
 	}
 }

@@ -170,6 +170,7 @@ static void commit(struct change *c)
 		lard_set_params(lardd->engine, &c->config->params, first->loop.now);
 	pthread_mutex_unlock(&lardd->lock);
 	cache_set_limit(lardd->cache, c->config->cache_size);
+	kernel_cache_configure(lardd->kernel, c->config);
 	worker_adopt(first);
 	config_put(old);
 	lardd_wake(lardd);

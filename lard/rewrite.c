@@ -149,6 +149,12 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 	return t.full ? -ENOSPC : 0;
 }
 
+/* What is said to us, by a cache's back-ends. */
+static bool is_for_us(const struct config *config, const struct field *f)
+{
+	return config->cache_size && span_is(f->name, "surrogate-control");
+}
+
 /* Of an answer, by who is nearest to the client. */
 static void put_own(struct text *t, const struct exchange *ex)
 {
@@ -178,7 +184,8 @@ int rewrite_response(struct exchange *ex, const struct response *r)
 	for (i = 0; i < r->fields.count; i++) {
 		const struct field *f = &r->fields.at[i];
 
-		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !https_says(config, f))
+		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !https_says(config, f) &&
+		    !is_for_us(config, f))
 			put_field(&t, f);
 	}
 	if (switching)
@@ -205,7 +212,7 @@ ssize_t rewrite_fields(const struct config *config, const struct response *r, ch
 
 		/* These are written anew for each client. */
 		if (field_is_hop_by_hop(f, &r->fields) || is_framing(f) ||
-		    span_is(f->name, "age") || https_says(config, f))
+		    span_is(f->name, "age") || https_says(config, f) || is_for_us(config, f))
 			continue;
 		put_field(&t, f);
 		if (span_is(f->name, "etag"))

@@ -166,7 +166,8 @@ char *status_json_text(const struct status_now *now)
 	set(all, "connections", connections(now));
 	set(all, "client_addresses", number(now->client_addresses));
 	set(all, "latency", latency(now));
-	set(all, "cache", json_pack("{s:I, s:I, s:I, s:I}", "entries", (json_int_t)now->cache.entries,
+	set(all, "cache", json_pack("{s:I, s:I, s:I, s:I, s:I}", "kernel_sites",
+				    (json_int_t)now->kernel_sites, "entries", (json_int_t)now->cache.entries,
 				    "bytes", (json_int_t)now->cache.bytes,
 				    "limit", (json_int_t)now->cache.limit,
 				    "evictions", (json_int_t)now->cache.evictions));

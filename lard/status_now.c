@@ -235,6 +235,7 @@ void status_now_get(struct status_now *now, const struct status_history *history
 		now->connections[i] = workers_live(lardd, i);
 	now->client_addresses = crowd_size(lardd->crowd);
 	cache_get_info(lardd->cache, &now->cache);
+	now->kernel_sites = kernel_cache_filled(lardd->kernel);
 	get_latency(now, history, lardd);
 	while (share_peer_get(lardd->share, now->front_end_count, &now->front_ends[now->front_end_count]))
 		now->front_end_count++;

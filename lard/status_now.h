@@ -84,6 +84,7 @@ struct status_now {
 	unsigned int client_addresses;
 	struct status_latency latency[OUTCOMES];
 	struct cache_info cache;
+	unsigned int kernel_sites;	/* that the kernel has it at */
 	struct lard_table_info table;
 	struct status_node nodes[LARD_MAX_NODES];
 	struct share_peer front_ends[SHARE_PEERS_MAX];

@@ -17,6 +17,7 @@ struct takeover {
 	int peer;		/* the old lardd's control socket, connected */
 	int fds[TAKEOVER_MAX];
 	size_t count;
+	char sites[2048];	/* of the kernel's cache that are the old one's */
 };
 
 union rights {
@@ -49,6 +50,25 @@ int takeover_send(int fd, const char *answer, const int *fds, size_t count)
 	return (size_t)n == parts[0].iov_len + 1 ? 0 : -EMSGSIZE;
 }
 
+/* "sites":"...": names without a quote in them. */
+static void keep_sites(struct takeover *t, const char *answer, size_t len)
+{
+	static const char key[] = "\"sites\":\"";
+	const char *at = memmem(answer, len, key, sizeof(key) - 1), *end;
+
+	if (!at)
+		return;
+	at += sizeof(key) - 1;
+	end = memchr(at, '"', answer + len - at);
+	if (end && (size_t)(end - at) < sizeof(t->sites))
+		memcpy(t->sites, at, end - at);
+}
+
+const char *takeover_sites(const struct takeover *t)
+{
+	return t->sites;
+}
+
 static int ask(struct takeover *t)
 {
 	static const char request[] = "{\"cmd\":\"handover\"}\n";
@@ -67,6 +87,7 @@ static int ask(struct takeover *t)
 	n = recvmsg(t->peer, &message, MSG_CMSG_CLOEXEC);
 	if (n <= 0)
 		return n < 0 ? -errno : -ECONNRESET;
+	keep_sites(t, answer, n);
 	for (c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;

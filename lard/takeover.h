@@ -21,6 +21,8 @@ int takeover_send(int fd, const char *answer, const int *fds, size_t count);
 struct takeover *takeover_ask(const char *path, char *error, size_t size);
 /* A socket that listens on @address, now the caller's; -1: none. NULL is fine. */
 int takeover_take(struct takeover *takeover, const union address *address);
+/* The old one's sites of the kernel's cache, as kernel_cache_ours() names them. */
+const char *takeover_sites(const struct takeover *takeover);
 /*
  * All is well here: the old one may drain and end. 0, or -errno when it did not say that it does; -EPROTO: it says
  * that it does not.

@@ -20,7 +20,7 @@ http2_text_parts := lard/response.c lard/header.c lard/message.c lard/chunks.c $
 
 PROGRAMS += lardd
 lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
-	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/cache.c lard/cacheable.c \
+	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/fetch.c lard/kernel_cache.c lard/cache.c lard/cacheable.c lard/cache_class.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/metric.c lard/page.c lard/tally.c lard/hot.c \
@@ -32,7 +32,7 @@ lardd_PKGS := jansson openssl libnghttp2
 $(B)/obj/lard/status_files.o: $(wildcard lard/status/*)
 MANPAGES += lard/lardd.8
 lardd_LIBS := -lpthread
-lardd_DEPS := libhandoff libflotilla libsksplice libuselect
+lardd_DEPS := libafpa libhandoff libflotilla libsksplice libuselect
 
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
@@ -42,7 +42,7 @@ lard_http2_head_SRCS := lard/http2/head.c lard/message.c
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c lard/tests/lib/daemon.c
 lard_give_PKGS := jansson openssl libnghttp2
 lard_give_LIBS := -lpthread
-lard_give_DEPS := libsksplice libuselect
+lard_give_DEPS := libafpa libsksplice libuselect
 lard_give_tls_SRCS := $(lard_give_SRCS)
 lard_give_tls_PKGS := $(lard_give_PKGS)
 lard_give_tls_LIBS := $(lard_give_LIBS)
@@ -57,3 +57,6 @@ lard_staple_PKGS := openssl
 
 lard_tls_fuzz_SRCS := $(tls_parts)
 lard_tls_fuzz_PKGS := openssl
+
+lard_cacheable_SRCS := lard/cacheable.c lard/cache_class.c lard/request.c lard/response.c lard/header.c lard/message.c \
+	lard/chunks.c $(lard_http)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "access.h"
 #include "backend.h"
+#include "caching.h"
 #include "dispatch.h"
 #include "exchange.h"
 #include "floor.h"
@@ -94,6 +95,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 				   .ready = wake_ready };
 	list_init(&w->shaking);
 	list_init(&w->mail);
+	list_init(&w->parked);
 	list_init(&w->pool.free);
 	list_init(&w->charged);
 	for (slot = 0; slot < LARD_MAX_NODES; slot++)
@@ -106,6 +108,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->idle_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
+	timer_queue_init(&w->loop, &w->park_timers, conn_park_expired);
 	timer_queue_init(&w->loop, &w->connect_timers, proxy_connect_expired);
 	timer_queue_init(&w->loop, &w->io_timers, proxy_io_expired);
 	timer_queue_init(&w->loop, &w->linger_timers, conn_linger_expired);
@@ -148,6 +151,7 @@ static void set_door(const struct worker *w, struct listener *l)
 {
 	l->door = config_door(w->config, &l->address);
 	l->http2 = config_http2(w->config, &l->address);
+	l->site = kernel_cache_site(w->lardd->kernel, &l->address);
 }
 
 /* Closes what the configuration no longer names, if @all everything; the others go on as it says. */
@@ -244,7 +248,7 @@ void worker_adopt(struct worker *w)
 /* Nothing left that needs this process? Handed-off connections go on without it. */
 static bool is_quiet(const struct worker *w)
 {
-	return !w->live[CONN_WAIT] && !w->live[CONN_GIVEN] && !w->live[CONN_PROXY] &&
+	return !w->live[CONN_WAIT] && !w->live[CONN_PARK] && !w->live[CONN_GIVEN] && !w->live[CONN_PROXY] &&
 	       !w->live[CONN_HTTP2] && !w->live[CONN_LINGER] && !w->live[CONN_READ] && !w->live[CONN_SHAKE];
 }
 
@@ -259,6 +263,7 @@ static void batch_end(void *arg)
 
 	/* First: what has ended makes room for who waits. */
 	give_batch_end(&w->give);
+	caching_batch_end(w);
 	dispatch_batch_end(w);
 	shake_turn(w);
 	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))

@@ -14,8 +14,10 @@
 #include "config.h"
 #include "conn.h"
 #include "counter.h"
+#include "fetch.h"
 #include "give.h"
 #include "hot.h"
+#include "kernel_cache.h"
 #include "listener.h"
 #include "loop.h"
 #include "nodes.h"
@@ -51,6 +53,7 @@ struct worker {
 	struct timer_queue header_timers;	/* request expected or incomplete */
 	struct timer_queue idle_timers;		/* kept clients that have sent nothing yet */
 	struct timer_queue queue_timers;	/* waits for room */
+	struct timer_queue park_timers;		/* waits for another's answer */
 	struct timer_queue connect_timers;	/* to back-ends */
 	struct timer_queue io_timers;		/* proxying without progress */
 	struct timer_queue linger_timers;	/* refused: reads until the client has read */
@@ -68,6 +71,8 @@ struct worker {
 	struct source wake;			/* eventfd */
 	struct list shaking;			/* whose handshake can go on, the first come first */
 	struct list mail;
+	struct list parked;			/* who waits for another's answer */
+	_Atomic bool unpark;			/* it is there, or will not be: look at @parked; set by any worker */
 	bool room;				/* load was released: look at the queue */
 	_Atomic uint64_t counters[COUNTERS];
 	_Atomic uint32_t live[CONN_STATES];
@@ -94,6 +99,8 @@ struct lardd {
 	unsigned int settling;
 	struct lard *engine;
 	struct cache *cache;		/* has its own lock */
+	struct kernel_cache *kernel;	/* likewise */
+	struct fetches *fetches;	/* likewise */
 	struct crowd *crowd;		/* likewise */
 	struct nodes nodes;
 	struct list waiting;

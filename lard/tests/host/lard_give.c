@@ -230,6 +230,35 @@ static void nothing_moves_where_clients_have_certificates(void **state)
 	stays(REQUEST);
 }
 
+static int start_keeping_images(void **state)
+{
+	(void)state;
+	return start_with("cache-size 4000000\ncache-class image on\n", DOOR_PLAIN);
+}
+
+static void moves(const char *request)
+{
+	int client = connect_client(request), server, node = adopted(&server);
+
+	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
+	UNTIL(outstanding() == 0);
+	close(server);
+	close(client);
+}
+
+/* Else nobody would see its answers. What turns out not to be kept moves the next time. */
+static void what_may_be_kept_stays(void **state)
+{
+	(void)state;
+	stays("GET /a.png HTTP/1.1\r\nHost: h\r\n\r\n");
+	stays("DELETE /b.png HTTP/1.1\r\nHost: h\r\n\r\n");
+	moves(REQUEST);
+	moves("GET /a.png?x HTTP/1.1\r\nHost: h\r\n\r\n");
+	moves("DELETE /a HTTP/1.1\r\nHost: h\r\n\r\n");
+	moves("GET /a.png HTTP/1.1\r\nHost: h\r\n\r\n");
+	moves("GET /c.png HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\n\r\n");
+}
+
 static void node_without_server_is_left_out_for_a_while(void **state)
 {
 	int i, client, server;
@@ -362,6 +391,7 @@ int main(void)
 		WITH_DAEMON(what_changes_again_is_proxied),
 		WITH_DAEMON(after_two_refusals_it_is_proxied),
 		WITH_DAEMON(what_cannot_move_is_proxied_at_once),
+		cmocka_unit_test_setup_teardown(what_may_be_kept_stays, start_keeping_images, stop),
 		cmocka_unit_test_setup_teardown(a_challenge_in_clear_text_stays, start_redirecting, stop),
 		cmocka_unit_test_setup_teardown(nothing_moves_where_clients_have_certificates,
 						start_with_authority, stop),

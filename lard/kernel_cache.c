@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: GPL-2.0
+/* lardd as a program that fills afpa.ko. */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include "cache.h"
+#include "kernel_cache.h"
+#include "kmod/afpa/lib/afpa.h"
+#include "request.h"
+#include "worker.h"
+
+/**
+ * struct site - an address that was listened on
+ * @on:   it is filled
+ * @ours: it was not there before us: it goes with us
+ */
+struct site {
+	struct afpa_site name;
+	_Atomic bool on;
+	bool ours;
+};
+
+/**
+ * struct kernel_cache - see kernel_cache.h
+ * @lock:    for reading as long as @device is used: it may be closed by a reload. A leaf
+ * @device:  -1: there is none
+ * @given:   to a successor
+ * @why:     it is not used
+ * @told:    failures that the log has, a bit for each errno
+ */
+struct kernel_cache {
+	pthread_rwlock_t lock;
+	int device;
+	bool given;
+	_Atomic unsigned int count;
+	struct site sites[KERNEL_SITES_MAX];
+	const char *why;
+	_Atomic uint64_t told;
+};
+
+struct kernel_cache *kernel_cache_new(void)
+{
+	struct kernel_cache *kc = calloc(1, sizeof(*kc));
+
+	if (!kc)
+		return NULL;
+	pthread_rwlock_init(&kc->lock, NULL);
+	kc->device = -1;
+	kc->why = "cache-kernel is off";
+	return kc;
+}
+
+/* --- sites; the lock is held for writing, but in kernel_cache_free() --- */
+
+static void close_site(struct kernel_cache *kc, struct site *site)
+{
+	char text[AFPA_SITE_TEXT];
+	int err = 0;
+
+	if (site->ours)
+		err = afpa_site_del(kc->device, &site->name, NULL);
+	else if (site->on)
+		err = afpa_ban_tag(kc->device, &site->name, KERNEL_TAG, NULL);
+	if (err && err != -ENOENT)
+		log_warn("cache-kernel", "site=%s why=\"%s\" text=\"it cannot be taken away\"",
+			 afpa_site_name(&site->name, text), strerror(-err));
+	site->on = site->ours = false;
+}
+
+static void close_device(struct kernel_cache *kc)
+{
+	unsigned int i;
+
+	for (i = 0; i < kc->count && kc->device >= 0 && !kc->given; i++)
+		close_site(kc, &kc->sites[i]);
+	if (kc->device >= 0)
+		close(kc->device);
+	kc->device = -1;
+}
+
+void kernel_cache_free(struct kernel_cache *kc)
+{
+	if (!kc)
+		return;
+	close_device(kc);
+	pthread_rwlock_destroy(&kc->lock);
+	free(kc);
+}
+
+static struct site *find_site(struct kernel_cache *kc, const struct afpa_site *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < kc->count; i++)
+		if (!memcmp(&kc->sites[i].name, name, sizeof(*name)))
+			return &kc->sites[i];
+	return NULL;
+}
+
+static struct site *add_site(struct kernel_cache *kc, const struct afpa_site *name)
+{
+	struct site *site = find_site(kc, name);
+
+	if (site || kc->count == KERNEL_SITES_MAX)
+		return site;
+	site = &kc->sites[kc->count];
+	site->name = *name;
+	kc->count++;
+	return site;
+}
+
+uint8_t kernel_cache_site(struct kernel_cache *kc, const union address *address)
+{
+	struct site *site = NULL;
+	struct afpa_site name;
+
+	if (afpa_site_of(&name, &address->any))
+		return KERNEL_SITE_NONE;
+	pthread_rwlock_wrlock(&kc->lock);
+	site = add_site(kc, &name);
+	pthread_rwlock_unlock(&kc->lock);
+	return site ? site - kc->sites : KERNEL_SITE_NONE;
+}
+
+static int is_this(const struct afpa_next_site *next, void *arg)
+{
+	return !memcmp(&next->site, arg, sizeof(next->site));
+}
+
+static int open_site(struct kernel_cache *kc, struct site *site)
+{
+	int there = afpa_site_each(kc->device, is_this, &site->name), err;
+	char protocol[AFPA_PROTOCOL_NAME];
+
+	if (there < 0)
+		return there;
+	/* Whoever has added it may have meant another protocol. */
+	if (there && !afpa_site_protocol(kc->device, &site->name, protocol) && strcmp(protocol, "http"))
+		return -EPROTONOSUPPORT;
+	/* Also of one that is there, so that it finds new listeners. */
+	err = afpa_site_add(kc->device, &site->name, NULL);
+	if (!err) {
+		site->on = true;
+		site->ours |= !there;
+	}
+	return err;
+}
+
+static bool is_wanted(const struct config *config, const struct site *site)
+{
+	struct afpa_site name;
+	unsigned int i;
+
+	for (i = 0; config->cache_kernel && config->cache_size && i < config->listens; i++)
+		if (config->doors[i] == DOOR_PLAIN && !afpa_site_of(&name, &config->listen[i].any) &&
+		    !memcmp(&name, &site->name, sizeof(name)))
+			return true;
+	return false;
+}
+
+static bool has_sites(const struct kernel_cache *kc)
+{
+	unsigned int i;
+
+	for (i = 0; i < kc->count; i++)
+		if (kc->sites[i].ours)
+			return true;
+	return false;
+}
+
+static int open_device(struct kernel_cache *kc)
+{
+	int device = afpa_open();
+
+	if (device < 0)
+		return device;
+	kc->device = device;
+	return 0;
+}
+
+static const char *configure(struct kernel_cache *kc, const struct config *config)
+{
+	const char *why = NULL;
+	char text[AFPA_SITE_TEXT];
+	unsigned int i;
+	int err;
+
+	if (kc->device < 0 && (err = open_device(kc))) {
+		log_warn("cache-kernel", "why=\"%s\" text=\"/dev/afpa cannot be opened: lardd's own cache it is\"",
+			 strerror(-err));
+		return "/dev/afpa cannot be opened: is afpa.ko loaded, and may we use it?";
+	}
+	for (i = 0; i < kc->count; i++) {
+		struct site *site = &kc->sites[i];
+
+		if (!is_wanted(config, site)) {
+			close_site(kc, site);
+			continue;
+		}
+		err = open_site(kc, site);
+		if (!err)
+			continue;
+		site->on = false;
+		log_warn("cache-kernel", "site=%s why=\"%s\" text=\"it is not filled\"",
+			 afpa_site_name(&site->name, text), strerror(-err));
+		why = "a site could not be added: see the log";
+	}
+	return why;
+}
+
+void kernel_cache_configure(struct kernel_cache *kc, const struct config *config)
+{
+	bool wanted = config->cache_kernel && config->cache_size;
+	struct afpa_site name;
+	unsigned int i;
+
+	pthread_rwlock_wrlock(&kc->lock);
+	for (i = 0; wanted && i < config->listens; i++)
+		if (config->doors[i] == DOOR_PLAIN && !afpa_site_of(&name, &config->listen[i].any))
+			add_site(kc, &name);
+	/* What a predecessor has left is taken away even if nothing is wanted. */
+	kc->why = wanted || has_sites(kc) ? configure(kc, config) : NULL;
+	if (!wanted) {
+		close_device(kc);
+		kc->why = "cache-kernel is off";
+	}
+	kc->told = 0;
+	pthread_rwlock_unlock(&kc->lock);
+}
+
+void kernel_cache_inherit(struct kernel_cache *kc, const char *names)
+{
+	char text[AFPA_SITE_TEXT];
+	struct afpa_site name;
+	struct site *site;
+	int len;
+
+	for (; sscanf(names, " %63s%n", text, &len) == 1; names += len) {
+		if (afpa_site_parse(&name, text))
+			continue;
+		site = add_site(kc, &name);
+		if (site)
+			site->ours = true;
+	}
+}
+
+char *kernel_cache_ours(struct kernel_cache *kc)
+{
+	char *names = calloc(KERNEL_SITES_MAX, AFPA_SITE_TEXT + 1), *at = names, text[AFPA_SITE_TEXT];
+	unsigned int i;
+
+	pthread_rwlock_rdlock(&kc->lock);
+	for (i = 0; names && i < kc->count; i++)
+		if (kc->sites[i].ours)
+			at += sprintf(at, "%s ", afpa_site_name(&kc->sites[i].name, text));
+	pthread_rwlock_unlock(&kc->lock);
+	return names;
+}
+
+void kernel_cache_give_away(struct kernel_cache *kc)
+{
+	pthread_rwlock_wrlock(&kc->lock);
+	kc->given = true;
+	pthread_rwlock_unlock(&kc->lock);
+}
+
+/* --- requests --- */
+
+/* The host without its port, which must be the listener's: another authority is not ours to answer. */
+static size_t name_length(struct span host, uint16_t port)
+{
+	const char *colon = host.len ? memrchr(host.at, ':', host.len) : NULL;
+	char text[8];
+
+	if (!colon || memchr(colon, ']', host.at + host.len - colon))
+		return host.len;
+	snprintf(text, sizeof(text), ":%u", port);
+	return span_is((struct span){ colon, host.at + host.len - colon }, text) ? colon - host.at : 0;
+}
+
+static bool is_on(struct kernel_cache *kc, uint8_t site)
+{
+	return site < KERNEL_SITES_MAX && kc->sites[site].on;
+}
+
+bool kernel_name_make(struct kernel_cache *kc, struct kernel_name *name, const struct request *r,
+		      uint8_t site, uint16_t port)
+{
+	struct span host = r->host, path = request_origin_form(r, &host);
+	size_t len = name_length(host, port), i;
+
+	*name = (struct kernel_name){ .site = site };
+	if (!len || len > AFPA_HOST_MAX || !path.len || path.len > AFPA_PATH_MAX || *path.at != '/')
+		return false;
+	for (i = 0; i < kc->count && !is_on(kc, i); i++)
+		;
+	if (i == kc->count)
+		return false;
+	name->host = malloc(len + path.len + 2);
+	if (!name->host)
+		return false;
+	memcpy(name->host, host.at, len);
+	name->host[len] = '\0';
+	memcpy(name->host + len + 1, path.at, path.len);
+	name->host[len + 1 + path.len] = '\0';
+	name->path = name->host + len + 1;
+	return true;
+}
+
+void kernel_name_free(struct kernel_name *name)
+{
+	free(name->host);
+	name->host = NULL;
+}
+
+/* Back-ends may spell it as they are asked, and the kernel knows one of all spellings: who asks oddly makes none. */
+static bool is_usual(const char *host)
+{
+	for (; *host; host++)
+		if (*host >= 'A' && *host <= 'Z')
+			return false;
+	return true;
+}
+
+void kernel_cache_ticket(struct kernel_cache *kc, struct kernel_name *name)
+{
+	if (!name->host || !is_on(kc, name->site) || !is_usual(name->host))
+		return;
+	pthread_rwlock_rdlock(&kc->lock);
+	if (afpa_ticket(kc->device, &name->ticket))
+		name->ticket = 0;
+	pthread_rwlock_unlock(&kc->lock);
+}
+
+/* Header lines without those that the kernel writes itself, and the type. False: they are not for it. */
+static bool split_fields(struct span fields, char headers[AFPA_HEADERS_MAX + 1],
+			 char type[AFPA_TYPE_MAX + 1])
+{
+	const char *at = fields.at, *end = at + fields.len;
+	size_t len = 0;
+
+	*type = '\0';
+	while (at < end) {
+		const char *line = at, *colon = memchr(at, ':', end - at);
+		struct span name, value;
+
+		at = (const char *)memchr(line, '\n', end - line) + 1;
+		name = (struct span){ line, colon - line };
+		value = span_trim((struct span){ colon + 1, at - 2 - colon - 1 });
+		if (span_is(name, "date"))
+			continue;
+		if (span_is(name, "content-type")) {
+			if (*type || value.len > AFPA_TYPE_MAX)
+				return false;
+			memcpy(type, value.at, value.len);
+			type[value.len] = '\0';
+			continue;
+		}
+		if (len + (at - line) > AFPA_HEADERS_MAX)
+			return false;
+		memcpy(headers + len, line, at - line);
+		len += at - line;
+	}
+	headers[len] = '\0';
+	return true;
+}
+
+/* Words of @value behind those of @tags. False: there is no room, and a ban would miss it. */
+static bool add_tags(char tags[AFPA_TAGS_MAX + 1], size_t *len, struct span value)
+{
+	size_t at = 0;
+
+	while (at < value.len) {
+		size_t start;
+
+		while (at < value.len && (value.at[at] == ' ' || value.at[at] == '\t'))
+			at++;
+		start = at;
+		while (at < value.len && value.at[at] != ' ' && value.at[at] != '\t')
+			at++;
+		if (at == start)
+			break;
+		if (*len + 1 + at - start > AFPA_TAGS_MAX)
+			return false;
+		*len += sprintf(tags + *len, " %.*s", (int)(at - start), value.at + start);
+	}
+	return true;
+}
+
+/* Ours, and what the back-end says in xkey. */
+static bool collect_tags(struct span fields, char tags[AFPA_TAGS_MAX + 1])
+{
+	const char *at = fields.at, *end = at + fields.len;
+	size_t len = sprintf(tags, KERNEL_TAG);
+
+	while (at < end) {
+		const char *line = at, *colon = memchr(at, ':', end - at);
+
+		at = (const char *)memchr(line, '\n', end - line) + 1;
+		if (span_is((struct span){ line, colon - line }, "xkey") &&
+		    !add_tags(tags, &len, (struct span){ colon + 1, at - 2 - colon - 1 }))
+			return false;
+	}
+	return true;
+}
+
+static bool is_sibling(struct kernel_cache *kc, unsigned int other, uint8_t site)
+{
+	return is_on(kc, other) && kc->sites[other].name.port == kc->sites[site].name.port;
+}
+
+/* Under the lock. */
+static int put(struct kernel_cache *kc, const struct kernel_name *name, struct entry *entry,
+	       const struct afpa_object *object)
+{
+	unsigned int i, n = 0;
+	int err = 0;
+
+	for (i = 0; i < kc->count && n < KERNEL_COPIES; i++) {
+		uint64_t version;
+
+		if (!is_sibling(kc, i, name->site))
+			continue;
+		err = afpa_put(kc->device, &kc->sites[i].name, name->host, name->path, object, &version);
+		if (err)
+			break;
+		entry->copies[n++] = (struct kernel_copy){ version, i };
+	}
+	if (!n && !err)
+		err = -ENODEV;
+	/* What was said since then was said of all of them. */
+	while (err && n--) {
+		afpa_del(kc->device, &kc->sites[entry->copies[n].site].name, name->host, name->path);
+		entry->copies[n].version = 0;
+	}
+	return err;
+}
+
+static void note_failure(struct worker *w, struct kernel_cache *kc, const struct kernel_name *name,
+			 int err)
+{
+	char quoted[512];
+	uint64_t bit = 1ULL << -err % 64;
+
+	count(w, err == -ESTALE ? COUNTER_KERNEL_STALE : COUNTER_KERNEL_FAILED);
+	if (err == -ESTALE || atomic_fetch_or(&kc->told, bit) & bit)
+		return;
+	log_warn("cache-kernel", "path=%s why=\"%s\" text=\"the kernel did not take it; the next of this kind is counted only\"",
+		 log_quote(name->path, strlen(name->path), quoted, sizeof(quoted)), strerror(-err));
+}
+
+int kernel_cache_put(struct worker *w, const struct kernel_name *name, struct entry *entry,
+		     uint64_t now_us)
+{
+	struct kernel_cache *kc = w->lardd->kernel;
+	uint64_t age = now_us - entry->born_us;
+	char headers[AFPA_HEADERS_MAX + 1], type[AFPA_TYPE_MAX + 1], tags[AFPA_TAGS_MAX + 1];
+	struct afpa_object object = {
+		.type = type, .headers = headers, .body = entry->body, .body_len = entry->length,
+		.flags = AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED, .tags = tags, .since = name->ticket,
+		.age = age / 1000000 < AFPA_AGE_MAX ? age / 1000000 : AFPA_AGE_MAX,
+	};
+	uint64_t left = age < entry->fresh_us ? (entry->fresh_us - age) / 1000 : 0;
+	int err;
+
+	if (!left)
+		return -ETIME;
+	if (!collect_tags(entry->fields, tags) || !split_fields(entry->fields, headers, type)) {
+		err = -EMSGSIZE;
+	} else {
+		object.ttl_ms = left < UINT32_MAX ? left : UINT32_MAX;
+		pthread_rwlock_rdlock(&kc->lock);
+		err = put(kc, name, entry, &object);
+		pthread_rwlock_unlock(&kc->lock);
+	}
+	if (err)
+		note_failure(w, kc, name, err);
+	else
+		count(w, COUNTER_KERNEL_STORED);
+	return err;
+}
+
+bool kernel_cache_holds(struct kernel_cache *kc, const struct kernel_name *name,
+			const struct entry *entry)
+{
+	unsigned int n;
+	bool there = true;
+
+	if (!entry->copies[0].version)
+		return true;
+	pthread_rwlock_rdlock(&kc->lock);
+	for (n = 0; n < KERNEL_COPIES && entry->copies[n].version && there; n++) {
+		const struct site *site = &kc->sites[entry->copies[n].site];
+		struct afpa_key key;
+
+		there = name->host && site->on && kc->device >= 0 &&
+			!afpa_query(kc->device, &site->name, name->host, name->path, &key) &&
+			key.version == entry->copies[n].version;
+	}
+	pthread_rwlock_unlock(&kc->lock);
+	return there;
+}
+
+void kernel_cache_clear(struct kernel_cache *kc, const char *tag, const char *host, const char *path)
+{
+	unsigned int i;
+
+	pthread_rwlock_rdlock(&kc->lock);
+	for (i = 0; i < kc->count; i++) {
+		if (!is_on(kc, i))
+			continue;
+		if (tag)
+			afpa_ban_tag(kc->device, &kc->sites[i].name, tag, NULL);
+		else
+			afpa_del(kc->device, &kc->sites[i].name, host, path);
+	}
+	pthread_rwlock_unlock(&kc->lock);
+}
+
+void kernel_cache_forget(struct kernel_cache *kc, const struct kernel_name *name)
+{
+	if (name->host)
+		kernel_cache_clear(kc, NULL, name->host, name->path);
+}
+
+bool kernel_cache_spoke(int fd, uint64_t *silent_us)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || !info.tcpi_bytes_sent)
+		return false;
+	*silent_us = info.tcpi_last_data_sent * 1000ULL;
+	return true;
+}
+
+unsigned int kernel_cache_filled(const struct kernel_cache *kc)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < kc->count; i++)
+		n += kc->sites[i].on;
+	return n;
+}
+
+void kernel_cache_get_info(struct kernel_cache *kc, struct kernel_cache_info *info)
+{
+	pthread_rwlock_rdlock(&kc->lock);
+	*info = (struct kernel_cache_info){
+		.on = kc->device >= 0, .sites = kernel_cache_filled(kc), .why = kc->why,
+	};
+	pthread_rwlock_unlock(&kc->lock);
+}

@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+"""lardd's cache by policy: classes, variants, one fetch for many, and what is stale."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import kit                                              # noqa: E402
+from lardd import LARDD, answer_with, behind, cluster, content, main, read_answer, until  # noqa: E402
+
+CACHE = "cache-size 4000000\ncache-object-max 1000000\n"
+FRESH = "Cache-Control: max-age=600"
+ETAG = 'ETag: "one"'
+
+
+def text(body, *fields, status="200 OK"):
+    head = "".join(f"{field}\r\n" for field in fields)
+    return f"HTTP/1.1 {status}\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+class Page:
+    """An origin of one answer, which can be held back and changed."""
+
+    def __init__(self, *fields):
+        self.fields, self.body, self.status = fields, "one", "200 OK"
+        self.go, self.asked = threading.Event(), 0
+        self.go.set()
+
+    def __call__(self, _peer, _head, _body):
+        self.asked += 1
+        body, fields, status = self.body, self.fields, self.status
+        self.go.wait(60)
+        return text(body, *fields, status=status), True
+
+
+class Crowd:
+    """Clients that ask for the same at the same time."""
+
+    def __init__(self, lardd, count, target="/x", fields=""):
+        self.answers = []
+
+        def ask():
+            answer = lardd.get(target, fields)
+            self.answers.append((answer[0], bytes(answer[2]).decode()))
+        self.threads = [threading.Thread(target=ask) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        return self.answers
+
+
+def each_setting_of_the_classes_keeps_its_own():
+    pages = {"/a.css": ("static", (ETAG, "Content-Type: text/css")), "/a.png": ("image", ("Content-Type: image/png",)),
+             "/a.php": ("dynamic", ("Content-Type: text/html",)), "/a.png?x": ("dynamic", (ETAG,)),
+             "/app/a.css": ("dynamic", (ETAG,))}
+
+    def script(_peer, head, _body):
+        return text("x", *pages[head.split(b" ")[1].decode()][1]), True
+    for setting in itertools.product((False, True), repeat=3):
+        on = dict(zip(("static", "image", "dynamic"), setting))
+        lines = "".join(f"cache-class {name} {'on 1h' if value else 'off'}\n" for name, value in on.items())
+        with behind(script, CACHE + lines + "cache-dynamic /app/\n") as (lardd, origin):
+            for path, (name, _) in pages.items():
+                before = len(origin.requests)
+                lardd.get(path)
+                lardd.get(path)
+                assert len(origin.requests) - before == (1 if on[name] else 2), (on, path)
+
+
+def a_lifetime_of_a_class_ends():
+    with behind(Page(ETAG), CACHE + "cache-class static on 2s") as (lardd, origin):
+        begin = time.monotonic()
+        lardd.get("/x")
+        lardd.get("/x")
+        assert len(origin.requests) == 1 or time.monotonic() - begin > 2
+        until(lambda: lardd.get("/x") and len(origin.requests) > 1, what="a second fetch")
+        assert time.monotonic() - begin > 2
+
+
+def who_can_decode_the_same_shares_an_answer():
+    def script(_peer, head, _body):
+        coding = "gzip" if b"gzip" in head else "br" if b"br" in head else "identity"
+        return text(coding, FRESH, "Vary: Accept-Encoding", f"Content-Encoding: {coding}"), True
+    with behind(script, CACHE) as (lardd, origin):
+        for fields, body in (("Accept-Encoding: gzip\r\n", b"gzip"), ("Accept-Encoding: br\r\n", b"br"),
+                             ("", b"identity"), ("Accept-Encoding: gzip;q=0\r\n", b"identity"),
+                             ("Accept-Encoding: deflate, GZIP\r\n", b"identity")) * 2:
+            got = lardd.get("/x", fields)[2]
+            assert got == body, (fields, got)
+        assert len(origin.requests) == 4, origin.requests
+        # Another coding than was asked for is not kept, and what says more than we know is not served from it.
+        before = len(origin.requests)
+        for _ in range(2):
+            lardd.get("/x", "Accept-Encoding: *\r\n")
+        assert len(origin.requests) == before + 2
+        # All of them go with the page.
+        assert lardd.ask(b"DELETE /x HTTP/1.0\r\nHost: h\r\n\r\n").startswith(b"HTTP/1.1 200")
+        before = len(origin.requests)
+        for fields in ("", "Accept-Encoding: gzip\r\n", "Accept-Encoding: br\r\n"):
+            lardd.get("/x", fields)
+        assert len(origin.requests) == before + 3
+
+
+def surrogate_control_is_for_us_alone():
+    with behind(Page("Surrogate-Control: max-age=60", "Cache-Control: no-store"), CACHE) as (lardd, origin):
+        for _ in range(2):
+            _, fields, body = lardd.get("/x")
+            assert body == b"one" and "surrogate-control" not in fields, fields
+            assert fields["cache-control"] == "no-store"
+        assert len(origin.requests) == 1
+
+
+def many_misses_are_one_fetch(workers=1):
+    page = Page(FRESH)
+    page.go.clear()
+    with behind(page, CACHE + f"cache-wait 60s\nworkers {workers}\n") as (lardd, _):
+        crowd = Crowd(lardd, 20)
+        until(lambda: lardd.counter("LardCacheWaited") == 19, what="19 wait")
+        assert lardd.control("status")["connections"]["waiting-for-cache"] == 19
+        assert lardd.load() == 1
+        page.go.set()
+        assert crowd.join() == [(200, "one")] * 20
+        assert page.asked == 1 and lardd.counter("LardCacheHits") == 19
+        until(lambda: lardd.load() == 0, what="no load")
+
+
+def so_it_is_with_several_workers():
+    many_misses_are_one_fetch(4)
+
+
+def who_waits_does_not_wait_for_ever():
+    page = Page(FRESH)
+    page.go.clear()
+    with behind(page, CACHE + "cache-wait 1s") as (lardd, _):
+        crowd = Crowd(lardd, 5)
+        until(lambda: page.asked == 5, what="all ask in the end")
+        page.go.set()
+        assert crowd.join() == [(200, "one")] * 5
+
+
+def what_is_not_kept_is_waited_for_once():
+    page = Page("Cache-Control: no-store")
+    page.go.clear()
+    with behind(page, CACHE + "cache-wait 60s") as (lardd, _):
+        crowd = Crowd(lardd, 8)
+        until(lambda: lardd.counter("LardCacheWaited") == 7, what="7 wait")
+        page.go.set()
+        assert crowd.join() == [(200, "one")] * 8
+        assert page.asked == 8
+        # It is known now.
+        page.go.clear()
+        crowd = Crowd(lardd, 8)
+        until(lambda: page.asked == 16, what="all ask at once")
+        page.go.set()
+        crowd.join()
+        assert lardd.counter("LardCacheWaited") == 7
+
+
+def who_asks_and_leaves_leaves_nobody_behind():
+    page = Page(FRESH)
+    page.go.clear()
+    with behind(page, CACHE + "cache-wait 60s") as (lardd, _):
+        first = lardd.connect()
+        first.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+        until(lambda: page.asked == 1, what="it asks")
+        crowd = Crowd(lardd, 5)
+        until(lambda: lardd.counter("LardCacheWaited") == 5, what="5 wait")
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")      # a reset
+        first.close()
+        page.go.set()
+        assert crowd.join() == [(200, "one")] * 5
+        assert page.asked <= 2
+
+
+def clients_that_wait_and_leave_are_forgotten():
+    page = Page(FRESH)
+    page.go.clear()
+    with behind(page, CACHE + "cache-wait 60s") as (lardd, _):
+        clients = [lardd.connect() for _ in range(5)]
+        for client in clients:
+            client.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+        until(lambda: lardd.counter("LardCacheWaited") == 4, what="4 wait")
+        for client in clients:
+            client.close()
+        page.go.set()
+        until(lambda: sum(lardd.control("status")["connections"].values()) == 0, what="all gone")
+
+
+def a_change_amid_it_is_seen_by_who_waits():
+    page = Page(FRESH)
+    page.go.clear()
+    with behind(page, CACHE + "cache-wait 60s") as (lardd, _):
+        crowd = Crowd(lardd, 3)
+        until(lambda: lardd.counter("LardCacheWaited") == 2, what="2 wait")
+        page.body = "two"
+        deletes = threading.Thread(target=lardd.ask, args=(b"DELETE /x HTTP/1.0\r\nHost: h\r\n\r\n",))
+        deletes.start()
+        until(lambda: page.asked == 2, what="the change is under way")
+        page.go.set()
+        deletes.join()
+        crowd.join()
+        assert bytes(lardd.get("/x")[2]) == b"two"
+
+
+def stale(lardd, page, body="two"):
+    """The page is in the cache, no more fresh, and another by now."""
+    lardd.get("/x")
+    page.body = body
+    time.sleep(1.1)
+
+
+def what_is_stale_is_served_while_one_asks():
+    for fields, extra in ((("Cache-Control: max-age=1, stale-while-revalidate=600",), ""),
+                          (("Cache-Control: max-age=1",), "cache-grace 600s"),
+                          (("Surrogate-Control: max-age=1+600",), "")):
+        page = Page(*fields)
+        with behind(page, CACHE + "cache-wait 60s\n" + extra) as (lardd, _):
+            stale(lardd, page)
+            page.go.clear()
+            first = Crowd(lardd, 1)
+            until(lambda p=page: p.asked == 2, what="one asks")
+            for _ in range(5):
+                assert bytes(lardd.get("/x")[2]) == b"one"
+            assert lardd.counter("LardCacheStale") == 5
+            page.go.set()
+            assert first.join() == [(200, "two")]
+            assert bytes(lardd.get("/x")[2]) == b"two" and page.asked == 2
+
+
+def without_leave_nothing_stale_is_served():
+    for fields, extra in ((("Cache-Control: max-age=1",), ""),
+                          (("Cache-Control: max-age=1, must-revalidate",),
+                           "cache-grace 600s\ncache-stale-if-error 600s")):
+        page = Page(*fields)
+        with behind(page, CACHE + extra) as (lardd, origin):
+            stale(lardd, page)
+            assert bytes(lardd.get("/x")[2]) == b"two"
+            time.sleep(1.1)
+            page.status = "503 Away"
+            assert lardd.get("/x")[0] == 503
+            origin.stop()
+            assert lardd.get("/x")[0] in (502, 503)
+
+
+def what_is_stale_is_served_while_back_ends_fail():
+    for fields, extra in ((("Cache-Control: max-age=1, stale-if-error=600",), ""),
+                          (("Cache-Control: max-age=1",), "cache-stale-if-error 600s")):
+        page = Page(*fields)
+        with behind(page, CACHE + "io-timeout 2s\n" + extra) as (lardd, origin):
+            stale(lardd, page)
+            page.status = "503 Away"
+            status, headers, body = lardd.get("/x")
+            assert (status, bytes(body)) == (200, b"one") and int(headers["age"]) >= 1, headers
+            asked = page.asked
+            assert asked >= 2
+            time.sleep(1.1)                             # it is asked again after a second
+            page.status = "404 Gone"
+            assert lardd.get("/x")[0] == 404            # which is an answer
+            page.status = "200 OK"
+            stale(lardd, page, "three")
+            page.go.clear()
+            assert bytes(lardd.get("/x")[2]) == b"two"  # nobody answers in time
+            page.go.set()
+            origin.stop()
+            until(lambda log=lardd: log.control("nodes")["nodes"][0]["state"] == "down", what="the node is down")
+            for _ in range(3):
+                assert bytes(lardd.get("/x")[2]) == b"two"
+            with lardd.connect() as s, s.makefile("rb") as stream:
+                for _ in range(3):                      # and a kept connection stays
+                    s.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+                    assert bytes(read_answer(stream)[2]) == b"two"
+            assert lardd.get("/other")[0] == 503
+            assert lardd.load() == 0
+
+
+def what_is_fresh_needs_no_node():
+    with cluster(1, CACHE) as lardd:
+        target = answer_with(1000, FRESH)
+        lardd.get(target)
+        lardd.backends[0].stop()
+        until(lambda: lardd.control("nodes")["nodes"][0]["state"] == "down", what="the node is down")
+        assert lardd.get(target)[2] == content(1000)
+        assert lardd.get("/size/5")[0] == 503
+
+
+def what_is_cleared_is_fetched_again():
+    with cluster(1, CACHE) as lardd:
+        pages = [answer_with(100, FRESH, f"xkey: {tags}").replace("|", "%7C") for tags in ("a b", "b", "c")]
+
+        def fetched():
+            before = len(lardd.backends[0].seen)
+            for page in pages:
+                lardd.get(page)
+            return len(lardd.backends[0].seen) - before
+        assert [fetched(), fetched()] == [3, 0]
+        for how, count in (({"tag": "b"}, 2), ({"tag": "a"}, 1), ({"tag": "ab"}, 0), ({"tag": "c"}, 1),
+                           ({"url": f"http://H{pages[0]}"}, 1), ({"url": "http://other" + pages[0]}, 0),
+                           ({"url": f"http://h:{lardd.port}{pages[2]}"}, 0), ({}, 3)):
+            answer = lardd.control("clear", **how)
+            assert answer == {"cleared": count}, (how, answer)
+            assert [fetched(), fetched()] == [count, 0], how
+        for how in ({"tag": ""}, {"tag": "a b"}, {"url": "x"}, {"url": 1}, {"tag": "a", "url": "http://h/"}):
+            assert "error" in lardd.control("clear", **how), how
+
+
+def wrong_directives_are_refused():
+    with cluster(1) as lardd:
+        for line, good in (("cache-class image on", True), ("cache-class image on 5m", True),
+                           ("cache-class image", False), ("cache-class pictures on", False),
+                           ("cache-class image maybe", False), ("cache-class image on soon", False),
+                           ("cache-dynamic cgi", False), ("cache-dynamic /cgi/ /app/", True),
+                           ("cache-grace 5s", True), ("cache-wait x", False), ("cache-kernel on", False),
+                           ("cache-kernel on\ncache-size 4000000", True)):
+            lardd.configure(line)
+            check = subprocess.run([LARDD, "--check", "-c", lardd.config_path], capture_output=True,
+                                   text=True, check=False)
+            assert (check.returncode == 0) == good, (line, check)
+
+
+def without_the_device_lardd_goes_on():
+    if os.path.exists("/dev/afpa"):
+        raise kit.Skip("afpa.ko is loaded")
+    with cluster(1, CACHE + "cache-kernel on") as lardd:
+        target = answer_with(1000, FRESH)
+        for _ in range(2):
+            assert lardd.get(target)[2] == content(1000)
+        cache = lardd.control("status")["cache"]
+        assert cache["kernel"] == "off" and "/dev/afpa" in cache["kernel_why"], cache
+        assert lardd.log().count("event=cache-kernel") == 1 and lardd.counter("LardCacheHits") == 1
+
+
+if __name__ == "__main__":
+    sys.exit(main([each_setting_of_the_classes_keeps_its_own, a_lifetime_of_a_class_ends,
+                   who_can_decode_the_same_shares_an_answer, surrogate_control_is_for_us_alone,
+                   many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
+                   what_is_not_kept_is_waited_for_once, who_asks_and_leaves_leaves_nobody_behind,
+                   clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
+                   what_is_stale_is_served_while_one_asks, without_leave_nothing_stale_is_served,
+                   what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
+                   what_is_cleared_is_fetched_again,
+                   wrong_directives_are_refused, without_the_device_lardd_goes_on]))
