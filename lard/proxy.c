@@ -593,8 +593,9 @@ void proxy_request(struct conn *conn)
 		pump(ex);
 		return;
 	}
+	/* It was found, and its header has no room: that cannot be, but a node it has none. */
 	if (conn->node < 0) {
-		exchange_fail(ex, 503, "no back-end is available");
+		exchange_abort(ex);
 		return;
 	}
 	list_add_before(&w->charged, &ex->charged);

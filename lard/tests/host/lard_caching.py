@@ -12,8 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-import kit                                              # noqa: E402
-from lardd import LARDD, answer_with, behind, cluster, content, main, read_answer, until  # noqa: E402
+from lardd import LARDD, answer_with, behind, cluster, content, kit, main, read_answer, until  # noqa: E402
 
 CACHE = "cache-size 4000000\ncache-object-max 1000000\n"
 FRESH = "Cache-Control: max-age=600"
