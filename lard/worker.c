@@ -274,6 +274,9 @@ static void batch_end(void *arg)
 		w->loop.stop = (is_quiet(w) && is_last(w)) ||
 			       w->loop.now > w->lardd->stop_by_us;
 	}
+	/* Somebody whom others wait for has ended just now. */
+	if (w->unpark)
+		worker_wake(w);
 }
 
 void worker_run(struct worker *w)
