@@ -6,3 +6,24 @@ MANPAGES += kmod/afpa/lib/libafpa.3
 afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c lard/request.c lard/header.c \
 	lard/message.c $(lard_http)
 afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c
+
+# The door for programs on other machines.
+afpad_parts := $(addprefix kmod/afpa/door/,config.c address.c token.c target.c fields.c change.c mark.c peer.c crowd.c \
+	http.c object.c take.c privilege.c) lard/reader.c lard/log.c lard/notify.c lard/loop.c kmod/afpa/request.c
+PROGRAMS += afpad
+afpad_SRCS := kmod/afpa/door/main.c $(afpad_parts)
+afpad_DEPS := libafpa libuselect
+afpad_PKGS := jansson libcurl libmicrohttpd gnutls
+afpad_LIBS := -lpthread
+
+# On a table in place of the device.
+TEST_PROGRAMS += afpad_pretend
+afpad_pretend_SRCS := $(afpad_SRCS) kmod/afpa/tests/lib/pretend.c
+afpad_pretend_DEPS := $(afpad_DEPS)
+afpad_pretend_PKGS := $(afpad_PKGS)
+afpad_pretend_LIBS := $(afpad_LIBS) $(foreach f,open info site_each put update del query ttl flush ban ban_tag ticket,-Wl,--wrap=afpa_$(f))
+
+afpa_door_unit_SRCS := $(afpad_parts)
+afpa_door_unit_DEPS := $(afpad_DEPS)
+afpa_door_unit_PKGS := $(afpad_PKGS)
+afpa_door_unit_LIBS := $(afpad_LIBS)
