@@ -1,0 +1,258 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 180
+"""Doors that tell each other, on tables in place of devices: who knows what when somebody is answered."""
+import contextlib
+import http.server
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
+import door                                     # noqa: E402
+from door import Door, port                     # noqa: E402
+from kit import claim, equal, main, wait_for    # noqa: E402
+
+
+@contextlib.contextmanager
+def doors(count, *lines):
+    """In step with each other."""
+    numbers = [port() for _ in range(count)]
+    urls = ["http://127.0.0.1:%d" % number for number in numbers]
+    with contextlib.ExitStack() as stack:
+        some = [stack.enter_context(Door(*lines, number=number, peers=[other for other in urls if other != url]))
+                for number, url in zip(numbers, urls)]
+        for d in some:
+            d.in_step(*(other for other in some if other is not d))
+        yield some
+
+
+class Peer(http.server.ThreadingHTTPServer):
+    """One that answers as the test says, and remembers what it was told."""
+
+    daemon_threads = True
+
+    def __init__(self, status=200):
+        self.status, self.told, self.seen = status, [], []
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.url = "http://127.0.0.1:%d" % self.server_address[1]
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, self.headers["Authorization"]))
+        status = self.server.status(said) if callable(self.server.status) else self.server.status
+        if status == 200:
+            self.server.told += said["changes"]
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@claim
+def changes_are_confirmed_by_all():
+    with doors(3) as (a, b, c):
+        said = {b.url: "confirmed", c.url: "confirmed"}
+        for d in (a, b, c):
+            for page in ("h/x", "h/n/1", "h/n/2", "h/t", "h/y"):
+                d.put(page, Afpa_Peers="none", xkey="t%s" % page[-1])
+        equal("delete", a.delete("h/x"), (200, {"deleted": 1, "peers": said}))
+        equal("ban", a.ask("POST", "/v1/ban/h/n/")[:2], (200, {"deleted": 2, "peers": said}))
+        equal("tag", a.ask("POST", "/v1/ban", xkey="tt")[:2], (200, {"deleted": 1, "peers": said}))
+        equal("newer", a.put("h/y")[1]["peers"], said)
+        equal("there is", [d.status()["objects"] for d in (a, b, c)], [1, 0, 0])
+        b.put("h/z", Afpa_Peers="none")
+        equal("flush", a.ask("POST", "/v1/flush")[1]["peers"], said)
+        equal("there is", [d.status()["objects"] for d in (a, b, c)], [0, 0, 0])
+        equal("told once each", [d.status()["counters"]["told"] for d in (a, b, c)], [0, 5, 5])
+        equal("what can be had again", "peers" in a.put("h/y", Afpa_Automatic="yes")[1], False)
+
+
+@claim
+def who_does_not_wait_is_answered_at_once_and_others_know_soon():
+    with doors(2) as (a, b):
+        b.put("h/x", Afpa_Peers="none")
+        b.process.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        equal("delete", a.delete("h/x", Afpa_Wait="local"), (202, {"deleted": 0, "peers": {b.url: "pending"}}))
+        equal("at once", time.monotonic() - start < 2, True)
+        b.process.send_signal(signal.SIGCONT)
+        wait_for("the change", lambda: not b.has("h/x"))
+
+
+@claim
+def who_was_away_gets_what_it_missed_in_order_before_it_is_in_step():
+    with Peer(500) as peer, Door("peer-timeout 1s", peers=[peer.url]) as d:
+        d.put("h/a", Afpa_Peers="none")
+        for number in range(300):
+            equal("delete", d.delete("h/%d" % number)[0], 202)
+        shown = d.peer(peer)
+        equal("state", (shown["state"], shown["lacks"], shown["flush"]), ("refuses", 300, False))
+        equal("it is remembered", len(os.listdir(d.state)), 1)
+        batches = []
+
+        def in_parts(said):
+            batches.append(len(said["changes"]))
+            equal("in step too early", d.peer(peer)["state"] == "in step", False) if sum(batches) < 300 else None
+            return 200
+        peer.status = in_parts
+        d.in_step(peer)
+        equal("what it was told", [change["text"] for change in peer.told], ["/%d" % number for number in range(300)])
+        equal("at most", max(batches) <= 128, True)
+        equal("it is forgotten", os.listdir(d.state), [])
+        equal("token and place", set(peer.seen), {("/v1/peer", "Bearer " + door.PEER)})
+        equal("delete", d.delete("h/x"), (200, {"deleted": 0, "peers": {peer.url: "confirmed"}}))
+
+
+@claim
+def who_missed_too_much_or_does_not_understand_is_told_to_flush():
+    with Peer(500) as peer, Door("queue 10", peers=[peer.url]) as d:
+        for number in range(30):
+            d.delete("h/%d" % number)
+        shown = d.peer(peer)
+        equal("it lacks", (shown["flush"], shown["lacks"] <= 10), (True, True))
+        peer.status = 200
+        d.in_step(peer)
+        equal("flush first", peer.told[0]["change"], "flush")
+        equal("no more than that and what came later", len(peer.told) <= 11, True)
+        del peer.told[:]
+        peer.status = lambda said: 400 if any(c["change"] != "flush" for c in said["changes"]) else 200
+        d.delete("h/x")
+        d.in_step(peer)
+        equal("told", [change["change"] for change in peer.told], ["flush"])
+
+
+@claim
+def a_new_process_remembers_who_lacked_something():
+    for how, flushed in ((signal.SIGTERM, ["flush"]), (signal.SIGKILL, ["flush"])):
+        with Peer(500) as peer, Door(peers=[peer.url]) as d:
+            equal("delete", d.delete("h/x")[0], 202)
+            d.stop(how)
+            peer.status = 200
+            d.start()
+            d.in_step(peer)
+            equal("told", [change["change"] for change in peer.told], flushed)
+            d.stop(how)
+            d.start()
+            d.in_step(peer)
+            equal("not again", len(peer.told), 1)
+    with Peer(200) as peer, Door("state none", peers=[peer.url]) as d:
+        d.in_step(peer)
+        equal("without a memory", [change["change"] for change in peer.told], ["flush"])
+
+
+@claim
+def a_peer_that_is_silent_costs_its_time_once():
+    with doors(2, "peer-timeout 1s") as (a, b):
+        b.process.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        equal("delete", a.delete("h/x")[0], 202)
+        equal("bounded", time.monotonic() - start < 10, True)
+        wait_for("away", lambda: a.peer(b)["state"] == "away")
+        start = time.monotonic()
+        for number in range(20):
+            equal("delete", a.delete("h/%d" % number)[0], 202)
+        equal("no more waiting", time.monotonic() - start < 5, True)
+        b.process.send_signal(signal.SIGCONT)
+        a.in_step(b)
+        equal("delete", a.delete("h/x")[0], 200)
+
+
+@claim
+def ends_and_reloads_do_not_wait_for_peers():
+    with doors(2, "peer-timeout 20s") as (a, b):
+        b.process.send_signal(signal.SIGSTOP)
+        answers = []
+        askers = [threading.Thread(target=lambda: answers.append(a.delete("h/x")[0])) for _ in range(5)]
+        for asker in askers:
+            asker.start()
+        wait_for("they wait", lambda: a.status()["counters"]["deleted"] == 5)
+        a.process.send_signal(signal.SIGHUP)
+        equal("others are answered", a.ask("GET", "/v1/ticket")[0], 200)
+        b.process.send_signal(signal.SIGCONT)
+        for asker in askers:
+            asker.join()
+        equal("answers", answers, [200] * 5)
+
+
+@claim
+def a_change_goes_one_hop_and_to_oneself_not_at_all():
+    number = port()
+    with Door(number=number, peers=["http://127.0.0.1:%d" % number]) as d:
+        wait_for("itself", lambda: d.status()["peers"][0]["state"] == "itself")
+        equal("put", d.put("h/a")[0], 201)
+        equal("stays", d.has("h/a"), True)
+    with doors(2) as (a, b):
+        equal("put", a.put("h/a")[0], 201)
+        equal("put", b.put("h/a")[0], 201)
+        time.sleep(1)
+        equal("told", [d.status()["counters"]["told"] for d in (a, b)], [1, 1])
+
+
+@claim
+def what_peers_say_is_judged_as_what_clients_say():
+    good = {"change": "delete", "port": 80, "host": "h", "text": "/a"}
+    with Door() as d:
+        d.put("h/a")
+
+        def says(body, token=door.PEER):
+            text = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return d.ask("POST", "/v1/peer", text, token=token)[0]
+        for bad in (b"", b"{", b"[]", b"null", b'{"from": 1, "changes": []}', b'{"from": "x"}', b"[" * 100000,
+                    b'{"from": "x", "from": "y", "changes": []}', b"\xff" * 10,
+                    *({"from": "x", "changes": [dict(good, **change)]} for change in (
+                        {"change": "put"}, {"port": -1}, {"port": 65536}, {"port": "80"}, {"host": "a b"}, {"host": ""},
+                        {"host": "h:80"}, {"text": ""}, {"text": "a"}, {"text": "/../a"}, {"text": "/a\n"},
+                        {"text": "/" + "x" * 3000}, {"host": "x" * 300}, {"change": "tag", "host": "", "text": "a b"},
+                        {"change": "tag", "host": "h", "text": "a"}, {"change": "tag", "host": "", "text": ""},
+                        {"change": "flush"}, {"host": "h/a?", "text": "/a"}, {"change": None}, {"text": "/a\0b"})),
+                    {"from": "x", "changes": [good] * 257}, {"from": "x", "changes": [good, {}]},
+                    {"from": "x", "changes": good}):
+            equal(str(bad)[:80], says(bad), 400)
+        equal("with a client's token", says({"from": "x", "changes": [good]}, door.TOKEN), 403)
+        equal("stays", d.has("h/a"), True)
+        with d.connect() as s:
+            s.sendall(b"POST /v1/peer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" % (
+                door.PEER.encode(), (1 << 20) + 1))
+            equal("too long", s.recv(1000).split()[1], b"413")
+        equal("good", says({"from": "x", "changes": [good]}), 200)
+        equal("is gone", d.has("h/a"), False)
+        equal("a peer's token for more",
+              [d.put("h/a", token=door.PEER)[0], d.ask("GET", "/v1/status", token=door.PEER)[0]], [403, 403])
+
+
+@claim
+def many_changes_at_once_are_all_confirmed():
+    with doors(3) as (a, b, c):
+        failed = []
+
+        def ask(d, number):
+            for count in range(40):
+                status = d.delete("h/%d-%d" % (number, count))[0]
+                if status != 200:
+                    failed.append(status)
+        askers = [threading.Thread(target=ask, args=(d, number)) for number, d in enumerate((a, b, c) * 4)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        equal("not confirmed", failed, [])
+        equal("told", [d.status()["counters"]["told"] for d in (a, b, c)], [320] * 3)
+
+
+main()
