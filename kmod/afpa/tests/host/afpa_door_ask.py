@@ -133,8 +133,8 @@ def a_field_that_is_not_understood_is_refused():
                       b"Afpa-TTL: 1\r\nAfpa-TTL: 2\r\n", b"Host: y\r\n"):
             equal(twice, code(raw(d, head + twice + b"\r\n")), 400)
         equal("nothing came of it", d.status()["objects"], 0)
-        equal("two of some", code(raw(d, head + b"xkey: a\r\nxkey: b\r\nAfpa-Header: A: b\r\nAfpa-Header: C: d\r\n\r\n")),
-              201)
+        more = b"xkey: a\r\nxkey: b\r\nAfpa-Header: A: b\r\nAfpa-Header: C: d\r\n\r\n"
+        equal("two of some", code(raw(d, head + more)), 201)
 
 
 @claim
@@ -157,8 +157,8 @@ def nothing_but_pages_of_sites_can_be_named():
             equal(repr(path), got in (200, 201), sound)
             taken += got in (200, 201)
         print("# %d of 400 are taken" % taken)
-        for host in ("", ".", "a.", "a..b", "a b", "a:0", "a:080", "a:65536", "a:80:80", "x" * 256, "[::1", "a@b", "a/..",
-                     "%61", "**", "*a", "a\x00b"):
+        for host in ("", ".", "a.", "a..b", "a b", "a:0", "a:080", "a:65536", "a:80:80", "x" * 256, "[::1", "a@b",
+                     "a/..", "%61", "**", "*a", "a\x00b"):
             got = code(raw(d, b"PUT /v1/object/%s/p HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n" % (
                 host.encode(), AUTH)))
             equal(repr(host), got is None or got >= 400, True)
