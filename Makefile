@@ -83,8 +83,8 @@ install install-programs: export LIBRARIES := $(foreach l,$(LIBRARIES),$(B)/lib/
 install install-programs: export PACKAGES := $(linked:%=$(B)/lib/%.pc)
 install install-programs: export MANPAGES := $(MANPAGES)
 install install-programs: export COMPLETIONS := $(COMPLETIONS)
-install install-programs: export UNITS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.service $(r)/*.socket))
-install install-programs: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) lard tools/*,$(r)/*.conf))
+install install-programs: export UNITS := $(wildcard $(foreach r,$(ROOMS) kmod/afpa/door lard tools/*,$(r)/*.service $(r)/*.socket))
+install install-programs: export CONFIGS := $(wildcard $(foreach r,$(ROOMS) kmod/afpa/door lard tools/*,$(r)/*.conf))
 install install-programs: export SHARED := $(wildcard tools/*/monitoring/*.json tools/*/monitoring/*.yml)
 # For the kernel that was built for, not for the one that guests boot.
 install: export KDIR := $(or $(KDIR),$(firstword $(file <$(B)/kbuild/.kdir)))

@@ -15,6 +15,7 @@ afpad_SRCS := kmod/afpa/door/main.c $(afpad_parts)
 afpad_DEPS := libafpa libuselect
 afpad_PKGS := jansson libcurl libmicrohttpd gnutls
 afpad_LIBS := -lpthread
+MANPAGES += kmod/afpa/door/afpad.8
 
 # On a table in place of the device.
 TEST_PROGRAMS += afpad_pretend
@@ -22,8 +23,3 @@ afpad_pretend_SRCS := $(afpad_SRCS) kmod/afpa/tests/lib/pretend.c
 afpad_pretend_DEPS := $(afpad_DEPS)
 afpad_pretend_PKGS := $(afpad_PKGS)
 afpad_pretend_LIBS := $(afpad_LIBS) $(foreach f,open info site_each put update del query ttl flush ban ban_tag ticket,-Wl,--wrap=afpa_$(f))
-
-afpa_door_unit_SRCS := $(afpad_parts)
-afpa_door_unit_DEPS := $(afpad_DEPS)
-afpa_door_unit_PKGS := $(afpad_PKGS)
-afpa_door_unit_LIBS := $(afpad_LIBS)

@@ -23,7 +23,7 @@ void crowd_init(struct crowd *crowd, unsigned int max, unsigned int request_ms)
 	pthread_mutex_init(&crowd->lock, NULL);
 }
 
-/* Only the reading side: an answer that is under way may end. The library closes it then. */
+/* The library sees the end of the stream, and closes it. */
 static void end(struct conn *conn)
 {
 	shutdown(conn->fd, SHUT_RDWR);

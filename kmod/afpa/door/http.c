@@ -51,7 +51,8 @@ enum MHD_Result http_answer(struct conn *conn, unsigned int status, json_t *json
 
 	counts->wrong += status >= 400 && status < 500;
 	counts->failed += status >= 500;
-	crowd_here(&conn->door->crowd, conn);
+	/* Who takes the answer has as long as who asked. */
+	crowd_begin(&conn->door->crowd, conn);
 	if (text && asprintf(&line, "%s\n", text) >= 0)
 		response = MHD_create_response_from_buffer(strlen(line), line, MHD_RESPMEM_MUST_FREE);
 	if (response) {

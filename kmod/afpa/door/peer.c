@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ struct peers {
 	const struct config *config;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool stopping;
+	atomic_bool stopping;
 	char token[TOKEN_MOST + 1], id[64];
 	unsigned int nr;
 	struct peer peer[];
@@ -144,6 +145,15 @@ static size_t throw_away(char *data, size_t size, size_t nr, void *arg)
 	return *got > 65536 ? 0 : size * nr;
 }
 
+/* An end does not wait for a peer. */
+static int is_over(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	struct peers *peers = arg;
+
+	(void)a, (void)b, (void)c, (void)d;
+	return atomic_load(&peers->stopping);
+}
+
 /* What can be set once; false without memory. */
 static bool prepare(struct peer *p)
 {
@@ -163,6 +173,9 @@ static bool prepare(struct peer *p)
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)config->peer_ms / 2 + 1);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)config->peer_ms);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, throw_away);
+	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_over);
+	curl_easy_setopt(c, CURLOPT_XFERINFODATA, p->peers);
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	if (*config->peer_ca)
 		curl_easy_setopt(c, CURLOPT_CAINFO, config->peer_ca);

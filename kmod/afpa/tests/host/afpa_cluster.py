@@ -3,6 +3,7 @@
 # timeout: 180
 """Doors that tell each other, on tables in place of devices: who knows what when somebody is answered."""
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -188,6 +189,31 @@ def ends_and_reloads_do_not_wait_for_peers():
         for asker in askers:
             asker.join()
         equal("answers", answers, [200] * 5)
+
+
+@claim
+def an_end_does_not_wait_for_a_peer_that_is_silent():
+    with doors(2, "peer-timeout 60s") as (a, b):
+        b.process.send_signal(signal.SIGSTOP)
+        answers = []
+
+        def ask():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                answers.append(a.delete("h/x")[0])
+        askers = [threading.Thread(target=ask) for _ in range(5)]
+        for asker in askers:
+            asker.start()
+        wait_for("they wait", lambda: a.status()["counters"]["deleted"] == 5)
+        start = time.monotonic()
+        equal("its end", a.stop(), 0)
+        equal("bounded", time.monotonic() - start < 15, True)
+        for asker in askers:
+            asker.join()
+        equal("answers", [answer for answer in answers if answer != 202], [])
+        equal("it is remembered", len(os.listdir(a.state)), 1)
+        b.process.send_signal(signal.SIGCONT)
+        a.start()
+        a.in_step(b)
 
 
 @claim

@@ -22,7 +22,8 @@ echo 'int it(void); int it(void) { return 0; }' >"$tree/room/it.c"
 printf 'PROGRAMS += tool\ntool_SRCS := room/tool.c\nLOCAL_PROGRAMS += inside\ninside_SRCS := room/inside.c\n' >>"$tree/room/user.mk"
 mkdir -p "$tree/lard" "$tree/tools/tool/monitoring"
 touch "$tree/tools/tool/monitoring"/{alerts.yml,dashboard.json,README.md}
-touch "$tree/lard/lardd.conf" "$tree/tools/tool/tool.conf"
+mkdir -p "$tree/kmod/afpa/door"
+touch "$tree/lard/lardd.conf" "$tree/kmod/afpa/door/afpad.conf" "$tree/tools/tool/tool.conf"
 echo 'ExecStart=/usr/local/bin/tool --config /etc/tool.conf' >"$tree/tools/tool/tool.service"
 for module in flotilla flt_link_test flt_faulty; do
 	gcc -g -c -o "$tree/build/modules/$module.ko" "$tree/room/tool.c"
@@ -40,7 +41,7 @@ refuse "what is installed has no debug information" sh -c "readelf -S '$modules/
 equal "programs for tests and benchmarks stay away" tool "$(ls "$tree/dest/usr/local/bin")"
 equal "a library is there by the name that programs ask for" libit.so.0 \
 	"$(readlink "$tree/dest/usr/local/lib/libit.so")"
-equal "configurations are where units look for them" "flotilla/lardd.conf tool.conf" \
+equal "configurations are where units look for them" "flotilla/afpad.conf flotilla/lardd.conf tool.conf" \
 	"$(cd "$tree/dest/etc" && echo flotilla/* *.conf)"
 for file in modules-load.d/flotilla.conf sysctl.d/flotilla.conf tool.conf; do
 	echo '# mine' >"$tree/dest/etc/$file" || bail "no /etc/$file"
