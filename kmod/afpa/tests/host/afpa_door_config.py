@@ -69,7 +69,8 @@ def directives_that_are_wrong_are_named():
 @claim
 def a_site_is_no_control_address():
     for listen, site in (("0.0.0.0:80", "0.0.0.0:80"), ("127.0.0.1:80", "0.0.0.0:80"), ("[::1]:80", "[::]:80"),
-                         ("127.0.0.1:80", "[::]:80"), ("10.0.0.1:80", "10.0.0.1:80")):
+                         ("127.0.0.1:80", "[::]:80"), ("10.0.0.1:80", "10.0.0.1:80"), ("0.0.0.0:80", "10.0.0.1:80"),
+                         ("[::]:80", "10.0.0.1:80")):
         should = "%s: it is a site, where everybody comes" % listen
         equal(listen, says("listen " + listen, "site " + site), "@conf: listen " + should.replace(": it", " it", 1)
               .replace(" it is", " is", 1))
