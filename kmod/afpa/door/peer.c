@@ -37,6 +37,7 @@ struct item {
 /**
  * struct peer - one of them; all under the lock of peers but @curl, which is its thread's
  * @first, @last: what it lacks, @nr of them
+ * @flying:       they have been taken from there, and it has not answered
  * @flush:        it lacks more than is known
  * @marked:       there is a file that says so
  * @retry:        milliseconds until the next attempt
@@ -49,7 +50,7 @@ struct peer {
 	enum state state;
 	struct item *first, **last;
 	unsigned int nr;
-	bool flush, marked;
+	bool flush, marked, flying;
 	unsigned int retry;
 	uint64_t confirmed, flushes;
 	CURL *curl;
@@ -219,6 +220,7 @@ static json_t *take_batch(struct peer *p, struct item **taken, bool *flush)
 
 	*taken = NULL;
 	*flush = p->flush;
+	p->flying = p->first || p->flush;
 	if (*flush) {
 		p->flush = false;
 		json_array_append_new(changes, change_pack(&all));
@@ -340,6 +342,7 @@ static void exchange(struct peer *p)
 	if (status && status != 200)
 		snprintf(why, sizeof(why), "it answers with status %ld", status);
 	pthread_mutex_lock(&peers->lock);
+	p->flying = false;
 	if (status == 200) {
 		confirmed(p, taken, flush);
 	} else if (status == 409) {
@@ -462,9 +465,10 @@ json_t *peers_show(struct peers *peers)
 	pthread_mutex_lock(&peers->lock);
 	for (i = 0; i < peers->nr; i++) {
 		const struct peer *p = &peers->peer[i];
+		bool behind = p->state == IN_STEP && (p->first || p->flying);
 
 		json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:b, s:I, s:I}", "url", p->url, "state",
-						     state_names[p->state], "lacks", p->nr, "flush", p->flush, "confirmed",
+						     state_names[behind ? CATCHING : p->state], "lacks", p->nr, "flush", p->flush, "confirmed",
 						     (json_int_t)p->confirmed, "flushes", (json_int_t)p->flushes));
 	}
 	pthread_mutex_unlock(&peers->lock);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 400
+# timeout: 900
+# long: both three nodes and their doors, minutes
 # cpus: 2
 """The door: programs on other machines put and take back what the kernel answers with; three nodes do it together."""
 import contextlib

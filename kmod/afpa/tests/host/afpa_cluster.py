@@ -7,6 +7,7 @@ import http.client
 import http.server
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -92,6 +93,7 @@ def who_does_not_wait_is_answered_at_once_and_others_know_soon():
         start = time.monotonic()
         equal("delete", a.delete("h/x", Afpa_Wait="local"), (202, {"deleted": 0, "peers": {b.url: "pending"}}))
         equal("at once", time.monotonic() - start < 2, True)
+        equal("state", a.peer(b)["state"] in ("catching up", "away"), True)
         b.process.send_signal(signal.SIGCONT)
         wait_for("the change", lambda: not b.has("h/x"))
 
@@ -260,6 +262,61 @@ def what_peers_say_is_judged_as_what_clients_say():
         equal("is gone", d.has("h/a"), False)
         equal("a peer's token for more",
               [d.put("h/a", token=door.PEER)[0], d.ask("GET", "/v1/status", token=door.PEER)[0]], [403, 403])
+
+
+def disturb(dice, all_of, stopped):
+    """Some are stopped, go on, or are killed and start anew with an empty table, as a machine would."""
+    d = dice.choice(all_of)
+    what = dice.randrange(6)
+    if what == 0 and len(stopped) < len(all_of) - 1:
+        d.process.send_signal(signal.SIGSTOP)
+        stopped.add(d)
+    elif what in (1, 2) and stopped:
+        other = dice.choice(sorted(stopped, key=all_of.index))
+        other.process.send_signal(signal.SIGCONT)
+        stopped.remove(other)
+    elif what == 3 and d not in stopped:
+        d.stop(signal.SIGKILL)
+        d.start()
+
+
+@claim
+def whatever_fails_nobody_in_step_has_what_is_old():
+    dice = random.Random(42)
+    with doors(3, "peer-timeout 300ms", "queue 20") as all_of:
+        newest, stopped, pages, kept = {}, set(), ["h/%d" % number for number in range(12)], 0
+        for _ in range(25):
+            for _ in range(dice.randrange(1, 12)):
+                d = dice.choice([d for d in all_of if d not in stopped])
+                page, what = dice.choice(pages), dice.randrange(20)
+                if what < 12:
+                    newest[page] = (d, dice.randrange(1, 10000))
+                    d.put(page, b"x" * newest[page][1], xkey="even" if int(page[2:]) % 2 == 0 else "odd")
+                elif what < 17:
+                    d.delete(page)
+                    newest.pop(page, None)
+                elif what < 19:
+                    tag = dice.choice(("even", "odd"))
+                    d.ask("POST", "/v1/ban", xkey=tag)
+                    newest = {page: new for page, new in newest.items() if (int(page[2:]) % 2 == 0) != (tag == "even")}
+                else:
+                    d.ask("POST", "/v1/flush")
+                    newest = {}
+                disturb(dice, all_of, stopped)
+            for d in stopped:
+                d.process.send_signal(signal.SIGCONT)
+            stopped.clear()
+            for d in all_of:
+                d.in_step(*(other for other in all_of if other is not d))
+            for page in pages:
+                for d in all_of:
+                    status, said, _ = d.ask("GET", "/v1/object/" + page)
+                    if status == 200:
+                        equal(page, (d, said["at"][0]["bytes"]), newest.get(page))
+                        kept += 1
+        print("# %d pages were there" % kept)
+        if not kept:
+            raise AssertionError("nothing was kept at all")
 
 
 @claim
