@@ -256,9 +256,11 @@ def a_deletion_beats_a_fill_under_way():
 
     def flotilla(*words):
         subprocess.run(["flotilla", "cache", *words], check=True, capture_output=True)
+
     def told(lardd):
         """What the kernel has said to lardd so far, which is after the client has its answer: refused, stored."""
         return [lardd.counter(f"LardKernel{name}") for name in ("Stale", "Stored")]
+
     with device() as dev, behind(script, KERNEL) as (lardd, _):
         for say in (lambda: dev.ban(site(lardd), "/pa"), lambda: dev.flush(site(lardd)),
                     lambda: flotilla("ban", "--tag", "lardd"),
