@@ -283,7 +283,7 @@ def disturb(dice, all_of, stopped):
 @claim
 def whatever_fails_nobody_in_step_has_what_is_old():
     dice = random.Random(42)
-    with doors(3, "peer-timeout 300ms", "queue 20") as all_of:
+    with doors(3, "peer-timeout 300ms", "queue 4") as all_of:
         newest, stopped, pages, kept = {}, set(), ["h/%d" % number for number in range(12)], 0
         for _ in range(25):
             for _ in range(dice.randrange(1, 12)):
