@@ -9,7 +9,10 @@ import json
 import os
 import random
 import signal
+import ssl
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -230,6 +233,40 @@ def a_change_goes_one_hop_and_to_oneself_not_at_all():
         equal("put", b.put("h/a")[0], 201)
         time.sleep(1)
         equal("told", [d.status()["counters"]["told"] for d in (a, b)], [1, 1])
+
+
+def certificate(directory, name):
+    """Paths of one for 127.0.0.1, and of its key."""
+    cert, key = os.path.join(directory, name + ".crt"), os.path.join(directory, name + ".key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                    "-out", cert], check=True, capture_output=True)
+    os.chmod(key, 0o600)
+    return cert, key
+
+
+@claim
+def peers_speak_tls_and_show_no_token_to_who_is_not_certified():
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        os.chmod(directory, 0o755)
+        cert, key = certificate(directory, "good")
+        numbers = [port(), port()]
+        some = [stack.enter_context(Door("certificate " + cert, "key " + key, "peer-ca " + cert, number=number,
+                                         tls=cert, peers=["https://127.0.0.1:%d" % other]))
+                for number, other in (numbers, numbers[::-1])]
+        some[0].in_step(some[1])
+        some[1].in_step(some[0])
+        some[1].put("h/a", Afpa_Peers="none")
+        equal("delete", some[0].delete("h/a"), (200, {"deleted": 0, "peers": {some[1].url: "confirmed"}}))
+        equal("there", some[1].has("h/a"), False)
+
+        bad = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        bad.load_cert_chain(*certificate(directory, "bad"))
+        with Peer() as false:
+            false.socket = bad.wrap_socket(false.socket, server_side=True)
+            with Door("peer-ca " + cert, "peer-timeout 2s", peers=[false.url.replace("http", "https")]) as d:
+                equal("delete", d.delete("h/a")[0], 202)
+                equal("what it has seen", false.seen, [])
 
 
 @claim

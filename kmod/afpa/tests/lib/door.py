@@ -8,6 +8,7 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -32,12 +33,14 @@ class Door:
     """One that runs until the end of the block; INSIDE is entered for whatever touches its network."""
 
     def __init__(self, *lines, host="127.0.0.1", number=0, peers=(), program=PRETEND, inside=contextlib.nullcontext,
-                 sites="0.0.0.0:80", arguments=(), start=True):
+                 sites="0.0.0.0:80", arguments=(), start=True, tls=None):
         self.directory = tempfile.mkdtemp(prefix="afpad")
         os.chmod(self.directory, 0o755)
         self.host, self.port, self.inside = host, number or port(), inside
         self.program, self.sites, self.arguments = program, sites, arguments
         self.process = None
+        # The certificate that clients believe.
+        self.tls = ssl.create_default_context(cafile=tls) if tls else None
         self.write("token", TOKEN + "\n")
         self.write("peer-token", PEER + "\n")
         self.state = os.path.join(self.directory, "state")
@@ -45,7 +48,7 @@ class Door:
         if not os.getuid():
             os.chown(self.state, pwd.getpwnam("nobody").pw_uid, -1)
         shown = "[%s]" % host if ":" in host else host
-        self.url = "http://%s:%d" % (shown, self.port)
+        self.url = "%s://%s:%d" % ("https" if tls else "http", shown, self.port)
         self.configure("listen %s:%d" % (shown, self.port), "token " + self.path("token"),
                        "peer-token " + self.path("peer-token"), "state " + self.state, "user nobody",
                        *("peer " + peer for peer in peers), *lines)
@@ -107,7 +110,10 @@ class Door:
         header = {name.replace("_", "-"): value for name, value in fields.items()}
         if token:
             header["Authorization"] = "Bearer " + token
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=kit.PATIENCE)
+        if self.tls:
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=kit.PATIENCE, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=kit.PATIENCE)
         with (by or self.inside)():
             connection.connect()
         with contextlib.closing(connection):
