@@ -96,8 +96,7 @@ void crowd_notify(void *cls, struct MHD_Connection *mhd, void **context, enum MH
 		conn->door = door;
 		conn->mhd = mhd;
 		conn->fd = info->connect_fd;
-		conn->since = crowd_now();
-		conn->until = conn->since + crowd->request_ms;
+		conn->until = crowd_now() + crowd->request_ms;
 		pthread_mutex_lock(&crowd->lock);
 		make_room(crowd);
 		add(crowd, conn);

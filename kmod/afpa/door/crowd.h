@@ -22,7 +22,6 @@ struct door;
  * @fd:        its socket; open as long as the connection is in the list
  * @until:     on the clock of crowd_now(): the request must be here by then, 0: it is
  * @known:     who is there has shown a token
- * @idle:      no byte of a request has come since it was accepted
  * @target:    as it came; @target_long: it was longer
  * @seen:      its header has been judged
  * @put_body:  memory of it has been counted
@@ -36,8 +35,8 @@ struct conn {
 	struct door *door;
 	struct MHD_Connection *mhd;
 	int fd;
-	uint64_t since, until;
-	bool known, idle;
+	uint64_t until;
+	bool known;
 
 	char target_text[TARGET_MAX];
 	bool has_target, target_long, seen, waited;

@@ -3,7 +3,6 @@
 #ifndef DOOR_H
 #define DOOR_H
 
-#include <stdatomic.h>
 #include "config.h"
 #include "crowd.h"
 #include "peer.h"
@@ -28,7 +27,6 @@ struct counts {
  * @id:       of this run; a peer that has it is this one
  * @tokens:   under @lock, as @peer_tokens
  * @memory:   bytes of bodies; of the thread that answers, as @counts
- * @stopping: nobody is told any more
  */
 struct door {
 	struct config config;
