@@ -24,7 +24,9 @@ struct door;
  * @known:     who is there has shown a token
  * @target:    as it came; @target_long: it was longer
  * @seen:      its header has been judged
- * @put_body:  memory of it has been counted
+ * @as_peer:   with a token of peers
+ * @waited:    peers have been told, and the answer is in @answer and @status
+ * @counted:   bytes of @body that count against the memory of all
  * @body:      malloc()
  * @answer:    made before it was known what peers say
  *
