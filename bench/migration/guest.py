@@ -14,19 +14,19 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "handoff/tests/lib"), str(TOP / "bench/migration")]
-from experiments import EXPERIMENTS     # noqa: E402
+from experiments import EXPERIMENTS, FRONT     # noqa: E402
 from hof import VIP4                    # noqa: E402
 from policed import Nodes               # noqa: E402
 
-SERVE, OFFER = TOP / "build/bench/serve", TOP / "build/bench/offer"
+SERVE, OFFER, DISPATCH = (TOP / "build" / name for name in ("bench/serve", "bench/offer", "tests/handoff-dispatch"))
 
 
 class Site(Nodes):
-    """Back-ends that serve the same address; the client's marks say which of them a connection comes to."""
+    """Back-ends that serve the same address; marks say which of them, or the front-end, a connection comes to."""
 
     def __init__(self, backends):
         super().__init__(backends, listening=False)
-        for number, be in enumerate(self.be, 1):
+        for number, be in enumerate((*self.be, self.fe), 1):
             self.client.run("ip", "route", "add", VIP4 + "/32", "via", self.net.ip4(be.number), "table", str(number))
             self.client.run("ip", "rule", "add", "fwmark", str(number), "lookup", str(number))
         for node in (self.client, *self.be):
@@ -55,6 +55,13 @@ class Site(Nodes):
         self.servers = []
         return told
 
+    def dispatch(self):
+        """A front-end gives all to be1, and forwards each to who has it in the end."""
+        child = self.fe.spawn(DISPATCH, VIP4, "80", str(self.fe.id["be1"]), stdout=subprocess.PIPE)
+        while ":80 " not in self.fe.output("ss", "-Hltn"):
+            time.sleep(0.05)
+        return child
+
     def offer(self, words):
         done = subprocess.run(("ip", "netns", "exec", self.client.ns, OFFER, *words, VIP4, "80"), check=False,
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
@@ -73,12 +80,17 @@ def row(site, experiment, config, load, args):
     for number, words in setup.get("policies", {}).items():
         site.policy(*words, at=number)
     before = [site.why(at) for at in range(setup["nodes"])]
+    dispatcher = site.dispatch() if setup["split"] == FRONT else None
     words = ["-w", args.warm or experiment["warm"], "-t", args.seconds or experiment["seconds"], "-r" if
              experiment["open"] else "-n", load, *experiment["offer"], *(["-d", setup["split"]])]
     told = site.offer([str(w) for w in words])
     why = [{reason: n - was.get(reason, 0) for reason, n in site.why(at).items() if n != was.get(reason, 0)}
            for at, was in enumerate(before)]
     served = site.served()
+    if dispatcher:
+        dispatcher.terminate()
+        told["dispatcher"] = json.loads(dispatcher.communicate()[0])
+        site.children.remove(dispatcher)
     for number in setup.get("policies", {}):
         site.flotilla("policy", "off", VIP4 + ":80", at=number)
     for number, sysctls in setup.get("sysctls", {}).items():
@@ -100,7 +112,8 @@ def main():
     os.environ.setdefault("FLT_TOP", str(TOP))
     with Site(3) as site:
         site.wait_ms(50)
-        site.defaults = {"net.flotilla.adopt": 1, "net.flotilla.migrate_wait_ms": 50}
+        site.defaults = {"net.flotilla.adopt": 1, "net.flotilla.migrate_wait_ms": 50,
+                         "net.flotilla.migrate_max_hops": 4}
         for args.experiment in args.experiments:
             experiment = EXPERIMENTS[args.experiment]
             loads = [int(n) for n in args.loads.split(",")] if args.loads else experiment["loads"]
