@@ -55,17 +55,18 @@ moves-bench_DEPS := libhandoff
 moves-bench_LIBS := -lpthread
 
 # Loads, servers and the profile: for the benches alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/profile.so $(B)/bench/marks.so $(B)/bench/shortcut.bpf.o
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/profile.so $(B)/bench/marks.so $(B)/bench/shortcut.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 $(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
 $(B)/bench/load: LIBS := -lssl -lcrypto
 $(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
 $(B)/bench/serve $(B)/bench/offer: $(B)/bench/%: bench/migration/%.c bench/migration/web.h
-$(B)/bench/pace $(B)/bench/serve $(B)/bench/offer: bench/program.c bench/program.h
+$(B)/bench/flood: bench/flood/flood.c
+$(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood: bench/program.c bench/program.h
 $(B)/bench/serve: LIBS := -lpthread
-$(B)/bench/offer: LIBS := -lm
-$(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer:
+$(B)/bench/offer $(B)/bench/flood: LIBS := -lm
+$(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $(filter %.c,$^) $(LIBS)
