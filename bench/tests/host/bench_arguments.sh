@@ -18,7 +18,7 @@ refuses() {
 	claim "refused: $*" $? "status $status: $said"
 }
 
-for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/{servers,front-ends} bench/lardsim/run; do
+for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/{servers,front-ends} bench/lardsim/run bench/flood/run; do
 	explains "$script"
 	refuses "$script" --nonsense
 done
@@ -35,4 +35,5 @@ refuses bench/pathlen/servers --tap haproxy
 refuses bench/pathlen/front-ends --tls ipvs
 refuses bench/pathlen/front-ends tls-nginx
 refuses bench/pathlen/front-ends --case nowhere
+refuses bench/flood/run drowned
 finish
