@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 700
-# long: debug it takes minutes there
+# long: both two minutes and more
 """How clients come to nodes whose policies move connections: by routers that know of nothing, by two front-ends."""
 import itertools
 import os

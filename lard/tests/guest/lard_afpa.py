@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
+# long: debug it takes minutes there
 # cpus: 2
 """lardd fills afpa.ko: the next GET is the kernel's, and nobody gets what is not for him."""
 

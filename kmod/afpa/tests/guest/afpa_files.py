@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 480
+# long: both a disk that stands still, minutes
 # cpus: 2
 """Files as objects: no copy of them, no change of them, and a disk that nobody waits for who does not need it."""
 import contextlib
