@@ -101,6 +101,15 @@ says "it has curl's connections" "20 of curl's 20 TLS connections,"
 says "it has no plain text, which by HTTP it has" '0 of 4 texts of requests and pages; by HTTP 4 of them$'
 says "it has no key" '0 of these: [1-9][0-9]* secrets of curl.s key log, [1-9][0-9]* keys and IVs '
 
+# The kernel's own answers.
+kept=$(sed -n '/^The kernel answers/,/^A node is emptied/p' <<<"$output")
+read -r answered hits asked < <(sed -nE 's/.* ([0-9]+) requests in .* kernel answered ([0-9]+), back-ends ([0-9]+)$/\1 \2 \3/p' <<<"$kept")
+[ "${answered:-0}" -gt 0 ] && [ "${hits:-0}" -ge "${answered:-0}" ]
+claim "what lardd has kept the kernel answers" $? "$kept"
+equal "and asks no back-end" 0 "${asked:-?}"
+grep -q "the next one is a back-end's again$" <<<"$kept"
+claim "what a program takes back is asked for again" $?
+
 # After it, what is done to the cluster under load. places PATTERN: how many each node has, as a line says.
 acts=$(sed -n '/^A node is emptied/,$p' <<<"$output")
 places() {
