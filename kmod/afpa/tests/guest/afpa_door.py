@@ -106,7 +106,9 @@ def conditions_lifetimes_tags_and_tickets_do_what_they_say():
         wait_for("its end", lambda: not node.has("/m"))
         d.put("*/any")
         equal("of any host", node.get("/any"), b"body")
-        equal("flush", d.ask("POST", "/v1/flush")[1], {"deleted": 1})
+        # Among them may be one that has expired.
+        equal("flush", d.ask("POST", "/v1/flush")[1]["deleted"] in (1, 2), True)
+        equal("what is left", node.device.names(), [])
 
 
 @claim
@@ -240,7 +242,8 @@ def who_missed_too_much_or_is_told_by_a_new_process_flushes():
         a.door.stop()
         a.door.start()
         a.door.in_step(b.door)
-        equal("who lacks nothing is told nothing", b.has("/1"), True)
+        # Not by what is there: on a slow machine a flush of before may have come twice.
+        equal("who lacks nothing is told nothing", a.door.peer(b.door)["flushes"], 0)
 
 
 @claim

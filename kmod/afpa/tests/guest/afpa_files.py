@@ -273,7 +273,7 @@ def in_mode_hybrid_a_thread_reads_and_who_does_not_need_it_does_not_wait():
         device.put_file(server.site, "/warm", warm)
         disks.remember(warm)
         device.put(server.site, "/a", b"memory")
-        other = stack.enter_context(Client(server.site))
+        other = stack.enter_context(server.client())
         found.holds()
         # More of them than threads that read.
         waiting = [stack.enter_context(server.client()) for _ in range(70)]
