@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who believes whom: the key of the links, who shakes hands for them, and what clients verify."""
+import contextlib
+import pwd
 import shutil
 from pathlib import Path
 
@@ -7,6 +9,13 @@ from network import SERVICE, run
 
 HERE = Path(__file__).resolve().parent
 TLSHD_CONF = "[debug]\nloglevel=0\n[authenticate]\nkeyrings=flotilla\n[authenticate.client]\n[authenticate.server]\n"
+
+
+def user():
+    """As whom lardd goes on when it has begun: it reads the certificate's key again at each reload."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam("flotilla").pw_name
+    return "nobody"
 
 
 class Trust:
@@ -24,6 +33,7 @@ class Trust:
             "-days", "7", "-subj", "/CN=Flotilla's demo", "-keyout", str(self.private), "-out", str(self.chain),
             "-addext", f"subjectAltName=IP:{SERVICE},IP:127.0.0.1,DNS:localhost")
         self.private.chmod(0o600)
+        shutil.chown(self.private, user())
         self.agent_conf.write_text(TLSHD_CONF)
         run("modprobe", "nvme-keyring")
         return run("flotilla", "auth", "key", str(self.key_file)).strip()

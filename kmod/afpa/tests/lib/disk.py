@@ -28,7 +28,7 @@ class Behind:
         self.shared, self.lock, self.image = shared, threading.Lock(), tempfile.TemporaryFile()
         self.image.truncate(SIZE)
         self.ours, theirs = socket.socketpair()
-        device = os.open(DEVICE, os.O_RDWR)
+        device = os.open(DEVICE, os.O_RDONLY)
         for call, value in ((SET_BLKSIZE, BLOCK), (SET_SIZE_BLOCKS, SIZE // BLOCK), (SET_SOCK, theirs.fileno())):
             fcntl.ioctl(device, call, value)
         threading.Thread(target=self.serve, daemon=True).start()
@@ -125,7 +125,7 @@ class Disk:
         self.fails(False)
         self.holds(False)
         subprocess.run(["umount", "-l", self.path], check=False, stderr=subprocess.DEVNULL)
-        fd = os.open(DEVICE, os.O_RDWR)
+        fd = os.open(DEVICE, os.O_RDONLY)
         fcntl.ioctl(fd, DISCONNECT)
         os.close(fd)
         for _ in range(500):
