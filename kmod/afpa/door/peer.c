@@ -297,6 +297,8 @@ static void failed(struct peer *p, struct item *taken, bool flush, long status, 
 	/* A newer one says so of what it does not know: then it is to keep nothing. */
 	if (status == 400 || status == 413 || status == 422)
 		all_is_lost(p, "it does not take what it was told");
+	else if (p->nr > p->peers->config->queue)
+		all_is_lost(p, "it lacks more than the queue holds");
 	set_state(p, status ? REFUSED : AWAY, why);
 	p->retry = p->retry ? p->retry * 2 : RETRY_MS;
 	if (p->retry > RETRY_MOST_MS)
