@@ -222,7 +222,7 @@ def who_missed_too_much_or_is_told_by_a_new_process_flushes():
     with nodes(2, "queue 5", "peer-timeout 1s") as ((a, b), _):
         for path in ("/1", "/2"):
             b.door.put(HOST + path, Afpa_Peers="none")
-        b.door.process.send_signal(signal.SIGSTOP)
+        b.door.freeze()
         for number in range(8):
             equal("delete", a.door.delete("%s/other%d" % (HOST, number))[0], 202)
         b.door.process.send_signal(signal.SIGCONT)

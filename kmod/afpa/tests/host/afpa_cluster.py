@@ -92,7 +92,7 @@ def changes_are_confirmed_by_all():
 def who_does_not_wait_is_answered_at_once_and_others_know_soon():
     with doors(2) as (a, b):
         b.put("h/x", Afpa_Peers="none")
-        b.process.send_signal(signal.SIGSTOP)
+        b.freeze()
         start = time.monotonic()
         equal("delete", a.delete("h/x", Afpa_Wait="local"), (202, {"deleted": 0, "peers": {b.url: "pending"}}))
         equal("at once", time.monotonic() - start < 2, True)
@@ -165,7 +165,7 @@ def a_new_process_remembers_who_lacked_something():
 @claim
 def a_peer_that_is_silent_costs_its_time_once():
     with doors(2, "peer-timeout 1s") as (a, b):
-        b.process.send_signal(signal.SIGSTOP)
+        b.freeze()
         start = time.monotonic()
         equal("delete", a.delete("h/x")[0], 202)
         equal("bounded", time.monotonic() - start < 10, True)
@@ -182,7 +182,7 @@ def a_peer_that_is_silent_costs_its_time_once():
 @claim
 def ends_and_reloads_do_not_wait_for_peers():
     with doors(2, "peer-timeout 20s") as (a, b):
-        b.process.send_signal(signal.SIGSTOP)
+        b.freeze()
         answers = []
         askers = [threading.Thread(target=lambda: answers.append(a.delete("h/x")[0])) for _ in range(5)]
         for asker in askers:
@@ -199,7 +199,7 @@ def ends_and_reloads_do_not_wait_for_peers():
 @claim
 def an_end_does_not_wait_for_a_peer_that_is_silent():
     with doors(2, "peer-timeout 60s") as (a, b):
-        b.process.send_signal(signal.SIGSTOP)
+        b.freeze()
         answers = []
 
         def ask():
@@ -306,7 +306,7 @@ def disturb(dice, all_of, stopped):
     d = dice.choice(all_of)
     what = dice.randrange(6)
     if what == 0 and len(stopped) < len(all_of) - 1:
-        d.process.send_signal(signal.SIGSTOP)
+        d.freeze()
         stopped.add(d)
     elif what in (1, 2) and stopped:
         other = dice.choice(sorted(stopped, key=all_of.index))

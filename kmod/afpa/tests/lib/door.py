@@ -101,6 +101,19 @@ class Door:
         finally:
             shutil.rmtree(self.directory)
 
+    def freeze(self):
+        """It stands still when this has returned."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = "/proc/%d/task/" % self.process.pid
+
+        def stands():
+            for task in os.listdir(tasks):
+                with open(tasks + task + "/stat", encoding="ascii") as stat:
+                    if stat.read().rpartition(")")[2].split()[0] != "T":
+                        return False
+            return True
+        kit.wait_for("it stands still", stands)
+
     def connect(self, timeout=kit.PATIENCE):
         with self.inside():
             return socket.create_connection((self.host, self.port), timeout=timeout)
