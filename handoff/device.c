@@ -12,10 +12,12 @@
 #include <flotilla/relocate.h>
 #include <flotilla/takeover.h>
 
+#include "kmod/compat/cookie.h"
 #include "kmod/endpoint.h"
 #include "kmod/node.h"
 
 #include "device.h"
+#include "early.h"
 #include "move.h"
 #include "net.h"
 #include "relocate.h"
@@ -45,6 +47,7 @@ static int hof_device_release(struct inode *inode, struct file *filp)
 	struct hof_file *file = filp->private_data;
 	struct net *net = file->hn->net;
 
+	hof_early_file_closed(file);
 	hof_transfer_file_closed(file);
 	hof_file_close(file);
 	hof_file_put(file);
@@ -211,6 +214,8 @@ static long hof_device_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 		return hof_takeover_ioctl(file, (void __user *)arg);
 	case HOF_IOC_RELOCATE:
 		return hof_relocate_ioctl(file, (void __user *)arg);
+	case HOF_IOC_EARLY:
+		return hof_early_ioctl(file, (void __user *)arg);
 	case HOF_IOC_MOVE:
 		return hof_move_open(file->hn->net, (void __user *)arg);
 	default:

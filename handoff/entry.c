@@ -132,9 +132,9 @@ static struct hof_entry *hof_entry_new(const struct flt_tuple *tuple, struct hof
 }
 
 struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
-				  struct hof_hold *hold)
+				  struct hof_hold *hold, gfp_t gfp)
 {
-	return hof_entry_new(tuple, peer, hold, HOF_ENTRY_GFP);
+	return hof_entry_new(tuple, peer, hold, gfp);
 }
 
 struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct hof_net *hn,

@@ -157,9 +157,10 @@ void hof_entry_net_exit(struct hof_net *hn);
  * @tuple: the connection
  * @peer:  target; the entry takes a reference
  * @hold:  where packets wait
+ * @gfp:   HOF_ENTRY_GFP; in softirq less
  */
 struct hof_entry *hof_entry_alloc(const struct flt_tuple *tuple, struct hof_peer *peer,
-				  struct hof_hold *hold);
+				  struct hof_hold *hold, gfp_t gfp);
 /* One whose SYN is redirected, in FORWARD; NULL: no memory. Softirq. */
 struct hof_entry *hof_entry_alloc_redirect(const struct flt_tuple *tuple, struct hof_net *hn,
 					   struct hof_peer *peer);

@@ -37,12 +37,12 @@ void hof_flight_add(struct hof_transfer *t, u32 timeout_ms)
 
 	t->deadline = jiffies + msecs_to_jiffies(timeout_ms) + 1;
 	refcount_inc(&t->ref);
-	spin_lock(&flight->lock);
+	spin_lock_bh(&flight->lock);
 	hash_add(flight->by_id, &t->flying, lower_32_bits(t->id));
 	WRITE_ONCE(flight->nr, flight->nr + 1);
 	WRITE_ONCE(t->file->inflight, t->file->inflight + 1);
 	hof_flight_arm(flight, t->deadline);
-	spin_unlock(&flight->lock);
+	spin_unlock_bh(&flight->lock);
 }
 
 void hof_flight_remove(struct hof_transfer *t)
@@ -50,12 +50,12 @@ void hof_flight_remove(struct hof_transfer *t)
 	struct hof_flight *flight = &t->hn->flight;
 	bool last;
 
-	spin_lock(&flight->lock);
+	spin_lock_bh(&flight->lock);
 	hash_del(&t->flying);
 	WRITE_ONCE(flight->nr, flight->nr - 1);
 	WRITE_ONCE(t->file->inflight, t->file->inflight - 1);
 	last = !t->file->inflight;
-	spin_unlock(&flight->lock);
+	spin_unlock_bh(&flight->lock);
 	if (last)
 		wake_up(&t->file->landed);	/* it may be closing */
 	hof_transfer_put(t);
@@ -66,14 +66,14 @@ struct hof_transfer *hof_flight_get(struct hof_net *hn, u64 id)
 	struct hof_flight *flight = &hn->flight;
 	struct hof_transfer *t;
 
-	spin_lock(&flight->lock);
+	spin_lock_bh(&flight->lock);
 	hash_for_each_possible(flight->by_id, t, flying, lower_32_bits(id)) {
 		if (t->id == id) {
 			refcount_inc(&t->ref);
 			break;
 		}
 	}
-	spin_unlock(&flight->lock);
+	spin_unlock_bh(&flight->lock);
 	return t;
 }
 
@@ -85,15 +85,15 @@ struct hof_transfer *hof_flight_next(struct hof_net *hn, unsigned int *bucket,
 	struct hof_transfer *t;
 
 	for (; *bucket < HASH_SIZE(flight->by_id); ++*bucket) {
-		spin_lock(&flight->lock);
+		spin_lock_bh(&flight->lock);
 		hlist_for_each_entry(t, &flight->by_id[*bucket], flying) {
 			if (atomic_read(&t->phase) == HOF_WAITING && match(t, arg)) {
 				refcount_inc(&t->ref);
-				spin_unlock(&flight->lock);
+				spin_unlock_bh(&flight->lock);
 				return t;
 			}
 		}
-		spin_unlock(&flight->lock);
+		spin_unlock_bh(&flight->lock);
 	}
 	return NULL;
 }
@@ -115,12 +115,12 @@ static void hof_flight_late(struct work_struct *work)
 		hof_transfer_put(t);
 	}
 	/* Whatever is left, and came meanwhile, is to ring at the first's time. */
-	spin_lock(&flight->lock);
+	spin_lock_bh(&flight->lock);
 	flight->armed = false;
 	hash_for_each(flight->by_id, bucket, t, flying)
 		if (atomic_read(&t->phase) == HOF_WAITING)
 			hof_flight_arm(flight, t->deadline);
-	spin_unlock(&flight->lock);
+	spin_unlock_bh(&flight->lock);
 }
 
 void hof_flight_net_init(struct hof_net *hn)

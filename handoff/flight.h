@@ -14,7 +14,7 @@ struct hof_transfer;
 
 /**
  * struct hof_flight - the handoffs of a namespace that wait for an answer
- * @lock:  guards the rest and @inflight of files; process context, a leaf
+ * @lock:  guards the rest and @inflight of files; softirq too; a leaf
  * @by_id: struct hof_transfer by the low half of their id; each is a reference
  * @nr:    of them; READ_ONCE
  * @armed: @late is going to run, at @at or before

@@ -17,6 +17,7 @@
 #include <net/tcp.h>
 
 #include "counter.h"
+#include "early.h"
 #include "forward.h"
 #include "hold.h"
 #include "path.h"
@@ -239,6 +240,7 @@ static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
 	const struct iphdr *iph = ip_hdr(skb);
 	struct hof_net *hn = priv;
 	const struct tcphdr *th;
+	unsigned int verdict;
 	struct hof_entry *e;
 	struct hof_key4 key;
 
@@ -267,6 +269,12 @@ static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
 	e = hof_entry_find4(hn, &key);
 	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th))
 		return hof_forward_opens4(hn, &key, th, skb, state);
+	if (!e && hof_early_is(hn)) {
+		verdict = hof_early_packet(hn, &key, skb, state);
+		if (verdict != NF_ACCEPT)
+			return verdict;
+		th = (const void *)ip_hdr(skb) + ip_hdrlen(skb);
+	}
 	if (!e)
 		return hof_standby_is(hn) ?
 		       hof_standby_packet4(hn, &key, th, state->in->ifindex) : NF_ACCEPT;

@@ -83,6 +83,24 @@ bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *sk
 	return true;
 }
 
+struct sk_buff *hof_hold_take(struct hof_net *hn, struct hof_hold *hold)
+{
+	return hof_hold_next(hn, hold);
+}
+
+void hof_hold_drop_first(struct hof_net *hn, struct hof_entry *e)
+{
+	struct sk_buff *skb;
+
+	spin_lock_bh(&e->lock);
+	skb = hof_hold_next(hn, e->hold);
+	spin_unlock_bh(&e->lock);
+	if (!skb)
+		return;
+	skb->dev = NULL;
+	consume_skb(skb);
+}
+
 u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
 {
 	u8 was;

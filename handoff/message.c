@@ -63,7 +63,7 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const struct hof_msg_origin *origin,
-			     const struct flt_checkpoint *ckpt)
+			     const struct flt_checkpoint *ckpt, gfp_t gfp)
 {
 	struct hof_msg_handoff head = {
 		.id = cpu_to_be64(id),
@@ -75,7 +75,7 @@ int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 		{ .iov_base = (void *)ckpt->wire, .iov_len = ckpt->len },
 	};
 
-	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 3, GFP_KERNEL);
+	return flt_link_send(node, HOF_MSG_HANDOFF, vec, 3, gfp);
 }
 
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,

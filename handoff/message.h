@@ -321,7 +321,7 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 /* @origin: NULL for a node without FLT_FEATURE_CLAIM. */
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const struct hof_msg_origin *origin,
-			     const struct flt_checkpoint *ckpt);
+			     const struct flt_checkpoint *ckpt, gfp_t gfp);
 /* As flt_link_send_secret(). */
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
 			  const struct flt_checkpoint *ckpt, const struct flt_tls *tls, bool clear);

@@ -9,6 +9,7 @@
 #include "adopt.h"
 #include "assign.h"
 #include "counter.h"
+#include "early.h"
 #include "entry.h"
 #include "forward.h"
 #include "gate.h"
@@ -59,6 +60,7 @@ static int __net_init hof_net_init(struct net *net)
 	hof_gate_net_init(hn);
 	hof_room_net_init(hn);
 	hof_redirect_net_init(hn);
+	hof_early_net_init(hn);
 	hof_relocate_net_init(hn);
 	hof_removal_net_init(hn);
 

@@ -145,6 +145,9 @@ struct hof_redirect_batch;
  * @hint:        looks at the loads here and tells them
  * @hint_flags:  HOF_HINT_KICKED
  * @redirect_batch: of @sweep: what is to be asked; NULL: nothing was
+ * @early_lock: guards changes of @earlies; process context
+ * @earlies:    services that are opened before there is a socket; RCU
+ * @nr_earlies: length of @earlies; READ_ONCE
  * @relocate_lock: guards the next; process context
  * @askings:    questions of this node that wait for an answer (relocate.c)
  * @removals:   what other nodes have asked for (removal.c)
@@ -237,6 +240,10 @@ struct hof_net {
 	struct delayed_work hint;
 	unsigned long hint_flags;
 	struct hof_redirect_batch *redirect_batch;
+
+	struct mutex early_lock;	/* the following */
+	struct list_head earlies;
+	unsigned int nr_earlies;
 
 	struct mutex relocate_lock;	/* the following */
 	struct list_head askings;

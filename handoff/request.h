@@ -27,6 +27,9 @@ enum hof_request {
 /* @length: of one that is HOF_REQUEST_WHOLE, with its body; else 0. */
 enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length);
 
+/* Are these bytes one request that is HOF_REQUEST_WHOLE, with its body, and no more? */
+bool hof_request_is_whole(const char *text, unsigned int len);
+
 /* Its process has neither read nor written: it knows nothing that another one does not. */
 bool hof_sock_is_new(const struct sock *sk);
 

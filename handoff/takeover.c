@@ -176,7 +176,7 @@ static struct hof_entry *hof_takeover_alloc(struct hof_takeover_run *run, struct
 	hof_hold_init(hold);
 	*ticket = hof_ticket_create(run->file, 0, peer->node->id, true);
 	if (*ticket)
-		e = hof_entry_alloc(tuple, peer, hold);
+		e = hof_entry_alloc(tuple, peer, hold, HOF_ENTRY_GFP);
 	if (*ticket && !e)
 		hof_ticket_put(*ticket);
 	set_active_memcg(old);

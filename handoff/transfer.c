@@ -23,6 +23,7 @@
 #include "adopt.h"
 #include "claim.h"
 #include "counter.h"
+#include "early.h"
 #include "entry.h"
 #include "flight.h"
 #include "forward.h"
@@ -45,7 +46,10 @@ void hof_transfer_put(struct hof_transfer *t)
 	if (t->from)
 		hof_adoption_put(t->from);
 	kvfree(t->ckpt);
-	sock_put(t->sk);
+	if (t->sk)
+		sock_put(t->sk);
+	if (t->rule)
+		hof_early_rule_put(t->rule);
 	hof_file_put(t->file);
 	kfree(t);
 }
@@ -61,7 +65,10 @@ static void hof_transfer_done(struct hof_transfer *t)
 	hof_count_latency(t->hn, usec);
 	trace_hof_settle(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
 	hof_track_forget(t->hn, &t->tuple);
-	hof_ticket_done(t->ticket, usec);
+	if (t->ticket)
+		hof_ticket_done(t->ticket, usec);
+	if (t->rule)
+		hof_early_done(t);
 	rcu_read_lock();	/* once it forwards, it may go at any time */
 	spin_lock_bh(&e->lock);
 	e->ticket = t->ticket;
@@ -83,10 +90,14 @@ static void hof_transfer_done(struct hof_transfer *t)
 /* The connection stays here: what was held goes to its socket. */
 static void hof_transfer_failed(struct hof_transfer *t, enum flt_refusal why)
 {
+	if (t->rule)
+		hof_early_failed(t);
 	hof_hold_reinject(t->hn, t->entry);
 	hof_count(t->hn, HOF_STAT_HANDOFF_FAILED);
 	hof_count_refusal(t->hn, why);
-	trace_hof_settle(&t->tuple, t->id, t->ticket->node, why);
+	trace_hof_settle(&t->tuple, t->id, t->peer->node->id, why);
+	if (!t->ticket)
+		return;
 	hof_ticket_failed(t->ticket, why);
 	hof_ticket_put(t->ticket);
 }
@@ -117,14 +128,26 @@ static void hof_transfer_relay(struct hof_transfer *t)
 		t->ticket->relay = hof_relay_begin(t->from, t->peer->node);
 }
 
+static enum flt_refusal hof_transfer_say_commit(struct hof_transfer *t, u32 tsval)
+{
+	/* Atomic only queues: a link that sends at once would lock its socket inside ours. */
+	int err = hof_message_send_commit(t->peer->node, t->id, tsval, t->proof, GFP_ATOMIC);
+
+	if (err)
+		return err == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_NODEDOWN;
+	return FLT_REFUSE_NONE;
+}
+
 static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
 	struct sock *sk = t->sk;
-	int err;
 
 	/* What the node was given up with before did not include this. */
 	t->downs = atomic_read(&t->peer->downs);
+	/* Its SYN-ACK is older than the checkpoint, and nothing can have changed. */
+	if (t->rule)
+		return hof_transfer_say_commit(t, 0);
 	if (!hof_transfer_lock(sk))
 		return FLT_REFUSE_CHANGED;
 	if (sock_flag(sk, SOCK_DEAD))
@@ -133,13 +156,9 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 		why = FLT_REFUSE_CHANGED;
 	if (why != FLT_REFUSE_NONE)
 		goto out;
-	/* Atomic only queues: a link that sends at once would lock its socket inside ours. */
-	err = hof_message_send_commit(t->peer->node, t->id, flt_endpoint_tsval(sk), t->proof,
-				      GFP_ATOMIC);
-	if (err) {
-		why = err == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_NODEDOWN;
+	why = hof_transfer_say_commit(t, flt_endpoint_tsval(sk));
+	if (why != FLT_REFUSE_NONE)
 		goto out;
-	}
 	hof_transfer_relay(t);
 	flt_endpoint_release(sk);
 out:
@@ -351,7 +370,7 @@ static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags,
 	else
 		err = hof_message_send_handoff(t->peer->node, t->id,
 					       flags | (t->back ? HOF_ADOPT_BACK : 0), origin,
-					       t->ckpt);
+					       t->ckpt, GFP_KERNEL);
 	switch (err) {
 	case 0:
 		return FLT_REFUSE_NONE;
@@ -438,7 +457,7 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, boo
 		return FLT_REFUSE_NOROUTE;
 	}
 	t->peer = peer;
-	t->entry = hof_entry_alloc(&t->tuple, peer, &t->hold);
+	t->entry = hof_entry_alloc(&t->tuple, peer, &t->hold, HOF_ENTRY_GFP);
 	if (!t->entry)
 		return -ENOMEM;
 	t->entry->id = t->id;
@@ -455,9 +474,8 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, boo
 	return why;
 }
 
-/* What is known before the connection is touched; the node itself may still say no. */
-static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node,
-					    const struct flt_tls *tls)
+enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node,
+				     const struct flt_tls *tls)
 {
 	if (!READ_ONCE(hn->tunables.handoff))
 		return FLT_REFUSE_POLICY;
@@ -484,11 +502,12 @@ static enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt
 	return FLT_REFUSE_NONE;
 }
 
-/* Message not sent: nobody else has seen the transfer move yet, or has settled it. */
-static bool hof_transfer_retract(struct hof_transfer *t)
+bool hof_transfer_retract(struct hof_transfer *t)
 {
 	if (atomic_cmpxchg(&t->phase, HOF_WAITING, HOF_SETTLING) != HOF_WAITING)
 		return false;
+	if (t->rule)
+		hof_early_failed(t);
 	hof_hold_reinject(t->hn, t->entry);
 	hof_flight_remove(t);
 	return true;

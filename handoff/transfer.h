@@ -14,6 +14,8 @@
 struct flt_checkpoint;
 struct flt_node;
 struct hof_adoption;
+struct hof_early_node;
+struct hof_early_rule;
 struct hof_entry;
 struct hof_file;
 struct hof_net;
@@ -49,11 +51,15 @@ enum hof_phase {
  * @back:   the target is the origin; what it is told
  * @epoch:  what its ACK said
  * @sk:     the connection; a counted reference. The program may close its
- *	    descriptor: then the socket is orphaned, and the handoff fails
+ *	    descriptor: then the socket is orphaned, and the handoff fails. NULL with @rule
  * @entry:  in HOLD
  * @hold:   its queue
  * @ckpt:   what was sent
  * @may, @arg: see hof_transfer_give(); NULL: its program has submitted it
+ * @rule:   it has no socket, and never had one (early.h); a counted reference. Nor a @ticket
+ * @early:  of @rule: which node
+ * @dif:    with @rule: the device that its packets come by
+ * @waits:  with @rule: its first segment is the first that waits
  * @tuple:  of the connection
  * @start:  ktime of the submission
  */
@@ -79,6 +85,10 @@ struct hof_transfer {
 	struct flt_checkpoint *ckpt;
 	enum flt_refusal (*may)(struct sock *sk, void *arg);
 	void *arg;
+	struct hof_early_rule *rule;
+	struct hof_early_node *early;
+	int dif;
+	bool waits;
 	struct flt_tuple tuple;
 	ktime_t start;
 };
@@ -128,6 +138,19 @@ void hof_transfer_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 epo
 void hof_transfer_nak(struct hof_net *hn, struct flt_node *node, u64 id, enum flt_refusal why);
 /* The node asks: ABORT when the id is not under way. */
 int hof_transfer_query(struct hof_net *hn, struct flt_node *node, u64 id);
+
+/*
+ * What is known before a connection is touched; the node itself may still say no. @tls: keys are to
+ * go with it. Any context.
+ */
+enum flt_refusal hof_transfer_target(struct hof_net *hn, const struct flt_node *node,
+				     const struct flt_tls *tls);
+
+/*
+ * Its message was not sent: it is as it was, and out of the table. False: somebody else has settled
+ * it. Softirq too.
+ */
+bool hof_transfer_retract(struct hof_transfer *t);
 
 /* The node has not answered in time. Process context. */
 void hof_transfer_late(struct hof_transfer *t);

@@ -15,10 +15,10 @@ def summed(data):
     return ~total & 0xffff
 
 
-def segment(source, to, flags, sport, dport=80, urgent=0, seq=1000, ack=0, ttl=64):
+def segment(source, to, flags, sport, dport=80, urgent=0, seq=1000, ack=0, ttl=64, data=b""):
     """An IPv4 packet; SYN is 2, ACK 16, RST 4."""
     source, to = socket.inet_aton(source), socket.inet_aton(to)
-    tcp = bytearray(struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 65000, 0, urgent))
+    tcp = bytearray(struct.pack(">HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 65000, 0, urgent) + data)
     tcp[16:18] = struct.pack(">H", summed(source + to + struct.pack(">BBH", 0, 6, len(tcp)) + bytes(tcp)))
     head = bytearray(struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 1, 0x4000, ttl, 6, 0, source, to))
     head[10:12] = struct.pack(">H", summed(bytes(head)))

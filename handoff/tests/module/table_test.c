@@ -74,7 +74,7 @@ static int table_fill(u16 family, u32 nr)
 
 	for (n = 0; n < nr; n++) {
 		table_tuple(family, n, &tuple);
-		e = hof_entry_alloc(&tuple, &table_peer, NULL);
+		e = hof_entry_alloc(&tuple, &table_peer, NULL, HOF_ENTRY_GFP);
 		if (!e)
 			return -ENOMEM;
 		spin_lock_bh(&e->lock);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <flotilla/afpa.h>
+#include <flotilla/early.h>
 #include <flotilla/handoff.h>
 #include <flotilla/move.h>
 #include <flotilla/relocate.h>
@@ -61,8 +62,14 @@ bool ask_handoff(struct caller *c)
 					 .run = dice(c, 2) ? 0 : dice(c, 9), .node = dice(c, 4), .to = { dice(c, 4), dice(c, 2) },
 					 .nr_to = dice(c, 3), .timeout_ms = dice(c, 50), .idle_ms = dice(c, 50), .max = dice(c, 3),
 					 .tuple = { .family = dice(c, 3) ? 0 : dice(c, 12) } };
+	struct hof_early early = { .size = dice(c, 9) ? sizeof(early) : odd_number(c), .flags = dice(c, 9) ? 0 : odd_number(c),
+				   .family = dice(c, 5) ? AF_INET : AF_INET6, .port = odd_number(c),
+				   .nr_nodes = dice(c, 9) ? dice(c, 4) : odd_number(c),
+				   .address = { 10, dice(c, 2), dice(c, 2), dice(c, 99) }, .nodes = address(c) };
 	struct hof_info info;
 
+	if (!dice(c, 6))
+		return ioctl(one_of(c, HANDOFF), HOF_IOC_EARLY, &early) == 0;
 	if (!dice(c, 6))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_RELOCATE, &relocate) == 0;
 	if (!dice(c, 4))

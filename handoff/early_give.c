@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Handing off what has no socket. As transfer.c does it, with less that can change meanwhile: no
+ * program has seen the connection, and its first segment waits with the others until the node has
+ * answered. If it refuses, that segment goes to the listener, to which its ACK is one of a cookie.
+ */
+
+#include <linux/slab.h>
+#include <net/tcp.h>
+
+#include "kmod/endpoint.h"
+#include "kmod/node.h"
+
+#include "counter.h"
+#include "early.h"
+#include "flight.h"
+#include "message.h"
+#include "origin.h"
+#include "path.h"
+#include "peer.h"
+#include "request.h"
+#include "ticket.h"
+#include "trace.h"
+#include "transfer.h"
+
+static u32 hof_early_load(struct hof_early_node *n)
+{
+	return atomic_read(&n->peer->node->load) + atomic_read(&n->flying);
+}
+
+/* It is up and would be given a connection by its dispatcher, too. */
+static bool hof_early_is_ready(struct hof_net *hn, const struct hof_early_node *n)
+{
+	struct flt_node *node = n->peer->node;
+
+	return READ_ONCE(node->admin) == FLT_ADMIN_ACTIVE &&
+	       hof_transfer_target(hn, node, NULL) == FLT_REFUSE_NONE && hof_path_get(n->peer);
+}
+
+/* Fewest connections; ties in turn. NULL: none is ready. */
+static struct hof_early_node *hof_early_pick(struct hof_early_rule *r)
+{
+	u32 turn = READ_ONCE(r->turn), load, least = 0;
+	struct hof_early_node *best = NULL;
+	unsigned int i;
+
+	for (i = 0; i < r->nr_nodes; i++) {
+		struct hof_early_node *n = &r->nodes[(turn + i) % r->nr_nodes];
+
+		load = hof_early_load(n);
+		if ((best && load >= least) || !hof_early_is_ready(r->hn, n))
+			continue;
+		best = n;
+		least = load;
+	}
+	if (best)
+		WRITE_ONCE(r->turn, best - r->nodes + 1);
+	return best;
+}
+
+static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct hof_early_node *n,
+					     const struct flt_opening *o,
+					     struct flt_checkpoint *ckpt, int dif)
+{
+	struct hof_transfer *t = kzalloc(sizeof(*t), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!t)
+		return NULL;
+	t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold, GFP_ATOMIC | __GFP_NOWARN);
+	if (!t->entry) {
+		kfree(t);
+		return NULL;
+	}
+	refcount_set(&t->ref, 1);
+	atomic_set(&t->phase, HOF_WAITING);
+	t->hn = r->hn;
+	t->id = hof_net_new_id(t->hn);
+	t->entry->id = t->id;
+	t->entry->acked = o->ack;
+	kref_get(&r->file->ref);
+	t->file = r->file;
+	hof_hold_init(&t->hold);
+	t->tuple = o->tuple;
+	t->start = ktime_get();
+	t->early = n;
+	t->rule = r;
+	t->dif = dif;
+	refcount_inc(&r->ref);
+	refcount_inc(&n->peer->ref);
+	t->peer = n->peer;
+	t->ckpt = ckpt;
+	if (READ_ONCE(t->peer->node->features) & FLT_FEATURE_CLAIM)
+		t->proof = hof_origin_name(t->hn, t->id, t->peer->node, NULL, &t->origin,
+					   &t->back);
+	return t;
+}
+
+/* It is not in the table: somebody was faster with a copy of the segment, or there is no room. */
+static unsigned int hof_early_undo(struct hof_transfer *t, int err,
+				   const struct nf_hook_state *state)
+{
+	struct sk_buff *skb = hof_hold_take(t->hn, &t->hold);
+
+	hof_entry_free(t->entry);
+	hof_transfer_put(t);
+	if (!skb)
+		return NF_STOLEN;
+	skb->dev = state->in;
+	if (err != -EEXIST)
+		return NF_ACCEPT;
+	kfree_skb(skb);
+	return NF_STOLEN;
+}
+
+unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *o,
+			    struct sk_buff *skb, unsigned int offset, unsigned int len,
+			    const struct nf_hook_state *state)
+{
+	struct hof_net *hn = r->hn;
+	struct flt_checkpoint *ckpt;
+	struct hof_early_node *n;
+	struct hof_transfer *t;
+	const char *text;
+	int err;
+
+	ckpt = flt_opening_checkpoint(o, skb, offset, len, &text);
+	if (!ckpt)
+		return NF_ACCEPT;
+	n = hof_request_is_whole(text, len) ? hof_early_pick(r) : NULL;
+	t = n ? hof_early_create(r, n, o, ckpt, state->in->ifindex) : NULL;
+	if (!t) {
+		kvfree(ckpt);
+		return NF_ACCEPT;
+	}
+	/* Before others can find the entry: it is the first. */
+	hof_hold_packet(hn, t->entry, skb, state);
+	t->waits = !skb_queue_empty(&t->hold.queue);
+	err = hof_entry_insert(hn, t->entry);
+	if (err)
+		return hof_early_undo(t, err, state);
+	atomic_inc(&n->flying);
+	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
+	hof_count(hn, HOF_STAT_EARLY_GIVEN);
+	trace_hof_submit(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
+	hof_flight_add(t, READ_ONCE(hn->tunables.timeout_ms));
+	err = hof_message_send_handoff(t->peer->node, t->id, 0,
+				       t->origin.voucher ? &t->origin : NULL, ckpt, GFP_ATOMIC);
+	if (err)
+		hof_transfer_retract(t);
+	hof_transfer_put(t);
+	return NF_STOLEN;
+}
+
+void hof_early_done(struct hof_transfer *t)
+{
+	atomic_dec(&t->early->flying);
+	/* What was in the checkpoint. */
+	if (t->waits)
+		hof_hold_drop_first(t->hn, t->entry);
+}
+
+void hof_early_failed(struct hof_transfer *t)
+{
+	atomic_dec(&t->early->flying);
+	hof_count(t->hn, HOF_STAT_EARLY_LEFT);
+	rcu_read_lock();
+	hof_early_leave(t->hn, &t->tuple, t->dif);
+	rcu_read_unlock();
+}

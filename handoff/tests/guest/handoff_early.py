@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 900
+"""A connection is handed off with its first segment, and the front-end never has a socket of it."""
+import errno
+import os
+import socket
+import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from early import EARLY, REQUEST, Early, answers, early_ioctl, over     # noqa: E402
+from hof import VIP4, claim, main, rounds, run, wait                            # noqa: E402
+from syns import Raw                                                            # noqa: E402
+
+LINGER_RST = struct.pack("ii", 1, 0)
+
+
+def served(c, **more):
+    """One request, which a back-end gets: which."""
+    client = c.ask(**more)
+    index, there = c.where()
+    assert index >= 0, ("the front-end's listener has it", c.fe.stats())
+    answers(client, there)
+    over(client, there)
+    return index
+
+
+def left(c, client, request=REQUEST):
+    """The front-end's listener gets the connection, and it works."""
+    index, there = c.where()
+    assert index == -1, (index, c.fe.stats())
+    answers(client, there, request)
+    over(client, there)
+
+
+@claim
+def the_request_is_served_and_the_front_end_has_no_socket():
+    with Early() as c:
+        seen = []
+        for number in range(4):
+            client = c.ask()
+            index, there = c.where()
+            assert index >= 0, "the front-end's listener has it"
+            assert not c.fe.sockets(), c.fe.sockets()
+            answers(client, there)
+            seen.append(index)
+            over(client, there)
+            wait(lambda n=number: c.fe.stat("HandoffClosed") == n + 1)
+        assert sorted(seen) == [0, 0, 1, 1], seen
+        assert c.count("Syns") >= 4 and c.count("Given") == 4 and c.count("Left") == 0, c.fe.stats()
+
+
+@claim
+def a_kept_connection_goes_on_there_with_large_answers():
+    with Early(1) as c:
+        client = c.ask()
+        index, there = c.where()
+        assert index == 0
+        answers(client, there)
+        for request, size in (REQUEST, 70000), (REQUEST, 3000000), (REQUEST + b"y" * 400000, 2):
+            with ThreadPoolExecutor(1) as writer:
+                writer.submit(client.sendall, request)
+                answers(client, there, request, b"x" * size, writer)
+        over(client, there)
+
+
+@claim
+def options_of_the_client_survive_as_far_as_a_cookie_holds_them():
+    with Early(1) as c:
+        for timestamps, scaling, sack in (1, 1, 1), (1, 0, 1), (1, 1, 0), (0, 1, 1):
+            c.client.sysctl("net.ipv4.tcp_timestamps", timestamps)
+            c.client.sysctl("net.ipv4.tcp_window_scaling", scaling)
+            c.client.sysctl("net.ipv4.tcp_sack", sack)
+            client = c.ask()
+            index, there = c.where()
+            assert index == 0
+            answers(client, there, REQUEST, b"x" * 200000)
+            info = there.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+            got = tuple(int(bool(info[5] & bit)) for bit in (1, 4, 2))
+            assert got == (timestamps, timestamps & scaling, timestamps & sack), (timestamps, scaling, sack, info)
+            over(client, there)
+
+
+@claim
+def what_is_not_one_whole_request_is_the_listeners():
+    with Early() as c:
+        for first, rest in ((b"GET /one HT", b"TP/1.1\r\nHost: a\r\n\r\n"),
+                            (b"GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n", b""),
+                            (b"GET /one HTTP/1.1\r\nUpgrade: h2c\r\n\r\n", b""),
+                            (b"POST /one HTTP/1.1\r\nContent-Length: 5\r\n\r\nab", b"cde"),
+                            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b""),
+                            (b"\x16\x03\x01 what TLS begins with", b""),
+                            (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 9000), b"")):
+            client = c.ask(first)
+            wait(lambda: c.front_waits())
+            client.sendall(rest)
+            left(c, client, first + rest)
+        assert c.count("Given") == 0 and c.fe.stat("ForwardEntries") == 0, c.fe.stats()
+
+
+@claim
+def a_client_that_closes_at_once_is_the_listeners():
+    with Early() as c:
+        client = c.client.connect(c.port)
+        client.shutdown(socket.SHUT_WR)
+        index, there = c.where()
+        assert index == -1 and there.recv(1) == b""
+        over(client, there)
+
+
+@claim
+def a_node_that_refuses_leaves_it_to_the_listener():
+    with Early() as c:
+        for sock in c.back:
+            sock.close()
+        c.back = []
+        for number in range(3):
+            left(c, c.ask())
+            assert c.count("Given") == c.count("Left") == number + 1, c.fe.stats()
+            assert c.fe.stat("HandoffRefusedNoListener") == number + 1, c.fe.stats()
+        assert c.fe.stat("ForwardEntries") == 0
+
+
+@claim
+def a_node_that_is_silent_leaves_it_to_the_listener():
+    with Early(1) as c:
+        c.fe.sysctl("net.flotilla.handoff_timeout_ms", 300)
+        c.be[0].run("ip", "link", "set", "eth0", "down")
+        left(c, c.ask())
+        assert c.fe.stat("HandoffRefusedTimeout") == 1, c.fe.stats()
+
+
+@claim
+def nodes_that_may_get_nothing_get_nothing():
+    with Early() as c:
+        c.fe.nl.do("NODE_SET", node_name="be1", node_admin=1)
+        assert [served(c) for _ in range(3)] == [1, 1, 1]
+        c.fe.nl.do("NODE_SET", node_name="be2", node_admin=1)
+        left(c, c.ask())
+        c.fe.nl.do("NODE_SET", node_name="be1", node_admin=0)
+        assert served(c) == 0
+        c.fe.nl.do("NODE_DEL", node_name="be1")
+        left(c, c.ask())
+
+
+@claim
+def a_flood_of_syns_leaves_nothing_and_clients_are_served():
+    with Early() as c:
+        raw, number = Raw(c.client), rounds(20000, 3000)
+        before = c.slabs()
+        for at in range(number):
+            raw.send("10.9.%d.%d" % (1 + at % 250, 1 + at // 250 % 250), VIP4, 2, 1024 + at % 60000, seq=at)
+            if at % 5000 == 0:
+                served(c)
+        wait(lambda: c.count("Syns") >= number)
+        assert not c.fe.sockets(), c.fe.sockets()[:5]
+        grown = {name: c.slabs()[name] - before[name] for name in before}
+        assert max(grown.values()) < 100, grown
+        assert c.count("Given") == c.fe.stat("HandoffDone")
+        served(c)
+        raw.close()
+
+
+@claim
+def acks_of_no_cookie_begin_nothing():
+    with Early() as c:
+        raw = Raw(c.client)
+        for at in range(rounds(2000, 500)):
+            raw.send("10.9.3.%d" % (1 + at % 250), VIP4, 16, 1024 + at, seq=7 * at, ack=at * 7919, data=REQUEST)
+        wait(lambda: c.count("Strangers") >= rounds(2000, 500))
+        assert c.count("Given") == 0 and c.fe.stat("ForwardEntries") == 0 and not c.fe.sockets(), c.fe.stats()
+        raw.close()
+
+
+@claim
+def what_is_lost_on_the_way_comes_again():
+    with Early() as c:
+        c.disturb(c.client)
+        answer = b"x" * 50000
+        for _ in range(rounds(30, 10)):
+            client = c.ask()
+            index, there = c.where(120)
+            answers(client, there, REQUEST, answer)
+            over(client, there)
+        assert c.count("Given") > 0, c.fe.stats()
+
+
+@claim
+def it_lasts_as_long_as_the_descriptor_and_cookies_stay_good():
+    with Early() as c:
+        waiting = [c.client.connect(c.port) for _ in range(3)]
+        wait(lambda: c.count("Acks") >= 3)
+        waiting[0].sendall(REQUEST)
+        assert c.where()[0] >= 0
+        c.end()
+        waiting[1].sendall(REQUEST)
+        left(c, waiting[1])
+        left(c, c.ask())
+        c.begin()
+        assert served(c) >= 0
+        c.dev.close()
+        waiting[2].sendall(REQUEST)
+        left(c, waiting[2])
+        left(c, c.ask())
+        c.dev = c.fe.handoff()
+        c.begin()
+        assert served(c) >= 0
+
+
+@claim
+def without_a_listener_nothing_is_answered():
+    with Early() as c:
+        c.front.close()
+        try:
+            c.client.connect(c.port)
+            raise AssertionError("there is nobody")
+        except ConnectionRefusedError:
+            pass
+        c.front = c.fe.listen(c.port)
+        c.front.settimeout(0)
+        wait(lambda: served(c) >= 0)
+
+
+@claim
+def the_call_refuses_what_it_does_not_know():
+    with Early(begun=False) as c:
+        def refused(code, nodes=(1,), **more):
+            try:
+                early_ioctl(c.dev.fd, [c.fe.id["be%d" % n] if n < 100 else n for n in nodes], c.port, **more)
+            except OSError as error:
+                assert error.errno == code, (error, more)
+                return
+            raise AssertionError(more)
+        refused(errno.EINVAL, flags=1)
+        refused(errno.EINVAL, size=EARLY.size - 1)
+        refused(errno.EINVAL, size=EARLY.size + 8)
+        refused(errno.EINVAL, tail=b"\1")
+        refused(errno.EINVAL, nodes=[1] * 65)
+        refused(errno.EAFNOSUPPORT, family=socket.AF_INET6)
+        refused(errno.ENOENT, nodes=(1, 4711))
+        refused(errno.ENOENT, nodes=())
+        c.begin()
+        other = c.fe.handoff()
+        try:
+            c.begin(dev=other)
+            raise AssertionError("two have it")
+        except OSError as error:
+            assert error.errno == errno.EBUSY
+        other.close()
+        assert served(c) >= 0
+
+
+@claim
+def a_node_that_dies_has_its_clients_reset():
+    with Early(1, heartbeat_ms=200, grace_ms=300) as c:
+        client = c.ask()
+        index, there = c.where()
+        assert index == 0
+        c.be[0].run("ip", "link", "set", "eth0", "down")
+        try:
+            assert client.recv(1) == b"", "an answer"
+            raise AssertionError("end of file")
+        except ConnectionResetError:
+            pass
+        there.close()
+        left(c, c.ask())
+
+
+@claim
+def the_module_goes_under_load():
+    for _ in range(rounds(3, 2)):
+        with Early() as c:
+            clients = [c.client.connect(c.port) for _ in range(20)]
+            for client in clients:
+                client.setblocking(False)
+                client.send(REQUEST)
+            c.dev.close()
+            run("rmmod", "handoff")
+            for client in clients:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RST)
+                client.close()
+            run("modprobe", "handoff")
+
+
+if __name__ == "__main__":
+    main()
