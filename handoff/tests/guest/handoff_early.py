@@ -148,15 +148,18 @@ def nodes_that_may_get_nothing_get_nothing():
 def a_flood_of_syns_leaves_nothing_and_clients_are_served():
     with Early() as c:
         raw, number = Raw(c.client), rounds(20000, 3000)
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
         before = c.slabs()
         for at in range(number):
-            raw.send("10.9.%d.%d" % (1 + at % 250, 1 + at // 250 % 250), VIP4, 2, 1024 + at % 60000, seq=at)
+            raw.send("198.18.%d.%d" % (at % 250, at // 250 % 250), VIP4, 2, 1024 + at % 60000, seq=at)
             if at % 5000 == 0:
                 served(c)
-        wait(lambda: c.count("Syns") >= number)
+        # Some are lost in the queues of devices.
+        wait(lambda: c.count("Syns") >= number * 3 // 4)
         assert not c.fe.sockets(), c.fe.sockets()[:5]
         grown = {name: c.slabs()[name] - before[name] for name in before}
         assert max(grown.values()) < 100, grown
+        assert c.fe.stat("ForwardEntries") <= c.count("Given") and c.fe.stat("HoldBytes") == 0, c.fe.stats()
         assert c.count("Given") == c.fe.stat("HandoffDone")
         served(c)
         raw.close()
@@ -219,7 +222,14 @@ def without_a_listener_nothing_is_answered():
             pass
         c.front = c.fe.listen(c.port)
         c.front.settimeout(0)
-        wait(lambda: served(c) >= 0)
+
+        def early():
+            client = c.ask()
+            index, there = c.where()
+            answers(client, there)
+            over(client, there)
+            return index >= 0
+        wait(early)         # it is looked for ten times a second
 
 
 @claim
@@ -276,6 +286,7 @@ def the_module_goes_under_load():
                 client.setblocking(False)
                 client.send(REQUEST)
             c.dev.close()
+            c.dev = None
             run("rmmod", "handoff")
             for client in clients:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RST)

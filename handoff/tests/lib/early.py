@@ -34,6 +34,13 @@ class Early(Cluster):
         if begun:
             self.begin()
 
+    def close(self):
+        if self.dev:
+            self.dev.close()
+        for sock in [self.front] + self.back:
+            sock.close()
+        super().close()
+
     def begin(self, *which, dev=None):
         early_ioctl((dev or self.dev).fd, [self.fe.id[be.name] for be in which or self.be], self.port)
 
