@@ -77,11 +77,30 @@ lardd_start() {
 	done
 }
 
+# As a dispatcher would ask for it: the kernel opens the connections in its place.
+early_start() {
+	local backend ids=
+	for backend in $backends; do
+		ids+=" $(flotilla -j node show "${backend%%:*}" | grep -o '"id": *[0-9]*' | grep -o '[0-9]*$')"
+	done
+	# shellcheck disable=SC2086
+	python3 "$here/early.py" $vip 80 $ids >$state/early.log 2>&1 &
+	echo $! >$state/early
+	for _ in $(seq 100); do
+		! grep -q begun $state/early.log || return 0
+		sleep 0.1
+	done
+	cat $state/early.log >&2
+	return 1
+}
+
 # How nodes are to be known.
 nodes_up() {
 	local backend
 	modprobe handoff
 	flotilla local set name fe address 10.77.0.1
+	# Else nothing is given by links that nobody has authenticated, and lardd proxies.
+	[ $# -gt 0 ] || flotilla local set insecure on
 	for backend in $backends; do
 		flotilla node add "${backend%%:*}" address "${backend#*:}" "$@"
 	done
@@ -141,11 +160,12 @@ start() {
 		tc filter add dev eth1 ingress bpf da obj "$top/build/bench/shortcut.bpf.o" sec tc
 		headers_fill
 		;;
-	handoff)
+	handoff | early)
 		nodes_up
 		echo wrr >/sys/class/flotilla/dispatch/policy
 		printf 'listen %s:80\ncontrol %s\n' $vip $state/lardd.sock >$state/lardd.conf
 		lardd_start
+		[ "$1" = handoff ] || early_start
 		;;
 	tls-haproxy)
 		haproxy_conf "$vip:443 ssl crt $state/both" >$state/haproxy.cfg
@@ -192,7 +212,8 @@ stop() {
 
 	[ ! -s $state/pid ] || kill "$(cat $state/pid)" || true
 	[ ! -s $state/link ] || kill "$(cat $state/link)" || true
-	rm -f $state/pid $state/link
+	[ ! -s $state/early ] || kill "$(cat $state/early)" || true
+	rm -f $state/pid $state/link $state/early
 	ip netns del front-end 2>/dev/null || true
 	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
 	ip link set eth1 xdpdrv off
