@@ -26,6 +26,7 @@ import move                                             # noqa: E402
 from card import MIB, Disk                              # noqa: E402
 from chain import Chain, Wanderer                       # noqa: E402
 from cluster import Cluster                             # noqa: E402
+from early import Early, answers                        # noqa: E402
 from faults import each_fault, modules_unload           # noqa: E402
 from kit import claim, main, wait                       # noqa: E402
 from netns import inside, run                           # noqa: E402
@@ -391,6 +392,24 @@ def a_relocation():
                    lambda *_: w.works())
         os.close(dev)
         w.close()
+
+
+@claim
+def an_early_handoff():
+    """Asked for, in vain or not: what follows is served by whoever it is then for."""
+    with Early(1, begun=False) as c:
+        def over(_, _got, code):
+            client = c.ask()
+            index, there = c.where()
+            assert index == (-1 if code else 0), (index, code)
+            answers(client, there)
+            there.close()
+            client.close()
+            if not code:
+                c.end()
+
+        print("# EARLY")
+        each_fault(lambda: None, lambda _: c.begin(), over)
 
 
 @claim
