@@ -15,7 +15,8 @@ OUT_OF_REACH = {"HOF_MOVE_TO", "HOF_MOVE_FROM", "HOF_MOVE_CONN", "HOF_MOVE_KEEP"
 # The claims of fault_calls and fault_devices about each room; iolite has a test of its own besides.
 FAULTS = {"kmod": "netlink_reads_of_flotilla netlink_writes_of_flotilla services_of_flotilla "
                   "policies_of_flotilla redirection_of_flotilla",
-          "kmod/afpa": "afpa_calls", "handoff": "a_handoff a_move a_takeover a_relocation an_early_handoff", "uselect": "uselect",
+          "kmod/afpa": "afpa_calls",
+          "handoff": "a_handoff a_move a_takeover a_relocation an_early_handoff", "uselect": "uselect",
           "splice": "a_splice", "card": "netlink_of_card", "iolite": "iolite_calls_that_only_copy"}
 
 
