@@ -16,6 +16,7 @@ from syns import Raw                                                            
 
 FLOOD = os.path.join(TOP, "build/tests/handoff-flood")
 SYNS = int(os.environ.get("SYNS", rounds(50000, 3000)))
+FEATURE = 1 << 11
 LINGER_RST = struct.pack("ii", 1, 0)
 
 
@@ -255,6 +256,7 @@ def the_call_refuses_what_it_does_not_know():
         refused(errno.EAFNOSUPPORT, family=socket.AF_INET6)
         refused(errno.ENOENT, nodes=(1, 4711))
         refused(errno.ENOENT, nodes=())
+        assert c.dev.info()[1] & FEATURE
         c.begin()
         other = c.fe.handoff()
         try:
