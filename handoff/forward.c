@@ -163,13 +163,27 @@ static bool hof_forward_syn_to_ack(struct hof_entry *e, const struct tcphdr *syn
 	return true;
 }
 
+/* A SYN with the addresses of an entry that has just gone. RCU. */
+static unsigned int hof_forward_anew(struct hof_net *hn, const struct hof_entry *e,
+				     const struct tcphdr *th, struct sk_buff *skb,
+				     const struct nf_hook_state *state)
+{
+	struct flt_tuple tuple;
+
+	if (hof_redirect_is(hn)) {
+		hof_entry_tuple(e, &tuple);
+		return hof_redirect_syn(hn, &tuple, th, skb, state);
+	}
+	return e->family == AF_INET && hof_early_is(hn) ?
+	       hof_early_packet(hn, &e->key.v4, skb, state) : NF_ACCEPT;
+}
+
 static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 				    const struct tcphdr *th, struct sk_buff *skb,
 				    const struct nf_hook_state *state)
 {
 	bool opens = hof_redirect_opens(th);
 	unsigned int verdict;
-	struct flt_tuple tuple;
 	u8 now = hof_entry_state(e);
 
 	if (now == HOF_HOLD) {
@@ -203,10 +217,8 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 		/* The client uses its port again; the old connection is over for it. */
 		if (opens) {
 			hof_count(hn, HOF_STAT_FORWARD_SYN_REUSE);
-			hof_entry_tuple(e, &tuple);
 			hof_entry_remove(hn, e);
-			return hof_redirect_is(hn) ?
-			       hof_redirect_syn(hn, &tuple, th, skb, state) : NF_ACCEPT;
+			return hof_forward_anew(hn, e, th, skb, state);
 		}
 		if (now == HOF_DEAD)
 			return hof_forward_dead(hn, e, th, skb);

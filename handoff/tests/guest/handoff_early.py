@@ -70,6 +70,15 @@ def a_kept_connection_goes_on_there_with_large_answers():
 
 
 @claim
+def a_port_that_is_used_again_is_served_so_too():
+    with Early() as c:
+        for number in range(3):
+            assert served(c, source=("", 4711)) >= 0
+            wait(lambda n=number: c.fe.stat("HandoffClosed") == n + 1)
+        assert c.fe.stat("ForwardSynReuse") == 2 and c.count("Left") == 0, c.fe.stats()
+
+
+@claim
 def options_of_the_client_survive_as_far_as_a_cookie_holds_them():
     with Early(1) as c:
         for timestamps, scaling, sack in (1, 1, 1), (1, 0, 1), (1, 1, 0), (0, 1, 1):

@@ -21,9 +21,9 @@
  * @nr_nodes 0 it ends. Which node: the one with the fewest connections that were given to it here
  * and have not ended, ties in turn, of those that are up, active, and may be given connections.
  *
- * What a client loses: options that do not fit in a cookie. Without timestamps it has neither window
- * scaling nor SACK; its MSS is 536, 1300, 1440 or 1460; there is no ECN. A client that sends nothing
- * for two minutes after its handshake is reset.
+ * What a client loses: options that do not fit in a cookie. Without timestamps it has neither
+ * window scaling nor SACK; its MSS is 536, 1300, 1440 or 1460; there is no ECN. A client that sends
+ * nothing for two minutes after its handshake is reset.
  */
 #ifndef _UAPI_FLOTILLA_EARLY_H
 #define _UAPI_FLOTILLA_EARLY_H
