@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 900
+# timeout: 1800
+# long: debug a quarter of an hour there
 """A connection is handed off with its first segment, and the front-end never has a socket of it."""
 import errno
 import os
