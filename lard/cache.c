@@ -8,6 +8,7 @@
 #include "url.h"
 
 #define BUCKETS	4096	/* a power of two; it is a small cache */
+#define SLOTS	4096	/* of keys, for what is said of them while they are asked for */
 
 /**
  * struct cache - see cache.h
@@ -15,7 +16,7 @@
  * @lru:  the most recently used first
  * @idle: of @bytes, what nobody is being sent: it can go at once
  * @filling: of @bytes, what is not stored yet
- * @forgotten: invalidations so far; read without the lock, too
+ * @cleared: invalidations of many at once so far, and @forgotten of one key, by slot; read without the lock, too
  */
 struct cache {
 	pthread_mutex_t lock;
@@ -26,7 +27,7 @@ struct cache {
 	size_t idle, filling;
 	size_t entries;
 	uint64_t evictions;
-	_Atomic uint64_t forgotten;
+	_Atomic uint64_t cleared, forgotten[SLOTS];
 };
 
 struct cache *cache_new(size_t limit)
@@ -154,13 +155,18 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 	return entry;
 }
 
-uint64_t cache_forgotten(struct cache *cache)
+static struct cache_since since(struct cache *cache, unsigned int slot)
 {
-	return cache->forgotten;
+	return (struct cache_since){ slot, cache->cleared + cache->forgotten[slot] };
+}
+
+struct cache_since cache_since(struct cache *cache, struct span key)
+{
+	return since(cache, url_key(key.at, key.len) % SLOTS);
 }
 
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
-			    size_t length, uint64_t forgotten)
+			    size_t length, struct cache_since since)
 {
 	size_t head = sizeof(struct entry) + key.len + fields.len;
 	struct entry *entry;
@@ -183,7 +189,7 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	entry->length = length;
 	entry->hash = url_key(key.at, key.len);
 	entry->users = 1;
-	entry->forgotten = forgotten;
+	entry->since = since;
 	entry->filling = true;
 	cache->bytes += cost(entry);
 	cache->filling += cost(entry);
@@ -200,14 +206,16 @@ static void end_filling(struct cache *cache, struct entry *entry)
 	entry->filling = false;
 }
 
-void cache_store(struct cache *cache, struct entry *entry)
+bool cache_store(struct cache *cache, struct entry *entry)
 {
 	struct entry **bucket = &cache->buckets[entry->hash % BUCKETS], *old;
+	bool stored;
 
 	pthread_mutex_lock(&cache->lock);
 	end_filling(cache, entry);
-	/* Something was invalidated meanwhile: perhaps this. */
-	if (entry->forgotten == cache->forgotten && cache->bytes <= cache->limit) {
+	/* It may have been invalidated meanwhile. */
+	stored = entry->since.count == since(cache, entry->since.slot).count && cache->bytes <= cache->limit;
+	if (stored) {
 		old = look_up(cache, entry->hash, entry->key);
 		if (old)
 			unlink_entry(cache, old);
@@ -220,6 +228,7 @@ void cache_store(struct cache *cache, struct entry *entry)
 	}
 	put(cache, entry);
 	pthread_mutex_unlock(&cache->lock);
+	return stored;
 }
 
 void cache_put(struct cache *cache, struct entry *entry)
@@ -267,7 +276,7 @@ void cache_forget(struct cache *cache, struct span key)
 	unsigned int encodings;
 
 	pthread_mutex_lock(&cache->lock);
-	cache->forgotten++;
+	cache->forgotten[url_key(key.at, key.len) % SLOTS]++;
 	forget(cache, key);
 	for (encodings = 0; encodings < ENCODING_UNKNOWN && cache->entries; encodings++)
 		forget(cache, cache_variant(key, encodings));
@@ -281,7 +290,7 @@ size_t cache_clear(struct cache *cache, bool (*match)(const struct entry *entry,
 	size_t gone = 0;
 
 	pthread_mutex_lock(&cache->lock);
-	cache->forgotten++;
+	cache->cleared++;
 	for (at = cache->lru.next; at != &cache->lru; at = next) {
 		struct entry *entry = container_of(at, struct entry, lru);
 

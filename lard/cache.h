@@ -16,11 +16,21 @@
 struct cache;
 
 /**
+ * struct cache_since - a moment, for one key
+ * @slot:  of the key, which it has for itself or shares with a few others
+ * @count: invalidations so far that may have been of the key
+ */
+struct cache_since {
+	unsigned int slot;
+	uint64_t count;
+};
+
+/**
  * struct entry - an answer
  * @lru, @same:  in its cache, while @stored; under the cache's lock
  * @users:       one for being @stored, one for each exchange that sends or fills it; under that lock
  * @filling:     neither stored nor given back yet; under that lock
- * @forgotten:   invalidations that the cache had seen when it was asked for
+ * @since:       when it was asked for
  * @hash, @key:  host, port and target
  * @fields:      header lines of the answer without status line, Content-Length, Age and what
  *		 concerns one hop; @etag and @modified point into it
@@ -39,7 +49,7 @@ struct entry {
 	unsigned int users;
 	bool stored;
 	bool filling;
-	uint64_t forgotten;
+	struct cache_since since;
 	uint64_t hash;
 	uint64_t born_us;
 	uint64_t fresh_us;
@@ -93,27 +103,27 @@ static inline bool entry_is_fresh(const struct entry *entry, uint64_t now_us)
  * cache_reserve - room for an answer
  * @fields: copied
  * @length: of the body
- * @forgotten: cache_forgotten() when the answer was asked for: it may be older than what came since
+ * @since:  cache_since() of the key when the answer was asked for: it may be older than what came then
  *
  * Return: to be filled, and then stored or given back; NULL: it does not fit.
  */
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
-			    size_t length, uint64_t forgotten);
-/* The filled @entry takes the place of an older one, and is given back. */
-void cache_store(struct cache *cache, struct entry *entry);
+			    size_t length, struct cache_since since);
+/* The filled @entry takes the place of an older one, and is given back. False: it is out of date, and was not kept. */
+bool cache_store(struct cache *cache, struct entry *entry);
 void cache_put(struct cache *cache, struct entry *entry);
 
 /* It holds no more. */
 void cache_drop(struct cache *cache, struct entry *entry);
 /* What is stored for this very @key is out of date. */
 void cache_remove(struct cache *cache, struct span key);
-/* What is known for @key holds no more, nor what is being asked for now. */
+/* What is known for @key holds no more, nor what of it is being asked for now. */
 void cache_forget(struct cache *cache, struct span key);
 /* All that @match says yes to, and what is being asked for; how many went. */
 size_t cache_clear(struct cache *cache, bool (*match)(const struct entry *entry, const void *arg),
 		   const void *arg);
-/* How often. */
-uint64_t cache_forgotten(struct cache *cache);
+/* Now, for the @key of a target and its variants. */
+struct cache_since cache_since(struct cache *cache, struct span key);
 
 void cache_get_info(struct cache *cache, struct cache_info *info);
 

@@ -302,12 +302,12 @@ bool caching_request(struct exchange *ex, const struct request *r)
 
 	if (!w->config->cache_size)
 		return false;
-	ex->forgotten = cache_forgotten(cache_of(conn));
 	ex->use = use_of(conn, r, &ex->personal);
 	if (ex->use != CACHE_PASS && !make_key(ex, r))
 		ex->use = CACHE_PASS;
 	if (ex->use == CACHE_PASS)
 		return false;
+	ex->since = cache_since(cache_of(conn), ex->key);
 	ex->classes = cache_class_of_target(&w->config->cache, r->target);
 	ex->encodings = cacheable_encodings(r);
 	kernel_name_make(w->lardd->kernel, &ex->kernel, r, conn->site, conn->port);
@@ -373,7 +373,7 @@ static bool begin_fill(struct exchange *ex, const struct response *r)
 	if (len < 0 || len > FIELDS_MOST)
 		return false;
 	entry = cache_reserve(cache_of(ex->conn), k.by_encoding ? cache_variant(ex->key, ex->encodings) :
-			      ex->key, (struct span){ text, len }, r->content_length, ex->forgotten);
+			      ex->key, (struct span){ text, len }, r->content_length, ex->since);
 	/* There is no room, now. */
 	if (!entry)
 		return true;
@@ -431,19 +431,23 @@ static bool keep(struct exchange *ex)
 	return true;
 }
 
+/* What has been filled is given back; true: it is kept. */
+static bool store(struct exchange *ex)
+{
+	if (caching_is_full(ex) && keep(ex))
+		return cache_store(cache_of(ex->conn), ex->fill);
+	cache_put(cache_of(ex->conn), ex->fill);
+	return false;
+}
+
 void caching_end(struct exchange *ex)
 {
 	struct conn *conn = ex->conn;
 
 	if (ex->hit)
 		cache_put(cache_of(conn), ex->hit);
-	if (caching_is_full(ex) && keep(ex)) {
-		cache_store(cache_of(conn), ex->fill);
-		count(conn->worker, COUNTER_CACHE_STORED);
-	} else if (ex->fill) {
-		cache_put(cache_of(conn), ex->fill);
-		count(conn->worker, COUNTER_CACHE_DROPPED);
-	}
+	if (ex->fill)
+		count(conn->worker, store(ex) ? COUNTER_CACHE_STORED : COUNTER_CACHE_DROPPED);
 	caching_leave(conn);
 	kernel_name_free(&ex->kernel);
 	free((char *)ex->key.at);

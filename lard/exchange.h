@@ -3,6 +3,7 @@
 #ifndef LARD_EXCHANGE_H
 #define LARD_EXCHANGE_H
 
+#include "cache.h"
 #include "cacheable.h"
 #include "config.h"
 #include "identity.h"
@@ -45,7 +46,7 @@ struct worker;
  * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
  * @use, @key, @personal, @classes, @encodings: see cacheable.h; @key is our own, with room for VARIANT_SIZE
  * @kernel:      the same for the kernel's cache
- * @forgotten:   what the cache had invalidated when it began
+ * @since:       for the cache, when it began
  * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
  *		 its body
  * @fill:        the answer goes in here too, while @spliced by a copy that the kernel makes
@@ -69,7 +70,7 @@ struct exchange {
 	uint64_t body_left;
 	uint64_t answer_left;
 	uint64_t splice_moved;
-	uint64_t forgotten;
+	struct cache_since since;
 	struct chunks body_chunks;
 	struct chunks answer_chunks;
 	size_t up_start, up_end, up_header;

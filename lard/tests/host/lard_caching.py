@@ -211,6 +211,33 @@ def a_change_amid_it_is_seen_by_who_waits():
         assert bytes(lardd.get("/x")[2]) == b"two"
 
 
+def a_change_of_one_page_keeps_no_other_out():
+    """Anybody may POST to a page that answers, as often as he likes."""
+    def script(_peer, head, _body):
+        if head.startswith(b"POST"):
+            return text("done"), True
+        slow.wait(60)
+        return text("page", FRESH), True
+    slow = threading.Event()
+    with behind(script, CACHE) as (lardd, origin):
+        crowd = Crowd(lardd, 1)
+        until(lambda: len(origin.requests) == 1, what="it asks")
+        assert lardd.ask(b"POST /other HTTP/1.0\r\nHost: h\r\n\r\n").startswith(b"HTTP/1.1 200")
+        slow.set()
+        crowd.join()
+        until(lambda: lardd.counter("LardCacheStored") == 1, what="it is kept")
+        lardd.get("/x")
+        assert len(origin.requests) == 2, origin.requests
+        slow.clear()
+        crowd = Crowd(lardd, 1, "/y")
+        until(lambda: len(origin.requests) == 3, what="it asks")
+        assert lardd.ask(b"POST /y HTTP/1.0\r\nHost: h\r\n\r\n").startswith(b"HTTP/1.1 200")
+        slow.set()
+        crowd.join()
+        until(lambda: lardd.counter("LardCacheDropped") == 1, what="what was changed is not kept")
+        assert lardd.counter("LardCacheStored") == 1
+
+
 def stale(lardd, page, body="two"):
     """The page is in the cache, no more fresh, and another by now."""
     lardd.get("/x")
@@ -344,6 +371,7 @@ if __name__ == "__main__":
                    many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
                    what_is_not_kept_is_waited_for_once, who_asks_and_leaves_leaves_nobody_behind,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
+                   a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_while_one_asks, without_leave_nothing_stale_is_served,
                    what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
                    what_is_cleared_is_fetched_again,
