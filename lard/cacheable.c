@@ -24,16 +24,27 @@ static bool has(const struct fields *fields, const char *name)
 	return cacheable_field(fields, name).at;
 }
 
+/* Where the string that begins at @at ends, or @at: it has no end, and the quote means nothing. */
+static const char *skip_quoted(const char *at, const char *end)
+{
+	const char *c;
+
+	for (c = at + 1; c < end && *c != '"'; c++)
+		if (*c == '\\')
+			c++;
+	return c < end ? c : at;
+}
+
 /* The first item of a comma-separated list, taken off it; false: there is none. */
 static bool next_item(struct span *list, struct span *item)
 {
 	const char *end = list->at + list->len, *at = list->at;
-	bool quoted = false;
 
 	if (!list->len)
 		return false;
-	for (; at < end && (quoted || *at != ','); at++)
-		quoted ^= *at == '"';
+	for (; at < end && *at != ','; at++)
+		if (*at == '"')
+			at = skip_quoted(at, end);
 	*item = span_trim((struct span){ list->at, at - list->at });
 	list->at = at < end ? at + 1 : end;
 	list->len = end - list->at;

@@ -76,6 +76,8 @@ static void the_first_that_speaks_of_freshness_is_heard(void **state)
 		{ SC "content=\"ESI/1.0\"\r\n" CC "max-age=5\r\n", 5 },
 		{ CC "max-age=5, s-maxage=6\r\n", 6 }, { CC "s-maxage=0, max-age=5\r\n", 0 },
 		{ CC "max-age=5\r\nExpires: Tue, 14 Nov 2023 23:13:20 GMT\r\n", 5 },
+		{ CC "max-age=5, x=\"a, private\"\r\n", 5 }, { CC "max-age=5, x=\"a\\\"b\", private\r\n", 0 },
+		{ CC "max-age=5, x=\"a, private\r\n", 0 }, { CC "max-age=5, x=\"a\\\r\n", 5 },
 		{ "Expires: Tue, 14 Nov 2023 22:14:20 GMT\r\n", 60 },
 		{ "Date: Tue, 14 Nov 2023 22:14:00 GMT\r\nExpires: Tue, 14 Nov 2023 22:14:20 GMT\r\n", 20 },
 		{ "Expires: 0\r\n", 0 }, { "Expires: Tue, 14 Nov 2023 22:13:20 GMT\r\n", 0 },
