@@ -387,6 +387,14 @@ static bool begin_fill(struct exchange *ex, const struct response *r)
 	return true;
 }
 
+/* How long an answer that is not kept says that the next one will not be: only for a moment if the request is to blame. */
+static uint64_t futile_us(const struct exchange *ex, const struct response *r)
+{
+	bool is_gone = r->status == 404 || r->status == 410;
+
+	return r->status == 304 || (r->status >= 400 && !is_gone) || ex->encodings == ENCODING_UNKNOWN ? RETRY_US : FUTILE_US;
+}
+
 void caching_answer(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
@@ -400,7 +408,7 @@ void caching_answer(struct exchange *ex, const struct response *r)
 		return;
 	kept = begin_fill(ex, r);
 	fetch_note(w->lardd->fetches, hash_of(ex->key, ex->personal), kept ? 0 :
-		   w->loop.now + (r->status < 500 ? FUTILE_US : RETRY_US));
+		   w->loop.now + futile_us(ex, r));
 	if (!ex->fill)
 		leave_fetch(ex->conn);
 }

@@ -104,6 +104,12 @@ static bool is_forged(const struct config *config, const char *scheme, const str
 	       !span_is(f->name, "x-forwarded-for");
 }
 
+/* Who others wait for asks for all of it: a 304 would be of use to him alone. */
+static bool is_condition(const struct field *f)
+{
+	return span_is(f->name, "if-none-match") || span_is(f->name, "if-modified-since");
+}
+
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r)
 {
 	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
@@ -126,7 +132,7 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		const struct field *f = &r->fields.at[i];
 
 		if (!field_is_hop_by_hop(f, &r->fields) && !is_framing(f) && !identity_owns(f) &&
-		    !is_forged(config, scheme, f) && !(host.len && span_is(f->name, "host")))
+		    !is_forged(config, scheme, f) && !(ex->conn->asks && is_condition(f)) && !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
 	}
 	put_framing(&t, r->framing == FRAMING_CHUNKED, r->has_length, r->content_length);

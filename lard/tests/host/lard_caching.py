@@ -165,6 +165,36 @@ def what_is_not_kept_is_waited_for_once():
         assert lardd.counter("LardCacheWaited") == 7
 
 
+def what_one_client_asks_oddly_others_wait_for_all_the_same():
+    """He is to blame for what is not kept, not the page."""
+    def script(_peer, head, _body):
+        if b"If-" in head:
+            return text("", status="304 Not Modified").replace(b"Content-Length: 0\r\n", b""), True
+        if b"X-Bad" in head:
+            return text("bad", status="400 Bad"), True
+        slow.wait(60)
+        return text("page", FRESH, ETAG, "Vary: Accept-Encoding"), True
+    slow = threading.Event()
+    for field in ('If-None-Match: "one"', "If-Modified-Since: x", "X-Bad: 1", "Accept-Encoding: *"):
+        slow.set()
+        with behind(script, CACHE + "cache-wait 60s") as (lardd, origin):
+            lardd.get("/x", field + "\r\n")
+            lardd.control("clear")
+            time.sleep(1.1)
+            slow.clear()
+            before = len(origin.requests)
+            crowd = Crowd(lardd, 5)
+            until(lambda log=lardd: log.counter("LardCacheWaited") == 4, what="4 wait")
+            slow.set()
+            assert crowd.join() == [(200, "page")] * 5, field
+            assert len(origin.requests) == before + 1, field
+    # Who has an older one gets it all, and so does the cache.
+    with behind(script, CACHE) as (lardd, origin):
+        for _ in range(2):
+            lardd.get("/x", 'If-None-Match: "other"\r\n')
+        assert len(origin.requests) == 1 and lardd.get("/x", f"If-None-Match: {ETAG[6:]}\r\n")[0] == 304
+
+
 def who_asks_and_leaves_leaves_nobody_behind():
     page = Page(FRESH)
     page.go.clear()
@@ -369,7 +399,8 @@ if __name__ == "__main__":
     sys.exit(main([each_setting_of_the_classes_keeps_its_own, a_lifetime_of_a_class_ends,
                    who_can_decode_the_same_shares_an_answer, surrogate_control_is_for_us_alone,
                    many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
-                   what_is_not_kept_is_waited_for_once, who_asks_and_leaves_leaves_nobody_behind,
+                   what_is_not_kept_is_waited_for_once,
+                   what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_while_one_asks, without_leave_nothing_stale_is_served,
