@@ -17,9 +17,9 @@ uint64_t crowd_now(void)
 	return t.tv_sec * 1000ULL + t.tv_nsec / 1000000;
 }
 
-void crowd_init(struct crowd *crowd, unsigned int max, unsigned int request_ms)
+void crowd_init(struct crowd *crowd, unsigned int max, unsigned int most, unsigned int request_ms)
 {
-	*crowd = (struct crowd){ .max = max, .request_ms = request_ms };
+	*crowd = (struct crowd){ .max = max, .most = most, .request_ms = request_ms };
 	pthread_mutex_init(&crowd->lock, NULL);
 }
 
@@ -30,16 +30,31 @@ static void end(struct conn *conn)
 	conn->until = 0;
 }
 
-/* The list begins with the newest: the oldest stranger goes, so that somebody with a token gets in. */
-static void make_room(struct crowd *crowd)
+static bool is_nearly_full(unsigned int nr, unsigned int max)
 {
-	struct conn *conn, *oldest = NULL;
+	return nr >= max - max / 8;
+}
 
-	if (crowd->nr < crowd->max - crowd->max / 8)
+/*
+ * The list begins with the newest: the oldest stranger goes, so that somebody with a token gets in. Of the places of
+ * an address it is one from there: whoever else is at it, as a user of this machine, is not to take them all.
+ */
+static void make_room(struct crowd *crowd, const struct in6_addr *from)
+{
+	struct conn *conn, *oldest = NULL, *nearest = NULL;
+	unsigned int near = 0;
+
+	for (conn = crowd->first; conn; conn = conn->next) {
+		bool is_near = !memcmp(&conn->from, from, sizeof(*from)), may_go = !conn->known && conn->until;
+
+		near += is_near;
+		oldest = may_go ? conn : oldest;
+		nearest = may_go && is_near ? conn : nearest;
+	}
+	if (is_nearly_full(near, crowd->most))
+		oldest = nearest;
+	else if (!is_nearly_full(crowd->nr, crowd->max))
 		return;
-	for (conn = crowd->first; conn; conn = conn->next)
-		if (!conn->known && conn->until)
-			oldest = conn;
 	if (!oldest)
 		return;
 	end(oldest);
@@ -80,6 +95,17 @@ void conn_clear(struct conn *conn)
 	memset(&conn->wait, 0, sizeof(conn->wait));
 }
 
+static void set_from(struct conn *conn)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *address = info ? info->client_addr : NULL;
+
+	if (address && address->sa_family == AF_INET6)
+		conn->from = ((const struct sockaddr_in6 *)address)->sin6_addr;
+	else if (address && address->sa_family == AF_INET)
+		memcpy(&conn->from, &((const struct sockaddr_in *)address)->sin_addr, sizeof(struct in_addr));
+}
+
 void crowd_notify(void *cls, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code)
 {
 	const union MHD_ConnectionInfo *info;
@@ -96,9 +122,10 @@ void crowd_notify(void *cls, struct MHD_Connection *mhd, void **context, enum MH
 		conn->door = door;
 		conn->mhd = mhd;
 		conn->fd = info->connect_fd;
+		set_from(conn);
 		conn->until = crowd_now() + crowd->request_ms;
 		pthread_mutex_lock(&crowd->lock);
-		make_room(crowd);
+		make_room(crowd, &conn->from);
 		add(crowd, conn);
 		pthread_mutex_unlock(&crowd->lock);
 	} else if (conn) {

@@ -4,6 +4,7 @@
 #define DOOR_CROWD_H
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@ struct door;
  * @door:      whose it is
  * @mhd:       the library's part of it
  * @fd:        its socket; open as long as the connection is in the list
+ * @from:      the address of who is there
  * @until:     on the clock of crowd_now(): the request must be here by then, 0: it is
  * @known:     who is there has shown a token
  * @target:    as it came; @target_long: it was longer
@@ -37,6 +39,7 @@ struct conn {
 	struct door *door;
 	struct MHD_Connection *mhd;
 	int fd;
+	struct in6_addr from;
 	uint64_t until;
 	bool known;
 
@@ -54,16 +57,18 @@ struct conn {
 
 /**
  * struct crowd - all connections
+ * @nr:  of @max
+ * @most: of one address
  */
 struct crowd {
 	pthread_mutex_t lock;
 	struct conn *first;
-	unsigned int nr, max;
+	unsigned int nr, max, most;
 	uint64_t request_ms;
 	uint64_t late, thrown_out;
 };
 
-void crowd_init(struct crowd *crowd, unsigned int max, unsigned int request_ms);
+void crowd_init(struct crowd *crowd, unsigned int max, unsigned int most, unsigned int request_ms);
 
 /* Monotonic milliseconds. */
 uint64_t crowd_now(void);

@@ -238,7 +238,7 @@ static int start(struct run *run)
 	if (err)
 		return err;
 	door->started = crowd_now();
-	crowd_init(&door->crowd, door->config.connections, door->config.request_ms);
+	crowd_init(&door->crowd, door->config.connections, door->config.connections_address, door->config.request_ms);
 	if (make_id(door) || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return sorry(run, "start", "no random numbers, or no memory");
 	door->peers = peers_start(&door->config, door->peer_tokens.text[0], door->id, run->error, sizeof(run->error));

@@ -3,6 +3,7 @@
 # timeout: 180
 """afpad's requests, on a table in place of the device: what they mean, and what nobody may do by them."""
 import contextlib
+import http.client
 import os
 import random
 import re
@@ -30,6 +31,16 @@ def raw(d, text, timeout=20):
             if b"\r\n\r\n" in got and b"Connection: close" not in got:
                 s.settimeout(0.3)
     return got
+
+
+def is_open(s):
+    s.settimeout(0.1)
+    try:
+        return bool(s.recv(1))
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
 
 
 def code(answer):
@@ -212,6 +223,22 @@ def slow_silent_and_many_clients_end():
         equal("counted", (counters["late"] > 0, counters["thrown_out"] > 0), (True, True))
         with open("/proc/%d/status" % d.process.pid, encoding="ascii") as file:
             equal("it lives", "State:" in file.read(), True)
+
+
+@claim
+def who_shares_an_address_does_not_take_all_its_places():
+    """Whoever is on this machine may connect to 127.0.0.1, and say nothing."""
+    def gets_in():
+        with contextlib.suppress(OSError, http.client.HTTPException):       # amid a crowd it may be his second try
+            return d.put("h/a")[0] in (200, 201)
+        return False
+    with (Door("max-connections 64", "max-connections-per-address 16", "timeout 1h", "request-timeout 1h") as d,
+          contextlib.ExitStack() as stack):
+        for _ in range(3):
+            idle = [stack.enter_context(d.connect()) for _ in range(30)]
+            wait_for("who has a token", gets_in)
+        equal("silent ones went", d.status()["counters"]["thrown_out"] > 20, True)
+        equal("not all", any(is_open(s) for s in idle), True)
 
 
 @claim
