@@ -18,6 +18,10 @@
 #define RETRY_MS	250
 #define RETRY_MOST_MS	2000
 #define BATCH_MAX	128
+/* In place of a status: what answers is something else. */
+#define NO_DOOR		1
+/* Of an answer that is read. */
+#define ANSWER_MAX	4096
 /* Who waits, waits for two exchanges at most. */
 #define WAIT_FACTOR	2
 
@@ -41,6 +45,7 @@ struct item {
  * @flush:        it lacks more than is known
  * @marked:       there is a file that says so
  * @retry:        milliseconds until the next attempt
+ * @most:         changes of a message: fewer after one that was not answered in time
  */
 struct peer {
 	struct peers *peers;
@@ -51,7 +56,7 @@ struct peer {
 	struct item *first, **last;
 	unsigned int nr;
 	bool flush, marked, flying;
-	unsigned int retry;
+	unsigned int retry, most;
 	uint64_t confirmed, flushes;
 	CURL *curl;
 };
@@ -137,13 +142,42 @@ static void all_is_lost(struct peer *p, const char *why)
 	p->flush = true;
 }
 
-static size_t throw_away(char *data, size_t size, size_t nr, void *arg)
-{
-	size_t *got = arg;
+struct said {
+	size_t len;
+	char text[ANSWER_MAX];
+};
 
-	(void)data;
-	*got += size * nr;
-	return *got > 65536 ? 0 : size * nr;
+/* The answer of the process that asks. */
+static bool is_named(const struct said *said, const char *id)
+{
+	json_t *json = json_loadb(said->text, said->len, JSON_REJECT_DUPLICATES, NULL);
+	const char *name = json_string_value(json_object_get(json, "id"));
+	bool is_so = name && !strcmp(name, id);
+
+	json_decref(json);
+	return is_so;
+}
+
+static size_t take_answer(char *data, size_t size, size_t nr, void *arg)
+{
+	struct said *said = arg;
+
+	if (size * nr > sizeof(said->text) - said->len)
+		return 0;
+	memcpy(said->text + said->len, data, size * nr);
+	said->len += size * nr;
+	return size * nr;
+}
+
+/* Whatever has got its port may answer with 200: a door says how much it has made. */
+static bool has_made(const struct said *said, size_t nr)
+{
+	json_t *json = json_loadb(said->text, said->len, JSON_REJECT_DUPLICATES, NULL);
+	const json_t *made = json_object_get(json, "made");
+	bool is_so = json_is_integer(made) && json_integer_value(made) == (json_int_t)nr;
+
+	json_decref(json);
+	return is_so;
 }
 
 /* An end does not wait for a peer. */
@@ -173,7 +207,7 @@ static bool prepare(struct peer *p)
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)config->peer_ms / 2 + 1);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)config->peer_ms);
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, throw_away);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
 	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_over);
 	curl_easy_setopt(c, CURLOPT_XFERINFODATA, p->peers);
@@ -184,11 +218,10 @@ static bool prepare(struct peer *p)
 }
 
 /* The status of its answer, or 0 after @why. */
-static long post(struct peer *p, const char *body, const char *token, char *why, size_t size)
+static long post(struct peer *p, const char *body, const char *token, struct said *said, char *why, size_t size)
 {
 	struct curl_slist *fields = NULL;
 	char line[TOKEN_MOST + 32];
-	size_t got = 0;
 	long status = 0;
 	CURLcode err;
 
@@ -199,7 +232,7 @@ static long post(struct peer *p, const char *body, const char *token, char *why,
 	curl_easy_setopt(p->curl, CURLOPT_HTTPHEADER, fields);
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDS, body);
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDSIZE, (long)strlen(body));
-	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, &got);
+	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, said);
 	err = curl_easy_perform(p->curl);
 	if (err)
 		snprintf(why, size, "%s", curl_easy_strerror(err));
@@ -225,7 +258,7 @@ static json_t *take_batch(struct peer *p, struct item **taken, bool *flush)
 		p->flush = false;
 		json_array_append_new(changes, change_pack(&all));
 	}
-	while (!*flush && p->first && nr < BATCH_MAX) {
+	while (!*flush && p->first && nr < p->most) {
 		json_array_append(changes, p->first->change);
 		*last = p->first;
 		last = &p->first->next;
@@ -271,6 +304,7 @@ static void confirmed(struct peer *p, struct item *taken, bool flush)
 
 	p->flushes += flush;
 	p->retry = 0;
+	p->most = p->most < BATCH_MAX / 2 ? p->most * 2 : BATCH_MAX;
 	while ((item = taken)) {
 		taken = item->next;
 		p->confirmed++;
@@ -299,6 +333,9 @@ static void failed(struct peer *p, struct item *taken, bool flush, long status, 
 		all_is_lost(p, "it does not take what it was told");
 	else if (p->nr > p->peers->config->queue)
 		all_is_lost(p, "it lacks more than the queue holds");
+	/* It may be there and need more time for so many: the same ones would come for ever. */
+	if (!status && p->most > 1)
+		p->most /= 2;
 	set_state(p, status ? REFUSED : AWAY, why);
 	p->retry = p->retry ? p->retry * 2 : RETRY_MS;
 	if (p->retry > RETRY_MOST_MS)
@@ -323,31 +360,38 @@ static void exchange(struct peer *p)
 {
 	struct peers *peers = p->peers;
 	char token[TOKEN_MOST + 1], why[160] = "";
+	struct said said = { 0 };
 	struct item *taken;
 	char *body = NULL;
 	long status = 0;
 	json_t *json;
+	size_t nr;
 	bool flush;
 
 	json = take_batch(p, &taken, &flush);
+	nr = json_array_size(json_object_get(json, "changes"));
 	memcpy(token, peers->token, sizeof(token));
 	pthread_mutex_unlock(&peers->lock);
 	if (json)
 		body = json_dumps(json, JSON_COMPACT);
 	json_decref(json);
 	if (body)
-		status = post(p, body, token, why, sizeof(why));
+		status = post(p, body, token, &said, why, sizeof(why));
 	else
 		snprintf(why, sizeof(why), "out of memory");
 	free(body);
 	explicit_bzero(token, sizeof(token));
 	if (status && status != 200)
 		snprintf(why, sizeof(why), "it answers with status %ld", status);
+	if (status == 200 && !has_made(&said, nr)) {
+		status = NO_DOOR;
+		snprintf(why, sizeof(why), "it does not say what it has made: is it an afpad?");
+	}
 	pthread_mutex_lock(&peers->lock);
 	p->flying = false;
 	if (status == 200) {
 		confirmed(p, taken, flush);
-	} else if (status == 409) {
+	} else if (status == 409 && is_named(&said, peers->id)) {
 		put_back(p, taken, false);
 		itself(p);
 	} else {
@@ -536,7 +580,8 @@ struct peers *peers_start(const struct config *config, const char *token, const 
 	for (i = 0; i < peers->nr; i++) {
 		struct peer *p = &peers->peer[i];
 
-		*p = (struct peer){ .peers = peers, .index = i, .url = config->peers[i], .last = &p->first };
+		*p = (struct peer){ .peers = peers, .index = i, .url = config->peers[i], .last = &p->first,
+				     .most = BATCH_MAX };
 		p->marked = mark_is_set(config->state, p->url);
 		p->flush = p->marked;
 		if (!prepare(p) || pthread_create(&p->thread, NULL, run, p)) {

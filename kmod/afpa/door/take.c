@@ -145,7 +145,7 @@ enum MHD_Result take_peer(struct conn *conn)
 		why = change_parse(json_array_get(list, i), &changes[i]);
 	if (!why && !strcmp(from, door->id)) {
 		json_decref(json);
-		return http_sorry(conn, 409, "this is the same afpad");
+		return http_answer(conn, 409, json_pack("{s:s, s:s}", "error", "this is the same afpad", "id", door->id));
 	}
 	json_decref(json);
 	if (why)

@@ -40,8 +40,8 @@ class Peer(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, status=200):
-        self.status, self.told, self.seen = status, [], []
+    def __init__(self, status=200, says=None):
+        self.status, self.told, self.seen, self.says = status, [], [], says
         super().__init__(("127.0.0.1", 0), Answer)
         self.url = "http://127.0.0.1:%d" % self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -61,9 +61,12 @@ class Answer(http.server.BaseHTTPRequestHandler):
         status = self.server.status(said) if callable(self.server.status) else self.server.status
         if status == 200:
             self.server.told += said["changes"]
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        answer = json.dumps(self.server.says or {"made": len(said["changes"])}).encode()
+        with contextlib.suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
 
     def log_message(self, *_):
         pass
@@ -177,6 +180,37 @@ def a_peer_that_is_silent_costs_its_time_once():
         b.process.send_signal(signal.SIGCONT)
         a.in_step(b)
         equal("delete", a.delete("h/x")[0], 200)
+
+
+@claim
+def whatever_else_answers_has_confirmed_nothing():
+    """Something has got the port of a peer that is down, and has the same word for everybody."""
+    for status, says in ((200, {"ok": True}), (200, {"made": 5}), (200, {"made": "1"}), (200, ["x" * 10000]), (409, {}),
+                         (409, {"id": "0" * 32}), (204, {"made": 1})):
+        with Peer(status, says) as peer, Door(peers=[peer.url]) as d:
+            wait_for("it refuses or is away", lambda d=d, peer=peer: d.peer(peer)["state"] in ("refuses", "away"))
+            equal((status, says), d.delete("h/x"), (202, {"deleted": 0, "peers": {peer.url: "pending"}}))
+            peer.status, peer.says = 200, None
+            d.in_step(peer)
+            equal("told", [change["text"] for change in peer.told], ["/x"])
+
+
+@claim
+def a_peer_that_is_slow_gets_what_it_missed_in_smaller_parts():
+    """All of it takes longer than an answer may: the same message again and again would never end."""
+    sizes = []
+
+    def slowly(said):
+        sizes.append(len(said["changes"]))
+        time.sleep(0.02 * sizes[-1])
+        return 200
+    with Peer(500) as peer, Door("peer-timeout 1s", peers=[peer.url]) as d:
+        for number in range(200):
+            d.delete("h/%d" % number)
+        peer.status = slowly
+        d.in_step(peer)
+        equal("in parts", max(sizes[-5:]) < 128, True)
+        equal("all of them", {change["text"] for change in peer.told}, {"/%d" % number for number in range(200)})
 
 
 @claim
