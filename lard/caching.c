@@ -391,8 +391,9 @@ static bool begin_fill(struct exchange *ex, const struct response *r)
 static uint64_t futile_us(const struct exchange *ex, const struct response *r)
 {
 	bool is_gone = r->status == 404 || r->status == 410;
+	bool is_odd = r->status == 304 || (r->status >= 400 && !is_gone) || ex->encodings == ENCODING_UNKNOWN;
 
-	return r->status == 304 || (r->status >= 400 && !is_gone) || ex->encodings == ENCODING_UNKNOWN ? RETRY_US : FUTILE_US;
+	return is_odd ? RETRY_US : FUTILE_US;
 }
 
 void caching_answer(struct exchange *ex, const struct response *r)
