@@ -283,6 +283,9 @@ enum cache_use cacheable_request(const struct request *r, bool *personal)
 {
 	static const char *const particular[] = {
 		"authorization", "range", "if-range", "if-match", "if-unmodified-since",
+		/* Back-ends may make another page of these, and the key does not have them. */
+		"forwarded", "x-forwarded-host", "x-forwarded-prefix", "x-forwarded-port", "x-host",
+		"x-original-url", "x-rewrite-url", "x-http-method-override", "x-method-override",
 	};
 	struct control c;
 	unsigned int i;

@@ -3,7 +3,6 @@
  * handoff-flood NUMBER ADDRESS PORT: SYNs with the options that Linux sends, of clients in 198.18.0.0/15 that do not
  * exist, each of another one. Prints how many the kernel has taken.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <err.h>
 #include <netinet/in.h>

@@ -48,6 +48,25 @@ static uint64_t judged(const char *target, const char *asked, const char *fields
 				cacheable_encodings(&request), NOW, &k) ? k.fresh : 0;
 }
 
+static void what_names_another_page_passes_by(void **state)
+{
+	static const char *const fields[] = {
+		"Forwarded: host=evil\r\n", "X-Forwarded-Host: evil\r\n", "x-forwarded-prefix: /evil\r\n",
+		"X-Host: evil\r\n", "X-Original-URL: /evil\r\n", "X-Rewrite-URL: /evil\r\n",
+		"X-HTTP-Method-Override: DELETE\r\n", "Authorization: Basic eDp5\r\n",
+	};
+	bool personal;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		ask("/a.css", fields[i]);
+		assert_int_equal(cacheable_request(&request, &personal), CACHE_PASS);
+	}
+	ask("/a.css", "X-Forwarded-For: 192.0.2.1\r\n");
+	assert_int_equal(cacheable_request(&request, &personal), CACHE_SERVE);
+}
+
 static uint64_t fresh(const char *fields)
 {
 	return judged("/a.css", "", fields);
@@ -243,6 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(the_first_that_speaks_of_freshness_is_heard, reset),
 		cmocka_unit_test_setup(what_is_for_one_client_is_never_kept, reset),
+		cmocka_unit_test_setup(what_names_another_page_passes_by, reset),
 		cmocka_unit_test_setup(each_setting_of_the_classes_keeps_its_own, reset),
 		cmocka_unit_test_setup(a_target_says_of_which_classes_its_answer_may_be, reset),
 		cmocka_unit_test_setup(what_is_stale_is_of_use_as_long_as_it_is_said, reset),
