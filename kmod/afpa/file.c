@@ -8,6 +8,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/memcontrol.h>
+#include <linux/mount.h>
 #include <linux/sched/mm.h>
 #include <linux/shmem_fs.h>
 #include <linux/string.h>
@@ -33,12 +34,17 @@ static bool afpa_file_is_known(const struct file *file)
 			    inode->i_sb->s_type->name) >= 0;
 }
 
-/* Where nobody can write, nobody is kept from it. */
+/*
+ * Where nobody can write, nobody is kept from it: the file system is read-only. If this mount of it
+ * is, others may write by another one.
+ */
 static int afpa_file_may_deny(const struct file *file)
 {
 	int err = inode_permission(file_mnt_idmap(file), file_inode(file), MAY_WRITE);
 
-	return err == -EROFS ? 0 : err;
+	if (err)
+		return err == -EROFS ? 0 : err;
+	return __mnt_is_readonly(file->f_path.mnt) ? -EROFS : 0;
 }
 
 static int afpa_file_check(struct file *file)

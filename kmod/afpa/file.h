@@ -24,7 +24,8 @@
  * Context: process; may sleep.
  * Return: the file; ERR_PTR(-EBADF): not open for reading; -EINVAL: not a regular file, O_DIRECT,
  * or with holes in a tmpfs; -EOPNOTSUPP: of a file system whose pages may change by others' doing,
- * or that has none; -ETXTBSY: open for writing; -EACCES, -EPERM, or what a security module says.
+ * or that has none; -ETXTBSY: open for writing; -EACCES, -EPERM, -EROFS (only this mount is
+ * read-only), or what a security module says.
  */
 struct file *afpa_file_open(u64 fd, u64 *size);
 /* Any context. */

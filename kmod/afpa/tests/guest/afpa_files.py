@@ -252,6 +252,23 @@ def what_cannot_be_an_object_is_refused():
 
 
 @claim
+def who_has_a_read_only_mount_keeps_nobody_from_writing():
+    with memory() as path, memory() as own, site() as (device, server):
+        write(f"{path}/f", b"x")
+        subprocess.run(["mount", "--bind", path, own], check=True)
+        try:
+            subprocess.run(["mount", "-o", "remount,bind,ro", own], check=True)
+            fails(errno.EROFS, device.put_file, server.site, "/f", f"{own}/f")
+            equal("it is free", may_write(f"{path}/f"), True)
+            # Where nobody can write there is nobody to be kept from it.
+            subprocess.run(["mount", "-o", "remount,ro", path], check=True)
+            device.put_file(server.site, "/f", f"{own}/f")
+            device.flush()
+        finally:
+            subprocess.run(["umount", "-l", own], check=True)
+
+
+@claim
 def in_mode_softirq_what_is_not_in_memory_is_the_servers():
     with disk() as (device, server, found):
         name = found.file("f", body(BIG))

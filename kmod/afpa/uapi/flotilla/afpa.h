@@ -210,8 +210,9 @@ struct afpa_listen {
  * being put, or has been replaced or thrown out while slow clients are being sent it), EFAULT,
  * ENOMEM.  AFPA_PUT_FILE: EBADF (not open for reading), EINVAL (not a regular file, O_DIRECT, or a
  * file with holes in a tmpfs), EOPNOTSUPP (another file system), ETXTBSY (somebody has it open for
- * writing), EACCES, EPERM.  After an error the object that was there stays, unless it is EFAULT
- * because this structure cannot be written to.
+ * writing), EACCES, EPERM, EROFS (a read-only mount of a file system that others can write to).
+ * After an error the object that was there stays, unless it is EFAULT because this structure cannot
+ * be written to.
  */
 struct afpa_put {
 	__u32 size;
