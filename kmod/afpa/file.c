@@ -5,6 +5,7 @@
  * that runs. Pages may go, and are read again.
  */
 
+#include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/memcontrol.h>
@@ -68,14 +69,34 @@ static bool afpa_file_has_holes(const struct file *file, u64 size)
 	return shmem_mapping(file->f_mapping) && (u64)file_inode(file)->i_blocks << 9 < size;
 }
 
-struct file *afpa_file_open(u64 fd, u64 *size)
+/*
+ * The program's own would keep its locks and leases after it, and is closed with the object only.
+ * A lease that it has itself is not waited for.
+ */
+static struct file *afpa_file_own(u64 fd)
 {
-	struct file *file = fd > INT_MAX ? NULL : fget(fd);
+	struct file *theirs = fd > INT_MAX ? NULL : fget(fd);
+	struct file *file;
 	int err;
 
-	if (!file)
+	if (!theirs)
 		return ERR_PTR(-EBADF);
-	err = afpa_file_check(file) ?: deny_write_access(file);
+	err = afpa_file_check(theirs);
+	file = err ? ERR_PTR(err) : dentry_open(&theirs->f_path,
+						O_RDONLY | O_LARGEFILE | O_NONBLOCK,
+						current_cred());
+	fput(theirs);
+	return file;
+}
+
+struct file *afpa_file_open(u64 fd, u64 *size)
+{
+	struct file *file = afpa_file_own(fd);
+	int err;
+
+	if (IS_ERR(file))
+		return file;
+	err = deny_write_access(file);
 	if (err) {
 		fput(file);
 		return ERR_PTR(err);

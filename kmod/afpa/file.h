@@ -19,7 +19,8 @@
  *
  * From here on until afpa_file_close() nobody opens the file for writing, nor truncates it
  * (ETXTBSY): so its bytes never change, as those of other objects. Who could not write to it
- * himself may not keep others from it.
+ * himself may not keep others from it. It is opened once more, so that what the program does with
+ * its descriptor, and has locked by it, is its own matter.
  *
  * Context: process; may sleep.
  * Return: the file; ERR_PTR(-EBADF): not open for reading; -EINVAL: not a regular file, O_DIRECT,

@@ -7,6 +7,7 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import select
 import socket
@@ -249,6 +250,30 @@ def what_cannot_be_an_object_is_refused():
         equal("no object", device.names(), [("*", "/mine")])
         os.chmod(name, 0o644)
         device.put_file(server.site, "/f", name)
+
+
+@claim
+def what_a_program_locks_is_free_when_it_has_gone():
+    with memory() as path, site() as (device, server), Client(server.site) as client:
+        name = write(f"{path}/f", b"locked")
+        pid = os.fork()
+        if not pid:
+            with contextlib.suppress(BaseException):
+                fd = os.open(name, os.O_RDONLY)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+                device.put(server.site, "/f", b"", fd=fd)
+                os._exit(0)
+            os._exit(1)
+        equal("status", os.waitpid(pid, 0)[1], 0)
+        fd = os.open(name, os.O_RDONLY)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Nor does what is done with a descriptor matter to the object.
+        device.put(server.site, "/g", b"", fd=fd)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_SETFL, os.O_DIRECT)
+        os.close(fd)
+        equal("the object", (client.get("/f"), client.get("/g")), (b"locked", b"locked"))
 
 
 @claim
