@@ -28,6 +28,9 @@ static bool afpa_file_is_known(const struct file *file)
 {
 	const struct inode *inode = file_inode(file);
 
+	/* Whoever has made a memfd writes to it without being counted. */
+	if (inode->i_sb->s_flags & SB_KERNMOUNT)
+		return false;
 	if (IS_DAX(inode) || file->f_mapping != inode->i_mapping ||
 	    !(file->f_mapping->a_ops->read_folio || shmem_mapping(file->f_mapping)))
 		return false;

@@ -231,6 +231,11 @@ def what_cannot_be_an_object_is_refused():
         for foreign in ("/etc/passwd", __file__, "/proc/version", "/sys/kernel/notes"):
             if os.path.exists(foreign):
                 fails(errno.EOPNOTSUPP, put, server.site, "/f", foreign)
+        # Its maker could write to it all the same.
+        with contextlib.closing(os.fdopen(os.memfd_create("f"), "r+b", 0)) as own:
+            own.write(b"x")
+            fails(errno.EOPNOTSUPP, device.put, server.site, "/f", b"", fd=own.fileno())
+            fails(errno.EOPNOTSUPP, put, server.site, "/f", f"/proc/self/fd/{own.fileno()}")
         with contextlib.suppress(OSError), contextlib.closing(open(name, opener=lambda n, _: os.open(
                 n, os.O_RDONLY | os.O_DIRECT), encoding="ascii")) as direct:    # noqa: SIM115
             fails(errno.EINVAL, device.put, server.site, "/f", b"", fd=direct.fileno())
