@@ -16,6 +16,7 @@ import select
 import socket
 import struct
 import sys
+import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
 for room in ("splice", "handoff", "kmod", "kmod/afpa", "tools/testing"):
@@ -204,6 +205,29 @@ class Elsewhere:
         os.waitpid(self.pid, 0)
 
 
+@contextlib.contextmanager
+def in_memory(data):
+    """A descriptor of a file in a tmpfs that nobody has open for writing."""
+    with tempfile.TemporaryDirectory() as path:
+        run("mount", "-t", "tmpfs", "tmpfs", path)
+        with open(path + "/file", "wb") as file:
+            file.write(data)
+        fd = os.open(path + "/file", os.O_RDONLY)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+            run("umount", "-l", path)
+
+
+def is_free(fd):
+    """To be written to."""
+    with contextlib.suppress(OSError):
+        os.close(os.open("/proc/self/fd/%d" % fd, os.O_RDWR))
+        return True
+    return False
+
+
 @claim
 @no_socket_stays()
 def afpa_calls():
@@ -245,6 +269,11 @@ def afpa_calls():
         print("# PUT, and once more as an update")
         each_fault(put, lambda _: dev.put(where, "/x", new), becomes(new), least=3)
         each_fault(put, lambda _: dev.put(where, "/x", new, update=True), becomes(new), also=(errno.ENOENT,), least=3)
+        print("# PUT of a file, which is free afterwards")
+        with in_memory(new) as fd:
+            each_fault(put, lambda _: dev.put(where, "/x", b"", fd=fd), becomes(new), least=3)
+            dev.flush(where)
+            ssp.wait_for("the file", lambda: is_free(fd))
         print("# QUERY, TTL, NEXT")
         each_fault(put, lambda _: dev.query(where, "/x"), lambda *_: is_one_of(old))
         each_fault(put, lambda _: dev.ttl(where, "/x", 0), lambda *_: is_one_of(old))
