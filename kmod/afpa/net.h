@@ -8,6 +8,7 @@
 #include <net/net_namespace.h>
 
 #include "cache.h"
+#include "read.h"
 
 struct afpa_log;
 
@@ -26,6 +27,7 @@ struct afpa_log;
  * @max_object: the same
  * @cache:      the objects of all sites
  * @log:        RCU, set under @lock; NULL: nobody writes it down
+ * @reads:      that are under way, or wait for a thread, of each queue (read.c)
  * @watch:      looks after listeners and connections while there are sites (watch.c)
  */
 struct afpa_net {
@@ -41,6 +43,7 @@ struct afpa_net {
 	u64 max_object;
 	struct afpa_cache cache;
 	struct afpa_log __rcu *log;
+	atomic_t reads[AFPA_READER_QUEUES];
 	struct delayed_work watch;
 };
 

@@ -5,6 +5,9 @@
 
 #include <linux/types.h>
 
+/* Of threads that read, by disk. */
+#define AFPA_READER_QUEUES	8
+
 struct afpa_conn;
 struct afpa_object;
 struct work_struct;
@@ -15,7 +18,7 @@ struct work_struct;
  * @obj:  with a file
  * @pos:  where in it
  *
- * Return: false: the module is being unloaded.
+ * Return: false: there are too many already, or the module is being unloaded.
  */
 bool afpa_read_queue(struct afpa_conn *conn, struct afpa_object *obj, u64 pos);
 

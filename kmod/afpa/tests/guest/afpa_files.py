@@ -11,6 +11,7 @@ import fcntl
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,12 +21,13 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from afpa import (HYBRID, SOFTIRQ, THREAD, Client, Device, Thread, body, claim, counted, equal, fails,  # noqa: E402
                   load, main, same, site, unload, wait_for, wire)
-from ssp import loaded                          # noqa: E402
+import ssp                                      # noqa: E402
 import disk as disks                            # noqa: E402
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
 
 BIG, NOBODY, CHUNK = 1000000, 65534, 65536
+QUEUES, DISK = 8, 43                            # of threads that read; the number of the NBD
 PR_SET_KEEPCAPS, CAP_NET_ADMIN, CAPABILITY_3 = 8, 12, 0x20080522
 
 
@@ -341,6 +343,86 @@ def in_mode_hybrid_a_thread_reads_and_who_does_not_need_it_does_not_wait():
         equal("what the server read", server.read, [])
 
 
+def come_and_go(server, path, number):
+    """So many clients at once, whose requests the kernel has seen when they reset their connections."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.site)) for _ in range(number)]
+        before = ssp.counters("Afpa")["AfpaAbsent"]
+        for client in clients:
+            client.ask(path)
+        wait_for("the requests", lambda: ssp.counters("Afpa")["AfpaAbsent"] == before + number)
+        for client in clients:
+            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@claim
+def nothing_is_read_for_who_has_gone():
+    with disk() as (device, server, found), contextlib.ExitStack() as stack:
+        device.put_file(server.site, "/f", found.file("f", body(5000, 3)))
+        device.put_file(server.site, "/gone", found.file("g", body(5000, 4)))
+        found.holds()
+        waiting = [stack.enter_context(server.client()) for _ in range(64)]
+        for client in waiting:
+            client.ask("/f")
+        wait_for("the disk", found.waits)
+        come_and_go(server, "/gone", 50)
+        with counted(Reads=64, Hits=64):
+            found.holds(False)
+            for client in waiting:
+                same("the body", client.answer()[1], body(5000, 3))
+            time.sleep(1)
+        device.info(mode=SOFTIRQ)
+        with server.client() as client:
+            equal("what is not in memory", client.get("/gone"), b"server /gone")
+
+
+@contextlib.contextmanager
+def unread(size):
+    """
+    A file whose pages have to be made first, as if they were read, of a file system whose number is unlike the disk's.
+    """
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(memory())
+        while os.minor(os.stat(path).st_dev) % QUEUES == DISK % QUEUES:
+            path = stack.enter_context(memory())
+        with open(f"{path}/f", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+        yield f"{path}/f"
+
+
+@claim
+def a_disk_that_is_silent_does_not_keep_others_waiting():
+    with unread(100000) as other, disk() as (device, server, found), contextlib.ExitStack() as stack:
+        device.put_file(server.site, "/f", found.file("f", body(5000, 3)))
+        device.put_file(server.site, "/other", other)
+        found.holds()
+        waiting = [stack.enter_context(server.client()) for _ in range(70)]
+        for client in waiting:
+            client.ask("/f")
+        wait_for("the disk", found.waits)
+        with server.client() as client, counted(Reads=lambda n: n > 0, Hits=1):
+            same("the other's", client.get("/other"), bytes(100000))
+        found.holds(False)
+        for client in waiting:
+            same("the body", client.answer()[1], body(5000, 3))
+        device.flush()
+
+
+@claim
+def reads_that_wait_have_a_bound():
+    with disk() as (device, server, found):
+        device.put_file(server.site, "/f", found.file("f", body(5000, 3)))
+        found.holds()
+        with counted(Misses=0):
+            for _ in range(10):
+                come_and_go(server, "/f", 100)
+        with counted(Misses=76):
+            come_and_go(server, "/f", 100)
+        found.holds(False)
+        with server.client() as client:
+            same("the body", client.get("/f"), body(5000, 3))
+
+
 @claim
 def mode_thread_reads_as_well():
     with disk() as (device, server, found):
@@ -465,7 +547,7 @@ def the_module_goes_with_its_files():
             device.put_file(server.site, "/f", name)
             os.close(device.fd)
             device.fd = os.open("/dev/null", os.O_RDONLY)
-            wait_for("rmmod", lambda: unload("afpa") or not loaded("afpa"))
+            wait_for("rmmod", lambda: unload("afpa") or not ssp.loaded("afpa"))
             equal("its file", may_write(name), True)
             load("afpa")
             device.__init__()
