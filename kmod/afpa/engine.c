@@ -363,13 +363,18 @@ static enum afpa_step afpa_swallow(struct afpa_conn *conn, struct sock *sk)
 	return AFPA_AWAIT;
 }
 
-/* A request that nothing was sent for yet can be the server's; false: this one can. */
-static bool afpa_read_failed(struct afpa_conn *conn)
+/* A request that nothing was sent for yet can be the server's. */
+static enum afpa_step afpa_read_failed(struct afpa_conn *conn)
 {
+	int err = conn->read.err;
+
 	conn->read.err = 0;
-	if (conn->ans.obj)
+	if (!conn->ans.obj)
+		return AFPA_LEAVE;
+	/* There may be memory again, a second later: when the watch goes on with it. */
+	if (err != -ENOMEM)
 		WRITE_ONCE(conn->broken, true);
-	return conn->broken;
+	return AFPA_AWAIT;
 }
 
 static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
@@ -392,8 +397,8 @@ static enum afpa_step afpa_engine_turn(struct afpa_conn *conn, struct sock *sk,
 		return AFPA_LEAVE;
 	if (afpa_read_is_under_way(conn))
 		return AFPA_AWAIT;
-	if (conn->read.err && !afpa_read_failed(conn))
-		return AFPA_LEAVE;
+	if (conn->read.err)
+		return afpa_read_failed(conn);
 	if (conn->broken)
 		return AFPA_AWAIT;
 	if (conn->ans.obj) {

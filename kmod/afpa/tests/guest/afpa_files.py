@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
 from afpa import (HYBRID, SOFTIRQ, THREAD, Client, Device, Thread, body, claim, counted, equal, fails,  # noqa: E402
                   load, main, same, site, unload, wait_for, wire)
+from cgroup import Cgroup                       # noqa: E402
 import ssp                                      # noqa: E402
 import disk as disks                            # noqa: E402
 import kit                                      # noqa: E402
@@ -456,6 +457,26 @@ def what_cannot_be_read_is_the_servers_or_ends_the_connection():
         found.fails(False)
         with server.client() as client:
             same("again", client.get("/f"), body(BIG))
+
+
+@claim
+def memory_that_is_short_for_a_while_breaks_no_answer():
+    with Cgroup("memory") as group, memory() as path, disk() as (device, server, found):
+        name = found.file("f", body(BIG))
+        device.put_file(server.site, "/f", name)
+        with group.member():
+            # Its pages are to be charged to the group, in which there is nothing else to reclaim.
+            client = server.client()
+            write(f"{path}/full", bytes(16 << 20))
+        disks.remember(name, CHUNK)
+        group.write("memory.max", group.number("memory.current") - (1 << 20))
+        before = ssp.counters("Afpa")["AfpaReadErrors"]
+        with client, counted(ResetFile=0, Hits=1):
+            client.ask("/f")
+            wait_for("no memory", lambda: ssp.counters("Afpa")["AfpaReadErrors"] > before)
+            time.sleep(1)
+            group.write("memory.max", "max")
+            same("the body", client.answer()[1], body(BIG))
 
 
 @claim
