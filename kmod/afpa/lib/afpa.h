@@ -190,7 +190,8 @@ int afpa_put(int dev, const struct afpa_site *site, const char *host, const char
  * who tries); see AFPA_PUT_FILE in flotilla/afpa.h.
  *
  * Return: 0; -ETXTBSY: somebody has it open for writing; -EACCES or -EPERM: the caller could not
- * write to it; -EOPNOTSUPP: its file system; or another negative errno. Then what was there stays.
+ * write to it; -EROFS: not by this mount; -EOPNOTSUPP: its file system, or a memfd; or another
+ * negative errno. Then what was there stays.
  */
 int afpa_put_file(int dev, const struct afpa_site *site, const char *host, const char *path, int fd,
 		  const struct afpa_object *object, uint64_t *version);
