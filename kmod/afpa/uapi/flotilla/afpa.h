@@ -168,8 +168,8 @@ struct afpa_listen {
  * opens the file for writing or truncates it (ETXTBSY), so that it takes the right to write to it;
  * and its file system cannot be unmounted (EBUSY). To replace its name (rename(2)), or to unlink
  * it, does not change the object. A client that is still being sent an object that has gone is
- * reset after stall_ms. Of ext4, XFS, Btrfs, F2FS, EROFS, SquashFS and tmpfs only, and no memfd. Not
- * with "memcached".
+ * reset after stall_ms. Of ext4, XFS, Btrfs, F2FS, EROFS, SquashFS and tmpfs only, and no memfd.
+ * Not with "memcached".
  */
 #define AFPA_PUT_FILE		(1U << 3)
 
