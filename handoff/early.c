@@ -311,6 +311,9 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg)
 	mutex_unlock(&hn->early_lock);
 	if (err && r)
 		hof_early_rule_put(r);
+	/* Packets that have seen it end begin nothing for this file once it may be closed. */
+	if (!err && !r)
+		synchronize_net();
 	return err;
 }
 

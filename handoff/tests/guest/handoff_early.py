@@ -295,6 +295,24 @@ def a_node_that_dies_has_its_clients_reset():
 
 
 @claim
+def what_is_ended_before_the_descriptor_is_closed_has_ended():
+    with Early() as c:
+        for _ in range(rounds(200, 30)):
+            clients = [c.client.connect(c.port) for _ in range(4)]
+            with ThreadPoolExecutor(4) as senders:
+                for client in clients:
+                    senders.submit(client.sendall, REQUEST)
+                c.end()
+                c.dev.close()
+            for client in clients:
+                there = c.where()[1]
+                there.close()
+                client.close()
+            c.dev = c.fe.handoff()
+            c.begin()
+
+
+@claim
 def the_module_goes_under_load():
     for _ in range(rounds(3, 2)):
         with Early() as c:
