@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which services are opened before there is a socket, and what their packets are. */
 
+#include <linux/netdevice.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
@@ -148,6 +149,12 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct flt_doo
 	return NF_ACCEPT;
 }
 
+/* What comes by a VRF has addresses, listeners and routes of its own. */
+static bool hof_early_may_come_by(const struct net_device *dev)
+{
+	return !(dev->flags & IFF_LOOPBACK) && !netif_is_l3_slave(dev) && !netif_is_l3_master(dev);
+}
+
 unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 			      struct sk_buff *skb, const struct nf_hook_state *state)
 {
@@ -158,7 +165,7 @@ unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 	unsigned int at;
 
 	if (!r || ip_hdr(skb)->ihl != 5 || skb->pkt_type != PACKET_HOST ||
-	    state->in->flags & IFF_LOOPBACK)
+	    !hof_early_may_come_by(state->in))
 		return NF_ACCEPT;
 	at = skb_network_offset(skb) + sizeof(struct iphdr);
 	skb_set_transport_header(skb, at);

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import EARLY, REQUEST, Early, answers, early_ioctl, over     # noqa: E402
-from hof import TOP, VIP4, claim, main, rounds, run, wait                       # noqa: E402
+from hof import TOP, VIP4, batch, claim, main, rounds, run, wait                # noqa: E402
 from syns import Raw                                                            # noqa: E402
 
 FLOOD = os.path.join(TOP, "build/tests/handoff-flood")
@@ -292,6 +292,28 @@ def a_node_that_dies_has_its_clients_reset():
             pass
         there.close()
         left(c, c.ask())
+
+
+@claim
+def what_comes_by_a_vrf_is_not_for_a_listener_outside():
+    with Early() as c:
+        run("modprobe", "vrf")
+        batch(c.fe.ns, "link add red type vrf table 77", "link set red up", "addr add %s/32 dev red" % VIP4,
+              "link add in0 type veth peer name out0", "link set in0 master red", "link set in0 up",
+              "addr add 10.77.0.1/24 dev in0", "link set out0 netns %s" % c.client.ns)
+        # What the hook would answer finds its way back.
+        batch(c.fe.ns, "route add 10.77.0.2/32 via %s dev eth0" % c.net.ip4(c.client.number))
+        batch(c.client.ns, "link set out0 up", "addr add 10.77.0.2/24 dev out0", "rule add from 10.77.0.2 lookup 77",
+              "route add default via 10.77.0.1 dev out0 table 77")
+        for item in "all", "eth0", "out0":
+            c.client.sysctl("net.ipv4.conf.%s.rp_filter" % item, 0)
+        try:
+            c.client.connect(c.port, source=("10.77.0.2", 0))
+            raise AssertionError("it is another network's")
+        except ConnectionRefusedError:
+            pass
+        assert c.count("Syns") == 0, c.fe.stats()
+        assert served(c) >= 0
 
 
 @claim
