@@ -34,7 +34,7 @@ static bool hof_early_is_ready(struct hof_net *hn, const struct hof_early_node *
 	struct flt_node *node = n->peer->node;
 
 	return READ_ONCE(node->admin) == FLT_ADMIN_ACTIVE &&
-	       hof_transfer_target(hn, node, NULL) == FLT_REFUSE_NONE && hof_path_get(n->peer);
+	       hof_transfer_target(hn, node, NULL) == FLT_REFUSE_NONE && hof_path_ready(n->peer);
 }
 
 /* Fewest connections; ties in turn. NULL: none is ready. */

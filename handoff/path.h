@@ -66,7 +66,7 @@ static inline struct hof_path *hof_path_get(struct hof_peer *peer)
 	return hof_path_renew(peer);
 }
 
-/* There is a path, made from what the node table says now. Process context. */
+/* There is a path, made from what the node table says now. Any context but hard interrupt. */
 bool hof_path_ready(struct hof_peer *peer);
 /* Forget the path if it uses @dev. */
 void hof_path_drop_device(struct hof_peer *peer, const struct net_device *dev);

@@ -295,6 +295,16 @@ def a_node_that_dies_has_its_clients_reset():
 
 
 @claim
+def a_way_that_was_changed_is_not_taken_any_more():
+    with Early(1) as c:
+        assert served(c) == 0
+        c.fe.nl.do("NODE_SET", node_name="be1", node_fwd_addr4="203.0.113.9")
+        left(c, c.ask())
+        c.fe.nl.do("NODE_SET", node_name="be1", node_fwd_addr4=c.net.ip4(2))
+        assert served(c) == 0
+
+
+@claim
 def what_comes_by_a_vrf_is_not_for_a_listener_outside():
     with Early() as c:
         run("modprobe", "vrf")
