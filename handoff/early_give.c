@@ -104,7 +104,7 @@ static unsigned int hof_early_undo(struct hof_transfer *t, int err,
 	hof_entry_free(t->entry);
 	hof_transfer_put(t);
 	if (!skb)
-		return NF_STOLEN;
+		return NF_ACCEPT;	/* it did not wait */
 	skb->dev = state->in;
 	if (err != -EEXIST)
 		return NF_ACCEPT;
@@ -132,10 +132,11 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 		kvfree(ckpt);
 		return NF_ACCEPT;
 	}
-	/* Before others can find the entry: it is the first. */
-	hof_hold_packet(hn, t->entry, skb, state);
-	t->waits = !skb_queue_empty(&t->hold.queue);
-	err = hof_entry_insert(hn, t->entry);
+	/*
+	 * Before others can find the entry: it is the first. What bounds the packets that wait is
+	 * what bounds these transfers, whose memory is charged to nobody.
+	 */
+	err = hof_hold_first(hn, &t->hold, skb, state) ? hof_entry_insert(hn, t->entry) : -ENOBUFS;
 	if (err)
 		return hof_early_undo(t, err, state);
 	atomic_inc(&n->flying);
@@ -155,8 +156,7 @@ void hof_early_done(struct hof_transfer *t)
 {
 	atomic_dec(&t->early->flying);
 	/* What was in the checkpoint. */
-	if (t->waits)
-		hof_hold_drop_first(t->hn, t->entry);
+	hof_hold_drop_first(t->hn, t->entry);
 }
 
 void hof_early_failed(struct hof_transfer *t)

@@ -55,32 +55,45 @@ static struct sk_buff *hof_hold_next(struct hof_net *hn, struct hof_hold *hold)
 	return skb;
 }
 
+/* False: there is no room, and @skb is still whose it was. */
+static bool hof_hold_add(struct hof_net *hn, struct hof_hold *hold, struct sk_buff *skb,
+			 const struct nf_hook_state *state)
+{
+	skb_orphan(skb);	/* a socket found early is valid under RCU only */
+	if (skb_queue_len(&hold->queue) >= READ_ONCE(hn->tunables.hold_max) ||
+	    (skb_dst(skb) && !skb_dst_force(skb)) || !hof_hold_count(hn, skb))
+		return false;
+	/* By number: a reference would keep the device from going until a node answers. */
+	skb->dev_scratch = skb->dev->ifindex;
+	hold->okfn = state->okfn;
+	__skb_queue_tail(&hold->queue, skb);
+	hof_count(hn, HOF_STAT_HOLD_QUEUED);
+	return true;
+}
+
 bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb,
 		     const struct nf_hook_state *state)
 {
-	struct hof_hold *hold;
+	bool kept;
 
 	spin_lock(&e->lock);
 	if (e->state != HOF_HOLD) {
 		spin_unlock(&e->lock);
 		return false;
 	}
-	hold = e->hold;
-	skb_orphan(skb);	/* a socket found early is valid under RCU only */
-	if (skb_queue_len(&hold->queue) >= READ_ONCE(hn->tunables.hold_max) ||
-	    (skb_dst(skb) && !skb_dst_force(skb)) || !hof_hold_count(hn, skb)) {
-		spin_unlock(&e->lock);
+	kept = hof_hold_add(hn, e->hold, skb, state);
+	spin_unlock(&e->lock);
+	if (!kept) {
 		hof_count(hn, HOF_STAT_HOLD_DROPPED);
 		kfree_skb(skb);
-		return true;
 	}
-	/* By number: a reference would keep the device from going until a node answers. */
-	skb->dev_scratch = skb->dev->ifindex;
-	hold->okfn = state->okfn;
-	__skb_queue_tail(&hold->queue, skb);
-	spin_unlock(&e->lock);
-	hof_count(hn, HOF_STAT_HOLD_QUEUED);
 	return true;
+}
+
+bool hof_hold_first(struct hof_net *hn, struct hof_hold *hold, struct sk_buff *skb,
+		    const struct nf_hook_state *state)
+{
+	return hof_hold_add(hn, hold, skb, state);
 }
 
 struct sk_buff *hof_hold_take(struct hof_net *hn, struct hof_hold *hold)

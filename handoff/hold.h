@@ -26,7 +26,10 @@ void hof_hold_init(struct hof_hold *hold);
 bool hof_hold_packet(struct hof_net *hn, struct hof_entry *e, struct sk_buff *skb,
 		     const struct nf_hook_state *state);
 
-/* Its first packet, of an entry that nobody has found yet; its device is to be set. NULL: none. */
+/* The first of an entry that nobody can find yet; false: there is no room. Softirq, RCU. */
+bool hof_hold_first(struct hof_net *hn, struct hof_hold *hold, struct sk_buff *skb,
+		    const struct nf_hook_state *state);
+/* That one again, of an entry that nobody has found; its device is to be set. NULL: none. */
 struct sk_buff *hof_hold_take(struct hof_net *hn, struct hof_hold *hold);
 /* The first of an entry in HOLD is not needed any more. */
 void hof_hold_drop_first(struct hof_net *hn, struct hof_entry *e);

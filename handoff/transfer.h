@@ -59,7 +59,6 @@ enum hof_phase {
  * @rule:   it has no socket, and never had one (early.h); a counted reference. Nor a @ticket
  * @early:  of @rule: which node
  * @dif:    with @rule: the device that its packets come by
- * @waits:  with @rule: its first segment is the first that waits
  * @tuple:  of the connection
  * @start:  ktime of the submission
  */
@@ -88,7 +87,6 @@ struct hof_transfer {
 	struct hof_early_rule *rule;
 	struct hof_early_node *early;
 	int dif;
-	bool waits;
 	struct flt_tuple tuple;
 	ktime_t start;
 };

@@ -295,6 +295,16 @@ def a_node_that_dies_has_its_clients_reset():
 
 
 @claim
+def no_room_for_what_waits_leaves_it_to_the_listener():
+    with Early() as c:
+        c.fe.sysctl("net.flotilla.hold_max_kb", 0)
+        left(c, c.ask())
+        assert c.count("Given") == 0 and c.fe.stat("HoldDropped") == 0, c.fe.stats()
+        c.fe.sysctl("net.flotilla.hold_max_kb", 1024)
+        assert served(c) >= 0 and c.fe.stat("HoldBytes") == 0
+
+
+@claim
 def a_way_that_was_changed_is_not_taken_any_more():
     with Early(1) as c:
         assert served(c) == 0
