@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which services are opened before there is a socket, and what their packets are. */
 
+#include <linux/jhash.h>
+#include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rculist.h>
@@ -24,10 +26,19 @@
 /* How long a listener is believed to be as it was. */
 #define HOF_EARLY_LOOK	(HZ / 10)
 
+/* Slots of hn->early_shaken, and how long a client's request may come out of order. */
+#define HOF_EARLY_SHAKEN	16384
+#define HOF_EARLY_LATE		(10 * HZ)
+
 void hof_early_net_init(struct hof_net *hn)
 {
 	mutex_init(&hn->early_lock);
 	INIT_LIST_HEAD(&hn->earlies);
+}
+
+void hof_early_net_exit(struct hof_net *hn)
+{
+	kvfree(hn->early_shaken);
 }
 
 /* RCU, or hn->early_lock. */
@@ -99,6 +110,29 @@ static bool hof_early_door(struct hof_early_rule *r, const struct hof_key4 *key,
 	return open;
 }
 
+/* --- handshakes --- */
+
+/*
+ * After the ACK that is dropped comes the request, in several segments perhaps, and the first of
+ * these may be lost or late. The others have no cookie: TCP would reset their client. So a slot
+ * that the client may share remembers when such an ACK came; 0: none, or what followed has come.
+ */
+static u32 *hof_early_slot(const struct hof_early_rule *r, const struct hof_key4 *key)
+{
+	u32 ports = (__force u32)key->client_port << 16 | (__force u32)key->server_port;
+	u32 hash = jhash_3words((__force u32)key->client, (__force u32)key->server, ports,
+				net_hash_mix(r->hn->net));
+
+	return &r->shaken[hash % HOF_EARLY_SHAKEN];
+}
+
+static bool hof_early_is_late(const u32 *slot)
+{
+	u32 at = READ_ONCE(*slot);
+
+	return at && (u32)jiffies + 1 - at < HOF_EARLY_LATE;
+}
+
 /* --- packets --- */
 
 static bool hof_early_has_socket(struct hof_net *hn, const struct hof_key4 *key, int dif)
@@ -123,9 +157,11 @@ static unsigned int hof_early_syn(struct hof_early_rule *r, const struct flt_doo
 	return NF_STOLEN;
 }
 
-static unsigned int hof_early_ack(struct hof_early_rule *r, const struct flt_door *door,
-				  struct sk_buff *skb, const struct nf_hook_state *state)
+static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key4 *key,
+				  const struct flt_door *door, struct sk_buff *skb,
+				  const struct nf_hook_state *state)
 {
+	u32 *slot = hof_early_slot(r, key);
 	const struct tcphdr *th = tcp_hdr(skb);
 	unsigned int offset = skb_transport_offset(skb) + th->doff * 4;
 	struct hof_net *hn = r->hn;
@@ -133,14 +169,16 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct flt_doo
 
 	if (!hof_cookie_read(hn, door, skb, &o)) {
 		hof_count(hn, HOF_STAT_EARLY_STRANGERS);
-		return NF_ACCEPT;
+		return hof_early_is_late(slot) ? NF_DROP : NF_ACCEPT;
 	}
 	/* Its request follows; until then there is nothing to remember. */
 	if (skb->len <= offset && !th->fin) {
+		WRITE_ONCE(*slot, (u32)jiffies | 1);
 		hof_count(hn, HOF_STAT_EARLY_ACKS);
 		consume_skb(skb);
 		return NF_STOLEN;
 	}
+	WRITE_ONCE(*slot, 0);
 	if (!th->fin && !th->urg &&
 	    hof_early_give(r, &o, skb, offset, skb->len - offset, state) == NF_STOLEN)
 		return NF_STOLEN;
@@ -178,10 +216,20 @@ unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 	if (!hof_early_door(r, key, dif, &door) || hof_early_has_socket(hn, key, dif) ||
 	    nf_ip_checksum(skb, NF_INET_PRE_ROUTING, at, IPPROTO_TCP))
 		return NF_ACCEPT;
-	return th->syn ? hof_early_syn(r, &door, skb) : hof_early_ack(r, &door, skb, state);
+	return th->syn ? hof_early_syn(r, &door, skb) : hof_early_ack(r, key, &door, skb,
+								    state);
 }
 
 /* --- rules --- */
+
+static int hof_early_have_slots(struct hof_net *hn)
+{
+	lockdep_assert_held(&hn->early_lock);
+	if (!hn->early_shaken)
+		hn->early_shaken = kvcalloc(HOF_EARLY_SHAKEN, sizeof(*hn->early_shaken),
+					    GFP_KERNEL_ACCOUNT);
+	return hn->early_shaken ? 0 : -ENOMEM;
+}
 
 static void hof_early_rule_free(struct rcu_head *rcu)
 {
@@ -271,7 +319,10 @@ static int hof_early_set(struct hof_net *hn, struct hof_file *file, struct hof_e
 		return -ENOENT;
 	if (r && !old && hn->nr_earlies == HOF_EARLY_MAX)
 		return -ENOSPC;
+	if (r && hof_early_have_slots(hn))
+		return -ENOMEM;
 	if (r) {
+		r->shaken = hn->early_shaken;
 		list_add_rcu(&r->node, &hn->earlies);
 		WRITE_ONCE(hn->nr_earlies, hn->nr_earlies + 1);
 	}

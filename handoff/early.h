@@ -39,6 +39,7 @@ struct hof_early_node {
  * @file:    who asked for it; valid while this is in hn->earlies
  * @address: of the service
  * @port:    of the service
+ * @shaken:  hn->early_shaken
  * @turn:    whose turn it is among ties; by softirq without a lock, READ_ONCE
  * @lock:    held by who looks at the listener; softirq; a leaf
  * @looked:  jiffies when it was last looked at; READ_ONCE
@@ -56,6 +57,7 @@ struct hof_early_rule {
 	struct hof_file *file;
 	__be32 address;
 	__be16 port;
+	u32 *shaken;
 	u32 turn;
 	spinlock_t lock;	/* the following */
 	unsigned long looked;
@@ -69,6 +71,8 @@ struct hof_early_rule {
 /* --- early.c --- */
 
 void hof_early_net_init(struct hof_net *hn);
+/* The hook is gone. */
+void hof_early_net_exit(struct hof_net *hn);
 long hof_early_ioctl(struct hof_file *file, void __user *arg);
 /* It closes: no connection is opened for it any more when this returns. */
 void hof_early_file_closed(struct hof_file *file);

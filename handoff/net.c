@@ -102,6 +102,7 @@ static void __net_exit hof_net_exit(struct net *net)
 	hof_forward_unhook(hn);
 	hof_standby_net_exit(hn);
 	hof_redirect_net_exit(hn);
+	hof_early_net_exit(hn);
 	hof_guard_unhook(hn);
 	hof_entry_net_exit(hn);
 	hof_redirect_batch_free(hn);

@@ -148,6 +148,7 @@ struct hof_redirect_batch;
  * @early_lock: guards changes of @earlies; process context
  * @earlies:    services that are opened before there is a socket; RCU
  * @nr_earlies: length of @earlies; READ_ONCE
+ * @early_shaken: of their clients (early.c); NULL: there never was a service
  * @relocate_lock: guards the next; process context
  * @askings:    questions of this node that wait for an answer (relocate.c)
  * @removals:   what other nodes have asked for (removal.c)
@@ -244,6 +245,7 @@ struct hof_net {
 	struct mutex early_lock;	/* the following */
 	struct list_head earlies;
 	unsigned int nr_earlies;
+	u32 *early_shaken;
 
 	struct mutex relocate_lock;	/* the following */
 	struct list_head askings;

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from early import EARLY, REQUEST, Early, answers, early_ioctl, over     # noqa: E402
+from early import EARLY, REQUEST, Early, Hand, answers, early_ioctl, over       # noqa: E402
 from hof import TOP, VIP4, batch, claim, main, rounds, run, wait                # noqa: E402
 from syns import Raw                                                            # noqa: E402
 
@@ -203,6 +203,30 @@ def what_is_lost_on_the_way_comes_again():
             answers(client, there, REQUEST, answer)
             over(client, there)
         assert c.count("Given") > 0, c.fe.stats()
+
+
+@claim
+def what_comes_before_the_first_segment_does_not_end_the_connection():
+    with Early() as c:
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
+        hand = Hand(c)
+        hand.shake()
+        wait(lambda: c.count("Acks") == 1)
+        hand.send(24, 20, REQUEST[20:])     # the first part is late
+        hand.send(17, len(REQUEST))
+        got = hand.heard(1)
+        assert got is None, "flags %d" % got[0]
+        hand.send(24, 0, REQUEST[:20])
+        wait(c.front_waits)
+        hand.send(24, 20, REQUEST[20:])
+        index, there = c.where()
+        assert index == -1 and there.recv(1000) in (REQUEST, REQUEST[:20])
+        there.close()
+        # Later, and to who has not been here, it is what it was.
+        hand.port += 1
+        hand.send(24, 20, REQUEST[20:])
+        assert hand.heard(30)[0] & 4, "no RST"
+        hand.close()
 
 
 @claim

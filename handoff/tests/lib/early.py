@@ -5,8 +5,10 @@ import fcntl
 import select
 import socket
 import struct
+import time
 
 from hof import VIP4, Cluster, wait
+from syns import Raw
 
 EARLY = struct.Struct("=IIHHI16sQ")
 IOC_EARLY = (1 << 30) | (EARLY.size << 16) | (0xF1 << 8) | 18
@@ -115,3 +117,39 @@ def over(client, there):
     there.close()
     assert client.recv(1) == b""
     client.close()
+
+
+class Hand:
+    """A client without TCP, at an address that @c's front-end finds behind the client."""
+
+    def __init__(self, c, address="198.18.0.1", port=5000, seq=77000):
+        self.c, self.address, self.port, self.seq, self.ack = c, address, port, seq, 0
+        self.raw = Raw(c.client)
+        with c.client.inside():
+            self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x800))
+
+    def send(self, flags, skip=0, data=b""):
+        self.raw.send(self.address, VIP4, flags, self.port, dport=self.c.port, seq=self.seq + skip, ack=self.ack,
+                      data=data)
+
+    def heard(self, seconds):
+        """(flags, seq) of the next segment for it; None: none comes."""
+        own, end = socket.inet_aton(self.address), time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and select.select([self.tap], [], [], left)[0]:
+            packet, where = self.tap.recvfrom(65536)
+            if where[2] != socket.PACKET_OUTGOING and packet[9] == 6 and packet[16:20] == own:
+                to, seq, flags = struct.unpack(">2xHI5xB", packet[20:34])
+                if to == self.port:
+                    return flags, seq
+        return None
+
+    def shake(self, seconds=30):
+        self.send(2)
+        flags, seq = self.heard(seconds)
+        assert flags == 18, flags
+        self.seq, self.ack = self.seq + 1, seq + 1
+        self.send(16)
+
+    def close(self):
+        self.tap.close()
+        self.raw.close()
