@@ -11,6 +11,7 @@
 #include <net/ip.h>
 #include <net/route.h>
 #include <net/tcp.h>
+#include <net/xfrm.h>
 
 #include "kmod/compat/cookie.h"
 #include "kmod/compat/lookup.h"
@@ -193,6 +194,12 @@ static bool hof_early_may_come_by(const struct net_device *dev)
 	return !(dev->flags & IFF_LOOPBACK) && !netif_is_l3_slave(dev) && !netif_is_l3_master(dev);
 }
 
+/* Neither a node nor the hook answers under IPsec; what must come under it is TCP's to refuse. */
+static bool hof_early_may_come_in_clear(struct sk_buff *skb)
+{
+	return !secpath_exists(skb) && xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb);
+}
+
 unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 			      struct sk_buff *skb, const struct nf_hook_state *state)
 {
@@ -213,7 +220,8 @@ unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 	/* Nothing else begins a connection. */
 	if (th->rst || th->syn == th->ack || (th->syn && th->fin))
 		return NF_ACCEPT;
-	if (!hof_early_door(r, key, dif, &door) || hof_early_has_socket(hn, key, dif) ||
+	if (!hof_early_may_come_in_clear(skb) ||
+	    !hof_early_door(r, key, dif, &door) || hof_early_has_socket(hn, key, dif) ||
 	    nf_ip_checksum(skb, NF_INET_PRE_ROUTING, at, IPPROTO_TCP))
 		return NF_ACCEPT;
 	return th->syn ? hof_early_syn(r, &door, skb) : hof_early_ack(r, key, &door, skb,

@@ -361,6 +361,23 @@ def what_comes_by_a_vrf_is_not_for_a_listener_outside():
 
 
 @claim
+def what_must_come_encrypted_is_not_taken_in_clear():
+    with Early() as c:
+        run("modprobe", "xfrm_user")
+        client = c.net.ip4(c.client.number)
+        c.fe.run("ip", "xfrm", "policy", "add", "src", client, "dst", VIP4, "dir", "in", "tmpl", "src", client,
+                 "dst", VIP4, "proto", "esp", "mode", "transport", "level", "required")
+        try:
+            c.client.connect(c.port, timeout=2)
+            raise AssertionError("in clear text")
+        except TimeoutError:
+            pass
+        assert c.count("Syns") == 0, c.fe.stats()
+        c.fe.run("ip", "xfrm", "policy", "flush")
+        assert served(c) >= 0
+
+
+@claim
 def what_is_ended_before_the_descriptor_is_closed_has_ended():
     with Early() as c:
         for _ in range(rounds(200, 30)):
