@@ -27,6 +27,9 @@
  * @window: as it is sent
  * @mss:    ours
  * @scale:  with @wscale
+ * @wscale: it has that option
+ * @sack:   the same
+ * @timestamp: the same
  */
 struct hof_synack {
 	u32 seq;
