@@ -62,13 +62,18 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 					     const struct flt_opening *o,
 					     struct flt_checkpoint *ckpt, int dif)
 {
-	struct hof_transfer *t = kzalloc(sizeof(*t), GFP_ATOMIC | __GFP_NOWARN);
+	struct hof_transfer *t;
 
-	if (!t)
+	/* It may have ended since it was found; as long as it has not, its nodes stay. */
+	if (!refcount_inc_not_zero(&r->ref))
 		return NULL;
-	t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold, GFP_ATOMIC | __GFP_NOWARN);
-	if (!t->entry) {
+	t = kzalloc(sizeof(*t), GFP_ATOMIC | __GFP_NOWARN);
+	if (t)
+		t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold,
+					   GFP_ATOMIC | __GFP_NOWARN);
+	if (!t || !t->entry) {
 		kfree(t);
+		hof_early_rule_put(r);
 		return NULL;
 	}
 	refcount_set(&t->ref, 1);
@@ -85,7 +90,6 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 	t->early = n;
 	t->rule = r;
 	t->dif = dif;
-	refcount_inc(&r->ref);
 	refcount_inc(&n->peer->ref);
 	t->peer = n->peer;
 	t->ckpt = ckpt;

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import EARLY, REQUEST, Early, Hand, answers, early_ioctl, over       # noqa: E402
 from hof import TOP, VIP4, batch, claim, main, rounds, run, wait                # noqa: E402
+from kit import Skip                                                            # noqa: E402
 from syns import Raw                                                            # noqa: E402
 
 FLOOD = os.path.join(TOP, "build/tests/handoff-flood")
@@ -363,7 +364,8 @@ def what_comes_by_a_vrf_is_not_for_a_listener_outside():
 @claim
 def what_must_come_encrypted_is_not_taken_in_clear():
     with Early() as c:
-        run("modprobe", "xfrm_user")
+        if subprocess.run(("modprobe", "xfrm_user"), check=False).returncode:
+            raise Skip("this kernel has no IPsec")
         client = c.net.ip4(c.client.number)
         c.fe.run("ip", "xfrm", "policy", "add", "src", client, "dst", VIP4, "dir", "in", "tmpl", "src", client,
                  "dst", VIP4, "proto", "esp", "mode", "transport", "level", "required")
