@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "capability.h"
 #include "config.h"
 #include "log.h"
 
@@ -48,24 +49,6 @@ static uint64_t needed(const struct config *config)
 	if (config->mode == MODE_AUTO || config->splice_min || config->cache_kernel)
 		all |= 1ULL << CAP_NET_ADMIN;
 	return all;
-}
-
-/* Of what it has, only that. */
-static int keep(uint64_t mask)
-{
-	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-	unsigned int i;
-
-	if (syscall(SYS_capget, &head, data))
-		return -errno;
-	for (i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-		data[i].permitted &= mask >> (32 * i);
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	return syscall(SYS_capset, &head, data) ? -errno : 0;
 }
 
 /* The devices of sksplice.ko and uselect.ko are a group's. */
@@ -187,7 +170,7 @@ static int become(uint64_t mask)
 	    setresuid(user.uid, user.uid, user.uid))
 		return -errno;
 	prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
-	return keep(mask);
+	return capability_keep(mask);
 }
 
 int privilege_drop(const struct config *config, char *error, size_t size)
@@ -197,7 +180,7 @@ int privilege_drop(const struct config *config, char *error, size_t size)
 	if (user.uid) {
 		err = become(needed(config));
 	} else if (geteuid()) {
-		err = keep(needed(config));
+		err = capability_keep(needed(config));
 	} else {
 		if (!*config->user)
 			log_warn("root", "text=\"runs as root with all its rights: there is no user to become, or no right to (CAP_SETUID, CAP_SETGID); 'user root' says that it is meant\"");

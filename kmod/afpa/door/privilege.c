@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "door.h"
+#include "lard/capability.h"
 
 int privilege_find(const struct config *config, uid_t *uid, gid_t *gid, char *error, size_t size)
 {
@@ -41,22 +41,6 @@ static void bound(uint64_t mask)
 			prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
 }
 
-static int keep(uint64_t mask)
-{
-	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-	unsigned int i;
-
-	if (syscall(SYS_capget, &head, data))
-		return -errno;
-	for (i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-		data[i].permitted &= mask >> (32 * i);
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	return syscall(SYS_capset, &head, data) ? -errno : 0;
-}
-
 static int become(uid_t uid, gid_t gid)
 {
 	if (uid == geteuid())
@@ -75,7 +59,7 @@ int privilege_drop(uid_t uid, gid_t gid, char *error, size_t size)
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	err = become(uid, gid);
 	if (!err)
-		err = keep(1ULL << CAP_NET_ADMIN);
+		err = capability_keep(1ULL << CAP_NET_ADMIN);
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;
 	/* There are tokens in it. */
