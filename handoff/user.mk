@@ -4,14 +4,14 @@ libhandoff_SRCS := handoff/lib/handoff.c
 
 # The smallest dispatcher and a client that checks every byte, for the tests of this room.
 TEST_PROGRAMS += handoff-dispatch handoff-client
-handoff-dispatch_SRCS := handoff/tests/lib/dispatch.c
+handoff-dispatch_SRCS := handoff/tests/lib/dispatch.c handoff/tests/lib/program.c
 handoff-dispatch_DEPS := libhandoff
-handoff-client_SRCS := handoff/tests/lib/client.c handoff/tests/lib/secure.c
+handoff-client_SRCS := handoff/tests/lib/client.c handoff/tests/lib/program.c handoff/tests/lib/secure.c
 handoff-client_PKGS := openssl
 TEST_PROGRAMS += handoff-passer handoff-callers
-handoff-passer_SRCS := handoff/tests/lib/passer.c
+handoff-passer_SRCS := handoff/tests/lib/passer.c handoff/tests/lib/program.c
 handoff-passer_DEPS := libhandoff
-handoff-callers_SRCS := handoff/tests/lib/callers.c
+handoff-callers_SRCS := handoff/tests/lib/callers.c handoff/tests/lib/program.c
 TEST_PROGRAMS += handoff-move-race
 handoff-move-race_SRCS := handoff/tests/lib/move_race.c
 handoff-move-race_LIBS := -lpthread

@@ -20,13 +20,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "program.h"
+
 #define NOISE		(4 << 20)
-#define TICK_MS		20
-#define STOOD_MS	(10 * TICK_MS)
 #define SMALLEST	10	/* up to 2^10 bytes in one connection, or 2^11, ... */
 #define LARGEST		19
 #define NARROW_MAX	32768
@@ -51,31 +49,9 @@ static char noise[NOISE], inverted[NOISE];
 static struct sockaddr_in to = { .sin_family = AF_INET };
 static unsigned long started, total;
 static unsigned int active, aborts;
-static unsigned long long seed;
 static struct conn *all;
 static int epoll_fd;
-/* Where the machine stood still, nobody was silent: a tick counts for no more than STOOD_MS. */
-static unsigned long lived_ms, stalled_ms = 60000;
-
-static unsigned int draw(unsigned int below)
-{
-	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (seed >> 33) % below;
-}
-
-static unsigned long now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
+static unsigned long stalled_ms;
 
 static void watch(struct conn *c, int how)
 {
@@ -230,12 +206,9 @@ static void go_on(struct conn *c, uint32_t events)
 
 static void tick(void)
 {
-	static unsigned long last_ms;
-	unsigned long ms = now_ms(), since = last_ms ? ms - last_ms : 0;
+	unsigned long ms = now_ms();
 	struct conn *c, *next;
 
-	lived_ms += since < STOOD_MS ? since : STOOD_MS;
-	last_ms = ms;
 	for (c = all; c; c = next) {
 		next = c->next;
 		if (c->pausing && ms >= c->pause_ms) {
@@ -257,22 +230,10 @@ static void no_more(int number)
 	enough = 1;
 }
 
-static int ticks(void)
-{
-	struct itimerspec every = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
-	struct epoll_event event = { .events = EPOLLIN };
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-
-	timerfd_settime(fd, 0, &every, NULL);
-	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
-	return fd;
-}
-
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = no_more };
 	struct epoll_event ready;
-	unsigned long long passed;
 	unsigned int parallel;
 	int timer;
 
@@ -284,16 +245,15 @@ int main(int argc, char **argv)
 	to.sin_port = htons(atoi(argv[2]));
 	total = strtoul(argv[3], NULL, 10);
 	parallel = strtoul(argv[4], NULL, 10);
-	seed = strtoull(argv[5], NULL, 10);
+	draw_from(strtoull(argv[5], NULL, 10));
 	aborts = strtoul(argv[6], NULL, 10);
-	if (getenv("STALLED_MS"))
-		stalled_ms = strtoul(getenv("STALLED_MS"), NULL, 10);
+	stalled_ms = patience_ms();
 	for (size_t i = 0; i < NOISE; i++) {
 		noise[i] = draw(256);
 		inverted[i] = ~noise[i];
 	}
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	timer = ticks();
+	timer = tick_start(epoll_fd);
 	sigaction(SIGUSR1, &action, NULL);
 	while (started < total || active) {
 		if (enough)
@@ -307,7 +267,7 @@ int main(int argc, char **argv)
 			go_on(ready.data.ptr, ready.events);
 			continue;
 		}
-		(void)!read(timer, &passed, sizeof(passed));
+		tick_passed(timer);
 		tick();
 	}
 	printf("{\"seed\": %s, \"connections\": %lu, \"ok\": %lu, \"aborted\": %lu, "

@@ -25,17 +25,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "program.h"
 #include "secure.h"
 
 #define FILES_MAX	64
 #define REQUESTS_MAX	4
 #define HEAD_MAX	2048
-#define TICK_MS		20
-#define STOOD_MS	(10 * TICK_MS)
 #define PIECE_MS	300
 
 struct file {
@@ -76,31 +73,9 @@ static socklen_t to_len;
 static unsigned long started, total;
 static unsigned int active, aborts, resumed;
 static bool secure;
-static unsigned long long seed;
 static struct conn *all;
 static int epoll_fd;
-/* Where the machine stood still, nobody was silent: a tick counts for no more than STOOD_MS. */
-static unsigned long lived_ms, stalled_ms = 60000;
-
-static unsigned int draw(unsigned int below)
-{
-	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (seed >> 33) % below;
-}
-
-static unsigned long now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
+static unsigned long stalled_ms;
 
 static void load(const char *directory)
 {
@@ -352,12 +327,9 @@ static void go_on(struct conn *c, uint32_t events)
 /* Second pieces are sent late on purpose; who does not move is stalled. */
 static void tick(void)
 {
+	unsigned long ms = now_ms();
 	struct conn *c, *next;
-	static unsigned long last_ms;
-	unsigned long ms = now_ms(), since = last_ms ? ms - last_ms : 0;
 
-	lived_ms += since < STOOD_MS ? since : STOOD_MS;
-	last_ms = ms;
 	for (c = all; c; c = next) {
 		next = c->next;
 		if (lived_ms - c->moved_ms > stalled_ms) {
@@ -417,10 +389,8 @@ static void print(const char *seed_text)
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = terminate };
-	struct itimerspec every = { { 0, TICK_MS * 1000000 }, { 0, TICK_MS * 1000000 } };
-	struct epoll_event ready[64], event = { .events = EPOLLIN };
+	struct epoll_event ready[64];
 	unsigned int parallel;
-	unsigned long long ticks;
 	int timer, n;
 
 	if (argc < 6) {
@@ -432,10 +402,9 @@ int main(int argc, char **argv)
 	load(argv[3]);
 	total = strtoul(argv[4], NULL, 10);
 	parallel = strtoul(argv[5], NULL, 10);
-	seed = argc > 6 ? strtoull(argv[6], NULL, 10) : 1;
+	draw_from(argc > 6 ? strtoull(argv[6], NULL, 10) : 1);
 	aborts = argc > 7 ? strtoul(argv[7], NULL, 10) : 0;
-	if (getenv("STALLED_MS"))
-		stalled_ms = strtoul(getenv("STALLED_MS"), NULL, 10);
+	stalled_ms = patience_ms();
 	secure = argc > 8;
 	if (secure) {
 		resumed = strtoul(argv[8], NULL, 10);
@@ -443,10 +412,7 @@ int main(int argc, char **argv)
 		signal(SIGPIPE, SIG_IGN);
 	}
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	timerfd_settime(timer, 0, &every, NULL);
-	event.data.ptr = NULL;
-	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer, &event);
+	timer = tick_start(epoll_fd);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGUSR1, &action, NULL);
 	while (!over && (started < total || active)) {
@@ -458,7 +424,7 @@ int main(int argc, char **argv)
 		if (n <= 0)
 			continue;
 		if (!ready[0].data.ptr) {
-			(void)!read(timer, &ticks, sizeof(ticks));
+			tick_passed(timer);
 			tick();
 			continue;
 		}

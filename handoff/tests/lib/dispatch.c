@@ -9,19 +9,17 @@
  * On SIGTERM it stops accepting, waits for what is under way and prints what it
  * has done as JSON.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "handoff.h"
+#include "program.h"
 
 #define NODES_MAX	16
 #define HEADER_MAX	8192
@@ -46,12 +44,6 @@ static unsigned long open_conns;
 
 /* Values of epoll_event.data.u64 below any pointer. */
 enum { ON_LISTENER = 1, ON_DEVICE, ON_SIGNAL };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static void watch(int fd, uint32_t events, uint64_t data)
 {
@@ -194,34 +186,6 @@ static void events(void)
 			event(&batch[i]);
 }
 
-static int listen_on(const char *address, const char *port)
-{
-	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
-	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
-	int v6 = inet_pton(AF_INET6, address, &to6.sin6_addr) == 1;
-	int one = 1, fd;
-
-	if (!v6 && inet_pton(AF_INET, address, &to4.sin_addr) != 1)
-		die(address);
-	fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, v6 ? (void *)&to6 : (void *)&to4, v6 ? sizeof(to6) : sizeof(to4)) < 0 ||
-	    listen(fd, 4096) < 0)
-		die("listen");
-	return fd;
-}
-
-static int signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 static void report(void)
 {
 	printf("{\"accepted\": %lu, \"done\": %lu, \"failed\": %lu, \"closed\": %lu, \"lost\": %lu, "
@@ -261,13 +225,11 @@ static void options(int argc, char **argv)
 /* SIGUSR1 asks for the numbers so far, SIGTERM for the last ones. */
 static bool ends(int fd)
 {
-	struct signalfd_siginfo info;
+	unsigned int taken = signal_taken(fd);
 
-	if (read(fd, &info, sizeof(info)) != sizeof(info))
-		die("signalfd");
-	if (info.ssi_signo == SIGUSR1)
+	if (taken == SIGUSR1)
 		report();
-	return info.ssi_signo == SIGTERM;
+	return taken == SIGTERM;
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,6 @@
  * goes on with it. It closes when the client has ended its side. SIGUSR1: it passes none on from
  * here on. SIGTERM ends it. Both print what it has done as JSON.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -17,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "handoff.h"
+#include "program.h"
 
 #define NODES_MAX	16
 #define PIECE		4096
@@ -46,24 +45,11 @@ static struct handoff *device;
 static uint32_t nodes[NODES_MAX];
 static unsigned int nr_nodes;
 static unsigned long open_conns;
-static unsigned long long seed;
 static int epoll_fd;
 static bool settled;
 
 /* Values of epoll_event.data.u64 below any pointer. */
 enum { ON_LISTENER = 1, ON_DEVICE, ON_SIGNAL };
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static unsigned int draw(unsigned int below)
-{
-	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (seed >> 33) % below;
-}
 
 static void watch(int fd, uint32_t events, uint64_t data, int how)
 {
@@ -187,30 +173,6 @@ static void events(void)
 			event(&batch[i]);
 }
 
-static int listen_on(const char *address, const char *port)
-{
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
-	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
-		die(address);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (void *)&to, sizeof(to)) < 0 || listen(fd, 4096) < 0)
-		die("listen");
-	return fd;
-}
-
-static int signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 static void report(void)
 {
 	printf("{\"accepted\": %lu, \"submitted\": %lu, \"moved\": %lu, \"ended\": %lu, "
@@ -228,13 +190,11 @@ static void report(void)
 
 static bool ends(int fd)
 {
-	struct signalfd_siginfo info;
+	unsigned int taken = signal_taken(fd);
 
-	if (read(fd, &info, sizeof(info)) != sizeof(info))
-		die("signalfd");
 	settled = true;
 	report();
-	return info.ssi_signo == SIGTERM;
+	return taken == SIGTERM;
 }
 
 int main(int argc, char **argv)
@@ -247,7 +207,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: handoff-passer ADDRESS PORT SEED NODE-ID...\n");
 		return 2;
 	}
-	seed = strtoull(argv[3], NULL, 10);
+	draw_from(strtoull(argv[3], NULL, 10));
 	for (int i = 4; i < argc; i++)
 		nodes[nr_nodes++] = atoi(argv[i]);
 	err = handoff_open(&device);
