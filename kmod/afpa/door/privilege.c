@@ -56,7 +56,6 @@ int privilege_drop(uid_t uid, gid_t gid, char *error, size_t size)
 	int err;
 
 	bound(1ULL << CAP_NET_ADMIN);
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	err = become(uid, gid);
 	if (!err)
 		err = capability_keep(1ULL << CAP_NET_ADMIN);
