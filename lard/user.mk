@@ -37,6 +37,8 @@ lardd_DEPS := libafpa libhandoff libflotilla libsksplice libuselect
 lard_message_SRCS := lard/request.c lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 lard_http2_head_SRCS := lard/http2/head.c lard/message.c
+lard_prelude_SRCS := lard/http2/prelude.c lard/http2/head.c lard/message.c
+lard_prelude_PKGS := libnghttp2
 
 # The whole daemon on a kernel of pretence.
 lard_give_SRCS := $(filter-out lard/main.c,$(lardd_SRCS)) lard/tests/lib/kernel.c lard/tests/lib/daemon.c
