@@ -86,6 +86,7 @@ struct config {
 	unsigned int max_handshakes;
 	uint64_t handshake_timeout_us;
 	uint64_t header_timeout_us;
+	uint64_t http2_wait_us;		/* for a first request that may be handed off */
 	uint64_t idle_timeout_us;
 	uint64_t queue_timeout_us;
 	uint64_t connect_timeout_us;

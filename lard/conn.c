@@ -14,6 +14,7 @@
 #include "crowd.h"
 #include "dispatch.h"
 #include "http2/http2.h"
+#include "http2_host.h"
 #include "https.h"
 #include "kernel_cache.h"
 #include "proxy.h"
@@ -187,7 +188,11 @@ bool conn_peek_again(struct conn *conn)
 	struct worker *w = conn->worker;
 	ssize_t n = peek(conn, 0);
 
-	if (n > 0 && request_parse(&w->request, w->peek, n, NULL) == 1)
+	if (n > 0 && conn->prelude)
+		n = http2_prelude(conn, n);
+	else if (n > 0)
+		n = request_parse(&w->request, w->peek, n, NULL);
+	if (n == 1)
 		return true;
 	count(w, COUNTER_ABORTED);
 	return false;
@@ -267,6 +272,35 @@ static bool read_request(struct conn *conn, int more)
 	return verdict || n >= (ssize_t)conn->header_max;
 }
 
+/* As read_request(), of who speaks HTTP/2 and may be handed off with the first. */
+static bool read_prelude(struct conn *conn, int more)
+{
+	struct worker *w = conn->worker;
+	ssize_t n = peek(conn, more);
+	int verdict;
+
+	if (n <= 0 && n != -EAGAIN) {
+		conn_close(conn);
+		return true;
+	}
+	verdict = n > 0 ? http2_prelude(conn, n) : 0;
+	if (!verdict && (n >= (ssize_t)conn->header_max || client_unseal(conn) || !client_sealed(conn)))
+		verdict = -1;
+	if (n > 0 && (!verdict || (verdict > 0 && w->request.framing != FRAMING_NONE)))
+		acknowledge(conn);
+	if (verdict > 0) {
+		timer_stop(&conn->timer);
+		conn->searched = 0;
+		dispatch_request(conn);
+	} else if (verdict < 0 || !conn_poll(conn)) {
+		http2_stay(conn, NULL);
+		return true;
+	} else if (list_empty(&conn->timer.link)) {
+		timer_start(&w->loop, &w->prelude_timers, &conn->timer, w->config->http2_wait_us);
+	}
+	return verdict;
+}
+
 static void linger(struct conn *conn)
 {
 	unsigned int round = 0;
@@ -285,20 +319,22 @@ static void linger(struct conn *conn)
 		conn_close(conn);
 }
 
+static bool read_more(struct conn *conn, int more)
+{
+	return conn->prelude ? read_prelude(conn, more) : read_request(conn, more);
+}
+
 void conn_begin(struct conn *conn)
 {
 	timer_stop(&conn->timer);
 	conn->began_us = conn->worker->loop.now;
-	if (client_wants_http2(conn)) {
-		conn_enter(conn, CONN_HTTP2);
-		if (conn_poll(conn))
-			conn->http2 = http2_begin(conn);
-		if (!conn->http2)
-			conn_close(conn);
+	conn->prelude = client_wants_http2(conn);
+	if (conn->prelude && !dispatch_may_give(conn)) {
+		http2_stay(conn, NULL);
 		return;
 	}
 	conn_enter(conn, CONN_READ);
-	read_request(conn, 0);
+	read_more(conn, 0);
 }
 
 static void conn_ready(struct source *s, uint32_t events)
@@ -313,7 +349,7 @@ static void conn_ready(struct source *s, uint32_t events)
 		break;
 	case CONN_READ:
 		/* What is there is peeked at and stays: the end behind it is seen by no read. */
-		if (!read_request(conn, CLIENT_MORE) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		if (!read_more(conn, CLIENT_MORE) && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			conn_close(conn);
 		break;
 	case CONN_PARK:
@@ -386,6 +422,8 @@ static void set_up(struct conn *conn, struct worker *w, int fd)
 	conn->node = -1;
 	conn->attempts = 0;
 	conn->offers_http2 = false;
+	conn->prelude = false;
+	conn->denied = NULL;
 	conn->polled = false;
 	conn->shut = false;
 	conn->fallback = false;
@@ -451,6 +489,11 @@ struct conn *conn_stream(struct conn *parent, struct client_stream *stream)
 	conn->door = parent->door;
 	conn->tls = parent->tls;
 	conn->stream = stream;
+	/* What became of the first request before there were streams. */
+	conn->fallback = parent->fallback;
+	conn->denied = parent->denied;
+	parent->fallback = false;
+	parent->denied = NULL;
 	/* There is nothing to poll, its connection tells it of events. */
 	conn->polled = true;
 	conn_enter(conn, CONN_READ);
@@ -505,7 +548,7 @@ void conn_close_idle(struct conn *conn)
 bool conn_recycle(struct worker *w)
 {
 	return recycle(w, &w->linger_timers, INT_MAX) || recycle(w, &w->idle_timers, 0) ||
-	       conn_recycle_handshake(w) ||
+	       conn_recycle_handshake(w) || recycle(w, &w->prelude_timers, 0) ||
 	       recycle(w, &w->header_timers, SEARCH_AGAIN);
 }
 
@@ -668,6 +711,11 @@ void conn_header_expired(struct timer *t)
 	default:
 		break;
 	}
+}
+
+void conn_prelude_expired(struct timer *t)
+{
+	http2_stay(container_of(t, struct conn, timer), NULL);
 }
 
 void conn_queue_expired(struct timer *t)

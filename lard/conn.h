@@ -70,6 +70,9 @@ extern const char *const conn_state_names[CONN_STATES];
  * @stream:   not NULL: it is a stream of HTTP/2, without a descriptor and for one request
  * @http2:    while CONN_HTTP2: the session
  * @offers_http2: in its handshake
+ * @prelude:  it speaks HTTP/2, of which only its first request was looked at: it may be handed off as it is.
+ *	      Else, in all its states until then, http2_stay()
+ * @denied:   why the next request is answered 503: this one, of a stream, or the first stream, of a connection
  * @fetch:    of what it asks for (@asks), or waits for while CONN_PARK
  * @entry:    of the cache, that will do if nobody answers; @found: it is what is sent
  * @patient_until: when it has waited long enough; 0: it has not waited
@@ -110,9 +113,11 @@ struct conn {
 	bool fallback;
 	bool relaxed;
 	bool offers_http2;
+	bool prelude;
 	bool asks;
 	bool found;
 	union address peer;
+	const char *denied;
 	char *line;		/* access log: method and target, while it is needed */
 };
 
@@ -172,6 +177,7 @@ void conn_abandon(struct conn *conn);
 /* For timer queues. */
 void conn_park_expired(struct timer *t);
 void conn_header_expired(struct timer *t);
+void conn_prelude_expired(struct timer *t);
 void conn_queue_expired(struct timer *t);
 void conn_linger_expired(struct timer *t);
 

@@ -15,7 +15,7 @@
 	X(TLS_CLIENTS, "LardTlsClients", "TLS handshakes with a client's certificate that was verified") \
 	X(TLS_STAPLED, "LardTlsStapled", "TLS handshakes with an OCSP response") \
 	X(TLS_UNSTAPLED, "LardTlsUnstapled", "TLS handshakes without the OCSP response asked for, as the file has no good one") \
-	X(HTTP2_CONNECTIONS, "LardHttp2Connections", "connections of HTTP/2") \
+	X(HTTP2_CONNECTIONS, "LardHttp2Connections", "connections whose HTTP/2 lardd spoke itself") \
 	X(HTTP2_STREAMS, "LardHttp2Streams", "requests that were streams of HTTP/2") \
 	X(HTTP2_REFUSED, "LardHttp2Refused", "streams refused, as the connection or lardd has as many as it may") \
 	X(HTTP2_FLOODED, "LardHttp2Flooded", "connections of HTTP/2 ended for what brought no request on") \
@@ -24,6 +24,7 @@
 	X(QUEUED, "LardQueued", "requests that had to wait for room")	\
 	X(HANDED_OFF, "LardHandedOff", "connections handed off")	\
 	X(TLS_HANDED_OFF, "LardTlsHandedOff", "those of them that were of TLS, with their keys") \
+	X(HTTP2_HANDED_OFF, "LardHttp2HandedOff", "those of them that were of HTTP/2") \
 	X(HANDOFF_FAILED, "LardHandoffFailed", "handoffs refused or timed out") \
 	X(HANDOFF_RETRIED, "LardHandoffRetried", "handoffs tried again, on another node or after a change") \
 	X(HANDOFF_USEC, "LardHandoffUsec", "microseconds of all handoffs that succeeded") \

@@ -6,6 +6,8 @@
 #include "caching.h"
 #include "client.h"
 #include "dispatch.h"
+#include "http2_host.h"
+#include "https.h"
 #include "proxy.h"
 #include "url.h"
 #include "worker.h"
@@ -49,22 +51,24 @@ uint64_t dispatch_key(struct worker *w)
 }
 
 /* With TLS the keys go along; of who is sent to HTTPS each request must be seen. */
-static bool may_give(const struct conn *conn)
+static bool may_move(const struct conn *conn)
+{
+	if (conn->tls)
+		return https_give_port(conn) && conn->worker->give.tls && client_sealed(conn);
+	return conn->door == DOOR_PLAIN;
+}
+
+bool dispatch_may_give(const struct conn *conn)
 {
 	const struct worker *w = conn->worker;
 
-	if (conn->tls)
-		return w->config->https.tls_port && w->give.tls && client_sealed(conn);
-	return conn->door == DOOR_PLAIN;
+	return w->config->mode == MODE_AUTO && give_ready(&w->give) && may_move(conn);
 }
 
 /* It is handed off, if its node takes that. */
 static bool goes_as_it_is(const struct conn *conn)
 {
-	const struct worker *w = conn->worker;
-
-	return w->config->mode == MODE_AUTO && give_ready(&w->give) && may_give(conn) &&
-	       !caching_wants(conn);
+	return dispatch_may_give(conn) && !caching_wants(conn);
 }
 
 /* The node is chosen and charged; the request is in worker->peek. */
@@ -72,10 +76,14 @@ static void go(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 
-	count(w, COUNTER_REQUESTS);
+	/* What stays is counted as a stream. */
+	if (!conn->prelude)
+		count(w, COUNTER_REQUESTS);
 	if (conn->node_id && goes_as_it_is(conn)) {
 		caching_leave(conn);
 		give_submit(conn);
+	} else if (conn->prelude) {
+		http2_stay(conn, NULL);
 	} else {
 		proxy_request(conn);
 	}
@@ -99,6 +107,14 @@ static void wait_in_queue(struct conn *conn)
 	timer_start(&w->loop, &w->queue_timers, &conn->timer, w->config->queue_timeout_us);
 }
 
+static void deny(struct conn *conn, const char *why)
+{
+	if (conn->prelude)
+		http2_stay(conn, why);
+	else
+		conn_refuse(conn, 503, why);
+}
+
 /* No node has anything to do with it. */
 static void answer_from_cache(struct conn *conn)
 {
@@ -111,9 +127,13 @@ static void decide(struct conn *conn)
 	struct worker *w = conn->worker;
 	struct lardd *lardd = w->lardd;
 	struct lard_decision d = { .node = -1, .why = LARD_WHY_FULL };
-	bool queued = false;
+	bool goes = goes_as_it_is(conn), queued = false;
 
-	switch (goes_as_it_is(conn) ? CACHING_GOES_ON : caching_first(conn)) {
+	if (conn->prelude && !goes) {
+		http2_stay(conn, NULL);
+		return;
+	}
+	switch (goes ? CACHING_GOES_ON : caching_first(conn)) {
 	case CACHING_FOUND:
 		answer_from_cache(conn);
 		return;
@@ -144,8 +164,8 @@ static void decide(struct conn *conn)
 	else if (caching_will_do(conn))
 		answer_from_cache(conn);
 	else
-		conn_refuse(conn, 503, d.why == LARD_WHY_FULL ? "too many requests are waiting" :
-			    "no back-end is available");
+		deny(conn, d.why == LARD_WHY_FULL ? "too many requests are waiting" :
+		     "no back-end is available");
 }
 
 void dispatch_request(struct conn *conn)
@@ -155,7 +175,10 @@ void dispatch_request(struct conn *conn)
 	conn->asked_us = w->loop.now;
 	conn->key = dispatch_key(w);
 	access_keep(conn);
-	decide(conn);
+	if (conn->denied)
+		conn_refuse(conn, 503, conn->denied);
+	else
+		decide(conn);
 }
 
 void dispatch_resume(struct conn *conn)
@@ -239,7 +262,7 @@ void dispatch_abandon(struct conn *conn)
 void dispatch_expired(struct conn *conn)
 {
 	if (leave_queue(conn))
-		conn_refuse(conn, 503, "no room came up in time");
+		deny(conn, "no room came up in time");
 }
 
 /* The first of the queue, with a node; NULL: nobody waits or there is no room. Under the lock. */

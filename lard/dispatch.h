@@ -23,6 +23,8 @@ void dispatch_resume(struct conn *conn);
  * the first, which a reload may have removed: once released it would be gone.
  */
 bool dispatch_again(struct conn *conn);
+/* A request that nothing speaks against, but what it asks for perhaps, is handed off, if its node takes that. */
+bool dispatch_may_give(const struct conn *conn);
 /* The request on @conn no longer loads its node. */
 void dispatch_release(struct conn *conn);
 /* After release: it does again (a kept connection that became busy). False: the node is gone. */

@@ -12,6 +12,8 @@
 #include "access.h"
 #include "client.h"
 #include "dispatch.h"
+#include "http2_host.h"
+#include "https.h"
 #include "nodes.h"
 #include "proxy.h"
 #include "worker.h"
@@ -54,6 +56,10 @@ static void fall_back(struct conn *conn)
 {
 	count(conn->worker, COUNTER_PROXY_FALLBACK);
 	conn->fallback = true;
+	if (conn->prelude) {
+		http2_stay(conn, NULL);
+		return;
+	}
 	if (conn_peek_again(conn)) {
 		proxy_request(conn);
 		return;
@@ -70,9 +76,10 @@ static int submit(struct conn *conn, enum flt_refusal *why)
 
 	if (conn->tls) {
 		tls = &keys;
-		if (client_keys(conn, tls))
+		/* A reload may have taken it away since the first try. */
+		if (!https_give_port(conn) || client_keys(conn, tls))
 			return -ENOTSUP;
-		tls->port = w->config->https.tls_port;
+		tls->port = https_give_port(conn);
 	}
 	err = handoff_submit_tls(w->give.device, conn->source.fd, conn->node_id, conn_cookie(conn),
 				 HOF_WANT_IDLE | (conn->relaxed ? w->give.later : 0),
@@ -112,6 +119,10 @@ static void event_done(struct conn *conn, const struct hof_event *event)
 	tally_request(conn, OUTCOME_HANDOFF, 0);
 	if (conn->tls)
 		count(w, COUNTER_TLS_HANDED_OFF);
+	if (conn->prelude) {
+		count(w, COUNTER_REQUESTS);
+		count(w, COUNTER_HTTP2_HANDED_OFF);
+	}
 	client_forget(conn);
 	conn_enter(conn, CONN_REMOTE);
 	close(conn->source.fd);

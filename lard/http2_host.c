@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "http2_host.h"
+#include <stdlib.h>
+#include <string.h>
 #include "client.h"
 #include "conn.h"
+#include "dispatch.h"
 #include "http2/host.h"
 #include "http2/http2.h"
+#include "http2/prelude.h"
 #include "worker.h"
 
 struct http2_limits http2_host_limits(const struct conn *conn)
@@ -114,6 +118,48 @@ void http2_host_lost(struct conn *request)
 	/* Its keys may go before it. */
 	request->tls = NULL;
 	loop_again(&request->worker->loop, &request->source);
+}
+
+int http2_prelude(struct conn *conn, size_t len)
+{
+	struct head head = { .limit = conn->header_max };
+	struct worker *w = conn->worker;
+	int verdict, good = -1;
+	bool ended, is_head;
+	size_t size;
+	char *text;
+
+	conn->searched = len;
+	verdict = prelude_read(w->peek, len, &head, &ended);
+	/* What is refused is answered by who speaks the protocol. */
+	text = verdict > 0 ? head_text(&head, ended, &size, &is_head) : NULL;
+	if (text && size < sizeof(w->peek)) {
+		memcpy(w->peek, text, size);
+		good = request_parse(&w->request, w->peek, size, NULL);
+	}
+	free(text);
+	head_forget(&head);
+	return verdict > 0 ? good > 0 ? 1 : -1 : verdict;
+}
+
+void http2_stay(struct conn *conn, const char *denied)
+{
+	timer_stop(&conn->timer);
+	dispatch_release(conn);
+	conn->node = -1;
+	conn->prelude = false;
+	conn->denied = denied;
+	conn->searched = 0;
+	free(conn->line);
+	conn->line = NULL;
+	conn_enter(conn, CONN_HTTP2);
+	if (conn_poll(conn))
+		conn->http2 = http2_begin(conn);
+	if (!conn->http2)
+		conn_close(conn);
+	else
+		/* There may be other listeners than at its handshake. */
+		http2_reconsider(conn);
 }
 
 void http2_reconsider(struct conn *conn)

@@ -113,12 +113,13 @@ int https_set_hsts(struct reader *r, int argc, char **argv)
 
 const char *https_check(const struct config *config)
 {
-	bool redirects = false, asks = false;
+	bool redirects = false, asks = false, offers = false;
 	unsigned int i;
 
 	for (i = 0; i < config->listens; i++) {
 		redirects |= config->doors[i] == DOOR_REDIRECT;
 		asks |= config->doors[i] > DOOR_TLS;
+		offers |= config->http2[i];
 	}
 	if (https_port(config) && !config->https.certificate_count)
 		return "listen: tls needs a certificate";
@@ -128,6 +129,8 @@ const char *https_check(const struct config *config)
 		return "listen: client needs a client-ca";
 	if (!asks && *config->https.client_ca)
 		return "client-ca: no listener asks for certificates (tls client optional, or required)";
+	if (config->https.tls_port_http2 && !offers)
+		return "tls-port-http2: no listener has http2";
 	if (config->https.ticket_rotation_us < 1000000)
 		return "ticket-rotation must be at least 1s";
 	return NULL;
@@ -141,6 +144,13 @@ uint16_t https_port(const struct config *config)
 		if (config->doors[i] >= DOOR_TLS)
 			return address_port(&config->listen[i]);
 	return 0;
+}
+
+uint16_t https_give_port(const struct conn *conn)
+{
+	const struct tls_settings *https = &conn->worker->config->https;
+
+	return conn->prelude ? https->tls_port_http2 : https->tls_port;
 }
 
 const char *https_hsts(const struct conn *conn, char *out, size_t size)

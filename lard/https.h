@@ -20,6 +20,8 @@ const char *https_check(const struct config *config);
 
 /* Where HTTPS is served; 0: nowhere. */
 uint16_t https_port(const struct config *config);
+/* By whose listener @conn would be taken; 0: it is not handed off. */
+uint16_t https_give_port(const struct conn *conn);
 /* Strict-Transport-Security with its line end, as far as @conn gets one; returns @out. */
 const char *https_hsts(const struct conn *conn, char *out, size_t size);
 /* Is it a field of an answer that lardd alone says? */

@@ -19,7 +19,7 @@ http2_parts := $(addprefix lard/http2/,session.c stream.c head.c reply.c guard.c
 http2_text_parts := lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2/prelude.c lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
 	lard/give.c lard/proxy.c lard/exchange.c lard/splice.c lard/caching.c lard/fetch.c lard/kernel_cache.c lard/cache.c lard/cacheable.c lard/cache_class.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
@@ -49,6 +49,10 @@ lard_give_tls_SRCS := $(lard_give_SRCS)
 lard_give_tls_PKGS := $(lard_give_PKGS)
 lard_give_tls_LIBS := $(lard_give_LIBS)
 lard_give_tls_DEPS := $(lard_give_DEPS)
+lard_give_http2_SRCS := $(lard_give_SRCS)
+lard_give_http2_PKGS := $(lard_give_PKGS)
+lard_give_http2_LIBS := $(lard_give_LIBS)
+lard_give_http2_DEPS := $(lard_give_DEPS)
 
 lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl

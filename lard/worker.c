@@ -106,6 +106,7 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	}
 	timer_queue_init(&w->loop, &w->shake_timers, shake_expired);
 	timer_queue_init(&w->loop, &w->header_timers, conn_header_expired);
+	timer_queue_init(&w->loop, &w->prelude_timers, conn_prelude_expired);
 	timer_queue_init(&w->loop, &w->idle_timers, conn_header_expired);
 	timer_queue_init(&w->loop, &w->queue_timers, conn_queue_expired);
 	timer_queue_init(&w->loop, &w->park_timers, conn_park_expired);

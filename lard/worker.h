@@ -51,6 +51,7 @@ struct worker {
 	struct conn_pool pool;
 	struct timer_queue shake_timers;	/* TLS handshakes */
 	struct timer_queue header_timers;	/* request expected or incomplete */
+	struct timer_queue prelude_timers;	/* likewise, of HTTP/2 that may be handed off */
 	struct timer_queue idle_timers;		/* kept clients that have sent nothing yet */
 	struct timer_queue queue_timers;	/* waits for room */
 	struct timer_queue park_timers;		/* waits for another's answer */

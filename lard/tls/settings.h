@@ -30,6 +30,7 @@ struct tls_settings {
 	uint64_t ticket_rotation_us;
 	char ticket_keys[256];		/* a file; empty: keys of our own */
 	uint16_t tls_port;		/* by whose listener a connection is taken; 0: by none, it is proxied */
+	uint16_t tls_port_http2;	/* likewise, one of HTTP/2 */
 };
 
 #endif

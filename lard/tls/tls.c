@@ -254,7 +254,7 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct tls_settings
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 	SSL_CTX_set_client_hello_cb(ctx, choose_certificate, site);
 	SSL_CTX_set_tlsext_servername_callback(ctx, confirm_name);
-	if (config->tls_port)
+	if (config->tls_port || config->tls_port_http2)
 		SSL_CTX_set_keylog_callback(ctx, note_secret);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
 	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && SSL_CTX_set_ciphersuites(ctx, CIPHERS_13) &&

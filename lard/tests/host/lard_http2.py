@@ -369,6 +369,7 @@ def wrong_directives_are_named():
         for lines, word in (("listen 127.0.0.1:1 http2", "http2 needs tls"),
                             ("listen 127.0.0.1:1 redirect http2", "http2 needs tls"),
                             (f"listen 127.0.0.1:{s.port} tls http2\nlisten 127.0.0.1:{s.port} tls", "in two ways"),
+                            ("tls-port-http2 8444", "no listener has http2"),
                             ("http2-streams 0", "from 1 to 1000"), ("http2-streams 1001", "from 1 to 1000")):
             s.lardd.configure(lines)
             run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True,

@@ -12,6 +12,7 @@
 #include "lard/tests/lib/kernel.h"
 
 struct lardd *lardd;
+bool offer_http2;
 static pthread_t thread;
 static uint16_t port;
 static int web;			/* where lardd proxies to */
@@ -72,6 +73,7 @@ int start_with(const char *lines, enum config_door door)
 	assert_non_null(config);
 	config->listens = 1;
 	config->doors[0] = door;
+	config->http2[0] = offer_http2;
 	lardd = lardd_new(config, path, false, error, sizeof(error));
 	if (!lardd)
 		fail_msg("%s", error);

@@ -26,6 +26,9 @@
 
 extern struct lardd *lardd;
 
+/* By the next start, at its listener. */
+extern bool offer_http2;
+
 /* @lines: of the configuration; @door: of its first listener, which alone is opened. 0, for a setup of cmocka. */
 int start_with(const char *lines, enum config_door door);
 int stop(void **state);
