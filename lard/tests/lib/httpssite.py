@@ -26,6 +26,10 @@ http {{
     root {dir}/www; sendfile on; keepalive_timeout 60;
     server {{ listen 80; add_header X-Node {name}; add_header X-Scheme http; }}
     server {{ listen {vip}:8443; add_header X-Node {name}; add_header X-Scheme https; }}
+    server {{
+        listen {vip}:8444 http2; add_header X-Node {name}; add_header X-Scheme http2;
+        client_max_body_size 10m; location /put {{ dav_methods PUT; }}
+    }}
 }}
 """
 
@@ -36,7 +40,9 @@ LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
 LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
 LoadModule headers_module /usr/lib/apache2/modules/mod_headers.so
 Listen 80
+LoadModule http2_module /usr/lib/apache2/modules/mod_http2.so
 Listen {vip}:8443
+Protocols h2c http/1.1
 DocumentRoot {dir}/www
 User nobody
 Group nogroup
@@ -47,6 +53,7 @@ LIGHTTPD = """server.document-root = "{dir}/www"
 server.modules = ("mod_setenv")
 server.port = 80
 server.errorlog = "{dir}/error.log"
+server.feature-flags = ("server.h2c" => "enable")
 setenv.add-response-header = ("X-Node" => "{name}")
 $SERVER["socket"] == "{vip}:8443" {{ }}
 """
@@ -65,7 +72,7 @@ SERVERS = {
 class Site:
     """lardd on the front-end; on each back-end a server of those, without TLS."""
 
-    def __init__(self, cluster, servers, *lines, level="debug"):
+    def __init__(self, cluster, servers, *lines, level="debug", http2=0):
         self.c, self.dir = cluster, tempfile.mkdtemp(prefix="lard-tls-")
         os.chmod(self.dir, 0o755)
         tls.make_certificate()
@@ -75,7 +82,8 @@ class Site:
         self.control = os.path.join(self.dir, "control")
         conf = os.path.join(self.dir, "conf")
         with open(conf, "w", encoding="ascii") as file:
-            file.write("\n".join(("listen %s:443 tls" % VIP4, "certificate %s %s" % (tls.CHAIN, tls.KEY),
+            file.write("\n".join(("listen %s:443 tls%s" % (VIP4, " http2" if http2 else ""),
+                                  "certificate %s %s" % (tls.CHAIN, tls.KEY),
                                   "proxy-port 80", "control " + self.control, "user root", "log-level " + level,
                                   "policy wrr") + lines) + "\n")
         self.log = open(os.path.join(self.dir, "log"), "wb")
@@ -101,7 +109,7 @@ class Site:
             file.write(conf.format(**values))
         with open(os.path.join(place, "error.log"), "ab") as log:
             be.spawn(*(w.format(**values) for w in words), stderr=log)
-        for port in 80, 8443:
+        for port in 80, 8443, *([8444] if "8444" in conf else []):
             wait(lambda: "LISTEN" in be.output("ss", "-Htln", "sport = :%d" % port))
 
     def complaints(self):
@@ -132,14 +140,18 @@ class Site:
         wait(lambda: self.counter("LardTlsHandedOff") >= count)
         assert self.counter("LardTlsHandedOff") == self.counter("LardHandedOff") == count, self.ask("stats")
 
+    def run(self, *words):
+        return subprocess.run(("ip", "netns", "exec", self.c.client.ns, *words), stdout=subprocess.PIPE, check=False)
+
     def curl(self, path, *options):
         """(fields of the header, body)"""
-        done = subprocess.run(("ip", "netns", "exec", self.c.client.ns, "curl", "-sk", "-m", str(PATIENCE), "-i",
-                               *options, "https://%s%s" % (VIP4, path)), stdout=subprocess.PIPE, check=False)
+        done = self.run("curl", "-sk", "-m", str(PATIENCE), "-i", *([] if "--http2" in options else ["--http1.1"]),
+                        *options, "https://%s%s" % (VIP4, path))
         assert done.returncode == 0, (done.returncode, path, self.says())
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         fields = dict(x.split(": ", 1) for x in head.decode().split("\r\n")[1:])
-        assert head.startswith(b"HTTP/1.1 200 "), (head, self.says())
+        assert head.startswith((b"HTTP/1.1 200 ", b"HTTP/2 200 ")), (head, self.says())
+        fields[":protocol"] = head.split(b" ")[0].decode()
         return {k.lower(): v for k, v in fields.items()}, body
 
     def connect(self):
@@ -165,9 +177,11 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(*lines, secure=True, port=8443, servers=("nginx", "flash"), level="debug"):
+def site(*lines, secure=True, port=8443, http2=0, servers=("nginx", "flash"), level="debug"):
+    """@http2: the port of back-ends that speak it. A busy guest's client may ask late."""
     with Cluster(len(servers), encrypted=secure) as c:
-        s = Site(c, servers, *lines, *(["tls-port %d" % port] if port else []), level=level)
+        s = Site(c, servers, *(["tls-port %d" % port] if port else []),
+                 *(["tls-port-http2 %d" % http2, "http2-wait 60s"] if http2 else []), *lines, level=level, http2=http2)
         try:
             yield s
         finally:
