@@ -161,8 +161,8 @@ static ssize_t record_length(const unsigned char *raw, size_t there)
 }
 
 /*
- * The clear text of whole records at @raw, as far as it is data: its length. -1: there is none, or more
- * than can be looked at. @seal: for what the next look needs.
+ * The clear text of whole records at @raw, as far as it is data and is looked at: its length. -1: there is
+ * none, and more will not help. @seal: for what the next look needs.
  */
 static ssize_t open_records(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const unsigned char *raw,
 			    size_t there, unsigned char *into, size_t len, struct seal *seal)
@@ -176,8 +176,9 @@ static ssize_t open_records(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const 
 	seal->need = 0;
 	while (done < len) {
 		size = record_length(raw + at, there - at);
+		/* What those before have given may do. */
 		if (size > HEADER && (++records > RECORDS_MAX || at + size > RAW_MAX)) {
-			done = 0;
+			seal->need = SEAL_NEVER;
 			n = -1;
 			break;
 		}

@@ -301,6 +301,27 @@ static void a_connection_moves_whole(void **state)
 	hang_up(&c);
 }
 
+/* More records than are looked at, and all at once. */
+static void what_comes_behind_the_request_is_no_matter(void **state)
+{
+	struct client c;
+	char wire[8192];
+	BIO *out = BIO_new(BIO_s_mem());
+	int i, n;
+
+	(void)state;
+	connect_http2(&c, TLS1_3_VERSION);
+	SSL_set0_wbio(c.ssl, out);
+	for (i = 0; i < 20; i++) {
+		ask_for(&c, "/a");
+		say(&c, c.len);
+	}
+	n = BIO_read(out, wire, sizeof(wire));
+	assert_int_equal(send(c.fd, wire, n, 0), n);
+	expect_moved(&c);
+	hang_up(&c);
+}
+
 static void the_request_may_come_later(void **state)
 {
 	struct client c;
@@ -637,6 +658,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_connection_moves_whole, start_patient, stop_http2),
+		cmocka_unit_test_setup_teardown(what_comes_behind_the_request_is_no_matter, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(the_request_may_come_later, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(records_and_segments_may_end_anywhere, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(what_no_node_takes_is_streamed, start_logging, stop_http2),
