@@ -306,7 +306,7 @@ static bool hof_entry_close_if(struct hof_net *hn, struct hof_entry *e, u64 id,
 		hof_entry_linger(hn, e);
 		*direct = !e->ticket || e->ticket->direct;
 		hof_entry_settle(hn, e, why);
-	} else if (e->state == HOF_HOLD && e->id == id && e->ticket && !e->over) {
+	} else if (e->state == HOF_HOLD && e->id == id && e->owned && !e->over) {
 		WRITE_ONCE(e->over, state);
 	}
 	spin_unlock_bh(&e->lock);

@@ -83,7 +83,8 @@ union hof_key {
  * @syns:    how often, without an answer of its client; written by softirq without a lock
  * @over:    under @lock, in HOLD while it may come back to us: HOF_LINGER or HOF_DEAD, it has ended
  *	     there meanwhile; else 0
- * @lock:    guards @state, @over, @hold, @ticket and changes of @peer and @id
+ * @owned:   a node has had it: HOLD is not its first, and may end in FORWARD; under @lock
+ * @lock:    guards @state, @over, @owned, @hold, @ticket and changes of @peer and @id
  * @hold:    with HOLD: where packets wait
  * @ticket:  whom to tell of the end, NULL nobody; a counted reference
  * @linger:  in LINGER and DEAD: in hn->linger of its family, under hn->linger_lock
@@ -117,6 +118,7 @@ struct hof_entry {
 	u8 over;
 	u8 redirect;
 	u8 syns;
+	bool owned;
 	spinlock_t lock;	/* see above */
 	struct hof_hold *hold;
 	struct hof_ticket *ticket;

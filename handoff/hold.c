@@ -122,6 +122,7 @@ u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold)
 	was = e->state;
 	if (was == HOF_FORWARD) {
 		e->hold = hold;
+		e->owned = true;
 		hof_entry_set_state(e, HOF_HOLD);
 	}
 	spin_unlock_bh(&e->lock);

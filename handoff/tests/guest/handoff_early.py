@@ -12,8 +12,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import EARLY, REQUEST, Early, Hand, answers, early_ioctl, over       # noqa: E402
-from hof import TOP, VIP4, batch, claim, main, rounds, run, wait                # noqa: E402
+from hof import E, TOP, VIP4, batch, claim, main, rounds, run, wait               # noqa: E402
 from kit import Skip                                                            # noqa: E402
+from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, LIFE, NAK, RECORD, Mallory   # noqa: E402
 from syns import Raw                                                            # noqa: E402
 
 FLOOD = os.path.join(TOP, "build/tests/handoff-flood")
@@ -399,6 +400,31 @@ def what_is_ended_before_the_descriptor_is_closed_has_ended():
                 sock.close()
             c.dev = c.fe.handoff()
             c.begin()
+
+
+@claim
+def it_ends_while_its_node_offers_it_back():
+    """No program has a ticket of it: its entry knows by itself that a node has had it."""
+    with Early(1) as c:
+        for what in 0, 3:       # it has ended there; its node has lost it
+            other = Mallory(c, number=9 + what)
+            line = other.meet(c.fe)
+            early_ioctl(c.dev.fd, [c.fe.id["mallory"]], c.port)
+            client = c.ask()
+            _, body = line.await_kind(HANDOFF)
+            ident = HEAD.unpack_from(body)[0]
+            line.send(ACK, HEAD.pack(ident, other.epoch, 0))
+            line.await_kind(COMMIT)
+            wait(lambda: c.fe.nl.node("mallory")["NODE_LOAD"] == 1)
+            line.send(HANDOFF, HEAD.pack(4711, 0, 0) + body[HEAD.size:])
+            assert line.await_kind(ACK, NAK)[0] == ACK
+            line.send(LIFE, RECORD.pack(ident, 4, what, client.getsockname()[1], c.port, socket.inet_aton(
+                client.getsockname()[0]).ljust(16, b"\0"), socket.inet_aton(VIP4).ljust(16, b"\0")))
+            line.send(ABORT, HEAD.pack(4711, E["FLT_REFUSE_ABORTED"], 0))
+            wait(lambda: c.fe.nl.node("mallory")["NODE_LOAD"] == 0)
+            client.close()
+            other.leave(c.fe)
+            other.close()
 
 
 @claim
