@@ -127,6 +127,9 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 	const char *text;
 	int err;
 
+	/* Before anything is copied. */
+	if (!hof_request_may_be_whole(len))
+		return NF_ACCEPT;
 	ckpt = flt_opening_checkpoint(o, skb, offset, len, &text);
 	if (!ckpt)
 		return NF_ACCEPT;

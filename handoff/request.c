@@ -174,12 +174,17 @@ static enum hof_request hof_request_ends(const char *text, unsigned int len, u32
 	return len < HOF_LINE_MAX ? HOF_REQUEST_PART : HOF_REQUEST_UNCLEAR;
 }
 
+bool hof_request_may_be_whole(unsigned int len)
+{
+	return len && len < HOF_LINE_MAX;
+}
+
 bool hof_request_is_whole(const char *text, unsigned int len)
 {
 	u32 length;
 
-	return len < HOF_LINE_MAX && hof_request_ends(text, len, &length) == HOF_REQUEST_WHOLE &&
-	       length == len;
+	return hof_request_may_be_whole(len) &&
+	       hof_request_ends(text, len, &length) == HOF_REQUEST_WHOLE && length == len;
 }
 
 enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length)

@@ -27,6 +27,8 @@ enum hof_request {
 /* @length: of one that is HOF_REQUEST_WHOLE, with its body; else 0. */
 enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length);
 
+/* Longer ones are never HOF_REQUEST_WHOLE, in one segment. */
+bool hof_request_may_be_whole(unsigned int len);
 /* Are these bytes one request that is HOF_REQUEST_WHOLE, with its body, and no more? */
 bool hof_request_is_whole(const char *text, unsigned int len);
 

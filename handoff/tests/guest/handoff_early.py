@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import EARLY, REQUEST, Early, Hand, answers, early_ioctl, over       # noqa: E402
-from hof import E, TOP, VIP4, batch, claim, main, rounds, run, wait               # noqa: E402
+from hof import E, TOP, VIP4, batch, claim, main, rounds, run, stalled, wait    # noqa: E402
 from kit import Skip                                                            # noqa: E402
 from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, LIFE, NAK, RECORD, Mallory   # noqa: E402
 from syns import Raw                                                            # noqa: E402
@@ -425,6 +425,15 @@ def it_ends_while_its_node_offers_it_back():
             client.close()
             other.leave(c.fe)
             other.close()
+
+
+@claim
+def what_is_too_long_for_a_request_is_not_copied():
+    with Early(1) as c, stalled("flt_opening_checkpoint", 0, busy=True) as copies:
+        request = b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 9000)
+        left(c, c.ask(request), request)
+        assert copies() == 0, copies()
+        assert served(c) == 0 and copies() == 1, copies()
 
 
 @claim
