@@ -21,6 +21,7 @@
 #include "counter.h"
 #include "early.h"
 #include "forward.h"
+#include "given.h"
 #include "peer.h"
 #include "ticket.h"
 
@@ -40,6 +41,7 @@ void hof_early_net_init(struct hof_net *hn)
 void hof_early_net_exit(struct hof_net *hn)
 {
 	kvfree(hn->early_shaken);
+	hof_given_free(hn->early_given);
 }
 
 /* RCU, or hn->early_lock. */
@@ -158,6 +160,36 @@ static unsigned int hof_early_syn(struct hof_early_rule *r, const struct flt_doo
 	return NF_STOLEN;
 }
 
+/*
+ * Something of it is here: a node gets it, or the listener. If a node has had it there is no entry
+ * of it any more, or there will be in a moment, by a copy that came on another CPU: no RST.
+ */
+static unsigned int hof_early_begin(struct hof_early_rule *r, const struct flt_opening *o,
+				    struct sk_buff *skb, unsigned int offset,
+				    const struct nf_hook_state *state)
+{
+	const struct tcphdr *th = tcp_hdr(skb);
+	struct hof_net *hn = r->hn;
+	struct hof_given_mark mark;
+	int err;
+
+	err = hof_given_add(r->given, o, &mark);
+	if (err == -EEXIST) {
+		hof_count(hn, HOF_STAT_EARLY_AGAIN);
+		return NF_DROP;
+	}
+	if (err)
+		hof_count(hn, HOF_STAT_EARLY_FULL);
+	if (!err && !th->fin && !th->urg &&
+	    hof_early_give(r, o, &mark, skb, offset, skb->len - offset, state) == NF_STOLEN)
+		return NF_STOLEN;
+	if (!err)
+		hof_given_forget(&mark);
+	hof_count(hn, HOF_STAT_EARLY_LEFT);
+	hof_early_leave(hn, &o->tuple, state->in->ifindex);
+	return NF_ACCEPT;
+}
+
 static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key4 *key,
 				  const struct flt_door *door, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
@@ -180,12 +212,7 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key
 		return NF_STOLEN;
 	}
 	WRITE_ONCE(*slot, 0);
-	if (!th->fin && !th->urg &&
-	    hof_early_give(r, &o, skb, offset, skb->len - offset, state) == NF_STOLEN)
-		return NF_STOLEN;
-	hof_count(hn, HOF_STAT_EARLY_LEFT);
-	hof_early_leave(hn, &o.tuple, state->in->ifindex);
-	return NF_ACCEPT;
+	return hof_early_begin(r, &o, skb, offset, state);
 }
 
 /* What comes by a VRF has addresses, listeners and routes of its own. */
@@ -230,13 +257,15 @@ unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 
 /* --- rules --- */
 
-static int hof_early_have_slots(struct hof_net *hn)
+static int hof_early_have_tables(struct hof_net *hn)
 {
 	lockdep_assert_held(&hn->early_lock);
 	if (!hn->early_shaken)
 		hn->early_shaken = kvcalloc(HOF_EARLY_SHAKEN, sizeof(*hn->early_shaken),
 					    GFP_KERNEL_ACCOUNT);
-	return hn->early_shaken ? 0 : -ENOMEM;
+	if (!hn->early_given)
+		hn->early_given = hof_given_alloc(READ_ONCE(hn->tunables.forward_max));
+	return hn->early_shaken && hn->early_given ? 0 : -ENOMEM;
 }
 
 static void hof_early_rule_free(struct rcu_head *rcu)
@@ -327,10 +356,11 @@ static int hof_early_set(struct hof_net *hn, struct hof_file *file, struct hof_e
 		return -ENOENT;
 	if (r && !old && hn->nr_earlies == HOF_EARLY_MAX)
 		return -ENOSPC;
-	if (r && hof_early_have_slots(hn))
+	if (r && hof_early_have_tables(hn))
 		return -ENOMEM;
 	if (r) {
 		r->shaken = hn->early_shaken;
+		r->given = hn->early_given;
 		list_add_rcu(&r->node, &hn->earlies);
 		WRITE_ONCE(hn->nr_earlies, hn->nr_earlies + 1);
 	}

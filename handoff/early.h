@@ -15,6 +15,8 @@
 #include "net.h"
 
 struct hof_file;
+struct hof_given;
+struct hof_given_mark;
 struct hof_peer;
 struct hof_transfer;
 struct nf_hook_state;
@@ -40,6 +42,7 @@ struct hof_early_node {
  * @address: of the service
  * @port:    of the service
  * @shaken:  hn->early_shaken
+ * @given:   hn->early_given
  * @turn:    whose turn it is among ties; by softirq without a lock, READ_ONCE
  * @lock:    held by who looks at the listener; softirq; a leaf
  * @looked:  jiffies when it was last looked at; READ_ONCE
@@ -58,6 +61,7 @@ struct hof_early_rule {
 	__be32 address;
 	__be16 port;
 	u32 *shaken;
+	struct hof_given *given;
 	u32 turn;
 	spinlock_t lock;	/* the following */
 	unsigned long looked;
@@ -93,11 +97,12 @@ void hof_early_leave(struct hof_net *hn, const struct flt_tuple *tuple, int dif)
 /* --- early_give.c --- */
 
 /*
- * The first segment of @o goes to a node: NF_STOLEN. Else NF_ACCEPT: it is for the listener.
- * Softirq, RCU.
+ * The first segment of @o goes to a node: NF_STOLEN, and @mark stays, or is forgotten when the node
+ * does not take it. Else NF_ACCEPT: it is for the listener. Softirq, RCU.
  */
 unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *o,
-			    struct sk_buff *skb, unsigned int offset, unsigned int len,
+			    const struct hof_given_mark *mark, struct sk_buff *skb,
+			    unsigned int offset, unsigned int len,
 			    const struct nf_hook_state *state);
 
 /* Of a transfer that began so: it is decided. Process context. */

@@ -14,6 +14,7 @@
 #include "counter.h"
 #include "early.h"
 #include "flight.h"
+#include "given.h"
 #include "message.h"
 #include "origin.h"
 #include "path.h"
@@ -60,6 +61,7 @@ static struct hof_early_node *hof_early_pick(struct hof_early_rule *r)
 
 static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct hof_early_node *n,
 					     const struct flt_opening *o,
+					     const struct hof_given_mark *mark,
 					     struct flt_checkpoint *ckpt, int dif)
 {
 	struct hof_transfer *t;
@@ -89,6 +91,7 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 	t->start = ktime_get();
 	t->early = n;
 	t->rule = r;
+	t->mark = *mark;
 	t->dif = dif;
 	refcount_inc(&n->peer->ref);
 	t->peer = n->peer;
@@ -104,6 +107,7 @@ static unsigned int hof_early_undo(struct hof_transfer *t, int err,
 				   const struct nf_hook_state *state)
 {
 	struct sk_buff *skb = hof_hold_take(t->hn, &t->hold);
+	struct hof_given_mark mark = t->mark;
 
 	hof_entry_free(t->entry);
 	hof_transfer_put(t);
@@ -112,12 +116,14 @@ static unsigned int hof_early_undo(struct hof_transfer *t, int err,
 	skb->dev = state->in;
 	if (err != -EEXIST)
 		return NF_ACCEPT;
+	hof_given_forget(&mark);
 	kfree_skb(skb);
 	return NF_STOLEN;
 }
 
 unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *o,
-			    struct sk_buff *skb, unsigned int offset, unsigned int len,
+			    const struct hof_given_mark *mark, struct sk_buff *skb,
+			    unsigned int offset, unsigned int len,
 			    const struct nf_hook_state *state)
 {
 	struct hof_net *hn = r->hn;
@@ -134,7 +140,7 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 	if (!ckpt)
 		return NF_ACCEPT;
 	n = hof_request_is_whole(text, len) ? hof_early_pick(r) : NULL;
-	t = n ? hof_early_create(r, n, o, ckpt, state->in->ifindex) : NULL;
+	t = n ? hof_early_create(r, n, o, mark, ckpt, state->in->ifindex) : NULL;
 	if (!t) {
 		kvfree(ckpt);
 		return NF_ACCEPT;
@@ -169,6 +175,7 @@ void hof_early_done(struct hof_transfer *t)
 void hof_early_failed(struct hof_transfer *t)
 {
 	atomic_dec(&t->early->flying);
+	hof_given_forget(&t->mark);
 	hof_count(t->hn, HOF_STAT_EARLY_LEFT);
 	rcu_read_lock();
 	hof_early_leave(t->hn, &t->tuple, t->dif);

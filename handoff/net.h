@@ -91,6 +91,7 @@ struct hof_linger {
 struct ctl_table;
 struct ctl_table_header;
 struct hof_file;
+struct hof_given;
 struct hof_life_batch;
 struct hof_redirect_batch;
 
@@ -149,6 +150,7 @@ struct hof_redirect_batch;
  * @earlies:    services that are opened before there is a socket; RCU
  * @nr_earlies: length of @earlies; READ_ONCE
  * @early_shaken: of their clients (early.c); NULL: there never was a service
+ * @early_given: connections that were given so (given.h); with @early_shaken
  * @relocate_lock: guards the next; process context
  * @askings:    questions of this node that wait for an answer (relocate.c)
  * @removals:   what other nodes have asked for (removal.c)
@@ -246,6 +248,7 @@ struct hof_net {
 	struct list_head earlies;
 	unsigned int nr_earlies;
 	u32 *early_shaken;
+	struct hof_given *early_given;
 
 	struct mutex relocate_lock;	/* the following */
 	struct list_head askings;

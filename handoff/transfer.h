@@ -8,6 +8,7 @@
 #include <flotilla/flotilla.h>
 #include <flotilla/handoff.h>
 
+#include "given.h"
 #include "hold.h"
 #include "message.h"
 
@@ -58,6 +59,7 @@ enum hof_phase {
  * @may, @arg: see hof_transfer_give(); NULL: its program has submitted it
  * @rule:   it has no socket, and never had one (early.h); a counted reference. Nor a @ticket
  * @early:  of @rule: which node
+ * @mark:   with @rule: that it was given
  * @dif:    with @rule: the device that its packets come by
  * @tuple:  of the connection
  * @start:  ktime of the submission
@@ -86,6 +88,7 @@ struct hof_transfer {
 	void *arg;
 	struct hof_early_rule *rule;
 	struct hof_early_node *early;
+	struct hof_given_mark mark;
 	int dif;
 	struct flt_tuple tuple;
 	ktime_t start;

@@ -9,6 +9,7 @@
 
 #if defined(FLT_HAVE_SYN_COOKIES) && IS_ENABLED(CONFIG_SYN_COOKIES)
 #define FLT_COOKIES	true
+#define FLT_COOKIE_AGE	MAX_SYNCOOKIE_AGE
 
 static inline u32 flt_compat_cookie(const struct iphdr *iph, const struct tcphdr *syn, u16 *mss)
 {
@@ -19,6 +20,12 @@ static inline u32 flt_compat_cookie(const struct iphdr *iph, const struct tcphdr
 static inline u16 flt_compat_cookie_check(const struct iphdr *iph, const struct tcphdr *ack)
 {
 	return __cookie_v4_check(iph, ack);
+}
+
+/* Cookies are good for so many of its ticks, the one in which they were made included. */
+static inline u32 flt_compat_cookie_clock(void)
+{
+	return tcp_cookie_time();
 }
 
 /* What is added to the clock to make timestamps for this client. */
@@ -35,6 +42,7 @@ static inline void flt_compat_cookies_expected(const struct sock *listener)
 }
 #else
 #define FLT_COOKIES	false
+#define FLT_COOKIE_AGE	2
 
 static inline u32 flt_compat_cookie(const struct iphdr *iph, const struct tcphdr *syn, u16 *mss)
 {
@@ -42,6 +50,11 @@ static inline u32 flt_compat_cookie(const struct iphdr *iph, const struct tcphdr
 }
 
 static inline u16 flt_compat_cookie_check(const struct iphdr *iph, const struct tcphdr *ack)
+{
+	return 0;
+}
+
+static inline u32 flt_compat_cookie_clock(void)
 {
 	return 0;
 }

@@ -133,6 +133,8 @@ static const struct metric metrics[] = {
 	COUNT("handoff", "EarlyStrangers", "ACKs of no cookie, which were left to TCP"),
 	COUNT("handoff", "EarlyGiven", "requests that went to a node before there is a socket"),
 	COUNT("handoff", "EarlyLeft", "segments with a cookie that were left to the listener"),
+	COUNT("handoff", "EarlyAgain", "copies of first segments of connections that had ended, which were dropped"),
+	COUNT("handoff", "EarlyFull", "segments that were left to the listener since two minutes had too many"),
 	COUNT("handoff", "HintSent", "messages that told other nodes the loads of services"),
 	COUNT("handoff", "HintTaken", "such messages of other nodes"),
 	COUNT("handoff", "HintRefused", "such messages that came over links without authentication"),

@@ -437,6 +437,79 @@ def what_is_too_long_for_a_request_is_not_copied():
 
 
 @claim
+def a_copy_of_the_first_segment_begins_nothing_again():
+    with Early(1) as c:
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
+        c.fe.sysctl("net.flotilla.forward_linger_ms", 100)
+        c.fe.sysctl("net.flotilla.forward_linger_rst_ms", 100)
+        hand = Hand(c)
+        hand.shake()
+        hand.send(24, 0, REQUEST)
+        index, there = c.where()
+        assert index == 0 and there.recv(1000) == REQUEST
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RST)
+        there.close()
+        wait(lambda: c.fe.stat("ForwardEntries") == 0)
+        for flags in 24, 25:
+            before = c.count("Again")
+            hand.send(flags, 0, REQUEST)
+            wait(lambda: c.count("Again") > before or c.count("Given") > 1 or c.count("Left"))
+        assert c.count("Given") == 1 and c.count("Left") == 0 and not c.front_waits(), c.fe.stats()
+        # With other numbers it is another connection.
+        hand.seq += 1000000
+        hand.shake()
+        hand.send(24, 0, REQUEST)
+        index, there = c.where()
+        assert index == 0 and there.recv(1000) == REQUEST and c.count("Given") == 2
+        there.close()
+        hand.close()
+
+
+@claim
+def more_than_can_be_remembered_are_the_listeners():
+    with Early(1, begun=False) as c:
+        c.fe.sysctl("net.flotilla.forward_max", 16)
+        c.begin()
+        where = []
+        for _ in range(50):
+            client = c.ask()
+            index, there = c.where()
+            answers(client, there)
+            over(client, there)
+            where.append(index)
+        wait(lambda: not c.fe.stat("HandoffInFlight"))
+        assert where[:16] == [0] * 16 and 16 < c.count("Given") == where.count(0) <= 32, where
+        assert c.count("Full") == c.count("Left") == where.count(-1), c.fe.stats()
+
+
+@claim
+def a_node_that_refuses_is_not_taken_for_one_that_has_had_it():
+    """The listener had no room for it either: the client sends it again, and is served."""
+    with Early(1) as c:
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
+        c.back[0].close()
+        hand = Hand(c)
+        hand.shake()
+        c.front.listen(0)
+        filler = [c.client.connect(c.port) for _ in range(2)]
+        for client in filler:
+            client.sendall(b"GET")
+        wait(lambda: len(c.fe.sockets()) >= 1)
+        hand.send(24, 0, REQUEST)
+        wait(lambda: c.fe.stat("HandoffFailed") == 1)
+        c.back[0] = c.be[0].listen(c.port)
+        c.back[0].settimeout(0)
+        hand.send(24, 0, REQUEST)
+        wait(lambda: c.fe.stat("HandoffDone") == 1)
+        assert c.count("Again") == 0, c.fe.stats()
+        conn = wait(lambda: c.taken(c.back[0]))
+        assert conn.recv(1000) == REQUEST
+        for sock in filler + [conn]:
+            sock.close()
+        hand.close()
+
+
+@claim
 def the_module_goes_under_load():
     for _ in range(rounds(3, 2)):
         with Early() as c:
