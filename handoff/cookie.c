@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Building a SYN-ACK without a socket, and reading what comes back. */
+/* Building a SYN-ACK without a socket, reading what comes back, and answering a probe. */
 
 #include <linux/unaligned.h>
 #include <net/ip.h>
@@ -20,19 +20,23 @@
 #define HOF_TS_SACK		BIT(4)
 
 /**
- * struct hof_synack - what one says
- * @seq:    the cookie
+ * struct hof_synack - what one says, or an ACK behind it
+ * @syn:    it is one
+ * @seq:    the cookie; of an ACK: one more
+ * @ack:    what the client sends next
  * @tsval:  with @timestamp
  * @echo:   the same
  * @window: as it is sent
- * @mss:    ours
+ * @mss:    ours; with @syn
  * @scale:  with @wscale
- * @wscale: it has that option
+ * @wscale: it has that option; with @syn
  * @sack:   the same
  * @timestamp: the same
  */
 struct hof_synack {
+	bool syn;
 	u32 seq;
+	u32 ack;
 	u32 tsval;
 	u32 echo;
 	u16 window;
@@ -73,6 +77,8 @@ static void hof_synack_make(struct hof_net *hn, const struct flt_door *door,
 	if (!opt.saw_tstamp)
 		tcp_clear_options(&opt);
 	mss = opt.mss_clamp;
+	s->syn = true;
+	s->ack = ntohl(th->seq) + 1;
 	s->seq = flt_compat_cookie(ip_hdr(syn), th, &mss);
 	/* Of the MSS that the cookie tells: it is all that is known of it later. */
 	s->window = flt_door_window(door, mss);
@@ -89,7 +95,7 @@ static void hof_synack_make(struct hof_net *hn, const struct flt_door *door,
 
 static unsigned int hof_synack_size(const struct hof_synack *s)
 {
-	return sizeof(struct tcphdr) + TCPOLEN_MSS +
+	return sizeof(struct tcphdr) + (s->syn ? TCPOLEN_MSS : 0) +
 	       (s->timestamp ? TCPOLEN_TSTAMP_ALIGNED : 0) +
 	       (s->wscale ? TCPOLEN_WSCALE_ALIGNED : 0);
 }
@@ -97,7 +103,8 @@ static unsigned int hof_synack_size(const struct hof_synack *s)
 /* In TCP's order. @sack comes with @timestamp only. */
 static void hof_synack_options(const struct hof_synack *s, __be32 *at)
 {
-	*at++ = htonl(TCPOPT_MSS << 24 | TCPOLEN_MSS << 16 | s->mss);
+	if (s->syn)
+		*at++ = htonl(TCPOPT_MSS << 24 | TCPOLEN_MSS << 16 | s->mss);
 	if (s->timestamp) {
 		*at++ = s->sack ? htonl(TCPOPT_SACK_PERM << 24 | TCPOLEN_SACK_PERM << 16 |
 					TCPOPT_TIMESTAMP << 8 | TCPOLEN_TIMESTAMP) :
@@ -112,9 +119,9 @@ static void hof_synack_options(const struct hof_synack *s, __be32 *at)
 }
 
 static struct sk_buff *hof_synack_build(struct hof_net *hn, const struct hof_synack *s,
-					const struct sk_buff *syn, struct dst_entry *dst)
+					const struct sk_buff *to, struct dst_entry *dst)
 {
-	const struct iphdr *from = ip_hdr(syn);
+	const struct iphdr *from = ip_hdr(to);
 	unsigned int size = hof_synack_size(s);
 	struct sk_buff *skb;
 	struct tcphdr *th;
@@ -139,12 +146,12 @@ static struct sk_buff *hof_synack_build(struct hof_net *hn, const struct hof_syn
 	th = skb_put(skb, size);
 	skb_set_transport_header(skb, sizeof(*iph));
 	*th = (struct tcphdr){
-		.source = tcp_hdr(syn)->dest,
-		.dest = tcp_hdr(syn)->source,
+		.source = tcp_hdr(to)->dest,
+		.dest = tcp_hdr(to)->source,
 		.seq = htonl(s->seq),
-		.ack_seq = htonl(ntohl(tcp_hdr(syn)->seq) + 1),
+		.ack_seq = htonl(s->ack),
 		.doff = size / 4,
-		.syn = 1,
+		.syn = s->syn,
 		.ack = 1,
 		.window = htons(s->window),
 	};
@@ -160,34 +167,32 @@ static struct sk_buff *hof_synack_build(struct hof_net *hn, const struct hof_syn
 }
 
 /* Back to the client, as a socket of the listener would send it. */
-static struct rtable *hof_cookie_route(struct hof_net *hn, const struct sk_buff *syn)
+static struct rtable *hof_cookie_route(struct hof_net *hn, const struct sk_buff *to)
 {
 	struct flowi4 fl4 = {
 		.flowi4_proto = IPPROTO_TCP,
 		.flowi4_flags = FLOWI_FLAG_ANYSRC,
-		.saddr = ip_hdr(syn)->daddr,
-		.daddr = ip_hdr(syn)->saddr,
-		.fl4_sport = tcp_hdr(syn)->dest,
-		.fl4_dport = tcp_hdr(syn)->source,
+		.saddr = ip_hdr(to)->daddr,
+		.daddr = ip_hdr(to)->saddr,
+		.fl4_sport = tcp_hdr(to)->dest,
+		.fl4_dport = tcp_hdr(to)->source,
 	};
 
 	return ip_route_output_key(hn->net, &fl4);
 }
 
-bool hof_cookie_answer(struct hof_net *hn, const struct flt_door *door, struct sk_buff *syn)
+static bool hof_cookie_send(struct hof_net *hn, struct hof_synack *s, const struct sk_buff *to)
 {
-	struct hof_synack s = {};
 	struct sk_buff *skb = NULL;
 	struct rtable *rt;
 
-	rt = hof_cookie_route(hn, syn);
+	rt = hof_cookie_route(hn, to);
 	if (IS_ERR(rt))
 		return false;
 	/* A source that is no other machine's: TCP knows what to do with it. */
 	if (rt->rt_type == RTN_UNICAST) {
-		hof_synack_make(hn, door, syn, &s);
-		s.mss = clamp_t(u32, dst_metric_advmss(&rt->dst), TCP_MIN_MSS, U16_MAX);
-		skb = hof_synack_build(hn, &s, syn, &rt->dst);
+		s->mss = clamp_t(u32, dst_metric_advmss(&rt->dst), TCP_MIN_MSS, U16_MAX);
+		skb = hof_synack_build(hn, s, to, &rt->dst);
 	}
 	if (!skb) {
 		ip_rt_put(rt);
@@ -196,6 +201,14 @@ bool hof_cookie_answer(struct hof_net *hn, const struct flt_door *door, struct s
 	skb_dst_set(skb, &rt->dst);
 	ip_local_out(hn->net, NULL, skb);
 	return true;
+}
+
+bool hof_cookie_answer(struct hof_net *hn, const struct flt_door *door, struct sk_buff *syn)
+{
+	struct hof_synack s = {};
+
+	hof_synack_make(hn, door, syn, &s);
+	return hof_cookie_send(hn, &s, syn);
 }
 
 /* What the timestamp of the SYN-ACK says, which has come back; false: that was not ours. */
@@ -221,18 +234,20 @@ static bool hof_cookie_options(struct hof_net *hn, const struct sk_buff *ack,
 	return o->snd_wscale <= TCP_MAX_WSCALE;
 }
 
-bool hof_cookie_read(struct hof_net *hn, const struct flt_door *door, const struct sk_buff *ack,
-		     struct flt_opening *o)
+/* As if the number of its first byte were @seq. */
+static bool hof_cookie_read_at(struct hof_net *hn, const struct flt_door *door,
+			       const struct sk_buff *ack, u32 seq, struct flt_opening *o)
 {
 	const struct iphdr *iph = ip_hdr(ack);
-	const struct tcphdr *th = tcp_hdr(ack);
+	struct tcphdr head = *tcp_hdr(ack), *th = &head;
 
+	th->seq = htonl(seq);
 	*o = (struct flt_opening){
 		.tuple.family = AF_INET,
 		.tuple.client_port = th->source,
 		.tuple.server_port = th->dest,
 		.mss = flt_compat_cookie_check(iph, th),
-		.seq = ntohl(th->seq),
+		.seq = seq,
 		.ack = ntohl(th->ack_seq),
 	};
 	if (!o->mss || !hof_cookie_options(hn, ack, o))
@@ -244,4 +259,31 @@ bool hof_cookie_read(struct hof_net *hn, const struct flt_door *door, const stru
 	o->scale = o->wscale ? door->scale : 0;
 	o->clamp = o->wscale ? door->clamp : min_t(u32, door->clamp, U16_MAX);
 	return true;
+}
+
+bool hof_cookie_read(struct hof_net *hn, const struct flt_door *door, const struct sk_buff *ack,
+		     struct flt_opening *o)
+{
+	return hof_cookie_read_at(hn, door, ack, ntohl(tcp_hdr(ack)->seq), o);
+}
+
+bool hof_cookie_read_probe(struct hof_net *hn, const struct flt_door *door,
+			   const struct sk_buff *probe, struct flt_opening *o)
+{
+	return hof_cookie_read_at(hn, door, probe, ntohl(tcp_hdr(probe)->seq) + 1, o);
+}
+
+bool hof_cookie_answer_probe(struct hof_net *hn, const struct flt_opening *o,
+			     const struct sk_buff *probe)
+{
+	struct hof_synack s = {
+		.seq = o->ack,
+		.ack = o->seq,
+		.window = o->promised >> o->scale,
+		.timestamp = o->timestamp,
+		.tsval = o->tsval,
+		.echo = o->ts_recent,
+	};
+
+	return hof_cookie_send(hn, &s, probe);
 }

@@ -14,7 +14,7 @@ struct hof_net;
 struct sk_buff;
 
 /*
- * Both: IPv4 without options, its header and TCP's linear, their checksums right. RCU, softirq.
+ * All: IPv4 without options, its header and TCP's linear, their checksums right. RCU, softirq.
  */
 
 /* Answers a SYN; false: nothing is sent. */
@@ -23,5 +23,15 @@ bool hof_cookie_answer(struct hof_net *hn, const struct flt_door *door, struct s
 /* What an ACK of a cookie tells; false: it is of none. */
 bool hof_cookie_read(struct hof_net *hn, const struct flt_door *door, const struct sk_buff *ack,
 		     struct flt_opening *o);
+
+/*
+ * The same of a client that asks whether its connection is still there, and has not used it: it
+ * sends the number before its first once more.
+ */
+bool hof_cookie_read_probe(struct hof_net *hn, const struct flt_door *door,
+			   const struct sk_buff *probe, struct flt_opening *o);
+/* It is; false: nothing is sent. */
+bool hof_cookie_answer_probe(struct hof_net *hn, const struct flt_opening *o,
+			     const struct sk_buff *probe);
 
 #endif

@@ -116,6 +116,7 @@ static const char *const hof_stat_names[] = {
 	[HOF_STAT_EARLY_ACKS] = "EarlyAcks",
 	[HOF_STAT_EARLY_STRANGERS] = "EarlyStrangers",
 	[HOF_STAT_EARLY_GIVEN] = "EarlyGiven",
+	[HOF_STAT_EARLY_PROBES] = "EarlyProbes",
 	[HOF_STAT_EARLY_LEFT] = "EarlyLeft",
 	[HOF_STAT_EARLY_AGAIN] = "EarlyAgain",
 	[HOF_STAT_EARLY_FULL] = "EarlyFull",

@@ -190,6 +190,20 @@ static unsigned int hof_early_begin(struct hof_early_rule *r, const struct flt_o
 	return NF_ACCEPT;
 }
 
+/* Answered as TCP would; it may have no data, or a byte that means nothing. */
+static bool hof_early_probe(struct hof_early_rule *r, const struct flt_door *door,
+			    struct sk_buff *skb)
+{
+	struct flt_opening o;
+
+	if (!hof_cookie_read_probe(r->hn, door, skb, &o) || hof_given_has(r->given, &o) ||
+	    !hof_cookie_answer_probe(r->hn, &o, skb))
+		return false;
+	hof_count(r->hn, HOF_STAT_EARLY_PROBES);
+	consume_skb(skb);
+	return true;
+}
+
 static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key4 *key,
 				  const struct flt_door *door, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
@@ -201,6 +215,8 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key
 	struct flt_opening o;
 
 	if (!hof_cookie_read(hn, door, skb, &o)) {
+		if (!th->fin && skb->len <= offset + 1 && hof_early_probe(r, door, skb))
+			return NF_STOLEN;
 		hof_count(hn, HOF_STAT_EARLY_STRANGERS);
 		return hof_early_is_late(slot) ? NF_DROP : NF_ACCEPT;
 	}

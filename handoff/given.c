@@ -102,6 +102,12 @@ static bool hof_given_look(const struct hof_given *given, u64 hash, u32 now, con
 	return false;
 }
 
+bool hof_given_has(const struct hof_given *given, const struct flt_opening *o)
+{
+	return hof_given_look(given, hof_given_hash(given, o), flt_compat_cookie_clock(), NULL,
+			      NULL);
+}
+
 int hof_given_add(struct hof_given *given, const struct flt_opening *o,
 		  struct hof_given_mark *mark)
 {

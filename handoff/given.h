@@ -26,6 +26,7 @@ struct hof_given *hof_given_alloc(unsigned int entries);
 void hof_given_free(struct hof_given *given);
 
 /* All: softirq, no lock. */
+bool hof_given_has(const struct hof_given *given, const struct flt_opening *o);
 /* 0, -EEXIST or -ENOSPC. Of two at once of the same both may succeed. */
 int hof_given_add(struct hof_given *given, const struct flt_opening *o,
 		  struct hof_given_mark *mark);

@@ -132,6 +132,7 @@ static const struct metric metrics[] = {
 	COUNT("handoff", "EarlyAcks", "ACKs of such cookies without a request, which were dropped"),
 	COUNT("handoff", "EarlyStrangers", "ACKs of no cookie, which were left to TCP"),
 	COUNT("handoff", "EarlyGiven", "requests that went to a node before there is a socket"),
+	COUNT("handoff", "EarlyProbes", "keepalive probes of connections without a request yet, which were answered"),
 	COUNT("handoff", "EarlyLeft", "segments with a cookie that were left to the listener"),
 	COUNT("handoff", "EarlyAgain", "copies of first segments of connections that had ended, which were dropped"),
 	COUNT("handoff", "EarlyFull", "segments that were left to the listener since two minutes had too many"),

@@ -510,6 +510,37 @@ def a_node_that_refuses_is_not_taken_for_one_that_has_had_it():
 
 
 @claim
+def a_client_that_has_sent_nothing_may_ask_whether_it_is_still_there():
+    with Early(1) as c:
+        for timestamps in 1, 0:
+            c.client.sysctl("net.ipv4.tcp_timestamps", timestamps)
+            before = c.count("Probes")
+            client = c.client.connect(c.port, options=((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                                                       (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1),
+                                                       (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+                                                       (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 60)))
+            wait(lambda: c.count("Probes") >= before + 2 or client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            # Probes that nobody has answered.
+            assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[3] <= 1
+            client.sendall(REQUEST)
+            index, there = c.where()
+            assert index == 0
+            answers(client, there)
+            over(client, there)
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
+        hand = Hand(c)
+        hand.shake()
+        for data in b"", b"?":
+            hand.send(16, -1, data)
+            assert hand.heard(30) == (16, hand.ack)
+        before, strangers = c.count("Probes"), c.count("Strangers")
+        hand.send(16, -1, b"??")
+        wait(lambda: c.count("Strangers") > strangers)
+        assert c.count("Probes") == before, "that is no probe"
+        hand.close()
+
+
+@claim
 def the_module_goes_under_load():
     for _ in range(rounds(3, 2)):
         with Early() as c:
