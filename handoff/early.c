@@ -23,6 +23,7 @@
 #include "forward.h"
 #include "given.h"
 #include "peer.h"
+#include "redirect.h"
 #include "ticket.h"
 
 /* How long a listener is believed to be as it was. */
@@ -300,6 +301,29 @@ void hof_early_rule_put(struct hof_early_rule *r)
 	call_rcu(&r->rcu, hof_early_rule_free);
 }
 
+bool hof_early_has(struct hof_net *hn, const struct flt_tuple *at)
+{
+	__be32 address;
+
+	lockdep_assert_held(&hn->early_lock);
+	memcpy(&address, at->server, sizeof(address));
+	return at->family == AF_INET && hof_early_find(hn, address, at->server_port);
+}
+
+/* Its SYNs go to other nodes. No such rule comes before hn->early_lock is released. */
+static bool hof_early_is_redirected(struct hof_net *hn, const struct hof_early_rule *r)
+{
+	struct flt_tuple at = { .family = AF_INET, .server_port = r->port };
+	bool is;
+
+	lockdep_assert_held(&hn->early_lock);
+	memcpy(at.server, &r->address, sizeof(r->address));
+	rcu_read_lock();
+	is = hof_redirect_find(hn, &at);
+	rcu_read_unlock();
+	return is;
+}
+
 /* Clients that have a cookie go to the listener from now on. */
 static void hof_early_drop(struct hof_early_rule *r)
 {
@@ -366,7 +390,7 @@ static int hof_early_set(struct hof_net *hn, struct hof_file *file, struct hof_e
 	struct hof_early_rule *old = hof_early_find(hn, address, port);
 
 	lockdep_assert_held(&hn->early_lock);
-	if (old && old->file != file)
+	if ((old && old->file != file) || (r && hof_early_is_redirected(hn, r)))
 		return -EBUSY;
 	if (!r && !old)
 		return -ENOENT;

@@ -82,6 +82,9 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg);
 void hof_early_file_closed(struct hof_file *file);
 void hof_early_rule_put(struct hof_early_rule *r);
 
+/* Is the service of @at one? Under hn->early_lock. */
+bool hof_early_has(struct hof_net *hn, const struct flt_tuple *at);
+
 static inline bool hof_early_is(const struct hof_net *hn)
 {
 	return READ_ONCE(hn->nr_earlies);

@@ -170,10 +170,9 @@ static unsigned int hof_forward_anew(struct hof_net *hn, const struct hof_entry 
 {
 	struct flt_tuple tuple;
 
-	if (hof_redirect_is(hn)) {
-		hof_entry_tuple(e, &tuple);
+	hof_entry_tuple(e, &tuple);
+	if (hof_redirect_is(hn) && hof_redirect_find(hn, &tuple))
 		return hof_redirect_syn(hn, &tuple, th, skb, state);
-	}
 	return e->family == AF_INET && hof_early_is(hn) ?
 	       hof_early_packet(hn, &e->key.v4, skb, state) : NF_ACCEPT;
 }
@@ -231,9 +230,10 @@ static unsigned int hof_forward_tcp(struct hof_net *hn, struct hof_entry *e,
 	return NF_STOLEN;
 }
 
-static unsigned int hof_forward_opens4(struct hof_net *hn, const struct hof_key4 *key,
-				       const struct tcphdr *th, struct sk_buff *skb,
-				       const struct nf_hook_state *state)
+/* False: no rule has its service. */
+static bool hof_forward_opens4(struct hof_net *hn, const struct hof_key4 *key,
+			       const struct tcphdr *th, struct sk_buff *skb,
+			       const struct nf_hook_state *state, unsigned int *verdict)
 {
 	struct flt_tuple tuple = {
 		.family = AF_INET,
@@ -243,7 +243,10 @@ static unsigned int hof_forward_opens4(struct hof_net *hn, const struct hof_key4
 
 	memcpy(tuple.client, &key->client, 4);
 	memcpy(tuple.server, &key->server, 4);
-	return hof_redirect_syn(hn, &tuple, th, skb, state);
+	if (!hof_redirect_find(hn, &tuple))
+		return false;
+	*verdict = hof_redirect_syn(hn, &tuple, th, skb, state);
+	return true;
 }
 
 static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
@@ -279,8 +282,9 @@ static unsigned int hof_forward_ip4(void *priv, struct sk_buff *skb,
 	key.client_port = th->source;
 	key.server_port = th->dest;
 	e = hof_entry_find4(hn, &key);
-	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th))
-		return hof_forward_opens4(hn, &key, th, skb, state);
+	if (!e && hof_redirect_is(hn) && hof_redirect_opens(th) &&
+	    hof_forward_opens4(hn, &key, th, skb, state, &verdict))
+		return verdict;
 	if (!e && hof_early_is(hn)) {
 		verdict = hof_early_packet(hn, &key, skb, state);
 		if (verdict != NF_ACCEPT)

@@ -146,7 +146,7 @@ struct hof_redirect_batch;
  * @hint:        looks at the loads here and tells them
  * @hint_flags:  HOF_HINT_KICKED
  * @redirect_batch: of @sweep: what is to be asked; NULL: nothing was
- * @early_lock: guards changes of @earlies; process context
+ * @early_lock: guards changes of @earlies; process context, outside @redirect_lock
  * @earlies:    services that are opened before there is a socket; RCU
  * @nr_earlies: length of @earlies; READ_ONCE
  * @early_shaken: of their clients (early.c); NULL: there never was a service

@@ -11,6 +11,7 @@
 #include "kmod/redirect.h"
 
 #include "counter.h"
+#include "early.h"
 #include "forward.h"
 #include "path.h"
 #include "redirect.h"
@@ -167,6 +168,8 @@ static int hof_redirect_change(struct hof_net *hn, const struct flt_tuple *at, c
 	if (err)
 		return err;
 	if (!r) {
+		if (hof_early_has(hn, at))
+			return -EBUSY;
 		if (hn->nr_redirects == HOF_REDIRECT_MAX)
 			return -ENOSPC;
 		fresh = hof_redirect_create(hn, at);
@@ -191,9 +194,11 @@ static int hof_redirect_set(struct net *net, const struct flt_tuple *at, const c
 
 	if (err)
 		return err;
+	mutex_lock(&hn->early_lock);	/* neither comes while the other is looked for */
 	mutex_lock(&hn->redirect_lock);
 	err = hof_redirect_change(hn, at, args);
 	mutex_unlock(&hn->redirect_lock);
+	mutex_unlock(&hn->early_lock);
 	return err;
 }
 

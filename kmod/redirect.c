@@ -63,6 +63,9 @@ int flt_redirect_set(struct sk_buff *skb, struct genl_info *info)
 		NL_SET_ERR_MSG(info->extack, "a number is too large");
 	else if (err == -ENOSPC)
 		NL_SET_ERR_MSG(info->extack, "64 services are redirected already");
+	else if (err == -EBUSY)
+		NL_SET_ERR_MSG(info->extack,
+			       "a program has the connections of this service opened early");
 	return err;
 }
 

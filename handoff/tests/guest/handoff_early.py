@@ -541,6 +541,41 @@ def a_client_that_has_sent_nothing_may_ask_whether_it_is_still_there():
 
 
 @claim
+def a_rule_that_redirects_another_service_leaves_it_alone():
+    with Early(1) as c:
+        c.fe.nl.do("REDIRECT_SET", policy_args="", service_addr4=VIP4, service_port=c.port + 1)
+        before = c.count("Syns")
+        assert served(c) == 0 and c.count("Syns") > before
+        # Its port is used again, while the entry of the last one lingers.
+        assert served(c, source=("", 4711)) == 0
+        wait(lambda: c.fe.stat("HandoffClosed") == 2)
+        assert served(c, source=("", 4711)) == 0 and c.fe.stat("ForwardSynReuse") == 1
+        c.fe.nl.do("REDIRECT_DEL", service_addr4=VIP4, service_port=c.port + 1)
+
+
+@claim
+def one_service_is_opened_early_or_redirected():
+    with Early(1) as c:
+        at = {"service_addr4": VIP4, "service_port": c.port}
+        try:
+            c.fe.nl.do("REDIRECT_SET", policy_args="", **at)
+            raise AssertionError("both")
+        except OSError as error:
+            assert error.errno == errno.EBUSY, error
+        c.end()
+        c.fe.nl.do("REDIRECT_SET", policy_args="", **at)
+        try:
+            c.begin()
+            raise AssertionError("both")
+        except OSError as error:
+            assert error.errno == errno.EBUSY, error
+        c.fe.nl.do("REDIRECT_SET", policy_args="above=5", **at)     # what is there may be changed
+        c.fe.nl.do("REDIRECT_DEL", **at)
+        c.begin()
+        assert served(c) == 0
+
+
+@claim
 def the_module_goes_under_load():
     for _ in range(rounds(3, 2)):
         with Early() as c:

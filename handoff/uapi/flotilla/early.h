@@ -47,9 +47,9 @@
  *
  * Needs CAP_NET_ADMIN of the machine.
  * Errors: EPERM; EFAULT; EINVAL; EAFNOSUPPORT (@family); ENOENT: a node that is not listed, or it
- * ends what was not begun; EBUSY: another descriptor has the service; ENOSPC: HOF_EARLY_MAX;
- * EHOSTUNREACH: there is no way to a node; EOPNOTSUPP: this kernel's cookies are out of reach;
- * ENOMEM.
+ * ends what was not begun; EBUSY: another descriptor has the service, or a rule of flotilla
+ * redirect, which is refused so in turn; ENOSPC: HOF_EARLY_MAX; EHOSTUNREACH: there is no way to a
+ * node; EOPNOTSUPP: this kernel's cookies are out of reach; ENOMEM.
  */
 struct hof_early {
 	__u32	size;
