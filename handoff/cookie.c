@@ -287,3 +287,14 @@ bool hof_cookie_answer_probe(struct hof_net *hn, const struct flt_opening *o,
 
 	return hof_cookie_send(hn, &s, probe);
 }
+
+bool hof_cookie_is_behind(const struct sk_buff *skb, u32 number)
+{
+	struct tcphdr head = *tcp_hdr(skb);
+
+	/* No client sends more than that before it has heard what its window is. */
+	if (ntohl(head.seq) - number - 1 > U16_MAX)
+		return false;
+	head.seq = htonl(number + 1);
+	return flt_compat_cookie_check(ip_hdr(skb), &head);
+}

@@ -34,4 +34,7 @@ bool hof_cookie_read_probe(struct hof_net *hn, const struct flt_door *door,
 bool hof_cookie_answer_probe(struct hof_net *hn, const struct flt_opening *o,
 			     const struct sk_buff *probe);
 
+/* It has none, but the first segment of its connection has, if @number is that of its SYN. */
+bool hof_cookie_is_behind(const struct sk_buff *skb, u32 number);
+
 #endif

@@ -29,9 +29,9 @@
 /* How long a listener is believed to be as it was. */
 #define HOF_EARLY_LOOK	(HZ / 10)
 
-/* Slots of hn->early_shaken, and how long a client's request may come out of order. */
+/* Slots of hn->early_shaken, and how long a SYN does not take one of a client that has answered. */
 #define HOF_EARLY_SHAKEN	16384
-#define HOF_EARLY_LATE		(10 * HZ)
+#define HOF_EARLY_KEPT		(10 * HZ)
 
 void hof_early_net_init(struct hof_net *hn)
 {
@@ -117,11 +117,11 @@ static bool hof_early_door(struct hof_early_rule *r, const struct hof_key4 *key,
 /* --- handshakes --- */
 
 /*
- * After the ACK that is dropped comes the request, in several segments perhaps, and the first of
- * these may be lost or late. The others have no cookie: TCP would reset their client. So a slot
- * that the client may share remembers when such an ACK came; 0: none, or what followed has come.
+ * The first segment of a request may be lost or late. The others have no cookie, and TCP would reset
+ * their client. With the number of its SYN they have one: that is in a slot, which the client may
+ * share. In the upper half is when its ACK came, 0: not yet; a flood of SYNs does not drive it out.
  */
-static u32 *hof_early_slot(const struct hof_early_rule *r, const struct hof_key4 *key)
+static u64 *hof_early_slot(const struct hof_early_rule *r, const struct hof_key4 *key)
 {
 	u32 ports = (__force u32)key->client_port << 16 | (__force u32)key->server_port;
 	u32 hash = jhash_3words((__force u32)key->client, (__force u32)key->server, ports,
@@ -130,11 +130,32 @@ static u32 *hof_early_slot(const struct hof_early_rule *r, const struct hof_key4
 	return &r->shaken[hash % HOF_EARLY_SHAKEN];
 }
 
-static bool hof_early_is_late(const u32 *slot)
+static void hof_early_note_syn(u64 *slot, u32 number)
 {
-	u32 at = READ_ONCE(*slot);
+	u32 at = READ_ONCE(*slot) >> 32;
 
-	return at && (u32)jiffies + 1 - at < HOF_EARLY_LATE;
+	if (!at || (u32)jiffies - at > HOF_EARLY_KEPT)
+		WRITE_ONCE(*slot, number);
+}
+
+static void hof_early_note_ack(u64 *slot, u32 number)
+{
+	WRITE_ONCE(*slot, (u64)((u32)jiffies | 1) << 32 | number);
+}
+
+/* What followed has come. */
+static void hof_early_note_none(u64 *slot, u32 number)
+{
+	if ((u32)READ_ONCE(*slot) == number)
+		WRITE_ONCE(*slot, 0);
+}
+
+/* It is of a connection whose first segment has not come, and will be sent again. */
+static bool hof_early_is_late(const u64 *slot, const struct sk_buff *skb)
+{
+	u64 what = READ_ONCE(*slot);
+
+	return what && hof_cookie_is_behind(skb, what);
 }
 
 /* --- packets --- */
@@ -149,13 +170,14 @@ static bool hof_early_has_socket(struct hof_net *hn, const struct hof_key4 *key,
 	return sk;
 }
 
-static unsigned int hof_early_syn(struct hof_early_rule *r, const struct flt_door *door,
-				  struct sk_buff *skb)
+static unsigned int hof_early_syn(struct hof_early_rule *r, const struct hof_key4 *key,
+				  const struct flt_door *door, struct sk_buff *skb)
 {
 	if (!hof_cookie_answer(r->hn, door, skb)) {
 		hof_count(r->hn, HOF_STAT_EARLY_UNANSWERED);
 		return NF_ACCEPT;
 	}
+	hof_early_note_syn(hof_early_slot(r, key), ntohl(tcp_hdr(skb)->seq));
 	hof_count(r->hn, HOF_STAT_EARLY_SYNS);
 	consume_skb(skb);
 	return NF_STOLEN;
@@ -209,7 +231,7 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key
 				  const struct flt_door *door, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
 {
-	u32 *slot = hof_early_slot(r, key);
+	u64 *slot = hof_early_slot(r, key);
 	const struct tcphdr *th = tcp_hdr(skb);
 	unsigned int offset = skb_transport_offset(skb) + th->doff * 4;
 	struct hof_net *hn = r->hn;
@@ -219,16 +241,16 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key
 		if (!th->fin && skb->len <= offset + 1 && hof_early_probe(r, door, skb))
 			return NF_STOLEN;
 		hof_count(hn, HOF_STAT_EARLY_STRANGERS);
-		return hof_early_is_late(slot) ? NF_DROP : NF_ACCEPT;
+		return hof_early_is_late(slot, skb) ? NF_DROP : NF_ACCEPT;
 	}
 	/* Its request follows; until then there is nothing to remember. */
 	if (skb->len <= offset && !th->fin) {
-		WRITE_ONCE(*slot, (u32)jiffies | 1);
+		hof_early_note_ack(slot, o.seq - 1);
 		hof_count(hn, HOF_STAT_EARLY_ACKS);
 		consume_skb(skb);
 		return NF_STOLEN;
 	}
-	WRITE_ONCE(*slot, 0);
+	hof_early_note_none(slot, o.seq - 1);
 	return hof_early_begin(r, &o, skb, offset, state);
 }
 
@@ -268,8 +290,8 @@ unsigned int hof_early_packet(struct hof_net *hn, const struct hof_key4 *key,
 	    !hof_early_door(r, key, dif, &door) || hof_early_has_socket(hn, key, dif) ||
 	    nf_ip_checksum(skb, NF_INET_PRE_ROUTING, at, IPPROTO_TCP))
 		return NF_ACCEPT;
-	return th->syn ? hof_early_syn(r, &door, skb) : hof_early_ack(r, key, &door, skb,
-								    state);
+	return th->syn ? hof_early_syn(r, key, &door, skb) :
+			 hof_early_ack(r, key, &door, skb, state);
 }
 
 /* --- rules --- */

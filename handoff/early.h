@@ -60,7 +60,7 @@ struct hof_early_rule {
 	struct hof_file *file;
 	__be32 address;
 	__be16 port;
-	u32 *shaken;
+	u64 *shaken;
 	struct hof_given *given;
 	u32 turn;
 	spinlock_t lock;	/* the following */

@@ -247,7 +247,7 @@ struct hof_net {
 	struct mutex early_lock;	/* the following */
 	struct list_head earlies;
 	unsigned int nr_earlies;
-	u32 *early_shaken;
+	u64 *early_shaken;
 	struct hof_given *early_given;
 
 	struct mutex relocate_lock;	/* the following */

@@ -232,6 +232,29 @@ def what_comes_before_the_first_segment_does_not_end_the_connection():
 
 
 @claim
+def what_comes_behind_is_not_reset_though_the_ack_is_lost():
+    with Early(1) as c:
+        c.fe.run("ip", "route", "add", "198.18.0.0/15", "via", c.net.ip4(c.client.number))
+        hand = Hand(c)
+        hand.shake(acked=False)
+        hand.send(16, len(REQUEST))         # what a client answers to a SYN-ACK that comes twice
+        wait(lambda: c.count("Strangers") == 1)
+        got = hand.heard(1)
+        assert got is None, "flags %d" % got[0]
+        hand.send(24, 0, REQUEST)
+        index, there = c.where()
+        assert index == 0 and there.recv(1000) == REQUEST
+        there.close()
+        # A stranger is not kept waiting, whoever was here before.
+        hand.port += 1
+        hand.shake()
+        hand.ack += 1
+        hand.send(24, 20, REQUEST[20:])
+        assert hand.heard(30)[0] & 4, "no RST"
+        hand.close()
+
+
+@claim
 def it_lasts_as_long_as_the_descriptor_and_cookies_stay_good():
     with Early() as c:
         waiting = [c.client.connect(c.port) for _ in range(3)]

@@ -143,12 +143,14 @@ class Hand:
                     return flags, seq
         return None
 
-    def shake(self, seconds=30):
+    def shake(self, seconds=30, acked=True):
+        self.ack = 0
         self.send(2)
         flags, seq = self.heard(seconds)
         assert flags == 18, flags
         self.seq, self.ack = self.seq + 1, seq + 1
-        self.send(16)
+        if acked:
+            self.send(16)
 
     def close(self):
         self.tap.close()
