@@ -72,7 +72,7 @@ static void flt_ktls_settle(struct sock *sk, const struct flt_ktls_face *face)
 	if (!sock)
 		return;
 	now = READ_ONCE(sock->ops);
-	if (now == base->real_ops || now == base->ops || now == base->ops_but_poll)
+	if (now == base->real_ops || flt_base_parts(base, now) >= 0)
 		WRITE_ONCE(sock->ops, face->ops);
 }
 

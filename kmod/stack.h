@@ -240,6 +240,31 @@ void flt_layer_skip_poll(struct flt_layer *layer, struct socket *sock,
 void flt_layer_want_poll(struct sock *sk);
 
 /**
+ * flt_layer_skip_data - while @may says so, recvmsg and sendmsg need not come to this layer
+ * @layer: in its @received or @sent
+ * @sock:  the layer's
+ * @may:   under sk_callback_lock: would @received and @sent do nothing. What it notes down itself
+ *	   holds from then on: if it says so, the socket may be read and written unseen
+ *
+ * Unless another layer is asked or told of these, they are TCP's own from now on, until
+ * flt_layer_want_data() or the next layer that is added. The other operations stay ours.
+ *
+ * Context: process, sk_callback_lock not held.
+ */
+void flt_layer_skip_data(struct flt_layer *layer, struct socket *sock,
+			 bool (*may)(struct flt_layer *layer));
+
+/**
+ * flt_layer_want_data - recvmsg and sendmsg come to the layers of @sk again
+ * @sk: whose layer says so; its @may was true before, and is false by now
+ *
+ * Calls that are under way in TCP's own end there, unseen.
+ *
+ * Context: any but hard interrupts, sk_callback_lock not held.
+ */
+void flt_layer_want_data(struct sock *sk);
+
+/**
  * flt_layer_changed - what poll() says of the socket has changed without an event
  * @sk:  any socket
  * @ops: whose doing it is; the other layers get @changed

@@ -124,6 +124,16 @@ static void flt_replace(flt_callback *where, flt_callback old, flt_callback new)
 		WRITE_ONCE(*where, new);
 }
 
+int flt_base_parts(const struct flt_base *base, const struct proto_ops *ops)
+{
+	int parts;
+
+	for (parts = FLT_OPS_ALL; parts >= 0; parts--)
+		if (ops == base->ops[parts])
+			break;
+	return parts;
+}
+
 /**
  * flt_base_fits - are the pointers that @needs asks for TCP's own or ours
  * @sk:    sk_callback_lock held
@@ -151,7 +161,7 @@ bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned 
 	ops = READ_ONCE(sk->sk_socket->ops);
 	base = flt_base(sk);
 	return base && !sk->sk_kern_sock &&
-	       (ops == base->real_ops || ops == base->ops || ops == base->ops_but_poll);
+	       (ops == base->real_ops || flt_base_parts(base, ops) >= 0);
 }
 
 /* Children of the socket will be seen. A connected one may become a listener later. */
@@ -168,7 +178,7 @@ void flt_base_unhook(struct sock *sk, const struct flt_base *base)
 }
 
 /**
- * flt_base_set_ops - operations: ours, or TCP's own
+ * flt_base_set_ops - operations: ours, all parts of them, or TCP's own
  * @sk:   sk_callback_lock held, or nobody can reach the socket; it may have no socket yet
  * @ours: which; someone else's stay as they are
  */
@@ -177,24 +187,24 @@ void flt_base_set_ops(struct sock *sk, bool ours)
 	const struct flt_base *base = flt_base(sk);
 	struct socket *sock = sk->sk_socket;
 
-	if (sock && ours && (sock->ops == base->real_ops || sock->ops == base->ops_but_poll))
-		WRITE_ONCE(sock->ops, base->ops);
-	else if (sock && !ours && (sock->ops == base->ops || sock->ops == base->ops_but_poll))
-		WRITE_ONCE(sock->ops, base->real_ops);
+	if (sock && (sock->ops == base->real_ops || flt_base_parts(base, sock->ops) >= 0))
+		WRITE_ONCE(sock->ops, ours ? base->ops[FLT_OPS_ALL] : base->real_ops);
 }
 
 /**
- * flt_base_set_poll - where the other operations are ours: poll too, or TCP's own
+ * flt_base_set_part - where the other operations are ours: a part of them too, or TCP's own
  * @sk:   sk_callback_lock held
+ * @part: FLT_OPS_*
  * @ours: which
  */
-void flt_base_set_poll(struct sock *sk, bool ours)
+void flt_base_set_part(struct sock *sk, unsigned int part, bool ours)
 {
 	const struct flt_base *base = flt_base(sk);
 	struct socket *sock = sk->sk_socket;
+	int parts = sock ? flt_base_parts(base, sock->ops) : -1;
 
-	if (sock && sock->ops == (ours ? base->ops_but_poll : base->ops))
-		WRITE_ONCE(sock->ops, ours ? base->ops : base->ops_but_poll);
+	if (parts >= 0)
+		WRITE_ONCE(sock->ops, base->ops[ours ? parts | part : parts & ~part]);
 }
 
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs)
@@ -271,6 +281,7 @@ static struct notifier_block flt_base_modules = {
 static int flt_base_learn(struct flt_base *base, int family)
 {
 	struct socket *sock;
+	unsigned int parts;
 	struct sock *sk;
 	int err;
 
@@ -285,9 +296,11 @@ static int flt_base_learn(struct flt_base *base, int family)
 	base->error_report = sk->sk_error_report;
 	base->destruct = sk->sk_destruct;
 	base->real_ops = sock->ops;
-	base->ops = flt_ops_make(sock->ops, true);
-	base->ops_but_poll = flt_ops_make(sock->ops, false);
-	err = base->ops && base->ops_but_poll ? 0 : -ENOMEM;
+	for (parts = 0; parts <= FLT_OPS_ALL; parts++) {
+		base->ops[parts] = flt_ops_make(sock->ops, parts);
+		if (!base->ops[parts])
+			err = -ENOMEM;
+	}
 	base->real_af = inet_csk(sk)->icsk_af_ops;
 	base->af = *base->real_af;
 	base->af.syn_recv_sock = flt_on_syn_recv;
@@ -297,12 +310,11 @@ static int flt_base_learn(struct flt_base *base, int family)
 
 static void flt_base_free(void)
 {
-	int i;
+	unsigned int i, parts;
 
-	for (i = 0; i < 2; i++) {
-		kfree(flt_bases[i].ops);
-		kfree(flt_bases[i].ops_but_poll);
-	}
+	for (i = 0; i < 2; i++)
+		for (parts = 0; parts <= FLT_OPS_ALL; parts++)
+			kfree(flt_bases[i].ops[parts]);
 }
 
 int flt_base_init(void)

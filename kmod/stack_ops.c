@@ -578,10 +578,22 @@ static const struct proto_ops flt_ops_ours = {
 	.set_rcvlowat = flt_on_set_rcvlowat,
 };
 
-/* A copy of TCP's own with ours where we have one, but for @poll; family and owner stay TCP's. */
-const struct proto_ops *flt_ops_make(const struct proto_ops *real, bool poll)
+static bool flt_ops_chosen(size_t offset, unsigned int parts)
 {
-	const size_t at_poll = offsetof(struct proto_ops, poll) / sizeof(unsigned long);
+	switch (offset) {
+	case offsetof(typeof(flt_ops_ours), poll):
+		return parts & FLT_OPS_POLL;
+	case offsetof(typeof(flt_ops_ours), recvmsg):
+	case offsetof(typeof(flt_ops_ours), sendmsg):
+		return parts & FLT_OPS_DATA;
+	default:
+		return true;
+	}
+}
+
+/* A copy of TCP's own with ours where we have one and it is chosen; family and owner stay TCP's. */
+const struct proto_ops *flt_ops_make(const struct proto_ops *real, unsigned int parts)
+{
 	const unsigned long *ours = (const unsigned long *)&flt_ops_ours;
 	unsigned long *made = kmemdup(real, sizeof(*real), GFP_KERNEL);
 	size_t i;
@@ -589,7 +601,7 @@ const struct proto_ops *flt_ops_make(const struct proto_ops *real, bool poll)
 	if (!made)
 		return NULL;
 	for (i = 0; i < sizeof(*real) / sizeof(*made); i++)
-		if (ours[i] && (poll || i != at_poll))
+		if (ours[i] && flt_ops_chosen(i * sizeof(*made), parts))
 			made[i] = ours[i];
 	return (const struct proto_ops *)made;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Layers on a socket: what poll() says of it, and whom poll() asks. See doc/layers.md. */
+/* Layers on a socket: what poll() says of it, and what passes them by. See doc/layers.md. */
 
 #include <linux/export.h>
 #include <net/tcp.h>
@@ -68,7 +68,7 @@ void flt_layer_skip_poll(struct flt_layer *layer, struct socket *sock,
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_read_lock();
 	if (!flt_layer_answering(layer) && may(layer))
-		flt_base_set_poll(sk, false);
+		flt_base_set_part(sk, FLT_OPS_POLL, false);
 	rcu_read_unlock();
 	write_unlock_bh(&sk->sk_callback_lock);
 }
@@ -77,7 +77,46 @@ EXPORT_SYMBOL_GPL(flt_layer_skip_poll);
 void flt_layer_want_poll(struct sock *sk)
 {
 	write_lock_bh(&sk->sk_callback_lock);
-	flt_base_set_poll(sk, true);
+	flt_base_set_part(sk, FLT_OPS_POLL, true);
 	write_unlock_bh(&sk->sk_callback_lock);
 }
 EXPORT_SYMBOL_GPL(flt_layer_want_poll);
+
+/* Another layer that is asked of what is received or sent, or told of it. */
+static bool flt_layer_is_heard(const struct flt_layer *asker)
+{
+	const struct flt_layer *layer;
+
+	list_for_each_entry_rcu(layer, &asker->stack->layers, list)
+		if (layer != asker && (layer->ops->may_recv || layer->ops->may_send ||
+				       layer->ops->received || layer->ops->sent))
+			return true;
+	return false;
+}
+
+void flt_layer_skip_data(struct flt_layer *layer, struct socket *sock,
+			 bool (*may)(struct flt_layer *layer))
+{
+	struct sock *sk = sock->sk;
+
+	rcu_read_lock();
+	/* Said after each receive, while another wants to hear them: no lock for that. */
+	if (flt_layer_is_heard(layer))
+		goto out;
+	/* As flt_layer_skip_poll(). */
+	write_lock_bh(&sk->sk_callback_lock);
+	if (!flt_layer_is_heard(layer) && may(layer))
+		flt_base_set_part(sk, FLT_OPS_DATA, false);
+	write_unlock_bh(&sk->sk_callback_lock);
+out:
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(flt_layer_skip_data);
+
+void flt_layer_want_data(struct sock *sk)
+{
+	write_lock_bh(&sk->sk_callback_lock);
+	flt_base_set_part(sk, FLT_OPS_DATA, true);
+	write_unlock_bh(&sk->sk_callback_lock);
+}
+EXPORT_SYMBOL_GPL(flt_layer_want_data);

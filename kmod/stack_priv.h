@@ -17,13 +17,18 @@
 #define FLT_NEED_CALLBACKS	GENMASK(3, 0)
 #define FLT_NEED_OPS		BIT(4)
 
+/* Parts of a table of operations that are ours only while a layer has anything to say to them. */
+#define FLT_OPS_POLL		BIT(0)
+#define FLT_OPS_DATA		BIT(1)	/* recvmsg, sendmsg */
+#define FLT_OPS_ALL		GENMASK(1, 0)
+
 /**
  * struct flt_base - TCP's own pointers for one address family, and ours beside them
  * @data_ready, @write_space, @state_change, @error_report, @destruct: TCP's own
  * @real_ops, @real_af: TCP's own tables
  * @ops, @af: copies of these with our functions; they live as long as the module, so
- *	that a child can share its listener's until it is known whose it is
- * @ops_but_poll: @ops with TCP's own poll, while no layer has anything to say to that
+ *	that a child can share its listener's until it is known whose it is. Of @ops one for each
+ *	choice of FLT_OPS_*: the parts that are not chosen are TCP's own
  *
  * Learnt from a socket of this family when the module loads; never changes after.
  */
@@ -35,8 +40,7 @@ struct flt_base {
 	void (*destruct)(struct sock *sk);
 	const struct proto_ops *real_ops;
 	const struct inet_connection_sock_af_ops *real_af;
-	const struct proto_ops *ops;
-	const struct proto_ops *ops_but_poll;
+	const struct proto_ops *ops[FLT_OPS_ALL + 1];
 	struct inet_connection_sock_af_ops af;
 };
 
@@ -164,19 +168,21 @@ unsigned int flt_stack_needs(struct flt_stack *st);
 int flt_base_init(void);
 void flt_base_exit(void);
 bool flt_base_fits(const struct sock *sk, const struct flt_base *base, unsigned int needs);
+/* Which of ours these operations are: FLT_OPS_* that are ours; -1: none. */
+int flt_base_parts(const struct flt_base *base, const struct proto_ops *ops);
 void flt_base_hook(struct sock *sk, const struct flt_base *base);
 void flt_base_unhook(struct sock *sk, const struct flt_base *base);
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs);
 void flt_base_restore(struct sock *sk, const struct flt_base *base);
 void flt_base_set_ops(struct sock *sk, bool ours);
-void flt_base_set_poll(struct sock *sk, bool ours);
+void flt_base_set_part(struct sock *sk, unsigned int part, bool ours);
 bool flt_sock_has_others(const struct sock *sk);
 
 /* stack_child.c: children of a listener */
 void flt_child_cloned(const struct sock *listener, struct sock *child, bool own);
 
 /* stack_ops.c: the operations */
-const struct proto_ops *flt_ops_make(const struct proto_ops *real, bool poll);
+const struct proto_ops *flt_ops_make(const struct proto_ops *real, unsigned int parts);
 
 /* stack_remove.c */
 void flt_stack_die(struct flt_stack *st);

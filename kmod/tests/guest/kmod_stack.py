@@ -259,6 +259,49 @@ def operations_go_from_newest_to_oldest(family, address):
     wait_for("layers gone", lambda: dev.live() == 0)
 
 
+def data_pass_by_a_layer_that_has_nothing_to_say(family, address):
+    dev.reset()
+
+    def heard(layer="ops1"):
+        """What it hears of a receive and a send each."""
+        before = dev.counts(layer)
+        client.sendall(b"x")
+        equal("data", server.recv(1), b"x")
+        server.sendall(b"y")
+        equal("answer", client.recv(1), b"y")
+        after = dev.counts(layer)
+        return tuple(after[c] - before[c] for c in ("recvmsg", "received", "sendmsg", "sent"))
+
+    with pair(family, address) as (client, server):
+        dev.add(server, "ops1")
+        equal("calls", heard(), (1, 1, 1, 1))
+        dev.plain(server, "ops1", False, data=True)
+        equal("until it says so", heard(), (1, 1, 0, 0))
+        equal("when it has nothing to say", heard(), (0, 0, 0, 0))
+        equal("pointers", "ops" in dev.pointers(server), True)
+        select.select([server], [], [], 0)
+        equal("polls", dev.counts("ops1")["poll"], 1)
+        dev.plain(server, "ops1", False)
+        equal("when it has something to say", heard(), (1, 1, 1, 1))
+        dev.plain(server, "ops1", False, data=True)
+        heard()
+        dev.add(server, "ops2")
+        equal("of a layer that came later", heard("ops2"), (1, 1, 1, 1))
+        equal("below one that hears", heard(), (1, 1, 1, 1))
+        dev.remove(server, "ops2")
+        heard()
+        equal("when that is gone", heard(), (0, 0, 0, 0))
+        dev.plain(server, "ops1", True, data=True)
+        select.select([server], [], [], 0)
+        equal("neither", heard(), (0, 0, 0, 0))
+        server.shutdown(socket.SHUT_WR)
+        equal("shutdown", dev.counts("ops1")["shutdown"], 1)
+        dev.remove(server, "ops1")
+        equal("pointers of a socket without layers", dev.pointers(server), set())
+        equal("the end", client.recv(1), b"")
+    wait_for("layers gone", lambda: dev.live() == 0)
+
+
 def poll_passes_by_a_layer_that_has_nothing_to_say(family, address):
     dev.reset()
 
@@ -454,7 +497,8 @@ def claims(tap):
                       socket_that_dies_tells_its_layers, child_inherits,
                       child_of_bare_listener_is_bare, child_closed_before_accept,
                       operations_go_from_newest_to_oldest, layers_forbid_answer_and_pass,
-                      poll_passes_by_a_layer_that_has_nothing_to_say, detach_gives_the_pointers_back):
+                      poll_passes_by_a_layer_that_has_nothing_to_say,
+                      data_pass_by_a_layer_that_has_nothing_to_say, detach_gives_the_pointers_back):
             tap.claim(f"{name}: {claim.__name__.replace('_', ' ')}", claim, family, address)
     tap.claim("IPv4 child of an IPv6 listener, then IPV6_ADDRFORM", mapped_child_inherits)
     tap.claim("a child made before its listener's layers stays bare",

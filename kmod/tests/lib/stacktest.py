@@ -65,9 +65,9 @@ class Device:
     def swallow(self, layer, *events):
         self.ask(SWALLOW, None, LAYERS.index(layer), sum(1 << COUNTS.index(e) for e in events))
 
-    def plain(self, sock, layer, is_plain):
-        """Has the layer nothing to say to poll()."""
-        self.ask(PLAIN, sock, LAYERS.index(layer), int(is_plain))
+    def plain(self, sock, layer, is_plain, data=False):
+        """Has the layer nothing to say to poll(), and to what is received and sent."""
+        self.ask(PLAIN, sock, LAYERS.index(layer), int(is_plain) | data << 1)
 
     def say(self, layer, what=0):
         """What the layer says to a receive: nothing, 1 that it answers (and then passes), or a negative errno."""

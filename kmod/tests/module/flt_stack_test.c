@@ -27,7 +27,7 @@ struct flt_test_priv {
 static const struct flt_layer_ops flt_test_layers[FLT_TEST_LAYERS];
 static atomic64_t flt_test_counts[FLT_TEST_LAYERS][FLT_TEST_COUNTS];
 static u32 flt_test_swallow[FLT_TEST_LAYERS];
-static bool flt_test_plain[FLT_TEST_LAYERS];
+static u32 flt_test_plain[FLT_TEST_LAYERS];	/* FLT_TEST_PLAIN_* */
 static int flt_test_says[FLT_TEST_LAYERS];
 static u64 flt_test_order;
 static struct socket *flt_test_pristine[2];
@@ -119,9 +119,24 @@ static int flt_test_recvmsg(struct flt_layer *layer, struct socket *sock, struct
 	return FLT_PASS;
 }
 
+static bool flt_test_is_plain(struct flt_layer *layer)
+{
+	struct flt_test_priv *priv = flt_layer_priv(layer);
+
+	return READ_ONCE(flt_test_plain[priv->id]) & FLT_TEST_PLAIN_POLL;
+}
+
+static bool flt_test_is_deaf(struct flt_layer *layer)
+{
+	struct flt_test_priv *priv = flt_layer_priv(layer);
+
+	return READ_ONCE(flt_test_plain[priv->id]) & FLT_TEST_PLAIN_DATA;
+}
+
 static void flt_test_received(struct flt_layer *layer, struct socket *sock, int ret)
 {
 	flt_test_count(layer, FLT_TEST_RECEIVED);
+	flt_layer_skip_data(layer, sock, flt_test_is_deaf);
 }
 
 static int flt_test_may_send(struct flt_layer *layer, struct sock *sk, int flags)
@@ -133,13 +148,6 @@ static int flt_test_may_send(struct flt_layer *layer, struct sock *sk, int flags
 static void flt_test_sent(struct flt_layer *layer, struct socket *sock, int ret)
 {
 	flt_test_count(layer, FLT_TEST_SENT);
-}
-
-static bool flt_test_is_plain(struct flt_layer *layer)
-{
-	struct flt_test_priv *priv = flt_layer_priv(layer);
-
-	return READ_ONCE(flt_test_plain[priv->id]);
 }
 
 static __poll_t flt_test_poll(struct flt_layer *layer, struct file *file, struct socket *sock,
@@ -240,11 +248,13 @@ static u64 flt_test_pointers(struct sock *sk)
 	return out;
 }
 
-static void flt_test_set_plain(struct sock *sk, u32 id, bool plain)
+static void flt_test_set_plain(struct sock *sk, u32 id, u32 plain)
 {
 	WRITE_ONCE(flt_test_plain[id], plain);
-	if (!plain)
+	if (!(plain & FLT_TEST_PLAIN_POLL))
 		flt_layer_want_poll(sk);
+	if (!(plain & FLT_TEST_PLAIN_DATA))
+		flt_layer_want_data(sk);
 }
 
 /* Puts layers on and off in an order that @seed decides. */
@@ -266,7 +276,7 @@ static int flt_test_hammer(struct sock *sk, u32 rounds, u32 seed)
 		if (err)
 			return err;
 		if (what & BIT(18))
-			flt_test_set_plain(sk, id, what & BIT(19));
+			flt_test_set_plain(sk, id, what >> 19 & 3);
 		cond_resched();
 	}
 	for (id = 0; id < FLT_TEST_LAYERS; id++)

@@ -40,6 +40,8 @@ enum {
 	FLT_TEST_COUNTS
 };
 
+#define FLT_TEST_PLAIN_POLL	1
+#define FLT_TEST_PLAIN_DATA	2	/* what is received and sent */
 #define FLT_TEST_ATOMIC		1	/* @arg of ADD: GFP_ATOMIC, under the socket's lock */
 
 /**
@@ -47,7 +49,7 @@ enum {
  * @fd:    the socket
  * @layer: FLT_TEST_A..
  * @arg:   SWALLOW: bits of the events 0 to 3 to swallow; HAMMER: rounds;
- *	   PLAIN: whether the layer has nothing to say to poll; SAY: what it says to a
+ *	   PLAIN: to which the layer has nothing to say, FLT_TEST_PLAIN_*; SAY: what it says to a
  *	   receive: 0, FLT_ANSWER (it then passes), a negative errno; others: flags
  * @seed:  HAMMER: of the order of things
  * @out:   READ: counters; ORDER: layers of the last data_ready events, newest in the low
