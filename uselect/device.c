@@ -36,8 +36,10 @@ static int usel_device_check(struct usel_setup *setup)
 
 	if (setup->abi != USEL_ABI)
 		return -EPROTO;
-	if (setup->flags & ~(USEL_SETUP_BYTES | USEL_SETUP_THRESHOLD))
+	if (setup->flags & ~(USEL_SETUP_BYTES | USEL_SETUP_THRESHOLD | USEL_SETUP_EDGES))
 		return -EOPNOTSUPP;
+	if ((setup->flags & USEL_SETUP_EDGES) && (setup->flags & USEL_SETUP_BYTES))
+		return -EINVAL;
 	if ((setup->flags & USEL_SETUP_THRESHOLD) && !(setup->flags & USEL_SETUP_BYTES))
 		return -EINVAL;
 	if (memcmp(setup->reserved, zero, sizeof(zero)))
@@ -70,7 +72,7 @@ static int usel_device_setup(struct file *file, struct usel_setup __user *arg)
 	set = usel_set_open(&setup);
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	setup.features = USEL_FEATURE_BYTES | (set->region->traced ?
+	setup.features = USEL_FEATURE_BYTES | USEL_FEATURE_EDGES | (set->region->traced ?
 			  USEL_FEATURE_TRACE_FD | USEL_FEATURE_WATCH : 0);
 	if (copy_to_user(arg, &setup, sizeof(setup))) {
 		usel_set_close(set);

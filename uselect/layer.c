@@ -67,12 +67,20 @@ static void usel_changed(struct flt_layer *layer, struct sock *sk)
 
 /* --- operations: process context --- */
 
+static bool usel_is_loose(struct flt_layer *layer)
+{
+	return usel_sock_loosen(usel_of(layer));
+}
+
+/* Who wants edges only has no use for what is seen here, and is not made to pay for it again. */
 static void usel_received(struct flt_layer *layer, struct socket *sock, int ret)
 {
 	struct usel_sock *us = usel_of(layer);
 
 	usel_fd_seen(us, sock);
 	usel_sock_input(us, 0);
+	if (us && usel_sock_edges(us))
+		flt_layer_skip_data(layer, sock, usel_is_loose);
 }
 
 /*

@@ -187,6 +187,15 @@ static void usel_region_end(struct usel_region *region)
 	usel_count(region->net, USEL_STAT_REGIONS_CLOSED);
 }
 
+/* A set has come or gone. */
+static void usel_region_settle(struct usel_region *region)
+{
+	lockdep_assert_held(&usel_regions_lock);
+	WRITE_ONCE(region->edges, region->traced && !region->bytes && !region->nr_levels);
+	if (region->edges)
+		WRITE_ONCE(region->tight, false);
+}
+
 /*
  * A table has one region. Another memory's, whose program is over or shares the table, ends, and is
  * in *@old with one of its users.
@@ -228,6 +237,8 @@ static int usel_region_enter(struct usel_set *set, const struct usel_setup *setu
 		atomic_inc(&usel_regions_counting);
 	}
 	region->nr_sets++;
+	region->nr_levels += !set->edges;
+	usel_region_settle(region);
 	set->region = region;
 out:
 	spin_unlock(&usel_regions_lock);
@@ -246,6 +257,38 @@ static int usel_region_try(struct usel_set *set, const struct usel_setup *setup,
 		usel_region_put(old);
 	}
 	return err;
+}
+
+static void usel_region_tighten_fd(struct usel_region *region, unsigned int fd)
+{
+	struct usel_bind *bind;
+
+	rcu_read_lock();
+	bind = rcu_dereference(region->owner[fd]);
+	if (bind)
+		usel_sock_tighten(bind->us);
+	rcu_read_unlock();
+}
+
+void usel_region_tighten(struct usel_region *region)
+{
+	unsigned int fd;
+
+	if (READ_ONCE(region->tight))
+		return;
+	/* Who takes a number from here on sees that it is not @edges. */
+	spin_lock_irq(&region->lock);
+	spin_unlock_irq(&region->lock);
+	for (fd = 0; fd < region->nfds; fd++) {
+		if (rcu_access_pointer(region->owner[fd]))
+			usel_region_tighten_fd(region, fd);
+		if (fd % 4096 == 0)
+			cond_resched();
+	}
+	/* The caller's set has not left: it is not @edges meanwhile. */
+	spin_lock(&usel_regions_lock);
+	WRITE_ONCE(region->tight, true);
+	spin_unlock(&usel_regions_lock);
 }
 
 int usel_region_join(struct usel_set *set, const struct usel_setup *setup)
@@ -279,6 +322,8 @@ void usel_region_leave(struct usel_set *set)
 	if (!left) {
 		set->left = true;
 		list_del_rcu(&set->list);
+		region->nr_levels -= !set->edges;
+		usel_region_settle(region);
 		last = !--region->nr_sets && !region->removed;
 		if (last)
 			usel_region_remove(region);

@@ -30,6 +30,10 @@ struct usel_set;
  * @mem:     what is mapped; the following five point into it
  * @traced:  descriptors are followed by probes; never changes
  * @bytes:   keep the numbers of struct usel_fd; set once
+ * @edges:   no set wants the bits to be right at all times (USEL_SETUP_EDGES), there are no numbers
+ *	     to keep, and descriptors are not guessed; under usel_regions_lock
+ * @tight:   no socket is loose, since before a set joined that is here still; the same
+ * @nr_levels: sets that want it; the same
  * @lock:    @owner, @dead; interrupts off; inside struct usel_sock's lock
  * @owner:   by descriptor: who has its bit in @active; written under the owner's socket's
  *	     lock and @lock, read under RCU
@@ -60,6 +64,9 @@ struct usel_region {
 	unsigned int nfds;
 	bool traced;
 	bool bytes;
+	bool edges;
+	bool tight;
+	unsigned int nr_levels;
 	spinlock_t lock;	/* @owner, @dead */
 	struct usel_bind __rcu **owner;
 	struct usel_pinned owners;
@@ -90,6 +97,9 @@ bool usel_region_is_current(const struct usel_region *region);
  * Return: 0, -ENOMEM, -EMFILE.
  */
 int usel_region_join(struct usel_set *set, const struct usel_setup *setup);
+
+/* A set is here that wants the bits to be right at all times: from now on they are. */
+void usel_region_tighten(struct usel_region *region);
 
 /* The set's descriptor is closed in the table it was opened in; the last one ends the region. */
 void usel_region_leave(struct usel_set *set);

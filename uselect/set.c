@@ -66,6 +66,7 @@ struct usel_set *usel_set_open(struct usel_setup *setup)
 	init_waitqueue_head(&set->wq);
 	spin_lock_init(&set->lock);
 	set->ring_size = roundup_pow_of_two(setup->ring);
+	set->edges = setup->flags & USEL_SETUP_EDGES;
 	err = usel_region_join(set, setup);
 	if (err) {
 		kfree(set);
@@ -77,6 +78,8 @@ struct usel_set *usel_set_open(struct usel_setup *setup)
 		usel_set_close(set);
 		return ERR_PTR(err);
 	}
+	if (!set->edges)
+		usel_region_tighten(set->region);
 	setup->ring = set->ring_size;
 	setup->nfds = set->region->nfds;
 	setup->region_size = set->region->mem.nr_pages << PAGE_SHIFT;

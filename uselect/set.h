@@ -26,6 +26,7 @@
  * @head:    the same
  * @ring_size: the same
  * @woken:   those on @wq were woken for the ring, and nobody has asked poll() since
+ * @edges:   USEL_SETUP_EDGES
  * @left:    the owner has closed it; under usel_regions_lock
  * @watch:   in the table of watches, by @watched; RCU
  * @watched: an epoll; compared, never followed; it and the rest are written under usel_watch_lock
@@ -52,6 +53,7 @@ struct usel_set {
 	u32 head;
 	u32 ring_size;
 	bool woken;
+	bool edges;
 	bool left;
 	struct hlist_node watch;
 	const struct file *watched;

@@ -93,6 +93,12 @@ static void usel_bind_tell(const struct usel_bind *bind, unsigned int what, u32 
 			usel_set_tell(set, bind->fd, what, rx_bytes);
 }
 
+static void usel_bind_show(const struct usel_bind *bind)
+{
+	WRITE_ONCE(bind->region->fds[bind->fd].events,
+		   bind->mask | (bind->us->loose ? USEL_FD_EDGES : 0));
+}
+
 static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 {
 	struct usel_region *region = bind->region;
@@ -103,7 +109,7 @@ static void usel_bind_write(struct usel_bind *bind, u32 mask, unsigned int edge)
 	fresh = ready & (edge | ~bind->ready);
 	if (bind->mask != mask) {
 		bind->mask = mask;
-		WRITE_ONCE(state->events, mask);
+		usel_bind_show(bind);
 	}
 	if (READ_ONCE(region->bytes)) {
 		usel_bind_bytes(bind, state);
@@ -233,6 +239,69 @@ void usel_sock_input(struct usel_sock *us, unsigned int edge)
 	usel_sock_look(us, edge, true);
 }
 
+bool usel_sock_edges(const struct usel_sock *us)
+{
+	const struct usel_bind *bind;
+	bool edges = false;
+
+	list_for_each_entry_rcu(bind, &us->binds, list) {
+		edges = READ_ONCE(bind->region->edges);
+		if (!edges)
+			break;
+	}
+	return edges;
+}
+
+static void usel_sock_show(const struct usel_sock *us)
+{
+	const struct usel_bind *bind;
+
+	lockdep_assert_held(&us->lock);
+	list_for_each_entry(bind, &us->binds, list)
+		usel_bind_show(bind);
+}
+
+/* Whoever makes a region or a bind that wants more looks at @loose after that, under the lock. */
+bool usel_sock_loosen(struct usel_sock *us)
+{
+	unsigned long irq;
+	bool loose;
+
+	spin_lock_irqsave(&us->lock, irq);
+	loose = !us->gone && us->settled && usel_sock_edges(us);
+	if (loose) {
+		us->loose = true;
+		usel_sock_show(us);
+	}
+	spin_unlock_irqrestore(&us->lock, irq);
+	return loose;
+}
+
+/*
+ * The operations come to us again, then the bits are made right, and last they are said to be. A
+ * receive that is under way ends unseen, see the uapi header.
+ */
+void usel_sock_tighten(struct usel_sock *us)
+{
+	struct sock *sk = NULL;
+	unsigned long irq;
+
+	spin_lock_irqsave(&us->lock, irq);
+	if (us->loose && !us->gone && refcount_inc_not_zero(&us->sk->sk_refcnt)) {
+		sk = us->sk;
+		us->loose = false;
+	}
+	spin_unlock_irqrestore(&us->lock, irq);
+	if (!sk)
+		return;
+	flt_layer_want_data(sk);
+	usel_sock_update(us, 0);
+	spin_lock_irqsave(&us->lock, irq);
+	usel_sock_show(us);
+	spin_unlock_irqrestore(&us->lock, irq);
+	sock_put(sk);
+}
+
 static struct usel_bind *usel_bind_find(struct usel_sock *us, struct usel_region *region,
 					unsigned int fd)
 {
@@ -292,6 +361,7 @@ static int usel_sock_bind_locked(struct usel_sock *us, struct usel_bind *fresh)
 	if (err)
 		return err;
 	usel_bind_write(fresh, usel_sock_mask(us, sock, false), 0);
+	usel_bind_show(fresh);
 	/* Bits first: once active is set the process believes them. */
 	smp_mb__before_atomic();
 	set_bit(fresh->fd, fresh->region->active);
@@ -306,6 +376,7 @@ int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned in
 {
 	struct usel_bind *fresh;
 	unsigned long irq;
+	bool tighten;
 	int err;
 
 	if (fd >= region->nfds)
@@ -320,7 +391,10 @@ int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned in
 	do {
 		spin_lock_irqsave(&us->lock, irq);
 		err = usel_sock_bind_locked(us, fresh);
+		tighten = !err && us->loose && !READ_ONCE(region->edges);
 		spin_unlock_irqrestore(&us->lock, irq);
+		if (tighten)
+			usel_sock_tighten(us);
 		if (!err)
 			usel_sock_tell(us);
 		if (err == -EEXIST)

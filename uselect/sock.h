@@ -67,6 +67,8 @@ struct usel_bind {
  * @binds:    struct usel_bind; commonly one; RCU
  * @nr_binds: at most USEL_BINDS_MAX: each is looked at for each event
  * @mask:     what poll() was last found to say
+ * @loose:    receives and sends are not seen: all who have it bound want edges only. Never false
+ *	      while the socket's operations pass us by, but in usel_sock_tighten()
  * @gone:     no more binds: the layer is off, or the socket is being destroyed
  * @settled: the descriptor is known for certain, or there is none: do not search again
  * @rcu:      for freeing
@@ -80,6 +82,7 @@ struct usel_sock {
 	u32 mask;
 	bool gone;
 	bool settled;
+	bool loose;
 	struct rcu_head rcu;
 };
 
@@ -128,6 +131,18 @@ static inline bool usel_sock_has_room(const struct usel_sock *us)
 void usel_sock_update(struct usel_sock *us, unsigned int edge);
 /* The same when data came or were received, and nothing else has happened. */
 void usel_sock_input(struct usel_sock *us, unsigned int edge);
+
+/**
+ * usel_sock_edges - do all who have the socket bound want edges only
+ * @us: under RCU
+ *
+ * Then nobody needs to hear what is received and sent. For usel_sock_loosen(), which asks again.
+ */
+bool usel_sock_edges(const struct usel_sock *us);
+/* From flt_layer_skip_data(): true, and the descriptors say USEL_FD_EDGES from now on. */
+bool usel_sock_loosen(struct usel_sock *us);
+/* Somebody may want the bits to be right at all times; not from within a callback. Under RCU. */
+void usel_sock_tighten(struct usel_sock *us);
 
 /* Module exit: no layer is left, nothing of it runs. */
 void usel_layer_remove_all(void);

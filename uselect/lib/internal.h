@@ -69,7 +69,7 @@ extern _Atomic unsigned int usl_epoch;
 extern _Atomic unsigned int usl_max_pass;
 extern _Atomic unsigned int usl_max_delay_us;
 
-/* NULL with errno; @flags: USEL_SETUP_*. */
+/* NULL with errno; @flags: USEL_SETUP_*, without USEL_SETUP_EDGES where that is not known. */
 struct usl_set *usl_set_open(uint32_t flags, uint32_t ring);
 void usl_set_close(struct usl_set *set);
 /* The descriptor is one of the library's, and the program does not know of it. */
@@ -122,6 +122,9 @@ static inline uint32_t usl_fd_events(unsigned int fd)
 {
 	return __atomic_load_n(&usl_region.fds[fd].events, __ATOMIC_RELAXED);
 }
+
+/* What poll() says of a tracked descriptor; the kernel is asked where the region may say more. */
+uint32_t usl_fd_now(unsigned int fd);
 
 static inline uint32_t usl_fd_gen(unsigned int fd)
 {

@@ -132,8 +132,9 @@ static void usl_begin(struct usl_loop *loop, unsigned int fd)
 
 	usl_want(loop, fd, it->events & ~USL_MODES ? it->events : 0);
 	usl_fence();
-	usl_enqueue(loop, fd);
-	if (usl_look(loop, fd)) {
+	/* What comes from now on is told. */
+	if (usl_look(loop, fd, true)) {
+		usl_enqueue(loop, fd);
 		usl_set_seen(loop->set, usl_set_seq(loop->set) - 1);
 		if (loop->nested || loop->asleep)
 			ioctl(loop->set->fd, USEL_KICK);

@@ -86,8 +86,8 @@ void usl_want(struct usl_loop *loop, unsigned int fd, uint32_t events);
 void usl_unwant(struct usl_loop *loop, unsigned int fd);
 /* Closed, and perhaps another by now; or no longer tracked, and the epoll's. */
 void usl_lost(struct usl_loop *loop, unsigned int fd);
-/* The next of the queue, or 0 when it has nothing to say. */
-uint32_t usl_look(struct usl_loop *loop, unsigned int fd);
+/* What is of interest of a descriptor, 0: nothing. @now: and not only what the last event said. */
+uint32_t usl_look(struct usl_loop *loop, unsigned int fd, bool now);
 /* Takes what the kernel's ring has, and says what is ready; what does not fit is queued. */
 int usl_harvest(struct usl_loop *loop, struct epoll_event *out, int max);
 

@@ -56,7 +56,7 @@ void usl_lost(struct usl_loop *loop, unsigned int fd)
 	}
 }
 
-uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
+uint32_t usl_look(struct usl_loop *loop, unsigned int fd, bool now)
 {
 	struct usl_fd *it = &loop->fds[fd];
 	uint32_t all, events;
@@ -69,7 +69,7 @@ uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 	}
 	if (!(it->events & ~USL_MODES))
 		return 0;
-	all = usl_fd_events(fd);
+	all = now ? usl_fd_now(fd) : usl_fd_events(fd);
 	events = all & (it->events | EPOLLERR | EPOLLHUP);
 	/* After the end no more bytes come, whether the end is of interest or not. */
 	if (loop->set->want_rx && loop->set->want_rx[fd] &&
@@ -84,7 +84,8 @@ uint32_t usl_look(struct usl_loop *loop, unsigned int fd)
 static inline int usl_tell(struct usl_loop *loop, unsigned int fd, struct epoll_event *out)
 {
 	struct usl_fd *it = &loop->fds[fd];
-	uint32_t events = usl_look(loop, fd);
+	/* An edge is a hint; a level that is told again must be so. */
+	uint32_t events = usl_look(loop, fd, (it->events & (EPOLLET | EPOLLONESHOT)) != EPOLLET);
 
 	if (!events)
 		return 0;

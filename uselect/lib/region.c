@@ -202,6 +202,19 @@ static int usl_set_begin(struct usl_set *set)
 	return set->fd;
 }
 
+/* An older module knows no edges. */
+static int usl_set_up(int fd, struct usel_setup *setup)
+{
+	struct usel_setup asked = *setup;
+	int err = ioctl(fd, USEL_SETUP, setup);
+
+	if (!err || errno != EOPNOTSUPP || !(asked.flags & USEL_SETUP_EDGES))
+		return err;
+	*setup = asked;
+	setup->flags &= ~USEL_SETUP_EDGES;
+	return ioctl(fd, USEL_SETUP, setup);
+}
+
 struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 {
 	struct usel_setup setup = { .abi = USEL_ABI, .flags = flags, .ring = ring };
@@ -211,7 +224,7 @@ struct usl_set *usl_set_open(uint32_t flags, uint32_t ring)
 	if (!set)
 		return NULL;
 	set->epoch = usl_epoch;
-	if (usl_set_begin(set) >= 0 && !ioctl(set->fd, USEL_SETUP, &setup) &&
+	if (usl_set_begin(set) >= 0 && !usl_set_up(set->fd, &setup) &&
 	    !usl_set_map(set, &setup) && !usl_region_map(set->fd, &setup))
 		return set;
 	err = errno;
@@ -310,6 +323,12 @@ int uselect_init(void)
 	return usl_register_and_show(0);
 }
 
+/* The sets of loops are such, too. Who looks at all bits has one that is not: usl_set_mine(). */
+int uselect_init_edges(void)
+{
+	return usl_register_and_show(USEL_SETUP_EDGES);
+}
+
 int uselect_init_bytes(void)
 {
 	return usl_register_and_show(USEL_SETUP_BYTES);
@@ -353,6 +372,34 @@ struct usl_set *usl_set_mine(void)
 	return set;
 }
 
+uint32_t usl_fd_now(unsigned int fd)
+{
+	uint32_t events = usl_fd_events(fd);
+	struct pollfd p = { .fd = fd, .events = SHRT_MAX };
+
+	if (!(events & USEL_FD_EDGES))
+		return events;
+	events &= ~USEL_FD_EDGES;
+	/* What is asked for is not more than what was so; errors and the end are always told. */
+	if (usl_sys_ppoll(&p, 1, &(struct timespec){ 0 }, NULL) < 0 || (p.revents & POLLNVAL))
+		return events;
+	return (unsigned short)p.revents;
+}
+
+/* As the kernel reads it for the bitmaps. */
+static int usl_state_of(uint32_t events)
+{
+	int state = 0;
+
+	if (events & (EPOLLIN | EPOLLRDNORM | EPOLLRDBAND | EPOLLHUP | EPOLLERR))
+		state |= USEL_STATE_R;
+	if (events & (EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND | EPOLLERR))
+		state |= USEL_STATE_W;
+	if (events & EPOLLPRI)
+		state |= USEL_STATE_E;
+	return state;
+}
+
 int get_socket_state(int fd)
 {
 	int state = 0;
@@ -361,6 +408,8 @@ int get_socket_state(int fd)
 		errno = ENOENT;
 		return -1;
 	}
+	if (usl_fd_events(fd) & USEL_FD_EDGES)
+		return usl_state_of(usl_fd_now(fd));
 	if (usl_test(usl_region.read, fd))
 		state |= USEL_STATE_R;
 	if (usl_test(usl_region.write, fd))
@@ -379,7 +428,7 @@ int uselect_get_info(int fd, struct uselect_info *info)
 		return -1;
 	}
 	state = &usl_region.fds[fd];
-	info->events = usl_fd_events(fd);
+	info->events = usl_fd_now(fd);
 	info->rx_bytes = __atomic_load_n(&state->rx_bytes, __ATOMIC_RELAXED);
 	info->tx_space = __atomic_load_n(&state->tx_space, __ATOMIC_RELAXED);
 	info->snd_cwnd = __atomic_load_n(&state->snd_cwnd, __ATOMIC_RELAXED);

@@ -44,6 +44,15 @@ extern "C" {
 int uselect_init(void);
 /* As uselect_init(), and keeps byte counts, see uselect_get_info(). */
 int uselect_init_bytes(void);
+/*
+ * As uselect_init(), for programs of lists: their descriptors do not block, and what is reported
+ * by EPOLLET is read or sent until EAGAIN, even if there should be nothing. Then receives and
+ * sends cost what they cost without uselect. All else works; but interest without EPOLLET or with
+ * EPOLLONESHOT, uselect_loop_mod() and get_socket_state() of a descriptor that was read from cost
+ * a system call. From a thread's call of uselect() or uselect_poll() until its end all is as after
+ * uselect_init().
+ */
+int uselect_init_edges(void);
 /* The process is registered. */
 bool uselect_active(void);
 

@@ -30,6 +30,8 @@ from stacktest import Sockmap, set_ktls  # noqa: E402
 SETUP = struct.Struct("8I32x")
 USEL_SETUP = 3 << 30 | SETUP.size << 16 | ord("u") << 8 | 0x90
 USEL_TRACK = 1 << 30 | 4 << 16 | ord("u") << 8 | 0x91
+EDGES = 4
+FD_EDGES = 1 << 28
 TRACE_FD = 2
 LOST = 1 << 29
 MAP_WANT = 0x20000000
@@ -39,9 +41,9 @@ WANT_ALL = 2
 class Set:
     """A set of interest; the region is mapped by the first."""
 
-    def __init__(self, nfds=16384):
+    def __init__(self, nfds=16384, flags=0):
         self.fd = os.open("/dev/uselect", os.O_RDWR | os.O_CLOEXEC)
-        buf = bytearray(SETUP.pack(1, 0, nfds, 64, 0, 0, 0, 0))
+        buf = bytearray(SETUP.pack(1, flags, nfds, 64, 0, 0, 0, 0))
         try:
             fcntl.ioctl(self.fd, USEL_SETUP, buf)
         except OSError:
@@ -181,11 +183,15 @@ def ftrace_cannot_be_switched_off_under_whom_it_serves():
 
 @claim
 def ktls_and_a_sockmap_take_a_socket_and_leave_nothing():
-    for take in ("before", "after"):
+    for take, flags in (("before", 0), ("after", 0), ("after", EDGES)):
         for who in ("tls", "sockmap"):
-            one = Set()
+            one = Set(flags=flags)
             one.map()
             far, near = connection()
+            # What edges only are wanted of is not seen any more after its first receive.
+            far.send(b"x")
+            equal("data", near.recv(10), b"x")
+            equal("edges only", bool(one.events(near.fileno()) & FD_EDGES), bool(flags))
             sockmap = Sockmap() if who == "sockmap" else None
 
             def taken():

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include "uselect/tests/lib/sockets.h"
 
 FIXTURE(loop) {
@@ -374,6 +375,228 @@ TEST_F(loop, poll_answers_as_poll)
 		/* An acknowledgment may come between the two. */
 		ASSERT_TRUE(WAIT(polls_agree(asked)));
 	}
+}
+
+/* --- a process that wants edges only: receives and sends are not seen --- */
+
+FIXTURE(edges) {
+	const struct usel_region_head *raw;
+	struct uselect_loop *loop;
+	struct epoll_event ev[64];
+	int a, b;
+	char buf[65536];
+};
+
+/* Both ends have received: from here on neither's calls are seen. */
+FIXTURE_SETUP(edges)
+{
+	int fds[2];
+
+	ASSERT_EQ(0, load_module(""));
+	ASSERT_EQ(0, uselect_init_edges());
+	self->raw = raw_region();
+	ASSERT_NE(NULL, self->raw);
+	pair(AF_INET, fds);
+	self->a = fds[0];
+	self->b = fds[1];
+	self->loop = uselect_loop_new();
+	ASSERT_NE(NULL, self->loop);
+	ASSERT_EQ(0, (raw_events(self->raw, self->a) | raw_events(self->raw, self->b)) &
+		     USEL_FD_EDGES);
+	ASSERT_EQ(1, send(self->a, "x", 1, 0));
+	ASSERT_TRUE(WAIT(recv(self->b, self->buf, 9, 0) == 1));
+	ASSERT_EQ(1, send(self->b, "x", 1, 0));
+	ASSERT_TRUE(WAIT(recv(self->a, self->buf, 9, 0) == 1));
+	ASSERT_NE(0, raw_events(self->raw, self->a) & USEL_FD_EDGES);
+	ASSERT_NE(0, raw_events(self->raw, self->b) & USEL_FD_EDGES);
+}
+
+FIXTURE_TEARDOWN(edges)
+{
+	uselect_loop_free(self->loop);
+}
+
+TEST_F(edges, each_arrival_is_told_of_once)
+{
+	int i;
+
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN | EPOLLET, 5));
+	ASSERT_EQ(0, LOOP(0));
+	for (i = 0; i < 50; i++) {
+		ASSERT_EQ(1, send(self->a, "a", 1, 0));
+		ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+		ASSERT_EQ(EPOLLIN, self->ev[0].events);
+		ASSERT_EQ(0, LOOP(0));
+		/* Not all of it is read each time. */
+		if (i % 2)
+			ASSERT_EQ(2, recv(self->b, self->buf, 9, 0));
+	}
+	/* What is read is not seen: this is what it is about. */
+	ASSERT_NE(0, raw_events(self->raw, self->b) & EPOLLIN);
+	ASSERT_EQ(POLLOUT | POLLWRNORM, truth(self->b));
+}
+
+TEST_F(edges, room_is_told_of_after_eagain)
+{
+	int i;
+
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->a, EPOLLOUT | EPOLLET, 3));
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, LOOP(0));
+		while (send(self->a, self->buf, sizeof(self->buf), 0) > 0)
+			;
+		ASSERT_EQ(EAGAIN, errno);
+		ASSERT_TRUE(WAIT(recv(self->b, self->buf, sizeof(self->buf), 0) <= 0 &&
+				 truth(self->a) & POLLOUT));
+		ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+		ASSERT_EQ(EPOLLOUT, self->ev[0].events);
+	}
+}
+
+TEST_F(edges, levels_are_of_now)
+{
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN, 7));
+	ASSERT_EQ(0, LOOP(0));
+	ASSERT_EQ(3, send(self->a, "abc", 3, 0));
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+	ASSERT_EQ(1, LOOP(0));
+	ASSERT_EQ(1, recv(self->b, self->buf, 1, 0));
+	ASSERT_EQ(1, LOOP(-1));
+	ASSERT_EQ(2, recv(self->b, self->buf, 9, 0));
+	ASSERT_EQ(0, LOOP(0));
+	ASSERT_EQ(0, LOOP(20));
+	ASSERT_EQ(1, send(self->a, "d", 1, 0));
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+}
+
+TEST_F(edges, what_is_changed_or_armed_again_is_of_now)
+{
+	static const uint32_t modes[] = { EPOLLET, EPOLLONESHOT, EPOLLET | EPOLLONESHOT };
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN | modes[i], 1));
+		ASSERT_EQ(0, LOOP(0));
+		ASSERT_EQ(1, send(self->a, "a", 1, 0));
+		ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+		ASSERT_EQ(0, uselect_loop_mod(self->loop, self->b, EPOLLIN | modes[i], 2));
+		ASSERT_EQ(1, LOOP(0));
+		ASSERT_EQ(2, self->ev[0].data.u64);
+		ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+		ASSERT_EQ(0, uselect_loop_mod(self->loop, self->b, EPOLLIN | modes[i], 3));
+		ASSERT_EQ(0, LOOP(20));
+		ASSERT_EQ(1, send(self->a, "b", 1, 0));
+		ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+		ASSERT_EQ(3, self->ev[0].data.u64);
+		ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+		ASSERT_EQ(0, uselect_loop_del(self->loop, self->b));
+	}
+}
+
+TEST_F(edges, one_socket_is_asked_for_now)
+{
+	ASSERT_EQ(1, send(self->a, "a", 1, 0));
+	ASSERT_TRUE(WAIT(get_socket_state(self->b) == (USEL_STATE_R | USEL_STATE_W)));
+	ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+	ASSERT_EQ(USEL_STATE_W, get_socket_state(self->b));
+	ASSERT_EQ(POLLOUT | POLLWRNORM, told(self->b));
+	ASSERT_NE(0, raw_events(self->raw, self->b) & EPOLLIN);
+}
+
+TEST_F(edges, the_end_and_an_error_are_told_of)
+{
+	ASSERT_EQ(0, uselect_loop_add(self->loop, self->b, EPOLLIN | EPOLLRDHUP | EPOLLET, 1));
+	ASSERT_EQ(0, LOOP(0));
+	shutdown(self->a, SHUT_WR);
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+	ASSERT_EQ(EPOLLIN | EPOLLRDHUP, self->ev[0].events);
+	/* The state changes, and then data are ready. */
+	ASSERT_TRUE(WAIT(LOOP(20) == 0));
+	reset(self->a);
+	ASSERT_EQ(1, LOOP(WAIT_S * 1000));
+	ASSERT_NE(0, self->ev[0].events & EPOLLERR);
+}
+
+TEST_F(edges, all_is_right_from_the_first_set_on_that_wants_it)
+{
+	struct pollfd p = { .fd = self->b, .events = POLLIN };
+	int dev, i;
+
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(1, send(self->a, "a", 1, 0));
+		ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
+		ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+		ASSERT_NE(0, raw_events(self->raw, self->b) & USEL_FD_EDGES);
+		dev = set_of_flags(0);
+		ASSERT_LE(0, dev);
+		ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+		ASSERT_EQ(1, send(self->a, "a", 1, 0));
+		ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
+		ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+		ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+		/* Another does not change that, nor does its end. */
+		close(set_of_flags(0));
+		ASSERT_EQ(-1, recv(self->b, self->buf, 9, 0));
+		ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+		close(dev);
+		ASSERT_EQ(-1, recv(self->b, self->buf, 9, 0));
+		ASSERT_EQ(EPOLLOUT | EPOLLWRNORM | USEL_FD_EDGES, raw_events(self->raw, self->b));
+	}
+	/* The library has such a set for who looks at bits. */
+	ASSERT_EQ(0, uselect_poll(&p, 1, 0));
+	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+}
+
+TEST_F(edges, a_socket_is_right_at_all_times_while_another_owner_wants_it)
+{
+	int go[2], say[2], status;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, pipe(go));
+	ASSERT_EQ(0, pipe(say));
+	pid = fork();
+	if (!pid) {
+		if (uselect_init() || uselect_track(self->b) || write(say[1], "1", 1) != 1 ||
+		    read(go[0], &c, 1) != 1)
+			_exit(1);
+		_exit(get_socket_state(self->b) != USEL_STATE_W);
+	}
+	ASSERT_EQ(1, read(say[0], &c, 1));
+	ASSERT_EQ(0, raw_events(self->raw, self->b) & USEL_FD_EDGES);
+	ASSERT_NE(0, raw_events(self->raw, self->a) & USEL_FD_EDGES);
+	ASSERT_EQ(1, send(self->a, "a", 1, 0));
+	ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
+	ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+	ASSERT_EQ(1, write(go[1], "1", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(-1, recv(self->b, self->buf, 9, 0));
+	ASSERT_NE(0, raw_events(self->raw, self->b) & USEL_FD_EDGES);
+}
+
+TEST_F(edges, another_number_of_the_socket_says_so_too)
+{
+	int copy = dup(self->b);
+
+	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM | USEL_FD_EDGES, raw_events(self->raw, copy));
+	close(self->b);
+	ASSERT_EQ(1, send(self->a, "a", 1, 0));
+	ASSERT_TRUE(WAIT(raw_events(self->raw, copy) & EPOLLIN));
+}
+
+TEST_F(edges, byte_counts_are_of_now)
+{
+	ASSERT_EQ(-1, set_of_flags(USEL_SETUP_EDGES | USEL_SETUP_BYTES));
+	ASSERT_EQ(EINVAL, errno);
+	/* Once asked for they are kept, whoever has gone. */
+	close(set_of_flags(USEL_SETUP_BYTES));
+	ASSERT_EQ(1, send(self->a, "a", 1, 0));
+	ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
+	ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
+	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
 }
 
 TEST_HARNESS_MAIN

@@ -64,7 +64,7 @@ static void owner(int pairs, struct shared *shared, int pids, int how)
 	struct epoll_event ev[16];
 	pid_t child;
 
-	if (uselect_init())
+	if (how % 2 ? uselect_init_edges() : uselect_init())
 		_exit(1);
 	for (i = 0; i < pairs; i++)
 		pair(i % 2 ? AF_INET6 : AF_INET, fds[i]);

@@ -14,10 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+#include <flotilla/uselect.h>
 
 #include "uselect.h"
 
@@ -146,6 +149,39 @@ static inline int told(int fd)
 	struct uselect_info info;
 
 	return uselect_get_info(fd, &info) ? -1 : (int)(info.events & EVERY);
+}
+
+/* A set of the test's own, which wants nothing; its descriptor. */
+static inline int set_of_flags(uint32_t flags)
+{
+	struct usel_setup setup = { .abi = USEL_ABI, .flags = flags };
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (dev >= 0 && ioctl(dev, USEL_SETUP, &setup)) {
+		close(dev);
+		dev = -1;
+	}
+	return dev;
+}
+
+/* What the kernel writes, past the library. NULL with errno. */
+static inline const struct usel_region_head *raw_region(void)
+{
+	struct usel_setup setup = { .abi = USEL_ABI, .flags = USEL_SETUP_EDGES };
+	int dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+	void *at;
+
+	if (dev < 0 || ioctl(dev, USEL_SETUP, &setup))
+		return NULL;
+	at = mmap(NULL, setup.region_size, PROT_READ, MAP_SHARED, dev, USEL_MAP_REGION);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static inline uint32_t raw_events(const struct usel_region_head *head, int fd)
+{
+	const struct usel_fd *fds = (const struct usel_fd *)((const char *)head + head->fds);
+
+	return __atomic_load_n(&fds[fd].events, __ATOMIC_ACQUIRE);
 }
 
 static inline int load_module(const char *parameters)

@@ -29,6 +29,15 @@
  * descriptor of such a set are woken once, and again when one of them has asked poll(): do not
  * watch it with EPOLLEXCLUSIVE.
  *
+ * Edges. That the bits are right at all times costs something in each receive and send. A set made
+ * with USEL_SETUP_EDGES does without: its reader takes news for a hint and reads or sends until
+ * EAGAIN, as with EPOLLET. While all sets of all processes that track a socket are such, TCP's own
+ * receive and send are left alone, from the first receive on; the descriptor says USEL_FD_EDGES,
+ * and its bits and events what was so at the last event (data, room, a state, an error): they may
+ * say more than is so, never less. Ask poll() for what is so now. With the first set that was made
+ * otherwise all are right again when its USEL_SETUP returns; only what a receive or send that was
+ * under way then takes is not seen, until the next call on the socket.
+ *
  * The end: closing the set's descriptor (any copy of it, in the owner) ends the set, and
  * the last set the region: the tracked bits go to 0 and USEL_REGION_DEAD is set; the
  * memory stays until it is unmapped. A child by fork() has neither the mappings nor a
@@ -68,6 +77,10 @@
 						 * for the whole region, once asked for
 						 */
 #define USEL_SETUP_THRESHOLD	(1U << 1)	/* the set has want_rx[]; needs USEL_SETUP_BYTES */
+#define USEL_SETUP_EDGES	(1U << 2)	/* the set wants to hear what arrives, not what is
+						 * read meanwhile: see "Edges"; EINVAL with
+						 * USEL_SETUP_BYTES
+						 */
 
 /* usel_setup.features */
 #define USEL_FEATURE_BYTES	(1U << 0)	/* USEL_SETUP_BYTES and _THRESHOLD are known */
@@ -76,6 +89,9 @@
 						 * without it say USEL_FORGET, see there
 						 */
 #define USEL_FEATURE_WATCH	(1U << 2)	/* USEL_WATCH is known and works */
+#define USEL_FEATURE_EDGES	(1U << 3)	/* USEL_SETUP_EDGES is known; it has no effect
+						 * without USEL_FEATURE_TRACE_FD
+						 */
 
 /**
  * struct usel_setup - argument of USEL_SETUP
@@ -160,7 +176,11 @@ struct usel_region_head {
 	__u32 reserved[7];
 };
 
-#define USEL_FD_LOST	(1U << 29)	/* not an EPOLL* that poll() gives */
+/* In usel_fd.events; not EPOLL* that poll() gives. */
+#define USEL_FD_LOST	(1U << 29)	/* alone */
+#define USEL_FD_EDGES	(1U << 28)	/* beside what poll() said at the last event: receives and
+					 * sends since are not seen, see "Edges"
+					 */
 
 /**
  * struct usel_fd - one descriptor
