@@ -26,7 +26,7 @@ static void alarm_ready(struct source *s, uint32_t events)
 
 int loop_register(void)
 {
-	return uselect_init() ? -errno : 0;
+	return uselect_init_edges() ? -errno : 0;
 }
 
 int loop_init(struct loop *loop, bool by_uselect)

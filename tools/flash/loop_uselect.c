@@ -22,7 +22,7 @@ static int listed_init(struct loop *loop)
 	int err;
 
 	/* EBUSY: by an earlier loop of this process. */
-	if (uselect_init() && errno != EBUSY)
+	if (uselect_init_edges() && errno != EBUSY)
 		return -errno;
 	l = malloc(sizeof(*l));
 	if (!l)
