@@ -383,6 +383,14 @@ static bool list_open(void)
 	return list;
 }
 
+static bool edges_open(void)
+{
+	if (uselect_init_edges())
+		return false;
+	list = uselect_loop_new();
+	return list;
+}
+
 static void list_add(int fd)
 {
 	if (uselect_loop_add(list, fd, wait_edges | EPOLLET, fd))
@@ -417,6 +425,8 @@ const struct wait_layer wait_layers[] = {
 	{ .name = "uselect", .open = uselect_open, .add = set_add, .wait = uselect_wait,
 	  .both = true, .want = set_want, .remove = set_remove },
 	{ .name = "uselect-list", .open = list_open, .add = list_add, .wait = list_wait,
+	  .both = true },
+	{ .name = "uselect-edges", .open = edges_open, .add = list_add, .wait = list_wait,
 	  .both = true },
 	{ .name = NULL },
 };
