@@ -14,6 +14,7 @@
 #include "counter.h"
 #include "device.h"
 #include "fd.h"
+#include "move.h"
 #include "region.h"
 #include "set.h"
 #include "watch.h"
@@ -72,8 +73,8 @@ static int usel_device_setup(struct file *file, struct usel_setup __user *arg)
 	set = usel_set_open(&setup);
 	if (IS_ERR(set))
 		return PTR_ERR(set);
-	setup.features = USEL_FEATURE_BYTES | USEL_FEATURE_EDGES | (set->region->traced ?
-			  USEL_FEATURE_TRACE_FD | USEL_FEATURE_WATCH : 0);
+	setup.features = USEL_FEATURE_BYTES | USEL_FEATURE_EDGES | USEL_FEATURE_MOVE |
+			 (set->region->traced ? USEL_FEATURE_TRACE_FD | USEL_FEATURE_WATCH : 0);
 	if (copy_to_user(arg, &setup, sizeof(setup))) {
 		usel_set_close(set);
 		return -EFAULT;
@@ -116,6 +117,8 @@ static long usel_device_ioctl(struct file *file, unsigned int cmd, unsigned long
 			return usel_watch_begin(set, fd);
 		return cmd == USEL_TRACK ? usel_fd_track(set->region, fd) :
 					   usel_fd_forget(set->region, fd);
+	case USEL_MOVE:
+		return !set ? -EINVAL : usel_move_all((const struct usel_moves __user *)arg);
 	case USEL_KICK:
 		if (!set)
 			return -EINVAL;

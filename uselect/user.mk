@@ -1,7 +1,7 @@
 LIBRARIES += libuselect
 libuselect_ABOUT := Flotilla: readiness of sockets by shared memory
 libuselect_SRCS := uselect/lib/region.c uselect/lib/sys.c uselect/lib/select.c uselect/lib/poll.c \
-	uselect/lib/ready.c uselect/lib/loop.c uselect/lib/list.c
+	uselect/lib/ready.c uselect/lib/loop.c uselect/lib/list.c uselect/lib/move.c
 libuselect_LIBS := -lpthread
 
 LIBRARIES += libuselect-preload

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <flotilla/uselect.h>
 
 #include "load.h"
 #include "uselect.h"
@@ -411,6 +412,73 @@ static void list_wait(void)
 	}
 }
 
+/* --- the same, and many receives and sends in one call --- */
+
+#define REQUESTS_AT_ONCE	64
+
+static int moves_listener;
+
+static void moves_add(int fd)
+{
+	if (!moves_listener)
+		moves_listener = fd;
+	list_add(fd);
+}
+
+static void move(struct usel_move *moves, int n)
+{
+	if (uselect_move(moves, n) != n)
+		broken("uselect_move");
+}
+
+static int ask_answers(struct usel_move *sends, const struct usel_move *receives, int n)
+{
+	static char answer[ANSWER_MAX];
+	int i, left, nr = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!receives[i].result)
+			exit(0);
+		for (left = receives[i].result; left >= REQUEST && nr < BATCH; left -= REQUEST)
+			sends[nr++] = (struct usel_move){ .fd = receives[i].fd, .flags = USEL_MOVE_SEND,
+							  .addr = (uintptr_t)answer,
+							  .len = shown->size };
+	}
+	return nr;
+}
+
+static void moves_wait(void)
+{
+	static char requests[REQUESTS_AT_ONCE][4096];
+	struct usel_move receives[REQUESTS_AT_ONCE], sends[BATCH];
+	struct epoll_event ev[REQUESTS_AT_ONCE];
+	int i, n, nr = 0;
+
+	n = uselect_loop_wait(list, ev, REQUESTS_AT_ONCE, -1);
+	if (n < 0)
+		broken("uselect_loop_wait");
+	for (i = 0; i < n; i++) {
+		if ((int)ev[i].data.u64 == moves_listener)
+			serve(moves_listener);
+		else
+			receives[nr++] = (struct usel_move){ .fd = ev[i].data.u64, .len = 4096,
+							     .addr = (uintptr_t)requests[i] };
+	}
+	if (nr == 1) {
+		serve(receives[0].fd);
+		return;
+	}
+	if (!nr)
+		return;
+	move(receives, nr);
+	nr = ask_answers(sends, receives, nr);
+	move(sends, nr);
+	for (i = 0; i < nr; i++)
+		if (sends[i].result != (int)shown->size)
+			broken("send");
+	shown->served += nr;
+}
+
 const struct wait_layer wait_layers[] = {
 	{ .name = "floor", .open = told_open, .add = told_add, .wait = told_wait },
 	{ .name = "select", .open = plain_open, .add = set_add, .wait = select_wait,
@@ -428,5 +496,6 @@ const struct wait_layer wait_layers[] = {
 	  .both = true },
 	{ .name = "uselect-edges", .open = edges_open, .add = list_add, .wait = list_wait,
 	  .both = true },
+	{ .name = "uselect-moves", .open = edges_open, .add = moves_add, .wait = moves_wait },
 	{ .name = NULL },
 };

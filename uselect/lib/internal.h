@@ -81,6 +81,8 @@ extern int usl_device_floor;
 /* uselect_init() in two steps: until it is shown nobody uses the region. */
 int usl_register(uint32_t flags);
 void usl_region_show(void);
+/* The descriptor that it was made by; -1: none. */
+int usl_region_fd(void);
 /* As before usl_register(); the region was never shown. */
 void usl_unregister(void);
 /* The number was tracked, and is closed; whoever has a copy may keep the socket. */

@@ -436,6 +436,11 @@ int uselect_get_info(int fd, struct uselect_info *info)
 	return 0;
 }
 
+int usl_region_fd(void)
+{
+	return usl_first ? usl_first->fd : -1;
+}
+
 int uselect_track(int fd)
 {
 	struct usl_set *set = usl_first;

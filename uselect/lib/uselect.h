@@ -125,6 +125,21 @@ int uselect_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms);
 int uselect_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout,
 		  const sigset_t *mask);
 
+/* --- many receives and sends in one call --- */
+
+struct usel_move;	/* flotilla/uselect.h */
+
+/**
+ * uselect_move - receive and send as each @moves[i] says, and put its result there
+ * @nr: at most USEL_MOVES_MAX
+ *
+ * Each as recv() or send() with MSG_DONTWAIT and MSG_NOSIGNAL, of any sockets, in one system call;
+ * in as many as there are without the module, or where a seccomp filter has to see them.
+ *
+ * Return: how many were made, commonly @nr; -1 with errno EINVAL, EFAULT.
+ */
+int uselect_move(struct usel_move *moves, unsigned int nr);
+
 /* --- the list of what is ready --- */
 
 struct uselect_loop;

@@ -4,9 +4,12 @@
 /* The event list and uselect_poll() do what epoll and poll() do. */
 
 #include <kselftest_harness.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include "uselect/tests/lib/sockets.h"
@@ -597,6 +600,101 @@ TEST_F(edges, byte_counts_are_of_now)
 	ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
 	ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
 	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+}
+
+/* --- many receives and sends in one call --- */
+
+static int filtered(int a)
+{
+	struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	struct sock_fprog program = { .len = 1, .filter = allow };
+	int dev = set_of_flags(0);
+	char c = 'x';
+	struct usel_move two[2] = {
+		{ .fd = a, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)&c, .len = 1 },
+		{ .fd = a, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)&c, .len = 1 },
+	};
+	struct usel_moves all = { .moves = (uintptr_t)two, .nr = 2 };
+
+	if (dev < 0 || uselect_init_edges() || ioctl(dev, USEL_MOVE, &all) != 2)
+		return 1;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 2;
+	if (ioctl(dev, USEL_MOVE, &all) != -1 || errno != EPERM)
+		return 3;
+	/* The library makes them one by one. */
+	if (uselect_move(two, 2) != 2 || two[1].result != 1)
+		return 4;
+	return 0;
+}
+
+TEST_F(edges, moves_are_receives_and_sends)
+{
+	int gone = socket(AF_INET, SOCK_STREAM, 0), file = open("/proc/self/stat", O_RDONLY), i;
+	char in[4][8] = { "", "", "", "" };
+	struct usel_move m[20] = {
+		{ .fd = self->a, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)"abc", .len = 3 },
+		{ .fd = self->b, .flags = USEL_MOVE_SEND | USEL_MOVE_MORE,
+		  .addr = (uintptr_t)"de", .len = 2 },
+		{ .fd = self->b, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)"f", .len = 1 },
+		{ .fd = file, .addr = (uintptr_t)in[0], .len = 1 },
+		{ .fd = -1, .addr = (uintptr_t)in[0], .len = 1 },
+		{ .fd = self->a, .flags = 8, .addr = (uintptr_t)in[0], .len = 1 },
+		{ .fd = self->a, .flags = USEL_MOVE_MORE, .addr = (uintptr_t)in[0], .len = 1 },
+		{ .fd = self->a, .flags = USEL_MOVE_SEND, .addr = 8, .len = 1 },
+		{ .fd = gone, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)"x", .len = 1 },
+		{ .fd = gone, .addr = (uintptr_t)in[0], .len = 1 },
+	};
+	static const int said[] = { 3, 2, 1, -ENOTSOCK, -EBADF, -EINVAL, -EINVAL, -EFAULT, -EPIPE,
+				    -ENOTCONN };
+	struct usel_moves all = { .moves = (uintptr_t)m, .nr = 10 };
+	int dev = set_of_flags(USEL_SETUP_EDGES), bare = open(USEL_DEVICE, O_RDWR);
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(10, ioctl(dev, USEL_MOVE, &all));
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(said[i], m[i].result) {
+			TH_LOG("move %d", i);
+		}
+	ASSERT_TRUE(WAIT(truth(self->b) & POLLIN && truth(self->a) & POLLIN));
+	/* More than are copied at a time; a receive that finds nothing is not waited for. */
+	for (i = 0; i < 20; i++)
+		m[i] = (struct usel_move){ .fd = self->b, .addr = (uintptr_t)in[i % 3], .len = 1 };
+	m[19].fd = self->a;
+	m[19].addr = (uintptr_t)in[3];
+	m[19].len = 8;
+	ASSERT_EQ(20, uselect_move(m, 20));
+	for (i = 0; i < 19; i++)
+		ASSERT_EQ(i < 3 ? 1 : -EAGAIN, m[i].result);
+	ASSERT_EQ(3, m[19].result);
+	ASSERT_STREQ("a", in[0]);
+	ASSERT_STREQ("c", in[2]);
+	ASSERT_STREQ("def", in[3]);
+	ASSERT_EQ(1, uselect_move(m, 1));
+	ASSERT_EQ(-EAGAIN, m[0].result);
+	ASSERT_EQ(0, uselect_move(NULL, 0));
+	ASSERT_EQ(-1, uselect_move(m, USEL_MOVES_MAX + 1));
+	ASSERT_EQ(EINVAL, errno);
+	all.nr = USEL_MOVES_MAX + 1;
+	ASSERT_EQ(-1, ioctl(dev, USEL_MOVE, &all));
+	ASSERT_EQ(EINVAL, errno);
+	all.nr = 1;
+	ASSERT_EQ(-1, ioctl(bare, USEL_MOVE, &all));
+	ASSERT_EQ(EINVAL, errno);
+	all.reserved = 1;
+	ASSERT_EQ(-1, ioctl(dev, USEL_MOVE, &all));
+	ASSERT_EQ(EINVAL, errno);
+	all.reserved = 0;
+	all.moves = 8;
+	ASSERT_EQ(-1, ioctl(dev, USEL_MOVE, &all));
+	ASSERT_EQ(EFAULT, errno);
+	pid = fork();
+	if (!pid)
+		_exit(filtered(self->a));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
 }
 
 TEST_HARNESS_MAIN

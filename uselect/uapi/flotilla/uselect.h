@@ -89,6 +89,7 @@
 						 * without it say USEL_FORGET, see there
 						 */
 #define USEL_FEATURE_WATCH	(1U << 2)	/* USEL_WATCH is known and works */
+#define USEL_FEATURE_MOVE	(1U << 4)	/* USEL_MOVE is known */
 #define USEL_FEATURE_EDGES	(1U << 3)	/* USEL_SETUP_EDGES is known; it has no effect
 						 * without USEL_FEATURE_TRACE_FD
 						 */
@@ -141,6 +142,12 @@ struct usel_setup {
  *	       own calls count, too. EBADF; EBUSY: the set watches one already; EUSERS: 64
  *	       sets watch this epoll; EOPNOTSUPP: without USEL_FEATURE_WATCH; ESHUTDOWN: the set
  *	       has ended; EINVAL, EXDEV as above.
+ * USEL_MOVE   receives and sends, of any sockets of the caller's, one after the other: each is what
+ *	       recv(2) or send(2) with MSG_DONTWAIT and MSG_NOSIGNAL would be, security modules
+ *	       and accounting included, and has its own result. The number of those that were made
+ *	       is returned: fewer when the rest of @moves cannot be read or written. EINVAL: no
+ *	       USEL_SETUP, @nr, @reserved. EFAULT. EPERM: the caller has a seccomp filter, which
+ *	       would see no receive and no send.
  * USEL_KICK   count an event into the set's @seq and wake who sleeps on it. EINVAL: no USEL_SETUP.
  */
 #define USEL_SETUP	_IOWR('u', 0x90, struct usel_setup)
@@ -148,6 +155,42 @@ struct usel_setup {
 #define USEL_FORGET	_IOW('u', 0x92, __s32)
 #define USEL_KICK	_IO('u', 0x93)
 #define USEL_WATCH	_IOW('u', 0x94, __s32)
+#define USEL_MOVE	_IOW('u', 0x95, struct usel_moves)
+
+/* usel_move.flags */
+#define USEL_MOVE_SEND		(1U << 0)	/* else it is a receive */
+#define USEL_MOVE_MORE		(1U << 1)	/* MSG_MORE */
+
+#define USEL_MOVES_MAX		1024
+
+/**
+ * struct usel_move - one receive or send
+ * @fd:     a socket of the caller's, tracked or not
+ * @flags:  USEL_MOVE_*, others have the result -EINVAL
+ * @addr:   of the data
+ * @len:    of it
+ * @result: out: bytes or a negative errno, as from recv(2) and send(2) with MSG_DONTWAIT and
+ *	    MSG_NOSIGNAL
+ */
+struct usel_move {
+	__s32 fd;
+	__u32 flags;
+	__u64 addr;
+	__u32 len;
+	__s32 result;
+};
+
+/**
+ * struct usel_moves - argument of USEL_MOVE
+ * @moves:    address of struct usel_move[@nr]
+ * @nr:       at most USEL_MOVES_MAX
+ * @reserved: zero
+ */
+struct usel_moves {
+	__u64 moves;
+	__u32 nr;
+	__u32 reserved;
+};
 
 /* usel_region_head.flags */
 #define USEL_REGION_DEAD	(1U << 0)	/* nothing is tracked any more */

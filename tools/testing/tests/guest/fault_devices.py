@@ -8,6 +8,7 @@
 iolite_faults has more of iolite.
 """
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -152,6 +153,11 @@ def uselect():
     with select.epoll() as epoll:
         each_fault(registered, lambda fd: fcntl.ioctl(fd, usel(0x94), struct.pack("i", epoll.fileno())), least=0)
     each_fault(registered, lambda fd: fcntl.ioctl(fd, ord("u") << 8 | 0x93), least=0)
+    print("# MOVE")
+    text = ctypes.create_string_buffer(b"hello")
+    one = ctypes.create_string_buffer(struct.pack("iIQIi", near.fileno(), 1, ctypes.addressof(text), 5, 0))
+    each_fault(registered, lambda fd: fcntl.ioctl(fd, 1 << 30 | 16 << 16 | ord("u") << 8 | 0x95,
+                                                  struct.pack("QII", ctypes.addressof(one), 1, 0)))
     while opened:
         os.close(opened.pop())
     far.sendall(b"still")

@@ -87,9 +87,15 @@ bool ask_uselect(struct caller *c)
 	struct usel_setup setup = { .abi = dice(c, 20) ? USEL_ABI : odd_number(c),
 				    .flags = dice(c, 3) ? 0 : dice(c, 16), .nfds = dice(c, 3) ? 256 : odd_number(c),
 				    .ring = dice(c, 3) ? 64 : odd_number(c) };
+	struct usel_move move[2] = {
+		{ .fd = some_fd(c), .flags = dice(c, 3), .addr = address(c), .len = dice(c, 9000) },
+		{ .fd = one_of(c, TCP), .flags = dice(c, 8), .addr = address(c), .len = odd_number(c) },
+	};
+	struct usel_moves moves = { .moves = dice(c, 9) ? (uint64_t)(uintptr_t)move : address(c),
+				    .nr = dice(c, 9) ? 2 : odd_number(c), .reserved = !dice(c, 20) };
 	int fd = one_of(c, USELECT);
 
-	switch (dice(c, 6)) {
+	switch (dice(c, 7)) {
 	case 0:
 		return ioctl(fd, USEL_SETUP, &setup) == 0;
 	case 1:
@@ -100,6 +106,8 @@ bool ask_uselect(struct caller *c)
 		return ioctl(fd, dice(c, 2) ? USEL_TRACK : USEL_FORGET, &(int){ one_of(c, TCP) }) == 0;
 	case 4:
 		return ioctl(fd, USEL_WATCH, dice(c, 2) ? (uint64_t)&(int){ some_fd(c) } : address(c)) == 0;
+	case 5:
+		return ioctl(fd, USEL_MOVE, dice(c, 4) ? (uint64_t)&moves : address(c)) == 0;
 	default:
 		return ioctl(fd, USEL_KICK, odd_number(c)) == 0;
 	}
