@@ -15,7 +15,7 @@
  * @lock: guards everything here and what struct entry says; a leaf
  * @lru:  the most recently used first
  * @idle: of @bytes, what nobody is being sent: it can go at once
- * @filling: of @bytes, what is not stored yet
+ * @filling: of @bytes, what is being filled, or sent still to the one whose answer it is
  * @cleared: invalidations of many at once so far, and @forgotten of one key, by slot; read without the lock, too
  */
 struct cache {
@@ -198,21 +198,12 @@ out:
 	return entry;
 }
 
-/* Under the lock. */
-static void end_filling(struct cache *cache, struct entry *entry)
-{
-	if (entry->filling)
-		cache->filling -= cost(entry);
-	entry->filling = false;
-}
-
 bool cache_store(struct cache *cache, struct entry *entry)
 {
 	struct entry **bucket = &cache->buckets[entry->hash % BUCKETS], *old;
 	bool stored;
 
 	pthread_mutex_lock(&cache->lock);
-	end_filling(cache, entry);
 	/* It may have been invalidated meanwhile. */
 	stored = entry->since.count == since(cache, entry->since.slot).count && cache->bytes <= cache->limit;
 	if (stored) {
@@ -226,15 +217,22 @@ bool cache_store(struct cache *cache, struct entry *entry)
 		entry->users++;
 		cache->entries++;
 	}
-	put(cache, entry);
 	pthread_mutex_unlock(&cache->lock);
 	return stored;
+}
+
+void cache_end_fill(struct cache *cache, struct entry *entry)
+{
+	pthread_mutex_lock(&cache->lock);
+	cache->filling -= cost(entry);
+	entry->filling = false;
+	put(cache, entry);
+	pthread_mutex_unlock(&cache->lock);
 }
 
 void cache_put(struct cache *cache, struct entry *entry)
 {
 	pthread_mutex_lock(&cache->lock);
-	end_filling(cache, entry);
 	put(cache, entry);
 	pthread_mutex_unlock(&cache->lock);
 }

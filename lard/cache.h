@@ -29,7 +29,7 @@ struct cache_since {
  * struct entry - an answer
  * @lru, @same:  in its cache, while @stored; under the cache's lock
  * @users:       one for being @stored, one for each exchange that sends or fills it; under that lock
- * @filling:     neither stored nor given back yet; under that lock
+ * @filling:     not given back yet by who has reserved it; under that lock
  * @since:       when it was asked for
  * @hash, @key:  host, port and target
  * @fields:      header lines of the answer without status line, Content-Length, Age and what
@@ -109,8 +109,10 @@ static inline bool entry_is_fresh(const struct entry *entry, uint64_t now_us)
  */
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
 			    size_t length, struct cache_since since);
-/* The filled @entry takes the place of an older one, and is given back. False: it is out of date, and was not kept. */
+/* The filled @entry takes the place of an older one. False: it is out of date, and was not kept. */
 bool cache_store(struct cache *cache, struct entry *entry);
+/* Who has reserved it gives it back, stored or not. Until then it counts as being filled. */
+void cache_end_fill(struct cache *cache, struct entry *entry);
 void cache_put(struct cache *cache, struct entry *entry);
 
 /* It holds no more. */

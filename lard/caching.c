@@ -355,8 +355,17 @@ static void set_times(struct entry *entry, const struct keeping *k, uint64_t now
 	entry->keep_us = longest(entry->stale_us, entry->if_error_us);
 }
 
-/* Whether there will be something to keep. */
-static bool begin_fill(struct exchange *ex, const struct response *r)
+/* How long an answer that is not kept says that the next one will not be: only for a moment if the request is to blame. */
+static uint64_t futile_us(const struct exchange *ex, const struct response *r)
+{
+	bool is_gone = r->status == 404 || r->status == 410;
+	bool is_odd = r->status == 304 || (r->status >= 400 && !is_gone) || ex->encodings == ENCODING_UNKNOWN;
+
+	return is_odd ? RETRY_US : FUTILE_US;
+}
+
+/* For how long nobody need wait for another one's answer; 0: it will be kept. */
+static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
 	struct span etag = { NULL, 0 }, modified = { NULL, 0 };
@@ -368,15 +377,15 @@ static bool begin_fill(struct exchange *ex, const struct response *r)
 	if (!cacheable_answer(r, &w->config->cache, cache_class_of_answer(ex->classes, r), ex->personal,
 			      ex->encodings, time(NULL), &k) ||
 	    r->content_length > w->config->cache_object_max)
-		return false;
+		return futile_us(ex, r);
 	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
 	if (len < 0 || len > FIELDS_MOST)
-		return false;
+		return futile_us(ex, r);
 	entry = cache_reserve(cache_of(ex->conn), k.by_encoding ? cache_variant(ex->key, ex->encodings) :
 			      ex->key, (struct span){ text, len }, r->content_length, ex->since);
 	/* There is no room, now. */
 	if (!entry)
-		return true;
+		return RETRY_US;
 	entry->etag = moved(etag, text, entry->fields.at);
 	entry->modified = moved(modified, text, entry->fields.at);
 	set_times(entry, &k, w->loop.now);
@@ -384,22 +393,13 @@ static bool begin_fill(struct exchange *ex, const struct response *r)
 	/* The kernel does not look at what a client can decode. */
 	if (k.by_encoding || cacheable_field(&r->fields, "content-encoding").at)
 		ex->kernel.ticket = 0;
-	return true;
-}
-
-/* How long an answer that is not kept says that the next one will not be: only for a moment if the request is to blame. */
-static uint64_t futile_us(const struct exchange *ex, const struct response *r)
-{
-	bool is_gone = r->status == 404 || r->status == 410;
-	bool is_odd = r->status == 304 || (r->status >= 400 && !is_gone) || ex->encodings == ENCODING_UNKNOWN;
-
-	return is_odd ? RETRY_US : FUTILE_US;
+	return 0;
 }
 
 void caching_answer(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
-	bool kept;
+	uint64_t futile;
 
 	if (ex->use == CACHE_CLEAR && r->status >= 200 && r->status < 400) {
 		cache_forget(cache_of(ex->conn), ex->key);
@@ -407,19 +407,10 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	}
 	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
 		return;
-	kept = begin_fill(ex, r);
-	fetch_note(w->lardd->fetches, hash_of(ex->key, ex->personal), kept ? 0 :
-		   w->loop.now + futile_us(ex, r));
+	futile = begin_fill(ex, r);
+	fetch_note(w->lardd->fetches, hash_of(ex->key, ex->personal), futile ? w->loop.now + futile : 0);
 	if (!ex->fill)
 		leave_fetch(ex->conn);
-}
-
-void caching_take(struct exchange *ex, const char *at, size_t len)
-{
-	if (!ex->fill)
-		return;
-	memcpy(ex->fill->body + ex->fill->have, at, len);
-	ex->fill->have += len;
 }
 
 bool caching_is_full(const struct exchange *ex)
@@ -440,13 +431,13 @@ static bool keep(struct exchange *ex)
 	return true;
 }
 
-/* What has been filled is given back; true: it is kept. */
-static bool store(struct exchange *ex)
+void caching_filled(struct exchange *ex)
 {
-	if (caching_is_full(ex) && keep(ex))
-		return cache_store(cache_of(ex->conn), ex->fill);
-	cache_put(cache_of(ex->conn), ex->fill);
-	return false;
+	bool kept = caching_is_full(ex) && keep(ex) && cache_store(cache_of(ex->conn), ex->fill);
+
+	count(ex->conn->worker, kept ? COUNTER_CACHE_STORED : COUNTER_CACHE_DROPPED);
+	ex->filled = true;
+	leave_fetch(ex->conn);
 }
 
 void caching_end(struct exchange *ex)
@@ -455,8 +446,10 @@ void caching_end(struct exchange *ex)
 
 	if (ex->hit)
 		cache_put(cache_of(conn), ex->hit);
+	if (ex->fill && !ex->filled)
+		caching_filled(ex);
 	if (ex->fill)
-		count(conn->worker, store(ex) ? COUNTER_CACHE_STORED : COUNTER_CACHE_DROPPED);
+		cache_end_fill(cache_of(conn), ex->fill);
 	caching_leave(conn);
 	kernel_name_free(&ex->kernel);
 	free((char *)ex->key.at);

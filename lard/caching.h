@@ -34,10 +34,10 @@ void caching_rescue(struct exchange *ex);
 bool caching_request(struct exchange *ex, const struct request *r);
 /* The answer's header has come: its body may be worth keeping (ex->fill). */
 void caching_answer(struct exchange *ex, const struct response *r);
-/* Bytes of its body have. */
-void caching_take(struct exchange *ex, const char *at, size_t len);
 /* The body is there as a whole. */
 bool caching_is_full(const struct exchange *ex);
+/* Nothing more comes for ex->fill: it is stored if it is whole, and who waits for it is told. */
+void caching_filled(struct exchange *ex);
 /* The exchange ends. */
 void caching_end(struct exchange *ex);
 

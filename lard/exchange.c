@@ -68,10 +68,25 @@ static void drop_backend(struct exchange *ex, bool reusable)
 	ex->backend = NULL;
 }
 
+static bool all_is_taken(const struct exchange *ex)
+{
+	return ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
+}
+
+void exchange_release(struct exchange *ex)
+{
+	drop_backend(ex, ex->backend_keep && all_is_taken(ex));
+	list_del(&ex->charged);
+	dispatch_release(ex->conn);
+	ex->backend_readable = ex->backend_writable = false;
+	ex->up_start = ex->up_end = 0;
+	ex->released = true;
+}
+
 void exchange_finish(struct exchange *ex, bool backend_reusable)
 {
 	struct conn *conn = ex->conn;
-	bool charged = !ex->hit && !ex->tunnel;
+	bool charged = !ex->hit && !ex->tunnel && !ex->released;
 
 	count_by(conn->worker, COUNTER_BYTES_DOWN, ex->bytes_down);
 	caching_end(ex);
@@ -130,7 +145,7 @@ enum step exchange_abort(struct exchange *ex)
 enum step exchange_complete(struct exchange *ex)
 {
 	struct conn *conn = ex->conn;
-	bool all_taken = ex->body == FRAMING_NONE && ex->up_start == ex->up_end;
+	bool all_taken = all_is_taken(ex);
 	bool keep = ex->client_keep && all_taken;
 
 	access_proxied(conn, ex->status, ex->bytes_down, ex->hit, false);

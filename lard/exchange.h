@@ -43,14 +43,17 @@ struct worker;
  * @waited_us:   of the time until then, how long the client was waited for
  * @bytes_body:  of the request's body that came
  * @looked_us:   when somebody who waits last looked at what the client had @taken of the answer; 0: not
- * @spliced:     the kernel passes the rest of the answer on; it has passed @splice_moved
+ * @spliced:     the kernel passes the rest of the answer on, since @spliced_us; it has passed @splice_moved
  * @use, @key, @personal, @classes, @encodings: see cacheable.h; @key is our own, with room for VARIANT_SIZE
  * @kernel:      the same for the kernel's cache
  * @since:       for the cache, when it began
  * @hit:         the answer is this one's: there is no back-end, @down_start to @down_end are of
  *		 its body
- * @fill:        the answer goes in here too, while @spliced by a copy that the kernel makes
- * @client_lost: it has gone in the midst of that; the copy goes on
+ * @fill:        the answer goes in here, and from here to the client: @down_start to @down_end are of its body,
+ *		 but while @spliced, when it gets a copy that the kernel makes
+ * @filled:      nothing more goes in
+ * @released:    back-end and node have been let go of, though the client has not got all yet
+ * @client_lost: it has gone in the midst of that; filling goes on
  */
 struct exchange {
 	struct conn *conn;
@@ -69,7 +72,7 @@ struct exchange {
 	int64_t taken;
 	uint64_t body_left;
 	uint64_t answer_left;
-	uint64_t splice_moved;
+	uint64_t splice_moved, spliced_us;
 	struct cache_since since;
 	struct chunks body_chunks;
 	struct chunks answer_chunks;
@@ -103,6 +106,8 @@ struct exchange {
 	bool splice_refused;
 	bool personal;
 	bool client_lost;
+	bool filled;
+	bool released;
 	char up[UP_SIZE];
 	char header[HEADER_SIZE];
 	char down[DOWN_SIZE];
@@ -129,6 +134,8 @@ bool exchange_start(struct exchange *ex, bool fresh);
  */
 enum step exchange_retry(struct exchange *ex, unsigned int status, const char *why);
 
+/* All of the answer is here: the back-end and its node have nothing more to do with it. */
+void exchange_release(struct exchange *ex);
 /* It ends, its node is released; the connection is the caller's. */
 void exchange_finish(struct exchange *ex, bool backend_reusable);
 /* Nothing of the answer was sent: one of ours instead, or (STEP_MOVED) a stale one of the cache. */

@@ -17,6 +17,7 @@
 #include "client.h"
 #include "dispatch.h"
 #include "exchange.h"
+#include "fill.h"
 #include "proxy.h"
 #include "response.h"
 #include "splice.h"
@@ -176,7 +177,6 @@ static int claim(struct exchange *ex, size_t len)
 			used = ex->answer_left;
 		ex->answer_left -= used;
 		ex->complete = !ex->answer_left;
-		caching_take(ex, at, used);
 		break;
 	case FRAMING_CHUNKED:
 		used = chunks_decode(&ex->answer_chunks, at, len);
@@ -263,6 +263,8 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
 	ex->complete = r->framing == FRAMING_NONE;
 	caching_answer(ex, r);
+	if (ex->fill)
+		return fill_begin(ex, ex->down + r->length, rest);
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->answer_chunks);
 	ex->down_start -= gap(ex);
@@ -331,6 +333,8 @@ static enum step fill_down(struct exchange *ex)
 		return take_copy(ex);
 	if (!ex->backend_readable || ex->complete)
 		return STEP_IDLE;
+	if (ex->fill)
+		return fill_take(ex);
 	if (!ex->in_header && ex->down_start == ex->down_end)
 		ex->down_start = ex->down_end = 0;
 	start = ex->down_end + gap(ex);
@@ -367,18 +371,34 @@ static enum step end_splice(struct exchange *ex)
 	return ex->complete ? exchange_complete(ex) : exchange_abort(ex);
 }
 
+/* The client has gone. What the cache gets is worth having without him, and others may wait for it. */
+static enum step lose_client(struct exchange *ex)
+{
+	if (!ex->fill || ex->filled || ex->conn->stream)
+		return exchange_abort(ex);
+	ex->client_lost = true;
+	return STEP_MOVED;
+}
+
+static const char *body_of(const struct exchange *ex)
+{
+	return ex->hit ? ex->hit->body : ex->fill ? ex->fill->body : ex->down;
+}
+
 static enum step drain_down(struct exchange *ex)
 {
 	size_t header = ex->header_end - ex->header_start;
 	size_t body = ex->in_header ? 0 : ex->down_end - ex->down_start;
 	struct iovec parts[] = {
 		{ ex->header + ex->header_start, header },
-		{ (ex->hit ? ex->hit->body : ex->down) + ex->down_start, body },
+		{ (char *)body_of(ex) + ex->down_start, body },
 	};
 	ssize_t n;
 
+	if (ex->client_lost)
+		return ex->filled ? exchange_abort(ex) : STEP_IDLE;
 	if (ex->spliced)
-		return ex->client_lost ? STEP_IDLE : end_splice(ex);
+		return end_splice(ex);
 	if (!header && !body)
 		return ex->complete ? exchange_complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
@@ -391,7 +411,7 @@ static enum step drain_down(struct exchange *ex)
 		return STEP_IDLE;
 	}
 	if (n < 0)
-		return exchange_abort(ex);
+		return lose_client(ex);
 	ex->began = true;
 	ex->bytes_down += n;
 	if ((size_t)n < header) {
@@ -412,6 +432,9 @@ static bool waits_for_client(const struct exchange *ex)
 {
 	int unsent;
 
+	/* What goes into the cache does not wait. */
+	if (ex->client_lost || (ex->fill && !ex->filled && !ex->spliced))
+		return false;
 	if (ex->spliced)
 		return !ioctl(ex->conn->source.fd, SIOCOUTQ, &unsent) && unsent;
 	return (ex->body != FRAMING_NONE && ex->up_start == ex->up_end) ||
@@ -512,6 +535,20 @@ void proxy_relieve(struct worker *w)
 	}
 }
 
+void proxy_hasten(struct worker *w)
+{
+	struct list *at, *next;
+
+	for (at = w->charged.next; at != &w->charged; at = next) {
+		struct exchange *ex = container_of(at, struct exchange, charged);
+
+		next = at->next;
+		/* Not here and now: it may end, and others with it. */
+		if (fill_outruns(ex))
+			loop_again(&w->loop, &ex->conn->source);
+	}
+}
+
 static enum step touch(struct exchange *ex)
 {
 	if (ex->conn->worker->loop.now - ex->touched_us < TOUCH_US)
@@ -609,12 +646,8 @@ void proxy_client_ready(struct conn *conn, uint32_t events)
 	struct exchange *ex = conn->exchange;
 
 	if (events & EPOLLERR || (events & EPOLLHUP && !ex->tunnel)) {
-		/* What the cache gets is worth having without this client. */
-		ex->client_lost = ex->spliced && ex->fill;
-		if (!ex->client_lost) {
-			exchange_abort(ex);
+		if (!ex->client_lost && lose_client(ex) == STEP_OVER)
 			return;
-		}
 	}
 	if (events & (EPOLLIN | EPOLLRDHUP))
 		ex->client_readable = true;

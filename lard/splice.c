@@ -74,6 +74,7 @@ bool splice_begin(struct exchange *ex)
 	ex->splice_moved = 0;
 	account(ex, req.moved01);
 	ex->spliced = ret == SSP_ACTIVE;
+	ex->spliced_us = w->loop.now;
 	/* The next time that the client's socket is writable, the transfer is over. */
 	ex->client_writable = !ex->spliced;
 	return true;
@@ -90,6 +91,16 @@ bool splice_over(struct exchange *ex)
 		return false;
 	ex->spliced = false;
 	return true;
+}
+
+void splice_leave(struct exchange *ex)
+{
+	int fd = ex->conn->source.fd;
+
+	/* It may have ended by itself just now. */
+	sksplice_end(ex->conn->worker->splicer, ex->backend->source.fd, fd, 0, NULL);
+	splice_over(ex);
+	ex->spliced = false;
 }
 
 bool splice_moves(struct exchange *ex)

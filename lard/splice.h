@@ -20,6 +20,9 @@ bool splice_begin(struct exchange *ex);
 /* While ex->spliced: false: it goes on; true: it is over, well if ex->complete. */
 bool splice_over(struct exchange *ex);
 
+/* The kernel is to do it no longer; what it has passed on is accounted for. */
+void splice_leave(struct exchange *ex);
+
 /* Bytes were passed on since the last time somebody asked. */
 bool splice_moves(struct exchange *ex);
 

@@ -52,6 +52,7 @@ static void tick(struct timer *t)
 	if (w->splicer < 0)
 		w->splicer = splice_open();
 	access_flush();
+	proxy_hasten(w);
 	proxy_relieve(w);
 	if (w->index)
 		return;

@@ -107,6 +107,26 @@ def a_client_that_leaves_leaves_no_part_of_its_answer_in_the_cache():
         assert lardd.get(target)[2] == content(2_500_000)
 
 
+def who_takes_it_slowly_does_not_slow_the_cache_down():
+    """The kernel passes it on at his pace; others are served long before he is."""
+    with cluster(1, "cache-size 64000000\ncache-object-max 16000000\ncache-wait 120s\nclient-rate 0") as lardd:
+        target = answer_with(15_000_000, "Cache-Control: max-age=600")
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", lardd.port))
+            slow.sendall(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+            stream = slow.makefile("rb", buffering=4096)
+            assert stream.readline().startswith(b"HTTP/1.1 200")
+            until(lambda: lardd.counter("LardSpliced") == 1, what="the kernel passes it on")
+            for _ in range(2):
+                assert lardd.get(target)[2] == content(15_000_000)
+            assert len(lardd.backends[0].seen) == 1 and lardd.counter("LardCacheHits") == 2
+            while stream.readline().strip():
+                pass
+            assert stream.read(15_000_000) == content(15_000_000)
+        assert lardd.counter("LardAborted") == 0
+
+
 def a_truncated_answer_is_not_stored():
     with cluster(1, "cache-size 8000000") as lardd:
         backend = lardd.backends[0]
@@ -151,6 +171,7 @@ if __name__ == "__main__":
                    clients_that_leave_in_the_midst_cost_nothing,
                    the_cache_gets_a_copy_of_what_is_spliced,
                    a_client_that_leaves_leaves_no_part_of_its_answer_in_the_cache,
+                   who_takes_it_slowly_does_not_slow_the_cache_down,
                    a_truncated_answer_is_not_stored,
                    splice_min_of_nought_turns_it_off, what_comes_by_tls_is_not_spliced,
                    the_module_can_be_unloaded_afterwards]))

@@ -225,6 +225,72 @@ def clients_that_wait_and_leave_are_forgotten():
         until(lambda: sum(lardd.control("status")["connections"].values()) == 0, what="all gone")
 
 
+def who_takes_it_slowly_holds_nobody_up():
+    """The first to ask reads a byte of what is more than sockets hold, and no more."""
+    large = "x" * 15_000_000
+    with behind(lambda *_: (text(large, FRESH), True),
+                "cache-size 64000000\ncache-object-max 16000000\ncache-wait 30s\nclient-rate 0\n") as (lardd, origin):
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            slow.connect(("127.0.0.1", lardd.port))
+            slow.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert slow.recv(1) == b"H"
+            assert Crowd(lardd, 4).join() == [(200, large)] * 4
+            assert len(origin.requests) == 1 and lardd.counter("LardCacheHits") == 4
+            # It holds no node either, and gets the same, when it reads on.
+            assert lardd.load() == 0
+            with slow.makefile("rb") as stream:
+                assert bytes(read_answer(stream)[2]).decode() == large
+
+
+def who_leaves_amid_the_answer_leaves_it_to_the_others():
+    half, go = threading.Event(), threading.Event()
+
+    def script(peer, _head, _body):
+        answer = text("y" * 100_000, FRESH)
+        peer.sendall(answer[:50_000])
+        half.set()
+        go.wait(60)
+        return answer[50_000:], True
+    with behind(script, CACHE + "cache-wait 60s") as (lardd, origin):
+        first = lardd.connect()
+        first.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert half.wait(60)
+        crowd = Crowd(lardd, 5)
+        until(lambda: lardd.counter("LardCacheWaited") == 5, what="5 wait")
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")      # a reset
+        first.close()
+        time.sleep(0.2)
+        go.set()
+        assert crowd.join() == [(200, "y" * 100_000)] * 5
+        assert len(origin.requests) == 1
+        until(lambda: sum(lardd.control("status")["connections"].values()) == 0, what="all gone")
+
+
+def what_there_is_no_room_for_is_waited_for_once():
+    """Its clients do not ask one after another."""
+    asked, go = [], threading.Event()
+
+    def script(peer, head, _body):
+        if b" /full " in head:
+            peer.sendall(text("f" * 95_000, FRESH)[:1000])
+            go.wait(60)
+            return b"", False
+        asked.append(head)
+        if len(asked) > 1:              # all others must be here
+            until(lambda: len(asked) >= 5, 30, "all ask")
+        else:
+            until(lambda: lardd.counter("LardCacheWaited") == 4, what="4 wait")
+        return text("b" * 95_000, FRESH), True
+    with behind(script, "cache-size 200000\ncache-object-max 100000\ncache-wait 60s") as (lardd, _), \
+            lardd.connect() as holds:
+        holds.sendall(b"GET /full HTTP/1.1\r\nHost: h\r\n\r\n")
+        until(lambda: lardd.control("status")["cache"]["bytes"] > 90_000, what="it is being filled")
+        assert Crowd(lardd, 5).join() == [(200, "b" * 95_000)] * 5
+        assert lardd.counter("LardCacheWaited") == 4
+        go.set()
+
+
 def a_change_amid_it_is_seen_by_who_waits():
     page = Page(FRESH)
     page.go.clear()
@@ -401,6 +467,8 @@ if __name__ == "__main__":
                    many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
                    what_is_not_kept_is_waited_for_once,
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
+                   who_takes_it_slowly_holds_nobody_up, who_leaves_amid_the_answer_leaves_it_to_the_others,
+                   what_there_is_no_room_for_is_waited_for_once,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_while_one_asks, without_leave_nothing_stale_is_served,
