@@ -51,6 +51,16 @@ static bool next_item(struct span *list, struct span *item)
 	return true;
 }
 
+static bool is_number(struct span s)
+{
+	size_t i;
+
+	for (i = 0; i < s.len; i++)
+		if (s.at[i] < '0' || s.at[i] > '9')
+			return false;
+	return s.len;
+}
+
 /* A number of seconds; what is none counts as 0, what is too large as the largest. */
 static uint64_t seconds(struct span s)
 {
@@ -59,11 +69,9 @@ static uint64_t seconds(struct span s)
 
 	if (s.len >= 2 && *s.at == '"' && s.at[s.len - 1] == '"')
 		s = (struct span){ s.at + 1, s.len - 2 };
-	if (!s.len)
+	if (!is_number(s))
 		return 0;
 	for (i = 0; i < s.len; i++) {
-		if (s.at[i] < '0' || s.at[i] > '9')
-			return 0;
 		n = n * 10 + s.at[i] - '0';
 		if (n > FRESH_MAX)
 			n = FRESH_MAX;
@@ -307,12 +315,42 @@ enum cache_use cacheable_request(const struct request *r, bool *personal)
 	return r->head ? CACHE_HEAD : CACHE_SERVE;
 }
 
+/*
+ * Of several the largest, also in one field, as who joins fields writes them. False: one is no number, and the answer
+ * may be as old as can be (RFC 9111, 5.1).
+ */
+static bool read_age(const struct fields *fields, uint64_t *age)
+{
+	unsigned int i;
+
+	*age = 0;
+	for (i = 0; i < fields->count; i++) {
+		struct span list = fields->at[i].value, item;
+
+		if (!span_is(fields->at[i].name, "age"))
+			continue;
+		if (!list.len)
+			return false;
+		while (next_item(&list, &item)) {
+			uint64_t n;
+
+			if (!is_number(item))
+				return false;
+			n = seconds(item);
+			if (n > *age)
+				*age = n;
+		}
+	}
+	return true;
+}
+
 /* Whatever is said of its freshness. */
 static bool may_be_stored(const struct response *r, unsigned int encodings, struct keeping *k)
 {
 	struct span coding = cacheable_field(&r->fields, "content-encoding");
 
 	if (r->status != 200 || r->framing != FRAMING_LENGTH || has(&r->fields, "set-cookie") ||
+	    has(&r->fields, "set-cookie2") ||
 	    has(&r->fields, "content-range") || !read_vary(&r->fields, &k->by_encoding))
 		return false;
 	if (!k->by_encoding)
@@ -329,8 +367,8 @@ bool cacheable_answer(const struct response *r, const struct cache_policy *polic
 	struct control c = read_control(&r->fields);
 	bool said = true;
 
-	*k = (struct keeping){ .age = seconds(cacheable_field(&r->fields, "age")) };
-	if (!may_be_stored(r, encodings, k))
+	*k = (struct keeping){ 0 };
+	if (!may_be_stored(r, encodings, k) || !read_age(&r->fields, &k->age))
 		return false;
 	if (!read_surrogate(&r->fields, &c) && has(&r->fields, "pragma"))
 		said = c.has_shared || c.has_age;
@@ -393,7 +431,7 @@ bool cacheable_has_tag(struct span lines, const char *tag)
 		for (word = colon + 1; word < at; word++) {
 			size_t len = 0;
 
-			while (word + len < at && !strchr(" \t\r\n", word[len]))
+			while (word + len < at && !strchr(XKEY_BREAKS, word[len]))
 				len++;
 			if (len && len == strlen(tag) && !memcmp(word, tag, len))
 				return true;

@@ -56,6 +56,9 @@ unsigned int cacheable_encodings(const struct request *r);
 /* The client has this already (If-None-Match, else If-Modified-Since): 304. */
 bool cacheable_matches(const struct request *r, struct span etag, struct span modified);
 
+/* What is between the tags of an xkey: blanks, and commas, which whoever joins fields puts there. */
+#define XKEY_BREAKS	" \t\r\n,"
+
 /* Header lines of an answer, each with its line end: does an xkey name @tag? */
 bool cacheable_has_tag(struct span lines, const char *tag);
 

@@ -18,7 +18,8 @@
 #include "url.h"
 #include "worker.h"
 
-#define KEY_SIZE	(REQUEST_HEADER_MAX + sizeof("https+65535  /") + VARIANT_SIZE)
+#define FORWARDED_SIZE	2	/* of a key, for what forwarded_of() says */
+#define KEY_SIZE	(REQUEST_HEADER_MAX + sizeof("https+65535  /") + FORWARDED_SIZE + VARIANT_SIZE)
 #define FIELDS_MOST	(HEADER_SIZE - 512)	/* of a kept answer; the rest is for what we write */
 #define RETRY_US	1000000			/* back-ends that have failed are left in peace, where something stale will do */
 #define FUTILE_US	120000000		/* what is not kept is not waited for; as Varnish's hit-for-miss */
@@ -29,27 +30,58 @@ static struct cache *cache_of(const struct conn *conn)
 	return conn->worker->lardd->cache;
 }
 
+/*
+ * How the client came to whoever is before us, if that says so and we let it through: 's' by TLS, 'p' not, 0: nobody
+ * says. -1: it says so in a way that back-ends may read in another.
+ */
+static int forwarded_of(const struct conn *conn, const struct request *r)
+{
+	unsigned int i, said = 0;
+
+	/* What a client says of it is nothing where we know: see rewrite_request(). */
+	if (conn->tls || conn->worker->config->tls)
+		return 0;
+	for (i = 0; i < r->fields.count; i++) {
+		const struct field *f = &r->fields.at[i];
+		struct span value = span_trim(f->value);
+
+		if (!span_passes_for(f->name, "x-forwarded-proto"))
+			continue;
+		if (said || !span_is(f->name, "x-forwarded-proto") ||
+		    !(span_is(value, "https") || span_is(value, "http")))
+			return -1;
+		said = value.len == 5 ? 's' : 'p';
+	}
+	return said;
+}
+
 /* As with a password: what was made for a certificate is for nobody else, unless the back-end says so. */
 static enum cache_use use_of(const struct conn *conn, const struct request *r, bool *personal)
 {
 	enum cache_use use = cacheable_request(r, personal);
 
 	*personal |= client_identity(conn) != NULL;
-	return use;
+	return use != CACHE_CLEAR && forwarded_of(conn, r) < 0 ? CACHE_PASS : use;
 }
 
 /*
  * Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. What was
- * kept with a Strict-Transport-Security of its own does not go out with ours, nor the other way round.
+ * kept with a Strict-Transport-Security of its own does not go out with ours, nor the other way round. What is
+ * forwarded for a client of TLS may be another page than what is not.
  */
 static struct span print_key(const struct conn *conn, const struct request *r, char key[KEY_SIZE])
 {
 	struct span host = r->host, target = request_origin_form(r, &host);
 	bool rooted = target.len && *target.at != '?';
+	int forwarded = forwarded_of(conn, r);
 	int len = snprintf(key, KEY_SIZE, "%s%s%u %.*s %s%.*s", conn->tls ? "https" : "http",
 			   *conn->worker->config->hsts ? "+" : "", conn->port, (int)host.len, host.at,
 			   rooted ? "" : "/", (int)target.len, target.at);
 
+	if (forwarded > 0) {
+		key[len++] = ' ';
+		key[len++] = forwarded;
+	}
 	return (struct span){ key, len };
 }
 
@@ -58,7 +90,7 @@ static bool make_key(struct exchange *ex, const struct request *r)
 	char text[KEY_SIZE], *key;
 	struct span s = print_key(ex->conn, r, text);
 
-	key = malloc(s.len + VARIANT_SIZE);
+	key = malloc(s.len + FORWARDED_SIZE + VARIANT_SIZE);
 	if (!key)
 		return false;
 	ex->key = (struct span){ memcpy(key, s.at, s.len), s.len };
@@ -313,7 +345,8 @@ bool caching_request(struct exchange *ex, const struct request *r)
 	kernel_name_make(w->lardd->kernel, &ex->kernel, r, conn->site, conn->port);
 	if ((ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && serve_found(ex, r))
 		return true;
-	if (ex->use == CACHE_FILL || ex->use == CACHE_SERVE)
+	/* The kernel knows one page, whoever stands before us. */
+	if ((ex->use == CACHE_FILL || ex->use == CACHE_SERVE) && !forwarded_of(conn, r))
 		kernel_cache_ticket(w->lardd->kernel, &ex->kernel);
 	return false;
 }
@@ -396,13 +429,31 @@ static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 	return 0;
 }
 
+/* However its clients came to whoever is before us. */
+static void forget_all(struct exchange *ex)
+{
+	struct span key = ex->key;
+	char *end = (char *)key.at + key.len;
+
+	/* In one that says so these are no part of a target. */
+	if (end[-2] == ' ' && (end[-1] == 's' || end[-1] == 'p')) {
+		key.len -= FORWARDED_SIZE;
+		end -= FORWARDED_SIZE;
+	}
+	cache_forget(cache_of(ex->conn), key);
+	key.len += FORWARDED_SIZE;
+	end[0] = ' ';
+	for (end[1] = 'p'; end[1]; end[1] = end[1] == 'p' ? 's' : '\0')
+		cache_forget(cache_of(ex->conn), key);
+}
+
 void caching_answer(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
 	uint64_t futile;
 
 	if (ex->use == CACHE_CLEAR && r->status >= 200 && r->status < 400) {
-		cache_forget(cache_of(ex->conn), ex->key);
+		forget_all(ex);
 		kernel_cache_forget(w->lardd->kernel, &ex->kernel);
 	}
 	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)

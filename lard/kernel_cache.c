@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 #include "cache.h"
+#include "cacheable.h"
 #include "kernel_cache.h"
 #include "kmod/afpa/lib/afpa.h"
 #include "request.h"
@@ -379,10 +380,10 @@ static bool add_tags(char tags[AFPA_TAGS_MAX + 1], size_t *len, struct span valu
 	while (at < value.len) {
 		size_t start;
 
-		while (at < value.len && (value.at[at] == ' ' || value.at[at] == '\t'))
+		while (at < value.len && strchr(XKEY_BREAKS, value.at[at]))
 			at++;
 		start = at;
-		while (at < value.len && value.at[at] != ' ' && value.at[at] != '\t')
+		while (at < value.len && !strchr(XKEY_BREAKS, value.at[at]))
 			at++;
 		if (at == start)
 			break;

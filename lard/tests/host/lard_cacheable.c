@@ -120,7 +120,7 @@ static void what_is_for_one_client_is_never_kept(void **state)
 		CC "max-age=9\r\nSet-Cookie: a=b\r\n", CC "max-age=9, private\r\n", CC "max-age=9, no-cache\r\n",
 		CC "max-age=9\r\n" CC "no-store\r\n", CC "max-age=9\r\nVary: *\r\n", CC "max-age=9\r\nVary: Cookie\r\n",
 		CC "max-age=9\r\nVary: Accept-Encoding, Origin\r\n", SC "max-age=9\r\nSet-Cookie: a=b\r\n",
-		SC "max-age=9\r\nVary: User-Agent\r\n", "Pragma: no-cache\r\n", "Set-Cookie: a=b\r\n",
+		SC "max-age=9\r\nVary: User-Agent\r\n", CC "max-age=9\r\nSet-Cookie2: a=b\r\n", "Pragma: no-cache\r\n", "Set-Cookie: a=b\r\n",
 	};
 	unsigned int i;
 
@@ -234,6 +234,37 @@ static unsigned int encodings(const char *value)
 	return cacheable_encodings(&request);
 }
 
+static void an_age_is_believed_when_it_is_one(void **state)
+{
+	(void)state;
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: 5\r\n"), 9);
+	assert_int_equal(k.age, 5);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: 2, 5\r\n"), 9);
+	assert_int_equal(k.age, 5);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: 7\r\nAge: 5\r\n"), 9);
+	assert_int_equal(k.age, 7);
+	/* What may be of any age is too old. */
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: 5, 600\r\n"), 0);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: -1\r\n"), 0);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: soon\r\n"), 0);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge:\r\n"), 0);
+	assert_int_equal(judged("/a", "", CC "max-age=9\r\nAge: 99999999999999999999\r\n"), 0);
+}
+
+static void commas_are_between_tags_too(void **state)
+{
+	static const char lines[] = "A: b\r\nxkey: one, two,three\r\nXKey: four\r\n";
+	const struct span all = { lines, sizeof(lines) - 1 };
+
+	(void)state;
+	assert_true(cacheable_has_tag(all, "one"));
+	assert_true(cacheable_has_tag(all, "two"));
+	assert_true(cacheable_has_tag(all, "three"));
+	assert_true(cacheable_has_tag(all, "four"));
+	assert_false(cacheable_has_tag(all, "one,"));
+	assert_false(cacheable_has_tag(all, "b"));
+}
+
 static void who_can_decode_the_same_gets_the_same(void **state)
 {
 	static const char gzip[] = CC "max-age=9\r\nVary: Accept-Encoding\r\nContent-Encoding: gzip\r\n";
@@ -267,6 +298,8 @@ int main(void)
 		cmocka_unit_test_setup(a_target_says_of_which_classes_its_answer_may_be, reset),
 		cmocka_unit_test_setup(what_is_stale_is_of_use_as_long_as_it_is_said, reset),
 		cmocka_unit_test_setup(who_can_decode_the_same_gets_the_same, reset),
+		cmocka_unit_test_setup(an_age_is_believed_when_it_is_one, reset),
+		cmocka_unit_test_setup(commas_are_between_tags_too, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,34 @@ def who_can_decode_the_same_shares_an_answer():
         assert len(origin.requests) == before + 3
 
 
+def a_proxy_before_us_says_how_its_client_came():
+    """What is made for one that came by TLS goes to nobody else, nor what was made of an odd word."""
+    def script(_peer, head, _body):
+        said = [line[17:].strip().decode().lower() for line in head.split(b"\r\n") if line.startswith(b"X-Forwarded-Proto")]
+        return text(f"to {'+'.join(said)}", FRESH), True
+    forwarded = "X-Forwarded-Proto: "
+    cases = (("", b"to "), (forwarded + "https\r\n", b"to :https"), (forwarded + "HTTP\r\n", b"to :http"))
+    with behind(script, CACHE) as (lardd, origin):
+        for _ in range(2):
+            for fields, body in cases:
+                got = bytes(lardd.get("/x", fields)[2])
+                assert got.replace(b": ", b":") == body.replace(b": ", b":"), (fields, got)
+        assert len(origin.requests) == 3
+        for odd in ("X_Forwarded_Proto: https\r\n", forwarded + "https, http\r\n", (forwarded + "https\r\n") * 2,
+                    forwarded + "http\r\n" + forwarded + "https\r\n"):
+            before = len(origin.requests)
+            lardd.get("/x", odd)
+            assert len(origin.requests) > before, odd
+        for fields, body in cases:
+            assert bytes(lardd.get("/x", fields)[2]).replace(b": ", b":") == body
+        # A change is one for all of them, whoever says it.
+        assert lardd.ask(b"DELETE /x HTTP/1.0\r\nHost: h\r\n" + cases[1][0].encode() + b"\r\n").startswith(b"HTTP/1.1 200")
+        before = len(origin.requests)
+        for fields, _ in cases:
+            lardd.get("/x", fields)
+        assert len(origin.requests) == before + 3
+
+
 def surrogate_control_is_for_us_alone():
     with behind(Page("Surrogate-Control: max-age=60", "Cache-Control: no-store"), CACHE) as (lardd, origin):
         for _ in range(2):
@@ -417,7 +445,7 @@ def what_is_fresh_needs_no_node():
 
 def what_is_cleared_is_fetched_again():
     with cluster(1, CACHE) as lardd:
-        pages = [answer_with(100, FRESH, f"xkey: {tags}").replace("|", "%7C") for tags in ("a b", "b", "c")]
+        pages = [answer_with(100, FRESH, f"xkey: {tags}").replace("|", "%7C") for tags in ("a,b", "b", "c")]
 
         def fetched():
             before = len(lardd.backends[0].seen)
@@ -463,7 +491,8 @@ def without_the_device_lardd_goes_on():
 
 if __name__ == "__main__":
     sys.exit(main([each_setting_of_the_classes_keeps_its_own, a_lifetime_of_a_class_ends,
-                   who_can_decode_the_same_shares_an_answer, surrogate_control_is_for_us_alone,
+                   who_can_decode_the_same_shares_an_answer, a_proxy_before_us_says_how_its_client_came,
+                   surrogate_control_is_for_us_alone,
                    many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
                    what_is_not_kept_is_waited_for_once,
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
