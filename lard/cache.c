@@ -5,23 +5,28 @@
 #include <string.h>
 #include "cache.h"
 #include "cacheable.h"
-#include "url.h"
+#include "siphash.h"
 
-#define BUCKETS	4096	/* a power of two; it is a small cache */
+#define BUCKETS_FIRST	1024		/* powers of two */
+#define BUCKETS_MOST	(1 << 22)
 #define SLOTS	4096	/* of keys, for what is said of them while they are asked for */
 
 /**
  * struct cache - see cache.h
  * @lock: guards everything here and what struct entry says; a leaf
+ * @key:  of the hashes; whoever does not know it cannot choose what meets in a bucket
  * @lru:  the most recently used first
+ * @mask: buckets, less one. There are as many as entries, or more: a chain is short
  * @idle: of @bytes, what nobody is being sent: it can go at once
  * @filling: of @bytes, what is being filled, or sent still to the one whose answer it is
  * @cleared: invalidations of many at once so far, and @forgotten of one key, by slot; read without the lock, too
  */
 struct cache {
 	pthread_mutex_t lock;
+	struct siphash_key key;
 	struct list lru;
-	struct entry *buckets[BUCKETS];
+	struct entry **buckets;
+	size_t mask;
 	size_t limit;
 	size_t bytes;
 	size_t idle, filling;
@@ -36,10 +41,46 @@ struct cache *cache_new(size_t limit)
 
 	if (!cache)
 		return NULL;
+	cache->buckets = calloc(BUCKETS_FIRST, sizeof(*cache->buckets));
+	if (!cache->buckets) {
+		free(cache);
+		return NULL;
+	}
+	cache->mask = BUCKETS_FIRST - 1;
+	siphash_make_key(&cache->key);
 	pthread_mutex_init(&cache->lock, NULL);
 	list_init(&cache->lru);
 	cache->limit = limit;
 	return cache;
+}
+
+uint64_t cache_hash(const struct cache *cache, struct span key)
+{
+	return siphash(&cache->key, key.at, key.len);
+}
+
+/* Twice as many, if there is memory: else chains get longer. */
+static void grow(struct cache *cache)
+{
+	size_t size = 2 * (cache->mask + 1), i;
+	struct entry **buckets = size <= BUCKETS_MOST ? calloc(size, sizeof(*buckets)) : NULL;
+
+	if (!buckets)
+		return;
+	for (i = 0; i <= cache->mask; i++) {
+		struct entry *entry, *next;
+
+		for (entry = cache->buckets[i]; entry; entry = next) {
+			struct entry **at = &buckets[entry->hash & (size - 1)];
+
+			next = entry->same;
+			entry->same = *at;
+			*at = entry;
+		}
+	}
+	free(cache->buckets);
+	cache->buckets = buckets;
+	cache->mask = size - 1;
 }
 
 static size_t cost(const struct entry *entry)
@@ -60,7 +101,7 @@ static void put(struct cache *cache, struct entry *entry)
 
 static void unlink_entry(struct cache *cache, struct entry *entry)
 {
-	struct entry **at = &cache->buckets[entry->hash % BUCKETS];
+	struct entry **at = &cache->buckets[entry->hash & cache->mask];
 
 	while (*at != entry)
 		at = &(*at)->same;
@@ -110,6 +151,7 @@ void cache_free(struct cache *cache)
 	while (!list_empty(&cache->lru))
 		unlink_entry(cache, container_of(cache->lru.next, struct entry, lru));
 	pthread_mutex_destroy(&cache->lock);
+	free(cache->buckets);
 	free(cache);
 }
 
@@ -126,7 +168,7 @@ void cache_set_limit(struct cache *cache, size_t limit)
 
 static struct entry *look_up(struct cache *cache, uint64_t hash, struct span key)
 {
-	struct entry *entry = cache->buckets[hash % BUCKETS];
+	struct entry *entry = cache->buckets[hash & cache->mask];
 
 	while (entry && (entry->hash != hash || entry->key.len != key.len ||
 			 memcmp(entry->key.at, key.at, key.len)))
@@ -136,7 +178,7 @@ static struct entry *look_up(struct cache *cache, uint64_t hash, struct span key
 
 struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 {
-	uint64_t hash = url_key(key.at, key.len);
+	uint64_t hash = cache_hash(cache, key);
 	struct entry *entry;
 
 	pthread_mutex_lock(&cache->lock);
@@ -162,7 +204,7 @@ static struct cache_since since(struct cache *cache, unsigned int slot)
 
 struct cache_since cache_since(struct cache *cache, struct span key)
 {
-	return since(cache, url_key(key.at, key.len) % SLOTS);
+	return since(cache, cache_hash(cache, key) % SLOTS);
 }
 
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
@@ -187,7 +229,7 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	entry->fields = (struct span){ memcpy(at, fields.at, fields.len), fields.len };
 	entry->body = at + fields.len;
 	entry->length = length;
-	entry->hash = url_key(key.at, key.len);
+	entry->hash = cache_hash(cache, key);
 	entry->users = 1;
 	entry->since = since;
 	entry->filling = true;
@@ -200,7 +242,7 @@ out:
 
 bool cache_store(struct cache *cache, struct entry *entry)
 {
-	struct entry **bucket = &cache->buckets[entry->hash % BUCKETS], *old;
+	struct entry **bucket, *old;
 	bool stored;
 
 	pthread_mutex_lock(&cache->lock);
@@ -210,6 +252,9 @@ bool cache_store(struct cache *cache, struct entry *entry)
 		old = look_up(cache, entry->hash, entry->key);
 		if (old)
 			unlink_entry(cache, old);
+		if (cache->entries > cache->mask)
+			grow(cache);
+		bucket = &cache->buckets[entry->hash & cache->mask];
 		entry->same = *bucket;
 		*bucket = entry;
 		list_add_before(cache->lru.next, &entry->lru);
@@ -256,7 +301,7 @@ struct span cache_variant(struct span key, unsigned int encodings)
 
 static void forget(struct cache *cache, struct span key)
 {
-	struct entry *entry = look_up(cache, url_key(key.at, key.len), key);
+	struct entry *entry = look_up(cache, cache_hash(cache, key), key);
 
 	if (entry)
 		unlink_entry(cache, entry);
@@ -274,7 +319,7 @@ void cache_forget(struct cache *cache, struct span key)
 	unsigned int encodings;
 
 	pthread_mutex_lock(&cache->lock);
-	cache->forgotten[url_key(key.at, key.len) % SLOTS]++;
+	cache->forgotten[cache_hash(cache, key) % SLOTS]++;
 	forget(cache, key);
 	for (encodings = 0; encodings < ENCODING_UNKNOWN && cache->entries; encodings++)
 		forget(cache, cache_variant(key, encodings));

@@ -124,6 +124,8 @@ void cache_forget(struct cache *cache, struct span key);
 /* All that @match says yes to, and what is being asked for; how many went. */
 size_t cache_clear(struct cache *cache, bool (*match)(const struct entry *entry, const void *arg),
 		   const void *arg);
+/* Of a key, with this process's secret: nobody else knows which ones are the same. */
+uint64_t cache_hash(const struct cache *cache, struct span key);
 /* Now, for the @key of a target and its variants. */
 struct cache_since cache_since(struct cache *cache, struct span key);
 

@@ -15,7 +15,6 @@
 #include "fetch.h"
 #include "request.h"
 #include "response.h"
-#include "url.h"
 #include "worker.h"
 
 #define FORWARDED_SIZE	2	/* of a key, for what forwarded_of() says */
@@ -97,9 +96,9 @@ static bool make_key(struct exchange *ex, const struct request *r)
 	return true;
 }
 
-static uint64_t hash_of(struct span key, bool personal)
+static uint64_t hash_of(const struct conn *conn, struct span key, bool personal)
 {
-	return url_key(key.at, key.len) ^ (personal ? PERSONAL : 0);
+	return cache_hash(cache_of(conn), key) ^ (personal ? PERSONAL : 0);
 }
 
 /*
@@ -220,7 +219,7 @@ enum caching caching_first(struct conn *conn)
 		if (conn->found)
 			return CACHING_FOUND;
 	}
-	hash = hash_of(key, personal);
+	hash = hash_of(conn, key, personal);
 	if (use == CACHE_HEAD || fetch_is_futile(fetches, hash, w->loop.now))
 		return CACHING_GOES_ON;
 	conn->asks = fetch_join(fetches, hash, w->index, &conn->fetch);
@@ -277,7 +276,7 @@ bool caching_wants(const struct conn *conn)
 	use = use_of(conn, &w->request, &personal);
 	return use == CACHE_CLEAR ||
 	       (use != CACHE_PASS &&
-		!fetch_is_futile(w->lardd->fetches, hash_of(print_key(conn, &w->request, text), personal),
+		!fetch_is_futile(w->lardd->fetches, hash_of(conn, print_key(conn, &w->request, text), personal),
 				 w->loop.now));
 }
 
@@ -459,7 +458,7 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
 		return;
 	futile = begin_fill(ex, r);
-	fetch_note(w->lardd->fetches, hash_of(ex->key, ex->personal), futile ? w->loop.now + futile : 0);
+	fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal), futile ? w->loop.now + futile : 0);
 	if (!ex->fill)
 		leave_fetch(ex->conn);
 }
