@@ -183,7 +183,7 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 
 	pthread_mutex_lock(&cache->lock);
 	entry = look_up(cache, hash, key);
-	if (entry && now_us - entry->born_us >= entry->keep_us) {
+	if (entry && !entry_is_younger(entry, entry->keep_us, now_us)) {
 		unlink_entry(cache, entry);
 		entry = NULL;
 	}

@@ -88,16 +88,24 @@ struct span cache_variant(struct span key, unsigned int encodings);
 
 /* The answer for @key, fresh or of use still at @now_us, to be given back; else NULL. */
 struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us);
+
+/* Each worker has its own idea of now: what another one has just stored may be born later. */
+static inline uint64_t entry_age(const struct entry *entry, uint64_t now_us)
+{
+	int64_t age = now_us - entry->born_us;
+
+	return age > 0 ? age : 0;
+}
+
 static inline bool entry_is_younger(const struct entry *entry, uint64_t than_us, uint64_t now_us)
 {
-	return now_us - entry->born_us < than_us;
+	return entry_age(entry, now_us) < than_us;
 }
 
 static inline bool entry_is_fresh(const struct entry *entry, uint64_t now_us)
 {
-	return now_us - entry->born_us < entry->fresh_us;
+	return entry_is_younger(entry, entry->fresh_us, now_us);
 }
-
 
 /**
  * cache_reserve - room for an answer

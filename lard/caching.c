@@ -288,7 +288,7 @@ static bool serve(struct exchange *ex, struct entry *entry, bool known)
 	struct worker *w = ex->conn->worker;
 
 	ex->client_keep = ex->client_keep && conn_may_stay(ex->conn);
-	if (rewrite_hit(ex, entry, known, (w->loop.now - entry->born_us) / 1000000))
+	if (rewrite_hit(ex, entry, known, entry_age(entry, w->loop.now) / 1000000))
 		return false;
 	ex->hit = entry;
 	ex->status = known ? 304 : 200;

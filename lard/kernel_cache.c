@@ -460,7 +460,7 @@ int kernel_cache_put(struct worker *w, const struct kernel_name *name, struct en
 		     uint64_t now_us)
 {
 	struct kernel_cache *kc = w->lardd->kernel;
-	uint64_t age = now_us - entry->born_us;
+	uint64_t age = entry_age(entry, now_us);
 	char headers[AFPA_HEADERS_MAX + 1], type[AFPA_TYPE_MAX + 1], tags[AFPA_TAGS_MAX + 1];
 	struct afpa_object object = {
 		.type = type, .headers = headers, .body = entry->body, .body_len = entry->length,

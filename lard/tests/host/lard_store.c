@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The table of lardd's cache: who chooses keys does not choose their buckets. */
+/* The table of lardd's cache: who chooses keys does not choose their buckets; clocks of several workers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,12 +121,34 @@ static void it_grows_with_what_is_in_it(void **state)
 	cache_free(cache);
 }
 
+static void what_a_worker_with_a_later_clock_has_stored_is_new(void **state)
+{
+	struct cache *cache = cache_new(1 << 20);
+	struct entry *entry;
+	char text[32];
+
+	(void)state;
+	keep(cache, name(text, 1), 5000);
+	entry = cache_find(cache, name(text, 1), 4999);
+	assert_non_null(entry);
+	assert_true(entry_is_fresh(entry, 4999));
+	assert_int_equal(entry_age(entry, 4999), 0);
+	assert_int_equal(entry_age(entry, 5001), 1);
+	cache_put(cache, entry);
+	/* Of one whose age reaches back beyond the clock's beginning. */
+	keep(cache, name(text, 2), (uint64_t)-600000);
+	assert_true(is_there(cache, name(text, 2), 399999));
+	assert_false(is_there(cache, name(text, 2), 400000));
+	cache_free(cache);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_hash_is_what_its_authors_say),
 		cmocka_unit_test(chosen_keys_do_not_meet_in_one_bucket),
 		cmocka_unit_test(it_grows_with_what_is_in_it),
+		cmocka_unit_test(what_a_worker_with_a_later_clock_has_stored_is_new),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
