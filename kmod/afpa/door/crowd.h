@@ -24,7 +24,7 @@ struct door;
  * @from:      the address of who is there
  * @until:     on the clock of crowd_now(): the request must be here by then, 0: it is
  * @known:     who is there has shown a token
- * @target:    as it came; @target_long: it was longer
+ * @target:    as it came; @target_long: it was longer; @target_end: of it, as the library has it
  * @seen:      its header has been judged
  * @as_peer:   with a token of peers
  * @waited:    peers have been told, and the answer is in @answer and @status
@@ -44,6 +44,7 @@ struct conn {
 	bool known;
 
 	char target_text[TARGET_MAX];
+	const char *target_end;
 	bool has_target, target_long, seen, waited;
 	bool as_peer;
 	struct target target;

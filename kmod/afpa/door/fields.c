@@ -66,11 +66,15 @@ static const char *add_named(struct fields *f, const char *value)
 	return add_line(f, value, len, value + len + 1 + strspn(value + len + 1, " \t"));
 }
 
-static void set_seconds(struct fields *f, int by, unsigned long long seconds)
+/* @again: the shorter one counts. */
+static void set_seconds(struct fields *f, int by, unsigned long long seconds, bool again)
 {
-	f->given[by] = true;
 	/* 49 days are the kernel's most. */
-	f->ms[by] = seconds > UINT32_MAX / 1000 ? UINT32_MAX : seconds * 1000;
+	uint32_t ms = seconds > UINT32_MAX / 1000 ? UINT32_MAX : seconds * 1000;
+
+	if (!again || ms < f->ms[by])
+		f->ms[by] = ms;
+	f->given[by] = true;
 }
 
 /* One directive of Cache-Control or Surrogate-Control. */
@@ -100,9 +104,27 @@ static const char *take_directive(struct fields *f, int by, const char *at, size
 		if (!isdigit((unsigned char)at[i]))
 			return "max-age has no number";
 	if (is_shared || !*shared)
-		set_seconds(f, by, len > 12 ? UINT32_MAX : strtoull(at, NULL, 10));
+		set_seconds(f, by, len > 12 ? UINT32_MAX : strtoull(at, NULL, 10), f->given[by] && is_shared == *shared);
 	*shared |= is_shared;
 	return NULL;
+}
+
+/* Up to its comma, which may be within quotes. False: these have no end. */
+static bool measure_directive(const char *value, size_t *len)
+{
+	const char *at = value;
+
+	for (; *at && *at != ','; at++) {
+		if (*at != '"')
+			continue;
+		for (at++; *at && *at != '"'; at++)
+			if (*at == '\\' && at[1])
+				at++;
+		if (!*at)
+			return false;
+	}
+	*len = at - value;
+	return true;
 }
 
 static const char *take_control(struct fields *f, int by, const char *value)
@@ -113,7 +135,8 @@ static const char *take_control(struct fields *f, int by, const char *value)
 
 	while (!why && *value) {
 		value += strspn(value, " \t,");
-		len = strcspn(value, ",");
+		if (!measure_directive(value, &len))
+			return "a directive has a quote without an end";
 		while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
 			len--;
 		if (len)

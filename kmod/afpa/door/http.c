@@ -169,7 +169,16 @@ static enum MHD_Result judge_body(struct conn *conn, const struct method *method
 	return MHD_YES;
 }
 
-static enum MHD_Result judge(struct conn *conn, const char *name)
+/*
+ * The library has made strings of the request line where it stands: behind the target's end is the version, unless
+ * there was a NUL before.
+ */
+static bool is_whole(const struct conn *conn, const char *version)
+{
+	return version == conn->target_end + 1;
+}
+
+static enum MHD_Result judge(struct conn *conn, const char *name, const char *version)
 {
 	struct reading r = { .conn = conn };
 	const struct method *method;
@@ -183,6 +192,8 @@ static enum MHD_Result judge(struct conn *conn, const char *name)
 	conn->known = true;
 	if (!conn->has_target || conn->target_long)
 		return http_sorry(conn, 414, "the target is too long");
+	if (!is_whole(conn, version))
+		return http_sorry(conn, 400, "there is a NUL in the target");
 	why = target_parse(conn->target_text, &conn->target);
 	if (why)
 		return http_sorry(conn, conn->target.route == ROUTE_NONE ? 404 : 400, why);
@@ -226,13 +237,12 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
 
 	(void)cls;
 	(void)url;
-	(void)version;
 	*context = conn;
 	if (!conn)
 		return MHD_NO;
 	if (!conn->seen) {
 		conn->seen = true;
-		return judge(conn, name);
+		return judge(conn, name, version);
 	}
 	if (*size)
 		return take_bytes(conn, name, data, size);
@@ -254,6 +264,7 @@ static void *begin(void *cls, const char *uri, struct MHD_Connection *mhd)
 		return NULL;
 	conn_clear(conn);
 	conn->has_target = true;
+	conn->target_end = uri + len;
 	conn->target_long = len >= sizeof(conn->target_text);
 	if (!conn->target_long)
 		memcpy(conn->target_text, uri, len + 1);

@@ -79,6 +79,11 @@ def lifetimes_are_the_surrogates_before_the_clients():
                 ({"Afpa_TTL": "never", "Cache_Control": "max-age=60"}, 0), ({"Afpa_TTL": "2h"}, 7200000),
                 ({"Cache_Control": "max-age=31536000"}, 2**32 - 1),
                 ({"Cache_Control": "max-age=" + "9" * 40}, 2**32 - 1),
+                ({"Cache_Control": "max-age=5, max-age=60"}, 5000), ({"Cache_Control": "max-age=60, max-age=5"}, 5000),
+                ({"Cache_Control": "s-maxage=9, max-age=2, s-maxage=7"}, 7000),
+                ({"Cache_Control": 'max-age=5, x="a, s-maxage=60"'}, 5000),
+                ({"Cache_Control": 'max-age=5, x="a\\", s-maxage=60"'}, 5000),
+                ({"Cache_Control": 'max-age=5, x="a, no-store'}, 400),
                 ({"Cache_Control": "max-age=0"}, 400), ({"Cache_Control": "max-age"}, 400),
                 ({"Cache_Control": "max-age=-1"}, 400), ({"Cache_Control": "max-age=1x"}, 400),
                 ({"Cache_Control": "no-store"}, 400), ({"Cache_Control": "Private"}, 400),
@@ -178,6 +183,10 @@ def nothing_but_pages_of_sites_can_be_named():
                        "/v1/object/h/" + "x" * 3000, "/v1/object/h/" + "x" * 6000, "/v1%2fstatus"):
             got = code(raw(d, b"GET " + target.encode() + b" HTTP/1.1\r\nHost: x\r\n" + AUTH + b"\r\n"))
             equal(target[:40], got in (400, 404, 414), True)
+        for target in (b"/v1/object/h/nul\0b", b"/v1/object/h/nul\0", b"/v1/object/h\0/nul", b"/v1/object/h/nul?\0"):
+            got = code(raw(d, b"PUT %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n" % (target, AUTH)))
+            equal(target, got is None or got >= 400, True)
+            equal("put", d.has("h/nul") or d.has("h/nul?"), False)
         for method in ("POST", "PATCH", "TRACE", "CONNECT", "OPTIONS", "get", "PURGE"):
             got = code(raw(d, b"%s /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n" % (
                 method.encode(), AUTH)))
