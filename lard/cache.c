@@ -85,7 +85,7 @@ static void grow(struct cache *cache)
 
 static size_t cost(const struct entry *entry)
 {
-	return sizeof(*entry) + entry->key.len + entry->fields.len + entry->length;
+	return sizeof(*entry) + entry->key.len + entry->fields.len + entry->size;
 }
 
 static void put(struct cache *cache, struct entry *entry)
@@ -96,6 +96,8 @@ static void put(struct cache *cache, struct entry *entry)
 		return;
 	}
 	cache->bytes -= cost(entry);
+	if (entry->apart)
+		free(entry->body);
 	free(entry);
 }
 
@@ -116,13 +118,13 @@ static void unlink_entry(struct cache *cache, struct entry *entry)
 
 /*
  * Who takes his answers slowly holds what is being filled for as long: a part of the cache is for what is stored, and
- * a part of the rest for small ones. One is let in whatever it needs.
+ * a part of the rest for small ones. One is let in whatever it needs. @has: what is counted of it.
  */
-static bool may_fill(const struct cache *cache, size_t more)
+static bool may_fill(const struct cache *cache, size_t has, size_t more)
 {
-	size_t most = more > cache->limit / 16 ? cache->limit / 2 : cache->limit / 4 * 3;
+	size_t most = has + more > cache->limit / 16 ? cache->limit / 2 : cache->limit / 4 * 3;
 
-	return !cache->filling || cache->filling + more <= most;
+	return cache->filling == has || cache->filling + more <= most;
 }
 
 /* Old ones go until there is room for @more; false, and none has gone: those that are in use take too much. */
@@ -211,13 +213,16 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 			    size_t length, struct cache_since since)
 {
 	size_t head = sizeof(struct entry) + key.len + fields.len;
+	bool open = length == SIZE_MAX;
 	struct entry *entry;
 	char *at;
 
+	if (open)
+		length = 0;
 	if (length > SIZE_MAX - head)
 		return NULL;
 	pthread_mutex_lock(&cache->lock);
-	entry = may_fill(cache, head + length) && make_room(cache, head + length) ?
+	entry = may_fill(cache, 0, head + length) && make_room(cache, head + length) ?
 		malloc(head + length) : NULL;
 	if (!entry)
 		goto out;
@@ -228,7 +233,8 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 	at += key.len;
 	entry->fields = (struct span){ memcpy(at, fields.at, fields.len), fields.len };
 	entry->body = at + fields.len;
-	entry->length = length;
+	entry->length = entry->size = length;
+	entry->open = open;
 	entry->hash = cache_hash(cache, key);
 	entry->users = 1;
 	entry->since = since;
@@ -238,6 +244,47 @@ struct entry *cache_reserve(struct cache *cache, struct span key, struct span fi
 out:
 	pthread_mutex_unlock(&cache->lock);
 	return entry;
+}
+
+/* Of the size alone. Under the lock. */
+static void charge(struct cache *cache, struct entry *entry, size_t size)
+{
+	cache->bytes += size - entry->size;
+	cache->filling += size - entry->size;
+	entry->size = size;
+}
+
+bool cache_resize(struct cache *cache, struct entry *entry, size_t size)
+{
+	size_t before = entry->size;
+	char *body;
+	bool fits;
+
+	pthread_mutex_lock(&cache->lock);
+	fits = size <= before || (may_fill(cache, cost(entry), size - before) && make_room(cache, size - before));
+	if (fits && size > before)
+		charge(cache, entry, size);
+	pthread_mutex_unlock(&cache->lock);
+	if (!fits)
+		return false;
+	body = realloc(entry->apart ? entry->body : NULL, size ? size : 1);
+	if (body) {
+		entry->body = body;
+		entry->apart = true;
+	}
+	/* It takes what it had. */
+	pthread_mutex_lock(&cache->lock);
+	if (body ? size < before : size > before)
+		charge(cache, entry, body ? size : before);
+	pthread_mutex_unlock(&cache->lock);
+	return body;
+}
+
+void cache_settle(struct cache *cache, struct entry *entry)
+{
+	cache_resize(cache, entry, entry->have);
+	entry->length = entry->have;
+	entry->open = false;
 }
 
 bool cache_store(struct cache *cache, struct entry *entry)

@@ -35,6 +35,8 @@ struct cache_since {
  * @fields:      header lines of the answer without status line, Content-Length, Age and what
  *		 concerns one hop; @etag and @modified point into it
  * @have:        bytes of @body that are there; the filler's alone, then @length
+ * @size:        bytes of room for it: @length, or where nobody knows that yet (@open), what there is so far, which has
+ *		 memory of its own
  * @born_us:     when the answer came, less the age it had; @fresh_us: how long it may be served
  * @stale_us:    the same, or stale while somebody asks anew; @if_error_us: or while nobody answers
  * @keep_us:     the longest of these
@@ -62,6 +64,8 @@ struct entry {
 	char *body;
 	size_t have;
 	size_t length;
+	size_t size;
+	bool open, apart;
 	struct kernel_copy copies[KERNEL_COPIES];
 };
 
@@ -110,13 +114,17 @@ static inline bool entry_is_fresh(const struct entry *entry, uint64_t now_us)
 /**
  * cache_reserve - room for an answer
  * @fields: copied
- * @length: of the body
+ * @length: of the body; SIZE_MAX: not known yet, see cache_resize()
  * @since:  cache_since() of the key when the answer was asked for: it may be older than what came then
  *
  * Return: to be filled, and then stored or given back; NULL: it does not fit.
  */
 struct entry *cache_reserve(struct cache *cache, struct span key, struct span fields,
 			    size_t length, struct cache_since since);
+/* For an entry whose length is not known: room for so much of its body, which may move. False: there is none. */
+bool cache_resize(struct cache *cache, struct entry *entry, size_t size);
+/* Its length is known now: what it has. */
+void cache_settle(struct cache *cache, struct entry *entry);
 /* The filled @entry takes the place of an older one. False: it is out of date, and was not kept. */
 bool cache_store(struct cache *cache, struct entry *entry);
 /* Who has reserved it gives it back, stored or not. Until then it counts as being filled. */

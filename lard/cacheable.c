@@ -349,7 +349,7 @@ static bool may_be_stored(const struct response *r, unsigned int encodings, stru
 {
 	struct span coding = cacheable_field(&r->fields, "content-encoding");
 
-	if (r->status != 200 || r->framing != FRAMING_LENGTH || has(&r->fields, "set-cookie") ||
+	if (r->status != 200 || r->framing == FRAMING_NONE || has(&r->fields, "set-cookie") ||
 	    has(&r->fields, "set-cookie2") ||
 	    has(&r->fields, "content-range") || !read_vary(&r->fields, &k->by_encoding))
 		return false;

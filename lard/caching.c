@@ -20,6 +20,7 @@
 #define FORWARDED_SIZE	2	/* of a key, for what forwarded_of() says */
 #define KEY_SIZE	(REQUEST_HEADER_MAX + sizeof("https+65535  /") + FORWARDED_SIZE + VARIANT_SIZE)
 #define FIELDS_MOST	(HEADER_SIZE - 512)	/* of a kept answer; the rest is for what we write */
+#define ROOM_FIRST	8192	/* for a body whose length is not known, beside what is here */
 #define RETRY_US	1000000			/* back-ends that have failed are left in peace, where something stale will do */
 #define FUTILE_US	120000000		/* what is not kept is not waited for; as Varnish's hit-for-miss */
 #define PERSONAL	0x9e3779b97f4a7c15ULL	/* who shows a cookie gets other answers */
@@ -408,13 +409,18 @@ static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 
 	if (!cacheable_answer(r, &w->config->cache, cache_class_of_answer(ex->classes, r), ex->personal,
 			      ex->encodings, time(NULL), &k) ||
-	    r->content_length > w->config->cache_object_max)
+	    (r->framing == FRAMING_LENGTH && r->content_length > w->config->cache_object_max))
 		return futile_us(ex, r);
 	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
 	if (len < 0 || len > FIELDS_MOST)
 		return futile_us(ex, r);
 	entry = cache_reserve(cache_of(ex->conn), k.by_encoding ? cache_variant(ex->key, ex->encodings) :
-			      ex->key, (struct span){ text, len }, r->content_length, ex->since);
+			      ex->key, (struct span){ text, len },
+			      r->framing == FRAMING_LENGTH ? r->content_length : SIZE_MAX, ex->since);
+	if (entry && entry->open && !cache_resize(cache_of(ex->conn), entry, ex->down_end - r->length + ROOM_FIRST)) {
+		cache_end_fill(cache_of(ex->conn), entry);
+		entry = NULL;
+	}
 	/* There is no room, now. */
 	if (!entry)
 		return RETRY_US;
@@ -465,7 +471,7 @@ void caching_answer(struct exchange *ex, const struct response *r)
 
 bool caching_is_full(const struct exchange *ex)
 {
-	return ex->fill && ex->fill->have == ex->fill->length;
+	return ex->fill && !ex->fill->open && ex->fill->have == ex->fill->length;
 }
 
 /* The kernel first: what it refuses as out of date is not kept here. */
@@ -488,6 +494,25 @@ void caching_filled(struct exchange *ex)
 	count(ex->conn->worker, kept ? COUNTER_CACHE_STORED : COUNTER_CACHE_DROPPED);
 	ex->filled = true;
 	leave_fetch(ex->conn);
+}
+
+void caching_spoil(struct exchange *ex, bool large)
+{
+	struct worker *w = ex->conn->worker;
+
+	fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal),
+		   w->loop.now + (large ? FUTILE_US : RETRY_US));
+	count(w, COUNTER_CACHE_DROPPED);
+	ex->filled = true;
+	leave_fetch(ex->conn);
+}
+
+void caching_unfill(struct exchange *ex)
+{
+	if (ex->fill)
+		cache_end_fill(cache_of(ex->conn), ex->fill);
+	ex->fill = NULL;
+	ex->filled = ex->ended = ex->chunk_open = false;
 }
 
 void caching_end(struct exchange *ex)

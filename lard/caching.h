@@ -36,6 +36,10 @@ bool caching_request(struct exchange *ex, const struct request *r);
 void caching_answer(struct exchange *ex, const struct response *r);
 /* The body is there as a whole. */
 bool caching_is_full(const struct exchange *ex);
+/* It will not be kept, as it is @large, or there is no room for it: who waits for it is told. */
+void caching_spoil(struct exchange *ex, bool large);
+/* It begins anew, with another back-end. */
+void caching_unfill(struct exchange *ex);
 /* Nothing more comes for ex->fill: it is stored if it is whole, and who waits for it is told. */
 void caching_filled(struct exchange *ex);
 /* The exchange ends. */

@@ -209,6 +209,7 @@ enum step exchange_retry(struct exchange *ex, unsigned int status, const char *w
 	drop_backend(ex, false);
 	if (ex->began)
 		return exchange_abort(ex);
+	caching_unfill(ex);
 	if (ex->body_taken || (connected && !ex->safe))
 		return exchange_fail(ex, status, why);
 	/* A kept connection may have been closed just before: that says nothing of the node. */

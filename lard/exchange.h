@@ -51,7 +51,9 @@ struct worker;
  *		 its body
  * @fill:        the answer goes in here, and from here to the client: @down_start to @down_end are of its body,
  *		 but while @spliced, when it gets a copy that the kernel makes
- * @filled:      nothing more goes in
+ * @filled:      it is kept, or will not be
+ * @ended:       and nothing more comes
+ * @chunk_open:  the client is sent chunks, and has been sent one whose end he has not
  * @released:    back-end and node have been let go of, though the client has not got all yet
  * @client_lost: it has gone in the midst of that; filling goes on
  */
@@ -106,7 +108,8 @@ struct exchange {
 	bool splice_refused;
 	bool personal;
 	bool client_lost;
-	bool filled;
+	bool filled, ended;
+	bool chunk_open;
 	bool released;
 	char up[UP_SIZE];
 	char header[HEADER_SIZE];

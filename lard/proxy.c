@@ -233,7 +233,7 @@ static enum step begin_tunnel(struct exchange *ex)
 /* The header in @down is complete: rewrite it; what follows it is body. */
 static enum step begin_answer(struct exchange *ex, const struct response *r)
 {
-	size_t rest = ex->down_end - r->length;
+	size_t rest = ex->down_end - r->length, header = ex->header_end;
 
 	ex->status = r->status;
 	if (r->status >= 500 && r->status <= 504 && r->status != 501 && caching_may_rescue(ex))
@@ -263,10 +263,10 @@ static enum step begin_answer(struct exchange *ex, const struct response *r)
 	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
 	ex->complete = r->framing == FRAMING_NONE;
 	caching_answer(ex, r);
-	if (ex->fill)
-		return fill_begin(ex, ex->down + r->length, rest);
 	if (r->framing == FRAMING_CHUNKED)
 		chunks_init(&ex->answer_chunks);
+	if (ex->fill)
+		return fill_begin(ex, r, header, rest);
 	ex->down_start -= gap(ex);
 	ex->down_end = ex->down_start;
 	if (claim(ex, rest))
@@ -387,18 +387,19 @@ static const char *body_of(const struct exchange *ex)
 
 static enum step drain_down(struct exchange *ex)
 {
-	size_t header = ex->header_end - ex->header_start;
-	size_t body = ex->in_header ? 0 : ex->down_end - ex->down_start;
-	struct iovec parts[] = {
-		{ ex->header + ex->header_start, header },
-		{ (char *)body_of(ex) + ex->down_start, body },
-	};
+	struct iovec parts[2];
+	size_t header, body;
 	ssize_t n;
 
 	if (ex->client_lost)
 		return ex->filled ? exchange_abort(ex) : STEP_IDLE;
 	if (ex->spliced)
 		return end_splice(ex);
+	fill_show(ex);
+	header = ex->header_end - ex->header_start;
+	body = ex->in_header ? 0 : ex->down_end - ex->down_start;
+	parts[0] = (struct iovec){ ex->header + ex->header_start, header };
+	parts[1] = (struct iovec){ (char *)body_of(ex) + ex->down_start, body };
 	if (!header && !body)
 		return ex->complete ? exchange_complete(ex) : STEP_IDLE;
 	if (!ex->client_writable)
@@ -422,7 +423,7 @@ static enum step drain_down(struct exchange *ex)
 	ex->down_start += ex->in_header ? 0 : n - header;
 	if (ex->in_header || ex->down_start != ex->down_end)
 		return STEP_MOVED;
-	if (!ex->complete)
+	if (!ex->complete && !ex->released)
 		splice_begin(ex);
 	return ex->complete ? exchange_complete(ex) : STEP_MOVED;
 }

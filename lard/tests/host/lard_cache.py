@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from lardd import LARDD, answer_with, behind, cluster, content, main, read_answer, until  # noqa: E402
@@ -211,6 +212,104 @@ def a_truncated_answer_is_not_stored():
         assert lardd.get(target)[2] == content(100_000)
 
 
+def pieces(body, at=(), trailer=""):
+    """Chunked, in chunks that end at these places."""
+    ends = [*at, len(body)]
+    chunks = [body[start:stop] for start, stop in zip([0, *at], ends)]
+    return b"".join(b"%x;ext=1\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks if chunk) + \
+        b"0\r\n" + trailer.encode() + b"\r\n"
+
+
+CHUNKED = f"HTTP/1.1 200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n".encode()
+UNTIL_END = f"HTTP/1.1 200 OK\r\n{FRESH}\r\n\r\n".encode()
+
+
+def an_answer_without_a_length_is_kept_with_one():
+    """In chunks, which most programs send, or until the connection ends."""
+    bodies = {f"/{how}/{size}": content(size)
+              for how in ("chunks", "slow", "end") for size in (0, 1, 5000, 70_000, 999_999)}
+
+    def script(peer, head, _body):
+        path = head.split()[1].decode()
+        body, how = bodies[path], path.split("/")[1]
+        if how == "end":
+            peer.sendall(UNTIL_END + body[:3000])
+            return body[3000:], False
+        answer = CHUNKED + pieces(body, range(0, len(body), 1 + len(body) // 7), "X-Sum: 1\r\n")
+        if how == "slow":                               # the header alone, and chunks cut anywhere
+            for at in (len(CHUNKED), len(CHUNKED) + 1, len(CHUNKED) + 20, len(answer) // 2):
+                peer.sendall(answer[:at])
+                time.sleep(0.02)
+                answer = answer[at:]
+        return answer, True
+    with behind(script, CACHE) as (lardd, origin):
+        for version in ("HTTP/1.1", "HTTP/1.0"):
+            for path, body in bodies.items():
+                before = len(origin.requests)
+                assert lardd.get(path, version=version)[2] == body, path
+                until(lambda: lardd.load() == 0, what="its end")
+                for _ in range(2):
+                    status, fields, got = lardd.get(path)
+                    assert (status, got, fields["content-length"]) == (200, body, str(len(body))), path
+                    assert not {"transfer-encoding", "trailer", "x-sum"} & set(fields), fields
+                assert len(origin.requests) == before + 1, path
+            lardd.control("clear")
+        # A kept connection gets them one after another.
+        with lardd.connect() as s, s.makefile("rb") as stream:
+            s.sendall(b"".join(f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+                               for path in bodies if "end" not in path))
+            for path, body in bodies.items():
+                assert "end" in path or read_answer(stream)[2] == body, path
+        assert lardd.counter("LardBackendSurplus") == 0 and lardd.load() == 0
+        bytes_kept = lardd.control("status")["cache"]["bytes"]
+        assert bytes_kept < 2 * (999_999 + 70_000 + 10_000), bytes_kept
+
+
+def a_cut_answer_without_a_length_is_not_kept():
+    body = content(100_000)
+
+    def script(peer, head, _body):
+        if b" /reset " in head:
+            peer.sendall(UNTIL_END + body[:50_000])
+            time.sleep(0.2)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            peer.close()
+            raise OSError
+        if b" /bad " in head:
+            return CHUNKED + pieces(body)[:50_000] + b"z" * 60_000, False
+        return CHUNKED + pieces(body, (40_000,))[:50_000], False
+    with behind(script, CACHE) as (lardd, origin):
+        for path in ("/chunks", "/reset", "/bad"):
+            for count in (1, 2):
+                answer = lardd.ask(f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                assert not answer.endswith(b"0\r\n\r\n"), answer[-100:]
+                until(lambda c=count, p=path.encode(): sum(p in r for r in origin.requests) >= c, what="it is asked")
+        assert lardd.counter("LardCacheStored") == 0 and lardd.counter("LardCacheHits") == 0
+        until(lambda: lardd.load() == 0, what="no load")
+        assert lardd.control("status")["cache"]["bytes"] == 0
+
+
+def what_turns_out_to_be_too_large_is_passed_on():
+    """Its memory is bounded, its bytes are all there, and nobody waits for it any more."""
+    body = content(15_000_000)
+    with behind(lambda *_: (CHUNKED + pieces(body, range(0, len(body), 100_000)), True), CACHE) as (lardd, origin):
+        for _ in range(2):
+            with lardd.connect() as s, s.makefile("rb") as stream:
+                s.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+                until(lambda: origin.requests, what="it is asked")
+                time.sleep(0.3)                         # it takes nothing for now
+                assert lardd.control("status")["cache"]["bytes"] < 1_200_000
+                assert read_answer(stream)[2] == body
+        assert len(origin.requests) == 2 and lardd.counter("LardCacheStored") == 0
+        until(lambda: lardd.control("status")["cache"]["bytes"] == 0, what="no memory of it")
+        threads = [threading.Thread(target=lambda: lardd.get("/x")) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert lardd.counter("LardCacheWaited") == 0
+
+
 def a_senseless_bound_is_refused():
     with cluster(1) as lardd:
         for line, good in (("cache-size 100", False), ("cache-size 100\ncache-object-max 50", True),
@@ -265,5 +364,7 @@ if __name__ == "__main__":
                    a_target_is_one_however_it_is_written, what_was_asked_before_a_change_is_not_kept,
                    other_hosts_have_other_answers, it_is_not_served_when_it_is_stale,
                    memory_is_bounded_and_what_was_used_last_stays, pipelined_hits_and_misses_come_in_order,
-                   a_truncated_answer_is_not_stored, a_senseless_bound_is_refused,
+                   a_truncated_answer_is_not_stored, an_answer_without_a_length_is_kept_with_one,
+                   a_cut_answer_without_a_length_is_not_kept, what_turns_out_to_be_too_large_is_passed_on,
+                   a_senseless_bound_is_refused,
                    who_takes_nothing_evicts_nothing]))

@@ -113,7 +113,8 @@ def who_can_decode_the_same_shares_an_answer():
 def a_proxy_before_us_says_how_its_client_came():
     """What is made for one that came by TLS goes to nobody else, nor what was made of an odd word."""
     def script(_peer, head, _body):
-        said = [line[17:].strip().decode().lower() for line in head.split(b"\r\n") if line.startswith(b"X-Forwarded-Proto")]
+        said = [line[17:].strip().decode().lower() for line in head.split(b"\r\n")
+                if line.startswith(b"X-Forwarded-Proto")]
         return text(f"to {'+'.join(said)}", FRESH), True
     forwarded = "X-Forwarded-Proto: "
     cases = (("", b"to "), (forwarded + "https\r\n", b"to :https"), (forwarded + "HTTP\r\n", b"to :http"))
@@ -131,7 +132,8 @@ def a_proxy_before_us_says_how_its_client_came():
         for fields, body in cases:
             assert bytes(lardd.get("/x", fields)[2]).replace(b": ", b":") == body
         # A change is one for all of them, whoever says it.
-        assert lardd.ask(b"DELETE /x HTTP/1.0\r\nHost: h\r\n" + cases[1][0].encode() + b"\r\n").startswith(b"HTTP/1.1 200")
+        change = b"DELETE /x HTTP/1.0\r\nHost: h\r\n" + cases[1][0].encode() + b"\r\n"
+        assert lardd.ask(change).startswith(b"HTTP/1.1 200")
         before = len(origin.requests)
         for fields, _ in cases:
             lardd.get("/x", fields)
@@ -256,7 +258,13 @@ def clients_that_wait_and_leave_are_forgotten():
 def who_takes_it_slowly_holds_nobody_up():
     """The first to ask reads a byte of what is more than sockets hold, and no more."""
     large = "x" * 15_000_000
-    with behind(lambda *_: (text(large, FRESH), True),
+    chunked = f"HTTP/1.1 200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked\r\n\r\n{len(large):x}\r\n{large}\r\n0\r\n\r\n"
+    for answer in (text(large, FRESH), chunked.encode()):
+        hold(answer, large)
+
+
+def hold(answer, large):
+    with behind(lambda *_: (answer, True),
                 "cache-size 64000000\ncache-object-max 16000000\ncache-wait 30s\nclient-rate 0\n") as (lardd, origin):
         with socket.socket() as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
