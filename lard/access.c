@@ -286,7 +286,8 @@ void access_handed_off(struct conn *conn, uint32_t usec)
 void access_proxied(struct conn *conn, unsigned int status, uint64_t bytes, const struct entry *cached,
 		    bool truncated)
 {
-	const char *how = cached ? entry_is_fresh(cached, conn->worker->loop.now) ? "cache" : "stale" : conn->fallback ? "proxy-fallback" : "proxy";
+	const char *how = cached ? entry_is_fresh(cached, conn->worker->loop.now) ? "cache" : "stale" :
+			  conn->refreshes ? "refresh" : conn->fallback ? "proxy-fallback" : "proxy";
 
 	write_line(conn, how, status, bytes, -1, truncated);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* HTTP's rules for a shared cache. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -238,9 +239,10 @@ static bool read_vary(const struct fields *fields, bool *by_encoding)
 	return true;
 }
 
+static const char *const codings[] = { "gzip", "br", "zstd", "deflate" };
+
 static unsigned int coding_bit(struct span name)
 {
-	static const char *const codings[] = { "gzip", "br", "zstd", "deflate" };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
@@ -285,6 +287,19 @@ unsigned int cacheable_encodings(const struct request *r)
 		}
 	}
 	return all;
+}
+
+void cacheable_accept(unsigned int encodings, char *line, size_t size)
+{
+	size_t len = 0;
+	unsigned int i;
+
+	*line = '\0';
+	for (i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
+		if (encodings != ENCODING_UNKNOWN && encodings & 1U << i)
+			len += snprintf(line + len, size - len, "%s%s", len ? ", " : "Accept-Encoding: ", codings[i]);
+	if (len)
+		snprintf(line + len, size - len, "\r\n");
 }
 
 enum cache_use cacheable_request(const struct request *r, bool *personal)
@@ -396,6 +411,13 @@ static struct span opaque(struct span etag)
 	if (etag.len > 2 && !strncmp(etag.at, "W/", 2))
 		return (struct span){ etag.at + 2, etag.len - 2 };
 	return etag;
+}
+
+bool cacheable_same(struct span etag, struct span other)
+{
+	etag = opaque(etag);
+	other = opaque(other);
+	return etag.len == other.len && !memcmp(etag.at, other.at, etag.len);
 }
 
 bool cacheable_matches(const struct request *r, struct span etag, struct span modified)

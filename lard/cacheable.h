@@ -53,8 +53,14 @@ bool cacheable_answer(const struct response *r, const struct cache_policy *polic
 /* What the client can decode, a bit for each coding that we know; ENCODING_UNKNOWN: it says more than that. */
 unsigned int cacheable_encodings(const struct request *r);
 
+/* An Accept-Encoding line that is read as @encodings; empty: none is needed. */
+void cacheable_accept(unsigned int encodings, char *line, size_t size);
+
 /* The client has this already (If-None-Match, else If-Modified-Since): 304. */
 bool cacheable_matches(const struct request *r, struct span etag, struct span modified);
+
+/* Tags of the same entity, be they weak or not. */
+bool cacheable_same(struct span etag, struct span other);
 
 /* What is between the tags of an xkey: blanks, and commas, which whoever joins fields puts there. */
 #define XKEY_BREAKS	" \t\r\n,"

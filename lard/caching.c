@@ -13,6 +13,7 @@
 #include "dispatch.h"
 #include "exchange.h"
 #include "fetch.h"
+#include "refresh.h"
 #include "request.h"
 #include "response.h"
 #include "worker.h"
@@ -22,6 +23,7 @@
 #define FIELDS_MOST	(HEADER_SIZE - 512)	/* of a kept answer; the rest is for what we write */
 #define ROOM_FIRST	8192	/* for a body whose length is not known, beside what is here */
 #define RETRY_US	1000000			/* back-ends that have failed are left in peace, where something stale will do */
+#define CHECK_US	86400000000	/* what can be asked for by condition stays for so long, if there is room */
 #define FUTILE_US	120000000		/* what is not kept is not waited for; as Varnish's hit-for-miss */
 #define PERSONAL	0x9e3779b97f4a7c15ULL	/* who shows a cookie gets other answers */
 
@@ -163,7 +165,7 @@ void caching_leave(struct conn *conn)
 	if (conn->entry)
 		cache_put(cache_of(conn), conn->entry);
 	conn->entry = NULL;
-	conn->found = false;
+	conn->found = conn->checks = false;
 	leave_fetch(conn);
 }
 
@@ -196,6 +198,32 @@ static bool is_patient(const struct conn *conn)
 	return w->config->cache_wait_us && (!conn->patient_until || w->loop.now < conn->patient_until);
 }
 
+/* Unless somebody does already. Who has asked now gets what is stale at once. */
+static void ask_behind(struct conn *conn, struct span key, unsigned int encodings)
+{
+	struct worker *w = conn->worker;
+	struct fetches *fetches = w->lardd->fetches;
+	uint64_t hash = hash_of(conn, key, false);
+	struct fetch *fetch;
+
+	if (fetch_is_futile(fetches, hash, w->loop.now))
+		return;
+	if (!fetch_join(fetches, hash, w->index, &fetch)) {
+		if (fetch)
+			fetch_leave(fetches, fetch);
+	} else if (!refresh_begin(conn, key, encodings, fetch)) {
+		wake(w, fetch_end(fetches, fetch));
+	}
+}
+
+/* Whoever asks for what is stale asks only whether it has changed, if the answer will be for all. */
+static void check(struct conn *conn, bool personal)
+{
+	const struct entry *entry = conn->entry;
+
+	conn->checks = conn->asks && entry && !personal && (entry->etag.len || entry->modified.len);
+}
+
 enum caching caching_first(struct conn *conn)
 {
 	struct worker *w = conn->worker;
@@ -214,6 +242,10 @@ enum caching caching_first(struct conn *conn)
 		return CACHING_GOES_ON;
 	key = print_key(conn, r, text);
 	conn->entry = find(conn, r, key, NULL);
+	if (conn->refreshes) {
+		check(conn, false);
+		return CACHING_GOES_ON;
+	}
 	if (conn->entry && (entry_is_fresh(conn->entry, w->loop.now) ||
 			    w->loop.now < conn->entry->retry_us)) {
 		conn->found = entry_is_fresh(conn->entry, w->loop.now) || will_do(conn, conn->entry);
@@ -223,7 +255,13 @@ enum caching caching_first(struct conn *conn)
 	hash = hash_of(conn, key, personal);
 	if (use == CACHE_HEAD || fetch_is_futile(fetches, hash, w->loop.now))
 		return CACHING_GOES_ON;
+	if (conn->entry && entry_is_younger(conn->entry, conn->entry->stale_us, w->loop.now)) {
+		ask_behind(conn, key, cacheable_encodings(r));
+		conn->found = true;
+		return CACHING_FOUND;
+	}
 	conn->asks = fetch_join(fetches, hash, w->index, &conn->fetch);
+	check(conn, personal);
 	if (conn->asks || !conn->fetch)
 		return CACHING_GOES_ON;
 	conn->found = conn->entry && will_do(conn, conn->entry);
@@ -283,20 +321,29 @@ bool caching_wants(const struct conn *conn)
 
 /* --- an exchange --- */
 
-/* False: its header has no room. */
-static bool serve(struct exchange *ex, struct entry *entry, bool known)
+/* From its first byte on. False: its header has no room. */
+static bool serve_whole(struct exchange *ex, const struct entry *entry, bool known)
 {
 	struct worker *w = ex->conn->worker;
 
 	ex->client_keep = ex->client_keep && conn_may_stay(ex->conn);
 	if (rewrite_hit(ex, entry, known, entry_age(entry, w->loop.now) / 1000000))
 		return false;
-	ex->hit = entry;
 	ex->status = known ? 304 : 200;
 	ex->down_start = 0;
 	ex->down_end = known || ex->head ? 0 : entry->length;
 	ex->in_header = false;
 	ex->complete = true;
+	return true;
+}
+
+static bool serve(struct exchange *ex, struct entry *entry, bool known)
+{
+	struct worker *w = ex->conn->worker;
+
+	if (!serve_whole(ex, entry, known))
+		return false;
+	ex->hit = entry;
 	count(w, COUNTER_CACHE_HITS);
 	if (known)
 		count(w, COUNTER_CACHE_UNCHANGED);
@@ -386,6 +433,8 @@ static void set_times(struct entry *entry, const struct keeping *k, uint64_t now
 	entry->stale_us = entry->fresh_us + k->stale * 1000000;
 	entry->if_error_us = entry->fresh_us + k->if_error * 1000000;
 	entry->keep_us = longest(entry->stale_us, entry->if_error_us);
+	if (entry->etag.len || entry->modified.len)
+		entry->keep_us = longest(entry->keep_us, entry->fresh_us + CHECK_US);
 }
 
 /* How long an answer that is not kept says that the next one will not be: only for a moment if the request is to blame. */
@@ -465,6 +514,9 @@ void caching_answer(struct exchange *ex, const struct response *r)
 		return;
 	futile = begin_fill(ex, r);
 	fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal), futile ? w->loop.now + futile : 0);
+	/* What was is over, and not to be served as stale when that has been forgotten. */
+	if (futile == FUTILE_US && ex->conn->asks && ex->conn->entry)
+		cache_drop(cache_of(ex->conn), ex->conn->entry);
 	if (!ex->fill)
 		leave_fetch(ex->conn);
 }
@@ -484,6 +536,106 @@ static bool keep(struct exchange *ex)
 	/* What was for all before is not any more. */
 	if (ex->fill->key.len != ex->key.len)
 		cache_remove(cache_of(ex->conn), ex->key);
+	return true;
+}
+
+void caching_doubt(struct exchange *ex)
+{
+	struct conn *conn = ex->conn;
+
+	if (conn->refreshes)
+		return;
+	/* His own question is answered. */
+	leave_fetch(conn);
+	ask_behind(conn, ex->key, ex->encodings);
+}
+
+/* What a 304 says takes the place of what was said before, but for what describes the body. */
+static bool says(const struct response *r, struct span name)
+{
+	unsigned int i;
+
+	for (i = 0; i < r->fields.count; i++)
+		if (r->fields.at[i].name.len == name.len &&
+		    !strncasecmp(r->fields.at[i].name.at, name.at, name.len))
+			return true;
+	return false;
+}
+
+static bool is_of_body(struct span name)
+{
+	return (name.len > 8 && !strncasecmp(name.at, "content-", 8)) || span_is(name, "transfer-encoding") ||
+	       span_is(name, "trailer");
+}
+
+/* As if the back-end had sent all of it again: its header, in @text. False: it has no room, or is not sound. */
+static bool renew(const struct response *r, const struct entry *entry, char *text, size_t size,
+		  struct response *whole)
+{
+	const char *at = entry->fields.at, *end = at + entry->fields.len;
+	size_t len = sprintf(text, "HTTP/1.1 200 OK\r\n");
+	unsigned int i;
+
+	for (i = 0; i < r->fields.count; i++) {
+		const struct field *f = &r->fields.at[i];
+
+		if (is_of_body(f->name) || field_is_hop_by_hop(f, &r->fields))
+			continue;
+		if (len + f->name.len + f->value.len + 8 > size)
+			return false;
+		len += sprintf(text + len, "%.*s: %.*s\r\n", (int)f->name.len, f->name.at, (int)f->value.len,
+			       f->value.at);
+	}
+	while (at < end) {
+		const char *line = at, *colon = memchr(at, ':', end - at);
+		struct span name = { line, colon - line };
+
+		at = (const char *)memchr(line, '\n', end - line) + 1;
+		if (says(r, name) && !is_of_body(name))
+			continue;
+		if (len + (at - line) + 4 > size)
+			return false;
+		memcpy(text + len, line, at - line);
+		len += at - line;
+	}
+	memcpy(text + len, "\r\n", 2);
+	len += 2;
+	if (response_parse(whole, text, len, false) != 1)
+		return false;
+	whole->framing = FRAMING_LENGTH;
+	whole->has_length = true;
+	whole->content_length = entry->length;
+	return true;
+}
+
+bool caching_unchanged(struct exchange *ex, const struct response *r)
+{
+	struct conn *conn = ex->conn;
+	struct entry *entry = conn->entry;
+	struct span etag = cacheable_field(&r->fields, "etag");
+	char text[2 * HEADER_SIZE];
+	struct response whole;
+
+	if (etag.at && entry->etag.len && !cacheable_same(etag, entry->etag)) {
+		cache_drop(cache_of(conn), entry);
+		return false;
+	}
+	conn->checks = false;
+	if (renew(r, entry, text, sizeof(text), &whole))
+		caching_answer(ex, &whole);
+	if (!ex->fill) {
+		/* It is not to be kept any longer, but it is what the back-end has. */
+		cache_drop(cache_of(conn), entry);
+		serve(ex, entry, false);
+		conn->entry = NULL;
+		return true;
+	}
+	count(conn->worker, COUNTER_CACHE_REVALIDATED);
+	memcpy(ex->fill->body, entry->body, entry->length);
+	ex->fill->have = entry->length;
+	ex->ended = true;
+	caching_filled(ex);
+	serve_whole(ex, ex->fill, false);
 	return true;
 }
 

@@ -27,6 +27,13 @@ bool caching_will_do(struct conn *conn);
 void caching_leave(struct conn *conn);
 /* Once a batch: who need not wait any more. */
 void caching_batch_end(struct worker *w);
+/* A back-end that answers so may do so for this request alone: behind it, ask as nobody in particular. */
+void caching_doubt(struct exchange *ex);
+/*
+ * 304 to a question of ours (conn->checks): what was stale is good again, and answers the request; as it was if it
+ * cannot be kept. False: it is of another page.
+ */
+bool caching_unchanged(struct exchange *ex, const struct response *r);
 /* A stale answer may take the place of an error; if so, it does. */
 bool caching_may_rescue(const struct exchange *ex);
 void caching_rescue(struct exchange *ex);

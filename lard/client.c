@@ -86,6 +86,13 @@ const char *client_identity(const struct conn *conn)
 	return conn->tls ? conn->tls->identity : NULL;
 }
 
+struct client_tls *client_tls_of_nobody(void)
+{
+	static struct client_tls nobody;
+
+	return &nobody;
+}
+
 /* --- from the client --- */
 
 static size_t buffered(const struct client_tls *tls)

@@ -30,6 +30,8 @@ const char *client_failure(const struct conn *conn);
 bool client_wants_http2(const struct conn *conn);
 bool client_resumed(const struct conn *conn);
 const struct tls_notes *client_notes(const struct conn *conn);
+/* For a request of our own that is as if it came by TLS: there is no connection, and no certificate. */
+struct client_tls *client_tls_of_nobody(void);
 /* What back-ends are told of its certificate, as identity.h has it; NULL: it has shown none. */
 const char *client_identity(const struct conn *conn);
 

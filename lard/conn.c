@@ -434,6 +434,7 @@ static void set_up(struct conn *conn, struct worker *w, int fd)
 	conn->fetch = NULL;
 	conn->entry = NULL;
 	conn->asks = conn->found = false;
+	conn->refreshes = conn->checks = false;
 	conn->patient_until = 0;
 }
 

@@ -75,6 +75,8 @@ extern const char *const conn_state_names[CONN_STATES];
  * @denied:   why the next request is answered 503: this one, of a stream, or the first stream, of a connection
  * @fetch:    of what it asks for (@asks), or waits for while CONN_PARK
  * @entry:    of the cache, that will do if nobody answers; @found: it is what is sent
+ * @refreshes: it is a request of our own for what is stale, see refresh.h
+ * @checks:   it asks whether @entry has changed
  * @patient_until: when it has waited long enough; 0: it has not waited
  * @address:  where the connections of its client are counted; NULL: it is not
  */
@@ -116,6 +118,8 @@ struct conn {
 	bool prelude;
 	bool asks;
 	bool found;
+	bool refreshes;
+	bool checks;
 	union address peer;
 	const char *denied;
 	char *line;		/* access log: method and target, while it is needed */

@@ -42,6 +42,8 @@
 	X(CACHE_MISSES, "LardCacheMisses", "requests that the cache could have answered") \
 	X(CACHE_WAITED, "LardCacheWaited", "requests that waited for the answer of another one") \
 	X(CACHE_STALE, "LardCacheStale", "answers of the cache that were stale, as nobody had a newer one yet") \
+	X(CACHE_REFRESHED, "LardCacheRefreshed", "requests of lardd's own for pages of the cache that were stale") \
+	X(CACHE_REVALIDATED, "LardCacheRevalidated", "pages of the cache that were stale and had not changed (304 of a back-end)") \
 	X(CACHE_STORED, "LardCacheStored", "answers stored in the cache")	\
 	X(CACHE_DROPPED, "LardCacheDropped", "answers whose storing was given up") \
 	X(KERNEL_STORED, "LardKernelStored", "answers that the kernel's cache has taken") \

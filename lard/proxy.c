@@ -230,20 +230,43 @@ static enum step begin_tunnel(struct exchange *ex)
 	return STEP_MOVED;
 }
 
+/* What is in the cache is what the back-end would have sent. */
+static enum step take_unchanged(struct exchange *ex, const struct response *r, size_t rest)
+{
+	struct worker *w = ex->conn->worker;
+
+	if (rest) {
+		ex->backend_keep = false;
+		backend_distrust(ex->backend);
+	}
+	/* A part of an interim answer has gone. */
+	if (ex->header_start)
+		return exchange_abort(ex);
+	if (!caching_unchanged(ex, r))
+		return exchange_retry(ex, 502, "the back-end's 304 is of another page");
+	exchange_release(ex);
+	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	return STEP_MOVED;
+}
+
 /* The header in @down is complete: rewrite it; what follows it is body. */
 static enum step begin_answer(struct exchange *ex, const struct response *r)
 {
 	size_t rest = ex->down_end - r->length, header = ex->header_end;
 
 	ex->status = r->status;
-	if (r->status >= 500 && r->status <= 504 && r->status != 501 && caching_may_rescue(ex))
+	if (r->status >= 500 && r->status <= 504 && r->status != 501 && caching_may_rescue(ex)) {
+		caching_doubt(ex);
 		return exchange_fail(ex, r->status, "an older answer takes its place");
+	}
 	if (r->status == 101 && !(ex->upgrade && r->websocket))
 		return exchange_retry(ex, 502, "the back-end switched protocols unasked");
 	if (r->status < 200 && ++ex->interim > INTERIM_MAX)
 		return exchange_retry(ex, 502, "the back-end does not come to its answer");
 	if (r->status >= 200)
 		decide_keeping(ex, r);
+	if (r->status == 304 && ex->conn->checks)
+		return take_unchanged(ex, r, rest);
 	/* HTTP/1.0 knows no interim answers. */
 	if ((r->status >= 200 || r->status == 101 || ex->minor) && rewrite_response(ex, r))
 		return exchange_retry(ex, 502, "the back-end's header is too long");

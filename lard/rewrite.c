@@ -110,6 +110,21 @@ static bool is_condition(const struct field *f)
 	return span_is(f->name, "if-none-match") || span_is(f->name, "if-modified-since");
 }
 
+/* Has what is in the cache changed? */
+static void put_condition(struct text *t, const struct entry *entry)
+{
+	if (entry->etag.len) {
+		put_string(t, "If-None-Match: ");
+		put_span(t, entry->etag);
+		put(t, "\r\n", 2);
+	}
+	if (entry->modified.len) {
+		put_string(t, "If-Modified-Since: ");
+		put_span(t, entry->modified);
+		put(t, "\r\n", 2);
+	}
+}
+
 int rewrite_request(struct exchange *ex, const struct config *config, const struct request *r)
 {
 	struct text t = { .at = ex->up, .len = UP_PREFIX, .size = sizeof(ex->up) };
@@ -135,6 +150,8 @@ int rewrite_request(struct exchange *ex, const struct config *config, const stru
 		    !is_forged(config, scheme, f) && !(ex->conn->asks && is_condition(f)) && !(host.len && span_is(f->name, "host")))
 			put_field(&t, f);
 	}
+	if (ex->conn->checks)
+		put_condition(&t, ex->conn->entry);
 	put_framing(&t, r->framing == FRAMING_CHUNKED, r->has_length, r->content_length);
 	if (ex->upgrade)
 		put_string(&t, "Connection: Upgrade\r\nUpgrade: websocket\r\n");

@@ -58,7 +58,7 @@ bool splice_begin(struct exchange *ex)
 	};
 	int ret;
 
-	if (ex->conn->tls || w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH ||
+	if (ex->conn->tls || ex->conn->stream || w->splicer < 0 || !least || ex->answer != FRAMING_LENGTH ||
 	    ex->answer_left < least || ex->splice_refused)
 		return false;
 	if (ex->fill)

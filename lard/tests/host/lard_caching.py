@@ -377,22 +377,130 @@ def stale(lardd, page, body="two"):
     time.sleep(1.1)
 
 
-def what_is_stale_is_served_while_one_asks():
+def what_is_stale_is_served_at_once_and_asked_for_behind():
+    """By lardd, as nobody in particular: with none of the fields of whoever came first."""
     for fields, extra in ((("Cache-Control: max-age=1, stale-while-revalidate=600",), ""),
                           (("Cache-Control: max-age=1",), "cache-grace 600s"),
                           (("Surrogate-Control: max-age=1+600",), "")):
         page = Page(*fields)
-        with behind(page, CACHE + "cache-wait 60s\n" + extra) as (lardd, _):
+        with behind(page, CACHE + "cache-wait 60s\n" + extra) as (lardd, origin):
             stale(lardd, page)
             page.go.clear()
-            first = Crowd(lardd, 1)
-            until(lambda p=page: p.asked == 2, what="one asks")
             for _ in range(5):
-                assert bytes(lardd.get("/x")[2]) == b"one"
-            assert lardd.counter("LardCacheStale") == 5
+                assert bytes(lardd.get("/x", "Cookie: a=b\r\nX-Odd: 1\r\nAccept-Encoding: br, gzip\r\n")[2]) == b"one"
+            until(lambda p=page: p.asked == 2, what="lardd asks")
+            assert (lardd.counter("LardCacheStale"), lardd.counter("LardCacheRefreshed")) == (5, 1)
+            assert origin.requests[-1].split(b"\r\n")[:2] == [b"GET /x HTTP/1.1", b"Host: h"], origin.requests[-1]
+            assert b"Accept-Encoding: gzip, br\r\n" in origin.requests[-1] + b"\r\n"
+            names = {line.split(b":")[0].lower() for line in origin.requests[-1].split(b"\r\n")}
+            assert not {b"cookie", b"x-odd"} & names, names
             page.go.set()
-            assert first.join() == [(200, "two")]
+            until(lambda log=lardd: log.counter("LardCacheStored") == 2, what="the new one is stored")
             assert bytes(lardd.get("/x")[2]) == b"two" and page.asked == 2
+            until(lambda log=lardd: sum(log.control("status")["connections"].values()) == 0, what="all gone")
+            assert lardd.load() == 0
+
+
+def what_is_stale_and_gone_is_not_served_again():
+    page = Page("Cache-Control: max-age=1, stale-while-revalidate=600", ETAG)
+    with behind(page, CACHE) as (lardd, _):
+        stale(lardd, page)
+        page.status = "404 Gone"
+        assert bytes(lardd.get("/x")[2]) == b"one"
+        until(lambda: lardd.get("/x")[0] == 404, what="it is gone")
+        assert lardd.control("status")["cache"]["entries"] == 0
+
+
+class Changing:
+    """A page that says whether it has changed."""
+
+    def __init__(self, *fields, etag=None, modified=None):
+        self.fields, self.etag, self.modified, self.body = fields, etag, modified, "b" * 50_000
+        self.later, self.asked, self.said = (), [], []
+
+    def __call__(self, _peer, head, _body):
+        lines = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
+        self.asked.append(lines)
+        marks = [f"{name}: {value}" for name, value in (("ETag", self.etag), ("Last-Modified", self.modified)) if value]
+        same = lines.get(b"If-None-Match") == self.etag.encode() if self.etag else \
+            lines.get(b"If-Modified-Since") == (self.modified or "-").encode()
+        self.said.append(304 if same else 200)
+        if same:
+            head = "".join(f"{field}\r\n" for field in (*marks, *self.later))
+            return f"HTTP/1.1 304 Not Modified\r\n{head}\r\n".encode(), True
+        return text(self.body, *self.fields, *marks), True
+
+
+def what_has_not_changed_is_not_sent_again():
+    """The back-end is asked by condition; its 304 says how long the page is good from now on."""
+    date = "Sat, 01 Jan 2022 00:00:00 GMT"
+    for marks, swr in itertools.product(({"etag": '"one"'}, {"modified": date}, {"etag": 'W/"w"', "modified": date}),
+                                        ("", ", stale-while-revalidate=600")):
+        page = Changing("Cache-Control: max-age=1" + swr, "Content-Type: text/odd", "X-Was: 1", "X-Is: 1", **marks)
+        page.later = ("Cache-Control: max-age=600", "X-Is: 2", "Content-Type: text/wrong", "Content-Length: 7")
+        with behind(page, CACHE) as (lardd, _):
+            lardd.get("/x")
+            time.sleep(1.1)
+            assert lardd.get("/x")[2] == page.body.encode()
+            until(lambda log=lardd: log.counter("LardCacheRevalidated") == 1, what="it is good again")
+            for _ in range(3):
+                status, fields, body = lardd.get("/x")
+                assert (status, body) == (200, page.body.encode()) and int(fields["age"]) < 60
+                assert (fields["x-was"], fields["x-is"], fields["content-type"]) == ("1", "2", "text/odd"), fields
+                assert fields["cache-control"] == "max-age=600", fields
+            assert page.said == [200, 304], page.said
+            assert lardd.counter("LardBackendOpened") == 1 and lardd.load() == 0
+
+
+def what_has_changed_comes_anew():
+    page = Changing("Cache-Control: max-age=1", etag='"one"')
+    with behind(page, CACHE) as (lardd, _):
+        lardd.get("/x")
+        page.body, page.etag = "new", '"two"'
+        time.sleep(1.1)
+        assert lardd.get("/x", 'If-None-Match: "one"\r\n')[2] == b"new" and page.said == [200, 200]
+        # What a cookie may change is not asked for by condition, and no condition of a client's goes on.
+        time.sleep(1.1)
+        lardd.get("/x", 'Cookie: a=b\r\nIf-None-Match: "two"\r\n')
+        assert page.said == [200, 200, 200] and b"If-None-Match" not in page.asked[-1]
+
+
+def a_304_that_is_of_another_page_is_not_believed():
+    def script(_peer, head, _body):
+        if b"If-None-Match" in head:
+            return b'HTTP/1.1 304 Not Modified\r\nETag: "other"\r\nCache-Control: max-age=600\r\n\r\n', True
+        return text("page", "Cache-Control: max-age=1", ETAG), True
+    with behind(script, CACHE) as (lardd, _):
+        lardd.get("/x")
+        time.sleep(1.1)
+        assert lardd.get("/x")[0] == 502
+        assert lardd.get("/x")[2] == b"page"        # which is asked for without a condition
+        # Nor is one that asks for cookies kept, though it is what there is.
+    page = Changing("Cache-Control: max-age=1", etag='"one"')
+    page.later = ("Cache-Control: max-age=600", "Set-Cookie: a=b")
+    with behind(page, CACHE) as (lardd, _):
+        lardd.get("/x")
+        time.sleep(1.1)
+        _, fields, body = lardd.get("/x")
+        assert body == page.body.encode() and "set-cookie" not in fields
+        assert lardd.control("status")["cache"]["entries"] == 0 and lardd.counter("LardCacheRevalidated") == 0
+
+
+def an_error_that_one_client_can_make_keeps_nothing_alive():
+    """lardd asks behind it, as anybody would."""
+    state = {"body": "one"}
+
+    def script(_peer, head, _body):
+        if b"X-Evil" in head:
+            return text("broken", status="500 Broken"), True
+        return text(state["body"], "Cache-Control: max-age=1, stale-if-error=600"), True
+    with behind(script, CACHE) as (lardd, origin):
+        lardd.get("/x")
+        state["body"] = "two"
+        time.sleep(1.1)
+        assert bytes(lardd.get("/x", "X-Evil: 1\r\n")[2]) == b"one"
+        until(lambda: lardd.counter("LardCacheStored") == 2, what="the new one is stored")
+        assert bytes(lardd.get("/x")[2]) == b"two" and len(origin.requests) == 3
 
 
 def without_leave_nothing_stale_is_served():
@@ -508,7 +616,10 @@ if __name__ == "__main__":
                    what_there_is_no_room_for_is_waited_for_once,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
-                   what_is_stale_is_served_while_one_asks, without_leave_nothing_stale_is_served,
+                   what_is_stale_is_served_at_once_and_asked_for_behind, what_is_stale_and_gone_is_not_served_again,
+                   what_has_not_changed_is_not_sent_again, what_has_changed_comes_anew,
+                   a_304_that_is_of_another_page_is_not_believed, an_error_that_one_client_can_make_keeps_nothing_alive,
+                   without_leave_nothing_stale_is_served,
                    what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
                    what_is_cleared_is_fetched_again,
                    wrong_directives_are_refused, without_the_device_lardd_goes_on]))
