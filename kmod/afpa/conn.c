@@ -76,6 +76,7 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 	refcount_set(&conn->users, 1);
 	INIT_DELAYED_WORK(&conn->work, afpa_queue_work);
 	INIT_WORK(&conn->read.work, afpa_read_work);
+	INIT_LIST_HEAD(&conn->hold.list);
 	/* Its program is heard of, should it write in the midst of an answer. */
 	flt_layer_take_ops(sk);
 	conn->since = jiffies;
@@ -213,6 +214,9 @@ int afpa_conn_flush(struct afpa_conn *conn, struct sock *sk)
 	afpa_count(conn->place->an, AFPA_STAT_FLUSHED);
 	if (conn->ans.closes && !conn->closed && afpa_answer_is_sent(&conn->ans))
 		afpa_conn_finish(conn, sk);
+	if (conn->ans.files && list_empty(&conn->hold.list) &&
+	    tcp_sk(sk)->snd_una != tcp_sk(sk)->write_seq)
+		afpa_hold_keep(conn, sk);
 	afpa_conn_end_answer(conn);
 	afpa_conn_settle(conn, sk);
 	return 0;

@@ -7,6 +7,7 @@
 #include <net/sock.h>
 
 #include "answer.h"
+#include "hold.h"
 #include "protocol.h"
 
 struct afpa_place;
@@ -37,6 +38,7 @@ enum {
  * @written: write_seq, the same
  * @state:   of its protocol, in which it waits
  * @ans:     the answer that is going
+ * @hold:    an answer that its program has overtaken, see hold.h
  * @una:     what was acknowledged when the watch saw progress (it alone)
  * @since:   when that was, jiffies; the same
  * @work:    see queue.c
@@ -61,6 +63,7 @@ struct afpa_conn {
 	u32 written;
 	u8 state;
 	struct afpa_answer ans;
+	struct afpa_hold hold;
 	u32 una;
 	unsigned long since;
 	struct delayed_work work;

@@ -7,6 +7,7 @@
 #include <flotilla/afpa.h>
 
 #include "counter.h"
+#include "hold.h"
 #include "net.h"
 #include "site.h"
 #include "watch.h"
@@ -30,6 +31,8 @@ static int __net_init afpa_net_init(struct net *net)
 	mutex_init(&an->lock);
 	INIT_LIST_HEAD(&an->sites);
 	INIT_LIST_HEAD(&an->dying);
+	spin_lock_init(&an->held_lock);
+	INIT_LIST_HEAD(&an->held);
 	INIT_DELAYED_WORK(&an->watch, afpa_watch);
 	an->mode = AFPA_MODE_SOFTIRQ;
 	an->stall_ms = AFPA_STALL_MS;
@@ -50,6 +53,7 @@ static void __net_exit afpa_net_exit(struct net *net)
 
 	afpa_site_leave_all(an);
 	cancel_delayed_work_sync(&an->watch);
+	afpa_hold_end(an);
 	afpa_cache_exit(&an->cache);
 	free_percpu(an->stats);
 }

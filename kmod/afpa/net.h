@@ -28,6 +28,8 @@ struct afpa_log;
  * @cache:      the objects of all sites
  * @log:        RCU, set under @lock; NULL: nobody writes it down
  * @reads:      that are under way, or wait for a thread, of each queue (read.c)
+ * @held:       connections with answers that are not acknowledged (hold.c), under @held_lock: a
+ *		leaf, bottom halves off
  * @watch:      looks after listeners and connections while there are sites (watch.c)
  */
 struct afpa_net {
@@ -44,6 +46,8 @@ struct afpa_net {
 	struct afpa_cache cache;
 	struct afpa_log __rcu *log;
 	atomic_t reads[AFPA_READER_QUEUES];
+	spinlock_t held_lock;	/* @held */
+	struct list_head held;
 	struct delayed_work watch;
 };
 

@@ -11,6 +11,7 @@
 
 #include "conn.h"
 #include "counter.h"
+#include "hold.h"
 #include "queue.h"
 #include "site.h"
 #include "watch.h"
@@ -79,7 +80,8 @@ void afpa_watch(struct work_struct *work)
 		list_del(&place->list);
 		afpa_place_put(place);
 	}
-	if (!list_empty(&an->sites) || !list_empty(&an->dying))
+	afpa_hold_watch(an);
+	if (!list_empty(&an->sites) || !list_empty(&an->dying) || !list_empty(&an->held))
 		queue_delayed_work(system_unbound_wq, &an->watch, HZ);
 	mutex_unlock(&an->lock);
 	afpa_cache_expire(an);

@@ -202,6 +202,49 @@ def an_answer_is_over_when_it_is_acknowledged():
         equal("the connection goes on", client.get("/g"), b"server /g")
 
 
+@claim
+def so_it_is_where_the_program_writes_or_closes_amid_it():
+    """The rest is in TCP's queue then, and no answer of ours any more."""
+    def write_amid(sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmine")
+
+    def shut(sock):
+        sock.shutdown(socket.SHUT_WR)
+    large = body(150000, 3)
+    with memory() as path, site(accept=False) as (device, server):
+        name = write(f"{path}/f", large)
+        for leaves in (write_amid, shut, socket.socket.close):
+            device.put_file(server.site, "/f", name)
+            with Client(server.site, rcvbuf=4096) as client, counted(Flushed=1):
+                sock = server.listener.accept()[0]
+                client.ask("/f")
+                wait_for("the answer", lambda c=client: c.sock.recv(1, socket.MSG_PEEK))
+                leaves(sock)
+                device.delete(server.site, "/f")
+                time.sleep(2.5)
+                equal("what has not been acknowledged", may_write(name), False)
+                same("the body", client.answer()[1], large)
+                wait_for("its end", lambda: may_write(name))
+                sock.close()
+    # Nor does one who takes nothing keep it for ever, or one who is gone, or hold up the module.
+    with memory() as path, site(accept=False) as (device, server):
+        name = write(f"{path}/f", large)
+        for goes in (False, True):
+            device.put_file(server.site, "/f", name)
+            with Client(server.site, rcvbuf=4096) as client:
+                sock = server.listener.accept()[0]
+                client.ask("/f")
+                wait_for("the answer", lambda c=client: c.sock.recv(1, socket.MSG_PEEK))
+                sock.close()
+                device.info(stall_ms=30000 if goes else 2000)
+                device.delete(server.site, "/f")
+                if goes:
+                    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                    client.sock.close()
+                wait_for("its end", lambda: may_write(name))
+                device.info(stall_ms=30000)
+
+
 def drop_to_net_admin():
     """Nobody, but with CAP_NET_ADMIN."""
     libc = ctypes.CDLL(None, use_errno=True)
