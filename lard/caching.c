@@ -122,7 +122,7 @@ static struct entry *find(struct conn *conn, const struct request *r, struct spa
 	if (entry && entry->copies[0].version) {
 		if (!name)
 			kernel_name_make(w->lardd->kernel, &own, r, conn->site, conn->port);
-		holds = kernel_cache_holds(w->lardd->kernel, name ? name : &own, entry);
+		holds = kernel_cache_holds(w->lardd->kernel, name ? name : &own, entry, w->loop.now);
 		kernel_name_free(&own);
 	}
 	if (holds)

@@ -487,11 +487,20 @@ int kernel_cache_put(struct worker *w, const struct kernel_name *name, struct en
 	return err;
 }
 
-bool kernel_cache_holds(struct kernel_cache *kc, const struct kernel_name *name,
-			const struct entry *entry)
+/* What is not there cannot be updated, and that is said only if nothing else was of its page since. */
+static bool was_left_alone(struct kernel_cache *kc, const struct site *site, const struct kernel_name *name,
+			   uint64_t version)
 {
+	const struct afpa_object nothing = { .since = version };
+
+	return afpa_update(kc->device, &site->name, name->host, name->path, &nothing, NULL) == -ENOENT;
+}
+
+bool kernel_cache_holds(struct kernel_cache *kc, const struct kernel_name *name,
+			const struct entry *entry, uint64_t now_us)
+{
+	bool stale = !entry_is_fresh(entry, now_us), there = true;
 	unsigned int n;
-	bool there = true;
 
 	if (!entry->copies[0].version)
 		return true;
@@ -500,9 +509,11 @@ bool kernel_cache_holds(struct kernel_cache *kc, const struct kernel_name *name,
 		const struct site *site = &kc->sites[entry->copies[n].site];
 		struct afpa_key key;
 
-		there = name->host && site->on && kc->device >= 0 &&
-			!afpa_query(kc->device, &site->name, name->host, name->path, &key) &&
-			key.version == entry->copies[n].version;
+		there = name->host && site->on && kc->device >= 0;
+		if (there && !afpa_query(kc->device, &site->name, name->host, name->path, &key))
+			there = key.version == entry->copies[n].version;
+		else if (there)
+			there = stale && was_left_alone(kc, site, name, entry->copies[n].version);
 	}
 	pthread_rwlock_unlock(&kc->lock);
 	return there;

@@ -78,9 +78,9 @@ void kernel_cache_ticket(struct kernel_cache *kc, struct kernel_name *name);
  */
 int kernel_cache_put(struct worker *w, const struct kernel_name *name, struct entry *entry,
 		     uint64_t now_us);
-/* Wherever @entry has been put it is still there. */
+/* Wherever @entry has been put it is still there; or, where that has expired, nobody has said that it should go. */
 bool kernel_cache_holds(struct kernel_cache *kc, const struct kernel_name *name,
-			const struct entry *entry);
+			const struct entry *entry, uint64_t now_us);
 /* At all sites, whatever the port. */
 void kernel_cache_forget(struct kernel_cache *kc, const struct kernel_name *name);
 

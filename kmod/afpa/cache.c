@@ -331,11 +331,12 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 	rcu_read_lock();
 	old = rhashtable_lookup(&cache->table, &obj->key, afpa_cache_params);
 	rcu_read_unlock();
-	err = -ENOENT;
-	if (update && (!old || afpa_object_is_over(old, obj->put)))
-		goto out;
+	/* Also of what is not there: was it said to go, or has it only expired? */
 	err = -ESTALE;
 	if (since && afpa_cache_was_touched(cache, &obj->key, since))
+		goto out;
+	err = -ENOENT;
+	if (update && (!old || afpa_object_is_over(old, obj->put)))
 		goto out;
 	afpa_cache_touch(cache, &obj->key);
 	obj->version = ++cache->version;

@@ -315,6 +315,37 @@ def what_is_deleted_or_banned_is_not_lardds_either():
 
 
 @claim
+def what_has_expired_in_the_kernel_is_served_stale_unless_it_was_said_to_go():
+    state = {"body": "one", "delay": threading.Event()}
+
+    def script(_peer, _head, _body):
+        body = state["body"]
+        state["delay"].wait(60)
+        return text(body, "Cache-Control: max-age=2, stale-while-revalidate=600", 'ETag: "%s"' % body), True
+
+    with device() as dev, behind(script, KERNEL) as (lardd, origin):
+        def expire():
+            lardd.get("/page")
+            wait_for("it has expired", lambda: dev.info()["objects"] == 0)
+            state["body"] = {"one": "two", "two": "one"}[state["body"]]
+        state["delay"].set()
+        expire()
+        state["delay"].clear()
+        for _ in range(3):
+            equal("while lardd asks", lardd.get("/page")[2], b"one")
+        state["delay"].set()
+        wait_for("the new one is the kernel's", lambda: dev.info()["objects"] == 1)
+        equal("which answers", asks_lardd(lardd, "/page")[1][2], b"two")
+        equal("asked", len(origin.requests), 2)
+        for say in (lambda: dev.ban(site(lardd), "/pa"), lambda: dev.flush(site(lardd)), lambda: delete(dev, lardd),
+                    lambda: dev.ban(site(lardd), "lardd", tag=True)):
+            dev.flush(site(lardd))
+            expire()
+            say()
+            equal("nothing stale", lardd.get("/page")[2], state["body"].encode())
+
+
+@claim
 def a_kernel_without_room_costs_nothing_else():
     with device() as dev, cluster(1, KERNEL) as lardd:
         dev.info(budget=10_000)

@@ -448,6 +448,8 @@ def what_has_not_changed_is_not_sent_again():
                 assert (status, body) == (200, page.body.encode()) and int(fields["age"]) < 60
                 assert (fields["x-was"], fields["x-is"], fields["content-type"]) == ("1", "2", "text/odd"), fields
                 assert fields["cache-control"] == "max-age=600", fields
+            head = lardd.ask(b"GET /x HTTP/1.0\r\nHost: h\r\n\r\n").partition(b"\r\n\r\n")[0].lower()
+            assert head.count(b"content-type") == head.count(b"content-length") == head.count(b"x-is") == 1, head
             assert page.said == [200, 304], page.said
             assert lardd.counter("LardBackendOpened") == 1 and lardd.load() == 0
 
