@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* flotilla cache: what the kernel answers HTTP requests with. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 #include "cache.h"
-
-#define SITES_MAX	1024
+#include "cache_job.h"
 
 static const struct column object_columns[] = {
 	{ "site", "SITE", NULL },
@@ -23,97 +19,6 @@ static const struct column object_columns[] = {
 	{ "charged", "CHARGED", human_bytes },
 	{ "age_header", "AGE_HEADER", human_age },
 };
-
-/**
- * struct job - what one command is about
- * @cli:    of it
- * @dev:    the device, or negative
- * @url:    the object
- * @sited:  @sites is what was named on the command line
- * @sites:  where it is for: the one that is named, or all at the port of the URL
- * @nr:     of @sites
- * @object: with put and update
- * @guess:  its type, if none is given and it is for HTTP
- * @fd:     of the file that it is, or negative
- * @table:  of what is printed
- */
-struct job {
-	struct cli *cli;
-	int dev;
-	struct cache_url url;
-	bool sited;
-	struct afpa_site sites[SITES_MAX];
-	unsigned int nr;
-	struct afpa_object object;
-	const char *guess;
-	int fd;
-	struct table table;
-};
-
-static int take_site(struct job *job, const char *text)
-{
-	int status = value_site(job->cli, text, &job->sites[0]);
-
-	job->sited = !status;
-	job->nr = 1;
-	return status;
-}
-
-static int keep_site(const struct afpa_next_site *next, void *arg)
-{
-	struct job *job = arg;
-	uint16_t port = job->url.port ? job->url.port : 80;
-
-	if (ntohs(next->site.port) != port)
-		return 0;
-	if (job->nr == SITES_MAX)
-		return -E2BIG;
-	job->sites[job->nr++] = next->site;
-	return 0;
-}
-
-/* The sites that the URL is for; CLI_FAILED after saying that there are none. */
-static int find_sites(struct job *job)
-{
-	int status;
-
-	if (job->dev < 0)
-		job->dev = cache_device(job->cli);
-	if (job->dev < 0)
-		return CLI_FAILED;
-	if (job->sited)
-		return CLI_OK;
-	job->nr = 0;
-	status = cache_result(job->cli, afpa_site_each(job->dev, keep_site, job));
-	if (!status && !job->nr)
-		return cli_fail(job->cli, "there is no site at port %u (flotilla afpa site help)",
-				job->url.port ? job->url.port : 80);
-	return status;
-}
-
-static void end(struct job *job)
-{
-	if (job->dev >= 0)
-		close(job->dev);
-}
-
-static int fail_at(struct job *job, const struct afpa_site *site, int err)
-{
-	char text[AFPA_SITE_TEXT];
-
-	if (err == -ENOENT)
-		return cli_fail(job->cli, "there is no such object, or no site %s",
-				afpa_site_name(site, text));
-	if (job->fd >= 0 && err == -ETXTBSY)
-		return cli_fail(job->cli, "somebody has the file open for writing");
-	if (job->fd >= 0 && (err == -EACCES || err == -EPERM))
-		return cli_fail(job->cli, "it needs CAP_NET_ADMIN, and the right to write to the file");
-	if (job->fd >= 0 && err == -EOPNOTSUPP)
-		return cli_fail(job->cli, "its file system is none whose files can be answers (flotilla cache put)");
-	if (job->fd >= 0 && err == -EINVAL)
-		return cli_fail(job->cli, "it is not a regular file, or the kernel does not take a value of it");
-	return cache_result(job->cli, err);
-}
 
 static json_t *object_row(const struct afpa_key *key, const char *host, const char *path)
 {
@@ -129,14 +34,14 @@ static json_t *object_row(const struct afpa_key *key, const char *host, const ch
 }
 
 struct filter {
-	struct job *job;
+	struct cache_job *job;
 	const char *host;
 };
 
 static int list_object(const struct afpa_key *key, const char *host, const char *path, void *arg)
 {
 	struct filter *filter = arg;
-	struct job *job = filter->job;
+	struct cache_job *job = filter->job;
 
 	if ((!job->sited || !memcmp(&key->site, &job->sites[0], sizeof(key->site))) &&
 	    (!filter->host || !strcasecmp(filter->host, host)))
@@ -146,7 +51,7 @@ static int list_object(const struct afpa_key *key, const char *host, const char 
 
 static int cache_list(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	struct filter filter = { .job = &job };
 	int status = CLI_OK;
 
@@ -157,7 +62,7 @@ static int cache_list(struct cli *cli, int argc, char **argv)
 		if (argc == 1)
 			return cli_usage(cli, "%s needs a value", argv[0]);
 		if (argv[0][0] == 's')
-			status = take_site(&job, argv[1]);
+			status = cache_take_site(&job, argv[1]);
 		else
 			filter.host = argv[1];
 	}
@@ -169,172 +74,12 @@ static int cache_list(struct cli *cli, int argc, char **argv)
 	table_begin(&job.table, cli, object_columns, ARRAY_SIZE(object_columns));
 	status = cache_result(cli, afpa_each(job.dev, list_object, &filter));
 	table_end(&job.table);
-	end(&job);
+	cache_end(&job);
 	return status;
-}
-
-static int take_age(struct job *job, const char *text)
-{
-	job->object.flags |= AFPA_PUT_AGED;
-	return value_age(job->cli, text, &job->object.age);
-}
-
-/* What follows URL FILE. */
-static int put_arguments(struct job *job, int argc, char **argv, char headers[AFPA_HEADERS_MAX + 1],
-			 char tags[AFPA_TAGS_MAX + 1])
-{
-	int status = CLI_OK;
-
-	for (; argc > 0 && !status; argc -= 2, argv += 2) {
-		if (!strcmp(argv[0], "--automatic")) {
-			job->object.flags |= AFPA_PUT_AUTOMATIC;
-			argc++;
-			argv--;
-			continue;
-		}
-		if (argc == 1)
-			return cli_usage(job->cli, "%s needs a value", argv[0]);
-		if (!strcmp(argv[0], "site"))
-			status = take_site(job, argv[1]);
-		else if (!strcmp(argv[0], "type"))
-			job->object.type = argv[1];
-		else if (!strcmp(argv[0], "ttl"))
-			status = value_time(job->cli, argv[0], argv[1], &job->object.ttl_ms);
-		else if (!strcmp(argv[0], "age"))
-			status = take_age(job, argv[1]);
-		else if (!strcmp(argv[0], "header"))
-			status = cache_header(job->cli, argv[1], headers);
-		else if (!strcmp(argv[0], "tag"))
-			status = cache_tag(job->cli, argv[1], tags);
-		else if (!strcmp(argv[0], "since"))
-			status = value_ticket(job->cli, argv[1], &job->object.since);
-		else
-			status = cli_unknown(job->cli, argv[0]);
-	}
-	if (!status && job->object.type && strlen(job->object.type) > AFPA_TYPE_MAX)
-		return cli_usage(job->cli, "the type has more than %d bytes", AFPA_TYPE_MAX);
-	return status;
-}
-
-static const struct column put_columns[] = {
-	{ "site", "SITE", NULL },
-	{ "version", "VERSION", NULL },
-};
-
-/* Elsewhere a suffix is no content type. */
-static bool is_http(const struct job *job, const struct afpa_site *site)
-{
-	char protocol[AFPA_PROTOCOL_NAME];
-
-	return afpa_site_protocol(job->dev, site, protocol) || !strcmp(protocol, "http");
-}
-
-/* The kernel takes it, or says at which site it does not; the others have it then. */
-static int put_at_sites(struct job *job, bool update)
-{
-	int (*put)(int dev, const struct afpa_site *site, const char *host, const char *path,
-		   const struct afpa_object *object, uint64_t *version) = update ? afpa_update : afpa_put;
-	/* Whoever is not a program has no use for the version. */
-	bool rows = job->cli->json || job->cli->tabs;
-	int status = CLI_OK, err;
-	unsigned int i;
-
-	if (rows)
-		table_begin(&job->table, job->cli, put_columns, ARRAY_SIZE(put_columns));
-	for (i = 0; i < job->nr && !status; i++) {
-		struct afpa_object object = job->object;
-		char site[AFPA_SITE_TEXT];
-		uint64_t version;
-
-		if (!object.type && is_http(job, &job->sites[i]))
-			object.type = job->guess;
-		if (job->fd >= 0)
-			err = afpa_put_file(job->dev, &job->sites[i], job->url.host, job->url.path, job->fd,
-					    &object, &version);
-		else
-			err = put(job->dev, &job->sites[i], job->url.host, job->url.path, &object, &version);
-		if (err)
-			status = fail_at(job, &job->sites[i], err);
-		else if (rows)
-			table_row(&job->table, json_pack("{s:s, s:I}", "site",
-							 afpa_site_name(&job->sites[i], site),
-							 "version", (json_int_t)version));
-	}
-	if (rows)
-		table_end(&job->table);
-	return status;
-}
-
-/* What the answer is made of, or where it is. */
-static int open_body(struct job *job, const char *name, bool file, struct cache_body *body)
-{
-	struct afpa_info info;
-	int status;
-
-	if (file) {
-		job->fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		return job->fd < 0 ? cli_fail(job->cli, "%s cannot be read: %s", name, strerror(errno)) : CLI_OK;
-	}
-	status = cache_result(job->cli, afpa_info(job->dev, &info));
-	if (!status)
-		status = cache_read(job->cli, name, info.max_object, body);
-	job->object.body = body->bytes;
-	job->object.body_len = body->len;
-	return status;
-}
-
-static int put(struct cli *cli, const char *verb, int argc, char **argv, bool file)
-{
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
-	char headers[AFPA_HEADERS_MAX + 1] = "", tags[AFPA_TAGS_MAX + 1] = "";
-	struct cache_body body = { NULL, 0 };
-	int status;
-
-	cli_doing(cli, "%s an object", verb);
-	if (!argc)
-		return cli_usage(cli, "its URL is missing");
-	cli_doing(cli, "%s %s", verb, argv[0]);
-	status = value_url(cli, argv[0], &job.url);
-	if (status)
-		return status;
-	if (argc < 2)
-		return cli_usage(cli, "a file is missing%s", file ? "" : " (-: standard input)");
-	status = put_arguments(&job, argc - 2, argv + 2, headers, tags);
-	if (status)
-		return status;
-	if (!job.object.type)
-		job.guess = cache_type(file || strcmp(argv[1], "-") ? argv[1] : job.url.path);
-	job.object.headers = headers;
-	job.object.tags = tags;
-	status = find_sites(&job);
-	if (!status)
-		status = open_body(&job, argv[1], file, &body);
-	if (!status)
-		status = put_at_sites(&job, verb[0] == 'u');
-	free(body.bytes);
-	if (job.fd >= 0)
-		close(job.fd);
-	end(&job);
-	return status;
-}
-
-static int cache_put(struct cli *cli, int argc, char **argv)
-{
-	return put(cli, "put", argc, argv, false);
-}
-
-static int cache_file(struct cli *cli, int argc, char **argv)
-{
-	return put(cli, "put", argc, argv, true);
-}
-
-static int cache_update(struct cli *cli, int argc, char **argv)
-{
-	return put(cli, "update", argc, argv, false);
 }
 
 /* Whether there was one at any site. */
-static int delete_at_sites(struct job *job, bool *was)
+static int delete_at_sites(struct cache_job *job, bool *was)
 {
 	unsigned int i;
 	int err;
@@ -350,7 +95,7 @@ static int delete_at_sites(struct job *job, bool *was)
 
 static int cache_del(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	int status = CLI_OK, i, urls = 0;
 	bool strict = false, was;
 
@@ -362,7 +107,7 @@ static int cache_del(struct cli *cli, int argc, char **argv)
 		} else if (!strcmp(argv[i], "site")) {
 			if (++i == argc)
 				return cli_usage(cli, "site needs a value");
-			status = take_site(&job, argv[i]);
+			status = cache_take_site(&job, argv[i]);
 		} else {
 			status = value_url(cli, argv[i], &job.url);
 			argv[urls++] = argv[i];
@@ -375,18 +120,18 @@ static int cache_del(struct cli *cli, int argc, char **argv)
 		was = false;
 		status = value_url(cli, argv[i], &job.url);
 		if (!status)
-			status = find_sites(&job);
+			status = cache_find_sites(&job);
 		if (!status)
 			status = delete_at_sites(&job, &was);
 		if (!status && !was && strict)
 			status = cli_fail(cli, "there is no such object");
 	}
-	end(&job);
+	cache_end(&job);
 	return status;
 }
 
 /* URL, then perhaps its site: of query and ttl. */
-static int one_url(struct job *job, const char *url, int argc, char **argv)
+static int one_url(struct cache_job *job, const char *url, int argc, char **argv)
 {
 	int status = value_url(job->cli, url, &job->url);
 
@@ -398,13 +143,13 @@ static int one_url(struct job *job, const char *url, int argc, char **argv)
 		return cli_usage(job->cli, "site needs a value");
 	if (argc > 2)
 		return cli_unknown(job->cli, argv[2]);
-	status = argc ? take_site(job, argv[1]) : CLI_OK;
-	return status ? status : find_sites(job);
+	status = argc ? cache_take_site(job, argv[1]) : CLI_OK;
+	return status ? status : cache_find_sites(job);
 }
 
 static int cache_query(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	struct afpa_key key;
 	int status, err = 0;
 	unsigned int i;
@@ -427,13 +172,13 @@ static int cache_query(struct cli *cli, int argc, char **argv)
 			status = cli_fail(cli, "there is no such object");
 		table_end(&job.table);
 	}
-	end(&job);
+	cache_end(&job);
 	return status;
 }
 
 static int cache_ttl(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	unsigned int i, done = 0;
 	int status, err = 0;
 	uint32_t ms;
@@ -455,13 +200,13 @@ static int cache_ttl(struct cli *cli, int argc, char **argv)
 	}
 	if (!status && !done)
 		status = cli_fail(cli, "there is no such object");
-	end(&job);
+	cache_end(&job);
 	return status;
 }
 
 static int cache_flush(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	uint64_t objects = 0;
 	int status;
 
@@ -472,7 +217,7 @@ static int cache_flush(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "site needs a value");
 	if (argc > 2)
 		return cli_unknown(cli, argv[2]);
-	status = argc ? take_site(&job, argv[1]) : CLI_OK;
+	status = argc ? cache_take_site(&job, argv[1]) : CLI_OK;
 	if (status)
 		return status;
 	job.dev = cache_device(cli);
@@ -481,12 +226,12 @@ static int cache_flush(struct cli *cli, int argc, char **argv)
 	status = cache_result(cli, afpa_flush(job.dev, job.sited ? &job.sites[0] : NULL, &objects));
 	if (!status && cli->json)
 		json_print(cli, json_pack("{s:I}", "objects", (json_int_t)objects));
-	end(&job);
+	cache_end(&job);
 	return status;
 }
 
 /* Of one path at each of its sites, "*" for those of all hosts. */
-static int ban_path(struct job *job, const char *url, uint64_t *objects)
+static int ban_path(struct cache_job *job, const char *url, uint64_t *objects)
 {
 	int status = value_url(job->cli, url, &job->url);
 	const char *host = strcmp(job->url.host, "*") ? job->url.host : NULL;
@@ -494,7 +239,7 @@ static int ban_path(struct job *job, const char *url, uint64_t *objects)
 	uint64_t n;
 
 	if (!status)
-		status = find_sites(job);
+		status = cache_find_sites(job);
 	for (i = 0; i < job->nr && !status; i++) {
 		status = cache_result(job->cli, afpa_ban(job->dev, &job->sites[i], host, job->url.path, &n));
 		*objects += n;
@@ -502,7 +247,7 @@ static int ban_path(struct job *job, const char *url, uint64_t *objects)
 	return status;
 }
 
-static int ban_tag(struct job *job, const char *tag, uint64_t *objects)
+static int ban_tag(struct cache_job *job, const char *tag, uint64_t *objects)
 {
 	char word[AFPA_TAGS_MAX + 1] = "";
 	int status = cache_tag(job->cli, tag, word);
@@ -521,7 +266,7 @@ static int ban_tag(struct job *job, const char *tag, uint64_t *objects)
 
 static int cache_ban(struct cli *cli, int argc, char **argv)
 {
-	struct job job = { .cli = cli, .dev = -1, .fd = -1 };
+	struct cache_job job = { .cli = cli, .dev = -1, .fd = -1 };
 	int status = CLI_OK, i, words = 0;
 	uint64_t objects = 0;
 	bool tags = false;
@@ -533,7 +278,7 @@ static int cache_ban(struct cli *cli, int argc, char **argv)
 		} else if (!strcmp(argv[i], "site")) {
 			if (++i == argc)
 				return cli_usage(cli, "site needs a value");
-			status = take_site(&job, argv[i]);
+			status = cache_take_site(&job, argv[i]);
 		} else {
 			argv[words++] = argv[i];
 		}
@@ -546,7 +291,7 @@ static int cache_ban(struct cli *cli, int argc, char **argv)
 	}
 	if (!status && cli->json)
 		json_print(cli, json_pack("{s:I}", "objects", (json_int_t)objects));
-	end(&job);
+	cache_end(&job);
 	return status;
 }
 
