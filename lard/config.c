@@ -11,6 +11,16 @@
 #include "reader.h"
 #include "tls/tls.h"
 
+static int find_listen(const struct config *config, const union address *address)
+{
+	unsigned int i;
+
+	for (i = 0; i < config->listens; i++)
+		if (!memcmp(&config->listen[i], address, sizeof(*address)))
+			return i;
+	return -1;
+}
+
 static int set_listen(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
@@ -40,6 +50,30 @@ static int set_listen(struct reader *r, int argc, char **argv)
 		c->http2[c->listens] = http2;
 		c->listen[c->listens++] = address;
 	}
+	return 0;
+}
+
+/* miss auto|proxy|handoff [ADDRESS:PORT...]: those of listen above, if none is named all of them */
+static int set_miss(struct reader *r, int argc, char **argv)
+{
+	static const char *const names[] = { "auto", "proxy", "handoff" };
+	struct config *c = r->config;
+	union address address;
+	unsigned int miss, n;
+	int i, at;
+
+	for (miss = 0; miss <= MISS_HANDOFF && strcmp(argv[1], names[miss]); miss++)
+		;
+	if (miss > MISS_HANDOFF)
+		return reader_wrong(r, "miss must be auto, proxy or handoff");
+	for (i = 2; i < argc; i++) {
+		at = address_parse(argv[i], 0, &address) ? -1 : find_listen(c, &address);
+		if (at < 0)
+			return reader_wrong(r, "miss: \"%s\" is not an address that is listened on above", argv[i]);
+		c->misses[at] = miss;
+	}
+	for (n = 0; argc == 2 && n < c->listens; n++)
+		c->misses[n] = miss;
 	return 0;
 }
 
@@ -378,6 +412,7 @@ static const struct directive directives[] = {
 	NUMBER("cache-object-max", cache_object_max, 1, UINT_MAX),
 	SWITCH("cache-kernel", cache_kernel),
 	CALL("cache-class", 4, set_cache_class),
+	CALL("miss", 0, set_miss),
 	CALL("cache-dynamic", 0, set_cache_dynamic),
 	TIME("cache-wait", cache_wait_us),
 	TIME("cache-grace", cache.grace_us),
@@ -554,16 +589,6 @@ struct config *config_get(struct config *config)
 	return config;
 }
 
-static int find_listen(const struct config *config, const union address *address)
-{
-	unsigned int i;
-
-	for (i = 0; i < config->listens; i++)
-		if (!memcmp(&config->listen[i], address, sizeof(*address)))
-			return i;
-	return -1;
-}
-
 bool config_listens_on(const struct config *config, const union address *address)
 {
 	return find_listen(config, address) >= 0;
@@ -574,6 +599,13 @@ enum config_door config_door(const struct config *config, const union address *a
 	int at = find_listen(config, address);
 
 	return at < 0 ? DOOR_PLAIN : config->doors[at];
+}
+
+enum config_miss config_miss(const struct config *config, const union address *address)
+{
+	int at = find_listen(config, address);
+
+	return at < 0 ? MISS_AUTO : config->misses[at];
 }
 
 bool config_http2(const struct config *config, const union address *address)

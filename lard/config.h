@@ -57,11 +57,20 @@ struct config_health {
 	unsigned int fall, rise;
 };
 
+/**
+ * enum config_miss - whom a request goes to that no cache answers; a site's
+ * @MISS_AUTO:    proxied if it is of a class that is kept, else handed off where that can be
+ * @MISS_PROXY:   proxied
+ * @MISS_HANDOFF: handed off where that can be: only what programs put is kept
+ */
+enum config_miss { MISS_AUTO, MISS_PROXY, MISS_HANDOFF };
+
 struct config {
 	_Atomic unsigned int users;
 	union address listen[CONFIG_LISTEN_MAX];
 	enum config_door doors[CONFIG_LISTEN_MAX];
 	bool http2[CONFIG_LISTEN_MAX];	/* of those with TLS: offers it */
+	enum config_miss misses[CONFIG_LISTEN_MAX];
 	unsigned int listens;
 	struct tls_settings https;
 	struct tls_site *tls;		/* made of these by config_load_tls(); NULL: no listener needs it */
@@ -129,6 +138,7 @@ int config_load_tls(struct config *config, char *error, size_t size);
 struct config *config_get(struct config *config);
 bool config_listens_on(const struct config *config, const union address *address);
 enum config_door config_door(const struct config *config, const union address *address);
+enum config_miss config_miss(const struct config *config, const union address *address);
 bool config_http2(const struct config *config, const union address *address);
 /* Does any listener of this port offer it? */
 bool config_http2_port(const struct config *config, uint16_t port);

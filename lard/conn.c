@@ -464,6 +464,7 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	conn->peer = *peer;
 	conn->port = address_port(&l->address);
 	conn->door = l->door;
+	conn->miss = l->miss;
 	conn->site = l->door == DOOR_PLAIN ? l->site : KERNEL_SITE_NONE;
 	conn->address = address;
 	conn->offers_http2 = l->http2;
@@ -488,6 +489,7 @@ struct conn *conn_stream(struct conn *parent, struct client_stream *stream)
 	conn->peer = parent->peer;
 	conn->port = parent->port;
 	conn->door = parent->door;
+	conn->miss = parent->miss;
 	conn->tls = parent->tls;
 	conn->stream = stream;
 	/* What became of the first request before there were streams. */

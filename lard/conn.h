@@ -65,7 +65,7 @@ extern const char *const conn_state_names[CONN_STATES];
  * @served:   requests before this one
  * @port:     that the client came to
  * @site:     that the kernel answers at, KERNEL_SITE_NONE: none
- * @door:     enum config_door that it came through
+ * @door:     enum config_door that it came through, and @miss enum config_miss of its listener
  * @tls:      NULL: it came in clear text; of a stream its connection's, as long as that is there
  * @stream:   not NULL: it is a stream of HTTP/2, without a descriptor and for one request
  * @http2:    while CONN_HTTP2: the session
@@ -109,6 +109,7 @@ struct conn {
 	uint8_t attempts;
 	uint8_t why;
 	uint8_t door;
+	uint8_t miss;
 	uint8_t site;
 	bool polled;
 	bool shut;

@@ -62,13 +62,14 @@ bool dispatch_may_give(const struct conn *conn)
 {
 	const struct worker *w = conn->worker;
 
-	return w->config->mode == MODE_AUTO && give_ready(&w->give) && may_move(conn);
+	return w->config->mode == MODE_AUTO && conn->miss != MISS_PROXY && give_ready(&w->give) &&
+	       may_move(conn);
 }
 
 /* It is handed off, if its node takes that. */
 static bool goes_as_it_is(const struct conn *conn)
 {
-	return dispatch_may_give(conn) && !caching_wants(conn);
+	return dispatch_may_give(conn) && (conn->miss == MISS_HANDOFF || !caching_wants(conn));
 }
 
 /* The node is chosen and charged; the request is in worker->peek. */

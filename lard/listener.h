@@ -17,6 +17,7 @@ struct worker;
  * @paused: out of descriptors or above max-connections
  * @door:   what becomes of who comes
  * @http2:  is offered him
+ * @miss:   enum config_miss
  * @site:   kernel_cache_site() of the address
  */
 struct listener {
@@ -28,6 +29,7 @@ struct listener {
 	unsigned int batch;
 	unsigned int streak;
 	bool paused;
+	enum config_miss miss;
 	enum config_door door;
 	bool http2;
 	uint8_t site;

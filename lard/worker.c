@@ -153,6 +153,7 @@ static void set_door(const struct worker *w, struct listener *l)
 {
 	l->door = config_door(w->config, &l->address);
 	l->http2 = config_http2(w->config, &l->address);
+	l->miss = config_miss(w->config, &l->address);
 	l->site = kernel_cache_site(w->lardd->kernel, &l->address);
 }
 

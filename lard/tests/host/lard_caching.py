@@ -588,7 +588,9 @@ def wrong_directives_are_refused():
                            ("cache-class image maybe", False), ("cache-class image on soon", False),
                            ("cache-dynamic cgi", False), ("cache-dynamic /cgi/ /app/", True),
                            ("cache-grace 5s", True), ("cache-wait x", False), ("cache-kernel on", False),
-                           ("cache-kernel on\ncache-size 4000000", True)):
+                           ("cache-kernel on\ncache-size 4000000", True), ("miss proxy", True), ("miss local", False),
+                           (f"miss handoff 127.0.0.1:{lardd.port}", True), ("miss proxy 127.0.0.1:1", False),
+                           ("miss", False), ("miss proxy nowhere", False)):
             lardd.configure(line)
             check = subprocess.run([LARDD, "--check", "-c", lardd.config_path], capture_output=True,
                                    text=True, check=False)

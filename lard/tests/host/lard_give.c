@@ -259,6 +259,32 @@ static void what_may_be_kept_stays(void **state)
 	moves("GET /c.png HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\n\r\n");
 }
 
+static int start_proxying_misses(void **state)
+{
+	(void)state;
+	return start_with("cache-size 4000000\ncache-class image on\nmiss proxy\n", DOOR_PLAIN);
+}
+
+static int start_handing_misses_off(void **state)
+{
+	(void)state;
+	return start_with("cache-size 4000000\ncache-class image on\nmiss handoff\n", DOOR_PLAIN);
+}
+
+static void a_site_that_proxies_its_misses_hands_nothing_off(void **state)
+{
+	(void)state;
+	stays(REQUEST);
+	stays("GET /a.png HTTP/1.1\r\nHost: h\r\n\r\n");
+}
+
+static void a_site_that_hands_them_off_keeps_nothing_of_them(void **state)
+{
+	(void)state;
+	moves(REQUEST);
+	moves("GET /a.png HTTP/1.1\r\nHost: h\r\n\r\n");
+}
+
 static void node_without_server_is_left_out_for_a_while(void **state)
 {
 	int i, client, server;
@@ -392,6 +418,8 @@ int main(void)
 		WITH_DAEMON(after_two_refusals_it_is_proxied),
 		WITH_DAEMON(what_cannot_move_is_proxied_at_once),
 		cmocka_unit_test_setup_teardown(what_may_be_kept_stays, start_keeping_images, stop),
+		cmocka_unit_test_setup_teardown(a_site_that_proxies_its_misses_hands_nothing_off, start_proxying_misses, stop),
+		cmocka_unit_test_setup_teardown(a_site_that_hands_them_off_keeps_nothing_of_them, start_handing_misses_off, stop),
 		cmocka_unit_test_setup_teardown(a_challenge_in_clear_text_stays, start_redirecting, stop),
 		cmocka_unit_test_setup_teardown(nothing_moves_where_clients_have_certificates,
 						start_with_authority, stop),
