@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include "cache.h"
+#include "cache_key.h"
 #include "cacheable.h"
 #include "caching.h"
 #include "client.h"
@@ -14,12 +15,11 @@
 #include "exchange.h"
 #include "fetch.h"
 #include "refresh.h"
+#include "renew.h"
 #include "request.h"
 #include "response.h"
 #include "worker.h"
 
-#define FORWARDED_SIZE	2	/* of a key, for what forwarded_of() says */
-#define KEY_SIZE	(REQUEST_HEADER_MAX + sizeof("https+65535  /") + FORWARDED_SIZE + VARIANT_SIZE)
 #define FIELDS_MOST	(HEADER_SIZE - 512)	/* of a kept answer; the rest is for what we write */
 #define ROOM_FIRST	8192	/* for a body whose length is not known, beside what is here */
 #define RETRY_US	1000000			/* back-ends that have failed are left in peace, where something stale will do */
@@ -32,67 +32,21 @@ static struct cache *cache_of(const struct conn *conn)
 	return conn->worker->lardd->cache;
 }
 
-/*
- * How the client came to whoever is before us, if that says so and we let it through: 's' by TLS, 'p' not, 0: nobody
- * says. -1: it says so in a way that back-ends may read in another.
- */
-static int forwarded_of(const struct conn *conn, const struct request *r)
-{
-	unsigned int i, said = 0;
-
-	/* What a client says of it is nothing where we know: see rewrite_request(). */
-	if (conn->tls || conn->worker->config->tls)
-		return 0;
-	for (i = 0; i < r->fields.count; i++) {
-		const struct field *f = &r->fields.at[i];
-		struct span value = span_trim(f->value);
-
-		if (!span_passes_for(f->name, "x-forwarded-proto"))
-			continue;
-		if (said || !span_is(f->name, "x-forwarded-proto") ||
-		    !(span_is(value, "https") || span_is(value, "http")))
-			return -1;
-		said = value.len == 5 ? 's' : 'p';
-	}
-	return said;
-}
-
 /* As with a password: what was made for a certificate is for nobody else, unless the back-end says so. */
 static enum cache_use use_of(const struct conn *conn, const struct request *r, bool *personal)
 {
 	enum cache_use use = cacheable_request(r, personal);
 
 	*personal |= client_identity(conn) != NULL;
-	return use != CACHE_CLEAR && forwarded_of(conn, r) < 0 ? CACHE_PASS : use;
-}
-
-/*
- * Requests of the same key ask the same of a back-end: scheme, port, host and target as they go on. What was
- * kept with a Strict-Transport-Security of its own does not go out with ours, nor the other way round. What is
- * forwarded for a client of TLS may be another page than what is not.
- */
-static struct span print_key(const struct conn *conn, const struct request *r, char key[KEY_SIZE])
-{
-	struct span host = r->host, target = request_origin_form(r, &host);
-	bool rooted = target.len && *target.at != '?';
-	int forwarded = forwarded_of(conn, r);
-	int len = snprintf(key, KEY_SIZE, "%s%s%u %.*s %s%.*s", conn->tls ? "https" : "http",
-			   *conn->worker->config->hsts ? "+" : "", conn->port, (int)host.len, host.at,
-			   rooted ? "" : "/", (int)target.len, target.at);
-
-	if (forwarded > 0) {
-		key[len++] = ' ';
-		key[len++] = forwarded;
-	}
-	return (struct span){ key, len };
+	return use != CACHE_CLEAR && cache_key_forwarded(conn, r) < 0 ? CACHE_PASS : use;
 }
 
 static bool make_key(struct exchange *ex, const struct request *r)
 {
-	char text[KEY_SIZE], *key;
-	struct span s = print_key(ex->conn, r, text);
+	char text[CACHE_KEY_SIZE], *key;
+	struct span s = cache_key_print(ex->conn, r, text);
 
-	key = malloc(s.len + FORWARDED_SIZE + VARIANT_SIZE);
+	key = malloc(s.len + CACHE_KEY_FORWARDED + VARIANT_SIZE);
 	if (!key)
 		return false;
 	ex->key = (struct span){ memcpy(key, s.at, s.len), s.len };
@@ -229,7 +183,7 @@ enum caching caching_first(struct conn *conn)
 	struct worker *w = conn->worker;
 	struct fetches *fetches = w->lardd->fetches;
 	const struct request *r = &w->request;
-	char text[KEY_SIZE];
+	char text[CACHE_KEY_SIZE];
 	enum cache_use use;
 	bool personal = false;
 	struct span key;
@@ -240,7 +194,7 @@ enum caching caching_first(struct conn *conn)
 	use = use_of(conn, r, &personal);
 	if (use != CACHE_SERVE && use != CACHE_HEAD)
 		return CACHING_GOES_ON;
-	key = print_key(conn, r, text);
+	key = cache_key_print(conn, r, text);
 	conn->entry = find(conn, r, key, NULL);
 	if (conn->refreshes) {
 		check(conn, false);
@@ -306,7 +260,7 @@ bool caching_wants(const struct conn *conn)
 {
 	const struct worker *w = conn->worker;
 	struct span host, target = request_origin_form(&w->request, &host);
-	char text[KEY_SIZE];
+	char text[CACHE_KEY_SIZE];
 	bool personal = false;
 	enum cache_use use;
 
@@ -315,7 +269,7 @@ bool caching_wants(const struct conn *conn)
 	use = use_of(conn, &w->request, &personal);
 	return use == CACHE_CLEAR ||
 	       (use != CACHE_PASS &&
-		!fetch_is_futile(w->lardd->fetches, hash_of(conn, print_key(conn, &w->request, text), personal),
+		!fetch_is_futile(w->lardd->fetches, hash_of(conn, cache_key_print(conn, &w->request, text), personal),
 				 w->loop.now));
 }
 
@@ -393,7 +347,7 @@ bool caching_request(struct exchange *ex, const struct request *r)
 	if ((ex->use == CACHE_SERVE || ex->use == CACHE_HEAD) && serve_found(ex, r))
 		return true;
 	/* The kernel knows one page, whoever stands before us. */
-	if ((ex->use == CACHE_FILL || ex->use == CACHE_SERVE) && !forwarded_of(conn, r))
+	if ((ex->use == CACHE_FILL || ex->use == CACHE_SERVE) && !cache_key_forwarded(conn, r))
 		kernel_cache_ticket(w->lardd->kernel, &ex->kernel);
 	return false;
 }
@@ -491,11 +445,11 @@ static void forget_all(struct exchange *ex)
 
 	/* In one that says so these are no part of a target. */
 	if (end[-2] == ' ' && (end[-1] == 's' || end[-1] == 'p')) {
-		key.len -= FORWARDED_SIZE;
-		end -= FORWARDED_SIZE;
+		key.len -= CACHE_KEY_FORWARDED;
+		end -= CACHE_KEY_FORWARDED;
 	}
 	cache_forget(cache_of(ex->conn), key);
-	key.len += FORWARDED_SIZE;
+	key.len += CACHE_KEY_FORWARDED;
 	end[0] = ' ';
 	for (end[1] = 'p'; end[1]; end[1] = end[1] == 'p' ? 's' : '\0')
 		cache_forget(cache_of(ex->conn), key);
@@ -550,64 +504,6 @@ void caching_doubt(struct exchange *ex)
 	ask_behind(conn, ex->key, ex->encodings);
 }
 
-/* What a 304 says takes the place of what was said before, but for what describes the body. */
-static bool says(const struct response *r, struct span name)
-{
-	unsigned int i;
-
-	for (i = 0; i < r->fields.count; i++)
-		if (r->fields.at[i].name.len == name.len &&
-		    !strncasecmp(r->fields.at[i].name.at, name.at, name.len))
-			return true;
-	return false;
-}
-
-static bool is_of_body(struct span name)
-{
-	return (name.len > 8 && !strncasecmp(name.at, "content-", 8)) || span_is(name, "transfer-encoding") ||
-	       span_is(name, "trailer");
-}
-
-/* As if the back-end had sent all of it again: its header, in @text. False: it has no room, or is not sound. */
-static bool renew(const struct response *r, const struct entry *entry, char *text, size_t size,
-		  struct response *whole)
-{
-	const char *at = entry->fields.at, *end = at + entry->fields.len;
-	size_t len = sprintf(text, "HTTP/1.1 200 OK\r\n");
-	unsigned int i;
-
-	for (i = 0; i < r->fields.count; i++) {
-		const struct field *f = &r->fields.at[i];
-
-		if (is_of_body(f->name) || field_is_hop_by_hop(f, &r->fields))
-			continue;
-		if (len + f->name.len + f->value.len + 8 > size)
-			return false;
-		len += sprintf(text + len, "%.*s: %.*s\r\n", (int)f->name.len, f->name.at, (int)f->value.len,
-			       f->value.at);
-	}
-	while (at < end) {
-		const char *line = at, *colon = memchr(at, ':', end - at);
-		struct span name = { line, colon - line };
-
-		at = (const char *)memchr(line, '\n', end - line) + 1;
-		if (says(r, name) && !is_of_body(name))
-			continue;
-		if (len + (at - line) + 4 > size)
-			return false;
-		memcpy(text + len, line, at - line);
-		len += at - line;
-	}
-	memcpy(text + len, "\r\n", 2);
-	len += 2;
-	if (response_parse(whole, text, len, false) != 1)
-		return false;
-	whole->framing = FRAMING_LENGTH;
-	whole->has_length = true;
-	whole->content_length = entry->length;
-	return true;
-}
-
 bool caching_unchanged(struct exchange *ex, const struct response *r)
 {
 	struct conn *conn = ex->conn;
@@ -621,7 +517,7 @@ bool caching_unchanged(struct exchange *ex, const struct response *r)
 		return false;
 	}
 	conn->checks = false;
-	if (renew(r, entry, text, sizeof(text), &whole))
+	if (renew_answer(r, entry, text, sizeof(text), &whole))
 		caching_answer(ex, &whole);
 	if (!ex->fill) {
 		/* It is not to be kept any longer, but it is what the back-end has. */

@@ -12,7 +12,7 @@ struct fetch;
 /**
  * refresh_begin - ask for what is stale, in the next batch
  * @conn:      who has asked for it now: port, scheme and address are his, and nothing else of his request
- * @key:       of the page, see print_key() in caching.c
+ * @key:       of the page, see cache_key.h
  * @encodings: that it is for; cacheable_encodings()
  * @fetch:     of it; whoever waits is told in the end
  *
