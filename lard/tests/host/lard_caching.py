@@ -451,7 +451,7 @@ def what_has_not_changed_is_not_sent_again():
             head = lardd.ask(b"GET /x HTTP/1.0\r\nHost: h\r\n\r\n").partition(b"\r\n\r\n")[0].lower()
             assert head.count(b"content-type") == head.count(b"content-length") == head.count(b"x-is") == 1, head
             assert page.said == [200, 304], page.said
-            assert lardd.counter("LardBackendOpened") == 1 and lardd.load() == 0
+            assert lardd.counter("LardBackendSurplus") == 0 and lardd.load() == 0
 
 
 def what_has_changed_comes_anew():
