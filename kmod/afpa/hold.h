@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Answers with files that a program, writing or closing, has overtaken: until they are acknowledged. */
+/* Answers with files that their program has overtaken, writing or closing: until acknowledged. */
 #ifndef AFPA_HOLD_H
 #define AFPA_HOLD_H
 

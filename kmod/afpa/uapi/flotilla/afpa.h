@@ -195,14 +195,16 @@ struct afpa_listen {
  * @body:        address of the body; AFPA_PUT_FILE: a descriptor
  * @body_len:    bytes of @body; 0 is a body, too; AFPA_PUT_FILE: 0
  * @version:     out: grows with each PUT in the namespace
- * @since:       0, or a number of AFPA_IOC_TICKET: only if the object was neither put nor deleted,
- *		 and nothing was banned or flushed, since then (ESTALE)
+ * @since:       0, or a number of AFPA_IOC_TICKET, or @version of an earlier PUT: only if it was
+ *		 neither put nor deleted, and nothing banned or flushed, since then (ESTALE)
  * @tags:        address of words with spaces between them, for AFPA_IOC_BAN
  * @tags_len:    bytes of @tags
  * @age:         AFPA_PUT_AGED: seconds, at most AFPA_AGE_MAX; else 0
  *
  * Who puts what a server has answered takes a ticket before it asks: an answer that was under way
  * when the page was changed or banned does not come into the cache.
+ * With AFPA_PUT_UPDATE ESTALE comes before ENOENT: so who has put an object learns of one that is
+ * gone whether it was said to go, or has expired, or made room.
  *
  * The answer is 200 OK.  Errors: EINVAL (lengths, characters), ENOENT (no such site;
  * AFPA_PUT_UPDATE: or no such object, or it has expired), EFBIG (larger than max_object), ENOSPC
