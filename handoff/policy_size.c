@@ -25,7 +25,10 @@
 #define HOF_SIZE_UNIT	16
 /* Method and path: of longer ones the rest is not looked at. */
 #define HOF_SIZE_BYTES	256
-/* Unless the operator says otherwise: bytes, and seconds for which a length is known. */
+/*
+ * Unless the operator says otherwise: bytes (no bound where he says from=), and seconds for which a
+ * length is known.
+ */
 #define HOF_SIZE_BELOW	10240
 #define HOF_SIZE_AGAIN	60
 
@@ -80,6 +83,7 @@ static u64 hof_size_key(const struct hof_policy_request *req, u32 length)
 static int hof_size_request(struct hof_policy_request *req)
 {
 	u64 again = hof_policy_option(req, "again", HOF_SIZE_AGAIN), *place, entry, bytes;
+	u64 from = hof_policy_option(req, "from", 0);
 	u32 hash, end;
 	int err;
 
@@ -95,8 +99,8 @@ static int hof_size_request(struct hof_policy_request *req)
 		return HOF_POLICY_STAY;
 	}
 	bytes = HOF_SIZE_UNIT * FIELD_GET(HOF_SIZE_UNITS, entry);
-	if (bytes < hof_policy_option(req, "from", 0) ||
-	    bytes >= hof_policy_option(req, "below", HOF_SIZE_BELOW))
+	if (bytes < from ||
+	    bytes >= hof_policy_option(req, "below", from ? U64_MAX : HOF_SIZE_BELOW))
 		return HOF_POLICY_STAY;
 	return hof_policy_hash_target(req, hash);
 }

@@ -74,6 +74,18 @@ def a_class_of_lengths_leaves_and_no_other():
 
 
 @claim
+def long_answers_leave_however_long_they_are():
+    with Nodes() as n:
+        n.policy("size", "from=100000", "be2")
+        paths = (("/a", 500), ("/b", 20000), ("/c", 150000), ("/d", 400000))
+        for path, length in paths:
+            assert asked(n, path, length, True)[0] == 0, path
+        time.sleep(0.2)
+        where = {path: asked(n, path, length, True)[0] for path, length in paths}
+        assert where == {"/a": 0, "/b": 0, "/c": 1, "/d": 1}, where
+
+
+@claim
 def a_length_is_measured_again_and_a_short_answer_does_not_hide_a_long_one():
     with Nodes() as n:
         n.policy("size", "again=%d" % (5 * SLOW), "be2")
