@@ -70,7 +70,8 @@ static int start_small(void **state)
 static int start_caching(void **state)
 {
 	(void)state;
-	return start_with_http2("tls-port-http2 8444\nhttp2-wait 600s\ncache-size 1000000\ncache-object-max 1000\ncache-class static on\ncache-class dynamic on 10m\n");
+	return start_with_http2("tls-port-http2 8444\nhttp2-wait 600s\ncache-size 1000000\ncache-object-max 1000\n"
+				"cache-class static on\ncache-class dynamic on 10m\n");
 }
 
 static int start_that_stays(void **state)

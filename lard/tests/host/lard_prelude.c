@@ -10,7 +10,8 @@
 #include <cmocka.h>
 #include "lard/tests/lib/fuzz_prelude.h"
 
-#define REQUEST	"POST /a HTTP/1.1\r\nHost: h\r\nx: yyyyyyyyyyyyyyyy\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+#define REQUEST	"POST /a HTTP/1.1\r\nHost: h\r\nx: yyyyyyyyyyyyyyyy\r\nTransfer-Encoding: chunked\r\n" \
+		"Connection: close\r\n\r\n"
 
 struct bytes {
 	uint8_t at[40000];
@@ -78,8 +79,9 @@ static void request(struct bytes *b, unsigned int parts)
 	put(&payload, front, sizeof(front));
 	put(&payload, block, first);
 	put(&payload, pad, sizeof(pad));
-	frame(b, NGHTTP2_HEADERS, NGHTTP2_FLAG_PADDED | NGHTTP2_FLAG_PRIORITY | (parts == 1 ? NGHTTP2_FLAG_END_HEADERS : 0),
-	      13, payload.at, payload.len);
+	frame(b, NGHTTP2_HEADERS,
+	      NGHTTP2_FLAG_PADDED | NGHTTP2_FLAG_PRIORITY | (parts == 1 ? NGHTTP2_FLAG_END_HEADERS : 0), 13,
+	      payload.at, payload.len);
 	for (i = 1, done = first; i < parts; i++, done += first)
 		frame(b, NGHTTP2_CONTINUATION, i == parts - 1 ? NGHTTP2_FLAG_END_HEADERS : 0, 13, block + done,
 		      i == parts - 1 ? len - done : first);
