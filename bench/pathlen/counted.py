@@ -15,6 +15,8 @@ TOP = Path(__file__).resolve().parents[2]
 # QEMU 10's `max` copies with rep movsb, charged per byte; without these, per 8 bytes.
 CPU = "max,-erms,-fsrm,-fsrs,-fzrm"
 ICOUNT = "-icount shift=0"
+# Seconds, for whatever waits for a guest: machines are shared.
+PATIENCE = 1500
 
 
 def qemu_version():
@@ -90,7 +92,7 @@ class Guest:
             line += ["--net", net]
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([*line, "--", *command], stdout=self.errors, stderr=self.errors)
-        end = time.monotonic() + 300
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 self.snapshot()

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # front-end.sh: the counted guest holds the front-end and nothing else. agent.py starts one at a time by
-# `front-end.sh start KIND` and ends it by `front-end.sh stop`; snapshot.py counts.
+# `front-end.sh start KIND` and ends it by `front-end.sh stop`; `front-end.sh ready KIND` waits until it has its nodes.
+# snapshot.py counts. Where a back-end is counted, outside.sh has it in a namespace, and $BACKENDS says who is behind it.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
 top=$(readlink -f "$here/../..")
 vip=10.77.0.200
-backends="be1:10.77.0.11 be2:10.77.0.12"
+backends=${BACKENDS:-be1:10.77.0.11 be2:10.77.0.12}
 state=/run/front-end
 mkdir -p $state
 # shellcheck source=bench/pathlen/certificate.sh
@@ -71,10 +72,19 @@ lardd_conf() {
 lardd_start() {
 	lardd -c $state/lardd.conf --foreground >$state/lardd.log 2>&1 &
 	echo $! >$state/pid
-	for _ in $(seq 100); do
-		! flotilla explain http://$vip/ socket $state/lardd.sock 2>/dev/null | grep -q '^node: ' || return 0
-		sleep 0.1
+	lardd_ready
+}
+
+# However slow the machine, as long as lardd lives.
+lardd_ready() {
+	until flotilla explain http://$vip/ socket $state/lardd.sock 2>/dev/null | grep -q '^node: '; do
+		alive pid || { cat $state/lardd.log >&2; return 1; }
+		sleep 0.2
 	done
+}
+
+alive() {
+	kill -0 "$(cat "$state/$1")" 2>/dev/null
 }
 
 # As a dispatcher would ask for it: the kernel opens the connections in its place.
@@ -86,12 +96,10 @@ early_start() {
 	# shellcheck disable=SC2086
 	python3 "$here/early.py" $vip 80 $ids >$state/early.log 2>&1 &
 	echo $! >$state/early
-	for _ in $(seq 100); do
-		! grep -q begun $state/early.log || return 0
-		sleep 0.1
+	until grep -q begun $state/early.log; do
+		alive early || { cat $state/early.log >&2; return 1; }
+		sleep 0.2
 	done
-	cat $state/early.log >&2
-	return 1
 }
 
 # How nodes are to be known.
@@ -99,25 +107,30 @@ nodes_up() {
 	local backend
 	modprobe handoff
 	flotilla local set name fe address 10.77.0.1
+	"$here/patient.sh"
 	# Else nothing is given by links that nobody has authenticated, and lardd proxies.
 	[ $# -gt 0 ] || flotilla local set insecure on
 	for backend in $backends; do
 		flotilla node add "${backend%%:*}" address "${backend#*:}" "$@"
 	done
-	for _ in $(seq 300); do
-		! links_up || break
-		sleep 0.2
-	done
 	links_up
-	# The other guest may have to wait for a processor.
-	sysctl -qw net.flotilla.handoff_timeout_ms=10000
 }
 
+# Whoever asks has a time for it.
 links_up() {
 	local backend
 	for backend in $backends; do
-		flotilla -j node show "${backend%%:*}" | grep -q '"state": *"up"' || return 1
+		until flotilla -j node show "${backend%%:*}" | grep -q '"state": *"up"'; do
+			sleep 0.2
+		done
 	done
+}
+
+ready() {
+	case $1 in
+	handoff | early | tls-handoff) links_up; lardd_ready ;;
+	tls-proxy) lardd_ready ;;
+	esac
 }
 
 # The MAC header of each back-end, as bytes for bpftool.
@@ -138,6 +151,7 @@ headers_fill() {
 }
 
 start() {
+	local backend nodes=()
 	[[ $1 != tls-* ]] || secured
 	case $1 in
 	haproxy)
@@ -176,6 +190,11 @@ start() {
 		haproxy_conf "$vip:443 ssl crt $state/both no-tls-tickets" >$state/haproxy.cfg
 		haproxy -D -p $state/pid -f $state/haproxy.cfg
 		;;
+	tls-haproxy-none)
+		haproxy_conf "$vip:443 ssl crt $state/both no-tls-tickets" >$state/haproxy.cfg
+		sed -i 's/^\tnbthread.*/&\n\ttune.ssl.cachesize 0/' $state/haproxy.cfg
+		haproxy -D -p $state/pid -f $state/haproxy.cfg
+		;;
 	tls-nginx)
 		nginx_conf >$state/nginx.conf
 		nginx -c $state/nginx.conf -e $state/nginx.error
@@ -188,9 +207,15 @@ start() {
 		nginx_conf "ssl_session_tickets off; ssl_session_cache shared:sessions:10m;" >$state/nginx.conf
 		nginx -c $state/nginx.conf -e $state/nginx.error
 		;;
+	tls-nginx-none)
+		nginx_conf "ssl_session_tickets off; ssl_session_cache off;" >$state/nginx.conf
+		nginx -c $state/nginx.conf -e $state/nginx.error
+		;;
 	tls-proxy)
-		lardd_conf "mode proxy" "health-check none" "node be1 10.77.0.11:80" "node be2 10.77.0.12:80" \
-			>$state/lardd.conf
+		for backend in $backends; do
+			nodes+=("node ${backend%%:*} ${backend#*:}:80")
+		done
+		lardd_conf "mode proxy" "health-check none" "${nodes[@]}" >$state/lardd.conf
 		lardd_start
 		;;
 	tls-handoff)
@@ -216,8 +241,10 @@ stop() {
 	rm -f $state/pid $state/link $state/early
 	ip netns del front-end 2>/dev/null || true
 	! command -v ipvsadm >/dev/null || ! grep -q '^ip_vs ' /proc/modules || ipvsadm -C
-	ip link set eth1 xdpdrv off
-	tc qdisc del dev eth1 clsact 2>/dev/null || true
+	if [ -d /sys/class/net/eth1 ]; then
+		ip link set eth1 xdpdrv off
+		tc qdisc del dev eth1 clsact 2>/dev/null || true
+	fi
 	if [ -d /sys/module/flotilla ]; then
 		for backend in $backends; do
 			flotilla node del "${backend%%:*}" || true
@@ -231,6 +258,8 @@ stop() {
 
 case ${1:-serve} in
 start) start "$2" ;;
+ready) ready "$2" ;;
+moved) { flotilla stats name HandoffDone 2>/dev/null || true; } | awk '{ n += $NF } END { print n + 0 }' ;;
 stop) stop ;;
 serve)
 	ip addr add 10.77.0.1/24 dev eth1

@@ -34,6 +34,8 @@ refuses bench/pathlen/servers iis
 refuses bench/pathlen/servers --tap haproxy
 refuses bench/pathlen/front-ends --tls ipvs
 refuses bench/pathlen/front-ends tls-nginx
+refuses bench/pathlen/front-ends --count back-end xdp
+refuses bench/pathlen/front-ends --tls tls-direct
 refuses bench/pathlen/front-ends --case nowhere
 refuses bench/flood/run drowned
 finish
