@@ -18,7 +18,7 @@ refuses() {
 	claim "refused: $*" $? "status $status: $said"
 }
 
-for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/{servers,front-ends} bench/lardsim/run bench/flood/run; do
+for script in bench/flash/{breakdown,calls,clients,disk-bound,profile} bench/cluster/model bench/pathlen/{servers,front-ends,crowd} bench/lardsim/run bench/flood/run; do
 	explains "$script"
 	refuses "$script" --nonsense
 done
@@ -36,6 +36,7 @@ refuses bench/pathlen/front-ends --tls ipvs
 refuses bench/pathlen/front-ends tls-nginx
 refuses bench/pathlen/front-ends --count back-end xdp
 refuses bench/pathlen/front-ends --tls tls-direct
+refuses bench/pathlen/crowd iis
 refuses bench/pathlen/front-ends --case nowhere
 refuses bench/flood/run drowned
 finish
