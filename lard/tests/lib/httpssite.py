@@ -24,6 +24,7 @@ http {{
     client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;
     uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
     root {dir}/www; sendfile on; keepalive_timeout 60;
+    client_header_timeout 1h; send_timeout 1h;
     server {{ listen 80; add_header X-Node {name}; add_header X-Scheme http; }}
     server {{ listen {vip}:8443; add_header X-Node {name}; add_header X-Scheme https; }}
     server {{
@@ -58,7 +59,8 @@ setenv.add-response-header = ("X-Node" => "{name}")
 $SERVER["socket"] == "{vip}:8443" {{ }}
 """
 
-FLASH = "listen *:80\nlisten {vip}:8443\nroot {dir}/www\nheader X-Node {name}\nuser root\nheader_timeout 60\n"
+FLASH = ("listen *:80\nlisten {vip}:8443\nroot {dir}/www\nheader X-Node {name}\nuser root\n"
+         "header_timeout 3600\nsend_timeout 3600\n")
 
 # What each is told, and by which words; what it may say in its log.
 SERVERS = {
