@@ -117,9 +117,10 @@ static bool hof_early_door(struct hof_early_rule *r, const struct hof_key4 *key,
 /* --- handshakes --- */
 
 /*
- * The first segment of a request may be lost or late. The others have no cookie, and TCP would reset
- * their client. With the number of its SYN they have one: that is in a slot, which the client may
- * share. In the upper half is when its ACK came, 0: not yet; a flood of SYNs does not drive it out.
+ * The first segment of a request may be lost or late. The others have no cookie, and TCP would
+ * reset their client. With the number of its SYN they have one: that is in a slot, which the client
+ * may share. In the upper half is when its ACK came, 0: not yet; a flood of SYNs does not drive it
+ * out.
  */
 static u64 *hof_early_slot(const struct hof_early_rule *r, const struct hof_key4 *key)
 {
@@ -173,11 +174,12 @@ static bool hof_early_has_socket(struct hof_net *hn, const struct hof_key4 *key,
 static unsigned int hof_early_syn(struct hof_early_rule *r, const struct hof_key4 *key,
 				  const struct flt_door *door, struct sk_buff *skb)
 {
+	/* Before its client may answer. */
+	hof_early_note_syn(hof_early_slot(r, key), ntohl(tcp_hdr(skb)->seq));
 	if (!hof_cookie_answer(r->hn, door, skb)) {
 		hof_count(r->hn, HOF_STAT_EARLY_UNANSWERED);
 		return NF_ACCEPT;
 	}
-	hof_early_note_syn(hof_early_slot(r, key), ntohl(tcp_hdr(skb)->seq));
 	hof_count(r->hn, HOF_STAT_EARLY_SYNS);
 	consume_skb(skb);
 	return NF_STOLEN;
