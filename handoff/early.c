@@ -229,6 +229,14 @@ static bool hof_early_probe(struct hof_early_rule *r, const struct flt_door *doo
 	return true;
 }
 
+/* A cookie that names a small MSS is one of the next number, too: the SYN's own tells them apart. */
+static bool hof_early_is_before(const u64 *slot, const struct sk_buff *skb)
+{
+	u64 what = READ_ONCE(*slot);
+
+	return what && (u32)what == ntohl(tcp_hdr(skb)->seq);
+}
+
 static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key4 *key,
 				  const struct flt_door *door, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
@@ -236,11 +244,12 @@ static unsigned int hof_early_ack(struct hof_early_rule *r, const struct hof_key
 	u64 *slot = hof_early_slot(r, key);
 	const struct tcphdr *th = tcp_hdr(skb);
 	unsigned int offset = skb_transport_offset(skb) + th->doff * 4;
+	bool tiny = !th->fin && skb->len <= offset + 1;
 	struct hof_net *hn = r->hn;
 	struct flt_opening o;
 
-	if (!hof_cookie_read(hn, door, skb, &o)) {
-		if (!th->fin && skb->len <= offset + 1 && hof_early_probe(r, door, skb))
+	if (hof_early_is_before(slot, skb) || !hof_cookie_read(hn, door, skb, &o)) {
+		if (tiny && hof_early_probe(r, door, skb))
 			return NF_STOLEN;
 		hof_count(hn, HOF_STAT_EARLY_STRANGERS);
 		return hof_early_is_late(slot, skb) ? NF_DROP : NF_ACCEPT;
