@@ -113,8 +113,10 @@ static bool make_room(struct exchange *ex)
 	if (ex->answer == FRAMING_LENGTH)
 		return true;
 	if (!ex->filled) {
-		if (fill->size - fill->have >= ROOM_LEAST ||
-		    cache_resize(ex->conn->worker->lardd->cache, fill, size))
+		if (fill->size - fill->have >= ROOM_LEAST)
+			return true;
+		/* Less, when a reload has made the bound smaller: what is there must not be cut. */
+		if (size > fill->size && cache_resize(ex->conn->worker->lardd->cache, fill, size))
 			return true;
 		caching_spoil(ex, false);
 	}
