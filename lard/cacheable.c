@@ -302,6 +302,17 @@ void cacheable_accept(unsigned int encodings, char *line, size_t size)
 		snprintf(line + len, size - len, "\r\n");
 }
 
+/* CGI, WSGI and the like make the same variable of X_Forwarded_Host. */
+static bool passes_for_one(const struct fields *fields, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < fields->count; i++)
+		if (span_passes_for(fields->at[i].name, name))
+			return true;
+	return false;
+}
+
 enum cache_use cacheable_request(const struct request *r, bool *personal)
 {
 	static const char *const particular[] = {
@@ -319,7 +330,7 @@ enum cache_use cacheable_request(const struct request *r, bool *personal)
 	if (r->framing != FRAMING_NONE || r->websocket)
 		return CACHE_PASS;
 	for (i = 0; i < sizeof(particular) / sizeof(particular[0]); i++)
-		if (has(&r->fields, particular[i]))
+		if (passes_for_one(&r->fields, particular[i]))
 			return CACHE_PASS;
 	*personal = has(&r->fields, "cookie");
 	c = read_control(&r->fields);

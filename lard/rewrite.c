@@ -107,7 +107,7 @@ static bool is_forged(const struct config *config, const char *scheme, const str
 /* Who others wait for asks for all of it: a 304 would be of use to him alone. */
 static bool is_condition(const struct field *f)
 {
-	return span_is(f->name, "if-none-match") || span_is(f->name, "if-modified-since");
+	return span_passes_for(f->name, "if-none-match") || span_passes_for(f->name, "if-modified-since");
 }
 
 /* Has what is in the cache changed? */

@@ -53,7 +53,8 @@ static void what_names_another_page_passes_by(void **state)
 	static const char *const fields[] = {
 		"Forwarded: host=evil\r\n", "X-Forwarded-Host: evil\r\n", "x-forwarded-prefix: /evil\r\n",
 		"X-Host: evil\r\n", "X-Original-URL: /evil\r\n", "X-Rewrite-URL: /evil\r\n",
-		"X-HTTP-Method-Override: DELETE\r\n", "Authorization: Basic eDp5\r\n",
+		"X-HTTP-Method-Override: DELETE\r\n", "X_Forwarded_Host: evil\r\n", "x.original.url: /evil\r\n",
+		"Authorization: Basic eDp5\r\n",
 	};
 	bool personal;
 	size_t i;

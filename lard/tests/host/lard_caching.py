@@ -488,6 +488,24 @@ def a_304_that_is_of_another_page_is_not_believed():
         assert lardd.control("status")["cache"]["entries"] == 0 and lardd.counter("LardCacheRevalidated") == 0
 
 
+def no_condition_of_a_clients_joins_ours_by_another_name():
+    """CGI and WSGI read If_None_Match as If-None-Match."""
+    state = {"tag": "one"}
+
+    def script(_peer, head, _body):
+        asked = [line.split(b": ")[1] for line in head.split(b"\r\n")
+                 if line.lower().replace(b"_", b"-").startswith(b"if-none-match")]
+        if f'"{state["tag"]}"'.encode() in asked:
+            return b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\n\r\n", True
+        return text(state["tag"], "Cache-Control: max-age=1", f'ETag: "{state["tag"]}"'), True
+    with behind(script, CACHE) as (lardd, _):
+        lardd.get("/x")
+        state["tag"] = "two"
+        time.sleep(1.1)
+        lardd.get("/x", 'If_None_Match: "two"\r\n')
+        assert bytes(lardd.get("/x")[2]) == b"two"
+
+
 def an_error_that_one_client_can_make_keeps_nothing_alive():
     """lardd asks behind it, as anybody would."""
     state = {"body": "one"}
@@ -616,13 +634,16 @@ if __name__ == "__main__":
                    many_misses_are_one_fetch, so_it_is_with_several_workers, who_waits_does_not_wait_for_ever,
                    what_is_not_kept_is_waited_for_once,
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
-                   who_takes_it_slowly_holds_nobody_up, who_leaves_amid_the_answer_leaves_it_to_the_others,
+                   who_takes_it_slowly_holds_nobody_up,
+                   who_leaves_amid_the_answer_leaves_it_to_the_others,
                    what_there_is_no_room_for_is_waited_for_once,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_at_once_and_asked_for_behind, what_is_stale_and_gone_is_not_served_again,
                    what_has_not_changed_is_not_sent_again, what_has_changed_comes_anew,
-                   a_304_that_is_of_another_page_is_not_believed, an_error_that_one_client_can_make_keeps_nothing_alive,
+                   a_304_that_is_of_another_page_is_not_believed,
+                   no_condition_of_a_clients_joins_ours_by_another_name,
+                   an_error_that_one_client_can_make_keeps_nothing_alive,
                    without_leave_nothing_stale_is_served,
                    what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
                    what_is_cleared_is_fetched_again,
