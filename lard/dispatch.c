@@ -149,7 +149,7 @@ static void decide(struct conn *conn)
 		lard_dispatch(lardd->engine, conn->key, w->loop.now, &d);
 	if (d.node >= 0) {
 		assign(lardd, conn, &d);
-	} else if (d.why == LARD_WHY_FULL && lardd->waiters < w->config->max_queue) {
+	} else if (d.why == LARD_WHY_FULL && !conn->refreshes && lardd->waiters < w->config->max_queue) {
 		conn_enter(conn, CONN_WAIT);
 		list_add_before(&lardd->waiting, &conn->link);
 		lardd->waiters++;
@@ -162,6 +162,9 @@ static void decide(struct conn *conn)
 		go(conn);
 	else if (queued)
 		wait_in_queue(conn);
+	/* Nobody waits for it, and whoever asks next tries again: it keeps no client out of the queue. */
+	else if (conn->refreshes)
+		conn_close(conn);
 	else if (caching_will_do(conn))
 		answer_from_cache(conn);
 	else

@@ -523,6 +523,27 @@ def an_error_that_one_client_can_make_keeps_nothing_alive():
         assert bytes(lardd.get("/x")[2]) == b"two" and len(origin.requests) == 3
 
 
+def what_is_asked_for_behind_keeps_no_client_out():
+    """One connection can make many pages be asked for, more than nodes and queue have places."""
+    page = Page("Cache-Control: max-age=1, stale-while-revalidate=600")
+    with behind(page, CACHE + "max-queue 10") as (lardd, _), lardd.connect() as s, s.makefile("rb") as stream:
+        def each():
+            for i in range(100):
+                s.sendall(f"GET /x?{i} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                assert read_answer(stream)[0] == 200
+        each()
+        time.sleep(1.1)
+        page.go.clear()
+        each()
+        assert lardd.counter("LardCacheRefreshed") == 100
+        assert lardd.control("status")["connections"]["queued"] == 0
+        crowd = Crowd(lardd, 1, "/other")
+        until(lambda: lardd.control("status")["connections"]["queued"] == 1, what="it waits")
+        page.go.set()
+        assert crowd.join() == [(200, "one")]
+        until(lambda: lardd.load() == 0, what="all is answered")
+
+
 def without_leave_nothing_stale_is_served():
     for fields, extra in ((("Cache-Control: max-age=1",), ""),
                           (("Cache-Control: max-age=1, must-revalidate",),
@@ -644,7 +665,7 @@ if __name__ == "__main__":
                    a_304_that_is_of_another_page_is_not_believed,
                    no_condition_of_a_clients_joins_ours_by_another_name,
                    an_error_that_one_client_can_make_keeps_nothing_alive,
-                   without_leave_nothing_stale_is_served,
+                   what_is_asked_for_behind_keeps_no_client_out, without_leave_nothing_stale_is_served,
                    what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
                    what_is_cleared_is_fetched_again,
                    wrong_directives_are_refused, without_the_device_lardd_goes_on]))
