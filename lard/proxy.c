@@ -489,7 +489,9 @@ static bool note_moves(struct exchange *ex)
 	if (too_slow(ex))
 		return true;
 	ex->touched_us = w->loop.now;
-	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
+	/* What nobody takes holds its node's place for so long in all, however little of it comes now and then. */
+	if (!ex->client_lost && !ex->conn->refreshes)
+		timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
 	return false;
 }
 

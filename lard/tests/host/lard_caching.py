@@ -303,6 +303,26 @@ def who_leaves_amid_the_answer_leaves_it_to_the_others():
         until(lambda: sum(lardd.control("status")["connections"].values()) == 0, what="all gone")
 
 
+def what_nobody_takes_holds_no_node_for_ever():
+    def script(peer, _head, _body):
+        peer.sendall(f"HTTP/1.1 200 OK\r\n{FRESH}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        while not over.wait(0.3):
+            peer.sendall(b"1\r\nx\r\n")
+        return b"0\r\n\r\n", False
+    over = threading.Event()
+    with behind(script, CACHE + "io-timeout 2s") as (lardd, _):
+        with lardd.connect() as first:
+            first.sendall(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+            first.recv(100)
+            time.sleep(3)
+            assert lardd.load() == 1        # who takes it may have it
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")      # a reset
+        try:
+            until(lambda: lardd.load() == 0, 10, what="the node is free")
+        finally:
+            over.set()
+
+
 def what_there_is_no_room_for_is_waited_for_once():
     """Its clients do not ask one after another."""
     asked, go = [], threading.Event()
@@ -657,7 +677,7 @@ if __name__ == "__main__":
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
                    who_takes_it_slowly_holds_nobody_up,
                    who_leaves_amid_the_answer_leaves_it_to_the_others,
-                   what_there_is_no_room_for_is_waited_for_once,
+                   what_nobody_takes_holds_no_node_for_ever, what_there_is_no_room_for_is_waited_for_once,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_at_once_and_asked_for_behind, what_is_stale_and_gone_is_not_served_again,
