@@ -414,6 +414,9 @@ static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 			      ex->encodings, time(NULL), &k) ||
 	    (r->framing == FRAMING_LENGTH && r->content_length > w->config->cache_object_max))
 		return futile_us(ex, r);
+	/* Who asks by HTTP/1.0 could have others keep one that was cut: to him alone it says not where it ends. */
+	if (r->framing == FRAMING_EOF && r->minor && !ex->minor)
+		return RETRY_US;
 	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
 	if (len < 0 || len > FIELDS_MOST)
 		return futile_us(ex, r);

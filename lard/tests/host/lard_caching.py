@@ -323,6 +323,16 @@ def what_nobody_takes_holds_no_node_for_ever():
             over.set()
 
 
+def what_http_1_0_cannot_tell_from_a_cut_one_is_not_kept():
+    def script(_peer, head, _body):
+        if b" HTTP/1.0" in head:
+            return f"HTTP/1.1 200 OK\r\n{FRESH}\r\n\r\nhal".encode(), False
+        return text("half and half", FRESH), True
+    with behind(script, CACHE) as (lardd, _):
+        lardd.get("/x", version="HTTP/1.0")
+        assert bytes(lardd.get("/x")[2]) == b"half and half"
+
+
 def what_there_is_no_room_for_is_waited_for_once():
     """Its clients do not ask one after another."""
     asked, go = [], threading.Event()
@@ -677,7 +687,8 @@ if __name__ == "__main__":
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
                    who_takes_it_slowly_holds_nobody_up,
                    who_leaves_amid_the_answer_leaves_it_to_the_others,
-                   what_nobody_takes_holds_no_node_for_ever, what_there_is_no_room_for_is_waited_for_once,
+                   what_nobody_takes_holds_no_node_for_ever, what_http_1_0_cannot_tell_from_a_cut_one_is_not_kept,
+                   what_there_is_no_room_for_is_waited_for_once,
                    clients_that_wait_and_leave_are_forgotten, a_change_amid_it_is_seen_by_who_waits,
                    a_change_of_one_page_keeps_no_other_out,
                    what_is_stale_is_served_at_once_and_asked_for_behind, what_is_stale_and_gone_is_not_served_again,
