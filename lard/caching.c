@@ -458,6 +458,19 @@ static void forget_all(struct exchange *ex)
 		cache_forget(cache_of(ex->conn), key);
 }
 
+static bool is_stored(const struct exchange *ex)
+{
+	struct cache *cache = cache_of(ex->conn);
+	uint64_t now = ex->conn->worker->loop.now;
+	struct entry *entry = cache_find(cache, ex->key, now);
+
+	if (!entry && ex->encodings != ENCODING_UNKNOWN)
+		entry = cache_find(cache, cache_variant(ex->key, ex->encodings), now);
+	if (entry)
+		cache_put(cache, entry);
+	return entry;
+}
+
 void caching_answer(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
@@ -470,7 +483,10 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
 		return;
 	futile = begin_fill(ex, r);
-	fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal), futile ? w->loop.now + futile : 0);
+	/* Who asks past what is stored is to blame himself for what is not kept. */
+	if (!futile || ex->use == CACHE_SERVE || !is_stored(ex))
+		fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal),
+			   futile ? w->loop.now + futile : 0);
 	/* What was is over, and not to be served as stale when that has been forgotten. */
 	if (futile == FUTILE_US && ex->conn->asks && ex->conn->entry)
 		cache_drop(cache_of(ex->conn), ex->conn->entry);

@@ -574,6 +574,20 @@ def what_is_asked_for_behind_keeps_no_client_out():
         until(lambda: lardd.load() == 0, what="all is answered")
 
 
+def who_asks_past_what_is_stored_says_nothing_of_it():
+    """What he alone gets, which is not kept, is no reason to go past the cache, or to hand others off."""
+    def script(_peer, head, _body):
+        if b"X-Odd" in head:
+            return text("moved", "Location: /odd", status="302 Found"), True
+        return text("page", "Cache-Control: max-age=1, stale-while-revalidate=600"), True
+    with behind(script, CACHE) as (lardd, _):
+        lardd.get("/x")
+        assert lardd.get("/x", "Cache-Control: no-cache\r\nX-Odd: 1\r\n")[0] == 302
+        time.sleep(1.1)
+        assert bytes(lardd.get("/x")[2]) == b"page"
+        assert lardd.counter("LardCacheStale") == lardd.counter("LardCacheRefreshed") == 1
+
+
 def without_leave_nothing_stale_is_served():
     for fields, extra in ((("Cache-Control: max-age=1",), ""),
                           (("Cache-Control: max-age=1, must-revalidate",),
@@ -696,7 +710,8 @@ if __name__ == "__main__":
                    a_304_that_is_of_another_page_is_not_believed,
                    no_condition_of_a_clients_joins_ours_by_another_name,
                    an_error_that_one_client_can_make_keeps_nothing_alive,
-                   what_is_asked_for_behind_keeps_no_client_out, without_leave_nothing_stale_is_served,
+                   what_is_asked_for_behind_keeps_no_client_out,
+                   who_asks_past_what_is_stored_says_nothing_of_it, without_leave_nothing_stale_is_served,
                    what_is_stale_is_served_while_back_ends_fail, what_is_fresh_needs_no_node,
                    what_is_cleared_is_fetched_again,
                    wrong_directives_are_refused, without_the_device_lardd_goes_on]))
