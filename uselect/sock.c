@@ -271,6 +271,7 @@ bool usel_sock_loosen(struct usel_sock *us)
 	loose = !us->gone && us->settled && usel_sock_edges(us);
 	if (loose) {
 		us->loose = true;
+		us->loosened++;
 		usel_sock_show(us);
 	}
 	spin_unlock_irqrestore(&us->lock, irq);
@@ -278,25 +279,28 @@ bool usel_sock_loosen(struct usel_sock *us)
 }
 
 /*
- * The operations come to us again, then the bits are made right, and last they are said to be. A
- * receive that is under way ends unseen, see the uapi header.
+ * The operations come to us again, then the bits are made right, and last they are said to be. Who
+ * comes before that does the same: his caller believes the bits as soon as he returns. A receive
+ * that is under way ends unseen, see the uapi header.
  */
 void usel_sock_tighten(struct usel_sock *us)
 {
 	struct sock *sk = NULL;
+	unsigned int loosened;
 	unsigned long irq;
 
 	spin_lock_irqsave(&us->lock, irq);
-	if (us->loose && !us->gone && refcount_inc_not_zero(&us->sk->sk_refcnt)) {
+	loosened = us->loosened;
+	if (us->loose && !us->gone && refcount_inc_not_zero(&us->sk->sk_refcnt))
 		sk = us->sk;
-		us->loose = false;
-	}
 	spin_unlock_irqrestore(&us->lock, irq);
 	if (!sk)
 		return;
 	flt_layer_want_data(sk);
 	usel_sock_update(us, 0);
 	spin_lock_irqsave(&us->lock, irq);
+	if (us->loosened == loosened)
+		us->loose = false;
 	usel_sock_show(us);
 	spin_unlock_irqrestore(&us->lock, irq);
 	sock_put(sk);
@@ -391,7 +395,7 @@ int usel_sock_bind(struct usel_sock *us, struct usel_region *region, unsigned in
 	do {
 		spin_lock_irqsave(&us->lock, irq);
 		err = usel_sock_bind_locked(us, fresh);
-		tighten = !err && us->loose && !READ_ONCE(region->edges);
+		tighten = (!err || err == -EALREADY) && us->loose && !READ_ONCE(region->edges);
 		spin_unlock_irqrestore(&us->lock, irq);
 		if (tighten)
 			usel_sock_tighten(us);

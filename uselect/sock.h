@@ -67,8 +67,9 @@ struct usel_bind {
  * @binds:    struct usel_bind; commonly one; RCU
  * @nr_binds: at most USEL_BINDS_MAX: each is looked at for each event
  * @mask:     what poll() was last found to say
- * @loose:    receives and sends are not seen: all who have it bound want edges only. Never false
- *	      while the socket's operations pass us by, but in usel_sock_tighten()
+ * @loose:    receives and sends are not seen: all who have it bound want edges only; or the bits
+ *	      are not right again yet
+ * @loosened: how often it became so
  * @gone:     no more binds: the layer is off, or the socket is being destroyed
  * @settled: the descriptor is known for certain, or there is none: do not search again
  * @rcu:      for freeing
@@ -83,6 +84,7 @@ struct usel_sock {
 	bool gone;
 	bool settled;
 	bool loose;
+	unsigned int loosened;
 	struct rcu_head rcu;
 };
 

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include "uselect/tests/lib/sockets.h"
@@ -600,6 +601,71 @@ TEST_F(edges, byte_counts_are_of_now)
 	ASSERT_TRUE(WAIT(raw_events(self->raw, self->b) & EPOLLIN));
 	ASSERT_EQ(1, recv(self->b, self->buf, 9, 0));
 	ASSERT_EQ(EPOLLOUT | EPOLLWRNORM, raw_events(self->raw, self->b));
+}
+
+/* One of two threads that make a set each at the same time, and then look. */
+struct comer {
+	const struct usel_region_head *raw;
+	pthread_barrier_t *together;
+	int fd, rounds, wrong;
+};
+
+static void *come(void *arg)
+{
+	struct usel_setup setup;
+	struct comer *c = arg;
+	uint32_t events;
+	int i, dev, err;
+
+	for (i = 0; i < c->rounds; i++) {
+		dev = open(USEL_DEVICE, O_RDWR | O_CLOEXEC);
+		setup = (struct usel_setup){ .abi = USEL_ABI };
+		pthread_barrier_wait(c->together);
+		err = ioctl(dev, USEL_SETUP, &setup);
+		events = raw_events(c->raw, c->fd);
+		c->wrong += err || events & (EPOLLIN | USEL_FD_EDGES);
+		pthread_barrier_wait(c->together);
+		close(dev);
+		pthread_barrier_wait(c->together);
+	}
+	return NULL;
+}
+
+/* The number is the last, so that who makes all right returns as soon as this one is. */
+TEST_F(edges, all_is_right_for_each_of_two_sets_that_come_at_once)
+{
+	struct rlimit nofile = { self->raw->nfds, self->raw->nfds };
+	int last = self->raw->nfds - 1, rounds = env_number("USELECT_COMERS", 3000), i;
+	pthread_barrier_t together;
+	struct comer comers[2];
+	pthread_t threads[2];
+	bool stale = true;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &nofile));
+	ASSERT_EQ(last, dup2(self->b, last));
+	close(self->b);
+	pthread_barrier_init(&together, NULL, 3);
+	for (i = 0; i < 2; i++) {
+		comers[i] = (struct comer){ self->raw, &together, last, rounds, 0 };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, come, &comers[i]));
+	}
+	for (i = 0; i < rounds; i++) {
+		/* The first receive is seen, and lets the second pass by. */
+		recv(last, self->buf, 9, 0);
+		send(self->a, "a", 1, 0);
+		stale &= WAIT(raw_events(self->raw, last) & EPOLLIN);
+		recv(last, self->buf, 9, 0);
+		stale &= !!(raw_events(self->raw, last) & USEL_FD_EDGES);
+		pthread_barrier_wait(&together);
+		pthread_barrier_wait(&together);
+		pthread_barrier_wait(&together);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT_TRUE(stale);
+	ASSERT_EQ(0, comers[0].wrong + comers[1].wrong) {
+		TH_LOG("wrong: %d and %d of %d", comers[0].wrong, comers[1].wrong, rounds);
+	}
 }
 
 /* --- many receives and sends in one call --- */
