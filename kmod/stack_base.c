@@ -177,6 +177,13 @@ void flt_base_unhook(struct sock *sk, const struct flt_base *base)
 		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, base->real_af);
 }
 
+/* IPV6_ADDRFORM puts IPv4's in under the socket's lock alone: these stay, whoever came first. */
+static void flt_base_swap_ops(struct socket *sock, const struct proto_ops *old,
+			      const struct proto_ops *new)
+{
+	cmpxchg(&sock->ops, old, new);
+}
+
 /**
  * flt_base_set_ops - operations: ours, all parts of them, or TCP's own
  * @sk:   sk_callback_lock held, or nobody can reach the socket; it may have no socket yet
@@ -186,9 +193,10 @@ void flt_base_set_ops(struct sock *sk, bool ours)
 {
 	const struct flt_base *base = flt_base(sk);
 	struct socket *sock = sk->sk_socket;
+	const struct proto_ops *now = sock ? READ_ONCE(sock->ops) : NULL;
 
-	if (sock && (sock->ops == base->real_ops || flt_base_parts(base, sock->ops) >= 0))
-		WRITE_ONCE(sock->ops, ours ? base->ops[FLT_OPS_ALL] : base->real_ops);
+	if (sock && (now == base->real_ops || flt_base_parts(base, now) >= 0))
+		flt_base_swap_ops(sock, now, ours ? base->ops[FLT_OPS_ALL] : base->real_ops);
 }
 
 /**
@@ -201,10 +209,11 @@ void flt_base_set_part(struct sock *sk, unsigned int part, bool ours)
 {
 	const struct flt_base *base = flt_base(sk);
 	struct socket *sock = sk->sk_socket;
-	int parts = sock ? flt_base_parts(base, sock->ops) : -1;
+	const struct proto_ops *now = sock ? READ_ONCE(sock->ops) : NULL;
+	int parts = sock ? flt_base_parts(base, now) : -1;
 
 	if (parts >= 0)
-		WRITE_ONCE(sock->ops, base->ops[ours ? parts | part : parts & ~part]);
+		flt_base_swap_ops(sock, now, base->ops[ours ? parts | part : parts & ~part]);
 }
 
 void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int needs)
