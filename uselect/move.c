@@ -47,6 +47,7 @@ long usel_move_all(const struct usel_moves __user *arg)
 	struct usel_move chunk[USEL_MOVE_CHUNK], __user *at;
 	unsigned int done, n, i;
 	struct usel_moves moves;
+	int ret;
 
 	/* It may let ioctl() pass, and not send(). */
 	if (seccomp_mode(&current->seccomp) != SECCOMP_MODE_DISABLED)
@@ -60,13 +61,19 @@ long usel_move_all(const struct usel_moves __user *arg)
 		n = min_t(unsigned int, moves.nr - done, USEL_MOVE_CHUNK);
 		if (copy_from_user(chunk, at + done, n * sizeof(*chunk)))
 			break;
-		for (i = 0; i < n; i++)
-			chunk[i].result = usel_move_one(&chunk[i]);
-		if (copy_to_user(at + done, chunk, n * sizeof(*chunk)))
-			break;
-		if (fatal_signal_pending(current))
-			break;
-		cond_resched();
+		/* Who cannot be told of one makes no more: it would be made again. */
+		for (i = 0; i < n; i++) {
+			ret = usel_move_one(&chunk[i]);
+			/* This move is not restarted. */
+			if (ret == -ERESTARTSYS)
+				ret = -EINTR;
+			if (put_user(ret, &at[done + i].result) || fatal_signal_pending(current)) {
+				done += i;
+				goto out;
+			}
+			cond_resched();
+		}
 	}
+out:
 	return done || !moves.nr ? done : -EFAULT;
 }

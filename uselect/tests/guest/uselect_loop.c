@@ -763,4 +763,29 @@ TEST_F(edges, moves_are_receives_and_sends)
 	ASSERT_EQ(0, status);
 }
 
+/* No more is sent than can be said to have been, but for one. */
+TEST_F(edges, moves_end_where_the_list_cannot_be_written)
+{
+	int page = getpagesize(), i, got;
+	struct usel_moves all = { .nr = 6 };
+	struct usel_move *m;
+	char *pages;
+
+	pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, pages);
+	m = (struct usel_move *)(pages + page) - 3;
+	for (i = 0; i < 6; i++)
+		m[i] = (struct usel_move){ .fd = self->a, .flags = USEL_MOVE_SEND,
+					   .addr = (uintptr_t)"abcdef" + i, .len = 1, };
+	ASSERT_EQ(0, mprotect(pages + page, page, PROT_READ));
+	all.moves = (uintptr_t)m;
+	ASSERT_EQ(3, ioctl(set_of_flags(USEL_SETUP_EDGES), USEL_MOVE, &all));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(1, m[i].result);
+	ASSERT_TRUE(WAIT(recv(self->b, self->buf, 9, MSG_PEEK) >= 4));
+	usleep(100000);
+	got = recv(self->b, self->buf, 9, 0);
+	ASSERT_EQ(4, got);
+}
+
 TEST_HARNESS_MAIN

@@ -145,8 +145,9 @@ struct usel_setup {
  * USEL_MOVE   receives and sends, of any sockets of the caller's, one after the other: each is what
  *	       recv(2) or send(2) with MSG_DONTWAIT and MSG_NOSIGNAL would be, security modules
  *	       and accounting included, and has its own result. The number of those that were made
- *	       is returned: fewer when the rest of @moves cannot be read or written. EINVAL: no
- *	       USEL_SETUP, @nr, @reserved. EFAULT. EPERM: the caller has a seccomp filter, which
+ *	       is returned: fewer when the rest of @moves cannot be read or written; where it cannot
+ *	       be written, one that is not counted may have been made. EINVAL: no USEL_SETUP,
+ *	       @nr, @reserved. EFAULT. EPERM: the caller has a seccomp filter, which
  *	       would see no receive and no send.
  * USEL_KICK   count an event into the set's @seq and wake who sleeps on it. EINVAL: no USEL_SETUP.
  */
