@@ -35,7 +35,8 @@ int uselect_move(struct usel_move *moves, unsigned int nr)
 	}
 	if (nr > 1 && (usl_region.features & USEL_FEATURE_MOVE)) {
 		done = ioctl(usl_region_fd(), USEL_MOVE, &all);
-		if (done >= 0 || errno != EPERM)
+		/* Else none was made: a filter, or the descriptor is not the set's any more. */
+		if (done >= 0 || errno == EFAULT)
 			return done;
 	}
 	for (i = 0; i < nr; i++)

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include "uselect/tests/lib/sockets.h"
@@ -786,6 +787,41 @@ TEST_F(edges, moves_end_where_the_list_cannot_be_written)
 	usleep(100000);
 	got = recv(self->b, self->buf, 9, 0);
 	ASSERT_EQ(4, got);
+}
+
+/* The program has closed what it did not know of, and has a file of its own there by now. */
+static int closed_all(int a, bool reuse)
+{
+	struct usel_move two[2] = {
+		{ .fd = a, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)"x", .len = 1 },
+		{ .fd = a, .flags = USEL_MOVE_SEND, .addr = (uintptr_t)"x", .len = 1 },
+	};
+	int fd;
+
+	if (uselect_init_edges())
+		return 1;
+	for (fd = 3; fd < 1024; fd++)
+		if (fd != a)
+			syscall(SYS_close, fd);
+	for (fd = 0; reuse && fd < 1020;)
+		fd = open("/dev/null", O_RDWR);
+	if (uselect_move(two, 2) != 2 || two[0].result != 1 || two[1].result != 1)
+		return 2;
+	return 0;
+}
+
+TEST_F(edges, moves_go_without_the_set_that_was_closed)
+{
+	int i, status;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		pid = fork();
+		if (!pid)
+			_exit(closed_all(self->a, i));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+	}
 }
 
 TEST_HARNESS_MAIN
