@@ -229,7 +229,7 @@ static bool hof_early_probe(struct hof_early_rule *r, const struct flt_door *doo
 	return true;
 }
 
-/* A cookie that names a small MSS is one of the next number, too: the SYN's own tells them apart. */
+/* A cookie of a small MSS is one of the next number too: the number of its SYN tells which. */
 static bool hof_early_is_before(const u64 *slot, const struct sk_buff *skb)
 {
 	u64 what = READ_ONCE(*slot);
