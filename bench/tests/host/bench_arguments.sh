@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# timeout: 180
 # Each script of bench/ explains itself, and refuses what it cannot do before it starts anything.
 . "$FLT_TOP/tools/testing/lib.sh"
 cd "$FLT_TOP" || bail "no $FLT_TOP"
