@@ -366,6 +366,12 @@ struct sock *flt_adoption_sock(const struct flt_adoption *adoption)
 }
 EXPORT_SYMBOL_GPL(flt_adoption_sock);
 
+__be16 flt_adoption_port(const struct flt_adoption *adoption)
+{
+	return adoption->port;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_port);
+
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption)
 {
 	return &adoption->park.tuple;

@@ -169,6 +169,8 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire
  * its end; somebody may kill it (ss -K) while it is parked.
  */
 struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
+/* Of the listener that it is for. */
+__be16 flt_adoption_port(const struct flt_adoption *adoption);
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
 
 /**
