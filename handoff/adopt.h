@@ -45,6 +45,7 @@ struct hof_peer;
  * @flags:   HOF_ADOPT_*
  * @tuple:   of the connection
  * @port:    of the listener that it was given to
+ * @keys:    it came with keys, which its socket has from accept() on
  * @sk:      the child, or the one that has taken its place; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
  * @held:    the same, in @peer->held; with @passed until our entry is over
@@ -95,6 +96,7 @@ struct hof_adoption {
 	u32 flags;
 	struct flt_tuple tuple;
 	__be16 port;
+	bool keys;
 	struct sock *sk;
 	struct list_head all;
 	struct list_head held;

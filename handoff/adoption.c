@@ -284,6 +284,7 @@ enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u3
 	}
 	a->tuple = *flt_adoption_tuple(a->child);
 	a->port = flt_adoption_port(a->child);
+	a->keys = flt_adoption_has_keys(a->child);
 	a->sk = flt_adoption_sock(a->child);
 	if (hof_adoption_observe(a)) {
 		flt_adoption_abort(a->child);

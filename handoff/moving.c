@@ -153,7 +153,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	bool at, expected, ready;
 	enum hof_request what;
-	u32 length;
+	u32 next;
 
 	/* Said before, and refused by the one that it was for: what is learned is learned once. */
 	spin_lock_bh(&m->lock);
@@ -161,7 +161,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	spin_unlock_bh(&m->lock);
 	if (ready)
 		return true;
-	what = hof_request_look(sk, GFP_KERNEL, &length);
+	what = hof_request_next(sk, &next);
 	spin_lock_bh(&m->lock);
 	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
 	expected = m->known && m->next == tp->copied_seq;
@@ -169,7 +169,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	if (!m->known || after(tp->copied_seq, m->next) ||
 	    (expected && tp->copied_seq != tp->rcv_nxt)) {
 		m->known = at && what == HOF_REQUEST_WHOLE;
-		m->next = tp->copied_seq + length;
+		m->next = next;
 		if (at && what == HOF_REQUEST_UNCLEAR)
 			m->lost = true;
 	}

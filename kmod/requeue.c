@@ -24,6 +24,7 @@
 #include "compat/request.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
+#include "ktls.h"
 #include "requeue.h"
 #include "socklock.h"
 
@@ -136,8 +137,17 @@ static void flt_requeue_undo(struct flt_adoption *adoption, const struct flt_req
 /* Its listener's lock is held, so that it cannot fail: who queues it looks for that. */
 static enum flt_refusal flt_requeue_queue(struct flt_adoption *adoption)
 {
+	struct flt_ktls *ktls = adoption->ktls;
+
+	adoption->ktls = NULL;
+	if (ktls)
+		flt_ktls_await(ktls, adoption->req, adoption->child);
 	flt_child_unpark(adoption->child, adoption->ack_pending);
-	return WARN_ON_ONCE(!flt_adoption_enqueue(adoption)) ? FLT_REFUSE_ABORTED : FLT_REFUSE_NONE;
+	if (!WARN_ON_ONCE(!flt_adoption_enqueue(adoption)))
+		return FLT_REFUSE_NONE;
+	if (ktls)
+		flt_ktls_forget(ktls, adoption->req);
+	return FLT_REFUSE_ABORTED;
 }
 
 /* The child goes to the listener, which cannot close meanwhile: its lock is ours. */
@@ -202,6 +212,24 @@ static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
 	return why;
 }
 
+static enum flt_refusal flt_requeue_checkpoint(struct flt_adoption *adoption,
+					       struct flt_checkpoint **ckpt)
+{
+	struct flt_tls tls;
+	enum flt_refusal why;
+
+	why = flt_endpoint_checkpoint(adoption->old, 0, &tls, ckpt);
+	if (why == FLT_REFUSE_NONE && tls.version) {
+		adoption->ktls = flt_ktls_keep(&tls);
+		if (!adoption->ktls) {
+			kvfree(*ckpt);
+			why = FLT_REFUSE_NOMEM;
+		}
+	}
+	memzero_explicit(&tls, sizeof(tls));
+	return why;
+}
+
 static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption,
 					   const struct flt_requeue *how)
 {
@@ -215,13 +243,14 @@ static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption,
 	/* Closed, it is TCP's to end; without a place in the hash there is none to take over. */
 	if (sock_flag(sk, SOCK_DEAD) || sk->sk_state != TCP_ESTABLISHED || !sk_hashed(sk))
 		return FLT_REFUSE_STATE;
-	why = flt_endpoint_checkpoint(sk, 0, &ckpt);
+	why = flt_requeue_checkpoint(adoption, &ckpt);
 	if (why)
 		return why;
 	why = flt_wire_decode(ckpt->wire, ckpt->len, &state, &data);
 	if (!why)
 		why = flt_requeue_install(adoption, how, &state, &data);
 	kvfree(ckpt);
+	flt_ktls_free(adoption->ktls);
 	if (!why)
 		flt_endpoint_release(sk);
 	return why;

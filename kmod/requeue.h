@@ -71,9 +71,9 @@ struct flt_requeue {
  * @how: where to
  *
  * On success the program that had it reads end of file, and the other one accepts the
- * connection with every byte that was unread. Nothing is sent to the client, and no packet
- * of his finds the four-tuple without an owner: those that come meanwhile wait below TCP, one that
- * was past that already is dropped unacknowledged at worst.
+ * connection with every byte that was unread, and with the keys that it had from us. Nothing is
+ * sent to the client, and no packet of his finds the four-tuple without an owner: those that come
+ * meanwhile wait below TCP, one that was past that already is dropped unacknowledged at worst.
  *
  * Waits for nobody: a program that keeps its socket locked for long makes it FLT_REFUSE_BUSY.
  *
