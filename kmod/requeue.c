@@ -24,7 +24,6 @@
 #include "compat/request.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
-#include "ktls.h"
 #include "requeue.h"
 #include "socklock.h"
 
@@ -82,6 +81,15 @@ unsigned int flt_listener_rank_of(const struct sock *listener, const struct net 
 }
 EXPORT_SYMBOL_GPL(flt_listener_rank_of);
 
+unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk)
+{
+	struct flt_tuple tuple;
+
+	flt_tuple_from_sock(sk, &tuple);
+	return flt_listener_rank_of(listener, sock_net(sk), &tuple);
+}
+EXPORT_SYMBOL_GPL(flt_listener_rank);
+
 bool flt_sock_came(const struct sock *sk)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -123,31 +131,12 @@ void flt_adoption_give_back(struct flt_adoption *adoption, struct sock *child)
 	old->sk_prot->hash(old);
 }
 
-static void flt_requeue_undo(struct flt_adoption *adoption, const struct flt_requeue *how,
-			     bool taken)
+static void flt_requeue_undo(struct flt_adoption *adoption)
 {
 	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
-	if (taken && how->give_back)
-		how->give_back(adoption->old, adoption->child, how->arg);
 	flt_adoption_give_back(adoption, adoption->child);
 	flt_child_destroy(adoption->child);
 	flt_compat_reqsk_put(adoption->req);
-}
-
-/* Its listener's lock is held, so that it cannot fail: who queues it looks for that. */
-static enum flt_refusal flt_requeue_queue(struct flt_adoption *adoption)
-{
-	struct flt_ktls *ktls = adoption->ktls;
-
-	adoption->ktls = NULL;
-	if (ktls)
-		flt_ktls_await(ktls, adoption->req, adoption->child);
-	flt_child_unpark(adoption->child, adoption->ack_pending);
-	if (!WARN_ON_ONCE(!flt_adoption_enqueue(adoption)))
-		return FLT_REFUSE_NONE;
-	if (ktls)
-		flt_ktls_forget(ktls, adoption->req);
-	return FLT_REFUSE_ABORTED;
 }
 
 /* The child goes to the listener, which cannot close meanwhile: its lock is ours. */
@@ -158,34 +147,22 @@ static enum flt_refusal flt_requeue_enqueue(struct flt_adoption *adoption)
 
 	if (!flt_sock_lock_soon(listener))
 		return FLT_REFUSE_BUSY;
-	if (listener->sk_state == TCP_LISTEN)
-		why = flt_requeue_queue(adoption);
+	if (listener->sk_state == TCP_LISTEN) {
+		flt_child_unpark(adoption->child, adoption->ack_pending);
+		why = WARN_ON_ONCE(!flt_adoption_enqueue(adoption)) ? FLT_REFUSE_ABORTED :
+								      FLT_REFUSE_NONE;
+	}
 	release_sock(listener);
 	return why;
 }
 
-static enum flt_refusal flt_requeue_take(struct flt_adoption *adoption,
-					 const struct flt_requeue *how)
-{
-	enum flt_refusal why;
-
-	if (!how->take)
-		return FLT_REFUSE_NONE;
-	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
-	why = how->take(adoption->old, adoption->child, how->arg);
-	release_sock(adoption->child);
-	return why;
-}
-
 static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
-					    const struct flt_requeue *how,
 					    const struct flt_state *state,
 					    const struct flt_streams *data)
 {
 	struct net *net = sock_net(adoption->old);
 	enum flt_refusal why;
 	struct sk_buff *skb;
-	bool taken = false;
 
 	why = flt_tuple_local(net, &state->tuple);
 	if (why)
@@ -201,37 +178,15 @@ static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
 	why = flt_adoption_build(net, state, data, skb, adoption);
 	if (why)
 		return why;
-	why = flt_requeue_take(adoption, how);
-	taken = why == FLT_REFUSE_NONE;
-	if (taken)
-		why = flt_requeue_enqueue(adoption);
+	why = flt_requeue_enqueue(adoption);
 	if (why == FLT_REFUSE_NONE)
 		sock_put(adoption->child);
 	else if (why != FLT_REFUSE_ABORTED)
-		flt_requeue_undo(adoption, how, taken);
+		flt_requeue_undo(adoption);
 	return why;
 }
 
-static enum flt_refusal flt_requeue_checkpoint(struct flt_adoption *adoption,
-					       struct flt_checkpoint **ckpt)
-{
-	struct flt_tls tls;
-	enum flt_refusal why;
-
-	why = flt_endpoint_checkpoint(adoption->old, 0, &tls, ckpt);
-	if (why == FLT_REFUSE_NONE && tls.version) {
-		adoption->ktls = flt_ktls_keep(&tls);
-		if (!adoption->ktls) {
-			kvfree(*ckpt);
-			why = FLT_REFUSE_NOMEM;
-		}
-	}
-	memzero_explicit(&tls, sizeof(tls));
-	return why;
-}
-
-static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption,
-					   const struct flt_requeue *how)
+static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption)
 {
 	struct sock *sk = adoption->old;
 	struct flt_checkpoint *ckpt;
@@ -243,41 +198,39 @@ static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption,
 	/* Closed, it is TCP's to end; without a place in the hash there is none to take over. */
 	if (sock_flag(sk, SOCK_DEAD) || sk->sk_state != TCP_ESTABLISHED || !sk_hashed(sk))
 		return FLT_REFUSE_STATE;
-	why = flt_requeue_checkpoint(adoption, &ckpt);
+	why = flt_endpoint_checkpoint(sk, 0, &ckpt);
 	if (why)
 		return why;
 	why = flt_wire_decode(ckpt->wire, ckpt->len, &state, &data);
 	if (!why)
-		why = flt_requeue_install(adoption, how, &state, &data);
+		why = flt_requeue_install(adoption, &state, &data);
 	kvfree(ckpt);
-	flt_ktls_free(adoption->ktls);
 	if (!why)
 		flt_endpoint_release(sk);
 	return why;
 }
 
-enum flt_refusal flt_endpoint_requeue(struct sock *sk, const struct flt_requeue *how)
+enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
+				      enum flt_refusal (*may)(struct sock *sk, void *arg),
+				      void *arg)
 {
-	struct flt_tuple tuple, door;
 	struct flt_adoption *adoption;
 	enum flt_refusal why;
+	struct flt_tuple tuple;
 
 	might_sleep();
 
-	flt_tuple_from_sock(sk, &tuple);
-	door = tuple;
-	if (how->port)
-		door.server_port = how->port;
-	if (!flt_listener_rank_of(how->listener, sock_net(sk), &door))
+	if (!flt_listener_rank(listener, sk))
 		return FLT_REFUSE_NOLISTENER;
 	/* It is asked again for each of many connections: nothing is made for a no. */
-	if (sk_acceptq_is_full(how->listener))
+	if (sk_acceptq_is_full(listener))
 		return FLT_REFUSE_FULL;
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
 	adoption->old = sk;
-	adoption->listener = how->listener;
+	adoption->listener = listener;
+	flt_tuple_from_sock(sk, &tuple);
 	why = flt_park_begin(sock_net(sk), &adoption->park, &tuple);
 	if (why) {
 		kfree(adoption);
@@ -291,9 +244,9 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, const struct flt_requeue 
 		if (memcmp(&now, &tuple, sizeof(now)))
 			why = FLT_REFUSE_CHANGED;
 		else
-			why = how->may ? how->may(sk, how->arg) : FLT_REFUSE_NONE;
+			why = may ? may(sk, arg) : FLT_REFUSE_NONE;
 		if (!why)
-			why = flt_requeue_locked(adoption, how);
+			why = flt_requeue_locked(adoption);
 		release_sock(sk);
 	} else {
 		why = FLT_REFUSE_BUSY;
