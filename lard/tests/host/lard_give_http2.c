@@ -212,6 +212,14 @@ static void hear(struct client *c)
 	say(c, c->len);
 }
 
+/* All of it at once. */
+static void connect_and_ask(struct client *c, int version, const char *path)
+{
+	connect_http2(c, version);
+	ask_for(c, path);
+	say(c, c->len);
+}
+
 static void expect_answer(struct client *c, int stream, int status)
 {
 	while (!c->statuses[stream])
@@ -414,9 +422,7 @@ static void what_cannot_move_is_streamed(void **state)
 	struct client c;
 
 	(void)state;
-	connect_http2(&c, TLS1_2_VERSION);
-	ask_for(&c, "/a");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_2_VERSION, "/a");
 	expect_streamed(&c);
 	hang_up(&c);
 
@@ -455,9 +461,7 @@ static void who_says_half_makes_room_for_others(void **state)
 		say(&waiting[i], waiting[i].len);
 		UNTIL(lardd->worker[0]->live[CONN_READ] == 1U + i);
 	}
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/a");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/a");
 	expect_moved(&c);
 	assert_int_equal(counted(COUNTER_RECYCLED), 1);
 	hang_up(&c);
@@ -582,9 +586,7 @@ static int occupy(int *server)
 	kernel.max_outstanding = 1;
 	kernel_changed();
 	UNTIL(limit() == 1);
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/a");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/a");
 	node = adopted(server);
 	hang_up(&c);
 	UNTIL(counted(COUNTER_HTTP2_HANDED_OFF) == 1);
@@ -597,9 +599,7 @@ static void what_waits_at_the_limit_moves_later(void **state)
 	struct client c;
 
 	(void)state;
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/late");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/late");
 	UNTIL(lardd->waiters == 1);
 	assert_int_equal(kernel.submissions, 1);
 	kernel_emit(kernel.cookies[node], node + 1, HOF_EVENT_CLOSED, 0);
@@ -616,9 +616,7 @@ static void who_waits_in_vain_is_told(void **state)
 	struct client c;
 
 	(void)state;
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/late");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/late");
 	expect_answer(&c, 1, 503);
 	assert_int_equal(counted(COUNTER_QUEUED), 1);
 	assert_int_equal(counted(COUNTER_UNAVAILABLE), 1);
@@ -638,17 +636,13 @@ static void what_the_cache_wants_is_streamed(void **state)
 	struct client c;
 
 	(void)state;
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/a.css");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/a.css");
 	expect_streamed(&c);
 	hang_up(&c);
 	UNTIL(counted(COUNTER_CACHE_STORED) == 1);
 
 	/* And what it has. */
-	connect_http2(&c, TLS1_3_VERSION);
-	ask_for(&c, "/a.css");
-	say(&c, c.len);
+	connect_and_ask(&c, TLS1_3_VERSION, "/a.css");
 	expect_answer(&c, 1, 200);
 	hang_up(&c);
 	assert_int_equal(counted(COUNTER_CACHE_HITS), 1);
