@@ -87,7 +87,9 @@ bool ask_uselect(struct caller *c)
 	struct usel_setup setup = { .abi = dice(c, 20) ? USEL_ABI : odd_number(c),
 				    .flags = dice(c, 3) ? 0 : dice(c, 16), .nfds = dice(c, 3) ? 256 : odd_number(c),
 				    .ring = dice(c, 3) ? 64 : odd_number(c) };
-	struct usel_move move[2] = {
+	/* At the arena's end: more than these two must not be found in our own words, with addresses in them. */
+	struct usel_move *move = (void *)(c->arena + ARENA - 2 * sizeof(*move));
+	const struct usel_move moved[2] = {
 		{ .fd = some_fd(c), .flags = dice(c, 3), .addr = address(c), .len = dice(c, 9000) },
 		{ .fd = one_of(c, TCP), .flags = dice(c, 8), .addr = address(c), .len = odd_number(c) },
 	};
@@ -107,6 +109,7 @@ bool ask_uselect(struct caller *c)
 	case 4:
 		return ioctl(fd, USEL_WATCH, dice(c, 2) ? (uint64_t)&(int){ some_fd(c) } : address(c)) == 0;
 	case 5:
+		memcpy(move, moved, sizeof(moved));
 		return ioctl(fd, USEL_MOVE, dice(c, 4) ? (uint64_t)&moves : address(c)) == 0;
 	default:
 		return ioctl(fd, USEL_KICK, odd_number(c)) == 0;
