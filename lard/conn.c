@@ -3,110 +3,27 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
-#include "access.h"
 #include "caching.h"
 #include "client.h"
 #include "crowd.h"
 #include "dispatch.h"
 #include "http2/http2.h"
 #include "http2_host.h"
-#include "https.h"
 #include "kernel_cache.h"
 #include "proxy.h"
 #include "redirect.h"
 #include "shake.h"
 #include "worker.h"
 
-#define LINGER_US	2000000
 #define STOP_GRACE_US	1000000	/* for the next request of who has just had an answer, or has just come */
-#define LINGER_ROUNDS	16	/* per event: who sends without an end must not keep the loop to himself */
 #define RECYCLE_LOOK	64	/* connections looked at for one that can go */
 
 const char *const conn_state_names[CONN_STATES] = {
 	"free", "handshaking", "reading", "queued", "waiting-for-cache", "handing-off", "remote", "remote-idle", "proxied",
 	"http2", "lingering",
 };
-
-/* --- numbers --- */
-
-static int pool_grow(struct conn_pool *pool)
-{
-	struct conn **chunks = realloc(pool->chunks, (pool->chunk_count + 1) * sizeof(*chunks));
-	struct conn *chunk;
-	unsigned int i;
-
-	if (!chunks)
-		return -ENOMEM;
-	pool->chunks = chunks;
-	chunk = calloc(CONN_CHUNK, sizeof(*chunk));
-	if (!chunk)
-		return -ENOMEM;
-	for (i = 0; i < CONN_CHUNK; i++) {
-		chunk[i].index = pool->chunk_count * CONN_CHUNK + i;
-		chunk[i].source.fd = -1;
-		timer_init(&chunk[i].timer);
-		list_init(&chunk[i].link);
-		list_add_before(&pool->free, &chunk[i].link);
-	}
-	pool->chunks[pool->chunk_count++] = chunk;
-	return 0;
-}
-
-void conn_pool_exit(struct conn_pool *pool)
-{
-	uint32_t i, j;
-
-	for (i = 0; i < pool->chunk_count; i++) {
-		for (j = 0; j < CONN_CHUNK; j++)
-			if (pool->chunks[i][j].source.fd >= 0)
-				close(pool->chunks[i][j].source.fd);
-		free(pool->chunks[i]);
-	}
-	free(pool->chunks);
-}
-
-uint64_t conn_cookie(const struct conn *conn)
-{
-	return (uint64_t)conn->generation << 32 | conn->index;
-}
-
-struct conn *conn_find(struct conn_pool *pool, uint64_t cookie)
-{
-	uint32_t index = cookie, generation = cookie >> 32;
-	struct conn *conn;
-
-	if (index / CONN_CHUNK >= pool->chunk_count)
-		return NULL;
-	conn = &pool->chunks[index / CONN_CHUNK][index % CONN_CHUNK];
-	return conn->state != CONN_FREE && conn->generation == generation ? conn : NULL;
-}
-
-static struct conn *pool_take(struct conn_pool *pool)
-{
-	struct conn *conn;
-
-	if (list_empty(&pool->free) && pool_grow(pool))
-		return NULL;
-	conn = container_of(pool->free.next, struct conn, link);
-	list_del(&conn->link);
-	pool->used++;
-	return conn;
-}
-
-static void conn_bury(struct source *s)
-{
-	struct conn *conn = container_of(s, struct conn, source);
-	struct conn_pool *pool = &conn->worker->pool;
-
-	/* First in, last out: what is warm in the cache is used first. */
-	list_add_before(pool->free.next, &conn->link);
-	pool->used--;
-}
 
 /* --- states --- */
 
@@ -143,19 +60,7 @@ void conn_close(struct conn *conn)
 	conn->line = NULL;
 	conn_enter(conn, CONN_FREE);
 	conn->generation++;
-	loop_bury(&conn->worker->loop, &conn->source, conn_bury);
-}
-
-void conn_each(struct worker *w, void (*fn)(struct conn *conn))
-{
-	uint32_t i;
-
-	for (i = 0; i < w->pool.chunk_count * CONN_CHUNK; i++) {
-		struct conn *conn = &w->pool.chunks[i / CONN_CHUNK][i % CONN_CHUNK];
-
-		if (conn->state != CONN_FREE)
-			fn(conn);
-	}
+	loop_bury(&conn->worker->loop, &conn->source, conn_pool_put);
 }
 
 void conn_abandon(struct conn *conn)
@@ -168,11 +73,7 @@ void conn_abandon(struct conn *conn)
 
 /* --- requests --- */
 
-/*
- * Bytes that are there, without taking them; -EAGAIN: none yet, or with CLIENT_MORE no more than the last
- * time; 0: the client has closed.
- */
-static ssize_t peek(struct conn *conn, int more)
+ssize_t conn_peek(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
 	ssize_t n;
@@ -186,7 +87,7 @@ static ssize_t peek(struct conn *conn, int more)
 bool conn_peek_again(struct conn *conn)
 {
 	struct worker *w = conn->worker;
-	ssize_t n = peek(conn, 0);
+	ssize_t n = conn_peek(conn, 0);
 
 	if (n > 0 && conn->prelude)
 		n = http2_prelude(conn, n);
@@ -206,14 +107,6 @@ bool conn_poll(struct conn *conn)
 		return false;
 	conn->polled = true;
 	return true;
-}
-
-static void log_refusal(struct conn *conn, unsigned int status, const char *why)
-{
-	char peer[ADDRESS_TEXT];
-
-	log_client("request-refused", "client=%s status=%u reason=\"%s\"",
-		   address_text(&conn->peer, peer, sizeof(peer)), status, why);
 }
 
 /*
@@ -243,7 +136,7 @@ static bool read_request(struct conn *conn, int more)
 		return true;
 	}
 	do {
-		n = peek(conn, more);
+		n = conn_peek(conn, more);
 		if (n <= 0 && n != -EAGAIN) {
 			conn_close(conn);
 			return true;
@@ -276,7 +169,7 @@ static bool read_request(struct conn *conn, int more)
 static bool read_prelude(struct conn *conn, int more)
 {
 	struct worker *w = conn->worker;
-	ssize_t n = peek(conn, more);
+	ssize_t n = conn_peek(conn, more);
 	int verdict;
 
 	if (n <= 0 && n != -EAGAIN) {
@@ -299,24 +192,6 @@ static bool read_prelude(struct conn *conn, int more)
 		timer_start(&w->loop, &w->prelude_timers, &conn->timer, w->config->http2_wait_us);
 	}
 	return verdict;
-}
-
-static void linger(struct conn *conn)
-{
-	unsigned int round = 0;
-	bool more;
-	ssize_t n;
-
-	/* There may have been no room for it. */
-	client_shutdown(conn);
-	do {
-		n = recv(conn->source.fd, conn->worker->peek, sizeof(conn->worker->peek), 0);
-		more = n > 0 || (n < 0 && errno == EINTR);
-	} while (more && ++round < LINGER_ROUNDS);
-	if (more)
-		loop_again(&conn->worker->loop, &conn->source);
-	else if (n == 0 || errno != EAGAIN)
-		conn_close(conn);
 }
 
 static bool read_more(struct conn *conn, int more)
@@ -371,7 +246,7 @@ static void conn_ready(struct source *s, uint32_t events)
 		break;
 	case CONN_LINGER:
 		if (!conn->stream)
-			linger(conn);
+			conn_linger(conn);
 		else if (conn->stream->ops->done(conn->stream))
 			conn_close(conn);
 		break;
@@ -453,7 +328,7 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 			return;
 		}
 	}
-	conn = pool_take(&w->pool);
+	conn = conn_pool_take(&w->pool);
 	if (!conn) {
 		count(w, COUNTER_ACCEPT_FAILED);
 		crowd_leave(w->lardd->crowd, address);
@@ -481,7 +356,7 @@ struct conn *conn_stream(struct conn *parent, struct client_stream *stream)
 {
 	struct worker *w = parent->worker;
 	bool full = w->pool.used >= worker_share(w, w->config->max_connections);
-	struct conn *conn = full && !conn_recycle(w) ? NULL : pool_take(&w->pool);
+	struct conn *conn = full && !conn_recycle(w) ? NULL : conn_pool_take(&w->pool);
 
 	if (!conn)
 		return NULL;
@@ -560,114 +435,6 @@ bool conn_recycle_handshake(struct worker *w)
 	return recycle(w, &w->shake_timers, INT_MAX);
 }
 
-/* --- refusing --- */
-
-static const char *reason_phrase(unsigned int status)
-{
-	switch (status) {
-	case 400:
-		return "Bad Request";
-	case 408:
-		return "Request Timeout";
-	case 414:
-		return "URI Too Long";
-	case 421:
-		return "Misdirected Request";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 501:
-		return "Not Implemented";
-	case 502:
-		return "Bad Gateway";
-	case 503:
-		return "Service Unavailable";
-	case 504:
-		return "Gateway Timeout";
-	case 505:
-		return "HTTP Version Not Supported";
-	default:
-		return "Error";
-	}
-}
-
-static void count_refusal(struct worker *w, unsigned int status)
-{
-	switch (status) {
-	case 408:
-		count(w, COUNTER_TIMED_OUT);
-		break;
-	case 431:
-		count(w, COUNTER_TOO_LARGE);
-		break;
-	case 502:
-	case 504:
-		count(w, COUNTER_BAD_GATEWAY);
-		break;
-	case 503:
-		count(w, COUNTER_UNAVAILABLE);
-		break;
-	default:
-		count(w, COUNTER_BAD_REQUEST);
-		break;
-	}
-}
-
-void conn_refuse(struct conn *conn, unsigned int status, const char *why)
-{
-	struct worker *w = conn->worker;
-	char answer[640], hsts[100];
-	int len;
-
-	caching_leave(conn);
-	count_refusal(w, status);
-	log_refusal(conn, status, why);
-	access_refused(conn, status);
-	tally_request(conn, OUTCOME_REFUSED, status);
-	len = snprintf(answer, sizeof(answer),
-		       "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-		       "%s%sConnection: close\r\n\r\n%u %s: %s\n",
-		       status, reason_phrase(status),
-		       strlen(reason_phrase(status)) + strlen(why) + 7,
-		       status == 503 ? "Retry-After: 1\r\n" : "",
-		       https_hsts(conn, hsts, sizeof(hsts)), status, reason_phrase(status), why);
-	if (client_send(conn, &(struct iovec){ answer, len }, 1) == len)
-		conn_end(conn, true);
-	else
-		conn_close(conn);
-}
-
-/* What was taken of its answer is sent when there is room for it. */
-static void end_stream(struct conn *conn)
-{
-	struct worker *w = conn->worker;
-
-	if (client_shutdown(conn) || conn->stream->ops->done(conn->stream)) {
-		conn_close(conn);
-		return;
-	}
-	conn_enter(conn, CONN_LINGER);
-	timer_start(&w->loop, &w->idle_timers, &conn->timer, w->config->idle_timeout_us);
-}
-
-void conn_end(struct conn *conn, bool unread)
-{
-	struct worker *w = conn->worker;
-
-	if (conn->stream) {
-		end_stream(conn);
-		return;
-	}
-	/* Closing with unread bytes would reset the connection and with it our answer. */
-	if ((!unread && peek(conn, 0) <= 0) || (client_shutdown(conn) && errno != EAGAIN) ||
-	    !conn_poll(conn)) {
-		conn_close(conn);
-		return;
-	}
-	conn_enter(conn, CONN_LINGER);
-	timer_start(&w->loop, &w->linger_timers, &conn->timer, LINGER_US);
-	linger(conn);
-}
-
 /* --- time-outs --- */
 
 /*
@@ -732,9 +499,4 @@ void conn_queue_expired(struct timer *t)
 void conn_park_expired(struct timer *t)
 {
 	dispatch_resume(container_of(t, struct conn, timer));
-}
-
-void conn_linger_expired(struct timer *t)
-{
-	conn_close(container_of(t, struct conn, timer));
 }

@@ -137,6 +137,10 @@ struct conn_pool {
 };
 
 void conn_pool_exit(struct conn_pool *pool);
+/* NULL: no memory. */
+struct conn *conn_pool_take(struct conn_pool *pool);
+/* For loop_bury(). */
+void conn_pool_put(struct source *source);
 /* The cookie of a handoff names a connection; NULL: it is gone. */
 struct conn *conn_find(struct conn_pool *pool, uint64_t cookie);
 uint64_t conn_cookie(const struct conn *conn);
@@ -154,6 +158,11 @@ void conn_begin(struct conn *conn);
 void conn_enter(struct conn *conn, enum conn_state state);
 /* Put the descriptor into the loop, if it is not yet. False: it cannot be, and is closed. */
 bool conn_poll(struct conn *conn);
+/*
+ * Bytes that are there, into worker->peek without taking them; -EAGAIN: none yet, or with CLIENT_MORE no more
+ * than the last time; 0: the client has closed.
+ */
+ssize_t conn_peek(struct conn *conn, int more);
 /* Look at the request again into worker->peek and ->request. False: it is gone; closed. */
 bool conn_peek_again(struct conn *conn);
 /* After this answer it may be kept. */
@@ -162,6 +171,8 @@ bool conn_may_stay(const struct conn *conn);
 void conn_next(struct conn *conn);
 /* After an answer that ends the connection. @unread: the client may still be sending. */
 void conn_end(struct conn *conn, bool unread);
+/* CONN_LINGER: what still comes is thrown away. */
+void conn_linger(struct conn *conn);
 /* Answer with an error of ours, then close. */
 void conn_refuse(struct conn *conn, unsigned int status, const char *why);
 /* The connection is over; what it is charged for must have been released. */

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include "backend.h"
 #include "cache.h"
 #include "caching.h"
@@ -19,368 +18,14 @@
 #include "exchange.h"
 #include "fill.h"
 #include "proxy.h"
-#include "response.h"
+#include "proxy_steps.h"
 #include "splice.h"
 #include "worker.h"
 
 #define ROUNDS		16	/* per event, so that one fast stream does not stop the others */
 #define TOUCH_US	1000000
-#define ROOM_LEAST	64	/* with less, wait until more is free */
-#define INTERIM_MAX	16	/* answers before the answer */
 #define STALLED_US	2000000	/* without a body, before others may have the place */
 #define DEAF_US		5000000	/* without taking some of an answer; a lost packet or two take less */
-
-/* --- the four steps --- */
-
-static bool would_block(void)
-{
-	return errno == EAGAIN || errno == EINTR;
-}
-
-/*
- * Bytes of a chunked body into @up, framed anew. They are peeked at, as only the parser knows where
- * it ends. What recv() says of the socket, or -2: malformed.
- */
-static ssize_t take_chunks(struct exchange *ex)
-{
-	char *at = ex->up + ex->up_end;
-	size_t room = sizeof(ex->up) - ex->up_end - CHUNK_HEAD - CHUNK_TAIL;
-	ssize_t n = client_recv(ex->conn, at + CHUNK_HEAD, room, MSG_PEEK);
-	long used;
-
-	if (n <= 0)
-		return n;
-	used = chunks_decode(&ex->body_chunks, at + CHUNK_HEAD, n);
-	if (used < 0 || client_recv(ex->conn, NULL, used, MSG_TRUNC) != used)
-		return -2;
-	ex->up_end += chunks_encode(&ex->body_chunks, at);
-	return n;
-}
-
-/* A stream says itself where its body ends, which is framed here only. */
-static ssize_t take_stream(struct exchange *ex)
-{
-	char *at = ex->up + ex->up_end;
-	size_t room = sizeof(ex->up) - ex->up_end - CHUNK_HEAD - CHUNK_TAIL;
-	ssize_t n = client_recv(ex->conn, at + CHUNK_HEAD, room, 0);
-
-	if (n < 0)
-		return n;
-	ex->body_chunks.got = n;
-	ex->body_chunks.done = !n;
-	ex->up_end += chunks_encode(&ex->body_chunks, at);
-	return n ? n : 1;
-}
-
-static ssize_t take(struct exchange *ex)
-{
-	size_t room = sizeof(ex->up) - ex->up_end;
-	ssize_t n;
-
-	if (ex->body == FRAMING_CHUNKED)
-		return ex->conn->stream ? take_stream(ex) : take_chunks(ex);
-	n = client_recv(ex->conn, ex->up + ex->up_end,
-			ex->tunnel || room < ex->body_left ? room : ex->body_left, 0);
-	if (n > 0)
-		ex->up_end += n;
-	return n;
-}
-
-static enum step take_body(struct exchange *ex)
-{
-	ssize_t n;
-
-	if (ex->body == FRAMING_NONE || !ex->client_readable || ex->client_eof)
-		return STEP_IDLE;
-	if (ex->up_start == ex->up_end)
-		ex->up_start = ex->up_end = 0;
-	if (sizeof(ex->up) - ex->up_end < ROOM_LEAST)
-		return STEP_IDLE;
-	n = take(ex);
-	if (n == -2)
-		return ex->began ? exchange_abort(ex) : exchange_fail(ex, 400, "malformed chunk");
-	if (n < 0 && would_block()) {
-		ex->client_readable = errno == EINTR;
-		return STEP_IDLE;
-	}
-	if (n <= 0) {
-		if (!ex->tunnel)
-			return exchange_abort(ex);
-		ex->client_eof = true;
-		return STEP_MOVED;
-	}
-	ex->body_taken = true;
-	ex->bytes_body += n;
-	if (ex->body == FRAMING_LENGTH) {
-		ex->body_left -= n;
-		if (!ex->body_left)
-			ex->body = FRAMING_NONE;
-	} else if (ex->body == FRAMING_CHUNKED && ex->body_chunks.done) {
-		ex->body = FRAMING_NONE;
-	}
-	return STEP_MOVED;
-}
-
-static enum step push_up(struct exchange *ex)
-{
-	ssize_t n;
-
-	if (!ex->backend_writable)
-		return STEP_IDLE;
-	if (ex->up_start == ex->up_end) {
-		if (ex->tunnel && ex->client_eof && !ex->client_shut) {
-			ex->client_shut = true;
-			shutdown(ex->backend->source.fd, SHUT_WR);
-		}
-		return STEP_IDLE;
-	}
-	n = send(ex->backend->source.fd, ex->up + ex->up_start, ex->up_end - ex->up_start,
-		 MSG_NOSIGNAL);
-	if (n < 0 && would_block()) {
-		ex->backend_writable = errno == EINTR;
-		return STEP_IDLE;
-	}
-	if (n < 0) {
-		/* It may have answered before it closed (413): read first. */
-		ex->backend_writable = false;
-		ex->backend_readable = true;
-		return STEP_IDLE;
-	}
-	count_by(ex->conn->worker, COUNTER_BYTES_UP, n);
-	ex->up_start += n;
-	return STEP_MOVED;
-}
-
-bool exchange_chunks(const struct exchange *ex)
-{
-	return ex->minor && !ex->conn->stream;
-}
-
-/* Room before bytes of the body that come, to frame them in. */
-static size_t gap(const struct exchange *ex)
-{
-	return ex->answer == FRAMING_CHUNKED && exchange_chunks(ex) ? CHUNK_HEAD : 0;
-}
-
-/* @len bytes have come behind @down_end and the gap: what belongs to the answer is added to it. */
-static int claim(struct exchange *ex, size_t len)
-{
-	char *at = ex->down + ex->down_end + gap(ex);
-	long used = len;
-
-	switch (ex->answer) {
-	case FRAMING_NONE:
-		used = 0;
-		break;
-	case FRAMING_LENGTH:
-		if (len > ex->answer_left)
-			used = ex->answer_left;
-		ex->answer_left -= used;
-		ex->complete = !ex->answer_left;
-		break;
-	case FRAMING_CHUNKED:
-		used = chunks_decode(&ex->answer_chunks, at, len);
-		if (used < 0)
-			return -1;
-		ex->complete = ex->answer_chunks.done;
-		/* A client of HTTP/1.0, or a stream, gets the data alone. */
-		ex->down_end += exchange_chunks(ex) ? chunks_encode(&ex->answer_chunks, at - CHUNK_HEAD) :
-					    ex->answer_chunks.got;
-		break;
-	case FRAMING_EOF:
-		break;
-	}
-	if (ex->answer != FRAMING_CHUNKED)
-		ex->down_end += used;
-	/* More than it announced: whatever that is, it is not the next answer. */
-	if ((size_t)used < len) {
-		ex->backend_keep = false;
-		backend_distrust(ex->backend);
-	}
-	return 0;
-}
-
-static void decide_keeping(struct exchange *ex, const struct response *r)
-{
-	ex->backend_keep = r->keep_alive && r->minor;
-	ex->client_keep = ex->client_keep && r->framing != FRAMING_EOF &&
-			  (ex->minor || r->framing != FRAMING_CHUNKED) && conn_may_stay(ex->conn);
-}
-
-/* An error of ours, or the client must not take what he has got for an answer. */
-static enum step fail_or_abort(struct exchange *ex, unsigned int status, const char *why)
-{
-	return ex->began ? exchange_abort(ex) : exchange_fail(ex, status, why);
-}
-
-/* It may stay open for days with nothing to do: its node's place is for who has a request. */
-static enum step begin_tunnel(struct exchange *ex)
-{
-	struct worker *w = ex->conn->worker;
-
-	if (atomic_fetch_add(&w->lardd->tunnels, 1) >= w->config->tunnels) {
-		atomic_fetch_sub(&w->lardd->tunnels, 1);
-		return fail_or_abort(ex, 503, "too many tunnels are open");
-	}
-	dispatch_release(ex->conn);
-	ex->tunnel = true;
-	ex->body = FRAMING_EOF;
-	ex->answer = FRAMING_EOF;
-	ex->client_keep = false;
-	return STEP_MOVED;
-}
-
-/* What is in the cache is what the back-end would have sent. */
-static enum step take_unchanged(struct exchange *ex, const struct response *r, size_t rest)
-{
-	struct worker *w = ex->conn->worker;
-
-	if (rest) {
-		ex->backend_keep = false;
-		backend_distrust(ex->backend);
-	}
-	/* A part of an interim answer has gone. */
-	if (ex->header_start)
-		return exchange_abort(ex);
-	if (!caching_unchanged(ex, r))
-		return exchange_retry(ex, 502, "the back-end's 304 is of another page");
-	exchange_release(ex);
-	timer_start(&w->loop, &w->io_timers, &ex->timer, w->config->io_timeout_us);
-	return STEP_MOVED;
-}
-
-/* The header in @down is complete: rewrite it; what follows it is body. */
-static enum step begin_answer(struct exchange *ex, const struct response *r)
-{
-	size_t rest = ex->down_end - r->length, header = ex->header_end;
-
-	ex->status = r->status;
-	if (r->status >= 500 && r->status <= 504 && r->status != 501 && caching_may_rescue(ex)) {
-		caching_doubt(ex);
-		return exchange_fail(ex, r->status, "an older answer takes its place");
-	}
-	if (r->status == 101 && !(ex->upgrade && r->websocket))
-		return exchange_retry(ex, 502, "the back-end switched protocols unasked");
-	if (r->status < 200 && ++ex->interim > INTERIM_MAX)
-		return exchange_retry(ex, 502, "the back-end does not come to its answer");
-	if (r->status >= 200)
-		decide_keeping(ex, r);
-	if (r->status == 304 && ex->conn->checks)
-		return take_unchanged(ex, r, rest);
-	/* HTTP/1.0 knows no interim answers. */
-	if ((r->status >= 200 || r->status == 101 || ex->minor) && rewrite_response(ex, r))
-		return exchange_retry(ex, 502, "the back-end's header is too long");
-
-	ex->down_start = r->length;
-	if (r->status < 200 && r->status != 101) {
-		/* Interim: the header proper follows. */
-		memmove(ex->down, ex->down + r->length, rest);
-		ex->down_start = 0;
-		ex->down_end = rest;
-		return STEP_MOVED;
-	}
-	ex->in_header = false;
-	if (r->status == 101)
-		return begin_tunnel(ex);
-	ex->answer = r->framing;
-	ex->answer_left = r->framing == FRAMING_LENGTH ? r->content_length : 0;
-	ex->complete = r->framing == FRAMING_NONE;
-	caching_answer(ex, r);
-	if (r->framing == FRAMING_CHUNKED)
-		chunks_init(&ex->answer_chunks);
-	if (ex->fill)
-		return fill_begin(ex, r, header, rest);
-	ex->down_start -= gap(ex);
-	ex->down_end = ex->down_start;
-	if (claim(ex, rest))
-		return exchange_retry(ex, 502, "the back-end sent a malformed chunk");
-	return STEP_MOVED;
-}
-
-static enum step parse_answer(struct exchange *ex)
-{
-	struct response r;
-	enum step step;
-	int verdict;
-
-	do {
-		verdict = response_parse(&r, ex->down, ex->down_end, ex->head);
-		if (verdict < 0)
-			return exchange_retry(ex, 502, "the back-end's answer is malformed");
-		if (!verdict)
-			return ex->down_end < REQUEST_HEADER_MAX ? STEP_MOVED :
-			       exchange_retry(ex, 502, "the back-end's header is too long");
-		step = begin_answer(ex, &r);
-	} while (step == STEP_MOVED && ex->in_header && ex->backend && ex->down_end);
-	return step;
-}
-
-static enum step answer_ended(struct exchange *ex)
-{
-	ex->backend_keep = false;
-	ex->backend_readable = false;
-	if (ex->in_header)
-		return exchange_retry(ex, 502, "the back-end closed without an answer");
-	if (ex->answer != FRAMING_EOF)
-		return exchange_abort(ex);
-	ex->complete = true;
-	return STEP_MOVED;
-}
-
-/* While the kernel passes the body on: the copy of it. */
-static enum step take_copy(struct exchange *ex)
-{
-	struct entry *fill = ex->fill;
-	ssize_t n;
-
-	if (!fill || !ex->backend_readable || caching_is_full(ex))
-		return ex->client_lost && caching_is_full(ex) ? exchange_abort(ex) : STEP_IDLE;
-	n = recv(ex->backend->source.fd, fill->body + fill->have, fill->length - fill->have, 0);
-	if (n > 0) {
-		fill->have += n;
-		return STEP_MOVED;
-	}
-	/* Otherwise the client's socket tells how the transfer ended. */
-	if (ex->client_lost && !(n < 0 && would_block()))
-		return exchange_abort(ex);
-	ex->backend_readable = n < 0 && errno == EINTR;
-	return STEP_IDLE;
-}
-
-static enum step fill_down(struct exchange *ex)
-{
-	size_t start, room;
-	ssize_t n;
-
-	if (ex->spliced)
-		return take_copy(ex);
-	if (!ex->backend_readable || ex->complete)
-		return STEP_IDLE;
-	if (ex->fill)
-		return fill_take(ex);
-	if (!ex->in_header && ex->down_start == ex->down_end)
-		ex->down_start = ex->down_end = 0;
-	start = ex->down_end + gap(ex);
-	room = sizeof(ex->down) - ex->down_end;
-	if (room < ROOM_LEAST)
-		return STEP_IDLE;
-	room -= gap(ex) ? CHUNK_HEAD + CHUNK_TAIL : 0;
-	n = recv(ex->backend->source.fd, ex->down + start, room, 0);
-	if (n < 0 && would_block()) {
-		ex->backend_readable = errno == EINTR;
-		return STEP_IDLE;
-	}
-	if (n < 0)
-		return ex->in_header ? exchange_retry(ex, 502, "the back-end reset the connection") :
-		       exchange_abort(ex);
-	if (!n)
-		return answer_ended(ex);
-	if (ex->in_header) {
-		ex->down_end += n;
-		return parse_answer(ex);
-	}
-	return claim(ex, n) ? exchange_abort(ex) : STEP_MOVED;
-}
 
 /* The client's socket can be written to: the kernel has passed on the rest, or given up. */
 static enum step end_splice(struct exchange *ex)
@@ -428,7 +73,7 @@ static enum step drain_down(struct exchange *ex)
 	if (!ex->client_writable)
 		return STEP_IDLE;
 	n = client_send(ex->conn, parts, 2);
-	if (n < 0 && would_block()) {
+	if (n < 0 && proxy_would_block()) {
 		/* A part of it may have gone. */
 		ex->began |= client_committed(ex->conn);
 		ex->client_writable = errno == EINTR;
@@ -497,7 +142,7 @@ static bool note_moves(struct exchange *ex)
 
 static enum step end_slow(struct exchange *ex)
 {
-	return fail_or_abort(ex, 408, "the client is too slow");
+	return proxy_fail_or_abort(ex, 408, "the client is too slow");
 }
 
 static uint64_t least_rate(const struct exchange *ex)
@@ -585,7 +230,7 @@ static enum step touch(struct exchange *ex)
 static void pump(struct exchange *ex)
 {
 	static enum step (*const steps[])(struct exchange *ex) = {
-		take_body, push_up, fill_down, drain_down,
+		proxy_take_body, proxy_push_up, proxy_fill_down, drain_down,
 	};
 	unsigned int round, i;
 
