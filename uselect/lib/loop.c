@@ -211,8 +211,12 @@ int usl_loop_mod(struct usl_loop *loop, int fd, uint32_t events, uint64_t data)
 	usl_loop_lock(loop);
 	if (loop->set)
 		usl_settle(loop, fd);
-	if (!(it->flags & USL_TRACKED))
+	if (!(it->flags & USL_TRACKED)) {
 		ret = usl_sys_epoll_ctl(loop->epfd, EPOLL_CTL_MOD, fd, &ev);
+	} else if (events & EPOLLEXCLUSIVE) {
+		errno = EINVAL;
+		ret = -1;
+	}
 	if (!ret) {
 		it->events = events;
 		it->data = data;

@@ -157,7 +157,9 @@ int uselect_loop_fd(const struct uselect_loop *loop);
 
 /*
  * As epoll_ctl() and epoll_wait(): EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLET and
- * EPOLLONESHOT. Errors too: EEXIST, ENOENT, EBADF, EPERM. A closed descriptor is removed by itself.
+ * EPOLLONESHOT. Errors too: EEXIST, ENOENT, EBADF, EPERM, EINVAL. A closed descriptor is removed by
+ * itself. In a process that wants edges only EPOLLERR and EPOLLPRI of what was taken since, by
+ * SO_ERROR or MSG_OOB, may be told of once more.
  */
 int uselect_loop_add(struct uselect_loop *loop, int fd, uint32_t events, uint64_t data);
 int uselect_loop_mod(struct uselect_loop *loop, int fd, uint32_t events, uint64_t data);
