@@ -17,6 +17,8 @@ uselect_rules_DEPS := libuselect
 uselect_rules_LIBS := -lpthread
 uselect_rules_LDFLAGS := -Wl,--wrap=syscall
 uselect_loop_DEPS := libuselect
+uselect_edges_DEPS := libuselect
+uselect_edges_LIBS := -lpthread
 uselect_race_DEPS := libuselect
 uselect_race_LIBS := -lpthread
 uselect_unload_DEPS := libuselect
