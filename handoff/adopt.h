@@ -44,7 +44,9 @@ struct hof_peer;
  * @voucher: what proves to others that it is we who @node forwards it to; 0: nothing does
  * @flags:   HOF_ADOPT_*
  * @tuple:   of the connection
- * @sk:      the child; valid while this is in hn->adopted
+ * @port:    of the listener that it was given to
+ * @keys:    it came with keys, which its socket has from accept() on
+ * @sk:      the child, or the one that has taken its place; valid while this is in hn->adopted
  * @all:     in hn->adopted, until the child dies
  * @held:    the same, in @peer->held; with @passed until our entry is over
  * @waiting: in hn->pending, until COMMIT or ABORT; then, when we gave it up, in hn->late
@@ -80,6 +82,7 @@ struct hof_peer;
  * @back:    our own entry of the same connection, on HOLD until then: we gave
  *	     it away once and it comes back; else NULL
  * @hold:    its queue
+ * @rcu:     for freeing: a layer of the socket that it was on may be looking
  *
  * From @all to @behind everything is under hn->adopt_lock; so are @node to @flags once it waits.
  */
@@ -92,6 +95,8 @@ struct hof_adoption {
 	u64 voucher;
 	u32 flags;
 	struct flt_tuple tuple;
+	__be16 port;
+	bool keys;
 	struct sock *sk;
 	struct list_head all;
 	struct list_head held;
@@ -124,6 +129,7 @@ struct hof_adoption {
 	struct flt_adoption *child;
 	struct hof_entry *back;
 	struct hof_hold hold;
+	struct rcu_head rcu;
 };
 
 void hof_adopt_net_init(struct hof_net *hn);
@@ -155,7 +161,15 @@ struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *nod
 					struct hof_peer *peer, u64 id);
 /* What a socket was adopted by, with a reference; NULL: it was not. The caller holds one to @sk. */
 struct hof_adoption *hof_adoption_of(const struct sock *sk);
-/* Has a layer of an adoption. */
-bool hof_sock_is_adopted(const struct sock *sk);
+/* The port of the listener that has accepted it. The caller holds a reference to @sk. */
+__be16 hof_sock_door(const struct sock *sk);
+
+/*
+ * @child takes the place of @sk, both locked: who gave that hears of the end of @child.
+ * Return: FLT_REFUSE_NONE or FLT_REFUSE_NOMEM.
+ */
+enum flt_refusal hof_adoption_move(struct sock *sk, struct sock *child);
+/* It does not after all. */
+void hof_adoption_move_back(struct sock *sk, struct sock *child);
 
 #endif

@@ -23,15 +23,19 @@
 static void hof_adoption_destruct(struct flt_layer *layer, struct sock *sk)
 {
 	struct hof_adoption **priv = flt_layer_priv(layer);
+	struct hof_adoption *a = READ_ONCE(*priv);
 
-	hof_life_end(*priv);
+	if (a)		/* another socket has it */
+		hof_life_end(a);
 }
 
 static bool hof_adoption_data_ready(struct flt_layer *layer, struct sock *sk)
 {
 	struct hof_adoption **priv = flt_layer_priv(layer);
+	struct hof_adoption *a = READ_ONCE(*priv);
 
-	hof_idle_data(*priv);
+	if (a)
+		hof_idle_data(a);
 	return true;
 }
 
@@ -66,7 +70,14 @@ void hof_adoption_put(struct hof_adoption *a)
 		hof_relay_drop(a->behind);	/* nobody heard of its end */
 	flt_node_put(a->node);
 	hof_peer_put(a->peer);
-	kfree(a);
+	kfree_rcu(a, rcu);
+}
+
+/* Under RCU, or with the socket's lock as long as nobody takes our layers off. */
+static struct flt_layer *hof_adoption_layer_of(const struct sock *sk)
+{
+	return flt_layer_find(sk, &hof_adoption_layer) ?:
+	       flt_layer_find(sk, &hof_adoption_idle_layer);
 }
 
 struct hof_adoption *hof_adoption_of(const struct sock *sk)
@@ -75,23 +86,67 @@ struct hof_adoption *hof_adoption_of(const struct sock *sk)
 	struct flt_layer *layer;
 
 	rcu_read_lock();
-	layer = flt_layer_find(sk, &hof_adoption_layer);
-	if (!layer)
-		layer = flt_layer_find(sk, &hof_adoption_idle_layer);
+	layer = hof_adoption_layer_of(sk);
 	if (layer) {
 		priv = flt_layer_priv(layer);
 		a = smp_load_acquire(priv);	/* see hof_adoption_observe() */
-		if (a)
-			refcount_inc(&a->ref);
+		/* It may be another socket's by now, and that over. */
+		if (a && !refcount_inc_not_zero(&a->ref))
+			a = NULL;
 	}
 	rcu_read_unlock();
 	return a;
 }
 
-bool hof_sock_is_adopted(const struct sock *sk)
+__be16 hof_sock_door(const struct sock *sk)
 {
-	return flt_layer_find(sk, &hof_adoption_layer) ||
-	       flt_layer_find(sk, &hof_adoption_idle_layer);
+	struct hof_adoption *a = hof_adoption_of(sk);
+	__be16 port = inet_sk(sk)->inet_sport;
+
+	if (a) {
+		port = a->port;
+		hof_adoption_put(a);
+	}
+	return port;
+}
+
+static void hof_adoption_swap(struct flt_layer *from, struct flt_layer *to, struct sock *sk)
+{
+	struct hof_adoption **out = flt_layer_priv(from), **in = flt_layer_priv(to), *a = *out;
+
+	if (!a)
+		return;
+	spin_lock_bh(&a->hn->adopt_lock);
+	a->sk = sk;
+	WRITE_ONCE(*out, NULL);
+	smp_store_release(in, a);	/* pairs with hof_adoption_of() */
+	spin_unlock_bh(&a->hn->adopt_lock);
+}
+
+enum flt_refusal hof_adoption_move(struct sock *sk, struct sock *child)
+{
+	const struct flt_layer_ops *ops = &hof_adoption_layer;
+	struct flt_layer *from = flt_layer_find(sk, ops), *to;
+
+	if (!from) {
+		ops = &hof_adoption_idle_layer;
+		from = flt_layer_find(sk, ops);
+	}
+	if (!from)
+		return FLT_REFUSE_NONE;
+	to = flt_layer_add(child, ops, GFP_ATOMIC | __GFP_ACCOUNT);
+	if (IS_ERR(to))
+		return FLT_REFUSE_NOMEM;
+	hof_adoption_swap(from, to, child);
+	return FLT_REFUSE_NONE;
+}
+
+void hof_adoption_move_back(struct sock *sk, struct sock *child)
+{
+	struct flt_layer *from = hof_adoption_layer_of(child);
+
+	if (from)
+		hof_adoption_swap(from, hof_adoption_layer_of(sk), sk);
 }
 
 struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *node,
@@ -228,6 +283,8 @@ enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u3
 		return why;
 	}
 	a->tuple = *flt_adoption_tuple(a->child);
+	a->port = flt_adoption_port(a->child);
+	a->keys = flt_adoption_has_keys(a->child);
 	a->sk = flt_adoption_sock(a->child);
 	if (hof_adoption_observe(a)) {
 		flt_adoption_abort(a->child);

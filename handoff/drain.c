@@ -275,6 +275,7 @@ bool hof_drain_is_final(enum flt_refusal why)
 	case FLT_REFUSE_SERVICE:
 	case FLT_REFUSE_CLIENT:
 	case FLT_REFUSE_ROLE:
+	case FLT_REFUSE_KEYS:
 	case FLT_REFUSE_NONODE:
 		return true;
 	default:

@@ -79,19 +79,21 @@ int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 }
 
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
-			  const struct flt_checkpoint *ckpt, const struct flt_tls *tls, bool clear)
+			  const struct hof_msg_origin *origin, const struct flt_checkpoint *ckpt,
+			  const struct flt_tls *tls, bool clear)
 {
 	struct hof_msg_handoff head = {
 		.id = cpu_to_be64(id),
-		.flags = cpu_to_be32(flags),
+		.flags = cpu_to_be32(flags | (origin ? HOF_ADOPT_ORIGIN : 0)),
 	};
-	struct kvec vec[1 + FLT_TLS_PARTS] = {
+	struct kvec vec[2 + FLT_TLS_PARTS] = {
 		{ .iov_base = &head, .iov_len = sizeof(head) },
+		{ .iov_base = (void *)origin, .iov_len = origin ? sizeof(*origin) : 0 },
 	};
 	struct flt_tls_wire wire;
 	int err;
 
-	flt_checkpoint_with_tls(ckpt, tls, &wire, vec + 1);
+	flt_checkpoint_with_tls(ckpt, tls, &wire, vec + 2);
 	err = flt_link_send_secret(node, HOF_MSG_HANDOFF_KEYS, vec, ARRAY_SIZE(vec), clear);
 	memzero_explicit(&wire, sizeof(wire));
 	return err;

@@ -322,8 +322,9 @@ int hof_message_send_ack(struct hof_net *hn, struct flt_node *node, u64 id, u32 
 int hof_message_send_handoff(struct flt_node *node, u64 id, u32 flags,
 			     const struct hof_msg_origin *origin,
 			     const struct flt_checkpoint *ckpt, gfp_t gfp);
-/* As flt_link_send_secret(). */
+/* As flt_link_send_secret(), and as to @origin hof_message_send_handoff(). */
 int hof_message_send_keys(struct flt_node *node, u64 id, u32 flags,
-			  const struct flt_checkpoint *ckpt, const struct flt_tls *tls, bool clear);
+			  const struct hof_msg_origin *origin, const struct flt_checkpoint *ckpt,
+			  const struct flt_tls *tls, bool clear);
 
 #endif

@@ -10,8 +10,10 @@
 #include <net/inet_connection_sock.h>
 #include <net/ipv6.h>
 
+#include "kmod/endpoint.h"
 #include "kmod/requeue.h"
 
+#include "adopt.h"
 #include "drain.h"
 #include "move.h"
 #include "moving.h"
@@ -29,13 +31,22 @@ static DEFINE_MUTEX(hof_moves_lock);
 /* Those of them that have nodes; changed under the lock, READ_ONCE. */
 static unsigned int hof_drains;
 
+/* By the port of the listener that has accepted it, which with TLS may be another. */
+static void hof_move_door(const struct sock *sk, struct flt_tuple *door)
+{
+	flt_tuple_from_sock(sk, door);
+	door->server_port = hof_sock_door(sk);
+}
+
 bool hof_move_fits(struct hof_move *move, const struct sock *sk)
 {
+	struct flt_tuple door;
 	unsigned int i;
 
 	lockdep_assert_held(&move->lock);
+	hof_move_door(sk, &door);
 	for (i = 0; i < move->to.nr; i++)
-		if (flt_listener_rank(move->to.sk[i], sk))
+		if (flt_listener_rank_of(move->to.sk[i], sock_net(sk), &door))
 			return true;
 	return false;
 }
@@ -43,11 +54,14 @@ bool hof_move_fits(struct hof_move *move, const struct sock *sk)
 struct sock *hof_move_listener(struct hof_move *move, const struct sock *sk)
 {
 	unsigned int i, rank, best = 0, at = 0;
+	struct flt_tuple door;
 
 	lockdep_assert_held(&move->lock);
+	hof_move_door(sk, &door);
 	/* The one that TCP would choose; of several in turns. */
 	for (i = 0; i < move->to.nr; i++) {
-		rank = flt_listener_rank(move->to.sk[(move->next + i) % move->to.nr], sk);
+		rank = flt_listener_rank_of(move->to.sk[(move->next + i) % move->to.nr],
+					    sock_net(sk), &door);
 		if (rank > best) {
 			best = rank;
 			at = (move->next + i) % move->to.nr;

@@ -153,7 +153,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	const struct tcp_sock *tp = tcp_sk(sk);
 	bool at, expected, ready;
 	enum hof_request what;
-	u32 length;
+	u32 next;
 
 	/* Said before, and refused by the one that it was for: what is learned is learned once. */
 	spin_lock_bh(&m->lock);
@@ -161,7 +161,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	spin_unlock_bh(&m->lock);
 	if (ready)
 		return true;
-	what = hof_request_look(sk, GFP_KERNEL, &length);
+	what = hof_request_next(sk, &next);
 	spin_lock_bh(&m->lock);
 	at = m->frozen && tp->copied_seq == m->begin && tp->write_seq == m->mark;
 	expected = m->known && m->next == tp->copied_seq;
@@ -169,7 +169,7 @@ static bool hof_moving_at_request(struct hof_moving *m, struct sock *sk)
 	if (!m->known || after(tp->copied_seq, m->next) ||
 	    (expected && tp->copied_seq != tp->rcv_nxt)) {
 		m->known = at && what == HOF_REQUEST_WHOLE;
-		m->next = tp->copied_seq + length;
+		m->next = next;
 		if (at && what == HOF_REQUEST_UNCLEAR)
 			m->lost = true;
 	}
@@ -204,8 +204,8 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 
 	if (sk->sk_state != TCP_ESTABLISHED)
 		return FLT_REFUSE_STATE;
-	/* A kernel user of it: a pair of sockets. A handoff from another node can be handed on. */
-	if (!flt_layer_is_among_own(m->layer) || (!m->move->drain && hof_sock_is_adopted(sk)))
+	/* A kernel user of it: a pair of sockets. */
+	if (!flt_layer_is_among_own(m->layer))
 		return FLT_REFUSE_FOREIGN;
 	if (hof_sock_is_new(sk) || hof_moving_at_request(m, sk) ||
 	    hof_moving_still(m, tcp_sk(sk)))
@@ -213,10 +213,26 @@ static enum flt_refusal hof_moving_may(struct sock *sk, void *arg)
 	return FLT_REFUSE_CHANGED;
 }
 
+static enum flt_refusal hof_moving_take(struct sock *sk, struct sock *child, void *arg)
+{
+	return hof_adoption_move(sk, child);
+}
+
+static void hof_moving_give_back(struct sock *sk, struct sock *child, void *arg)
+{
+	hof_adoption_move_back(sk, child);
+}
+
 static enum flt_refusal hof_moving_try(struct hof_moving *m)
 {
+	struct flt_requeue how = {
+		.port = hof_sock_door(m->sk),
+		.may = hof_moving_may,
+		.take = hof_moving_take,
+		.give_back = hof_moving_give_back,
+		.arg = m,
+	};
 	enum flt_refusal why = FLT_REFUSE_NOLISTENER;
-	struct sock *listener;
 	unsigned int tries;
 
 	if (m->move->drain)
@@ -224,12 +240,12 @@ static enum flt_refusal hof_moving_try(struct hof_moving *m)
 	/* One that closes at this moment is not the only one, perhaps. */
 	for (tries = 0; tries < 3 && why == FLT_REFUSE_NOLISTENER; tries++) {
 		mutex_lock(&m->move->lock);
-		listener = hof_move_listener(m->move, m->sk);
+		how.listener = hof_move_listener(m->move, m->sk);
 		mutex_unlock(&m->move->lock);
-		if (!listener)
+		if (!how.listener)
 			break;
-		why = flt_endpoint_requeue(m->sk, listener, hof_moving_may, m);
-		sock_put(listener);
+		why = flt_endpoint_requeue(m->sk, &how);
+		sock_put(how.listener);
 	}
 	return why;
 }

@@ -6,12 +6,18 @@
 #include <linux/string.h>
 #include <net/tcp.h>
 
+#include "kmod/ktls_face.h"
+#include "kmod/ktls_move.h"
+#include "kmod/stack.h"
+
 #include "request.h"
 
 /* The first line of a request: longer ones wait for the next. */
 #define HOF_LINE_MAX	4096
 /* A method and what follows it. */
 #define HOF_METHOD_MAX	20
+/* Nor is it looked into more records than that. */
+#define HOF_RECORDS_MAX	16
 
 u32 hof_unread(const struct sock *sk, u32 offset, void *buf, u32 len)
 {
@@ -36,12 +42,11 @@ u32 hof_unread(const struct sock *sk, u32 offset, void *buf, u32 len)
 }
 
 /* A token of capital letters and a space, or as much of that as there is. */
-static bool hof_method_begins(const struct sock *sk)
+static bool hof_method_begins(const char *text, unsigned int len)
 {
-	u8 text[HOF_METHOD_MAX];
-	unsigned int len = hof_unread(sk, 0, text, sizeof(text)), i;
+	unsigned int i;
 
-	for (i = 0; i < len; i++) {
+	for (i = 0; i < min_t(unsigned int, len, HOF_METHOD_MAX); i++) {
 		if (text[i] == ' ')
 			return i >= 3;
 		if (text[i] < 'A' || text[i] > 'Z')
@@ -187,23 +192,95 @@ bool hof_request_is_whole(const char *text, unsigned int len)
 	       hof_request_ends(text, len, &length) == HOF_REQUEST_WHOLE && length == len;
 }
 
+/* A method is there. */
+static enum hof_request hof_request_begins(const char *text, unsigned int len, u32 *length)
+{
+	const char *end = memchr(text, '\n', len);
+
+	if (end && strnstr(text, " HTTP/1.", end - text))
+		return hof_request_ends(text, len, length);
+	return HOF_REQUEST_NONE;
+}
+
 enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length)
 {
 	enum hof_request what = HOF_REQUEST_NONE;
-	unsigned int len;
-	char *text, *end;
+	char method[HOF_METHOD_MAX];
+	char *text;
 
 	*length = 0;
-	if (!hof_method_begins(sk))
+	if (!hof_method_begins(method, hof_unread(sk, 0, method, sizeof(method))))
 		return what;
 	text = kmalloc(HOF_LINE_MAX, gfp);
 	if (!text)
 		return what;
-	len = hof_unread(sk, 0, text, HOF_LINE_MAX);
-	end = memchr(text, '\n', len);
-	if (end && strnstr(text, " HTTP/1.", end - text))
-		what = hof_request_ends(text, len, length);
+	what = hof_request_begins(text, hof_unread(sk, 0, text, HOF_LINE_MAX), length);
 	kfree(text);
+	return what;
+}
+
+/*
+ * Those that begin with the @end-th of @len bytes, of which @text has the first. @end: behind the
+ * last that is whole, with its body.
+ */
+static enum hof_request hof_requests_end(const char *text, u32 len, u32 *end)
+{
+	enum hof_request what = HOF_REQUEST_WHOLE;
+	u32 there = min(len, HOF_LINE_MAX), length;
+
+	while (what == HOF_REQUEST_WHOLE && *end < len) {
+		if (*end >= there)
+			return HOF_REQUEST_UNCLEAR;
+		if (!hof_method_begins(text + *end, there - *end))
+			return *end ? HOF_REQUEST_UNCLEAR : HOF_REQUEST_NONE;
+		length = 0;
+		what = hof_request_begins(text + *end, there - *end, &length);
+		*end += length;
+	}
+	return what;
+}
+
+/* One record after the other, until one ends where a request does. */
+static enum hof_request hof_request_in_records(struct sock *sk, char *text, u32 *next)
+{
+	enum hof_request what = HOF_REQUEST_NONE;
+	struct flt_ktls_pos pos = {};
+	u32 len = 0, end = 0, got, kept;
+
+	while (what != HOF_REQUEST_UNCLEAR && pos.nr < HOF_RECORDS_MAX) {
+		kept = min(len, HOF_LINE_MAX);
+		if (!flt_ktls_look(sk, &pos, text + kept, HOF_LINE_MAX - kept, &got))
+			break;
+		len += got;
+		what = hof_requests_end(text, len, &end);
+		if (what == HOF_REQUEST_NONE && !hof_method_begins(text, min(len, HOF_LINE_MAX)))
+			break;
+		if (what == HOF_REQUEST_WHOLE && end == len) {
+			*next = tcp_sk(sk)->copied_seq + pos.at;
+			return what;
+		}
+	}
+	/* Where a body ends that is not there cannot be said by numbers of TCP's. */
+	return what == HOF_REQUEST_WHOLE ? HOF_REQUEST_UNCLEAR : what;
+}
+
+enum hof_request hof_request_next(struct sock *sk, u32 *next)
+{
+	enum hof_request what;
+	char *text;
+	u32 length;
+
+	if (!flt_ktls_is_ours(sk)) {
+		what = hof_request_look(sk, GFP_KERNEL, &length);
+		*next = tcp_sk(sk)->copied_seq + length;
+		return what;
+	}
+	*next = tcp_sk(sk)->copied_seq;
+	text = kmalloc(HOF_LINE_MAX, GFP_KERNEL);
+	if (!text)
+		return HOF_REQUEST_NONE;
+	what = hof_request_in_records(sk, text, next);
+	kfree_sensitive(text);
 	return what;
 }
 
@@ -229,7 +306,7 @@ void hof_sock_tell(struct sock *sk, bool locked)
 	local_bh_disable();
 	rcu_read_lock();
 	this_cpu_write(hof_tells_unlocked, !locked);
-	data_ready = READ_ONCE(sk->sk_data_ready);
+	data_ready = flt_sock_data_ready(sk);
 	data_ready(sk);
 	this_cpu_write(hof_tells_unlocked, false);
 	rcu_read_unlock();

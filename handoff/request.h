@@ -29,6 +29,19 @@ enum hof_request hof_request_look(const struct sock *sk, gfp_t gfp, u32 *length)
 
 /* Longer ones are never HOF_REQUEST_WHOLE, in one segment. */
 bool hof_request_may_be_whole(unsigned int len);
+
+/**
+ * hof_request_next - the same with its end as a sequence number, and of what is encrypted
+ * @sk:   the caller has its lock
+ * @next: of one that is HOF_REQUEST_WHOLE: what follows it
+ *
+ * Of a connection with kTLS it is looked into records; one whose body has not come whole, or is
+ * long, is HOF_REQUEST_UNCLEAR. Several that share a record are one.
+ *
+ * Context: process, may sleep.
+ */
+enum hof_request hof_request_next(struct sock *sk, u32 *next);
+
 /* Are these bytes one request that is HOF_REQUEST_WHOLE, with its body, and no more? */
 bool hof_request_is_whole(const char *text, unsigned int len);
 

@@ -16,6 +16,7 @@
 #include <net/tcp.h>
 
 #include "kmod/endpoint.h"
+#include "kmod/ktls_face.h"
 #include "kmod/node.h"
 #include "kmod/service.h"
 #include "kmod/socklock.h"
@@ -316,7 +317,8 @@ static u32 hof_transfer_send_max(const struct hof_transfer *t)
 	return READ_ONCE(t->hn->tunables.send_max);
 }
 
-static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
+/* @tls: what the socket has of keys; NULL: the caller has them, and it has none. */
+static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t, struct flt_tls *tls)
 {
 	enum flt_refusal why = FLT_REFUSE_NONE;
 
@@ -327,7 +329,7 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t)
 	else
 		lock_sock(t->sk);
 	if (why == FLT_REFUSE_NONE)
-		why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), &t->ckpt);
+		why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), tls, &t->ckpt);
 	/* Its program may have made another connection of it since we looked. */
 	if (why == FLT_REFUSE_NONE && memcmp(&t->ckpt->tuple, &t->tuple, sizeof(t->tuple)))
 		why = FLT_REFUSE_CHANGED;
@@ -364,13 +366,14 @@ static enum flt_refusal hof_transfer_send(struct hof_transfer *t, u32 flags,
 	const struct hof_msg_origin *origin = t->origin.voucher ? &t->origin : NULL;
 	int err;
 
+	if (t->back)
+		flags |= HOF_ADOPT_BACK;
 	if (tls)
-		err = hof_message_send_keys(t->peer->node, t->id, flags, t->ckpt, tls,
+		err = hof_message_send_keys(t->peer->node, t->id, flags, origin, t->ckpt, tls,
 					    READ_ONCE(t->hn->tunables.keys_in_clear));
 	else
-		err = hof_message_send_handoff(t->peer->node, t->id,
-					       flags | (t->back ? HOF_ADOPT_BACK : 0), origin,
-					       t->ckpt, GFP_KERNEL);
+		err = hof_message_send_handoff(t->peer->node, t->id, flags, origin, t->ckpt,
+					       GFP_KERNEL);
 	switch (err) {
 	case 0:
 		return FLT_REFUSE_NONE;
@@ -434,10 +437,13 @@ static bool hof_transfer_given(struct hof_net *hn, struct sock *sk)
 
 /*
  * hof_transfer_begin - all that comes before the message
+ * @t:    fresh
+ * @node: target
+ * @tls:  see hof_transfer_checkpoint()
  *
  * Return: 0; or a negative errno, or a refusal, and then nothing of it is left.
  */
-static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, bool keys)
+static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, struct flt_tls *tls)
 {
 	enum flt_refusal why;
 	struct hof_peer *peer;
@@ -445,8 +451,11 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, boo
 
 	if (hof_claim_awaited(t->from))
 		return FLT_REFUSE_BUSY;
-	/* Not before: the answer may come between the two. What has kTLS is not handed on. */
-	if (!keys && READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
+	/* Not accepted yet: its keys are not there. */
+	if (t->from && t->from->keys && !flt_ktls_is_ours(t->sk))
+		return FLT_REFUSE_BUSY;
+	/* Not before: the answer may come between the two. */
+	if (READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
 		t->proof = hof_origin_name(t->hn, t->id, node, t->from, &t->origin,
 					   &t->back);
 	peer = hof_peer_get(t->hn, node);
@@ -468,7 +477,7 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, boo
 			return FLT_REFUSE_BUSY;
 		return err == -ENOSPC ? FLT_REFUSE_TABLEFULL : err;
 	}
-	why = hof_transfer_checkpoint(t);
+	why = hof_transfer_checkpoint(t, tls);
 	if (why != FLT_REFUSE_NONE)
 		hof_hold_reinject(t->hn, t->entry);
 	return why;
@@ -513,9 +522,20 @@ bool hof_transfer_retract(struct hof_transfer *t)
 	return true;
 }
 
-/* Return: 0: an event tells; a negative errno, or a refusal: the socket is as before. */
+/* The listener that takes it is one of the port of the one that accepted it here. */
+static void hof_transfer_door(const struct hof_transfer *t, struct flt_tls *tls)
+{
+	if (t->from && t->from->port != t->tuple.server_port)
+		tls->port = ntohs(t->from->port);
+}
+
+/*
+ * @own: room for keys that the socket itself has.
+ * Return: 0: an event tells; a negative errno, or a refusal: the socket is as before.
+ */
 static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt_node *node,
 			      const struct hof_submit *args, const struct flt_tls *tls,
+			      struct flt_tls *own,
 			      enum flt_refusal (*may)(struct sock *sk, void *arg), void *arg)
 {
 	struct hof_net *hn = file->hn;
@@ -529,7 +549,7 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 		return -EALREADY;
 	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
 		return FLT_REFUSE_STATE;
-	why = hof_transfer_target(hn, node, tls);
+	why = hof_transfer_target(hn, node, flt_ktls_is_ours(sk) ? own : tls);
 	if (why != FLT_REFUSE_NONE)
 		return why;
 	err = hof_forward_hook(hn);
@@ -540,7 +560,7 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 		return -ENOMEM;
 	t->may = may;
 	t->arg = arg;
-	err = hof_transfer_begin(t, node, tls);
+	err = hof_transfer_begin(t, node, tls ? NULL : own);
 	if (err) {
 		hof_ticket_put(t->ticket);
 		hof_transfer_put(t);
@@ -550,6 +570,10 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 	trace_hof_submit(&t->tuple, t->id, node->id, FLT_REFUSE_NONE);
 	/* From here on answers, the clock and others may settle it: see @phase. */
 	hof_flight_add(t, timeout_ms);
+	if (own->version) {
+		hof_transfer_door(t, own);
+		tls = own;
+	}
 	why = hof_transfer_send(t, args->flags, tls);
 	if (why != FLT_REFUSE_NONE && hof_transfer_retract(t))
 		hof_ticket_put(t->ticket);
@@ -574,8 +598,11 @@ static void hof_transfer_refused(struct hof_net *hn, const struct sock *sk,
 int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node *node,
 			struct hof_submit *args, const struct flt_tls *tls)
 {
-	int err = hof_transfer_start(file, sk, node, args, tls, NULL, NULL);
+	struct flt_tls own = {};
+	int err;
 
+	err = hof_transfer_start(file, sk, node, args, tls, &own, NULL, NULL);
+	memzero_explicit(&own, sizeof(own));
 	if (err <= 0)
 		return err;
 	args->refusal = err;
@@ -589,6 +616,7 @@ enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struc
 {
 	struct hof_adoption *from = hof_adoption_of(sk);
 	struct hof_submit args = { .cookie = cookie, .flags = flags };
+	struct flt_tls own = {};
 	int why;
 
 	if (from) {
@@ -596,7 +624,8 @@ enum flt_refusal hof_transfer_give(struct hof_file *file, struct sock *sk, struc
 			      (HOF_ADOPT_WANT_IDLE | (flags ? 0 : HOF_ADOPT_HOPS));
 		hof_adoption_put(from);
 	}
-	why = hof_transfer_start(file, sk, node, &args, NULL, may, arg);
+	why = hof_transfer_start(file, sk, node, &args, NULL, &own, may, arg);
+	memzero_explicit(&own, sizeof(own));
 	if (why < 0)
 		why = why == -ENOMEM ? FLT_REFUSE_NOMEM : FLT_REFUSE_BUSY;
 	/* Most are not between two requests just now, which is no fault. */

@@ -102,7 +102,7 @@ void hof_transfer_put(struct hof_transfer *t);
  * @sk:   connected TCP socket of the file's namespace; the caller holds a reference
  * @node: target; the caller holds a reference
  * @args: of the ioctl; @args->refusal is set
- * @tls:  its keys; NULL: it is in clear text. Not kept
+ * @tls:  its keys; NULL: it is in clear text, or has kTLS of ours, and its keys with that. Not kept
  *
  * Return: 0 or the errno of HOF_IOC_SUBMIT; then the socket is as before.
  */

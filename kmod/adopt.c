@@ -366,6 +366,18 @@ struct sock *flt_adoption_sock(const struct flt_adoption *adoption)
 }
 EXPORT_SYMBOL_GPL(flt_adoption_sock);
 
+bool flt_adoption_has_keys(const struct flt_adoption *adoption)
+{
+	return adoption->ktls;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_has_keys);
+
+__be16 flt_adoption_port(const struct flt_adoption *adoption)
+{
+	return adoption->port;
+}
+EXPORT_SYMBOL_GPL(flt_adoption_port);
+
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption)
 {
 	return &adoption->park.tuple;

@@ -154,7 +154,7 @@ struct flt_ktls;
  * @accept:      with @queued: when it stops being parked
  * @sendq:       with @queued: these bytes, from commit until then
  * @late:        after @accept, where that is before accept() has done with the child
- * @ktls:        its keys, until commit or abort, or NULL
+ * @ktls:        its keys, until commit or abort, or until it is queued by requeue.c; or NULL
  * @port:        of @listener, for a successor
  * @old:         the same connection, whose place in the hash the child takes (requeue.c), or NULL
  * @rcu:         for freeing: a packet may be looking at @park

@@ -11,6 +11,8 @@
 #include "compat/done.h"
 #include "compat/sock.h"
 #include "endpoint.h"
+#include "ktls_face.h"
+#include "ktls_move.h"
 
 #define CREATE_TRACE_POINTS
 #include "endpoint_trace.h"
@@ -110,11 +112,11 @@ static enum flt_refusal flt_sock_kind(struct sock *sk)
 		return sk->sk_protocol == IPPROTO_MPTCP ? FLT_REFUSE_MPTCP : FLT_REFUSE_NOTTCP;
 	if (sk_is_mptcp(sk))
 		return FLT_REFUSE_MPTCP;
-	if (inet_csk(sk)->icsk_ulp_ops)
+	if (inet_csk(sk)->icsk_ulp_ops && !flt_ktls_is_ours(sk))
 		return FLT_REFUSE_ULP;
 	if (flt_sock_has_psock(sk))
 		return FLT_REFUSE_PSOCK;
-	if (!flt_sock_is_plain(sk))
+	if (!flt_sock_is_plain(sk) && !flt_ktls_is_ours(sk))
 		return FLT_REFUSE_FOREIGN;
 	return FLT_REFUSE_NONE;
 }
@@ -328,18 +330,23 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	return FLT_REFUSE_NONE;
 }
 
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_checkpoint **out)
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_tls *tls,
+					 struct flt_checkpoint **out)
 {
 	struct flt_state state = {};
 	enum flt_refusal why;
 
 	sock_owned_by_me(sk);
 
+	if (tls)
+		tls->version = 0;
 	why = flt_sock_kind(sk);
 	if (why == FLT_REFUSE_NOTTCP)
 		return why;
 	if (!why)
 		why = flt_sock_movable(sk, send);
+	if (!why && flt_ktls_is_ours(sk))
+		why = tls ? flt_ktls_checkpoint(sk, tls) : FLT_REFUSE_ULP;
 	if (!why) {
 		flt_state_capture(sk, &state);
 		why = flt_checkpoint_make(sk, &state, send, out);
@@ -357,7 +364,8 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
 
 	sock_owned_by_me(sk);
 
-	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_SEND_MAX))
+	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_SEND_MAX) ||
+	    (flt_ktls_is_ours(sk) && flt_ktls_checkpoint(sk, NULL)))
 		return false;
 	/* It is our own: nothing else in it needs to be checked. */
 	if (!flt_wire_progress((const struct flt_wire *)ckpt->wire, ckpt->len, &then))
@@ -446,6 +454,8 @@ void flt_endpoint_release(struct sock *sk)
 	sock_set_flag(sk, SOCK_DONE);
 
 	flt_compat_tcp_done(sk, GFP_KERNEL | __GFP_NOFAIL);
+	if (flt_ktls_is_ours(sk))
+		flt_ktls_leave(sk);
 	sk_wake_async(sk, SOCK_WAKE_WAITD, POLL_HUP);
 }
 EXPORT_SYMBOL_GPL(flt_endpoint_release);

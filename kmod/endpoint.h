@@ -53,6 +53,8 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
  * @sk:   TCP socket; the caller holds its lock
  * @send: unacknowledged bytes that may be in it, at most FLT_CHECKPOINT_SEND_MAX; 0 for a taker
  *	  that does not know FLT_FEATURE_SENDQUEUE: FLT_REFUSE_SENDQUEUE if there are any
+ * @tls:  if it has our face over kTLS: the keys, which are not in the checkpoint; with a port of 0,
+ *	  to be zeroed after use. Else its @version is 0. NULL: such a connection is FLT_REFUSE_ULP
  * @ckpt: the checkpoint; free with kvfree()
  *
  * Bytes that wait to be sent are in it, and the giver may send them nevertheless:
@@ -62,7 +64,8 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
  * Context: process.
  * Return: FLT_REFUSE_NONE, or why this connection cannot move.
  */
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_checkpoint **ckpt);
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_tls *tls,
+					 struct flt_checkpoint **ckpt);
 
 /**
  * flt_endpoint_unchanged - is the socket still what the checkpoint says
@@ -79,7 +82,8 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt);
  * @sk: the caller holds its lock
  *
  * The descriptor then reads end of file, also for who waits already; writing
- * gives EPIPE. Nothing is sent, no TIME_WAIT stays; EstabResets grows by one.
+ * gives EPIPE. Nothing is sent, no TIME_WAIT stays; EstabResets grows by one. Keys of kTLS are
+ * zeroed but for those that the cipher itself has until the descriptor is closed.
  * A route for the client's packets must exist before this.
  */
 void flt_endpoint_release(struct sock *sk);
@@ -169,6 +173,10 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire
  * its end; somebody may kill it (ss -K) while it is parked.
  */
 struct sock *flt_adoption_sock(const struct flt_adoption *adoption);
+/* It gets keys when it is accepted. Until commit or abort. */
+bool flt_adoption_has_keys(const struct flt_adoption *adoption);
+/* Of the listener that it is for. */
+__be16 flt_adoption_port(const struct flt_adoption *adoption);
 const struct flt_tuple *flt_adoption_tuple(const struct flt_adoption *adoption);
 
 /**

@@ -127,6 +127,7 @@ static int flt_ktls_start(struct sock *sk, const struct flt_tls *tls)
 		return err;
 	sock->ops = flt_base(sk)->real_ops;
 	sock->sk = sk;
+	flt_base_hear_below(sk);
 	flt_ktls_lend(sk, sock, NULL);
 	err = flt_ktls_ulp(sk);
 	if (!err)
@@ -270,6 +271,15 @@ enum flt_refusal flt_ktls_prepare(const void *wire, struct flt_ktls **out, __be1
 		*port = htons(ktls->tls.port);
 	*out = ktls;
 	return FLT_REFUSE_NONE;
+}
+
+struct flt_ktls *flt_ktls_keep(const struct flt_tls *tls)
+{
+	struct flt_ktls *ktls = kzalloc(sizeof(*ktls), GFP_KERNEL);
+
+	if (ktls)
+		ktls->tls = *tls;
+	return ktls;
 }
 
 void flt_ktls_free(struct flt_ktls *ktls)

@@ -24,6 +24,8 @@ void flt_ktls_load(void);
  * Return: FLT_REFUSE_NONE; _KTLS, _MALFORMED, _NOMEM.
  */
 enum flt_refusal flt_ktls_prepare(const void *wire, struct flt_ktls **out, __be16 *port);
+/* The same of what was here already: a copy. NULL: no memory. */
+struct flt_ktls *flt_ktls_keep(const struct flt_tls *tls);
 /* NULL is fine. */
 void flt_ktls_free(struct flt_ktls *ktls);
 

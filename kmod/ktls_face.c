@@ -434,6 +434,17 @@ static void flt_ktls_release_cb(struct sock *sk)
 	face->own_prot->release_cb(sk);
 }
 
+bool flt_ktls_is_ours(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_prot)->release_cb == flt_ktls_release_cb;
+}
+EXPORT_SYMBOL_GPL(flt_ktls_is_ours);
+
+bool flt_ktls_has_below(const struct sock *sk, void (*data_ready)(struct sock *sk))
+{
+	return tls_sw_ctx_rx(tls_get_ctx(sk))->saved_data_ready == data_ready;
+}
+
 static int flt_ktls_face_make(struct flt_ktls_face *face, const struct proto *prot,
 			      const struct proto_ops *ops)
 {

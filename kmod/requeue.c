@@ -24,6 +24,7 @@
 #include "compat/request.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
+#include "ktls.h"
 #include "requeue.h"
 #include "socklock.h"
 
@@ -81,15 +82,6 @@ unsigned int flt_listener_rank_of(const struct sock *listener, const struct net 
 }
 EXPORT_SYMBOL_GPL(flt_listener_rank_of);
 
-unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk)
-{
-	struct flt_tuple tuple;
-
-	flt_tuple_from_sock(sk, &tuple);
-	return flt_listener_rank_of(listener, sock_net(sk), &tuple);
-}
-EXPORT_SYMBOL_GPL(flt_listener_rank);
-
 bool flt_sock_came(const struct sock *sk)
 {
 #if IS_ENABLED(CONFIG_IPV6)
@@ -131,12 +123,31 @@ void flt_adoption_give_back(struct flt_adoption *adoption, struct sock *child)
 	old->sk_prot->hash(old);
 }
 
-static void flt_requeue_undo(struct flt_adoption *adoption)
+static void flt_requeue_undo(struct flt_adoption *adoption, const struct flt_requeue *how,
+			     bool taken)
 {
 	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
+	if (taken && how->give_back)
+		how->give_back(adoption->old, adoption->child, how->arg);
 	flt_adoption_give_back(adoption, adoption->child);
 	flt_child_destroy(adoption->child);
 	flt_compat_reqsk_put(adoption->req);
+}
+
+/* Its listener's lock is held, so that it cannot fail: who queues it looks for that. */
+static enum flt_refusal flt_requeue_queue(struct flt_adoption *adoption)
+{
+	struct flt_ktls *ktls = adoption->ktls;
+
+	adoption->ktls = NULL;
+	if (ktls)
+		flt_ktls_await(ktls, adoption->req, adoption->child);
+	flt_child_unpark(adoption->child, adoption->ack_pending);
+	if (!WARN_ON_ONCE(!flt_adoption_enqueue(adoption)))
+		return FLT_REFUSE_NONE;
+	if (ktls)
+		flt_ktls_forget(ktls, adoption->req);
+	return FLT_REFUSE_ABORTED;
 }
 
 /* The child goes to the listener, which cannot close meanwhile: its lock is ours. */
@@ -147,22 +158,34 @@ static enum flt_refusal flt_requeue_enqueue(struct flt_adoption *adoption)
 
 	if (!flt_sock_lock_soon(listener))
 		return FLT_REFUSE_BUSY;
-	if (listener->sk_state == TCP_LISTEN) {
-		flt_child_unpark(adoption->child, adoption->ack_pending);
-		why = WARN_ON_ONCE(!flt_adoption_enqueue(adoption)) ? FLT_REFUSE_ABORTED :
-								      FLT_REFUSE_NONE;
-	}
+	if (listener->sk_state == TCP_LISTEN)
+		why = flt_requeue_queue(adoption);
 	release_sock(listener);
 	return why;
 }
 
+static enum flt_refusal flt_requeue_take(struct flt_adoption *adoption,
+					 const struct flt_requeue *how)
+{
+	enum flt_refusal why;
+
+	if (!how->take)
+		return FLT_REFUSE_NONE;
+	lock_sock_nested(adoption->child, SINGLE_DEPTH_NESTING);
+	why = how->take(adoption->old, adoption->child, how->arg);
+	release_sock(adoption->child);
+	return why;
+}
+
 static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
+					    const struct flt_requeue *how,
 					    const struct flt_state *state,
 					    const struct flt_streams *data)
 {
 	struct net *net = sock_net(adoption->old);
 	enum flt_refusal why;
 	struct sk_buff *skb;
+	bool taken = false;
 
 	why = flt_tuple_local(net, &state->tuple);
 	if (why)
@@ -178,15 +201,37 @@ static enum flt_refusal flt_requeue_install(struct flt_adoption *adoption,
 	why = flt_adoption_build(net, state, data, skb, adoption);
 	if (why)
 		return why;
-	why = flt_requeue_enqueue(adoption);
+	why = flt_requeue_take(adoption, how);
+	taken = why == FLT_REFUSE_NONE;
+	if (taken)
+		why = flt_requeue_enqueue(adoption);
 	if (why == FLT_REFUSE_NONE)
 		sock_put(adoption->child);
 	else if (why != FLT_REFUSE_ABORTED)
-		flt_requeue_undo(adoption);
+		flt_requeue_undo(adoption, how, taken);
 	return why;
 }
 
-static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption)
+static enum flt_refusal flt_requeue_checkpoint(struct flt_adoption *adoption,
+					       struct flt_checkpoint **ckpt)
+{
+	struct flt_tls tls;
+	enum flt_refusal why;
+
+	why = flt_endpoint_checkpoint(adoption->old, 0, &tls, ckpt);
+	if (why == FLT_REFUSE_NONE && tls.version) {
+		adoption->ktls = flt_ktls_keep(&tls);
+		if (!adoption->ktls) {
+			kvfree(*ckpt);
+			why = FLT_REFUSE_NOMEM;
+		}
+	}
+	memzero_explicit(&tls, sizeof(tls));
+	return why;
+}
+
+static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption,
+					   const struct flt_requeue *how)
 {
 	struct sock *sk = adoption->old;
 	struct flt_checkpoint *ckpt;
@@ -198,39 +243,41 @@ static enum flt_refusal flt_requeue_locked(struct flt_adoption *adoption)
 	/* Closed, it is TCP's to end; without a place in the hash there is none to take over. */
 	if (sock_flag(sk, SOCK_DEAD) || sk->sk_state != TCP_ESTABLISHED || !sk_hashed(sk))
 		return FLT_REFUSE_STATE;
-	why = flt_endpoint_checkpoint(sk, 0, &ckpt);
+	why = flt_requeue_checkpoint(adoption, &ckpt);
 	if (why)
 		return why;
 	why = flt_wire_decode(ckpt->wire, ckpt->len, &state, &data);
 	if (!why)
-		why = flt_requeue_install(adoption, &state, &data);
+		why = flt_requeue_install(adoption, how, &state, &data);
 	kvfree(ckpt);
+	flt_ktls_free(adoption->ktls);
 	if (!why)
 		flt_endpoint_release(sk);
 	return why;
 }
 
-enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
-				      enum flt_refusal (*may)(struct sock *sk, void *arg),
-				      void *arg)
+enum flt_refusal flt_endpoint_requeue(struct sock *sk, const struct flt_requeue *how)
 {
+	struct flt_tuple tuple, door;
 	struct flt_adoption *adoption;
 	enum flt_refusal why;
-	struct flt_tuple tuple;
 
 	might_sleep();
 
-	if (!flt_listener_rank(listener, sk))
+	flt_tuple_from_sock(sk, &tuple);
+	door = tuple;
+	if (how->port)
+		door.server_port = how->port;
+	if (!flt_listener_rank_of(how->listener, sock_net(sk), &door))
 		return FLT_REFUSE_NOLISTENER;
 	/* It is asked again for each of many connections: nothing is made for a no. */
-	if (sk_acceptq_is_full(listener))
+	if (sk_acceptq_is_full(how->listener))
 		return FLT_REFUSE_FULL;
 	adoption = kzalloc(sizeof(*adoption), GFP_KERNEL);
 	if (!adoption)
 		return FLT_REFUSE_NOMEM;
 	adoption->old = sk;
-	adoption->listener = listener;
-	flt_tuple_from_sock(sk, &tuple);
+	adoption->listener = how->listener;
 	why = flt_park_begin(sock_net(sk), &adoption->park, &tuple);
 	if (why) {
 		kfree(adoption);
@@ -244,9 +291,9 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
 		if (memcmp(&now, &tuple, sizeof(now)))
 			why = FLT_REFUSE_CHANGED;
 		else
-			why = may ? may(sk, arg) : FLT_REFUSE_NONE;
+			why = how->may ? how->may(sk, how->arg) : FLT_REFUSE_NONE;
 		if (!why)
-			why = flt_requeue_locked(adoption);
+			why = flt_requeue_locked(adoption, how);
 		release_sock(sk);
 	} else {
 		why = FLT_REFUSE_BUSY;

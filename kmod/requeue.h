@@ -10,16 +10,14 @@
 #include <flotilla/flotilla.h>
 
 /**
- * flt_listener_rank - could a connection be a child of this listener: its namespace, port, address
+ * flt_listener_rank_of - could a connection be a child of a listener: its namespace, port, address
  * @listener: not bound to a device, or it fits nothing
- * @sk:       the connection
+ * @net:      of the connection
+ * @tuple:    its addresses, with the port of the listener that is looked for
  *
  * Context: any. Return: 0: no; else the higher, the rather TCP would have chosen that listener: its
  * own address before all addresses, then its own family.
  */
-unsigned int flt_listener_rank(const struct sock *listener, const struct sock *sk);
-
-/* The same of a connection that is not here yet: of its tuple, in @net. */
 unsigned int flt_listener_rank_of(const struct sock *listener, const struct net *net,
 				  const struct flt_tuple *tuple);
 
@@ -48,25 +46,40 @@ int flt_listener_mute(struct sock *sk, bool mute);
 bool flt_sock_came(const struct sock *sk);
 
 /**
+ * struct flt_requeue - where a connection is to go, and who has a say
+ * @listener:  the caller has a reference, not its lock
+ * @port:      of it, where that is not the connection's own; else 0
+ * @may:       asked under the socket's lock, before anything is done to it; its program can neither
+ *	       read nor write between a yes and the move. NULL: it may
+ * @take:      @child is there, nobody can accept it yet, and both locks are held: what the caller
+ *	       has on @sk can go over. NULL: nothing does
+ * @give_back: that was in vain, and @child is destroyed; the same locks
+ * @arg:       for them
+ */
+struct flt_requeue {
+	struct sock *listener;
+	__be16 port;
+	enum flt_refusal (*may)(struct sock *sk, void *arg);
+	enum flt_refusal (*take)(struct sock *sk, struct sock *child, void *arg);
+	void (*give_back)(struct sock *sk, struct sock *child, void *arg);
+	void *arg;
+};
+
+/**
  * flt_endpoint_requeue - move a connection to a listener
- * @sk:       ESTABLISHED; the caller has a reference, not its lock
- * @listener: the caller has a reference, not its lock
- * @may:      asked under @sk's lock, before anything is done to it; its program can neither
- *	      read nor write between a yes and the move. NULL: it may
- * @arg:      for @may
+ * @sk:  ESTABLISHED; the caller has a reference, not its lock
+ * @how: where to
  *
  * On success the program that had it reads end of file, and the other one accepts the
- * connection with every byte that was unread. Nothing is sent to the client, and no packet of
- * his finds the four-tuple without an owner: those that come meanwhile wait below TCP, one that
- * was past that already is dropped unacknowledged at worst.
+ * connection with every byte that was unread, and with the keys that it had from us. Nothing is
+ * sent to the client, and no packet of his finds the four-tuple without an owner: those that come
+ * meanwhile wait below TCP, one that was past that already is dropped unacknowledged at worst.
  *
  * Waits for nobody: a program that keeps its socket locked for long makes it FLT_REFUSE_BUSY.
  *
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE; or why it stays where and as it was.
  */
-enum flt_refusal flt_endpoint_requeue(struct sock *sk, struct sock *listener,
-				      enum flt_refusal (*may)(struct sock *sk, void *arg),
-				      void *arg);
+enum flt_refusal flt_endpoint_requeue(struct sock *sk, const struct flt_requeue *how);
 
 #endif

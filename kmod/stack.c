@@ -160,12 +160,15 @@ static struct flt_layer *flt_stack_find(const struct flt_stack *st, const struct
 static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_layer *layer)
 {
 	unsigned int needs = flt_layer_needs(layer->ops);
+	bool below = flt_sock_has_others(sk);
 	struct flt_stack *st;
 	int err = 0;
 
 	lockdep_assert_held_write(&sk->sk_callback_lock);
-	if (flt_sock_has_others(sk))
+	if (below && !flt_base_hears(sk, needs))
 		return -EOPNOTSUPP;
+	if (below)
+		needs = 0;	/* it has what it needs */
 	if ((needs & FLT_NEED_OPS) && !sk->sk_socket)
 		return -EINVAL;
 
@@ -182,7 +185,7 @@ static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_
 		*fresh = NULL;
 	} else {
 		spin_lock(&st->lock);
-		if (st->dead || st->no_ops)
+		if (st->dead || (st->no_ops && !below))
 			err = -EOPNOTSUPP;
 		else if (flt_stack_find(st, layer->ops))
 			err = -EEXIST;

@@ -284,6 +284,14 @@ void flt_layer_changed(struct sock *sk, const struct flt_layer_ops *ops);
  */
 void flt_layer_take_ops(struct sock *sk);
 
+/**
+ * flt_sock_data_ready - what is to be called for a program to hear of what lies unread
+ * @sk: with a layer
+ *
+ * With kTLS of ours (tls.md) that is below it: kTLS itself says each record once.
+ */
+void (*flt_sock_data_ready(const struct sock *sk))(struct sock *sk);
+
 /* For main.c. */
 int flt_stack_init(void);
 void flt_stack_exit(void);

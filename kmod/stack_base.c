@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 #include "compat/syn_recv.h"
+#include "ktls_face.h"
 #include "stack_priv.h"
 
 struct flt_base flt_bases[2] __read_mostly;
@@ -116,6 +117,16 @@ bool flt_sock_has_others(const struct sock *sk)
 	uintptr_t data = (uintptr_t)rcu_access_pointer(__sk_user_data(sk));
 
 	return inet_csk_has_ulp(sk) || (data & SK_USER_DATA_PSOCK);
+}
+
+/*
+ * Under a face of ours kTLS calls, when a whole record is there, what the socket had before: so a
+ * layer may come that wants to hear of that and of nothing else. sk_callback_lock held.
+ */
+bool flt_base_hears(const struct sock *sk, unsigned int needs)
+{
+	return !(needs & ~FLT_NEED_DATA_READY) && flt_ktls_is_ours(sk) &&
+	       flt_ktls_has_below(sk, flt_on_data_ready);
 }
 
 static void flt_replace(flt_callback *where, flt_callback old, flt_callback new)
@@ -233,6 +244,33 @@ void flt_base_install(struct sock *sk, const struct flt_base *base, unsigned int
 	if (needs & FLT_NEED_OPS)
 		flt_base_set_ops(sk, true);
 }
+
+/**
+ * flt_base_hear_below - kTLS is about to be set, and its program will not notice
+ * @sk: the socket; its lock is not held
+ *
+ * A layer can come later: flt_base_hears().
+ */
+void flt_base_hear_below(struct sock *sk)
+{
+	struct flt_stack *st;
+
+	lock_sock(sk);
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_read_lock();
+	st = flt_stack_lookup(sk);
+	if (st && flt_base_fits(sk, st->base, FLT_NEED_DATA_READY))
+		flt_base_install(sk, st->base, FLT_NEED_DATA_READY);
+	rcu_read_unlock();
+	write_unlock_bh(&sk->sk_callback_lock);
+	release_sock(sk);
+}
+
+void (*flt_sock_data_ready(const struct sock *sk))(struct sock *sk)
+{
+	return flt_ktls_is_ours(sk) ? flt_on_data_ready : READ_ONCE(sk->sk_data_ready);
+}
+EXPORT_SYMBOL_GPL(flt_sock_data_ready);
 
 /**
  * flt_base_restore - put TCP's own pointers back

@@ -177,6 +177,8 @@ void flt_base_restore(struct sock *sk, const struct flt_base *base);
 void flt_base_set_ops(struct sock *sk, bool ours);
 void flt_base_set_part(struct sock *sk, unsigned int part, bool ours);
 bool flt_sock_has_others(const struct sock *sk);
+bool flt_base_hears(const struct sock *sk, unsigned int needs);
+void flt_base_hear_below(struct sock *sk);
 
 /* stack_child.c: children of a listener */
 void flt_child_cloned(const struct sock *listener, struct sock *child, bool own);

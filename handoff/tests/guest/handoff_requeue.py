@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, TOP, accept, claim, main, peek, receive, rounds, usable, wait   # noqa: E402
+from hof import (BUSY, CLOSED, DONE, IDLE, PATIENCE, TOP, VIP4, WANT_IDLE, Cluster, accept, claim, main,   # noqa: E402
+                 peek, receive, rounds, usable, wait)
 from stall import Stall                                 # noqa: E402
 from move import CONN, FROM, TO, Move, connect, listen, loopback_up, no_resets  # noqa: E402
 from shifted import ANSWER, GET, Pair                   # noqa: E402
@@ -171,6 +172,46 @@ def a_move_that_is_refused_leaves_the_connection_as_it_was():
         p.move = Move()
         for _ in range(3):
             p.exchange()
+
+
+@claim
+def what_another_node_gave_moves_and_who_gave_it_hears_of_it_as_before():
+    with Cluster(1) as c:
+        fe, be = c.fe, c.be[0]
+        device, front = fe.handoff(), fe.listen()
+        with be.inside():
+            old = listen((VIP4, 80))
+        client = c.client.connect()
+        here = accept(front)
+        device.submit(here, fe.id["be1"], 7, flags=WANT_IDLE)
+        device.expect(DONE, 7)
+        served = accept(old)
+        with be.inside():
+            new, move = listen((VIP4, 80)), Move(50)
+        client.sendall(GET)
+        assert receive(served, len(GET)) == GET
+        served.sendall(ANSWER)
+        assert receive(client, len(ANSWER)) == ANSWER
+        device.expect(IDLE, 7)
+        move.give(TO, new)
+        move.give(CONN, served)
+        there = accept(new)
+        assert served.recv(1) == b""
+        served.close()
+        device.no_event()
+        client.sendall(GET)
+        device.expect(BUSY, 7)
+        assert receive(there, len(GET)) == GET
+        there.sendall(ANSWER)
+        assert receive(client, len(ANSWER)) == ANSWER
+        device.expect(IDLE, 7)
+        there.close()
+        assert client.recv(1) == b""
+        client.close()
+        device.expect(CLOSED, 7)
+        wait(lambda: not be.stat("AdoptLive"))
+        for thing in (device, front, here, old, new, move):
+            thing.close()
 
 
 @claim

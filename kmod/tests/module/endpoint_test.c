@@ -26,7 +26,7 @@ static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call)
 	long err = 0;
 
 	lock_sock(sk);
-	call->refusal = flt_endpoint_checkpoint(sk, call->send, &ckpt);
+	call->refusal = flt_endpoint_checkpoint(sk, call->send, NULL, &ckpt);
 	release_sock(sk);
 	if (call->refusal)
 		return 0;

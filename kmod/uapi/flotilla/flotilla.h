@@ -190,7 +190,7 @@ enum flt_refusal {
 	FLT_REFUSE_TOOMUCH	= 13,	/* more data than a checkpoint holds */
 	FLT_REFUSE_FOREIGN	= 14,	/* private struct proto (SMC, another module) */
 	FLT_REFUSE_SHARED	= 15,	/* several processes use the socket */
-	FLT_REFUSE_BUSY		= 16,	/* a handoff of it is under way */
+	FLT_REFUSE_BUSY		= 16,	/* a handoff of it, or a record of its TLS */
 	FLT_REFUSE_CHANGED	= 17,	/* changed between checkpoint and commit */
 	FLT_REFUSE_FINRECV	= 18,	/* the client has closed its side */
 	FLT_REFUSE_SCOPE	= 19,	/* a link-local address means nothing elsewhere */
