@@ -31,15 +31,8 @@ static bool refusal_is_of_connection(enum flt_refusal why)
  * Not moved; the descriptor is as before. Next-best node, or the same one if only the client has
  * sent something meanwhile; after DISPATCH_TRIES proxy it. False: proxy it now.
  */
-static bool try_another(struct conn *conn, enum flt_refusal why)
+static bool next_choice(struct conn *conn, enum flt_refusal why)
 {
-	struct worker *w = conn->worker;
-
-	count(w, COUNTER_HANDOFF_FAILED);
-	log_debug("handoff-failed", "node=%d refusal=%s", conn->node, handoff_refusal_name(why));
-	if (refusal_is_of_connection(why))
-		return false;
-	nodes_fault(w, conn->node, why);
 	if (++conn->attempts >= DISPATCH_TRIES)
 		return false;
 	if (why != FLT_REFUSE_CHANGED) {
@@ -48,8 +41,35 @@ static bool try_another(struct conn *conn, enum flt_refusal why)
 		if (!dispatch_again(conn))
 			return false;
 	}
-	count(w, COUNTER_HANDOFF_RETRIED);
 	return conn->node_id;
+}
+
+/* As next_choice(), of who was asked. */
+static bool try_another(struct conn *conn, enum flt_refusal why)
+{
+	struct worker *w = conn->worker;
+
+	count(w, COUNTER_HANDOFF_FAILED);
+	log_debug("handoff-failed", "node=%d refusal=%s", conn->node, handoff_refusal_name(why));
+	if (refusal_is_of_connection(why))
+		return false;
+	if (conn->tls && why == FLT_REFUSE_NOLISTENER)
+		nodes_deaf(w, conn->node, conn->prelude);
+	else
+		nodes_fault(w, conn->node, why);
+	if (!next_choice(conn, why))
+		return false;
+	count(w, COUNTER_HANDOFF_RETRIED);
+	return true;
+}
+
+/* Who is known to have no listener for it is not asked. */
+static bool find_ear(struct conn *conn)
+{
+	while (conn->tls && !nodes_hears(conn->worker, conn->node, conn->prelude))
+		if (!next_choice(conn, FLT_REFUSE_NOLISTENER))
+			return false;
+	return true;
 }
 
 static void fall_back(struct conn *conn)
@@ -97,6 +117,8 @@ void give_submit(struct conn *conn)
 	do {
 		why = FLT_REFUSE_NONE;
 		conn_enter(conn, CONN_GIVEN);
+		if (!find_ear(conn))
+			break;
 		err = submit(conn, &why);
 		if (!err)
 			return;
@@ -117,8 +139,10 @@ static void event_done(struct conn *conn, const struct hof_event *event)
 	nodes_fine(w, conn->node);
 	access_handed_off(conn, event->usec);
 	tally_request(conn, OUTCOME_HANDOFF, 0);
-	if (conn->tls)
+	if (conn->tls) {
 		count(w, COUNTER_TLS_HANDED_OFF);
+		nodes_heard(w, conn->node, conn->prelude);
+	}
 	if (conn->prelude) {
 		count(w, COUNTER_REQUESTS);
 		count(w, COUNTER_HTTP2_HANDED_OFF);

@@ -334,6 +334,41 @@ void nodes_fine(struct worker *w, int slot)
 	pthread_mutex_unlock(&w->lardd->lock);
 }
 
+bool nodes_hears(struct worker *w, int slot, bool http2)
+{
+	const struct lardd_node *node = &w->lardd->nodes.at[slot];
+
+	return w->loop.now >= __atomic_load_n(&node->deaf[http2].until, __ATOMIC_RELAXED);
+}
+
+void nodes_deaf(struct worker *w, int slot, bool http2)
+{
+	struct lardd *lardd = w->lardd;
+	struct lardd_node *node = &lardd->nodes.at[slot];
+
+	pthread_mutex_lock(&lardd->lock);
+	if (nodes_hears(w, slot, http2) && ++node->deaf[http2].faults >= FAULTS) {
+		if (node->deaf[http2].faults == FAULTS)
+			log_warn("node-deaf", "node=%s port=%s", node->name,
+				 http2 ? "tls-port-http2" : "tls-port");
+		__atomic_store_n(&node->deaf[http2].until, w->loop.now + SUSPEND_US,
+				 __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&lardd->lock);
+}
+
+void nodes_heard(struct worker *w, int slot, bool http2)
+{
+	struct lardd_node *node = &w->lardd->nodes.at[slot];
+
+	if (!__atomic_load_n(&node->deaf[http2].faults, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&w->lardd->lock);
+	node->deaf[http2].faults = 0;
+	__atomic_store_n(&node->deaf[http2].until, 0, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&w->lardd->lock);
+}
+
 void nodes_tick(struct lardd *lardd, uint64_t at)
 {
 	int slot;

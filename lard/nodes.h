@@ -30,6 +30,7 @@ struct health;
  * @why:        and why not, in a few words
  * @faults:     refusals in a row; see nodes_fault()
  * @suspended:  taken out by nodes_fault() until then; 0: not
+ * @deaf:       of HTTP/1.1 and HTTP/2 over TLS; see nodes_deaf()
  * @health:     its checks, if it has any; worker 0's
  *
  * All under lardd->lock.
@@ -47,6 +48,10 @@ struct lardd_node {
 	union address address;
 	unsigned int faults;
 	uint64_t suspended;
+	struct {
+		unsigned int faults;
+		uint64_t until;
+	} deaf[2];
 	struct health *health;
 };
 
@@ -81,6 +86,14 @@ void nodes_health(struct lardd *lardd, int slot, bool up, const char *why);
  */
 void nodes_fault(struct worker *w, int slot, unsigned int why);
 void nodes_fine(struct worker *w, int slot);
+/*
+ * A node has no listener of its for connections of TLS (@http2: of that), which says nothing of its
+ * others. After several in a row none is offered to it for a second.
+ */
+void nodes_deaf(struct worker *w, int slot, bool http2);
+bool nodes_hears(struct worker *w, int slot, bool http2);
+/* It has taken one. */
+void nodes_heard(struct worker *w, int slot, bool http2);
 /* Once a second, worker 0: end suspensions that are over. */
 void nodes_tick(struct lardd *lardd, uint64_t now);
 

@@ -417,6 +417,34 @@ static void what_no_node_takes_is_streamed(void **state)
 	unlink(log_path);
 }
 
+/* It is up, and is asked for everything else. */
+static void a_node_without_that_listener_is_no_node_without_a_server(void **state)
+{
+	struct kept kept = { 0 };
+	struct client c;
+	int i;
+
+	(void)state;
+	kernel.answers[0] = kernel.answers[1] = REFUSES_AT_ONCE;
+	kernel.refusal = FLT_REFUSE_NOLISTENER;
+	for (i = 0; i < 8; i++) {
+		connect_and_ask(&c, TLS1_3_VERSION, "/a");
+		serve_kept(&kept);
+		expect_answer(&c, 1, 200);
+		UNTIL(outstanding() == 0);
+		hang_up(&c);
+	}
+	forget_kept(&kept);
+	assert_int_equal(counted(COUNTER_PROXY_FALLBACK), 8);
+	/* Nor is each connection kept waiting for a refusal. */
+	assert_in_range(kernel.submissions, 6, 15);
+	kernel.answers[0] = kernel.answers[1] = TAKES;
+	usleep(1100000);
+	connect_and_ask(&c, TLS1_3_VERSION, "/a");
+	expect_moved(&c);
+	hang_up(&c);
+}
+
 static void what_cannot_move_is_streamed(void **state)
 {
 	struct client c;
@@ -657,6 +685,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_request_may_come_later, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(records_and_segments_may_end_anywhere, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(what_no_node_takes_is_streamed, start_logging, stop_http2),
+		cmocka_unit_test_setup_teardown(a_node_without_that_listener_is_no_node_without_a_server,
+						start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(what_cannot_move_is_streamed, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(who_leaves_amid_it_is_forgotten, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(who_says_half_makes_room_for_others, start_small, stop_http2),

@@ -85,18 +85,23 @@ static void https_moves_with_its_keys(void **state)
 	hang_up(ssl, client);
 }
 
-static void expect_https_proxied(SSL *ssl, int client)
+static void expect_https_answered(SSL *ssl, int client)
 {
 	char got[1024] = "";
 	int len = 0, n;
 
-	serve_proxied();
 	while (!strstr(got, "proxied")) {
 		n = SSL_read(ssl, got + len, sizeof(got) - 1 - len);
 		assert_true(n > 0);
 		len += n;
 	}
 	hang_up(ssl, client);
+}
+
+static void expect_https_proxied(SSL *ssl, int client)
+{
+	serve_proxied();
+	expect_https_answered(ssl, client);
 }
 
 static void https_that_cannot_move_is_proxied(void **state)
@@ -121,6 +126,25 @@ static void https_that_cannot_move_is_proxied(void **state)
 	assert_int_equal(kernel.submissions, 0);
 }
 
+static void a_node_without_that_listener_is_no_node_without_a_server(void **state)
+{
+	struct kept kept = { 0 };
+	int client, i;
+	SSL *ssl;
+
+	(void)state;
+	kernel.answers[0] = kernel.answers[1] = REFUSES_LATER;
+	kernel.refusal = FLT_REFUSE_NOLISTENER;
+	for (i = 0; i < 8; i++) {
+		ssl = connect_tls(TLS1_3_VERSION, &client);
+		serve_kept(&kept);
+		expect_https_answered(ssl, client);
+	}
+	forget_kept(&kept);
+	assert_int_equal(counted(COUNTER_PROXY_FALLBACK), 8);
+	assert_in_range(kernel.submissions, 6, 15);
+}
+
 static void https_stays_unless_a_port_is_named(void **state)
 {
 	int client;
@@ -136,6 +160,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(https_moves_with_its_keys, start_https, stop_https),
 		cmocka_unit_test_setup_teardown(https_that_cannot_move_is_proxied, start_https, stop_https),
+		cmocka_unit_test_setup_teardown(a_node_without_that_listener_is_no_node_without_a_server,
+						start_https, stop_https),
 		cmocka_unit_test_setup_teardown(https_stays_unless_a_port_is_named, start_https_that_stays,
 						stop_https),
 	};

@@ -212,15 +212,52 @@ int adopted(int *fd)
 	return node;
 }
 
-void serve_proxied(void)
+static bool serve_one(int fd)
 {
 	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nproxied";
-	int fd = accept(web, NULL, NULL);
 	char request[1024];
+	ssize_t n = recv(fd, request, sizeof(request), 0);
 
-	assert_true(recv(fd, request, sizeof(request), 0) > 20);
+	if (!n)
+		return false;
+	assert_true(n > 20);
 	assert_int_equal(send(fd, answer, strlen(answer), 0), strlen(answer));
+	return true;
+}
+
+void serve_proxied(void)
+{
+	int fd = accept(web, NULL, NULL);
+
+	assert_true(serve_one(fd));
 	close(fd);
+}
+
+void serve_kept(struct kept *kept)
+{
+	unsigned int i;
+
+	for (;;) {
+		kept->at[kept->count] = (struct pollfd){ .fd = web, .events = POLLIN };
+		assert_true(poll(kept->at, kept->count + 1, 5000) > 0);
+		if (kept->at[kept->count].revents) {
+			assert_true(kept->count < KEPT - 1);
+			kept->at[kept->count++] = (struct pollfd){ .fd = accept(web, NULL, NULL), .events = POLLIN };
+			continue;
+		}
+		for (i = 0; i < kept->count && !kept->at[i].revents; i++)
+			;
+		if (serve_one(kept->at[i].fd))
+			return;
+		close(kept->at[i].fd);
+		kept->at[i] = kept->at[--kept->count];
+	}
+}
+
+void forget_kept(struct kept *kept)
+{
+	while (kept->count)
+		close(kept->at[--kept->count].fd);
 }
 
 void expect_proxied(int client)

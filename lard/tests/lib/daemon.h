@@ -6,6 +6,7 @@
 #ifndef LARD_TEST_DAEMON_H
 #define LARD_TEST_DAEMON_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -52,7 +53,20 @@ void expect(int fd, const char *text);
 int adopted(int *fd);
 /* The test as web server: one request, one answer. */
 void serve_proxied(void);
-/* The same, and the client has it. */
+
+/**
+ * struct kept - a web server's connections, which it keeps; begins with zeros
+ */
+#define KEPT	8
+struct kept {
+	struct pollfd at[KEPT];
+	unsigned int count;
+};
+
+/* As serve_proxied(), on whichever asks; no request in 5 s is a failure. */
+void serve_kept(struct kept *kept);
+void forget_kept(struct kept *kept);
+/* As serve_proxied(), and the client has it. */
 void expect_proxied(int client);
 
 #endif
