@@ -161,7 +161,10 @@ struct hof_adoption *hof_adoption_alloc(struct hof_net *hn, struct flt_node *nod
 					struct hof_peer *peer, u64 id);
 /* What a socket was adopted by, with a reference; NULL: it was not. The caller holds one to @sk. */
 struct hof_adoption *hof_adoption_of(const struct sock *sk);
-/* The port of the listener that has accepted it. The caller holds a reference to @sk. */
+/*
+ * The port of the listener that has accepted it; 0: as it came with keys, that may be another than
+ * its own, and is forgotten: this module was reloaded. The caller holds a reference to @sk.
+ */
 __be16 hof_sock_door(const struct sock *sk);
 
 /*

@@ -4,6 +4,7 @@
 #include <linux/slab.h>
 
 #include "kmod/endpoint.h"
+#include "kmod/ktls_face.h"
 #include "kmod/stack.h"
 
 #include "admit.h"
@@ -101,12 +102,12 @@ struct hof_adoption *hof_adoption_of(const struct sock *sk)
 __be16 hof_sock_door(const struct sock *sk)
 {
 	struct hof_adoption *a = hof_adoption_of(sk);
-	__be16 port = inet_sk(sk)->inet_sport;
+	__be16 port;
 
-	if (a) {
-		port = a->port;
-		hof_adoption_put(a);
-	}
+	if (!a)
+		return flt_ktls_is_ours(sk) ? 0 : inet_sk(sk)->inet_sport;
+	port = a->port;
+	hof_adoption_put(a);
 	return port;
 }
 

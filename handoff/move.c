@@ -200,6 +200,8 @@ int hof_move_add_conn(struct hof_move *move, struct sock *sk)
 	/* One that it has opened itself, from its service's port, is no client's. */
 	if (!flt_sock_came(sk))
 		return -EADDRNOTAVAIL;
+	if (!hof_sock_door(sk))
+		return -EOPNOTSUPP;
 	mutex_lock(&move->lock);
 	/* Whether a node listens there it says itself. */
 	if (move->drain)

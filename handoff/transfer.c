@@ -454,6 +454,9 @@ static int hof_transfer_begin(struct hof_transfer *t, struct flt_node *node, str
 	/* Not accepted yet: its keys are not there. */
 	if (t->from && t->from->keys && !flt_ktls_is_ours(t->sk))
 		return FLT_REFUSE_BUSY;
+	/* Whose listener it came by is not known any more. */
+	if (!hof_sock_door(t->sk))
+		return FLT_REFUSE_ULP;
 	/* Not before: the answer may come between the two. */
 	if (READ_ONCE(node->features) & FLT_FEATURE_CLAIM)
 		t->proof = hof_origin_name(t->hn, t->id, node, t->from, &t->origin,

@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, PATIENCE, SLOW, VIP4, VIP6, Cluster, Refused, accept, claim, main,      # noqa: E402
-                 receive, rounds, stalled, usable, wait)
+from hof import (CLOSED, DONE, PATIENCE, SLOW, VIP4, VIP6, Cluster, E, Refused, accept, claim, main,   # noqa: E402
+                 receive, rounds, run, stalled, usable, wait)
 import tls                                                        # noqa: E402
 from chain import Chain                                           # noqa: E402
 from lasting import Lasting                                       # noqa: E402
@@ -182,6 +182,45 @@ def the_listener_may_be_one_of_another_port():
         assert there.getsockname() == (VIP4, 443)
         both_ways(there, p.client)
         there.close()
+
+
+@claim
+def whose_listener_it_came_by_is_forgotten_stays():
+    """By a reload of the module. What listens on its client's port may be another service."""
+    with Chain(2, encrypted=True) as c:
+        (be1, be2), front = c.be, tls.FrontEnd(c)
+        old = in_be(be1, listen, (VIP4, 8443))
+        client, served = given(c, front, be1, old, GET, port=8443)
+        assert receive(served, len(GET)) == GET
+        # Nobody but the node's own kernel is to know of it any more.
+        c.client.run("ip", "neigh", "replace", VIP4, "dev", "eth0", "lladdr",
+                     be1.output("cat", "/sys/class/net/eth0/address").strip())
+        front.close()
+        run("rmmod", "handoff")
+        run("modprobe", "handoff")
+        wait(lambda: be1.nl.node("be2")["NODE_STATE"] == E["FLT_NODE_UP"])
+        both_ways(served, client)
+        listeners = [in_be(be1, listen, (VIP4, port)) for port in (443, 8443)]
+        listeners += [be2.listen(port) for port in (443, 8443)]
+        with in_be(be1, Move, 10) as here, in_be(be1, Move, 10) as there:
+            for listener in listeners[:2]:
+                here.give(TO, listener)
+            there.node(be1.id["be2"])
+            for move in here, there:
+                try:
+                    move.give(CONN, served)
+                    raise AssertionError("taken")
+                except OSError as error:
+                    assert error.errno == errno.EOPNOTSUPP, error
+        device = be1.handoff()
+        try:
+            device.submit(served, be1.id["be2"])
+            raise AssertionError("given")
+        except Refused as error:
+            assert error.refusal == "ulp", error
+        device.close()
+        assert not select.select(listeners, [], [], 0)[0]
+        both_ways(served, client)
 
 
 @claim
