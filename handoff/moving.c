@@ -50,13 +50,24 @@ static void hof_moving_queue(struct hof_moving *m)
 		hof_moving_put(m);
 }
 
+/*
+ * A client that asks again at once does so within the same tick. But what acknowledged the last of
+ * ours was then sent before that request, or with it.
+ */
+static bool hof_sock_hears_more(const struct tcp_sock *tp)
+{
+	return READ_ONCE(tp->snd_una) == READ_ONCE(tp->write_seq) &&
+	       READ_ONCE(tp->snd_wl1) != READ_ONCE(tp->rcv_nxt);
+}
+
 /* Everything is read, and the last word was the server's. */
 static bool hof_sock_has_answered(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return READ_ONCE(tp->copied_seq) == READ_ONCE(tp->rcv_nxt) && READ_ONCE(tp->bytes_sent) &&
-	       (s32)(READ_ONCE(tp->lsndtime) - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime)) >= 0;
+	       (s32)(READ_ONCE(tp->lsndtime) - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime)) >= 0 &&
+	       !hof_sock_hears_more(tp);
 }
 
 /* And the client has all of it. */

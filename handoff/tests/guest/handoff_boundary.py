@@ -4,6 +4,8 @@
 # cpus: 4
 """A connection goes to another listener of the machine: what is a next request, and what is none."""
 import os
+import socket
+import struct
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -135,6 +137,31 @@ def behind_what_may_be_a_tunnel_nothing_is_a_request():
 def a_tunnel_moves_when_it_is_still_if_that_is_asked_for():
     with no_resets(), Pair(idle_ms=300) as p:
         began(p, b"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n")
+        p.moved().close()
+
+
+def same_tick(sock):
+    """It has sent and received within one of the kernel's, as far as TCP knows."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 60)
+    sent, _, heard = struct.unpack_from("=III", info, 44)
+    return sent == heard
+
+
+@claim
+def who_asks_again_at_once_and_waits_long_is_not_still():
+    """As one does who asks for news. Once it is answered, it is."""
+    with no_resets(), Pair(idle_ms=50) as p:
+        for _ in range(1000):
+            p.client.sendall(GET)
+            assert receive(p.served, len(GET)) == GET
+            if same_tick(p.served):
+                break
+            p.answered(p.served)
+        else:
+            raise AssertionError("never within a tick")
+        p.move.give(CONN, p.served)
+        p.stays()
+        p.answered(p.served)
         p.moved().close()
 
 
