@@ -199,6 +199,9 @@ static ssize_t open_records(EVP_CIPHER_CTX *ctx, struct flt_tls_way *way, const 
 	}
 	seal->whole = at;
 	OPENSSL_cleanse(text, sizeof(text));
+	/* New keys, which the kernel could not go on with. */
+	if (type == SSL3_RT_HANDSHAKE)
+		return -1;
 	return done || (n >= 0 && type == SSL3_RT_APPLICATION_DATA) ? (ssize_t)done : -1;
 }
 

@@ -465,6 +465,34 @@ static void what_cannot_move_is_streamed(void **state)
 	assert_int_equal(kernel.submissions, 0);
 }
 
+/* It would be the end for a kernel that does not know other keys. Seen with the request, it goes nowhere. */
+static void a_new_key_behind_the_request_keeps_it_here(void **state)
+{
+	struct client c;
+	char wire[8192];
+	BIO *out = BIO_new(BIO_s_mem());
+	int n;
+
+	(void)state;
+	connect_http2(&c, TLS1_3_VERSION);
+	SSL_set0_wbio(c.ssl, out);
+	ask_for(&c, "/a");
+	say(&c, c.len);
+	assert_int_equal(SSL_key_update(c.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	assert_int_equal(SSL_do_handshake(c.ssl), 1);
+	ask_for(&c, "/b");
+	say(&c, c.len);
+	n = BIO_read(out, wire, sizeof(wire));
+	assert_int_equal(send(c.fd, wire, n, 0), n);
+	SSL_set0_wbio(c.ssl, BIO_new_socket(c.fd, BIO_NOCLOSE));
+	serve_proxied();
+	serve_proxied();
+	expect_answer(&c, 1, 200);
+	expect_answer(&c, 3, 200);
+	hang_up(&c);
+	assert_int_equal(kernel.submissions, 0);
+}
+
 static void who_leaves_amid_it_is_forgotten(void **state)
 {
 	struct client c;
@@ -688,6 +716,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_node_without_that_listener_is_no_node_without_a_server,
 						start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(what_cannot_move_is_streamed, start_patient, stop_http2),
+		cmocka_unit_test_setup_teardown(a_new_key_behind_the_request_keeps_it_here, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(who_leaves_amid_it_is_forgotten, start_patient, stop_http2),
 		cmocka_unit_test_setup_teardown(who_says_half_makes_room_for_others, start_small, stop_http2),
 		cmocka_unit_test_setup_teardown(the_other_protocol_has_its_own_word, start_patient, stop_http2),
