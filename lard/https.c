@@ -133,6 +133,8 @@ const char *https_check(const struct config *config)
 		return "tls-port-http2: no listener has http2";
 	if (config->https.ticket_rotation_us < 1000000)
 		return "ticket-rotation must be at least 1s";
+	if (!config->https.tickets && *config->https.ticket_keys)
+		return "ticket-keys: tls-tickets is off";
 	return NULL;
 }
 

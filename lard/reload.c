@@ -14,6 +14,7 @@
 #include "lardd.h"
 #include "notify.h"
 #include "privilege.h"
+#include "tls/ticket.h"
 #include "worker.h"
 
 #define SETTLE_SECONDS 2	/* for all workers to have moved to the former configuration */
@@ -171,6 +172,9 @@ static void commit(struct change *c)
 	pthread_mutex_unlock(&lardd->lock);
 	cache_set_limit(lardd->cache, c->config->cache_size);
 	kernel_cache_configure(lardd->kernel, c->config);
+	/* Who has them reads what connections of 1.2 said. */
+	if (!c->config->https.tickets)
+		ticket_forget();
 	worker_adopt(first);
 	config_put(old);
 	lardd_wake(lardd);

@@ -3,6 +3,7 @@
 #ifndef LARD_TLS_SETTINGS_H
 #define LARD_TLS_SETTINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONFIG_CERTIFICATES_MAX	64
@@ -27,6 +28,7 @@ struct tls_settings {
 	struct config_certificate certificates[CONFIG_CERTIFICATES_MAX];
 	unsigned int certificate_count;
 	char client_ca[256];		/* empty: nobody is asked for a certificate */
+	bool tickets;			/* sessions can be resumed, by tickets alone */
 	uint64_t ticket_rotation_us;
 	char ticket_keys[256];		/* a file; empty: keys of our own */
 	uint16_t tls_port;		/* by whose listener a connection is taken; 0: by none, it is proxied */

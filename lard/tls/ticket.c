@@ -206,6 +206,14 @@ int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys)
 	return SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key) == 1 ? 0 : -1;
 }
 
+bool ticket_refuse(SSL_CTX *ctx)
+{
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	/* Of 1.3 the option alone would have tickets that name a session in the cache. */
+	SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
+	return SSL_CTX_set_num_tickets(ctx, 0) == 1;
+}
+
 int ticket_share(void)
 {
 	struct tickets *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -226,5 +234,7 @@ int ticket_share(void)
 
 void ticket_forget(void)
 {
+	take_lock();
 	OPENSSL_cleanse(tickets->keys, sizeof(tickets->keys));
+	pthread_mutex_unlock(&tickets->lock);
 }

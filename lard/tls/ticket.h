@@ -7,6 +7,7 @@
 #define LARD_TICKET_H
 
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "tls_file.h"
 
@@ -25,9 +26,11 @@ void ticket_keys_free(struct ticket_keys *keys);
  * @rotation_us at most. NULL: by any worker of ours, and for @rotation_us at least.
  */
 int ticket_use(SSL_CTX *ctx, uint64_t rotation_us, struct ticket_keys *keys);
+/* Or: of @ctx none is resumed, and no client gets a ticket. */
+bool ticket_refuse(SSL_CTX *ctx);
 /* Before the workers are made, where these are processes: they have one set. 0 or -errno. */
 int ticket_share(void);
-/* The process ends. */
+/* The process ends, or gives no more tickets: nobody finds the keys in its memory. */
 void ticket_forget(void);
 
 #endif

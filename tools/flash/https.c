@@ -223,6 +223,7 @@ const char *https_check(struct conf *conf)
 		return "the name of the file with ticket_keys is too long";
 	if (!conf->redirect_port)
 		conf->redirect_port = https_port(conf);
+	conf->https.tickets = true;
 	conf->https.ticket_rotation_us = conf->ticket_rotation * 1000000ull;
 	if (conf->ticket_keys)
 		strcpy(conf->https.ticket_keys, conf->ticket_keys);

@@ -134,6 +134,24 @@ def many_requests_on_a_kept_connection():
 
 
 @claim
+def without_tickets_it_is_the_same():
+    """The server's first record is number 0: nothing was sent after the handshake."""
+    with site("tls-tickets off") as s:
+        for size in SIZES:
+            fields, body = s.curl("/f%d" % size)
+            assert body == s.body(size) and fields.get("x-scheme", "https") == "https", (size, fields)
+        for be in range(2):
+            client = s.connect()
+            stream = client.makefile("rb")
+            for size in SIZES:
+                assert fetch(client, stream, size) == s.body(size), (be, size)
+            assert client.version() == "TLSv1.3" and not client.session.has_ticket
+            client.close()
+        s.handed_off(len(SIZES) + 2)
+        assert s.counter("LardProxied") == 0
+
+
+@claim
 def what_cannot_go_is_proxied():
     with site() as s:
         fields, body = s.curl("/f8192", "--tls-max", "1.2")

@@ -28,6 +28,12 @@ static int start_https(void **state)
 	return start_with_tls("tls-port 8443\n");
 }
 
+static int start_https_without_tickets(void **state)
+{
+	(void)state;
+	return start_with_tls("tls-port 8443\ntls-tickets off\n");
+}
+
 static int start_https_that_stays(void **state)
 {
 	(void)state;
@@ -159,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(https_moves_with_its_keys, start_https, stop_https),
+		{ "https_moves_without_tickets", https_moves_with_its_keys, start_https_without_tickets, stop_https, NULL },
 		cmocka_unit_test_setup_teardown(https_that_cannot_move_is_proxied, start_https, stop_https),
 		cmocka_unit_test_setup_teardown(a_node_without_that_listener_is_no_node_without_a_server,
 						start_https, stop_https),

@@ -11,7 +11,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../lib")]
-from lardd import LARDD, kit, main, until               # noqa: E402
+from lardd import LARDD, content, kit, main, until      # noqa: E402
 from lard_client import VERSIONS, Gate                  # noqa: E402
 from secure import Site, count_is, is_nobody_elses, session_of, site   # noqa: E402
 from lardd import cluster                               # noqa: E402
@@ -151,6 +151,89 @@ def shared_keys_open_no_other_door():
             b.reload(f"ticket-keys {path}")
 
 
+def s_client(s, version, *words):
+    """What `openssl s_client` says of a connection that asks for something and waits for the server's end."""
+    ask = b"GET /size/5 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-servername", "one.test", "-msg",
+                          "-ign_eof", f"-tls{version}", *words], input=ask, capture_output=True, timeout=120,
+                         check=False)
+    assert content(5) in run.stdout, (version, words, run)
+    return run.stdout.decode("latin-1")
+
+
+def seen(text):
+    """Tickets that came, and connections that were resumed."""
+    return text.count("NewSessionTicket"), text.count("Reused, TLS")
+
+
+def without_tickets_every_handshake_is_whole():
+    """From the start and after a takeover: of neither version one comes, and who connects again is no one known."""
+    with site(extra="workers 2") as s:
+        path = os.path.join(s.lardd.directory.name, "session")
+        for tickets, (of_12, of_13) in (("on", (True, True)), ("off", (False, False))):
+            s.configure(s.files, f"tls-tickets {tickets}\nworkers 2")
+            assert s.lardd.take_over().wait(kit.PATIENCE) == 0
+            came, reused = seen(s_client(s, "1_2", "-reconnect"))
+            assert (bool(came), reused) == ((True, 5) if of_12 else (False, 0)), (tickets, came, reused)
+            came, _ = seen(s_client(s, "1_3", "-sess_out", path))
+            assert came == (2 if of_13 else 0), (tickets, came)
+            if of_13:
+                assert seen(s_client(s, "1_3", "-sess_in", path)) == (1, 1)
+        assert s.lardd.counter("LardTlsResumed") == 0 and s.lardd.counter("LardTlsHandshakes") == 7
+
+
+def a_reload_ends_and_begins_tickets():
+    """Those that were given are known no more, not even when there are tickets again: their keys are gone."""
+    with site() as s:
+        for version in VERSIONS:
+            context = s.context()
+            old, _ = session_of(s, context, version)
+            assert old.has_ticket and session_of(s, context, version, old)[1]
+            resumed, unknown = (s.lardd.counter(f"LardTls{name}") for name in ("Resumed", "TicketUnknown"))
+            reload(s, "tls-tickets off")
+            for _ in range(2):
+                new, reused = session_of(s, context, version, old)
+                assert not reused and not (new and new.has_ticket), version
+                assert not (new and session_of(s, context, version, new)[1]), "by the session's number"
+            assert s.lardd.counter("LardTlsResumed") == resumed
+            assert s.lardd.counter("LardTlsTicketUnknown") == unknown, "nobody looked"
+            reload(s, "tls-tickets on")
+            assert not session_of(s, context, version, old)[1], version
+            count_is(s.lardd, "LardTlsTicketUnknown", unknown + 1)
+            new, _ = session_of(s, context, version)
+            assert session_of(s, context, version, new)[1]
+        old, _ = session_of(s, context, version)
+        s.configure(s.files, "tls-tickets off\nworkers 0")
+        s.lardd.reload()
+        s.lardd.wait_log("level=error event=reload")
+        assert session_of(s, context, version, old)[1], "a reload that was refused"
+
+
+def shared_tickets_end_by_a_reload_too():
+    """Of a file they are known again with it. A file for tickets that are not given is a mistake, and refused."""
+    key = secrets.token_hex(80)
+    with site() as s:
+        path = os.path.join(s.lardd.directory.name, "tickets")
+        write_keys(path, key)
+        reload(s, f"ticket-keys {path}")
+        context = s.context()
+        for version in VERSIONS:
+            old, _ = session_of(s, context, version)
+            reload(s, "tls-tickets off")
+            assert not session_of(s, context, version, old)[1], version
+            reload(s, f"ticket-keys {path}")
+            assert session_of(s, context, version, old)[1], version
+        s.configure(s.files, f"tls-tickets off\nticket-keys {path}")
+        s.lardd.reload()
+        s.lardd.wait_log("level=error event=reload")
+        run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True, check=False)
+        why = "ticket-keys: tls-tickets is off"
+        assert run.returncode == 1 and why in run.stderr and why in s.lardd.log(), run
+        assert session_of(s, context, version, old)[1], "the old configuration stays"
+
+
 if __name__ == "__main__":
     sys.exit(main([front_ends_resume_each_others_sessions, keys_change_by_a_reload,
-                   files_that_are_no_good_refuse_a_reload, shared_keys_open_no_other_door]))
+                   files_that_are_no_good_refuse_a_reload, shared_keys_open_no_other_door,
+                   without_tickets_every_handshake_is_whole, a_reload_ends_and_begins_tickets,
+                   shared_tickets_end_by_a_reload_too]))

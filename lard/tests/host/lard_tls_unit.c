@@ -30,7 +30,9 @@
 #define ROTATION_US 3600000000ULL
 
 static uint64_t now = ROTATION_US;
-static struct config config = { .https = { .certificate_count = 1, .ticket_rotation_us = ROTATION_US } };
+static struct config config = {
+	.https = { .certificate_count = 1, .tickets = true, .ticket_rotation_us = ROTATION_US },
+};
 
 uint64_t loop_clock(void)
 {
@@ -310,6 +312,42 @@ static void a_request_is_looked_at_and_stays(void **state)
 		assert_memory_equal(got, "answer", 6);
 		part(&p);
 	}
+}
+
+/* Whoever goes on begins behind the tickets, and at 0 where there were none. */
+static void tickets_are_counted_as_records(void **state)
+{
+	SSL_SESSION *session = NULL;
+
+	(void)state;
+	ticket_forget();
+	for (int tickets = 2; tickets >= 0; tickets--) {
+		struct flt_tls keys;
+		struct pair p;
+		char got[256];
+
+		/* A whole handshake has two, a resumed one has one. */
+		config.https.tickets = tickets;
+		config.https.tls_port = 8443;
+		join_with(&p, TLS1_3_VERSION, session, NULL);
+		config.https.tls_port = 0;
+		config.https.tickets = true;
+		SSL_read(p.client, got, 1);
+		assert_int_equal(SSL_session_reused(p.client), tickets == 1);
+		SSL_SESSION_free(session);
+		session = SSL_get1_session(p.client);
+		assert_int_equal(SSL_SESSION_has_ticket(session), tickets > 0);
+		SSL_write(p.client, request, strlen(request));
+		assert_int_equal(client_recv(&p.conn, got, sizeof(got), MSG_PEEK), strlen(request));
+		assert_int_equal(client_keys(&p.conn, &keys), 0);
+		assert_int_equal(keys.tx.rec_seq[7], tickets);
+		client_forget(&p.conn);
+		receive_record(p.conn.source.fd, &keys, request);
+		send_record(p.conn.source.fd, &keys, "answer");
+		assert_int_equal(SSL_read(p.client, got, sizeof(got)), 6);
+		part(&p);
+	}
+	SSL_SESSION_free(session);
 }
 
 static void what_was_looked_at_can_be_taken_here(void **state)
@@ -679,6 +717,7 @@ int main(void)
 		cmocka_unit_test(fewer_bytes_than_are_under_way_are_an_error),
 		cmocka_unit_test(tickets_have_their_age),
 		cmocka_unit_test(who_resumes_by_1_3_gets_another_ticket),
+		cmocka_unit_test(tickets_are_counted_as_records),
 		cmocka_unit_test(a_request_is_looked_at_and_stays),
 		cmocka_unit_test(what_was_looked_at_can_be_taken_here),
 		cmocka_unit_test(a_record_that_has_come_in_part_is_waited_for),

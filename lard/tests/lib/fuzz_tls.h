@@ -35,7 +35,7 @@ static struct fuzz {
 	SSL_CTX *ctx;
 	unsigned char hello[2048];
 	size_t hello_len;
-} fuzz = { .settings = { .certificate_count = 1, .ticket_rotation_us = 1000000, .tls_port = 1 } };
+} fuzz = { .settings = { .certificate_count = 1, .tickets = true, .ticket_rotation_us = 1000000, .tls_port = 1 } };
 
 uint64_t tls_host_clock(void)
 {
