@@ -23,7 +23,7 @@ start() {
 		modprobe handoff
 		node be1 $address ""
 		;;
-	tls-handoff)
+	tls-handoff | tls-handoff-none)
 		modprobe handoff
 		ip netns attach back-end $$
 		python3 "$here/link.py" back-end >$state/link.log 2>&1 &

@@ -63,6 +63,37 @@ nginx_conf() {
 	END
 }
 
+# Sessions of TLS: "" in tickets; -cache: in its memory; -documented: none, as its documentation says, which with TLS 1.3
+# leaves two tickets a handshake that nobody can resume by; -none: without these, which OpenSSL itself must be told.
+haproxy_tls() {
+	haproxy_conf "$vip:443 ssl crt $state/both${1:+ no-tls-tickets}" >$state/haproxy.cfg
+	case $1 in
+	-none | -documented) sed -i 's/^\tnbthread.*/&\n\ttune.ssl.cachesize 0/' $state/haproxy.cfg ;;
+	esac
+	printf '%s\n' "openssl_conf = a" "[a]" "ssl_conf = b" "[b]" "system_default = c" "[c]" "NumTickets = 0" \
+		>$state/openssl.cnf
+	[ "$1" != -none ] || local -x OPENSSL_CONF=$state/openssl.cnf
+	haproxy -D -p $state/pid -f $state/haproxy.cfg
+}
+
+# And -ktls, before these: the kernel makes the records.
+nginx_tls() {
+	local words=
+	[[ $1 != -ktls* ]] || words="ssl_conf_command Options KTLS;"
+	case ${1#-ktls} in
+	-cache) words+=" ssl_session_tickets off; ssl_session_cache shared:sessions:10m;" ;;
+	-none | -documented) words+=" ssl_session_tickets off; ssl_session_cache off;" ;;
+	esac
+	[[ $1 != *-none ]] || words+=" ssl_conf_command NumTickets 0;"
+	nginx_conf "$words" >$state/nginx.conf
+	nginx -c $state/nginx.conf -e $state/nginx.error
+}
+
+# Of lardd, by the kind.
+tickets() {
+	[[ $1 = *-none ]] && echo "tls-tickets off" || echo "tls-tickets on"
+}
+
 # lardd with TLS, and what more is to be said.
 lardd_conf() {
 	printf '%s\n' "listen $vip:443 tls" "certificate $state/chain $state/key" "control $state/lardd.sock" \
@@ -128,8 +159,8 @@ links_up() {
 
 ready() {
 	case $1 in
-	handoff | early | tls-handoff) links_up; lardd_ready ;;
-	tls-proxy) lardd_ready ;;
+	handoff | early | tls-handoff*) links_up; lardd_ready ;;
+	tls-proxy*) lardd_ready ;;
 	esac
 }
 
@@ -181,51 +212,23 @@ start() {
 		lardd_start
 		[ "$1" = handoff ] || early_start
 		;;
-	tls-haproxy)
-		haproxy_conf "$vip:443 ssl crt $state/both" >$state/haproxy.cfg
-		haproxy -D -p $state/pid -f $state/haproxy.cfg
-		;;
-	tls-haproxy-cache)
-		# Sessions of TLS are in its memory and not in tickets.
-		haproxy_conf "$vip:443 ssl crt $state/both no-tls-tickets" >$state/haproxy.cfg
-		haproxy -D -p $state/pid -f $state/haproxy.cfg
-		;;
-	tls-haproxy-none)
-		haproxy_conf "$vip:443 ssl crt $state/both no-tls-tickets" >$state/haproxy.cfg
-		sed -i 's/^\tnbthread.*/&\n\ttune.ssl.cachesize 0/' $state/haproxy.cfg
-		haproxy -D -p $state/pid -f $state/haproxy.cfg
-		;;
-	tls-nginx)
-		nginx_conf >$state/nginx.conf
-		nginx -c $state/nginx.conf -e $state/nginx.error
-		;;
-	tls-nginx-ktls)
-		nginx_conf "ssl_conf_command Options KTLS;" >$state/nginx.conf
-		nginx -c $state/nginx.conf -e $state/nginx.error
-		;;
-	tls-nginx-cache)
-		nginx_conf "ssl_session_tickets off; ssl_session_cache shared:sessions:10m;" >$state/nginx.conf
-		nginx -c $state/nginx.conf -e $state/nginx.error
-		;;
-	tls-nginx-none)
-		nginx_conf "ssl_session_tickets off; ssl_session_cache off;" >$state/nginx.conf
-		nginx -c $state/nginx.conf -e $state/nginx.error
-		;;
-	tls-proxy)
+	tls-haproxy | tls-haproxy-*) haproxy_tls "${1#tls-haproxy}" ;;
+	tls-nginx | tls-nginx-*) nginx_tls "${1#tls-nginx}" ;;
+	tls-proxy | tls-proxy-none)
 		for backend in $backends; do
 			nodes+=("node ${backend%%:*} ${backend#*:}:80")
 		done
-		lardd_conf "mode proxy" "health-check none" "${nodes[@]}" >$state/lardd.conf
+		lardd_conf "$(tickets "$1")" "mode proxy" "health-check none" "${nodes[@]}" >$state/lardd.conf
 		lardd_start
 		;;
-	tls-handoff)
+	tls-handoff | tls-handoff-none)
 		ip netns del front-end 2>/dev/null || true
 		ip netns attach front-end $$
 		python3 "$here/link.py" front-end >$state/link.log 2>&1 &
 		echo $! >$state/link
 		nodes_up auth x509
 		echo wrr >/sys/class/flotilla/dispatch/policy
-		lardd_conf "proxy-port 80" "tls-port 8443" >$state/lardd.conf
+		lardd_conf "$(tickets "$1")" "proxy-port 80" "tls-port 8443" >$state/lardd.conf
 		lardd_start
 		;;
 	*) echo "front-end.sh: no front-end called '$1'" >&2; exit 2 ;;

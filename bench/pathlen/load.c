@@ -2,16 +2,18 @@
 /*
  * load: a fixed number of requests, so that two runs do the same work.
  *
- *	load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE]] ADDRESS PORT PATH
+ *	load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE] [-s]] ADDRESS PORT PATH
  *
  * Each of CONNECTIONS sends its next request when the answer to the last is complete; with -k on
  * the same connection, without it on a new one ("Connection: close"). Every answer must be a 200
  * of the length it promises. Prints the number of requests. With -t by TLS 1.3 and that cipher suite, a
- * whole handshake each; with -r each resumes a session, the first of which the load before has left in FILE.
+ * whole handshake each; with -r each resumes a session, the first of which the load before has left in FILE. With -s
+ * nothing is asked for: after its handshake each says its end, and waits for the server's.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -45,7 +47,7 @@ struct client {
 static struct sockaddr_in to = { .sin_family = AF_INET };
 static unsigned long wanted = 10000, begun, done;
 static char request[1024];
-static bool keep, secure;
+static bool keep, secure, silent;
 static int epoll;
 
 __attribute__((format(printf, 1, 2), noreturn)) static void die(const char *format, ...)
@@ -69,11 +71,23 @@ static void ask(struct client *c)
 		die("send: %s", strerror(errno));
 }
 
+static void say_nothing(struct client *c)
+{
+	secure_say_end(c->ssl);
+	if (shutdown(c->fd, SHUT_WR))
+		die("shutdown: %s", strerror(errno));
+	/* What still comes is tickets and the server's word: nobody reads it. */
+	c->ended = true;
+	c->left = LONG_MAX;
+}
+
 /* Is the handshake over? Then the request is on its way. */
 static bool shake(struct client *c)
 {
 	c->shaken = secure_shaken(c->ssl);
-	if (c->shaken)
+	if (c->shaken && silent)
+		say_nothing(c);
+	else if (c->shaken)
 		ask(c);
 	return c->shaken;
 }
@@ -140,7 +154,9 @@ static void answered(struct client *c)
 
 static void closed(struct client *c)
 {
-	if (keep || c->left)
+	if (silent && c->ended)
+		done++;
+	else if (keep || c->left)
 		die("the connection ended within answer %lu", done);
 	leave(c);
 	if (begun < wanted)
@@ -223,7 +239,7 @@ int main(int argc, char **argv)
 	struct client *clients;
 	int opt, n;
 
-	while ((opt = getopt(argc, argv, "n:c:kt:r:")) != -1) {
+	while ((opt = getopt(argc, argv, "n:c:kt:r:s")) != -1) {
 		if (opt == 'n')
 			wanted = strtoul(optarg, NULL, 10);
 		else if (opt == 'c')
@@ -234,12 +250,15 @@ int main(int argc, char **argv)
 			suite = optarg;
 		else if (opt == 'r')
 			session = optarg;
+		else if (opt == 's')
+			silent = true;
 		else
 			argc = 0;
 	}
-	if (argc - optind != 3 || !wanted || !connections || wanted < connections || (session && !suite) ||
+	if (argc - optind != 3 || !wanted || !connections || wanted < connections || ((session || silent) && !suite) ||
+	    (silent && keep) ||
 	    inet_pton(AF_INET, argv[optind], &to.sin_addr) != 1) {
-		fputs("usage: load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE]] ADDRESS PORT PATH\n",
+		fputs("usage: load [-n REQUESTS] [-c CONNECTIONS] [-k] [-t SUITE [-r FILE] [-s]] ADDRESS PORT PATH\n",
 		      stderr);
 		return 2;
 	}

@@ -124,6 +124,12 @@ bool secure_write(SSL *ssl, const void *from, size_t len)
 	return SSL_write(ssl, from, len) == (int)len;
 }
 
+void secure_say_end(SSL *ssl)
+{
+	if (SSL_shutdown(ssl) < 0)
+		die("close_notify");
+}
+
 void secure_end(SSL *ssl)
 {
 	/*

@@ -27,6 +27,9 @@ ssize_t secure_read(SSL *ssl, void *into, size_t len);
 
 bool secure_write(SSL *ssl, const void *from, size_t len);
 
+/* We send no more. */
+void secure_say_end(SSL *ssl);
+
 /* NULL: there is none. */
 void secure_end(SSL *ssl);
 

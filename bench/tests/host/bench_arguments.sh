@@ -39,5 +39,7 @@ refuses bench/pathlen/front-ends --count back-end xdp
 refuses bench/pathlen/front-ends --tls tls-direct
 refuses bench/pathlen/crowd iis
 refuses bench/pathlen/front-ends --case nowhere
+refuses bench/pathlen/front-ends --tickets off
+refuses bench/pathlen/front-ends --tls --tickets few
 refuses bench/flood/run drowned
 finish

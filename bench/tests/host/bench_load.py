@@ -27,9 +27,12 @@ class Flash:
                              files=certificate(work))
         self.seen = self.counters()
 
-    def counters(self):
+    def status(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.plain}/status", timeout=30) as answer:
-            status = json.load(answer)
+            return json.load(answer)
+
+    def counters(self):
+        status = self.status()
         return [status[name] for name in ("tls_handshakes", "tls_resumed")]
 
     def since(self):
@@ -88,6 +91,22 @@ def kept_connections_have_one_handshake():
 
 
 @claim
+def who_says_nothing_has_a_handshake_alone():
+    with flash() as (f, work):
+        words = ("-n", "20", "-c", "4", "-t", SUITE)
+        session = ("-r", str(work / "session"))
+        out = load(f.server, *words, "-s")
+        assert out.stdout == "20\n" and f.since() == [20, 0], (out, f.seen)
+        assert "no session" in load(f.server, *words, *session, "-s").stderr
+        assert not load(f.server, *words, *session).returncode
+        f.since()
+        requests = f.status()["requests"]
+        out = load(f.server, *words, *session, "-s")
+        assert out.stdout == "20\n" and f.since() == [20, 20], (out, f.seen)
+        assert f.status()["requests"] == requests + 2, "but for those that ask for this"
+
+
+@claim
 def a_session_that_is_not_resumed_is_an_error():
     with flash() as (f, work):
         words = ("-n", "8", "-c", "1", "-t", SUITE, "-r", str(work / "session"))
@@ -102,7 +121,7 @@ def a_session_that_is_not_resumed_is_an_error():
 
 @claim
 def what_it_cannot_do_is_refused():
-    for words in (("-r", "/nowhere"), ("-c", "0"), ("-n", "1", "-c", "2")):
+    for words in (("-r", "/nowhere"), ("-s",), ("-s", "-k", "-t", SUITE), ("-c", "0"), ("-n", "1", "-c", "2")):
         out = subprocess.run([str(TOP / "build/bench/load"), *words, "127.0.0.1", "1", "/f"], text=True,
                              capture_output=True, check=False, timeout=60)
         assert out.returncode == 2 and "usage: " in out.stderr, (words, out)
