@@ -9,6 +9,7 @@
 #include <linux/poll.h>
 #include <linux/uaccess.h>
 #include <net/sock.h>
+#include <flotilla/early_table.h>
 #include <flotilla/relocate.h>
 #include <flotilla/takeover.h>
 
@@ -18,6 +19,7 @@
 
 #include "device.h"
 #include "early.h"
+#include "early_table.h"
 #include "move.h"
 #include "net.h"
 #include "relocate.h"
@@ -28,7 +30,7 @@
 #define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
 			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS | \
 			 HOF_FEATURE_MOVE_NODE | HOF_FEATURE_TAKEOVER | HOF_FEATURE_RELOCATE | \
-			 (FLT_COOKIES ? HOF_FEATURE_EARLY : 0))
+			 (FLT_COOKIES ? HOF_FEATURE_EARLY | HOF_FEATURE_EARLY_TABLE : 0))
 
 static int hof_device_open(struct inode *inode, struct file *filp)
 {
@@ -50,6 +52,7 @@ static int hof_device_release(struct inode *inode, struct file *filp)
 
 	hof_early_file_closed(file);
 	hof_transfer_file_closed(file);
+	hof_early_table_free(file->table);
 	hof_file_close(file);
 	hof_file_put(file);
 	put_net(net);
@@ -217,11 +220,18 @@ static long hof_device_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 		return hof_relocate_ioctl(file, (void __user *)arg);
 	case HOF_IOC_EARLY:
 		return hof_early_ioctl(file, (void __user *)arg);
+	case HOF_IOC_EARLY_TABLE:
+		return hof_early_table_ioctl(file, (void __user *)arg);
 	case HOF_IOC_MOVE:
 		return hof_move_open(file->hn->net, (void __user *)arg);
 	default:
 		return -ENOTTY;
 	}
+}
+
+static int hof_device_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	return hof_early_table_mmap(filp->private_data, vma);
 }
 
 static const struct file_operations hof_device_fops = {
@@ -232,6 +242,7 @@ static const struct file_operations hof_device_fops = {
 	.poll = hof_device_poll,
 	.unlocked_ioctl = hof_device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = hof_device_mmap,
 };
 
 /* Anyone may open it: what it does is checked against the socket that it is done to. */

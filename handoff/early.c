@@ -330,7 +330,8 @@ void hof_early_rule_put(struct hof_early_rule *r)
 	if (!refcount_dec_and_test(&r->ref))
 		return;
 	for (i = 0; i < r->nr_nodes; i++)
-		hof_peer_put(r->nodes[i].peer);
+		if (r->nodes[i].peer)
+			hof_peer_put(r->nodes[i].peer);
 	call_rcu(&r->rcu, hof_early_rule_free);
 }
 
@@ -390,7 +391,20 @@ static int hof_early_add_node(struct hof_early_rule *r, u32 id)
 	return 0;
 }
 
-static struct hof_early_rule *hof_early_create(struct hof_file *file, const struct hof_early *args)
+/* Of a table: who cannot be had has an empty slot. */
+static int hof_early_add_slot(struct hof_early_rule *r, u32 id, unsigned int *lost)
+{
+	int err = id ? hof_early_add_node(r, id) : -ENOENT;
+
+	if (err != -ENOENT && err != -EHOSTUNREACH)
+		return err;
+	*lost += err == -EHOSTUNREACH;
+	r->nr_nodes++;
+	return 0;
+}
+
+static struct hof_early_rule *hof_early_create(struct hof_file *file, const struct hof_early *args,
+					       unsigned int *lost)
 {
 	const u32 __user *ids = u64_to_user_ptr(args->nodes);
 	struct hof_early_rule *r;
@@ -408,9 +422,17 @@ static struct hof_early_rule *hof_early_create(struct hof_file *file, const stru
 	r->file = file;
 	memcpy(&r->address, args->address, sizeof(r->address));
 	r->port = args->port;
+	if (args->flags & HOF_EARLY_TABLE)
+		r->table = hof_file_table(file);
 	r->looked = jiffies - HOF_EARLY_LOOK - 1;
-	for (i = 0; !err && i < args->nr_nodes; i++)
-		err = get_user(id, ids + i) ? -EFAULT : hof_early_add_node(r, id);
+	for (i = 0; !err && i < args->nr_nodes; i++) {
+		if (get_user(id, ids + i))
+			err = -EFAULT;
+		else if (r->table)
+			err = hof_early_add_slot(r, id, lost);
+		else
+			err = hof_early_add_node(r, id);
+	}
 	if (!err)
 		return r;
 	hof_early_rule_put(r);
@@ -442,13 +464,15 @@ static int hof_early_set(struct hof_net *hn, struct hof_file *file, struct hof_e
 	return 0;
 }
 
-static int hof_early_check(const struct hof_early *args)
+static int hof_early_check(struct hof_file *file, const struct hof_early *args)
 {
-	if (args->size != sizeof(*args) || args->flags || !args->port ||
+	if (args->size != sizeof(*args) || args->flags & ~HOF_EARLY_TABLE || !args->port ||
 	    args->nr_nodes > HOF_EARLY_NODES ||
 	    memchr_inv(args->address + 4, 0, sizeof(args->address) - 4))
 		return -EINVAL;
-	return args->family == AF_INET ? 0 : -EAFNOSUPPORT;
+	if (args->family != AF_INET)
+		return -EAFNOSUPPORT;
+	return args->flags & HOF_EARLY_TABLE && !hof_file_table(file) ? -ENOENT : 0;
 }
 
 long hof_early_ioctl(struct hof_file *file, void __user *arg)
@@ -456,6 +480,7 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg)
 	struct hof_early_rule *r = NULL;
 	struct hof_net *hn = file->hn;
 	struct hof_early args;
+	unsigned int lost = 0;
 	__be32 address;
 	int err;
 
@@ -466,11 +491,11 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg)
 		return -EOPNOTSUPP;
 	if (copy_from_user(&args, arg, sizeof(args)))
 		return -EFAULT;
-	err = hof_early_check(&args) ?: hof_forward_hook(hn);
+	err = hof_early_check(file, &args) ?: hof_forward_hook(hn);
 	if (err)
 		return err;
 	if (args.nr_nodes) {
-		r = hof_early_create(file, &args);
+		r = hof_early_create(file, &args, &lost);
 		if (IS_ERR(r))
 			return PTR_ERR(r);
 	}
@@ -483,7 +508,7 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg)
 	/* Packets that have seen it end begin nothing for this file once it may be closed. */
 	if (!err && !r)
 		synchronize_net();
-	return err;
+	return err ?: lost;
 }
 
 void hof_early_file_closed(struct hof_file *file)

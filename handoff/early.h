@@ -17,6 +17,7 @@
 struct hof_file;
 struct hof_given;
 struct hof_given_mark;
+struct hof_early_table;
 struct hof_peer;
 struct hof_transfer;
 struct nf_hook_state;
@@ -24,7 +25,7 @@ struct sk_buff;
 
 /**
  * struct hof_early_node - a node that gets connections of a service
- * @peer:   a counted reference
+ * @peer:   a counted reference; with a table NULL, nobody
  * @flying: given to it and not yet decided
  */
 struct hof_early_node {
@@ -43,6 +44,7 @@ struct hof_early_node {
  * @port:    of the service
  * @shaken:  hn->early_shaken
  * @given:   hn->early_given
+ * @table:   of @file: it chooses; NULL: the fewest connections do. Valid as @file is
  * @turn:    whose turn it is among ties; by softirq without a lock, READ_ONCE
  * @lock:    held by who looks at the listener; softirq; a leaf
  * @looked:  jiffies when it was last looked at; READ_ONCE
@@ -50,7 +52,7 @@ struct hof_early_node {
  * @open:    it was there, and takes cookies
  * @door:    what it would promise
  * @nr_nodes: of @nodes
- * @nodes:   never change
+ * @nodes:   never change; with @table by slot
  */
 struct hof_early_rule {
 	struct rcu_head rcu;
@@ -62,6 +64,7 @@ struct hof_early_rule {
 	__be16 port;
 	u64 *shaken;
 	struct hof_given *given;
+	struct hof_early_table *table;
 	u32 turn;
 	spinlock_t lock;	/* the following */
 	unsigned long looked;

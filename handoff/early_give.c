@@ -13,6 +13,7 @@
 
 #include "counter.h"
 #include "early.h"
+#include "early_table.h"
 #include "flight.h"
 #include "given.h"
 #include "message.h"
@@ -59,7 +60,27 @@ static struct hof_early_node *hof_early_pick(struct hof_early_rule *r)
 	return best;
 }
 
+/* As the dispatcher would; NULL: it is to do so itself. */
+static struct hof_early_node *hof_early_pick_as_told(struct hof_early_rule *r, const char *text,
+						     unsigned int len,
+						     struct hof_early_choice *choice)
+{
+	struct hof_early_node *n;
+
+	if (!hof_early_table_choose(r->hn, r->table, text, len, choice))
+		return NULL;
+	n = choice->slot < r->nr_nodes ? &r->nodes[choice->slot] : NULL;
+	/* The slot may be another's by now: the dispatcher says soon who it is. */
+	if (n && n->peer && n->peer->node->id == choice->node && hof_early_is_ready(r->hn, n)) {
+		hof_count(r->hn, HOF_STAT_EARLY_TABLE_HITS);
+		return n;
+	}
+	hof_count(r->hn, HOF_STAT_EARLY_TABLE_AWAY);
+	return NULL;
+}
+
 static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct hof_early_node *n,
+					     const struct hof_early_choice *choice,
 					     const struct flt_opening *o,
 					     const struct hof_given_mark *mark,
 					     struct flt_checkpoint *ckpt, int dif)
@@ -73,6 +94,13 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 	if (t)
 		t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold,
 					   GFP_ATOMIC | __GFP_NOWARN);
+	if (t && t->entry && r->table) {
+		t->ticket = hof_early_table_charge(r->table, choice);
+		if (!t->ticket) {
+			hof_entry_free(t->entry);
+			t->entry = NULL;
+		}
+	}
 	if (!t || !t->entry) {
 		kfree(t);
 		hof_early_rule_put(r);
@@ -99,7 +127,28 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 	if (READ_ONCE(t->peer->node->features) & FLT_FEATURE_CLAIM)
 		t->proof = hof_origin_name(t->hn, t->id, t->peer->node, NULL, &t->origin,
 					   &t->back);
+	if (t->ticket) {
+		t->ticket->back = t->back;
+		t->ticket->proof = t->proof;
+	}
 	return t;
+}
+
+/* It is no load of its node any more. */
+static void hof_early_discharge(struct hof_transfer *t)
+{
+	if (!t->ticket)
+		return;
+	hof_ticket_failed(t->ticket, FLT_REFUSE_NONE);
+	hof_ticket_put(t->ticket);
+	t->ticket = NULL;
+}
+
+static u32 hof_early_flags(const struct hof_transfer *t)
+{
+	if (!t->ticket)
+		return 0;
+	return HOF_WANT_IDLE | (t->ticket->later ? HOF_TELL_LATER : 0);
 }
 
 /* It is not in the table: somebody was faster with a copy of the segment, or there is no room. */
@@ -109,6 +158,7 @@ static unsigned int hof_early_undo(struct hof_transfer *t, int err,
 	struct sk_buff *skb = hof_hold_take(t->hn, &t->hold);
 	struct hof_given_mark mark = t->mark;
 
+	hof_early_discharge(t);
 	hof_entry_free(t->entry);
 	hof_transfer_put(t);
 	if (!skb)
@@ -128,7 +178,8 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 {
 	struct hof_net *hn = r->hn;
 	struct flt_checkpoint *ckpt;
-	struct hof_early_node *n;
+	struct hof_early_choice choice;
+	struct hof_early_node *n = NULL;
 	struct hof_transfer *t;
 	const char *text;
 	int err;
@@ -139,8 +190,9 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 	ckpt = flt_opening_checkpoint(o, skb, offset, len, &text);
 	if (!ckpt)
 		return NF_ACCEPT;
-	n = hof_request_is_whole(text, len) ? hof_early_pick(r) : NULL;
-	t = n ? hof_early_create(r, n, o, mark, ckpt, state->in->ifindex) : NULL;
+	if (hof_request_is_whole(text, len))
+		n = r->table ? hof_early_pick_as_told(r, text, len, &choice) : hof_early_pick(r);
+	t = n ? hof_early_create(r, n, &choice, o, mark, ckpt, state->in->ifindex) : NULL;
 	if (!t) {
 		kvfree(ckpt);
 		return NF_ACCEPT;
@@ -157,7 +209,7 @@ unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *
 	hof_count(hn, HOF_STAT_EARLY_GIVEN);
 	trace_hof_submit(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
 	hof_flight_add(t, READ_ONCE(hn->tunables.timeout_ms));
-	err = hof_message_send_handoff(t->peer->node, t->id, 0,
+	err = hof_message_send_handoff(t->peer->node, t->id, hof_early_flags(t),
 				       t->origin.voucher ? &t->origin : NULL, ckpt, GFP_ATOMIC);
 	if (err)
 		hof_transfer_retract(t);
@@ -175,6 +227,8 @@ void hof_early_done(struct hof_transfer *t)
 void hof_early_failed(struct hof_transfer *t)
 {
 	atomic_dec(&t->early->flying);
+	/* Before the listener gets it, whose dispatcher would count it. */
+	hof_early_discharge(t);
 	hof_given_forget(&t->mark);
 	hof_count(t->hn, HOF_STAT_EARLY_LEFT);
 	rcu_read_lock();

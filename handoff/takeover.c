@@ -174,7 +174,7 @@ static struct hof_entry *hof_takeover_alloc(struct hof_takeover_run *run, struct
 	struct hof_entry *e = NULL;
 
 	hof_hold_init(hold);
-	*ticket = hof_ticket_create(run->file, 0, peer->node->id, true);
+	*ticket = hof_ticket_create(run->file, 0, peer->node->id, true, HOF_ENTRY_GFP);
 	if (*ticket)
 		e = hof_entry_alloc(tuple, peer, hold, HOF_ENTRY_GFP);
 	if (*ticket && !e)

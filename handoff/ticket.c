@@ -79,9 +79,10 @@ void hof_file_close(struct hof_file *file)
 	}
 }
 
-struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later)
+struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later,
+				     gfp_t gfp)
 {
-	struct hof_ticket *t = kzalloc(sizeof(*t), HOF_ENTRY_GFP);
+	struct hof_ticket *t = kzalloc(sizeof(*t), gfp);
 
 	if (!t)
 		return NULL;

@@ -13,6 +13,7 @@
 #include <flotilla/handoff.h>
 
 struct hof_adoption;
+struct hof_early_table;
 struct hof_net;
 struct hof_ticket;
 
@@ -33,6 +34,7 @@ struct hof_ticket;
  * @tell:     NULL, or told of each event instead of readers, under @lock until @closed;
  *	      set before the first submission
  * @owner:    for @tell
+ * @table:    NULL, or what its policy says (early_table.h); comes once, and goes with the file
  */
 struct hof_file {
 	struct kref ref;
@@ -47,7 +49,14 @@ struct hof_file {
 	wait_queue_head_t landed;
 	void (*tell)(const struct hof_ticket *t, enum hof_event_type type);
 	void *owner;
+	struct hof_early_table *table;
 };
+
+static inline struct hof_early_table *hof_file_table(struct hof_file *file)
+{
+	/* Pairs with hof_early_table_create(). */
+	return smp_load_acquire(&file->table);
+}
 
 struct hof_file *hof_file_create(struct hof_net *hn);
 /* Nobody will read: forget what is pending. */
@@ -96,7 +105,9 @@ struct hof_ticket {
 	struct hof_adoption *relay;
 };
 
-struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later);
+/* @gfp: HOF_ENTRY_GFP; in softirq less. */
+struct hof_ticket *hof_ticket_create(struct hof_file *file, u64 cookie, u32 node, bool later,
+				     gfp_t gfp);
 void hof_ticket_put(struct hof_ticket *t);
 
 /* Any context but hard interrupt. */

@@ -399,7 +399,7 @@ static struct hof_transfer *hof_transfer_create(struct hof_file *file, struct so
 	if (!t)
 		return NULL;
 	t->ticket = hof_ticket_create(file, args->cookie, node->id,
-				      args->flags & HOF_TELL_LATER);
+				      args->flags & HOF_TELL_LATER, HOF_ENTRY_GFP);
 	if (!t->ticket) {
 		kfree(t);
 		return NULL;

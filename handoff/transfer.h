@@ -57,7 +57,8 @@ enum hof_phase {
  * @hold:   its queue
  * @ckpt:   what was sent
  * @may, @arg: see hof_transfer_give(); NULL: its program has submitted it
- * @rule:   it has no socket, and never had one (early.h); a counted reference. Nor a @ticket
+ * @rule:   it has no socket, and never had one (early.h); a counted reference. A @ticket only
+ *	    if its table has chosen
  * @early:  of @rule: which node
  * @mark:   with @rule: that it was given
  * @dif:    with @rule: the device that its packets come by

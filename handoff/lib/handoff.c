@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* libhandoff: thin calls over /dev/handoff. */
 #include <errno.h>
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <flotilla/early.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "handoff.h"
@@ -11,6 +16,7 @@
 struct handoff {
 	int fd;
 	unsigned int waiting;
+	struct hof_early_page *page;
 };
 
 int handoff_open(struct handoff **out)
@@ -21,6 +27,7 @@ int handoff_open(struct handoff **out)
 	if (!h)
 		return -ENOMEM;
 	h->waiting = 0;
+	h->page = NULL;
 	h->fd = open(HOF_DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (h->fd < 0) {
 		err = -errno;
@@ -35,6 +42,8 @@ void handoff_close(struct handoff *h)
 {
 	if (!h)
 		return;
+	if (h->page)
+		munmap(h->page, HOF_EARLY_PAGE);
 	close(h->fd);
 	free(h);
 }
@@ -98,6 +107,53 @@ int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
 	/* There may be more; the next read tells. */
 	h->waiting = got == (ssize_t)(max * sizeof(*events));
 	return got / sizeof(*events);
+}
+
+int handoff_early_create(struct handoff *h, uint32_t targets, struct hof_early_page **page)
+{
+	struct hof_early_table_args args = {
+		.size = sizeof(args), .op = HOF_EARLY_CREATE, .nr = targets,
+	};
+	void *at;
+
+	if (ioctl(h->fd, HOF_IOC_EARLY_TABLE, &args) < 0)
+		return -errno;
+	at = mmap(NULL, HOF_EARLY_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	h->page = *page = at;
+	return 0;
+}
+
+int handoff_early(struct handoff *h, const uint8_t address[4], uint16_t port, const uint32_t *nodes,
+		  uint32_t nr_nodes)
+{
+	struct hof_early args = {
+		.size = sizeof(args), .flags = HOF_EARLY_TABLE, .family = AF_INET, .port = htons(port),
+		.nr_nodes = nr_nodes, .nodes = (uintptr_t)nodes,
+	};
+	int lost;
+
+	memcpy(args.address, address, 4);
+	lost = ioctl(h->fd, HOF_IOC_EARLY, &args);
+	return lost < 0 ? -errno : lost;
+}
+
+int handoff_early_set(struct handoff *h, const struct hof_early_target *targets, uint32_t nr)
+{
+	struct hof_early_table_args args = {
+		.size = sizeof(args), .op = HOF_EARLY_SET, .nr = nr, .targets = (uintptr_t)targets,
+	};
+	int refused = ioctl(h->fd, HOF_IOC_EARLY_TABLE, &args);
+
+	return refused < 0 ? -errno : refused;
+}
+
+int handoff_early_clear(struct handoff *h)
+{
+	struct hof_early_table_args args = { .size = sizeof(args), .op = HOF_EARLY_CLEAR };
+
+	return ioctl(h->fd, HOF_IOC_EARLY_TABLE, &args) < 0 ? -errno : 0;
 }
 
 const char *handoff_refusal_name(enum flt_refusal why)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <flotilla/early_table.h>
 #include <flotilla/flotilla.h>
 #include <flotilla/handoff.h>
 
@@ -36,6 +37,18 @@ unsigned int handoff_waiting(const struct handoff *h);
 
 /* Reads up to max events without blocking; their number, 0 when there are none. */
 int handoff_events(struct handoff *h, struct hof_event *events, size_t max);
+
+/*
+ * Connections of an IPv4 service that are opened before there is a socket, by a table of ours (see
+ * flotilla/early_table.h). The page is unmapped with the handle. @nodes: by slot; none: no more of the service.
+ * Negative errno; handoff_early() else for how many nodes there is no way now, handoff_early_set() for how many
+ * targets there is no room.
+ */
+int handoff_early_create(struct handoff *h, uint32_t targets, struct hof_early_page **page);
+int handoff_early(struct handoff *h, const uint8_t address[4], uint16_t port, const uint32_t *nodes,
+		  uint32_t nr_nodes);
+int handoff_early_set(struct handoff *h, const struct hof_early_target *targets, uint32_t nr);
+int handoff_early_clear(struct handoff *h);
 
 /* "sendqueue", "nolistener", ... as in the counters; never NULL. */
 const char *handoff_refusal_name(enum flt_refusal why);

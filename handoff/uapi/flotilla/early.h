@@ -19,7 +19,8 @@
  *
  * It lasts as long as the descriptor. Said again, it takes the place of what was said before; with
  * @nr_nodes 0 it ends. Which node: the one with the fewest connections that were given to it here
- * and have not ended, ties in turn, of those that are up, active, and may be given connections.
+ * and have not ended, ties in turn, of those that are up, active, and may be given connections. Or,
+ * with HOF_EARLY_TABLE, what the policy of the dispatcher says (flotilla/early_table.h).
  *
  * What a client loses: options that do not fit in a cookie. Without timestamps it has neither
  * window scaling nor SACK; its MSS is 536, 1300, 1440 or 1460; there is no ECN. A client that sends
@@ -35,21 +36,28 @@
 #define HOF_EARLY_MAX		64
 #define HOF_EARLY_NODES		64
 
+/*
+ * Of struct hof_early: the table of this descriptor chooses. @nodes is by slot, 0: nobody; what is
+ * not listed counts as nobody. Needs HOF_FEATURE_EARLY_TABLE.
+ */
+#define HOF_EARLY_TABLE		(1U << 0)
+
 /**
  * struct hof_early - argument of HOF_IOC_EARLY
  * @size:     sizeof(struct hof_early)
- * @flags:    0
+ * @flags:    HOF_EARLY_TABLE or 0
  * @family:   AF_INET
  * @port:     network byte order
  * @nr_nodes: up to HOF_EARLY_NODES; 0: no more
  * @address:  of the service: in the first four bytes, zeros behind it
  * @nodes:    address of @nr_nodes times FLT_A_NODE_ID
  *
- * Needs CAP_NET_ADMIN of the machine.
- * Errors: EPERM; EFAULT; EINVAL; EAFNOSUPPORT (@family); ENOENT: a node that is not listed, or it
- * ends what was not begun; EBUSY: another descriptor has the service, or a rule of flotilla
- * redirect, which is refused so in turn; ENOSPC: HOF_EARLY_MAX; EHOSTUNREACH: there is no way to a
- * node; EOPNOTSUPP: this kernel's cookies are out of reach; ENOMEM.
+ * Returns 0; with HOF_EARLY_TABLE for how many nodes there is no way now: they get nothing until it
+ * is said again. Needs CAP_NET_ADMIN of the machine.
+ * Errors: EPERM; EFAULT; EINVAL; EAFNOSUPPORT (@family); ENOENT: a node that is not listed, no
+ * table, or it ends what was not begun; EBUSY: another descriptor has the service, or a rule of
+ * flotilla redirect, which is refused so in turn; ENOSPC: HOF_EARLY_MAX; EHOSTUNREACH: there is no
+ * way to a node, without a table; EOPNOTSUPP: this kernel's cookies are out of reach; ENOMEM.
  */
 struct hof_early {
 	__u32	size;

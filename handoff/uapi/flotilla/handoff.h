@@ -118,6 +118,7 @@ struct hof_info {
 #define HOF_FEATURE_TAKEOVER	(1U << 9)	/* flotilla/takeover.h */
 #define HOF_FEATURE_RELOCATE	(1U << 10)	/* flotilla/relocate.h */
 #define HOF_FEATURE_EARLY	(1U << 11)	/* flotilla/early.h */
+#define HOF_FEATURE_EARLY_TABLE	(1U << 12)	/* flotilla/early_table.h */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)
