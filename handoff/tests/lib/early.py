@@ -18,8 +18,8 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 def early_ioctl(dev, nodes, port=80, address=VIP4, family=socket.AF_INET, flags=0, size=EARLY.size, tail=b""):
     ids = (ctypes.c_uint32 * max(len(nodes), 1))(*nodes)
-    fcntl.ioctl(dev, IOC_EARLY, EARLY.pack(size, flags, family, socket.htons(port), len(nodes),
-                                           socket.inet_aton(address) + tail, ctypes.addressof(ids)))
+    return fcntl.ioctl(dev, IOC_EARLY, bytearray(EARLY.pack(size, flags, family, socket.htons(port), len(nodes),
+                                                            socket.inet_aton(address) + tail, ctypes.addressof(ids))))
 
 
 class Early(Cluster):
