@@ -11,6 +11,7 @@
 #include "control.h"
 #include "crowd.h"
 #include "dispatch.h"
+#include "early.h"
 #include "floor.h"
 #include "lardd.h"
 #include "page.h"
@@ -124,6 +125,7 @@ static json_t *answer_status(struct lardd *lardd, const json_t *request)
 			   "reloads", (json_int_t)lardd->reloads);
 	json_object_set_new(answer, "peers", json_integer(share_peers(lardd->share)));
 	json_object_set_new(answer, "outstanding_others", json_integer(others));
+	json_object_set_new(answer, "early", json_string(early_state(lardd)));
 	json_object_set_new(answer, "listen", listeners_json(w->config));
 	json_object_set_new(answer, "connections", connections_json(lardd));
 	json_object_set_new(answer, "cache", cache_json(lardd));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "config.h"
+#include "early.h"
 #include "https.h"
 #include "reader.h"
 #include "tls/tls.h"
@@ -389,6 +390,7 @@ static const struct directive directives[] = {
 	CALL("node", 0, set_node),
 	CALL("health-check", 0, set_health),
 	CALL("mode", 2, set_mode),
+	SWITCH("early", early),
 	CALL("events", 2, set_events),
 	NUMBER("workers", workers, 1, CONFIG_WORKERS_MAX),
 	NUMBER("backlog", backlog, 1, 1 << 20),
@@ -504,7 +506,7 @@ static int check_whole(struct reader *r)
 		why = "cache-object-max must be at most half of cache-size";
 	else if (c->cache_kernel && !c->cache_size)
 		why = "cache-kernel needs cache-size";
-	else if ((why = check_share(c)) || (why = https_check(c)))
+	else if ((why = check_share(c)) || (why = https_check(c)) || (why = early_check(c)))
 		goto wrong;
 	else if (!c->listens)
 		why = "no address to listen on";

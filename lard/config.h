@@ -82,6 +82,7 @@ struct config {
 	struct lard_params params;
 	uint32_t targets;
 	enum config_mode mode;
+	bool early;			/* see early.h */
 	enum config_events events;
 	unsigned int workers;
 	unsigned int backlog;

@@ -6,12 +6,14 @@
 #include "caching.h"
 #include "client.h"
 #include "dispatch.h"
+#include "early.h"
 #include "http2_host.h"
 #include "https.h"
 #include "proxy.h"
 #include "url.h"
 #include "worker.h"
 
+#define ROOM_US		10000
 #define CANONICAL_MAX URL_CANONICAL_MAX(256, REQUEST_HEADER_MAX)
 
 long dispatch_canonical(const struct config *config, const char *host, size_t host_len,
@@ -100,11 +102,32 @@ static void assign(struct lardd *lardd, struct conn *conn, const struct lard_dec
 	conn->relaxed = d->load < lard_get_params(lardd->engine)->t_low && d->total < d->limit / 2;
 }
 
+/* What the kernel has given ends without a word to us. */
+static void watch_room(struct worker *w)
+{
+	if (w->room_watched || !early_is(w->lardd))
+		return;
+	w->room_watched = true;
+	timer_start(&w->loop, &w->room_timers, &w->room_timer, ROOM_US);
+}
+
+void dispatch_room_expired(struct timer *t)
+{
+	struct worker *w = container_of(t, struct worker, room_timer);
+
+	w->room_watched = false;
+	if (!atomic_load_explicit(&w->lardd->waiters, memory_order_relaxed))
+		return;
+	w->room = true;
+	watch_room(w);
+}
+
 static void wait_in_queue(struct conn *conn)
 {
 	struct worker *w = conn->worker;
 
 	count(w, COUNTER_QUEUED);
+	watch_room(w);
 	timer_start(&w->loop, &w->queue_timers, &conn->timer, w->config->queue_timeout_us);
 }
 
@@ -148,11 +171,13 @@ static void decide(struct conn *conn)
 	if (list_empty(&lardd->waiting))
 		lard_dispatch(lardd->engine, conn->key, w->loop.now, &d);
 	if (d.node >= 0) {
+		early_note(lardd, conn->key, &d);
 		assign(lardd, conn, &d);
 	} else if (d.why == LARD_WHY_FULL && !conn->refreshes && lardd->waiters < w->config->max_queue) {
 		conn_enter(conn, CONN_WAIT);
 		list_add_before(&lardd->waiting, &conn->link);
 		lardd->waiters++;
+		early_waiting(lardd);
 		queued = true;
 		w->room = lard_has_room(lardd->engine);
 	}
@@ -250,6 +275,7 @@ static bool leave_queue(struct conn *conn)
 	if (waiting) {
 		list_del(&conn->link);
 		lardd->waiters--;
+		early_waiting(lardd);
 	}
 	pthread_mutex_unlock(&lardd->lock);
 	return waiting;
@@ -282,6 +308,8 @@ static struct conn *take_first(struct lardd *lardd, uint64_t now)
 		return NULL;
 	list_del(&conn->link);
 	lardd->waiters--;
+	early_waiting(lardd);
+	early_note(lardd, conn->key, &d);
 	assign(lardd, conn, &d);
 	return conn;
 }

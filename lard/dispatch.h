@@ -33,6 +33,9 @@ bool dispatch_charge(struct conn *conn);
 /* A connection in CONN_WAIT: its client has gone; it has waited too long. */
 void dispatch_abandon(struct conn *conn);
 void dispatch_expired(struct conn *conn);
+/* For a timer queue: perhaps there is room. */
+struct timer;
+void dispatch_room_expired(struct timer *t);
 /* Once a batch: serve the queue while there is room, and our mail. */
 void dispatch_batch_end(struct worker *w);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Inside of the policy engine, shared by policy.c, decide.c and explain.c only. */
+/* Inside of the policy engine, shared by policy.c, decide.c, explain.c and mirror.c only. */
 #ifndef LARD_ENGINE_H
 #define LARD_ENGINE_H
 
+#include <flotilla/early_table.h>
 #include "policy.h"
 #include "ring.h"
 #include "target.h"
@@ -16,6 +17,7 @@
  * @forgotten: epoch of its last death; older mappings to it do not count
  * @share:     weight in thousandths, less while it starts slowly
  * @others:    load that other front-ends have given it, as they say
+ * @early:     load that the kernel has given it by our mappings, as it was when the decision began
  * @low:       T_low scaled to its share of the mean; load < @low is "below T_low"
  * @high:      T_high likewise; load > @high is "above T_high"
  * @cap:       2 T_high likewise; load >= @cap moves targets whatever the others do
@@ -32,6 +34,7 @@ struct node {
 	uint32_t share;
 	uint32_t load;
 	uint32_t others;
+	uint32_t early;
 	uint32_t low, high, cap;
 	enum lard_state state;
 	enum lard_admin admin;
@@ -49,6 +52,8 @@ struct lard {
 	uint32_t outstanding;	/* load of eligible nodes */
 	uint32_t others;	/* what other front-ends have given them */
 	unsigned int fronts;	/* these others */
+	uint32_t early;		/* what the kernel has given them */
+	struct hof_early_page *page;	/* see lard_mirror(); NULL: the kernel gives nothing */
 	uint32_t limit;
 	uint32_t epoch;
 	unsigned int count;	/* eligible nodes */
@@ -63,12 +68,12 @@ struct lard {
 
 static inline uint32_t node_load(const struct node *n)
 {
-	return n->load + n->others;
+	return n->load + n->others + n->early;
 }
 
 static inline uint32_t total_load(const struct lard *l)
 {
-	return l->outstanding + l->others;
+	return l->outstanding + l->others + l->early;
 }
 
 /* The cluster's limit holds for all together. What others say takes nobody's own part of it. */
@@ -76,7 +81,7 @@ static inline bool has_room(const struct lard *l)
 {
 	uint32_t part = l->limit / (l->fronts + 1);
 
-	return total_load(l) < l->limit || (l->fronts && l->outstanding < (part ? part : 1));
+	return total_load(l) < l->limit || (l->fronts && l->outstanding + l->early < (part ? part : 1));
 }
 
 #define for_each_node(i, set) \
@@ -103,6 +108,19 @@ struct plan {
 void decide(const struct lard *l, uint64_t key, uint64_t now, struct lard_decision *d,
 	    struct plan *plan);
 void decide_retry(const struct lard *l, uint64_t key, uint64_t tried, struct lard_decision *d);
+
+/* --- mirror.c; all do nothing without a page --- */
+
+/* Nodes, thresholds, parameters are not what they were. */
+void mirror_all(const struct lard *l);
+/* The load of one is not, and perhaps the cursor. */
+void mirror_load(const struct lard *l, int node);
+/* What the kernel has given by now. */
+void mirror_hear(struct lard *l);
+uint32_t mirror_given(const struct lard *l, int node);
+uint64_t mirror_chosen(const struct lard *l, int node);
+/* A slot has another node. */
+void mirror_begin(const struct lard *l, int node);
 
 /* Members of a mapping that count: assigned before none of them died, and eligible. */
 uint64_t target_nodes(const struct lard *l, const struct target *t);

@@ -13,6 +13,7 @@
 #include "cache.h"
 #include "control.h"
 #include "crowd.h"
+#include "early.h"
 #include "floor.h"
 #include "health.h"
 #include "lardd.h"
@@ -238,11 +239,12 @@ struct lardd *lardd_new(struct config *config, const char *path, bool takeover, 
 	lardd->config_path = path;
 	log_set_level(config->log_level);
 	lardd->engine = lard_new(&config->params, config->targets, secret());
+	lardd->early = early_new();
 	lardd->cache = cache_new(config->cache_size);
 	lardd->crowd = crowd_new(secret());
 	lardd->kernel = kernel_cache_new();
 	lardd->fetches = fetches_new();
-	if (!lardd->engine || !lardd->cache || !lardd->crowd || !lardd->kernel || !lardd->fetches || new_workers(lardd, config))
+	if (!lardd->engine || !lardd->early || !lardd->cache || !lardd->crowd || !lardd->kernel || !lardd->fetches || new_workers(lardd, config))
 		goto fail;
 	lardd->started_us = lardd->worker[0]->loop.now;
 	health_init(lardd);
@@ -297,6 +299,7 @@ void lardd_free(struct lardd *lardd)
 		share_free(lardd->share);
 		nodes_exit(lardd);
 	}
+	early_free(lardd);
 	takeover_free(lardd->takeover);
 	access_close();
 	ticket_forget();
@@ -353,6 +356,7 @@ void lardd_run(struct lardd *lardd)
 	log_info("start", "version=%s mode=%s workers=%u policy=%s why=\"%s\"", FLT_VERSION,
 		 give_ready(&lardd->worker[0]->give) ? "handoff" : "proxy", lardd->workers,
 		 lard_policy_name(lard_get_params(lardd->engine)->policy), lardd_mode_why(lardd));
+	early_tick(lardd);
 	notify_ready();
 	worker_run(lardd->worker[0]);
 	for (i = 1; i < lardd->workers; i++) {

@@ -4,6 +4,7 @@
 #include <flotilla.h>
 #include <stdio.h>
 #include <string.h>
+#include "early.h"
 #include "health.h"
 #include "nodes.h"
 #include "worker.h"
@@ -75,6 +76,7 @@ static void remove_slot(struct lardd *lardd, int slot)
 	health_stop(node->health);
 	lard_node_del(lardd->engine, slot, now(lardd));
 	*node = (struct lardd_node){ 0 };
+	early_node(lardd, slot);
 }
 
 static void configure_one(struct lardd *lardd, const struct config *config,
@@ -190,6 +192,7 @@ static void leave_kernel(struct lardd *lardd, int slot)
 
 	node->in_kernel = false;
 	node->kernel_id = 0;
+	early_node(lardd, slot);
 	if (!node->in_config) {
 		remove_slot(lardd, slot);
 		return;
@@ -228,6 +231,7 @@ void nodes_kernel_add(struct lardd *lardd, const struct flt_node_info *info)
 	node->seen = true;
 	node->in_kernel = true;
 	node->kernel_id = info->id;
+	early_node(lardd, slot);
 	if (node->health) {
 		health_stop(node->health);
 		node->health = NULL;

@@ -117,10 +117,13 @@ static void refresh(struct lard *l, uint64_t now)
 	l->limit = p->max_outstanding ? p->max_outstanding :
 		   lard_auto_limit(l->count, p->t_low, p->t_high);
 	l->ring_stale = true;
+	mirror_hear(l);
+	mirror_all(l);
 }
 
 static void advance(struct lard *l, uint64_t now)
 {
+	mirror_hear(l);
 	if (now >= l->next_ramp)
 		refresh(l, now);
 	if (l->ring_stale && l->params.policy == LARD_CHBL && l->eligible)
@@ -202,6 +205,14 @@ int lard_node_find(const struct lard *l, const char *name)
 	return -1;
 }
 
+/* One that is gone keeps its slot until what it was given has ended. */
+static bool is_free(const struct lard *l, int node)
+{
+	const struct node *n = &l->nodes[node];
+
+	return !n->used || (n->gone && !n->load && !mirror_given(l, node));
+}
+
 int lard_node_add(struct lard *l, const char *name, uint32_t weight, uint64_t now)
 {
 	size_t len = strlen(name);
@@ -212,7 +223,7 @@ int lard_node_add(struct lard *l, const char *name, uint32_t weight, uint64_t no
 	if (lard_node_find(l, name) >= 0)
 		return -EEXIST;
 	for (i = 0; i < LARD_MAX_NODES; i++)
-		if (!l->nodes[i].used)
+		if (is_free(l, i))
 			break;
 	if (i == LARD_MAX_NODES)
 		return -ENOSPC;
@@ -223,6 +234,7 @@ int lard_node_add(struct lard *l, const char *name, uint32_t weight, uint64_t no
 		.ident = hash_bytes(name, len),
 	};
 	memcpy(l->nodes[i].name, name, len + 1);
+	mirror_begin(l, i);
 	forget(l, &l->nodes[i]);	/* what the slot's last owner had */
 	refresh(l, now);
 	return i;
@@ -234,8 +246,7 @@ void lard_node_del(struct lard *l, int node, uint64_t now)
 
 	forget(l, n);
 	n->gone = true;
-	if (!n->load)
-		n->used = false;
+	n->used = !is_free(l, node);
 	refresh(l, now);
 }
 
@@ -285,7 +296,7 @@ bool lard_node_get(const struct lard *l, int node, struct lard_node_info *info)
 	*info = (struct lard_node_info){
 		.name = n->name,
 		.weight = n->weight,
-		.load = n->load,
+		.load = n->load + mirror_given(l, node),
 		.others = n->others,
 		.ident = n->ident,
 		.state = n->state,
@@ -293,7 +304,7 @@ bool lard_node_get(const struct lard *l, int node, struct lard_node_info *info)
 		.eligible = l->eligible & NODE_BIT(node),
 		.low = n->low,
 		.high = n->high,
-		.chosen = n->chosen,
+		.chosen = n->chosen + mirror_chosen(l, node),
 	};
 	return !n->gone;
 }
@@ -303,6 +314,7 @@ static void charge(struct lard *l, int node)
 	l->nodes[node].load++;
 	if (l->eligible & NODE_BIT(node))
 		l->outstanding++;
+	mirror_load(l, node);
 }
 
 static void settle_credit(struct lard *l, uint64_t ties, int chosen)
@@ -329,12 +341,18 @@ int lard_dispatch(struct lard *l, uint64_t key, uint64_t now, struct lard_decisi
 		return -1;
 
 	if (plan.remember) {
+		uint64_t evictions = l->table.evictions;
 		struct target *t = target_use(&l->table, key);
 
+		d->lost = l->table.evictions != evictions;
+		d->lost_key = l->table.evicted;
 		t->set = plan.set;
 		t->epoch = l->epoch;
 		if (plan.changed)
 			t->last_mod = now;
+		d->kept = true;
+		d->epoch = t->epoch;
+		d->since_us = t->last_mod;
 	}
 	if (plan.scanned)
 		l->cursor = (d->node + 1) % LARD_MAX_NODES;
@@ -374,8 +392,9 @@ void lard_release(struct lard *l, int node)
 	n->load--;
 	if (l->eligible & NODE_BIT(node))
 		l->outstanding--;
-	if (n->gone && !n->load)
-		n->used = false;
+	mirror_load(l, node);
+	if (n->gone)
+		n->used = !is_free(l, node);
 }
 
 void lard_charge(struct lard *l, int node)
@@ -396,12 +415,17 @@ unsigned int lard_nodes(const struct lard *l)
 
 uint32_t lard_load(const struct lard *l, int node)
 {
-	return l->nodes[node].load;
+	return l->nodes[node].load + mirror_given(l, node);
 }
 
 uint32_t lard_outstanding(const struct lard *l)
 {
-	return l->outstanding;
+	uint32_t all = l->outstanding;
+	unsigned int i;
+
+	for_each_node(i, l->eligible)
+		all += mirror_given(l, i);
+	return all;
 }
 
 uint32_t lard_outstanding_others(const struct lard *l)
@@ -414,8 +438,9 @@ uint32_t lard_limit(const struct lard *l)
 	return l->limit;
 }
 
-bool lard_has_room(const struct lard *l)
+bool lard_has_room(struct lard *l)
 {
+	mirror_hear(l);
 	return has_room(l);
 }
 
@@ -439,6 +464,7 @@ void lard_set_others(struct lard *l, const uint32_t *loads, unsigned int fronts)
 		if (l->eligible & NODE_BIT(i))
 			l->others += n->others;
 	}
+	mirror_all(l);
 }
 
 /* Decided here, and not forgotten since: it may be of nodes that get no requests for a while. */

@@ -112,6 +112,8 @@ const char *lard_reason_name(enum lard_reason why);
  * @others:    part of @load that other front-ends have given it
  * @learnt:    @was is what another front-end has said, and nobody has asked here before
  * @age_us:    time since the set last changed (LARD_REPLICATED)
+ * @kept:      @set is remembered: since @since_us, and in @epoch (see lard_mirror())
+ * @lost:      and in place of the mapping of @lost_key, which is none any more
  */
 struct lard_decision {
 	int node;
@@ -127,6 +129,10 @@ struct lard_decision {
 	uint64_t age_us;
 	uint32_t others;
 	bool learnt;
+	bool kept, lost;
+	uint32_t epoch;
+	uint64_t since_us;
+	uint64_t lost_key;
 };
 
 struct lard;
@@ -154,7 +160,7 @@ int lard_node_find(const struct lard *l, const char *name);
 
 /**
  * struct lard_node_info - a node as the engine sees it
- * @load:     given to it here
+ * @load:     given to it here, by the kernel, too (lard_mirror())
  * @others:   given to it by other front-ends
  * @eligible: gets new requests
  * @ident:    hash of the name, the same on every machine
@@ -198,7 +204,7 @@ uint32_t lard_load(const struct lard *l, int node);
 uint32_t lard_outstanding(const struct lard *l);
 uint32_t lard_outstanding_others(const struct lard *l);
 uint32_t lard_limit(const struct lard *l);
-bool lard_has_room(const struct lard *l);
+bool lard_has_room(struct lard *l);
 /* S = (n - 1) T_high + T_low - 1; 0 without nodes. */
 uint32_t lard_auto_limit(unsigned int nodes, uint32_t t_low, uint32_t t_high);
 
@@ -222,6 +228,14 @@ bool lard_learn(struct lard *l, uint64_t key, uint64_t set, bool hearsay, uint64
  */
 bool lard_walk(const struct lard *l, uint32_t *at, unsigned int *steps, bool learnt, uint64_t *key,
 	       uint64_t *set);
+
+/*
+ * What the kernel decides by, if it decides for us (flotilla/early_table.h): kept up to date from now on. What it has
+ * given is load as what we have. NULL: it does not any more. What it knows of targets is the caller's to tell it:
+ * each decision says what is kept. Once what others say is heard (lard_set_others()) it decides nothing.
+ */
+struct hof_early_page;
+void lard_mirror(struct lard *l, struct hof_early_page *page);
 
 /**
  * struct lard_table_info - the table of targets

@@ -10,6 +10,7 @@
 #include <time.h>
 #include "access.h"
 #include "cache.h"
+#include "early.h"
 #include "floor.h"
 #include "lardd.h"
 #include "notify.h"
@@ -176,6 +177,7 @@ static void commit(struct change *c)
 	if (!c->config->https.tickets)
 		ticket_forget();
 	worker_adopt(first);
+	early_reload(lardd);
 	config_put(old);
 	lardd_wake(lardd);
 	first->room = true;

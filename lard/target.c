@@ -116,6 +116,7 @@ static struct target *take_oldest(struct target_table *table)
 	lru_remove(table, t);
 	target_mark(table, t, false);
 	table->evictions++;
+	table->evicted = t->key;
 	return t;
 }
 

@@ -35,6 +35,7 @@ struct target_table {
 	uint32_t *buckets;
 	uint64_t seed;
 	uint64_t evictions;
+	uint64_t evicted;	/* key of the last one */
 	uint64_t adopted;	/* learnt ones that somebody then asked for */
 	uint32_t capacity;
 	uint32_t used;

@@ -1,10 +1,11 @@
-lard_engine := lard/policy.c lard/decide.c lard/explain.c lard/target.c lard/ring.c
+lard_engine := lard/policy.c lard/decide.c lard/explain.c lard/target.c lard/ring.c lard/mirror.c
 
 lard_policy_SRCS := $(lard_engine)
 lard_property_SRCS := $(lard_engine)
 lard_learn_SRCS := $(lard_engine)
 lard_table_SRCS := $(lard_engine)
 lard_url_SRCS := lard/url.c
+lard_mirror_SRCS := $(lard_engine) lard/url.c handoff/early_choose.c handoff/early_key.c
 lard_crowd_SRCS := lard/crowd.c lard/address.c
 
 # Not ours: unused parameters stay as they are.
@@ -19,7 +20,7 @@ http2_parts := $(addprefix lard/http2/,session.c stream.c head.c reply.c guard.c
 http2_text_parts := lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/conn_pool.c lard/conn_end.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2/prelude.c lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/conn_pool.c lard/conn_end.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2/prelude.c lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c lard/early.c \
 	lard/give.c lard/proxy.c lard/proxy_up.c lard/proxy_answer.c lard/exchange.c lard/splice.c lard/caching.c lard/cache_key.c lard/renew.c lard/refresh.c lard/fill.c lard/fetch.c lard/kernel_cache.c lard/kernel_sites.c lard/cache.c lard/siphash.c lard/cacheable.c lard/cache_class.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \

@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "caching.h"
 #include "dispatch.h"
+#include "early.h"
 #include "exchange.h"
 #include "floor.h"
 #include "http2_host.h"
@@ -59,6 +60,7 @@ static void tick(struct timer *t)
 	floor_tick(w->lardd->floor);
 	status_tick(w->lardd->status);
 	nodes_tick(w->lardd, w->loop.now);
+	early_tick(w->lardd);
 }
 
 uint64_t workers_count(const struct lardd *lardd, enum counter which)
@@ -118,6 +120,8 @@ struct worker *worker_new(struct lardd *lardd, unsigned int index)
 	timer_queue_init(&w->loop, &w->listen_timers, listener_pause_expired);
 	timer_queue_init(&w->loop, &w->service_timers, service_pause_expired);
 	timer_queue_init(&w->loop, &w->tick_timers, tick);
+	timer_queue_init(&w->loop, &w->room_timers, dispatch_room_expired);
+	timer_init(&w->room_timer);
 	timer_init(&w->tick);
 	timer_start(&w->loop, &w->tick_timers, &w->tick, TICK_US);
 	w->config = config_get(lardd->config);
@@ -268,6 +272,7 @@ static void batch_end(void *arg)
 	give_batch_end(&w->give);
 	caching_batch_end(w);
 	dispatch_batch_end(w);
+	early_batch_end(w);
 	shake_turn(w);
 	if (w->config != atomic_load_explicit(&w->lardd->config, memory_order_relaxed))
 		worker_adopt(w);

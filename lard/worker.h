@@ -61,6 +61,9 @@ struct worker {
 	struct timer_queue backend_timers;	/* idle connections to back-ends */
 	struct timer_queue tick_timers;
 	struct timer tick;			/* once a second */
+	struct timer_queue room_timers;
+	struct timer room_timer;		/* looks for room that the kernel has, while somebody waits */
+	bool room_watched;			/* it runs */
 	struct timer_queue listen_timers;	/* listeners that pause */
 	struct timer_queue service_timers;	/* likewise, of control and metrics */
 	struct list backends[LARD_MAX_NODES];	/* idle connections, by node, the longest idle first */
@@ -99,6 +102,7 @@ struct lardd {
 	pthread_cond_t settled;
 	unsigned int settling;
 	struct lard *engine;
+	struct early *early;		/* see early.h */
 	struct cache *cache;		/* has its own lock */
 	struct kernel_cache *kernel;	/* likewise */
 	struct fetches *fetches;	/* likewise */

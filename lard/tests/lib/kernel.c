@@ -94,6 +94,39 @@ int handoff_events(struct handoff *h, struct hof_event *events, size_t max)
 	return n < 0 ? (errno == EAGAIN ? 0 : -errno) : n / (ssize_t)sizeof(*events);
 }
 
+int handoff_early_create(struct handoff *h, uint32_t targets, struct hof_early_page **page)
+{
+	(void)h;
+	(void)targets;
+	(void)page;
+	return -EOPNOTSUPP;
+}
+
+int handoff_early(struct handoff *h, const uint8_t address[4], uint16_t port, const uint32_t *nodes,
+		  uint32_t nr_nodes)
+{
+	(void)h;
+	(void)address;
+	(void)port;
+	(void)nodes;
+	(void)nr_nodes;
+	return -EOPNOTSUPP;
+}
+
+int handoff_early_set(struct handoff *h, const struct hof_early_target *targets, uint32_t nr)
+{
+	(void)h;
+	(void)targets;
+	(void)nr;
+	return -EOPNOTSUPP;
+}
+
+int handoff_early_clear(struct handoff *h)
+{
+	(void)h;
+	return -EOPNOTSUPP;
+}
+
 const char *handoff_refusal_name(enum flt_refusal why)
 {
 	(void)why;
