@@ -59,6 +59,38 @@ def check_names_file_line_and_mistake():
         assert status == 1 and sentence in error, (text, status, error)
 
 
+def early_says_what_it_cannot_go_with():
+    plain = f"listen 10.0.0.1:80\ncontrol off\n{AS_ROOT}\nearly on\n"
+    assert check(plain) == (0, "")
+    assert check(plain.replace("on\n", "perhaps\n"))[1] == "FILE:4: early must be on or off"
+    cases = {
+        "mode proxy\n": "FILE: early needs mode auto",
+        "cache-size 1000000\ncache-object-max 1000\n": "FILE: early and cache-size",
+        "share 10.0.0.1:9\nshare-key /etc/passwd\npeer 10.0.0.2:9\n": "FILE: early and share",
+        "access-log /tmp/log\n": "FILE: early and access-log",
+        "max-connections-per-address 5\n": "FILE: early and max-connections-per-address",
+        "max-header 4095\n": "FILE: early needs a max-header of 4096 or more",
+        "listen 10.0.0.1:443 tls client optional\ncertificate /a /b\nclient-ca /c\n": "FILE: early and client-ca",
+        "miss proxy\n": "FILE: early needs a listener",
+    }
+    for lines, sentence in cases.items():
+        status, error = check(plain + lines)
+        assert status == 1 and error.startswith(sentence), (lines, status, error)
+    for listen in "*:80", "[::1]:80", "10.0.0.1:80 tls", "10.0.0.1:80 redirect":
+        status, error = check(plain.replace("10.0.0.1:80", listen))
+        assert status == 1, (listen, error)
+        assert error.startswith("FILE: early needs a listener in clear text") or " " in listen, (listen, error)
+    # One that can is enough; the others' clients come as ever.
+    assert check(plain + "listen *:81 [::]:82\n") == (0, "")
+
+
+def early_without_a_kernel_says_so_and_serves():
+    with cluster(1, "mode auto\nearly on") as lardd:
+        assert lardd.node_of("/a")
+        assert "is handoff.ko loaded?" in lardd.control("status")["early"], lardd.control("status")
+        lardd.wait_log("event=early")
+
+
 def files_that_include_each_other_are_refused():
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "c")
@@ -434,6 +466,7 @@ def background_start_reports_its_success():
 
 if __name__ == "__main__":
     sys.exit(main([check_accepts_what_is_right, check_names_file_line_and_mistake,
+                   early_says_what_it_cannot_go_with, early_without_a_kernel_says_so_and_serves,
                    files_that_include_each_other_are_refused, usage_errors_exit_2,
                    address_in_use_is_said, status_says_mode_and_why,
                    bad_control_requests_are_answered_and_change_nothing,
