@@ -18,6 +18,7 @@
 #include "counter.h"
 #include "early_choose.h"
 #include "early_table.h"
+#include "entry.h"
 #include "ticket.h"
 
 /* Copied from the program at a time. */
@@ -187,7 +188,7 @@ static int hof_early_remember(struct hof_early_table *table, const struct hof_ea
 	}
 	if (!old && table->nr >= table->max)
 		return -ENOSPC;
-	k = kmalloc(sizeof(*k), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	k = kmalloc(sizeof(*k), HOF_ENTRY_GFP);
 	if (!k) {
 		if (old)
 			hof_early_forget(table, old);
@@ -293,7 +294,7 @@ static struct hof_early_table *hof_early_table_alloc(struct hof_net *hn, u32 max
 	table->bits = ilog2(roundup_pow_of_two(max));
 	table->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	table->file = hof_file_create(hn);
-	table->buckets = kvcalloc(1UL << table->bits, sizeof(*table->buckets), GFP_KERNEL_ACCOUNT);
+	table->buckets = kvcalloc(1UL << table->bits, sizeof(*table->buckets), HOF_ENTRY_GFP);
 	if (!table->page || !table->file || !table->buckets) {
 		hof_early_table_free(table);
 		return NULL;

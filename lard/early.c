@@ -87,12 +87,12 @@ const char *early_check(const struct config *config)
 	for (i = 0; i < config->listens; i++)
 		if (is_service(config, i))
 			return NULL;
-	return "early needs a listener in clear text, without https-redirect and miss proxy, at an IPv4 address that is not 0.0.0.0";
+	return "early needs a listener in clear text, and not of redirect or miss proxy, at an IPv4 address of its own";
 }
 
 bool early_is(const struct lardd *lardd)
 {
-	return lardd->early->page;
+	return __atomic_load_n(&lardd->early->page, __ATOMIC_RELAXED);
 }
 
 const char *early_state(const struct lardd *lardd)
@@ -162,7 +162,7 @@ static void end(struct lardd *lardd)
 	pthread_mutex_lock(&lardd->lock);
 	if (early->page)
 		lard_mirror(lardd->engine, NULL);
-	early->page = NULL;
+	__atomic_store_n(&early->page, NULL, __ATOMIC_RELAXED);
 	early->noted = 0;
 	early->lost = false;
 	pthread_mutex_unlock(&lardd->lock);
@@ -249,7 +249,7 @@ static void begin(struct lardd *lardd)
 	page->fresh_ms = FRESH_MS;
 	page->any_host = !config->key_host;
 	pthread_mutex_lock(&lardd->lock);
-	early->page = page;
+	__atomic_store_n(&early->page, page, __ATOMIC_RELAXED);
 	for (slot = 0; slot < LARD_MAX_NODES; slot++)
 		early_node(lardd, slot);
 	early_waiting(lardd);
@@ -346,7 +346,8 @@ static void flush(struct lardd *lardd)
 	early->noted = 0;
 	early->lost = false;
 	pthread_mutex_unlock(&lardd->lock);
-	if (early->device && tell_notes(early, nr, lost))
+	/* Not when it has ended meanwhile: then nothing is noted. */
+	if ((nr || lost) && tell_notes(early, nr, lost))
 		log_error("early", "text=\"the kernel's table of targets cannot be changed\"");
 	pthread_mutex_unlock(&early->flush);
 }

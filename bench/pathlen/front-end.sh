@@ -160,6 +160,7 @@ links_up() {
 ready() {
 	case $1 in
 	handoff | early | tls-handoff*) links_up; lardd_ready ;;
+	lardd-early) links_up; lardd_ready; until grep -q 'early.*state=on' $state/lardd.log; do sleep 0.2; done ;;
 	tls-proxy*) lardd_ready ;;
 	esac
 }
@@ -204,6 +205,12 @@ start() {
 		tc qdisc add dev eth1 clsact
 		tc filter add dev eth1 ingress bpf da obj "$top/build/bench/shortcut.bpf.o" sec tc
 		headers_fill
+		;;
+	lardd-early)
+		nodes_up
+		echo lard >/sys/class/flotilla/dispatch/policy
+		printf 'listen %s:80\ncontrol %s\nearly on\n' $vip $state/lardd.sock >$state/lardd.conf
+		lardd_start
 		;;
 	handoff | early)
 		nodes_up

@@ -12,8 +12,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import answers, early_ioctl, over                                    # noqa: E402
 from early_table import (ARGS, CLEAR, CREATE, FEWEST, HASH, NONE, PAGE, REPLICATED, SET, TARGET,    # noqa: E402
-                         Told, call, key_of, put)
+                         Table, Told, call, key_of, put, records)
 from hof import claim, main, rounds, run, wait                                  # noqa: E402
+from cgroup import Cgroup                                                       # noqa: E402
 
 KEPT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -244,16 +245,32 @@ def a_target_is_the_dispatchers_once_in_a_while():
 def a_full_table_leaves_the_rest_to_the_dispatcher():
     with Told(targets=4) as c:
         paths = ["/%d" % number for number in range(6)]
-        records = [(key_of("flotilla" + path), 1) for path in paths]
-        assert put(c.dev.fd, *records) == 2
+        targets = [(key_of("flotilla" + path), 1) for path in paths]
+        assert put(c.dev.fd, *targets) == 2
         assert [goes(c, path) for path in paths] == [0, 0, 0, 0, -1, -1]
         assert c.told("Full") == 2 and c.told("Misses") == 2, c.fe.stats()
         # What is there may change; what goes makes room.
-        assert put(c.dev.fd, (records[0][0], 2), (records[1][0], 0), records[4]) == 0
+        assert put(c.dev.fd, (targets[0][0], 2), (targets[1][0], 0), targets[4]) == 0
         assert [goes(c, path) for path in paths] == [1, -1, 0, 0, 0, -1]
         call(c.dev.fd, CLEAR, 0)
         assert [goes(c, path) for path in paths] == [-1] * 6
-        assert put(c.dev.fd, *records[2:]) == 0
+        assert put(c.dev.fd, *targets[2:]) == 0
+
+
+@claim
+def what_it_remembers_is_charged_to_the_dispatcher():
+    with Cgroup("memory") as group, Told() as c:
+        dev = c.fe.handoff()
+        table = Table(dev.fd, 1 << 15)
+        # Made before: what the test itself needs would be charged to it, too.
+        pieces = [records(*((key, 1) for key in range(n, n + 4096))) for n in range(0, 1 << 15, 4096)]
+        with group.member():
+            before = group.numbers("memory.stat")["kernel"]
+            for piece in pieces:
+                call(dev.fd, SET, 4096, ctypes.addressof(piece))
+            wait(lambda: group.numbers("memory.stat")["kernel"] - before > 32768 * 64, name="they are charged")
+        table.close()
+        dev.close()
 
 
 @claim

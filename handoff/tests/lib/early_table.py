@@ -47,11 +47,16 @@ def call(fd, op, nr, targets=0, size=ARGS.size, pad=0):
     return fcntl.ioctl(fd, IOC_TABLE, bytearray(ARGS.pack(size, op, nr, pad, targets)))
 
 
-def put(fd, *records):
-    """(key, nodes[, changed_us[, epoch[, pad]]]); for how many there was no room."""
-    data = b"".join(TARGET.pack(*(tuple(r) + (0, 0, 0))[:5]) for r in records)
-    buffer = ctypes.create_string_buffer(data, len(data))
-    return call(fd, SET, len(records), ctypes.addressof(buffer))
+def records(*targets):
+    """(key, nodes[, changed_us[, epoch[, pad]]]) of each, as the call has them."""
+    data = b"".join(TARGET.pack(*(tuple(t) + (0, 0, 0))[:5]) for t in targets)
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def put(fd, *targets):
+    """For how many there was no room."""
+    buffer = records(*targets)
+    return call(fd, SET, len(targets), ctypes.addressof(buffer))
 
 
 class Table:

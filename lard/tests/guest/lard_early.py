@@ -153,7 +153,7 @@ def a_replayed_trace_has_the_same_decisions():
     for policy, steps in ("lard", many), ("lard/r", many), ("lc", few), ("lb", few):
         seen = {}
         for early in "off", "on":
-            with Farm(early=early) as farm:
+            with Farm("workers %d" % (1 + (policy == "lard/r")), early=early) as farm:
                 farm.param(policy=policy, t_low=2, t_high=4, max_outstanding=24, replication_seconds=3600)
                 seen[early] = replay(farm, trace(7, steps))
                 hits, left = farm.told("Hits"), farm.fe.stat("EarlyLeft")
