@@ -308,7 +308,8 @@ def the_call_refuses_what_it_does_not_know():
                 assert error.errno == code, (error, more)
                 return
             raise AssertionError(more)
-        refused(errno.EINVAL, flags=1)
+        refused(errno.EINVAL, flags=2)
+        refused(errno.ENOENT, flags=1)      # there is no table
         refused(errno.EINVAL, size=EARLY.size - 1)
         refused(errno.EINVAL, size=EARLY.size + 8)
         refused(errno.EINVAL, tail=b"\1")
