@@ -171,7 +171,7 @@ static void decide(struct conn *conn)
 	if (list_empty(&lardd->waiting))
 		lard_dispatch(lardd->engine, conn->key, w->loop.now, &d);
 	if (d.node >= 0) {
-		early_note(lardd, conn->key, &d);
+		early_note(lardd);
 		assign(lardd, conn, &d);
 	} else if (d.why == LARD_WHY_FULL && !conn->refreshes && lardd->waiters < w->config->max_queue) {
 		conn_enter(conn, CONN_WAIT);
@@ -309,7 +309,7 @@ static struct conn *take_first(struct lardd *lardd, uint64_t now)
 	list_del(&conn->link);
 	lardd->waiters--;
 	early_waiting(lardd);
-	early_note(lardd, conn->key, &d);
+	early_note(lardd);
 	assign(lardd, conn, &d);
 	return conn;
 }

@@ -118,16 +118,17 @@ static void add(struct early *early, const struct hof_early_target *target)
 	early->noted = n + 1;
 }
 
-void early_note(struct lardd *lardd, uint64_t key, const struct lard_decision *d)
+void early_note(struct lardd *lardd)
 {
+	const struct lard_kept *k = lard_kept(lardd->engine);
 	struct early *early = lardd->early;
 
-	if (!early->page || !d->kept)
+	if (!early->page || !k->kept)
 		return;
-	if (d->lost)
-		add(early, &(struct hof_early_target){ .key = d->lost_key });
+	if (k->lost)
+		add(early, &(struct hof_early_target){ .key = k->lost_key });
 	add(early, &(struct hof_early_target){
-		.key = key, .nodes = d->set, .changed_us = d->since_us, .epoch = d->epoch,
+		.key = k->key, .nodes = k->set, .changed_us = k->since_us, .epoch = k->epoch,
 	});
 }
 

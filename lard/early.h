@@ -12,7 +12,6 @@
 
 struct config;
 struct early;
-struct lard_decision;
 struct lardd;
 struct worker;
 
@@ -29,8 +28,8 @@ bool early_is(const struct lardd *lardd);
 /* "on", "off", or why it is not on. Worker 0. */
 const char *early_state(const struct lardd *lardd);
 
-/* The engine has decided so. Under lardd->lock. */
-void early_note(struct lardd *lardd, uint64_t key, const struct lard_decision *d);
+/* The engine has just decided. Under lardd->lock. */
+void early_note(struct lardd *lardd);
 /* Requests wait, or none does any more. Under lardd->lock. */
 void early_waiting(struct lardd *lardd);
 /* The kernel's number of a slot's node is another one. Under lardd->lock. */

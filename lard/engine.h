@@ -60,6 +60,7 @@ struct lard {
 	uint64_t learned;	/* mappings, of other front-ends */
 	unsigned int cursor;	/* where the next scan for the least loaded begins */
 	bool ring_stale;
+	struct lard_kept kept;
 	uint64_t reasons[LARD_REASONS];
 	struct ring ring;
 };

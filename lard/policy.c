@@ -337,6 +337,7 @@ int lard_dispatch(struct lard *l, uint64_t key, uint64_t now, struct lard_decisi
 	advance(l, now);
 	decide(l, key, now, d, &plan);
 	l->reasons[d->why]++;
+	l->kept.kept = false;
 	if (d->node < 0)
 		return -1;
 
@@ -344,15 +345,14 @@ int lard_dispatch(struct lard *l, uint64_t key, uint64_t now, struct lard_decisi
 		uint64_t evictions = l->table.evictions;
 		struct target *t = target_use(&l->table, key);
 
-		d->lost = l->table.evictions != evictions;
-		d->lost_key = l->table.evicted;
 		t->set = plan.set;
 		t->epoch = l->epoch;
 		if (plan.changed)
 			t->last_mod = now;
-		d->kept = true;
-		d->epoch = t->epoch;
-		d->since_us = t->last_mod;
+		l->kept = (struct lard_kept){
+			.kept = true, .key = key, .set = t->set, .since_us = t->last_mod, .epoch = t->epoch,
+			.lost = l->table.evictions != evictions, .lost_key = l->table.evicted,
+		};
 	}
 	if (plan.scanned)
 		l->cursor = (d->node + 1) % LARD_MAX_NODES;
@@ -360,6 +360,11 @@ int lard_dispatch(struct lard *l, uint64_t key, uint64_t now, struct lard_decisi
 	l->nodes[d->node].chosen++;
 	charge(l, d->node);
 	return d->node;
+}
+
+const struct lard_kept *lard_kept(const struct lard *l)
+{
+	return &l->kept;
 }
 
 int lard_explain(struct lard *l, uint64_t key, uint64_t now, struct lard_decision *d)

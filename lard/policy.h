@@ -112,8 +112,6 @@ const char *lard_reason_name(enum lard_reason why);
  * @others:    part of @load that other front-ends have given it
  * @learnt:    @was is what another front-end has said, and nobody has asked here before
  * @age_us:    time since the set last changed (LARD_REPLICATED)
- * @kept:      @set is remembered: since @since_us, and in @epoch (see lard_mirror())
- * @lost:      and in place of the mapping of @lost_key, which is none any more
  */
 struct lard_decision {
 	int node;
@@ -129,10 +127,6 @@ struct lard_decision {
 	uint64_t age_us;
 	uint32_t others;
 	bool learnt;
-	bool kept, lost;
-	uint32_t epoch;
-	uint64_t since_us;
-	uint64_t lost_key;
 };
 
 struct lard;
@@ -229,10 +223,22 @@ bool lard_learn(struct lard *l, uint64_t key, uint64_t set, bool hearsay, uint64
 bool lard_walk(const struct lard *l, uint32_t *at, unsigned int *steps, bool learnt, uint64_t *key,
 	       uint64_t *set);
 
+/**
+ * struct lard_kept - what the last lard_dispatch() has left among the mappings
+ * @kept: @key is assigned to @set, since @since_us, in @epoch; false: nothing is remembered
+ * @lost: in place of @lost_key, which is assigned to nobody any more
+ */
+struct lard_kept {
+	bool kept, lost;
+	uint32_t epoch;
+	uint64_t key, set, since_us, lost_key;
+};
+const struct lard_kept *lard_kept(const struct lard *l);
+
 /*
  * What the kernel decides by, if it decides for us (flotilla/early_table.h): kept up to date from now on. What it has
  * given is load as what we have. NULL: it does not any more. What it knows of targets is the caller's to tell it:
- * each decision says what is kept. Once what others say is heard (lard_set_others()) it decides nothing.
+ * lard_kept(), after each decision. Once what others say is heard (lard_set_others()) it decides nothing.
  */
 struct hof_early_page;
 void lard_mirror(struct lard *l, struct hof_early_page *page);
