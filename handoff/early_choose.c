@@ -21,8 +21,15 @@
 
 #define HOF_SLOT_BIT(i)	(1ULL << (i))
 
-#define for_each_slot(i, set, left) \
-	for ((left) = (set); (left) && ((i) = first_of(left), true); (left) &= (left) - 1)
+/* The next slot of a set goes out of it into @i; false: it is empty. */
+static bool hof_early_next(__u64 *left, unsigned int *i)
+{
+	if (!*left)
+		return false;
+	*i = first_of(*left);
+	*left &= *left - 1;
+	return true;
+}
 
 static __u64 hof_early_load(const struct hof_early_page *p, unsigned int i)
 {
@@ -39,13 +46,13 @@ static bool hof_early_less(const struct hof_early_page *p, unsigned int a, unsig
 /* Ties go to the first from @start on; -1: empty set. */
 static int hof_early_least(const struct hof_early_page *p, __u64 set, unsigned int start)
 {
-	__u64 after = ~0ULL << start, left;
-	const __u64 parts[] = { set & after, set & ~after };
+	__u64 after = ~0ULL << start;
+	__u64 parts[] = { set & after, set & ~after };
 	unsigned int part, i;
 	int best = -1;
 
 	for (part = 0; part < 2; part++)
-		for_each_slot(i, parts[part], left)
+		while (hof_early_next(&parts[part], &i))
 			if (best < 0 || hof_early_less(p, i, best))
 				best = i;
 	return best;
@@ -53,14 +60,14 @@ static int hof_early_least(const struct hof_early_page *p, __u64 set, unsigned i
 
 static bool hof_early_overloaded(const struct hof_early_page *p, unsigned int n, __u64 eligible)
 {
-	__u64 load = hof_early_load(p, n), left;
+	__u64 load = hof_early_load(p, n);
 	unsigned int i;
 
 	if (load >= READ_ONCE(p->slots[n].cap))
 		return true;
 	if (load <= READ_ONCE(p->slots[n].high))
 		return false;
-	for_each_slot(i, eligible, left)
+	while (hof_early_next(&eligible, &i))
 		if (hof_early_load(p, i) < READ_ONCE(p->slots[i].low))
 			return true;
 	return false;
@@ -70,10 +77,10 @@ static bool hof_early_overloaded(const struct hof_early_page *p, unsigned int n,
 static __u64 hof_early_members(const struct hof_early_page *p, const struct hof_early_target *t,
 			       __u64 eligible)
 {
-	__u64 set = t ? t->nodes & eligible : 0, left;
+	__u64 set = t ? t->nodes & eligible : 0, left = set;
 	unsigned int i;
 
-	for_each_slot(i, set, left)
+	while (hof_early_next(&left, &i))
 		if (READ_ONCE(p->slots[i].forgotten) > t->epoch)
 			set &= ~HOF_SLOT_BIT(i);
 	return set;
@@ -111,17 +118,18 @@ static __u64 hof_early_rest(__u64 key, __u64 parts)
 
 static int hof_early_by_hash(const struct hof_early_page *p, __u64 eligible, __u64 key)
 {
-	__u64 shares = READ_ONCE(p->shares), nodes = count_of(eligible), left, own, rest;
-	__u64 share = READ_ONCE(p->slots[first_of(eligible)].share);
+	__u64 shares = READ_ONCE(p->shares), nodes = count_of(eligible), left = eligible;
+	__u64 share = READ_ONCE(p->slots[first_of(eligible)].share), own, rest;
 	bool equal = true;
 	unsigned int i;
 
-	for_each_slot(i, eligible, left)
+	while (hof_early_next(&left, &i))
 		equal &= READ_ONCE(p->slots[i].share) == share;
 	if (!equal && !shares)
 		return HOF_EARLY_ASK;
 	rest = hof_early_rest(key, equal ? nodes : shares);
-	for_each_slot(i, eligible, left) {
+	left = eligible;
+	while (hof_early_next(&left, &i)) {
 		own = equal ? 1 : READ_ONCE(p->slots[i].share);
 		if (rest < own)
 			return i;
@@ -161,7 +169,8 @@ int hof_early_choose(const struct hof_early_page *p, const struct hof_early_targ
 	limit = READ_ONCE(p->limit);
 	if (version & 1 || !eligible || READ_ONCE(p->waiting) || now_us >= READ_ONCE(p->until_us))
 		return HOF_EARLY_ASK;
-	for_each_slot(i, eligible, left)
+	left = eligible;
+	while (hof_early_next(&left, &i))
 		total += hof_early_load(p, i);
 	if (total >= limit)
 		return HOF_EARLY_ASK;

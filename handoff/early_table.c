@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The dispatcher's word on targets and nodes, and the loads that follow from what it lets us give. */
+/* The dispatcher's word on targets and nodes, and the loads of what is given by it. */
 
 #include <linux/atomic.h>
 #include <linux/hash.h>

@@ -6,14 +6,12 @@
 #ifndef HOF_TARGET_HASH_H
 #define HOF_TARGET_HASH_H
 
-#ifdef __KERNEL__
 #include <linux/types.h>
-#else
+#ifndef __KERNEL__
 #include <stddef.h>
-#include <stdint.h>
 #endif
 
-static inline uint64_t mix64(uint64_t x)
+static inline __u64 mix64(__u64 x)
 {
 	x ^= x >> 33;
 	x *= 0xff51afd7ed558ccdULL;
@@ -26,7 +24,7 @@ static inline uint64_t mix64(uint64_t x)
 #define HASH_BEGIN 0xcbf29ce484222325ULL
 
 /* Of bytes that come in pieces: HASH_BEGIN first, mix64() of the last one. */
-static inline uint64_t hash_more(uint64_t h, const char *bytes, size_t len)
+static inline __u64 hash_more(__u64 h, const char *bytes, size_t len)
 {
 	size_t i;
 
@@ -35,7 +33,7 @@ static inline uint64_t hash_more(uint64_t h, const char *bytes, size_t len)
 	return h;
 }
 
-static inline uint64_t hash_bytes(const char *bytes, size_t len)
+static inline __u64 hash_bytes(const char *bytes, size_t len)
 {
 	return mix64(hash_more(HASH_BEGIN, bytes, len));
 }

@@ -4,8 +4,8 @@
  *
  * The dispatcher keeps the policy. It tells the kernel which nodes a target is assigned to, and
  * what it knows of the nodes; the kernel then decides what changes neither: "the node has the
- * target, and is not to be relieved". Whatever would change an assignment, and whatever is not known
- * here, goes to the listener, so the dispatcher decides it and tells what has become of it.
+ * target, and is not to be relieved". Whatever would change an assignment, and whatever is not
+ * known here, goes to the listener, so the dispatcher decides it and tells what has become of it.
  *
  *	dev = open("/dev/handoff", O_RDWR);
  *	struct hof_early_table_args t = { .size = sizeof(t), .op = HOF_EARLY_CREATE, .nr = 65536 };
