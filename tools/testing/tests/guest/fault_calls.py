@@ -27,6 +27,7 @@ from card import MIB, Disk                              # noqa: E402
 from chain import Chain, Wanderer                       # noqa: E402
 from cluster import Cluster                             # noqa: E402
 from early import Early, answers                        # noqa: E402
+from early_table import CREATE, call, put               # noqa: E402
 from faults import each_fault, modules_unload           # noqa: E402
 from kit import claim, main, wait                       # noqa: E402
 from netns import inside, run                           # noqa: E402
@@ -410,6 +411,17 @@ def an_early_handoff():
 
         print("# EARLY")
         each_fault(lambda: None, lambda _: c.begin(), over)
+
+
+@claim
+def a_table_of_early_handoffs():
+    """It is there with all of a batch, or its descriptor ends with what there is of it."""
+    def fill(fd):
+        call(fd, CREATE, 64)
+        put(fd, *((key, 1) for key in range(20)))
+
+    print("# EARLY_TABLE")
+    each_fault(lambda: os.open("/dev/handoff", os.O_RDWR | os.O_CLOEXEC), fill, lambda fd, *_: os.close(fd))
 
 
 @claim

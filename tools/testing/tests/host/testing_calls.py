@@ -16,7 +16,8 @@ OUT_OF_REACH = {"HOF_MOVE_TO", "HOF_MOVE_FROM", "HOF_MOVE_CONN", "HOF_MOVE_KEEP"
 FAULTS = {"kmod": "netlink_reads_of_flotilla netlink_writes_of_flotilla services_of_flotilla "
                   "policies_of_flotilla redirection_of_flotilla",
           "kmod/afpa": "afpa_calls",
-          "handoff": "a_handoff a_move a_takeover a_relocation an_early_handoff", "uselect": "uselect",
+          "handoff": "a_handoff a_move a_takeover a_relocation an_early_handoff a_table_of_early_handoffs",
+          "uselect": "uselect",
           "splice": "a_splice", "card": "netlink_of_card", "iolite": "iolite_calls_that_only_copy"}
 
 

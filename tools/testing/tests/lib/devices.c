@@ -9,6 +9,7 @@
 
 #include <flotilla/afpa.h>
 #include <flotilla/early.h>
+#include <flotilla/early_table.h>
 #include <flotilla/handoff.h>
 #include <flotilla/move.h>
 #include <flotilla/relocate.h>
@@ -66,8 +67,13 @@ bool ask_handoff(struct caller *c)
 				   .family = dice(c, 5) ? AF_INET : AF_INET6, .port = odd_number(c),
 				   .nr_nodes = dice(c, 9) ? dice(c, 4) : odd_number(c),
 				   .address = { 10, dice(c, 2), dice(c, 2), dice(c, 99) }, .nodes = address(c) };
+	struct hof_early_table_args table = { .size = dice(c, 9) ? sizeof(table) : odd_number(c), .op = dice(c, 5),
+					      .nr = dice(c, 3) ? dice(c, 99) : odd_number(c), .pad = !dice(c, 20),
+					      .targets = dice(c, 3) ? address(c) : 0 };
 	struct hof_info info;
 
+	if (!dice(c, 6))
+		return ioctl(one_of(c, HANDOFF), HOF_IOC_EARLY_TABLE, &table) == 0;
 	if (!dice(c, 6))
 		return ioctl(one_of(c, HANDOFF), HOF_IOC_EARLY, &early) == 0;
 	if (!dice(c, 6))
