@@ -2,7 +2,6 @@
 /* The dispatcher's word on targets and nodes, and the loads of what is given by it. */
 
 #include <linux/atomic.h>
-#include <linux/hash.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -112,7 +111,8 @@ struct hof_ticket *hof_early_table_charge(struct hof_early_table *table,
 
 static struct hlist_head *hof_early_bucket(struct hof_early_table *table, u64 key)
 {
-	return &table->buckets[hash_64(siphash_1u64(key, &table->seed), table->bits)];
+	/* Spread already; hash_64() would shift by 64 where there is one bucket. */
+	return &table->buckets[siphash_1u64(key, &table->seed) & ((1U << table->bits) - 1)];
 }
 
 /* RCU, or table->lock. */

@@ -258,6 +258,14 @@ def a_full_table_leaves_the_rest_to_the_dispatcher():
 
 
 @claim
+def a_table_of_one_target_has_one():
+    with Told(targets=1) as c:
+        targets = [(key_of("flotilla/%d" % number), 1) for number in range(16)]
+        assert put(c.dev.fd, *targets) == 15
+        assert [goes(c, "/%d" % number) for number in range(2)] == [0, -1]
+
+
+@claim
 def what_it_remembers_is_charged_to_the_dispatcher():
     with Cgroup("memory") as group, Told() as c:
         dev = c.fe.handoff()
