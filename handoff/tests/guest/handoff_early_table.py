@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug minutes there
+# kernel: stock
 # timeout: 900
 """A dispatcher's table decides where a connection goes that never has a socket on the front-end."""
 import ctypes
