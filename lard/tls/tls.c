@@ -258,8 +258,8 @@ static int set_up(SSL_CTX *ctx, struct tls_site *site, const struct tls_settings
 		SSL_CTX_set_keylog_callback(ctx, note_secret);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
 	       SSL_CTX_set_cipher_list(ctx, CIPHERS_12) && SSL_CTX_set_ciphersuites(ctx, CIPHERS_13) &&
-	       (!config->tickets || !ticket_use(ctx, config->ticket_rotation_us, site->tickets)) &&
-	       (config->tickets || ticket_refuse(ctx)) &&
+	       (config->tickets ? !ticket_use(ctx, config->ticket_rotation_us, site->tickets) :
+				  ticket_refuse(ctx)) &&
 	       authority_use(&site->authority, ctx) ? 0 : -EINVAL;
 }
 

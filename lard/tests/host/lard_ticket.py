@@ -84,13 +84,19 @@ def keys_change_by_a_reload():
         count_is(s.lardd, "LardTlsTicketUnknown", 4)
 
 
+def share_keys(s, *keys):
+    """The file that has them from now on."""
+    path = os.path.join(s.lardd.directory.name, "tickets")
+    write_keys(path, *keys)
+    reload(s, f"ticket-keys {path}")
+    return path
+
+
 def files_that_are_no_good_refuse_a_reload():
     """As keys of certificates; the old keys stay."""
     key = secrets.token_hex(80)
     with site() as s:
-        path = os.path.join(s.lardd.directory.name, "tickets")
-        write_keys(path, key)
-        reload(s, f"ticket-keys {path}")
+        path = share_keys(s, key)
         context = s.context()
         session, _ = session_of(s, context, VERSIONS[1])
 
@@ -213,9 +219,7 @@ def shared_tickets_end_by_a_reload_too():
     """Of a file they are known again with it. A file for tickets that are not given is a mistake, and refused."""
     key = secrets.token_hex(80)
     with site() as s:
-        path = os.path.join(s.lardd.directory.name, "tickets")
-        write_keys(path, key)
-        reload(s, f"ticket-keys {path}")
+        path = share_keys(s, key)
         context = s.context()
         for version in VERSIONS:
             old, _ = session_of(s, context, version)
