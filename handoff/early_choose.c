@@ -12,7 +12,6 @@
 #define first_of(set)		__ffs64(set)
 #define count_of(set)		hweight64(set)
 #else
-#include "lard/tests/lib/as_kernel.h"
 #define first_of(set)		__builtin_ctzll(set)
 #define count_of(set)		__builtin_popcountll(set)
 #endif

@@ -6,8 +6,6 @@
 
 #ifdef __KERNEL__
 #include <linux/string.h>
-#else
-#include "lard/tests/lib/as_kernel.h"
 #endif
 
 #include "early_choose.h"
