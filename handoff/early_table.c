@@ -70,10 +70,14 @@ static atomic_t *hof_early_given(struct hof_early_table *table, unsigned int slo
 
 static void hof_early_tell(const struct hof_ticket *t, enum hof_event_type type)
 {
-	atomic_t *given = hof_early_given(t->file->owner, t->cookie);
+	struct hof_early_table *table = t->file->owner;
+	atomic_t *given = hof_early_given(table, t->cookie);
 
 	lockdep_assert_held(&t->file->lock);
 	switch (type) {
+	case HOF_EVENT_DONE:
+		atomic64_inc((atomic64_t *)&table->shared->slots[t->cookie].taken);
+		break;
 	case HOF_EVENT_FAILED:
 	case HOF_EVENT_IDLE:
 		atomic_dec(given);

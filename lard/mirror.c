@@ -25,6 +25,11 @@ uint64_t mirror_chosen(const struct lard *l, int node)
 	return l->page ? __atomic_load_n(&l->page->slots[node].chosen, __ATOMIC_RELAXED) : 0;
 }
 
+uint64_t lard_taken(const struct lard *l, int node)
+{
+	return l->page ? __atomic_load_n(&l->page->slots[node].taken, __ATOMIC_RELAXED) : 0;
+}
+
 void mirror_hear(struct lard *l)
 {
 	unsigned int i;

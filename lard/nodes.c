@@ -311,12 +311,17 @@ void nodes_fault(struct worker *w, int slot, unsigned int why)
 {
 	struct lardd *lardd = w->lardd;
 	struct lardd_node *node = &lardd->nodes.at[slot];
+	uint64_t taken;
 
 	/* A full queue, a lost race or a checkpoint it dislikes do not mean that it is gone. */
 	if (why && why != FLT_REFUSE_NOLISTENER && why != FLT_REFUSE_NOTLOCAL &&
 	    why != FLT_REFUSE_TIMEOUT)
 		return;
 	pthread_mutex_lock(&lardd->lock);
+	taken = lard_taken(lardd->engine, slot);
+	if (node->taken != taken)
+		node->faults = 0;
+	node->taken = taken;
 	if (node->used && !node->suspended && ++node->faults >= FAULTS) {
 		log_warn("node-suspended", "node=%s refusals=%u last=%u", node->name, node->faults,
 			 why);

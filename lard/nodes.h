@@ -29,6 +29,7 @@ struct health;
  * @up:         what the link or the health check says
  * @why:        and why not, in a few words
  * @faults:     refusals in a row; see nodes_fault()
+ * @taken:      lard_taken() when it last refused: what it takes of the kernel ends a row, too
  * @suspended:  taken out by nodes_fault() until then; 0: not
  * @deaf:       of HTTP/1.1 and HTTP/2 over TLS; see nodes_deaf()
  * @health:     its checks, if it has any; worker 0's
@@ -47,6 +48,7 @@ struct lardd_node {
 	uint32_t kernel_id;
 	union address address;
 	unsigned int faults;
+	uint64_t taken;
 	uint64_t suspended;
 	struct {
 		unsigned int faults;

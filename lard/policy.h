@@ -242,6 +242,8 @@ const struct lard_kept *lard_kept(const struct lard *l);
  */
 struct hof_early_page;
 void lard_mirror(struct lard *l, struct hof_early_page *page);
+/* How often it has taken what the kernel gave to it. */
+uint64_t lard_taken(const struct lard *l, int node);
 
 /**
  * struct lard_table_info - the table of targets

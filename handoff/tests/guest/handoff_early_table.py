@@ -62,6 +62,7 @@ def a_target_goes_to_the_node_that_the_table_says():
         assert goes(c, "/two?x=y") == 0
         assert c.told("Hits") == c.count("Given") == 4 and c.count("Left") == 0, c.fe.stats()
         assert [c.table.get("chosen", slot) for slot in range(2)] == [1, 3]
+        assert [c.table.get("taken", slot) for slot in range(2)] == [1, 3]
         c.says("flotilla/one", 1)
         assert goes(c) == 0
         c.table.set(any_host=1)

@@ -17,7 +17,8 @@ PAGE = 4096
 EVER = (1 << 64) - 1
 HEAD = ("version I", "policy I", "limit I", "cursor I", "eligible Q", "shares Q", "until_us Q", "replication_us Q",
         "waiting I", "fresh_ms I", "any_host I", "pad I")
-SLOT = ("node I", "load I", "share I", "low I", "high I", "cap I", "forgotten I", "given I", "chosen Q")
+SLOT = ("node I", "load I", "share I", "low I", "high I", "cap I", "forgotten I", "given I", "chosen Q",
+        "taken Q")
 
 
 def layout(fields):

@@ -70,6 +70,7 @@ enum hof_early_policy {
  * @forgotten: targets that were set in an epoch before this one are not its
  * @given:     the kernel's: load that it has given it
  * @chosen:    the kernel's: how often in all
+ * @taken:     the kernel's: how often the node has taken what it was given
  */
 struct hof_early_slot {
 	__u32	node;
@@ -81,6 +82,7 @@ struct hof_early_slot {
 	__u32	forgotten;
 	__u32	given;
 	__u64	chosen;
+	__u64	taken;
 };
 
 /**
