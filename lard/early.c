@@ -14,6 +14,7 @@
 
 #define NOTES		HOF_EARLY_BATCH
 #define FRESH_MS	60000	/* the least recently used of the engine's are that by a minute */
+#define PAUSE_MAX	16
 #define HEADER_MIN	4096	/* the kernel takes no longer ones */
 
 /**
@@ -28,6 +29,7 @@
  * @again:    there was no way to one of the nodes: it is told once more
  * @told:     that it is on
  * @why:      it is not on, and should be
+ * @pause:    ticks to the try after the next, up to PAUSE_MAX: a table may be large; @left of them to the next
  */
 struct early {
 	struct handoff *device;
@@ -42,6 +44,7 @@ struct early {
 	unsigned int count;
 	bool again, told;
 	const char *why;
+	unsigned int pause, left;
 };
 
 struct early *early_new(void)
@@ -186,9 +189,13 @@ void early_free(struct lardd *lardd)
 	lardd->early = NULL;
 }
 
-/* It is tried again every second: that is said once. */
+/* It is tried again: that is said once. */
 static void sorry(struct early *early, const char *why)
 {
+	early->left = early->pause;
+	early->pause = early->pause ? early->pause * 2 : 1;
+	if (early->pause > PAUSE_MAX)
+		early->pause = PAUSE_MAX;
 	if (!early->why || strcmp(early->why, why))
 		log_warn("early", "state=off why=\"%s\"", why);
 	early->why = why;
@@ -318,6 +325,7 @@ static void tell_services(struct lardd *lardd)
 		log_info("early", "state=on services=%u", early->count);
 		early->told = true;
 		early->why = NULL;
+		early->pause = 0;
 	}
 }
 
@@ -378,7 +386,9 @@ void early_tick(struct lardd *lardd)
 	/* By another key nothing would be found. */
 	if (!config->early || (early->page && early->page->any_host == config->key_host))
 		end(lardd);
-	if (config->early && !early->device)
+	if (config->early && !early->device && early->left)
+		early->left--;
+	else if (config->early && !early->device)
 		begin(lardd);
 	else if (early->again)
 		early->stale = true;
@@ -388,5 +398,6 @@ void early_tick(struct lardd *lardd)
 void early_reload(struct lardd *lardd)
 {
 	lardd->early->stale = true;
+	lardd->early->left = 0;
 	early_tick(lardd);
 }

@@ -4,6 +4,7 @@
 # timeout: 1200
 """lardd's policy decides in the kernel: the same node for each request, and nothing goes where lardd would not."""
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -12,8 +13,10 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 TOP = os.environ.get("FLT_TOP") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 sys.path.insert(0, os.path.join(TOP, "handoff", "tests", "lib"))
+from early import early_ioctl    # noqa: E402
 from hof import PATIENCE, VIP4, Cluster, claim, inside, main, rounds, wait    # noqa: E402
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -217,6 +220,26 @@ def a_node_that_lardd_takes_out_gets_nothing():
 
 
 @claim
+def what_the_kernel_gives_ends_a_row_of_refusals():
+    with Farm() as farm:
+        farm.param(policy="lard")
+        paths = {}
+        for number in range(15):
+            path = "/%d" % number
+            paths.setdefault(farm.get(path), []).append(path)
+        home, (kept, *others) = max(paths.items(), key=lambda item: len(item[1]))
+        assert len(others) >= 3, paths
+        for path in others[:3]:
+            farm.back[home].close()
+            farm.back[home] = None
+            assert farm.get(path) != home
+            farm.back[home] = farm.be[home].listen()
+            hits = farm.told("Hits")
+            assert farm.get(kept) == home and farm.told("Hits") == hits + 1
+        assert "node-suspended" not in farm.log(), farm.log()
+
+
+@claim
 def a_node_that_dies_and_comes_back_has_lost_its_targets():
     with Farm(heartbeat_ms=300, grace_ms=300) as farm:
         farm.param(policy="lard")
@@ -258,6 +281,43 @@ def it_begins_and_ends_with_a_reload():
         farm.finish(*pair)
         farm.get("/one")
         assert farm.fe.stat("EarlySyns") == syns and index >= 0
+
+
+class Opened:
+    """How often somebody opened /dev/handoff."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self):
+        self.fd = self.libc.inotify_init1(os.O_NONBLOCK)
+        assert self.libc.inotify_add_watch(self.fd, b"/dev/handoff", 0x20) >= 0
+
+    def within(self, seconds):
+        """What is alike and not read yet is one event: it is looked at often."""
+        times, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                times += len(os.read(self.fd, 65536)) // 16
+            time.sleep(0.1)
+        return times
+
+    def close(self):
+        os.close(self.fd)
+
+
+@claim
+def a_service_of_somebody_else_is_asked_for_less_and_less():
+    with Farm(early="off") as farm:
+        other = farm.fe.handoff()
+        early_ioctl(other.fd, [farm.fe.id[be.name] for be in farm.be])
+        farm.write()
+        assert "error" not in farm.ask("reload")
+        wait(lambda: farm.ask("status")["early"].startswith("another program"))
+        with contextlib.closing(Opened()) as opened:
+            times = opened.within(12)
+        # Pauses of 1, 2, 4, 8 and 16 seconds; it was a table each second.
+        assert 1 <= times <= 5, times
+        other.close()
+        farm.ready()
 
 
 @claim
