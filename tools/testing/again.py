@@ -17,13 +17,17 @@ TIMES = 2
 ROOM = 540
 # So many fail for one reason, which is no chance.
 MOST = 6
-# What a kernel says whose processors stood still; each other report is a defect, however rare.
-STALL = re.compile(r"soft lockup|hard LOCKUP|rcu_(preempt|sched).*(stall|detected)|INFO: (task|rcu)|Kernel panic")
+# What a kernel says whose processors stood still, and what may come of that; each other report is a defect.
+STALL = re.compile(r"soft ?lockup|hard LOCKUP|rcu_(preempt|sched).*(stall|detected)|INFO: rcu", re.IGNORECASE)
+AFTER = re.compile(r"INFO: task|Kernel panic")
 
 
 def is_grave(reports):
     """Whether a kernel said something that no standstill explains."""
-    return any(runner.machine.REPORT.search(line) and not STALL.search(line) for line in reports)
+    unexplained = [line for line in reports if runner.machine.REPORT.search(line) and not STALL.search(line)]
+    if any(STALL.search(line) for line in reports):
+        unexplained = [line for line in unexplained if not AFTER.search(line)]
+    return bool(unexplained)
 
 
 @dataclass

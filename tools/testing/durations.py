@@ -50,6 +50,34 @@ class Durations:
         for (_, name), (_, points) in here.items():
             self.points[name] = max(points, self.points.get(name, 0))
         self.new = {}
+        # What no run had time for since it ran last, and which part of its claims, if it was a part.
+        self.owed = self.read_owed(cache / "owed")
+        self.ran, self.late = set(), {}
+
+    @staticmethod
+    def read_owed(path):
+        """{(kernel, name): (number, count) or ()}"""
+        found = {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            kernel, name, part = line.split()
+            number, _, count = part.partition("/")
+            found[kernel, name] = (int(number), int(count)) if count else ()
+        return found
+
+    def enter(self, test, kernel, late):
+        """It ran, or there was no time left for it."""
+        if late:
+            self.late[kernel, test.name] = test.slice
+        else:
+            self.ran.add((kernel, test.name))
+
+    def save_owed(self, tests):
+        """For the next run, which begins with it."""
+        names = {test.name for test in tests}
+        owed = {key: part for key, part in self.owed.items() if key not in self.ran and key[1] in names}
+        owed.update(self.late)
+        lines = ["%s %s %s\n" % (*key, "%d/%d" % part if part else "-") for key, part in sorted(owed.items())]
+        self.path.with_name("owed").write_text("".join(lines), encoding="utf-8")
 
     def of(self, test, kernel):
         """Seconds that a test is expected to take."""

@@ -71,6 +71,8 @@ class Book:
     def enter(self, test, where, outcome, seconds, log, reports=()):
         """One test file has run; REPORTS are the kernel's lines about it."""
         with self.lock:
+            if outcome.passed or outcome.failed or outcome.skipped == [LATE]:
+                self.durations.enter(test, where, outcome.skipped == [LATE])
             self.passed += len(outcome.passed)
             self.failed += len(outcome.failed)
             self.failures += [f"{where} {test.name}: {reason}" for reason in outcome.failed]
@@ -142,7 +144,7 @@ def environment(book):
 
 def run_on_host(tests, book, end=None):
     """Run tests here, one after another, until END, when nothing more is begun."""
-    for test in tests:
+    for test in sorted(tests, key=lambda t: ("host", t.name) not in book.durations.owed):
         if end and time.time() + book.durations.of(test, "host") > end:
             book.enter(test, "host", collect.Outcome(skipped=[LATE]), 0, book.results)
         else:
@@ -175,7 +177,7 @@ def run_one_on_host(test, book):
 def batches(tests, kernels, book, everything=False, held=False, part=None):
     """Tests that can share a guest, longest first; what is held, or long and not of this slice, is only named.
 
-    What runs by slices comes after all else, in guests of its own.
+    What the runs before had no time for comes first, and what runs by slices after all else, in guests of its own.
     """
     found = []
     for kernel in kernels:
@@ -188,8 +190,11 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
             why = test.skipped_on(kernel, everything, held)
             if kernel == "newest" and not held:
                 why = why or newest.read()[1].get(test.name)
+            owed = book.durations.owed.get((kernel, test.name))
             if why and part and test.is_long_on(kernel) and not why.startswith("held"):
-                if test.can_be_cut and not book.durations.share(test, *parts[test.name]):
+                if owed is not None:
+                    test, why = dataclasses.replace(test, by_turns=True, slice=owed), None
+                elif test.can_be_cut and not book.durations.share(test, *parts[test.name]):
                     why = f"none of its claims is in slice {part}"
                 elif test.can_be_cut:
                     test, why = dataclasses.replace(test, by_turns=True, slice=parts[test.name]), None
@@ -200,13 +205,13 @@ def batches(tests, kernels, book, everything=False, held=False, part=None):
             if why:
                 book.enter(test, kernel, collect.Outcome(skipped=[why]), 0, book.results)
             else:
-                groups.setdefault((test.cpus, test.mem, test.by_turns), []).append(test)
-        for (cpus, mem, by_turns), group in groups.items():
+                groups.setdefault((test.cpus, test.mem, test.by_turns, owed is None), []).append(test)
+        for (cpus, mem, by_turns, new), group in groups.items():
             for i, pile in enumerate(durations.guests(group, kernel, book.durations), 1):
                 seconds = sum(book.durations.of(t, kernel) for t in pile) + durations.BOOT[kernel]
-                name = f"guest-{cpus}{mem}-{'turns-' if by_turns else ''}{i}"
-                found.append((by_turns, -seconds, name, (kernel, cpus, mem, pile, name)))
-    return [batch for *_, batch in sorted(found, key=lambda f: f[:3])]
+                name = f"guest-{cpus}{mem}-{'turns-' if by_turns else ''}{'' if new else 'owed-'}{i}"
+                found.append((by_turns, new, -seconds, name, (kernel, cpus, mem, pile, name)))
+    return [batch for *_, batch in sorted(found, key=lambda f: f[:4])]
 
 
 def run_batch(batch, book, until=None, end=None):

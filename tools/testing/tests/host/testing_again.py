@@ -107,8 +107,14 @@ def what_the_kernel_has_found_never_runs_again_but_standstill():
                  "WARNING: possible circular locking dependency detected",
                  "kmemleak: unreferenced object 0xffff888007b1a400 (size 512):"):
         kit.equal(line, looked([doubt(reports=["[  1.0] " + line])], passes), ([], []))
-        kit.equal(line, looked([doubt(reports=["[  1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
-                                               "[  1.1] " + line])], passes), ([], []))
+        stalled = [doubt(reports=["[  1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "[  1.1] " + line])]
+        kit.equal(line, looked(stalled, passes), ([], []))
+    after = ("INFO: task rmmod:812 blocked for more than 120 seconds.",
+             "Kernel panic - not syncing: Fatal exception in interrupt")
+    for line in after:
+        kit.equal(line, looked([doubt(reports=["[  1.0] " + line])], passes), ([], []))
+        stalled = [doubt(reports=["[  1.0] watchdog: BUG: soft lockup - CPU#0 stuck for 26s!", "[  1.1] " + line])]
+        kit.equal(line, looked(stalled, passes)[1], ["stock", "stock"])
     for line in ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
                  "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [swapper/0:0]"):
         kit.equal(line, looked([doubt(reports=["[  1.0] " + line])], passes)[1], ["stock", "stock"])

@@ -162,6 +162,37 @@ def a_slice_that_is_late_is_skipped_and_nothing_else():
 
 
 @claim
+def what_there_was_no_time_for_comes_first_the_next_time():
+    guests = [t for t in TESTS if t.place == "guest" and t.runs_on("stock")]
+    plain = next(t for t in reversed(guests) if not t.skipped_on("stock", False))
+    cut = next(t for t in guests if t.is_long_on("stock") and t.can_be_cut and not t.held)
+    with tempfile.TemporaryDirectory() as cache:
+        def run(*late, ran=()):
+            known = durations.Durations(Path(cache))
+            for test in late:
+                known.enter(test, "stock", True)
+            for test in ran:
+                known.enter(test, "stock", False)
+            known.save_owed(TESTS)
+            return durations.Durations(Path(cache))
+
+        def first(known):
+            book = Book()
+            book.durations = known
+            batches = runner.batches(TESTS, ["stock", "debug"], book, part=durations.Slice(1, 400))
+            return [[(t.name, t.slice) for t in batch[3]] for batch in batches]
+        kit.equal("nothing owed", run().owed, {})
+        known = run(plain, dataclasses.replace(cut, by_turns=True, slice=(3, 7)))
+        kit.equal("first", first(known)[0], [(plain.name, ())])
+        assert [(cut.name, (3, 7))] in first(known)
+        # It fails or passes, and is owed no longer; the other one still is, though a run knew nothing of it.
+        known = run(ran=[plain])
+        kit.equal("still owed", known.owed, {("stock", cut.name): (3, 7)})
+        Path(cache, "owed").write_text("stock gone/gone -\n", encoding="ascii")
+        kit.equal("of a test that is no more", run().owed, {})
+
+
+@claim
 def what_would_not_end_in_time_is_not_begun():
     """A run's end counts for all, in guests and here; `make test` has none."""
     now, book = time.time(), Book()
