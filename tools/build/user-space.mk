@@ -24,7 +24,7 @@ BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 # What each program answers to --version, each library in its .pc file, and each module in modinfo.
 VERSION := $(file <VERSION)
 
-ROOMS := kmod kmod/afpa handoff uselect splice iolite card
+ROOMS := $(file <tools/build/rooms)
 INCLUDES := -I. -I$(B)/gen $(foreach r,$(ROOMS),$(addprefix -I,$(wildcard $(r)/uapi $(r)/lib)))
 
 CFLAGS  ?= -O2 -g
