@@ -468,7 +468,7 @@ static void *pool_wrecker(void *arg)
 	return NULL;
 }
 
-/* What is told then is not read from what has gone: the checking kernel sees it. */
+/* What is told then is not read from what has gone: the debug kernel sees it. */
 TEST(a_pool_may_be_destroyed_before_its_maker_hears_its_name)
 {
 	struct iol_init init = { .version = IOL_VERSION, .scratch = -1 };
