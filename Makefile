@@ -60,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean help
+.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean figures help
 deps:
 	$(Q)tools/build/deps
 
@@ -106,6 +106,9 @@ load: modules
 
 unload:
 	$(Q)tools/build/load --unload
+
+figures:
+	$(Q)bench/draw
 
 clean:
 	$(Q)rm -rf $(B)
