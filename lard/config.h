@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lardd's configuration: a text file, one directive a line. doc/directives.md lists the directives.
+ * lardd's configuration: a text file, one directive a line. lardd.conf(5) lists the directives.
  * A struct config never changes once read; reload makes another one.
  */
 #ifndef LARD_CONFIG_H

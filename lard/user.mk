@@ -33,7 +33,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capabilit
 lardd_PKGS := jansson openssl libnghttp2
 # Their text is built in.
 $(B)/obj/lard/status_files.o: $(wildcard lard/status/*)
-MANPAGES += lard/lardd.8
+MANPAGES += lard/lardd.8 lard/lardd.conf.5
 lardd_LIBS := -lpthread
 lardd_DEPS := libafpa libhandoff libflotilla libsksplice libuselect
 

@@ -7,7 +7,7 @@ flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) lard/html.c $(
 flash_PKGS := openssl libnghttp2
 flash_LIBS := -luring -lpthread
 flash_DEPS := libuselect libiolite libhandoff libflotilla
-MANPAGES += tools/flash/flash.8
+MANPAGES += tools/flash/flash.8 tools/flash/flash.conf.5
 
 flash_parse_SRCS := $(addprefix tools/flash/,body.c httpdate.c range.c request.c target.c)
 flash_parse_LIBS := -lcmocka
