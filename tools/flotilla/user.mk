@@ -9,7 +9,7 @@ flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c tab
 flotilla_DEPS := libflotilla libhandoff libafpa
 flotilla_PKGS := jansson libmnl
 
-MANPAGES += tools/flotilla/flotilla.8
+MANPAGES += tools/flotilla/flotilla.8 tools/flotilla/flotilla.conf.5
 COMPLETIONS += tools/flotilla/flotilla.bash
 
 flotilla_config_SRCS := tools/flotilla/tests/lib/settings.c $(filter-out tools/flotilla/main.c,$(flotilla_SRCS))
