@@ -1,1 +1,1 @@
-MANPAGES += card/flotilla-card.8
+MANPAGES += card/flotilla-card.8 card/card.4

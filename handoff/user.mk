@@ -1,6 +1,7 @@
 LIBRARIES += libhandoff
 libhandoff_ABOUT := Flotilla: hand established TCP connections to other nodes
 libhandoff_SRCS := handoff/lib/handoff.c
+MANPAGES += handoff/handoff.4 handoff/lib/libhandoff.3
 
 # The smallest dispatcher and a client that checks every byte, for the tests of this room.
 TEST_PROGRAMS += handoff-dispatch handoff-client

@@ -8,4 +8,4 @@ splice_sessions_DEPS := libsksplice
 splice_uselect_SRCS := splice/tests/lib/pattern.c
 splice_uselect_DEPS := libsksplice libuselect
 splice_uselect_LIBS := -lpthread
-MANPAGES += splice/lib/libsksplice.3
+MANPAGES += splice/lib/libsksplice.3 splice/sksplice.4

@@ -10,7 +10,7 @@ libuselect-preload_SRCS := $(libuselect_SRCS) $(addprefix uselect/lib/preload/,d
 # Nothing of its inside is to be taken for a program's, or the other way round.
 libuselect-preload_LIBS := -lpthread -Wl,--version-script=uselect/lib/preload/exports.map
 
-MANPAGES += uselect/man/uselect.3 uselect/man/uselect-preload.1
+MANPAGES += uselect/man/uselect.3 uselect/man/uselect.4 uselect/man/uselect-preload.1
 
 uselect_random_DEPS := libuselect
 uselect_rules_DEPS := libuselect
