@@ -60,11 +60,14 @@ check: all
 
 # --- the machine ---
 
-.PHONY: deps deps-node deps-test deps-bench deps-deb deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean figures help
+.PHONY: html deps deps-node deps-test deps-bench deps-deb deps-html deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean figures help
+html:
+	$(Q)tools/build/html $(B)/html $(MANPAGES)
+
 deps:
 	$(Q)tools/build/deps
 
-deps-node deps-test deps-bench deps-deb deps-nightly: deps-%:
+deps-node deps-test deps-bench deps-deb deps-html deps-nightly: deps-%:
 	$(Q)tools/build/deps $*
 
 debug-kernel:
