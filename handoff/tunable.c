@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* net.flotilla.*: what an administrator may set, by network namespace. */
 
+#include <linux/capability.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 
@@ -37,96 +38,116 @@ static const struct hof_tunables hof_defaults = {
 	.migrate_max_hops = 4,
 };
 
-static unsigned int hof_one = 1;
-static unsigned int hof_ten_s_ms = 10000;
-static unsigned int hof_minute_ms = 60000;
-static unsigned int hof_hour_ms = 3600000;
-static unsigned int hof_month_s = 2592000;
-static unsigned int hof_entries_max = 1U << 26;
-static unsigned int hof_packets_max = 1024;
-static unsigned int hof_pending_max = HOF_PENDING_MAX;
-static unsigned int hof_held_max_kb = 1U << 20;
-static unsigned int hof_request_max = 65536;
-static unsigned int hof_hops_max = 255;
-static unsigned int hof_fifty = 50;
-static unsigned int hof_redirected_max = 1U << 24;
-static unsigned int hof_redirected_theirs = 65536;
-static unsigned int hof_send_max = FLT_CHECKPOINT_SEND_MAX;
+#define HOF_TEN_S_MS	10000
+#define HOF_MINUTE_MS	60000
+#define HOF_HOUR_MS	3600000
+#define HOF_MONTH_S	2592000
 
-/* Who listens between the nodes then reads what clients say, and can speak in their place. */
-static int hof_tunable_keys(const struct ctl_table *table, int write, void *buffer, size_t *len,
-			    loff_t *pos)
+/* Packets make these: a container's root does not bound the machine's memory. */
+#define HOF_REDIRECTED_MAX	(16U << 20)
+#define HOF_REDIRECTED_THEIRS	65536U
+
+/**
+ * struct hof_tunable - a row
+ * @name:   under net/flotilla
+ * @offset: in struct hof_tunables, of a u32
+ * @min:    the least
+ * @max:    the most
+ */
+struct hof_tunable {
+	const char *name;
+	size_t offset;
+	u32 min;
+	u32 max;
+};
+
+#define HOF_TUNABLE(_name, _field, _min, _max) \
+	{ _name, offsetof(struct hof_tunables, _field), _min, _max }
+
+static const struct hof_tunable hof_rows[] = {
+	HOF_TUNABLE("handoff", handoff, 0, 1),
+	HOF_TUNABLE("adopt", adopt, 0, 1),
+	HOF_TUNABLE("handoff_timeout_ms", timeout_ms, 1, HOF_MINUTE_MS),
+	HOF_TUNABLE("adopt_query_ms", query_ms, 1, HOF_MINUTE_MS),
+	HOF_TUNABLE("adopt_deadline_ms", deadline_ms, 1, HOF_MINUTE_MS),
+	HOF_TUNABLE("adopt_pending_max", pending_max, 0, HOF_PENDING_MAX),
+	HOF_TUNABLE("forward_linger_ms", linger_ms, 1, HOF_HOUR_MS),
+	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, 1, HOF_HOUR_MS),
+	HOF_TUNABLE("forward_idle_s", idle_s, 1, HOF_MONTH_S),
+	HOF_TUNABLE("forward_max", forward_max, 0, 1U << 26),
+	HOF_TUNABLE("hold_max_kb", hold_max_kb, 0, 1U << 20),
+	HOF_TUNABLE("forward_from_nodes", from_nodes, 0, 1),
+	HOF_TUNABLE("handoff_send_max", send_max, 0, FLT_CHECKPOINT_SEND_MAX),
+	HOF_TUNABLE("takeover", takeover, 0, 1),
+	HOF_TUNABLE("relocate", relocate, 0, 1),
+	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, 1, HOF_HOUR_MS),
+	HOF_TUNABLE("redirect_max", redirect_max, 0, HOF_REDIRECTED_MAX),
+	HOF_TUNABLE("redirect_syn_max", redirect_syn_max, 0, HOF_REDIRECTED_MAX),
+	HOF_TUNABLE("redirect_syn_ms", redirect_syn_ms, 1, HOF_MINUTE_MS),
+	HOF_TUNABLE("redirect_hint_ms", redirect_hint_ms, 50, HOF_MINUTE_MS),
+	HOF_TUNABLE("migrate_bytes", migrate_bytes, 1, 65536),
+	HOF_TUNABLE("migrate_wait_ms", migrate_wait_ms, 1, HOF_TEN_S_MS),
+	HOF_TUNABLE("migrate_max_hops", migrate_max_hops, 0, 255),
+	HOF_TUNABLE("hold_max", hold_max, 0, 1024),
+	HOF_TUNABLE("insecure_keys", keys_in_clear, 0, 1),
+};
+
+static u32 hof_tunable_max(const struct hof_tunable *row, const struct net *net)
 {
-	int err = proc_douintvec_minmax(table, write, buffer, len, pos);
+	if (row->max == HOF_REDIRECTED_MAX && net->user_ns != &init_user_ns)
+		return HOF_REDIRECTED_THEIRS;
+	return row->max;
+}
 
-	if (!err && write && READ_ONCE(*(u32 *)table->data))
+static bool hof_tunable_is_keys(const struct hof_tunable *row)
+{
+	return row->offset == offsetof(struct hof_tunables, keys_in_clear);
+}
+
+/*
+ * The mode lets the machine's root write, even one who has lost the capability. The namespace is
+ * the file's: who writes may have left it.
+ */
+static int hof_tunable_handle(const struct ctl_table *table, int write, void *buffer, size_t *len,
+			      loff_t *pos)
+{
+	const struct hof_tunable *row = table->extra1;
+	const struct hof_net *hn = table->extra2;
+	u32 min = row->min, max = hof_tunable_max(row, hn->net);
+	struct ctl_table bounded = *table;
+	int err;
+
+	if (write && !ns_capable(hn->net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	bounded.extra1 = &min;
+	bounded.extra2 = &max;
+	err = proc_douintvec_minmax(&bounded, write, buffer, len, pos);
+	/* Who listens between the nodes then reads what clients say, and can speak for them. */
+	if (!err && write && hof_tunable_is_keys(row) && READ_ONCE(*(u32 *)table->data))
 		pr_warn_ratelimited("INSECURE: keys of clients' TLS connections go to other nodes in clear text, too (net.flotilla.insecure_keys)\n");
 	return err;
 }
-
-#define HOF_TUNABLE(_name, _field, _min, _max) {			\
-	.procname = _name,						\
-	.data = (void *)offsetof(struct hof_tunables, _field),		\
-	.maxlen = sizeof(u32),						\
-	.mode = 0644,							\
-	.proc_handler = proc_douintvec_minmax,				\
-	.extra1 = _min,							\
-	.extra2 = _max,							\
-}
-
-static const struct ctl_table hof_table[] = {
-	HOF_TUNABLE("handoff", handoff, SYSCTL_ZERO, SYSCTL_ONE),
-	HOF_TUNABLE("adopt", adopt, SYSCTL_ZERO, SYSCTL_ONE),
-	HOF_TUNABLE("handoff_timeout_ms", timeout_ms, &hof_one, &hof_minute_ms),
-	HOF_TUNABLE("adopt_query_ms", query_ms, &hof_one, &hof_minute_ms),
-	HOF_TUNABLE("adopt_deadline_ms", deadline_ms, &hof_one, &hof_minute_ms),
-	HOF_TUNABLE("adopt_pending_max", pending_max, SYSCTL_ZERO, &hof_pending_max),
-	HOF_TUNABLE("forward_linger_ms", linger_ms, &hof_one, &hof_hour_ms),
-	HOF_TUNABLE("forward_linger_rst_ms", linger_rst_ms, &hof_one, &hof_hour_ms),
-	HOF_TUNABLE("forward_idle_s", idle_s, &hof_one, &hof_month_s),
-	HOF_TUNABLE("forward_max", forward_max, SYSCTL_ZERO, &hof_entries_max),
-	HOF_TUNABLE("hold_max_kb", hold_max_kb, SYSCTL_ZERO, &hof_held_max_kb),
-	HOF_TUNABLE("forward_from_nodes", from_nodes, SYSCTL_ZERO, SYSCTL_ONE),
-	HOF_TUNABLE("handoff_send_max", send_max, SYSCTL_ZERO, &hof_send_max),
-	HOF_TUNABLE("takeover", takeover, SYSCTL_ZERO, SYSCTL_ONE),
-	HOF_TUNABLE("relocate", relocate, SYSCTL_ZERO, SYSCTL_ONE),
-	HOF_TUNABLE("takeover_hold_ms", takeover_hold_ms, &hof_one, &hof_hour_ms),
-	HOF_TUNABLE("redirect_max", redirect_max, SYSCTL_ZERO, &hof_redirected_max),
-	HOF_TUNABLE("redirect_syn_max", redirect_syn_max, SYSCTL_ZERO, &hof_redirected_max),
-	HOF_TUNABLE("redirect_syn_ms", redirect_syn_ms, &hof_one, &hof_minute_ms),
-	HOF_TUNABLE("redirect_hint_ms", redirect_hint_ms, &hof_fifty, &hof_minute_ms),
-	HOF_TUNABLE("migrate_bytes", migrate_bytes, &hof_one, &hof_request_max),
-	HOF_TUNABLE("migrate_wait_ms", migrate_wait_ms, &hof_one, &hof_ten_s_ms),
-	HOF_TUNABLE("migrate_max_hops", migrate_max_hops, SYSCTL_ZERO, &hof_hops_max),
-	HOF_TUNABLE("hold_max", hold_max, SYSCTL_ZERO, &hof_packets_max),
-	{
-		.procname = "insecure_keys",
-		.data = (void *)offsetof(struct hof_tunables, keys_in_clear),
-		.maxlen = sizeof(u32),
-		.mode = 0644,
-		.proc_handler = hof_tunable_keys,
-		.extra1 = SYSCTL_ZERO,
-		.extra2 = SYSCTL_ONE,
-	},
-};
 
 int hof_tunable_net_init(struct hof_net *hn)
 {
 	size_t i;
 
 	hn->tunables = hof_defaults;
-	hn->table = kmemdup(hof_table, sizeof(hof_table), GFP_KERNEL);
+	hn->table = kcalloc(ARRAY_SIZE(hof_rows), sizeof(*hn->table), GFP_KERNEL);
 	if (!hn->table)
 		return -ENOMEM;
-	for (i = 0; i < ARRAY_SIZE(hof_table); i++) {
-		hn->table[i].data = (void *)&hn->tunables + (size_t)hof_table[i].data;
-		/* Packets make these: a container's root does not bound the machine's memory. */
-		if (hn->table[i].extra2 == &hof_redirected_max &&
-		    hn->net->user_ns != &init_user_ns)
-			hn->table[i].extra2 = &hof_redirected_theirs;
-	}
+	for (i = 0; i < ARRAY_SIZE(hof_rows); i++)
+		hn->table[i] = (struct ctl_table) {
+			.procname = hof_rows[i].name,
+			.data = (void *)&hn->tunables + hof_rows[i].offset,
+			.maxlen = sizeof(u32),
+			.mode = 0644,
+			.proc_handler = hof_tunable_handle,
+			.extra1 = (void *)&hof_rows[i],
+			.extra2 = hn,
+		};
 	hn->header = register_net_sysctl_sz(hn->net, "net/flotilla", hn->table,
-					    ARRAY_SIZE(hof_table));
+					    ARRAY_SIZE(hof_rows));
 	if (!hn->header) {
 		kfree(hn->table);
 		return -ENOMEM;

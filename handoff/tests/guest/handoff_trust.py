@@ -5,6 +5,7 @@
 """A node takes connections only from whom, for what and of whom it may, and the refusal has a name."""
 import os
 import socket
+import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (DONE, E, FAILED, TOP, VIP4, VIP6, Cluster, Refused, accept, claim, main,  # noqa: E402
@@ -253,6 +254,47 @@ def only_who_may_give_gives():
         dev.close()
         case.close()
         mallory.close()
+
+
+# Writes to each file what is in it, and says which took it; with an argument in a namespace of its own, which it rules.
+WRITER = """
+import ctypes, glob, sys
+files = [open(path, "r+b", buffering=0) for path in sorted(glob.glob("/proc/sys/net/flotilla/*"))]
+if len(sys.argv) > 1 and ctypes.CDLL(None).unshare(0x10000000 | 0x40000000):
+    sys.exit("unshare")
+for file in files:
+    try:
+        text = file.read()
+        file.seek(0)
+        file.write(text)
+        print(file.name.split("/")[-1])
+    except PermissionError:
+        pass
+"""
+
+
+def written(node, privileges, *words):
+    """The files of net.flotilla that take what is written with these privileges."""
+    with node.inside():
+        ran = subprocess.run(("setpriv",) + privileges + (sys.executable, "-c", WRITER) + words,
+                             stdout=subprocess.PIPE, check=True, text=True)
+    return ran.stdout.split()
+
+
+@claim
+def who_may_not_administer_the_network_sets_nothing():
+    """The machine's root, too, whom the mode of the files lets."""
+    without = ("--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
+    with Cluster(1) as c:
+        with c.fe.inside():
+            names = sorted(os.listdir("/proc/sys/net/flotilla"))
+        assert "insecure_keys" in names and written(c.fe, ()) == names
+        assert not written(c.fe, without)
+        # Nor when he has left for where he may.
+        assert not written(c.fe, without, "leave")
+        # The capability is enough.
+        nobody = ("--reuid", "65534", "--regid", "65534", "--clear-groups")
+        assert written(c.fe, nobody + ("--inh-caps", "+net_admin", "--ambient-caps", "+net_admin")) == names
 
 
 if __name__ == "__main__":
