@@ -5,6 +5,7 @@
  * come of it but misses; the tests see to that.
  */
 
+#include <linux/capability.h>
 #include <linux/debugfs.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
@@ -51,6 +52,8 @@ static int card_debug_set(void *data, u64 seed)
 {
 	struct rnd_state rnd;
 
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
 	prandom_seed_state(&rnd, seed);
 	card_cache_each(card_debug_scramble, &rnd);
 	return 0;

@@ -11,19 +11,21 @@
 
 #include <flotilla/iolite.h>
 
+#include "kmod/param.h"
+
 #include "cache.h"
 #include "counter.h"
 
 static bool gds;
-module_param(gds, bool, 0644);
+module_param(gds, admin_bool, 0644);
 MODULE_PARM_DESC(gds, "Greedy-Dual-Size instead of LRU, from now on (N)");
 
 static uint gds_cost;
-module_param(gds_cost, uint, 0644);
+module_param(gds_cost, admin_uint, 0644);
 MODULE_PARM_DESC(gds_cost, "0: every document costs 1; 1: its packets, 2 + size / 536 (0)");
 
 static ulong cache_max;
-module_param(cache_max, ulong, 0644);
+module_param(cache_max, admin_ulong, 0644);
 MODULE_PARM_DESC(cache_max, "most bytes of cached file data; 0: half of the memory (0)");
 
 /* Candidates that are looked at for one that nobody uses. */

@@ -15,12 +15,14 @@
 #include <net/checksum.h>
 #include <net/net_namespace.h>
 
+#include "kmod/param.h"
+
 #include "chunk.h"
 #include "counter.h"
 #include "csum.h"
 
 static bool csum_cache = true;
-module_param(csum_cache, bool, 0644);
+module_param(csum_cache, admin_bool, 0644);
 MODULE_PARM_DESC(csum_cache, "keep checksums of sealed data; used where the device sums nothing (Y)");
 
 /**

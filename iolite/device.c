@@ -8,6 +8,8 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "kmod/param.h"
+
 #include "cache.h"
 #include "counter.h"
 #include "device.h"
@@ -16,7 +18,7 @@
 #include "window.h"
 
 static uint inline_max = 512;
-module_param(inline_max, uint, 0644);
+module_param(inline_max, admin_uint, 0644);
 MODULE_PARM_DESC(inline_max, "unsealed slices up to this many bytes go by value (512, most 4096)");
 
 /* Slices of a call that need no allocation. */

@@ -8,11 +8,13 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 
+#include "kmod/param.h"
+
 #include "counter.h"
 #include "domain.h"
 
 static ulong domain_quota = 256UL << 20;
-module_param(domain_quota, ulong, 0644);
+module_param(domain_quota, admin_ulong, 0644);
 MODULE_PARM_DESC(domain_quota, "most bytes of buffers that one process may hold (256 MiB)");
 
 /*

@@ -4,6 +4,8 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "kmod/param.h"
+
 #include "buffer.h"
 #include "counter.h"
 #include "csum.h"
@@ -13,7 +15,7 @@
 
 /* Free chunks that a pool keeps, with the mappings that readers have of them. */
 static uint pool_spare = 64;
-module_param(pool_spare, uint, 0644);
+module_param(pool_spare, admin_uint, 0644);
 MODULE_PARM_DESC(pool_spare, "free 64 KiB chunks a pool keeps for its next buffers (64)");
 
 /*

@@ -9,11 +9,13 @@
 #include <linux/vmstat.h>
 
 #include "kmod/compat/lru_walk.h"
+#include "kmod/param.h"
+
 #include "cache.h"
 #include "counter.h"
 
 static bool half_rule = true;
-module_param(half_rule, bool, 0644);
+module_param(half_rule, admin_bool, 0644);
 MODULE_PARM_DESC(half_rule, "under pressure, evict only when half of all reclaim is asked of us (Y)");
 
 /* The extents by memory cgroup and node: what reclaim for one of them may look at. */

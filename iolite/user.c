@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "kmod/param.h"
 #include "kmod/user.h"
 
 #include "counter.h"
@@ -13,7 +14,7 @@
 #include "user.h"
 
 static ulong user_quota;
-module_param(user_quota, ulong, 0644);
+module_param(user_quota, admin_ulong, 0644);
 MODULE_PARM_DESC(user_quota,
 		 "most bytes of all pools of a user, in flight included; 0: a quarter of memory (0)");
 

@@ -11,6 +11,8 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "kmod/param.h"
+
 #include "counter.h"
 #include "device.h"
 #include "fd.h"
@@ -20,7 +22,7 @@
 #include "watch.h"
 
 static bool enabled = true;
-module_param(enabled, bool, 0644);
+module_param(enabled, admin_bool, 0644);
 MODULE_PARM_DESC(enabled, "accept new registrations (those that exist go on)");
 
 /* private_data: NULL, then a set for good. */

@@ -11,6 +11,8 @@
 #include <linux/spinlock.h>
 #include <net/net_namespace.h>
 
+#include "kmod/param.h"
+
 #include "counter.h"
 #include "fd.h"
 #include "hook.h"
@@ -28,7 +30,7 @@ static DEFINE_SPINLOCK(usel_regions_lock);
 static DEFINE_HASHTABLE(usel_regions, 8);
 
 static unsigned int max_sets = 64;
-module_param(max_sets, uint, 0644);
+module_param(max_sets, admin_uint, 0644);
 MODULE_PARM_DESC(max_sets, "sets of one descriptor table: each is looked at for each event (default 64)");
 
 struct workqueue_struct *usel_wq;

@@ -4,6 +4,7 @@
 # timeout: 300
 """Netlink family and sysfs class: what is accepted, what is refused, by whom, and who hears of it."""
 import errno
+import glob
 import os
 import select
 import struct
@@ -329,6 +330,38 @@ def root_without_net_admin_may_not_write_attributes():
             assert ran.returncode and b"not permitted" in ran.stderr, (name, ran)
             assert n.sysfs(name) == before, name
             n.sysfs(name, value)
+
+
+# Writes to each file what is in it, or 1 where that cannot be read, and says which refused it.
+WRITER = """
+import sys
+for path in sys.argv[1:]:
+    try:
+        with open(path, "r+b" if path[:8] == "/sys/mod" else "wb", buffering=0) as file:
+            file.write(file.read() if file.readable() else b"1")
+    except PermissionError:
+        print(path)
+"""
+
+
+@claim
+def root_without_capabilities_sets_nothing_of_the_machine():
+    """Parameters of modules, and what is in debugfs, whose files are root's as well."""
+    modules = ("handoff", "uselect", "sksplice", "iolite", "card", "afpa")
+    run("modprobe", "-a", *modules)
+    if not os.path.ismount("/sys/kernel/debug"):
+        run("mount", "-t", "debugfs", "none", "/sys/kernel/debug")
+    ours = [name[:-3] for name in os.listdir(os.environ["FLT_MODULES"]) if name.endswith(".ko")]
+    paths = [path for name in ours for path in glob.glob("/sys/module/%s/parameters/*" % name.replace("-", "_"))]
+    paths += glob.glob("/sys/kernel/debug/card/*")
+    paths = sorted(path for path in paths if os.stat(path).st_mode & 0o222)
+    assert len(paths) > 20, paths
+    for allowed, refuses in (("-all", True), ("-all,+sys_module", False), ("-all,+sys_admin", False), ("+all", False)):
+        asked = [path for path in paths if allowed != "-all,+sys_module" or "/module/" in path]
+        ran = subprocess.run(("setpriv", "--bounding-set", allowed, "--inh-caps", "-all", sys.executable, "-c",
+                              WRITER, *asked), stdout=subprocess.PIPE, check=True, text=True)
+        assert ran.stdout.split() == (asked if refuses else []), (allowed, ran.stdout)
+    run("modprobe", "-r", *modules)
 
 
 @claim
