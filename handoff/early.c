@@ -2,6 +2,7 @@
 /* Which services are opened before there is a socket, and what their packets are. */
 
 #include <linux/jhash.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter_ipv4.h>
@@ -320,7 +321,10 @@ static int hof_early_have_tables(struct hof_net *hn)
 
 static void hof_early_rule_free(struct rcu_head *rcu)
 {
-	kfree(container_of(rcu, struct hof_early_rule, rcu));
+	struct hof_early_rule *r = container_of(rcu, struct hof_early_rule, rcu);
+
+	mem_cgroup_put(r->memcg);
+	kfree(r);
 }
 
 void hof_early_rule_put(struct hof_early_rule *r)
@@ -420,6 +424,7 @@ static struct hof_early_rule *hof_early_create(struct hof_file *file, const stru
 	seqcount_spinlock_init(&r->version, &r->lock);
 	r->hn = file->hn;
 	r->file = file;
+	r->memcg = get_mem_cgroup_from_mm(current->mm);
 	memcpy(&r->address, args->address, sizeof(r->address));
 	r->port = args->port;
 	if (args->flags & HOF_EARLY_TABLE)
@@ -484,7 +489,7 @@ long hof_early_ioctl(struct hof_file *file, void __user *arg)
 	__be32 address;
 	int err;
 
-	/* Entries that packets make are charged to nobody. */
+	/* What is opened so has passed no rule of a firewall for local input. */
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
 	if (!FLT_COOKIES)

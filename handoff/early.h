@@ -20,8 +20,15 @@ struct hof_given_mark;
 struct hof_early_table;
 struct hof_peer;
 struct hof_transfer;
+struct mem_cgroup;
 struct nf_hook_state;
 struct sk_buff;
+
+/*
+ * Of what a packet begins, charged to who has asked for it. Not GFP_ATOMIC, which a memory cgroup
+ * lets pass when it is full.
+ */
+#define HOF_EARLY_GFP	(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN)
 
 /**
  * struct hof_early_node - a node that gets connections of a service
@@ -44,6 +51,7 @@ struct hof_early_node {
  * @port:    of the service
  * @shaken:  hn->early_shaken
  * @given:   hn->early_given
+ * @memcg:   of who asked for it, charged for what packets begin; NULL: nobody's
  * @table:   of @file: it chooses; NULL: the fewest connections do. Valid as @file is
  * @turn:    whose turn it is among ties; by softirq without a lock, READ_ONCE
  * @lock:    held by who looks at the listener; softirq; a leaf
@@ -64,6 +72,7 @@ struct hof_early_rule {
 	__be16 port;
 	u64 *shaken;
 	struct hof_given *given;
+	struct mem_cgroup *memcg;
 	struct hof_early_table *table;
 	u32 turn;
 	spinlock_t lock;	/* the following */

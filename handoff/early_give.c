@@ -5,6 +5,8 @@
  * answered. If it refuses, that segment goes to the listener, to which its ACK is one of a cookie.
  */
 
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/tcp.h>
 
@@ -90,10 +92,9 @@ static struct hof_transfer *hof_early_create(struct hof_early_rule *r, struct ho
 	/* It may have ended since it was found; as long as it has not, its nodes stay. */
 	if (!refcount_inc_not_zero(&r->ref))
 		return NULL;
-	t = kzalloc(sizeof(*t), GFP_ATOMIC | __GFP_NOWARN);
+	t = kzalloc(sizeof(*t), HOF_EARLY_GFP);
 	if (t)
-		t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold,
-					   GFP_ATOMIC | __GFP_NOWARN);
+		t->entry = hof_entry_alloc(&o->tuple, n->peer, &t->hold, HOF_EARLY_GFP);
 	if (t && t->entry && r->table) {
 		t->ticket = hof_early_table_charge(r->table, choice);
 		if (!t->ticket) {
@@ -171,46 +172,62 @@ static unsigned int hof_early_undo(struct hof_transfer *t, int err,
 	return NF_STOLEN;
 }
 
+/* All that is made for one connection; NULL: the listener gets it. */
+static struct hof_transfer *hof_early_make(struct hof_early_rule *r, const struct flt_opening *o,
+					   const struct hof_given_mark *mark,
+					   const struct sk_buff *skb, unsigned int offset,
+					   unsigned int len, int dif)
+{
+	struct hof_early_node *n = NULL;
+	struct hof_transfer *t = NULL;
+	struct hof_early_choice choice;
+	struct flt_checkpoint *ckpt;
+	const char *text;
+
+	ckpt = flt_opening_checkpoint(o, skb, offset, len, &text);
+	if (!ckpt)
+		return NULL;
+	if (hof_request_is_whole(text, len))
+		n = r->table ? hof_early_pick_as_told(r, text, len, &choice) : hof_early_pick(r);
+	if (n)
+		t = hof_early_create(r, n, &choice, o, mark, ckpt, dif);
+	if (!t)
+		kvfree(ckpt);
+	return t;
+}
+
 unsigned int hof_early_give(struct hof_early_rule *r, const struct flt_opening *o,
 			    const struct hof_given_mark *mark, struct sk_buff *skb,
 			    unsigned int offset, unsigned int len,
 			    const struct nf_hook_state *state)
 {
 	struct hof_net *hn = r->hn;
-	struct flt_checkpoint *ckpt;
-	struct hof_early_choice choice;
-	struct hof_early_node *n = NULL;
+	struct mem_cgroup *old;
 	struct hof_transfer *t;
-	const char *text;
 	int err;
 
 	/* Before anything is copied. */
 	if (!hof_request_may_be_whole(len))
 		return NF_ACCEPT;
-	ckpt = flt_opening_checkpoint(o, skb, offset, len, &text);
-	if (!ckpt)
+	old = set_active_memcg(r->memcg);
+	t = hof_early_make(r, o, mark, skb, offset, len, state->in->ifindex);
+	set_active_memcg(old);
+	if (!t)
 		return NF_ACCEPT;
-	if (hof_request_is_whole(text, len))
-		n = r->table ? hof_early_pick_as_told(r, text, len, &choice) : hof_early_pick(r);
-	t = n ? hof_early_create(r, n, &choice, o, mark, ckpt, state->in->ifindex) : NULL;
-	if (!t) {
-		kvfree(ckpt);
-		return NF_ACCEPT;
-	}
 	/*
 	 * Before others can find the entry: it is the first. What bounds the packets that wait is
-	 * what bounds these transfers, whose memory is charged to nobody.
+	 * what bounds these transfers.
 	 */
 	err = hof_hold_first(hn, &t->hold, skb, state) ? hof_entry_insert(hn, t->entry) : -ENOBUFS;
 	if (err)
 		return hof_early_undo(t, err, state);
-	atomic_inc(&n->flying);
+	atomic_inc(&t->early->flying);
 	hof_count(hn, HOF_STAT_HANDOFF_SUBMITTED);
 	hof_count(hn, HOF_STAT_EARLY_GIVEN);
 	trace_hof_submit(&t->tuple, t->id, t->peer->node->id, FLT_REFUSE_NONE);
 	hof_flight_add(t, READ_ONCE(hn->tunables.timeout_ms));
 	err = hof_message_send_handoff(t->peer->node, t->id, hof_early_flags(t),
-				       t->origin.voucher ? &t->origin : NULL, ckpt, GFP_ATOMIC);
+				       t->origin.voucher ? &t->origin : NULL, t->ckpt, GFP_ATOMIC);
 	if (err)
 		hof_transfer_retract(t);
 	hof_transfer_put(t);

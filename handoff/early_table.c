@@ -15,6 +15,7 @@
 #include "kmod/compat/cookie.h"
 
 #include "counter.h"
+#include "early.h"
 #include "early_choose.h"
 #include "early_table.h"
 #include "entry.h"
@@ -101,7 +102,7 @@ struct hof_ticket *hof_early_table_charge(struct hof_early_table *table,
 	struct hof_ticket *t;
 
 	t = hof_ticket_create(table->file, choice->slot, choice->node, choice->relaxed,
-			      GFP_ATOMIC | __GFP_NOWARN);
+			      HOF_EARLY_GFP);
 	if (!t)
 		return NULL;
 	t->watch = true;
@@ -351,7 +352,7 @@ long hof_early_table_ioctl(struct hof_file *file, void __user *arg)
 {
 	struct hof_early_table_args args;
 
-	/* What is given by it is charged to nobody. */
+	/* As HOF_IOC_EARLY, which it is for. */
 	if (!capable(CAP_NET_ADMIN))
 		return -EPERM;
 	if (!FLT_COOKIES)

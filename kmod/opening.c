@@ -71,7 +71,8 @@ struct flt_checkpoint *flt_opening_checkpoint(const struct flt_opening *o,
 	if (!len || len > o->promised)
 		return NULL;
 	flt_opening_state(o, len, &state);
-	ckpt = kmalloc(struct_size(ckpt, wire, flt_wire_len(&state)), GFP_ATOMIC | __GFP_NOWARN);
+	ckpt = kmalloc(struct_size(ckpt, wire, flt_wire_len(&state)),
+		       GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
 	if (!ckpt)
 		return NULL;
 	ckpt->tuple = o->tuple;

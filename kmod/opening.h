@@ -78,7 +78,7 @@ struct flt_opening {
  * @len:    how many, at most @o->promised
  * @data:   set to where they are in the checkpoint
  *
- * Context: any but hard interrupt.
+ * Context: any but hard interrupt; charged to the memory cgroup that is active.
  * Return: free with kvfree(); NULL: no memory, or @skb is not what it says.
  */
 struct flt_checkpoint *flt_opening_checkpoint(const struct flt_opening *o,

@@ -16,7 +16,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from chain import OLD, Wanderer                         # noqa: E402
 from hof import (FAILED, PATIENCE, SLOW, VIP4, VIP6, E, claim, main, peek, receive, run, usable,    # noqa: E402
                  wait)
-from cgroup import Cgroup                               # noqa: E402
 from mallory import Mallory, forge                      # noqa: E402
 from move import FROM, Move                             # noqa: E402
 from redirected import Redirecting, carries             # noqa: E402
@@ -367,39 +366,6 @@ def a_flood_has_its_bounds_and_the_service_goes_on():
             for _ in range(4):
                 c.opened.pop().close()
             wait(lambda: not here.stat("RedirectEntries"))
-
-
-@claim
-def a_flood_is_charged_to_who_has_set_the_rule():
-    """And has the end there that any memory has; who is not redirected then is accepted here."""
-    with Cgroup("memory") as group, Redirecting() as c:
-        here, raw = c.be[0], Raw(c.client)
-        with group.member():
-            c.loaded(hint=1 << 30)
-        here.sysctl("net.flotilla.redirect_syn_max", 1 << 20)
-        here.sysctl("net.flotilla.redirect_max", 1 << 20)
-        here.sysctl("net.flotilla.redirect_syn_ms", 60000)
-
-        def floods(net, most):
-            for number in range(most):
-                raw.send("10.9.%d.%d" % (net + number // 250, number % 250 + 1), VIP4, SYN, 2000)
-                if number % 1000 == 999 and here.stat("RedirectFull"):
-                    break
-        before = group.numbers("memory.stat")["kernel"]
-        floods(100, 2000)
-        wait(lambda: here.stat("RedirectUnopened") == 2000)
-        # An entry is more than this; the kernel sums up now and then.
-        wait(lambda: group.numbers("memory.stat")["kernel"] - before > 2000 * 120, name="they are charged")
-        group.write("memory.max", group.number("memory.current") + (256 << 10))
-        floods(120, 20000)
-        print("# %d entries more in 256 KiB" % (here.stat("RedirectUnopened") - 2000))
-        assert here.stat("RedirectFull") and here.stat("RedirectUnopened") < 10000
-        # Here, or there if entries have come to their end meanwhile, as on a slow machine.
-        client = c.connect()
-        usable(client, c.accepted(c.listeners.index(select.select(c.listeners, [], [], PATIENCE)[0][0])))
-        group.write("memory.max", "max")
-        usable(c.connect(), c.accepted(1))
-        raw.close()
 
 
 @claim
