@@ -289,7 +289,7 @@ struct hof_gate *hof_admit_child(const struct sock *listener, const struct hof_a
 		hof_assigned_put(s);
 		return NULL;
 	}
-	g = hof_gate_create_of(s, child, GFP_ATOMIC);
+	g = hof_gate_create_of(s, child, GFP_ATOMIC | __GFP_ACCOUNT);
 	if (!g) {
 		atomic_dec(&s->admit.waiting);
 		hof_assigned_put(s);

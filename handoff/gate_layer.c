@@ -7,6 +7,7 @@
 #include <net/tcp.h>
 
 #include "kmod/endpoint.h"
+#include "kmod/memcg.h"
 #include "kmod/stack.h"
 
 #include "admit.h"
@@ -47,10 +48,13 @@ static struct hof_gate *hof_gate_make(struct flt_layer *layer, struct sock *sk, 
 {
 	struct hof_gate_share *share = flt_layer_priv(layer);
 	struct hof_gate *g = hof_gate_of(layer);
+	struct mem_cgroup *old;
 
 	if (g || !share->child)
 		return g;
+	old = flt_sock_pays(sk);
 	g = hof_gate_create(sk, gfp);
+	set_active_memcg(old);
 	if (!g)
 		return NULL;
 	/* accept() and the first data, each may be first. */
@@ -76,7 +80,7 @@ static bool hof_gate_data_ready(struct flt_layer *layer, struct sock *sk)
 	/* A child that is not accepted yet is looked at then. */
 	if (sk->sk_state == TCP_LISTEN || !READ_ONCE(sk->sk_socket))
 		return true;
-	g = hof_gate_make(layer, sk, GFP_ATOMIC);
+	g = hof_gate_make(layer, sk, GFP_ATOMIC | __GFP_ACCOUNT);
 	if (!g)
 		return true;
 	if (!g->accepted) {

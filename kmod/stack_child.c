@@ -3,10 +3,14 @@
 
 #include <net/tcp.h>
 #include "counter.h"
+#include "memcg.h"
 #include "stack_trace.h"
 #include "stack_priv.h"
 
-/* The listener's layers that want to be on this child, in the listener's order. */
+/*
+ * The listener's layers that want to be on this child, in the listener's order. What a child
+ * costs is charged to who listens, but not refused: no more is TCP's part of it.
+ */
 static void flt_child_inherit(struct flt_stack *from, struct sock *child, struct list_head *layers)
 {
 	struct flt_layer *parent, *layer;
@@ -50,6 +54,7 @@ void flt_child_cloned(const struct sock *listener, struct sock *child, bool own)
 	const struct flt_base *base = flt_base(child);
 	struct flt_layer *layer, *next;
 	struct flt_stack *from, *st;
+	struct mem_cgroup *old;
 	LIST_HEAD(layers);
 	bool fits;
 
@@ -60,16 +65,17 @@ void flt_child_cloned(const struct sock *listener, struct sock *child, bool own)
 	if (!own)
 		return;
 
+	old = flt_sock_pays(listener);
 	rcu_read_lock();
 	from = flt_stack_lookup(listener);
 	if (from)
 		flt_child_inherit(from, child, &layers);
 	rcu_read_unlock();
 	/* Without layers, but under someone's callbacks that may call ours: passed through. */
-	if (list_empty(&layers) && fits)
+	st = !list_empty(&layers) || !fits ? flt_stack_alloc(child, GFP_ATOMIC) : NULL;
+	set_active_memcg(old);
+	if (!st)
 		return;
-
-	st = flt_stack_alloc(child, GFP_ATOMIC);
 	if (IS_ERR(st)) {
 		flt_child_drop(child, &layers);
 		return;

@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 #include <net/tcp.h>
 
+#include "kmod/memcg.h"
 #include "kmod/socklock.h"
 #include "kmod/stack.h"
 
@@ -60,13 +61,16 @@ struct afpa_conn *afpa_conn_make(struct flt_layer *layer, struct sock *sk,
 				 struct afpa_place *place)
 {
 	const struct afpa_protocol *protocol = place->protocol;
+	struct mem_cgroup *old;
 	struct afpa_conn *conn;
 
 	sock_owned_by_me(sk);
 	if (!afpa_sock_is_fresh(sk))
 		return NULL;
+	old = flt_sock_pays(sk);
 	conn = kzalloc(sizeof(*conn) + protocol->data_size + protocol->request_size,
-		       GFP_ATOMIC | __GFP_NOWARN);
+		       GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	set_active_memcg(old);
 	if (!conn)
 		return NULL;
 	conn->sk = sk;

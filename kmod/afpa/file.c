@@ -8,11 +8,11 @@
 #include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/memcontrol.h>
 #include <linux/mount.h>
-#include <linux/sched/mm.h>
 #include <linux/shmem_fs.h>
 #include <linux/string.h>
+
+#include "kmod/memcg.h"
 
 #include "file.h"
 
@@ -205,16 +205,14 @@ static int afpa_file_read_pages(struct file *file, pgoff_t index, pgoff_t last,
 int afpa_file_read(struct file *file, u64 pos, u64 len, struct sock *sk, struct afpa_pins *pins)
 {
 	pgoff_t index = pos >> PAGE_SHIFT, last = (pos + len - 1) >> PAGE_SHIFT;
-	struct mem_cgroup *old = NULL;
+	struct mem_cgroup *old;
 	struct file_ra_state ra;
 	int err;
 
 	pins->nr = 0;
 	if (!len)
 		return 0;
-#ifdef CONFIG_MEMCG
-	old = set_active_memcg(sk->sk_memcg);
-#endif
+	old = flt_sock_pays(sk);
 	if (!shmem_mapping(file->f_mapping)) {
 		/* As one reader who has come so far: connections do not share their guesses. */
 		file_ra_state_init(&ra, file->f_mapping);

@@ -33,6 +33,8 @@ RECVFROM, SETSOCKOPT, POLL = 45, 54, 7
 # Objects that the cache looks at under its lock, listeners that get the layer in one look.
 STEPS, LOOK = 256, 128
 SEED = 17
+# A connection has more than this of the layer, and of afpa: bytes.
+LAYER, CONNECTION = 200, 300
 libc = ctypes.CDLL(None)
 
 
@@ -421,6 +423,35 @@ def a_cgroup_pays_for_what_it_puts_and_nobody_is_killed():
         equal("killed", group.numbers("memory.events")["oom_kill"], 0)
         with Client(server.site) as client:
             same("the last one", client.get("/29"), body(4 << 20))
+
+
+@claim
+def a_cgroup_pays_for_its_connections():
+    """What the kernel has of one since its handshake, and what it has since its first bytes."""
+    number, pairs = 100, []
+
+    def cost(group, listener, data):
+        """Bytes a connection, when the kernel has summed up."""
+        before = group.numbers("memory.stat")["kernel"]
+        for _ in range(number):
+            client = socket.create_connection(listener.getsockname())
+            pairs.extend((client, listener.accept()[0]))
+            client.sendall(data)
+        time.sleep(6)
+        return (group.numbers("memory.stat")["kernel"] - before) // number
+    with Cgroup("memory") as group, Device() as device, group.member(), socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        cost(group, listener, b"G")
+        plain = cost(group, listener, b"G")
+        equal("listeners, refused, errno", device.site_add(listener.getsockname()), (1, 0, 0))
+        layer, both = cost(group, listener, b""), cost(group, listener, b"G")
+        for sock in pairs:
+            sock.close()
+        device.site_del(listener.getsockname())
+        print(f"# {plain} bytes a connection, {layer} with a layer, {both} with what it waits in")
+        if layer - plain < LAYER or both - layer < CONNECTION:
+            raise AssertionError("they are not charged")
 
 
 @claim
