@@ -85,6 +85,19 @@ unsigned int card_disk_inflight(struct card_disk *disk)
 	return n;
 }
 
+/* A program of 32 bits has a number of its own for it. */
+static bool card_is_swapon(void)
+{
+	int nr = syscall_get_nr(current, current_pt_regs());
+
+#ifdef CONFIG_X86_64
+	if (in_ia32_syscall())
+		return nr == __NR_ia32_swapon;
+	nr &= ~__X32_SYSCALL_BIT;
+#endif
+	return nr == __NR_swapon;
+}
+
 /*
  * To write a page to a remote disk takes memory, for packets both ways: who swaps there to
  * gain some waits for himself. swapon() asks a driver nothing that it could refuse, so it is
@@ -92,7 +105,7 @@ unsigned int card_disk_inflight(struct card_disk *disk)
  */
 static bool card_disk_swapon(struct card_disk *disk)
 {
-	if (syscall_get_nr(current, current_pt_regs()) != __NR_swapon)
+	if (!card_is_swapon())
 		return false;
 	card_count(disk->cn, CARD_STAT_SWAP_REFUSED);
 	pr_warn_ratelimited("card%d: no swap on a remote disk\n", disk->index);

@@ -5,13 +5,15 @@
 # long: both a minute, and on the debug kernel it takes five minutes
 """Nothing is swapped to a remote disk: to free memory it would need memory. Writing a file system
 while a program takes all the memory makes progress."""
+import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from card import MIB, SLOW, attach, export, mounted, pair, run, stat            # noqa: E402
-from tap import claim, main                             # noqa: E402
+from tap import Skip, claim, main                       # noqa: E402
 from trio import Groups                                 # noqa: E402
 
 HERE = "/tmp/card-here"
@@ -26,7 +28,30 @@ try:
 except MemoryError:
     sys.exit(3)
 """
+# A system call as a 32-bit program makes it: its arguments have 32 bits.
+INT80 = """
+import ctypes, mmap, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+MAP_32BIT = 0x40
+at = libc.mmap(None, 4096, 7, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_32BIT, -1, 0)
+path = sys.argv[2].encode() + bytes(1)
+ctypes.memmove(at + 1024, path, len(path))
+word = lambda value: value.to_bytes(4, "little")
+# push rbx; mov eax, number; mov ebx, path; xor ecx, ecx; int 0x80; pop rbx; ret
+code = bytes([0x53, 0xb8]) + word(int(sys.argv[1])) + bytes([0xbb]) + word(at + 1024) + bytes.fromhex("31c9cd805bc3")
+ctypes.memmove(at, code, len(code))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(at)())
+"""
 KILLED = -9
+
+
+def by_32_bit(number, path=""):
+    """What a system call of a 32-bit program returns, whose arguments are the path and 0; None: there are none such."""
+    with subprocess.Popen((sys.executable, "-c", INT80, str(number), path), stdout=subprocess.PIPE, text=True) as child:
+        text = child.communicate()[0]
+    assert child.returncode in (0, -signal.SIGSEGV), child.returncode
+    return int(text) if not child.returncode else None
 
 
 def swaps():
@@ -46,6 +71,23 @@ def swapon_is_refused_and_says_why():
         run("mkfs.ext4", "-q", "-F", card)
         with mounted(card, HERE):
             pass
+
+
+@claim
+def a_32_bit_program_is_refused_as_well():
+    """Its swapon() has another number."""
+    if by_32_bit(20) is None:
+        raise Skip("this kernel runs no 32-bit programs")
+    with pair(size=16 * MIB, words=("write",)) as (c, _):
+        card = "/dev/" + attach(c.nodes[1], "data", "write")
+        run("mkswap", card)
+        try:
+            result = by_32_bit(87, card)
+            assert result == -errno.EOPNOTSUPP, result
+            assert not swaps() and stat(c.nodes[1], "CardSwapRefused") == 1
+        finally:
+            if swaps():
+                run("swapoff", card)
 
 
 @claim
