@@ -5,6 +5,8 @@
 """Who can use a node's address is not the node: its link is neither taken nor kept from coming up."""
 import contextlib
 import os
+import re
+import socket
 import sys
 import threading
 import time
@@ -12,8 +14,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cluster import HELLO, PING, PONG, REJECT, UP, FakePeer, cluster, frame, greeted, hello, listening  # noqa: E402
 from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E                                     # noqa: E402
+from netns import run                                   # noqa: E402
 from patience import SLOW                               # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
+
+
+# A type that a room has for what is secret.
+SECRET = 0x1f
 
 
 def carries(a, b):
@@ -132,6 +139,62 @@ def other_user_does_not_keep_an_authenticated_link_from_coming_up():
                 thread.join()
             for agent in agents:
                 agent.stop()
+
+
+def tracing(name, text, flags=os.O_WRONLY):
+    fd = os.open("/sys/kernel/tracing/" + name, flags)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def freed(mark):
+    """A function that says who freed memory with the mark in its fourth word, and that channels freed theirs."""
+    if not os.path.exists("/sys/kernel/tracing/kprobe_events"):
+        run("mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing")
+    probes = {"p:freed/kfree kfree word=+24($arg1):x64": "word == %d" % mark,
+              "p:freed/vfree vfree word=+24($arg1):x64": "word == %d" % mark,
+              "r:freed/channel flt_chan_rx_free": ""}
+    tracing("trace", "\n", os.O_WRONLY | os.O_TRUNC)
+    for probe, condition in probes.items():
+        tracing("kprobe_events", probe)
+        if condition:
+            tracing("events/%s/filter" % probe.split()[0][2:], condition)
+    tracing("events/freed/enable", "1")
+
+    def found():
+        with open("/sys/kernel/tracing/trace", encoding="ascii", errors="replace") as file:
+            return re.findall(r": (kfree|vfree|channel): ", file.read())
+    try:
+        yield found
+    finally:
+        tracing("events/freed/enable", "0")
+        for probe in probes:
+            tracing("kprobe_events", "-:" + probe.split()[0][2:])
+
+
+@claim
+def secret_messages_that_came_in_part_are_wiped():
+    """One that fits into the buffer, with all of its bytes but the last, and one that has memory of its own."""
+    mark = b"flt-mark"
+    with freed(int.from_bytes(mark, "little")) as seen, cluster(listed=False) as c:
+        low, high = listening(c)
+        # What is not wiped is seen.
+        os.setxattr("/tmp", "trusted.mark", mark * 8)
+        os.removexattr("/tmp", "trusted.mark")
+        assert "kfree" in seen(), seen()
+        for size in 8000, 60000:
+            had = seen()
+            peer = greeted(low, high)
+            peer.send(frame(SECRET, mark * (size // 8), length=size + 1))
+            # All of it is read: no RST follows.
+            peer.sock.shutdown(socket.SHUT_WR)
+            peer.gone()
+            peer.close()
+            wait(lambda n=had: seen().count("channel") > n.count("channel"))
+            assert [what for what in seen()[len(had):] if what != "channel"] == [], (size, seen())
 
 
 if __name__ == "__main__":
