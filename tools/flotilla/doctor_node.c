@@ -77,6 +77,8 @@ void doctor_local(struct doctor *d)
 	look_at_handoff(d);
 }
 
+#define NO_AGENT "no TLS handshake agent (tlshd) runs here"
+
 /* By what node show says of the link: what to do, NAME in place of %s. */
 static const struct {
 	const char *reason, *mend;
@@ -89,7 +91,7 @@ static const struct {
 	{ "the peer takes no more data", "# is %s alive, and the network between?" },
 	{ "speaks another version of the protocol", "# install the same version on %s and here" },
 	{ "its name is not the one it is listed by", "# list it by the name that it has. On %s: flotilla local show" },
-	{ "no TLS handshake agent (tlshd) runs here", "systemctl start tlshd" },
+	{ NO_AGENT, "systemctl enable --now tlshd" },
 	{ "authentication failed", "# have %s and this node the same key? tlshd's log says more" },
 	{ "neither authentication nor a privileged port", "# flotilla node del %s; flotilla node add ... auth psk key ..." },
 };
@@ -113,6 +115,8 @@ static void look_at_link(struct doctor *d, const struct flt_node_info *node, con
 	for (i = 0; i < ARRAY_SIZE(mends); i++)
 		if (!strcmp(mends[i].reason, node->reason))
 			doctor_mend(&about, mends[i].mend, node->name);
+	if (!strcmp(node->reason, NO_AGENT) && !machine_has_program("tlshd"))
+		doctor_mend(&about, "# install tlshd: package ktls-utils, or, on Debian 12, make deps-node");
 	doctor_say(d, FAULT, subject, &about);
 }
 

@@ -260,6 +260,20 @@ bool first_line(const char *path, char *text, size_t size)
 	return ok;
 }
 
+bool machine_has_program(const char *name)
+{
+	static const char * const places[] = { "/usr/local/sbin", "/usr/sbin", "/usr/bin" };
+	char path[256];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s", places[i], name);
+		if (!access(path, X_OK))
+			return true;
+	}
+	return false;
+}
+
 bool machine_sysctl(const char *path, long *value)
 {
 	char full[256], text[32], *end;

@@ -37,6 +37,8 @@ bool machine_speaks_arp(const char *device);
 bool first_line(const char *path, char *text, size_t size);
 /* A sysctl by its path below /proc/sys. False: there is no such one, or it cannot be read. */
 bool machine_sysctl(const char *path, long *value);
+/* Whether a program is installed where a server's is. */
+bool machine_has_program(const char *name);
 /* net.ipv4.conf.DEVICE.NAME as it counts: the larger of the one and "all". */
 long machine_ipv4_conf(const char *device, const char *name);
 

@@ -150,7 +150,10 @@ static enum verdict tlshd_answer(char *reason, size_t size)
 		return PROBE_NO;
 	}
 	if (!is_running("tlshd")) {
-		snprintf(reason, size, "tlshd does not run: links with auth psk or x509 cannot come up");
+		snprintf(reason, size, "tlshd %s: links with auth psk or x509 cannot come up; %s",
+			 machine_has_program("tlshd") ? "does not run" : "is not installed",
+			 machine_has_program("tlshd") ? "systemctl enable --now tlshd" :
+			 "package ktls-utils, or, on Debian 12, make deps-node");
 		return PROBE_NO;
 	}
 	snprintf(reason, size, "tlshd runs");

@@ -187,6 +187,32 @@ must be1 flotilla node del fe
 wait_for 30 row fe "node be1" "its link is not up"
 finds fault fe "node be1" "its link is not up"
 finds fault be1 nodes "no node is listed"
+
+# Who shakes hands. Where the machine has tlshd, as if not, and where it has not, as if.
+no_agent() {
+	row be1 "node fe" "(tlshd)" || row fe "node be1" "(tlshd)"
+}
+without_tlshd() {
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare -m sh -c 'for dir in /usr/local/sbin /usr/sbin /usr/bin; do
+			[ ! -e $dir/tlshd ] || mount --bind /dev/null $dir/tlshd
+		done
+		exec "$@"' sh ip netns exec "$@"
+}
+agents_mend() { awk -F'\t' 'index($3, "(tlshd)") { print $4 }'; }
+must be1 flotilla node add fe address 10.0.0.1 role frontend auth x509
+must fe flotilla node set be1 auth x509
+wait_for 30 no_agent || bail "a link comes up without tlshd"
+who=be1
+row be1 "node fe" "(tlshd)" >/dev/null || who=fe
+[ -e /usr/local/sbin/tlshd ] || { cp /bin/true /usr/local/sbin/tlshd && at_exit rm -f /usr/local/sbin/tlshd; }
+equal "without tlshd it says where it comes from" "# install tlshd: package ktls-utils, or, on Debian 12, make deps-node" \
+	"$(without_tlshd $who flotilla -t doctor problems | agents_mend)"
+check "so does the probe" grep -q "is not installed.*ktls-utils" <<<"$(without_tlshd $who flotilla probe tlshd)"
+equal "with it, how it is started" "systemctl enable --now tlshd" "$($who flotilla -t doctor problems | agents_mend)"
+check "so does the probe" grep -q "does not run.*systemctl" <<<"$($who flotilla probe tlshd)"
+must be1 flotilla node del fe
+
 must be1 ip address del 10.0.0.11/24 dev eth0
 finds fault be1 local "no interface has its address 10.0.0.11"
 finds fault empty local "it has no name"
