@@ -60,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: html deps deps-node deps-test deps-bench deps-deb deps-html deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test load unload clean figures help
+.PHONY: html deps deps-node deps-test deps-bench deps-deb deps-html deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test tlshd load unload clean figures help
 html:
 	$(Q)tools/build/html $(B)/html $(MANPAGES)
 
@@ -100,6 +100,9 @@ install-dkms:
 
 deb:
 	$(Q)tools/build/deb
+
+tlshd:
+	$(Q)tools/build/tlshd
 
 deb-test: deb
 	$(Q)tools/build/deb 0.1.0 && tools/build/tests/deb/roots.sh
