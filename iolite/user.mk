@@ -4,6 +4,7 @@ libiolite_SRCS := iolite/lib/process.c iolite/lib/buffer.c iolite/lib/allocator.
 	iolite/lib/context.c iolite/lib/digest.c iolite/lib/io.c
 libiolite_LIBS := -lpthread
 MANPAGES += iolite/man/libiolite.3 iolite/man/iolite.4 iolite/man/iolite-utils.1
+MANLINKS += $(foreach p,cat fcgi grep permute wc,iol-$(p).1=iolite-utils.1)
 
 iolite_aggregate_DEPS := libiolite
 iolite_aggregate_LIBS := -lcmocka

@@ -8,6 +8,7 @@
 #                libNAME_ABOUT    one line, for programs that link it -> build/lib/libNAME.pc
 #   SCRIPTS   += PATH    a program that needs no building             -> build/bin/basename
 #   MANPAGES  += PATH.8  COMPLETIONS += PATH                          for `make install`
+#   MANLINKS  += NAME.8=PAGE.8  another name of a page                for `make install`
 #
 # SRCS are paths from the top; DEPS are libraries of ours (linked statically, with what they need
 # themselves); PKGS are pkg-config names; LIBS are plain link flags. A C file under
@@ -36,6 +37,7 @@ LOCAL_PROGRAMS :=
 LIBRARIES :=
 SCRIPTS :=
 MANPAGES :=
+MANLINKS :=
 COMPLETIONS :=
 FRAGMENTS := $(wildcard */user.mk */*/user.mk)
 include $(FRAGMENTS)

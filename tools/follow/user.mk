@@ -13,6 +13,7 @@ flotilla-announce_DEPS := libflotilla libhandoff libafpa
 flotilla-announce_PKGS := jansson libmnl libcurl
 
 MANPAGES += tools/follow/flotilla-follow.8
+MANLINKS += flotilla-announce.8=flotilla-follow.8
 COMPLETIONS += tools/follow/flotilla-follow.bash
 
 # A table in place of the kernel's.

@@ -238,7 +238,7 @@ class Keepalived:
 
     def __init__(self, node, priority):
         place = tempfile.mkdtemp(prefix="keepalived-")
-        with open(os.path.join(TOP, "tools/flotilla/keepalived.conf"), encoding="ascii") as file:
+        with open(os.path.join(TOP, "tools/flotilla/examples/keepalived.conf"), encoding="ascii") as file:
             text = file.read()
         for old, new in (("10.0.0.80", VIP4), ("priority 150", "priority %d" % priority),
                          ("/usr/bin/flotilla", shutil.which("flotilla"))):
