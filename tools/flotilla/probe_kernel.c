@@ -31,6 +31,42 @@ static enum verdict kernel_answer(char *reason, size_t size)
 	return PROBE_NO;
 }
 
+/* What DKMS signs with, and the keys that the machine's firmware has been told to trust. */
+#define DKMS_KEY "/var/lib/dkms/mok.pub"
+#define ENROLLED_KEYS \
+	"/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
+
+static size_t contents(const char *path, char *data, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	size_t len = f ? fread(data, 1, size, f) : 0;
+
+	if (f)
+		fclose(f);
+	return len;
+}
+
+static enum verdict signed_answer(char *reason, size_t size)
+{
+	static char key[8192], keys[65536];
+	size_t key_len = contents(DKMS_KEY, key, sizeof(key));
+	size_t len = contents(ENROLLED_KEYS, keys, sizeof(keys));
+
+	if (key_len && memmem(keys, len, key, key_len)) {
+		snprintf(reason, size, "only signed modules load here; DKMS's key is enrolled");
+		return PROBE_YES;
+	}
+	if (key_len)
+		snprintf(reason, size,
+			 "only signed modules load here, and DKMS's key is not enrolled: mokutil --import %s, then boot and confirm it",
+			 DKMS_KEY);
+	else
+		snprintf(reason, size,
+			 "only signed modules load here, and DKMS has no key yet (%s): install flotilla-dkms, or sign with a key that is enrolled",
+			 DKMS_KEY);
+	return PROBE_UNKNOWN;
+}
+
 static enum verdict loading_answer(char *reason, size_t size)
 {
 	char text[128];
@@ -46,10 +82,8 @@ static enum verdict loading_answer(char *reason, size_t size)
 	if ((first_line("/sys/module/module/parameters/sig_enforce", text, sizeof(text)) &&
 	     text[0] == 'Y') ||
 	    (first_line("/sys/kernel/security/lockdown", text, sizeof(text)) &&
-	     !strstr(text, "[none]"))) {
-		snprintf(reason, size, "only signed modules load here: sign ours with an enrolled key");
-		return PROBE_UNKNOWN;
-	}
+	     !strstr(text, "[none]")))
+		return signed_answer(reason, size);
 	snprintf(reason, size, "unsigned modules may be loaded");
 	return PROBE_YES;
 }
