@@ -60,7 +60,7 @@ check: all
 
 # --- the machine ---
 
-.PHONY: html deps deps-node deps-test deps-bench deps-deb deps-html deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test tlshd load unload clean figures help
+.PHONY: html deps deps-node deps-test deps-bench deps-deb deps-html deps-nightly debug-kernel kcsan-kernel newest-kernel install install-programs install-dkms deb deb-test deb-kernels tlshd load unload clean figures help
 html:
 	$(Q)tools/build/html $(B)/html $(MANPAGES)
 
@@ -108,6 +108,9 @@ tlshd:
 
 deb-test: deb
 	$(Q)tools/build/deb 0.1.0 && tools/build/tests/deb/roots.sh
+
+deb-kernels: deb
+	$(Q)tools/build/deb 0.1.0 && tools/build/tests/deb/kernels.sh
 
 load: modules
 	$(Q)tools/build/load
