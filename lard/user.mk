@@ -72,3 +72,15 @@ lard_cacheable_SRCS := lard/cacheable.c lard/cache_class.c lard/request.c lard/r
 
 lard_store_SRCS := lard/siphash.c lard/url.c
 lard_store_LIBS := -lpthread
+
+FUZZERS += fuzz_lard_message fuzz_lard_prelude fuzz_lard_tls
+fuzz_lard_message_SRCS := lard/tests/lib/fuzz_message.c $(lard_message_SRCS)
+fuzz_lard_prelude_SRCS := lard/tests/lib/fuzz_prelude.c $(lard_prelude_SRCS)
+fuzz_lard_prelude_PKGS := libnghttp2
+fuzz_lard_prelude_NEEDS := $(B)/tests/lard_prelude
+fuzz_lard_prelude_CORPUS := $(B)/tests/lard_prelude
+fuzz_lard_tls_SRCS := lard/tests/lib/fuzz_tls.c $(tls_parts)
+fuzz_lard_tls_PKGS := openssl
+fuzz_lard_tls_NEEDS := $(B)/tests/lard_tls_fuzz
+fuzz_lard_tls_CORPUS := $(B)/tests/lard_tls_fuzz
+fuzz_lard_tls_ARGS := -max_len=64

@@ -7,6 +7,13 @@ afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c lard/reques
 	lard/message.c $(lard_http)
 afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c
 
+FUZZERS += fuzz_afpa_request fuzz_afpa_get
+fuzz_afpa_request_SRCS := kmod/afpa/tests/lib/fuzz_request.c $(afpa_request_SRCS)
+fuzz_afpa_request_CORPUS := kmod/afpa/tests/lib/corpus unpack
+fuzz_afpa_request_ARGS := -max_len=300 -dict=kmod/afpa/tests/lib/words.dict
+fuzz_afpa_get_SRCS := kmod/afpa/tests/lib/fuzz_get.c $(afpa_get_SRCS)
+fuzz_afpa_get_ARGS := -max_len=600
+
 # The door for programs on other machines.
 afpad_parts := $(addprefix kmod/afpa/door/,config.c address.c token.c target.c fields.c change.c mark.c peer.c crowd.c \
 	http.c object.c take.c privilege.c) lard/capability.c lard/reader.c lard/log.c lard/notify.c lard/loop.c kmod/afpa/request.c

@@ -9,6 +9,10 @@
 #   SCRIPTS   += PATH    a program that needs no building             -> build/bin/basename
 #   MANPAGES  += PATH.8  COMPLETIONS += PATH                          for `make install`
 #   MANLINKS  += NAME.8=PAGE.8  another name of a page                for `make install`
+#   FUZZERS   += NAME  NAME_SRCS NAME_PKGS           for `make fuzz`  -> build/fuzz/NAME
+#                NAME_CORPUS    a command that fills a directory with inputs to begin with
+#                NAME_NEEDS     what has to be built for that
+#                NAME_ARGS      options of libFuzzer
 #
 # SRCS are paths from the top; DEPS are libraries of ours (linked statically, with what they need
 # themselves); PKGS are pkg-config names; LIBS are plain link flags. A C file under
@@ -35,6 +39,7 @@ PROGRAMS :=
 TEST_PROGRAMS :=
 LOCAL_PROGRAMS :=
 LIBRARIES :=
+FUZZERS :=
 SCRIPTS :=
 MANPAGES :=
 MANLINKS :=
@@ -59,7 +64,7 @@ pkg-libs = $(if $(1),$$(pkg-config --libs $(1) 2>/dev/null || { \
 say = @$(if $(filter 1,$(V)),:,printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PACKAGE_FLAGS := $(shell for p in $(sort $(foreach n,$(PROGRAMS) $(TEST_PROGRAMS) $(LOCAL_PROGRAMS) $(LIBRARIES) \
-	$(call stem,$(HOST_TESTS) $(GUEST_TESTS)),$($(n)_PKGS))); do \
+	$(FUZZERS) $(call stem,$(HOST_TESTS) $(GUEST_TESTS)),$($(n)_PKGS))); do \
 	pkg-config --cflags $$p 2>/dev/null; done)
 
 # Rebuild all when the flags change.
@@ -126,6 +131,38 @@ $(B)/gen/%_deny.bpf.o: %/tests/lib/deny.bpf.c
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -g -O2 -Wall -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
 
+# --- fuzzers: clang's libFuzzer, with the address and undefined behaviour sanitizers ---
+
+FUZZ ?= %
+RUNS ?= 1000000
+SEED ?= 1
+SANITIZE := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+
+$(B)/fuzz/obj/%.o: %.c $(B)/obj/flags
+	$(call say,CLANG,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) -g -O1 $(FLAGS) $(PACKAGE_FLAGS) -Wno-unused-parameter \
+		$(subst =fuzzer,=fuzzer-no-link,$(SANITIZE)) -MMD -MP -c -o $@ $<
+
+# A line of build/fuzz/runs for each run that ended well: what has been tried can be summed up.
+define fuzzer
+$(B)/fuzz/$(1): $(patsubst %.c,$(B)/fuzz/obj/%.o,$($(1)_SRCS))
+	$$(call say,LD,$$@)
+	$(Q)$(CLANG) $(SANITIZE) -o $$@ $$(filter %.o,$$^) $$(call pkg-libs,$($(1)_PKGS))
+
+.PHONY: run-$(1)
+run-$(1): $(B)/fuzz/$(1) $($(1)_NEEDS)
+	$(Q)mkdir -p $(B)/fuzz/corpus/$(1)
+	$(if $($(1)_CORPUS),$(Q)$($(1)_CORPUS) $(B)/fuzz/corpus/$(1) >/dev/null)
+	$(Q)$(B)/fuzz/$(1) -runs=$(RUNS) -seed=$(SEED) -artifact_prefix=$(B)/fuzz/ -print_final_stats=1 \
+		$($(1)_ARGS) $(B)/fuzz/corpus/$(1) && echo '$(1) seed $(SEED) runs $(RUNS)' >>$(B)/fuzz/runs
+endef
+$(foreach f,$(FUZZERS),$(eval $(call fuzzer,$(f))))
+
+.PHONY: fuzz
+fuzz: $(addprefix run-,$(filter $(FUZZ),$(FUZZERS)))
+	$(if $^,,$(error no fuzzer $(FUZZ); there are $(FUZZERS)))
+
 define script
 $(B)/bin/$(notdir $(1)): $(1)
 	@mkdir -p $$(@D)
@@ -143,4 +180,4 @@ tests: $(TEST_PROGRAMS:%=$(B)/tests/%) $(LOCAL_PROGRAMS:%=$(B)/bin/%) \
 $(PROGRAMS:%=$(B)/bin/%) $(LOCAL_PROGRAMS:%=$(B)/bin/%) $(TEST_PROGRAMS:%=$(B)/tests/%) $(LIBRARIES:%=$(B)/lib/%.a): \
 	$(FRAGMENTS)
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

@@ -16,6 +16,9 @@ flash_cache_LIBS := -lcmocka -lpthread
 flash_predict_SRCS := tools/flash/predict.c
 flash_predict_LIBS := -lcmocka
 flash_fuzz_SRCS := $(flash_parse_SRCS)
+FUZZERS += fuzz_flash_request
+fuzz_flash_request_SRCS := tools/flash/tests/lib/fuzz_request.c $(flash_parse_SRCS)
+fuzz_flash_request_ARGS := -max_len=4096
 
 # flash-replay: the load of the comparisons, after a log or a trace of lardsim
 PROGRAMS += flash-replay

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libFuzzer target: requests, answers and chunked bodies, whole and in pieces.
- *
- *	clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -o fuzz lard/tests/lib/fuzz_message.c \
- *		lard/{request,response,header,message,chunks}.c lard/llhttp/{api,http,llhttp}.c
+ * "make fuzz FUZZ=fuzz_lard_message"
  */
 #include <stdint.h>
 #include <stdio.h>
