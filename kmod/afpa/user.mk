@@ -3,9 +3,9 @@ libafpa_ABOUT := Flotilla: HTTP answers that the kernel gives
 libafpa_SRCS := kmod/afpa/lib/afpa.c
 MANPAGES += kmod/afpa/lib/libafpa.3 kmod/afpa/afpa.4
 
-afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c lard/request.c lard/header.c \
-	lard/message.c $(lard_http)
-afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c
+afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c kmod/afpa/tests/lib/mutate.c lard/request.c \
+	lard/header.c lard/message.c $(lard_http)
+afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c kmod/afpa/tests/lib/mutate.c
 
 FUZZERS += fuzz_afpa_request fuzz_afpa_get
 fuzz_afpa_request_SRCS := kmod/afpa/tests/lib/fuzz_request.c $(afpa_request_SRCS)

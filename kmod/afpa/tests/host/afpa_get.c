@@ -11,9 +11,9 @@
 #include <cmocka.h>
 #include "kmod/afpa/get.h"
 #include "kmod/afpa/tests/lib/judge_get.h"
+#include "kmod/afpa/tests/lib/mutate.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define ROUNDS	300000
 #define TEN	"0123456789"
 #define FIFTY	TEN TEN TEN TEN TEN
 #define LONGEST	FIFTY FIFTY FIFTY FIFTY FIFTY
@@ -126,27 +126,19 @@ static void keys_of_objects_are_those_of_gets(void **state)
 	assert_false(afpa_get_key_is_sound(LONGEST "x", AFPA_GET_KEY_MAX + 1));
 }
 
-/* Sound gets, and changes of some bytes of them. */
+/* Sound gets, and changes of some bytes of them. AFPA_ROUNDS and AFPA_SEED: more, and others. */
 static void what_must_hold_of_any_bytes_does(void **state)
 {
-	static const char bytes[] = "get \r\n\0k \x80\x7f";
-	unsigned int seed = 7, round, taken = 0;
-	char text[600];
+	uint64_t seed = strtoull(getenv("AFPA_SEED") ?: "7", NULL, 10);
+	long i, rounds = atol(getenv("AFPA_ROUNDS") ?: "300000");
+	char text[MUTATE_ROOM];
+	long taken = 0;
 
 	(void)state;
-	for (round = 0; round < ROUNDS; round++) {
-		size_t len = 0, n = rand_r(&seed) % 18, i;
-
-		len += sprintf(text, "get");
-		for (i = 0; i < n; i++)
-			len += sprintf(text + len, " %.*s", (int)(rand_r(&seed) % 30), LONGEST);
-		len += sprintf(text + len, "\r\n");
-		for (n = rand_r(&seed) % 3; n; n--)
-			text[rand_r(&seed) % len] = bytes[rand_r(&seed) % (sizeof(bytes) - 1)];
-		taken += judge_get(text, len - rand_r(&seed) % 2);
-	}
-	print_message("# %u of %u were gets\n", taken, ROUNDS);
-	assert_in_range(taken, ROUNDS / 20, ROUNDS * 3 / 4);
+	for (i = 0; i < rounds; i++)
+		taken += judge_get(text, mutate_get(&seed, text));
+	print_message("# %ld of %ld were gets\n", taken, rounds);
+	assert_in_range(taken, rounds / 20, rounds * 3 / 4);
 }
 
 int main(void)
@@ -159,5 +151,6 @@ int main(void)
 		cmocka_unit_test(what_must_hold_of_any_bytes_does),
 	};
 
+	cmocka_set_test_filter(getenv("AFPA_CLAIM"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

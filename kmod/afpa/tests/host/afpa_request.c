@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include "kmod/afpa/request.h"
 #include "kmod/afpa/tests/lib/judge.h"
+#include "kmod/afpa/tests/lib/mutate.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define H	"Host: a\r\n"
@@ -20,7 +21,6 @@
 #define END	"\r\n"
 #define GET	AFPA_METHOD_GET
 #define HEAD	AFPA_METHOD_HEAD
-#define ROUNDS	300000
 
 static struct afpa_request req;
 
@@ -347,54 +347,19 @@ static void kept_requests_of_the_fuzzer_are_judged(void **state)
 	assert_true(taken > 10 && all > taken + 10);
 }
 
-static unsigned int draw(uint64_t *seed, unsigned int n)
-{
-	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (*seed >> 33) % n;
-}
-
-/* Out of pieces, so that many are nearly right, and some are. */
+/* AFPA_ROUNDS and AFPA_SEED: more, and others. */
 static void whatever_comes_is_read_as_others_read_it(void **state)
 {
-	static const char *const lines[] = {
-		"GET / HTTP/1.1", "HEAD /x?y HTTP/1.0", "GET http://a/ HTTP/1.1",
-		"GET /a/b HTTP/1.1", "GET /%2e HTTP/1.1", "GET /\xe9 HTTP/1.1", "POST / HTTP/1.1",
-	};
-	static const char *const fields[] = {
-		"Host: a", "Host: A:80", "Connection: close", "Connection: keep-alive, keep-alive",
-		"Accept: */*", "X:", "X: \xff y", "Keep-Alive: 5",
-		"Cookie: a", "Host: b", "X : y", " x", "Content-Length: 3", "X", "If-Range: x",
-	};
-	static const char special[] = "\r\n\0 \t:;,=-/%.\"*?09aAfF\x7f\x80\xff";
 	uint64_t seed = strtoull(getenv("AFPA_SEED") ?: "1", NULL, 10);
-	unsigned int taken = 0;
-	char text[1024];
-	long i;
+	long i, rounds = atol(getenv("AFPA_ROUNDS") ?: "300000");
+	char text[MUTATE_ROOM];
+	long taken = 0;
 
 	(void)state;
-	for (i = 0; i < ROUNDS; i++) {
-		size_t len = sprintf(text, "%s\r\n", lines[draw(&seed, ARRAY_SIZE(lines))]);
-		unsigned int more = draw(&seed, 5);
-
-		if (draw(&seed, 4))
-			len += sprintf(text + len, "Host: a\r\n");
-		while (more--) {
-			/* The first ones are sound, and come more often. */
-			unsigned int kinds = draw(&seed, 3) ? 8 : ARRAY_SIZE(fields);
-			const char *field = fields[draw(&seed, kinds)];
-
-			len += sprintf(text + len, "%s\r\n", field);
-		}
-		len += sprintf(text + len, "\r\n");
-		for (more = draw(&seed, 3); more; more--) {
-			size_t at = draw(&seed, len);
-
-			text[at] = special[draw(&seed, sizeof(special) - 1)];
-		}
-		taken += judge(text, len);
-	}
-	print_message("# %d requests, of them %u for the cache\n", ROUNDS, taken);
-	assert_true(taken > ROUNDS / 50);
+	for (i = 0; i < rounds; i++)
+		taken += judge(text, mutate_request(&seed, text));
+	print_message("# %ld requests, of them %ld for the cache\n", rounds, taken);
+	assert_true(taken > rounds / 50);
 }
 
 int main(void)
@@ -412,5 +377,6 @@ int main(void)
 		cmocka_unit_test(whatever_comes_is_read_as_others_read_it),
 	};
 
+	cmocka_set_test_filter(getenv("AFPA_CLAIM"));
 	return cmocka_run_group_tests_name("afpa_request", tests, NULL, NULL);
 }
