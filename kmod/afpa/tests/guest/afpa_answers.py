@@ -18,6 +18,7 @@ import kit                                      # noqa: E402
 BIG = 1000000
 TCP_ULP = 31
 ACCEPT4 = 288
+BURST = 64              # AFPA_BURST
 
 
 @claim
@@ -123,6 +124,27 @@ def pipelined_answers_come_in_order():
             client.sock.sendall(b"".join(wire(path) for path in paths))
             got = [client.answer()[1].decode() for _ in paths]
         equal("answers", got, [f"kernel {p}" for p in paths[:150]] + [f"server {p}" for p in paths[150:]])
+
+
+@claim
+def a_burst_is_a_work_items_after_64_requests():
+    """What one event answers is bounded, so that a client who sends without end leaves the CPU to others."""
+    with site() as (device, server):
+        for number in range(10):
+            device.put(server.site, f"/{number}", b"kernel /%d" % number)
+
+        def pipelined(number, **grows):
+            """In one segment."""
+            paths = [f"/{n * 7 % 10}" for n in range(number)]
+            with server.client() as client, counted(Hits=number, **grows):
+                client.sock.sendall(b"".join(map(wire, paths)))
+                equal("answers", [client.answer()[1].decode() for _ in paths], [f"kernel {path}" for path in paths])
+        pipelined(BURST - 1, HitsSoftirq=BURST - 1, HitsWorker=0, Bursts=0)
+        pipelined(BURST, HitsSoftirq=BURST, HitsWorker=0, Bursts=1)
+        pipelined(4 * BURST + 1, HitsSoftirq=BURST, HitsWorker=3 * BURST + 1, Bursts=4)
+        device.info(mode=THREAD)
+        pipelined(4 * BURST + 1, HitsSoftirq=0, HitsWorker=4 * BURST + 1, Bursts=4)
+        equal("what the server read", server.read, [])
 
 
 @claim

@@ -172,6 +172,20 @@ def recv(client, length):
 
 
 @claim
+def a_burst_of_gets_is_a_work_items_after_64():
+    with served() as (device, server), Client(server.site) as client:
+        device.put(server.site, "/k", b"x", kind="")
+        answer = value(b"k", b"x") + b"END\r\n"
+        # Whoever of memcached's threads has it waits for it now.
+        equal("the first", client.ask(b"get k\r\n"), answer)
+        for number, soft, bursts in ((63, 63, 0), (64, 64, 1), (257, 64, 4)):
+            with counted(Hits=number, HitsSoftirq=soft, HitsWorker=number - soft, Bursts=bursts):
+                client.sock.sendall(b"get k\r\n" * number)
+                same("answers", recv(client, number * len(answer)), answer * number)
+        equal("what memcached was asked for", server.gets(), 0)
+
+
+@claim
 def large_values_come_in_order_to_a_slow_client():
     with served() as (device, server), Client(server.site, rcvbuf=20000) as client:
         data = {b"a": body(300000, 1), b"b": b"", b"c": body(200001, 2), b"d": body(65536, 3)}
