@@ -7,6 +7,12 @@ afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c kmod/afpa/t
 	lard/header.c lard/message.c $(lard_http)
 afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c kmod/afpa/tests/lib/mutate.c
 
+# Clients in numbers.
+TEST_PROGRAMS += afpa_updates
+afpa_updates_SRCS := kmod/afpa/tests/lib/updates.c
+afpa_updates_DEPS := libafpa
+afpa_updates_LIBS := -lpthread
+
 FUZZERS += fuzz_afpa_request fuzz_afpa_get
 fuzz_afpa_request_SRCS := kmod/afpa/tests/lib/fuzz_request.c $(afpa_request_SRCS)
 fuzz_afpa_request_CORPUS := kmod/afpa/tests/lib/corpus unpack

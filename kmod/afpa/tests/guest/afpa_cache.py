@@ -6,14 +6,16 @@
 import collections
 import contextlib
 import errno
+import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same,  # noqa: E402
+from afpa import (TOP, Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same,  # noqa: E402
                   site, wait_for)
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
@@ -24,34 +26,16 @@ NOBODY = 65534
 
 @claim
 def an_object_that_is_replaced_under_load_is_never_torn_or_stale():
+    """READERS=64 UPDATES=1000: so many connections that ask, so many puts in a second."""
+    readers, rate = int(os.environ.get("READERS", 4)), int(os.environ.get("UPDATES", 0))
+    seconds, size = int(os.environ.get("SECONDS", kit.rounds(8, 20))), int(os.environ.get("BYTES", 100000))
     with site() as (device, server):
-        newest, stop = [0], threading.Event()
         device.put(server.site, "/a", b"%08d" % 0 * 12500)
-
-        counts = [0] * 4
-
-        def read(number):
-            with Client(server.site) as client:
-                while not stop.is_set():
-                    least = newest[0]
-                    data = client.get("/a")
-                    same("one version", data, data[:8] * 12500)
-                    if int(data[:8]) < least:
-                        raise AssertionError(f"version {int(data[:8])} after {least} was put")
-                    counts[number] += 1
-        readers = [Thread(read, number) for number in range(4)]
-        end = time.monotonic() + kit.rounds(8, 20)
-        version = 0
-        # On a machine that is slow until there is enough of each.
-        while time.monotonic() < end or min(version, *counts) < 20 and time.monotonic() < end + kit.PATIENCE:
-            version += 1
-            device.put(server.site, "/a", b"%08d" % version * 12500)
-            newest[0] = version
-        stop.set()
-        for reader in readers:
-            reader.join()
-        print(f"# {version} versions, {counts} reads")
-        if version < 20 or min(counts) < 20:
+        ran = subprocess.run([os.path.join(TOP, "build/tests/afpa_updates"), "%s:%d" % server.site, *map(
+            str, (readers, rate, seconds, size))], stdout=subprocess.PIPE, check=True)
+        said = json.loads(ran.stdout)
+        print(f"# {readers} readers, {rate or 'all'} puts a second of {size} bytes, {seconds} s: {said}")
+        if min(said["puts"], said["reads"]) < 100 or said["least"] < 20 or said["puts"] < rate * seconds * 0.95:
             raise AssertionError("too few")
         equal("what the server read", server.read, [])
 
