@@ -7,8 +7,16 @@ afpa_request_SRCS := kmod/afpa/request.c kmod/afpa/tests/lib/judge.c kmod/afpa/t
 	lard/header.c lard/message.c $(lard_http)
 afpa_get_SRCS := kmod/afpa/get.c kmod/afpa/tests/lib/judge_get.c kmod/afpa/tests/lib/mutate.c
 
+# Mutated requests for the kernel itself.
+TEST_PROGRAMS += afpa_mutants
+afpa_mutants_SRCS := $(addprefix kmod/afpa/tests/lib/,mutants.c model.c mutate.c echo.c) kmod/afpa/request.c kmod/afpa/get.c
+afpa_mutants_DEPS := libafpa
+afpa_mutants_LIBS := -lpthread
+
 # Clients in numbers.
-TEST_PROGRAMS += afpa_updates
+TEST_PROGRAMS += afpa_crowd afpa_updates
+afpa_crowd_SRCS := kmod/afpa/tests/lib/crowd.c kmod/afpa/tests/lib/echo.c
+afpa_crowd_LIBS := -lpthread
 afpa_updates_SRCS := kmod/afpa/tests/lib/updates.c
 afpa_updates_DEPS := libafpa
 afpa_updates_LIBS := -lpthread

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "mutate.h"
@@ -15,8 +16,8 @@ unsigned int draw(uint64_t *seed, unsigned int n)
 static size_t compose(uint64_t *seed, char *text, unsigned int nr_lines, unsigned int nr_fields)
 {
 	static const char *const lines[] = {
-		"GET / HTTP/1.1", "HEAD /x?y HTTP/1.0", "GET http://a/ HTTP/1.1",
-		"GET /a/b HTTP/1.1", "GET /%2e HTTP/1.1", "GET /\xe9 HTTP/1.1", "POST / HTTP/1.1",
+		"GET / HTTP/1.1", "HEAD /x?y HTTP/1.1", "GET http://a/ HTTP/1.1",
+		"GET /a/b HTTP/1.1", "HEAD /x?y HTTP/1.0", "GET /%2e HTTP/1.1", "GET /\xe9 HTTP/1.1", "POST / HTTP/1.1",
 	};
 	/* The first ones are sound, and come more often. */
 	static const char *const fields[] = {
@@ -50,7 +51,9 @@ static void spoil(uint64_t *seed, char *text, size_t len, const char *bytes, siz
 size_t mutate_request(uint64_t *seed, char *text)
 {
 	static const char special[] = "\r\n\0 \t:;,=-/%.\"*?09aAfF\x7f\x80\xff";
-	size_t len = compose(seed, text, 0, 0);
+	/* Half of them are sound before. */
+	bool nearly = draw(seed, 2);
+	size_t len = compose(seed, text, nearly ? 4 : 0, nearly ? 5 : 0);
 
 	spoil(seed, text, len, special, sizeof(special) - 1);
 	return len;
@@ -61,21 +64,23 @@ size_t sound_request(uint64_t *seed, char *text)
 	return compose(seed, text, 4, 5);
 }
 
-static size_t compose_get(uint64_t *seed, char *text, unsigned int least)
+static size_t compose_get(uint64_t *seed, char *text, bool sound)
 {
-	unsigned int n = least + draw(seed, 18 - 2 * least);
+	unsigned int n = sound + draw(seed, sound ? 16 : 18), most = MUTATE_KEY_MAX;
 	size_t len;
 
+	if (sound)
+		most = MUTATE_SOUND_MAX;
 	len = sprintf(text, "get");
 	while (n--)
-		len += sprintf(text + len, " %.*s", least + draw(seed, MUTATE_KEY_MAX), MUTATE_KEY);
+		len += sprintf(text + len, " %.*s", sound + draw(seed, most), MUTATE_KEY);
 	return len + sprintf(text + len, "\r\n");
 }
 
 size_t mutate_get(uint64_t *seed, char *text)
 {
 	static const char bytes[] = "get \r\n\0k \x80\x7f";
-	size_t len = compose_get(seed, text, 0);
+	size_t len = compose_get(seed, text, false);
 
 	spoil(seed, text, len, bytes, sizeof(bytes) - 1);
 	return len - draw(seed, 2);
@@ -83,5 +88,5 @@ size_t mutate_get(uint64_t *seed, char *text)
 
 size_t sound_get(uint64_t *seed, char *text)
 {
-	return compose_get(seed, text, 1);
+	return compose_get(seed, text, true);
 }

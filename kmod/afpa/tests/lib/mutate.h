@@ -22,8 +22,9 @@ size_t mutate_get(uint64_t *seed, char *text);
 size_t sound_request(uint64_t *seed, char *text);
 size_t sound_get(uint64_t *seed, char *text);
 
-/* Keys of sound gets are this one's beginnings, of 1 to MUTATE_KEY_MAX bytes. */
+/* Keys are this one's beginnings, of sound gets 1 to MUTATE_SOUND_MAX bytes of it. */
 #define MUTATE_KEY	"01234567890123456789012345678"
 #define MUTATE_KEY_MAX	29
+#define MUTATE_SOUND_MAX	20
 
 #endif
