@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 900
 # long: debug it takes minutes there
 # cpus: 2
 """
@@ -23,7 +23,7 @@ from afpa import (SOFTIRQ, THREAD, TOP, Client, Device, body, claim, counted, eq
 import kit                                      # noqa: E402
 import ssp                                      # noqa: E402
 
-MUTANTS = int(os.environ.get("MUTANTS", kit.rounds(20000, 4000)))
+MUTANTS = int(os.environ.get("MUTANTS", kit.rounds(10000, 2000)))
 CROWD = int(os.environ.get("CROWD", kit.rounds(10000, 2000)))
 SEED = int(os.environ.get("SEED", 17))
 HERE = ("127.0.0.1", 80)
@@ -92,9 +92,21 @@ def mutants(device, protocol, mode, part):
     equal("status", clients.status, 0)
 
 
+@contextlib.contextmanager
+def besieged():
+    """A site that is found wrong is not left behind for the next claim."""
+    with Device() as device:
+        try:
+            yield device
+        finally:
+            device.info(mode=SOFTIRQ)
+            with contextlib.suppress(FileNotFoundError):
+                device.site_del(HERE)
+
+
 @claim
 def mutated_requests_are_answered_as_their_parser_reads_them():
-    with Device() as device:
+    with besieged() as device:
         mutants(device, "http", SOFTIRQ, 1)
         mutants(device, "http", THREAD, 4)
 
@@ -102,7 +114,7 @@ def mutated_requests_are_answered_as_their_parser_reads_them():
 @claim
 def mutated_gets_are_answered_as_their_parser_reads_them():
     load("afpa_memcached")
-    with Device() as device:
+    with besieged() as device:
         mutants(device, "memcached", SOFTIRQ, 2)
         mutants(device, "memcached", THREAD, 4)
 
@@ -266,7 +278,7 @@ def no_range_is_answered_by_the_kernel_nor_makes_an_answer_of_it():
                 with server.client() as client, counted(Hits=1, Deferred=1, OutsideBytes=0):
                     equal("a hit before it", len(client.get("/big")), len(data))
                     client.ask("/big", fields=field)
-                    equal("by the server", client.answer()[1], b"server /big")
+                    same("by the server", client.answer()[1], b"server /big")
                     same("what the server read", server.read.pop(), wire("/big", fields=field))
         equal("info", device.info(), before)
         with Client(server.site) as client:

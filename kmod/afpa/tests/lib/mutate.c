@@ -18,6 +18,7 @@ static size_t compose(uint64_t *seed, char *text, unsigned int nr_lines, unsigne
 	static const char *const lines[] = {
 		"GET / HTTP/1.1", "HEAD /x?y HTTP/1.1", "GET http://a/ HTTP/1.1",
 		"GET /a/b HTTP/1.1", "HEAD /x?y HTTP/1.0", "GET /%2e HTTP/1.1", "GET /\xe9 HTTP/1.1", "POST / HTTP/1.1",
+		"GET /b HTTP/1.1",
 	};
 	/* The first ones are sound, and come more often. */
 	static const char *const fields[] = {
@@ -25,6 +26,7 @@ static size_t compose(uint64_t *seed, char *text, unsigned int nr_lines, unsigne
 		"Accept: */*", "X:", "X: \xff y", "Keep-Alive: 5", "Connection: close",
 		"Host: a", "Host: A:80",
 		"Cookie: a", "Host: b", "X : y", " x", "Content-Length: 3", "X", "If-Range: x",
+		"Range: bytes=0-1",
 	};
 	unsigned int more = draw(seed, 5), kinds;
 	size_t len;
