@@ -253,6 +253,13 @@ static void try_connect(struct floor *floor)
 	read_nodes(floor);
 }
 
+int floor_stats_each(const struct floor *floor,
+		     int (*fn)(const char *room, const char *name, uint64_t value, void *arg),
+		     void *arg)
+{
+	return floor->client ? flt_stats_each(floor->client, fn, arg) : -ENOENT;
+}
+
 void floor_tick(struct floor *floor)
 {
 	if (!floor->events)

@@ -7,6 +7,7 @@
 #define LARD_FLOOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct floor;
 struct lardd;
@@ -18,5 +19,9 @@ bool floor_is_there(const struct floor *floor);
 bool floor_rules(const struct floor *floor);
 /* Once a second: the module may have come. */
 void floor_tick(struct floor *floor);
+/* Counters of all rooms that are loaded. 0 or -errno; -ENOENT: not even flotilla.ko is. */
+int floor_stats_each(const struct floor *floor,
+		     int (*fn)(const char *room, const char *name, uint64_t value, void *arg),
+		     void *arg);
 
 #endif

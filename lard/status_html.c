@@ -46,6 +46,15 @@ static void put_count(FILE *out, uint64_t n)
 	}
 }
 
+/* Of nothing there is no share. */
+static void put_share(FILE *out, double hits, double misses)
+{
+	if (hits + misses > 0)
+		fprintf(out, "%.0f %%", 100 * hits / (hits + misses));
+	else
+		fputs("\u2013", out);
+}
+
 static void put_bytes(FILE *out, double n)
 {
 	static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
@@ -287,12 +296,17 @@ static void put_row(FILE *out, const char *name, const char *about, uint64_t tot
 	fputs("</td></tr>\n", out);
 }
 
+static void put_rows_head(FILE *out, const char *what)
+{
+	fprintf(out, "<th scope=\"col\">%s</th><th scope=\"col\">Number</th><th scope=\"col\">/s</th></tr></thead>"
+		"<tbody>\n", what);
+}
+
 static void begin_rows(FILE *out, const char *id, const char *title, const char *what)
 {
 	begin(out, id, title);
 	begin_table(out, id);
-	fprintf(out, "<th scope=\"col\">%s</th><th scope=\"col\">Number</th><th scope=\"col\">/s</th></tr></thead>"
-		"<tbody>\n", what);
+	put_rows_head(out, what);
 }
 
 static void put_decisions(FILE *out, const struct status_now *now)
@@ -366,7 +380,7 @@ static void put_cache(FILE *out, const struct status_now *now)
 		return;
 	}
 	fputs("<dl class=\"tiles\"><div><dt>Hits</dt><dd><b>", out);
-	fprintf(out, "%.0f %%", hits + misses > 0 ? 100 * hits / (hits + misses) : 0);
+	put_share(out, hits, misses);
 	fputs("</b> <small>of what it could answer</small></dd></div><div><dt>Memory</dt><dd><b>", out);
 	put_bytes(out, now->cache.bytes);
 	fputs("</b> <small>of ", out);
@@ -376,6 +390,28 @@ static void put_cache(FILE *out, const struct status_now *now)
 	fputs("</b></dd></div><div><dt>Made room</dt><dd><b>", out);
 	put_count(out, now->cache.evictions);
 	fputs("</b> <small>times</small></dd></div></dl></section>\n", out);
+}
+
+/* Of who has no part in it there is nothing to say. */
+static void put_card(FILE *out, const struct status_now *now)
+{
+	const double *rates = now->card_rates;
+	unsigned int i;
+
+	if (!now->card.there)
+		return;
+	begin(out, "card", "Card cache");
+	fputs("<dl class=\"tiles\"><div><dt>Read from memory</dt><dd><b>", out);
+	put_share(out, rates[CARD_HOSTED_HITS] + rates[CARD_FROM_PEER] + rates[CARD_FROM_CACHE],
+		  rates[CARD_FROM_DISK]);
+	fputs("</b> <small>of other nodes' disks</small></dd></div><div><dt>Served from memory</dt><dd><b>", out);
+	put_share(out, rates[CARD_SERVED_CACHED], rates[CARD_SERVED_DISK]);
+	fputs("</b> <small>of this node's disks</small></dd></div></dl>\n", out);
+	begin_table(out, "card");
+	put_rows_head(out, "Blocks");
+	for (i = 0; i < CARD_COUNTERS; i++)
+		put_row(out, card_counter_names[i], card_counter_abouts[i], now->card.counts[i], rates[i]);
+	end_table(out);
 }
 
 static void put_targets(FILE *out, const struct status_now *now)
@@ -419,5 +455,6 @@ void status_html_write(FILE *out, const struct status_now *now)
 	put_decisions(out, now);
 	put_answers(out, now);
 	put_cache(out, now);
+	put_card(out, now);
 	put_connections(out, now);
 }

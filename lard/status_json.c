@@ -138,6 +138,17 @@ static json_t *graph(const struct status_now *now)
 	return all;
 }
 
+static json_t *card(const struct status_now *now)
+{
+	json_t *all = json_object();
+	unsigned int i;
+
+	for (i = 0; i < CARD_COUNTERS; i++)
+		json_object_set_new(all, card_counter_names[i],
+				    counted(now->card.counts[i], now->card_rates[i]));
+	return all;
+}
+
 static void set(json_t *all, const char *name, json_t *value)
 {
 	json_object_set_new(all, name, value);
@@ -171,6 +182,8 @@ char *status_json_text(const struct status_now *now)
 				    "bytes", (json_int_t)now->cache.bytes,
 				    "limit", (json_int_t)now->cache.limit,
 				    "evictions", (json_int_t)now->cache.evictions));
+	if (now->card.there)
+		set(all, "card", card(now));
 	set(all, "table", json_pack("{s:I, s:I, s:I}", "used", (json_int_t)now->table.used,
 				    "capacity", (json_int_t)now->table.capacity,
 				    "evictions", (json_int_t)now->table.evictions));

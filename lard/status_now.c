@@ -24,6 +24,7 @@ void status_history_add(struct status_history *history, struct lardd *lardd)
 	s->at = lardd->worker[0]->loop.now;
 	get_counters(lardd, s->counters);
 	tally_read(lardd, &s->tally);
+	status_card_get(&s->card, lardd->floor);
 	pthread_mutex_lock(&lardd->lock);
 	for (i = 0; i < LARD_REASONS; i++)
 		s->reasons[i] = lard_reason_count(lardd->engine, i);
@@ -65,6 +66,22 @@ static void get_rates(struct status_now *now, const struct status_history *histo
 		now->code_rates[i] = rate(first->tally.codes[i], last->tally.codes[i], now->seconds);
 	for (i = 0; i < LARD_MAX_NODES; i++)
 		now->nodes[i].rate = rate(first->chosen[i], last->chosen[i], now->seconds);
+}
+
+/* What was counted before the module was seen is no rate. */
+static void get_card(struct status_now *now, const struct status_history *history)
+{
+	const struct status_second *last = second(history, 0), *first = last;
+	unsigned int ago, i;
+
+	if (!last)
+		return;
+	now->card = last->card;
+	for (ago = STATUS_RATE; ago && !(first = second(history, ago))->card.there; ago--)
+		;
+	for (i = 0; ago && i < CARD_COUNTERS; i++)
+		now->card_rates[i] = rate(first->card.counts[i], last->card.counts[i],
+					  (last->at - first->at) / 1e6);
 }
 
 static void get_graph(struct status_now *now, const struct status_history *history)
@@ -256,6 +273,7 @@ void status_now_get(struct status_now *now, const struct status_history *history
 	get_targets(now, lardd, all);
 	pthread_mutex_unlock(&lardd->lock);
 	get_rates(now, history);
+	get_card(now, history);
 	get_graph(now, history);
 	hot_free(all);
 }

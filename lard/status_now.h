@@ -10,6 +10,7 @@
 #include "hot.h"
 #include "policy.h"
 #include "share.h"
+#include "status_card.h"
 #include "tally.h"
 
 #define STATUS_HISTORY	120	/* seconds of the graph */
@@ -28,6 +29,7 @@ struct status_second {
 	uint64_t reasons[LARD_REASONS];
 	uint64_t chosen[LARD_MAX_NODES];
 	struct tally_sum tally;
+	struct status_card card;
 };
 
 /**
@@ -85,6 +87,8 @@ struct status_now {
 	struct status_latency latency[OUTCOMES];
 	struct cache_info cache;
 	unsigned int kernel_sites;	/* that the kernel has it at */
+	struct status_card card;	/* as the last second ended */
+	double card_rates[CARD_COUNTERS];
 	struct lard_table_info table;
 	struct status_node nodes[LARD_MAX_NODES];
 	struct share_peer front_ends[SHARE_PEERS_MAX];
@@ -96,7 +100,6 @@ struct status_now {
 };
 
 struct lardd;
-
 
 /* A second has ended. */
 void status_history_add(struct status_history *history, struct lardd *lardd);

@@ -27,7 +27,7 @@ lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capabilit
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
 	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
 	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/metric.c lard/page.c lard/tally.c lard/hot.c \
-	lard/status.c lard/status_now.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
+	lard/status.c lard/status_now.c lard/status_card.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
 	lard/log.c lard/loop.c lard/share.c lard/notify.c lard/takeover.c \
 	lard/url.c $(lard_http) $(lard_engine)
 lardd_PKGS := jansson openssl libnghttp2
@@ -56,6 +56,13 @@ lard_give_http2_SRCS := $(lard_give_SRCS)
 lard_give_http2_PKGS := $(lard_give_PKGS)
 lard_give_http2_LIBS := $(lard_give_LIBS)
 lard_give_http2_DEPS := $(lard_give_DEPS)
+
+# The same as a program, for tests that speak with it as a browser does.
+TEST_PROGRAMS += lardd_pretend
+lardd_pretend_SRCS := $(lardd_SRCS) lard/tests/lib/kernel.c
+lardd_pretend_PKGS := $(lard_give_PKGS)
+lardd_pretend_LIBS := -lpthread -lcmocka
+lardd_pretend_DEPS := $(lard_give_DEPS)
 
 lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
 lard_tls_unit_PKGS := openssl

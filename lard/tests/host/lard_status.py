@@ -13,7 +13,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from lardd import answer_with, cluster, content, free_port, kit, main, read_answer, receive_all, until  # noqa: E402
+from lardd import PRETENDER, answer_with, cluster, content, free_port, kernel_counters, kit     # noqa: E402
+from lardd import main, read_answer, receive_all, until         # noqa: E402
 
 CACHEABLE = answer_with(10, "Cache-Control: max-age=100")
 PLACES = 64
@@ -128,6 +129,35 @@ def rates_and_the_graph_follow_the_load():
             got = numbers(port)
             return sum(got["requests_per_second"]) > 20 and got["counters"]["LardRequests"]["rate"] > 0
         until(seen, what="a rate")
+
+
+def card_counters_are_shown_where_card_is():
+    """This machine's, as its kernel says; where there is none, or none any more, nothing is said."""
+    port, other = free_port(), "flotilla CardReads 99"
+    with kernel_counters(other) as tell, cluster(1, f"status 127.0.0.1:{port}", program=PRETENDER) as lardd:
+        def shown():
+            return "card" in numbers(port), b'id="card"' in fetch(port)[2]
+
+        until(lambda: len(numbers(port)["requests_per_second"]) >= 2, what="two seconds")
+        assert shown() == (False, False)
+        counts = {"CardReads": 4200, "CardFromPeer": 70, "CardFromDisk": 10, "CardServedCached": 3, "CardServedDisk": 1}
+        tell(other, *(f"card {name} {count}" for name, count in counts.items()), "card CardLost 5", "afpa CardReads 1")
+        until(lambda: shown() == (True, True), what="card")
+        got = numbers(port)["card"]
+        assert {name: got[name]["total"] for name in counts} == counts and "CardLost" not in got, got
+        assert got["CardHosted"] == {"total": 0, "rate": 0.0} and all(of["rate"] == 0 for of in got.values()), got
+        text = fetch(port)[2].decode()
+        assert "4\u202f200" in text.partition("CardReads")[2][:200] and "Read from memory</dt><dd><b>\u2013" in text
+        Page(text)
+        tell("card CardReads 4200", "card CardFromPeer 80", "card CardFromCache 20", "card CardFromDisk 20")
+        until(lambda: numbers(port)["card"]["CardFromPeer"]["rate"] > 0, what="a rate")
+        got = {name: of["rate"] for name, of in numbers(port)["card"].items()}
+        assert 0 < got["CardFromPeer"] <= 10 and abs(got["CardFromCache"] / got["CardFromPeer"] - 2) < .01, got
+        assert abs(got["CardFromDisk"] / got["CardFromPeer"] - 1) < .01 and got["CardReads"] == 0, got
+        assert "Read from memory</dt><dd><b>75 %</b>" in fetch(port)[2].decode()
+        tell(other)
+        until(lambda: shown() == (False, False), what="no card")
+        assert lardd.get("/size/4")[0] == 200
 
 
 def page_is_whole_and_takes_nothing_from_elsewhere():
@@ -286,6 +316,7 @@ def takeover_takes_the_status_page_along():
 
 if __name__ == "__main__":
     sys.exit(main([json_agrees_with_what_was_sent, rates_and_the_graph_follow_the_load,
+                   card_counters_are_shown_where_card_is,
                    page_is_whole_and_takes_nothing_from_elsewhere, hostile_names_stay_text,
                    targets_beyond_the_places_leave_the_frequent_ones, reader_is_told_each_second,
                    deaf_readers_cost_nobody_anything, who_talks_while_he_is_told_is_closed,

@@ -24,6 +24,7 @@ TOP = os.environ.get("FLT_TOP", os.path.join(HERE, "../../.."))
 LARDD = os.environ.get("LARDD", os.path.join(TOP, "build/bin/lardd"))
 # Root's temporary directories are for root only, where a socket is to be removed and a file read again.
 AS_ROOT = "" if os.geteuid() else "user root"
+PRETENDER = os.path.join(TOP, "build/tests/lardd_pretend")
 EXTRA = os.environ.get("LARDD_CONFIG", "").replace(";", "\n")     # lines for every configuration
 
 
@@ -184,6 +185,22 @@ class Backend:
         return version == "HTTP/1.1" and self.cut is None
 
 
+@contextlib.contextmanager
+def kernel_counters(*lines):
+    """What PRETENDER's kernel has counted, as lines "ROOM NAME VALUE"; the function that changes them."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        def write(*lines):
+            with open(f"{file.name}.new", "w", encoding="ascii") as new:
+                new.write("".join(f"{line}\n" for line in lines))
+            os.rename(new.name, file.name)
+        write(*lines)
+        os.environ["KERNEL_STATS"] = file.name
+        try:
+            yield write
+        finally:
+            del os.environ["KERNEL_STATS"]
+
+
 def descriptors(lardd):
     """Paths of what it has open."""
     directory = f"/proc/{lardd.process.pid}/fd"
@@ -226,20 +243,20 @@ def content(size):
 class Lardd:
     """A running daemon. Extra configuration lines are given as text."""
 
-    def __init__(self, backends, extra="", nodes=True, preexec=None):
+    def __init__(self, backends, extra="", nodes=True, preexec=None, program=LARDD):
         self.directory = tempfile.TemporaryDirectory()
         self.port = free_port()
         self.socket_path = os.path.join(self.directory.name, "control")
         self.config_path = os.path.join(self.directory.name, "lardd.conf")
         self.log_path = os.path.join(self.directory.name, "log")
-        self.backends = backends
+        self.backends, self.program = backends, program
         self.configure(extra, nodes)
         self.log_file = open(self.log_path, "w+", encoding="utf-8")
         self.start(preexec=preexec)
         self.wait_nodes(len(backends) if nodes else 0)
 
     def start(self, stderr=None, preexec=None):
-        self.process = subprocess.Popen([LARDD, "-c", self.config_path, "--foreground"],
+        self.process = subprocess.Popen([self.program, "-c", self.config_path, "--foreground"],
                                         stderr=self.log_file if stderr is None else stderr, preexec_fn=preexec)
         until(lambda: self.control_or_none("status", "pid") == self.process.pid or
               self.process.poll() is not None, what="its control socket")
@@ -301,7 +318,7 @@ class Lardd:
     def take_over(self):
         """A new process in the place of this one; returns the old one."""
         old = self.process
-        self.process = subprocess.Popen([LARDD, "-c", self.config_path, "--foreground",
+        self.process = subprocess.Popen([self.program, "-c", self.config_path, "--foreground",
                                          "--takeover"], stderr=self.log_file)
         until(lambda: self.control_or_none("status", "pid") == self.process.pid,
               what="the new process")
@@ -372,11 +389,11 @@ def read_answer(stream, head=False):
 
 
 @contextlib.contextmanager
-def cluster(count, extra="", preexec=None):
+def cluster(count, extra="", preexec=None, program=LARDD):
     """count back-ends behind a lardd."""
     backends = [Backend(f"be{i}") for i in range(count)]
     try:
-        with Lardd(backends, extra, preexec=preexec) as lardd:
+        with Lardd(backends, extra, preexec=preexec, program=program) as lardd:
             yield lardd
     finally:
         for backend in backends:
