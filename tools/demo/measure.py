@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import status
 from network import SERVICE
 
 # What the load says as Host (load.lua): the target is host and path.
@@ -77,6 +78,7 @@ def run_policy(cluster, policy, seconds, connections=12):
     warm = warm_up(cluster, seconds, connections)
     before = Snapshot(cluster)
     seen = load(cluster.client, cluster.urls, seconds, connections, seed=1)
+    seen["page"] = status.look(cluster.fe)      # at once: its rates are those of the last seconds
     after = Snapshot(cluster)
     disk = sum(after.disk[n] - before.disk[n] for n in after.disk)
     seen["policy"], seen["warm"] = policy, warm

@@ -92,10 +92,17 @@ def open_to_host(interface="eth0"):
     run("ip", "link", "set", interface, "up")
     run("ip", "route", "add", "default", "via", "10.0.2.2")
     run("sysctl", "-qw", "net.ipv4.ip_forward=1")
-    run("nft", "-f", "-", text=f"""table ip demo {{
+    lead("service", "{ 80, 443 }", SERVICE, interface)
+
+
+def lead(name, ports, to, interface="eth0"):
+    """What comes to the guest's ports goes there; what NAME led to before is forgotten."""
+    run("nft", "-f", "-", text=f"""table ip demo_{name}
+delete table ip demo_{name}
+table ip demo_{name} {{
     chain in {{
         type nat hook prerouting priority dstnat
-        iifname "{interface}" tcp dport {{ 80, 443 }} dnat to {SERVICE}
+        iifname "{interface}" tcp dport {ports} dnat to {to}
     }}
 }}
 """)

@@ -2,6 +2,7 @@
 """The demo's report: text from what was measured."""
 import cached
 import measure
+import status
 from network import SERVICE
 
 WIDTH = 78
@@ -169,6 +170,12 @@ def acts(zeroth, first, second):
     """What was done to the cluster, and what its clients saw of it."""
     return "\n".join(line for seen, lines in ((zeroth, kept(zeroth)), (first, emptied(first)), (second, died(second)))
                      for line in lines + [f"  WRONG: {text}" for text in seen["wrong"]])
+
+
+def status_pages(pages, port):
+    """What lardd's own page said, of the front-end and then of its standby."""
+    return "\n".join([heading(f"The status page: http://127.0.0.1:{port}/")] + [line for page in pages for line in (
+        status.lines(page) + [f"  WRONG: {text}" for text in page["wrong"]])])
 
 
 def text(cluster, runs, explained, right, asked, by_https):

@@ -12,7 +12,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'
 }
 
-output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) DEMO_TLS_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
+output=$(DEMO_EXIT=1 DEMO_SECONDS=5 DEMO_PORT=$(free_port) DEMO_TLS_PORT=$(free_port) DEMO_STATUS_PORT=$(free_port) "$FLT_TOP/tools/demo/run" 2>&1)
 claim "the demo ends well: no error, every body right" $? "$output"
 
 # cell HEADING POLICY NUMBER: of the first table row under a heading that begins with POLICY.
@@ -140,6 +140,16 @@ grep -q '^  lost: 2 of 2 that the dead one had accepted and not yet dispatched' 
 claim "the report says what is lost" $?
 grep -q ' who comes anew is served by the standby' <<<"$acts"
 claim "the standby serves who comes anew" $?
+# lardd's own page, of both front-ends.
+page=$(sed -n '/^The status page: /,$p' <<<"$output")
+for name in fe fe2; do
+	part=$(sed -n "/^  $name# curl /,/^  fe2# curl /p" <<<"$page")
+	equal "the status page of $name has each node" 3 "$(grep -cE '^    be[123] up \(its link is up\), load ' <<<"$part")"
+	grep -qE '^    [^ ]+/.*: [1-9][0-9]* requests, on be[123]' <<<"$part"
+	claim "it says where the top targets of $name live" $? "$part"
+done
+grep -qE '^    policy lard/r, mode handoff: [1-9][0-9]* requests a second, ' <<<"$page"
+claim "it has rates of the load that has just ended" $? "$page"
 refuse "the report finds nothing wrong" grep -q WRONG <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
