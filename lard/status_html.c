@@ -25,6 +25,9 @@ static const char *const reason_texts[LARD_REASONS] = {
 	[LARD_WHY_RETRY] = "another node refused it",
 };
 
+/* status_now.h: STATUS_RATE */
+#define MEAN " /s: the mean of the last 10 s."
+
 static const char *const outcome_texts[OUTCOMES] = {
 	"handed off<small>until the node has it</small>", "proxied", "from the cache", "refused",
 };
@@ -98,11 +101,23 @@ static void begin(FILE *out, const char *id, const char *title)
 		id, id, id, title);
 }
 
-static void begin_table(FILE *out, const char *id)
+static void begin_caption(FILE *out, const char *id)
 {
 	/* Wider than a phone it is moved by itself, also with the keyboard. */
-	fprintf(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"%s-title\">"
-		"<table><thead><tr>", id);
+	fprintf(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"%s-title\">"
+		"<table><caption><span>", id);
+}
+
+static void end_caption(FILE *out)
+{
+	fputs("</span></caption><thead><tr>", out);
+}
+
+static void begin_table(FILE *out, const char *id, const char *caption)
+{
+	begin_caption(out, id);
+	fputs(caption, out);
+	end_caption(out);
 }
 
 static void end_table(FILE *out)
@@ -189,10 +204,11 @@ static void put_bar(FILE *out, const struct status_node *n)
 
 	fprintf(out, "<svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
 		"<rect class=\"ground\" width=\"100\" height=\"10\"/>"
-		"<rect class=\"%s\" width=\"%.1f\" height=\"10\"/>"
-		"<path d=\"M%.1f 0V10M%.1f 0V10\"/></svg>",
-		all > n->high ? "over" : "load", 100 * (all < end ? all : end) / end, 100 * n->low / end,
-		100 * n->high / end);
+		"<rect class=\"%s\" width=\"%.1f\" height=\"10\"/>",
+		all > n->high ? "over" : "load", 100 * (all < end ? all : end) / end);
+	if (n->high)
+		fprintf(out, "<path d=\"M%.1f 0V10M%.1f 0V10\"/>", 100 * n->low / end, 100 * n->high / end);
+	fputs("</svg>", out);
 }
 
 static void put_node(FILE *out, const struct status_node *n)
@@ -210,7 +226,13 @@ static void put_node(FILE *out, const struct status_node *n)
 	fprintf(out, "<span class=\"load-number\">%u", n->load);
 	if (n->others)
 		fprintf(out, "<small> +%u</small>", n->others);
-	fprintf(out, "</span></td><td>%u\u2013%u</td><td>%u</td><td>", n->low, n->high, n->weight);
+	fputs("</span></td><td>", out);
+	if (n->high)
+		fprintf(out, "%u", n->low);
+	fputs("\u2013", out);			/* alone, of a node that is to get nothing */
+	if (n->high)
+		fprintf(out, "%u", n->high);
+	fprintf(out, "</td><td>%u</td><td>", n->weight);
 	put_rate(out, n->rate);
 	fputs("</td><td>", out);
 	put_count(out, n->chosen);
@@ -222,7 +244,8 @@ static void put_nodes(FILE *out, const struct status_now *now)
 	unsigned int i;
 
 	begin(out, "nodes", "Nodes");
-	begin_table(out, "nodes");
+	begin_table(out, "nodes", "Load is requests under way, +N those of other front-ends. The bar ends at twice T_high; "
+		    "its marks are T_low and T_high.");
 	fputs("<th scope=\"col\">Node</th><th scope=\"col\" class=\"text\">State</th><th scope=\"col\">Load</th>"
 	      "<th scope=\"col\">T_low\u2013T_high</th><th scope=\"col\">Weight</th><th scope=\"col\">Requests/s</th>"
 	      "<th scope=\"col\">Requests</th><th scope=\"col\" class=\"text\">By</th></tr></thead><tbody>\n", out);
@@ -242,7 +265,7 @@ static void put_front_ends(FILE *out, const struct status_now *now)
 	if (!now->front_end_count)
 		return;
 	begin(out, "front-ends", "Other front-ends");
-	begin_table(out, "front-ends");
+	begin_table(out, "front-ends", "Who gives these nodes requests, too, and how many are under way.");
 	fputs("<th scope=\"col\">Address</th><th scope=\"col\" class=\"text\">State</th>"
 	      "<th scope=\"col\">Load given</th></tr></thead><tbody>\n", out);
 	for (i = 0; i < now->front_end_count; i++) {
@@ -263,7 +286,7 @@ static void put_latency(FILE *out, const struct status_now *now)
 	unsigned int i;
 
 	begin(out, "latency", "Latency, last minute");
-	begin_table(out, "latency");
+	begin_table(out, "latency", "From the end of a request's header to the end of its answer.");
 	fputs("<th scope=\"col\">Requests</th><th scope=\"col\">Number</th><th scope=\"col\">Mean</th>"
 	      "<th scope=\"col\">50 %</th><th scope=\"col\">95 %</th><th scope=\"col\">99 %</th></tr></thead><tbody>\n",
 	      out);
@@ -302,10 +325,10 @@ static void put_rows_head(FILE *out, const char *what)
 		"<tbody>\n", what);
 }
 
-static void begin_rows(FILE *out, const char *id, const char *title, const char *what)
+static void begin_rows(FILE *out, const char *id, const char *title, const char *caption, const char *what)
 {
 	begin(out, id, title);
-	begin_table(out, id);
+	begin_table(out, id, caption);
 	put_rows_head(out, what);
 }
 
@@ -313,7 +336,7 @@ static void put_decisions(FILE *out, const struct status_now *now)
 {
 	unsigned int i, rows = 0;
 
-	begin_rows(out, "decisions", "Decisions", "Reason");
+	begin_rows(out, "decisions", "Decisions", "Why the policy chose a node." MEAN, "Reason");
 	for (i = 0; i < LARD_REASONS; i++) {
 		if (!now->reasons[i])
 			continue;
@@ -345,7 +368,7 @@ static void put_answers(FILE *out, const struct status_now *now)
 	};
 	unsigned int i;
 
-	begin_rows(out, "answers", "Answers", "Class");
+	begin_rows(out, "answers", "Answers", "What clients got." MEAN, "Class");
 	for (i = 0; i < TALLY_CODES; i++)
 		put_row(out, (char []){ '1' + i, 'x', 'x', '\0' }, abouts[i], now->codes[i],
 			now->code_rates[i]);
@@ -360,7 +383,7 @@ static void put_connections(FILE *out, const struct status_now *now)
 	unsigned int i;
 
 	begin(out, "connections", "Connections");
-	begin_table(out, "connections");
+	begin_table(out, "connections", "Of clients, by what they are at.");
 	fputs("<th scope=\"col\">State</th><th scope=\"col\">Now</th></tr></thead><tbody>\n", out);
 	for (i = CONN_SHAKE; i < CONN_STATES; i++) {
 		fprintf(out, "<tr><th scope=\"row\">%s</th><td>", conn_state_names[i]);
@@ -401,13 +424,13 @@ static void put_card(FILE *out, const struct status_now *now)
 	if (!now->card.there)
 		return;
 	begin(out, "card", "Card cache");
-	fputs("<dl class=\"tiles\"><div><dt>Read from memory</dt><dd><b>", out);
+	fputs("<dl class=\"tiles\"><div><dt>Read hits</dt><dd><b>", out);
 	put_share(out, rates[CARD_HOSTED_HITS] + rates[CARD_FROM_PEER] + rates[CARD_FROM_CACHE],
 		  rates[CARD_FROM_DISK]);
-	fputs("</b> <small>of other nodes' disks</small></dd></div><div><dt>Served from memory</dt><dd><b>", out);
+	fputs("</b> <small>in a node's memory</small></dd></div><div><dt>Serve hits</dt><dd><b>", out);
 	put_share(out, rates[CARD_SERVED_CACHED], rates[CARD_SERVED_DISK]);
-	fputs("</b> <small>of this node's disks</small></dd></div></dl>\n", out);
-	begin_table(out, "card");
+	fputs("</b> <small>in this node's memory</small></dd></div></dl>\n", out);
+	begin_table(out, "card", "What this machine's card.ko has counted." MEAN);
 	put_rows_head(out, "Blocks");
 	for (i = 0; i < CARD_COUNTERS; i++)
 		put_row(out, card_counter_names[i], card_counter_abouts[i], now->card.counts[i], rates[i]);
@@ -421,7 +444,13 @@ static void put_targets(FILE *out, const struct status_now *now)
 	uint64_t set;
 
 	begin(out, "targets", "Top targets");
-	begin_table(out, "targets");
+	begin_caption(out, "targets");
+	fputs("Of the last minutes; ", out);
+	put_count(out, now->table.used);
+	fputs(" of at most ", out);
+	put_count(out, now->table.capacity);
+	fputs(" targets are remembered.", out);
+	end_caption(out);
 	fputs("<th scope=\"col\">Target</th><th scope=\"col\">Requests</th><th scope=\"col\" class=\"text\">Nodes</th>"
 	      "</tr></thead><tbody>\n", out);
 	for (i = 0; i < now->target_count; i++) {
@@ -438,11 +467,7 @@ static void put_targets(FILE *out, const struct status_now *now)
 	}
 	if (!now->target_count)
 		fputs("<tr><td colspan=\"3\" class=\"text\">None yet.</td></tr>", out);
-	fputs("</tbody></table></div><p>Of the last minutes; ", out);
-	put_count(out, now->table.used);
-	fputs(" of at most ", out);
-	put_count(out, now->table.capacity);
-	fputs(" targets are remembered.</p></section>\n", out);
+	end_table(out);
 }
 
 void status_html_write(FILE *out, const struct status_now *now)

@@ -9,7 +9,9 @@ const main = document.getElementById("status");
 const live = document.getElementById("live");
 const news = document.getElementById("news");
 const pause = document.getElementById("pause");
+const PATIENCE = 5000;	// milliseconds; something comes each second
 let source = null;
+let silence = 0;
 let paused = false;
 let nodes = document.getElementById("nodes-up").textContent;
 
@@ -53,6 +55,7 @@ function show(event)
 	const fresh = new DOMParser().parseFromString("<main>" + event.data + "</main>", "text/html");
 	const up = fresh.getElementById("nodes-up").textContent;
 
+	expect();
 	renewChildren(main, fresh.querySelector("main"));
 	if (up !== nodes || live.className)
 		say(up + " nodes get requests");
@@ -68,8 +71,20 @@ function lost()
 	say(live.textContent);
 }
 
+// A machine that has died closes no connection.
+function expect()
+{
+	clearTimeout(silence);
+	silence = setTimeout(() => {
+		lost();
+		hush();
+		listen();
+	}, PATIENCE);
+}
+
 function listen()
 {
+	expect();
 	source = new EventSource("events");
 	source.onmessage = show;
 	source.onerror = lost;
@@ -77,6 +92,7 @@ function listen()
 
 function hush()
 {
+	clearTimeout(silence);
 	if (source)
 		source.close();
 	source = null;

@@ -147,14 +147,14 @@ def card_counters_are_shown_where_card_is():
         assert {name: got[name]["total"] for name in counts} == counts and "CardLost" not in got, got
         assert got["CardHosted"] == {"total": 0, "rate": 0.0} and all(of["rate"] == 0 for of in got.values()), got
         text = fetch(port)[2].decode()
-        assert "4\u202f200" in text.partition("CardReads")[2][:200] and "Read from memory</dt><dd><b>\u2013" in text
+        assert "4\u202f200" in text.partition("CardReads")[2][:200] and "Read hits</dt><dd><b>\u2013" in text
         Page(text)
         tell("card CardReads 4200", "card CardFromPeer 80", "card CardFromCache 20", "card CardFromDisk 20")
         until(lambda: numbers(port)["card"]["CardFromPeer"]["rate"] > 0, what="a rate")
         got = {name: of["rate"] for name, of in numbers(port)["card"].items()}
         assert 0 < got["CardFromPeer"] <= 10 and abs(got["CardFromCache"] / got["CardFromPeer"] - 2) < .01, got
         assert abs(got["CardFromDisk"] / got["CardFromPeer"] - 1) < .01 and got["CardReads"] == 0, got
-        assert "Read from memory</dt><dd><b>75 %</b>" in fetch(port)[2].decode()
+        assert "Read hits</dt><dd><b>75 %</b>" in fetch(port)[2].decode()
         tell(other)
         until(lambda: shown() == (False, False), what="no card")
         assert lardd.get("/size/4")[0] == 200

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include "lard/tests/lib/kernel.h"
 
-struct kernel kernel = { .lock = PTHREAD_MUTEX_INITIALIZER, .policy = "wrr" };
+struct kernel kernel = { .lock = PTHREAD_MUTEX_INITIALIZER, .policy = "lard/r" };
 
 int handoff_open(struct handoff **out)
 {
