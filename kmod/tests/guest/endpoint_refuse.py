@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import Skip     # noqa: E402
 from endpoint import (ACK, CLIENT, PSH, SYN, VIP, Difference, Endpoint, Refused, Suite,  # noqa: E402
                       Wire, connect, exchange, inject, libc, listen, noise, pair, queue_seq, receive,
                       tcp_info, unread, until)
@@ -98,6 +99,21 @@ def unacknowledged_data(world):
               "all acknowledged")
         with Endpoint() as endpoint:
             endpoint.checkpoint(server)
+
+
+@suite.claim
+def accurate_ecn(world):
+    """Where the kernel has it; its counters do not move. Plain ECN does (endpoint_move)."""
+    if not os.path.exists("/proc/sys/net/ipv4/tcp_ecn_option"):
+        raise Skip("this kernel has no AccECN")
+    before = [(ns, ns.sysctl(tcp_ecn=3)) for ns in (world.c, world.a)]
+    client, server = pair(world, 8126)
+    for ns, values in before:
+        ns.sysctl(**values)
+    client.sendall(b"request")
+    until(lambda: unread(server) == 7, "the request is on a")
+    refused(server, "ACCECN")
+    still_works(client, server)
 
 
 @suite.claim
