@@ -267,6 +267,23 @@ def flotilla_conf_has_the_lines_and_attributes_of_apply():
             equal("range of %s" % name, range_of(pages[name]), (str(number(low)), str(number(high))))
 
 
+@claim
+def examples_of_files_are_understood():
+    for name, command in (("lardd.conf.5", ("lardd", "--check", "-c")), ("flash.conf.5", ("flash", "--check", "-c")),
+                          ("flotilla.conf.5", ("flotilla", "apply", "--dry-run"))):
+        shown = re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", section(page(name), "EXAMPLES"), re.M | re.S)
+        examples = [text for text in shown if not re.match(r"# |%s " % command[0], text)]
+        assert examples, name
+        for text in examples:
+            with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+                file.write(text)
+                file.flush()
+                ran = subprocess.run((TOP / "build/bin" / command[0],) + command[1:] + (file.name,), text=True,
+                                     capture_output=True, check=False, timeout=60)
+                # Certificates, roots and modules are missing: these are told without the line.
+                assert "%s: %s:" % (command[0], file.name) not in ran.stderr, "%s: %s" % (name, ran.stderr)
+
+
 # --- the kernel's ---
 
 @claim
