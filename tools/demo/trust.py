@@ -39,7 +39,7 @@ class Trust:
         return run("flotilla", "auth", "key", str(self.key_file)).strip()
 
     def agent(self, ns, log):
-        """Shakes hands for a node's links; Debian 12 has no tlshd."""
+        """Shakes hands for a node's links; a machine may have no tlshd."""
         if self.tlshd:
             return ns.start(self.tlshd, "-s", "-c", str(self.agent_conf), log=log)
         return ns.start(str(HERE / "agent.py"), log=log)
