@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 600
+# long: debug some minutes
 """What packets make, before there is a process that could pay, is charged to who has asked for it."""
 import os
 import select

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# kernel: stock
 # timeout: 900
+# long: debug ten minutes
 """A dispatcher's table decides where a connection goes that never has a socket on the front-end."""
 import ctypes
 import errno

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# long: debug it takes minutes there
+# long: both some minutes
 # cpus: 2
 """
 Clients in numbers: mutated requests, who is slow or silent, and what takes no memory however much comes.
