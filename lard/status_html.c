@@ -211,12 +211,24 @@ static void put_bar(FILE *out, const struct status_node *n)
 	fputs("</svg>", out);
 }
 
+/* A node of the kernel's table has no port of its own. */
+static void put_address(FILE *out, const char *address)
+{
+	size_t len = strlen(address);
+	char text[ADDRESS_TEXT];
+
+	strcpy(text, address);
+	if (len > 2 && !strcmp(text + len - 2, ":0"))
+		text[len - 2] = '\0';
+	html_put(out, text);
+}
+
 static void put_node(FILE *out, const struct status_node *n)
 {
 	fputs("<tr><th scope=\"row\">", out);
 	html_put(out, n->name);
 	fputs("<small>", out);
-	html_put(out, n->address);
+	put_address(out, n->address);
 	fprintf(out, "</small></th><td class=\"text\"><span class=\"%s\">%s</span><small>",
 		n->eligible ? "good" : "bad",
 		n->eligible ? "\u25cf up" : n->up ? "\u25d0 out" : "\u25cb down");

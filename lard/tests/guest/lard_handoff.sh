@@ -67,6 +67,7 @@ certificate $DIR/chain $DIR/key
 proxy-port 80
 control $DIR/lardd.sock
 metrics 10.0.0.1:9180
+status 10.0.0.1:9182
 CONF
 ip netns exec fe lardd -c "$DIR/lardd.conf" --foreground 2>"$DIR/lardd.log" &
 LARDD=$!
@@ -128,6 +129,22 @@ equal "the kernel's histogram and lardd's have each handoff" "$(counter LardHand
 	PY
 	)"
 check "closed connections are no load" wait_for 30 load_is 0
+
+# The status page has what card.ko has counted here, while it is here.
+page() { fe curl -sf "http://10.0.0.1:9182/$1"; }
+names() { python3 -c 'import json, sys
+print("\n".join(json.load(sys.stdin).get("card", {})))' | sort; }
+equal "the status page says where nodes are, without a port that they do not have" "10.0.0.2 10.0.0.3" \
+	"$(page "" | sed -n 's|.*<th scope="row">be[12]<small>\([^<]*\)</small>.*|\1|p' | paste -sd' ')"
+page_has_card() { [ "$(page status.json | names)" ] && page "" | grep -q 'id="card"'; }
+refuse "without card.ko the status page says nothing of it" page_has_card
+load card
+check "with card.ko it does" wait_for 30 page_has_card
+equal "in the words of the kernel" "" "$(page status.json | names | comm -23 - <(fe flotilla -j stats show room card |
+	python3 -c 'import json, sys; print("\n".join(row["name"] for row in json.load(sys.stdin)))' | sort))"
+must rmmod card
+page_lacks_card() { page status.json >"$DIR/page" && ! page_has_card; }
+check "it goes with the module" wait_for 30 page_lacks_card
 
 # One connection, kept: all its requests on one node, and idle it is no load.
 client curl -s -m $((20 * slow)) -D "$DIR/heads" "http://$VIP/t1" "http://$VIP/t2" "http://$VIP/t3" >"$DIR/three"
