@@ -54,8 +54,8 @@ release_test() {
 	# The packages' modules in the kernel that guests boot.
 	if [ "$last" = "$(tools/build/kernel release)" ]; then
 		must apt install --no-install-recommends iproute2 procps
-		check "$release: machines become a cluster by the lines of README" tools/vm/guest --mem 2G --timeout 1200 \
-			--env FLT_TOP="$FLT_TOP" -- tools/build/tests/deb/nodes.sh "$root"
+		check "$release: machines become a cluster by the lines of README" \
+			tools/vm/guest --mem 2G --timeout 1200 -- tools/build/tests/deb/nodes.sh "$root"
 	fi
 
 	check "$release: a kernel of another flavour comes" apt install --no-install-recommends "linux-headers-$rt"

@@ -13,6 +13,9 @@ dir=$(mktemp -d)
 at_exit "umount -R $dir; rm -rf $dir"
 must mount -t tmpfs none "$dir"
 
+# What modprobe reads.
+must mount -t proc proc "$lower/proc"
+must mount -t sysfs sysfs "$lower/sys"
 check "DKMS's modules load" chroot "$lower" modprobe handoff
 equal "they are of this version" "$(cat "$FLT_TOP/VERSION")" "$(cat /sys/module/handoff/version)"
 lan fe:10.0.0.1 be1:10.0.0.11 be2:10.0.0.12 client:10.0.0.100
@@ -46,7 +49,11 @@ for node in be1 be2 fe; do
 			at_exit kill -9 $!
 			;;
 		'flotilla explain'* | 'flotilla stats'*) ;; # there is something to see later
-		*) check "$node# ${line%%  #*}" on "$node" sh -c "$line" ;;
+		*)
+			# lardd stays, and keeps what it was given to write to.
+			on "$node" sh -c "$line" </dev/null >"$dir/$node/said" 2>&1
+			claim "$node# ${line%%  *}" $? "$(cat "$dir/$node/said")"
+			;;
 		esac
 	done <"$dir/$node/lines"
 done
