@@ -289,17 +289,16 @@ def examples_of_files_are_understood():
 @claim
 def handoff_has_its_sysctls():
     source = read("handoff/tunable.c")
-    limits = dict(re.findall(r"static unsigned int (\w+) = (.+);", source))
-    limits = {"&" + name: number(re.sub("FLT_CHECKPOINT_SEND_MAX", "1024 * 1024 - 4096", re.sub(
-        "HOF_PENDING_MAX", "16384", value))) for name, value in limits.items()}
-    limits.update({"SYSCTL_ZERO": 0, "SYSCTL_ONE": 1})
+    limits = dict(re.findall(r"^#define (HOF_\w+)\t+(.+)$", source, re.M))
+    limits.update(HOF_PENDING_MAX="16384", FLT_CHECKPOINT_SEND_MAX="1024 * 1024 - 4096")
     filled = dict(re.findall(r"^\t\.(\w+) = (.+),$", source, re.M))
-    filled["send_max"] = "1024 * 1024 - 4096"
-    rows = re.findall(r'HOF_TUNABLE\("(\w+)", (\w+), (\S+), (\S+)\)', source)
+    filled.update(send_max="1024 * 1024 - 4096", keys_in_clear="0")
+    rows = re.findall(r'HOF_TUNABLE\("(\w+)", (\w+), ([^,]+), ([^,]+)\),', source)
     pages = items(page("handoff.4"), "Va", "SYSCTLS")
-    same("sysctls", [row[0] for row in rows] + ["insecure_keys"], pages)
+    same("sysctls", [row[0] for row in rows], pages)
     for name, field, low, high in rows:
-        equal("range of %s" % name, range_of(pages[name]), (str(limits[low]), str(limits[high])))
+        bounds = tuple(str(number(limits.get(bound, bound))) for bound in (low, high))
+        equal("range of %s" % name, range_of(pages[name]), bounds)
         equal("default of %s" % name, default_of(pages[name]), str(number(filled[field])))
     shown = items(page("flotilla.conf.5"), "Cm", "LINES")
     for name in sorted(set(shown) & set(pages)):
