@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../../../tools/testing/lib.sh"
 
 /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || skip_all "there is no matplotlib (make deps)"
-cd "$FLT_TOP"
+cd "$FLT_TOP" || bail "no $FLT_TOP"
 check "all are drawn" bench/draw
 named=$(grep -rhoE 'build/figures/[a-z0-9-]+\.svg' --include='*.md' --exclude-dir=build . | sort -u)
 claim "documents name some" $(($(wc -w <<<"$named") < 10))
