@@ -35,6 +35,7 @@ readme() {
 		if [ "$1" = be2 ]; then sed 's/\<be1\>/be2/; s/10\.0\.0\.11\>/10.0.0.12/'; else cat; fi
 }
 
+typed=0
 for node in be1 be2 fe; do
 	mkdir -p "$dir/$node"/{upper,work,root}
 	must mount -t overlay overlay -o "lowerdir=$lower,upperdir=$dir/$node/upper,workdir=$dir/$node/work" "$dir/$node/root"
@@ -51,8 +52,9 @@ for node in be1 be2 fe; do
 		'flotilla explain'* | 'flotilla stats'*) ;; # there is something to see later
 		*)
 			# lardd stays, and keeps what it was given to write to.
-			on "$node" sh -c "$line" </dev/null >"$dir/$node/said" 2>&1
-			claim "$node# ${line%%  *}" $? "$(cat "$dir/$node/said")"
+			typed=$((typed + 1))
+			on "$node" sh -c "$line" </dev/null >"$dir/$node/said.$typed" 2>&1
+			claim "$node# ${line%%  *}" $? "$(cat "$dir/$node/said.$typed")"
 			;;
 		esac
 	done <"$dir/$node/lines"
@@ -70,7 +72,7 @@ check "and by HTTPS" wait_for 60 secure
 while read -r line; do check "fe# $line" on fe sh -c "$line"; done < <(grep -E '^flotilla (explain|stats)' "$dir/fe/lines")
 
 check "what was typed is saved" on fe sh -c "flotilla save >/etc/flotilla/flotilla.conf"
-equal "and is what a boot would make of the node" "" "$(on fe flotilla apply --dry-run /etc/flotilla/flotilla.conf 2>&1)"
+equal "and is what a boot would make of the node" "nothing to change" "$(on fe flotilla apply --dry-run /etc/flotilla/flotilla.conf 2>&1)"
 on fe pkill lardd
 check "all of it can be turned off" wait_for 30 chroot "$lower" modprobe -r handoff flotilla
 finish
