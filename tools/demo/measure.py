@@ -78,7 +78,7 @@ def run_policy(cluster, policy, seconds, connections=12):
     warm = warm_up(cluster, seconds, connections)
     before = Snapshot(cluster)
     seen = load(cluster.client, cluster.urls, seconds, connections, seed=1)
-    seen["page"] = status.look(cluster.fe)      # at once: its rates are those of the last seconds
+    seen["page"] = status.look(cluster.fe)      # at once: its rates are those of the last ten seconds
     after = Snapshot(cluster)
     disk = sum(after.disk[n] - before.disk[n] for n in after.disk)
     seen["policy"], seen["warm"] = policy, warm

@@ -148,8 +148,9 @@ for name in fe fe2; do
 	grep -qE '^    [^ ]+/.*: [1-9][0-9]* requests, on be[123]' <<<"$part"
 	claim "it says where the top targets of $name live" $? "$part"
 done
-grep -qE '^    policy lard/r, mode handoff: [1-9][0-9]* requests a second, ' <<<"$page"
-claim "it has rates of the load that has just ended" $? "$page"
+# Rates are of ten seconds, which a slow machine may need to come here.
+equal "it has the requests of the load that has just ended" 3 \
+	"$(sed -n '/^  fe# curl /,/^  fe2# curl /p' <<<"$page" | grep -cE '^    be[123] up .*, [1-9][0-9]* in all$')"
 refuse "the report finds nothing wrong" grep -q WRONG <<<"$output"
 [ $_failed = 0 ] || printf '%s\n' "$output" | sed 's/^/# /'
 finish
