@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-# long: debug a quarter of an hour
+# kernel: stock
 # timeout: 1200
 """lardd's policy decides in the kernel: the same node for each request, and nothing goes where lardd would not."""
 import contextlib
