@@ -8,6 +8,7 @@
 #include "kmod/afpa/request.h"
 #include "lard/request.h"
 #include "judge.h"
+#include "show.h"
 
 #define ROOM	(4 * 4096)	/* more than a request may have */
 
@@ -18,13 +19,8 @@ static size_t given_len;
 
 static void fail(const char *what)
 {
-	size_t i;
-
-	fprintf(stderr, "not so: %s\nof \"", what);
-	for (i = 0; i < given_len; i++)
-		fprintf(stderr, given[i] >= ' ' && given[i] <= '~' ? "%c" : "\\x%02x",
-			(unsigned char)given[i]);
-	fprintf(stderr, "\"\n");
+	fprintf(stderr, "not so: %s\n", what);
+	show("of", given, given_len);
 	abort();
 }
 

@@ -6,18 +6,14 @@
 #include <string.h>
 #include "kmod/afpa/get.h"
 #include "judge_get.h"
+#include "show.h"
 
 #define MUST(what) do { if (!(what)) fail(#what, bytes, len); } while (0)
 
 static void fail(const char *what, const char *bytes, size_t len)
 {
-	size_t i;
-
-	fprintf(stderr, "not so: %s\nof \"", what);
-	for (i = 0; i < len; i++)
-		fprintf(stderr, bytes[i] >= ' ' && bytes[i] <= '~' ? "%c" : "\\x%02x",
-			(unsigned char)bytes[i]);
-	fprintf(stderr, "\"\n");
+	fprintf(stderr, "not so: %s\n", what);
+	show("of", bytes, len);
 	abort();
 }
 

@@ -22,6 +22,7 @@
 #include "echo.h"
 #include "model.h"
 #include "mutate.h"
+#include "show.h"
 
 #define REQUESTS	40
 #define STREAM		16384
@@ -51,23 +52,12 @@ static struct {
 static uint64_t seed;
 static int poll_fd;
 
-static void print_text(const char *what, const char *text, size_t len)
-{
-	size_t i;
-
-	fprintf(stderr, "%s \"", what);
-	for (i = 0; i < len; i++)
-		fprintf(stderr, text[i] >= ' ' && text[i] <= '~' ? "%c" : "\\x%02x",
-			(unsigned char)text[i]);
-	fprintf(stderr, "\"\n");
-}
-
 static void wrong(const struct talk *t, const char *what)
 {
 	fprintf(stderr, "%s: seed %llu, %u answers, %zu of %zu bytes sent, %zu came\n", what,
 		(unsigned long long)t->seed, t->nr, t->sent, t->len, t->got);
-	print_text("sent", t->text, t->len);
-	print_text("came", t->answer, t->got < 2000 ? t->got : 2000);
+	show("sent", t->text, t->len);
+	show("came", t->answer, t->got < 2000 ? t->got : 2000);
 	exit(1);
 }
 
