@@ -25,8 +25,9 @@ static const char *const reason_texts[LARD_REASONS] = {
 	[LARD_WHY_RETRY] = "another node refused it",
 };
 
-/* status_now.h: STATUS_RATE */
-#define MEAN " /s: the mean of the last 10 s."
+#define TEXT(n)		#n
+#define TEXT_OF(n)	TEXT(n)
+#define MEAN " /s: the mean of the last " TEXT_OF(STATUS_RATE) " s."
 
 static const char *const outcome_texts[OUTCOMES] = {
 	"handed off<small>until the node has it</small>", "proxied", "from the cache", "refused",
