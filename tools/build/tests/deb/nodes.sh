@@ -24,7 +24,7 @@ lan fe:10.0.0.1 be1:10.0.0.11 be2:10.0.0.12 client:10.0.0.100
 on() {
 	# shellcheck disable=SC2016 # the inner shell's
 	ip netns exec "$1" unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount -t sysfs sysfs "$0/sys" && mount --rbind /dev "$0/dev" &&
-		exec chroot "$0" "$@"' "$dir/$1/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "${@:2}"
+		exec chroot "$0" "$@"' "$dir/$1/tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "${@:2}"
 }
 
 # readme NODE: the lines that it says to type there.
@@ -37,10 +37,10 @@ readme() {
 
 typed=0
 for node in be1 be2 fe; do
-	mkdir -p "$dir/$node"/{upper,work,root}
-	must mount -t overlay overlay -o "lowerdir=$lower,upperdir=$dir/$node/upper,workdir=$dir/$node/work" "$dir/$node/root"
-	mkdir -p "$dir/$node/root/srv/www"
-	echo "$node" >"$dir/$node/root/srv/www/index.html"
+	mkdir -p "$dir/$node"/{upper,work,tree}
+	must mount -t overlay overlay -o "lowerdir=$lower,upperdir=$dir/$node/upper,workdir=$dir/$node/work" "$dir/$node/tree"
+	mkdir -p "$dir/$node/tree/srv/www"
+	echo "$node" >"$dir/$node/tree/srv/www/index.html"
 	readme "$node" >"$dir/$node/lines"
 	claim "README says what to type on $node" $(($(wc -l <"$dir/$node/lines") < 5)) "$(cat "$dir/$node/lines")"
 	while read -r line; do
@@ -66,7 +66,7 @@ serves() { client curl -sf -m 10 "http://$VIP/" | grep -q '^be[12]$'; }
 check "a client is served by HTTP" wait_for 60 serves
 handed_off() { on fe flotilla -t stats nonzero name 'HandoffDone*' | grep -q .; }
 check "by handoff" wait_for 20 handed_off
-must cp "$dir/fe/root/etc/flotilla/www.pem" "$dir/www.pem"
+must cp "$dir/fe/tree/etc/flotilla/www.pem" "$dir/www.pem"
 secure() { client curl -sf -m 20 --cacert "$dir/www.pem" "https://$VIP/" | grep -q '^be[12]$'; }
 check "and by HTTPS" wait_for 60 secure
 while read -r line; do check "fe# $line" on fe sh -c "$line"; done < <(grep -E '^flotilla (explain|stats)' "$dir/fe/lines")
