@@ -20,12 +20,9 @@ mapfile -t old < <(packages build/deb/$before $before)
 mapfile -t names < <(for deb in "${new[@]}"; do dpkg-deb -f "$deb" Package; done)
 
 # Where the machine's own packages and their security updates come from.
-# shellcheck disable=SC2016 # apt's own variables
-sites=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages' | sort -u)
-own=$(. /etc/os-release && echo "$VERSION_CODENAME")
-site=$(awk -v c="$own" '$2 == c { print $1; exit }' <<<"$sites")
-security=$(awk -v c="$own-security" '$2 == c { print $1; exit }' <<<"$sites")
-[ -n "$site" ] || skip_all "no mirror of $own is configured"
+site=$(tools/build/site)
+security=$(tools/build/site -security)
+[ -n "$site" ] || skip_all "no mirror of this release is configured"
 
 # in_root COMMAND...: with /proc, in a mount namespace that ends with it. No kernel that comes gets an initramfs.
 in_root() {
