@@ -1,52 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The access log. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "access.h"
 #include "cache.h"
 #include "privilege.h"
+#include "tools/base/lines.h"
 #include "worker.h"
 
+#define MODE		0640
 #define TARGET_MAX	1024	/* of a target in a line; what is longer is cut */
 
 /* Guards everything below; a leaf. @json is read without it, and whether there is a log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct access_file log_file = { .fd = -1 };
+static struct lines log_file = { .fd = -1 };
 static bool json;
 static char buffer[65536];
 static size_t buffered;
 
-/* Whole lines, at most what a pipe takes whole or not at all: a line is there, or it is not. */
-static size_t piece(size_t off)
-{
-	size_t len = buffered - off < PIPE_BUF ? buffered - off : PIPE_BUF, n = len;
-
-	while (n && buffer[off + n - 1] != '\n')
-		n--;
-	return n ? n : len;
-}
-
-static ssize_t put(size_t off)
-{
-	if (log_file.socket)
-		return send(log_file.fd, buffer + off, piece(off), MSG_DONTWAIT | MSG_NOSIGNAL);
-	return write(log_file.fd, buffer + off, log_file.stream ? piece(off) : buffered - off);
-}
-
 /*
  * A full disk, or a pipe that nobody empties, costs lines in the end, and never service. What it does
- * not take now stays for the next time, while there is room.
+ * not take now stays for the next time, while there is room; what finds none is counted (LardLogLost).
  */
 static void flush_locked(void)
 {
@@ -54,7 +35,7 @@ static void flush_locked(void)
 	ssize_t n;
 
 	while (done < buffered) {
-		n = put(done);
+		n = lines_put(&log_file, buffer + done, buffered - done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -75,46 +56,18 @@ void access_flush(void)
 
 int access_prepare(const struct config *config)
 {
-	int fd, err;
-
-	if (!*config->access_log || geteuid())
-		return 0;
-	/* New or not at all: its directory may be the user's, who could put a link there. */
-	fd = open(config->access_log, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	err = privilege_give_file(fd);
-	close(fd);
-	return err;
+	return *config->access_log && !geteuid() ? privilege_make(config->access_log, MODE) : 0;
 }
 
-/* A FIFO is opened for both, so that it needs no reader yet. */
-static int open_path(const char *path)
+int access_try(const struct config *config, struct lines *file)
 {
-	int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0640);
-
-	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags) : fd;
+	*file = (struct lines){ .fd = -1 };
+	return *config->access_log ? lines_open(file, config->access_log, MODE) : 0;
 }
 
-int access_try(const struct config *config, struct access_file *file)
+void access_use(const struct config *config, const struct lines *file)
 {
-	struct stat st;
-
-	*file = (struct access_file){ .fd = -1 };
-	if (!*config->access_log)
-		return 0;
-	file->fd = open_path(config->access_log);
-	if (file->fd < 0)
-		return -errno;
-	file->stream = !fstat(file->fd, &st) && !S_ISREG(st.st_mode);
-	file->socket = file->stream && S_ISSOCK(st.st_mode);
-	return 0;
-}
-
-void access_use(const struct config *config, const struct access_file *file)
-{
-	struct access_file old;
+	struct lines old;
 
 	pthread_mutex_lock(&lock);
 	old = log_file;
@@ -132,7 +85,7 @@ void access_use(const struct config *config, const struct access_file *file)
 		close(old.fd);
 }
 
-void access_forget(const struct access_file *file)
+void access_forget(const struct lines *file)
 {
 	if (file->fd >= 0)
 		close(file->fd);
@@ -140,7 +93,7 @@ void access_forget(const struct access_file *file)
 
 int access_open(const struct config *config)
 {
-	struct access_file file;
+	struct lines file;
 	int err = access_try(config, &file);
 
 	if (!err)

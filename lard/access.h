@@ -9,25 +9,15 @@
 struct config;
 struct conn;
 struct entry;
-
-/**
- * struct access_file - where lines go
- * @fd:     -1: nowhere
- * @stream: a pipe, terminal or socket, whose reader may stop: what does not fit waits in memory, and
- *	    what does not fit there is counted (LardLogLost)
- */
-struct access_file {
-	int fd;
-	bool stream, socket;
-};
+struct lines;
 
 /* As root, for the user that lardd will be: makes the file. 0 or -errno. */
 int access_prepare(const struct config *config);
-/* In two steps: what the configuration names is opened; 0 or -errno. */
-int access_try(const struct config *config, struct access_file *file);
+/* In two steps: what the configuration names is opened, nothing if it names nothing; 0 or -errno. */
+int access_try(const struct config *config, struct lines *file);
 /* And lines go there from now on, or it is forgotten. */
-void access_use(const struct config *config, const struct access_file *file);
-void access_forget(const struct access_file *file);
+void access_use(const struct config *config, const struct lines *file);
+void access_forget(const struct lines *file);
 /* Both. 0 or -errno, with the old file kept. */
 int access_open(const struct config *config);
 void access_close(void);

@@ -196,7 +196,7 @@ void backend_put(struct backend *b, bool reusable)
 		backend_close(b);
 		return;
 	}
-	list_add_before(&w->backends[b->slot], &b->link);
+	list_add_tail(&b->link, &w->backends[b->slot]);
 	w->idle_backends[b->slot]++;
 	close_oldest(w, b->slot, IDLE_MAX);
 	timer_start(&w->loop, &w->backend_timers, &b->timer, KEEP_US);

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "address.h"
-#include "list.h"
+#include "tools/base/list.h"
 #include "loop.h"
 
 struct exchange;

@@ -193,7 +193,7 @@ struct entry *cache_find(struct cache *cache, struct span key, uint64_t now_us)
 		if (entry->users++ == 1)
 			cache->idle -= cost(entry);
 		list_del(&entry->lru);
-		list_add_before(cache->lru.next, &entry->lru);
+		list_add(&entry->lru, &cache->lru);
 	}
 	pthread_mutex_unlock(&cache->lock);
 	return entry;
@@ -304,7 +304,7 @@ bool cache_store(struct cache *cache, struct entry *entry)
 		bucket = &cache->buckets[entry->hash & cache->mask];
 		entry->same = *bucket;
 		*bucket = entry;
-		list_add_before(cache->lru.next, &entry->lru);
+		list_add(&entry->lru, &cache->lru);
 		entry->stored = true;
 		entry->users++;
 		cache->entries++;

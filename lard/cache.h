@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernel_cache.h"
-#include "list.h"
+#include "tools/base/list.h"
 #include "message.h"
 
 struct cache;

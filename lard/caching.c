@@ -131,7 +131,7 @@ static enum caching park(struct conn *conn)
 	if (!conn->patient_until)
 		conn->patient_until = w->loop.now + w->config->cache_wait_us;
 	conn_enter(conn, CONN_PARK);
-	list_add_before(&w->parked, &conn->link);
+	list_add_tail(&conn->link, &w->parked);
 	timer_start(&w->loop, &w->park_timers, &conn->timer, conn->patient_until - w->loop.now);
 	return CACHING_WAITS;
 }

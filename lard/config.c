@@ -9,7 +9,7 @@
 #include "config.h"
 #include "early.h"
 #include "https.h"
-#include "reader.h"
+#include "tools/base/reader.h"
 #include "tls/tls.h"
 
 static int find_listen(const struct config *config, const union address *address)

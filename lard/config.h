@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "address.h"
 #include "cache_class.h"
-#include "log.h"
+#include "tools/base/log.h"
 #include "policy.h"
 #include "share.h"
 #include "tls/settings.h"

@@ -23,7 +23,7 @@ static int pool_grow(struct conn_pool *pool)
 		chunk[i].source.fd = -1;
 		timer_init(&chunk[i].timer);
 		list_init(&chunk[i].link);
-		list_add_before(&pool->free, &chunk[i].link);
+		list_add_tail(&chunk[i].link, &pool->free);
 	}
 	pool->chunks[pool->chunk_count++] = chunk;
 	return 0;
@@ -76,7 +76,7 @@ void conn_pool_put(struct source *s)
 	struct conn_pool *pool = &conn->worker->pool;
 
 	/* First in, last out: what is warm in the cache is used first. */
-	list_add_before(pool->free.next, &conn->link);
+	list_add(&conn->link, &pool->free);
 	pool->used--;
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "control.h"
 #include "lardd.h"
-#include "log.h"
+#include "tools/base/log.h"
 #include "page.h"
 #include "status.h"
 #include "takeover.h"

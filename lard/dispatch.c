@@ -175,7 +175,7 @@ static void decide(struct conn *conn)
 		assign(lardd, conn, &d);
 	} else if (d.why == LARD_WHY_FULL && !conn->refreshes && lardd->waiters < w->config->max_queue) {
 		conn_enter(conn, CONN_WAIT);
-		list_add_before(&lardd->waiting, &conn->link);
+		list_add_tail(&conn->link, &lardd->waiting);
 		lardd->waiters++;
 		early_waiting(lardd);
 		queued = true;
@@ -357,7 +357,7 @@ void dispatch_batch_end(struct worker *w)
 			w->room = true;
 			owner = conn->worker;
 			if (owner != w)
-				list_add_before(&owner->mail, &conn->link);
+				list_add_tail(&conn->link, &owner->mail);
 		}
 		pthread_mutex_unlock(&lardd->lock);
 		if (conn && owner == w)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lardd.h"
-#include "log.h"
+#include "tools/base/log.h"
 #include "worker.h"
 
 #define NOTES		HOF_EARLY_BATCH

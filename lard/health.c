@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "backend.h"
 #include "health.h"
-#include "log.h"
+#include "tools/base/log.h"
 #include "worker.h"
 
 /**

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "reader.h"
+#include "tools/base/reader.h"
 #include "worker.h"
 
 #define YEAR_SECONDS	31536000	/* the lists that browsers are built with take no less */

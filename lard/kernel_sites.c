@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "config.h"
 #include "kernel_sites.h"
-#include "log.h"
+#include "tools/base/log.h"
 
 struct kernel_cache *kernel_cache_new(void)
 {

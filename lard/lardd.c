@@ -18,7 +18,7 @@
 #include "health.h"
 #include "lardd.h"
 #include "metrics.h"
-#include "notify.h"
+#include "tools/base/notify.h"
 #include "privilege.h"
 #include "share.h"
 #include "status.h"
@@ -357,7 +357,7 @@ void lardd_run(struct lardd *lardd)
 		 give_ready(&lardd->worker[0]->give) ? "handoff" : "proxy", lardd->workers,
 		 lard_policy_name(lard_get_params(lardd->engine)->policy), lardd_mode_why(lardd));
 	early_tick(lardd);
-	notify_ready();
+	notify("READY=1");
 	worker_run(lardd->worker[0]);
 	for (i = 1; i < lardd->workers; i++) {
 		worker_wake(lardd->worker[i]);
@@ -379,7 +379,7 @@ void lardd_stop(struct lardd *lardd)
 {
 	struct worker *w = lardd->worker[0];
 
-	notify_stopping();
+	notify("STOPPING=1");
 	share_stop(lardd->share);
 	log_info("stopping", "again=%d", lardd->stopping);
 	lardd->stop_by_us = lardd->stopping ? 0 : w->loop.now + w->config->stop_timeout_us;

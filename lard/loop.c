@@ -130,7 +130,7 @@ void loop_bury(struct loop *loop, struct source *s, void (*bury)(struct source *
 void timer_queue_init(struct loop *loop, struct timer_queue *q, void (*expired)(struct timer *t))
 {
 	list_init(&q->timers);
-	list_add_before(&loop->queues, &q->link);
+	list_add_tail(&q->link, &loop->queues);
 	q->expired = expired;
 }
 
@@ -147,7 +147,7 @@ void timer_start(struct loop *loop, struct timer_queue *q, struct timer *t, uint
 	t->when = loop->now + after_us;
 	while (at->prev != &q->timers && container_of(at->prev, struct timer, link)->when > t->when)
 		at = at->prev;
-	list_add_before(at, &t->link);
+	list_add_tail(&t->link, at);
 }
 
 void timer_stop(struct timer *t)

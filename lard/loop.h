@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
-#include "list.h"
+#include "tools/base/list.h"
 
 /**
  * struct source - something with a descriptor

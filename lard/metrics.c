@@ -7,7 +7,7 @@
 #include <time.h>
 #include "cache.h"
 #include "crowd.h"
-#include "metric.h"
+#include "tools/base/metric.h"
 #include "metrics.h"
 #include "page.h"
 #include "share.h"

@@ -11,9 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "capability.h"
+#include "tools/base/capability.h"
 #include "config.h"
-#include "log.h"
+#include "tools/base/lines.h"
+#include "tools/base/log.h"
 
 #define GROUPS_MAX 64
 
@@ -116,9 +117,9 @@ const char *privilege_name(void)
 	return user.uid ? user.name : NULL;
 }
 
-int privilege_give_file(int fd)
+int privilege_make(const char *path, mode_t mode)
 {
-	return user.uid && fchown(fd, user.uid, user.gid) ? -errno : 0;
+	return lines_make(path, mode, user.uid, user.gid);
 }
 
 void privilege_mark(int fd)

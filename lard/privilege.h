@@ -41,7 +41,7 @@ bool privilege_lacks(const struct config *config);
 bool privilege_is_user(uid_t uid);
 /* Its name, or NULL: root becomes nobody else. */
 const char *privilege_name(void);
-/* A file that root makes for the user. 0 or -errno. */
-int privilege_give_file(int fd);
+/* Makes a file for the user, if there is none. 0 or -errno. */
+int privilege_make(const char *path, mode_t mode);
 
 #endif

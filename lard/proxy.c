@@ -306,7 +306,7 @@ void proxy_request(struct conn *conn)
 		exchange_abort(ex);
 		return;
 	}
-	list_add_before(&w->charged, &ex->charged);
+	list_add_tail(&ex->charged, &w->charged);
 	if (exchange_start(ex, false) ||
 	    exchange_retry(ex, 503, "no back-end can be reached") != STEP_OVER)
 		pump(ex);

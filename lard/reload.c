@@ -13,7 +13,8 @@
 #include "early.h"
 #include "floor.h"
 #include "lardd.h"
-#include "notify.h"
+#include "tools/base/lines.h"
+#include "tools/base/notify.h"
 #include "privilege.h"
 #include "tls/ticket.h"
 #include "worker.h"
@@ -28,7 +29,7 @@ struct change {
 	struct lardd *lardd;
 	struct config *config;
 	struct listener *fresh[CONFIG_WORKERS_MAX];
-	struct access_file log;
+	struct lines log;
 	char *error;
 	size_t size;
 };
@@ -210,12 +211,12 @@ int lardd_reload(struct lardd *lardd, char *error, size_t size)
 		lardd->reload_failures++;
 		log_printable(error);
 		log_error("reload", "text=%s", log_quote(error, strlen(error), quoted, sizeof(quoted)));
-		notify_ready();
+		notify("READY=1");
 		return -EINVAL;
 	}
 	commit(&c);
 	lardd->reloads++;
 	log_info("reload", "reloads=%llu", (unsigned long long)lardd->reloads);
-	notify_ready();
+	notify("READY=1");
 	return 0;
 }

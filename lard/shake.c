@@ -88,7 +88,7 @@ bool shake_has_turn(const struct conn *conn)
 void shake_ready(struct conn *conn)
 {
 	if (!shake_has_turn(conn))
-		list_add_before(&conn->worker->shaking, &conn->link);
+		list_add_tail(&conn->link, &conn->worker->shaking);
 }
 
 static struct conn *first(struct worker *w)

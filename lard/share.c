@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include "log.h"
+#include "tools/base/log.h"
 #include "tls/tls_file.h"
 #include "worker.h"
 

@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include "html.h"
+#include "tools/base/html.h"
 #include "status_now.h"
 
 static const char *const reason_texts[LARD_REASONS] = {

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "control.h"
-#include "log.h"
+#include "tools/base/log.h"
 #include "takeover.h"
 
 struct takeover {

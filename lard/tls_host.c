@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tls/host.h"
 #include <string.h>
-#include "log.h"
+#include "tools/base/log.h"
 #include "loop.h"
 #include "privilege.h"
 

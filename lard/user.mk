@@ -22,13 +22,13 @@ http2_parts := $(addprefix lard/http2/,session.c stream.c head.c reply.c guard.c
 http2_text_parts := lard/response.c lard/header.c lard/message.c lard/chunks.c $(lard_http)
 
 PROGRAMS += lardd
-lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c lard/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/conn_pool.c lard/conn_end.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2/prelude.c lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c lard/early.c \
+lardd_SRCS := lard/main.c lard/lardd.c lard/check.c lard/reload.c tools/base/capability.c lard/privilege.c lard/worker.c lard/listener.c lard/conn.c lard/conn_pool.c lard/conn_end.c lard/crowd.c lard/shake.c lard/client.c $(http2_parts) lard/http2/prelude.c lard/http2_host.c lard/tls_host.c $(tls_parts) lard/identity.c lard/https.c lard/redirect.c lard/dispatch.c lard/early.c \
 	lard/give.c lard/proxy.c lard/proxy_up.c lard/proxy_answer.c lard/exchange.c lard/splice.c lard/caching.c lard/cache_key.c lard/renew.c lard/refresh.c lard/fill.c lard/fetch.c lard/kernel_cache.c lard/kernel_sites.c lard/cache.c lard/siphash.c lard/cacheable.c lard/cache_class.c \
 	lard/rewrite.c lard/backend.c lard/request.c lard/response.c lard/header.c \
-	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c lard/reader.c \
-	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c lard/metric.c lard/page.c lard/tally.c lard/hot.c \
-	lard/status.c lard/status_now.c lard/status_card.c lard/status_html.c lard/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
-	lard/log.c lard/loop.c lard/share.c lard/notify.c lard/takeover.c \
+	lard/message.c lard/chunks.c lard/nodes.c lard/health.c lard/floor.c lard/config.c tools/base/reader.c \
+	lard/control.c lard/visitor.c lard/answer.c lard/metrics.c tools/base/metric.c lard/page.c lard/tally.c lard/hot.c \
+	lard/status.c lard/status_now.c lard/status_card.c lard/status_html.c tools/base/html.c lard/status_json.c lard/status_files.c lard/access.c lard/counter.c lard/address.c \
+	tools/base/lines.c tools/base/log.c lard/loop.c lard/share.c tools/base/notify.c lard/takeover.c \
 	lard/url.c $(lard_http) $(lard_engine)
 lardd_PKGS := jansson openssl libnghttp2
 # Their text is built in.
@@ -64,11 +64,11 @@ lardd_pretend_PKGS := $(lard_give_PKGS)
 lardd_pretend_LIBS := -lpthread -lcmocka
 lardd_pretend_DEPS := $(lard_give_DEPS)
 
-lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c lard/log.c
+lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c tools/base/log.c
 lard_tls_unit_PKGS := openssl
 lard_tls_unit_LDFLAGS := -Wl,--wrap=free
 
-lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c lard/log.c
+lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c tools/base/log.c
 lard_staple_PKGS := openssl
 
 lard_tls_fuzz_SRCS := $(tls_parts)

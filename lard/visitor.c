@@ -28,7 +28,7 @@ void visitor_close(struct visitor *visitor)
 void visitor_heard(struct visitor *visitor)
 {
 	list_del(&visitor->link);
-	list_add_before(&visitor->service->visitors, &visitor->link);
+	list_add_tail(&visitor->link, &visitor->service->visitors);
 }
 
 /* The next one's place is that of who did nothing for longest, be it silent or deaf. */
@@ -119,7 +119,7 @@ static bool accept_one(struct service *service)
 		free(visitor);
 		return true;
 	}
-	list_add_before(&service->visitors, &visitor->link);
+	list_add_tail(&visitor->link, &service->visitors);
 	service->count++;
 	return true;
 }

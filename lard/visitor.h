@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "list.h"
+#include "tools/base/list.h"
 #include "loop.h"
 
 struct worker;

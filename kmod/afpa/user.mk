@@ -30,7 +30,7 @@ fuzz_afpa_get_ARGS := -max_len=600
 
 # The door for programs on other machines.
 afpad_parts := $(addprefix kmod/afpa/door/,config.c address.c token.c target.c fields.c change.c mark.c peer.c crowd.c \
-	http.c object.c take.c privilege.c) lard/capability.c lard/reader.c lard/log.c lard/notify.c lard/loop.c kmod/afpa/request.c
+	http.c object.c take.c privilege.c) tools/base/capability.c tools/base/reader.c tools/base/log.c tools/base/notify.c kmod/afpa/request.c
 PROGRAMS += afpad
 afpad_SRCS := kmod/afpa/door/main.c $(afpad_parts)
 afpad_DEPS := libafpa libuselect

@@ -35,7 +35,7 @@ void stream_wake(struct stream *s, uint32_t events)
 		return;
 	}
 	if (list_empty(&s->woken))
-		list_add_before(&s->http2->woken, &s->woken);
+		list_add_tail(&s->woken, &s->http2->woken);
 	http2_kick(s->http2);
 }
 
@@ -403,7 +403,7 @@ struct stream *stream_new(struct http2 *h, int32_t id)
 	s->id = id;
 	s->head.limit = h->limits.header;
 	list_init(&s->woken);
-	list_add_before(&h->streams, &s->link);
+	list_add_tail(&s->link, &h->streams);
 	h->open++;
 	nghttp2_session_set_stream_user_data(h->session, id, s);
 	return s;

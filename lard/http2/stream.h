@@ -8,7 +8,7 @@
 #include "guard.h"
 #include "head.h"
 #include "host.h"
-#include "lard/list.h"
+#include "tools/base/list.h"
 
 struct conn;
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "httpdate.h"
-#include "list.h"
+#include "tools/base/list.h"
 #include "request.h"
 
 struct conf;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lard/html.h"
+#include "tools/base/html.h"
 #include "target.h"
 
 #define MOST 10000

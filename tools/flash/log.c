@@ -2,17 +2,15 @@
 #include "log.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/base/lines.h"
+
+#define MODE 0644
 #define BUFFER (64 << 10)
 #define BUFFER_MAX (4 << 20)	/* what waits for a busy disk; more is lost, and counted */
 #define LINE_MAX_LEN 8192	/* of a line, escapes included */
@@ -22,16 +20,16 @@
  * struct log - access log of one worker
  * @buf:     lines not yet written; the loop's
  * @writing: handed to a helper while @busy; what it could not write stays from @written on
- * @stream:  a pipe, terminal or socket, whose reader may stop: the loop writes what fits, a helper
- *	     would wait for ever
+ * @file:    of a stream, whose reader may stop, the loop writes what fits; a helper would wait for ever
  */
 struct log {
 	struct worker *w;
-	int fd, reopened;
+	struct lines file;
+	int reopened;
 	char *buf, *writing;
 	size_t size, writing_size;
 	size_t len, writing_len, written;
-	bool busy, stream, socket;
+	bool busy;
 	struct job job;
 	struct timer flush;
 };
@@ -56,7 +54,7 @@ static void job_run(struct job *job)
 {
 	struct log *log = container_of(job, struct log, job);
 
-	log->written += write_all(log->fd, log->writing + log->written,
+	log->written += write_all(log->file.fd, log->writing + log->written,
 				  log->writing_len - log->written);
 }
 
@@ -77,25 +75,13 @@ static void job_done(struct job *job)
 		flush_later(log);
 }
 
-/* Whole lines, at most what a pipe takes whole or not at all: those of several workers do not mix. */
-static size_t piece(const struct log *log, size_t off)
-{
-	size_t len = log->len - off < PIPE_BUF ? log->len - off : PIPE_BUF, n = len;
-
-	while (n && log->buf[off + n - 1] != '\n')
-		n--;
-	return n ? n : len;
-}
-
 static void flush_stream(struct log *log)
 {
-	size_t off = 0, want;
+	size_t off = 0;
 	ssize_t n;
 
 	while (off < log->len) {
-		want = piece(log, off);
-		n = log->socket ? send(log->fd, log->buf + off, want, MSG_DONTWAIT | MSG_NOSIGNAL) :
-				  write(log->fd, log->buf + off, want);
+		n = lines_put(&log->file, log->buf + off, log->len - off);
 		if (n <= 0)
 			break;
 		off += n;
@@ -111,7 +97,7 @@ static void flush(struct log *log)
 	char *swap = log->writing;
 	size_t size = log->writing_size;
 
-	if (log->stream) {
+	if (log->file.stream) {
 		flush_stream(log);
 		return;
 	}
@@ -140,58 +126,22 @@ static void flush_expired(struct timer *t)
 	flush(container_of(t, struct log, flush));
 }
 
-/*
- * A description of its own that does not wait, for the one handed in is shared with others. A FIFO
- * is opened for both, so that it needs no reader yet.
- */
-static int open_path(const char *path)
+static int open_log(const char *path, struct lines *file)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-
-	if (fd < 0 && errno == ENXIO)
-		fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	return fd;
-}
-
-static int open_log(const char *path, bool *stream, bool *socket)
-{
-	struct stat st;
-	int fd;
-
-	if (strcmp(path, "-"))
-		fd = open_path(path);
-	else if (!fstat(STDOUT_FILENO, &st) && !S_ISREG(st.st_mode) && !S_ISSOCK(st.st_mode))
-		fd = open("/proc/self/fd/1", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	else
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (fd < 0 || fstat(fd, &st))
-		return fd;
-	*stream = !S_ISREG(st.st_mode);
-	*socket = S_ISSOCK(st.st_mode);
-	return fd;
+	return strcmp(path, "-") ? lines_open(file, path, MODE) : lines_open_fd(file, STDOUT_FILENO);
 }
 
 int log_prepare(const struct conf *conf, uid_t uid, gid_t gid)
 {
-	int fd;
-
 	if (!conf->access_log || !strcmp(conf->access_log, "-") || geteuid())
 		return 0;
-	/* New or not at all: its directory may be the workers', who could put a link there. */
-	fd = open(conf->access_log, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	if (fchown(fd, uid, gid)) {
-		close(fd);
-		return -EPERM;
-	}
-	close(fd);
-	return 0;
+	return lines_make(conf->access_log, MODE, uid, gid);
 }
 
 struct log *log_open(struct worker *w)
 {
 	struct log *log = calloc(1, sizeof(*log));
+	int err;
 
 	if (!log)
 		return NULL;
@@ -200,10 +150,9 @@ struct log *log_open(struct worker *w)
 	log->writing_size = BUFFER;
 	log->buf = malloc(log->size);
 	log->writing = malloc(log->writing_size);
-	log->fd = open_log(w->conf->access_log, &log->stream, &log->socket);
-	if (!log->buf || !log->writing || log->fd < 0) {
-		fprintf(stderr, "flash: cannot write %s: %s\n", w->conf->access_log,
-			strerror(errno));
+	err = open_log(w->conf->access_log, &log->file);
+	if (!log->buf || !log->writing || err) {
+		fprintf(stderr, "flash: cannot write %s: %s\n", w->conf->access_log, strerror(err ? -err : ENOMEM));
 		free(log->buf);
 		free(log->writing);
 		free(log);
@@ -220,14 +169,14 @@ struct log *log_open(struct worker *w)
 /* No helper runs any more. */
 void log_close(struct log *log)
 {
-	if (log->stream) {
+	if (log->file.stream) {
 		flush_stream(log);
 	} else {
-		write_all(log->fd, log->writing + log->written, log->writing_len - log->written);
-		write_all(log->fd, log->buf, log->len);
+		write_all(log->file.fd, log->writing + log->written, log->writing_len - log->written);
+		write_all(log->file.fd, log->buf, log->len);
 	}
 	loop_timer_del(&log->flush);
-	close(log->fd);
+	close(log->file.fd);
 	free(log->buf);
 	free(log->writing);
 	free(log);
@@ -235,19 +184,20 @@ void log_close(struct log *log)
 
 void log_reopen(struct log *log, int count)
 {
-	int fd;
+	struct lines file;
+	int err;
 
 	if (count == log->reopened || log->busy)
 		return;
 	log->reopened = count;
-	fd = open_log(log->w->conf->access_log, &log->stream, &log->socket);
-	if (fd < 0) {
+	err = open_log(log->w->conf->access_log, &file);
+	if (err) {
 		fprintf(stderr, "flash: cannot write %s: %s; going on in the former file\n",
-			log->w->conf->access_log, strerror(errno));
+			log->w->conf->access_log, strerror(-err));
 		return;
 	}
-	close(log->fd);
-	log->fd = fd;
+	close(log->file.fd);
+	log->file = file;
 	flush(log);
 }
 
@@ -360,7 +310,7 @@ static bool grow(struct log *log)
 {
 	char *buf;
 
-	if (log->stream || log->size >= BUFFER_MAX)
+	if (log->file.stream || log->size >= BUFFER_MAX)
 		return false;
 	buf = realloc(log->buf, log->size * 2);
 	if (!buf)

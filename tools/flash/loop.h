@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "httpdate.h"
-#include "list.h"
+#include "tools/base/list.h"
 
 struct loop;
 

@@ -17,7 +17,7 @@
 
 #include "listener.h"
 #include "log.h"
-#include "notify.h"
+#include "tools/base/notify.h"
 #include "worker.h"
 
 #define RESPAWN_SECONDS 1	/* not oftener than this for one worker */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "list.h"
+#include "tools/base/list.h"
 
 #define HEADS (1u << 16)
 #define PAGE 4096u

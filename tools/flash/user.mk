@@ -1,9 +1,9 @@
 # flash: the AMPED web server
 flash_parts := accept app app_env app_head body cache cgi check child config conn disk fcgi fcgi_pool fcgi_record file handback http2 helper helper_process helper_ring \
 	hold httpdate https input job lite listener listing log lookup loop loop_direct loop_epoll loop_uring loop_uselect map master message mime \
-	notify predict range request response room said secure send shake stats target textfile tls_host tx vhost worker
+	predict range request response room said secure send shake stats target textfile tls_host tx vhost worker
 PROGRAMS += flash
-flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) lard/html.c $(tls_parts) $(http2_parts) $(http2_text_parts)
+flash_SRCS := tools/flash/main.c $(flash_parts:%=tools/flash/%.c) tools/base/lines.c tools/base/notify.c tools/base/html.c $(tls_parts) $(http2_parts) $(http2_text_parts)
 flash_PKGS := openssl libnghttp2
 flash_LIBS := -luring -lpthread
 flash_DEPS := libuselect libiolite libhandoff libflotilla

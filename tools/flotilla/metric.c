@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
-#include "lard/metric.h"
+#include "tools/base/metric.h"
 #include "metric.h"
 
 /**

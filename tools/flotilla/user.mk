@@ -5,7 +5,7 @@ flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c tab
 	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_job.c cache_put.c cache_value.c key.c process.c process_job.c process_drain.c process_tree.c migrate.c redirect.c takeover.c follow.c relocation.c drain.c \
 	balance.c rebalance.c rebalance_look.c rebalance_round.c \
 	apply.c changes.c lock.c hold.c owner.c setting.c config.c config_text.c config_json.c config_live.c config_rule.c config_diff.c config_compare.c) \
-	lard/metric.c kmod/afpa/request.c
+	tools/base/metric.c kmod/afpa/request.c
 flotilla_DEPS := libflotilla libhandoff libafpa
 flotilla_PKGS := jansson libmnl
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lard/reader.h"
+#include "tools/base/reader.h"
 
 #define PORT_DEFAULT	"7473"
 

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 #include "door.h"
-#include "lard/log.h"
+#include "tools/base/log.h"
 
 /* The longest header, and what the library needs besides. */
 #define HEADER_MAX	32768

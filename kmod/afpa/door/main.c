@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "door.h"
-#include "lard/log.h"
-#include "lard/notify.h"
+#include "tools/base/log.h"
+#include "tools/base/notify.h"
 #include "mark.h"
 
 #define CONFIG_FILE	"/etc/flotilla/afpad.conf"
@@ -257,7 +257,7 @@ static void reload(struct run *run)
 		peers_token(run->door.peers, run->door.peer_tokens.text[0]);
 		log_info("reload", "tokens=%u", run->door.tokens.nr);
 	}
-	notify_ready();
+	notify("READY=1");
 }
 
 static void serve(struct run *run, const sigset_t *signals)
@@ -301,9 +301,9 @@ int main(int argc, char **argv)
 		return 0;
 	warn(&run.door.config);
 	log_info("start", "listen=%s peers=%u", address_text(&run.door.config.listen, text), run.door.config.nr_peers);
-	notify_ready();
+	notify("READY=1");
 	serve(&run, &signals);
-	notify_stopping();
+	notify("STOPPING=1");
 	http_stop(&run.door);
 	peers_free(run.door.peers);
 	return 0;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "crowd.h"
-#include "lard/log.h"
+#include "tools/base/log.h"
 #include "mark.h"
 
 /* A peer that nothing is told to is asked so often whether it is there. */

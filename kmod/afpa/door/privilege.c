@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "door.h"
-#include "lard/capability.h"
+#include "tools/base/capability.h"
 
 int privilege_find(const struct config *config, uid_t *uid, gid_t *gid, char *error, size_t size)
 {

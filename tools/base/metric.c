@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The text format of Prometheus; the command line writes it, too. */
 #include <stdarg.h>
-#include "metric.h"
+#include "tools/base/metric.h"
 
 void metric_family(FILE *out, const char *name, const char *type, const char *help)
 {

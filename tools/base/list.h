@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Intrusive doubly linked list, the shape the kernel uses. */
-#ifndef FLASH_LIST_H
-#define FLASH_LIST_H
+/* Doubly linked lists whose links live in their members, with the kernel's names. */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,6 +40,7 @@ static inline void list_add(struct list *n, struct list *head)
 	list_add_between(n, head, head->next);
 }
 
+/* On a head: at the end. On a member: before it. */
 static inline void list_add_tail(struct list *n, struct list *head)
 {
 	list_add_between(n, head->prev, head);

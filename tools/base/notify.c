@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "notify.h"
+#include "tools/base/notify.h"
 
 #include <stdarg.h>
 #include <stddef.h>

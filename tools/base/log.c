@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "log.h"
+#include "tools/base/log.h"
 
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 static const int journal_priority[] = { 3, 4, 6, 7 };

@@ -3,8 +3,8 @@
  * Reading files of directives: one a line, words apart at blanks, "..." keeps blanks, # begins a
  * comment. Functions return 0, or -EINVAL after writing "file:line: sentence" into @error.
  */
-#ifndef LARD_READER_H
-#define LARD_READER_H
+#ifndef BASE_READER_H
+#define BASE_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Structured log: one line an event, `key=value`, values with spaces quoted. */
-#ifndef LARD_LOG_H
-#define LARD_LOG_H
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "html.h"
+#include "tools/base/html.h"
 
 void html_put(FILE *out, const char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What others have named, in pages of lardd and of flash. */
-#ifndef LARD_HTML_H
-#define LARD_HTML_H
+#ifndef BASE_HTML_H
+#define BASE_HTML_H
 
 #include <stdio.h>
 

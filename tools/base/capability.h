@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What a daemon keeps of root's rights; lardd and afpad. */
-#ifndef LARD_CAPABILITY_H
-#define LARD_CAPABILITY_H
+#ifndef BASE_CAPABILITY_H
+#define BASE_CAPABILITY_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "capability.h"
+#include "tools/base/capability.h"
 #include <errno.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Files of directives: lines, words and values. */
-#include "reader.h"
+#include "tools/base/reader.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

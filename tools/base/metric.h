@@ -6,8 +6,8 @@
  *	metric_labels(out, "lard_node_up", "node", name, NULL);
  *	fprintf(out, "%d\n", up);
  */
-#ifndef LARD_METRIC_H
-#define LARD_METRIC_H
+#ifndef BASE_METRIC_H
+#define BASE_METRIC_H
 
 #include <stdio.h>
 
