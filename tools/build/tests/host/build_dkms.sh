@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 400
 # What DKMS gets is the kernel side, whole: each object that a Kbuild names has its source, each include its header.
 . "$FLT_TOP/tools/testing/lib.sh"
 need find sed
@@ -49,4 +49,10 @@ chmod -R a+w "$root/theirs"
 check "it goes from anybody's tree" sh -c "umask 0 && exec '$root/theirs/tools/build/dkms' '$root/open'"
 claim "with all of it" $(($(find "$root/open" -type f | wc -l) != $(find "$tree" -type f | wc -l)))
 equal "and is nobody else's to write" "" "$(find "$root/open" ! -user "$(id -un)" -o -perm /022)"
+
+# A room by itself, beside the symbols of flotilla.ko, which the build of the whole tree has left.
+kdir=$("$FLT_TOP/tools/build/kernel" kdir stock)
+cp "$FLT_TOP/build/kbuild/Module.symvers" kmod/
+check "a room is built by itself" make -C "$kdir" "M=$tree/splice" modules
+equal "and has the version" "$version" "$(modinfo -F version splice/sksplice.ko)"
 finish
