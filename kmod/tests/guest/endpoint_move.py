@@ -328,6 +328,23 @@ def deferred_accept(world, count):
 
 
 @suite.claim
+def syn_cookies_of_b_are_in_nobodys_way(world):
+    """b answers every SYN by a cookie: an adoption has no SYN."""
+    before = world.b.sysctl(tcp_syncookies=2)
+    count = Difference(world.b)
+    try:
+        client, server = pair(world, 8028)
+        client.sendall(b"hello")
+        arrived(client, server, 5)
+        with client, server, adopted(world, server, 8028) as child:
+            assert receive(child, 5) == b"hello"
+            exchange(client, child, noise(20000, 3), noise(20000, 4))
+        assert count["SyncookiesSent"] == count["SyncookiesRecv"] == count["SyncookiesFailed"] == 0
+    finally:
+        world.b.sysctl(**before)
+
+
+@suite.claim
 def reuseport_group_shares(world):
     """Of a group of listeners each gets a part, chosen by the client's address and port."""
     group = [listen(world.b, 8016, SO_REUSEPORT=1) for _ in range(4)]
