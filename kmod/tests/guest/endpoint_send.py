@@ -16,8 +16,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (ACK, CLIENT, FIN, RST, Capture, Difference, Endpoint, Refused,  # noqa: E402
-                      Suite, Wire, exchange, listen, move, noise, nothing_to_accept, pair, patient, receive, reset,
-                      tcp_info, unread, until)
+                      Suite, Wire, answers_lost, answers_of_b_lost, client_cut_off, exchange, listen, move, noise,
+                      nothing_to_accept, pair, patient, receive, reset, tcp_info, unread, until)
 from patience import CHECKING, PATIENCE, rounds         # noqa: E402
 
 suite = Suite()
@@ -27,31 +27,6 @@ SEND, SENDDATA = 7, 8
 # What the target must know exactly, and the queues packet by packet.
 SAME = ("state options snd_wscale rcv_wscale snd_mss advmss pmtu rtt rttvar min_rtt rto "
         "snd_wnd unacked notsent_bytes").split()
-
-
-@contextlib.contextmanager
-def lost(node, number, *gateways):
-    """What the node sends to these neighbours goes to nobody, and no queue knows it."""
-    device = "port" if number is None else f"n{number}"
-    node.ip(*(f"neigh replace {to} lladdr 02:00:00:00:00:99 nud permanent dev {device}" for to in gateways))
-    try:
-        yield
-    finally:
-        node.ip(*(f"neigh del {to} dev {device}" for to in gateways))
-
-
-def answers_lost(world):
-    """What a sends does not reach the client."""
-    return lost(world.a, None, "10.1.0.1", "fd01::1")
-
-
-def answers_of_b_lost(world):
-    return lost(world.b, None, "10.2.0.1", "fd02::1")
-
-
-def client_cut_off(world):
-    """What the client sends does not reach a: acknowledgments neither."""
-    return lost(world.c, 1, "10.1.0.2", "fd01::2")
 
 
 def fill(server, data):

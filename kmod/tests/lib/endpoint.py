@@ -361,6 +361,31 @@ def patient(world):
             ns.sysctl(**values)
 
 
+@contextlib.contextmanager
+def lost(node, number, *gateways):
+    """What the node sends to these neighbours goes to nobody, and no queue knows it."""
+    device = "port" if number is None else f"n{number}"
+    node.ip(*(f"neigh replace {to} lladdr 02:00:00:00:00:99 nud permanent dev {device}" for to in gateways))
+    try:
+        yield
+    finally:
+        node.ip(*(f"neigh del {to} dev {device}" for to in gateways))
+
+
+def answers_lost(world):
+    """What a sends does not reach the client."""
+    return lost(world.a, None, "10.1.0.1", "fd01::1")
+
+
+def answers_of_b_lost(world):
+    return lost(world.b, None, "10.2.0.1", "fd02::1")
+
+
+def client_cut_off(world):
+    """What the client sends does not reach a: acknowledgments neither."""
+    return lost(world.c, 1, "10.1.0.2", "fd01::2")
+
+
 def tcp_info(sock):
     """struct tcp_info as a dictionary."""
     code = "=" + "".join(field.split(":")[1] for field in TCP_INFO_FIELDS)
