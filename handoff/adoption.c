@@ -276,7 +276,9 @@ enum flt_refusal hof_adoption_build(struct hof_adoption *a, const void *wire, u3
 
 	if (a->flags & HOF_ADOPT_MOVED)
 		hof_admit_taking_begin(&taking);
-	why = flt_endpoint_adopt(a->hn->net, a->node->id, wire, len, &a->child);
+	why = flt_endpoint_adopt(a->hn->net, a->node->id,
+				 READ_ONCE(a->hn->tunables.adopt_cwnd) ? FLT_ADOPT_CWND : 0, wire,
+				 len, &a->child);
 	if (a->flags & HOF_ADOPT_MOVED)
 		hof_admit_taking_end(&taking);
 	if (why != FLT_REFUSE_NONE) {

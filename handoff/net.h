@@ -19,6 +19,7 @@
  * struct hof_tunables - net.flotilla.* of this namespace; READ_ONCE
  * @handoff:        0 refuses to give connections away
  * @adopt:          0 refuses to take connections
+ * @adopt_cwnd:     1: go on with the congestion window of the giver
  * @timeout_ms:     how long a node may take to answer
  * @query_ms:       when an adoption without COMMIT is asked about
  * @deadline_ms:    when one is given up
@@ -46,6 +47,7 @@
 struct hof_tunables {
 	u32 handoff;
 	u32 adopt;
+	u32 adopt_cwnd;
 	u32 timeout_ms;
 	u32 query_ms;
 	u32 deadline_ms;

@@ -14,6 +14,7 @@
 static const struct hof_tunables hof_defaults = {
 	.handoff = 1,
 	.adopt = 1,
+	.adopt_cwnd = 0,
 	.timeout_ms = 200,
 	.query_ms = 1000,
 	.deadline_ms = 10000,
@@ -67,6 +68,7 @@ struct hof_tunable {
 static const struct hof_tunable hof_rows[] = {
 	HOF_TUNABLE("handoff", handoff, 0, 1),
 	HOF_TUNABLE("adopt", adopt, 0, 1),
+	HOF_TUNABLE("adopt_cwnd", adopt_cwnd, 0, 1),
 	HOF_TUNABLE("handoff_timeout_ms", timeout_ms, 1, HOF_MINUTE_MS),
 	HOF_TUNABLE("adopt_query_ms", query_ms, 1, HOF_MINUTE_MS),
 	HOF_TUNABLE("adopt_deadline_ms", deadline_ms, 1, HOF_MINUTE_MS),

@@ -343,8 +343,8 @@ free:
 	return why;
 }
 
-enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire, u32 len,
-				    struct flt_adoption **out)
+enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, unsigned int flags,
+				    const void *wire, u32 len, struct flt_adoption **out)
 {
 	struct flt_state state;
 	enum flt_refusal why;
@@ -353,6 +353,8 @@ enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire
 	might_sleep();
 
 	why = flt_wire_decode(wire, len, &state, &data);
+	if (!(flags & FLT_ADOPT_CWND))
+		state.snd_cwnd = 0;
 	if (!why)
 		why = flt_adoption_make(net, giver, &state, &data, out);
 	trace_flt_endpoint_adopt(&state.tuple, state.unread, why);

@@ -167,6 +167,21 @@ static void flt_child_seed_rtt(struct sock *child, const struct flt_state *state
 	tcp_bound_rto(child);
 }
 
+/*
+ * Without it the child begins as any does, with no less than what is under way. The clock goes
+ * on: TCP takes a window back that has not been used for long, when it next sends.
+ */
+static void flt_child_congestion(struct sock *child, const struct flt_state *state)
+{
+	struct tcp_sock *tp = tcp_sk(child);
+
+	if (!state->snd_cwnd)
+		return;
+	tcp_snd_cwnd_set(tp, min(state->snd_cwnd, tp->snd_cwnd_clamp));
+	tp->snd_ssthresh = state->snd_ssthresh;
+	tp->lsndtime = tcp_jiffies32 - msecs_to_jiffies(state->sent_age_ms);
+}
+
 static void flt_child_windows(struct sock *child, const struct flt_state *state)
 {
 	struct tcp_sock *tp = tcp_sk(child);
@@ -203,6 +218,7 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
 
 	flt_child_windows(child, state);
 	flt_child_seed_rtt(child, state);
+	flt_child_congestion(child, state);
 	tp->ecn_flags = state->ecn_flags;
 	if (state->flags & FLT_WIRE_TIMESTAMP)
 		tp->rx_opt.ts_recent_stamp = ktime_get_seconds() - state->ts_recent_age;

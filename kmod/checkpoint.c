@@ -57,9 +57,9 @@ static void flt_tail_encode(void *at, const struct flt_state *state)
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 {
 	/* Nothing between the parts, so that there is nothing of our memory in it. */
-	static_assert(sizeof(*wire) == sizeof(wire->head) + 6 * sizeof(struct flt_section) +
+	static_assert(sizeof(*wire) == sizeof(wire->head) + 7 * sizeof(struct flt_section) +
 		      sizeof(wire->tuple) + sizeof(wire->options) + sizeof(wire->progress) +
-		      sizeof(wire->times) + sizeof(wire->rtt));
+		      sizeof(wire->times) + sizeof(wire->rtt) + sizeof(wire->congestion));
 
 	wire->head = (struct flt_wire_head){
 		.magic = cpu_to_be32(FLT_WIRE_MAGIC),
@@ -108,6 +108,12 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 		.mdev_us = cpu_to_be32(state->mdev_us),
 		.rttvar_us = cpu_to_be32(state->rttvar_us),
 		.rtt_min_us = cpu_to_be32(state->rtt_min_us),
+	};
+	wire->congestion_head = flt_section(FLT_SECTION_CONGESTION, 0, sizeof(wire->congestion));
+	wire->congestion = (struct flt_wire_congestion){
+		.snd_cwnd = cpu_to_be32(state->snd_cwnd),
+		.snd_ssthresh = cpu_to_be32(state->snd_ssthresh),
+		.sent_age_ms = cpu_to_be32(state->sent_age_ms),
 	};
 	wire->data_head = flt_section(FLT_SECTION_DATA, FLT_SECTION_CRITICAL, state->unread);
 	if (flt_state_queued(state))
@@ -239,6 +245,13 @@ static bool flt_windows_ok(const struct flt_state *state)
 	       state->window_clamp <= FLT_WINDOW_MAX;
 }
 
+/* As many segments as the largest window has bytes. */
+static bool flt_congestion_ok(const struct flt_state *state)
+{
+	return state->snd_cwnd <= FLT_WINDOW_MAX && state->snd_ssthresh <= TCP_INFINITE_SSTHRESH &&
+	       state->sent_age_ms <= S32_MAX;
+}
+
 static bool flt_times_ok(const struct flt_state *state)
 {
 	return state->srtt_us <= FLT_RTT_MAX && state->mdev_us <= FLT_RTT_MAX &&
@@ -255,6 +268,7 @@ static const u16 flt_section_size[FLT_SECTION_LAST + 1] = {
 	[FLT_SECTION_RTT]	= sizeof(struct flt_wire_rtt),
 	[FLT_SECTION_SEND]	= sizeof(struct flt_wire_send),
 	[FLT_SECTION_TLS]	= sizeof(struct flt_wire_tls),
+	[FLT_SECTION_CONGESTION] = sizeof(struct flt_wire_congestion),
 };
 
 /**
@@ -362,6 +376,14 @@ static enum flt_refusal flt_sections_read(const struct flt_sections *found,
 		state->rttvar_us = be32_to_cpu(rtt.rttvar_us);
 		state->rtt_min_us = be32_to_cpu(rtt.rtt_min_us);
 	}
+	if (found->body[FLT_SECTION_CONGESTION]) {
+		struct flt_wire_congestion congestion;
+
+		memcpy(&congestion, found->body[FLT_SECTION_CONGESTION], sizeof(congestion));
+		state->snd_cwnd = be32_to_cpu(congestion.snd_cwnd);
+		state->snd_ssthresh = be32_to_cpu(congestion.snd_ssthresh);
+		state->sent_age_ms = be32_to_cpu(congestion.sent_age_ms);
+	}
 	if (found->body[FLT_SECTION_SEND]) {
 		struct flt_wire_send send;
 
@@ -391,7 +413,7 @@ enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *sta
 	if (why != FLT_REFUSE_NONE)
 		return why;
 	if (!flt_tuple_ok(&state->tuple) || !flt_options_ok(state) || !flt_windows_ok(state) ||
-	    !flt_times_ok(state))
+	    !flt_times_ok(state) || !flt_congestion_ok(state))
 		return FLT_REFUSE_MALFORMED;
 	data->unread = found.body[FLT_SECTION_DATA];
 	data->sent = found.body[FLT_SECTION_SENDDATA];

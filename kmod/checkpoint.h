@@ -65,6 +65,7 @@ struct flt_section {
  *			  all that the server has written
  * @FLT_SECTION_SENDDATA: those bytes; there with FLT_SECTION_SEND
  * @FLT_SECTION_TLS:      struct flt_wire_tls; there if the bytes are records of TLS
+ * @FLT_SECTION_CONGESTION: struct flt_wire_congestion; who does not know it begins anew
  */
 enum flt_section_type {
 	FLT_SECTION_TUPLE	= 1,
@@ -76,7 +77,8 @@ enum flt_section_type {
 	FLT_SECTION_SEND	= 7,
 	FLT_SECTION_SENDDATA	= 8,
 	FLT_SECTION_TLS		= 9,
-	FLT_SECTION_LAST	= FLT_SECTION_TLS,
+	FLT_SECTION_CONGESTION	= 10,
+	FLT_SECTION_LAST	= FLT_SECTION_CONGESTION,
 };
 
 /* struct flt_wire_options.flags; an unknown one is malformed. */
@@ -133,6 +135,12 @@ struct flt_wire_rtt {
 	__be32 rtt_min_us;
 };
 
+struct flt_wire_congestion {
+	__be32 snd_cwnd;
+	__be32 snd_ssthresh;
+	__be32 sent_age_ms;
+};
+
 struct flt_wire_send {
 	__be32 snd_nxt;
 	__be32 write_seq;
@@ -165,6 +173,8 @@ struct flt_wire {
 	struct flt_wire_times times;
 	struct flt_section rtt_head;
 	struct flt_wire_rtt rtt;
+	struct flt_section congestion_head;
+	struct flt_wire_congestion congestion;
 	struct flt_section data_head;
 };
 
@@ -201,10 +211,14 @@ struct flt_wire_tail {
  * @tsval:         own timestamp clock at the time of the checkpoint
  * @srtt_us, @mdev_us, @rttvar_us, @rtt_min_us: round-trip estimate, in the
  *		   kernel's units; @srtt_us is 0 without a sample
+ * @snd_cwnd:      congestion window in segments; 0: not said, or not to be believed
+ * @snd_ssthresh:  where slow start ends
+ * @sent_age_ms:   since the last segment with data was sent: a window that was not used is not
+ *		   to be believed either, and TCP sees to that by itself
  *
- * Left out on purpose: congestion window and threshold (restart is safe), the
- * retransmission timer's value (may be backed off, is computed anew), counters
- * of TCP_INFO, and every socket option: options come from the target's listener.
+ * Left out on purpose: the retransmission timer's value (may be backed off, is
+ * computed anew), what a congestion control remembers besides, counters of TCP_INFO,
+ * and every socket option: options come from the target's listener.
  */
 struct flt_state {
 	struct flt_tuple tuple;
@@ -218,6 +232,7 @@ struct flt_state {
 	u32 rcv_wup, rcv_wnd, rcv_ssthresh, window_clamp;
 	u32 ts_recent, ts_recent_age, tsval;
 	u32 srtt_us, mdev_us, rttvar_us, rtt_min_us;
+	u32 snd_cwnd, snd_ssthresh, sent_age_ms;
 };
 
 /* The timestamp that a segment would have now: not of the time when the last packet came. */

@@ -192,6 +192,17 @@ static void flt_state_times(const struct tcp_sock *tp, struct flt_state *state)
 	}
 }
 
+/* While the window is being lowered it is on its way to the threshold, and may be far below. */
+static void flt_state_congestion(const struct sock *sk, struct flt_state *state)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_in_cwnd_reduction(sk) ? tp->snd_ssthresh : tcp_snd_cwnd(tp);
+
+	state->snd_cwnd = min_t(u32, cwnd, U16_MAX << TCP_MAX_WSCALE);
+	state->snd_ssthresh = min_t(u32, tp->snd_ssthresh, TCP_INFINITE_SSTHRESH);
+	state->sent_age_ms = min_t(u32, jiffies_to_msecs(tcp_jiffies32 - tp->lsndtime), S32_MAX);
+}
+
 /*
  * The window to claim as promised. A delayed acknowledgment or a keep-alive
  * probe may still go out between checkpoint and release and promise more than
@@ -250,6 +261,7 @@ static void flt_state_capture(const struct sock *sk, struct flt_state *state)
 	state->rcv_ssthresh = tp->rcv_ssthresh;
 	state->window_clamp = tp->window_clamp;
 	flt_state_times(tp, state);
+	flt_state_congestion(sk, state);
 }
 
 /* Copy the unread bytes to @data; false when the queue is not what the numbers say. */

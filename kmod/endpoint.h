@@ -147,10 +147,14 @@ struct flt_peek {
  */
 enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_peek *peek);
 
+/* Go on with the giver's congestion window, where it says so: its path is believed to be ours. */
+#define FLT_ADOPT_CWND	BIT(0)
+
 /**
  * flt_endpoint_adopt - build the connection of a checkpoint, not yet acceptable
  * @net:  the service's network namespace
  * @giver: the giving node's number: what waits for its decision is bounded (waiting.c)
+ * @flags: FLT_ADOPT_*
  * @wire: checkpoint from another node: not trusted
  * @len:  bytes in @wire
  * @out:  the adoption; ends with flt_adoption_commit() or flt_adoption_abort()
@@ -165,8 +169,8 @@ enum flt_refusal flt_endpoint_peek(const void *wire, u32 len, struct flt_peek *p
  * Context: process, may sleep.
  * Return: FLT_REFUSE_NONE, or why not (32 to 63).
  */
-enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, const void *wire, u32 len,
-				    struct flt_adoption **out);
+enum flt_refusal flt_endpoint_adopt(struct net *net, u32 giver, unsigned int flags,
+				    const void *wire, u32 len, struct flt_adoption **out);
 
 /*
  * The child; valid until commit or abort. Attach a stack layer here to hear of

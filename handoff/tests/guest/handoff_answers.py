@@ -132,6 +132,42 @@ def administrator_sets_how_much_may_be_given():
         case.close()
 
 
+def congestion_window(sock):
+    """In segments (struct tcp_info.tcpi_snd_cwnd)."""
+    return struct.unpack_from("I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 80)[0]
+
+
+@claim
+def a_connection_goes_on_with_the_givers_congestion_window_where_that_is_believed():
+    with Cluster(1) as c:
+        dev, front, back = c.fe.handoff(), c.fe.listen(), c.be[0].listen()
+        for believed in (0, 1):
+            c.be[0].sysctl("net.flotilla.adopt_cwnd", believed)
+            client = c.client.connect()
+            here = accept(front)
+            writer = threading.Thread(target=here.sendall, args=(ANSWER,))
+            writer.start()
+            assert receive(client, len(ANSWER)) == ANSWER
+            writer.join()
+            client.sendall(b"GET")
+            peek(here, 3)
+            wait(lambda here=here: here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)[24:28] == bytes(4))
+            before = congestion_window(here)
+            assert before > 20, before
+            dev.submit(here, c.fe.id["be1"], believed)
+            dev.expect(DONE, believed)
+            there = accept(back)
+            now = congestion_window(there)
+            assert now == (before if believed else 10), (believed, before, now)
+            assert receive(there, 3) == b"GET"
+            usable(there, client)
+            for sock in (client, here, there):
+                sock.close()
+            dev.expect(CLOSED, believed)
+        for thing in (dev, front, back):
+            thing.close()
+
+
 @claim
 def what_waits_for_the_answer_of_a_node_is_charged_to_who_gives_it():
     """The checkpoints, which may wait for minutes."""

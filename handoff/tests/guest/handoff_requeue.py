@@ -7,18 +7,24 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import (BUSY, CLOSED, DONE, IDLE, PATIENCE, TOP, VIP4, WANT_IDLE, Cluster, accept, claim, main,   # noqa: E402
-                 peek, receive, rounds, usable, wait)
+                 peek, receive, rounds, run, usable, wait)
 from stall import Stall                                 # noqa: E402
 from move import CONN, FROM, TO, Move, connect, listen, loopback_up, no_resets  # noqa: E402
 from shifted import ANSWER, GET, Pair                   # noqa: E402
 
 RACE = os.path.join(TOP, "build/tests/handoff-move-race")
+
+
+def congestion_window(sock):
+    """In segments (struct tcp_info.tcpi_snd_cwnd)."""
+    return struct.unpack_from("I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 80)[0]
 
 
 @claim
@@ -39,6 +45,25 @@ def an_idle_connection_changes_its_listener_and_stays_the_client_s():
             os.waitpid(child, 0)
             there.close()
             assert p.client.recv(1) == b""
+
+
+@claim
+def its_congestion_window_stays_its_own():
+    """The way to its client is the same: it does not begin anew."""
+    route = "ip route change local 127.0.0.1 dev lo table local proto kernel scope host src 127.0.0.1".split()
+    begins, other = 10, 33      # RFC 6928, and what we make the first of them begin with
+    run(*route, "initcwnd", str(other))
+    p = Pair(idle_ms=50)
+    run(*route)
+    with no_resets(), p:
+        assert congestion_window(p.served) == other
+        p.move.give(CONN, p.served)
+        there = p.moved()
+        assert congestion_window(there) == other, congestion_window(there)
+        usable(there, p.client)
+        there.close()
+    with Pair() as p:
+        assert congestion_window(p.served) == begins
 
 
 @claim

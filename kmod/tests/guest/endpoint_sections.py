@@ -46,7 +46,7 @@ OTHERS = {
                                           for k, f, b in w.sections()]),
     "a_longer_head": lambda w: Wire.of(w.sections(), head=b"what else there is to say"),
     "no_round_trip_times": lambda w: Wire.of(without(w, RTT)),
-    "as_many_sections_as_there_may_be": lambda w: Wire.of(w.sections() + [NEWER] * 58),
+    "as_many_sections_as_there_may_be": lambda w: Wire.of(w.sections() + [NEWER] * (64 - len(w.sections()))),
 }
 
 

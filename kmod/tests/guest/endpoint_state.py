@@ -41,7 +41,7 @@ def look(sock):
     """All that TCP tells of a connection; nothing is changed or sent by that."""
     seen = {name: value for name, value in tcp_info(sock).items()
             if name in ("state", "options", "snd_wscale", "rcv_wscale", "snd_mss", "advmss", "rtt", "rttvar", "min_rtt",
-                        "rto", "backoff", "rcv_ssthresh", "sacked")}
+                        "rto", "backoff", "rcv_ssthresh", "sacked", "snd_cwnd", "snd_ssthresh", "unacked")}
     seen["inq_len"], seen["outq_len"], seen["unsq_len"] = (count(sock, n) for n in (0x541b, 0x5411, 0x894b))
     seen["window_clamp"] = number(sock, socket.TCP_WINDOW_CLAMP)
     sock.setsockopt(TCP, REPAIR, 1)
@@ -117,14 +117,14 @@ def shut(world, port, stack):
 class Moved:
     """What TCP tells of a connection before and after it has moved; spoil: what changes its checkpoint."""
 
-    def __init__(self, world, port, situation, spoil=None):
+    def __init__(self, world, port, situation, spoil=None, trust=False):
         world.steer(world.a)
         with contextlib.ExitStack() as stack:
             stack.enter_context(patient(world))
             client, server = situation(world, port, stack)
             at_b = stack.enter_context(listen(world.b, port))
             self.before = look(server)
-            self.wire = move(world, server, world.b, spoil, send=MOST)
+            self.wire = move(world, server, world.b, spoil, send=MOST, trust=trust)
             child = stack.enter_context(at_b.accept()[0])
             self.after = look(child)
             # Of a connection that is spoilt nobody is to hear any more.
@@ -138,15 +138,15 @@ PORT = 8600
 WHOLE = {}
 
 
-def whole(world, situation):
+def whole(world, situation, trust):
     """Of one move all claims have their fields."""
-    key = situation
+    key = (situation, trust)
     if key not in WHOLE:
-        WHOLE[key] = Moved(world, PORT, situation)
+        WHOLE[key] = Moved(world, PORT, situation, trust=trust)
     return WHOLE[key]
 
 
-def field(names, situations, spoil, same=None):
+def field(names, situations, spoil, same=None, trust=False):
     """A claim: in these situations TCP tells the same on b, and something else if the checkpoint is spoilt."""
     def equal(before, after):
         return all(before.get(name) == after.get(name) for name in names)
@@ -158,10 +158,10 @@ def field(names, situations, spoil, same=None):
 
     def holds(world):
         for situation in situations:
-            moved = whole(world, situation)
+            moved = whole(world, situation, trust)
             assert same(moved.before, moved.after), \
                 f"{situation.__name__}: {show(moved.before)} -> {show(moved.after)}"
-        moved = Moved(world, PORT, situations[-1], spoil)
+        moved = Moved(world, PORT, situations[-1], spoil, trust)
         assert not same(moved.before, moved.after), f"spoilt, b tells the same: {show(moved.after)}"
 
     return holds
@@ -247,6 +247,9 @@ claim("limit_of_that_growth", ("window_clamp",), ALL, plus("window_clamp", 10000
 claim("round_trip_estimate", ("rtt", "rttvar"), ALL, plus("srtt_us", 800000))
 claim("shortest_round_trip", ("min_rtt",), ALL, plus("rtt_min_us", 100000))
 claim("time_until_a_retransmission", ("rto",), ALL, plus("rttvar_us", 8000000))
+claim("congestion_window_if_the_giver_is_trusted", ("snd_cwnd",), ALL, plus("snd_cwnd", 3), trust=True)
+claim("threshold_of_slow_start_if_the_giver_is_trusted", ("snd_ssthresh",), ALL, lambda wire: wire.but(snd_ssthresh=7),
+      trust=True)
 
 
 class Segments:
@@ -328,6 +331,60 @@ def mark_of_congestion_that_the_client_is_owed(world):
         for ns, values in before:
             ns.sysctl(**values)
         subprocess.run(nft + ["delete", "table", "inet", "marked"], check=False)
+
+
+FIRST = 10      # segments with which a connection begins (RFC 6928)
+
+
+def grown(world, port, stack):
+    """A connection whose congestion window has grown."""
+    client, server = idle(world, port, stack)
+    exchange(client, server, b"", noise(1000000, 7))
+    until(lambda: not tcp_info(server)["unacked"], "all is acknowledged")
+    assert tcp_info(server)["snd_cwnd"] > 2 * FIRST, tcp_info(server)["snd_cwnd"]
+    return client, server
+
+
+@suite.claim
+def congestion_window_begins_anew_otherwise(world):
+    """With as many segments as any connection, or as are under way already."""
+    moved = Moved(world, PORT, grown)
+    assert moved.after["snd_cwnd"] == FIRST, (moved.before["snd_cwnd"], moved.after["snd_cwnd"])
+
+    def much(world, port, stack):
+        client, server = grown(world, port, stack)
+        stack.enter_context(answers_lost(world))
+        stack.enter_context(answers_of_b_lost(world))
+        server.setsockopt(TCP, socket.TCP_NODELAY, 1)
+        for _ in range(20):
+            server.sendall(noise(1000, 8))
+        until(lambda: tcp_info(server)["unacked"] == 20, "twenty segments are under way")
+        return client, server
+
+    moved = Moved(world, PORT, much)
+    assert moved.after["outq_len"] == 20000
+    assert moved.after["snd_cwnd"] == max(FIRST, moved.after["unacked"]), moved.after
+    assert moved.before["snd_cwnd"] > moved.after["snd_cwnd"]
+
+
+@suite.claim
+def congestion_window_that_was_not_used_is_given_up_by_b_as_by_a(world):
+    """A minute ago a sent last, as far as b knows: the giver is trusted, and TCP begins anew when it sends."""
+    for age, kept in ((None, True), (60000, False)):
+        world.steer(world.a)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(patient(world))
+            client, server = grown(world, PORT, stack)
+            at_b = stack.enter_context(listen(world.b, PORT))
+            before = tcp_info(server)["snd_cwnd"]
+            move(world, server, world.b, (lambda wire, age=age: wire.but(sent_age_ms=age)) if age else None,
+                 trust=True)
+            child = stack.enter_context(at_b.accept()[0])
+            assert tcp_info(child)["snd_cwnd"] == before
+            child.sendall(b"answer")
+            assert receive(client, 6) == b"answer"
+            assert (tcp_info(child)["snd_cwnd"] >= before) == kept, (age, before, tcp_info(child)["snd_cwnd"])
+    world.steer(world.a)
 
 
 @suite.claim

@@ -208,10 +208,10 @@ class Endpoint:
         self.tsval = self.send
         return why == "NONE"
 
-    def adopt(self, node, wire, giver=0):
-        """Returns the refusal's name; 'NONE' is success."""
+    def adopt(self, node, wire, giver=0, trust=False):
+        """Returns the refusal's name; 'NONE' is success. trust: goes on with the giver's congestion window."""
         with node:
-            return self.call(self.ADOPT, None, wire, send=giver)[0]
+            return self.call(self.ADOPT, None, wire, send=giver | trust << 31)[0]
 
     def commit(self):
         return self.call(self.COMMIT, send=self.tsval)[0]
@@ -247,6 +247,7 @@ class Wire(bytearray):
                            "rcv_wup:I rcv_wnd:I rcv_ssthresh:I window_clamp:I"),
         "times": (4, 1, "ts_recent:I ts_recent_age:I tsval:I"),
         "rtt": (5, 0, "srtt_us:I mdev_us:I rttvar_us:I rtt_min_us:I"),
+        "congestion": (10, 0, "snd_cwnd:I snd_ssthresh:I sent_age_ms:I"),
         "data": (6, 1, ""),
     }
     LAYOUT = {}
@@ -590,13 +591,13 @@ class Difference:
             assert not grown or name in but, f"{self.node.name}: {name} grew by {grown}"
 
 
-def move(world, server, node, change=None, release=True, send=0):
+def move(world, server, node, change=None, release=True, send=0, trust=False):
     """Move the connection of `server` to another node; its listener there gets it."""
     with Endpoint() as endpoint:
         wire = endpoint.checkpoint(server, send)
         if change:
             wire = change(wire)
-        why = endpoint.adopt(node, wire)
+        why = endpoint.adopt(node, wire, trust=trust)
         if why != "NONE":
             raise Refused(why)
         world.steer(node)

@@ -100,8 +100,10 @@ static long flt_test_on_adoption(struct flt_test *test, unsigned int cmd,
 	if (cmd == FLT_TEST_ADOPT) {
 		if (adoption)
 			return -EBUSY;
-		call->refusal = flt_endpoint_adopt(current->nsproxy->net_ns, call->send, wire,
-						   call->len, &test->adoption);
+		call->refusal = flt_endpoint_adopt(current->nsproxy->net_ns,
+						   call->send & ~FLT_TEST_TRUST,
+						   call->send & FLT_TEST_TRUST ? FLT_ADOPT_CWND : 0,
+						   wire, call->len, &test->adoption);
 		return 0;
 	}
 	if (!adoption)

@@ -17,8 +17,8 @@
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
  * @buf:     the checkpoint; for RELEASE, with a @len: only if it is unchanged
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
- * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver; RELEASE: out,
- *	     flt_endpoint_tsval(); COMMIT: the same, or 0; else zero
+ * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver, and
+ *	     FLT_TEST_TRUST for FLT_ADOPT_CWND; RELEASE: out, flt_endpoint_tsval(); COMMIT: the same, or 0; else zero
  */
 struct flt_test_call {
 	__s32 fd;
@@ -27,6 +27,8 @@ struct flt_test_call {
 	__u32 len;
 	__u32 send;
 };
+
+#define FLT_TEST_TRUST		(1U << 31)
 
 #define FLT_TEST_CHECKPOINT	_IOWR('E', 1, struct flt_test_call)
 #define FLT_TEST_UNCHANGED	_IOWR('E', 2, struct flt_test_call)
