@@ -16,6 +16,7 @@ from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E                                     # noqa: E402
 from netns import run                                   # noqa: E402
 from patience import SLOW                               # noqa: E402
+from stalled import stalled                             # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
 
 
@@ -109,6 +110,21 @@ def restarted_peer_gets_in():
 
 
 @claim
+def restarted_peer_gets_in_during_maintenance_too():
+    """Nobody watches the link then: the newcomer's wait for the old one's answer has its end all the same."""
+    with cluster(2, listed=False) as c:
+        low, high = listening(c)
+        old = greeted(low, high, heartbeat=1000)
+        high.nl.do("NODE_SET", node_name="n1", node_admin=E["FLT_ADMIN_MAINTENANCE"])
+        fresh = FakePeer(low, high).connect()
+        fresh.send(frame(HELLO, hello("n1", instance=78)))
+        assert fresh.frame()[0] == HELLO
+        wait(lambda: high.state(low) == UP)
+        fresh.close()
+        old.close()
+
+
+@claim
 def other_user_does_not_keep_an_authenticated_link_from_coming_up():
     with cluster(2, listed=False) as c:
         low, high = c.nodes
@@ -121,7 +137,8 @@ def other_user_does_not_keep_an_authenticated_link_from_coming_up():
                     peer.send(b"GET / HTTP/1.0\r\n\r\n" * 20)
                     time.sleep(0.01)
                     peer.close()
-        agents = [FakeAgent(node.ns) for node in c.nodes]
+        # A handshake takes its time, and those of the strangers fail meanwhile.
+        agents = [FakeAgent(low.ns), FakeAgent(high.ns, "strict")]
         try:
             for node in c.nodes:
                 node.become()
@@ -139,6 +156,30 @@ def other_user_does_not_keep_an_authenticated_link_from_coming_up():
                 thread.join()
             for agent in agents:
                 agent.stop()
+
+
+@claim
+def other_user_does_not_push_out_a_node_that_is_about_to_be_looked_at():
+    """Both have been accepted, and the link's work has not come to it yet."""
+    with cluster(2, listed=False) as c:
+        low, high = c.nodes
+        agent = FakeAgent(high.ns)
+        try:
+            high.become()
+            high.list(low, node_auth=E["FLT_AUTH_X509"])
+            with stalled("flt_link_work", 3 * SLOW) as stall:
+                peer = FakePeer(low, high).connect()
+                wait(lambda: stall() >= 1)
+                stranger = FakePeer(low, high, privileged=False).connect()
+                assert stranger.gone() == []
+                stall.ends()
+            wait(lambda: agent.seen)
+            peer.sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                raise AssertionError("the node has heard %r" % peer.sock.recv(100))
+            peer.close()
+        finally:
+            agent.stop()
 
 
 def tracing(name, text, flags=os.O_WRONLY):

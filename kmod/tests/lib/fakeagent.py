@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import threading
+import time
 
 import fltnl
 from netns import inside
@@ -27,7 +28,8 @@ def keys(side):
 class FakeAgent(threading.Thread):
     """Serves one namespace until stop(). mode: "tls", "plain" (says done, does nothing),
     "fail" (says EACCES), "mute" (never answers), "anonymous" (the peer has shown no certificate),
-    "other" (the peer has shown another key)."""
+    "other" (the peer has shown another key), "strict" (EACCES without a privileged port; else it takes its
+    time)."""
 
     def __init__(self, ns, mode="tls"):
         super().__init__(daemon=True)
@@ -74,8 +76,8 @@ class FakeAgent(threading.Thread):
             if self.mode == "mute":
                 self.held.append(fd)
                 continue
-            status = 13 if self.mode == "fail" else 0
-            if self.mode in ("tls", "anonymous", "other"):
+            status = 13 if self.mode == "fail" or self.mode == "strict" and not self.knows(fd) else 0
+            if self.mode in ("tls", "anonymous", "other", "strict") and not status:
                 with socket.socket(fileno=os.dup(fd)) as sock:
                     try:
                         sock.setsockopt(socket.SOL_TCP, TCP_ULP, b"tls")
@@ -93,6 +95,17 @@ class FakeAgent(threading.Thread):
                          (fltnl.attr(D_REMOTE, peer) if self.mode != "anonymous" else b""))
             os.close(fd)
         return bool(rows)
+
+    @staticmethod
+    def knows(fd):
+        with socket.socket(fileno=os.dup(fd)) as sock:
+            try:
+                known = sock.getpeername()[1] < 1024
+            except OSError:
+                known = False
+        if known:
+            time.sleep(0.3)
+        return known
 
 
 class Handshake(fltnl.Flotilla):
