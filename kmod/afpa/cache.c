@@ -8,10 +8,12 @@
 #include <linux/rhashtable.h>
 #include <linux/timekeeping.h>
 #include <net/net_namespace.h>
+#include <flotilla/afpa.h>
 
 #include "cache.h"
 #include "counter.h"
 #include "net.h"
+#include "past.h"
 #include "trace.h"
 
 /* Objects that are looked at before others may have the lock. */
@@ -20,10 +22,8 @@
 /* Hashes of keys that changes are remembered by; a power of two. */
 #define AFPA_TOUCHED		4096
 
-static u32 afpa_key_hash(const void *data, u32 len, u32 seed)
+u32 afpa_key_hash(const struct afpa_key_ref *key, u32 seed)
 {
-	const struct afpa_key_ref *key = data;
-
 	return jhash(key->path, key->path_len, jhash(key->host, key->host_len, key->site ^ seed));
 }
 
@@ -31,7 +31,12 @@ static u32 afpa_object_hash(const void *data, u32 len, u32 seed)
 {
 	const struct afpa_object *obj = data;
 
-	return afpa_key_hash(&obj->key, 0, seed);
+	return afpa_key_hash(&obj->key, seed);
+}
+
+static u32 afpa_cache_hash(const void *data, u32 len, u32 seed)
+{
+	return afpa_key_hash(data, seed);
 }
 
 /* 0 for the same, as rhashtable wants it. */
@@ -50,7 +55,7 @@ static const struct rhashtable_params afpa_cache_params = {
 	.head_offset = offsetof(struct afpa_object, node),
 	.key_offset = offsetof(struct afpa_object, key),
 	.key_len = sizeof(struct afpa_key_ref),
-	.hashfn = afpa_key_hash,
+	.hashfn = afpa_cache_hash,
 	.obj_hashfn = afpa_object_hash,
 	.obj_cmpfn = afpa_object_differs,
 	.automatic_shrinking = true,
@@ -76,6 +81,7 @@ void afpa_cache_exit(struct afpa_cache *cache)
 	rhashtable_destroy(&cache->table);
 	xa_destroy(&cache->order);
 	kvfree(cache->touched);
+	afpa_past_end(cache);
 }
 
 struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key)
@@ -153,9 +159,19 @@ static void afpa_cache_forget(struct afpa_cache *cache, struct afpa_object *obj)
 	afpa_object_put(obj);
 }
 
-static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj, const char *why)
+static const char *const afpa_last_names[] = {
+	[AFPA_LAST_DELETED] = "deleted",
+	[AFPA_LAST_BANNED] = "banned",
+	[AFPA_LAST_FLUSHED] = "flushed",
+	[AFPA_LAST_EXPIRED] = "expired",
+	[AFPA_LAST_EVICTED] = "evicted",
+	[AFPA_LAST_SHRUNK] = "shrunk",
+};
+
+static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj, enum afpa_last why)
 {
-	trace_afpa_gone(obj, why);
+	trace_afpa_gone(obj, afpa_last_names[why]);
+	afpa_past_gone(cache, obj, why);
 	rhashtable_remove_fast(&cache->table, &obj->node, afpa_cache_params);
 	afpa_cache_forget(cache, obj);
 }
@@ -165,7 +181,7 @@ static void afpa_cache_drop(struct afpa_cache *cache, struct afpa_object *obj, c
  * many have gone. *more: there is more to do.
  */
 static u64 afpa_cache_evict_some(struct afpa_cache *cache, enum afpa_clock clock, u64 limit,
-				 const struct afpa_object *keep, const char *why, bool *more)
+				 const struct afpa_object *keep, enum afpa_last why, bool *more)
 {
 	struct list_head *list = &cache->clock[clock];
 	unsigned int steps = AFPA_EVICT_STEPS;
@@ -199,10 +215,11 @@ static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct af
 	bool more;
 	u64 n;
 
-	n = afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, "evicted", &more);
+	n = afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, AFPA_LAST_EVICTED, &more);
 	while (more) {
 		cond_resched_lock(&cache->lock);
-		n += afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, "evicted", &more);
+		n += afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, AFPA_LAST_EVICTED,
+					   &more);
 	}
 	return n;
 }
@@ -284,7 +301,7 @@ int afpa_cache_ticket(struct afpa_net *an, u64 *ticket)
 
 static u64 *afpa_cache_slot(const struct afpa_cache *cache, const struct afpa_key_ref *key, int i)
 {
-	u32 hash = afpa_key_hash(key, 0, cache->seed[i]);
+	u32 hash = afpa_key_hash(key, cache->seed[i]);
 
 	return &cache->touched[i * AFPA_TOUCHED + hash % AFPA_TOUCHED];
 }
@@ -342,8 +359,10 @@ int afpa_cache_put(struct afpa_net *an, struct afpa_object *obj, u32 ttl_ms, boo
 	obj->version = ++cache->version;
 	*version = obj->version;
 	err = afpa_cache_insert(cache, obj, old);
-	if (!err)
-		evicted = afpa_cache_evict(cache, cache->budget, obj);
+	if (err)
+		goto out;
+	afpa_past_forget(cache, &obj->key);
+	evicted = afpa_cache_evict(cache, cache->budget, obj);
 out:
 	spin_unlock(&cache->lock);
 	if (err == -ESTALE)
@@ -355,6 +374,47 @@ out:
 	if (old)
 		afpa_count(an, AFPA_STAT_REPLACED);
 	return 0;
+}
+
+void afpa_cache_refuse(struct afpa_net *an, const struct afpa_key_ref *key, int err)
+{
+	struct afpa_cache *cache = &an->cache;
+
+	spin_lock(&cache->lock);
+	afpa_past_refused(cache, key, -err);
+	spin_unlock(&cache->lock);
+}
+
+struct afpa_object *afpa_cache_recall(struct afpa_net *an, const struct afpa_key_ref *key,
+				      struct afpa_past *past)
+{
+	struct afpa_cache *cache = &an->cache;
+	const struct afpa_past *last;
+	struct afpa_object *obj;
+
+	*past = (struct afpa_past){ 0 };
+	spin_lock(&cache->lock);
+	rcu_read_lock();
+	obj = rhashtable_lookup(&cache->table, key, afpa_cache_params);
+	rcu_read_unlock();
+	if (obj && afpa_object_is_over(obj, get_jiffies_64())) {
+		/* Nobody has come by yet to take it out. */
+		*past = (struct afpa_past){
+			.when = obj->expires,
+			.version = obj->version,
+			.hits = min_t(u64, atomic64_read(&obj->hits), U32_MAX),
+			.last = AFPA_LAST_EXPIRED,
+		};
+		obj = NULL;
+	} else {
+		last = afpa_past_find(cache, key);
+		if (last)
+			*past = *last;
+	}
+	if (obj)
+		refcount_inc(&obj->users);
+	spin_unlock(&cache->lock);
+	return obj;
 }
 
 int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
@@ -370,7 +430,7 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
 	rcu_read_unlock();
 	if (obj) {
 		over = afpa_object_is_over(obj, get_jiffies_64());
-		afpa_cache_drop(cache, obj, over ? "expired" : "deleted");
+		afpa_cache_drop(cache, obj, over ? AFPA_LAST_EXPIRED : AFPA_LAST_DELETED);
 	}
 	spin_unlock(&cache->lock);
 	if (!obj)
@@ -381,7 +441,7 @@ int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key)
 
 static u64 afpa_cache_drop_some(struct afpa_cache *cache,
 				bool (*which)(const struct afpa_object *obj, u64 arg), u64 arg,
-				const char *why)
+				enum afpa_last why)
 {
 	struct afpa_object *obj;
 	unsigned long version;
@@ -411,7 +471,7 @@ u64 afpa_cache_flush(struct afpa_net *an, u32 site)
 	u64 n;
 
 	afpa_cache_touch_all(&an->cache);
-	n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site, "flushed");
+	n = afpa_cache_drop_some(&an->cache, afpa_object_is_of, site, AFPA_LAST_FLUSHED);
 	afpa_count_add(an, AFPA_STAT_DELETED, n);
 	return n;
 }
@@ -448,15 +508,18 @@ u64 afpa_cache_ban(struct afpa_net *an, const struct afpa_ban_ref *ban)
 	u64 n;
 
 	afpa_cache_touch_all(&an->cache);
-	n = afpa_cache_drop_some(&an->cache, afpa_object_is_banned, (unsigned long)ban, "banned");
+	n = afpa_cache_drop_some(&an->cache, afpa_object_is_banned, (unsigned long)ban,
+				 AFPA_LAST_BANNED);
 	afpa_count_add(an, AFPA_STAT_BANNED, n);
 	return n;
 }
 
 void afpa_cache_expire(struct afpa_net *an)
 {
-	u64 n = afpa_cache_drop_some(&an->cache, afpa_object_is_over, get_jiffies_64(), "expired");
+	u64 n;
 
+	n = afpa_cache_drop_some(&an->cache, afpa_object_is_over, get_jiffies_64(),
+				 AFPA_LAST_EXPIRED);
 	afpa_count_add(an, AFPA_STAT_EXPIRED, n);
 }
 
@@ -513,7 +576,7 @@ u64 afpa_cache_shrink(struct afpa_net *an, enum afpa_clock clock, u64 share, u64
 	before = cache->used[AFPA_CLOCK_ALL];
 	limit = cache->used[clock];
 	limit -= min(limit, mul_u64_u64_div_u64(limit, share, whole));
-	n = afpa_cache_evict_some(cache, clock, limit, NULL, "shrunk", &more);
+	n = afpa_cache_evict_some(cache, clock, limit, NULL, AFPA_LAST_SHRUNK, &more);
 	before -= cache->used[AFPA_CLOCK_ALL];
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_SHRUNK, n);

@@ -10,6 +10,7 @@
 #include "object.h"
 
 struct afpa_net;
+struct afpa_past;
 
 /**
  * struct afpa_cache - objects, found by site, host and path
@@ -27,7 +28,8 @@ struct afpa_net;
  * @banned:  the last moment at which some or all were dropped by a program
  * @touched: NULL as long as nobody has a ticket; when objects were put or deleted, by two hashes of
  *	     their keys; AFPA_TOUCHED of each
- * @seed:    of the two
+ * @seed:    of the two, and of what @past has its keys by
+ * @past:    NULL as long as nobody has put anything: what was last said of keys (past.h)
  *
  * An object is in @table, @clock and @order, or in none; with AFPA_CLOCK_AUTOMATIC only if it is.
  */
@@ -44,6 +46,7 @@ struct afpa_cache {
 	u64 banned;
 	u64 *touched;
 	u32 seed[2];
+	struct afpa_past *past;
 };
 
 /**
@@ -79,6 +82,8 @@ void afpa_cache_touch_all(struct afpa_cache *cache);
  * Return: the object of the very host, or else that of any, with a reference; NULL.
  */
 struct afpa_object *afpa_cache_get(struct afpa_cache *cache, const struct afpa_key_ref *key);
+
+u32 afpa_key_hash(const struct afpa_key_ref *key, u32 seed);
 
 /* That of the key alone, without a reference: RCU holds it. */
 struct afpa_object *afpa_cache_find_exact(struct afpa_cache *cache, const struct afpa_key_ref *key);
@@ -117,6 +122,13 @@ u64 afpa_cache_outside(const struct afpa_cache *cache);
 
 /* A new lifetime from now on; -ENOENT. */
 int afpa_cache_set_ttl(struct afpa_net *an, const struct afpa_key_ref *key, u32 ttl_ms);
+
+/* A put of @key was in vain. */
+void afpa_cache_refuse(struct afpa_net *an, const struct afpa_key_ref *key, int err);
+
+/* What was last said of the key, into *@past; the object, with a reference, or NULL. */
+struct afpa_object *afpa_cache_recall(struct afpa_net *an, const struct afpa_key_ref *key,
+				      struct afpa_past *past);
 
 /* -ENOENT: it is not there. */
 int afpa_cache_del(struct afpa_net *an, const struct afpa_key_ref *key);

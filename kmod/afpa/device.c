@@ -256,6 +256,8 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_next(an, argp);
 	case AFPA_IOC_PROTOCOL:
 		return afpa_device_protocol(an, argp);
+	case AFPA_IOC_EXPLAIN:
+		return afpa_device_explain(an, argp);
 	}
 	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
 		return -EPERM;

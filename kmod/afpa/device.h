@@ -21,6 +21,7 @@ int afpa_device_put(struct afpa_net *an, void __user *arg);
 int afpa_device_next(struct afpa_net *an, void __user *arg);
 int afpa_device_ban(struct afpa_net *an, void __user *arg);
 int afpa_device_ticket(struct afpa_net *an, void __user *arg);
+int afpa_device_explain(struct afpa_net *an, void __user *arg);
 
 /* @do_it with the key that @arg has; these are such. */
 int afpa_device_object(struct afpa_net *an, void __user *arg,

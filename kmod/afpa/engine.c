@@ -134,13 +134,6 @@ static enum afpa_result afpa_send(struct afpa_conn *conn, struct sock *sk)
 
 /* --- what protocols call --- */
 
-/* The first chunk of it: what comes then is sent by work items. */
-static bool afpa_object_is_there(const struct afpa_object *obj)
-{
-	return !obj->file ||
-	       afpa_file_is_there(obj->file, 0, min_t(u64, obj->body_len, AFPA_CHUNK));
-}
-
 /* To its protocol it is a miss; if a thread may read it, the request is looked at again then. */
 static void afpa_turn_lacks(struct afpa_turn *turn, struct afpa_object *obj)
 {

@@ -21,16 +21,27 @@ enum {
 	HTTP_STATES
 };
 
+static_assert(AFPA_STAT_DEFERRED_LARGE - AFPA_STAT_DEFERRED_METHOD ==
+	      AFPA_WHY_LARGE - AFPA_WHY_METHOD && AFPA_WHY_LARGE + 1 == AFPA_WHY_END);
+
+static enum afpa_result http_refuse(struct afpa_turn *turn)
+{
+	const struct afpa_request *req = turn->request;
+
+	trace_afpa_deferred(turn->sk, req->why);
+	afpa_count(turn->conn->place->an, AFPA_STAT_DEFERRED_METHOD + req->why - AFPA_WHY_METHOD);
+	return AFPA_FOREIGN;
+}
+
 /* "Derive Request" */
 enum afpa_result afpa_http_request(struct afpa_turn *turn)
 {
 	int len = afpa_request_parse(turn->bytes, turn->len, turn->request);
 
-	if (len > 0)
-		turn->used = len;
-	if (len)
-		return len > 0 ? AFPA_OK : AFPA_FOREIGN;
-	return AFPA_MORE;
+	if (len < 0)
+		return http_refuse(turn);
+	turn->used = len;
+	return len ? AFPA_OK : AFPA_MORE;
 }
 
 static struct afpa_object *http_find(struct afpa_turn *turn)

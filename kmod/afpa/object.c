@@ -52,6 +52,12 @@ u32 afpa_object_age(const struct afpa_object *obj)
 	return clamp_t(s64, div_s64(age, NSEC_PER_SEC), 0, AFPA_AGE_MAX);
 }
 
+bool afpa_object_is_there(const struct afpa_object *obj)
+{
+	return !obj->file ||
+	       afpa_file_is_there(obj->file, 0, min_t(u64, obj->body_len, AFPA_CHUNK));
+}
+
 /* Blocks as large as fit, so that no page is without a byte. */
 static unsigned int afpa_piece_order(u64 left)
 {

@@ -145,6 +145,12 @@ void afpa_object_put(struct afpa_object *obj);
 /* Seconds, at most AFPA_AGE_MAX; of one that is @aged. */
 u32 afpa_object_age(const struct afpa_object *obj);
 
+/*
+ * All of the first chunk is in memory: what comes after that is sent by work items. Context: as
+ * afpa_file_vecs().
+ */
+bool afpa_object_is_there(const struct afpa_object *obj);
+
 /* As the paper's. */
 #define AFPA_CHUNK	65536
 /* A chunk in single pages, and what is before it. */

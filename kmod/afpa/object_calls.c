@@ -10,6 +10,7 @@
 #include "cache.h"
 #include "device.h"
 #include "file.h"
+#include "past.h"
 #include "protocol.h"
 #include "request.h"
 #include "site.h"
@@ -95,15 +96,13 @@ static int afpa_device_file(struct afpa_recipe *recipe, const struct afpa_put *a
 	return 0;
 }
 
+/* But for its key. */
 static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 			      struct afpa_names *names, const struct afpa_put *args)
 {
 	int err;
 
-	recipe->key.host_len = args->host_len;
-	recipe->key.path_len = args->path_len;
-	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path) ?:
-	      afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
+	err = afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
 	      afpa_device_bytes(names->headers, args->headers, args->headers_len,
 				sizeof(names->headers)) ?:
 	      afpa_device_bytes(names->tags, args->tags, args->tags_len, sizeof(names->tags));
@@ -143,11 +142,55 @@ static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct af
 	return obj;
 }
 
+static int afpa_device_insert(struct afpa_net *an, struct afpa_recipe *recipe,
+			      struct afpa_put *args)
+{
+	struct afpa_object *obj;
+	int err;
+
+	obj = afpa_device_make(an, recipe);
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
+	recipe->file = NULL;	/* the object's */
+	err = afpa_cache_put(an, obj, args->ttl_ms, args->flags & AFPA_PUT_UPDATE, args->since,
+			     &args->version);
+	if (err)
+		afpa_object_put(obj);
+	else if (afpa_site_id(an, &args->site) != recipe->key.site)
+		afpa_cache_flush(an, recipe->key.site);	/* taken away meanwhile */
+	return err;
+}
+
+/* Not that there was nothing to be replaced: why that is so is remembered already. */
+static bool afpa_device_remembers(int err)
+{
+	return err && err != -ENOENT && err != -EFAULT;
+}
+
+static int afpa_device_put_key(struct afpa_net *an, struct afpa_recipe *recipe,
+			       struct afpa_names *names, struct afpa_put *args, u32 id)
+{
+	int err;
+
+	recipe->key.host_len = args->host_len;
+	recipe->key.path_len = args->path_len;
+	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path);
+	if (err)
+		return err;
+	/* Taken away meanwhile, and added again with another protocol. */
+	if (recipe->key.site != id)
+		return -ENOENT;
+	afpa_past_begin(&an->cache);
+	err = afpa_device_recipe(an, recipe, names, args) ?: afpa_device_insert(an, recipe, args);
+	if (afpa_device_remembers(err))
+		afpa_cache_refuse(an, &recipe->key, err);
+	return err;
+}
+
 int afpa_device_put(struct afpa_net *an, void __user *arg)
 {
 	struct afpa_recipe recipe = {};
 	struct afpa_names *names;
-	struct afpa_object *obj;
 	struct afpa_put args;
 	u32 id;
 	int err;
@@ -163,26 +206,8 @@ int afpa_device_put(struct afpa_net *an, void __user *arg)
 	if (!recipe.protocol)
 		return -ENOENT;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
-	err = names ? afpa_device_recipe(an, &recipe, names, &args) : -ENOMEM;
-	/* Taken away meanwhile, and added again with another protocol. */
-	if (!err && recipe.key.site != id)
-		err = -ENOENT;
-	if (err)
-		goto out;
-	obj = afpa_device_make(an, &recipe);
-	if (IS_ERR(obj)) {
-		err = PTR_ERR(obj);
-		goto out;
-	}
-	recipe.file = NULL;	/* the object's */
-	err = afpa_cache_put(an, obj, args.ttl_ms, args.flags & AFPA_PUT_UPDATE, args.since,
-			     &args.version);
-	if (err)
-		afpa_object_put(obj);
-	else if (afpa_site_id(an, &args.site) != recipe.key.site)
-		afpa_cache_flush(an, recipe.key.site);	/* taken away meanwhile */
+	err = names ? afpa_device_put_key(an, &recipe, names, &args, id) : -ENOMEM;
 	err = err ?: afpa_device_return(arg, &args, sizeof(args));
-out:
 	if (recipe.file)
 		afpa_file_close(recipe.file);
 	kfree(names);
@@ -335,6 +360,55 @@ int afpa_device_object(struct afpa_net *an, void __user *arg,
 	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
 	if (!err)
 		err = do_it(an, &key, &args);
+	kfree(names);
+	return err ?: afpa_device_return(arg, &args, sizeof(args));
+}
+
+static void afpa_device_explain_key(struct afpa_net *an, const struct afpa_key_ref *key,
+				    struct afpa_explain *args)
+{
+	struct afpa_object *obj;
+	struct afpa_past past;
+
+	obj = afpa_cache_recall(an, key, &past);
+	args->state = 0;
+	args->last = past.last;
+	args->error = past.error;
+	args->last_ms = past.last ? jiffies64_to_msecs(get_jiffies_64() - past.when) : 0;
+	args->version = past.version;
+	args->hits = past.hits;
+	if (!obj)
+		return;
+	args->state = AFPA_EXPLAIN_THERE;
+	if (!afpa_object_is_there(obj))
+		args->state |= AFPA_EXPLAIN_ON_DISK;
+	args->version = obj->version;
+	args->hits = atomic64_read(&obj->hits);
+	afpa_object_put(obj);
+}
+
+int afpa_device_explain(struct afpa_net *an, void __user *arg)
+{
+	struct afpa_key_ref key = {};
+	struct afpa_explain args;
+	struct afpa_names *names;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags)
+		return -EOPNOTSUPP;
+	if (args.pad)
+		return -EINVAL;
+	names = kmalloc(sizeof(*names), GFP_KERNEL);
+	if (!names)
+		return -ENOMEM;
+	key.host_len = args.host_len;
+	key.path_len = args.path_len;
+	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
+	if (!err)
+		afpa_device_explain_key(an, &key, &args);
 	kfree(names);
 	return err ?: afpa_device_return(arg, &args, sizeof(args));
 }

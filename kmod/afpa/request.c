@@ -143,26 +143,26 @@ static bool take_authority(struct afpa_request *req, const char *buf, size_t *at
 	return req->host_len;
 }
 
-static bool take_request_line(struct afpa_request *req, const char *buf, size_t end)
+static enum afpa_why take_request_line(struct afpa_request *req, const char *buf, size_t end)
 {
 	static const char version[] = " HTTP/1.x";
 	size_t at = buf[0] == 'G' ? 4 : 5, tail = sizeof(version) - 1;
 
 	/* afpa_request_parse() has seen that the line begins with "GET " or "HEAD ". */
 	if (end < at + 1 + tail)
-		return false;
+		return AFPA_WHY_LINE;
 	end -= tail;
 	if (memcmp(buf + end, version, tail - 1))
-		return false;
+		return AFPA_WHY_LINE;
 	if (buf[end + tail - 1] != '0' && buf[end + tail - 1] != '1')
-		return false;
+		return AFPA_WHY_LINE;
 	req->minor = buf[end + tail - 1] - '0';
 	req->method = at == 4 ? AFPA_METHOD_GET : AFPA_METHOD_HEAD;
 	if (buf[at] != '/' && !take_authority(req, buf, &at, end))
-		return false;
+		return AFPA_WHY_HOST;
 	req->path_at = at;
 	req->path_len = end - at;
-	return afpa_path_is_sound(buf + at, end - at);
+	return afpa_path_is_sound(buf + at, end - at) ? AFPA_WHY_NONE : AFPA_WHY_PATH;
 }
 
 static bool take_host(struct afpa_request *req, const char *buf, size_t at, size_t len)
@@ -213,21 +213,29 @@ static bool take_connection(struct afpa_request *req, const char *at, size_t len
  * Fields that say that there is more to the request than its line, or for whom the answer is.
  * A client that sends Cache-Control or Pragma asks for the origin's own answer, and gets it.
  */
-static bool is_deferred(const char *name, size_t len)
+static enum afpa_why why_deferred(const char *name, size_t len)
 {
-	static const char *const deferred[] = {
-		"authorization", "cache-control", "content-encoding", "content-length", "cookie",
-		"expect", "http2-settings", "pragma", "proxy-authorization", "proxy-connection",
-		"range", "te", "trailer", "transfer-encoding", "upgrade",
+	static const struct {
+		const char *name;
+		enum afpa_why why;
+	} deferred[] = {
+		{ "authorization", AFPA_WHY_CREDENTIALS }, { "cache-control", AFPA_WHY_FRESH },
+		{ "content-encoding", AFPA_WHY_BODY }, { "content-length", AFPA_WHY_BODY },
+		{ "cookie", AFPA_WHY_COOKIE }, { "expect", AFPA_WHY_BODY },
+		{ "http2-settings", AFPA_WHY_BODY }, { "pragma", AFPA_WHY_FRESH },
+		{ "proxy-authorization", AFPA_WHY_CREDENTIALS },
+		{ "proxy-connection", AFPA_WHY_CONNECTION }, { "range", AFPA_WHY_CONDITION },
+		{ "te", AFPA_WHY_BODY }, { "trailer", AFPA_WHY_BODY },
+		{ "transfer-encoding", AFPA_WHY_BODY }, { "upgrade", AFPA_WHY_BODY },
 	};
 	unsigned int i;
 
 	if (len > 3 && !strncasecmp(name, "if-", 3))
-		return true;
+		return AFPA_WHY_CONDITION;
 	for (i = 0; i < ARRAY_SIZE(deferred); i++)
-		if (is_word(name, len, deferred[i]))
-			return true;
-	return false;
+		if (is_word(name, len, deferred[i].name))
+			return deferred[i].why;
+	return AFPA_WHY_NONE;
 }
 
 size_t afpa_name_length(const char *at, size_t len)
@@ -239,28 +247,29 @@ size_t afpa_name_length(const char *at, size_t len)
 	return n;
 }
 
-static bool take_field(struct afpa_request *req, const char *buf, size_t at, size_t end)
+static enum afpa_why take_field(struct afpa_request *req, const char *buf, size_t at, size_t end)
 {
 	const char *name = buf + at;
 	size_t len;
 
 	if (req->fields++ == AFPA_REQUEST_FIELDS)
-		return false;
+		return AFPA_WHY_LARGE;
 	/* A line that goes on with the last field begins with a blank: that is no name. */
 	len = afpa_name_length(name, end - at);
 	at += len;
 	if (!len || at == end || buf[at] != ':')
-		return false;
+		return AFPA_WHY_FIELD;
 	at++;
 	while (at < end && (buf[at] == ' ' || buf[at] == '\t'))
 		at++;
 	while (end > at && (buf[end - 1] == ' ' || buf[end - 1] == '\t'))
 		end--;
 	if (is_word(name, len, "host"))
-		return take_host(req, buf, at, end - at);
+		return take_host(req, buf, at, end - at) ? AFPA_WHY_NONE : AFPA_WHY_HOST;
 	if (is_word(name, len, "connection"))
-		return take_connection(req, buf + at, end - at);
-	return !is_deferred(name, len);
+		return take_connection(req, buf + at, end - at) ? AFPA_WHY_NONE :
+								  AFPA_WHY_CONNECTION;
+	return why_deferred(name, len);
 }
 
 /* The empty line has come: is everything there that must be? */
@@ -272,23 +281,25 @@ static bool finish(struct afpa_request *req)
 	return true;
 }
 
-static int refuse(struct afpa_request *req)
+static int refuse(struct afpa_request *req, enum afpa_why why)
 {
-	req->refused = true;
+	req->why = why;
 	return -EOPNOTSUPP;
 }
 
 int afpa_request_parse(const char *buf, size_t len, struct afpa_request *req)
 {
 	size_t end = len < AFPA_REQUEST_MAX ? len : AFPA_REQUEST_MAX, at;
-	bool sound;
+	enum afpa_why why;
 
-	if (req->refused || req->scanned > end)
-		return refuse(req);
+	if (req->why)
+		return -EOPNOTSUPP;
+	if (req->scanned > end)
+		return refuse(req, AFPA_WHY_LINE);
 	/* Other methods, and other protocols, are known by their first bytes. */
 	if (!req->line && memcmp(buf, "GET ", end < 4 ? end : 4) &&
 	    memcmp(buf, "HEAD ", end < 5 ? end : 5))
-		return refuse(req);
+		return refuse(req, AFPA_WHY_METHOD);
 	for (at = req->scanned; at < end; at++) {
 		bool after_cr = at > req->line && buf[at - 1] == '\r';
 
@@ -299,19 +310,19 @@ int afpa_request_parse(const char *buf, size_t len, struct afpa_request *req)
 		if (at == end)
 			break;
 		if (after_cr != (buf[at] == '\n') || (!after_cr && buf[at] != '\r'))
-			return refuse(req);
+			return refuse(req, AFPA_WHY_LINE);
 		if (!after_cr)
 			continue;
 		if (!req->line)
-			sound = take_request_line(req, buf, at - 1);
+			why = take_request_line(req, buf, at - 1);
 		else if (at - 1 > req->line)
-			sound = take_field(req, buf, req->line, at - 1);
+			why = take_field(req, buf, req->line, at - 1);
 		else
-			return finish(req) ? (int)at + 1 : refuse(req);
-		if (!sound)
-			return refuse(req);
+			return finish(req) ? (int)at + 1 : refuse(req, AFPA_WHY_HOST);
+		if (why)
+			return refuse(req, why);
 		req->line = at + 1;
 	}
 	req->scanned = at;
-	return len >= AFPA_REQUEST_MAX ? refuse(req) : 0;
+	return len >= AFPA_REQUEST_MAX ? refuse(req, AFPA_WHY_LARGE) : 0;
 }

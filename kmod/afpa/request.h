@@ -27,6 +27,39 @@ enum afpa_method {
 };
 
 /**
+ * enum afpa_why - what a request is refused for: the first thing that showed it
+ * @AFPA_WHY_NONE:       it is not refused
+ * @AFPA_WHY_METHOD:     another method, or another protocol
+ * @AFPA_WHY_LINE:       its first line, or the end of one, is not as HTTP/1.0 and 1.1 have it
+ * @AFPA_WHY_PATH:       its path is not one that an object could have
+ * @AFPA_WHY_HOST:       it names no host, two, or one of two spellings
+ * @AFPA_WHY_FIELD:      a field that two parsers could read differently
+ * @AFPA_WHY_CONNECTION: Connection names further fields
+ * @AFPA_WHY_BODY:       there may be more to it than its head, or the answer needs another form
+ * @AFPA_WHY_CONDITION:  a range, or a condition
+ * @AFPA_WHY_COOKIE:     it has a cookie
+ * @AFPA_WHY_CREDENTIALS: it says who asks
+ * @AFPA_WHY_FRESH:      the client wants the server's own answer
+ * @AFPA_WHY_LARGE:      more than AFPA_REQUEST_MAX bytes, or AFPA_REQUEST_FIELDS fields
+ */
+enum afpa_why {
+	AFPA_WHY_NONE,
+	AFPA_WHY_METHOD,
+	AFPA_WHY_LINE,
+	AFPA_WHY_PATH,
+	AFPA_WHY_HOST,
+	AFPA_WHY_FIELD,
+	AFPA_WHY_CONNECTION,
+	AFPA_WHY_BODY,
+	AFPA_WHY_CONDITION,
+	AFPA_WHY_COOKIE,
+	AFPA_WHY_CREDENTIALS,
+	AFPA_WHY_FRESH,
+	AFPA_WHY_LARGE,
+	AFPA_WHY_END
+};
+
+/**
  * struct afpa_request - a request, as far as it has come
  * @path_at:    where the path with its query begins; raw bytes, nothing is decoded
  * @path_len:   its length, at least 1: the first byte is '/'
@@ -42,8 +75,8 @@ enum afpa_method {
  * has it at a time.
  *
  * @scanned:    bytes seen
- * @line:       where the line that is not complete yet begins
- * @refused:    it was not for us, and stays so
+ * @line:       where the line that is not complete yet, or was refused, begins
+ * @why:        enum afpa_why: it was not for us, and stays so; the caller may read it
  * @fields:     that have come
  * @named:      by a Host field
  * @absolute:   the target names a host; @host_at is of that one until the field is compared with it
@@ -56,7 +89,8 @@ struct afpa_request {
 	__u8 method, minor;
 	bool keep_alive;
 
-	bool refused, absolute, named, closes, keeps;
+	bool absolute, named, closes, keeps;
+	__u8 why;
 	__u8 fields;
 	__u16 scanned, line;
 };

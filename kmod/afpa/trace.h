@@ -10,6 +10,7 @@
 #include <net/inet_sock.h>
 
 #include "answer.h"
+#include "request.h"
 
 /* A request is complete: it is answered with @obj, or NULL: it is the program's. */
 TRACE_EVENT(afpa_request,
@@ -35,6 +36,32 @@ TRACE_EVENT(afpa_request,
 	),
 	TP_printk("port=%u peer=%u hit=%d version=%llu path=%s", __entry->port, __entry->peer,
 		  __entry->hit, __entry->version, __entry->path)
+);
+
+/* A request is not for the cache, whatever follows: it is the program's. */
+TRACE_EVENT(afpa_deferred,
+	TP_PROTO(const struct sock *sk, unsigned int why),
+	TP_ARGS(sk, why),
+	TP_STRUCT__entry(
+		__field(__u16, port)
+		__field(__u16, peer)
+		__field(unsigned int, why)
+	),
+	TP_fast_assign(
+		__entry->port = inet_sk(sk)->inet_num;
+		__entry->peer = ntohs(inet_sk(sk)->inet_dport);
+		__entry->why = why;
+	),
+	TP_printk("port=%u peer=%u why=%s", __entry->port, __entry->peer,
+		  __print_symbolic(__entry->why,
+				   { AFPA_WHY_METHOD, "method" }, { AFPA_WHY_LINE, "line" },
+				   { AFPA_WHY_PATH, "path" }, { AFPA_WHY_HOST, "host" },
+				   { AFPA_WHY_FIELD, "field" },
+				   { AFPA_WHY_CONNECTION, "connection" },
+				   { AFPA_WHY_BODY, "body" }, { AFPA_WHY_CONDITION, "condition" },
+				   { AFPA_WHY_COOKIE, "cookie" },
+				   { AFPA_WHY_CREDENTIALS, "credentials" },
+				   { AFPA_WHY_FRESH, "fresh" }, { AFPA_WHY_LARGE, "large" }))
 );
 
 /* An answer is over: TCP has taken all of it, or @err says why not. */

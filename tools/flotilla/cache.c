@@ -333,6 +333,8 @@ static const struct command commands[] = {
 	  "Leave URLs to the server, at once; with --strict it is an error if none was there" },
 	{ "query", NULL, cache_query, "query URL [site SITE]",
 	  "Show what is known of one answer; it does not count as use" },
+	{ "explain", NULL, cache_explain, "explain URL [method METHOD] [header LINE]... [site SITE]",
+	  "Say whether the kernel or the server would answer a request for it, and why" },
 	{ "ttl", NULL, cache_ttl, "ttl URL TIME [site SITE]",
 	  "Give it a new lifetime, from now on" },
 	{ "ban", NULL, cache_ban, "ban URL... | --tag TAG... [site SITE]",
@@ -351,7 +353,7 @@ const struct object cache_object = {
 	"  TYPE     content type; default: by the suffix of the file, or of the URL for standard input; with protocol\n"
 	"           memcached, where the URL is *:PORT/KEY, the client's flags: a number, default 0\n"
 	"  TIME     500ms, 30s, 10m, 2h, 1d, or never; of age: how old the answer is already, which its field Age says\n"
-	"  LINE     'Name: value', a header of the answer\n"
+	"  LINE     'Name: value', a header of the answer; with explain, of the request\n"
 	"  TAG      a word that answers have in common; with ban, HOST * is every host\n"
 	"  TICKET   the put fails if the URL was put, deleted, banned or flushed since \"cache ticket\" printed it\n"
 	"  --automatic  can be had again from the server: goes first when memory is short\n",

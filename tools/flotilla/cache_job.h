@@ -41,6 +41,8 @@ void cache_end(struct cache_job *job);
 /* CLI_OK, or after a sentence on what an errno means for the object there. */
 int cache_fail_at(struct cache_job *job, const struct afpa_site *site, int err);
 
+/* In cache_explain.c. */
+int cache_explain(struct cli *cli, int argc, char **argv);
 /* In cache_put.c. */
 int cache_put(struct cli *cli, int argc, char **argv);
 int cache_file(struct cli *cli, int argc, char **argv);

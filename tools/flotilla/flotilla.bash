@@ -116,7 +116,7 @@ _flotilla_words()
 			[[ ${COMP_WORDS[*]} == *" add "* ]] && echo protocol
 			flotilla -t afpa site 2>/dev/null | cut -f1
 		fi ;;
-	cache-)		echo list put file update del query ttl ban ticket flush help ;;
+	cache-)		echo list put file update del query explain ttl ban ticket flush help ;;
 	cache-list)	echo site host ;;
 	cache-put|cache-file|cache-update)
 		if [[ $position -eq 3 ]]; then
@@ -127,6 +127,12 @@ _flotilla_words()
 			_flotilla_urls
 		fi ;;
 	cache-del)	echo --strict site; _flotilla_urls ;;
+	cache-explain)
+		if [[ $position -eq 2 ]]; then
+			_flotilla_urls
+		else
+			echo method header site
+		fi ;;
 	cache-query|cache-ttl)
 		if [[ $position -eq 2 ]]; then
 			_flotilla_urls

@@ -253,6 +253,21 @@ int afpa_query(int dev, const struct afpa_site *site, const char *host, const ch
 	return key_call(dev, AFPA_IOC_QUERY, site, host, path, key);
 }
 
+int afpa_explain(int dev, const struct afpa_site *site, const char *host, const char *path,
+		 struct afpa_explain *explain)
+{
+	*explain = (struct afpa_explain){
+		.size = sizeof(*explain),
+		.site = *site,
+		.host = (uintptr_t)host,
+		.path = (uintptr_t)path,
+	};
+	if (length(host, AFPA_HOST_MAX, &explain->host_len) ||
+	    length(path, AFPA_PATH_MAX, &explain->path_len))
+		return -EINVAL;
+	return call(dev, AFPA_IOC_EXPLAIN, explain);
+}
+
 int afpa_ttl(int dev, const struct afpa_site *site, const char *host, const char *path,
 	     uint32_t ttl_ms)
 {
@@ -367,4 +382,13 @@ const char *afpa_mode_name(uint32_t mode)
 	static const char *const names[] = { "off", "softirq", "thread", "hybrid" };
 
 	return mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "unknown";
+}
+
+const char *afpa_last_name(uint32_t last)
+{
+	static const char *const names[] = {
+		"none", "deleted", "banned", "flushed", "expired", "evicted", "shrunk", "refused",
+	};
+
+	return last < sizeof(names) / sizeof(names[0]) ? names[last] : "unknown";
 }

@@ -241,6 +241,19 @@ int afpa_query(int dev, const struct afpa_site *site, const char *host, const ch
 	       struct afpa_key *key);
 
 /**
+ * afpa_explain() - why there is an object, or none
+ * @dev:     the device
+ * @site:    as for afpa_put()
+ * @host:    as for afpa_put(); "*" is that object, not any one
+ * @path:    as for afpa_put()
+ * @explain: out: what the kernel knows, see struct afpa_explain
+ *
+ * Return: 0; -ENOENT: there is no such site; -ENOTTY: the module is older; or another negative errno.
+ */
+int afpa_explain(int dev, const struct afpa_site *site, const char *host, const char *path,
+		 struct afpa_explain *explain);
+
+/**
  * afpa_ttl() - a new lifetime, from now on
  * @dev:    the device
  * @site:   as for afpa_put()
@@ -337,6 +350,9 @@ int afpa_each(int dev, afpa_object_fn fn, void *arg);
 
 /* "off", "softirq", "thread", "hybrid"; never NULL. */
 const char *afpa_mode_name(uint32_t mode);
+
+/* Of an enum afpa_last: "none", "deleted", "banned", ...; never NULL. */
+const char *afpa_last_name(uint32_t last);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from afpa import (OFF, THREAD, Client, Device, Server, body, claim, counted, equal, fails, main, same,  # noqa: E402
                   site, sleeps_in, wait_for, waiting, wire)
 import kit                                      # noqa: E402
+import traced                                   # noqa: E402
 
 BIG = 1000000
 TCP_ULP = 31
@@ -38,6 +39,28 @@ def hits_on_a_kept_connection_are_answered_in_softirq():
 def ask(client, path, **how):
     client.ask(path, **how)
     return client.answer(how.get("method", "GET"))
+
+
+@claim
+def what_keeps_a_request_from_the_cache_is_counted_by_what_showed_it():
+    with site() as (device, server):
+        device.put(server.site, "/a", b"a")
+        for name, text in (("Method", b"POST /a HTTP/1.1\r\nHost: h\r\n\r\n"), ("Line", b"GET /a HTTP/2.0\r\n\r\n"),
+                           ("Path", wire("/../a")), ("Host", wire("/a", host="")),
+                           ("Field", wire("/a", fields="X : y\r\n")),
+                           ("Connection", wire("/a", fields="Connection: x\r\n")),
+                           ("Body", wire("/a", fields="Content-Length: 0\r\n")),
+                           ("Condition", wire("/a", fields="Range: bytes=0-0\r\n")),
+                           ("Cookie", wire("/a", fields="Cookie: a=b\r\n")),
+                           ("Credentials", wire("/a", fields="Authorization: x\r\n")),
+                           ("Fresh", wire("/a", fields="Pragma: no-cache\r\n")),
+                           ("Large", wire("/a", fields="X: y\r\n" * 100))):
+            with counted(Hits=0, Misses=0, Deferred=1, **{f"Deferred{name}": 1}), server.client() as client:
+                client.sock.sendall(text)
+                equal(name, client.answer()[1], b"server " + text.split(b" ")[1])
+        with traced.events("afpa/afpa_deferred") as seen, server.client() as client:
+            client.get("/a", fields="Cookie: a=b\r\n")
+            equal("traced", [text.split()[-1] for _, text, _ in seen()], ["why=cookie"])
 
 
 @claim

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (TOP, Client, Device, Server, Thread, body, claim, counted, equal, fails, main, same,  # noqa: E402
+from afpa import (THERE, TOP, Client, Device, Server, Thread, body, claim, counted, equal, fails, main,  # noqa: E402
                   site, wait_for)
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
@@ -165,6 +165,76 @@ def a_ban_takes_what_it_says_and_nothing_else():
 
 
 @claim
+def what_became_of_an_object_is_remembered():
+    with site() as (device, server), Client(server.site) as client:
+        def is_said(last, state=0, path="/a", host="*", **more):
+            said = device.explain(server.site, path, host=host)
+            should = dict(last=last, state=state, **more)
+            equal(path, {name: said[name] for name in should}, should)
+            return said
+        is_said("none", error=0, last_ms=0, version=0, hits=0)
+        version = device.put(server.site, "/a", b"a")
+        client.get("/a")
+        is_said("none", THERE, version=version, hits=1)
+        device.delete(server.site, "/a")
+        begin = time.monotonic()
+        is_said("deleted", version=version, hits=1)
+        wait_for("half a second", lambda: time.monotonic() > begin + 0.5)
+        if device.explain(server.site, "/a")["last_ms"] < 450:
+            raise AssertionError("it has just been deleted")
+        # Nothing there to replace is not worth a word, and what is put is there.
+        fails(errno.ENOENT, device.put, server.site, "/a", b"a", update=True)
+        is_said("deleted")
+        device.put(server.site, "/a", b"a", tags="t")
+        is_said("none", THERE)
+        device.put(server.site, "/a", b"a", tags="t")
+        is_said("none", THERE)
+        device.ban(None, "t", tag=True)
+        is_said("banned")
+        device.put(server.site, "/a", b"a", host="h")
+        is_said("none", THERE, host="H")
+        is_said("banned")
+        device.flush(server.site)
+        is_said("flushed", host="h")
+        device.put(server.site, "/a", b"a", ttl_ms=1)
+        wait_for("its end", lambda: not device.explain(server.site, "/a")["state"])
+        is_said("expired", error=0)
+        wait_for("its being out", lambda: not device.info()["objects"])
+        is_said("expired", error=0)
+        fails(errno.ESTALE, device.put, server.site, "/a", b"a", since=1)
+        is_said("refused", error=errno.ESTALE, version=0)
+        version = device.put(server.site, "/a", b"a")
+        before = device.info()
+        device.info(max_object=1000)
+        fails(errno.EFBIG, device.put, server.site, "/a", body(1001))
+        is_said("refused", THERE, error=errno.EFBIG, version=version)
+        device.info(max_object=before["max_object"], budget=30000)
+        fails(errno.ENOSPC, device.put, server.site, "/b", body(40000))
+        is_said("refused", path="/b", error=errno.ENOSPC)
+        device.info(budget=0)
+        is_said("evicted")
+        device.info(budget=before["budget"])
+        fails(errno.ENOENT, device.explain, ("127.0.0.9", 9), "/a")
+        for path, host in (("a", "h"), ("/../a", "h"), ("/a", "h:80"), ("/a", ""), ("/" + "a" * 2048, "h")):
+            fails(errno.EINVAL, device.explain, server.site, path, host=host)
+
+
+@claim
+def more_objects_than_it_has_room_for_cost_no_memory():
+    with site() as (device, server):
+        rounds, known = kit.rounds(6000, 5000), set()
+        for number in range(rounds):
+            device.put(server.site, f"/{number}", b"")
+        device.flush(server.site)
+        for number in range(rounds):
+            said = device.explain(server.site, f"/{number}")
+            known.add(said["last"])
+            if said["state"] or said["last"] not in ("none", "flushed"):
+                raise AssertionError(f"/{number}: {said}")
+        equal("known and forgotten", known, {"none", "flushed"})
+
+
+@claim
 def what_was_said_of_a_page_beats_a_fill_that_was_under_way():
     with site() as (device, server), Client(server.site) as client:
         fails(errno.ESTALE, device.put, server.site, "/a", b"forged", since=1)
@@ -302,6 +372,7 @@ def who_may_not_administer_the_network_may_not_put():
                          lambda: device.ban(server.site, "/"), lambda: device.ban(None, "t", tag=True), device.ticket):
                 fails(errno.EPERM, call)
             equal("but look", device.query(server.site, "/a")["body_len"], 1)
+            equal("and ask", device.explain(server.site, "/a")["state"], THERE)
             fails(errno.EACCES, Device)
             os._exit(0)
         equal("status", os.waitpid(pid, 0)[1], 0)

@@ -96,6 +96,19 @@ equal "in one connection: the kernel's answers, then nginx's" \
 	"of the kernel 1 of the kernel 0 nginx GET www.test /b 0 nginx GET www.test /a 0" \
 	"$(of www.test $url/a $url/a $url/b $url/a -w '%{num_connects}\n' | paste -sd' ')"
 
+# explain URL [ARGUMENT...]: who answers, and why.
+explain() {
+	server flotilla -t cache explain "$@" | cut -f2-4 --output-delimiter=' '
+}
+
+equal "who would answer is explained: the kernel" "kernel object there is an object" "$(explain www.test/a)"
+equal "with a cookie nginx" "server cookie the request has a cookie (cookie: a=b)" "$(explain www.test/a header 'cookie: a=b')"
+equal "and to a POST" "server method the request is no GET or HEAD" "$(explain www.test/a method POST)"
+equal "with a header of no sense" "server field two parsers could read a header of the request differently (x : y)" \
+	"$(explain www.test/a header 'x : y')"
+equal "and what nobody has put" "server never it was never put, or so long ago that the kernel has forgotten" "$(explain www.test/b)"
+check "a port that is not the site's is said" grep -q '^server port ' <<<"$(explain www.test:81/a site 0.0.0.0:80)"
+
 version=$(field version www.test/a)
 equal "standard input is put, too" "" "$(echo second | cache put www.test/a - type text/x-second)"
 equal "what was there is replaced at once" "second text/x-second" "$(ask /a -w '%{content_type}' | paste -sd' ')"
@@ -105,6 +118,12 @@ check "an update replaces it, too" cache update www.test/a "$DIR/a.svg"
 equal "and is seen" "of the kernel" "$(ask /a)"
 check "it is deleted" cache del www.test/a
 equal "and is nginx's at once" "nginx GET www.test /a" "$(ask /a)"
+equal "which is explained" "server deleted it was deleted" "$(explain www.test/a)"
+server flotilla -j cache explain www.test/a | python3 -c 'import json, sys
+(row,) = json.load(sys.stdin)
+assert row["site"] == "0.0.0.0:80" and row["reason"] == "deleted" and row["answers"] == "server", row
+assert row["version"] > 0 and row["hits"] > 0 and row["ago_ms"] >= 0 and row["line"] is None, row'
+claim "also as JSON" $?
 refused 1 "an update does not bring back what was deleted" \
 	"cannot update www.test/a: there is no such object, or no site 0.0.0.0:80" cache update www.test/a "$DIR/a.svg"
 equal "it has not" "nginx GET www.test /a" "$(ask /a)"
@@ -140,6 +159,7 @@ equal "a type by the URL's suffix" "text/css" "$(cache put www.test/x.css - <"$D
 check "an object of any host" cache put '*/any' "$DIR/a.svg"
 check "and of one" cache put one.test/any - <<<"of one"
 equal "any host gets the one" "of the kernel" "$(ask /any)"
+equal "as is explained" "kernel object there is an object for any host" "$(explain www.test/any)"
 equal "and the one its own" "of one" "$(of one.test http://10.0.0.1/any)"
 check "after it is deleted" cache del one.test/any
 equal "it gets that of any" "of the kernel" "$(of one.test http://10.0.0.1/any)"
@@ -185,10 +205,13 @@ must cache put www.test/tag/1 "$DIR/a.svg" --automatic tag one tag front since "
 must cache put www.test/tag/2 "$DIR/a.svg" tag two
 equal "a tag is banned, and says how much it was" '{"objects":1}' "$(server flotilla -j cache ban --tag front none)"
 equal "who has it is nginx's" "nginx GET www.test /tag/1" "$(ask /tag/1)"
+equal "and why" "server banned it was banned" "$(explain www.test/tag/1)"
 refused 1 "what was asked for before does not come back" \
 	"cannot put www.test/tag/1: it was changed, deleted or banned after that ticket" \
 	cache put www.test/tag/1 "$DIR/a.svg" since "$ticket"
 equal "all below a path are banned" '{"objects":1}' "$(server flotilla -j cache ban www.test/tag/)"
+equal "why it did not is explained" \
+	"server refused what was put had been asked for before the URL was changed, deleted or banned" "$(explain www.test/tag/1)"
 equal "of whatever host" '{"objects":1}' "$(cache put a.test/tag/3 "$DIR/a.svg"; server flotilla -j cache ban '*/tag/')"
 
 check "IPv6 is a site of its own" server flotilla afpa site add '[::]:80'
@@ -228,6 +251,7 @@ by_worker() { [ "$(ask /both)" = "of the kernel" ] && [ "$(counter AfpaHitsWorke
 check "the same" wait_for 60 by_worker
 check "the kernel is made silent" server flotilla afpa set mode off
 equal "nginx answers all" "nginx GET www.test /both" "$(ask /both)"
+equal "and why" "server off the kernel's mode is off (flotilla afpa set mode)" "$(explain www.test/both site 0.0.0.0:80)"
 check "and talks again" server flotilla afpa set mode softirq
 equal "with what it had" "of the kernel" "$(ask /both)"
 
@@ -243,6 +267,8 @@ info = json.load(sys.stdin)
 assert 0 < info["used"] <= info["budget"], info
 assert info["counters"]["AfpaEvicted"] > 0, info'
 claim "less is used than that" $?
+for n in 1 2 3 4; do explain "www.test/$n" site 0.0.0.0:80; done | grep -q '^server evicted it made room for others'
+claim "who went is explained" $?
 
 objects=$(server flotilla -t cache list site 0.0.0.0:80 | wc -l)
 equal "a site is flushed, and says how much it was" "{\"objects\":$objects}" \

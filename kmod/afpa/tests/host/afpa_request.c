@@ -187,6 +187,54 @@ static void all_else_is_for_a_local_server(void **state)
 	}
 }
 
+static void a_refusal_says_what_showed_it(void **state)
+{
+	static const struct {
+		const char *text;
+		enum afpa_why why;
+		const char *line;
+	} cases[] = {
+		{ "POST /" V H END, AFPA_WHY_METHOD, "POST" },
+		{ "\x16\x03\x01", AFPA_WHY_METHOD, "\x16" },
+		{ "GET / HTTP/2.0\r\n", AFPA_WHY_LINE, "GET" },
+		{ "GET /\n", AFPA_WHY_LINE, "GET" },
+		{ "GET /" V H "X: y\n", AFPA_WHY_LINE, "X" },
+		{ "GET /../x" V H END, AFPA_WHY_PATH, "GET" },
+		{ "GET http://u@a/" V H END, AFPA_WHY_HOST, "GET" },
+		{ "GET /" V END, AFPA_WHY_HOST, END },
+		{ "GET /" V H H END, AFPA_WHY_HOST, H END },
+		{ "GET /" V "Host: a.\r\n" END, AFPA_WHY_HOST, "Host: a." },
+		{ "GET /" V H "X : y\r\n" END, AFPA_WHY_FIELD, "X : y" },
+		{ "GET /" V H " y\r\n" END, AFPA_WHY_FIELD, " y" },
+		{ "GET /" V H "Connection: upgrade\r\n" END, AFPA_WHY_CONNECTION, "Conn" },
+		{ "GET /" V H "Proxy-Connection: close\r\n" END, AFPA_WHY_CONNECTION, "Proxy" },
+		{ "GET /" V H "A: b\r\nContent-Length: 0\r\n" END, AFPA_WHY_BODY, "Content" },
+		{ "GET /" V H "TE: trailers\r\n" END, AFPA_WHY_BODY, "TE" },
+		{ "GET /" V H "If-None-Match: *\r\n" END, AFPA_WHY_CONDITION, "If" },
+		{ "GET /" V H "Range: bytes=0-\r\n" END, AFPA_WHY_CONDITION, "Range" },
+		{ "GET /" V H "cookie: a=b\r\nX : y\r\n" END, AFPA_WHY_COOKIE, "cookie" },
+		{ "GET /" V H "Authorization: x\r\n" END, AFPA_WHY_CREDENTIALS, "Auth" },
+		{ "GET /" V H "Cache-Control: no-cache\r\n" END, AFPA_WHY_FRESH, "Cache" },
+		{ "GET /" V H "Pragma: no-cache\r\n" END, AFPA_WHY_FRESH, "Pragma" },
+	};
+	static char large[AFPA_REQUEST_MAX];
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		print_message("# case %u\n", i);
+		assert_int_equal(parse(cases[i].text, strlen(cases[i].text)), -EOPNOTSUPP);
+		assert_int_equal(req.why, cases[i].why);
+		assert_ptr_equal(strstr(cases[i].text + req.line, cases[i].line), cases[i].text + req.line);
+	}
+	memset(large, 'x', sizeof(large));
+	memcpy(large, "GET /", 5);
+	assert_int_equal(parse(large, sizeof(large)), -EOPNOTSUPP);
+	assert_int_equal(req.why, AFPA_WHY_LARGE);
+	assert_int_equal(parse("GET /" V H END, strlen("GET /" V H END)), strlen("GET /" V H END));
+	assert_int_equal(req.why, AFPA_WHY_NONE);
+}
+
 /* Nobody waits for the end of what cannot become a request for the cache. */
 static void it_is_deferred_as_soon_as_it_shows(void **state)
 {
@@ -367,6 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_cache_may_answer_is_taken_apart),
 		cmocka_unit_test(all_else_is_for_a_local_server),
+		cmocka_unit_test(a_refusal_says_what_showed_it),
 		cmocka_unit_test(it_is_deferred_as_soon_as_it_shows),
 		cmocka_unit_test(a_head_has_at_most_8_kb),
 		cmocka_unit_test(a_head_has_at_most_100_fields),

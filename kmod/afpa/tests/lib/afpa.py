@@ -28,10 +28,13 @@ BAN = struct.Struct("=II20sHHQQQ")
 TICKET = struct.Struct("=IIQ")
 LOG = struct.Struct("=IIII")
 RECORD = struct.Struct("=HHH2s2sHI16sQQQ")
+EXPLAIN = struct.Struct("=II20sHHQQIIIIQQQ")
 KEY = struct.Struct("=II20sHHQQQQQQQQII")
 LISTEN = struct.Struct("=II20sIII16s")
 NEXT_SITE = struct.Struct("=II20sIQ")
 INFO = struct.Struct("=IIIIQQIIQQ")
+LAST = ("none", "deleted", "banned", "flushed", "expired", "evicted", "shrunk", "refused")
+THERE, ON_DISK = 1, 2
 SETTINGS = {"mode": 1, "budget": 2, "max_object": 4, "stall_ms": 8}
 
 
@@ -161,6 +164,12 @@ class Device:
                           "request": data[RECORD.size:RECORD.size + f[1]]})
             data = data[f[0]:]
         return found
+
+    def explain(self, site, path, host="*"):
+        where = [place(host.encode()), place(path.encode())]
+        f = self.call(16, EXPLAIN, 0, address(site), len(host), len(path), where[0][0], where[1][0], *[0] * 7)
+        return dict(zip(("state", "last", "error", "pad", "last_ms", "version", "hits"), f[7:]),
+                    last=LAST[f[8]], state=f[7])
 
     def names(self):
         """(host, path) of all objects, in the order in which they were put."""

@@ -38,8 +38,8 @@
  *
  * Sites and objects belong to the network namespace that the device was opened in, and go with
  * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
- * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE and _PROTOCOL take CAP_NET_ADMIN in the
- * user namespace that owns that network namespace (EPERM).  The module can be unloaded at any time
+ * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE, _PROTOCOL and _EXPLAIN take
+ * CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module can be unloaded at any time
  * but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
  *
  * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
@@ -295,6 +295,74 @@ struct afpa_key {
 	__u32 age;
 };
 
+/**
+ * enum afpa_last - what was last said of an object
+ * @AFPA_LAST_NONE:    nothing since it was put; or of one that is not there: it was never put, or
+ *		       so long ago that the kernel has forgotten
+ * @AFPA_LAST_DELETED: AFPA_IOC_DEL
+ * @AFPA_LAST_BANNED:  AFPA_IOC_BAN
+ * @AFPA_LAST_FLUSHED: AFPA_IOC_FLUSH
+ * @AFPA_LAST_EXPIRED: its lifetime was over
+ * @AFPA_LAST_EVICTED: it was not used of late, and the budget, or the memory of the group of
+ *		       whoever put another one, was spent
+ * @AFPA_LAST_SHRUNK:  the same, and the machine was short of memory
+ * @AFPA_LAST_REFUSED: AFPA_IOC_PUT failed
+ */
+enum afpa_last {
+	AFPA_LAST_NONE,
+	AFPA_LAST_DELETED,
+	AFPA_LAST_BANNED,
+	AFPA_LAST_FLUSHED,
+	AFPA_LAST_EXPIRED,
+	AFPA_LAST_EVICTED,
+	AFPA_LAST_SHRUNK,
+	AFPA_LAST_REFUSED,
+};
+
+/* AFPA_IOC_EXPLAIN: there is an object. */
+#define AFPA_EXPLAIN_THERE	(1U << 0)
+/* It is a file (AFPA_PUT_FILE), and not all of its first 64 KB are in memory. */
+#define AFPA_EXPLAIN_ON_DISK	(1U << 1)
+
+/**
+ * struct afpa_explain - argument of AFPA_IOC_EXPLAIN
+ * @size:     sizeof(struct afpa_explain)
+ * @flags:    0
+ * @site:     as in struct afpa_key
+ * @host_len: bytes of @host
+ * @path_len: bytes of @path
+ * @host:     address of the host; "*" is that object, not any one
+ * @path:     address of the path
+ * @state:    out: AFPA_EXPLAIN_*
+ * @last:     out: enum afpa_last
+ * @error:    out: AFPA_LAST_REFUSED: errno of the put: ESTALE (its ticket), EFBIG, ENOSPC; else 0
+ * @pad:      0
+ * @last_ms:  out: how long ago that was
+ * @version:  out: of the object that is there, or else of the one that has gone, or 0
+ * @hits:     out: the same
+ *
+ * Why is there an object, or none? The kernel remembers the last word on each of some thousand
+ * keys; a put that succeeds makes it forget, and so does what is said of others. An update without
+ * an object to replace (ENOENT) is not remembered, nor is EFAULT. Nothing is changed by asking.
+ * Errors: ENOENT (no such site), EINVAL (@pad, lengths, characters), EFAULT, ENOMEM.
+ */
+struct afpa_explain {
+	__u32 size;
+	__u32 flags;
+	struct afpa_site site;
+	__u16 host_len;
+	__u16 path_len;
+	__u64 host;
+	__u64 path;
+	__u32 state;
+	__u32 last;
+	__u32 error;
+	__u32 pad;
+	__u64 last_ms;
+	__u64 version;
+	__u64 hits;
+};
+
 /* AFPA_IOC_BAN: objects with the tag, not those whose path begins so. */
 #define AFPA_BAN_TAG	(1U << 1)
 
@@ -464,5 +532,6 @@ struct afpa_record {
 #define AFPA_IOC_LOG		_IOWR(0xFB, 0x0d, struct afpa_log_args)
 #define AFPA_IOC_LISTEN		_IOWR(0xFB, 0x0e, struct afpa_listen)
 #define AFPA_IOC_PROTOCOL	_IOWR(0xFB, 0x0f, struct afpa_listen)
+#define AFPA_IOC_EXPLAIN	_IOWR(0xFB, 0x10, struct afpa_explain)
 
 #endif

@@ -175,6 +175,12 @@ refuses 2 'cannot put a/x: "type" gives the Content-Type' cache put a/x /dev/nul
 refuses 2 'cannot put a/x: a header has a control character' cache put a/x /dev/null header $'X: y\tz'
 refuses 2 'cannot change the lifetime of a/x: the new one is missing' cache ttl a/x
 refuses 2 'cannot change the lifetime of a/x: lifetime 0: what does not expire is "never"' cache ttl a/x 0
+refuses 2 'cannot explain who answers: the URL is missing' cache explain
+refuses 2 'cannot explain who answers a/x: method needs a value' cache explain a/x method
+refuses 2 'cannot explain who answers a/x: method A B is not one word' cache explain a/x method 'A B'
+refuses 2 'cannot explain who answers a/x: header Cookie is not like '"'Name: value'" cache explain a/x header Cookie
+refuses 2 'cannot explain who answers a/x: ttl is not an argument of this command; try "help" in its place' \
+	cache explain a/x ttl 1s
 refuses 2 'cannot delete an object: its URL is missing' cache del --strict
 refuses 2 'cannot delete an object: b has no path' cache del a/x b
 refuses 2 'cannot flush the cache: now is not an argument of this command; try "help" in its place' cache flush now

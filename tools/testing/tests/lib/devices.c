@@ -181,6 +181,9 @@ static bool ask_afpa_object(struct caller *c)
 				.flags = dice(c, 5), .host_len = key.host_len, .host = key.host,
 				.text_len = dice(c, 9) ? put.path_len : odd_number(c), .text = dice(c, 3) ? put.path : put.tags };
 	struct afpa_ticket ticket = { .size = ban.size == sizeof(ban) ? sizeof(ticket) : odd_number(c) };
+	struct afpa_explain explain = { .size = key.size == sizeof(key) ? sizeof(explain) : odd_number(c), .flags = !dice(c, 15),
+					.site = put.site, .host_len = key.host_len, .path_len = key.path_len, .host = key.host,
+					.path = dice(c, 15) ? put.path : address(c), .pad = !dice(c, 15) };
 	static const unsigned long about[] = { AFPA_IOC_DEL, AFPA_IOC_QUERY, AFPA_IOC_TTL };
 	int fd = one_of(c, AFPA);
 
@@ -192,6 +195,8 @@ static bool ask_afpa_object(struct caller *c)
 		return ioctl(fd, AFPA_IOC_PUT, &put) == 0;
 	if (!dice(c, 5))
 		return ioctl(fd, dice(c, 3) ? AFPA_IOC_BAN : AFPA_IOC_TICKET, dice(c, 3) ? (void *)&ban : (void *)&ticket) == 0;
+	if (!dice(c, 5))
+		return ioctl(fd, AFPA_IOC_EXPLAIN, &explain) == 0;
 	return ioctl(fd, about[dice(c, 3)], &key) == 0;
 }
 
