@@ -101,6 +101,7 @@ struct flt_piece {
  *	      stood still; receive work and the link's work, READ_ONCE
  * @pinged:   jiffies of the last PING; the link's work
  * @watched:  jiffies of the work's last look while up
+ * @reported: jiffies of the last REPORT, 0: none yet; receive work
  * @handling: a message handler is running: silence is then our own doing
  * @challenged: ktime in ns when it was asked whether it lives, since another connection wants
  *	      its place; 0: not asked; the link's work
@@ -162,6 +163,7 @@ struct flt_chan {
 	unsigned long heard;
 	unsigned long pinged;
 	unsigned long watched;
+	unsigned long reported;
 	bool handling;
 	u64 challenged;
 	u64 ponged;
@@ -254,6 +256,7 @@ int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local);
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);
 int flt_chan_say_pong(struct flt_chan *chan, const struct flt_ping *ping);
+int flt_chan_say_report(struct flt_chan *chan, const struct flt_report *report);
 void flt_chan_flush(struct flt_chan *chan);
 void flt_chan_kick(struct flt_chan *chan, bool now);
 

@@ -12,6 +12,7 @@
 #include "chan.h"
 #include "counter.h"
 #include "linkwork.h"
+#include "report.h"
 #include "trace.h"
 
 /* Buffers read before the worker lets others run. */
@@ -113,11 +114,15 @@ static enum flt_why flt_rx_own(struct flt_chan *chan, const struct flt_msg *msg)
 	case FLT_FRAME_PONG:
 		if (msg->len != sizeof(struct flt_ping))
 			return FLT_WHY_LENGTH;
-		if (msg->type == FLT_FRAME_PING)
-			flt_chan_say_pong(chan, msg->body);
-		else
+		if (msg->type == FLT_FRAME_PONG) {
 			flt_rx_pong(chan, msg->body);
+			return FLT_WHY_NONE;
+		}
+		flt_chan_say_pong(chan, msg->body);
+		flt_report_say(chan, msg->body);
 		return FLT_WHY_NONE;
+	case FLT_FRAME_REPORT:
+		return flt_report_take(chan->link, msg->body, msg->len);
 	case FLT_FRAME_REJECT:
 		return flt_rx_reject(chan, msg);
 	default:
@@ -167,6 +172,8 @@ static enum flt_why flt_rx_check_head(const struct flt_chan *chan, const struct 
 
 	if (READ_ONCE(chan->state) == FLT_CHAN_HELLO)
 		max = FLT_HELLO_MAX;
+	else if (head->type == FLT_FRAME_REPORT)
+		max = FLT_REPORT_MAX;
 	else if (head->type < 16)
 		max = sizeof(struct flt_ping);
 	if (be32_to_cpu(head->len) > max)

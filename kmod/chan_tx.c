@@ -567,6 +567,11 @@ int flt_chan_say_pong(struct flt_chan *chan, const struct flt_ping *ping)
 	return flt_chan_say(chan, FLT_FRAME_PONG, ping, sizeof(*ping));
 }
 
+int flt_chan_say_report(struct flt_chan *chan, const struct flt_report *report)
+{
+	return flt_chan_say(chan, FLT_FRAME_REPORT, report, sizeof(*report));
+}
+
 void flt_chan_tx_init(struct flt_chan *chan)
 {
 	spin_lock_init(&chan->tx_lock);

@@ -4,7 +4,8 @@
  *
  * The connecting side speaks first: HELLO. The other side checks it and answers
  * with its own HELLO, or with REJECT and the end of the connection. Only then
- * other frames may follow, both ways. PING asks for a PONG with the same body.
+ * other frames may follow, both ways. PING asks for a PONG with the same body. Behind that
+ * comes a REPORT, about once a second, for a peer with FLT_FEATURE_REPORT.
  */
 #ifndef FLT_FRAME_H
 #define FLT_FRAME_H
@@ -32,6 +33,7 @@ enum flt_frame_type {
 	FLT_FRAME_PING		= FLT_MSG_LINK + 1,
 	FLT_FRAME_PONG		= FLT_MSG_LINK + 2,
 	FLT_FRAME_REJECT	= FLT_MSG_LINK + 3,
+	FLT_FRAME_REPORT	= FLT_MSG_LINK + 4,
 };
 
 /**
@@ -71,7 +73,7 @@ struct flt_hello_more {
 /* Of this program. */
 #define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_CLAIM | \
 			 FLT_FEATURE_TLS | FLT_FEATURE_TAKEOVER | FLT_FEATURE_RELOCATE | \
-			 FLT_FEATURE_NOTIFY | FLT_FEATURE_REDIRECT)
+			 FLT_FEATURE_NOTIFY | FLT_FEATURE_REDIRECT | FLT_FEATURE_REPORT)
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256
@@ -82,6 +84,33 @@ struct flt_hello_more {
  */
 struct flt_ping {
 	__be64 stamp;
+} __packed;
+
+/* @age_s of a node that nobody has examined. */
+#define FLT_REPORT_NEVER	U32_MAX
+
+/* A later version's may be longer. */
+#define FLT_REPORT_MAX		512
+
+/**
+ * struct flt_report - body of FLT_FRAME_REPORT: what the sender says of itself
+ * @stamp:    of the PING
+ * @clock:    its CLOCK_REALTIME, in ns
+ * @age_s:    seconds since somebody examined it, or FLT_REPORT_NEVER, and zeros in the next three
+ * @faults, @warnings: that were found
+ * @version:  of its modules; NUL-terminated printable ASCII
+ * @wrong:    names of what is wrong; NUL-terminated printable ASCII
+ *
+ * What a later version adds stands behind that, and who does not know it leaves it alone.
+ */
+struct flt_report {
+	__be64 stamp;
+	__be64 clock;
+	__be32 age_s;
+	__be32 faults;
+	__be32 warnings;
+	char version[FLT_VERSION_MAX];
+	char wrong[FLT_WRONG_MAX];
 } __packed;
 
 /**

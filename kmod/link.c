@@ -23,6 +23,7 @@
 #include "compat/work.h"
 #include "counter.h"
 #include "linkwork.h"
+#include "report.h"
 #include "table.h"
 #include "trace.h"
 
@@ -212,6 +213,7 @@ static void flt_link_drop(struct flt_link *link, enum flt_why why)
 	flt_link_blame(link, why);
 	flt_link_set_state(link, FLT_NODE_DOWN, why);
 	flt_link_end(chan, why);
+	flt_report_forget(link);
 	/* After the last handler has returned: nothing of the old channel comes later. */
 	if (was_up)
 		flt_node_announce(link->node, FLT_EVENT_NODE_DOWN);

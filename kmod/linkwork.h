@@ -5,6 +5,7 @@
 
 #include <linux/memcontrol.h>
 #include "chan.h"
+#include "report.h"
 
 /**
  * struct flt_link - what keeps one node connected
@@ -15,9 +16,10 @@
  * @chan:     the channel in use or being made; @work only
  * @up:       @chan while it is UP; RCU, written by @work; senders read it
  * @candidate: an accepted channel whose HELLO has not come; @work only
- * @lock:     leaf, process context; guards @incoming and @stopped
+ * @lock:     leaf, process context; guards @incoming, @stopped and @told
  * @incoming: an accepted socket that @work has not yet seen
  * @stopped:  takes no more sockets
+ * @told:     what the peer says of itself: shown, and believed in nothing
  * @flags:    set by anyone
  * @backoff:  milliseconds until the next attempt, doubled each time; @work only
  * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
@@ -41,9 +43,10 @@ struct flt_link {
 	struct flt_chan *chan;
 	struct flt_chan __rcu *up;
 	struct flt_chan *candidate;
-	spinlock_t lock;	/* leaf: incoming, stopped */
+	spinlock_t lock;	/* leaf: incoming, stopped, told */
 	struct socket *incoming;
 	bool stopped;
+	struct flt_told told;
 	unsigned long flags;
 #define FLT_LINK_RESTART	0	/* drop what there is and begin anew */
 #define FLT_LINK_RENEW		1	/* the same, unless it is up */

@@ -17,6 +17,7 @@
 #include "migrate.h"
 #include "redirect.h"
 #include "netlink.h"
+#include "report.h"
 #include "service.h"
 #include "statsdump.h"
 #include "table.h"
@@ -62,6 +63,12 @@ static const struct nla_policy flt_redirect_policy[FLT_A_MAX + 1] = {
 	[FLT_A_SERVICE_ADDR6]	= FLT_POLICY_ADDR6,
 	[FLT_A_SERVICE_PORT]	= NLA_POLICY_MIN(NLA_U16, 1),
 	[FLT_A_POLICY_ARGS]	= { .type = NLA_NUL_STRING, .len = FLT_POLICY_ARGS_MAX - 1 },
+};
+
+static const struct nla_policy flt_report_policy[FLT_A_MAX + 1] = {
+	[FLT_A_REPORT_FAULTS]	= { .type = NLA_U32 },
+	[FLT_A_REPORT_WARNINGS]	= { .type = NLA_U32 },
+	[FLT_A_REPORT_WRONG]	= { .type = NLA_NUL_STRING, .len = FLT_WRONG_MAX - 1 },
 };
 
 static const struct nla_policy flt_node_name_policy[FLT_A_MAX + 1] = {
@@ -202,7 +209,7 @@ int flt_node_put_attrs(struct sk_buff *skb, struct flt_node *node)
 	if (READ_ONCE(node->auth) == FLT_AUTH_PSK &&
 	    nla_put_s32(skb, FLT_A_NODE_KEY, READ_ONCE(node->key)))
 		return -EMSGSIZE;
-	return flt_put_link_attrs(skb, node);
+	return flt_put_link_attrs(skb, node) ?: flt_report_put_attrs(skb, node->link);
 }
 
 static int flt_local_get(struct sk_buff *req, struct genl_info *info)
@@ -517,6 +524,7 @@ static const struct genl_split_ops flt_ops[] = {
 	FLT_DUMP(FLT_CMD_REDIRECT_GET, flt_redirect_dump, 0),
 	FLT_DO(FLT_CMD_REDIRECT_SET, flt_redirect_set, flt_redirect_policy, GENL_UNS_ADMIN_PERM),
 	FLT_DO(FLT_CMD_REDIRECT_DEL, flt_redirect_del, flt_redirect_policy, GENL_UNS_ADMIN_PERM),
+	FLT_DO(FLT_CMD_REPORT_SET, flt_report_set, flt_report_policy, GENL_UNS_ADMIN_PERM),
 };
 
 static const struct genl_multicast_group flt_groups[] = {

@@ -38,6 +38,7 @@ static int __net_init flt_netns_enter(struct net *net)
 	fn->instance = get_random_u64();
 	spin_lock_init(&fn->turn_lock);
 	fn->turn = jiffies;
+	spin_lock_init(&fn->verdict_lock);
 	flt_tunable_reset(fn);
 	fn->stats = __alloc_percpu_gfp(FLT_NR_COUNTERS * sizeof(u64), sizeof(u64),
 				       GFP_KERNEL_ACCOUNT);

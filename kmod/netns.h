@@ -10,6 +10,7 @@
 #include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include "node.h"
+#include "report.h"
 
 /*
  * For what root of a user namespace can have made: its memory cgroup pays, and what does not
@@ -74,6 +75,8 @@ struct flt_dispatch {
  * @instance:  random; a peer that hears another one knows we were restarted
  * @turn_lock: leaf, process context; guards @turn
  * @turn:      jiffies when the next link that failed may try again
+ * @verdict_lock: leaf, process context; guards @verdict
+ * @verdict:   what was found here when this node was last examined; peers hear it
  * @stats:     enum flt_counter, per CPU
  * @heartbeat_ms, @grace_ms, @queue_max: tunables of the links, READ_ONCE
  * @links_dev: the sysfs device of these tunables
@@ -96,6 +99,8 @@ struct flt_net {
 	u64 instance;
 	spinlock_t turn_lock;	/* leaf: turn */
 	unsigned long turn;
+	spinlock_t verdict_lock;	/* leaf: verdict */
+	struct flt_verdict verdict;
 	u64 __percpu *stats;
 	unsigned int heartbeat_ms;
 	unsigned int grace_ms;

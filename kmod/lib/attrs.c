@@ -52,6 +52,13 @@ static const struct attr_rule rules[__FLT_A_MAX] = {
 	[FLT_A_SERVICE_PORT]	= { MNL_TYPE_U16, 0 },
 	[FLT_A_POLICY_NAME]	= { MNL_TYPE_NUL_STRING, 0 },
 	[FLT_A_POLICY_ARGS]	= { MNL_TYPE_NUL_STRING, 0 },
+	[FLT_A_NODE_VERSION]	= { MNL_TYPE_NUL_STRING, FLT_VERSION_MAX },
+	[FLT_A_NODE_CLOCK_US]	= { MNL_TYPE_U64, 0 },
+	[FLT_A_NODE_CLOCK_ERROR_US] = { MNL_TYPE_U32, 0 },
+	[FLT_A_REPORT_FAULTS]	= { MNL_TYPE_U32, 0 },
+	[FLT_A_REPORT_WARNINGS]	= { MNL_TYPE_U32, 0 },
+	[FLT_A_REPORT_WRONG]	= { MNL_TYPE_NUL_STRING, FLT_WRONG_MAX },
+	[FLT_A_REPORT_AGE_S]	= { MNL_TYPE_U32, 0 },
 };
 
 static bool attr_is_valid(const struct nlattr *attr, const struct attr_rule *rule)

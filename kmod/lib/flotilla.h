@@ -33,6 +33,13 @@ struct flt_node_info {
 	uint64_t uptime_ms;
 	char reason[64];			/* why its link is not up, or last went down; "": never was */
 	uint32_t given;				/* with node_new/_set: bit (1 << FLT_A_NODE_x - FLT_A_NODE_ID) */
+	/* What it says of itself, which nothing proves: to be shown. */
+	char version[FLT_VERSION_MAX];		/* "": it has said nothing, and then the rest is 0 */
+	int64_t clock_us;			/* how far its clock is ahead of ours, */
+	uint32_t clock_error_us;		/* give or take that */
+	bool examined;				/* somebody has, age_s ago, and then the rest is set */
+	uint32_t faults, warnings, age_s;
+	char wrong[FLT_WRONG_MAX];		/* names of what is wrong */
 };
 #define FLT_GIVEN(attr) (1U << ((attr) - FLT_A_NODE_ID))
 
@@ -50,6 +57,9 @@ struct flt_local_info {
 };
 int flt_local_get(struct flt_client *c, struct flt_local_info *local);
 int flt_local_set(struct flt_client *c, const struct flt_local_info *local);
+
+/* What was found when this node was examined; its peers hear it. @wrong: "": nothing. */
+int flt_report_set(struct flt_client *c, uint32_t faults, uint32_t warnings, const char *wrong);
 
 /* What connections of other nodes are taken for; port 0: all of the address. */
 typedef int (*flt_service_fn)(const struct sockaddr_storage *service, void *arg);

@@ -53,3 +53,16 @@ int flt_local_set(struct flt_client *c, const struct flt_local_info *local)
 		mnl_attr_put_u8(nlh, FLT_A_LOCAL_INSECURE, local->insecure);
 	return flt_transact(c, nlh, NULL, NULL);
 }
+
+int flt_report_set(struct flt_client *c, uint32_t faults, uint32_t warnings, const char *wrong)
+{
+	struct nlmsghdr *nlh;
+
+	if (strnlen(wrong, FLT_WRONG_MAX) == FLT_WRONG_MAX)
+		return flt_fail(c, -EINVAL, "the names of what is wrong have up to 191 characters");
+	nlh = flt_request(c, FLT_CMD_REPORT_SET, NLM_F_ACK);
+	mnl_attr_put_u32(nlh, FLT_A_REPORT_FAULTS, faults);
+	mnl_attr_put_u32(nlh, FLT_A_REPORT_WARNINGS, warnings);
+	mnl_attr_put_strz(nlh, FLT_A_REPORT_WRONG, wrong);
+	return flt_transact(c, nlh, NULL, NULL);
+}

@@ -19,6 +19,26 @@ static uint8_t get_u8(const struct nlattr *attr)
 	return attr ? mnl_attr_get_u8(attr) : 0;
 }
 
+/* What a peer has written: plain characters, as the kernel has seen to, or none. */
+static void get_text(const struct nlattr *attr, char *text, size_t size)
+{
+	if (attr)
+		snprintf(text, size, "%s", mnl_attr_get_str(attr));
+}
+
+static void parse_report(const struct nlattr **at, struct flt_node_info *node)
+{
+	get_text(at[FLT_A_NODE_VERSION], node->version, sizeof(node->version));
+	if (at[FLT_A_NODE_CLOCK_US])
+		node->clock_us = mnl_attr_get_u64(at[FLT_A_NODE_CLOCK_US]);
+	node->clock_error_us = get_u32(at[FLT_A_NODE_CLOCK_ERROR_US]);
+	node->examined = at[FLT_A_REPORT_AGE_S];
+	node->age_s = get_u32(at[FLT_A_REPORT_AGE_S]);
+	node->faults = get_u32(at[FLT_A_REPORT_FAULTS]);
+	node->warnings = get_u32(at[FLT_A_REPORT_WARNINGS]);
+	get_text(at[FLT_A_REPORT_WRONG], node->wrong, sizeof(node->wrong));
+}
+
 int flt_node_parse(const struct nlmsghdr *nlh, struct flt_node_info *node)
 {
 	const struct nlattr **at;
@@ -56,6 +76,7 @@ int flt_node_parse(const struct nlmsghdr *nlh, struct flt_node_info *node)
 	if (at[FLT_A_NODE_REASON])
 		snprintf(node->reason, sizeof(node->reason), "%s",
 			 mnl_attr_get_str(at[FLT_A_NODE_REASON]));
+	parse_report(at, node);
 	return 0;
 }
 

@@ -46,6 +46,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_RELOCATE, "relocate" },
 	{ FLT_FEATURE_NOTIFY, "notify" },
 	{ FLT_FEATURE_REDIRECT, "redirect" },
+	{ FLT_FEATURE_REPORT, "report" },
 	{ 0 }
 };
 
@@ -69,7 +70,7 @@ static const char *features_of(const struct flt_node_info *node, char *text, siz
 
 static json_t *row_of(const struct flt_node_info *node, bool insecure)
 {
-	char addr[64], fwd[64], features[64];
+	char addr[64], fwd[64], features[128];
 	json_t *row;
 
 	row = json_pack("{s:I, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:s*, s:s}",

@@ -51,7 +51,7 @@ A_NAME = {v: n for n, v in A.items()}
 KIND = {}
 for _n in A:
     if _n in ("LOCAL_NAME", "NODE_NAME", "CONN_NODE", "CONN_STATE", "STAT_ROOM", "STAT_NAME",
-              "NODE_REASON", "POLICY_NAME", "POLICY_ARGS"):
+              "NODE_REASON", "POLICY_NAME", "POLICY_ARGS", "NODE_VERSION", "REPORT_WRONG"):
         KIND[_n] = "str"
     elif _n.endswith("ADDR4"):
         KIND[_n] = "ip4"
@@ -67,6 +67,8 @@ for _n in A:
         KIND[_n] = "Q"
     elif _n == "NODE_KEY":
         KIND[_n] = "i"
+    elif _n == "NODE_CLOCK_US":
+        KIND[_n] = "q"
     else:
         KIND[_n] = "I"
 

@@ -32,6 +32,10 @@
 /* Longest node name, with its terminating NUL. */
 #define FLT_NAME_MAX		32
 
+/* Longest version that a node tells, longest list of what is wrong with it, each with its NUL. */
+#define FLT_VERSION_MAX		24
+#define FLT_WRONG_MAX		192
+
 /* TCP port of the links between nodes, unless FLT_A_LOCAL_PORT says otherwise. */
 #define FLT_LINK_PORT		7471
 
@@ -125,6 +129,7 @@ enum flt_auth {
  * @FLT_FEATURE_RELOCATE: a front-end has it hand on connections that it gave to it
  * @FLT_FEATURE_NOTIFY: who refuses surplus connections says when there is room
  * @FLT_FEATURE_REDIRECT: nodes tell each other their loads, and what is still there
+ * @FLT_FEATURE_REPORT: nodes tell each other their version, their clock and what is wrong with them
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -135,6 +140,7 @@ enum flt_feature {
 	FLT_FEATURE_RELOCATE	= 1 << 5,
 	FLT_FEATURE_NOTIFY	= 1 << 6,
 	FLT_FEATURE_REDIRECT	= 1 << 7,
+	FLT_FEATURE_REPORT	= 1 << 8,
 };
 
 /**
@@ -252,6 +258,9 @@ enum flt_refusal {
  *	hysteresis=NUMBER, take=0|1, hint=NUMBER|auto. EINVAL, ERANGE: one of these; ENOSPC: 64
  *	have one; EOPNOTSUPP: handoff.ko is not loaded
  * @FLT_CMD_REDIRECT_DEL: it has none; what was redirected goes on. ENOENT
+ * @FLT_CMD_REPORT_SET: what somebody who examined this node found: FLT_A_REPORT_FAULTS, _WARNINGS
+ *	and, if anything, _WRONG. Peers with FLT_FEATURE_REPORT hear it within about a second and
+ *	a heartbeat, over links that are authenticated (or with FLT_A_LOCAL_INSECURE). EINVAL
  */
 enum flt_cmd {
 	FLT_CMD_UNSPEC,
@@ -273,6 +282,7 @@ enum flt_cmd {
 	FLT_CMD_REDIRECT_GET,
 	FLT_CMD_REDIRECT_SET,
 	FLT_CMD_REDIRECT_DEL,
+	FLT_CMD_REPORT_SET,
 	__FLT_CMD_MAX
 };
 
@@ -355,6 +365,19 @@ enum flt_attr {
 
 	FLT_A_POLICY_NAME,	/* string, up to 15 characters */
 	FLT_A_POLICY_ARGS,	/* string, up to 511: nodes, NAME=NUMBER; absent: none */
+
+	/*
+	 * What a node says of itself, over the link that is up: shown, and believed in nothing.
+	 * Read only; the REPORT ones are absent where nobody has examined it, and are also what
+	 * FLT_CMD_REPORT_SET takes.
+	 */
+	FLT_A_NODE_VERSION,	/* string, printable ASCII: of its modules */
+	FLT_A_NODE_CLOCK_US,	/* s64: how far its clock is ahead of this node's */
+	FLT_A_NODE_CLOCK_ERROR_US, /* u32: and by how much that may be wrong, either way */
+	FLT_A_REPORT_FAULTS,	/* u32 */
+	FLT_A_REPORT_WARNINGS,	/* u32 */
+	FLT_A_REPORT_WRONG,	/* string, up to 191, printable ASCII: names of what is wrong */
+	FLT_A_REPORT_AGE_S,	/* u32: seconds since it was examined; read only */
 
 	__FLT_A_MAX
 };

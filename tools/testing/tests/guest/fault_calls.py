@@ -115,6 +115,9 @@ def netlink_writes_of_flotilla():
         each_fault(there, lambda nl: nl.do("NODE_DEL", node_name="x"), gone)
         print("# LOCAL_SET")
         each_fault(asking(node), lambda nl: nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip), closed)
+        print("# REPORT_SET")
+        each_fault(asking(node), lambda nl: nl.do("REPORT_SET", report_faults=1, report_warnings=2, report_wrong="x"),
+                   closed)
         node.nl.do("LOCAL_SET", local_name="n1", local_addr4=node.ip)
         c.wait_up()
 

@@ -111,7 +111,8 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 						  FLT_CMD_SERVICE_NEW, FLT_CMD_SERVICE_DEL, FLT_CMD_SERVICE_GET,
 						  FLT_CMD_CONN_GET, FLT_CMD_STATS_GET,
 						  FLT_CMD_POLICY_SET, FLT_CMD_POLICY_DEL, FLT_CMD_POLICY_GET,
-						  FLT_CMD_REDIRECT_SET, FLT_CMD_REDIRECT_DEL, FLT_CMD_REDIRECT_GET };
+						  FLT_CMD_REDIRECT_SET, FLT_CMD_REDIRECT_DEL, FLT_CMD_REDIRECT_GET,
+						  FLT_CMD_REPORT_SET };
 	static const char *const policies[] = { "hash", "simple", "size", "round-robin", "load", "stay", "none" };
 	static const char *const rules[] = { "", "above=0", "above=off queue=50", "hint=7 take=0", "hint=auto", "=",
 					     "above=-1" };
@@ -152,6 +153,12 @@ static size_t proper(struct caller *c, struct nlmsghdr *n, struct genlmsghdr *g,
 	case FLT_CMD_REDIRECT_DEL:
 		at += put(c->arena + at, FLT_A_SERVICE_ADDR4, &service, 4);
 		at += put(c->arena + at, FLT_A_SERVICE_PORT, &port, 2);
+		break;
+	case FLT_CMD_REPORT_SET:
+		at += put(c->arena + at, FLT_A_REPORT_FAULTS, &weight, 4);
+		at += put(c->arena + at, FLT_A_REPORT_WARNINGS, &address, 4);
+		if (dice(c, 2))
+			at += put(c->arena + at, FLT_A_REPORT_WRONG, name, 2);
 		break;
 	case FLT_CMD_POLICY_GET:
 	case FLT_CMD_REDIRECT_GET:
