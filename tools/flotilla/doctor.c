@@ -35,7 +35,7 @@ void doctor_mend(struct about *about, const char *format, ...)
 		about->mend[0] = '\0';
 }
 
-void doctor_say(struct doctor *d, enum finding finding, const char *subject, const struct about *about)
+void doctor_elsewhere(struct doctor *d, enum finding finding, const char *subject, const struct about *about)
 {
 	d->count[finding]++;
 	if (d->problems && finding == FINE)
@@ -51,6 +51,44 @@ void doctor_say(struct doctor *d, enum finding finding, const char *subject, con
 		printf("         %s\n", about->mend + 2);
 	else if (about->mend[0])
 		printf("         # %s\n", about->mend);
+}
+
+/* Each name once, and "..." for those that have no room. */
+static void add_name(char names[FLT_WRONG_MAX], const char *name)
+{
+	static const char more[] = ", ...";
+	size_t len = strlen(names), size = strlen(name);
+	const char *at = names;
+
+	while ((at = strstr(at, name)) && (at[size] && at[size] != ','))
+		at++;
+	if (at || (len >= strlen(more) && !strcmp(names + len - strlen(more), more)))
+		return;
+	if (len + 2 + size + sizeof(more) > FLT_WRONG_MAX)
+		strcat(names, more);
+	else
+		sprintf(names + len, "%s%s", len ? ", " : "", name);
+}
+
+void doctor_say(struct doctor *d, enum finding finding, const char *subject, const struct about *about)
+{
+	d->own[finding].count++;
+	add_name(d->own[finding].names, subject);
+	doctor_elsewhere(d, finding, subject, about);
+}
+
+/* For the doctors of other nodes; whoever may not say it has looked for himself only. */
+static void tell_peers(struct doctor *d)
+{
+	char wrong[FLT_WRONG_MAX] = "";
+	char names[2 * FLT_WRONG_MAX + 2], *name, *rest = names;
+
+	snprintf(names, sizeof(names), "%s%s%s", d->own[FAULT].names, d->own[FAULT].count && d->own[WARNING].count ? ", " : "",
+		 d->own[WARNING].names);
+	while ((name = strsep(&rest, ",")))
+		if (name[name[0] == ' '])
+			add_name(wrong, name + (name[0] == ' '));
+	flt_report_set(d->cli->client, d->own[FAULT].count, d->own[WARNING].count, wrong);
 }
 
 bool doctor_is_backend(const struct doctor *d)
@@ -126,6 +164,10 @@ static int doctor(struct cli *cli, int argc, char **argv)
 		doctor_nodes(&d);
 		doctor_services(&d);
 		doctor_machine(&d);
+		doctor_filter(&d);
+		doctor_paths(&d);
+		doctor_peers(&d);
+		tell_peers(&d);
 		if (cli->json || cli->tabs)
 			table_end(&d.table);
 		else
@@ -146,6 +188,8 @@ static const struct command commands[] = {
 const struct object doctor_object = {
 	"doctor", "why connections do not move here, and the command that mends it", commands, true,
 	"Looks at this node's name, links and services, at addresses, ARP, routes, reverse path filters,\n"
-	"listeners and connection tracking. It changes nothing. Run it on each node: what is wrong on\n"
-	"another machine is seen only there.\n",
+	"listeners, connection tracking and the packet filter, at the MTU of the ways to other nodes, and at\n"
+	"what these say of themselves over their links: version, clock, and what their own doctor found when\n"
+	"root last ran it there. It changes nothing, but other nodes hear what root finds. What needs root,\n"
+	"the MTU and the packet filter, is not looked at for others.\n",
 };

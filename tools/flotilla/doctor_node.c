@@ -145,7 +145,7 @@ static void look_at_features(struct doctor *d, const struct flt_node_info *node,
 {
 	struct about about = { "", "" };
 	const struct feature *f;
-	char lacks[64] = "";
+	char lacks[128] = "";
 
 	for (f = node_features; f->bit; f++)
 		if (!(node->features & f->bit))

@@ -248,6 +248,20 @@ bool machine_speaks_arp(const char *device)
 	return speaks;
 }
 
+unsigned int machine_mtu(const char *device)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq asked = { 0 };
+	unsigned int mtu = 0;
+
+	snprintf(asked.ifr_name, sizeof(asked.ifr_name), "%s", device);
+	if (fd >= 0 && !ioctl(fd, SIOCGIFMTU, &asked))
+		mtu = asked.ifr_mtu;
+	if (fd >= 0)
+		close(fd);
+	return mtu;
+}
+
 bool first_line(const char *path, char *text, size_t size)
 {
 	FILE *f = fopen(path, "re");

@@ -33,6 +33,14 @@ bool machine_has(const struct sockaddr_storage *address, char device[IF_NAMESIZE
 /* An Ethernet whose neighbours are found by ARP, as dummy interfaces' are not. */
 bool machine_speaks_arp(const char *device);
 
+/* Bytes of the largest packet that the interface takes; 0: there is no such one. */
+unsigned int machine_mtu(const char *device);
+/*
+ * Whether an echo request of @size bytes, with its IP header and not to be fragmented, is answered: one of @tries, each
+ * of which waits a second. -1: this user may not ask.
+ */
+int machine_echo(const struct sockaddr_storage *to, unsigned int size, unsigned int tries);
+
 /* First line of a small file without its newline; false when it cannot be read. */
 bool first_line(const char *path, char *text, size_t size);
 /* A sysctl by its path below /proc/sys. False: there is no such one, or it cannot be read. */

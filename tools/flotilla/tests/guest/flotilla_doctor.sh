@@ -6,7 +6,7 @@
 # flotilla doctor: a front-end and a back-end that are well, then one thing wrong at a time. What is wrong is named,
 # and where the mend is a command, running it cures it.
 . "$FLT_TOP/tools/testing/lib.sh"
-need flotilla python3 setpriv
+need flotilla python3 setpriv nft
 load flotilla handoff nf_conntrack
 lan fe:10.0.0.1 be1:10.0.0.11
 namespace empty
@@ -73,11 +73,72 @@ wait_for 30 is_up || bail "the link does not come up"
 check "a front-end that is well has no fault" well fe
 check "nor has a back-end" well be1
 finds warning fe trust "INSECURE is on"
-equal "JSON says the same" "$(be1 flotilla -t doctor | cut -f1-3)" "$(be1 flotilla -j doctor | python3 -c 'import json, sys
+
+# Without what is never twice the same, and what only root sees: the packet filter, how large a packet may be.
+same() { grep -v $'\tfirewall\t\|packets of\|its clock is\|its own doctor\|nobody has examined'; }
+equal "JSON says the same" "$(be1 flotilla -t doctor | cut -f1-3 | same)" "$(be1 flotilla -j doctor | python3 -c 'import json, sys
 for row in json.load(sys.stdin):
-    print(row["finding"], row["subject"], row["found"], sep="\t")')"
-equal "nobody sees what root sees" "$(be1 flotilla -t doctor)" \
-	"$(be1 setpriv --reuid 65534 --clear-groups flotilla -t doctor 2>&1)"
+    print(row["finding"], row["subject"], row["found"], sep="\t")' | same)"
+equal "nobody sees what root sees, but for what only root may look at" "$(be1 flotilla -t doctor | same)" \
+	"$(be1 setpriv --reuid 65534 --clear-groups flotilla -t doctor 2>&1 | same)"
+
+# What other nodes say. That it is heard takes a heartbeat and a second.
+hears() { row "$1" "$2" "$3" >/dev/null; }
+fine() { "$1" flotilla -t doctor | awk -F'\t' -v s="$2" -v f="$3" '$1 == "fine" && $2 == s && index($3, f) { n = 1 } END { exit !n }'; }
+wait_for 30 hears fe "node be1" "its own doctor" || bail "fe does not hear what be1 has found"
+finds warning fe "node be1" "found 0 faults and 1 warning: trust"
+check "clocks are compared" fine fe "node be1" "its clock is"
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0
+be1 flotilla doctor >/dev/null
+wait_for 30 hears fe "node be1" "1 fault and 1 warning" || bail "fe does not hear of a fault"
+finds fault fe "node be1" "1 fault and 1 warning: service 10.0.0.80:80, trust"
+must be1 sysctl -w net.ipv4.conf.all.arp_ignore=1
+be1 flotilla doctor >/dev/null
+wait_for 30 hears fe "node be1" "0 faults" || bail "fe does not hear that it is gone"
+version=$(mktemp)
+at_exit rm -f "$version"
+echo 9.8.7 >"$version"
+# shellcheck disable=SC2016 # the inner shell's
+other_module() { ip netns exec fe unshare -m sh -c 'mount --bind "$0" /sys/module/flotilla/version && flotilla -t doctor problems' "$1"; }
+check "a program of another version than the module" grep -q "flotilla.ko is 9.8.7, this program" \
+	<<<"$(other_module "$version")"
+
+# How large packets may be.
+check "packets of the usual size reach it" fine fe "node be1" "packets of 1500 bytes reach it"
+must be1 ip link set eth0 mtu 1400
+finds fault fe "node be1" "not those of 1500 bytes, as clients send them; those of 1400 do"
+must be1 ip link set eth0 mtu 1500
+must fe flotilla node set be1 forward ipip
+finds warning fe "node be1" "forwarded as up to 1520 bytes, eth0 takes 1500"
+must fe flotilla node set be1 forward udp
+finds warning fe "node be1" "forwarded as up to 1528 bytes"
+must fe flotilla node set be1 forward direct
+
+# The packet filter.
+rules() { ip netns exec be1 nft -f -; }
+must rules <<-END
+	table inet filter {
+		chain input {
+			type filter hook input priority filter; policy drop;
+			iif lo accept; ct state established,related accept; meta l4proto icmp accept
+			tcp dport { 22, 7471 } accept
+		}
+	}
+END
+finds fault be1 firewall "none accepts TCP port 80"
+cures be1 firewall "none accepts TCP port 80"
+must rules <<-END
+	flush chain inet filter input
+	add rule inet filter input iif eth0 tcp dport 79-81 accept
+END
+finds fault be1 firewall "none accepts TCP port 7471"
+cures be1 firewall "none accepts TCP port 7471"
+must rules <<<"insert rule inet filter input ct state new tcp flags & (syn|ack) != syn drop"
+finds fault be1 firewall "drops new connections without a SYN"
+cures be1 firewall "drops new connections without a SYN"
+check "a filter that lets everything in that is needed is fine" fine be1 firewall "no rule"
+must be1 nft flush ruleset
+wait_for 30 is_up || bail "the link does not come up again"
 
 # Addresses and ARP.
 must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0
@@ -99,7 +160,7 @@ must be1 ip address del 10.0.0.80/32 dev lo
 must be1 ip link add quiet type dummy
 must be1 ip address add 10.0.0.80/32 dev quiet
 must be1 ip link set quiet up
-equal "an interface without ARP is as good" "trust" "$(be1 flotilla -t doctor problems | cut -f2)"
+equal "an interface without ARP is as good" "trust" "$(be1 flotilla -t doctor problems | grep -v "its own doctor" | cut -f2)"
 must be1 sysctl -w net.ipv4.conf.all.arp_ignore=0
 finds fault be1 "service 10.0.0.80:80" "answers ARP for it on eth0"
 must be1 sysctl -w net.ipv4.conf.all.arp_ignore=1
