@@ -7,18 +7,22 @@ import os
 import select
 import subprocess
 import sys
+import threading
+import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import Early, answers, over                  # noqa: E402
 from early_table import Told                            # noqa: E402
-from hof import PATIENCE, VIP4, claim, main, rounds, usable, wait   # noqa: E402
+from hof import PATIENCE, VIP4, accept, claim, main, rounds, usable, wait     # noqa: E402
 from cgroup import Cgroup                               # noqa: E402
+from policed import Nodes, get                          # noqa: E402
 from redirected import Redirecting                      # noqa: E402
 from syns import Raw                                    # noqa: E402
 
 SYN = 2
 COUNT = rounds(300, 150)
-# An entry is more than this, and a ticket.
-ENTRY, TICKET = 120, 60
+# An entry is more than this, and a ticket, and a gate.
+ENTRY, TICKET, GATE = 120, 60, 150
+ACCEPT4 = "288"
 
 
 def kernel(group):
@@ -28,6 +32,15 @@ def kernel(group):
 def is_charged(group, before, number):
     """The kernel sums up now and then."""
     wait(lambda: kernel(group) - before > number, name="%d bytes are charged" % number)
+
+
+def settled(group):
+    """What is charged when nothing more comes or goes; the kernel sums up each two seconds."""
+    before, now = -1, kernel(group)
+    while now != before:
+        time.sleep(3)
+        before, now = now, kernel(group)
+    return now
 
 
 def fill(group):
@@ -119,6 +132,45 @@ def so_is_one_that_a_table_has_chosen():
             c.begin()
         pays(c, group, ENTRY + TICKET)
         assert c.told("Hits") > COUNT, c.fe.stats()
+
+
+def accepting():
+    """How many threads of this process sleep in accept4()."""
+    number = 0
+    for task in os.listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/syscall" % task, encoding="ascii") as file:
+            number += file.read().split()[0] == ACCEPT4
+    return number
+
+
+@claim
+def a_server_pays_for_the_gates_of_its_connections():
+    """Their first bytes make them, of those whose accept() had begun before there was a policy."""
+    number, served, over = COUNT // 2, [], threading.Event()
+
+    def serve(listener):
+        served.append(accept(listener))
+        over.wait()         # else its stack is given back while others are counted
+
+    with Cgroup("memory") as group, Nodes(1) as n:
+        n.listeners[0].settimeout(None)
+        threads = [threading.Thread(target=serve, args=(n.listeners[0],), daemon=True) for _ in range(number)]
+        with group.member():
+            for thread in threads:
+                thread.start()
+            wait(lambda: accepting() == number)
+            n.policy("hash", "self")
+            clients = [n.connect() for _ in threads]
+            wait(lambda: len(served) == number)
+        before = settled(group)
+        for client in clients:
+            client.sendall(get("/a")[:6])
+        is_charged(group, before, number * GATE)
+        over.set()
+        for thread in threads:
+            thread.join()
+        for sock in served:
+            sock.close()
 
 
 if __name__ == "__main__":
