@@ -201,5 +201,19 @@ def what_an_accepted_link_has_received_is_charged():
     assert not any(b"page_counter underflow" in record for record in kmsg.records())
 
 
+@claim
+def what_a_message_is_received_into_is_charged():
+    """Its head says how long it is, and the rest does not come."""
+    with Group() as group:
+        c, high, peer = met(group)
+        before = group.kernel()
+        peer.send(frame(0x20, b"begin", length=1 << 20))
+        wait(lambda: group.kernel() - before > 3 << 18, name="it is charged")
+        peer.close()
+        high.nl.do("NODE_DEL", node_name="n1")
+        wait(lambda: group.kernel() - before < 1 << 18, name="it is given back")
+        c.close()
+
+
 if __name__ == "__main__":
     main_with("flotilla", "flt_link_test", needs=("dummy",))
