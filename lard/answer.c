@@ -4,10 +4,13 @@
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cache.h"
+#include "cache_key.h"
 #include "cacheable.h"
+#include "caching.h"
 #include "control.h"
 #include "crowd.h"
 #include "dispatch.h"
@@ -175,6 +178,49 @@ static json_t *set_json(struct lardd *lardd, uint64_t set)
 	return names;
 }
 
+/* http://HOST[:PORT]/PATH, or @host and a path, as a connection to that port in clear text would have it. */
+static void take_target(struct cache_target *of, const char *url, const char *host)
+{
+	const char *colon = NULL, *c;
+
+	of->host = (struct span){ host, strlen(host) };
+	if (*url != '/') {
+		url += strlen("http://");
+		of->host = (struct span){ url, strcspn(url, "/?") };
+		url += of->host.len;
+	}
+	of->target = (struct span){ url, strlen(url) };
+	of->port = 80;
+	for (c = of->host.at; c < of->host.at + of->host.len; c++)
+		if (*c == ':' || *c == ']')
+			colon = *c == ':' ? c : NULL;
+	if (colon)
+		of->port = atoi(colon + 1);
+}
+
+/* What the cache has of it, or why not. */
+static json_t *cached_json(struct lardd *lardd, const struct config *config, const char *url, const char *host)
+{
+	struct cache_target of = { .hsts = *config->hsts };
+	struct cache_said said;
+	json_t *json;
+
+	if (!config->cache_size)
+		return json_null();
+	take_target(&of, url, host);
+	caching_explain(lardd, &of, loop_clock(), &said);
+	json = json_pack("{s:b, s:b, s:b}", "there", said.is_there, "fresh", said.is_fresh, "kernel", said.in_kernel);
+	if (said.is_there) {
+		json_object_set_new(json, "age_ms", json_integer(said.age_us / 1000));
+		json_object_set_new(json, "fresh_ms", json_integer(said.fresh_us / 1000));
+	}
+	if (said.is_noted) {
+		json_object_set_new(json, "not_kept", json_string(cacheable_not_name(said.why)));
+		json_object_set_new(json, "because", json_string(cacheable_not_text(said.why)));
+	}
+	return json;
+}
+
 static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 {
 	const char *url = json_string_value(json_object_get(request, "url"));
@@ -187,7 +233,7 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 
 	if (!url || (*url != '/' && strncasecmp(url, "http://", 7)))
 		return sorry("\"url\" must be http://host/path or /path");
-	if (strlen(url) > REQUEST_HEADER_MAX || (host && strlen(host) > 255))
+	if (strlen(url) + (host ? strlen(host) : 0) > REQUEST_HEADER_MAX || (host && strlen(host) > 255))
 		return sorry("the URL is longer than a request may be");
 	len = dispatch_canonical(config, host ? host : "", host ? strlen(host) : 0, url,
 				 strlen(url), canonical, sizeof(canonical));
@@ -208,6 +254,7 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 			   "limit", (json_int_t)d.limit,
 			   "assigned", set_json(lardd, d.was), "assigned_then", set_json(lardd, d.set));
 	pthread_mutex_unlock(&lardd->lock);
+	json_object_set_new(answer, "cache", cached_json(lardd, config, url, host ? host : ""));
 	return answer;
 }
 

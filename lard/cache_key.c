@@ -25,18 +25,27 @@ int cache_key_forwarded(const struct conn *conn, const struct request *r)
 	return said;
 }
 
+struct span cache_key_of(const struct cache_target *of, char key[CACHE_KEY_SIZE])
+{
+	bool rooted = of->target.len && *of->target.at != '?';
+	int len = snprintf(key, CACHE_KEY_SIZE, "%s%s%u %.*s %s%.*s", of->tls ? "https" : "http",
+			   of->hsts ? "+" : "", of->port, (int)of->host.len, of->host.at,
+			   rooted ? "" : "/", (int)of->target.len, of->target.at);
+
+	return (struct span){ key, len };
+}
+
 struct span cache_key_print(const struct conn *conn, const struct request *r, char key[CACHE_KEY_SIZE])
 {
-	struct span host = r->host, target = request_origin_form(r, &host);
-	bool rooted = target.len && *target.at != '?';
+	struct cache_target of = { conn->tls, *conn->worker->config->hsts, conn->port, r->host, r->target };
 	int forwarded = cache_key_forwarded(conn, r);
-	int len = snprintf(key, CACHE_KEY_SIZE, "%s%s%u %.*s %s%.*s", conn->tls ? "https" : "http",
-			   *conn->worker->config->hsts ? "+" : "", conn->port, (int)host.len, host.at,
-			   rooted ? "" : "/", (int)target.len, target.at);
+	struct span s;
 
+	of.target = request_origin_form(r, &of.host);
+	s = cache_key_of(&of, key);
 	if (forwarded > 0) {
-		key[len++] = ' ';
-		key[len++] = forwarded;
+		key[s.len++] = ' ';
+		key[s.len++] = forwarded;
 	}
-	return (struct span){ key, len };
+	return s;
 }

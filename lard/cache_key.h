@@ -25,4 +25,19 @@ int cache_key_forwarded(const struct conn *conn, const struct request *r);
  */
 struct span cache_key_print(const struct conn *conn, const struct request *r, char key[CACHE_KEY_SIZE]);
 
+/**
+ * struct cache_target - what a key is made of, but for what is forwarded
+ * @hsts:   see cache_key_print()
+ * @host:   as in Host, with a port if it has one
+ * @target: path and query
+ */
+struct cache_target {
+	bool tls, hsts;
+	unsigned int port;
+	struct span host, target;
+};
+
+/* At most CACHE_KEY_SIZE - CACHE_KEY_FORWARDED - VARIANT_SIZE bytes of a request's. */
+struct span cache_key_of(const struct cache_target *of, char key[CACHE_KEY_SIZE]);
+
 #endif

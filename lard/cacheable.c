@@ -370,20 +370,58 @@ static bool read_age(const struct fields *fields, uint64_t *age)
 	return true;
 }
 
+const char *cacheable_not_name(enum cache_not why)
+{
+	static const char *const names[NOT_KEPT_END] = {
+		"kept", "status", "no-body", "set-cookie", "range", "vary", "encoding", "age", "cache-control",
+		"pragma", "cookies", "short", "large", "room",
+	};
+
+	return names[why];
+}
+
+const char *cacheable_not_text(enum cache_not why)
+{
+	static const char *const texts[NOT_KEPT_END] = {
+		[NOT_KEPT_NONE] = "it is kept",
+		[NOT_KEPT_STATUS] = "its status is not 200",
+		[NOT_KEPT_NO_BODY] = "it has no body",
+		[NOT_KEPT_SET_COOKIE] = "it has Set-Cookie",
+		[NOT_KEPT_RANGE] = "it is a part of something",
+		[NOT_KEPT_VARY] = "its Vary names more than Accept-Encoding",
+		[NOT_KEPT_ENCODING] = "it depends on encodings that are not told apart",
+		[NOT_KEPT_AGE] = "its Age is no number",
+		[NOT_KEPT_CONTROL] = "its Cache-Control or Surrogate-Control forbids it",
+		[NOT_KEPT_PRAGMA] = "it has Pragma, and no max-age",
+		[NOT_KEPT_COOKIES] = "its request had cookies or a certificate, and it does not say that it is for all",
+		[NOT_KEPT_SHORT] = "nothing says that it is fresh (cache-class), or it is so no more",
+		[NOT_KEPT_LARGE] = "it is larger than cache-object-max, or its header is too large",
+		[NOT_KEPT_ROOM] = "there was no room, or nobody could tell whether it was cut",
+	};
+
+	return texts[why];
+}
+
 /* Whatever is said of its freshness. */
-static bool may_be_stored(const struct response *r, unsigned int encodings, struct keeping *k)
+static enum cache_not may_be_stored(const struct response *r, unsigned int encodings, struct keeping *k)
 {
 	struct span coding = cacheable_field(&r->fields, "content-encoding");
 
-	if (r->status != 200 || r->framing == FRAMING_NONE || has(&r->fields, "set-cookie") ||
-	    has(&r->fields, "set-cookie2") ||
-	    has(&r->fields, "content-range") || !read_vary(&r->fields, &k->by_encoding))
-		return false;
-	if (!k->by_encoding)
-		return true;
+	if (r->status != 200)
+		return NOT_KEPT_STATUS;
+	if (r->framing == FRAMING_NONE)
+		return NOT_KEPT_NO_BODY;
+	if (has(&r->fields, "set-cookie") || has(&r->fields, "set-cookie2"))
+		return NOT_KEPT_SET_COOKIE;
+	if (has(&r->fields, "content-range"))
+		return NOT_KEPT_RANGE;
+	if (!read_vary(&r->fields, &k->by_encoding))
+		return NOT_KEPT_VARY;
 	/* What we do not know we would not tell apart. */
-	return encodings != ENCODING_UNKNOWN &&
-	       (!coding.at || span_is(coding, "identity") || coding_bit(coding) & encodings);
+	if (k->by_encoding && (encodings == ENCODING_UNKNOWN ||
+			       (coding.at && !span_is(coding, "identity") && !(coding_bit(coding) & encodings))))
+		return NOT_KEPT_ENCODING;
+	return read_age(&r->fields, &k->age) ? NOT_KEPT_NONE : NOT_KEPT_AGE;
 }
 
 bool cacheable_answer(const struct response *r, const struct cache_policy *policy,
@@ -394,11 +432,18 @@ bool cacheable_answer(const struct response *r, const struct cache_policy *polic
 	bool said = true;
 
 	*k = (struct keeping){ 0 };
-	if (!may_be_stored(r, encodings, k) || !read_age(&r->fields, &k->age))
+	k->why = may_be_stored(r, encodings, k);
+	if (k->why)
 		return false;
 	if (!read_surrogate(&r->fields, &c) && has(&r->fields, "pragma"))
 		said = c.has_shared || c.has_age;
-	if (c.forbids || !said || (personal && !c.is_public && !c.has_shared))
+	if (c.forbids)
+		k->why = NOT_KEPT_CONTROL;
+	else if (!said)
+		k->why = NOT_KEPT_PRAGMA;
+	else if (personal && !c.is_public && !c.has_shared)
+		k->why = NOT_KEPT_COOKIES;
+	if (k->why)
 		return false;
 	if (c.has_shared)
 		k->fresh = c.shared;
@@ -406,8 +451,10 @@ bool cacheable_answer(const struct response *r, const struct cache_policy *polic
 		k->fresh = c.age;
 	else if (!read_expires(&r->fields, now, &k->fresh) && policy->classes[class].on)
 		k->fresh = policy->classes[class].ttl_us / 1000000;
-	if (k->age >= k->fresh)
+	if (k->age >= k->fresh) {
+		k->why = NOT_KEPT_SHORT;
 		return false;
+	}
 	if (c.strict)
 		return true;
 	/* s-maxage forbids what is not said of the stale (RFC 9111, 5.2.2.10). */

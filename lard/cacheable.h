@@ -30,16 +30,35 @@ enum cache_use cacheable_request(const struct request *r, bool *personal);
 #define ENCODING_UNKNOWN	16	/* no variant is for it */
 
 /**
+ * enum cache_not - why an answer is not kept: the first of these that holds
+ * @NOT_KEPT_COOKIES: its request had cookies, and it does not say that it is for all
+ * @NOT_KEPT_SHORT:   nothing says that it is fresh, or it is not any more
+ * @NOT_KEPT_LARGE:   it is larger than cache-object-max, or its header larger than we keep them
+ * @NOT_KEPT_ROOM:    there was no room for it, or it might have been cut
+ */
+enum cache_not {
+	NOT_KEPT_NONE, NOT_KEPT_STATUS, NOT_KEPT_NO_BODY, NOT_KEPT_SET_COOKIE, NOT_KEPT_RANGE, NOT_KEPT_VARY,
+	NOT_KEPT_ENCODING, NOT_KEPT_AGE, NOT_KEPT_CONTROL, NOT_KEPT_PRAGMA, NOT_KEPT_COOKIES, NOT_KEPT_SHORT,
+	NOT_KEPT_LARGE, NOT_KEPT_ROOM, NOT_KEPT_END
+};
+
+/* A word, and a sentence. */
+const char *cacheable_not_name(enum cache_not why);
+const char *cacheable_not_text(enum cache_not why);
+
+/**
  * struct keeping - how an answer may be kept, in seconds
  * @age:         it has already
  * @fresh:       it is fresh, from its birth on; 0: it is not to be stored
  * @stale:       then it may be served while somebody asks anew,
  * @if_error:    or while nobody answers
  * @by_encoding: it is for clients that can decode the same (Vary: Accept-Encoding)
+ * @why:         it is not to be stored
  */
 struct keeping {
 	uint64_t age, fresh, stale, if_error;
 	bool by_encoding;
+	enum cache_not why;
 };
 
 /*

@@ -400,8 +400,8 @@ static uint64_t futile_us(const struct exchange *ex, const struct response *r)
 	return is_odd ? RETRY_US : FUTILE_US;
 }
 
-/* For how long nobody need wait for another one's answer; 0: it will be kept. */
-static uint64_t begin_fill(struct exchange *ex, const struct response *r)
+/* For how long nobody need wait for another one's answer, as it is not kept for *@why; 0: it will be kept. */
+static uint64_t begin_fill(struct exchange *ex, const struct response *r, enum cache_not *why)
 {
 	struct worker *w = ex->conn->worker;
 	struct span etag = { NULL, 0 }, modified = { NULL, 0 };
@@ -411,15 +411,22 @@ static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 	ssize_t len;
 
 	if (!cacheable_answer(r, &w->config->cache, cache_class_of_answer(ex->classes, r), ex->personal,
-			      ex->encodings, time(NULL), &k) ||
-	    (r->framing == FRAMING_LENGTH && r->content_length > w->config->cache_object_max))
+			      ex->encodings, time(NULL), &k)) {
+		*why = k.why;
+		return futile_us(ex, r);
+	}
+	*why = NOT_KEPT_LARGE;
+	if (r->framing == FRAMING_LENGTH && r->content_length > w->config->cache_object_max)
 		return futile_us(ex, r);
 	/* Who asks by HTTP/1.0 could have others keep one that was cut: to him alone it says not where it ends. */
-	if (r->framing == FRAMING_EOF && r->minor && !ex->minor)
+	if (r->framing == FRAMING_EOF && r->minor && !ex->minor) {
+		*why = NOT_KEPT_ROOM;
 		return RETRY_US;
+	}
 	len = rewrite_fields(w->config, r, text, sizeof(text), &etag, &modified);
 	if (len < 0 || len > FIELDS_MOST)
 		return futile_us(ex, r);
+	*why = NOT_KEPT_ROOM;
 	entry = cache_reserve(cache_of(ex->conn), k.by_encoding ? cache_variant(ex->key, ex->encodings) :
 			      ex->key, (struct span){ text, len },
 			      r->framing == FRAMING_LENGTH ? r->content_length : SIZE_MAX, ex->since);
@@ -437,6 +444,7 @@ static uint64_t begin_fill(struct exchange *ex, const struct response *r)
 	/* The kernel does not look at what a client can decode. */
 	if (k.by_encoding || cacheable_field(&r->fields, "content-encoding").at)
 		ex->kernel.ticket = 0;
+	*why = NOT_KEPT_NONE;
 	return 0;
 }
 
@@ -474,6 +482,7 @@ static bool is_stored(const struct exchange *ex)
 void caching_answer(struct exchange *ex, const struct response *r)
 {
 	struct worker *w = ex->conn->worker;
+	enum cache_not why;
 	uint64_t futile;
 
 	if (ex->use == CACHE_CLEAR && r->status >= 200 && r->status < 400) {
@@ -482,11 +491,11 @@ void caching_answer(struct exchange *ex, const struct response *r)
 	}
 	if (ex->use != CACHE_FILL && ex->use != CACHE_SERVE)
 		return;
-	futile = begin_fill(ex, r);
+	futile = begin_fill(ex, r, &why);
 	/* Who asks past what is stored is to blame himself for what is not kept. */
 	if (!futile || ex->use == CACHE_SERVE || !is_stored(ex))
 		fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal),
-			   futile ? w->loop.now + futile : 0);
+			   futile ? w->loop.now + futile : 0, why);
 	/* What was is over, and not to be served as stale when that has been forgotten. */
 	if (futile == FUTILE_US && ex->conn->asks && ex->conn->entry)
 		cache_drop(cache_of(ex->conn), ex->conn->entry);
@@ -568,7 +577,7 @@ void caching_spoil(struct exchange *ex, bool large)
 	struct worker *w = ex->conn->worker;
 
 	fetch_note(w->lardd->fetches, hash_of(ex->conn, ex->key, ex->personal),
-		   w->loop.now + (large ? FUTILE_US : RETRY_US));
+		   w->loop.now + (large ? FUTILE_US : RETRY_US), large ? NOT_KEPT_LARGE : NOT_KEPT_ROOM);
 	count(w, COUNTER_CACHE_DROPPED);
 	ex->filled = true;
 	leave_fetch(ex->conn);
@@ -597,4 +606,32 @@ void caching_end(struct exchange *ex)
 	free((char *)ex->key.at);
 	ex->hit = ex->fill = NULL;
 	ex->key = (struct span){ NULL, 0 };
+}
+
+/* Of whoever shows cookies, too: what is known of those who show none says more. */
+static bool noted(struct lardd *lardd, uint64_t hash, unsigned int *why)
+{
+	uint64_t until_us;
+
+	return fetch_noted(lardd->fetches, hash, &until_us, why) ||
+	       fetch_noted(lardd->fetches, hash ^ PERSONAL, &until_us, why);
+}
+
+void caching_explain(struct lardd *lardd, const struct cache_target *of, uint64_t now_us, struct cache_said *said)
+{
+	char text[CACHE_KEY_SIZE];
+	struct span key = cache_key_of(of, text);
+	struct entry *entry = cache_find(lardd->cache, key, now_us);
+	unsigned int why = NOT_KEPT_NONE;
+
+	*said = (struct cache_said){ .is_there = entry };
+	if (entry) {
+		said->is_fresh = entry_is_fresh(entry, now_us);
+		said->in_kernel = entry->copies[0].version;
+		said->age_us = entry_age(entry, now_us);
+		said->fresh_us = entry->fresh_us;
+		cache_put(lardd->cache, entry);
+	}
+	said->is_noted = noted(lardd, cache_hash(lardd->cache, key), &why);
+	said->why = why;
 }

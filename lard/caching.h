@@ -5,9 +5,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include "cacheable.h"
 
+struct cache_target;
 struct conn;
 struct exchange;
+struct lardd;
 struct request;
 struct response;
 struct worker;
@@ -51,5 +55,20 @@ void caching_unfill(struct exchange *ex);
 void caching_filled(struct exchange *ex);
 /* The exchange ends. */
 void caching_end(struct exchange *ex);
+
+/**
+ * struct cache_said - what is known of a target
+ * @is_there:  an answer for clients that can decode nothing in particular
+ * @in_kernel: it was put there
+ * @is_noted:  the last one was not kept, for @why; @why is a hint, as others may take its place
+ */
+struct cache_said {
+	bool is_there, is_fresh, in_kernel, is_noted;
+	uint64_t age_us, fresh_us;
+	enum cache_not why;
+};
+
+/* Asking changes nothing. */
+void caching_explain(struct lardd *lardd, const struct cache_target *of, uint64_t now_us, struct cache_said *said);
 
 #endif

@@ -16,6 +16,7 @@ struct fetches {
 	struct fetch *buckets[BUCKETS];
 	struct {
 		_Atomic uint64_t hash, until_us;
+		_Atomic unsigned int why;
 	} notes[NOTES];
 };
 
@@ -96,13 +97,14 @@ void fetch_leave(struct fetches *fetches, struct fetch *fetch)
 	pthread_mutex_unlock(&fetches->lock);
 }
 
-void fetch_note(struct fetches *fetches, uint64_t hash, uint64_t until_us)
+void fetch_note(struct fetches *fetches, uint64_t hash, uint64_t until_us, unsigned int why)
 {
 	unsigned int i = hash % NOTES;
 
 	if (!until_us && fetches->notes[i].hash != hash)
 		return;
 	fetches->notes[i].until_us = until_us;
+	fetches->notes[i].why = why;
 	fetches->notes[i].hash = hash;
 }
 
@@ -111,4 +113,13 @@ bool fetch_is_futile(struct fetches *fetches, uint64_t hash, uint64_t now_us)
 	unsigned int i = hash % NOTES;
 
 	return fetches->notes[i].hash == hash && fetches->notes[i].until_us > now_us;
+}
+
+bool fetch_noted(struct fetches *fetches, uint64_t hash, uint64_t *until_us, unsigned int *why)
+{
+	unsigned int i = hash % NOTES;
+
+	*until_us = fetches->notes[i].until_us;
+	*why = fetches->notes[i].why;
+	return fetches->notes[i].hash == hash && *until_us;
 }

@@ -40,9 +40,11 @@ void fetch_leave(struct fetches *fetches, struct fetch *fetch);
 
 /*
  * What turned out not to be kept is remembered until then (0: it is kept now): nobody waits for it, and it may be handed off. It is a
- * hint: others may take its place.
+ * hint: others may take its place. @why: a number of the caller's.
  */
-void fetch_note(struct fetches *fetches, uint64_t hash, uint64_t until_us);
+void fetch_note(struct fetches *fetches, uint64_t hash, uint64_t until_us, unsigned int why);
 bool fetch_is_futile(struct fetches *fetches, uint64_t hash, uint64_t now_us);
+/* What was last noted of it, also when that is over; false: nothing, or it has been kept since. */
+bool fetch_noted(struct fetches *fetches, uint64_t hash, uint64_t *until_us, unsigned int *why);
 
 #endif

@@ -141,6 +141,38 @@ static void what_is_for_one_client_is_never_kept(void **state)
 	assert_int_equal(judged("/a", "Cookie: c\r\n", SC "max-age=9\r\n"), 9);
 }
 
+static void what_is_not_kept_says_why(void **state)
+{
+	static const struct {
+		const char *asked, *fields;
+		enum cache_not why;
+	} cases[] = {
+		{ "", CC "max-age=9\r\n", NOT_KEPT_NONE },
+		{ "", CC "max-age=9\r\nSet-Cookie: a=b\r\n", NOT_KEPT_SET_COOKIE },
+		{ "", CC "private\r\nSet-Cookie2: a=b\r\n", NOT_KEPT_SET_COOKIE },
+		{ "", CC "max-age=9\r\nContent-Range: bytes 0-4/5\r\n", NOT_KEPT_RANGE },
+		{ "", CC "max-age=9\r\nVary: Cookie\r\n", NOT_KEPT_VARY },
+		{ "Accept-Encoding: *\r\n", CC "max-age=9\r\nVary: Accept-Encoding\r\n", NOT_KEPT_ENCODING },
+		{ "", CC "max-age=9\r\nVary: Accept-Encoding\r\nContent-Encoding: gzip\r\n", NOT_KEPT_ENCODING },
+		{ "", CC "max-age=9\r\nAge: x\r\n", NOT_KEPT_AGE },
+		{ "", CC "max-age=9, private\r\n", NOT_KEPT_CONTROL }, { "", SC "no-store\r\n", NOT_KEPT_CONTROL },
+		{ "", "Pragma: no-cache\r\n", NOT_KEPT_PRAGMA },
+		{ "Cookie: c\r\n", CC "max-age=9\r\n", NOT_KEPT_COOKIES },
+		{ "", "", NOT_KEPT_SHORT }, { "", CC "max-age=9\r\nAge: 9\r\n", NOT_KEPT_SHORT },
+	};
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool is_kept = judged("/a.css", cases[i].asked, cases[i].fields);
+
+		if (is_kept != !cases[i].why || k.why != cases[i].why)
+			fail_msg("%s: %s", cases[i].fields, cacheable_not_name(k.why));
+	}
+	for (i = 0; i < NOT_KEPT_END; i++)
+		assert_true(cacheable_not_name(i)[0] && cacheable_not_text(i)[0]);
+}
+
 static void each_setting_of_the_classes_keeps_its_own(void **state)
 {
 	static const struct {
@@ -295,6 +327,7 @@ int main(void)
 		cmocka_unit_test_setup(the_first_that_speaks_of_freshness_is_heard, reset),
 		cmocka_unit_test_setup(what_is_for_one_client_is_never_kept, reset),
 		cmocka_unit_test_setup(what_names_another_page_passes_by, reset),
+		cmocka_unit_test_setup(what_is_not_kept_says_why, reset),
 		cmocka_unit_test_setup(each_setting_of_the_classes_keeps_its_own, reset),
 		cmocka_unit_test_setup(a_target_says_of_which_classes_its_answer_may_be, reset),
 		cmocka_unit_test_setup(what_is_stale_is_of_use_as_long_as_it_is_said, reset),

@@ -157,6 +157,34 @@ def what_is_not_kept_is_waited_for_once():
         assert lardd.counter("LardCacheWaited") == 7
 
 
+def why_an_answer_is_not_kept_is_explained():
+    pages = {"/kept": (FRESH,), "/cookie": (FRESH, "Set-Cookie: a=b"), "/vary": (FRESH, "Vary: User-Agent"),
+             "/private": ("Cache-Control: private",), "/short": ()}
+
+    def script(_peer, head, _body):
+        return text("x", *pages.get(head.split(b" ")[1].decode(), (FRESH, "Set-Cookie: a=b"))), True
+    with behind(script, CACHE) as (lardd, _):
+        def told(path, host="h"):
+            return lardd.control("explain", url=f"http://{host}:{lardd.port}{path}")["cache"]
+        nothing = {"there": False, "fresh": False, "kernel": False}
+        assert told("/kept") == nothing, told("/kept")
+        for path in pages:
+            lardd.ask(f"GET {path} HTTP/1.1\r\nHost: h:{lardd.port}\r\nConnection: close\r\n\r\n".encode())
+        kept = told("/kept")
+        assert kept["there"] and kept["fresh"] and "not_kept" not in kept and kept["fresh_ms"] == 600000, kept
+        for path, why in (("/cookie", "set-cookie"), ("/vary", "vary"), ("/private", "cache-control"),
+                          ("/short", "short")):
+            assert told(path)["not_kept"] == why and not told(path)["there"], (path, told(path))
+        assert told("/cookie")["because"] == "it has Set-Cookie", told("/cookie")
+        assert told("/cookie", "other") == nothing
+        # Kept from now on, it is so no more.
+        pages["/cookie"] = (FRESH,)
+        lardd.ask(f"GET /cookie HTTP/1.1\r\nHost: h:{lardd.port}\r\nConnection: close\r\n\r\n".encode())
+        assert told("/cookie")["there"] and "not_kept" not in told("/cookie"), told("/cookie")
+    with behind(script) as (lardd, _):
+        assert lardd.control("explain", url="http://h/x")["cache"] is None
+
+
 def what_one_client_asks_oddly_others_wait_for_all_the_same():
     """He is to blame for what is not kept, not the page."""
     def script(_peer, head, _body):
@@ -425,6 +453,7 @@ if __name__ == "__main__":
                    who_can_decode_the_same_shares_an_answer, a_proxy_before_us_says_how_its_client_came,
                    surrogate_control_is_for_us_alone, many_misses_are_one_fetch, so_it_is_with_several_workers,
                    who_waits_does_not_wait_for_ever, what_is_not_kept_is_waited_for_once,
+                   why_an_answer_is_not_kept_is_explained,
                    what_one_client_asks_oddly_others_wait_for_all_the_same, who_asks_and_leaves_leaves_nobody_behind,
                    who_takes_it_slowly_holds_nobody_up, who_leaves_amid_the_answer_leaves_it_to_the_others,
                    what_nobody_takes_holds_no_node_for_ever, what_http_1_0_cannot_tell_from_a_cut_one_is_not_kept,
