@@ -7,17 +7,14 @@ import hashlib
 import os
 import random
 import resource
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, PATIENCE, TOP, VIP4, VIP6, E, accept, claim, main, receive, rounds,  # noqa: E402
-                 usable, wait)
-from kit import need                                            # noqa: E402
+from hof import (CLOSED, DONE, PATIENCE, VIP4, VIP6, E, accept, claim, main, receive, rounds, usable,  # noqa: E402
+                 wait)
 from pair import Conns, Pair, ends, handed_off, is_reset       # noqa: E402
+from vrrp import Keepalived, has_address                        # noqa: E402
 
 
 def sends(sock, data):
@@ -233,39 +230,15 @@ def the_same_over_ipv6():
         usable(there, client)
 
 
-class Keepalived:
-    """The daemon of one front-end, with the file that is shipped."""
-
-    def __init__(self, node, priority):
-        place = tempfile.mkdtemp(prefix="keepalived-")
-        with open(os.path.join(TOP, "tools/flotilla/examples/keepalived.conf"), encoding="ascii") as file:
-            text = file.read()
-        for old, new in (("10.0.0.80", VIP4), ("priority 150", "priority %d" % priority),
-                         ("/usr/bin/flotilla", shutil.which("flotilla"))):
-            assert old in text
-            text = text.replace(old, new)
-        with open(place + "/conf", "w", encoding="ascii") as file:
-            file.write(text)
-        # Namespaces of the network share the places of these files.
-        self.child = node.spawn(need("keepalived"), "--dont-fork", "--log-console", "--vrrp", "-f", place + "/conf",
-                                "-p", place + "/pid", "-r", place + "/vrrp.pid",
-                                stdout=open(place + "/log", "wb"), stderr=subprocess.STDOUT)
-        self.log = place + "/log"
-
-
-def has_vip(node):
-    return VIP4 in node.output("ip", "-4", "addr", "show", "dev", "eth0")
-
-
 @claim
 def keepalived_moves_the_address_and_nobody_is_reset():
     with Pair() as c:
         data = random.Random(2).randbytes(4 << 20)
         c.fe.run("ip", "addr", "del", VIP4 + "/24", "dev", "eth0")
-        first = Keepalived(c.fe, 150)
-        wait(lambda: has_vip(c.fe))
-        second = Keepalived(c.fe2, 100)
-        wait(lambda: "BACKUP" in open(second.log, encoding="utf-8").read())
+        first = Keepalived(c.fe, "keepalived.conf", [("10.0.0.80", VIP4)])
+        wait(lambda: has_address(c.fe, VIP4))
+        second = Keepalived(c.fe2, "keepalived.conf", [("10.0.0.80", VIP4), ("priority 150", "priority 100")])
+        wait(lambda: "BACKUP" in second.said())
         conns = Conns(c)
         pairs = [conns.open(c.be[i % 2]) for i in range(4)]
         threads = [threading.Thread(target=sends, args=(there, data)) for _, there in pairs]
@@ -273,7 +246,7 @@ def keepalived_moves_the_address_and_nobody_is_reset():
             thread.start()
         heads = [receive(client, 100000) for client, _ in pairs]
         c.dies()
-        wait(lambda: has_vip(c.fe2))
+        wait(lambda: has_address(c.fe2, VIP4))
         wait(lambda: c.fe2.stat("TakeoverTaken") == 4)
         for head, (client, _) in zip(heads, pairs):
             assert head + receive(client, len(data) - len(head)) == data
@@ -286,12 +259,11 @@ def keepalived_moves_the_address_and_nobody_is_reset():
         # The first comes back, and leaves the address where it is.
         c.fe.run("ip", "link", "set", "eth0", "up")
         time.sleep(5)
-        assert has_vip(c.fe2) and not has_vip(c.fe)
+        assert has_address(c.fe2, VIP4) and not has_address(c.fe, VIP4)
         for client, there in pairs:
             usable(there, client)
         for daemon in (first, second):
-            daemon.child.terminate()
-            daemon.child.wait()
+            daemon.stop()
         conns.close()
 
 
