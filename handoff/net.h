@@ -43,6 +43,7 @@
  * @redirect_syn_ms: how long one of these stays without a packet
  * @redirect_hint_ms: how often loads are looked at, and told to other nodes
  * @send_max:       unacknowledged bytes that a connection may have to be given away
+ * @unread_max:     the same of bytes that its program has not read
  */
 struct hof_tunables {
 	u32 handoff;
@@ -60,6 +61,7 @@ struct hof_tunables {
 	u32 hold_max_kb;
 	u32 from_nodes;
 	u32 send_max;
+	u32 unread_max;
 	u32 keys_in_clear;
 	u32 takeover;
 	u32 relocate;

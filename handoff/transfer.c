@@ -312,9 +312,20 @@ static int hof_transfer_insert(struct hof_transfer *t)
 /* Who has not said that he takes unacknowledged bytes is not sent any. */
 static u32 hof_transfer_send_max(const struct hof_transfer *t)
 {
-	if (t->may || !(READ_ONCE(t->peer->node->features) & FLT_FEATURE_SENDQUEUE))
+	u64 features = READ_ONCE(t->peer->node->features);
+	u32 max = READ_ONCE(t->hn->tunables.send_max);
+
+	if (t->may || !(features & FLT_FEATURE_SENDQUEUE))
 		return 0;
-	return READ_ONCE(t->hn->tunables.send_max);
+	return features & FLT_FEATURE_LARGE ? max : min(max, FLT_CHECKPOINT_SMALL_SEND);
+}
+
+static u32 hof_transfer_unread_max(const struct hof_transfer *t)
+{
+	u64 features = READ_ONCE(t->peer->node->features);
+	u32 max = READ_ONCE(t->hn->tunables.unread_max);
+
+	return features & FLT_FEATURE_LARGE ? max : min(max, FLT_CHECKPOINT_SMALL_UNREAD);
 }
 
 /* @tls: what the socket has of keys; NULL: the caller has them, and it has none. */
@@ -329,7 +340,8 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t, struct f
 	else
 		lock_sock(t->sk);
 	if (why == FLT_REFUSE_NONE)
-		why = flt_endpoint_checkpoint(t->sk, hof_transfer_send_max(t), tls, &t->ckpt);
+		why = flt_endpoint_checkpoint(t->sk, hof_transfer_unread_max(t),
+					      hof_transfer_send_max(t), tls, &t->ckpt);
 	/* Its program may have made another connection of it since we looked. */
 	if (why == FLT_REFUSE_NONE && memcmp(&t->ckpt->tuple, &t->tuple, sizeof(t->tuple)))
 		why = FLT_REFUSE_CHANGED;

@@ -96,6 +96,9 @@ static void flt_child_make_room(struct sock *child, const struct flt_state *stat
 						   min_t(u64, space, limit)));
 }
 
+/* As much as one call queues: of all of it TCP would make one buffer, in one piece of memory. */
+#define FLT_CHILD_PIECE	SZ_64K
+
 /* Repair mode queues bytes as received; no acknowledgment comes of it. */
 static enum flt_refusal flt_child_queue(struct sock *child, const void *data, u32 len)
 {
@@ -113,7 +116,8 @@ static enum flt_refusal flt_child_queue(struct sock *child, const void *data, u3
 	tp->repair_queue = TCP_RECV_QUEUE;
 	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, len);
 	while (msg_data_left(&msg)) {
-		done = tcp_sendmsg_locked(child, &msg, msg_data_left(&msg));
+		done = tcp_sendmsg_locked(child, &msg,
+					  min_t(size_t, msg_data_left(&msg), FLT_CHILD_PIECE));
 		if (done <= 0)
 			break;
 	}

@@ -256,7 +256,7 @@ static void flt_chan_sent(struct flt_chan *chan, u32 n)
 	spin_unlock_bh(&chan->tx_lock);
 	/* Who takes a byte now and then takes no message. */
 	chan->tx_run += n;
-	if (empty || chan->tx_run >= FLT_MSG_MAX) {
+	if (empty || chan->tx_run >= FLT_MSG_SMALL) {
 		chan->tx_run = 0;
 		WRITE_ONCE(chan->tx_moved, jiffies);
 	}
@@ -431,16 +431,17 @@ static bool flt_chan_send_direct(struct flt_chan *chan, const struct flt_frame *
 }
 
 /* Checks the parts and frames them: the bytes that are copied, or -EMSGSIZE. */
-static int flt_chan_frame(struct flt_frame *head, const struct kvec *vec, unsigned int nr,
-			  const struct flt_bulk *bulk)
+static int flt_chan_frame(const struct flt_chan *chan, struct flt_frame *head,
+			  const struct kvec *vec, unsigned int nr, const struct flt_bulk *bulk)
 {
+	size_t max = chan->features & FLT_FEATURE_LARGE ? FLT_MSG_MAX : FLT_MSG_SMALL;
 	size_t len = bulk ? bulk->len : 0;
 	unsigned int i;
 
-	if (len > FLT_MSG_MAX)
+	if (len > max)
 		return -EMSGSIZE;
 	for (i = 0; i < nr; i++) {
-		if (vec[i].iov_len > FLT_MSG_MAX - len)
+		if (vec[i].iov_len > max - len)
 			return -EMSGSIZE;
 		len += vec[i].iov_len;
 	}
@@ -481,7 +482,7 @@ int flt_chan_put_message(struct flt_chan *chan, u8 type, const struct kvec *vec,
 			 struct flt_bulk *bulk, gfp_t gfp)
 {
 	struct flt_frame head = { .type = type };
-	int bytes = flt_chan_frame(&head, vec, nr, bulk);
+	int bytes = flt_chan_frame(chan, &head, vec, nr, bulk);
 
 	if (bytes < 0)
 		return bytes;
@@ -505,7 +506,7 @@ int flt_chan_send(struct flt_chan *chan, u8 type, const struct kvec *vec, unsign
 	struct flt_frame head = { .type = type };
 	int bytes, err;
 
-	bytes = flt_chan_frame(&head, vec, nr, bulk);
+	bytes = flt_chan_frame(chan, &head, vec, nr, bulk);
 	if (bytes < 0)
 		return bytes;
 	if (!bulk && gfpflags_allow_blocking(gfp) &&

@@ -229,8 +229,7 @@ static bool flt_windows_ok(const struct flt_state *state)
 {
 	u32 rcv_nxt = flt_state_rcv_nxt(state);
 
-	if (state->unread > FLT_CHECKPOINT_DATA_MAX ||
-	    flt_state_queued(state) > FLT_CHECKPOINT_SEND_MAX)
+	if (state->unread > FLT_CHECKPOINT_MAX || flt_state_queued(state) > FLT_CHECKPOINT_MAX)
 		return false;
 	/* Sent is what has been written; this holds for numbers that lie before snd_una, too. */
 	if (flt_state_flying(state) > flt_state_queued(state))

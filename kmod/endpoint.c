@@ -316,14 +316,14 @@ static bool flt_sent_copy(struct sock *sk, const struct flt_state *state, u8 *da
 }
 
 static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_state *state,
-					    u32 send, struct flt_checkpoint **out)
+					    u32 unread, u32 send, struct flt_checkpoint **out)
 {
 	struct flt_checkpoint *ckpt;
 	struct flt_wire *wire;
 	size_t len;
 
-	if (state->unread > FLT_CHECKPOINT_DATA_MAX ||
-	    flt_state_queued(state) > min(send, FLT_CHECKPOINT_SEND_MAX))
+	if (state->unread > min(unread, FLT_CHECKPOINT_MAX) ||
+	    flt_state_queued(state) > min(send, FLT_CHECKPOINT_MAX))
 		return FLT_REFUSE_TOOMUCH;
 	len = flt_wire_len(state);
 	ckpt = kvmalloc(struct_size(ckpt, wire, len), GFP_KERNEL_ACCOUNT);
@@ -342,8 +342,8 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	return FLT_REFUSE_NONE;
 }
 
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_tls *tls,
-					 struct flt_checkpoint **out)
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
+					 struct flt_tls *tls, struct flt_checkpoint **out)
 {
 	struct flt_state state = {};
 	enum flt_refusal why;
@@ -361,7 +361,7 @@ enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_t
 		why = tls ? flt_ktls_checkpoint(sk, tls) : FLT_REFUSE_ULP;
 	if (!why) {
 		flt_state_capture(sk, &state);
-		why = flt_checkpoint_make(sk, &state, send, out);
+		why = flt_checkpoint_make(sk, &state, unread, send, out);
 	} else if (why != FLT_REFUSE_MPTCP) {
 		flt_tuple_from_sock(sk, &state.tuple);
 	}
@@ -376,7 +376,7 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
 
 	sock_owned_by_me(sk);
 
-	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_SEND_MAX) ||
+	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_MAX) ||
 	    (flt_ktls_is_ours(sk) && flt_ktls_checkpoint(sk, NULL)))
 		return false;
 	/* It is our own: nothing else in it needs to be checked. */

@@ -24,10 +24,11 @@
 #include <net/sock.h>
 #include <flotilla/flotilla.h>
 
-/* Unread bytes that one checkpoint may carry. */
-#define FLT_CHECKPOINT_DATA_MAX	(1024U * 1024)
-/* And unacknowledged ones: with all the rest, no more than a message of a link (FLT_MSG_MAX). */
-#define FLT_CHECKPOINT_SEND_MAX	(1024U * 1024 - 4096)
+/* Bytes that one checkpoint may carry each way: with all the rest, a message (FLT_MSG_MAX). */
+#define FLT_CHECKPOINT_MAX	(4U * 1024 * 1024)
+/* For a taker without FLT_FEATURE_LARGE: unread ones, and unacknowledged ones. */
+#define FLT_CHECKPOINT_SMALL_UNREAD	(1024U * 1024)
+#define FLT_CHECKPOINT_SMALL_SEND	(1024U * 1024 - 4096)
 
 /**
  * struct flt_checkpoint - a connection as bytes
@@ -51,8 +52,9 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
 /**
  * flt_endpoint_checkpoint - copy a connection out; the socket stays as it is
  * @sk:   TCP socket; the caller holds its lock
- * @send: unacknowledged bytes that may be in it, at most FLT_CHECKPOINT_SEND_MAX; 0 for a taker
- *	  that does not know FLT_FEATURE_SENDQUEUE: FLT_REFUSE_SENDQUEUE if there are any
+ * @unread: bytes that the program has not read and that may be in it, at most FLT_CHECKPOINT_MAX
+ * @send: the same of unacknowledged ones; 0 for a taker that does not know
+ *	  FLT_FEATURE_SENDQUEUE: FLT_REFUSE_SENDQUEUE if there are any
  * @tls:  if it has our face over kTLS: the keys, which are not in the checkpoint; with a port of 0,
  *	  to be zeroed after use. Else its @version is 0. NULL: such a connection is FLT_REFUSE_ULP
  * @ckpt: the checkpoint; free with kvfree()
@@ -64,8 +66,8 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
  * Context: process.
  * Return: FLT_REFUSE_NONE, or why this connection cannot move.
  */
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 send, struct flt_tls *tls,
-					 struct flt_checkpoint **ckpt);
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
+					 struct flt_tls *tls, struct flt_checkpoint **ckpt);
 
 /**
  * flt_endpoint_unchanged - is the socket still what the checkpoint says

@@ -11,8 +11,9 @@
 #include <linux/uio.h>
 #include "node.h"
 
-/* Bytes of one message's body. */
-#define FLT_MSG_MAX	SZ_2M
+/* Bytes of one message's body; a node without FLT_FEATURE_LARGE takes FLT_MSG_SMALL. */
+#define FLT_MSG_MAX	(SZ_8M + SZ_64K)
+#define FLT_MSG_SMALL	SZ_2M
 
 /*
  * Message types: a room owns a range of 16. They are wire numbers: never

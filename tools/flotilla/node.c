@@ -47,6 +47,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_NOTIFY, "notify" },
 	{ FLT_FEATURE_REDIRECT, "redirect" },
 	{ FLT_FEATURE_REPORT, "report" },
+	{ FLT_FEATURE_LARGE, "large" },
 	{ 0 }
 };
 

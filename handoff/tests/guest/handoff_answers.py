@@ -132,6 +132,90 @@ def administrator_sets_how_much_may_be_given():
         case.close()
 
 
+class Unread:
+    """A connection whose program on the front-end has read nothing of what the client has sent."""
+
+    def __init__(self, cluster, size):
+        self.front = cluster.fe.listen()
+        self.client = cluster.client.connect()
+        self.here = accept(self.front)
+        self.here.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)    # SO_RCVBUFFORCE
+        self.said = os.urandom(size)
+        sender = threading.Thread(target=self.client.sendall, args=(self.said,))
+        sender.start()
+        wait(lambda: unread(self.here) == size)
+        sender.join()
+
+    def close(self):
+        for sock in (self.client, self.here, self.front):
+            sock.close()
+
+
+@claim
+def three_megabytes_that_nobody_has_read_move():
+    with Cluster(1) as c:
+        case, dev, back = Unread(c, 3 << 20), c.fe.handoff(), c.be[0].listen()
+        dev.submit(case.here, c.fe.id["be1"], 1)
+        dev.expect(DONE, 1)
+        with accept(back) as there:
+            assert receive(there, len(case.said)) == case.said
+            usable(there, case.client)
+        case.close()
+        dev.close()
+        back.close()
+
+
+@claim
+def node_that_takes_no_large_ones_is_given_a_megabyte_at_most():
+    """Nothing is sent, and its link goes on; the connection stays, and goes to one that does."""
+    with Cluster(1) as c:
+        mallory, dev, back = Mallory(c), c.fe.handoff(), c.be[0].listen()
+        mallory.meet(c.fe, features=SECTIONS | E["FLT_FEATURE_SENDQUEUE"])
+        for size in ((1 << 20) + 1, 1 << 20):
+            case = Unread(c, size)
+            before = c.fe.stat("HandoffSubmitted")
+            try:
+                dev.submit(case.here, c.fe.id["mallory"], size)
+                sent = True
+            except Refused as error:
+                assert error.refusal == "toomuch", error
+                sent = False
+            assert sent == (size == 1 << 20) == (c.fe.stat("HandoffSubmitted") > before)
+            if sent:
+                mallory.take(c.fe)
+                assert dev.event()[3] == "policy"
+            dev.submit(case.here, c.fe.id["be1"], 1)
+            dev.expect(DONE, 1)
+            with accept(back) as there:
+                assert receive(there, size) == case.said
+                usable(there, case.client)
+            case.close()
+            dev.expect(CLOSED, 1)
+        mallory.close()
+        dev.close()
+        back.close()
+
+
+@claim
+def administrator_sets_how_much_may_be_unread():
+    with Cluster(1) as c:
+        case, dev, back = Unread(c, 1000), c.fe.handoff(), c.be[0].listen()
+        c.fe.sysctl("net.flotilla.handoff_unread_max", 999)
+        try:
+            dev.submit(case.here, c.fe.id["be1"], 1)
+            raise AssertionError("it was sent")
+        except Refused as error:
+            assert error.refusal == "toomuch", error
+        c.fe.sysctl("net.flotilla.handoff_unread_max", 1000)
+        dev.submit(case.here, c.fe.id["be1"], 1)
+        dev.expect(DONE, 1)
+        with accept(back) as there:
+            assert receive(there, 1000) == case.said
+        case.close()
+        dev.close()
+        back.close()
+
+
 def congestion_window(sock):
     """In segments (struct tcp_info.tcpi_snd_cwnd)."""
     return struct.unpack_from("I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 80)[0]

@@ -83,7 +83,7 @@ def unacknowledged_bytes_are_charged(world, count):
     try:
         server.sendall(first)
         with Cgroup("memory") as group, client, server, listen(world.b, 8403) as at_b:
-            move(world, server, world.b, send=Endpoint.SEND_MAX)
+            move(world, server, world.b, send=Endpoint.MOST)
             pid = serve(group, at_b, 0, answer, hold[0])
             until(lambda: group.sock() >= count, f"{count} bytes are charged")
             world.b.ip("neigh del 10.2.0.1 dev port")
@@ -117,7 +117,7 @@ def waiting_on_b(world, number):
             server.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)  # SO_SNDBUFFORCE
             server.sendall(noise(1000000, 1))
         for _, server in ends:
-            move(world, server, world.b, send=Endpoint.SEND_MAX)
+            move(world, server, world.b, send=Endpoint.MOST)
         yield at_b
 
 

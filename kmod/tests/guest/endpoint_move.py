@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from endpoint import (CLIENT, RST, FIN, ACK, Capture, Difference, Suite, connect,  # noqa: E402
+from endpoint import (CLIENT, RST, FIN, ACK, Capture, Difference, Endpoint, Suite, connect,  # noqa: E402
                       exchange, listen, move, noise, pair, patient, receive, tcp_info, unread, until)
 from patience import CHECKING, PATIENCE, rounds         # noqa: E402
 
@@ -50,20 +50,20 @@ def unread_bytes_move(world, count):
 
 
 @suite.claim
-def a_megabyte_unread_moves(world):
-    """As much as a checkpoint holds."""
+def as_much_as_a_checkpoint_holds_moves(world):
+    """Four megabytes that nobody has read."""
     client, server = pair(world, 8002, listener={"SO_RCVBUF": 200000})
-    server.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE
-    request = noise(1 << 20, 7)
+    server.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+    request = noise(Endpoint.MOST, 7)
     client.settimeout(PATIENCE)
     sender = os.fork()
     if not sender:
         client.sendall(request)
         os._exit(0)
-    arrived(client, server, 1 << 20)
+    arrived(client, server, len(request))
     os.waitpid(sender, 0)
     with client, server, adopted(world, server, 8002) as child:
-        assert receive(child, 1 << 20) == request
+        assert receive(child, len(request)) == request
         exchange(client, child, noise(100000, 1), noise(100000, 2))
 
 

@@ -249,16 +249,16 @@ def under_repair(world):
 
 @suite.claim
 def more_than_a_checkpoint_holds(world):
-    """A byte more than a megabyte."""
+    """A byte more than four megabytes."""
     client, server = pair(world, 8111)
-    server.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
+    server.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
     sender = os.fork()
     if not sender:
         client.settimeout(60)
-        client.sendall(b"m" * ((1 << 20) + 1))
+        client.sendall(b"m" * (Endpoint.MOST + 1))
         os._exit(0)
     with client, server:
-        until(lambda: unread(server) == (1 << 20) + 1, "all is on a")
+        until(lambda: unread(server) == Endpoint.MOST + 1, "all is on a")
         os.waitpid(sender, 0)
         refused(server, "TOOMUCH")
         server.recv(1)
@@ -513,7 +513,7 @@ def malformed_lengths(world):
             cut = Wire(wire[:length])
             cut["total_len"] = length
             adopt_refused(world, cut, "MALFORMED")
-        large = Wire(wire[:Wire.HEADER] + bytes((1 << 20) + 1)).fit()
+        large = Wire(wire[:Wire.HEADER] + bytes(Endpoint.MOST + 1)).fit()
         adopt_refused(world, large, "MALFORMED")
     still_works(client, server)
 

@@ -24,7 +24,7 @@ TCP = socket.IPPROTO_TCP
 REPAIR, REPAIR_QUEUE, QUEUE_SEQ, TIMESTAMP, REPAIR_WINDOW = 19, 20, 21, 24, 29
 MASK = 0xffffffff
 NO_QUEUE, RECEIVED, SENT = 0, 1, 2
-MOST = Endpoint.SEND_MAX
+MOST = Endpoint.MOST
 # In milliseconds, of which the clock may go on between two looks.
 LATER = 1000 * PATIENCE
 

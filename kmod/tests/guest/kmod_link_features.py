@@ -16,7 +16,8 @@ from tap import claim, main_with, wait                  # noqa: E402
 
 KNOWN = (E["FLT_FEATURE_SECTIONS"] | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_CLAIM"] |
          E["FLT_FEATURE_TLS"] | E["FLT_FEATURE_TAKEOVER"] | E["FLT_FEATURE_RELOCATE"] |
-         E["FLT_FEATURE_NOTIFY"] | E["FLT_FEATURE_REDIRECT"] | E["FLT_FEATURE_REPORT"])
+         E["FLT_FEATURE_NOTIFY"] | E["FLT_FEATURE_REDIRECT"] | E["FLT_FEATURE_REPORT"] |
+         E["FLT_FEATURE_LARGE"])
 BRIEF, FULL = 52, 60
 FLT_WHY_LENGTH = 8
 
@@ -70,6 +71,25 @@ def earlier_version_that_connects_hears_what_it_knows():
         assert kind == HELLO and len(body) == BRIEF, (kind, body)
         wait(lambda: high.state(low) == UP)
         assert features(low, high) == 0
+        peer.close()
+
+
+@claim
+def earlier_version_is_sent_no_message_that_it_would_close_the_link_for():
+    with cluster(2, listed=False) as c:
+        low, high = c.nodes
+        high.become()
+        high.list(low)
+        peer = FakePeer(low, high).connect()
+        peer.send(frame(HELLO, hello("n1") + struct.pack("!Q", KNOWN & ~E["FLT_FEATURE_LARGE"])))
+        peer.frame()
+        wait(lambda: high.state(low) == UP)
+        try:
+            high.test("type %s 0xf0 %d" % (low.name, (2 << 20) + 1))
+            raise AssertionError("2 MiB + 1 was taken")
+        except OSError as err:
+            assert err.errno == 90, err
+        high.test("type %s 0xf0 %d" % (low.name, 2 << 20))
         peer.close()
 
 
@@ -137,4 +157,4 @@ def other_refusals_do_not_make_it_say_less():
 
 
 if __name__ == "__main__":
-    main_with("flotilla")
+    main_with("flotilla", "flt_link_test")

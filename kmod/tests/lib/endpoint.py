@@ -176,7 +176,7 @@ class Endpoint:
     """/dev/flt_endpoint_test; refusals come back by name, success as 'NONE'."""
 
     CALL = struct.Struct("iIQII")
-    SEND_MAX = (1 << 20) - 4096     # FLT_CHECKPOINT_SEND_MAX
+    MOST = 4 << 20      # FLT_CHECKPOINT_MAX
     CHECKPOINT, UNCHANGED, RELEASE, ADOPT, COMMIT, ABORT = (0xc0184500 | n for n in range(1, 7))
 
     def __init__(self):
@@ -194,7 +194,7 @@ class Endpoint:
 
     def checkpoint(self, sock, send=0):
         """Returns the checkpoint, with so many unacknowledged bytes at most, or raises Refused."""
-        why, wire = self.call(self.CHECKPOINT, sock, room=2 << 20, send=send)
+        why, wire = self.call(self.CHECKPOINT, sock, room=9 << 20, send=send)
         if why != "NONE":
             raise Refused(why)
         return Wire(wire)

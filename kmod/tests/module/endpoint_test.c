@@ -26,7 +26,7 @@ static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call)
 	long err = 0;
 
 	lock_sock(sk);
-	call->refusal = flt_endpoint_checkpoint(sk, call->send, NULL, &ckpt);
+	call->refusal = flt_endpoint_checkpoint(sk, FLT_CHECKPOINT_MAX, call->send, NULL, &ckpt);
 	release_sock(sk);
 	if (call->refusal)
 		return 0;
@@ -128,7 +128,7 @@ static long flt_test_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 
 	if (copy_from_user(&call, (void __user *)arg, sizeof(call)))
 		return -EFAULT;
-	if (call.len > SZ_4M)
+	if (call.len > SZ_16M)
 		return -EINVAL;
 	if (cmd == FLT_TEST_UNCHANGED || cmd == FLT_TEST_RELEASE || cmd == FLT_TEST_ADOPT) {
 		/* kmalloc where it can, so that KASAN sees a read past the end. */

@@ -130,6 +130,7 @@ enum flt_auth {
  * @FLT_FEATURE_NOTIFY: who refuses surplus connections says when there is room
  * @FLT_FEATURE_REDIRECT: nodes tell each other their loads, and what is still there
  * @FLT_FEATURE_REPORT: nodes tell each other their version, their clock and what is wrong with them
+ * @FLT_FEATURE_LARGE: checkpoints of up to 4 MiB each way, messages of up to 8 MiB and 64 KiB
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -141,6 +142,7 @@ enum flt_feature {
 	FLT_FEATURE_NOTIFY	= 1 << 6,
 	FLT_FEATURE_REDIRECT	= 1 << 7,
 	FLT_FEATURE_REPORT	= 1 << 8,
+	FLT_FEATURE_LARGE	= 1 << 9,
 };
 
 /**

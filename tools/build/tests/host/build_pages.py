@@ -290,9 +290,9 @@ def examples_of_files_are_understood():
 def handoff_has_its_sysctls():
     source = read("handoff/tunable.c")
     limits = dict(re.findall(r"^#define (HOF_\w+)\t+(.+)$", source, re.M))
-    limits.update(HOF_PENDING_MAX="16384", FLT_CHECKPOINT_SEND_MAX="1024 * 1024 - 4096")
+    limits.update(HOF_PENDING_MAX="16384", FLT_CHECKPOINT_MAX="4 * 1024 * 1024")
     filled = dict(re.findall(r"^\t\.(\w+) = (.+),$", source, re.M))
-    filled.update(send_max="1024 * 1024 - 4096", keys_in_clear="0")
+    filled.update(send_max="4 * 1024 * 1024", unread_max="4 * 1024 * 1024", keys_in_clear="0")
     rows = re.findall(r'HOF_TUNABLE\("(\w+)", (\w+), ([^,]+), ([^,]+)\),', source)
     pages = items(page("handoff.4"), "Va", "SYSCTLS")
     same("sysctls", [row[0] for row in rows], pages)
