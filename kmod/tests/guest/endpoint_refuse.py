@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from tap import Skip     # noqa: E402
 from endpoint import (ACK, CLIENT, PSH, SYN, VIP, Difference, Endpoint, Refused, Suite,  # noqa: E402
-                      Wire, connect, exchange, inject, libc, listen, noise, pair, queue_seq, receive,
+                      Wire, answers_lost, connect, exchange, inject, libc, listen, noise, pair, queue_seq, receive,
                       tcp_info, unread, until)
 
 suite = Suite()
@@ -79,6 +79,43 @@ def not_established(world):
         refused(server, "STATE")
         assert client.recv(1) == b""
         refused(server, "STATE")
+
+
+@suite.claim
+def its_own_end_is_said(world):
+    """FIN_WAIT1, FIN_WAIT2, CLOSING, LAST_ACK: refused, and both sides hear the rest here."""
+    def state(sock, number):
+        until(lambda: tcp_info(sock)["state"] == number, f"state {number}")
+
+    client, server = pair(world, 8101)
+    with client, server:
+        with answers_lost(world):
+            server.shutdown(socket.SHUT_WR)
+            state(server, 4)
+            refused(server, "STATE")
+        assert client.recv(1) == b""
+        state(server, 5)
+        refused(server, "STATE")
+        client.sendall(b"more")
+        assert receive(server, 4) == b"more"
+    client, server = pair(world, 8101)
+    with client, server:
+        with answers_lost(world):
+            server.shutdown(socket.SHUT_WR)
+            client.shutdown(socket.SHUT_WR)
+            state(server, 11)
+            refused(server, "STATE")
+        assert client.recv(1) == server.recv(1) == b""
+    client, server = pair(world, 8101)
+    with client, server:
+        client.shutdown(socket.SHUT_WR)
+        state(server, 8)
+        with answers_lost(world):
+            server.sendall(b"answer")
+            server.shutdown(socket.SHUT_WR)
+            state(server, 9)
+            refused(server, "STATE")
+        assert receive(client, 7) == b"answer"
 
 
 @suite.claim
