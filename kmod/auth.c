@@ -90,11 +90,17 @@ int flt_auth_start(struct flt_chan *chan)
 		.ta_peername	= chan->link->node->name,
 		.ta_timeout_ms	= FLT_HANDSHAKE_MS,
 	};
+	struct sock *sk = chan->sock->sk;
 	int err;
 
-	switch (chan->auth) {
-	case FLT_AUTH_NONE:
+	if (chan->auth == FLT_AUTH_NONE)
 		return 1;
+	/*
+	 * The kernel tells the agent of a request before it takes the request's reference to the
+	 * socket: who answers in between puts a reference that nobody has taken yet.
+	 */
+	sock_hold(sk);
+	switch (chan->auth) {
 	case FLT_AUTH_PSK:
 		args.ta_num_peerids = 1;
 		args.ta_my_peerids[0] = chan->key;
@@ -105,6 +111,7 @@ int flt_auth_start(struct flt_chan *chan)
 		err = chan->outbound ? tls_client_hello_x509(&args, GFP_KERNEL) :
 		      tls_server_hello_x509(&args, GFP_KERNEL);
 	}
+	sock_put(sk);
 	chan->asked = !err;
 	return err;
 }

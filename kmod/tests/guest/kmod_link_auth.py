@@ -14,7 +14,9 @@ from fakeagent import FakeAgent                         # noqa: E402
 from fltnl import E, refused                            # noqa: E402
 from netns import run                                   # noqa: E402
 from patience import PATIENCE, SLOW, rounds             # noqa: E402
+from stalled import stalled                             # noqa: E402
 from tap import claim, main_with, wait                  # noqa: E402
+import kmsg                                             # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PSK, X509 = E["FLT_AUTH_PSK"], E["FLT_AUTH_X509"]
@@ -137,6 +139,22 @@ def agent_that_fails_keeps_the_link_down():
     with cluster(listed=False) as c, agents(c, "fail", "fail"):
         configure(c, node_auth=X509)
         never_up(c, "authentication failed")
+
+
+@claim
+def agent_that_answers_before_the_request_is_made_drops_no_socket():
+    """The kernel counts its request's reference to the socket last, and the answer drops it."""
+    with cluster(listed=False) as c, agents(c, "mute", "fail") as (_, agent):
+        a, b = c.nodes
+        b.become()
+        b.list(a, node_auth=X509)
+        with stalled("handshake_genl_notify", 2 * SLOW, after=True) as stall:
+            peer = FakePeer(a, b).connect()
+            wait(lambda: agent.seen and stall())
+            assert peer.gone() == []
+        wait(lambda: b.nl.stat("LinkAuthFailed") == 1)
+        said = [text for text in kmsg.records() if b"refcount_t" in text or b"release TCP socket" in text]
+        assert not said, said
 
 
 @claim
