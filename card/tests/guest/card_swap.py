@@ -5,6 +5,7 @@
 # long: both a minute, and on the debug kernel it takes five minutes
 """Nothing is swapped to a remote disk: to free memory it would need memory. Writing a file system
 while a program takes all the memory makes progress."""
+import ctypes
 import errno
 import os
 import signal
@@ -44,6 +45,7 @@ ctypes.memmove(at, code, len(code))
 print(ctypes.CFUNCTYPE(ctypes.c_int)(at)())
 """
 KILLED = -9
+X32_GETPID, X32_SWAPON = 1 << 30 | 39, 1 << 30 | 167
 
 
 def by_32_bit(number, path=""):
@@ -52,6 +54,13 @@ def by_32_bit(number, path=""):
         text = child.communicate()[0]
     assert child.returncode in (0, -signal.SIGSEGV), child.returncode
     return int(text) if not child.returncode else None
+
+
+def by_x32(number, *arguments):
+    """What a system call returns whose number has the bit of x32."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.syscall(ctypes.c_long(number), *arguments)
+    return result if result >= 0 else -ctypes.get_errno()
 
 
 def swaps():
@@ -83,6 +92,23 @@ def a_32_bit_program_is_refused_as_well():
         run("mkswap", card)
         try:
             result = by_32_bit(87, card)
+            assert result == -errno.EOPNOTSUPP, result
+            assert not swaps() and stat(c.nodes[1], "CardSwapRefused") == 1
+        finally:
+            if swaps():
+                run("swapoff", card)
+
+
+@claim
+def so_is_one_of_the_x32_abi():
+    """The numbers of its system calls have a bit more."""
+    if by_x32(X32_GETPID) != os.getpid():
+        raise Skip("this kernel runs no programs of x32 (syscall.x32=y)")
+    with pair(size=16 * MIB, words=("write",)) as (c, _):
+        card = "/dev/" + attach(c.nodes[1], "data", "write")
+        run("mkswap", card)
+        try:
+            result = by_x32(X32_SWAPON, card.encode(), 0)
             assert result == -errno.EOPNOTSUPP, result
             assert not swaps() and stat(c.nodes[1], "CardSwapRefused") == 1
         finally:
