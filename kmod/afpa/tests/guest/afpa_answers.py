@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
@@ -34,6 +35,40 @@ def hits_on_a_kept_connection_are_answered_in_softirq():
                 equal("connection", headers.get("connection"), None)
         equal("what the server read", server.read, [])
         equal("hits", device.query(server.site, "/a")["hits"], 50)
+
+
+def switches(thread):
+    """How often that thread has waited for something, or was made to."""
+    with open(f"/proc/self/task/{thread}/status", encoding="ascii") as file:
+        return sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+
+
+@claim
+def a_hit_switches_no_task():
+    """HITS=100000: so many."""
+    hits = int(os.environ.get("HITS", kit.rounds(1000, 300)))
+    with site() as (device, server), server.client() as client:
+        device.put(server.site, "/a", b"a")
+
+        def switched(hits):
+            before = [switches(thread) for thread in (server.threads[-1], threading.get_native_id())]
+            for _ in range(hits):
+                equal("body", client.get("/a"), b"a")
+            return [switches(thread) - was for thread, was in
+                    zip((server.threads[-1], threading.get_native_id()), before)]
+        with counted(Hits=hits, HitsSoftirq=lambda n: n > 0.9 * hits):
+            theirs, ours = switched(hits)
+        print(f"# {hits} hits: the server's thread was switched {theirs} times, the client's {ours}")
+        equal("the server's thread", theirs, 0)
+        # Others may have the processor in turn; who waits for each answer is switched as often as he asks.
+        if ours > 0.2 * hits:
+            raise AssertionError(f"the client waited {ours} times for {hits} answers")
+        device.info(mode=THREAD)
+        theirs, ours = switched(100)
+        print(f"# 100 hits in mode thread: {theirs} and {ours}")
+        if ours < 50:
+            raise AssertionError(f"the client waited {ours} times only for 100 answers of a thread")
+        equal("what the server read", server.read, [])
 
 
 def ask(client, path, **how):
