@@ -66,6 +66,7 @@ int afpa_cache_init(struct afpa_cache *cache, u64 budget)
 	spin_lock_init(&cache->lock);
 	INIT_LIST_HEAD(&cache->clock[AFPA_CLOCK_ALL]);
 	INIT_LIST_HEAD(&cache->clock[AFPA_CLOCK_AUTOMATIC]);
+	afpa_lru_init(&cache->lru);
 	xa_init_flags(&cache->order, XA_FLAGS_ACCOUNT);
 	cache->budget = budget;
 	get_random_bytes(cache->seed, sizeof(cache->seed));
@@ -154,6 +155,7 @@ static void afpa_cache_forget(struct afpa_cache *cache, struct afpa_object *obj)
 	WRITE_ONCE(obj->gone, jiffies | 1);
 	list_del_init(&obj->clock[AFPA_CLOCK_ALL]);
 	list_del_init(&obj->clock[AFPA_CLOCK_AUTOMATIC]);
+	afpa_lru_del(&cache->lru, obj);
 	xa_erase(&cache->order, obj->version);
 	afpa_cache_account(cache, obj, -1);
 	afpa_object_put(obj);
@@ -209,19 +211,44 @@ static u64 afpa_cache_evict_some(struct afpa_cache *cache, enum afpa_clock clock
 	return n;
 }
 
+/* The same, to the letter, of those that are in the tree. */
+static u64 afpa_cache_evict_strictly(struct afpa_cache *cache, u64 limit,
+				     const struct afpa_object *keep, bool *more)
+{
+	unsigned int steps = AFPA_EVICT_STEPS;
+	struct afpa_object *obj;
+	u64 n = 0;
+
+	lockdep_assert_held(&cache->lock);
+	while (cache->used[AFPA_CLOCK_ALL] > limit) {
+		obj = afpa_lru_first(&cache->lru, keep, &steps);
+		if (!obj)
+			break;
+		afpa_cache_drop(cache, obj, AFPA_LAST_EVICTED);
+		n++;
+	}
+	*more = !steps;
+	return n;
+}
+
 /* To its end; others may have the lock in between. */
 static u64 afpa_cache_evict(struct afpa_cache *cache, u64 limit, const struct afpa_object *keep)
 {
-	bool more;
-	u64 n;
+	u64 n = 0;
 
-	n = afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, AFPA_LAST_EVICTED, &more);
-	while (more) {
+	while (true) {
+		bool more = false;
+
+		if (cache->policy == AFPA_POLICY_LRU)
+			n += afpa_cache_evict_strictly(cache, limit, keep, &more);
+		/* With LRU only if some are not in the tree yet. */
+		if (!more)
+			n += afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep,
+						   AFPA_LAST_EVICTED, &more);
+		if (!more)
+			return n;
 		cond_resched_lock(&cache->lock);
-		n += afpa_cache_evict_some(cache, AFPA_CLOCK_ALL, limit, keep, AFPA_LAST_EVICTED,
-					   &more);
 	}
-	return n;
 }
 
 static int afpa_cache_insert(struct afpa_cache *cache, struct afpa_object *obj,
@@ -246,6 +273,10 @@ static int afpa_cache_insert(struct afpa_cache *cache, struct afpa_object *obj,
 	if (obj->automatic)
 		list_add_tail(&obj->clock[AFPA_CLOCK_AUTOMATIC],
 			      &cache->clock[AFPA_CLOCK_AUTOMATIC]);
+	if (cache->policy == AFPA_POLICY_LRU) {
+		WRITE_ONCE(obj->last_use, atomic64_inc_return(&cache->lru.uses));
+		afpa_lru_add(&cache->lru, obj);
+	}
 	afpa_cache_account(cache, obj, 1);
 	if (old) {
 		trace_afpa_gone(old, "replaced");
@@ -533,6 +564,36 @@ void afpa_cache_set_budget(struct afpa_net *an, u64 budget)
 	evicted = afpa_cache_evict(cache, budget, NULL);
 	spin_unlock(&cache->lock);
 	afpa_count_add(an, AFPA_STAT_EVICTED, evicted);
+}
+
+void afpa_cache_set_policy(struct afpa_net *an, u32 policy)
+{
+	struct afpa_cache *cache = &an->cache;
+	struct afpa_object *obj;
+	unsigned long version;
+	u64 newest;
+
+	spin_lock(&cache->lock);
+	WRITE_ONCE(cache->policy, policy);
+	/* Later ones are added as they are put. */
+	newest = cache->version;
+	xa_for_each_range(&cache->order, version, obj, 0, newest) {
+		/* Another caller may have changed it meanwhile. */
+		if (cache->policy != AFPA_POLICY_LRU)
+			break;
+		afpa_lru_add(&cache->lru, obj);
+		cond_resched_lock(&cache->lock);
+	}
+	spin_unlock(&cache->lock);
+}
+
+void afpa_cache_used(struct afpa_cache *cache, struct afpa_object *obj)
+{
+	if (!READ_ONCE(obj->recent))
+		WRITE_ONCE(obj->recent, true);
+	if (READ_ONCE(cache->policy) == AFPA_POLICY_LRU)
+		WRITE_ONCE(obj->last_use, atomic64_inc_return(&cache->lru.uses));
+	atomic64_inc(&obj->hits);
 }
 
 bool afpa_cache_make_room(struct afpa_net *an, const struct afpa_key_ref *key, u64 bytes)

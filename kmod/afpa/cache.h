@@ -7,6 +7,7 @@
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
 
+#include "lru.h"
 #include "object.h"
 
 struct afpa_net;
@@ -18,6 +19,8 @@ struct afpa_past;
  * @lock:    leaf but for the table's and @order's own; process context (reclaim, too): whoever
  *	     answers takes none
  * @clock:   the least recently used ones are looked at first; AFPA_CLOCK_AUTOMATIC: of those alone
+ * @lru:     with AFPA_POLICY_LRU what makes room for others is found there, not by @clock
+ * @policy:  enum afpa_policy; READ_ONCE
  * @order:   by version
  * @budget:  bytes; READ_ONCE
  * @used:    bytes; the same; AFPA_CLOCK_AUTOMATIC: of those alone
@@ -37,6 +40,8 @@ struct afpa_cache {
 	struct rhashtable table;
 	spinlock_t lock;	/* all that follows, and changes of @table */
 	struct list_head clock[AFPA_CLOCKS];
+	struct afpa_lru lru;
+	u32 policy;
 	struct xarray order;
 	u64 budget;
 	u64 used[AFPA_CLOCKS];
@@ -143,6 +148,12 @@ u64 afpa_cache_ban(struct afpa_net *an, const struct afpa_ban_ref *ban);
 void afpa_cache_expire(struct afpa_net *an);
 
 void afpa_cache_set_budget(struct afpa_net *an, u64 budget);
+
+/* Objects that are there already have their order by the time at which they were put. */
+void afpa_cache_set_policy(struct afpa_net *an, u32 policy);
+
+/* A request is answered with it. Context: any; takes no lock. */
+void afpa_cache_used(struct afpa_cache *cache, struct afpa_object *obj);
 
 /*
  * The memory of whoever puts is at its end. The object of @key stays, in case that it was in vain.

@@ -88,6 +88,27 @@ static int afpa_device_info(struct afpa_net *an, void __user *arg, bool set)
 	return afpa_device_return(arg, &args, sizeof(args));
 }
 
+static int afpa_device_policy(struct net *net, void __user *arg)
+{
+	struct afpa_net *an = afpa_net(net);
+	struct afpa_policy_args args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~AFPA_POLICY_SET)
+		return -EOPNOTSUPP;
+	if (args.flags && !ns_capable(net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	if (args.pad || (args.flags && args.policy > AFPA_POLICY_LRU))
+		return -EINVAL;
+	if (args.flags)
+		afpa_cache_set_policy(an, args.policy);
+	args.policy = READ_ONCE(an->cache.policy);
+	return afpa_device_return(arg, &args, sizeof(args));
+}
+
 /* --- sites --- */
 
 static int afpa_device_site(struct afpa_net *an, void __user *arg,
@@ -258,6 +279,8 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 		return afpa_device_protocol(an, argp);
 	case AFPA_IOC_EXPLAIN:
 		return afpa_device_explain(an, argp);
+	case AFPA_IOC_POLICY:
+		return afpa_device_policy(net, argp);
 	}
 	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
 		return -EPERM;

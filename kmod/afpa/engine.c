@@ -169,13 +169,6 @@ void afpa_turn_answer(struct afpa_turn *turn, struct afpa_object **objs, unsigne
 }
 EXPORT_SYMBOL_GPL(afpa_turn_answer);
 
-static void afpa_object_used(struct afpa_object *obj)
-{
-	if (!READ_ONCE(obj->recent))
-		WRITE_ONCE(obj->recent, true);
-	atomic64_inc(&obj->hits);
-}
-
 /* For the next request on the connection. */
 static __always_inline void afpa_request_forget(struct afpa_turn *turn)
 {
@@ -196,9 +189,9 @@ enum afpa_result afpa_act_send(struct afpa_turn *turn)
 
 	if (!turn->used)
 		return afpa_send(conn, sk);
-	afpa_object_used(ans->obj);
+	afpa_cache_used(&conn->place->an->cache, ans->obj);
 	for (i = 0; i < ans->nr_more; i++)
-		afpa_object_used(ans->more[i]);
+		afpa_cache_used(&conn->place->an->cache, ans->more[i]);
 	afpa_hit_count(conn, turn->where);
 	afpa_log_answer(conn->place->an, sk, ans, turn->bytes, turn->used);
 	/* First the answer, so that it takes the acknowledgment along. */

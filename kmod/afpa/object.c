@@ -118,6 +118,7 @@ static struct afpa_object *afpa_object_alloc(u64 total, size_t names)
 	atomic64_set(&obj->hits, 0);
 	INIT_LIST_HEAD(&obj->clock[AFPA_CLOCK_ALL]);
 	INIT_LIST_HEAD(&obj->clock[AFPA_CLOCK_AUTOMATIC]);
+	RB_CLEAR_NODE(&obj->lru);
 	obj->key.host = (const char *)&obj->piece[most];
 	return obj;
 }

@@ -5,6 +5,7 @@
 
 #include <linux/bvec.h>
 #include <linux/list.h>
+#include <linux/rbtree.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/rhashtable-types.h>
@@ -44,6 +45,9 @@ enum afpa_clock {
  * @node:     in the cache's table
  * @key:      its strings lie behind @piece
  * @clock:    in the cache's clocks, under its lock; empty when it is in the cache no more
+ * @lru:      in the cache's tree, under its lock (lru.h); empty when it is not
+ * @listed:   what it is there by; the same
+ * @last_use: number of its last use, where the policy is AFPA_POLICY_LRU; READ_ONCE
  * @users:    one for the cache, one for each answer that is under way
  * @recent:   it was used since a clock's hand came by
  * @automatic: its program can have it again; goes first when memory is short
@@ -77,6 +81,9 @@ struct afpa_object {
 	struct rhash_head node;
 	struct afpa_key_ref key;
 	struct list_head clock[AFPA_CLOCKS];
+	struct rb_node lru;
+	u64 listed;
+	u64 last_use;
 	refcount_t users;
 	bool recent;
 	bool automatic;

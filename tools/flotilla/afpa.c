@@ -7,6 +7,8 @@
 
 static const struct words modes = { (const char *const[]){ "off", "softirq", "thread", "hybrid" }, 4 };
 
+static const struct words policies = { (const char *const[]){ "clock", "lru" }, 2 };
+
 static const struct column info_columns[] = {
 	{ "mode", "MODE", NULL },
 	{ "sites", "SITES", NULL },
@@ -15,6 +17,7 @@ static const struct column info_columns[] = {
 	{ "budget", "BUDGET", human_bytes },
 	{ "max_object", "MAX_OBJECT", human_bytes },
 	{ "stall_ms", "STALL", human_duration },
+	{ "policy", "POLICY", NULL },
 };
 
 static int keep_counter(const char *room, const char *name, uint64_t value, void *arg)
@@ -46,6 +49,7 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 {
 	struct afpa_info info;
 	struct table table;
+	uint32_t policy;
 	int dev, status;
 	json_t *row;
 
@@ -56,13 +60,17 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 	if (dev < 0)
 		return CLI_FAILED;
 	status = cache_result(cli, afpa_info(dev, &info));
+	/* A module that does not know it. */
+	if (afpa_policy(dev, &policy))
+		policy = AFPA_POLICY_CLOCK;
 	close(dev);
 	if (status)
 		return status;
-	row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "mode", afpa_mode_name(info.mode),
+	row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "mode", afpa_mode_name(info.mode),
 			"sites", (json_int_t)info.sites, "objects", (json_int_t)info.objects,
 			"used", (json_int_t)info.used, "budget", (json_int_t)info.budget,
-			"max_object", (json_int_t)info.max_object, "stall_ms", (json_int_t)info.stall_ms);
+			"max_object", (json_int_t)info.max_object, "stall_ms", (json_int_t)info.stall_ms,
+			"policy", afpa_policy_name(policy));
 	if (cli->json) {
 		status = show_counters(cli, row);
 		json_print(cli, row);
@@ -76,11 +84,18 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 	return status;
 }
 
-static int set_argument(struct cli *cli, const char *key, const char *value, struct afpa_info *info)
+/* @policy: as it is unless it is given. */
+static int set_argument(struct cli *cli, const char *key, const char *value, struct afpa_info *info, int *policy)
 {
-	uint8_t mode;
+	uint8_t mode, word;
 	int status;
 
+	if (!strcmp(key, "policy")) {
+		status = value_word(cli, key, value, &policies, &word);
+		if (!status)
+			*policy = word;
+		return status;
+	}
 	if (!strcmp(key, "mode")) {
 		info->flags |= AFPA_SET_MODE;
 		status = value_word(cli, key, value, &modes, &mode);
@@ -106,7 +121,8 @@ static int set_argument(struct cli *cli, const char *key, const char *value, str
 static int afpa_set_command(struct cli *cli, int argc, char **argv)
 {
 	struct afpa_info info = { 0 };
-	int status = CLI_OK, dev, err;
+	int status = CLI_OK, dev, err, policy = -1;
+	uint32_t old;
 
 	cli_doing(cli, "set how the kernel answers");
 	if (!argc)
@@ -114,14 +130,23 @@ static int afpa_set_command(struct cli *cli, int argc, char **argv)
 	for (; argc && !status; argc -= 2, argv += 2) {
 		if (argc == 1)
 			return cli_usage(cli, "%s needs a value", argv[0]);
-		status = set_argument(cli, argv[0], argv[1], &info);
+		status = set_argument(cli, argv[0], argv[1], &info, &policy);
 	}
 	if (status)
 		return status;
 	dev = cache_device(cli);
 	if (dev < 0)
 		return CLI_FAILED;
-	err = afpa_set(dev, &info);
+	/* Whatever it may refuse it refuses first. */
+	err = policy < 0 ? 0 : afpa_policy(dev, &old);
+	if (err == -ENOTTY) {
+		close(dev);
+		return cli_fail(cli, "the module is older than this program, and knows clock only");
+	}
+	if (!err)
+		err = afpa_set(dev, &info);
+	if (!err && policy >= 0)
+		err = afpa_set_policy(dev, policy);
 	close(dev);
 	if (err == -EINVAL)
 		return cli_fail(cli, "a value is out of the kernel's range; nothing has changed");
@@ -277,7 +302,7 @@ static const struct command commands[] = {
 	{ "show", "list", afpa_show, "show",
 	  "Show the settings, what is in use, and the counters that are not 0" },
 	{ "set", NULL, afpa_set_command,
-	  "set [mode off|softirq|thread|hybrid] [budget BYTES] [max_object BYTES] [stall TIME]",
+	  "set [mode off|softirq|thread|hybrid] [budget BYTES] [max_object BYTES] [stall TIME] [policy clock|lru]",
 	  "Change settings of this network namespace: all that are given, or none" },
 	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... [protocol NAME] | del ADDRESS:PORT...]",
 	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
@@ -295,6 +320,7 @@ const struct object afpa_object = {
 	"           softirq what is in memory, and a thread what has to be read of a file\n"
 	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
 	"  max_object  the largest answer\n"
+	"  policy   which answers make room: clock, what was not used of late (default), or lru, what was not used for longest\n"
 	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n"
 	"  buffer   memory for what has not been written yet, 64K to 64M, a power of two; default 1M\n"
 	"  count    so many requests, then it ends\n",

@@ -108,7 +108,7 @@ _flotilla_words()
 	card-detach)	echo force ;;
 	afpa-)		echo show set site log help ;;
 	afpa-log)	echo buffer count ;;
-	afpa-set)	echo mode budget max_object stall ;;
+	afpa-set)	echo mode budget max_object stall policy ;;
 	afpa-site)
 		if [[ $position -eq 2 ]]; then
 			echo show add del

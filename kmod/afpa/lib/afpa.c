@@ -36,6 +36,26 @@ int afpa_set(int dev, struct afpa_info *info)
 	return call(dev, AFPA_IOC_SET, info);
 }
 
+int afpa_policy(int dev, uint32_t *policy)
+{
+	struct afpa_policy_args args = { .size = sizeof(args) };
+	int err = call(dev, AFPA_IOC_POLICY, &args);
+
+	*policy = args.policy;
+	return err;
+}
+
+int afpa_set_policy(int dev, uint32_t policy)
+{
+	struct afpa_policy_args args = {
+		.size = sizeof(args),
+		.flags = AFPA_POLICY_SET,
+		.policy = policy,
+	};
+
+	return call(dev, AFPA_IOC_POLICY, &args);
+}
+
 int afpa_site_of(struct afpa_site *site, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *v6 = (const void *)addr;
@@ -382,6 +402,13 @@ const char *afpa_mode_name(uint32_t mode)
 	static const char *const names[] = { "off", "softirq", "thread", "hybrid" };
 
 	return mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "unknown";
+}
+
+const char *afpa_policy_name(uint32_t policy)
+{
+	static const char *const names[] = { "clock", "lru" };
+
+	return policy < sizeof(names) / sizeof(names[0]) ? names[policy] : "unknown";
 }
 
 const char *afpa_last_name(uint32_t last)

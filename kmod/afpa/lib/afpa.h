@@ -78,6 +78,24 @@ int afpa_info(int dev, struct afpa_info *info);
 int afpa_set(int dev, struct afpa_info *info);
 
 /**
+ * afpa_policy() - which objects make room for others
+ * @dev:    the device
+ * @policy: out: enum afpa_policy
+ *
+ * Return: 0; -ENOTTY: the module is older, and knows AFPA_POLICY_CLOCK only; or another negative errno.
+ */
+int afpa_policy(int dev, uint32_t *policy);
+
+/**
+ * afpa_set_policy() - others do
+ * @dev:    the device
+ * @policy: enum afpa_policy
+ *
+ * Return: as afpa_policy().
+ */
+int afpa_set_policy(int dev, uint32_t policy);
+
+/**
  * afpa_site_of() - a site by its address
  * @site: out
  * @addr: AF_INET or AF_INET6, as the server gave it to bind(2)
@@ -350,6 +368,9 @@ int afpa_each(int dev, afpa_object_fn fn, void *arg);
 
 /* "off", "softirq", "thread", "hybrid"; never NULL. */
 const char *afpa_mode_name(uint32_t mode);
+
+/* "clock", "lru"; never NULL. */
+const char *afpa_policy_name(uint32_t policy);
 
 /* Of an enum afpa_last: "none", "deleted", "banned", ...; never NULL. */
 const char *afpa_last_name(uint32_t last);

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -15,8 +16,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "lib"))
-from afpa import (THERE, TOP, Client, Device, Server, Thread, body, claim, counted, equal, fails, main,  # noqa: E402
-                  site, wait_for)
+from afpa import (CLOCK, LRU, THERE, TOP, Client, Device, Server, Thread, body, claim,  # noqa: E402
+                  counted, equal, fails, main, same, site, wait_for)
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
 import traced                                   # noqa: E402
@@ -102,6 +103,110 @@ def the_budget_holds_and_what_is_asked_for_stays():
         fails(errno.EFBIG, device.put, server.site, "/hot", body(1001))
         device.info(budget=0)
         equal("nothing is left", device.info()["objects"], 0)
+
+
+def who_goes(device, where, client, policy, seed, rounds):
+    """
+    Objects are asked for, put, looked at and deleted at random, with room for eight. How often one that is not the
+    least recently used makes room for another.
+    """
+    draw, model, wrong, evicted = random.Random(seed), collections.OrderedDict(), 0, 0
+    device.flush(where)
+    device.put(where, "/00", b"x")
+    device.info(budget=8 * device.info()["used"])
+    device.policy(policy)
+    device.flush(where)
+    for _ in range(rounds):
+        path = "/%02d" % min(int(draw.expovariate(0.15)), 40)
+        if path in model and draw.random() < 0.9:
+            equal(path, client.get(path), b"x")
+            model.move_to_end(path)
+            continue
+        if draw.random() < 0.05:
+            model.pop(path, None)
+            with contextlib.suppress(FileNotFoundError):
+                device.delete(where, path)
+            continue
+        device.put(where, path, b"x")
+        model[path] = None
+        model.move_to_end(path)
+        # Looking is no use.
+        if model and draw.random() < 0.2:
+            device.query(where, path if path in model else next(iter(model)))
+            device.explain(where, next(iter(model)))
+        there = {name for _, name in device.names()}
+        evicted += len(model) > 8
+        if len(model) > 8 and next(iter(model)) in there:
+            wrong += 1
+            model = collections.OrderedDict((name, None) for name in model if name in there)
+        elif len(model) > 8:
+            model.popitem(last=False)
+        equal("there", there, set(model))
+    print(f"# {evicted} made room, {wrong} of them not the least recently used")
+    return evicted, wrong
+
+
+@claim
+def with_policy_lru_who_was_not_used_for_longest_makes_room():
+    with site() as (device, server), Client(server.site) as client, contextlib.ExitStack() as stack:
+        before = device.info()["budget"]
+        equal("by default", device.policy(), CLOCK)
+        stack.callback(device.policy, CLOCK)
+        stack.callback(lambda: device.info(budget=before))
+        evicted, wrong = who_goes(device, server.site, client, LRU, 1, kit.rounds(3000, 1000))
+        if evicted < 100 or wrong:
+            raise AssertionError(f"{wrong} of {evicted} were not")
+        # The same would fail of CLOCK, which it is switched to and back amid its work.
+        evicted, wrong = who_goes(device, server.site, client, CLOCK, 2, kit.rounds(1500, 1000))
+        if not wrong:
+            raise AssertionError("CLOCK is LRU?")
+        equal("what the server read", server.read, [])
+        equal("now", device.policy(LRU), LRU)
+        device.put(server.site, "/new", b"x")
+        device.info(budget=0)
+        equal("objects", device.info()["objects"], 0)
+        fails(errno.EINVAL, device.policy, 2)
+        equal("still", device.policy(), LRU)
+
+
+@claim
+def a_policy_that_changes_under_load_loses_nothing():
+    with site() as (device, server), contextlib.ExitStack() as stack:
+        before, stop = device.info()["budget"], threading.Event()
+        stack.callback(device.policy, CLOCK)
+        stack.callback(lambda: device.info(budget=before))
+        device.info(budget=400000)
+
+        def change():
+            with Device() as own:
+                while not stop.is_set():
+                    own.policy(LRU)
+                    own.policy(CLOCK)
+
+        def put(name):
+            with Device() as own:
+                number = 0
+                while not stop.is_set():
+                    own.put(server.site, f"/{name}/{number % 300}", b"x" * 1000)
+                    number += 1
+                    if not number % 50:
+                        own.flush()
+        threads = [Thread(change), Thread(change), Thread(put, "a"), Thread(put, "b")]
+        end = time.monotonic() + kit.rounds(3, 8)
+        while time.monotonic() < end:
+            device.put(server.site, "/hot", b"hot")
+            with Client(server.site) as client:
+                for _ in range(10):
+                    if client.get("/hot") not in (b"hot", b"server /hot"):
+                        raise AssertionError("another page")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        if device.info()["used"] > 400000:
+            raise AssertionError(f"{device.info()['used']} bytes are used")
+        device.policy(LRU)
+        device.info(budget=0)
+        equal("nothing is left", (device.info()["objects"], device.info()["used"]), (0, 0))
 
 
 @claim
@@ -369,9 +474,11 @@ def who_may_not_administer_the_network_may_not_put():
             for call in (lambda: device.put(server.site, "/b", b""), lambda: device.delete(server.site, "/a"),
                          lambda: device.site_add(server.site), lambda: device.site_del(server.site),
                          lambda: device.info(mode=0), device.flush, lambda: device.ttl(server.site, "/a", 1),
+                         lambda: device.policy(LRU),
                          lambda: device.ban(server.site, "/"), lambda: device.ban(None, "t", tag=True), device.ticket):
                 fails(errno.EPERM, call)
             equal("but look", device.query(server.site, "/a")["body_len"], 1)
+            equal("or ask", device.policy(), CLOCK)
             equal("and ask", device.explain(server.site, "/a")["state"], THERE)
             fails(errno.EACCES, Device)
             os._exit(0)

@@ -255,6 +255,13 @@ equal "and why" "server off the kernel's mode is off (flotilla afpa set mode)" "
 check "and talks again" server flotilla afpa set mode softirq
 equal "with what it had" "of the kernel" "$(ask /both)"
 
+shown() { server flotilla -j afpa | python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+equal "who makes room is one that was not used of late" clock "$(shown policy)"
+check "or the one that was not used for longest" server flotilla afpa set policy lru
+equal "as is shown" lru "$(shown policy)"
+check "and of late again" server flotilla afpa set policy clock stall 30s
+equal "as is shown, too" clock "$(shown policy)"
+
 # A budget: who is used stays.
 for n in 1 2 3 4; do
 	head -c 200000 /dev/urandom >"$DIR/$n"

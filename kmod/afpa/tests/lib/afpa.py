@@ -33,8 +33,10 @@ KEY = struct.Struct("=II20sHHQQQQQQQQII")
 LISTEN = struct.Struct("=II20sIII16s")
 NEXT_SITE = struct.Struct("=II20sIQ")
 INFO = struct.Struct("=IIIIQQIIQQ")
+POLICY = struct.Struct("=IIII")
 LAST = ("none", "deleted", "banned", "flushed", "expired", "evicted", "shrunk", "refused")
 THERE, ON_DISK = 1, 2
+CLOCK, LRU = 0, 1
 SETTINGS = {"mode": 1, "budget": 2, "max_object": 4, "stall_ms": 8}
 
 
@@ -77,6 +79,10 @@ class Device:
         f = self.call(1 if flags else 0, INFO, flags, 0, settings.get("mode", 0), settings.get("budget", 0),
                       settings.get("max_object", 0), settings.get("stall_ms", 0), 0, 0, 0)
         return dict(zip(("version", "mode", "budget", "max_object", "stall_ms", "sites", "used", "objects"), f[2:]))
+
+    def policy(self, policy=None):
+        """Which one holds; with one, from now on."""
+        return self.call(17, POLICY, policy is not None, policy or 0, 0)[2]
 
     def site_add(self, site):
         """(listeners, refused, errno)"""

@@ -38,9 +38,10 @@
  *
  * Sites and objects belong to the network namespace that the device was opened in, and go with
  * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
- * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE, _PROTOCOL and _EXPLAIN take
- * CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module can be unloaded at any time
- * but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends those.
+ * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE, _PROTOCOL, _EXPLAIN and, to ask, _POLICY
+ * take CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module
+ * can be unloaded at any time but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends
+ * those.
  *
  * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
  * knows of none is refused with E2BIG, a smaller one with EINVAL.  Unknown flags: EOPNOTSUPP.
@@ -429,6 +430,38 @@ enum afpa_mode {
 	AFPA_MODE_HYBRID,
 };
 
+/* AFPA_IOC_POLICY: another one. */
+#define AFPA_POLICY_SET	(1U << 0)
+
+/**
+ * enum afpa_policy - what makes room for others when the budget is spent
+ * @AFPA_POLICY_CLOCK: what was not used since a hand came by; the default
+ * @AFPA_POLICY_LRU:   what was not used for longest, to the letter. Each hit of the namespace
+ *		       writes to one counter, which CPUs then pass to each other. When memory is
+ *		       short objects go by the hand all the same.
+ */
+enum afpa_policy {
+	AFPA_POLICY_CLOCK,
+	AFPA_POLICY_LRU,
+};
+
+/**
+ * struct afpa_policy_args - argument of AFPA_IOC_POLICY
+ * @size:   sizeof(struct afpa_policy_args)
+ * @flags:  0, or AFPA_POLICY_SET, which takes CAP_NET_ADMIN as other changes do
+ * @policy: enum afpa_policy; in: with AFPA_POLICY_SET; out: which one holds
+ * @pad:    0
+ *
+ * Of the network namespace. Objects that are there keep the order in which they were put, or were
+ * used when it was AFPA_POLICY_LRU before. Errors: EPERM, EINVAL (no such policy, @pad).
+ */
+struct afpa_policy_args {
+	__u32 size;
+	__u32 flags;
+	__u32 policy;
+	__u32 pad;
+};
+
 #define AFPA_SET_MODE		(1U << 0)
 #define AFPA_SET_BUDGET		(1U << 1)
 #define AFPA_SET_MAX_OBJECT	(1U << 2)
@@ -533,5 +566,6 @@ struct afpa_record {
 #define AFPA_IOC_LISTEN		_IOWR(0xFB, 0x0e, struct afpa_listen)
 #define AFPA_IOC_PROTOCOL	_IOWR(0xFB, 0x0f, struct afpa_listen)
 #define AFPA_IOC_EXPLAIN	_IOWR(0xFB, 0x10, struct afpa_explain)
+#define AFPA_IOC_POLICY		_IOWR(0xFB, 0x11, struct afpa_policy_args)
 
 #endif

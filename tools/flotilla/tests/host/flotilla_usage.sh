@@ -135,6 +135,7 @@ refuses 2 '/dev/null: the line "local name NAME address ADDRESS" is missing' app
 refuses 2 'cannot save: now is not an argument of this command; try "help" in its place' save now
 refuses 2 'cannot explain: a URL is missing' explain
 refuses 2 'cannot set how the kernel answers: mode fast is not off, softirq, thread or hybrid' afpa set mode fast
+refuses 2 'cannot set how the kernel answers: policy fifo is not clock or lru' afpa set policy fifo
 refuses 2 'cannot set how the kernel answers: budget 3X is not like 4096, 64K, 3M or 2G' afpa set budget 3X
 refuses 2 'cannot set how the kernel answers: nothing to set is given' afpa set
 refuses 2 'cannot ban objects: what their URLs begin with is missing' cache ban site 0.0.0.0:80

@@ -264,9 +264,10 @@ def afpa_calls():
                           *[b"server /x"] * (code == errno.ENOENT))
             return check
 
-        print("# INFO, SET, NEXT_SITE, SITE_ADD of one that is there")
+        print("# INFO, SET, POLICY, NEXT_SITE, SITE_ADD of one that is there")
         each_fault(lambda: None, lambda _: dev.info())
         each_fault(lambda: None, lambda _: dev.info(budget=64 << 20))
+        each_fault(put, lambda _: dev.policy(afpa.LRU), lambda *_: is_one_of(old))
         each_fault(lambda: None, lambda _: dev.next_site(0))
         each_fault(lambda: None, lambda _: dev.site_add(where))
         print("# LISTEN, PROTOCOL of one that is there")

@@ -237,11 +237,15 @@ bool ask_afpa(struct caller *c)
 	struct afpa_info info = { .size = sizeof(info), .flags = dice(c, 3) ? 0 : dice(c, 16), .mode = dice(c, 5),
 				  .budget = dice(c, 2) ? 4 << 20 : odd_number(c), .max_object = dice(c, 2) ? 1 << 20 : odd_number(c),
 				  .stall_ms = dice(c, 2) ? 1000 : odd_number(c) };
+	struct afpa_policy_args policy = { .size = dice(c, 15) ? sizeof(policy) : odd_number(c), .flags = dice(c, 9) ? dice(c, 2) : 2,
+					   .policy = dice(c, 3), .pad = !dice(c, 15) };
 	const char *request = requests[dice(c, 8)];
 	int fd = one_of(c, AFPA);
 
 	switch (dice(c, 17)) {
 	case 0:
+		if (!dice(c, 3))
+			return ioctl(fd, AFPA_IOC_POLICY, &policy) == 0;
 		return ioctl(fd, dice(c, 2) ? AFPA_IOC_INFO : AFPA_IOC_SET, &info) == 0;
 	case 1:
 		return ioctl(fd, AFPA_IOC_SITE_ADD, &args) == 0;
