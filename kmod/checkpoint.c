@@ -244,11 +244,14 @@ static bool flt_windows_ok(const struct flt_state *state)
 	       state->window_clamp <= FLT_WINDOW_MAX;
 }
 
-/* As many segments as the largest window has bytes. */
+/*
+ * As many segments as the largest window has bytes. TCP keeps the threshold at two or more, and
+ * makes a window of it, which must not be empty.
+ */
 static bool flt_congestion_ok(const struct flt_state *state)
 {
 	return state->snd_cwnd <= FLT_WINDOW_MAX && state->snd_ssthresh <= TCP_INFINITE_SSTHRESH &&
-	       state->sent_age_ms <= S32_MAX;
+	       (!state->snd_cwnd || state->snd_ssthresh >= 2) && state->sent_age_ms <= S32_MAX;
 }
 
 static bool flt_times_ok(const struct flt_state *state)

@@ -517,6 +517,7 @@ MALFORMED = {
     "rcv_ssthresh": (0x40000000,), "window_clamp": (0x40000000,),
     "srtt_us": (0x80000000,), "mdev_us": (0xffffffff,), "rttvar_us": (0xffffffff,),
     "rtt_min_us": (0x80000000, 0xffffffff), "ts_recent_age": (0x80000000,),
+    "snd_cwnd": (0x40000000, 0xffffffff), "snd_ssthresh": (0, 1, 0x80000000), "sent_age_ms": (0x80000000,),
 }
 
 
