@@ -17,6 +17,7 @@ void hof_hold_init(struct hof_hold *hold)
 {
 	__skb_queue_head_init(&hold->queue);
 	hold->okfn = NULL;
+	hold->ending = false;
 }
 
 /* Of the machine's memory. Whoever has a user namespace sets its limits, and may have many. */
@@ -169,6 +170,7 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 	local_bh_disable();
 	rcu_read_lock();
 	spin_lock(&e->lock);
+	hold->ending = next == HOF_GONE;
 	while ((skb = hof_hold_next(hn, hold)) && left--) {
 		spin_unlock(&e->lock);
 		skb->dev = dev_get_by_index_rcu(hn->net, skb->dev_scratch);
@@ -194,6 +196,16 @@ static void hof_hold_drain(struct hof_net *hn, struct hof_entry *e, u8 next)
 	spin_unlock(&e->lock);
 	rcu_read_unlock();
 	local_bh_enable();
+}
+
+bool hof_hold_is_ending(struct hof_entry *e)
+{
+	bool ending;
+
+	spin_lock_bh(&e->lock);
+	ending = e->state == HOF_GONE || (e->hold && e->hold->ending);
+	spin_unlock_bh(&e->lock);
+	return ending;
 }
 
 void hof_hold_forward(struct hof_net *hn, struct hof_entry *e)

@@ -14,10 +14,12 @@
  *	   entry's lock, its own lock is not used
  * @okfn:  what netfilter does with a packet at the end; the same for all packets
  *	   of one family in one namespace
+ * @ending: they go on to the socket, and the entry goes; under the entry's lock
  */
 struct hof_hold {
 	struct sk_buff_head queue;
 	int (*okfn)(struct net *net, struct sock *sk, struct sk_buff *skb);
+	bool ending;
 };
 
 void hof_hold_init(struct hof_hold *hold);
@@ -39,6 +41,9 @@ void hof_hold_drop_first(struct hof_net *hn, struct hof_entry *e);
  * Return: the state that it was in: in another nothing is done.
  */
 u8 hof_hold_begin(struct hof_entry *e, struct hof_hold *hold);
+
+/* It leaves the table in a moment: what waited, if anything did, is on its way to the socket. */
+bool hof_hold_is_ending(struct hof_entry *e);
 
 /*
  * The end of HOLD: every packet goes on in the order of arrival, those that

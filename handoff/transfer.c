@@ -38,6 +38,10 @@
 #include "track.h"
 #include "transfer.h"
 
+/* What waited may be many packets, and their CPU another machine's. */
+#define HOF_ENDING		(2 * HZ)
+#define HOF_ENDING_LOOK_US	100
+
 void hof_transfer_put(struct hof_transfer *t)
 {
 	if (!refcount_dec_and_test(&t->ref))
@@ -280,31 +284,39 @@ void hof_transfer_file_closed(struct hof_file *file)
 /*
  * Something has the tuple already: a handoff of this very socket, or an entry
  * that has outlived its connection, which must not keep a live one from moving.
+ * -EAGAIN: one that leaves, as that of an early handoff in vain, which has made
+ * this socket and puts the last of what waited into it.
  */
 static int hof_transfer_collision(struct hof_transfer *t)
 {
 	struct hof_entry *e;
-	bool busy = false;
+	int err = 0;
 
 	rcu_read_lock();
 	e = hof_entry_find_tuple(t->hn, &t->tuple);
-	if (e) {
-		busy = hof_entry_state(e) == HOF_HOLD;
-		if (!busy)
-			hof_entry_remove(t->hn, e);
-	}
+	if (e && hof_hold_is_ending(e))
+		err = -EAGAIN;
+	else if (e && hof_entry_state(e) == HOF_HOLD)
+		err = -EBUSY;
+	else if (e)
+		hof_entry_remove(t->hn, e);
 	rcu_read_unlock();
-	return busy ? -EBUSY : 0;
+	return err;
 }
 
 static int hof_transfer_insert(struct hof_transfer *t)
 {
+	unsigned long until = jiffies + HOF_ENDING;
 	int err, tries = 2;
 
-	while ((err = hof_entry_insert(t->hn, t->entry)) == -EEXIST && tries--) {
+	while ((err = hof_entry_insert(t->hn, t->entry)) == -EEXIST && tries) {
 		err = hof_transfer_collision(t);
+		if (err && (err != -EAGAIN || time_after_eq(jiffies, until)))
+			return -EBUSY;
 		if (err)
-			return err;
+			fsleep(HOF_ENDING_LOOK_US);
+		else
+			tries--;
 	}
 	return err == -EEXIST ? -EBUSY : err;
 }

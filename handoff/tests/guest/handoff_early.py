@@ -3,6 +3,7 @@
 # timeout: 1800
 # long: both two minutes, a quarter of an hour on the debug kernel
 """A connection is handed off with its first segment, and the front-end never has a socket of it."""
+import contextlib
 import errno
 import os
 import socket
@@ -12,7 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from early import EARLY, REQUEST, Early, Hand, answers, early_ioctl, over       # noqa: E402
-from hof import E, TOP, VIP4, batch, claim, main, rounds, run, stalled, wait    # noqa: E402
+from hof import DONE, E, TOP, VIP4, batch, claim, main, rounds, run, stalled, wait    # noqa: E402
 from kit import Skip                                                            # noqa: E402
 from mallory import ABORT, ACK, COMMIT, HANDOFF, HEAD, LIFE, NAK, RECORD, Mallory   # noqa: E402
 from syns import Raw                                                            # noqa: E402
@@ -136,6 +137,28 @@ def a_node_that_refuses_leaves_it_to_the_listener():
             assert c.count("Given") == c.count("Left") == number + 1, c.fe.stats()
             assert c.fe.stat("HandoffRefusedNoListener") == number + 1, c.fe.stats()
         assert c.fe.stat("ForwardEntries") == 0
+
+
+@claim
+def who_is_left_a_connection_may_hand_it_off_at_once():
+    """Even while the last of what waited for the node is on its way to the socket."""
+    with Early() as c, contextlib.closing(c.fe.handoff()) as dev:
+        c.begin(c.be[0])
+        c.fe.sysctl("net.flotilla.handoff_timeout_ms", 3000)
+        c.be[0].run("ip", "link", "set", "eth0", "down")
+        client = c.ask()
+        wait(lambda: c.count("Given") == 1)
+        client.sendall(b"more")
+        wait(lambda: c.fe.stat("HoldQueued") == 2)
+        with stalled("dev_get_by_index_rcu", 0.2, busy=True):
+            index, there = c.where()
+            assert index == -1, index
+            dev.submit(there, c.fe.id["be2"])
+        dev.expect(DONE)
+        index, there = c.where()
+        assert index == 1, index
+        answers(client, there, REQUEST + b"more")
+        over(client, there)
 
 
 @claim
