@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
 # kernel: stock
+# long: stock more than a minute
 """
 afpa's cache beside the simulated ones of bench/afpa, request by request, at an eighth of the published sizes.
 

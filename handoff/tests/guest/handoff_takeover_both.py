@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-# long: debug minutes there
+# long: both a minute and a half, minutes on the debug kernel
 """Two front-ends both work, each with a service address of its own; each dies once, and nobody is reset."""
 import os
 import random

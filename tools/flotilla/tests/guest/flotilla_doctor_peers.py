@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 120
+# long: debug minutes there
 """flotilla doctor shows what other nodes say of themselves, and passes none of it on."""
 import contextlib
 import json
