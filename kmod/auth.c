@@ -41,7 +41,8 @@ int flt_auth_prepare(struct flt_chan *chan, struct socket *sock)
 
 	if (chan->auth == FLT_AUTH_NONE)
 		return 0;
-	file = sock_alloc_file(sock, O_CLOEXEC, NULL);
+	/* By the node's name, of which it keeps a copy. */
+	file = sock_alloc_file(sock, O_CLOEXEC, chan->link->node->name);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	lockdep_set_class(&file_inode(file)->i_rwsem, &flt_auth_inode);
@@ -86,8 +87,6 @@ int flt_auth_start(struct flt_chan *chan)
 		.ta_sock	= chan->sock,
 		.ta_done	= flt_auth_answer,
 		.ta_data	= chan,
-		/* What the other side's certificate must be for. */
-		.ta_peername	= chan->link->node->name,
 		.ta_timeout_ms	= FLT_HANDSHAKE_MS,
 	};
 	struct sock *sk = chan->sock->sk;
@@ -95,6 +94,12 @@ int flt_auth_start(struct flt_chan *chan)
 
 	if (chan->auth == FLT_AUTH_NONE)
 		return 1;
+	/*
+	 * What the other side's certificate must be for. The kernel keeps the pointer, and an agent
+	 * that is just taking the request reads there also when that was cancelled and the node is
+	 * gone. But it holds the file.
+	 */
+	args.ta_peername = file_dentry(chan->sock->file)->d_name.name;
 	/*
 	 * The kernel tells the agent of a request before it takes the request's reference to the
 	 * socket: who answers in between puts a reference that nobody has taken yet.

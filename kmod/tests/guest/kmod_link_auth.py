@@ -158,6 +158,27 @@ def agent_that_answers_before_the_request_is_made_drops_no_socket():
 
 
 @claim
+def agent_hears_the_name_of_a_node_that_goes_meanwhile():
+    """Whoever takes a request reads the name last, and nobody waits for him."""
+    with cluster(listed=False) as c, agents(c, "mute", "mute") as (_, agent):
+        a, b = c.nodes
+        b.become()
+        b.list(a, node_auth=X509)
+        with stalled("handshake_genl_put", 3 * SLOW) as stall:
+            peer = FakePeer(a, b).connect()
+            wait(stall)
+            b.nl.do("NODE_DEL", node_name=a.name)
+            assert peer.gone() == [] and not agent.seen
+            # Until others have its memory.
+            while not agent.seen:
+                for i in range(8):
+                    b.nl.do("NODE_NEW", node_name="other%d" % i, node_addr4="10.9.9.%d" % (i + 1))
+                for i in range(8):
+                    b.nl.do("NODE_DEL", node_name="other%d" % i)
+        assert agent.seen == [("server", 3, a.name)], agent.seen
+
+
+@claim
 def peer_that_has_shown_no_certificate_is_nobody():
     # tlshd calls that a success; n2 is the side that is connected to.
     with cluster(listed=False) as c, agents(c, "tls", "anonymous"):
