@@ -116,7 +116,8 @@ struct flt_piece {
  * @big, @big_len, @big_have, @big_type: a message that does not fit in @buf
  * @sink, @sink_left, @sinker, @sink_srcu: data of a bulk message on its way to @sinker
  * @partial:  a message has come in part; READ_ONCE
- * @whole:    jiffies when the last one had come whole, or the present one began; READ_ONCE
+ * @whole:    jiffies when the last one had come whole, or the present one began, or had come by
+ *	      another FLT_MSG_SMALL; READ_ONCE
  * @bulky:    bytes of the last message's head if it was bulk: so may be the next,
  *	      whose data should not be read into @buf
  * @rx_task:  the task in rx_work; its own sends are sent when it is done

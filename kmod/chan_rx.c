@@ -368,6 +368,9 @@ static void flt_rx_took(struct flt_chan *chan, u32 n)
 		if (!chan->sink_left)
 			flt_rx_end_sink(chan);
 	} else if (chan->big) {
+		/* Of a long message each part is given the time of a short one. */
+		if ((chan->big_have + n) / FLT_MSG_SMALL != chan->big_have / FLT_MSG_SMALL)
+			WRITE_ONCE(chan->whole, jiffies);
 		chan->big_have += n;
 		if (chan->big_have == chan->big_len)
 			flt_rx_end_big(chan);

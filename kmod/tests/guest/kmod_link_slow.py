@@ -56,6 +56,23 @@ def messages_that_come_to_their_end_slowly_do_not():
 
 
 @claim
+def a_long_message_may_come_as_slowly_as_several_short_ones():
+    with met() as (low, high, peer):
+        parts, every = 128, 0.4
+        part = bytes((8 << 20) // parts)
+        assert parts * every > HALF_A_MINUTE + 10
+        peer.send(frame(TEST, length=parts * len(part)))
+        left = iter(range(parts))
+        with twice_a_second(lambda: peer.sock.sendall(part) if next(left, None) is not None else None, every):
+            wait(lambda: high.numbers()["received"] or high.nl.stat("LinkDown"), parts * every + 2 * PATIENCE)
+        assert high.nl.stat("LinkDown") == high.nl.stat("LinkStalled") == 0
+        # It is not for who sends a little.
+        peer.send(frame(TEST, length=8 << 20))
+        with twice_a_second(lambda: peer.sock.sendall(bytes(1024))):
+            ends(low, high, "a message of it does not come to its end")
+
+
+@claim
 def a_peer_that_takes_only_a_byte_now_and_then_loses_the_link():
     with met() as (low, high, peer):
 
