@@ -14,12 +14,21 @@ static const struct column columns[] = {
 
 static const char *const findings[FINDINGS] = { "fine", "warning", "fault" };
 
+/* Interfaces, chains and tables may have any name: neither a terminal nor JSON is to have all of it as it is. */
+static void write_plain(char *to, size_t size, const char *format, va_list ap)
+{
+	char text[256];
+
+	vsnprintf(text, sizeof(text), format, ap);
+	cli_plain_text(text, to, size);
+}
+
 void doctor_found(struct about *about, const char *format, ...)
 {
 	va_list ap;
 
 	va_start(ap, format);
-	vsnprintf(about->found, sizeof(about->found), format, ap);
+	write_plain(about->found, sizeof(about->found), format, ap);
 	va_end(ap);
 }
 
@@ -28,9 +37,9 @@ void doctor_mend(struct about *about, const char *format, ...)
 	va_list ap;
 
 	va_start(ap, format);
-	vsnprintf(about->mend, sizeof(about->mend), format, ap);
+	write_plain(about->mend, sizeof(about->mend), format, ap);
 	va_end(ap);
-	/* An interface may have any name: what a shell would read in it is nothing to copy. */
+	/* What a shell would read in a name is nothing to copy, nor what stands for a character. */
 	if (about->mend[0] != '#' && about->mend[strcspn(about->mend, "$`\\\"'|&;<>(){}[]*?!~")])
 		about->mend[0] = '\0';
 }

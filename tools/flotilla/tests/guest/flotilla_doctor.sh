@@ -205,6 +205,14 @@ must be1 sysctl -w "net/ipv4/conf/$odd/rp_filter=1"
 equal "a name that a shell would read is in no command" "-" \
 	"$(row be1 "node fe" "the reverse path filter drops them" | cut -f4)"
 must be1 ip link set "$odd" down
+escape=$'e\e[5m\xff'
+must be1 ip link set "$odd" name "$escape"
+must be1 ip link set "$escape" up
+odd=$escape
+refuse "a name that a terminal would obey is not printed" grep -q $'[\e\xff]' <<<"$(be1 flotilla doctor; be1 flotilla -t doctor)"
+check "but said, also in JSON" grep -qF 'by e\\x1b[5m\\xff, answers' <<<"$(be1 flotilla -j doctor problems)"
+equal "it is in no command" "-" "$(row be1 "node fe" "the reverse path filter drops them" | cut -f4)"
+must be1 ip link set "$odd" down
 must be1 ip link set "$odd" name eth0
 must be1 sysctl -w net/ipv4/conf/eth0/rp_filter=0
 must be1 ip link set eth0 up
