@@ -250,6 +250,31 @@ static u32 flt_rx_begin_sink(struct flt_chan *chan, u8 type, u32 len, const u8 *
 	return bulk_head + here;
 }
 
+/*
+ * The head of a message that is larger than the buffer, @have bytes of it are at @body. No memory
+ * for one that nobody takes. Returns how many bytes were used, if the next one begins behind them.
+ */
+static u32 flt_rx_begin_long(struct flt_chan *chan, u8 type, u32 len, u8 *body, u32 have)
+{
+	int takes = flt_handler_takes(type);
+
+	if (takes < 0) {
+		flt_rx_refuse(chan, type, len, FLT_WHY_TYPE);
+		return 0;
+	}
+	if (takes) {
+		flt_rx_begin_big(chan, type, len, body, have);
+		return 0;
+	}
+	flt_count(chan->fn, FLT_MSG_IN);
+	flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+	iov_iter_discard(&chan->sink.iter, ITER_DEST, len - have);
+	chan->sink_left = len - have;
+	if (flt_msg_is_secret(type))
+		memzero_explicit(body, have);
+	return have;
+}
+
 /* The rest, from @off on, moves to the start: what is secret of it is not left behind, too. */
 static void flt_rx_shift(struct flt_chan *chan, u32 off)
 {
@@ -294,9 +319,12 @@ static void flt_rx_parse(struct flt_chan *chan)
 			continue;
 		}
 		if (sizeof(head) + len > FLT_RX_SIZE) {
-			flt_rx_begin_big(chan, head.type, len, chan->buf + off + sizeof(head),
-					 chan->have - off - sizeof(head));
-			return;
+			off += sizeof(head);
+			off += flt_rx_begin_long(chan, head.type, len, chan->buf + off,
+						 chan->have - off);
+			if (chan->big)
+				return;
+			continue;
 		}
 		if (chan->have - off < sizeof(head) + len)
 			break;
@@ -360,18 +388,26 @@ static bool flt_rx_is_empty(const struct flt_chan *chan)
 	return chan->auth == FLT_AUTH_NONE && !READ_ONCE(sk->sk_shutdown) && !READ_ONCE(sk->sk_err);
 }
 
+/* Of a long message each part is given the time of a short one. */
+static void flt_rx_progress(struct flt_chan *chan, u32 left, u32 n)
+{
+	if ((left + n) / FLT_MSG_SMALL != left / FLT_MSG_SMALL)
+		WRITE_ONCE(chan->whole, jiffies);
+}
+
 static void flt_rx_took(struct flt_chan *chan, u32 n)
 {
 	if (chan->sink_left) {
 		iov_iter_advance(&chan->sink.iter, n);
 		chan->sink_left -= n;
+		/* Whoever unregisters a handler that waits for the data waits, too. */
+		if (!chan->sinker)
+			flt_rx_progress(chan, chan->sink_left, n);
 		if (!chan->sink_left)
 			flt_rx_end_sink(chan);
 	} else if (chan->big) {
-		/* Of a long message each part is given the time of a short one. */
-		if ((chan->big_have + n) / FLT_MSG_SMALL != chan->big_have / FLT_MSG_SMALL)
-			WRITE_ONCE(chan->whole, jiffies);
 		chan->big_have += n;
+		flt_rx_progress(chan, chan->big_len - chan->big_have, n);
 		if (chan->big_have == chan->big_len)
 			flt_rx_end_big(chan);
 	} else {

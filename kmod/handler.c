@@ -88,6 +88,13 @@ int flt_handle(struct flt_chan *chan, const struct flt_msg *msg)
 	return err;
 }
 
+int flt_handler_takes(u8 type)
+{
+	if (rcu_access_pointer(flt_handlers[type / 16]))
+		return 1;
+	return flt_range_known(type & 0xf0) ? 0 : -EPROTONOSUPPORT;
+}
+
 u32 flt_handler_bulk_head(u8 type)
 {
 	const struct flt_msg_handler *handler;

@@ -249,6 +249,7 @@ BAD_LATER = [
     ("short ping", frame(PING, b"1234567"), "LinkBadLength"),
     ("unknown own type", frame(15), "LinkBadType"),
     ("unknown range", frame(0x50, b"x"), "LinkBadType"),
+    ("unknown range, and no byte of the message", frame(0x50, length=8 << 20), "LinkBadType"),
     ("message that is too long", frame(0xf0, length=(8 << 20) + (64 << 10) + 1), "LinkBadLength"),
     ("dirty head", frame(0xf0, b"x", zero=b"\0\0\1"), "LinkBadBody"),
     ("handler refuses", frame(0xf4), "LinkBadBody"),

@@ -9,6 +9,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cluster import HELLO, UP, Cluster, FakePeer, frame, hello  # noqa: E402
@@ -207,11 +208,29 @@ def what_a_message_is_received_into_is_charged():
     with Group() as group:
         c, high, peer = met(group)
         before = group.kernel()
-        peer.send(frame(0x20, b"begin", length=1 << 20))
+        peer.send(frame(0xf0, b"begin", length=1 << 20))
         wait(lambda: group.kernel() - before > 3 << 18, name="it is charged")
         peer.close()
         high.nl.do("NODE_DEL", node_name="n1")
         wait(lambda: group.kernel() - before < 1 << 18, name="it is given back")
+        c.close()
+
+
+@claim
+def a_message_for_a_room_that_is_not_loaded_takes_no_memory():
+    with Group() as group:
+        c, high, peer = met(group)
+        before = group.kernel()
+        peer.send(frame(0x20, bytes(7 << 20), length=8 << 20))
+        wait(lambda: high.nl.stat("LinkBytesIn") > 7 << 20)
+        # The kernel sums up every two seconds.
+        time.sleep(3)
+        assert group.kernel() - before < 1 << 18, group.kernel() - before
+        # Behind it all goes on.
+        peer.send(bytes(1 << 20) + frame(0xf1, b"call"))
+        wait(lambda: high.numbers()["calls"] == 1)
+        assert high.nl.stat("MessagesNoHandler") == 1 and high.nl.stat("LinkDown") == 0
+        peer.close()
         c.close()
 
 
