@@ -38,9 +38,9 @@ def hits_on_a_kept_connection_are_answered_in_softirq():
 
 
 def switches(thread):
-    """How often that thread has waited for something, or was made to."""
+    """How often that thread has waited for something."""
     with open(f"/proc/self/task/{thread}/status", encoding="ascii") as file:
-        return sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+        return sum(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt_switches"))
 
 
 @claim
@@ -60,13 +60,14 @@ def a_hit_switches_no_task():
             theirs, ours = switched(hits)
         print(f"# {hits} hits: the server's thread was switched {theirs} times, the client's {ours}")
         equal("the server's thread", theirs, 0)
-        # Others may have the processor in turn; who waits for each answer is switched as often as he asks.
+        # A thread of the kernel's may run softirqs for a while; a client that waits does so for each answer.
         if ours > 0.2 * hits:
             raise AssertionError(f"the client waited {ours} times for {hits} answers")
         device.info(mode=THREAD)
         theirs, ours = switched(100)
         print(f"# 100 hits in mode thread: {theirs} and {ours}")
-        if ours < 50:
+        # Where each instruction is checked the answer is often there before the client looks.
+        if ours < 50 and not kit.CHECKING:
             raise AssertionError(f"the client waited {ours} times only for 100 answers of a thread")
         equal("what the server read", server.read, [])
 
