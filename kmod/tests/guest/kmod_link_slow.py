@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 400
+# long: debug minutes of waiting
 """Who gives or takes a message byte by byte lives, but has no link for it: each byte is a sign of
 life, and what waits for the rest of the message would wait for as long as the peer likes."""
 import contextlib
