@@ -89,14 +89,11 @@ void doctor_say(struct doctor *d, enum finding finding, const char *subject, con
 /* For the doctors of other nodes; whoever may not say it has looked for himself only. */
 static void tell_peers(struct doctor *d)
 {
-	char wrong[FLT_WRONG_MAX] = "";
-	char names[2 * FLT_WRONG_MAX + 2], *name, *rest = names;
+	char wrong[FLT_WRONG_MAX], *name, *rest = d->own[WARNING].names;
 
-	snprintf(names, sizeof(names), "%s%s%s", d->own[FAULT].names, d->own[FAULT].count && d->own[WARNING].count ? ", " : "",
-		 d->own[WARNING].names);
+	strcpy(wrong, d->own[FAULT].names);
 	while ((name = strsep(&rest, ",")))
-		if (name[name[0] == ' '])
-			add_name(wrong, name + (name[0] == ' '));
+		add_name(wrong, name + strspn(name, " "));
 	flt_report_set(d->cli->client, d->own[FAULT].count, d->own[WARNING].count, wrong);
 }
 

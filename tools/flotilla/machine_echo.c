@@ -85,12 +85,12 @@ int machine_echo(const struct sockaddr_storage *to, unsigned int size, unsigned 
 {
 	static unsigned short number;
 	int family = to->ss_family, fd = open_socket(family), answered = 0;
-	unsigned int body = size - (family == AF_INET ? IP4_HEADER : IP6_HEADER), try;
+	unsigned int header = family == AF_INET ? IP4_HEADER : IP6_HEADER, body = size - header, try;
 	struct echo echo = { .type = family == AF_INET ? ICMP_ECHO : ICMP6_ECHO_REQUEST, .id = htons(getpid()) };
 	struct sockaddr_storage there = *to;
 	unsigned char *buffer = calloc(1, LARGEST);
 
-	if (fd < 0 || !buffer || size > LARGEST || body < sizeof(echo))
+	if (fd < 0 || !buffer || size > LARGEST || size < header + sizeof(echo))
 		answered = -1;
 	/* Where IPv4 and IPv6 have their ports: a raw socket takes none. */
 	((struct sockaddr_in *)&there)->sin_port = 0;

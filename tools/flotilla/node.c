@@ -61,7 +61,9 @@ static const char *features_of(const struct flt_node_info *node, char *text, siz
 	text[0] = '\0';
 	for (f = node_features; f->bit; f++) {
 		if (node->features & f->bit)
-			len += snprintf(text + len, size - len, "%s%s", len ? "," : "", f->name);
+			snprintf(text + len, size - len, "%s%s", len ? "," : "", f->name);
+		/* snprintf() counts what had no room, too. */
+		len = strlen(text);
 		later &= ~f->bit;
 	}
 	if (later)
