@@ -36,7 +36,7 @@ afpad_SRCS := kmod/afpa/door/main.c $(afpad_parts)
 afpad_DEPS := libafpa libuselect
 afpad_PKGS := jansson libcurl libmicrohttpd gnutls
 afpad_LIBS := -lpthread
-MANPAGES += kmod/afpa/door/afpad.8
+MANPAGES += kmod/afpa/door/afpad.8 kmod/afpa/door/afpad.conf.5
 
 # On a table in place of the device.
 TEST_PROGRAMS += afpad_pretend

@@ -127,7 +127,8 @@ def each_program_has_a_page_and_each_page_something_that_there_is():
     preload = {"libuselect-preload"}        # nobody links it
     equal("libraries without a page", [n for n in libraries if (n, "1" if n in preload else "3") not in names], [])
     equal("devices without a page", [d for d in sorted(devices) if (d, "4") not in names], [])
-    files = {path.name for where in ("*/*.conf", "tools/*/*.conf") for path in TOP.glob(where)} | {"flotilla.conf"}
+    where = ("*/*.conf", "tools/*/*.conf", "kmod/afpa/door/*.conf")
+    files = {path.name for pattern in where for path in TOP.glob(pattern)} | {"flotilla.conf"}
     known = {(p, s) for p in programs for s in "18"} | {(d, "4") for d in devices} | {(f, "5") for f in files}
     known |= {(n, "3") for n in libraries} | {(n, "1") for n in preload}
     known |= {("flotilla-card", "8"), ("uselect-preload", "1"), ("iolite-utils", "1")}
@@ -268,9 +269,30 @@ def flotilla_conf_has_the_lines_and_attributes_of_apply():
 
 
 @claim
+def afpad_conf_has_the_directives_of_afpad():
+    source, pages = read("kmod/afpa/door/config.c"), items(page("afpad.conf.5"), "Ic", "DIRECTIVES")
+    taken = r"(?:[^;]*?take_\w+\(r, name, \w+,(?: (\d+), (\d+),)? &c->(\w+)\))?"
+    rows = re.findall(r'!strcmp\(name, "([\w-]+)"\)' + taken, source)
+    same("directives", [row[0] for row in rows], pages)
+    filled = dict(re.findall(r'^\t\t\.(\w+) = "?([^"\n]+?)"?,$', source, re.M))
+    counted = 0
+    for name, low, high, member in rows:
+        equal("range of %s" % name, range_of(pages[name]), (low, high) if low else None)
+        if member:
+            shown, value = default_of(pages[name]), number(filled[member])
+            is_ = time_of(shown) // 1000 if member.endswith("_ms") else bytes_of(shown)
+            equal("default of %s" % name, is_, value)
+            counted += 1
+    equal("settings with a number", counted, 8)
+    equal("default of user", default_of(pages["user"]), filled["user"])
+    equal("of the port", default_of(pages["listen"]), "127.0.0.1:" + re.search(r'PORT_DEFAULT\t"(\d+)"', source)[1])
+
+
+@claim
 def examples_of_files_are_understood():
     for name, command in (("lardd.conf.5", ("lardd", "--check", "-c")), ("flash.conf.5", ("flash", "--check", "-c")),
-                          ("flotilla.conf.5", ("flotilla", "apply", "--dry-run"))):
+                          ("flotilla.conf.5", ("flotilla", "apply", "--dry-run")),
+                          ("afpad.conf.5", ("afpad", "--check", "--config"))):
         shown = re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", section(page(name), "EXAMPLES"), re.M | re.S)
         examples = [text for text in shown if not re.match(r"# |%s " % command[0], text)]
         assert examples, name
