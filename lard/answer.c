@@ -178,10 +178,13 @@ static json_t *set_json(struct lardd *lardd, uint64_t set)
 	return names;
 }
 
-/* http://HOST[:PORT]/PATH, or @host and a path, as a connection to that port in clear text would have it. */
-static void take_target(struct cache_target *of, const char *url, const char *host)
+/* http://HOST[:PORT]/PATH, or @host and a path, as a connection to that port in clear text would have it; no if
+ * there can be no such port.
+ */
+static bool take_target(struct cache_target *of, const char *url, const char *host)
 {
 	const char *colon = NULL, *c;
+	size_t digits;
 
 	of->host = (struct span){ host, strlen(host) };
 	if (*url != '/') {
@@ -194,21 +197,26 @@ static void take_target(struct cache_target *of, const char *url, const char *ho
 	for (c = of->host.at; c < of->host.at + of->host.len; c++)
 		if (*c == ':' || *c == ']')
 			colon = *c == ':' ? c : NULL;
-	if (colon)
-		of->port = atoi(colon + 1);
+	if (!colon)
+		return true;
+	digits = of->host.at + of->host.len - ++colon;
+	if (!digits)
+		return true;
+	if (digits > 5 || strspn(colon, "0123456789") < digits)
+		return false;
+	of->port = strtoul(colon, NULL, 10);
+	return of->port >= 1 && of->port <= 65535;
 }
 
 /* What the cache has of it, or why not. */
-static json_t *cached_json(struct lardd *lardd, const struct config *config, const char *url, const char *host)
+static json_t *cached_json(struct lardd *lardd, const struct config *config, const struct cache_target *of)
 {
-	struct cache_target of = { .hsts = *config->hsts };
 	struct cache_said said;
 	json_t *json;
 
 	if (!config->cache_size)
 		return json_null();
-	take_target(&of, url, host);
-	caching_explain(lardd, &of, loop_clock(), &said);
+	caching_explain(lardd, of, loop_clock(), &said);
 	json = json_pack("{s:b, s:b, s:b}", "there", said.is_there, "fresh", said.is_fresh, "kernel", said.in_kernel);
 	if (said.is_there) {
 		json_object_set_new(json, "age_ms", json_integer(said.age_us / 1000));
@@ -227,6 +235,7 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 	const char *host = json_string_value(json_object_get(request, "host"));
 	const struct config *config = lardd->worker[0]->config;
 	char canonical[URL_CANONICAL_MAX(256, REQUEST_HEADER_MAX)], text[1024];
+	struct cache_target of = { .hsts = *config->hsts };
 	struct lard_decision d;
 	json_t *answer;
 	long len;
@@ -235,6 +244,8 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 		return sorry("\"url\" must be http://host/path or /path");
 	if (strlen(url) + (host ? strlen(host) : 0) > REQUEST_HEADER_MAX || (host && strlen(host) > 255))
 		return sorry("the URL is longer than a request may be");
+	if (!take_target(&of, url, host ? host : ""))
+		return sorry("the URL's port must be a number from 1 to 65535");
 	len = dispatch_canonical(config, host ? host : "", host ? strlen(host) : 0, url,
 				 strlen(url), canonical, sizeof(canonical));
 	if (len < 0)
@@ -254,7 +265,7 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 			   "limit", (json_int_t)d.limit,
 			   "assigned", set_json(lardd, d.was), "assigned_then", set_json(lardd, d.set));
 	pthread_mutex_unlock(&lardd->lock);
-	json_object_set_new(answer, "cache", cached_json(lardd, config, url, host ? host : ""));
+	json_object_set_new(answer, "cache", cached_json(lardd, config, &of));
 	return answer;
 }
 

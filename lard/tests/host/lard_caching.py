@@ -177,6 +177,10 @@ def why_an_answer_is_not_kept_is_explained():
             assert told(path)["not_kept"] == why and not told(path)["there"], (path, told(path))
         assert told("/cookie")["because"] == "it has Set-Cookie", told("/cookie")
         assert told("/cookie", "other") == nothing
+        for port in ("0", "-1", "65536", "80x", "123456", str(2 ** 32 + 80)):
+            said = lardd.control("explain", url=f"http://h:{port}/kept")
+            assert "port" in said.get("error", ""), (port, said)
+        assert lardd.control("explain", url="http://h:/kept")["cache"] == nothing
         # Kept from now on, it is so no more.
         pages["/cookie"] = (FRESH,)
         lardd.ask(f"GET /cookie HTTP/1.1\r\nHost: h:{lardd.port}\r\nConnection: close\r\n\r\n".encode())
