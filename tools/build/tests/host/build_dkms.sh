@@ -40,6 +40,13 @@ named=$(sed -n 's/^BUILT_MODULE_NAME.*="\(.*\)"/\1/p' dkms.conf | sort)
 built=$(sed -n 's/^obj-m += //p' ./*/Kbuild ./kmod/*/Kbuild | tr ' ' '\n' | sed -n 's/\.o$//p' | sort)
 equal "and every module that is built" "$built" "$named"
 
+# What an operator of Kubernetes builds is made of the same sources, by the same call.
+examples=$FLT_TOP/tools/follow/examples
+equal "examples for Kubernetes name this version" "" "$(grep -hoE 'flotilla[a-z-]*[:-][0-9]+\.[0-9]+\.[0-9]+' \
+	"$examples"/kubernetes*.yaml | grep -v "[:-]${version//./\\.}$")"
+equal "and build as DKMS does" "$(sed -n 's/^MAKE.*\/build \(.*\)"$/\1/p' dkms.conf)" \
+	"$(sed -n 's/.*M=\/usr\/src\/flotilla \(.*modules\)$/\1/p' "$examples/kubernetes-modules.yaml")"
+
 # As a user has it who trusts his group; root compiles and loads it at each new kernel.
 mkdir -p "$root/theirs"
 # shellcheck disable=SC2046 # rooms are words
