@@ -52,10 +52,14 @@ lard_give_tls_SRCS := $(lard_give_SRCS)
 lard_give_tls_PKGS := $(lard_give_PKGS)
 lard_give_tls_LIBS := $(lard_give_LIBS)
 lard_give_tls_DEPS := $(lard_give_DEPS)
-lard_give_http2_SRCS := $(lard_give_SRCS)
+lard_give_http2_SRCS := $(lard_give_SRCS) lard/tests/lib/http2_peer.c
 lard_give_http2_PKGS := $(lard_give_PKGS)
 lard_give_http2_LIBS := $(lard_give_LIBS)
 lard_give_http2_DEPS := $(lard_give_DEPS)
+lard_keep_http2_SRCS := $(lard_give_http2_SRCS)
+lard_keep_http2_PKGS := $(lard_give_PKGS)
+lard_keep_http2_LIBS := $(lard_give_LIBS)
+lard_keep_http2_DEPS := $(lard_give_DEPS)
 
 # The same as a program, for tests that speak with it as a browser does.
 TEST_PROGRAMS += lardd_pretend
@@ -64,9 +68,12 @@ lardd_pretend_PKGS := $(lard_give_PKGS)
 lardd_pretend_LIBS := -lpthread -lcmocka
 lardd_pretend_DEPS := $(lard_give_DEPS)
 
-lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c tools/base/log.c
+lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c tools/base/log.c \
+	lard/tests/lib/tls_pair.c
 lard_tls_unit_PKGS := openssl
 lard_tls_unit_LDFLAGS := -Wl,--wrap=free
+lard_tls_peek_SRCS := $(lard_tls_unit_SRCS)
+lard_tls_peek_PKGS := openssl
 
 lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c tools/base/log.c
 lard_staple_PKGS := openssl
