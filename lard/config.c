@@ -372,6 +372,7 @@ struct directive {
 static const struct directive directives[] = {
 	CALL("listen", 0, set_listen),
 	CALL("certificate", 0, https_set_certificate),
+	CALL("certificates", 2, https_set_certificates),
 	{ "client-ca", KIND_TEXT, 2, NULL, offsetof(struct config, https.client_ca), 0, 256 },
 	SWITCH("tls-tickets", https.tickets),
 	TIME("ticket-rotation", https.ticket_rotation_us),

@@ -41,9 +41,13 @@ int https_set_certificate(struct reader *r, int argc, char **argv)
 {
 	struct config *c = r->config;
 	struct config_certificate *certificate = &c->https.certificates[c->https.certificate_count];
+	char why[512];
 
+	if (argc == 2)
+		return tls_settings_add_directory(&c->https, argv[1], why, sizeof(why)) ?
+		       reader_wrong(r, "certificate: %s", why) : 0;
 	if (argc != 3 && (argc != 5 || strcmp(argv[3], "ocsp")))
-		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE [ocsp FILE]");
+		return reader_wrong(r, "a certificate is: certificate CHAIN-FILE KEY-FILE [ocsp FILE], or certificate DIRECTORY");
 	if (c->https.certificate_count == CONFIG_CERTIFICATES_MAX)
 		return reader_wrong(r, "more than %d certificates", CONFIG_CERTIFICATES_MAX);
 	if (reader_text(r, "the chain's path", argv[1], certificate->chain,
@@ -54,6 +58,15 @@ int https_set_certificate(struct reader *r, int argc, char **argv)
 		return -EINVAL;
 	c->https.certificate_count++;
 	return 0;
+}
+
+int https_set_certificates(struct reader *r, int argc, char **argv)
+{
+	char why[512];
+
+	(void)argc;
+	return tls_settings_add_all(&r->config->https, argv[1], why, sizeof(why)) ?
+	       reader_wrong(r, "certificates: %s", why) : 0;
 }
 
 /* https-redirect [status 301|308] [port N] [acme on|off] */

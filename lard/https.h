@@ -13,6 +13,7 @@ struct reader;
 /* How many words at the end of a listen line say what @door it is. */
 int https_door(int argc, char **argv, enum config_door *door);
 int https_set_certificate(struct reader *r, int argc, char **argv);
+int https_set_certificates(struct reader *r, int argc, char **argv);
 int https_set_redirect(struct reader *r, int argc, char **argv);
 int https_set_hsts(struct reader *r, int argc, char **argv);
 /* What no single line is to blame for; NULL: nothing is wrong. */

@@ -15,7 +15,7 @@ $(B)/obj/lard/llhttp/%.o: FLAGS += -Wno-unused-parameter
 lard_http := lard/llhttp/api.c lard/llhttp/http.c lard/llhttp/llhttp.c
 
 # flash has it too.
-tls_parts := $(addprefix lard/tls/,authority.c seal.c session.c staple.c ticket.c tls.c tls_file.c)
+tls_parts := $(addprefix lard/tls/,authority.c seal.c session.c settings.c staple.c ticket.c tls.c tls_file.c)
 
 # So has it these, and what it has of an answer's text for them.
 http2_parts := $(addprefix lard/http2/,session.c stream.c head.c reply.c guard.c)

@@ -4,6 +4,7 @@
 #define LARD_TLS_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CONFIG_CERTIFICATES_MAX	64
@@ -34,5 +35,15 @@ struct tls_settings {
 	uint16_t tls_port;		/* by whose listener a connection is taken; 0: by none, it is proxied */
 	uint16_t tls_port_http2;	/* likewise, one of HTTP/2 */
 };
+
+/*
+ * One more certificate, with paths that begin with /; @ocsp may be empty. Or that of a directory as certbot makes
+ * them: fullchain.pem, privkey.pem, perhaps ocsp.der. Or of each such directory in @path, in the order of their
+ * names. 0; -1 with a sentence in @why.
+ */
+int tls_settings_add(struct tls_settings *s, const char *chain, const char *key, const char *ocsp,
+		     char *why, size_t size);
+int tls_settings_add_directory(struct tls_settings *s, const char *path, char *why, size_t size);
+int tls_settings_add_all(struct tls_settings *s, const char *path, char *why, size_t size);
 
 #endif

@@ -2,7 +2,6 @@
 #include "https.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -38,80 +37,22 @@ const char *https_door_text(unsigned int door)
 	return door_names[door];
 }
 
-static int add_certificate(struct conf *conf, const char *chain, const char *key, const char *ocsp,
-			   char *why, size_t size)
-{
-	struct config_certificate *c = &conf->https.certificates[conf->https.certificate_count];
-
-	if (conf->https.certificate_count == CONFIG_CERTIFICATES_MAX)
-		snprintf(why, size, "there are more than %d certificates", CONFIG_CERTIFICATES_MAX);
-	else if (strlen(chain) >= sizeof(c->chain) || strlen(key) >= sizeof(c->key) ||
-		 strlen(ocsp) >= sizeof(c->ocsp))
-		snprintf(why, size, "the name of a file is longer than %zu bytes",
-			 sizeof(c->chain) - 1);
-	else if (*chain != '/' || *key != '/' || (*ocsp && *ocsp != '/'))
-		snprintf(why, size, "the name of a file must begin with /");
-	else {
-		strcpy(c->chain, chain);
-		strcpy(c->key, key);
-		strcpy(c->ocsp, ocsp);
-		conf->https.certificate_count++;
-		return 0;
-	}
-	return -1;
-}
-
-/* As certbot leaves them. */
-static int add_directory(struct conf *conf, const char *path, char *why, size_t size)
-{
-	char chain[512], key[512], ocsp[512];
-
-	snprintf(chain, sizeof(chain), "%s/fullchain.pem", path);
-	snprintf(key, sizeof(key), "%s/privkey.pem", path);
-	snprintf(ocsp, sizeof(ocsp), "%s/ocsp.der", path);
-	return add_certificate(conf, chain, key, access(ocsp, F_OK) ? "" : ocsp, why, size);
-}
-
 int https_set_certificate(struct conf *conf, char **words, int n, char *why, size_t size)
 {
 	if (n == 1)
-		return add_directory(conf, words[0], why, size);
+		return tls_settings_add_directory(&conf->https, words[0], why, size);
 	if (n == 2 || (n == 4 && !strcmp(words[2], "ocsp")))
-		return add_certificate(conf, words[0], words[1], n == 4 ? words[3] : "", why, size);
+		return tls_settings_add(&conf->https, words[0], words[1], n == 4 ? words[3] : "", why, size);
 	snprintf(why, size, "a certificate is: certificate CHAIN-FILE KEY-FILE [ocsp FILE], or certificate DIRECTORY");
 	return -1;
 }
 
 int https_set_certificates(struct conf *conf, char **words, int n, char *why, size_t size)
 {
-	struct dirent **entries;
-	char path[512], chain[768];
-	int i, count, err = 0, found = 0;
-
-	if (n != 1) {
-		snprintf(why, size, "certificates takes one directory");
-		return -1;
-	}
-	count = scandir(words[0], &entries, NULL, alphasort);
-	if (count < 0) {
-		snprintf(why, size, "%s: %s", words[0], strerror(errno));
-		return -1;
-	}
-	for (i = 0; i < count; i++) {
-		snprintf(path, sizeof(path), "%s/%s", words[0], entries[i]->d_name);
-		snprintf(chain, sizeof(chain), "%s/fullchain.pem", path);
-		if (!err && *entries[i]->d_name != '.' && !access(chain, F_OK)) {
-			err = add_directory(conf, path, why, size);
-			found++;
-		}
-		free(entries[i]);
-	}
-	free(entries);
-	if (!found) {
-		snprintf(why, size, "%s: no directory in it has a fullchain.pem", words[0]);
-		return -1;
-	}
-	return err;
+	if (n == 1)
+		return tls_settings_add_all(&conf->https, words[0], why, size);
+	snprintf(why, size, "certificates takes one directory");
+	return -1;
 }
 
 /* https_redirect [status 301|308] [port N] [acme on|off] */

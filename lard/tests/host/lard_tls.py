@@ -315,6 +315,75 @@ def reload_reads_certificates_again():
         assert read_answer(kept.makefile("rb"))[2] == content(6)
 
 
+def directories_of_certificates_are_read_again():
+    """As certbot leaves them: one by one, or all that are in one; what comes and goes does so by a reload."""
+    with site(("first.test", "zero.test")) as s:
+        live = os.path.join(s.lardd.directory.name, "live")
+
+        def put(name):
+            place = os.path.join(live, name)
+            os.makedirs(place, exist_ok=True)
+            s.files[name] = make_certificate(place, name)
+            for path, end in zip(s.files[name], ("fullchain.pem", "privkey.pem")):
+                os.rename(path, os.path.join(place, end))
+            s.files[name] = tuple(os.path.join(place, end) for end in ("fullchain.pem", "privkey.pem"))
+
+        def check(lines):
+            s.lardd.configure(f"listen 127.0.0.1:{s.port} tls\n{lines}")
+            return subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True, text=True,
+                                  check=False)
+
+        def reload(lines):
+            before, run = s.lardd.control("status")["reloads"], check(lines)
+            assert run.returncode == 0, run
+            s.lardd.reload()
+            until(lambda: s.lardd.control("status")["reloads"] > before, what="the reload")
+
+        os.mkdir(live)
+        everything = f"certificates {live}"
+        run = check(everything)
+        assert run.returncode and "no directory in it has a fullchain.pem" in run.stderr, run
+        put("one.test")
+        put("two.test")
+        with open(os.path.join(live, "README"), "w", encoding="ascii"):
+            pass
+        os.mkdir(os.path.join(live, "empty"))
+        reload(f"certificate {' '.join(s.files['zero.test'])}\n{everything}")
+        for name in "one.test", "two.test", "zero.test":
+            assert s.get("/size/5", name=name)[2] == content(5), name
+        # It is the first: for whom none is, and the next reload has one more and one less.
+        context = s.context("zero.test")
+        context.check_hostname = False
+        with s.connect("three.test", context=context):
+            pass
+        put("three.test")
+        os.rename(os.path.join(live, "two.test"), os.path.join(live, ".two.test"))
+        reload(everything)
+        assert s.get("/size/5", name="three.test")[2] == content(5)
+        missed = s.lardd.counter("LardTlsNameMissed")
+        context = s.context("one.test")
+        context.check_hostname = False
+        with s.connect("two.test", context=context):
+            pass
+        count_is(s.lardd, "LardTlsNameMissed", missed + 1)
+        reload(f"certificate {live}/three.test")
+        assert s.get("/size/5", name="three.test")[2] == content(5)
+        # What is wrong in one of them is said, and changes nothing.
+        os.remove(s.files["one.test"][1])
+        run = check(everything)
+        assert run.returncode == 1 and "one.test/privkey.pem" in run.stderr, run
+        failed = s.lardd.log().count("event=reload")
+        s.lardd.reload()
+        until(lambda: s.lardd.log().count("event=reload") > failed, what="the refusal")
+        assert s.get("/size/5", name="three.test")[2] == content(5)
+        for lines, word in ((f"certificates {live}/none", "No such file"), ("certificates live", "No such file"),
+                            ("certificate relative", "must begin with /"),
+                            (f"certificate /{'x' * 300}", "longer than 255 bytes"),
+                            (f"certificate {live}/three.test\n" * 65, "more than 64 certificates")):
+            run = check(lines)
+            assert run.returncode == 1 and word in run.stderr, (lines[:100], run)
+
+
 def an_address_changes_to_tls_and_back():
     """By a reload; with both it is none."""
     with site() as s:
@@ -331,7 +400,7 @@ def an_address_changes_to_tls_and_back():
         assert s.get("/size/5")[2] == content(5)
         for lines, word in ((f"listen 127.0.0.1:{s.lardd.port} tls", "with and without tls"),
                             ("listen 127.0.0.1:1 tls", "needs a certificate"),
-                            ("certificate /etc/passwd", "CHAIN-FILE KEY-FILE"),
+                            ("certificate /a /b /c", "CHAIN-FILE KEY-FILE"),
                             ("ticket-rotation 10ms", "at least 1s")):
             s.lardd.configure(lines)
             run = subprocess.run([LARDD, "-c", s.lardd.config_path, "--check"], capture_output=True,
@@ -626,6 +695,7 @@ if __name__ == "__main__":
                    no_name_passes_for_the_scheme_or_the_address, what_is_agreed_on,
                    the_order_of_ciphers_is_the_servers, renegotiation_is_refused,
                    handshakes_have_their_time, certificates_go_by_name, reload_reads_certificates_again,
+                   directories_of_certificates_are_read_again,
                    an_address_changes_to_tls_and_back, handshakes_hold_no_place_for_ever,
                    unfinished_handshakes_have_a_bound, one_address_has_not_all_the_handshakes, tunnels_pass_both_ways,
                    sessions_resume_at_any_worker, ticket_keys_rotate, a_refused_reload_leaves_the_tickets,
