@@ -55,7 +55,8 @@ moves-bench_DEPS := libhandoff
 moves-bench_LIBS := -lpthread
 
 # Loads, servers and the profile: for the benches alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/profile.so $(B)/bench/marks.so $(B)/bench/shortcut.bpf.o
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/profile.so $(B)/bench/marks.so \
+	$(B)/bench/shortcut.bpf.o $(B)/bench/patient.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
 $(B)/bench/load: bench/pathlen/secure.c bench/pathlen/secure.h
@@ -79,7 +80,7 @@ $(B)/bench/profile.so $(B)/bench/marks.so:
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared -o $@ $(filter %.c,$^) -lpthread
 
-$(B)/bench/shortcut.bpf.o: bench/pathlen/shortcut.bpf.c $(B)/gen/vmlinux.h
+$(B)/bench/shortcut.bpf.o $(B)/bench/patient.bpf.o: $(B)/bench/%.bpf.o: bench/pathlen/%.bpf.c $(B)/gen/vmlinux.h
 	$(call say,BPF,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -g -O2 -Wall -I$(B)/gen -c -o $@ $<

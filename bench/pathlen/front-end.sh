@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # front-end.sh: the counted guest holds the front-end and nothing else. agent.py starts one at a time by
-# `front-end.sh start KIND` and ends it by `front-end.sh stop`; `front-end.sh ready KIND` waits until it has its nodes.
-# snapshot.py counts. Where a back-end is counted, outside.sh has it in a namespace, and $BACKENDS says who is behind it.
+# `front-end.sh start KIND` and ends it by `front-end.sh stop`; `front-end.sh ready KIND` waits until it has its nodes;
+# `front-end.sh moved COUNTER` is how many connections went that way. snapshot.py counts. Where a back-end is counted,
+# outside.sh has it in a namespace, and $BACKENDS says who is behind it.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
@@ -269,7 +270,7 @@ stop() {
 case ${1:-serve} in
 start) start "$2" ;;
 ready) ready "$2" ;;
-moved) { flotilla stats name HandoffDone 2>/dev/null || true; } | awk '{ n += $NF } END { print n + 0 }' ;;
+moved) { flotilla stats name "$2" 2>/dev/null || true; } | awk '{ n += $NF } END { print n + 0 }' ;;
 stop) stop ;;
 serve)
 	ip addr add 10.77.0.1/24 dev eth1

@@ -24,6 +24,8 @@ member() {
 	ip link set "$1" master br0 up
 	# The segment of the counted guest has no offloads: nothing larger than a frame may come to it.
 	ip netns exec "$1" ethtool -K eth0 tso off gso off gro off >/dev/null 2>&1 || true
+	# What is late is not lost: what a peer sends again is more work for who is counted.
+	ip netns exec "$1" sysctl -qw net.ipv4.tcp_rto_min_us=60000000 net.ipv4.tcp_early_retrans=0
 	ip -n "$1" link set lo up
 	ip -n "$1" addr add "$2/24" dev eth0
 	ip -n "$1" link set eth0 up
@@ -35,6 +37,8 @@ taker() {
 	! modprobe handoff 2>/dev/null || node "$1" "$2" "${what:+auth x509}" ip netns exec "$1"
 }
 
+bpftool prog load "$here/../../build/bench/patient.bpf.o" /sys/fs/bpf/patient
+bpftool cgroup attach /sys/fs/cgroup cgroup_sock_ops pinned /sys/fs/bpf/patient
 member client 10.77.0.100
 if [ "$what" = front-end ]; then
 	member fe 10.77.0.1
