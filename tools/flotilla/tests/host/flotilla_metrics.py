@@ -47,7 +47,8 @@ def counters_of_one_kind_are_one_family():
     got = exposition.read(text_of(["+ handoff HandoffRefusedUrgent 3", "+ handoff HandoffRefusedNoListener 4",
                                    "+ flotilla LinkRefusedPort 5", "+ flotilla LinkBadMagic 6",
                                    "+ splice SpliceBytesCall 7", "+ splice SpliceBytesLinear 8",
-                                   "+ splice SpliceEndedEof 9"]))
+                                   "+ splice SpliceEndedEof 9", "+ afpa AfpaDeferred 30", "+ afpa AfpaDeferredMethod 10",
+                                   "+ afpa AfpaDeferredLarge 11"]))
     refused = "flotilla_handoff_refused_total"
     assert value(got, refused, reason="urgent") == 3 and value(got, refused, reason="no_listener") == 4
     assert value(got, "flotilla_link_refused_total", reason="port") == 5
@@ -55,6 +56,8 @@ def counters_of_one_kind_are_one_family():
     assert got["flotilla_splice_bytes_total"] == {(("by", "call"),): 7}
     assert value(got, "flotilla_splice_linear_bytes_total") == 8
     assert value(got, "flotilla_splice_ended_total", cause="eof") == 9
+    assert got["flotilla_afpa_deferred_for_total"] == {(("reason", "method"),): 10, (("reason", "large"),): 11}
+    assert value(got, "flotilla_afpa_deferred_total") == 30
 
 
 def times_are_seconds_and_a_histogram():
