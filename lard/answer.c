@@ -32,6 +32,18 @@ static char *json_line(json_t *json)
 	return text;
 }
 
+/* JSON is UTF-8. What was cut need not be: then its bytes above ASCII are not told, rather than nothing at all. */
+static json_t *text_json(char *text)
+{
+	json_t *json = json_string(text);
+	char *c;
+
+	for (c = text; !json && *c; c++)
+		if (*c & 0x80)
+			*c = '?';
+	return json ? json : json_string(text);
+}
+
 __attribute__((format(printf, 1, 2)))
 static json_t *sorry(const char *format, ...)
 {
@@ -41,7 +53,7 @@ static json_t *sorry(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return json_pack("{s:s}", "error", text);
+	return json_pack("{s:o}", "error", text_json(text));
 }
 
 static json_t *params_json(const struct lard_params *p, uint32_t limit)
@@ -254,12 +266,12 @@ static json_t *answer_explain(struct lardd *lardd, const json_t *request)
 	pthread_mutex_lock(&lardd->lock);
 	lard_explain(lardd->engine, url_key(canonical, len), lardd->worker[0]->loop.now, &d);
 	lard_decision_text(lardd->engine, &d, canonical, text, sizeof(text));
-	answer = json_pack("{s:s, s:o, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:I, s:o, s:o}",
+	answer = json_pack("{s:s, s:o, s:s, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:o}",
 			   "target", canonical,
 			   "node", d.node < 0 ? json_null() :
 			   json_string(lardd->nodes.at[d.node].name),
 			   "policy", lard_policy_name(lard_get_params(lardd->engine)->policy),
-			   "reason", lard_reason_name(d.why), "why", text,
+			   "reason", lard_reason_name(d.why), "why", text_json(text),
 			   "load", (json_int_t)d.load, "load_others", (json_int_t)d.others,
 			   "learnt", d.learnt, "outstanding", (json_int_t)d.total,
 			   "limit", (json_int_t)d.limit,

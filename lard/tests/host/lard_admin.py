@@ -150,6 +150,15 @@ def bad_control_requests_are_answered_and_change_nothing():
         assert lardd.control("policy") == before
 
 
+def what_is_no_text_is_answered_too():
+    """JSON is UTF-8: what is cut in the midst of a character is none."""
+    with cluster(1) as lardd:
+        for first in range(3):
+            host = "a" * first + "\u20ac" * 1000
+            assert host in lardd.control("explain", url=f"http://{host}/x")["target"]
+            assert "a" * first in lardd.control("policy", policy=host)["error"]
+
+
 def control_requests_in_pieces_and_in_heaps():
     with cluster(1) as lardd, socket.socket(socket.AF_UNIX) as s:
         s.connect(lardd.socket_path)
@@ -469,7 +478,7 @@ if __name__ == "__main__":
                    early_says_what_it_cannot_go_with, early_without_a_kernel_says_so_and_serves,
                    files_that_include_each_other_are_refused, usage_errors_exit_2,
                    address_in_use_is_said, status_says_mode_and_why,
-                   bad_control_requests_are_answered_and_change_nothing,
+                   bad_control_requests_are_answered_and_change_nothing, what_is_no_text_is_answered_too,
                    control_requests_in_pieces_and_in_heaps, endless_control_line_is_cut_off,
                    policy_is_set_whole_or_not_at_all, reload_changes_nodes_and_keeps_connections,
                    bad_reload_changes_nothing, reload_moves_listeners,
