@@ -36,6 +36,8 @@
 #define FLT_TURN_MS		20	/* between attempts of a namespace's links */
 #define FLT_CONTEST_MS		100	/* between looks at a link whose place is wanted */
 #define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
+#define FLT_REST_MAX_MS		1000	/* most that a peer waits who comes and goes */
+#define FLT_KNOCK_MS		500	/* between connections that come to nothing */
 #define FLT_MISSED		3	/* heartbeats */
 #define FLT_PEER_HEARTBEAT_MAX	60000U
 
@@ -164,11 +166,14 @@ static void flt_link_blame(struct flt_link *link, enum flt_why why)
 		link->backoff = FLT_BACKOFF_MAX_MS;
 	if ((link->barred || why == FLT_WHY_NOAGENT) && !told)
 		pr_warn_ratelimited("link to node %s: %s\n", link->node->name, flt_why_name(why));
-	if (why == FLT_WHY_CHANGED || why == FLT_WHY_REPLACED)
+	if (why == FLT_WHY_CHANGED)
 		link->backoff = FLT_BACKOFF_MIN_MS;
 	/* A quarter up or down, so that a cluster does not reconnect in step. */
 	ms = link->backoff - link->backoff / 4 + get_random_u32_below(link->backoff / 2 + 1);
-	link->retry = flt_ms_after(jiffies, why == FLT_WHY_CHANGED ? 0 : ms);
+	if (why == FLT_WHY_CHANGED)
+		ms = 0;
+	link->retry = flt_ms_after(jiffies, ms);
+	link->rest = flt_ms_after(jiffies, min(ms, FLT_REST_MAX_MS));
 	link->backoff = min(link->backoff * 2, FLT_BACKOFF_MAX_MS);
 }
 
@@ -221,12 +226,17 @@ static void flt_link_drop(struct flt_link *link, enum flt_why why)
 
 static void flt_link_drop_candidate(struct flt_link *link, enum flt_why why)
 {
+	unsigned long next = flt_ms_after(jiffies, FLT_KNOCK_MS);
 	struct flt_chan *chan = link->candidate;
 
 	if (!chan)
 		return;
 	link->candidate = NULL;
 	flt_link_count_down(link, why, false);
+	if (!chan->privileged)
+		link->knock = next;
+	else if (time_before(link->rest, next))
+		link->rest = next;
 	/*
 	 * Who has no privileged port need not be the node, but any user of its machine, who must
 	 * not be able to bar it.
@@ -428,12 +438,21 @@ static void flt_link_connect(struct flt_link *link, const struct flt_local *loca
 }
 
 /* Accepted sockets become candidates here, if this side is the one that waits. */
-static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why gone)
+static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why gone,
+			   unsigned long *deadline)
 {
 	enum flt_why why = gone;
 	struct flt_chan *chan;
 	struct socket *sock;
 
+	/*
+	 * Each time that a node comes or goes every room looks at all that it has of it, and each
+	 * handshake is a process of the agent's.
+	 */
+	if (!why && !we_connect && !link->barred && time_before(jiffies, link->rest)) {
+		*deadline = link->rest;
+		return;
+	}
 	spin_lock(&link->lock);
 	sock = link->incoming;
 	link->incoming = NULL;
@@ -446,8 +465,9 @@ static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why 
 	} else if (!why && link->barred && time_before(jiffies, link->retry)) {
 		flt_count(link->fn, FLT_REFUSED_BACKOFF);
 		why = FLT_WHY_BACKOFF;
-	} else if (!why && link->candidate && !flt_sock_is_privileged(sock)) {
-		/* Bounded: by the time that a handshake or a HELLO may take. */
+	} else if (!why && !flt_sock_is_privileged(sock) &&
+		   (link->candidate || time_before(jiffies, link->knock))) {
+		/* Bounded: by the time that a handshake or a HELLO may take, and a while. */
 		flt_count(link->fn, FLT_REFUSED_BUSY);
 		why = FLT_WHY_BUSY;
 	}
@@ -548,7 +568,7 @@ static void flt_link_work(struct work_struct *work)
 {
 	struct flt_link *link = container_of(to_delayed_work(work), struct flt_link, work);
 	unsigned long deadline = flt_ms_after(jiffies, FLT_BACKOFF_MAX_MS);
-	unsigned long other = deadline;
+	unsigned long other = deadline, rest = deadline;
 	enum flt_why gone = FLT_WHY_NONE;
 	union flt_addr self;
 	struct flt_local local;
@@ -568,10 +588,12 @@ static void flt_link_work(struct work_struct *work)
 		link->barred = false;
 		link->booked = false;
 		link->retry = jiffies;
+		link->rest = jiffies;
+		link->knock = jiffies;
 	}
 	if (gone)
 		WRITE_ONCE(link->why, gone);
-	flt_link_admit(link, we_connect, gone);
+	flt_link_admit(link, we_connect, gone, &rest);
 	flt_link_tend_candidate(link, &local, &other);
 	flt_link_tend(link, &local, &deadline);
 	if (we_connect && !link->chan) {
@@ -581,8 +603,10 @@ static void flt_link_work(struct work_struct *work)
 	}
 	if (time_before(other, deadline))
 		deadline = other;
+	if (time_before(rest, deadline))
+		deadline = rest;
 	/* Not mod_delayed_work: a kick that came meanwhile must not be put off. */
-	if (link->chan || link->candidate || we_connect)
+	if (link->chan || link->candidate || we_connect || READ_ONCE(link->incoming))
 		queue_delayed_work(flt_link_wq, &link->work,
 				   time_after(deadline, jiffies) ? deadline - jiffies : 1);
 }
@@ -617,6 +641,8 @@ struct flt_link *flt_link_new(struct flt_net *fn, struct flt_node *node)
 	link->fn = fn;
 	link->backoff = FLT_BACKOFF_MIN_MS;
 	link->retry = jiffies;
+	link->rest = jiffies;
+	link->knock = jiffies;
 	spin_lock_init(&link->lock);
 	INIT_DELAYED_WORK(&link->work, flt_link_work);
 	return link;

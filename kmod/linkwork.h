@@ -25,6 +25,8 @@
  * @retry:    jiffies of the next attempt; no socket of a misbehaving peer is
  *	      taken before; written by @work, READ_ONCE
  * @barred:   the peer misbehaved: @retry holds for its connections too
+ * @rest:     jiffies until which the peer's next connection waits; @work only
+ * @knock:    the same for one from a port that anybody has; it is refused; @work only
  * @brief:    the peer refused a HELLO for its length: say only what the oldest program knows
  *	      until the link is up. Receive work and @work; READ_ONCE
  * @booked:   @retry is this link's turn among those of the namespace; @work only
@@ -53,6 +55,8 @@ struct flt_link {
 	unsigned int backoff;
 	unsigned long retry;
 	bool barred;
+	unsigned long rest;
+	unsigned long knock;
 	bool brief;
 	bool booked;
 	u8 why;

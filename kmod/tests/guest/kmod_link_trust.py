@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import socket
+import struct
 import sys
 import threading
 import time
@@ -156,6 +157,58 @@ def other_user_does_not_keep_an_authenticated_link_from_coming_up():
                 thread.join()
             for agent in agents:
                 agent.stop()
+
+
+@claim
+def who_knocks_without_end_starts_few_handshakes():
+    """Each is a process of the agent's."""
+    for privileged in (False, True):
+        with cluster(2, listed=False) as c:
+            low, high = c.nodes
+            agent = FakeAgent(high.ns, "strict")
+            try:
+                high.become()
+                high.list(low, node_auth=E["FLT_AUTH_X509"])
+                began = time.monotonic()
+                while time.monotonic() - began < 3:
+                    peer = FakePeer(low, high, privileged).connect()
+                    peer.send(b"GET / HTTP/1.0\r\n\r\n" * 20)
+                    time.sleep(.01)
+                    peer.close()
+                most = 2 + 2 * (time.monotonic() - began)
+                assert 0 < len(agent.seen) <= most, (privileged, len(agent.seen), most)
+            finally:
+                agent.stop()
+
+
+def comes_anew(low, high, old, number, overlapping):
+    """The next link of low's, as another life of it; the one before ends."""
+    if not overlapping:
+        old.close()
+        wait(lambda: high.state(low) != UP)
+        return greeted(low, high, instance=number)
+    peer = FakePeer(low, high).connect()
+    peer.send(frame(HELLO, hello("n1", instance=number)))
+    old.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    old.close()
+    assert peer.frame()[0] == HELLO
+    return peer
+
+
+@claim
+def who_comes_and_goes_waits_longer_and_longer():
+    """Each time every room looks at all that it has of the node."""
+    for overlapping in (False, True):
+        with cluster(2, listed=False) as c:
+            low, high = listening(c)
+            peer = greeted(low, high, instance=1)
+            began = time.monotonic()
+            for number in range(2, 9):
+                peer = comes_anew(low, high, peer, number, overlapping)
+            took = time.monotonic() - began
+            # 75, 150, 300 and 600 ms at least, and then a second each time.
+            assert took > (4 if not overlapping else 3), (overlapping, took)
+            peer.close()
 
 
 @claim

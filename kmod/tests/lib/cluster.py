@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Nodes in namespaces that list each other, and a peer made of a plain socket."""
 import contextlib
+import errno
 import random
 import socket
 import struct
@@ -119,6 +120,12 @@ class FakePeer:
         self.data = b""
 
     def connect(self):
+        # Of the few ports that it may have one can be another connection's to the same place.
+        while not self.connects():
+            self.sock.close()
+        return self
+
+    def connects(self):
         with inside(self.node.ns):
             self.sock = socket.socket()
         self.sock.settimeout(PATIENCE)
@@ -128,8 +135,13 @@ class FakePeer:
             self.sock.bind((self.node.ip, 0))
         # Who is refused may be reset before connect() or sendall() returns: gone() tells.
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-            self.sock.connect((self.other.ip, PORT))
-        return self
+            try:
+                self.sock.connect((self.other.ip, PORT))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    return False
+                raise
+        return True
 
     def send(self, data):
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
