@@ -137,6 +137,11 @@ must rules <<<"insert rule inet filter input ct state new tcp flags & (syn|ack) 
 finds fault be1 firewall "drops new connections without a SYN"
 cures be1 firewall "drops new connections without a SYN"
 check "a filter that lets everything in that is needed is fine" fine be1 firewall "no rule"
+must rules < <(echo "add set inet filter many { type ipv4_addr; flags interval; }"
+	seq 0 2 60000 | awk 'BEGIN { printf "add element inet filter many { " }
+		{ printf "%s10.9.%d.%d", (NR > 1 ? ", " : ""), $1 / 256, $1 % 256 } END { print " }" }')
+in_little_memory() { (ulimit -v 40000 && "$@"); }
+check "what a set of many addresses holds is not read" in_little_memory fine be1 firewall "no rule"
 must be1 nft flush ruleset
 wait_for 30 is_up || bail "the link does not come up again"
 
