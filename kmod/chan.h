@@ -257,6 +257,7 @@ int flt_chan_say_hello(struct flt_chan *chan, const struct flt_local *local);
 void flt_chan_say_reject(struct flt_chan *chan, enum flt_why why);
 int flt_chan_say_ping(struct flt_chan *chan);
 int flt_chan_say_pong(struct flt_chan *chan, const struct flt_ping *ping);
+int flt_chan_say_absent(struct flt_chan *chan, u8 type);
 int flt_chan_say_report(struct flt_chan *chan, const struct flt_report *report);
 void flt_chan_flush(struct flt_chan *chan);
 void flt_chan_kick(struct flt_chan *chan, bool now);

@@ -107,6 +107,18 @@ static void flt_rx_pong(struct flt_chan *chan, const struct flt_ping *ping)
 	WRITE_ONCE(chan->link->rtt_us, min_t(u64, (now - then) / 1000, U32_MAX));
 }
 
+static enum flt_why flt_rx_absent(struct flt_chan *chan, const struct flt_msg *msg)
+{
+	const struct flt_absent *absent = msg->body;
+
+	if (msg->len != sizeof(*absent))
+		return FLT_WHY_LENGTH;
+	if (absent->type < 16 || absent->zero[0] || absent->zero[1] || absent->zero[2])
+		return FLT_WHY_BODY;
+	flt_handle_absent(chan, absent->type);
+	return FLT_WHY_NONE;
+}
+
 static enum flt_why flt_rx_own(struct flt_chan *chan, const struct flt_msg *msg)
 {
 	switch (msg->type) {
@@ -123,6 +135,8 @@ static enum flt_why flt_rx_own(struct flt_chan *chan, const struct flt_msg *msg)
 		return FLT_WHY_NONE;
 	case FLT_FRAME_REPORT:
 		return flt_report_take(chan->link, msg->body, msg->len);
+	case FLT_FRAME_ABSENT:
+		return flt_rx_absent(chan, msg);
 	case FLT_FRAME_REJECT:
 		return flt_rx_reject(chan, msg);
 	default:
@@ -267,7 +281,7 @@ static u32 flt_rx_begin_long(struct flt_chan *chan, u8 type, u32 len, u8 *body, 
 		return 0;
 	}
 	flt_count(chan->fn, FLT_MSG_IN);
-	flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+	flt_handler_missing(chan, type);
 	iov_iter_discard(&chan->sink.iter, ITER_DEST, len - have);
 	chan->sink_left = len - have;
 	if (flt_msg_is_secret(type))

@@ -568,6 +568,13 @@ int flt_chan_say_pong(struct flt_chan *chan, const struct flt_ping *ping)
 	return flt_chan_say(chan, FLT_FRAME_PONG, ping, sizeof(*ping));
 }
 
+int flt_chan_say_absent(struct flt_chan *chan, u8 type)
+{
+	struct flt_absent absent = { .type = type };
+
+	return flt_chan_say(chan, FLT_FRAME_ABSENT, &absent, sizeof(absent));
+}
+
 int flt_chan_say_report(struct flt_chan *chan, const struct flt_report *report)
 {
 	return flt_chan_say(chan, FLT_FRAME_REPORT, report, sizeof(*report));

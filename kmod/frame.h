@@ -5,7 +5,8 @@
  * The connecting side speaks first: HELLO. The other side checks it and answers
  * with its own HELLO, or with REJECT and the end of the connection. Only then
  * other frames may follow, both ways. PING asks for a PONG with the same body. Behind that
- * comes a REPORT, about once a second, for a peer with FLT_FEATURE_REPORT.
+ * comes a REPORT, about once a second, for a peer with FLT_FEATURE_REPORT. ABSENT answers a
+ * message whose sender waits and which no room here takes, to a peer with FLT_FEATURE_CACHE.
  */
 #ifndef FLT_FRAME_H
 #define FLT_FRAME_H
@@ -34,6 +35,7 @@ enum flt_frame_type {
 	FLT_FRAME_PONG		= FLT_MSG_LINK + 2,
 	FLT_FRAME_REJECT	= FLT_MSG_LINK + 3,
 	FLT_FRAME_REPORT	= FLT_MSG_LINK + 4,
+	FLT_FRAME_ABSENT	= FLT_MSG_LINK + 5,
 };
 
 /**
@@ -74,7 +76,7 @@ struct flt_hello_more {
 #define FLT_FEATURES	(FLT_FEATURE_SECTIONS | FLT_FEATURE_SENDQUEUE | FLT_FEATURE_CLAIM | \
 			 FLT_FEATURE_TLS | FLT_FEATURE_TAKEOVER | FLT_FEATURE_RELOCATE | \
 			 FLT_FEATURE_NOTIFY | FLT_FEATURE_REDIRECT | FLT_FEATURE_REPORT | \
-			 FLT_FEATURE_LARGE)
+			 FLT_FEATURE_LARGE | FLT_FEATURE_CACHE)
 
 /* Bodies before the HELLO was accepted are at most this long. */
 #define FLT_HELLO_MAX	256
@@ -112,6 +114,16 @@ struct flt_report {
 	__be32 warnings;
 	char version[FLT_VERSION_MAX];
 	char wrong[FLT_WRONG_MAX];
+} __packed;
+
+/**
+ * struct flt_absent - body of FLT_FRAME_ABSENT
+ * @type: of the message that nobody takes
+ * @zero: must be zero
+ */
+struct flt_absent {
+	u8 type;
+	u8 zero[3];
 } __packed;
 
 /**

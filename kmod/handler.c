@@ -70,6 +70,26 @@ void flt_msg_handler_unregister(const struct flt_msg_handler *handler)
 }
 EXPORT_SYMBOL_GPL(flt_msg_handler_unregister);
 
+void flt_handler_missing(struct flt_chan *chan, u8 type)
+{
+	flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+	/* Who sends these waits for an answer. */
+	if ((type & 0xf0) == FLT_MSG_AFPA && chan->features & FLT_FEATURE_CACHE)
+		flt_chan_say_absent(chan, type);
+}
+
+void flt_handle_absent(struct flt_chan *chan, u8 type)
+{
+	const struct flt_msg_handler *handler;
+	int idx;
+
+	idx = srcu_read_lock(&flt_handler_srcu);
+	handler = srcu_dereference(flt_handlers[type / 16], &flt_handler_srcu);
+	if (handler && handler->absent)
+		handler->absent(chan->link->node, type);
+	srcu_read_unlock(&flt_handler_srcu, idx);
+}
+
 /* -EPROTONOSUPPORT: no such type; a known one without its room here is dropped. */
 int flt_handle(struct flt_chan *chan, const struct flt_msg *msg)
 {
@@ -81,7 +101,7 @@ int flt_handle(struct flt_chan *chan, const struct flt_msg *msg)
 	if (handler)
 		err = handler->handle(chan->link->node, msg);
 	else if (flt_range_known(msg->type & 0xf0))
-		flt_count(chan->fn, FLT_MSG_NO_HANDLER);
+		flt_handler_missing(chan, msg->type);
 	else
 		err = -EPROTONOSUPPORT;
 	srcu_read_unlock(&flt_handler_srcu, idx);

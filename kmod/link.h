@@ -75,6 +75,8 @@ struct flt_sink {
  * @bulk_head: bytes, 1 to FLT_BULK_HEAD_MAX; a message without data goes to @handle
  * @sink:   like @handle, once the head of a bulk message is there: @msg->body is the
  *	    head, @msg->len the whole message; says where the data goes
+ * @absent: may be NULL; the peer has no room that takes messages of the range, and has thrown one of
+ *	    @type away. Context and @node as for @handle
  * @sunk:   after each @sink that returned 0: the data is there, or @err: the link has
  *	    ended before it was. Process context, with the same @node.  A negative
  *	    return closes the link.
@@ -87,6 +89,7 @@ struct flt_msg_handler {
 	u16 bulk_head;
 	int (*sink)(struct flt_node *node, const struct flt_msg *msg, struct flt_sink *sink);
 	int (*sunk)(struct flt_node *node, struct flt_sink *sink, int err);
+	void (*absent)(struct flt_node *node, u8 type);
 };
 
 #define FLT_BULK_HEAD_MAX	256
@@ -125,6 +128,17 @@ int flt_link_send(struct flt_node *node, u8 type, const struct kvec *vec,
  */
 int flt_link_send_secret(struct flt_node *node, u8 type, const struct kvec *vec,
 			 unsigned int nr, bool clear);
+
+/**
+ * flt_node_pays - what is allocated with __GFP_ACCOUNT from here on is paid as the node's link is
+ * @node: referenced until that has ended
+ *
+ * By who added the node: for what a peer has this node keep.
+ *
+ * Context: process.
+ * Return: for set_active_memcg(), to end it.
+ */
+struct mem_cgroup *flt_node_pays(struct flt_node *node);
 
 /**
  * struct flt_bulk - data at the end of a message, sent from where it lies

@@ -2,6 +2,7 @@
 /* Sending to a node: over the channel that is up now, or not at all. */
 
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 
 #include "counter.h"
 #include "linkwork.h"
@@ -32,6 +33,12 @@ bool flt_node_is_proven(const struct flt_node *node)
 	return proven;
 }
 EXPORT_SYMBOL_GPL(flt_node_is_proven);
+
+struct mem_cgroup *flt_node_pays(struct flt_node *node)
+{
+	return set_active_memcg(node->link->memcg);
+}
+EXPORT_SYMBOL_GPL(flt_node_pays);
 
 static int flt_link_count(struct flt_link *link, int err)
 {

@@ -96,6 +96,10 @@ int flt_addr_cmp(const union flt_addr *a, const union flt_addr *b);
 int flt_handle(struct flt_chan *chan, const struct flt_msg *msg);
 /* 1: somebody takes messages of the type, now; 0: nobody; -EPROTONOSUPPORT: nobody ever. */
 int flt_handler_takes(u8 type);
+/* Nobody here takes it: counted, and said to who waits for an answer. */
+void flt_handler_missing(struct flt_chan *chan, u8 type);
+/* The peer says so of one of ours. */
+void flt_handle_absent(struct flt_chan *chan, u8 type);
 /* Bytes of a bulk message's head; 0: this type is not bulk. */
 u32 flt_handler_bulk_head(u8 type);
 int flt_handle_sink(struct flt_chan *chan, const struct flt_msg *msg);

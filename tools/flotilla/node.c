@@ -48,6 +48,7 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_REDIRECT, "redirect" },
 	{ FLT_FEATURE_REPORT, "report" },
 	{ FLT_FEATURE_LARGE, "large" },
+	{ FLT_FEATURE_CACHE, "cache" },
 	{ 0 }
 };
 

@@ -131,6 +131,8 @@ enum flt_auth {
  * @FLT_FEATURE_REDIRECT: nodes tell each other their loads, and what is still there
  * @FLT_FEATURE_REPORT: nodes tell each other their version, their clock and what is wrong with them
  * @FLT_FEATURE_LARGE: checkpoints of up to 4 MiB each way, messages of up to 8 MiB and 64 KiB
+ * @FLT_FEATURE_CACHE: commands of other nodes for the cache of afpa.ko, and the answer that it is
+ *	not loaded
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -143,6 +145,7 @@ enum flt_feature {
 	FLT_FEATURE_REDIRECT	= 1 << 7,
 	FLT_FEATURE_REPORT	= 1 << 8,
 	FLT_FEATURE_LARGE	= 1 << 9,
+	FLT_FEATURE_CACHE	= 1 << 10,
 };
 
 /**
