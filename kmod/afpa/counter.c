@@ -60,6 +60,9 @@ static const char *const afpa_stat_names[] = {
 	[AFPA_STAT_EXPIRED] = "AfpaExpired",
 	[AFPA_STAT_SHRUNK] = "AfpaShrunk",
 	[AFPA_STAT_SHRUNK_AUTOMATIC] = "AfpaShrunkAutomatic",
+	[AFPA_STAT_REMOTE_ASKED] = "AfpaRemoteAsked",
+	[AFPA_STAT_REMOTE_DONE] = "AfpaRemoteDone",
+	[AFPA_STAT_REMOTE_REFUSED] = "AfpaRemoteRefused",
 	/* computed at the time of the dump, see afpa_stats_gauge() */
 	[AFPA_GAUGE_OBJECTS] = "AfpaObjects",
 	[AFPA_GAUGE_USED] = "AfpaCacheBytes",

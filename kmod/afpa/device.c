@@ -11,17 +11,20 @@
 #include <flotilla/afpa.h>
 
 #include "cache.h"
+#include "calls.h"
 #include "counter.h"
 #include "device.h"
 #include "log.h"
 #include "protocol.h"
+#include "remote.h"
 #include "site.h"
 
 #define AFPA_STALL_LEAST	1000
 #define AFPA_STALL_MOST		3600000
 #define AFPA_OBJECT_MOST	BIT_ULL(30)
 
-int afpa_device_copy(void *args, size_t known, const void __user *arg)
+/* A structure of @known bytes that begins with its size, of this version or a later one. */
+static int afpa_device_copy(void *args, size_t known, const void __user *arg)
 {
 	u32 size;
 
@@ -32,7 +35,8 @@ int afpa_device_copy(void *args, size_t known, const void __user *arg)
 	return copy_struct_from_user(args, known, arg, size);
 }
 
-int afpa_device_return(void __user *arg, const void *args, size_t known)
+/* Its size stays what the caller has said. */
+static int afpa_device_return(void __user *arg, const void *args, size_t known)
 {
 	const size_t skip = sizeof(u32);
 
@@ -64,7 +68,7 @@ static int afpa_device_settings(struct afpa_net *an, const struct afpa_info *arg
 	return 0;
 }
 
-static int afpa_device_info(struct afpa_net *an, void __user *arg, bool set)
+static int afpa_device_set(struct afpa_net *an, void __user *arg)
 {
 	struct afpa_info args;
 	int err;
@@ -72,20 +76,11 @@ static int afpa_device_info(struct afpa_net *an, void __user *arg, bool set)
 	err = afpa_device_copy(&args, sizeof(args), arg);
 	if (err)
 		return err;
-	if (!set && args.flags)
-		return -EOPNOTSUPP;
 	err = afpa_device_settings(an, &args);
 	if (err)
 		return err;
-	args.version = AFPA_VERSION;
-	args.mode = READ_ONCE(an->mode);
-	args.budget = READ_ONCE(an->cache.budget);
-	args.max_object = READ_ONCE(an->max_object);
-	args.stall_ms = READ_ONCE(an->stall_ms);
-	args.sites = READ_ONCE(an->nr_sites);
-	args.used = READ_ONCE(an->cache.used[AFPA_CLOCK_ALL]);
-	args.objects = READ_ONCE(an->cache.objects);
-	return afpa_device_return(arg, &args, sizeof(args));
+	args.flags = 0;
+	return afpa_call_info(an, &args, true) ?: afpa_device_return(arg, &args, sizeof(args));
 }
 
 static int afpa_device_policy(struct net *net, void __user *arg)
@@ -106,6 +101,27 @@ static int afpa_device_policy(struct net *net, void __user *arg)
 	if (args.flags)
 		afpa_cache_set_policy(an, args.policy);
 	args.policy = READ_ONCE(an->cache.policy);
+	return afpa_device_return(arg, &args, sizeof(args));
+}
+
+static int afpa_device_remote(struct net *net, void __user *arg)
+{
+	struct afpa_net *an = afpa_net(net);
+	struct afpa_remote_args args;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (args.flags & ~AFPA_REMOTE_SET)
+		return -EOPNOTSUPP;
+	if (args.flags && !ns_capable(net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	if (args.pad || (args.flags && args.from > AFPA_REMOTE_NODES))
+		return -EINVAL;
+	if (args.flags)
+		WRITE_ONCE(an->remote.from, args.from);
+	args.from = READ_ONCE(an->remote.from);
 	return afpa_device_return(arg, &args, sizeof(args));
 }
 
@@ -159,66 +175,58 @@ static int afpa_device_listen(struct afpa_net *an, void __user *arg)
 	return afpa_device_return(arg, &args, sizeof(args));
 }
 
-static int afpa_device_protocol(struct afpa_net *an, void __user *arg)
-{
-	const struct afpa_protocol *protocol;
-	struct afpa_listen args;
-	u32 id;
-	int err;
-
-	err = afpa_device_copy_listen(&args, arg);
-	if (err)
-		return err;
-	protocol = afpa_site_protocol(an, &args.site, &id);
-	if (!protocol)
-		return -ENOENT;
-	args.listeners = 0;
-	args.refused = 0;
-	args.error = 0;
-	strscpy_pad(args.protocol, protocol->name);
-	afpa_protocol_put(protocol);
-	return afpa_device_return(arg, &args, sizeof(args));
-}
-
-static int afpa_device_flush(struct afpa_net *an, void __user *arg)
-{
-	struct afpa_site_args args;
-	u32 id = 0;
-	int err;
-
-	err = afpa_device_copy(&args, sizeof(args), arg);
-	if (err)
-		return err;
-	if (args.flags & ~AFPA_ALL_SITES)
-		return -EOPNOTSUPP;
-	if (!(args.flags & AFPA_ALL_SITES)) {
-		id = afpa_site_id(an, &args.site);
-		if (!id)
-			return -ENOENT;
-	}
-	args.objects = afpa_cache_flush(an, id);
-	return afpa_device_return(arg, &args, sizeof(args));
-}
-
-static int afpa_device_next_site(struct afpa_net *an, void __user *arg)
-{
-	struct afpa_next_site args;
-
-	return afpa_device_copy(&args, sizeof(args), arg) ?: afpa_site_next(an, &args) ?:
-	       afpa_device_return(arg, &args, sizeof(args));
-}
-
 /* --- the device --- */
 
 /**
  * struct afpa_file - an open file of the device
  * @net: namespace that it was opened in, with a reference
  * @log: NULL, or the access log; set once
+ * @far: NULL, or the node whose cache it is for; set once
  */
 struct afpa_file {
 	struct net *net;
 	struct afpa_log *log;
+	struct afpa_far *far;
 };
+
+static int afpa_device_node(struct afpa_file *file, void __user *arg)
+{
+	struct afpa_node args;
+	struct afpa_far *far;
+	int err;
+
+	err = afpa_device_copy(&args, sizeof(args), arg);
+	if (err)
+		return err;
+	if (READ_ONCE(file->log))
+		return -EBUSY;
+	far = afpa_far_make(afpa_net(file->net), &args);
+	if (IS_ERR(far))
+		return PTR_ERR(far);
+	/* Who sees it sees what is in it. */
+	if (cmpxchg(&file->far, NULL, far)) {
+		kfree(far);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* What may be asked of another node, too. */
+static int afpa_device_call(struct afpa_file *file, const struct afpa_call *call,
+			    const struct afpa_far *far, void __user *arg)
+{
+	struct afpa_net *an = afpa_net(file->net);
+	union afpa_args args;
+	int err, done;
+
+	err = afpa_device_copy(&args, call->size, arg);
+	if (err)
+		return err;
+	done = far ? afpa_remote_call(an, far, call, &args) : call->run(an, &args, true);
+	if (!afpa_call_answers(call, done))
+		return done;
+	return afpa_device_return(arg, &args, call->size) ?: done;
+}
 
 static int afpa_device_log(struct afpa_file *file, void __user *arg)
 {
@@ -266,47 +274,38 @@ static long afpa_device_ioctl(struct file *filp, unsigned int cmd, unsigned long
 	struct afpa_net *an = afpa_net(net);
 	void __user *argp = (void __user *)arg;
 
+	/* With afpa_device_node(). */
+	const struct afpa_far *far = smp_load_acquire(&file->far);
+	const struct afpa_call *call = afpa_call_of(cmd);
+
+	if (call) {
+		if ((call->admin || far) && !ns_capable(net->user_ns, CAP_NET_ADMIN))
+			return -EPERM;
+		return afpa_device_call(file, call, far, argp);
+	}
+	if (far)
+		return cmd == AFPA_IOC_NODE ? -EBUSY : -EOPNOTSUPP;
 	switch (cmd) {
-	case AFPA_IOC_INFO:
-		return afpa_device_info(an, argp, false);
-	case AFPA_IOC_NEXT_SITE:
-		return afpa_device_next_site(an, argp);
-	case AFPA_IOC_QUERY:
-		return afpa_device_object(an, argp, afpa_device_query);
-	case AFPA_IOC_NEXT:
-		return afpa_device_next(an, argp);
-	case AFPA_IOC_PROTOCOL:
-		return afpa_device_protocol(an, argp);
-	case AFPA_IOC_EXPLAIN:
-		return afpa_device_explain(an, argp);
 	case AFPA_IOC_POLICY:
 		return afpa_device_policy(net, argp);
+	case AFPA_IOC_REMOTE:
+		return afpa_device_remote(net, argp);
 	}
 	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
 		return -EPERM;
 	switch (cmd) {
 	case AFPA_IOC_SET:
-		return afpa_device_info(an, argp, true);
+		return afpa_device_set(an, argp);
 	case AFPA_IOC_SITE_ADD:
 		return afpa_device_site(an, argp, afpa_site_add);
 	case AFPA_IOC_LISTEN:
 		return afpa_device_listen(an, argp);
 	case AFPA_IOC_SITE_DEL:
 		return afpa_device_site(an, argp, afpa_site_del);
-	case AFPA_IOC_PUT:
-		return afpa_device_put(an, argp);
-	case AFPA_IOC_DEL:
-		return afpa_device_object(an, argp, afpa_device_del);
-	case AFPA_IOC_TTL:
-		return afpa_device_object(an, argp, afpa_device_ttl);
-	case AFPA_IOC_FLUSH:
-		return afpa_device_flush(an, argp);
-	case AFPA_IOC_BAN:
-		return afpa_device_ban(an, argp);
-	case AFPA_IOC_TICKET:
-		return afpa_device_ticket(an, argp);
 	case AFPA_IOC_LOG:
 		return afpa_device_log(file, argp);
+	case AFPA_IOC_NODE:
+		return afpa_device_node(file, argp);
 	default:
 		return -ENOTTY;
 	}
@@ -329,6 +328,7 @@ static int afpa_device_release(struct inode *inode, struct file *filp)
 
 	if (file->log)
 		afpa_log_close(afpa_net(file->net), file->log);
+	kfree(file->far);
 	put_net(file->net);
 	kfree(file);
 	return 0;

@@ -11,6 +11,7 @@
 #include "protocol.h"
 #include "queue.h"
 #include "read.h"
+#include "remote.h"
 #include "shrink.h"
 #include "text.h"
 
@@ -30,26 +31,36 @@ static int __init afpa_init(void)
 	err = afpa_read_init();
 	if (err)
 		goto undo_queue;
-	err = afpa_net_register();
+	err = afpa_serve_init();
 	if (err)
 		goto undo_read;
+	err = afpa_net_register();
+	if (err)
+		goto undo_serve;
 	err = afpa_shrinker_register();
 	if (err)
 		goto undo_net;
 	err = afpa_stats_register();
 	if (err)
 		goto undo_shrinker;
-	err = afpa_device_register();
+	err = afpa_remote_register();
 	if (err)
 		goto undo_stats;
+	err = afpa_device_register();
+	if (err)
+		goto undo_remote;
 	return 0;
 
+undo_remote:
+	afpa_remote_unregister();
 undo_stats:
 	afpa_stats_unregister();
 undo_shrinker:
 	afpa_shrinker_unregister();
 undo_net:
 	afpa_net_unregister();
+undo_serve:
+	afpa_serve_exit();
 undo_read:
 	afpa_read_exit();
 undo_queue:
@@ -64,6 +75,7 @@ undo_engine:
 static void __exit afpa_exit(void)
 {
 	afpa_device_unregister();
+	afpa_remote_unregister();	/* nobody waits for a node: each one holds the module */
 	afpa_stats_unregister();
 	afpa_net_leave_all();		/* no answer is under way: each one holds the module */
 	afpa_layer_remove_all();	/* nothing of ours runs on any socket from here on */
@@ -71,6 +83,7 @@ static void __exit afpa_exit(void)
 	afpa_queue_exit();
 	afpa_shrinker_unregister();
 	afpa_net_unregister();
+	afpa_serve_exit();
 	rcu_barrier();			/* objects */
 	afpa_protocol_unregister(&afpa_http);
 	afpa_engine_exit();

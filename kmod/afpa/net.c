@@ -34,6 +34,7 @@ static int __net_init afpa_net_init(struct net *net)
 	spin_lock_init(&an->held_lock);
 	INIT_LIST_HEAD(&an->held);
 	INIT_DELAYED_WORK(&an->watch, afpa_watch);
+	afpa_remote_net_init(an);
 	an->mode = AFPA_MODE_SOFTIRQ;
 	an->stall_ms = AFPA_STALL_MS;
 	an->max_object = AFPA_MAX_OBJECT;
@@ -51,6 +52,7 @@ static void __net_exit afpa_net_exit(struct net *net)
 {
 	struct afpa_net *an = afpa_net(net);
 
+	afpa_remote_net_exit(an);
 	afpa_site_leave_all(an);
 	cancel_delayed_work_sync(&an->watch);
 	afpa_hold_end(an);

@@ -9,6 +9,7 @@
 
 #include "cache.h"
 #include "read.h"
+#include "remote.h"
 
 struct afpa_log;
 
@@ -30,6 +31,7 @@ struct afpa_log;
  * @reads:      that are under way, or wait for a thread, of each queue (read.c)
  * @held:       connections with answers that are not acknowledged (hold.c), under @held_lock: a
  *		leaf, bottom halves off
+ * @remote:     commands of other nodes, and for them (remote.h)
  * @watch:      looks after listeners and connections while there are sites (watch.c)
  */
 struct afpa_net {
@@ -48,6 +50,7 @@ struct afpa_net {
 	atomic_t reads[AFPA_READER_QUEUES];
 	spinlock_t held_lock;	/* @held */
 	struct list_head held;
+	struct afpa_remote_net remote;
 	struct delayed_work watch;
 };
 

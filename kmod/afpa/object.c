@@ -10,6 +10,7 @@
 #include <flotilla/afpa.h>
 
 #include "cache.h"
+#include "calls.h"
 #include "file.h"
 #include "object.h"
 #include "protocol.h"
@@ -156,7 +157,7 @@ static u64 afpa_recipe_bytes(const struct afpa_recipe *recipe, u32 head_len)
 }
 
 /* The header ends within the first page: see AFPA_HEAD_MAX. */
-static int afpa_object_copy_body(struct afpa_object *obj, const void __user *body)
+static int afpa_object_copy_body(struct afpa_object *obj, u64 body, bool user)
 {
 	u32 i, skip = obj->head_len;
 	u64 left = obj->body_len;
@@ -164,7 +165,7 @@ static int afpa_object_copy_body(struct afpa_object *obj, const void __user *bod
 	for (i = 0; left && i < obj->pieces; i++) {
 		u32 len = min_t(u64, left, obj->piece[i].bv_len - skip);
 
-		if (copy_from_user(page_address(obj->piece[i].bv_page) + skip, body, len))
+		if (afpa_copy_in(page_address(obj->piece[i].bv_page) + skip, body, len, user))
 			return -EFAULT;
 		body += len;
 		left -= len;
@@ -219,7 +220,7 @@ static struct afpa_object *afpa_object_fill(const struct afpa_recipe *recipe, co
 	obj->automatic = recipe->automatic;
 	obj->aged = recipe->aged;
 	obj->born = ktime_to_ns(ktime_get_coarse_boottime()) - (s64)recipe->age * NSEC_PER_SEC;
-	err = recipe->file ? 0 : afpa_object_copy_body(obj, recipe->body);
+	err = recipe->file ? 0 : afpa_object_copy_body(obj, recipe->body, recipe->user);
 	if (err) {
 		afpa_object_free(obj);
 		return ERR_PTR(err);

@@ -118,7 +118,8 @@ struct afpa_object {
  * @tags:     words, or empty
  * @tags_len: bytes
  * @protocol: its site's
- * @body:     in user memory
+ * @body:     address, see @user
+ * @user:     that is in user memory, the caller's; else in the kernel's
  * @file:     or the body is this, which is the object's if there is no error
  * @body_len: bytes
  * @automatic: see struct afpa_object
@@ -134,7 +135,8 @@ struct afpa_recipe {
 	const char *tags;
 	u32 tags_len;
 	const struct afpa_protocol *protocol;
-	const void __user *body;
+	u64 body;
+	bool user;
 	struct file *file;
 	u64 body_len;
 	bool automatic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What programs say of objects to /dev/afpa: see the uapi header for the contract. */
+/* What programs say of objects, here or at another node: see the uapi header for the contract. */
 
 #include <linux/ctype.h>
 #include <linux/jiffies.h>
@@ -8,14 +8,30 @@
 #include <flotilla/afpa.h>
 
 #include "cache.h"
-#include "device.h"
+#include "calls.h"
 #include "file.h"
 #include "past.h"
 #include "protocol.h"
 #include "request.h"
 #include "site.h"
 
-/* What a key is in user memory, copied. */
+/**
+ * struct afpa_key_at - a key as a caller has it
+ * @site:     of it
+ * @host:     address
+ * @path:     address
+ * @host_len: bytes
+ * @path_len: bytes
+ */
+struct afpa_key_at {
+	const struct afpa_site *site;
+	u64 host;
+	u64 path;
+	u16 host_len;
+	u16 path_len;
+};
+
+/* What a key is there, and other strings of an object, copied. */
 struct afpa_names {
 	char host[AFPA_HOST_MAX];
 	char path[AFPA_PATH_MAX];
@@ -24,11 +40,11 @@ struct afpa_names {
 	char tags[AFPA_TAGS_MAX];
 };
 
-static int afpa_device_bytes(char *to, u64 from, size_t len, size_t most)
+static int afpa_call_bytes(char *to, u64 from, size_t len, size_t most, bool user)
 {
 	if (len > most)
 		return -EINVAL;
-	return copy_from_user(to, u64_to_user_ptr(from), len) ? -EFAULT : 0;
+	return afpa_copy_in(to, from, len, user);
 }
 
 static bool afpa_key_host_is_sound(const char *host, size_t len)
@@ -36,7 +52,7 @@ static bool afpa_key_host_is_sound(const char *host, size_t len)
 	return (len == 1 && host[0] == '*') || afpa_host_length(host, len, NULL) == len;
 }
 
-static void afpa_device_lower(char *text, size_t len)
+static void afpa_call_lower(char *text, size_t len)
 {
 	size_t i;
 
@@ -51,25 +67,44 @@ static bool afpa_key_is_sound(const struct afpa_protocol *protocol, const struct
 	       afpa_key_host_is_sound(key->host, key->host_len) && protocol->key_is_sound(key);
 }
 
-static int afpa_device_key(struct afpa_net *an, struct afpa_key_ref *key, struct afpa_names *names,
-			   const struct afpa_site *site, u64 host, u64 path)
+/* The key at @at, copied to @names and judged. */
+static int afpa_call_take_key(struct afpa_net *an, const struct afpa_key_at *at, bool user,
+			      struct afpa_key_ref *key, struct afpa_names *names)
 {
 	const struct afpa_protocol *protocol;
 	int err;
 
-	err = afpa_device_bytes(names->host, host, key->host_len, sizeof(names->host)) ?:
-	      afpa_device_bytes(names->path, path, key->path_len, sizeof(names->path));
+	err = afpa_call_bytes(names->host, at->host, at->host_len, sizeof(names->host), user) ?:
+	      afpa_call_bytes(names->path, at->path, at->path_len, sizeof(names->path), user);
 	if (err)
 		return err;
+	key->host_len = at->host_len;
+	key->path_len = at->path_len;
 	key->host = names->host;
 	key->path = names->path;
-	protocol = afpa_site_protocol(an, site, &key->site);
+	protocol = afpa_site_protocol(an, at->site, &key->site);
 	if (!protocol)
 		return -ENOENT;
 	if (!afpa_key_is_sound(protocol, key))
 		err = -EINVAL;
 	afpa_protocol_put(protocol);
-	afpa_device_lower(names->host, key->host_len);
+	afpa_call_lower(names->host, key->host_len);
+	return err;
+}
+
+/* What each call that names an object does: @act with the key, and with room for more strings. */
+static int afpa_call_key(struct afpa_net *an, const struct afpa_key_at *at, bool user, void *args,
+			 int (*act)(struct afpa_net *an, const struct afpa_key_ref *key,
+				    struct afpa_names *names, void *args))
+{
+	struct afpa_names *names = kmalloc(sizeof(*names), GFP_KERNEL);
+	struct afpa_key_ref key = {};
+	int err;
+
+	if (!names)
+		return -ENOMEM;
+	err = afpa_call_take_key(an, at, user, &key, names) ?: act(an, &key, names, args);
+	kfree(names);
 	return err;
 }
 
@@ -83,10 +118,13 @@ static bool afpa_is_printable(const char *text, size_t len)
 	return true;
 }
 
-static int afpa_device_file(struct afpa_recipe *recipe, const struct afpa_put *args)
+static int afpa_put_file(struct afpa_recipe *recipe, const struct afpa_put *args)
 {
 	struct file *file;
 
+	/* A descriptor is one of the caller's. */
+	if (!recipe->user)
+		return -EOPNOTSUPP;
 	if (args->body_len)
 		return -EINVAL;
 	file = afpa_file_open(args->body, &recipe->body_len);
@@ -97,15 +135,17 @@ static int afpa_device_file(struct afpa_recipe *recipe, const struct afpa_put *a
 }
 
 /* But for its key. */
-static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
-			      struct afpa_names *names, const struct afpa_put *args)
+static int afpa_put_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
+			   struct afpa_names *names, const struct afpa_put *args)
 {
+	bool user = recipe->user;
 	int err;
 
-	err = afpa_device_bytes(names->type, args->type, args->type_len, sizeof(names->type)) ?:
-	      afpa_device_bytes(names->headers, args->headers, args->headers_len,
-				sizeof(names->headers)) ?:
-	      afpa_device_bytes(names->tags, args->tags, args->tags_len, sizeof(names->tags));
+	err = afpa_call_bytes(names->type, args->type, args->type_len, sizeof(names->type), user);
+	err = err ?: afpa_call_bytes(names->headers, args->headers, args->headers_len,
+				     sizeof(names->headers), user);
+	err = err ?: afpa_call_bytes(names->tags, args->tags, args->tags_len, sizeof(names->tags),
+				     user);
 	if (err)
 		return err;
 	if (!afpa_is_printable(names->type, args->type_len) ||
@@ -117,9 +157,9 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	recipe->headers_len = args->headers_len;
 	recipe->tags = names->tags;
 	recipe->tags_len = args->tags_len;
-	recipe->body = u64_to_user_ptr(args->body);
+	recipe->body = args->body;
 	recipe->body_len = args->body_len;
-	err = args->flags & AFPA_PUT_FILE ? afpa_device_file(recipe, args) : 0;
+	err = args->flags & AFPA_PUT_FILE ? afpa_put_file(recipe, args) : 0;
 	if (err)
 		return err;
 	recipe->automatic = args->flags & AFPA_PUT_AUTOMATIC;
@@ -128,7 +168,7 @@ static int afpa_device_recipe(struct afpa_net *an, struct afpa_recipe *recipe,
 	return recipe->body_len > READ_ONCE(an->max_object) ? -EFBIG : 0;
 }
 
-static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct afpa_recipe *recipe)
+static struct afpa_object *afpa_put_make(struct afpa_net *an, const struct afpa_recipe *recipe)
 {
 	struct afpa_object *obj = afpa_object_make(&an->cache, recipe);
 	u64 body = recipe->file ? 0 : recipe->body_len;
@@ -142,13 +182,12 @@ static struct afpa_object *afpa_device_make(struct afpa_net *an, const struct af
 	return obj;
 }
 
-static int afpa_device_insert(struct afpa_net *an, struct afpa_recipe *recipe,
-			      struct afpa_put *args)
+static int afpa_put_insert(struct afpa_net *an, struct afpa_recipe *recipe, struct afpa_put *args)
 {
 	struct afpa_object *obj;
 	int err;
 
-	obj = afpa_device_make(an, recipe);
+	obj = afpa_put_make(an, recipe);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
 	recipe->file = NULL;	/* the object's */
@@ -162,70 +201,74 @@ static int afpa_device_insert(struct afpa_net *an, struct afpa_recipe *recipe,
 }
 
 /* Not that there was nothing to be replaced: why that is so is remembered already. */
-static bool afpa_device_remembers(int err)
+static bool afpa_put_remembers(int err)
 {
 	return err && err != -ENOENT && err != -EFAULT;
 }
 
-static int afpa_device_put_key(struct afpa_net *an, struct afpa_recipe *recipe,
-			       struct afpa_names *names, struct afpa_put *args, u32 id)
-{
-	int err;
-
-	recipe->key.host_len = args->host_len;
-	recipe->key.path_len = args->path_len;
-	err = afpa_device_key(an, &recipe->key, names, &args->site, args->host, args->path);
-	if (err)
-		return err;
-	/* Taken away meanwhile, and added again with another protocol. */
-	if (recipe->key.site != id)
-		return -ENOENT;
-	afpa_past_begin(&an->cache);
-	err = afpa_device_recipe(an, recipe, names, args) ?: afpa_device_insert(an, recipe, args);
-	if (afpa_device_remembers(err))
-		afpa_cache_refuse(an, &recipe->key, err);
-	return err;
-}
-
-int afpa_device_put(struct afpa_net *an, void __user *arg)
-{
-	struct afpa_recipe recipe = {};
-	struct afpa_names *names;
-	struct afpa_put args;
+/**
+ * struct afpa_putting - a put under way
+ * @args:   as its caller said it
+ * @recipe: of the object
+ * @id:     of the site whose protocol @recipe has
+ */
+struct afpa_putting {
+	struct afpa_put *args;
+	struct afpa_recipe recipe;
 	u32 id;
+};
+
+static int afpa_put_key(struct afpa_net *an, const struct afpa_key_ref *key,
+			struct afpa_names *names, void *arg)
+{
+	struct afpa_putting *putting = arg;
+	struct afpa_recipe *recipe = &putting->recipe;
 	int err;
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
-	if (err)
-		return err;
-	if (args.flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE))
-		return -EOPNOTSUPP;
-	if (args.age > (args.flags & AFPA_PUT_AGED ? AFPA_AGE_MAX : 0))
-		return -EINVAL;
-	recipe.protocol = afpa_site_protocol(an, &args.site, &id);
-	if (!recipe.protocol)
+	/* Taken away meanwhile, and added again with another protocol. */
+	if (key->site != putting->id)
 		return -ENOENT;
-	names = kmalloc(sizeof(*names), GFP_KERNEL);
-	err = names ? afpa_device_put_key(an, &recipe, names, &args, id) : -ENOMEM;
-	err = err ?: afpa_device_return(arg, &args, sizeof(args));
-	if (recipe.file)
-		afpa_file_close(recipe.file);
-	kfree(names);
-	afpa_protocol_put(recipe.protocol);
+	recipe->key = *key;
+	afpa_past_begin(&an->cache);
+	err = afpa_put_recipe(an, recipe, names, putting->args) ?:
+	      afpa_put_insert(an, recipe, putting->args);
+	if (afpa_put_remembers(err))
+		afpa_cache_refuse(an, key, err);
 	return err;
 }
 
-int afpa_device_ticket(struct afpa_net *an, void __user *arg)
+int afpa_call_put(struct afpa_net *an, void *arg, bool user)
 {
-	struct afpa_ticket args;
+	struct afpa_put *args = arg;
+	struct afpa_key_at at = {
+		.site = &args->site,
+		.host = args->host,
+		.path = args->path,
+		.host_len = args->host_len,
+		.path_len = args->path_len,
+	};
+	struct afpa_putting putting = { .args = args, .recipe.user = user };
 	int err;
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
-	if (err)
-		return err;
-	if (args.flags)
+	if (args->flags & ~(AFPA_PUT_UPDATE | AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE))
 		return -EOPNOTSUPP;
-	return afpa_cache_ticket(an, &args.ticket) ?: afpa_device_return(arg, &args, sizeof(args));
+	if (args->age > (args->flags & AFPA_PUT_AGED ? AFPA_AGE_MAX : 0))
+		return -EINVAL;
+	putting.recipe.protocol = afpa_site_protocol(an, &args->site, &putting.id);
+	if (!putting.recipe.protocol)
+		return -ENOENT;
+	err = afpa_call_key(an, &at, user, &putting, afpa_put_key);
+	if (putting.recipe.file)
+		afpa_file_close(putting.recipe.file);
+	afpa_protocol_put(putting.recipe.protocol);
+	return err;
+}
+
+int afpa_call_ticket(struct afpa_net *an, void *arg, bool user)
+{
+	struct afpa_ticket *args = arg;
+
+	return args->flags ? -EOPNOTSUPP : afpa_cache_ticket(an, &args->ticket);
 }
 
 /* A tag is one word; of a path any bytes, as some requests' begin with it or none. */
@@ -238,14 +281,14 @@ static bool afpa_ban_is_sound(const struct afpa_ban_ref *ban)
 	return ban->is_tag ? !memchr(ban->text, ' ', ban->text_len) : ban->text[0] == '/';
 }
 
-static int afpa_device_ban_ref(struct afpa_net *an, struct afpa_ban_ref *ban,
-			       struct afpa_names *names, const struct afpa_ban *args)
+static int afpa_ban_take(struct afpa_net *an, struct afpa_ban_ref *ban, struct afpa_names *names,
+			 const struct afpa_ban *args, bool user)
 {
 	size_t most = args->flags & AFPA_BAN_TAG ? AFPA_TAGS_MAX : AFPA_PATH_MAX;
 	int err;
 
-	err = afpa_device_bytes(names->host, args->host, args->host_len, sizeof(names->host)) ?:
-	      afpa_device_bytes(names->path, args->text, args->text_len, most);
+	err = afpa_call_bytes(names->host, args->host, args->host_len, sizeof(names->host), user) ?:
+	      afpa_call_bytes(names->path, args->text, args->text_len, most, user);
 	if (err)
 		return err;
 	*ban = (struct afpa_ban_ref){
@@ -257,36 +300,33 @@ static int afpa_device_ban_ref(struct afpa_net *an, struct afpa_ban_ref *ban,
 	};
 	if (!afpa_ban_is_sound(ban))
 		return -EINVAL;
-	afpa_device_lower(names->host, args->host_len);
+	afpa_call_lower(names->host, args->host_len);
 	if (args->flags & AFPA_ALL_SITES)
 		return 0;
 	ban->site = afpa_site_id(an, &args->site);
 	return ban->site ? 0 : -ENOENT;
 }
 
-int afpa_device_ban(struct afpa_net *an, void __user *arg)
+int afpa_call_ban(struct afpa_net *an, void *arg, bool user)
 {
+	struct afpa_ban *args = arg;
 	struct afpa_names *names;
 	struct afpa_ban_ref ban;
-	struct afpa_ban args;
 	int err;
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
-	if (err)
-		return err;
-	if (args.flags & ~(AFPA_ALL_SITES | AFPA_BAN_TAG))
+	if (args->flags & ~(AFPA_ALL_SITES | AFPA_BAN_TAG))
 		return -EOPNOTSUPP;
 	names = kmalloc(sizeof(*names), GFP_KERNEL);
 	if (!names)
 		return -ENOMEM;
-	err = afpa_device_ban_ref(an, &ban, names, &args);
+	err = afpa_ban_take(an, &ban, names, args, user);
 	if (!err)
-		args.objects = afpa_cache_ban(an, &ban);
+		args->objects = afpa_cache_ban(an, &ban);
 	kfree(names);
-	return err ?: afpa_device_return(arg, &args, sizeof(args));
+	return err;
 }
 
-static void afpa_device_describe(struct afpa_key *args, const struct afpa_object *obj)
+static void afpa_key_describe(struct afpa_key *args, const struct afpa_object *obj)
 {
 	u64 now = get_jiffies_64(), expires = READ_ONCE(obj->expires);
 
@@ -304,69 +344,74 @@ static void afpa_device_describe(struct afpa_key *args, const struct afpa_object
 				min_t(u64, jiffies64_to_msecs(expires - now), U32_MAX) : 1;
 }
 
-int afpa_device_query(struct afpa_net *an, const struct afpa_key_ref *key,
-		      struct afpa_key *args)
+static int afpa_key_query(struct afpa_net *an, const struct afpa_key_ref *key,
+			  struct afpa_names *names, void *arg)
 {
 	struct afpa_object *obj;
 
 	rcu_read_lock();
 	obj = afpa_cache_find_exact(&an->cache, key);
 	if (obj)
-		afpa_device_describe(args, obj);
+		afpa_key_describe(arg, obj);
 	rcu_read_unlock();
 	return obj ? 0 : -ENOENT;
 }
 
-int afpa_device_del(struct afpa_net *an, const struct afpa_key_ref *key,
-		    struct afpa_key *args)
+static int afpa_key_del(struct afpa_net *an, const struct afpa_key_ref *key,
+			struct afpa_names *names, void *arg)
 {
 	return afpa_cache_del(an, key);
 }
 
-int afpa_device_ttl(struct afpa_net *an, const struct afpa_key_ref *key,
-		    struct afpa_key *args)
+static int afpa_key_ttl(struct afpa_net *an, const struct afpa_key_ref *key,
+			struct afpa_names *names, void *arg)
 {
-	return afpa_cache_set_ttl(an, key, args->left_ms) ?: afpa_device_query(an, key, args);
+	struct afpa_key *args = arg;
+
+	return afpa_cache_set_ttl(an, key, args->left_ms) ?: afpa_key_query(an, key, names, arg);
 }
 
-static int afpa_device_copy_key(struct afpa_key *args, void __user *arg)
+static bool afpa_key_flags_are_known(const struct afpa_key *args)
 {
-	int err = afpa_device_copy(args, sizeof(*args), arg);
+	return !(args->flags & ~(AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE));
+}
 
-	if (err)
-		return err;
-	if (args->flags & ~(AFPA_PUT_AUTOMATIC | AFPA_PUT_AGED | AFPA_PUT_FILE))
+static int afpa_call_object(struct afpa_net *an, struct afpa_key *args, bool user,
+			    int (*act)(struct afpa_net *an, const struct afpa_key_ref *key,
+				       struct afpa_names *names, void *args))
+{
+	struct afpa_key_at at = {
+		.site = &args->site,
+		.host = args->host,
+		.path = args->path,
+		.host_len = args->host_len,
+		.path_len = args->path_len,
+	};
+
+	if (!afpa_key_flags_are_known(args))
 		return -EOPNOTSUPP;
-	return 0;
+	return afpa_call_key(an, &at, user, args, act);
 }
 
-int afpa_device_object(struct afpa_net *an, void __user *arg,
-		       int (*do_it)(struct afpa_net *an, const struct afpa_key_ref *key,
-				    struct afpa_key *args))
+int afpa_call_query(struct afpa_net *an, void *args, bool user)
 {
-	struct afpa_key_ref key = {};
-	struct afpa_names *names;
-	struct afpa_key args;
-	int err;
-
-	err = afpa_device_copy_key(&args, arg);
-	if (err)
-		return err;
-	names = kmalloc(sizeof(*names), GFP_KERNEL);
-	if (!names)
-		return -ENOMEM;
-	key.host_len = args.host_len;
-	key.path_len = args.path_len;
-	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
-	if (!err)
-		err = do_it(an, &key, &args);
-	kfree(names);
-	return err ?: afpa_device_return(arg, &args, sizeof(args));
+	return afpa_call_object(an, args, user, afpa_key_query);
 }
 
-static void afpa_device_explain_key(struct afpa_net *an, const struct afpa_key_ref *key,
-				    struct afpa_explain *args)
+int afpa_call_del(struct afpa_net *an, void *args, bool user)
 {
+	return afpa_call_object(an, args, user, afpa_key_del);
+}
+
+int afpa_call_ttl(struct afpa_net *an, void *args, bool user)
+{
+	return afpa_call_object(an, args, user, afpa_key_ttl);
+}
+
+static int afpa_key_explain(struct afpa_net *an, const struct afpa_key_ref *key,
+			    struct afpa_names *names, void *arg)
+{
+	struct afpa_explain *args = arg;
 	struct afpa_object *obj;
 	struct afpa_past past;
 
@@ -378,83 +423,73 @@ static void afpa_device_explain_key(struct afpa_net *an, const struct afpa_key_r
 	args->version = past.version;
 	args->hits = past.hits;
 	if (!obj)
-		return;
+		return 0;
 	args->state = AFPA_EXPLAIN_THERE;
 	if (!afpa_object_is_there(obj))
 		args->state |= AFPA_EXPLAIN_ON_DISK;
 	args->version = obj->version;
 	args->hits = atomic64_read(&obj->hits);
 	afpa_object_put(obj);
+	return 0;
 }
 
-int afpa_device_explain(struct afpa_net *an, void __user *arg)
+int afpa_call_explain(struct afpa_net *an, void *arg, bool user)
 {
-	struct afpa_key_ref key = {};
-	struct afpa_explain args;
-	struct afpa_names *names;
-	int err;
+	struct afpa_explain *args = arg;
+	struct afpa_key_at at = {
+		.site = &args->site,
+		.host = args->host,
+		.path = args->path,
+		.host_len = args->host_len,
+		.path_len = args->path_len,
+	};
 
-	err = afpa_device_copy(&args, sizeof(args), arg);
-	if (err)
-		return err;
-	if (args.flags)
+	if (args->flags)
 		return -EOPNOTSUPP;
-	if (args.pad)
+	if (args->pad)
 		return -EINVAL;
-	names = kmalloc(sizeof(*names), GFP_KERNEL);
-	if (!names)
-		return -ENOMEM;
-	key.host_len = args.host_len;
-	key.path_len = args.path_len;
-	err = afpa_device_key(an, &key, names, &args.site, args.host, args.path);
-	if (!err)
-		afpa_device_explain_key(an, &key, &args);
-	kfree(names);
-	return err ?: afpa_device_return(arg, &args, sizeof(args));
+	return afpa_call_key(an, &at, user, args, afpa_key_explain);
 }
 
 /* Also -ENOSPC gives back how much room is needed. */
-static int afpa_device_name(struct afpa_key *args, const struct afpa_object *obj)
+static int afpa_next_name(struct afpa_key *args, const struct afpa_object *obj, bool user)
 {
 	bool fits = args->host_len >= obj->key.host_len && args->path_len >= obj->key.path_len;
+	int err;
 
 	args->host_len = obj->key.host_len;
 	args->path_len = obj->key.path_len;
 	if (!fits)
 		return -ENOSPC;
-	if (copy_to_user(u64_to_user_ptr(args->host), obj->key.host, obj->key.host_len) ||
-	    copy_to_user(u64_to_user_ptr(args->path), obj->key.path, obj->key.path_len))
-		return -EFAULT;
-	args->cursor = obj->version;
-	return 0;
+	err = afpa_copy_out(args->host, obj->key.host, obj->key.host_len, user) ?:
+	      afpa_copy_out(args->path, obj->key.path, obj->key.path_len, user);
+	if (!err)
+		args->cursor = obj->version;
+	return err;
 }
 
-int afpa_device_next(struct afpa_net *an, void __user *arg)
+int afpa_call_next(struct afpa_net *an, void *arg, bool user)
 {
+	struct afpa_key *args = arg;
 	struct afpa_object *obj;
-	struct afpa_key args;
-	u64 cursor;
+	u64 cursor = args->cursor;
 	int err;
 
-	err = afpa_device_copy_key(&args, arg);
-	if (err)
-		return err;
-	cursor = args.cursor;
+	if (!afpa_key_flags_are_known(args))
+		return -EOPNOTSUPP;
 	/* Of a site that is going, or expired: not listed. */
 	while (true) {
 		obj = afpa_cache_next(&an->cache, cursor);
 		if (!obj)
 			return -ENOENT;
 		if (!afpa_object_is_over(obj, get_jiffies_64()) &&
-		    !afpa_site_at(an, obj->key.site, &args.site))
+		    !afpa_site_at(an, obj->key.site, &args->site))
 			break;
 		cursor = obj->version;
 		afpa_object_put(obj);
 	}
-	afpa_device_describe(&args, obj);
-	err = afpa_device_name(&args, obj);
+	afpa_key_describe(args, obj);
+	err = afpa_next_name(args, obj, user);
 	afpa_object_put(obj);
-	if (err && err != -ENOSPC)
-		return err;
-	return afpa_device_return(arg, &args, sizeof(args)) ?: err;
+	return err;
 }

@@ -130,6 +130,26 @@ TRACE_EVENT(afpa_gone,
 		  __entry->version, __entry->charged, __entry->automatic, __entry->path)
 );
 
+/* A command for a cache: this node's for @node's (@asks), or the other way round, and its end. */
+TRACE_EVENT(afpa_remote,
+	TP_PROTO(const char *node, u8 number, bool asks, int err),
+	TP_ARGS(node, number, asks, err),
+	TP_STRUCT__entry(
+		__string(node, node)
+		__field(u8, number)
+		__field(bool, asks)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(node);
+		__entry->number = number;
+		__entry->asks = asks;
+		__entry->err = err;
+	),
+	TP_printk("node=%s number=%u asks=%d err=%d", __get_str(node), __entry->number,
+		  __entry->asks, __entry->err)
+);
+
 #endif
 
 #undef TRACE_INCLUDE_PATH

@@ -9,6 +9,8 @@ static const struct words modes = { (const char *const[]){ "off", "softirq", "th
 
 static const struct words policies = { (const char *const[]){ "clock", "lru" }, 2 };
 
+static const struct words remotes = { (const char *const[]){ "off", "frontends", "nodes" }, 3 };
+
 static const struct column info_columns[] = {
 	{ "mode", "MODE", NULL },
 	{ "sites", "SITES", NULL },
@@ -18,6 +20,7 @@ static const struct column info_columns[] = {
 	{ "max_object", "MAX_OBJECT", human_bytes },
 	{ "stall_ms", "STALL", human_duration },
 	{ "policy", "POLICY", NULL },
+	{ "remote", "REMOTE", NULL },
 };
 
 static int keep_counter(const char *room, const char *name, uint64_t value, void *arg)
@@ -49,7 +52,7 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 {
 	struct afpa_info info;
 	struct table table;
-	uint32_t policy;
+	uint32_t policy, remote;
 	int dev, status;
 	json_t *row;
 
@@ -63,14 +66,16 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 	/* A module that does not know it. */
 	if (afpa_policy(dev, &policy))
 		policy = AFPA_POLICY_CLOCK;
+	if (afpa_remote(dev, &remote))
+		remote = AFPA_REMOTE_NOBODY;
 	close(dev);
 	if (status)
 		return status;
-	row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "mode", afpa_mode_name(info.mode),
+	row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "mode", afpa_mode_name(info.mode),
 			"sites", (json_int_t)info.sites, "objects", (json_int_t)info.objects,
 			"used", (json_int_t)info.used, "budget", (json_int_t)info.budget,
 			"max_object", (json_int_t)info.max_object, "stall_ms", (json_int_t)info.stall_ms,
-			"policy", afpa_policy_name(policy));
+			"policy", afpa_policy_name(policy), "remote", afpa_remote_name(remote));
 	if (cli->json) {
 		status = show_counters(cli, row);
 		json_print(cli, row);
@@ -84,23 +89,40 @@ static int afpa_show(struct cli *cli, int argc, char **argv)
 	return status;
 }
 
-/* @policy: as it is unless it is given. */
-static int set_argument(struct cli *cli, const char *key, const char *value, struct afpa_info *info, int *policy)
-{
-	uint8_t mode, word;
-	int status;
+/**
+ * struct settings - what is to be set
+ * @info:   settings of the first version, and which of them
+ * @policy: negative: as it is
+ * @remote: the same
+ */
+struct settings {
+	struct afpa_info info;
+	int policy, remote;
+};
 
-	if (!strcmp(key, "policy")) {
-		status = value_word(cli, key, value, &policies, &word);
-		if (!status)
-			*policy = word;
-		return status;
-	}
+static int set_word(struct cli *cli, const char *key, const char *value, const struct words *words, int *to)
+{
+	uint8_t word;
+	int status = value_word(cli, key, value, words, &word);
+
+	if (!status)
+		*to = word;
+	return status;
+}
+
+static int set_argument(struct cli *cli, const char *key, const char *value, struct settings *set)
+{
+	struct afpa_info *info = &set->info;
+	int status, mode = 0;
+
+	if (!strcmp(key, "policy"))
+		return set_word(cli, key, value, &policies, &set->policy);
+	if (!strcmp(key, "remote"))
+		return set_word(cli, key, value, &remotes, &set->remote);
 	if (!strcmp(key, "mode")) {
 		info->flags |= AFPA_SET_MODE;
-		status = value_word(cli, key, value, &modes, &mode);
-		if (!status)
-			info->mode = mode;
+		status = set_word(cli, key, value, &modes, &mode);
+		info->mode = mode;
 		return status;
 	}
 	if (!strcmp(key, "budget")) {
@@ -118,11 +140,29 @@ static int set_argument(struct cli *cli, const char *key, const char *value, str
 	return cli_unknown(cli, key);
 }
 
+/* Whatever the module may refuse it refuses first. */
+static int set_all(int dev, struct settings *set)
+{
+	uint32_t old;
+	int err = 0;
+
+	if (set->policy >= 0)
+		err = afpa_policy(dev, &old);
+	if (!err && set->remote >= 0)
+		err = afpa_remote(dev, &old);
+	if (!err)
+		err = afpa_set(dev, &set->info);
+	if (!err && set->policy >= 0)
+		err = afpa_set_policy(dev, set->policy);
+	if (!err && set->remote >= 0)
+		err = afpa_set_remote(dev, set->remote);
+	return err;
+}
+
 static int afpa_set_command(struct cli *cli, int argc, char **argv)
 {
-	struct afpa_info info = { 0 };
-	int status = CLI_OK, dev, err, policy = -1;
-	uint32_t old;
+	struct settings set = { .policy = -1, .remote = -1 };
+	int status = CLI_OK, dev, err;
 
 	cli_doing(cli, "set how the kernel answers");
 	if (!argc)
@@ -130,24 +170,17 @@ static int afpa_set_command(struct cli *cli, int argc, char **argv)
 	for (; argc && !status; argc -= 2, argv += 2) {
 		if (argc == 1)
 			return cli_usage(cli, "%s needs a value", argv[0]);
-		status = set_argument(cli, argv[0], argv[1], &info, &policy);
+		status = set_argument(cli, argv[0], argv[1], &set);
 	}
 	if (status)
 		return status;
 	dev = cache_device(cli);
 	if (dev < 0)
 		return CLI_FAILED;
-	/* Whatever it may refuse it refuses first. */
-	err = policy < 0 ? 0 : afpa_policy(dev, &old);
-	if (err == -ENOTTY) {
-		close(dev);
-		return cli_fail(cli, "the module is older than this program, and knows clock only");
-	}
-	if (!err)
-		err = afpa_set(dev, &info);
-	if (!err && policy >= 0)
-		err = afpa_set_policy(dev, policy);
+	err = set_all(dev, &set);
 	close(dev);
+	if (err == -ENOTTY)
+		return cli_fail(cli, "the module is older than this program, and knows no such setting");
 	if (err == -EINVAL)
 		return cli_fail(cli, "a value is out of the kernel's range; nothing has changed");
 	return cache_result(cli, err);
@@ -302,7 +335,7 @@ static const struct command commands[] = {
 	{ "show", "list", afpa_show, "show",
 	  "Show the settings, what is in use, and the counters that are not 0" },
 	{ "set", NULL, afpa_set_command,
-	  "set [mode off|softirq|thread|hybrid] [budget BYTES] [max_object BYTES] [stall TIME] [policy clock|lru]",
+	  "set [mode off|softirq|thread|hybrid] [budget BYTES] [max_object BYTES] [stall TIME] [policy clock|lru] [remote off|frontends|nodes]",
 	  "Change settings of this network namespace: all that are given, or none" },
 	{ "site", NULL, afpa_site, "site [show | add ADDRESS:PORT... [protocol NAME] | del ADDRESS:PORT...]",
 	  "Show, add or delete the addresses of listeners whose requests the kernel may answer" },
@@ -321,6 +354,8 @@ const struct object afpa_object = {
 	"  budget   memory of all answers, 64M or 2G; the least recently used ones make room\n"
 	"  max_object  the largest answer\n"
 	"  policy   which answers make room: clock, what was not used of late (default), or lru, what was not used for longest\n"
+	"  remote   whose \"flotilla cache ... --remote\" this node carries out: nobody's (off, default), that of nodes with\n"
+	"           role frontend, or of all nodes; over authenticated links only, unless insecure is on\n"
 	"  stall    a client that takes nothing for so long is reset: 1s to 1h\n"
 	"  buffer   memory for what has not been written yet, 64K to 64M, a power of two; default 1M\n"
 	"  count    so many requests, then it ends\n",

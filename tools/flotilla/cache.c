@@ -356,5 +356,7 @@ const struct object cache_object = {
 	"  LINE     'Name: value', a header of the answer; with explain, of the request\n"
 	"  TAG      a word that answers have in common; with ban, HOST * is every host\n"
 	"  TICKET   the put fails if the URL was put, deleted, banned or flushed since \"cache ticket\" printed it\n"
-	"  --automatic  can be had again from the server: goes first when memory is short\n",
+	"  --automatic  can be had again from the server: goes first when memory is short\n"
+	"  --remote NODE  with any command but file: at that node, over its link, not here; may come several times;\n"
+	"           *: at all other nodes. There \"flotilla afpa set remote\" says from whom commands are taken\n",
 };

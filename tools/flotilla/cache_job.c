@@ -57,6 +57,8 @@ int cache_fail_at(struct cache_job *job, const struct afpa_site *site, int err)
 	if (err == -ENOENT)
 		return cli_fail(job->cli, "there is no such object, or no site %s",
 				afpa_site_name(site, text));
+	if (job->cli->remote)
+		return cache_result(job->cli, err);
 	if (job->fd >= 0 && err == -ETXTBSY)
 		return cli_fail(job->cli, "somebody has the file open for writing");
 	if (job->fd >= 0 && (err == -EACCES || err == -EPERM))

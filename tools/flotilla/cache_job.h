@@ -41,6 +41,11 @@ void cache_end(struct cache_job *job);
 /* CLI_OK, or after a sentence on what an errno means for the object there. */
 int cache_fail_at(struct cache_job *job, const struct afpa_site *site, int err);
 
+/* In cache_remote.c. As cache_device(), for the node of @cli. */
+int cache_remote_device(struct cli *cli);
+/* What an errno means that only a command for another node can have; NULL: what it means here, too. */
+const char *cache_remote_error(int err);
+
 /* In cache_explain.c. */
 int cache_explain(struct cli *cli, int argc, char **argv);
 /* In cache_put.c. */

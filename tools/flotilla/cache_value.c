@@ -9,11 +9,15 @@
 #include <unistd.h>
 #include "kmod/afpa/request.h"
 #include "cache.h"
+#include "cache_job.h"
 
 int cache_device(struct cli *cli)
 {
-	int dev = afpa_open();
+	int dev;
 
+	if (cli->remote)
+		return cache_remote_device(cli);
+	dev = afpa_open();
 	if (dev == -ENOENT || dev == -ENXIO || dev == -ENODEV)
 		cli_fail(cli, "afpa.ko is not loaded (modprobe afpa)");
 	else if (dev < 0)
@@ -23,6 +27,10 @@ int cache_device(struct cli *cli)
 
 int cache_result(struct cli *cli, int err)
 {
+	const char *why = cli->remote ? cache_remote_error(err) : NULL;
+
+	if (why)
+		return cli_fail(cli, "%s", why);
 	switch (err) {
 	case 0:
 		return CLI_OK;

@@ -25,6 +25,7 @@ enum {
  * @place:  "FILE:LINE: " in a batch, else ""
  * @doing:  what the present command tries, after "cannot"
  * @client: opened by the first command that needs it
+ * @remote: node whose cache the present command is for; NULL: this one's
  * @say:    gets each sentence that says what is wrong, plain; NULL: standard error does
  */
 struct cli {
@@ -32,6 +33,7 @@ struct cli {
 	char place[300];
 	char doing[160];
 	struct flt_client *client;
+	const char *remote;
 	void (*say)(const char *sentence);
 };
 
@@ -87,6 +89,9 @@ struct flt_client *cli_client(struct cli *cli);
 int cli_result(struct cli *cli, int err);
 /* One line on stderr that a person must see; not with -j and -t, whose rows say it. */
 void cli_warn(const struct cli *cli, const char *sentence);
+
+/* Runs a command of "cache" here, or at the nodes that "--remote" names. */
+int cache_around(struct cli *cli, const struct command *command, int argc, char **argv);
 
 /* One command line, without the program's name and its options. */
 int cli_run(struct cli *cli, int argc, char **argv);

@@ -235,6 +235,11 @@ static const struct command *find_command(const struct object *object, const cha
 	return NULL;
 }
 
+static int run(struct cli *cli, const struct object *object, const struct command *command, int argc, char **argv)
+{
+	return object == &cache_object ? cache_around(cli, command, argc, argv) : command->run(cli, argc, argv);
+}
+
 int cli_run(struct cli *cli, int argc, char **argv)
 {
 	const struct command *command;
@@ -258,10 +263,10 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		return CLI_OK;
 	}
 	if (!argc)
-		return object->commands->run(cli, 0, argv);
+		return run(cli, object, object->commands, 0, argv);
 	command = find_command(object, argv[0]);
 	if (!command && object->verbless)
-		return object->commands->run(cli, argc, argv);
+		return run(cli, object, object->commands, argc, argv);
 	if (!command)
 		return cli_usage(cli, "%s has no command %s; try \"flotilla %s help\"", object->name,
 				 argv[0], object->name);
@@ -269,7 +274,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 		help_command(stdout, object, command);
 		return CLI_OK;
 	}
-	return command->run(cli, argc - 1, argv + 1);
+	return run(cli, object, command, argc - 1, argv + 1);
 }
 
 static int batch_lines(struct cli *cli, const char *file, FILE *f)

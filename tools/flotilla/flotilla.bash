@@ -15,6 +15,8 @@ _flotilla_words()
 	forward) echo direct ipip udp; return ;;
 	auth)	echo none psk x509; return ;;
 	insecure) echo on off; return ;;
+	--remote) [[ $object == cache ]] && { _flotilla_nodes; return; } ;;
+	remote)	[[ $object == afpa ]] && { echo off frontends nodes; return; } ;;
 	state)	echo hold forward linger; return ;;
 	node)	[[ $object == conn ]] && { _flotilla_nodes; return; } ;;
 	room)	flotilla -t stats 2>/dev/null | cut -f1 | sort -u; return ;;
@@ -108,7 +110,7 @@ _flotilla_words()
 	card-detach)	echo force ;;
 	afpa-)		echo show set site log help ;;
 	afpa-log)	echo buffer count ;;
-	afpa-set)	echo mode budget max_object stall policy ;;
+	afpa-set)	echo mode budget max_object stall policy remote ;;
 	afpa-site)
 		if [[ $position -eq 2 ]]; then
 			echo show add del
@@ -117,32 +119,32 @@ _flotilla_words()
 			flotilla -t afpa site 2>/dev/null | cut -f1
 		fi ;;
 	cache-)		echo list put file update del query explain ttl ban ticket flush help ;;
-	cache-list)	echo site host ;;
+	cache-list)	echo site host --remote ;;
 	cache-put|cache-file|cache-update)
 		if [[ $position -eq 3 ]]; then
 			echo @files
 		elif [[ $position -gt 3 ]]; then
-			echo --automatic type ttl age header tag since site
+			echo --automatic type ttl age header tag since site --remote
 		else
 			_flotilla_urls
 		fi ;;
-	cache-del)	echo --strict site; _flotilla_urls ;;
+	cache-del)	echo --strict site --remote; _flotilla_urls ;;
 	cache-explain)
 		if [[ $position -eq 2 ]]; then
 			_flotilla_urls
 		else
-			echo method header site
+			echo method header site --remote
 		fi ;;
 	cache-query|cache-ttl)
 		if [[ $position -eq 2 ]]; then
 			_flotilla_urls
 		elif [[ $command == query || $position -gt 3 ]]; then
-			echo site
+			echo site --remote
 		else
 			echo never 30s 10m 2h 1d
 		fi ;;
-	cache-ban)	echo --tag site; _flotilla_urls ;;
-	cache-flush)	echo site ;;
+	cache-ban)	echo --tag site --remote; _flotilla_urls ;;
+	cache-flush)	echo site --remote ;;
 	esac
 }
 

@@ -2,7 +2,7 @@ PROGRAMS += flotilla
 flotilla_SRCS := $(addprefix tools/flotilla/,main.c command.c line.c value.c table.c node.c local.c service.c auth.c \
 	conn.c counter.c stats.c stats_http.c metric.c metric_node.c policy.c dispatcher.c explain.c \
 	top.c top_take.c top_view.c terminal.c doctor.c doctor_node.c doctor_service.c doctor_peer.c doctor_path.c doctor_filter.c machine.c machine_echo.c probe.c probe_room.c probe_kernel.c monitor.c card.c \
-	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_job.c cache_put.c cache_explain.c cache_value.c key.c process.c process_job.c process_drain.c process_tree.c migrate.c redirect.c takeover.c follow.c relocation.c drain.c \
+	card_wire.c card_show.c card_device.c afpa.c afpa_log.c cache.c cache_job.c cache_put.c cache_explain.c cache_remote.c cache_value.c key.c process.c process_job.c process_drain.c process_tree.c migrate.c redirect.c takeover.c follow.c relocation.c drain.c \
 	balance.c rebalance.c rebalance_look.c rebalance_round.c \
 	apply.c changes.c lock.c hold.c owner.c setting.c config.c config_text.c config_json.c config_live.c config_rule.c config_diff.c config_compare.c) \
 	tools/base/metric.c kmod/afpa/request.c

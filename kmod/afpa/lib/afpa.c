@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "afpa.h"
 
@@ -22,6 +23,44 @@ int afpa_open(void)
 	int dev = open(AFPA_DEVICE, O_RDWR | O_CLOEXEC);
 
 	return dev < 0 ? -errno : dev;
+}
+
+int afpa_open_node(const char *name, uint32_t timeout_ms)
+{
+	struct afpa_node node = { .size = sizeof(node), .timeout_ms = timeout_ms };
+	int dev, err;
+
+	if (strlen(name) >= sizeof(node.name))
+		return -EINVAL;
+	strcpy(node.name, name);
+	dev = afpa_open();
+	if (dev < 0)
+		return dev;
+	err = call(dev, AFPA_IOC_NODE, &node);
+	if (!err)
+		return dev;
+	close(dev);
+	return err;
+}
+
+int afpa_remote(int dev, uint32_t *from)
+{
+	struct afpa_remote_args args = { .size = sizeof(args) };
+	int err = call(dev, AFPA_IOC_REMOTE, &args);
+
+	*from = args.from;
+	return err;
+}
+
+int afpa_set_remote(int dev, uint32_t from)
+{
+	struct afpa_remote_args args = {
+		.size = sizeof(args),
+		.flags = AFPA_REMOTE_SET,
+		.from = from,
+	};
+
+	return call(dev, AFPA_IOC_REMOTE, &args);
 }
 
 int afpa_info(int dev, struct afpa_info *info)
@@ -409,6 +448,13 @@ const char *afpa_policy_name(uint32_t policy)
 	static const char *const names[] = { "clock", "lru" };
 
 	return policy < sizeof(names) / sizeof(names[0]) ? names[policy] : "unknown";
+}
+
+const char *afpa_remote_name(uint32_t from)
+{
+	static const char *const names[] = { "off", "frontends", "nodes" };
+
+	return from < sizeof(names) / sizeof(names[0]) ? names[from] : "unknown";
 }
 
 const char *afpa_last_name(uint32_t last)

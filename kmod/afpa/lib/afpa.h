@@ -60,6 +60,37 @@ struct afpa_object {
 int afpa_open(void);
 
 /**
+ * afpa_open_node() - the cache of another node
+ * @name:       as in "flotilla node show"
+ * @timeout_ms: how long a call waits for its answer; 0: AFPA_REMOTE_TIMEOUT
+ *
+ * Calls about objects, afpa_info(), afpa_site_each() and afpa_site_protocol() are then carried out
+ * there, and fail as there; for what may fail on the way see struct afpa_node in flotilla/afpa.h.
+ *
+ * Return: a descriptor as afpa_open(); -ENODEV: there is no such node; -ENOTTY: the module is
+ * older; -EPERM; or another negative errno.
+ */
+int afpa_open_node(const char *name, uint32_t timeout_ms);
+
+/**
+ * afpa_remote() - whose commands this node carries out
+ * @dev:  the device
+ * @from: out: enum afpa_remote_from
+ *
+ * Return: 0; -ENOTTY: the module is older, and knows nobody's; or another negative errno.
+ */
+int afpa_remote(int dev, uint32_t *from);
+
+/**
+ * afpa_set_remote() - of others
+ * @dev:  the device
+ * @from: enum afpa_remote_from
+ *
+ * Return: as afpa_remote().
+ */
+int afpa_set_remote(int dev, uint32_t from);
+
+/**
  * afpa_info() - settings and what is in use
  * @dev:  the device
  * @info: out
@@ -371,6 +402,9 @@ const char *afpa_mode_name(uint32_t mode);
 
 /* "clock", "lru"; never NULL. */
 const char *afpa_policy_name(uint32_t policy);
+
+/* "off", "frontends", "nodes"; never NULL. */
+const char *afpa_remote_name(uint32_t from);
 
 /* Of an enum afpa_last: "none", "deleted", "banned", ...; never NULL. */
 const char *afpa_last_name(uint32_t last);

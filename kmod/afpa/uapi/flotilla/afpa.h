@@ -33,13 +33,16 @@
  * - A listener that opens later on the address of a site is found within some seconds, or by
  *   another AFPA_IOC_SITE_ADD of the same site.
  *
+ * A descriptor that AFPA_IOC_NODE has given the name of another node speaks to that node's cache:
+ * the calls about objects are then carried out there, over the link between the nodes.
+ *
  * Requests that were answered are read as records from a file that AFPA_IOC_LOG has made the
  * access log.
  *
  * Sites and objects belong to the network namespace that the device was opened in, and go with
  * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
  * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE, _PROTOCOL, _EXPLAIN and, to ask, _POLICY
- * take CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module
+ * and _REMOTE take CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module
  * can be unloaded at any time but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends
  * those.
  *
@@ -549,6 +552,81 @@ struct afpa_record {
 	__u64 body;
 };
 
+/**
+ * enum afpa_remote_from - whose commands a node carries out
+ * @AFPA_REMOTE_NOBODY:    no other node's; the default
+ * @AFPA_REMOTE_FRONTENDS: those of nodes that are listed here as front-ends (FLT_ROLE_FRONTEND)
+ * @AFPA_REMOTE_NODES:     those of every node that is listed here
+ */
+enum afpa_remote_from {
+	AFPA_REMOTE_NOBODY,
+	AFPA_REMOTE_FRONTENDS,
+	AFPA_REMOTE_NODES,
+};
+
+#define AFPA_REMOTE_SET	(1U << 0)
+
+/**
+ * struct afpa_remote_args - argument of AFPA_IOC_REMOTE
+ * @size:  sizeof(struct afpa_remote_args)
+ * @flags: 0: to ask; AFPA_REMOTE_SET, which takes CAP_NET_ADMIN
+ * @from:  SET: in; out: enum afpa_remote_from
+ * @pad:   0
+ *
+ * Commands come by links that are authenticated, or by any while the namespace is insecure
+ * (FLT_A_LOCAL_INSECURE). Whoever may send them decides what all clients are answered with.
+ * Errors: EINVAL (@from, @pad).
+ */
+struct afpa_remote_args {
+	__u32 size;
+	__u32 flags;
+	__u32 from;
+	__u32 pad;
+};
+
+/* A node's name, with its terminating NUL, in bytes. */
+#define AFPA_NODE_NAME		32
+/* Longest body that goes over a link, in bytes. */
+#define AFPA_REMOTE_BODY_MAX	(1U << 22)
+/* In milliseconds. */
+#define AFPA_REMOTE_TIMEOUT	5000
+#define AFPA_REMOTE_TIMEOUT_MAX	60000
+
+/**
+ * struct afpa_node - argument of AFPA_IOC_NODE
+ * @size:       sizeof(struct afpa_node)
+ * @flags:      0
+ * @timeout_ms: how long a call waits for the node's answer; 0: AFPA_REMOTE_TIMEOUT
+ * @pad:        0
+ * @name:       of a node in the node table of the namespace, with its NUL, zeros to the end
+ *
+ * From now on this open file is for the cache of that node: AFPA_IOC_PUT (without AFPA_PUT_FILE),
+ * _DEL, _QUERY, _NEXT, _TTL, _FLUSH, _BAN, _TICKET, _EXPLAIN, _INFO, _NEXT_SITE and _PROTOCOL are
+ * carried out there, and fail with the errors that they have there. All of them take CAP_NET_ADMIN
+ * here. Other calls, and AFPA_PUT_FILE: EOPNOTSUPP. The commands of a node are carried out one
+ * after the other, in the order in which it sent them.
+ *
+ * Errors: EBUSY (this file has a node, or is the log), EINVAL (@timeout_ms, @pad, @name), ENODEV
+ * (no such node), ENOMEM.
+ *
+ * Errors of the calls besides: ENODEV (it has been taken out of the table), ENOTCONN (its link is
+ * not up, or has ended since), EPROTONOSUPPORT (its version takes no commands), ENXIO (afpa.ko is
+ * not loaded there), ENOKEY (the link is not authenticated, and insecure is off here or there),
+ * EACCES (it takes no commands of this node: AFPA_IOC_REMOTE there), EMSGSIZE (a body of more than
+ * AFPA_REMOTE_BODY_MAX), EBUSY (too much is under way here or there; try again), ENOBUFS (the
+ * link had no room for it), ETIMEDOUT (no answer came), EINTR (a signal), EPROTO (the answer
+ * makes no sense), EREMOTEIO (an error that is none of these). After ENOTCONN, ETIMEDOUT, EINTR,
+ * ENXIO and EPROTO nobody here knows whether it was done: delete, ban and flush can be said again
+ * at any time.
+ */
+struct afpa_node {
+	__u32 size;
+	__u32 flags;
+	__u32 timeout_ms;
+	__u32 pad;
+	char name[AFPA_NODE_NAME];
+};
+
 #define AFPA_IOC_INFO		_IOWR(0xFB, 0x00, struct afpa_info)
 #define AFPA_IOC_SET		_IOWR(0xFB, 0x01, struct afpa_info)
 #define AFPA_IOC_SITE_ADD	_IOWR(0xFB, 0x02, struct afpa_site_args)
@@ -567,5 +645,7 @@ struct afpa_record {
 #define AFPA_IOC_PROTOCOL	_IOWR(0xFB, 0x0f, struct afpa_listen)
 #define AFPA_IOC_EXPLAIN	_IOWR(0xFB, 0x10, struct afpa_explain)
 #define AFPA_IOC_POLICY		_IOWR(0xFB, 0x11, struct afpa_policy_args)
+#define AFPA_IOC_REMOTE		_IOWR(0xFB, 0x12, struct afpa_remote_args)
+#define AFPA_IOC_NODE		_IOWR(0xFB, 0x13, struct afpa_node)
 
 #endif

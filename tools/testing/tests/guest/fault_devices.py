@@ -26,9 +26,12 @@ import afpa                                             # noqa: E402
 import hof                                              # noqa: E402
 import move                                             # noqa: E402
 import ssp                                              # noqa: E402
+from cluster import cluster                             # noqa: E402
 from faults import each_fault, modules_unload, no_socket_stays  # noqa: E402
 from kit import claim, equal, main                      # noqa: E402
-from netns import run                                   # noqa: E402
+from netns import inside, run                                   # noqa: E402
+
+NODE, REMOTE = struct.Struct("=IIII32s"), struct.Struct("=IIII")
 
 
 @claim
@@ -291,6 +294,34 @@ def afpa_calls():
         each_fault(put, lambda _: dev.ban(where, "/x"), becomes(b"server /x"))
         print("# LOG")
         each_fault(afpa.Device, lambda own: own.log(), lambda own, _got, _code: os.close(own.fd))
+        print("# REMOTE, NODE, and a PUT at that node")
+        each_fault(lambda: None, lambda _: dev.call(18, REMOTE, 0, 0, 0))
+        with cluster() as nodes:
+            here, there = nodes.nodes
+            for node in (here, there):
+                node.nl.do("LOCAL_SET", local_insecure=1)
+            with inside(there.ns), afpa.Device() as far:
+                distant = ("0.0.0.0", 80)
+                far.site_add(distant)
+                far.call(18, REMOTE, 1, 2, 0)
+
+                def named():
+                    with inside(here.ns):
+                        own = afpa.Device()
+                    own.call(19, NODE, 0, 20000, 0, there.name.encode())
+                    return own
+
+                def opened():
+                    with inside(here.ns):
+                        return afpa.Device()
+
+                def over(own, _got, _code):
+                    os.close(own.fd)
+                    assert far.names() in ([], [("*", "/far")]), far.names()
+                each_fault(opened, lambda own: own.call(19, NODE, 0, 0, 0, there.name.encode()), over)
+                each_fault(named, lambda own: own.put(distant, "/far", new), over, least=3)
+                each_fault(named, lambda own: own.names(), over, least=3)
+                far.site_del(distant)
         print("# DEL, FLUSH")
         each_fault(put, lambda _: dev.delete(where, "/x"), becomes(b"server /x"))
         each_fault(put, lambda _: dev.flush(where), becomes(b"server /x"))

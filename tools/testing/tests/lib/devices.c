@@ -224,6 +224,23 @@ static bool ask_afpa_protocol(struct caller *c, int fd)
 	return ioctl(fd, dice(c, 2) ? AFPA_IOC_LISTEN : AFPA_IOC_PROTOCOL, &listen) == 0;
 }
 
+/* Of this machine's node table, which has such names only now and then; nobody answers there for long. */
+static bool ask_afpa_remote(struct caller *c, int fd)
+{
+	static const char names[][AFPA_NODE_NAME] = { "a", "b", "c", "", "no node" };
+	struct afpa_remote_args from = { .size = dice(c, 15) ? sizeof(from) : odd_number(c), .flags = dice(c, 9) ? dice(c, 2) : 2,
+					 .from = dice(c, 4), .pad = !dice(c, 15) };
+	struct afpa_node node = { .size = dice(c, 15) ? sizeof(node) : odd_number(c), .flags = !dice(c, 15),
+				  .timeout_ms = dice(c, 9) ? 1 + dice(c, 50) : odd_number(c), .pad = !dice(c, 15) };
+
+	if (dice(c, 2))
+		return ioctl(fd, AFPA_IOC_REMOTE, &from) == 0;
+	memcpy(node.name, names[dice(c, 5)], sizeof(node.name));
+	if (!dice(c, 20))
+		memset(node.name, 'x', sizeof(node.name));
+	return ioctl(fd, AFPA_IOC_NODE, &node) == 0;
+}
+
 bool ask_afpa(struct caller *c)
 {
 	static const char *const requests[] = { "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /b?c=%41 HTTP/1.0\r\nHost: x\r\n\r\n",
@@ -242,7 +259,9 @@ bool ask_afpa(struct caller *c)
 	const char *request = requests[dice(c, 8)];
 	int fd = one_of(c, AFPA);
 
-	switch (dice(c, 17)) {
+	switch (dice(c, 18)) {
+	case 17:
+		return ask_afpa_remote(c, fd);
 	case 0:
 		if (!dice(c, 3))
 			return ioctl(fd, AFPA_IOC_POLICY, &policy) == 0;
