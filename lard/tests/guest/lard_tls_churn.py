@@ -15,10 +15,11 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 TOP = os.environ.get("FLT_TOP") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 sys.path.insert(0, os.path.join(TOP, "handoff", "tests", "lib"))
-from hof import VIP4, claim, main, rounds, wait         # noqa: E402
+from hof import VIP4, E, claim, main, rounds, wait      # noqa: E402
 sys.path.insert(0, os.path.join(TOP, "lard", "tests", "lib"))
 from httpssite import site                              # noqa: E402
 
@@ -88,6 +89,56 @@ def each_gets_its_bytes_from_the_node_it_was_handed_to():
         assert [s.counter("LardTlsHandedOff"), *taken] == [given] * 3, (given, taken)
         assert not sum(be.nl.stat("TlsBroken") + be.nl.stat("TlsFailed") for be in s.c.be)
         assert not s.complaints(), s.complaints()
+
+
+SILENCE = ("table inet cut { chain c { type filter hook input priority -400; "
+           "tcp dport 7471 drop; tcp sport 7471 drop; }; }")
+
+
+@contextlib.contextmanager
+def links_that_fail(s):
+    """With what they carry: nothing is heard by one side until a handoff is on its way, then all links end."""
+    over, times = threading.Event(), []
+
+    def fail():
+        while not over.wait(0.1):
+            deaf = (s.c.be, [s.c.fe])[len(times) % 2]
+            for node in deaf:
+                node.run("nft", SILENCE)
+            wait(lambda: over.is_set() or s.c.fe.stat("HandoffInFlight"))
+            s.c.fe.output("ss", "-K", "( sport = :7471 or dport = :7471 )")
+            for node in deaf:
+                node.run("nft", "delete", "table", "inet", "cut")
+            times.append(time.monotonic())
+            wait(lambda: all(node["NODE_STATE"] == E["FLT_NODE_UP"] for node in s.c.fe.nl.nodes()))
+    thread = threading.Thread(target=fail)
+    thread.start()
+    try:
+        yield times
+    finally:
+        over.set()
+        thread.join()
+
+
+@claim
+def where_links_fail_nobody_gets_a_wrong_byte():
+    """Keys or the answer to them are lost: the client gets its bytes from somebody, or a clean error."""
+    count = rounds(200, 40)
+    with site(PATIENT) as s:
+        files = fill(s)
+        with links_that_fail(s) as times:
+            got, _ = clients(s, files, count, 24)
+        counted = s.ask("stats")["counters"]
+        shown = "LardTlsHandedOff", "LardHandoffFailed", "LardHandoffRetried", "LardProxied", "LardRemoteLost"
+        print("# links failed %d times; %s" % (len(times), {k: counted[k] for k in shown}), flush=True)
+        print("# fe: %s" % {k: v for k, v in s.c.fe.stats().items() if v}, flush=True)
+        assert got["wrong"] == got["stalled"] == 0 and got["ok"] + got["reset"] + got["refused"] == count, got
+        assert got["ok"] > count / 4 and counted["LardTlsHandedOff"] > 0, (got, counted)
+        # Some were on their way.
+        assert s.c.fe.stat("HandoffSubmitted") - s.c.fe.stat("HandoffDone") >= 2, s.c.fe.stats()
+        wait(lambda: s.nodes_up() == len(s.c.be))
+        got, well = clients(s, files, 20, 8)
+        assert well and got["ok"] == 20, got
 
 
 @claim
