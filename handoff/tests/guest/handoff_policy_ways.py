@@ -6,35 +6,11 @@
 import os
 import select
 import socket
-import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, TOP, VIP4, VIP6, claim, main    # noqa: E402
+from hof import PATIENCE, VIP4, VIP6, claim, main         # noqa: E402
 from policed import Nodes, get, nothing                   # noqa: E402
-
-WAYS = os.path.join(TOP, "build/tests/policy-ways")
-CALLS = "recvmsg", "recvmmsg", "readv", "peek", "poll", "splice"
-RINGS = ("recv", "worker", "read", "readv", "recvmsg", "poll", "poll-multishot", "splice", "buffer", "multishot",
-         "polled-recv", "polled-multishot")
-
-
-class Reader:
-    """A program that waits in one way for the request of a connection."""
-
-    def __init__(self, sock, way):
-        self.way = way
-        sock.setblocking(True)
-        self.process = subprocess.Popen((WAYS, way, str(sock.fileno())), stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, pass_fds=[sock.fileno()])
-        assert self.process.stdout.readline() == b"wait\n", (way, self.process.communicate())
-
-    def silent(self):
-        assert not select.select([self.process.stdout], [], [], 0.2)[0], (self.way, self.process.communicate())
-
-    def end(self):
-        said, wrong = self.process.communicate(timeout=PATIENCE)
-        assert not self.process.returncode, (self.way, wrong)
-        return said
+from ways import CALLS, RINGS, Reader                     # noqa: E402
 
 
 def read_by(ways):
@@ -68,7 +44,7 @@ def calls_read_what_stays_and_the_end_of_what_moves():
 
 @claim
 def io_uring_reads_what_stays_and_the_end_of_what_moves():
-    read_by(["ring-" + way for way in RINGS])
+    read_by(RINGS)
 
 
 @claim

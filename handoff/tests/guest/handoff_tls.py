@@ -22,6 +22,7 @@ from hof import FAILED, PATIENCE, VIP4, Cluster, Refused, accept, claim, main, r
 import kmsg                                                       # noqa: E402
 import tls                                                        # noqa: E402
 from tls import REQUEST, given, pending, read_all, served, set_up  # noqa: E402
+from ways import CALLS, RINGS, Reader                             # noqa: E402
 
 
 @claim
@@ -306,6 +307,31 @@ def the_first_call_may_be_any():
         assert receive(server, 4) == b"more"
         os.close(out)
         os.close(into)
+
+
+@claim
+def every_call_and_io_uring_get_its_bytes_and_its_end():
+    """Waiting for them, and when they are there already."""
+    with served() as (_, _, client, server):
+        for way in CALLS + RINGS:
+            reader = Reader(server, way)
+            reader.silent()
+            text = b"for %s" % way.encode()
+            client.sendall(text)
+            assert reader.end() == b"%d %s" % (len(text), text), way
+            client.sendall(text)
+            pending(server, len(text))
+            assert Reader(server, way).end() == b"%d %s" % (len(text), text), way
+        assert Reader(server, "ring-send").end() == b"11 by the ring"
+        assert receive(client, 11) == b"by the ring"
+        reader = Reader(server, "ring-recv")
+        reader.silent()
+        client.setblocking(False)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.unwrap()
+        assert reader.end() == b"0 "
+        for way in CALLS + RINGS:
+            assert Reader(server, way).end() == b"0 ", way
 
 
 @claim

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * policy-ways WAY FD: reads once from the socket that is file FD, in that way, and prints how much, and the bytes.
+ * policy-ways WAY FD: reads once from the socket that is file FD, in that way, and prints how much, and the bytes;
+ * or by ring-send sends some, and prints those.
  *
  * "wait" is said before it waits. What a program reads of a request that stays is the whole of it, of one that moves
  * nothing: the end of the file.
@@ -134,6 +135,8 @@ static int by_ring(const char *way)
 			io_uring_prep_poll_add(sqe, sock, POLLIN);
 		submitted();
 		return recv(sock, bytes, sizeof(bytes), MSG_DONTWAIT);
+	} else if (!strcmp(way, "send")) {
+		io_uring_prep_send(sqe, sock, strcpy(bytes, "by the ring"), 11, 0);
 	} else if (!strcmp(way, "splice")) {
 		if (pipe(ends))
 			fail("pipe", errno);
