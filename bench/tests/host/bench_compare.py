@@ -91,6 +91,15 @@ def rows_are_told_apart_by_their_settings_not_by_their_place():
 
 
 @claim
+def what_is_off_is_as_in_files_that_did_not_know_it():
+    row = {"ours": "flash", "new": False, "rate": 1000}
+    status, result, _ = compare({"a.json": {"rows": [row]}}, {"a.json": {"rows": [{**row, "tls": False, "rate": 900}]}})
+    assert status == 1 and verdicts(result) == {"rows/ours flash/rate": "worse"}, result
+    _, result, _ = compare({"a.json": {"rows": [row]}}, {"a.json": {"rows": [row, {**row, "tls": True}]}})
+    assert result["only_new"] == ["a.json: rows/ours flash, tls True/rate"], result
+
+
+@claim
 def ratios_in_turns_are_better_for_the_rate_and_worse_for_the_time():
     def turns(ratio):
         said = {"ratio": ratio, "low": ratio - .01, "high": ratio + .01, "told": True}
@@ -107,6 +116,17 @@ def a_ratio_whose_bounds_are_wide_has_not_changed():
         return {"a.json": {"cases": [{"ours": "flash", "rate": said}]}}
     status, result, _ = compare(turns(1.4), turns(1.2))
     assert status == 0 and len(result["rows"]) == 1 and not verdicts(result), result
+
+
+@claim
+def ratios_whose_bounds_overlap_have_not_changed_however_far_they_are():
+    def turns(ratio, low, high):
+        said = {"ratio": ratio, "low": low, "high": high, "told": False}
+        return {"a.json": {"cases": [{"ours": "flash", "paced": {"p50": said, "rate": 900 * ratio}}]}}
+    status, result, _ = compare(turns(.02, .01, .4), turns(.57, .02, 1.2))
+    assert status == 0 and len(result["rows"]) == 1 and not verdicts(result), result
+    status, result, _ = compare(turns(.02, .01, .03), turns(.57, .5, .6))
+    assert status == 1 and list(verdicts(result).values()) == ["worse"], result
 
 
 @claim
