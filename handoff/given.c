@@ -71,34 +71,45 @@ static u32 hof_given_value(u64 hash, u32 now)
 	return value > HOF_GIVEN_CLOCK ? value : value | (HOF_GIVEN_CLOCK + 1);
 }
 
-/* It may have been written by who sees a later minute. */
+/* @value is not 0. It may have been written by who sees a later minute. */
 static bool hof_given_counts(u32 value, u32 now)
 {
-	return value && ((now + 1 - value) & HOF_GIVEN_CLOCK) <= FLT_COOKIE_AGE;
+	return ((now + 1 - value) & HOF_GIVEN_CLOCK) <= FLT_COOKIE_AGE;
 }
 
-/* @free and what is in it, if not NULL: the first slot that nobody needs. */
+/* The value has the upper half; most tables leave some of the lower for both. */
+static const u32 *hof_given_line(const struct hof_given *given, u64 hash, unsigned int which)
+{
+	return &given->slots[((u32)hash >> (11 * which) & given->mask) * HOF_GIVEN_WAYS];
+}
+
+/*
+ * @free and what is in it, if not NULL: the first slot that nobody needs. Most slots of most tables
+ * are empty, and all are looked at for each connection.
+ */
 static bool hof_given_look(const struct hof_given *given, u64 hash, u32 now, const u32 **free,
 			   u32 *old)
 {
 	u32 value = hof_given_value(hash, now), seen;
-	const u32 *line;
-	unsigned int i;
+	const u32 *line, *slot, *unused = NULL;
+	unsigned int which;
 
-	for (i = 0; i < 2 * HOF_GIVEN_WAYS; i++) {
-		/* The value has the upper half; most tables leave some of the lower for both. */
-		line = &given->slots[((u32)hash >> (i / HOF_GIVEN_WAYS * 11) & given->mask) *
-				     HOF_GIVEN_WAYS];
-		seen = READ_ONCE(line[i % HOF_GIVEN_WAYS]);
-		if (!hof_given_counts(seen, now)) {
-			if (free && !*free) {
-				*free = &line[i % HOF_GIVEN_WAYS];
-				*old = seen;
+	for (which = 0; which < 2; which++) {
+		line = hof_given_line(given, hash, which);
+		for (slot = line; slot < line + HOF_GIVEN_WAYS; slot++) {
+			seen = READ_ONCE(*slot);
+			if (seen && hof_given_counts(seen, now)) {
+				if ((seen ^ value) <= HOF_GIVEN_CLOCK)
+					return true;
+			} else if (!unused) {
+				unused = slot;
+				if (free)
+					*old = seen;
 			}
-		} else if ((seen ^ value) <= HOF_GIVEN_CLOCK) {
-			return true;
 		}
 	}
+	if (free)
+		*free = unused;
 	return false;
 }
 

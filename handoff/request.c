@@ -81,7 +81,8 @@ static size_t hof_field_name(const char *line, const char *end)
 	return len;
 }
 
-static bool hof_name_is(const char *line, size_t len, const char *name)
+/* @name is a constant: its length costs nothing. */
+static __always_inline bool hof_name_is(const char *line, size_t len, const char *name)
 {
 	return len == strlen(name) && !strncasecmp(line, name, len);
 }
@@ -107,13 +108,17 @@ static bool hof_body_length(const char *at, const char *end, u32 *length)
 /* A method without a body unless the header says so, or with one if it does. */
 static bool hof_line_is_clear(const char *line, const char *end, bool *wants_body)
 {
+#define HOF_METHOD(name, body) { name " ", sizeof(name " ") - 1, body }
 	static const struct {
 		const char *name;
+		u8 len;
 		bool body;
 	} known[] = {
-		{ "GET ", false }, { "HEAD ", false }, { "OPTIONS ", false }, { "DELETE ", false },
-		{ "POST ", true }, { "PUT ", true }, { "PATCH ", true },
+		HOF_METHOD("GET", false), HOF_METHOD("HEAD", false), HOF_METHOD("OPTIONS", false),
+		HOF_METHOD("DELETE", false), HOF_METHOD("POST", true), HOF_METHOD("PUT", true),
+		HOF_METHOD("PATCH", true),
 	};
+#undef HOF_METHOD
 	static const char version[] = " HTTP/1.";
 	size_t len = end - line, i;
 
@@ -126,8 +131,7 @@ static bool hof_line_is_clear(const char *line, const char *end, bool *wants_bod
 		return false;
 	for (i = 0; i < ARRAY_SIZE(known); i++) {
 		*wants_body = known[i].body;
-		if (len > strlen(known[i].name) &&
-		    !memcmp(line, known[i].name, strlen(known[i].name)))
+		if (len > known[i].len && !memcmp(line, known[i].name, known[i].len))
 			return true;
 	}
 	return false;
@@ -136,13 +140,8 @@ static bool hof_line_is_clear(const char *line, const char *end, bool *wants_bod
 /* Does what follows the header depend on more than a length? */
 static bool hof_field_is_unclear(const char *line, size_t len)
 {
-	static const char *const names[] = { "transfer-encoding", "expect", "upgrade" };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (hof_name_is(line, len, names[i]))
-			return true;
-	return false;
+	return hof_name_is(line, len, "transfer-encoding") || hof_name_is(line, len, "expect") ||
+	       hof_name_is(line, len, "upgrade");
 }
 
 /* The request whose header begins with @text: is its end known, with its body? */
