@@ -41,6 +41,7 @@ struct iol_domain *iol_domain_create(struct file *scratch)
 	xa_init(&domain->held);
 	xa_init(&domain->acl);
 	xa_init(&domain->pools);
+	INIT_LIST_HEAD(&domain->own);
 	domain->user = iol_user_get();
 	if (!domain->user || iol_domain_pool_create(domain, 0, &id)) {
 		iol_domain_destroy(domain);
@@ -71,7 +72,7 @@ static struct iol_buf *iol_held_buf(unsigned long pgoff)
  */
 void iol_domain_kill(struct iol_domain *domain)
 {
-	struct iol_pool *pool;
+	struct iol_pool *pool, *next;
 	unsigned long index;
 	void *entry;
 
@@ -84,8 +85,9 @@ void iol_domain_kill(struct iol_domain *domain)
 		iol_buf_put(buf);
 	}
 	domain->bytes = 0;
-	xa_for_each(&domain->pools, index, pool) {
-		xa_erase(&domain->pools, index);
+	list_for_each_entry_safe(pool, next, &domain->own, of_domain) {
+		xa_erase(&domain->pools, pool->id);
+		list_del(&pool->of_domain);
 		iol_pool_retire(pool);
 	}
 	domain->pool = NULL;
@@ -182,7 +184,7 @@ static u32 iol_slice_off(const struct iol_buf *buf, const struct iol_slice *slic
 /* The buffer that a slice of this domain names; under the domain's lock, which keeps it held. */
 static struct iol_buf *iol_domain_lookup(struct iol_domain *domain, const struct iol_slice *slice)
 {
-	unsigned long pgoff = slice->offset >> PAGE_SHIFT;
+	unsigned long pgoff = slice->offset >> PAGE_SHIFT, pages = 0;
 	struct iol_buf *buf = NULL;
 	struct iol_chunk *chunk;
 	int err = -EACCES;
@@ -198,13 +200,15 @@ static struct iol_buf *iol_domain_lookup(struct iol_domain *domain, const struct
 	buf = chunk->buf[pgoff % IOL_CHUNK_PAGES];
 	if (!buf || buf->generation != slice->generation)
 		err = -ESTALE;
-	else if (iol_domain_pages(domain, buf))
+	else
+		pages = iol_domain_pages(domain, buf);
+	if (pages)
 		err = 0;
 	mutex_unlock(&chunk->pool->lock);
 	iol_chunk_put(chunk);
 	if (!err && iol_slice_off(buf, slice) + slice->length > iol_buf_size(buf))
 		err = -EINVAL;
-	if (!err && !iol_domain_has(domain, buf, iol_slice_off(buf, slice), slice->length))
+	if (!err && iol_pages_of(iol_slice_off(buf, slice), slice->length) & ~pages)
 		err = -EACCES;
 	if (err) {
 		iol_count(IOL_SLICES_REFUSED);
@@ -395,6 +399,8 @@ int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id)
 	err = domain->dead ? -ESHUTDOWN : iol_domain_admit(domain, pool);
 	if (!err)
 		err = xa_err(xa_store(&domain->pools, pool->id, pool, GFP_KERNEL_ACCOUNT));
+	if (!err)
+		list_add_tail(&pool->of_domain, &domain->own);
 	mutex_unlock(&domain->lock);
 	if (err)
 		iol_pool_retire(pool);
@@ -412,8 +418,10 @@ int iol_domain_pool_destroy(struct iol_domain *domain, u64 id)
 		err = -ENOENT;
 	else if (pool == domain->pool)
 		err = -EPERM;
-	else
+	if (!err) {
 		xa_erase(&domain->pools, id);
+		list_del(&pool->of_domain);
+	}
 	mutex_unlock(&domain->lock);
 	if (!err)
 		iol_pool_retire(pool);

@@ -3,6 +3,7 @@
 #ifndef IOL_DOMAIN_H
 #define IOL_DOMAIN_H
 
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
@@ -19,14 +20,15 @@
  * @refs:    the open device's, and those who grant it something now
  * @mm:      address space it is bound to; only compared, and kept so that no other gets its address
  * @user:    whom its pools count for
- * @lock:    @held, @pools, @bytes, @dead, @frag; taken under mmap_lock when a window is unmapped,
- *           so no user memory may be touched under it
+ * @lock:    @held, @pools, @own, @bytes, @dead, @frag; taken under mmap_lock when a window is
+ *           unmapped, so no user memory may be touched under it
  * @dead:    a window is gone: nothing is held or given any more
  * @held:    window page of a buffer's start -> how often the domain and its calls have it (one
  *           reference of the buffer for all), see hold.c; read by the fault handler without a lock
  * @bytes:   sum of sizes of held buffers
  * @acl:     ids of pools that it may read; read by the fault handler without a lock
  * @pools:   its own pools, by id
+ * @own:     the same, to go through: at each hold, where walking the sparse @pools would cost much
  * @pool:    the default one
  * @frag:    memory that small data goes by value in
  * @scratch: pipe through which UNIX sockets are read, or NULL
@@ -48,6 +50,7 @@ struct iol_domain {
 	u64 bytes;
 	struct xarray acl;
 	struct xarray pools;
+	struct list_head own;
 	struct iol_pool *pool;
 	struct page_frag_cache frag;
 	struct file *scratch;
@@ -74,9 +77,14 @@ struct iol_buf *iol_domain_find(struct iol_domain *domain, const struct iol_slic
 int iol_domain_import(struct iol_domain *domain, const struct iol_slice *slices, u32 n,
 		      u32 inline_max, struct iol_list *list);
 
+/* Pages of a buffer that a range lies in, one bit each. */
+static inline unsigned long iol_pages_of(u32 off, u32 len)
+{
+	return GENMASK((off + len - 1) >> PAGE_SHIFT, off >> PAGE_SHIFT);
+}
+
 bool iol_domain_may_read(struct iol_domain *domain, const struct iol_pool *pool);
 unsigned long iol_domain_pages(struct iol_domain *domain, const struct iol_buf *buf);
-bool iol_domain_has(struct iol_domain *domain, const struct iol_buf *buf, u32 off, u32 len);
 struct iol_pool *iol_domain_pool(struct iol_domain *domain, u64 id);
 int iol_domain_pool_create(struct iol_domain *domain, u64 quota, u64 *id);
 int iol_domain_pool_destroy(struct iol_domain *domain, u64 id);

@@ -52,12 +52,6 @@ static bool iol_hold_has_room(unsigned long hold)
 	       FIELD_MAX(IOL_HOLD_TIMES);
 }
 
-/* Pages of the buffer that a range lies in, one bit each. */
-static unsigned long iol_pages_of(u32 off, u32 len)
-{
-	return GENMASK((off + len - 1) >> PAGE_SHIFT, off >> PAGE_SHIFT);
-}
-
 /**
  * iol_domain_pages - which pages of a buffer may the domain name and read?
  * @domain: who
@@ -78,20 +72,13 @@ unsigned long iol_domain_pages(struct iol_domain *domain, const struct iol_buf *
 	return FIELD_GET(IOL_HOLD_PAGES, hold);
 }
 
-/* Does the domain hold the buffer, and was it given all pages of this range? */
-bool iol_domain_has(struct iol_domain *domain, const struct iol_buf *buf, u32 off, u32 len)
-{
-	return !(iol_pages_of(off, len) & ~iol_domain_pages(domain, buf));
-}
-
 /* Bytes of free chunks that the domain's pools keep. */
 static u64 iol_domain_spare(struct iol_domain *domain)
 {
 	struct iol_pool *pool;
-	unsigned long id;
 	u64 chunks = 0;
 
-	xa_for_each(&domain->pools, id, pool)
+	list_for_each_entry(pool, &domain->own, of_domain)
 		chunks += READ_ONCE(pool->nspare);
 	return chunks * IOL_CHUNK_SIZE;
 }
@@ -101,11 +88,10 @@ static bool iol_quota_allows(struct iol_domain *domain, size_t more)
 {
 	u64 quota = READ_ONCE(domain_quota);
 	struct iol_pool *pool;
-	unsigned long id;
 
 	if (domain->bytes + more + iol_domain_spare(domain) <= quota)
 		return true;
-	xa_for_each(&domain->pools, id, pool)
+	list_for_each_entry(pool, &domain->own, of_domain)
 		iol_pool_trim(pool);
 	return domain->bytes + more <= quota;
 }

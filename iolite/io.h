@@ -21,6 +21,7 @@
  * @copied:   bytes in @copy
  * @inside:   READ: for the kernel itself: no domain gets hold of the data
  * @final:    READ: data that is not taken is lost, so what cannot go by reference goes by value
+ * @readable: READ: id of a pool that @domain may read, 0: none was asked for yet
  * @list:     WRITE: what to write; READ: what was read, at most as many slices as it has room for
  */
 struct iol_call {
@@ -35,6 +36,7 @@ struct iol_call {
 	u32 copied;
 	bool inside;
 	bool final;
+	u64 readable;
 	struct iol_list list;
 };
 

@@ -92,6 +92,14 @@ static u32 iol_slot_run(struct pipe_buffer *slot, const struct iol_buf *buf, u32
 	return min(run, len);
 }
 
+/* Asked for each slot, and those of one pipe are mostly of one pool. */
+static bool iol_call_may_read(struct iol_call *call, const struct iol_pool *pool)
+{
+	if (call->readable != pool->id && iol_domain_may_read(call->domain, pool))
+		call->readable = pool->id;
+	return call->readable == pool->id;
+}
+
 /*
  * How much of a range may go by reference, from its beginning; 0: its first bytes, up to the end of
  * @page, must be copied, since other things are in the page, too.
@@ -102,7 +110,7 @@ static u32 iol_run_by_reference(struct iol_call *call, const struct iol_buf *buf
 	u32 first = min_t(u32, len, PAGE_SIZE - offset_in_page(off));
 
 	*part = first;
-	if (iol_domain_may_read(call->domain, buf->chunk->pool))
+	if (iol_call_may_read(call, buf->chunk->pool))
 		return len;
 	if (first == PAGE_SIZE)
 		return round_down(len, PAGE_SIZE);

@@ -41,6 +41,7 @@ enum iol_pool_kind {
  * @poll:     looks again at @limbo
  * @wait:     after so many jiffies; under @lock
  * @of_user:  in the list of @user
+ * @of_domain: in the list of the domain @owner; under that domain's lock
  * @node:     in the list of all pools
  *
  * Lock order: mmap_lock, @lock, i_mmap_rwsem. Page faults take @lock, so nothing under it may touch
@@ -68,6 +69,7 @@ struct iol_pool {
 	struct delayed_work poll;
 	unsigned long wait;
 	struct list_head of_user;
+	struct list_head of_domain;
 	struct list_head node;
 };
 
