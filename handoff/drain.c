@@ -9,6 +9,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "kmod/freeze.h"
 #include "kmod/node.h"
 #include "kmod/socklock.h"
 
@@ -222,7 +223,8 @@ static enum flt_refusal hof_drain_may(struct sock *sk,
 
 	if (!flt_sock_lock_soon(sk))
 		return FLT_REFUSE_BUSY;
-	why = may(sk, arg);
+	/* Its queues are not there to be looked at. */
+	why = flt_endpoint_is_frozen(sk) ? FLT_REFUSE_BUSY : may(sk, arg);
 	release_sock(sk);
 	return why;
 }

@@ -4,8 +4,9 @@
  *
  *	entry in HOLD	from here on the client's packets wait
  *	checkpoint	so nothing changes behind its back
+ *	freeze		the program can neither read nor write, and TCP sends nothing
  *	HANDOFF, ACK	the socket is not locked meanwhile
- *	unchanged?	the program may have used the socket after all
+ *	unchanged?	the program may have ended the connection after all
  *	COMMIT		the decision: before it everything can be undone
  *	release		silently; a packet finds the entry, never a dead socket
  *	entry FORWARD	held packets go first
@@ -16,6 +17,7 @@
 #include <net/tcp.h>
 
 #include "kmod/endpoint.h"
+#include "kmod/freeze.h"
 #include "kmod/ktls_face.h"
 #include "kmod/node.h"
 #include "kmod/service.h"
@@ -92,11 +94,20 @@ static void hof_transfer_done(struct hof_transfer *t)
 	rcu_read_unlock();
 }
 
+/* What is held would be as good as lost to a socket that stands still. */
+static void hof_transfer_thaw(struct hof_transfer *t)
+{
+	flt_freeze_thaw(t->frozen);
+	t->frozen = NULL;
+}
+
 /* The connection stays here: what was held goes to its socket. */
 static void hof_transfer_failed(struct hof_transfer *t, enum flt_refusal why)
 {
 	if (t->rule)
 		hof_early_failed(t);
+	else
+		hof_transfer_thaw(t);
 	hof_hold_reinject(t->hn, t->entry);
 	hof_count(t->hn, HOF_STAT_HANDOFF_FAILED);
 	hof_count_refusal(t->hn, why);
@@ -108,8 +119,9 @@ static void hof_transfer_failed(struct hof_transfer *t, enum flt_refusal why)
 }
 
 /*
- * This is in the work item of the link, which its program's call may not hold up: a program
- * that uses the socket meanwhile changes it. Who only looks at it is over in a moment.
+ * This is in the work item of the link, which its program's call may not hold up: a program that
+ * keeps it has changed it, as one that ends it. Who only looks, or waits to read or write, is over
+ * in a moment.
  */
 static bool hof_transfer_lock(struct sock *sk)
 {
@@ -155,6 +167,7 @@ static enum flt_refusal hof_transfer_commit(struct hof_transfer *t)
 		return hof_transfer_say_commit(t, 0);
 	if (!hof_transfer_lock(sk))
 		return FLT_REFUSE_CHANGED;
+	flt_freeze_lift(t->frozen);
 	if (sock_flag(sk, SOCK_DEAD))
 		why = FLT_REFUSE_ABORTED;
 	else if (!flt_endpoint_unchanged(sk, t->ckpt))
@@ -181,6 +194,8 @@ static void hof_transfer_settle(struct hof_transfer *t, enum flt_refusal why, bo
 	if (why == FLT_REFUSE_NONE)
 		why = hof_transfer_commit(t);
 	if (why == FLT_REFUSE_NONE) {
+		if (t->sk)
+			hof_transfer_thaw(t);	/* it is over: nothing goes on */
 		hof_transfer_done(t);
 	} else {
 		if (!refused)
@@ -347,16 +362,20 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t, struct f
 
 	if (t->may && !flt_sock_lock_soon(t->sk))
 		return FLT_REFUSE_BUSY;
+	if (!t->may)
+		lock_sock(t->sk);
+	/* What has come for who had the lock is in the checkpoint, and not lost. */
+	sk_flush_backlog(t->sk);
 	if (t->may)
 		why = t->may(t->sk, t->arg);
-	else
-		lock_sock(t->sk);
 	if (why == FLT_REFUSE_NONE)
 		why = flt_endpoint_checkpoint(t->sk, hof_transfer_unread_max(t),
 					      hof_transfer_send_max(t), tls, &t->ckpt);
 	/* Its program may have made another connection of it since we looked. */
 	if (why == FLT_REFUSE_NONE && memcmp(&t->ckpt->tuple, &t->tuple, sizeof(t->tuple)))
 		why = FLT_REFUSE_CHANGED;
+	if (why == FLT_REFUSE_NONE)
+		why = flt_endpoint_freeze(t->sk, &t->frozen);
 	/* What the client expects next, if nothing of it was lost on the way. */
 	if (why == FLT_REFUSE_NONE)
 		WRITE_ONCE(t->entry->acked, tcp_sk(t->sk)->snd_nxt);
@@ -544,6 +563,8 @@ bool hof_transfer_retract(struct hof_transfer *t)
 		return false;
 	if (t->rule)
 		hof_early_failed(t);
+	else
+		hof_transfer_thaw(t);
 	hof_hold_reinject(t->hn, t->entry);
 	hof_flight_remove(t);
 	return true;

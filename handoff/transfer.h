@@ -13,6 +13,7 @@
 #include "message.h"
 
 struct flt_checkpoint;
+struct flt_freeze;
 struct flt_node;
 struct hof_adoption;
 struct hof_early_node;
@@ -56,6 +57,7 @@ enum hof_phase {
  * @entry:  in HOLD
  * @hold:   its queue
  * @ckpt:   what was sent
+ * @frozen: with @sk, from the checkpoint on: until it is released or goes on. Of who settles it
  * @may, @arg: see hof_transfer_give(); NULL: its program has submitted it
  * @rule:   it has no socket, and never had one (early.h); a counted reference. A @ticket only
  *	    if its table has chosen
@@ -85,6 +87,7 @@ struct hof_transfer {
 	struct hof_entry *entry;
 	struct hof_hold hold;
 	struct flt_checkpoint *ckpt;
+	struct flt_freeze *frozen;
 	enum flt_refusal (*may)(struct sock *sk, void *arg);
 	void *arg;
 	struct hof_early_rule *rule;
@@ -118,7 +121,7 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
  * @cookie: for the events
  * @flags:  HOF_ADOPT_MOVED and _HOPS, or 0: it has as many hops as it had
  * @may:    asked under @sk's lock when the client's packets wait already. Between a yes and the
- *	    release the program may read or write after all, and then it stays with it
+ *	    release the program can neither read nor write; if it ends it, it stays with it
  * @arg:    for @may, which is asked before this returns if at all
  *
  * Waits for no program. Nothing that the client has not acknowledged goes along: that is for who

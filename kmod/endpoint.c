@@ -11,6 +11,7 @@
 #include "compat/done.h"
 #include "compat/sock.h"
 #include "endpoint.h"
+#include "freeze.h"
 #include "ktls_face.h"
 #include "ktls_move.h"
 
@@ -355,6 +356,9 @@ enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
 	why = flt_sock_kind(sk);
 	if (why == FLT_REFUSE_NOTTCP)
 		return why;
+	/* Somebody is giving it away, and its queues are elsewhere. */
+	if (!why && flt_endpoint_is_frozen(sk))
+		why = FLT_REFUSE_BUSY;
 	if (!why)
 		why = flt_sock_movable(sk, send);
 	if (!why && flt_ktls_is_ours(sk))

@@ -60,6 +60,18 @@ DEFINE_EVENT(flt_endpoint, flt_endpoint_checkpoint,
 	TP_ARGS(tuple, unread, why)
 );
 
+/* On the giver: it stands still until it is known whose it is. */
+DEFINE_EVENT(flt_endpoint, flt_endpoint_freeze,
+	TP_PROTO(const struct flt_tuple *tuple, u32 unread, enum flt_refusal why),
+	TP_ARGS(tuple, unread, why)
+);
+
+/* On the giver: it stays, and goes on. */
+DEFINE_EVENT(flt_endpoint, flt_endpoint_thaw,
+	TP_PROTO(const struct flt_tuple *tuple, u32 unread, enum flt_refusal why),
+	TP_ARGS(tuple, unread, why)
+);
+
 /* On the giver: let go; the unread bytes are elsewhere now. */
 DEFINE_EVENT(flt_endpoint, flt_endpoint_release,
 	TP_PROTO(const struct flt_tuple *tuple, u32 unread, enum flt_refusal why),

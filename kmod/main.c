@@ -6,6 +6,7 @@
 #include "auth.h"
 #include "counter.h"
 #include "dispatch.h"
+#include "freeze.h"
 #include "ktls_face.h"
 #include "linkwork.h"
 #include "netlink.h"
@@ -29,9 +30,12 @@ static int __init flt_init(void)
 	err = flt_park_init();
 	if (err)
 		goto undo_dispatch;
-	err = flt_netns_init();
+	err = flt_freeze_init();
 	if (err)
 		goto undo_park;
+	err = flt_netns_init();
+	if (err)
+		goto undo_freeze;
 	err = flt_stats_init();
 	if (err)
 		goto undo_netns;
@@ -44,6 +48,8 @@ undo_stats:
 	flt_stats_exit();
 undo_netns:
 	flt_netns_exit();
+undo_freeze:
+	flt_freeze_exit();
 undo_park:
 	flt_park_exit();
 undo_dispatch:
@@ -62,6 +68,7 @@ static void __exit flt_exit(void)
 	flt_netlink_exit();	/* no more commands */
 	flt_stats_exit();
 	flt_netns_exit();	/* ends every link of every namespace */
+	flt_freeze_exit();
 	flt_park_exit();
 	flt_dispatch_exit();
 	flt_link_exit();

@@ -24,6 +24,7 @@
 #include "compat/request.h"
 #include "endpoint.h"
 #include "endpoint_trace.h"
+#include "freeze.h"
 #include "ktls.h"
 #include "requeue.h"
 #include "socklock.h"
@@ -290,6 +291,8 @@ enum flt_refusal flt_endpoint_requeue(struct sock *sk, const struct flt_requeue 
 		flt_tuple_from_sock(sk, &now);
 		if (memcmp(&now, &tuple, sizeof(now)))
 			why = FLT_REFUSE_CHANGED;
+		else if (flt_endpoint_is_frozen(sk))
+			why = FLT_REFUSE_BUSY;
 		else
 			why = how->may ? how->may(sk, how->arg) : FLT_REFUSE_NONE;
 		if (!why)

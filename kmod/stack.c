@@ -199,7 +199,7 @@ static int flt_stack_push(struct sock *sk, struct flt_stack **fresh, struct flt_
 	return err;
 }
 
-static bool flt_stack_is_on(const struct sock *sk)
+bool flt_stack_is_on(const struct sock *sk)
 {
 	bool on;
 

@@ -153,6 +153,8 @@ static inline struct flt_stack *flt_stack_lookup(const struct sock *sk)
 	return NULL;
 }
 
+/* Are there functions of ours on its pointers? With sk_callback_lock held that stays so. */
+bool flt_stack_is_on(const struct sock *sk);
 unsigned int flt_layer_needs(const struct flt_layer_ops *ops);
 struct flt_layer *flt_layer_alloc(const struct flt_layer_ops *ops, gfp_t gfp);
 void flt_layer_put(struct flt_layer *layer);

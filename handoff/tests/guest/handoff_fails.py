@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, E, FAILED, SLOW, VIP4, Cluster, Refused, accept, acknowledged, claim,  # noqa: E402
-                 main, peek, receive, run, stalled, usable, wait)
+from hof import (CLOSED, DONE, E, FAILED, PATIENCE, SLOW, VIP4, Cluster, Refused, accept,  # noqa: E402
+                 acknowledged, claim, main, peek, receive, run, stalled, usable, wait)
 
 CLUSTER = None
 # The longer of both ends' counts. What each says when a link comes up is short, for who wants one lost.
@@ -149,15 +149,50 @@ def same_connection_goes_to_another_node_after_a_timeout():
 
 
 @claim
-def read_meanwhile_is_noticed():
+def who_reads_or_writes_meanwhile_finds_nothing_and_no_room():
+    """Its bytes are read at the node that gets it, or here when none does."""
+    for taken in (True, False):
+        case = Case()
+        case.block_links()
+        case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW if taken else 500)
+        case.here.setblocking(False)
+        for call in (lambda case=case: case.here.recv(1), lambda case=case: case.here.send(b"x")):
+            try:
+                raise AssertionError(call())
+            except BlockingIOError:
+                pass
+        case.here.settimeout(PATIENCE)
+        if not taken:
+            assert case.here.recv(1) == b"G"     # waits
+            case.dev.expect(FAILED, refusal="timeout")
+            case.unblock_links()
+            case.usable(b"ET")
+            case.close()
+            continue
+        case.unblock_links()
+        case.dev.expect(DONE)
+        assert case.here.recv(1) == b""
+        with accept(case.back) as there:
+            assert receive(there, 3) == b"GET"
+            usable(there, case.client)
+            case.client.close()     # so that nothing of it waits on the node
+            assert there.recv(1) == b""
+        case.close()
+
+
+@claim
+def ended_meanwhile_it_stays():
+    """shutdown() is not held up, and what it says is not said twice."""
     case = Case()
     case.block_links()
     case.dev.submit(case.here, case.node, timeout_ms=8000 * SLOW)
-    assert case.here.recv(1) == b"G"
+    case.here.shutdown(socket.SHUT_WR)
     case.unblock_links()
     case.dev.expect(FAILED, refusal="changed")
-    assert receive(case.here, 2) == b"ET"
-    usable(case.here, case.client)
+    assert case.client.recv(1) == b""
+    assert receive(case.here, 3) == b"GET"
+    case.client.sendall(b"more")
+    assert receive(case.here, 4) == b"more"
     case.close()
 
 

@@ -284,6 +284,8 @@ def locked_by_its_program_when_the_answer_comes_it_stays_here():
         dev = stage.node.handoff()
         client, here, number = stage.given(listener, dev)
         stall = Stall()
+        # It would wait for room, without the lock; so it makes room by itself.
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100000)
         stall.lock(here)
         try:
             stage.peer.tell(ACK, number)

@@ -177,7 +177,7 @@ class Endpoint:
 
     CALL = struct.Struct("iIQII")
     MOST = 4 << 20      # FLT_CHECKPOINT_MAX
-    CHECKPOINT, UNCHANGED, RELEASE, ADOPT, COMMIT, ABORT = (0xc0184500 | n for n in range(1, 7))
+    CHECKPOINT, UNCHANGED, RELEASE, ADOPT, COMMIT, ABORT, FREEZE, THAW = (0xc0184500 | n for n in range(1, 9))
 
     def __init__(self):
         self.dev = os.open("/dev/flt_endpoint_test", os.O_RDWR)
@@ -194,10 +194,20 @@ class Endpoint:
 
     def checkpoint(self, sock, send=0):
         """Returns the checkpoint, with so many unacknowledged bytes at most, or raises Refused."""
-        why, wire = self.call(self.CHECKPOINT, sock, room=9 << 20, send=send)
+        return self.take(self.CHECKPOINT, sock, send)
+
+    def freeze(self, sock, send=MOST):
+        """The same, and the socket stands still until thaw() or release()."""
+        return self.take(self.FREEZE, sock, send)
+
+    def take(self, request, sock, send):
+        why, wire = self.call(request, sock, room=9 << 20, send=send)
         if why != "NONE":
             raise Refused(why)
         return Wire(wire)
+
+    def thaw(self):
+        self.call(self.THAW)
 
     def unchanged(self, sock, wire):
         return self.call(self.UNCHANGED, sock, wire)[0] == "NONE"

@@ -8,25 +8,39 @@
 #include <linux/uaccess.h>
 #include <net/sock.h>
 #include "../../endpoint.h"
+#include "../../freeze.h"
 #include "endpoint_test.h"
 
 /**
  * struct flt_test - an open file
  * @lock:     one call at a time
  * @adoption: NULL, or what ADOPT made; under @lock
+ * @frozen:   NULL, or what FREEZE made; the same
  */
 struct flt_test {
 	struct mutex lock;
 	struct flt_adoption *adoption;
+	struct flt_freeze *frozen;
 };
 
-static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call)
+static void flt_test_thaw(struct flt_test *test)
+{
+	flt_freeze_thaw(test->frozen);
+	test->frozen = NULL;
+}
+
+static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call,
+				struct flt_freeze **frozen)
 {
 	struct flt_checkpoint *ckpt;
 	long err = 0;
 
 	lock_sock(sk);
 	call->refusal = flt_endpoint_checkpoint(sk, FLT_CHECKPOINT_MAX, call->send, NULL, &ckpt);
+	if (!call->refusal && frozen && flt_endpoint_freeze(sk, frozen)) {
+		kvfree(ckpt);
+		call->refusal = FLT_REFUSE_NOMEM;
+	}
 	release_sock(sk);
 	if (call->refusal)
 		return 0;
@@ -41,7 +55,7 @@ static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call)
 
 /* UNCHANGED, or RELEASE of what is unchanged, under one lock as whoever gives a connection does it. */
 static long flt_test_compare(struct sock *sk, struct flt_test_call *call, const void *wire,
-			     bool release)
+			     bool release, struct flt_freeze *frozen)
 {
 	struct flt_checkpoint *ckpt;
 
@@ -51,6 +65,8 @@ static long flt_test_compare(struct sock *sk, struct flt_test_call *call, const 
 	ckpt->len = call->len;
 	memcpy(ckpt->wire, wire, call->len);
 	lock_sock(sk);
+	if (release && frozen)
+		flt_freeze_lift(frozen);
 	call->refusal = flt_endpoint_unchanged(sk, ckpt) ? FLT_REFUSE_NONE : FLT_REFUSE_CHANGED;
 	if (release && call->refusal == FLT_REFUSE_NONE) {
 		call->send = flt_endpoint_tsval(sk);
@@ -61,7 +77,8 @@ static long flt_test_compare(struct sock *sk, struct flt_test_call *call, const 
 	return 0;
 }
 
-static long flt_test_on_socket(unsigned int cmd, struct flt_test_call *call, const void *wire)
+static long flt_test_on_socket(struct flt_test *test, unsigned int cmd,
+			       struct flt_test_call *call, const void *wire)
 {
 	struct socket *sock;
 	long err = 0;
@@ -72,14 +89,19 @@ static long flt_test_on_socket(unsigned int cmd, struct flt_test_call *call, con
 		return error;
 	switch (cmd) {
 	case FLT_TEST_CHECKPOINT:
-		err = flt_test_checkpoint(sock->sk, call);
+		err = flt_test_checkpoint(sock->sk, call, NULL);
+		break;
+	case FLT_TEST_FREEZE:
+		err = test->frozen ? -EBUSY : flt_test_checkpoint(sock->sk, call, &test->frozen);
 		break;
 	case FLT_TEST_UNCHANGED:
-		err = flt_test_compare(sock->sk, call, wire, false);
+		err = flt_test_compare(sock->sk, call, wire, false, NULL);
 		break;
 	case FLT_TEST_RELEASE:
 		if (call->len) {
-			err = flt_test_compare(sock->sk, call, wire, true);
+			err = flt_test_compare(sock->sk, call, wire, true, test->frozen);
+			if (!err && !call->refusal)
+				flt_test_thaw(test);
 			break;
 		}
 		lock_sock(sock->sk);
@@ -143,9 +165,14 @@ static long flt_test_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	mutex_lock(&test->lock);
 	switch (cmd) {
 	case FLT_TEST_CHECKPOINT:
+	case FLT_TEST_FREEZE:
 	case FLT_TEST_UNCHANGED:
 	case FLT_TEST_RELEASE:
-		err = flt_test_on_socket(cmd, &call, wire);
+		err = flt_test_on_socket(test, cmd, &call, wire);
+		break;
+	case FLT_TEST_THAW:
+		flt_test_thaw(test);
+		err = 0;
 		break;
 	case FLT_TEST_ADOPT:
 	case FLT_TEST_COMMIT:
@@ -179,6 +206,7 @@ static int flt_test_release(struct inode *inode, struct file *file)
 
 	if (test->adoption)
 		flt_adoption_abort(test->adoption);
+	flt_test_thaw(test);
 	mutex_destroy(&test->lock);
 	kfree(test);
 	return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * /dev/flt_endpoint_test: the calls of kmod/endpoint.h from user space, for
- * tests only. An open file holds at most one adoption; closing it aborts that.
+ * tests only. An open file holds at most one adoption, and one frozen socket; closing it aborts the
+ * one and thaws the other.
  * Sockets are named by descriptor, the network namespace is the caller's. The
  * checkpoint passes through user space, so that a test can spoil it.
  */
@@ -37,4 +38,7 @@ struct flt_test_call {
 #define FLT_TEST_COMMIT		_IOWR('E', 5, struct flt_test_call)
 #define FLT_TEST_ABORT		_IOWR('E', 6, struct flt_test_call)
 
+/* As CHECKPOINT, and frozen from there on: until THAW, or RELEASE that succeeds. */
+#define FLT_TEST_FREEZE		_IOWR('E', 7, struct flt_test_call)
+#define FLT_TEST_THAW		_IOWR('E', 8, struct flt_test_call)
 #endif

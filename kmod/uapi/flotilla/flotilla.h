@@ -202,7 +202,7 @@ enum flt_refusal {
 	FLT_REFUSE_FOREIGN	= 14,	/* private struct proto (SMC, another module) */
 	FLT_REFUSE_SHARED	= 15,	/* several processes use the socket */
 	FLT_REFUSE_BUSY		= 16,	/* a handoff of it, or a record of its TLS */
-	FLT_REFUSE_CHANGED	= 17,	/* changed between checkpoint and commit */
+	FLT_REFUSE_CHANGED	= 17,	/* ended, or else changed, between checkpoint and commit */
 	FLT_REFUSE_FINRECV	= 18,	/* the client has closed its side */
 	FLT_REFUSE_SCOPE	= 19,	/* a link-local address means nothing elsewhere */
 	FLT_REFUSE_ACCECN	= 20,	/* it counts congestion by AccECN */
