@@ -355,6 +355,14 @@ static u32 hof_transfer_unread_max(const struct hof_transfer *t)
 	return features & FLT_FEATURE_LARGE ? max : min(max, FLT_CHECKPOINT_SMALL_UNREAD);
 }
 
+static unsigned int hof_transfer_flags(const struct hof_transfer *t)
+{
+	u64 features = READ_ONCE(t->peer->node->features);
+
+	return (features & FLT_FEATURE_HALFCLOSED ? FLT_CHECKPOINT_END : 0) |
+	       (features & FLT_FEATURE_OOO ? FLT_CHECKPOINT_OOO : 0);
+}
+
 /* @tls: what the socket has of keys; NULL: the caller has them, and it has none. */
 static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t, struct flt_tls *tls)
 {
@@ -369,8 +377,9 @@ static enum flt_refusal hof_transfer_checkpoint(struct hof_transfer *t, struct f
 	if (t->may)
 		why = t->may(t->sk, t->arg);
 	if (why == FLT_REFUSE_NONE)
-		why = flt_endpoint_checkpoint(t->sk, hof_transfer_unread_max(t),
-					      hof_transfer_send_max(t), tls, &t->ckpt);
+		why = flt_endpoint_checkpoint(t->sk, hof_transfer_flags(t),
+					      hof_transfer_unread_max(t), hof_transfer_send_max(t),
+					      tls, &t->ckpt);
 	/* Its program may have made another connection of it since we looked. */
 	if (why == FLT_REFUSE_NONE && memcmp(&t->ckpt->tuple, &t->tuple, sizeof(t->tuple)))
 		why = FLT_REFUSE_CHANGED;
@@ -595,7 +604,7 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 	state = inet_sk_state_load(sk);
 	if (state == TCP_CLOSE && hof_transfer_given(hn, sk))
 		return -EALREADY;
-	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+	if ((1 << state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV))
 		return FLT_REFUSE_STATE;
 	why = hof_transfer_target(hn, node, flt_ktls_is_ours(sk) ? own : tls);
 	if (why != FLT_REFUSE_NONE)

@@ -293,7 +293,7 @@ static enum flt_refusal flt_adoption_make(struct net *net, u32 giver,
 	}
 	adoption->port = door.server_port;
 	adoption->unread = state->unread;
-	adoption->queued = flt_state_queued(state);
+	adoption->queued = flt_state_queued(state) ?: flt_state_owes(state);
 	adoption->ack_pending = state->flags & FLT_WIRE_ACK_PENDING;
 
 	/* With the largest window ever seen TCP finds the segment size that the giver had. */

@@ -70,6 +70,12 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
 enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state *state,
 				      const void *data);
 
+/*
+ * The server's FIN, behind these bytes: the state is what it was, and CLOSING where it was
+ * LAST_ACK, which accept() does not expect. The child is silent (freeze.h).
+ */
+enum flt_refusal flt_child_queue_end(struct sock *child, const struct flt_state *state);
+
 /* A child with such bytes has been accepted: it sends what it may, and retransmits. May sleep. */
 void flt_child_resume_sending(struct sock *child);
 
@@ -147,7 +153,7 @@ struct flt_ktls;
  * @listener:    one reference
  * @req:         stands in the accept queue for the child; one reference
  * @unread:      bytes the child was given
- * @queued:      bytes it was given that the client has not acknowledged
+ * @queued:      bytes it was given that the client has not acknowledged, with the FIN
  * @waiting:     whom they count for, from before the child is made until it is accepted or gone
  * @ack_pending: the client waits for an acknowledgment
  * @over:        @accept has been called

@@ -4,6 +4,7 @@
 #include <net/ip6_checksum.h>
 #include <net/tcp.h>
 #include "adopt.h"
+#include "freeze.h"
 
 static void flt_segment_tcp(struct sk_buff *skb, const struct flt_state *state, u8 flags,
 			    u32 seq, u32 ack, u16 window)
@@ -154,6 +155,105 @@ static enum flt_refusal flt_child_fin(struct sock *child, const struct flt_state
 	return child->sk_state == TCP_CLOSE_WAIT ? FLT_REFUSE_NONE : FLT_REFUSE_NOMEM;
 }
 
+/* Of one page each, as many as a buffer has places for. */
+#define FLT_RANGE_PIECE	(16 * PAGE_SIZE)
+
+static bool flt_segment_fill(struct sk_buff *skb, const void *data, u32 len)
+{
+	struct page *page;
+	u32 part;
+	int i;
+
+	for (i = 0; len; i++, data += part, len -= part) {
+		part = min_t(u32, len, PAGE_SIZE);
+		page = alloc_page(GFP_KERNEL);
+		if (!page)
+			return false;
+		memcpy(page_address(page), data, part);
+		skb_add_rx_frag(skb, i, page, 0, part, PAGE_SIZE);
+	}
+	return true;
+}
+
+/* As the client has sent it. What TCP says to it goes nowhere; its windows are set later. */
+static bool flt_child_take(struct sock *child, const struct flt_state *state, u32 seq,
+			   const void *data, u32 len, bool fin)
+{
+	struct tcp_sock *tp = tcp_sk(child);
+	struct sk_buff *skb;
+
+	skb = flt_segment(sock_net(child), state, TCPHDR_ACK | (fin ? TCPHDR_FIN : 0), seq,
+			  tp->snd_una, state->snd_wnd >> state->snd_wscale);
+	if (!skb)
+		return false;
+	if (!flt_segment_fill(skb, data, len)) {
+		kfree_skb(skb);
+		return false;
+	}
+	TCP_SKB_CB(skb)->end_seq += len;
+	tp->rcv_wup = tp->rcv_nxt;
+	tp->rcv_wnd = (u32)U16_MAX << TCP_MAX_WSCALE;
+	local_bh_disable();
+	child->sk_backlog_rcv(child, skb);
+	local_bh_enable();
+	return true;
+}
+
+static bool flt_child_take_range(struct sock *child, const struct flt_state *state,
+				 const struct flt_wire_range *range, const void *data)
+{
+	bool fin = be32_to_cpu(range->flags) & FLT_RANGE_FIN;
+	u32 seq = be32_to_cpu(range->seq), len = be32_to_cpu(range->len), part;
+
+	do {
+		part = min_t(u32, len, FLT_RANGE_PIECE);
+		if (!flt_child_take(child, state, seq, data, part, fin && part == len))
+			return false;
+		seq += part;
+		data += part;
+		len -= part;
+	} while (len);
+	return true;
+}
+
+/* Short of memory TCP drops what it may drop. */
+static bool flt_child_has_ranges(const struct sock *child, const struct flt_state *state)
+{
+	const struct rb_node *node;
+	u32 len = 0;
+
+	for (node = rb_first(&tcp_sk(child)->out_of_order_queue); node; node = rb_next(node))
+		len += rb_to_skb(node)->len;
+	return len == state->ranged && tcp_sk(child)->rcv_nxt == flt_state_rcv_nxt(state);
+}
+
+/*
+ * What came out of order comes again, so that TCP itself keeps account of what it acknowledges
+ * selectively. Acknowledgments that it delays are of nobody's interest: the client has had them.
+ */
+static enum flt_refusal flt_child_ranges(struct sock *child, const struct flt_state *state,
+					 const struct flt_streams *data)
+{
+	struct tcp_sock *tp = tcp_sk(child);
+	struct flt_wire_range range;
+	int rcvbuf = child->sk_rcvbuf;
+	u32 i, at = 0;
+	bool done = true;
+
+	WRITE_ONCE(child->sk_rcvbuf, INT_MAX);
+	for (i = 0; done && i < state->ranges; i++, at += be32_to_cpu(range.len)) {
+		memcpy(&range, data->ranges + i * sizeof(range), sizeof(range));
+		done = flt_child_take_range(child, state, &range, data->ranged + at);
+	}
+	WRITE_ONCE(child->sk_rcvbuf, rcvbuf);
+	if (hrtimer_try_to_cancel(&tp->compressed_ack_timer) == 1)
+		__sock_put(child);
+	tp->compressed_ack = 0;
+	tp->rx_opt.dsack = 0;
+	flt_child_ack_clear(child);
+	return done && flt_child_has_ranges(child, state) ? FLT_REFUSE_NONE : FLT_REFUSE_NOMEM;
+}
+
 /* Without this the first retransmission would wait three seconds: no SYN-ACK was timed here. */
 static void flt_child_seed_rtt(struct sock *child, const struct flt_state *state)
 {
@@ -203,6 +303,38 @@ static void flt_child_windows(struct sock *child, const struct flt_state *state)
 	tp->pred_flags = 0;
 }
 
+static enum flt_refusal flt_child_queues(struct sock *child, const struct flt_state *state,
+					 const struct flt_streams *data)
+{
+	enum flt_refusal why;
+
+	why = flt_child_queue(child, data->unread, state->unread);
+	if (!why && (state->flags & FLT_WIRE_FIN))
+		why = flt_child_fin(child, state);
+	if (!why && state->ranges)
+		why = flt_child_ranges(child, state, data);
+	if (!why)
+		why = flt_child_queue_sent(child, state, data->sent);
+	if (!why)
+		why = flt_child_queue_end(child, state);
+	return why;
+}
+
+/* With the cost of being silent only where TCP would say something. */
+static enum flt_refusal flt_child_queues_silent(struct sock *child, const struct flt_state *state,
+						const struct flt_streams *data)
+{
+	enum flt_refusal why;
+
+	if (!state->ranges && !state->end)
+		return flt_child_queues(child, state, data);
+	if (!flt_silence_begin(child))
+		return FLT_REFUSE_POLICY;
+	why = flt_child_queues(child, state, data);
+	flt_silence_end(child);
+	return why;
+}
+
 enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *state,
 				const struct flt_streams *data)
 {
@@ -212,11 +344,7 @@ enum flt_refusal flt_child_fill(struct sock *child, const struct flt_state *stat
 	sock_owned_by_me(child);
 
 	flt_child_make_room(child, state);
-	why = flt_child_queue(child, data->unread, state->unread);
-	if (!why && (state->flags & FLT_WIRE_FIN))
-		why = flt_child_fin(child, state);
-	if (!why)
-		why = flt_child_queue_sent(child, state, data->sent);
+	why = flt_child_queues_silent(child, state, data);
 	if (why)
 		return why;
 

@@ -90,6 +90,37 @@ enum flt_refusal flt_child_queue_sent(struct sock *child, const struct flt_state
 	return FLT_REFUSE_NONE;
 }
 
+enum flt_refusal flt_child_queue_end(struct sock *child, const struct flt_state *state)
+{
+	struct tcp_sock *tp = tcp_sk(child);
+	u32 sent = state->snd_nxt;
+
+	if (!state->end)
+		return FLT_REFUSE_NONE;
+	WRITE_ONCE(child->sk_shutdown, child->sk_shutdown | SEND_SHUTDOWN);
+	if (state->end == FLT_END_ACKED) {
+		tcp_set_state(child, TCP_FIN_WAIT2);
+		return FLT_REFUSE_NONE;
+	}
+	if (state->end == FLT_END_SENT) {
+		sent++;
+		tp->repair = 1;
+		tp->repair_queue = TCP_SEND_QUEUE;
+	}
+	tp->snd_wnd = 0;
+	child->sk_prot->shutdown(child, SEND_SHUTDOWN);
+	tp->repair_queue = TCP_NO_QUEUE;
+	tp->repair = 0;
+	inet_csk_clear_xmit_timer(child, ICSK_TIME_RETRANS);
+	/* Short of memory TCP forgets it, or puts it to what is sent. */
+	if (tp->write_seq != state->write_seq + 1 || tp->snd_nxt != sent)
+		return FLT_REFUSE_NOMEM;
+	tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp)));
+	if (child->sk_state == TCP_LAST_ACK)
+		tcp_set_state(child, TCP_CLOSING);
+	return FLT_REFUSE_NONE;
+}
+
 void flt_child_resume_sending(struct sock *child)
 {
 	struct inet_connection_sock *icsk = inet_csk(child);

@@ -29,12 +29,55 @@ static struct flt_section flt_section(enum flt_section_type type, u16 flags, u32
 
 #define FLT_CRITICAL(type, body)	flt_section(type, FLT_SECTION_CRITICAL, sizeof(body))
 
-u32 flt_wire_len(const struct flt_state *state)
+/* From the beginning to what follows the bytes of the server. */
+static u32 flt_wire_streams_len(const struct flt_state *state)
 {
 	u32 queued = flt_state_queued(state);
 
 	return sizeof(struct flt_wire) + state->unread +
 	       (queued ? sizeof(struct flt_wire_tail) + queued : 0);
+}
+
+static u32 flt_wire_end_len(const struct flt_state *state)
+{
+	return state->end ? sizeof(struct flt_section) + sizeof(struct flt_wire_end) : 0;
+}
+
+u32 flt_wire_len(const struct flt_state *state)
+{
+	u32 len = flt_wire_streams_len(state) + flt_wire_end_len(state);
+
+	if (state->ranges)
+		len += 2 * sizeof(struct flt_section) + state->ranged +
+		       state->ranges * sizeof(struct flt_wire_range);
+	return len;
+}
+
+void *flt_wire_ranges(struct flt_wire *wire, const struct flt_state *state)
+{
+	return (void *)wire + flt_wire_streams_len(state) + flt_wire_end_len(state) +
+	       sizeof(struct flt_section);
+}
+
+/* At any alignment, as all that follows the bytes of a stream. */
+static void flt_end_encode(void *at, const struct flt_state *state)
+{
+	struct flt_section head = FLT_CRITICAL(FLT_SECTION_END, struct flt_wire_end);
+	struct flt_wire_end end = { .end = state->end };
+
+	memcpy(at, &head, sizeof(head));
+	memcpy(at + sizeof(head), &end, sizeof(end));
+}
+
+/* The heads of the two sections; who has the ranges fills in the rest. */
+static void flt_ranges_encode(void *at, const struct flt_state *state)
+{
+	u32 len = state->ranges * sizeof(struct flt_wire_range);
+	struct flt_section head = flt_section(FLT_SECTION_RANGES, FLT_SECTION_CRITICAL, len);
+
+	memcpy(at - sizeof(head), &head, sizeof(head));
+	head = flt_section(FLT_SECTION_RANGEDATA, FLT_SECTION_CRITICAL, state->ranged);
+	memcpy(at + len, &head, sizeof(head));
 }
 
 /* At any alignment. */
@@ -118,6 +161,10 @@ void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state)
 	wire->data_head = flt_section(FLT_SECTION_DATA, FLT_SECTION_CRITICAL, state->unread);
 	if (flt_state_queued(state))
 		flt_tail_encode((void *)(wire + 1) + state->unread, state);
+	if (state->end)
+		flt_end_encode((void *)wire + flt_wire_streams_len(state), state);
+	if (state->ranges)
+		flt_ranges_encode(flt_wire_ranges(wire, state), state);
 }
 
 static void flt_tuple_read(const struct flt_wire_tuple *tuple, struct flt_state *state)
@@ -159,24 +206,6 @@ static void flt_send_read(const struct flt_wire_send *send, struct flt_state *st
 {
 	state->snd_nxt = be32_to_cpu(send->snd_nxt);
 	state->write_seq = be32_to_cpu(send->write_seq);
-}
-
-bool flt_wire_progress(const struct flt_wire *wire, u32 len, struct flt_state *state)
-{
-	struct flt_wire_tail tail;
-
-	if (len < sizeof(*wire))
-		return false;
-	flt_tuple_read(&wire->tuple, state);
-	flt_options_read(&wire->options, state);
-	flt_progress_read(&wire->progress, state);
-	if (len - sizeof(*wire) == state->unread)
-		return true;
-	if (len - sizeof(*wire) < (u64)state->unread + sizeof(tail))
-		return false;
-	memcpy(&tail, (void *)(wire + 1) + state->unread, sizeof(tail));
-	flt_send_read(&tail.send, state);
-	return true;
 }
 
 static bool flt_address_ok(u16 family, const u8 *bytes)
@@ -229,7 +258,8 @@ static bool flt_windows_ok(const struct flt_state *state)
 {
 	u32 rcv_nxt = flt_state_rcv_nxt(state);
 
-	if (state->unread > FLT_CHECKPOINT_MAX || flt_state_queued(state) > FLT_CHECKPOINT_MAX)
+	if (state->unread > FLT_CHECKPOINT_MAX || flt_state_queued(state) > FLT_CHECKPOINT_MAX ||
+	    state->ranged > FLT_CHECKPOINT_MAX - state->unread)
 		return false;
 	/* Sent is what has been written; this holds for numbers that lie before snd_una, too. */
 	if (flt_state_flying(state) > flt_state_queued(state))
@@ -271,6 +301,8 @@ static const u16 flt_section_size[FLT_SECTION_LAST + 1] = {
 	[FLT_SECTION_SEND]	= sizeof(struct flt_wire_send),
 	[FLT_SECTION_TLS]	= sizeof(struct flt_wire_tls),
 	[FLT_SECTION_CONGESTION] = sizeof(struct flt_wire_congestion),
+	[FLT_SECTION_END]	= sizeof(struct flt_wire_end),
+	[FLT_SECTION_RANGES]	= sizeof(struct flt_wire_range),
 };
 
 /**
@@ -392,10 +424,62 @@ static enum flt_refusal flt_sections_read(const struct flt_sections *found,
 		memcpy(&send, found->body[FLT_SECTION_SEND], sizeof(send));
 		flt_send_read(&send, state);
 	}
+	if (found->body[FLT_SECTION_END]) {
+		struct flt_wire_end end;
+
+		memcpy(&end, found->body[FLT_SECTION_END], sizeof(end));
+		if (!end.end || end.end > FLT_END_ACKED ||
+		    memchr_inv(end.zero, 0, sizeof(end.zero)))
+			return FLT_REFUSE_MALFORMED;
+		state->end = end.end;
+	}
 	/* Each is said twice. */
 	return found->len[FLT_SECTION_DATA] == state->unread &&
 	       found->len[FLT_SECTION_SENDDATA] == flt_state_queued(state) ?
 	       FLT_REFUSE_NONE : FLT_REFUSE_MALFORMED;
+}
+
+/*
+ * What came out of order lies behind what came in order, each range behind the one before and not
+ * next to it, and no further than a window is wide.
+ */
+static enum flt_refusal flt_ranges_read(const struct flt_sections *found,
+					struct flt_state *state)
+{
+	u32 rcv_nxt = flt_state_rcv_nxt(state), end = 0, at, len, flags, i;
+	const void *body = found->body[FLT_SECTION_RANGES];
+	struct flt_wire_range range;
+	bool fin = false;
+
+	if (!body)
+		return found->body[FLT_SECTION_RANGEDATA] ? FLT_REFUSE_MALFORMED : FLT_REFUSE_NONE;
+	state->ranges = found->len[FLT_SECTION_RANGES] / sizeof(range);
+	state->ranged = found->len[FLT_SECTION_RANGEDATA];
+	if (found->len[FLT_SECTION_RANGES] % sizeof(range) || state->ranges > FLT_RANGES_MAX ||
+	    state->ranged > FLT_CHECKPOINT_MAX || (state->flags & FLT_WIRE_FIN))
+		return FLT_REFUSE_MALFORMED;
+	for (i = 0, at = 0; i < state->ranges; i++, at += len) {
+		memcpy(&range, body + i * sizeof(range), sizeof(range));
+		len = be32_to_cpu(range.len);
+		flags = be32_to_cpu(range.flags);
+		if (fin || flags & ~FLT_RANGE_FIN || len > state->ranged - at ||
+		    be32_to_cpu(range.seq) - rcv_nxt <= end ||
+		    be32_to_cpu(range.seq) - rcv_nxt > FLT_WINDOW_MAX)
+			return FLT_REFUSE_MALFORMED;
+		fin = flags & FLT_RANGE_FIN;
+		if (!len && !fin)
+			return FLT_REFUSE_MALFORMED;
+		end = be32_to_cpu(range.seq) - rcv_nxt + len + fin;
+	}
+	return at == state->ranged ? FLT_REFUSE_NONE : FLT_REFUSE_MALFORMED;
+}
+
+/* What is not acknowledged is not before a FIN that is, nor what is not sent before a sent one. */
+static bool flt_end_ok(const struct flt_state *state)
+{
+	if (state->end == FLT_END_ACKED)
+		return !flt_state_queued(state) && !(state->flags & FLT_WIRE_FIN);
+	return state->end != FLT_END_SENT || state->snd_nxt == state->write_seq;
 }
 
 enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *state,
@@ -412,14 +496,20 @@ enum flt_refusal flt_wire_decode(const void *buf, u32 len, struct flt_state *sta
 	if (why != FLT_REFUSE_NONE)
 		return why;
 	why = flt_sections_read(&found, state);
+	if (why == FLT_REFUSE_NONE)
+		why = flt_ranges_read(&found, state);
 	if (why != FLT_REFUSE_NONE)
 		return why;
+	if (!flt_end_ok(state))
+		return FLT_REFUSE_MALFORMED;
 	if (!flt_tuple_ok(&state->tuple) || !flt_options_ok(state) || !flt_windows_ok(state) ||
 	    !flt_times_ok(state) || !flt_congestion_ok(state))
 		return FLT_REFUSE_MALFORMED;
 	data->unread = found.body[FLT_SECTION_DATA];
 	data->sent = found.body[FLT_SECTION_SENDDATA];
 	data->tls = found.body[FLT_SECTION_TLS];
+	data->ranges = found.body[FLT_SECTION_RANGES];
+	data->ranged = found.body[FLT_SECTION_RANGEDATA];
 	return FLT_REFUSE_NONE;
 }
 

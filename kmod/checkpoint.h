@@ -66,6 +66,10 @@ struct flt_section {
  * @FLT_SECTION_SENDDATA: those bytes; there with FLT_SECTION_SEND
  * @FLT_SECTION_TLS:      struct flt_wire_tls; there if the bytes are records of TLS
  * @FLT_SECTION_CONGESTION: struct flt_wire_congestion; who does not know it begins anew
+ * @FLT_SECTION_END:      struct flt_wire_end; there if the server has sent, or queued, its FIN
+ * @FLT_SECTION_RANGES:   struct flt_wire_range, at least one: what came out of order; there if
+ *			  anything did
+ * @FLT_SECTION_RANGEDATA: their bytes, one range behind the other; there with FLT_SECTION_RANGES
  */
 enum flt_section_type {
 	FLT_SECTION_TUPLE	= 1,
@@ -78,7 +82,10 @@ enum flt_section_type {
 	FLT_SECTION_SENDDATA	= 8,
 	FLT_SECTION_TLS		= 9,
 	FLT_SECTION_CONGESTION	= 10,
-	FLT_SECTION_LAST	= FLT_SECTION_CONGESTION,
+	FLT_SECTION_END		= 11,
+	FLT_SECTION_RANGES	= 12,
+	FLT_SECTION_RANGEDATA	= 13,
+	FLT_SECTION_LAST	= FLT_SECTION_RANGEDATA,
 };
 
 /* struct flt_wire_options.flags; an unknown one is malformed. */
@@ -146,6 +153,39 @@ struct flt_wire_send {
 	__be32 write_seq;
 };
 
+/**
+ * enum flt_end - where the server's FIN is; wire numbers
+ * @FLT_END_NONE:   it has not said its last word
+ * @FLT_END_QUEUED: behind the last byte, not sent
+ * @FLT_END_SENT:   sent, not acknowledged
+ * @FLT_END_ACKED:  the client has it
+ */
+enum flt_end {
+	FLT_END_NONE	= 0,
+	FLT_END_QUEUED	= 1,
+	FLT_END_SENT	= 2,
+	FLT_END_ACKED	= 3,
+};
+
+/* Only nodes with FLT_FEATURE_HALFCLOSED are sent this. */
+struct flt_wire_end {
+	u8 end;				/* enum flt_end, not NONE */
+	u8 zero[3];
+};
+
+/* A range that ends with the client's FIN; only the last may. */
+#define FLT_RANGE_FIN	BIT(0)
+
+/* More are refused: each is a buffer of its own at the taker. */
+#define FLT_RANGES_MAX	1024
+
+/* In order, with a gap before each. Only nodes with FLT_FEATURE_OOO are sent these. */
+struct flt_wire_range {
+	__be32 seq;
+	__be32 len;
+	__be32 flags;			/* FLT_RANGE_*; an unknown one is malformed */
+};
+
 /* Only who gets a link that is encrypted sends this. */
 struct flt_wire_tls {
 	__be16 version;
@@ -158,8 +198,8 @@ struct flt_wire_tls {
 /**
  * struct flt_wire - a checkpoint as this version writes it; the unread bytes follow
  *
- * Behind these comes struct flt_wire_tail, unless the client has acknowledged everything.
- * Only the writer relies on this order.
+ * Behind these comes struct flt_wire_tail, unless the client has acknowledged everything, then
+ * FLT_SECTION_END, _RANGES and _RANGEDATA. Only the writer relies on this order.
  */
 struct flt_wire {
 	struct flt_wire_head head;
@@ -201,6 +241,10 @@ struct flt_wire_tail {
  * @max_window:    the largest it ever was
  * @rcv_start:     first unread byte
  * @unread:        number of unread bytes, without the FIN
+ * @end:           enum flt_end; the numbers of the sending side are without this FIN as long as
+ *		   it is not acknowledged
+ * @ranges:        how many ranges came out of order
+ * @ranged:        number of their bytes
  * @rcv_wup:       acknowledgment number sent last
  * @rcv_wnd:       window sent with it; @rcv_wup + @rcv_wnd is the right edge,
  *		   which must never move left
@@ -229,6 +273,8 @@ struct flt_state {
 	u32 snd_una, snd_nxt, write_seq;
 	u32 snd_wnd, snd_wl1, max_window;
 	u32 rcv_start, unread;
+	u8 end;
+	u32 ranges, ranged;
 	u32 rcv_wup, rcv_wnd, rcv_ssthresh, window_clamp;
 	u32 ts_recent, ts_recent_age, tsval;
 	u32 srtt_us, mdev_us, rttvar_us, rtt_min_us;
@@ -274,28 +320,36 @@ u32 flt_wire_len(const struct flt_state *state);
 /* All of it but the bytes of the streams, which have their places in it. */
 void flt_wire_encode(struct flt_wire *wire, const struct flt_state *state);
 
+/* What the client has not acknowledged, be it only the FIN. */
+static inline bool flt_state_owes(const struct flt_state *state)
+{
+	return flt_state_queued(state) || state->end == FLT_END_QUEUED ||
+	       state->end == FLT_END_SENT;
+}
+
+/* Where the ranges are, if there are any; their bytes are a section's head further. */
+void *flt_wire_ranges(struct flt_wire *wire, const struct flt_state *state);
+
 /* Where the unacknowledged bytes are, if there are any. */
 static inline void *flt_wire_sent(struct flt_wire *wire, const struct flt_state *state)
 {
 	return (void *)(wire + 1) + state->unread + sizeof(struct flt_wire_tail);
 }
 
-/*
- * Of one's own checkpoint: @state's tuple, flags, and what moves as bytes come and go. False:
- * it is not that long.
- */
-bool flt_wire_progress(const struct flt_wire *wire, u32 len, struct flt_state *state);
-
 /**
  * struct flt_streams - the bytes of a checkpoint, in it
  * @unread: of the client, flt_state.unread of them; NULL if there are none
  * @sent:   of the server, flt_state_queued() of them, from snd_una on; NULL if there are none
  * @tls:    struct flt_wire_tls; NULL if the connection is in clear text
+ * @ranges: flt_state.ranges of struct flt_wire_range, any alignment; NULL if there are none
+ * @ranged: their bytes
  */
 struct flt_streams {
 	const void *unread;
 	const void *sent;
 	const void *tls;
+	const void *ranges;
+	const void *ranged;
 };
 
 /**

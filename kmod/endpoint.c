@@ -122,13 +122,47 @@ static enum flt_refusal flt_sock_kind(struct sock *sk)
 	return FLT_REFUSE_NONE;
 }
 
-static enum flt_refusal flt_sock_movable(struct sock *sk, u32 send)
+/*
+ * Has it said its last word, so that only its program can still read? LAST_ACK is like CLOSING, but
+ * that it leaves no TIME_WAIT.
+ */
+static bool flt_sock_has_ended(const struct sock *sk)
+{
+	return (1 << sk->sk_state) & (TCPF_FIN_WAIT1 | TCPF_FIN_WAIT2 | TCPF_CLOSING |
+				      TCPF_LAST_ACK);
+}
+
+/* Where its FIN is; FLT_END_NONE: it is not there, since there was no memory for it. */
+static enum flt_end flt_sock_end(struct sock *sk)
+{
+	const struct sk_buff *skb = tcp_write_queue_tail(sk);
+	enum flt_end end = FLT_END_QUEUED;
+
+	if (sk->sk_state == TCP_FIN_WAIT2)
+		return FLT_END_ACKED;
+	if (!skb) {
+		skb = skb_rb_last(&sk->tcp_rtx_queue);
+		end = FLT_END_SENT;
+	}
+	return skb && TCP_SKB_CB(skb)->tcp_flags & TCPHDR_FIN ? end : FLT_END_NONE;
+}
+
+static bool flt_sock_is_open(struct sock *sk, unsigned int flags)
+{
+	if (sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_CLOSE_WAIT)
+		return true;
+	/* Closed, it is TCP's to end. */
+	return flags & FLT_CHECKPOINT_END && flt_sock_has_ended(sk) &&
+	       !sock_flag(sk, SOCK_DEAD) && flt_sock_end(sk) != FLT_END_NONE;
+}
+
+static enum flt_refusal flt_sock_movable(struct sock *sk, unsigned int flags, u32 send)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (rcu_access_pointer(tp->fastopen_rsk) || tp->fastopen_req)
 		return FLT_REFUSE_FASTOPEN;
-	if (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_CLOSE_WAIT)
+	if (!flt_sock_is_open(sk, flags))
 		return FLT_REFUSE_STATE;
 	if (tp->repair)
 		return FLT_REFUSE_REPAIR;
@@ -151,7 +185,7 @@ static enum flt_refusal flt_sock_movable(struct sock *sk, u32 send)
 			return FLT_REFUSE_URGENT;
 	}
 	/* Its bytes were SACKed: dropping them would make the client wait for a time-out. */
-	if (!RB_EMPTY_ROOT(&tp->out_of_order_queue))
+	if (!(flags & FLT_CHECKPOINT_OOO) && !RB_EMPTY_ROOT(&tp->out_of_order_queue))
 		return FLT_REFUSE_OOO;
 	return FLT_REFUSE_NONE;
 }
@@ -169,9 +203,9 @@ static u32 flt_state_flags(const struct sock *sk)
 		flags |= FLT_WIRE_TIMESTAMP;
 	if (opt->tstamp_ok && tcp_sk(sk)->tcp_usec_ts)
 		flags |= FLT_WIRE_USEC_TS;
-	if (sk->sk_state == TCP_CLOSE_WAIT)
+	if ((1 << sk->sk_state) & (TCPF_CLOSE_WAIT | TCPF_CLOSING | TCPF_LAST_ACK))
 		flags |= FLT_WIRE_FIN;
-	if (inet_csk_ack_scheduled(sk))
+	if (inet_csk_ack_scheduled(sk) || tcp_sk(sk)->compressed_ack)
 		flags |= FLT_WIRE_ACK_PENDING;
 	return flags;
 }
@@ -220,10 +254,95 @@ static u32 flt_rcv_window(const struct sock *sk)
 	return ALIGN(most, 1U << tp->rx_opt.rcv_wscale) + tp->rcv_nxt - tp->rcv_wup;
 }
 
+/**
+ * struct flt_ooo - a walk over what came out of order
+ * @end:    sequence number behind the last range
+ * @fin:    that was the client's FIN: what seems to be behind it is nothing
+ * @ranges: so far
+ * @ranged: their bytes
+ * @head:   where the ranges go; NULL: they are counted
+ * @data:   where their bytes go
+ */
+struct flt_ooo {
+	u32 end;
+	bool fin;
+	u32 ranges;
+	u32 ranged;
+	void *head;
+	void *data;
+};
+
+static bool flt_ooo_add(struct flt_ooo *ooo, const struct sk_buff *skb)
+{
+	bool fin = TCP_SKB_CB(skb)->tcp_flags & TCPHDR_FIN;
+	u32 seq = TCP_SKB_CB(skb)->seq, skip = 0;
+	struct flt_wire_range range = {};
+
+	if (ooo->ranges && before(seq, ooo->end))
+		skip = ooo->end - seq;
+	if (ooo->fin || skip >= skb->len + fin)
+		return true;
+	if (!ooo->ranges || after(seq, ooo->end))
+		ooo->ranges++;
+	ooo->end = seq + skb->len + fin;
+	ooo->fin = fin;
+	if (ooo->head) {
+		void *at = ooo->head + (ooo->ranges - 1) * sizeof(range);
+		u32 more = skb->len - min(skip, skb->len);
+
+		if (skb_copy_bits(skb, skb->len - more, ooo->data + ooo->ranged, more))
+			return false;
+		memcpy(&range, at, sizeof(range));
+		if (!range.len && !range.flags)
+			range.seq = cpu_to_be32(seq);
+		be32_add_cpu(&range.len, more);
+		range.flags = cpu_to_be32(fin ? FLT_RANGE_FIN : 0);
+		memcpy(at, &range, sizeof(range));
+	}
+	ooo->ranged += skb->len - min(skip, skb->len);
+	return true;
+}
+
+/* The queue is in order, but buffers may overlap, or touch. False: what was counted has changed. */
+static bool flt_ooo_walk(const struct sock *sk, struct flt_ooo *ooo)
+{
+	const struct rb_node *node;
+
+	for (node = rb_first(&tcp_sk(sk)->out_of_order_queue); node; node = rb_next(node))
+		if (!flt_ooo_add(ooo, rb_to_skb(node)))
+			return false;
+	return true;
+}
+
+static bool flt_ooo_copy(const struct sock *sk, const struct flt_state *state,
+			 struct flt_wire *wire)
+{
+	struct flt_ooo ooo = { .head = flt_wire_ranges(wire, state) };
+	u32 len = state->ranges * sizeof(struct flt_wire_range);
+
+	ooo.data = ooo.head + len + sizeof(struct flt_section);
+	memset(ooo.head, 0, len);
+	return flt_ooo_walk(sk, &ooo) && ooo.ranges == state->ranges && ooo.ranged == state->ranged;
+}
+
+/* The server's FIN, which is no byte. */
+static void flt_state_capture_end(struct sock *sk, struct flt_state *state)
+{
+	if (!flt_sock_has_ended(sk))
+		return;
+	state->end = flt_sock_end(sk);
+	if (state->end != FLT_END_QUEUED && state->end != FLT_END_SENT)
+		return;
+	state->write_seq--;
+	if (state->end == FLT_END_SENT)
+		state->snd_nxt--;
+}
+
 /* What comes next in each direction, and what the client was promised. */
-static void flt_state_capture_progress(const struct sock *sk, struct flt_state *state)
+static void flt_state_capture_progress(struct sock *sk, struct flt_state *state)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
+	struct flt_ooo ooo = {};
 	u32 end = tp->rcv_nxt;
 
 	flt_tuple_from_sock(sk, &state->tuple);
@@ -231,6 +350,10 @@ static void flt_state_capture_progress(const struct sock *sk, struct flt_state *
 	state->snd_una = tp->snd_una;
 	state->snd_nxt = tp->snd_nxt;
 	state->write_seq = tp->write_seq;
+	flt_state_capture_end(sk, state);
+	flt_ooo_walk(sk, &ooo);
+	state->ranges = ooo.ranges;
+	state->ranged = ooo.ranged;
 	state->snd_wnd = tp->snd_wnd;
 	/* A FIN takes a number but is no byte; the program may have read past it. */
 	if (state->flags & FLT_WIRE_FIN)
@@ -242,7 +365,7 @@ static void flt_state_capture_progress(const struct sock *sk, struct flt_state *
 }
 
 /* What is to be known of @sk, into a zeroed @state; the caller has found that it can move. */
-static void flt_state_capture(const struct sock *sk, struct flt_state *state)
+static void flt_state_capture(struct sock *sk, struct flt_state *state)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -323,7 +446,9 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	struct flt_wire *wire;
 	size_t len;
 
-	if (state->unread > min(unread, FLT_CHECKPOINT_MAX) ||
+	unread = min(unread, FLT_CHECKPOINT_MAX);
+	if (state->unread > unread || state->ranged > unread - state->unread ||
+	    state->ranges > FLT_RANGES_MAX ||
 	    flt_state_queued(state) > min(send, FLT_CHECKPOINT_MAX))
 		return FLT_REFUSE_TOOMUCH;
 	len = flt_wire_len(state);
@@ -334,7 +459,8 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	ckpt->len = len;
 	wire = (struct flt_wire *)ckpt->wire;
 	if (!flt_unread_copy(sk, state, (u8 *)(wire + 1)) ||
-	    (flt_state_queued(state) && !flt_sent_copy(sk, state, flt_wire_sent(wire, state)))) {
+	    (flt_state_queued(state) && !flt_sent_copy(sk, state, flt_wire_sent(wire, state))) ||
+	    (state->ranges && !flt_ooo_copy(sk, state, wire))) {
 		kvfree(ckpt);
 		return FLT_REFUSE_CHANGED;
 	}
@@ -343,7 +469,7 @@ static enum flt_refusal flt_checkpoint_make(struct sock *sk, const struct flt_st
 	return FLT_REFUSE_NONE;
 }
 
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, unsigned int flags, u32 unread, u32 send,
 					 struct flt_tls *tls, struct flt_checkpoint **out)
 {
 	struct flt_state state = {};
@@ -360,7 +486,7 @@ enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
 	if (!why && flt_endpoint_is_frozen(sk))
 		why = FLT_REFUSE_BUSY;
 	if (!why)
-		why = flt_sock_movable(sk, send);
+		why = flt_sock_movable(sk, flags, send);
 	if (!why && flt_ktls_is_ours(sk))
 		why = tls ? flt_ktls_checkpoint(sk, tls) : FLT_REFUSE_ULP;
 	if (!why) {
@@ -376,15 +502,16 @@ EXPORT_SYMBOL_GPL(flt_endpoint_checkpoint);
 
 bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
 {
-	struct flt_state then, now;
+	struct flt_state then, now = {};
+	struct flt_streams data;
 
 	sock_owned_by_me(sk);
 
-	if (flt_sock_kind(sk) || flt_sock_movable(sk, FLT_CHECKPOINT_MAX) ||
+	if (flt_sock_kind(sk) ||
+	    flt_sock_movable(sk, FLT_CHECKPOINT_END | FLT_CHECKPOINT_OOO, FLT_CHECKPOINT_MAX) ||
 	    (flt_ktls_is_ours(sk) && flt_ktls_checkpoint(sk, NULL)))
 		return false;
-	/* It is our own: nothing else in it needs to be checked. */
-	if (!flt_wire_progress((const struct flt_wire *)ckpt->wire, ckpt->len, &then))
+	if (flt_wire_decode(ckpt->wire, ckpt->len, &then, &data))
 		return false;
 	flt_state_capture_progress(sk, &now);
 	/* An acknowledgment may have gone out meanwhile, see flt_rcv_window(). */
@@ -394,6 +521,8 @@ bool flt_endpoint_unchanged(struct sock *sk, const struct flt_checkpoint *ckpt)
 	       then.snd_nxt == now.snd_nxt &&
 	       then.write_seq == now.write_seq &&
 	       then.rcv_start == now.rcv_start &&
+	       then.end == now.end &&
+	       then.ranges == now.ranges && then.ranged == now.ranged &&
 	       flt_state_rcv_nxt(&then) == flt_state_rcv_nxt(&now) &&
 	       !after(flt_state_rcv_edge(&now), flt_state_rcv_edge(&then)) &&
 	       then.snd_wnd == now.snd_wnd;

@@ -30,6 +30,10 @@
 #define FLT_CHECKPOINT_SMALL_UNREAD	(1024U * 1024)
 #define FLT_CHECKPOINT_SMALL_SEND	(1024U * 1024 - 4096)
 
+/* What a taker says that it knows: without these it is refused (FLT_REFUSE_STATE, _OOO). */
+#define FLT_CHECKPOINT_END	BIT(0)	/* the server has sent its FIN: FLT_FEATURE_HALFCLOSED */
+#define FLT_CHECKPOINT_OOO	BIT(1)	/* something came out of order: FLT_FEATURE_OOO */
+
 /**
  * struct flt_checkpoint - a connection as bytes
  * @tuple: its addresses
@@ -52,7 +56,9 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
 /**
  * flt_endpoint_checkpoint - copy a connection out; the socket stays as it is
  * @sk:   TCP socket; the caller holds its lock
- * @unread: bytes that the program has not read and that may be in it, at most FLT_CHECKPOINT_MAX
+ * @flags: FLT_CHECKPOINT_END, _OOO
+ * @unread: bytes that the program has not read and that may be in it, at most FLT_CHECKPOINT_MAX;
+ *	  what came out of order counts, too
  * @send: the same of unacknowledged ones; 0 for a taker that does not know
  *	  FLT_FEATURE_SENDQUEUE: FLT_REFUSE_SENDQUEUE if there are any
  * @tls:  if it has our face over kTLS: the keys, which are not in the checkpoint; with a port of 0,
@@ -66,7 +72,7 @@ void flt_tuple_from_sock(const struct sock *sk, struct flt_tuple *tuple);
  * Context: process.
  * Return: FLT_REFUSE_NONE, or why this connection cannot move.
  */
-enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, u32 unread, u32 send,
+enum flt_refusal flt_endpoint_checkpoint(struct sock *sk, unsigned int flags, u32 unread, u32 send,
 					 struct flt_tls *tls, struct flt_checkpoint **ckpt);
 
 /**

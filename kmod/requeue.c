@@ -219,7 +219,8 @@ static enum flt_refusal flt_requeue_checkpoint(struct flt_adoption *adoption,
 	struct flt_tls tls;
 	enum flt_refusal why;
 
-	why = flt_endpoint_checkpoint(adoption->old, FLT_CHECKPOINT_MAX, 0, &tls, ckpt);
+	why = flt_endpoint_checkpoint(adoption->old, FLT_CHECKPOINT_OOO, FLT_CHECKPOINT_MAX, 0,
+				      &tls, ckpt);
 	if (why == FLT_REFUSE_NONE && tls.version) {
 		adoption->ktls = flt_ktls_keep(&tls);
 		if (!adoption->ktls) {

@@ -49,6 +49,8 @@ const struct feature node_features[] = {
 	{ FLT_FEATURE_REPORT, "report" },
 	{ FLT_FEATURE_LARGE, "large" },
 	{ FLT_FEATURE_CACHE, "cache" },
+	{ FLT_FEATURE_HALFCLOSED, "halfclosed" },
+	{ FLT_FEATURE_OOO, "ooo" },
 	{ 0 }
 };
 

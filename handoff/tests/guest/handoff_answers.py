@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 120
 """A connection is handed on in the middle of an answer, to nodes that know how to take it."""
+import collections
 import fcntl
 import hashlib
 import os
+import select
 import socket
 import struct
 import sys
 import termios
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import (CLOSED, DONE, PATIENCE, E, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
-                 receive, run, usable, wait)
+from hof import (CLOSED, DONE, PATIENCE, VIP4, E, Cluster, Refused, accept, claim, main, peek,  # noqa: E402
+                 receive, rounds, run, usable, wait)
+from endpoint import ACK, PSH, inject, queue_seq        # noqa: E402
 from cgroup import Cgroup                               # noqa: E402
 from mallory import Mallory                             # noqa: E402
 
@@ -214,6 +217,154 @@ def administrator_sets_how_much_may_be_unread():
         case.close()
         dev.close()
         back.close()
+
+
+class Stream:
+    """Bytes without end that tell where they are; who writes or reads them keeps the count."""
+
+    BLOCK = os.urandom(999983)
+
+    def __init__(self):
+        self.count = 0
+        self.over = False
+        self.digest = hashlib.sha256()
+
+    def write(self, sock, flags=0):
+        """What there is room for."""
+        at = self.count % len(self.BLOCK)
+        self.count += sock.send(self.BLOCK[at:at + 30000], flags)
+
+    def read(self, sock, flags=0):
+        """What there is; False: the end."""
+        part = sock.recv(1 << 18, flags)
+        self.count += len(part)
+        self.digest.update(part)
+        return bool(part)
+
+    def write_all(self, sock):
+        """Without a pause, until it is over."""
+        while not self.over:
+            self.write(sock)
+        sock.shutdown(socket.SHUT_WR)
+
+    def read_all(self, sock):
+        """To the end."""
+        while self.read(sock):
+            pass
+
+    def got(self, written):
+        """It has read what has been written, and nothing else."""
+        blocks, rest = divmod(written.count, len(self.BLOCK))
+        want = hashlib.sha256()
+        for _ in range(blocks):
+            want.update(self.BLOCK)
+        want.update(self.BLOCK[:rest])
+        assert self.count == written.count, (self.count, written.count)
+        assert self.digest.digest() == want.digest(), "other bytes"
+
+
+def turn(sock, writes, reads):
+    """A server that writes and reads whenever it may; what it finds is not its end."""
+    for does in (writes.write, reads.read):
+        try:
+            does(sock, socket.MSG_DONTWAIT)
+        except (BlockingIOError, BrokenPipeError):
+            pass
+
+
+@claim
+def both_sides_write_without_a_pause_and_it_goes_to_and_fro():
+    """The server goes on writing and reading while it moves: no move ends as changed, each byte arrives once."""
+    with Cluster(1) as c:
+        nodes = (c.fe, c.be[0])
+        devices, doors = [n.handoff() for n in nodes], [n.listen() for n in nodes]
+        for door in doors:      # never more than may move
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 500000)
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 500000)
+        client = c.client.connect()
+        question, answer, heard, told = Stream(), Stream(), Stream(), Stream()
+        threads = [threading.Thread(target=f, args=(client,)) for f in (question.write_all, told.read_all)]
+        for thread in threads:
+            thread.start()
+        here, reasons, moved = accept(doors[0]), collections.Counter(), 0
+        goal = [0, 0]
+        while moved < rounds(20, 6):
+            while answer.count < goal[0] or heard.count < goal[1]:
+                turn(here, answer, heard)
+            at = moved % 2
+            try:
+                devices[at].submit(here, nodes[at].id[nodes[1 - at].name])
+                while not select.select([devices[at].fd], [], [], 0)[0]:
+                    turn(here, answer, heard)
+                _, _, _, why, _ = devices[at].event()
+            except Refused as error:
+                why = error.refusal
+            goal = [answer.count + 100000, heard.count + 100000]
+            if why != "none":
+                reasons[why] += 1
+                assert why == "busy", reasons
+                continue
+            assert here.recv(1) == b""
+            here.close()
+            moved += 1
+            here = accept(doors[moved % 2])
+        question.over = True
+        here.settimeout(PATIENCE)
+        here.shutdown(socket.SHUT_WR)
+        heard.read_all(here)
+        for thread in threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "it goes on"
+        print("# %d moves, %d bytes there, %d back, not at once: %s" %
+              (moved, heard.count, told.count, dict(reasons)))
+        heard.got(question)
+        told.got(answer)
+        assert sum(n.stat("HandoffRefusedChanged") for n in nodes) == 0
+        for thing in [client, here] + devices + doors:
+            thing.close()
+
+
+def out_of_order(node):
+    """Segments that came out of order to a node, ever."""
+    names, values = (x.split() for x in node.output("cat", "/proc/net/netstat").splitlines()[:2])
+    return int(values[names.index("TCPOFOQueue")])
+
+
+@claim
+def half_closed_and_with_a_hole_it_moves():
+    """To a node that knows of both; one that does not is given neither, by name."""
+    with Cluster(1) as c:
+        mallory = Mallory(c)
+        mallory.meet(c.fe, features=SECTIONS | E["FLT_FEATURE_SENDQUEUE"] | E["FLT_FEATURE_LARGE"])
+        dev, front, back = c.fe.handoff(), c.fe.listen(), c.be[0].listen()
+        client = c.client.connect()
+        here = accept(front)
+
+        def refused(name):
+            try:
+                dev.submit(here, c.fe.id["mallory"], 1)
+                raise AssertionError("it was sent")
+            except Refused as error:
+                assert error.refusal == name, error
+        seq, ack, before = queue_seq(client, 2), queue_seq(client, 1), out_of_order(c.fe)
+        inject(c.client.inside(), client.getsockname(), (VIP4, 80), seq + 2, ack, ACK | PSH, b"T!")
+        wait(lambda: out_of_order(c.fe) > before)
+        refused("ooo")
+        here.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+        wait(lambda: here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == b"\5")     # FIN_WAIT2
+        refused("state")
+        dev.submit(here, c.fe.id["be1"], 2)
+        dev.expect(DONE, 2)
+        client.sendall(b"GET!")
+        with accept(back) as there:
+            assert receive(there, 4) == b"GET!"
+            client.close()
+            assert there.recv(1) == b""
+        dev.expect(CLOSED, 2)
+        for thing in (dev, front, back, here):
+            thing.close()
+        mallory.close()
 
 
 def congestion_window(sock):

@@ -32,11 +32,13 @@ static void flt_test_thaw(struct flt_test *test)
 static long flt_test_checkpoint(struct sock *sk, struct flt_test_call *call,
 				struct flt_freeze **frozen)
 {
+	unsigned int flags = call->send ? FLT_CHECKPOINT_END | FLT_CHECKPOINT_OOO : 0;
 	struct flt_checkpoint *ckpt;
 	long err = 0;
 
 	lock_sock(sk);
-	call->refusal = flt_endpoint_checkpoint(sk, FLT_CHECKPOINT_MAX, call->send, NULL, &ckpt);
+	call->refusal = flt_endpoint_checkpoint(sk, flags, FLT_CHECKPOINT_MAX, call->send, NULL,
+						&ckpt);
 	if (!call->refusal && frozen && flt_endpoint_freeze(sk, frozen)) {
 		kvfree(ckpt);
 		call->refusal = FLT_REFUSE_NOMEM;

@@ -18,7 +18,8 @@
  * @refusal: out: enum flt_refusal; for UNCHANGED 0 or FLT_REFUSE_CHANGED
  * @buf:     the checkpoint; for RELEASE, with a @len: only if it is unchanged
  * @len:     size of @buf; CHECKPOINT sets it to what the checkpoint has
- * @send:    CHECKPOINT: unacknowledged bytes that may be in it; ADOPT: the giver, and
+ * @send:    CHECKPOINT: unacknowledged bytes that may be in it; 0: for a taker that knows neither
+ *	     of these nor of FLT_CHECKPOINT_END and _OOO; ADOPT: the giver, and
  *	     FLT_TEST_TRUST for FLT_ADOPT_CWND; RELEASE: out, flt_endpoint_tsval(); COMMIT: the same, or 0; else zero
  */
 struct flt_test_call {
@@ -37,8 +38,8 @@ struct flt_test_call {
 #define FLT_TEST_ADOPT		_IOWR('E', 4, struct flt_test_call)
 #define FLT_TEST_COMMIT		_IOWR('E', 5, struct flt_test_call)
 #define FLT_TEST_ABORT		_IOWR('E', 6, struct flt_test_call)
-
 /* As CHECKPOINT, and frozen from there on: until THAW, or RELEASE that succeeds. */
 #define FLT_TEST_FREEZE		_IOWR('E', 7, struct flt_test_call)
 #define FLT_TEST_THAW		_IOWR('E', 8, struct flt_test_call)
+
 #endif

@@ -133,6 +133,8 @@ enum flt_auth {
  * @FLT_FEATURE_LARGE: checkpoints of up to 4 MiB each way, messages of up to 8 MiB and 64 KiB
  * @FLT_FEATURE_CACHE: commands of other nodes for the cache of afpa.ko, and the answer that it is
  *	not loaded
+ * @FLT_FEATURE_HALFCLOSED: checkpoints of connections on which the server has sent its FIN
+ * @FLT_FEATURE_OOO: checkpoints with what the client has sent out of order
  */
 enum flt_feature {
 	FLT_FEATURE_SECTIONS	= 1 << 0,
@@ -146,6 +148,8 @@ enum flt_feature {
 	FLT_FEATURE_REPORT	= 1 << 8,
 	FLT_FEATURE_LARGE	= 1 << 9,
 	FLT_FEATURE_CACHE	= 1 << 10,
+	FLT_FEATURE_HALFCLOSED	= 1 << 11,
+	FLT_FEATURE_OOO		= 1 << 12,
 };
 
 /**
@@ -187,9 +191,9 @@ struct flt_tls {
 enum flt_refusal {
 	FLT_REFUSE_NONE		= 0,
 	FLT_REFUSE_NOTTCP	= 1,	/* not a TCP socket over IPv4 or IPv6 */
-	FLT_REFUSE_STATE	= 2,	/* neither ESTABLISHED nor CLOSE_WAIT */
+	FLT_REFUSE_STATE	= 2,	/* not connected; its FIN is sent, and the target is old */
 	FLT_REFUSE_SENDQUEUE	= 3,	/* unacknowledged data, and the target takes none */
-	FLT_REFUSE_OOO		= 4,	/* out-of-order data queued */
+	FLT_REFUSE_OOO		= 4,	/* out-of-order data, and the target takes none */
 	FLT_REFUSE_URGENT	= 5,	/* urgent data pending */
 	FLT_REFUSE_ULP		= 6,	/* kTLS or another upper-layer protocol */
 	FLT_REFUSE_MPTCP	= 7,

@@ -75,7 +75,7 @@ wait_for 30 is_up fe be
 claim "the link comes up" $? "$(fe flotilla node show)"
 wait_for 30 is_up be fe
 claim "at both ends" $?
-equal "what it knows is shown" "sections,sendqueue,claim,tls,takeover,relocate,notify,redirect,report,large,cache sections,sendqueue,claim,tls,takeover,relocate,notify,redirect,report,large,cache" "$(field fe be 18) $(member fe node show be 'd[0]["features"]')"
+equal "what it knows is shown" "sections,sendqueue,claim,tls,takeover,relocate,notify,redirect,report,large,cache,halfclosed,ooo sections,sendqueue,claim,tls,takeover,relocate,notify,redirect,report,large,cache,halfclosed,ooo" "$(field fe be 18) $(member fe node show be 'd[0]["features"]')"
 check "a node is changed" fe flotilla node set be weight 7 admin drain
 equal "and shown so in JSON" "7 drain up" "$(member fe node show be \
 	'f"{d[0]['\''weight'\'']} {d[0]['\''admin'\'']} {d[0]['\''state'\'']}"')"
