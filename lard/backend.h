@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 #include "address.h"
-#include "tools/base/list.h"
 #include "loop.h"
+#include "tools/base/list.h"
 
 struct exchange;
 struct worker;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernel_cache.h"
-#include "tools/base/list.h"
 #include "message.h"
+#include "tools/base/list.h"
 
 struct cache;
 

@@ -9,8 +9,8 @@
 #include "config.h"
 #include "early.h"
 #include "https.h"
-#include "tools/base/reader.h"
 #include "tls/tls.h"
+#include "tools/base/reader.h"
 
 static int find_listen(const struct config *config, const union address *address)
 {

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include "address.h"
 #include "cache_class.h"
-#include "tools/base/log.h"
 #include "policy.h"
 #include "share.h"
 #include "tls/settings.h"
+#include "tools/base/log.h"
 
 struct tls_site;
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include "control.h"
 #include "lardd.h"
-#include "tools/base/log.h"
 #include "page.h"
 #include "status.h"
 #include "takeover.h"
+#include "tools/base/log.h"
 #include "visitor.h"
 #include "worker.h"
 

@@ -18,12 +18,12 @@
 #include "health.h"
 #include "lardd.h"
 #include "metrics.h"
-#include "tools/base/notify.h"
 #include "privilege.h"
 #include "share.h"
 #include "status.h"
 #include "takeover.h"
 #include "tls/ticket.h"
+#include "tools/base/notify.h"
 #include "worker.h"
 
 static struct source signals = { .fd = -1 };

@@ -7,10 +7,10 @@
 #include <time.h>
 #include "cache.h"
 #include "crowd.h"
-#include "tools/base/metric.h"
 #include "metrics.h"
 #include "page.h"
 #include "share.h"
+#include "tools/base/metric.h"
 #include "worker.h"
 
 /* Each family has one place, and all its samples behind it: strict readers want that. */

@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "tools/base/capability.h"
 #include "config.h"
+#include "tools/base/capability.h"
 #include "tools/base/lines.h"
 #include "tools/base/log.h"
 

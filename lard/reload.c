@@ -13,10 +13,10 @@
 #include "early.h"
 #include "floor.h"
 #include "lardd.h"
-#include "tools/base/lines.h"
-#include "tools/base/notify.h"
 #include "privilege.h"
 #include "tls/ticket.h"
+#include "tools/base/lines.h"
+#include "tools/base/notify.h"
 #include "worker.h"
 
 #define SETTLE_SECONDS 2	/* for all workers to have moved to the former configuration */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include "tools/base/log.h"
 #include "tls/tls_file.h"
+#include "tools/base/log.h"
 #include "worker.h"
 
 #define PERIOD_US	100000

@@ -4,8 +4,8 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include "tools/base/html.h"
 #include "status_now.h"
+#include "tools/base/html.h"
 
 static const char *const reason_texts[LARD_REASONS] = {
 	[LARD_WHY_NO_NODE] = "no node gets requests",

@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "control.h"
-#include "tools/base/log.h"
 #include "takeover.h"
+#include "tools/base/log.h"
 
 struct takeover {
 	int peer;		/* the old lardd's control socket, connected */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "tls/host.h"
 #include <string.h>
-#include "tools/base/log.h"
 #include "loop.h"
 #include "privilege.h"
+#include "tools/base/log.h"
 
 uint64_t tls_host_clock(void)
 {

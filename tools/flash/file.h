@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "httpdate.h"
-#include "tools/base/list.h"
 #include "request.h"
+#include "tools/base/list.h"
 
 struct conf;
 struct vhost;

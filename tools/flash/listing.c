@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/base/html.h"
 #include "target.h"
+#include "tools/base/html.h"
 
 #define MOST 10000
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
-#include "tools/base/metric.h"
 #include "metric.h"
+#include "tools/base/metric.h"
 
 /**
  * struct metric - a family, or a sample more of the one before

@@ -2,8 +2,8 @@
 /* Nodes as Prometheus wants them: a family at a time, all nodes in each. */
 #include <errno.h>
 #include <stdlib.h>
-#include "tools/base/metric.h"
 #include "metric_node.h"
+#include "tools/base/metric.h"
 
 int node_list_add(struct node_list *nodes, const struct flt_node_info *node)
 {

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "door.h"
+#include "mark.h"
 #include "tools/base/log.h"
 #include "tools/base/notify.h"
-#include "mark.h"
 
 #define CONFIG_FILE	"/etc/flotilla/afpad.conf"
 #define SENTENCE	1200

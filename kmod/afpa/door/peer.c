@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 #include "crowd.h"
-#include "tools/base/log.h"
 #include "mark.h"
+#include "tools/base/log.h"
 
 /* A peer that nothing is told to is asked so often whether it is there. */
 #define HELLO_MS	2000
