@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from hof import PATIENCE, SLOW, accept, claim, main, receive, stalled, wait  # noqa: E402
+from given import up                                              # noqa: E402
+from hof import CLOSED, PATIENCE, SLOW, Cluster, accept, claim, main, receive, stalled, wait  # noqa: E402
 import tls                                                        # noqa: E402
 from tls import REQUEST, given, pending, read_all, served, set_up  # noqa: E402
 
@@ -303,6 +304,53 @@ def who_writes_while_the_last_is_said_is_refused():
         client.sendall(b"more")
         assert receive(server, 4) == b"more"
         server.close()
+
+
+# From the COMMIT on, which is the only record of that size now, nothing comes through.
+NO_COMMIT = ("table inet cut { set hit { type ipv4_addr; flags dynamic; }; chain c { "
+             "type filter hook input priority -400; ip saddr @hit tcp dport 7471 drop; "
+             "tcp dport 7471 ip length 98 add @hit { ip saddr } drop; }; }")
+
+
+@claim
+def a_lost_commit_costs_time_or_the_connection_and_nothing_else():
+    """The link sends it again. If that takes too long the client gets an error, and no server its request."""
+    with Cluster(1, encrypted=True, heartbeat_ms=1500) as c:
+        front, be = tls.FrontEnd(c), c.be[0]
+        listener = be.listen(443)
+        for late in False, True:
+            if late:
+                be.sysctl("net.flotilla.adopt_deadline_ms", 3000 * SLOW)
+            be.run("nft", NO_COMMIT)
+            client = tls.Client(c.client, REQUEST)
+            sock, secrets = front.accept()
+            client.ready()
+            front.peek(sock)
+            front.settled(front.give(sock, secrets, be))
+            sock.close()
+            wait(lambda: "10.9.0.1" in be.output("nft", "list", "set", "inet", "cut", "hit"))
+            assert not select.select([listener], [], [], 0.3)[0], "it was accepted without a COMMIT"
+            if late:
+                wait(lambda: be.stat("AdoptExpired") == 1)
+            be.run("nft", "delete", "table", "inet", "cut")
+            wait(lambda: up(c.fe, be))
+            if late:
+                event = front.device.event()
+                assert (event[0], event[3]) == (CLOSED, "nodedown"), event
+                # Of OpenSSL's calls a reset is an end without close_notify.
+                try:
+                    raise AssertionError(client.tls.recv(1))
+                except (ConnectionResetError, ssl.SSLEOFError):
+                    pass
+                assert not select.select([listener], [], [], 0.3)[0] and not be.nl.stat("TlsFailed")
+            else:
+                server = accept(listener)
+                assert receive(server, len(REQUEST)) == REQUEST
+                server.sendall(b"answer")
+                server.close()
+                assert read_all(client.tls) == b"answer"
+                assert front.device.event()[0] == CLOSED
+        front.close()
 
 
 @claim
