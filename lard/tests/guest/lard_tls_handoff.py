@@ -6,6 +6,7 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import socket
 import ssl
 import sys
@@ -89,6 +90,36 @@ def apache_and_lighttpd_answer_https_without_a_complaint():
         for _ in range(4):
             s.leaves("/f1000000")
         wait(lambda: not any(be.sockets(443) for be in s.c.be))
+        assert not s.complaints(), s.complaints()
+
+
+@claim
+def node_and_python_answer_https_without_a_complaint():
+    """By the servers that their libraries have. Where there is no node (package nodejs), Python twice."""
+    other = "node" if shutil.which("node") else "python3"
+    print("# %s and python3" % other, flush=True)
+    with site(servers=(other, "python3")) as s:
+        nodes = set()
+        for size in SIZES:
+            for _ in range(2):
+                fields, body = s.curl("/f%d" % size)
+                assert hashlib.sha256(body).digest() == hashlib.sha256(s.body(size)).digest(), size
+                nodes.add(fields["x-node"])
+        assert nodes == {"be1", "be2"}, nodes
+        # Kept ones, whose end is said by either side.
+        for last in True, False, True, False:
+            client = s.connect()
+            stream = client.makefile("rb")
+            for size in SIZES[:-1]:
+                assert fetch(client, stream, size) == s.body(size), size
+            assert fetch(client, stream, SIZES[-1], last) == s.body(SIZES[-1])
+            assert not last or stream.read() == b""
+            stream.close()
+            client.close()
+        s.handed_off(2 * len(SIZES) + 4)
+        assert s.counter("LardProxied") == 0
+        # Those that the server has ended wait for their time.
+        wait(lambda: not any("TIME-WAIT" not in line for be in s.c.be for line in be.sockets(443)))
         assert not s.complaints(), s.complaints()
 
 

@@ -62,12 +62,39 @@ $SERVER["socket"] == "{vip}:8443" {{ }}
 FLASH = ("listen *:80\nlisten {vip}:8443\nroot {dir}/www\nheader X-Node {name}\nuser root\n"
          "header_timeout 3600\nsend_timeout 3600\n")
 
+# They answer with what the libraries have for that.
+NODE = """const http = require("http"), fs = require("fs");
+const answer = (req, res) => fs.readFile("{dir}/www" + req.url, (err, data) => {{
+    res.writeHead(err ? 404 : 200, {{"X-Node": "{name}", "Content-Length": err ? 0 : data.length}});
+    res.end(err ? "" : data);
+}});
+for (const at of [{{port: 80}}, {{port: 8443, host: "{vip}"}}])
+    http.createServer({{requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0}}, answer).listen(at);
+"""
+
+PYTHON = """import functools, http.server, threading
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def end_headers(self):
+        self.send_header("X-Node", "{name}")
+        super().end_headers()
+    def log_request(self, *_):
+        pass
+def serve(*address):
+    handler = functools.partial(Handler, directory="{dir}/www")
+    http.server.ThreadingHTTPServer(address, handler).serve_forever()
+threading.Thread(target=serve, args=("", 80), daemon=True).start()
+serve("{vip}", 8443)
+"""
+
 # What each is told, and by which words; what it may say in its log.
 SERVERS = {
     "nginx": (NGINX, ("nginx", "-c", "{dir}/conf", "-e", "{dir}/error.log"), ()),
     "apache2": (APACHE, ("apache2", "-D", "FOREGROUND", "-f", "{dir}/conf"), (":notice]",)),
     "lighttpd": (LIGHTTPD, ("lighttpd", "-D", "-f", "{dir}/conf"), ("server started",)),
     "flash": (FLASH, ("flash", "-c", "{dir}/conf"), ()),
+    "node": (NODE, ("node", "{dir}/conf"), ()),
+    "python3": (PYTHON, ("python3", "{dir}/conf"), ()),
 }
 
 
