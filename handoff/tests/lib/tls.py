@@ -145,9 +145,9 @@ def submit(device, sock, node, secrets, **how):
 class Curl:
     """curl fetches /x from the VIP with one cipher."""
 
-    def __init__(self, node, suite):
+    def __init__(self, node, suite, patience=PATIENCE):
         self.file = tempfile.NamedTemporaryFile()
-        self.child = node.spawn("curl", "-sk", "--tlsv1.3", "--tls13-ciphers", suite, "-m", str(PATIENCE),
+        self.child = node.spawn("curl", "-sk", "--tlsv1.3", "--tls13-ciphers", suite, "-m", str(patience),
                                 "-o", self.file.name, "https://%s/x" % VIP4)
 
     def answer(self):
