@@ -6,6 +6,7 @@
 #include <net/tcp.h>
 #include "adopt.h"
 #include "compat/accept.h"
+#include "compat/done.h"
 
 /*
  * Where TCP has to wait for memory it looks at the struct socket, even if it is told not to
@@ -99,7 +100,7 @@ enum flt_refusal flt_child_queue_end(struct sock *child, const struct flt_state 
 		return FLT_REFUSE_NONE;
 	WRITE_ONCE(child->sk_shutdown, child->sk_shutdown | SEND_SHUTDOWN);
 	if (state->end == FLT_END_ACKED) {
-		tcp_set_state(child, TCP_FIN_WAIT2);
+		flt_compat_set_state(child, TCP_FIN_WAIT2);
 		return FLT_REFUSE_NONE;
 	}
 	if (state->end == FLT_END_SENT) {
@@ -117,7 +118,7 @@ enum flt_refusal flt_child_queue_end(struct sock *child, const struct flt_state 
 		return FLT_REFUSE_NOMEM;
 	tcp_snd_cwnd_set(tp, max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp)));
 	if (child->sk_state == TCP_LAST_ACK)
-		tcp_set_state(child, TCP_CLOSING);
+		flt_compat_set_state(child, TCP_CLOSING);
 	return FLT_REFUSE_NONE;
 }
 

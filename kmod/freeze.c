@@ -20,6 +20,7 @@
 #include <linux/workqueue.h>
 #include <net/tcp.h>
 #include "checkpoint.h"
+#include "compat/done.h"
 #include "compat/syn_recv.h"
 #include "endpoint_trace.h"
 #include "freeze.h"
@@ -378,7 +379,7 @@ static void flt_thaw_reset(struct sock *sk)
 {
 	/* From there TCP sends no RST by itself; close() does it before. */
 	if ((1 << sk->sk_state) & (TCPF_LAST_ACK | TCPF_CLOSING))
-		tcp_set_state(sk, TCP_FIN_WAIT1);
+		flt_compat_set_state(sk, TCP_FIN_WAIT1);
 	flt_sock_abort(sk, ECONNABORTED);
 }
 

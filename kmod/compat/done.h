@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The end of a connection of which the client hears nothing: newer kernels hide tcp_done(). */
+/*
+ * The end of a connection of which the client hears nothing, and other states of it: newer kernels
+ * hide tcp_done() and tcp_set_state().
+ */
 #ifndef FLT_COMPAT_DONE_H
 #define FLT_COMPAT_DONE_H
 
 #include <linux/ipv6.h>
+#include <net/inet_sock.h>
 #include <net/tcp.h>
 #include <flt_compat_config.h>
 
@@ -63,6 +67,20 @@ static inline bool flt_compat_tcp_done(struct sock *sk, gfp_t gfp)
 	bh_unlock_sock(sk);
 	local_bh_enable();
 	return true;
+}
+
+/**
+ * flt_compat_set_state - what tcp_set_state() does between states of an end
+ * @sk:    owned
+ * @state: neither TCP_ESTABLISHED, TCP_CLOSE_WAIT nor TCP_CLOSE
+ *
+ * BPF programs that follow states (BPF_SOCK_OPS_STATE_CB) do not hear of it.
+ */
+static inline void flt_compat_set_state(struct sock *sk, int state)
+{
+	if (sk->sk_state == TCP_ESTABLISHED || sk->sk_state == TCP_CLOSE_WAIT)
+		TCP_DEC_STATS(sock_net(sk), TCP_MIB_CURRESTAB);
+	inet_sk_set_state(sk, state);
 }
 
 /**
