@@ -75,8 +75,8 @@ struct flt_sink {
  * @bulk_head: bytes, 1 to FLT_BULK_HEAD_MAX; a message without data goes to @handle
  * @sink:   like @handle, once the head of a bulk message is there: @msg->body is the
  *	    head, @msg->len the whole message; says where the data goes
- * @absent: may be NULL; the peer has no room that takes messages of the range, and has thrown one of
- *	    @type away. Context and @node as for @handle
+ * @absent: may be NULL; the peer has no room that takes messages of the range, and has thrown one
+ *	    of @type away. Context and @node as for @handle
  * @sunk:   after each @sink that returned 0: the data is there, or @err: the link has
  *	    ended before it was. Process context, with the same @node.  A negative
  *	    return closes the link.

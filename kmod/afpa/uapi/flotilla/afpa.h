@@ -42,9 +42,9 @@
  * Sites and objects belong to the network namespace that the device was opened in, and go with
  * it, with AFPA_IOC_SITE_DEL, or with the module.  Closing the device changes nothing but the log.
  * All calls but AFPA_IOC_INFO, _QUERY, _NEXT, _NEXT_SITE, _PROTOCOL, _EXPLAIN and, to ask, _POLICY
- * and _REMOTE take CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).  The module
- * can be unloaded at any time but while an answer is being sent (EBUSY); AFPA_IOC_SITE_DEL ends
- * those.
+ * and _REMOTE take CAP_NET_ADMIN in the user namespace that owns that network namespace (EPERM).
+ * The module can be unloaded at any time but while an answer is being sent (EBUSY);
+ * AFPA_IOC_SITE_DEL ends those.
  *
  * Each structure begins with its size; a larger one with bytes that are not zero where this kernel
  * knows of none is refused with E2BIG, a smaller one with EINVAL.  Unknown flags: EOPNOTSUPP.

@@ -47,8 +47,8 @@ def counters_of_one_kind_are_one_family():
     got = exposition.read(text_of(["+ handoff HandoffRefusedUrgent 3", "+ handoff HandoffRefusedNoListener 4",
                                    "+ flotilla LinkRefusedPort 5", "+ flotilla LinkBadMagic 6",
                                    "+ splice SpliceBytesCall 7", "+ splice SpliceBytesLinear 8",
-                                   "+ splice SpliceEndedEof 9", "+ afpa AfpaDeferred 30", "+ afpa AfpaDeferredMethod 10",
-                                   "+ afpa AfpaDeferredLarge 11"]))
+                                   "+ splice SpliceEndedEof 9", "+ afpa AfpaDeferred 30",
+                                   "+ afpa AfpaDeferredMethod 10", "+ afpa AfpaDeferredLarge 11"]))
     refused = "flotilla_handoff_refused_total"
     assert value(got, refused, reason="urgent") == 3 and value(got, refused, reason="no_listener") == 4
     assert value(got, "flotilla_link_refused_total", reason="port") == 5
