@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (CLIENT, VIP, Difference, Endpoint, Refused, Suite, answers_lost, connect, exchange,  # noqa: E402
-                      libc, listen, noise, pair, receive, reset, tcp_info, unread, until)
+                      fill, libc, listen, noise, pair, receive, reset, tcp_info, unread, until)
 from patience import PATIENCE                           # noqa: E402
 from stall import Stall                                 # noqa: E402
 
@@ -75,19 +75,6 @@ def nothing_leaves_it_and_nothing_is_lost(world, v):
         seen.quiet()
 
 
-def full(server, data):
-    """As much as its buffer takes; how much that was."""
-    server.setblocking(False)
-    done = 0
-    try:
-        while done < len(data):
-            done += server.send(data[done:done + 65536])
-    except BlockingIOError:
-        pass
-    server.settimeout(PATIENCE)
-    return done
-
-
 @suite.claim
 def who_waits_for_edges_hears_of_it(world):
     """Of what there was to read before, and of room when there is some."""
@@ -96,7 +83,7 @@ def who_waits_for_edges_hears_of_it(world):
     with client, server, Endpoint() as endpoint, select.epoll() as edges:
         client.sendall(b"hello")
         until(lambda: unread(server) == 5, "it is on a")
-        done = full(server, answer)
+        done = fill(server, answer)
         edges.register(server, IN | OUT | select.EPOLLET)
         while edges.poll(0):
             pass
@@ -115,7 +102,7 @@ def who_waits_in_a_call_goes_on(world):
     client, server = pair(world, 8609, SO_RCVBUF=20000, listener={"SO_SNDBUF": 100000})
     answer = noise(1 << 20, 4)
     with client, server, Endpoint() as endpoint:
-        done = full(server, answer)
+        done = fill(server, answer)
         client.sendall(b"hello")
         until(lambda: unread(server) == 5, "it is on a")
         server.settimeout(None)

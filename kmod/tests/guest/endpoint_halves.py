@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (ACK, FIN, PSH, VIP, Capture, Difference, Endpoint, Refused, Suite, Wire,  # noqa: E402
                       answers_lost, answers_of_b_lost, client_cut_off, exchange, inject, listen, move, noise,
-                      nothing_to_accept, pair, patient, queue_seq, receive, tcp_info, unread, until)
+                      pair, patient, queue_seq, receive, refuses_all, tcp_info, unread, until)
 from patience import PATIENCE, rounds                   # noqa: E402
 
 suite = Suite()
@@ -319,22 +319,7 @@ def lies(good, rng):
 @suite.claim
 def ends_and_ranges_that_cannot_be(world):
     """Malformed, and nobody's connection is touched."""
-    rng = random.Random(3)
-    client, server = pair(world, 8714)
-    client.sendall(b"request")
-    until(lambda: unread(server) == 7, "the request is on a")
-    with client, server, listen(world.b, 8714) as at_b, Endpoint() as endpoint:
-        good = endpoint.checkpoint(server, MOST)
-        for _ in range(rounds(5, 2)):
-            for what, wire in lies(good, rng):
-                why = endpoint.adopt(world.b, wire)
-                if why == "NONE":
-                    endpoint.abort()
-                assert why == "MALFORMED", f"{what}: {why}"
-        nothing_to_accept(at_b)
-        assert endpoint.unchanged(server, good)
-        assert receive(server, 7) == b"request"
-        exchange(client, server, noise(100, 1), noise(100, 2))
+    refuses_all(world, 8714, rounds(5, 2), random.Random(3), lies)
 
 
 @suite.claim

@@ -16,8 +16,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from endpoint import (ACK, CLIENT, FIN, RST, Capture, Difference, Endpoint, Refused,  # noqa: E402
-                      Suite, Wire, answers_lost, answers_of_b_lost, client_cut_off, exchange, listen, move, noise,
-                      nothing_to_accept, pair, patient, receive, reset, tcp_info, unread, until)
+                      Suite, Wire, answers_lost, answers_of_b_lost, client_cut_off, exchange, fill, listen, move, noise,
+                      pair, patient, receive, refuses_all, reset, tcp_info, unread, until)
 from patience import CHECKING, PATIENCE, rounds         # noqa: E402
 
 suite = Suite()
@@ -27,19 +27,6 @@ SEND, SENDDATA = 7, 8
 # What the target must know exactly, and the queues packet by packet.
 SAME = ("state options snd_wscale rcv_wscale snd_mss advmss pmtu rtt rttvar min_rtt rto "
         "snd_wnd unacked notsent_bytes").split()
-
-
-def fill(server, data):
-    """As much as its buffer takes; how much that was."""
-    server.setblocking(False)
-    done = 0
-    try:
-        while done < len(data):
-            done += server.send(data[done:done + 65536])
-    except BlockingIOError:
-        pass
-    server.settimeout(PATIENCE)
-    return done
 
 
 def settled(client, server):
@@ -598,22 +585,7 @@ def hostile(good, rng):
 @suite.claim
 def numbers_and_lengths_that_cannot_be(world):
     """Whatever a hostile peer says of the send queue is malformed, and nobody's connection is touched."""
-    rng = random.Random(1)
-    client, server = pair(world, 8515)
-    client.sendall(b"request")
-    until(lambda: unread(server) == 7, "the request is on a")
-    with client, server, listen(world.b, 8515) as at_b, Endpoint() as endpoint:
-        good = endpoint.checkpoint(server, MOST)
-        for _ in range(rounds(20, 5)):
-            for what, wire in hostile(good, rng):
-                why = endpoint.adopt(world.b, wire)
-                if why == "NONE":
-                    endpoint.abort()
-                assert why == "MALFORMED", f"{what}: {why}"
-        nothing_to_accept(at_b)
-        assert endpoint.unchanged(server, good)
-        assert receive(server, 7) == b"request"
-        exchange(client, server, noise(100, 1), noise(100, 2))
+    refuses_all(world, 8515, rounds(20, 5), random.Random(1), hostile)
 
 
 @suite.claim

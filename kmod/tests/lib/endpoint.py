@@ -452,6 +452,19 @@ def noise(count, seed):
     return random.Random(seed).randbytes(count)
 
 
+def fill(server, data):
+    """As much as its buffer takes; how much that was."""
+    server.setblocking(False)
+    done = 0
+    try:
+        while done < len(data):
+            done += server.send(data[done:done + 65536])
+    except BlockingIOError:
+        pass
+    server.settimeout(PATIENCE)
+    return done
+
+
 def exchange(one, other, there, back, seconds=PATIENCE):
     """Send `there` from one to other and `back` from other to one at once; both must arrive whole."""
     sides = {one: [memoryview(there), bytearray(), len(back)],
@@ -489,6 +502,25 @@ def pair(world, port, v=4, listener=None, **options):
         server = at_a.accept()[0]
     server.settimeout(PATIENCE)
     return client, server
+
+
+def refuses_all(world, port, turns, rng, lies):
+    """Each of lies(a good checkpoint, rng), which are named, is malformed, and nobody's connection is touched."""
+    client, server = pair(world, port)
+    client.sendall(b"request")
+    until(lambda: unread(server) == 7, "the request is on a")
+    with client, server, listen(world.b, port) as at_b, Endpoint() as endpoint:
+        good = endpoint.checkpoint(server, Endpoint.MOST)
+        for _ in range(turns):
+            for what, wire in lies(good, rng):
+                why = endpoint.adopt(world.b, wire)
+                if why == "NONE":
+                    endpoint.abort()
+                assert why == "MALFORMED", f"{what}: {why}"
+        nothing_to_accept(at_b)
+        assert endpoint.unchanged(server, good)
+        assert receive(server, 7) == b"request"
+        exchange(client, server, noise(100, 1), noise(100, 2))
 
 
 def queue_seq(sock, queue):
