@@ -69,13 +69,13 @@ lardd_pretend_LIBS := -lpthread -lcmocka
 lardd_pretend_DEPS := $(lard_give_DEPS)
 
 lard_tls_unit_SRCS := lard/client.c lard/tls_host.c $(tls_parts) lard/identity.c lard/message.c tools/base/log.c \
-	lard/tests/lib/tls_pair.c
+	lard/tests/lib/tls_pair.c lard/tests/lib/no_privilege.c
 lard_tls_unit_PKGS := openssl
 lard_tls_unit_LDFLAGS := -Wl,--wrap=free
 lard_tls_peek_SRCS := $(lard_tls_unit_SRCS)
 lard_tls_peek_PKGS := openssl
 
-lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c tools/base/log.c
+lard_staple_SRCS := lard/tls/staple.c lard/tls/tls_file.c lard/tls_host.c tools/base/log.c lard/tests/lib/no_privilege.c
 lard_staple_PKGS := openssl
 
 lard_tls_fuzz_SRCS := $(tls_parts)

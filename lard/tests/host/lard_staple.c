@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which OCSP responses go out: made here, as a responder would, and asked for by a client. */
-#include <fcntl.h>
 #include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -13,7 +12,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "lard/loop.h"
-#include "lard/privilege.h"
 #include "lard/tls/staple.h"
 #include "lard/tls/tls.h"
 
@@ -30,22 +28,6 @@ static char path[] = "/tmp/lard_staple.XXXXXX";
 uint64_t loop_clock(void)
 {
 	return 0;
-}
-
-bool privilege_is_user(uid_t uid)
-{
-	(void)uid;
-	return false;
-}
-
-const char *privilege_name(void)
-{
-	return NULL;
-}
-
-int privilege_open(const char *path, int flags)
-{
-	return open(path, flags);
 }
 
 static void extend(X509 *x, X509 *issuer, int nid, const char *value)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "lard/tests/lib/tls_pair.h"
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "lard/client.h"
-#include "lard/privilege.h"
 #include "lard/tests/lib/records.h"
 
 uint64_t now = ROTATION_US;
@@ -22,22 +20,6 @@ struct config config = {
 uint64_t loop_clock(void)
 {
 	return now;
-}
-
-bool privilege_is_user(uid_t uid)
-{
-	(void)uid;
-	return false;
-}
-
-const char *privilege_name(void)
-{
-	return NULL;
-}
-
-int privilege_open(const char *path, int flags)
-{
-	return open(path, flags);
 }
 
 /* --- a pair --- */
