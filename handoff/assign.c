@@ -75,7 +75,9 @@ u64 hof_assigned_stat(const struct hof_assigned *s, unsigned int stat)
 static struct hof_assigned *hof_assigned_create(struct hof_net *hn, const struct flt_tuple *at)
 {
 	struct hof_assigned *s = kzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
+	static u64 nr;
 
+	lockdep_assert_held(&hof_policy_lock);
 	if (!s)
 		return NULL;
 	s->stats = __alloc_percpu_gfp((HOF_POLICY_STATS + HOF_ADMIT_STATS) * sizeof(u64),
@@ -86,6 +88,7 @@ static struct hof_assigned *hof_assigned_create(struct hof_net *hn, const struct
 	}
 	refcount_set(&s->ref, 1);
 	s->hn = hn;
+	s->id = ++nr;
 	s->at = *at;
 	init_waitqueue_head(&s->off);
 	spin_lock_init(&s->lock);

@@ -88,6 +88,7 @@ struct hof_policy_set {
  * @list:   of all; under hof_policy_lock
  * @here:   of @hn->assigned; RCU, changed under hof_policy_lock
  * @hn:     namespace; valid while it is in the list
+ * @id:     of no other one, of any time
  * @at:     @at.server and @at.server_port; the rest is zero
  * @set:    NULL: it is switched off; RCU, changed under hof_policy_lock
  * @turn:   of hof_policy_turn()
@@ -105,6 +106,7 @@ struct hof_assigned {
 	struct list_head list;
 	struct list_head here;
 	struct hof_net *hn;
+	u64 id;
 	struct flt_tuple at;
 	struct hof_policy_set __rcu *set;
 	atomic_t turn;

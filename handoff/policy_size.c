@@ -76,8 +76,7 @@ static u64 hof_size_key(const struct hof_policy_request *req, u32 length)
 
 	get_random_once(&secret, sizeof(secret));
 	length = hof_policy_bytes(req, 0, text, min_t(u32, length, sizeof(text)));
-	return siphash_2u64(siphash(text, length, &secret), (unsigned long)req->set->service,
-			    &secret) ?: 1;
+	return siphash_2u64(siphash(text, length, &secret), req->set->service->id, &secret) ?: 1;
 }
 
 static int hof_size_request(struct hof_policy_request *req)

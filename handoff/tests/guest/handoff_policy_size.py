@@ -12,7 +12,7 @@ import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from hof import PATIENCE, SLOW, acknowledged, claim, main, receive, wait    # noqa: E402
-from policed import END, Nodes, get                     # noqa: E402
+from policed import END, SERVICE, Nodes, get                     # noqa: E402
 
 ENDS = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n"
 
@@ -98,6 +98,17 @@ def a_length_is_measured_again_and_a_short_answer_does_not_hide_a_long_one():
         assert asked(n, "/a", 0, True)[0] == 0
         time.sleep(0.2)
         assert asked(n, "/a", 50000, True)[0] == 0
+
+
+@claim
+def lengths_end_with_their_service_wherever_the_next_one_lies():
+    with Nodes() as n:
+        for turn in range(12):
+            n.policy("size", "be2")
+            assert asked(n, "/a", 500, True)[0] == 0, turn
+            time.sleep(0.2)
+            assert asked(n, "/a", 500, True)[0] == 1, turn
+            n.flotilla("policy", "off", SERVICE)
 
 
 @claim
