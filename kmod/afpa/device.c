@@ -120,7 +120,7 @@ static int afpa_device_remote(struct net *net, void __user *arg)
 	if (args.pad || (args.flags && args.from > AFPA_REMOTE_NODES))
 		return -EINVAL;
 	if (args.flags)
-		WRITE_ONCE(an->remote.from, args.from);
+		afpa_serve_set(an, args.from);
 	args.from = READ_ONCE(an->remote.from);
 	return afpa_device_return(arg, &args, sizeof(args));
 }

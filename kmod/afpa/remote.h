@@ -134,6 +134,8 @@ int afpa_serve_ask(struct afpa_net *an, struct flt_node *node, const struct flt_
 void afpa_serve_work(struct work_struct *work);
 int afpa_serve_init(void);
 void afpa_serve_exit(void);
+/* Whose commands are taken; on return those of others are carried out no more. Process context. */
+void afpa_serve_set(struct afpa_net *an, u32 from);
 /* Commands that nobody carries out any more. */
 void afpa_serve_drop(struct afpa_net *an);
 

@@ -247,8 +247,11 @@ static void afpa_serve_job(struct afpa_net *an, struct afpa_job *job)
 	void *texts;
 	int err;
 
-	if (!msg) {
-		afpa_serve_refuse(an, job->node, (const struct afpa_msg *)job->body, -ENOMEM);
+	/* It may have waited while the setting was changed. */
+	err = msg ? afpa_serve_permit(an, job->node) : -ENOMEM;
+	if (err) {
+		afpa_serve_refuse(an, job->node, (const struct afpa_msg *)job->body, err);
+		kfree(msg);
 		return;
 	}
 	texts = &msg->value[AFPA_VALUES_MAX];
@@ -287,6 +290,12 @@ void afpa_serve_work(struct work_struct *work)
 	afpa_job_free(job);
 	if (more)
 		queue_work(afpa_serve_wq, work);
+}
+
+void afpa_serve_set(struct afpa_net *an, u32 from)
+{
+	WRITE_ONCE(an->remote.from, from);
+	flush_work(&an->remote.serve);
 }
 
 void afpa_serve_drop(struct afpa_net *an)

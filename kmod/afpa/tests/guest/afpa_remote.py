@@ -24,6 +24,7 @@ from cluster import HELLO, E, FakePeer, UP, cluster, frame, hello   # noqa: E402
 import afpa                                     # noqa: E402
 import kit                                      # noqa: E402
 import nets                                     # noqa: E402
+from ssp import counters                        # noqa: E402
 
 SITE = ("0.0.0.0", 80)
 HOST = "www.test"
@@ -547,6 +548,18 @@ def a_flood_of_commands_is_bounded_and_answered_one_by_one():
         print("# of 100 at a time: %d done, %d refused" % (said.count(0), said.count(errno.EBUSY)))
         equal("as many as may wait were done", said.count(0) >= 16, True)
         equal("some were refused", said.count(errno.EBUSY) > 0, True)
+        # What waits meanwhile is not done any more once the setting has changed.
+        drop = ask(DEL, 0, *AT, len(HOST), 7, 0, text=HOST.encode() + b"/many/0")
+        peer.send(frame(ASK, body) * 15 + frame(ASK, drop))
+        next_of(peer, ANSWER)
+        takes(here.device, NOBODY)
+        done = counters("Afpa")["AfpaRemoteDone"]
+        said = [HEAD.unpack_from(next_of(peer, ANSWER)[1])[1] for _ in range(15)]
+        print("# after it was switched off: %d of 15 refused" % said.count(errno.EACCES))
+        equal("the last", said[-1], errno.EACCES)
+        equal("done since", counters("Afpa")["AfpaRemoteDone"] - done, 0)
+        equal("a client gets", here.get("/many/0"), b"x")
+        takes(here.device, NODES)
         # Who takes no answers: the node stays, its memory bounded, and other programs are served.
         for _ in range(300):
             peer.send(frame(ASK, ask(NEXT, 0, 255, 2048, 0)))
