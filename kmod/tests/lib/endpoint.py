@@ -625,12 +625,17 @@ class Difference:
         return self.node.counters()[name] - self.before[name]
 
     def quiet(self, but=()):
-        """Nothing that a peer would take for trouble happened here."""
+        """Nothing that a peer would take for trouble happened here.
+
+        Linux alone, between two busy processors, has one acknowledgment overtaken by data of a later clock
+        in a hundred exchanges (PAWSEstab); a clock that was set back has each segment refused.
+        """
         now = self.node.counters()
         for name in ("OutRsts", "PAWSEstab", "TCPChallengeACK", "InErrs", "TCPSACKReneging",
                      "ListenOverflows", "ListenDrops"):
             grown = now[name] - self.before[name]
-            assert not grown or name in but, f"{self.node.name}: {name} grew by {grown}"
+            allowed = 2 if name == "PAWSEstab" else 0
+            assert grown <= allowed or name in but, f"{self.node.name}: {name} grew by {grown}"
 
 
 def move(world, server, node, change=None, release=True, send=0, trust=False):
