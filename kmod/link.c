@@ -19,7 +19,6 @@
 #include <linux/slab.h>
 #include <net/ipv6.h>
 #include <net/sock.h>
-#include "auth.h"
 #include "compat/work.h"
 #include "counter.h"
 #include "linkwork.h"
@@ -27,10 +26,6 @@
 #include "table.h"
 #include "trace.h"
 
-#define FLT_CONNECT_MS		3000
-#define FLT_HELLO_MS		3000
-#define FLT_AUTH_MS		12000	/* tlshd has 10 s */
-#define FLT_STALL_MS		30000
 #define FLT_BACKOFF_MIN_MS	100
 #define FLT_BACKOFF_MAX_MS	4000
 #define FLT_TURN_MS		20	/* between attempts of a namespace's links */
@@ -38,8 +33,6 @@
 #define FLT_STEADY_MS		5000	/* up for so long: the next failure is a new one */
 #define FLT_REST_MAX_MS		1000	/* most that a peer waits who comes and goes */
 #define FLT_KNOCK_MS		500	/* between connections that come to nothing */
-#define FLT_MISSED		3	/* heartbeats */
-#define FLT_PEER_HEARTBEAT_MAX	60000U
 
 struct workqueue_struct *flt_link_wq;
 struct workqueue_struct *flt_msg_wq;
@@ -77,11 +70,6 @@ static const char *const flt_why_names[] = {
 const char *flt_why_name(enum flt_why why)
 {
 	return why <= FLT_WHY_LAST ? flt_why_names[why] : "unknown reason";
-}
-
-static unsigned long flt_ms_after(unsigned long since, unsigned int ms)
-{
-	return since + msecs_to_jiffies(ms);
 }
 
 void flt_link_kick(struct flt_link *link)
@@ -279,148 +267,6 @@ static void flt_link_come_up(struct flt_link *link, struct flt_chan *chan,
 	flt_chan_deliver(chan);
 }
 
-static enum flt_why flt_link_secure(struct flt_link *link, struct flt_chan *chan)
-{
-	int err = flt_auth_start(chan);
-
-	if (err < 0)
-		return err == -ESRCH ? FLT_WHY_NOAGENT : FLT_WHY_AUTH;
-	flt_chan_enter(chan, FLT_CHAN_SECURING);
-	return FLT_WHY_NONE;
-}
-
-static enum flt_why flt_link_greet(struct flt_link *link, struct flt_chan *chan,
-				   const struct flt_local *local)
-{
-	int err = 1;
-
-	if (chan->auth != FLT_AUTH_NONE) {
-		err = flt_auth_done(chan);
-		if (!err)
-			return FLT_WHY_NONE;
-		trace_flt_link_auth(link->node, chan->outbound, min(err, 0));
-		if (err < 0)
-			return FLT_WHY_AUTH;
-		flt_count(link->fn, FLT_LINK_AUTH_DONE);
-		flt_auth_watch(chan);
-	}
-	if (chan->outbound)
-		chan->more = !READ_ONCE(link->brief);
-	flt_chan_enter(chan, FLT_CHAN_HELLO);
-	if (chan->outbound && flt_chan_say_hello(chan, local))
-		return FLT_WHY_NOMEM;
-	/* The peer's HELLO may be there already. */
-	queue_work(flt_msg_wq, &chan->rx_work);
-	return FLT_WHY_NONE;
-}
-
-static unsigned int flt_link_silence_ms(const struct flt_link *link, const struct flt_chan *chan)
-{
-	unsigned int own = READ_ONCE(link->fn->heartbeat_ms);
-	unsigned int peer = be32_to_cpu(chan->peer.heartbeat_ms);
-
-	return FLT_MISSED * max(own, min(peer, FLT_PEER_HEARTBEAT_MAX));
-}
-
-/*
- * Did nothing come from the peer since @dead? What has come and waits for our receive work, or a
- * handler that takes its time, is our silence, not the peer's. Bytes that only lie there are not:
- * kTLS leaves the beginning of a record in the queue until it has the rest, which may never come.
- */
-static bool flt_link_is_silent(struct flt_chan *chan, unsigned long dead)
-{
-	return time_after_eq(jiffies, dead) && !READ_ONCE(chan->handling) &&
-	       !work_busy(&chan->rx_work);
-}
-
-/*
- * A look more than two heartbeats after the last means that this machine stood still, and so may
- * have what it should have received: the peer gets its time again.
- */
-static void flt_link_look(struct flt_link *link, struct flt_chan *chan, unsigned int heartbeat)
-{
-	if (time_after(jiffies, flt_ms_after(chan->watched, 2 * heartbeat))) {
-		flt_count(link->fn, FLT_LINK_STOOD_STILL);
-		WRITE_ONCE(chan->heard, jiffies);
-		WRITE_ONCE(chan->whole, jiffies);
-		WRITE_ONCE(chan->tx_moved, jiffies);
-	}
-	chan->watched = jiffies;
-}
-
-/*
- * Does a message come byte by byte? Its receiver is held meanwhile (a request, an export, a module
- * that is to be unloaded), and each byte is a sign of life.
- */
-static bool flt_link_is_endless(struct flt_chan *chan)
-{
-	return READ_ONCE(chan->partial) && !READ_ONCE(chan->handling) &&
-	       time_after(jiffies, flt_ms_after(READ_ONCE(chan->whole), FLT_STALL_MS));
-}
-
-static enum flt_why flt_link_watch_up(struct flt_link *link, struct flt_chan *chan,
-				      unsigned long *deadline)
-{
-	unsigned int heartbeat = READ_ONCE(link->fn->heartbeat_ms);
-	unsigned long dead;
-
-	flt_link_look(link, chan, heartbeat);
-	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
-	if (flt_link_is_silent(chan, dead) &&
-	    READ_ONCE(link->node->admin) != FLT_ADMIN_MAINTENANCE)
-		return FLT_WHY_HEARTBEAT;
-	if (READ_ONCE(chan->queued) &&
-	    time_after(jiffies, flt_ms_after(READ_ONCE(chan->tx_moved), FLT_STALL_MS)))
-		return FLT_WHY_STALLED;
-	if (flt_link_is_endless(chan))
-		return FLT_WHY_ENDLESS;
-	if (time_after_eq(jiffies, flt_ms_after(chan->pinged, heartbeat))) {
-		chan->pinged = jiffies;
-		flt_chan_say_ping(chan);
-	}
-	*deadline = flt_ms_after(chan->pinged, heartbeat);
-	if (time_after(dead, jiffies) && time_before(dead, *deadline))
-		*deadline = dead;
-	return READ_ONCE(chan->why);
-}
-
-/* One look at a channel: take the next step if it can be taken; why it must end, if it must. */
-static enum flt_why flt_link_watch(struct flt_link *link, struct flt_chan *chan,
-				   const struct flt_local *local, unsigned long *deadline)
-{
-	enum flt_why why = READ_ONCE(chan->why);
-	unsigned int ms = FLT_HELLO_MS;
-	enum flt_why late = FLT_WHY_TIMEOUT;
-	int ready;
-
-	if (why)
-		return why;
-	if (chan->state == FLT_CHAN_CONNECTING) {
-		ready = flt_chan_connected(chan);
-		if (ready > 0)
-			why = flt_link_secure(link, chan);
-		else if (ready < 0)
-			why = FLT_WHY_CONNECT;
-		ms = FLT_CONNECT_MS;
-		late = FLT_WHY_CONNECT;
-	}
-	if (!why && chan->state == FLT_CHAN_SECURING) {
-		why = flt_link_greet(link, chan, local);
-		ms = FLT_AUTH_MS;
-		late = FLT_WHY_AUTH;
-	}
-	if (why || chan->state == FLT_CHAN_GREETED)
-		return why;
-	if (chan->state == FLT_CHAN_UP)
-		return flt_link_watch_up(link, chan, deadline);
-	if (chan->state == FLT_CHAN_HELLO) {
-		ms = FLT_HELLO_MS;
-		late = FLT_WHY_TIMEOUT;
-	}
-	*deadline = flt_ms_after(chan->since, ms);
-	return time_after_eq(jiffies, *deadline) ? late : FLT_WHY_NONE;
-}
-
 static void flt_link_connect(struct flt_link *link, const struct flt_local *local)
 {
 	struct flt_chan *chan;
@@ -491,7 +337,6 @@ static void flt_link_admit(struct flt_link *link, bool we_connect, enum flt_why 
 static enum flt_why flt_link_contest(struct flt_link *link, unsigned long *deadline)
 {
 	struct flt_chan *chan = link->chan;
-	unsigned long dead;
 
 	if (!chan || READ_ONCE(chan->state) != FLT_CHAN_UP || READ_ONCE(chan->why))
 		return FLT_WHY_NONE;
@@ -504,8 +349,7 @@ static enum flt_why flt_link_contest(struct flt_link *link, unsigned long *deadl
 		return FLT_WHY_ALIVE;
 	}
 	/* In maintenance, too: nobody else would end it. */
-	dead = flt_ms_after(READ_ONCE(chan->heard), flt_link_silence_ms(link, chan));
-	if (flt_link_is_silent(chan, dead))
+	if (flt_link_is_silent(link, chan))
 		return FLT_WHY_NONE;
 	*deadline = flt_ms_after(jiffies, FLT_CONTEST_MS);
 	return FLT_WHY_BUSY;

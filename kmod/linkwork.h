@@ -92,7 +92,25 @@ void flt_link_offer(struct flt_link *link, struct socket *sock);
 /* -1: @a is the lower address and connects; 1: waits; 0: the same. */
 int flt_addr_cmp(const union flt_addr *a, const union flt_addr *b);
 
-/* handler.c */
+static inline unsigned long flt_ms_after(unsigned long since, unsigned int ms)
+{
+	return since + msecs_to_jiffies(ms);
+}
+
+/* --- link_watch.c; of the link's work only --- */
+
+/* The channel is connected: have it authenticated. */
+enum flt_why flt_link_secure(struct flt_link *link, struct flt_chan *chan);
+/* Nothing has come from the peer for as long as that means that it is dead. */
+bool flt_link_is_silent(const struct flt_link *link, struct flt_chan *chan);
+/*
+ * One look at a channel: take the next step if it can be taken; why it must end, if it must.
+ * *@deadline: of the next look, if it has to be sooner.
+ */
+enum flt_why flt_link_watch(struct flt_link *link, struct flt_chan *chan,
+			    const struct flt_local *local, unsigned long *deadline);
+
+/* --- handler.c --- */
 int flt_handle(struct flt_chan *chan, const struct flt_msg *msg);
 /* 1: somebody takes messages of the type, now; 0: nobody; -EPROTONOSUPPORT: nobody ever. */
 int flt_handler_takes(u8 type);
