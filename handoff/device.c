@@ -30,6 +30,7 @@
 #define HOF_FEATURES	(HOF_FEATURE_IPV6 | HOF_FEATURE_ENCAP | HOF_FEATURE_SENDQUEUE | \
 			 HOF_FEATURE_LATER | HOF_FEATURE_MOVE | HOF_FEATURE_TLS | \
 			 HOF_FEATURE_MOVE_NODE | HOF_FEATURE_TAKEOVER | HOF_FEATURE_RELOCATE | \
+			 HOF_FEATURE_TLS_PORT | \
 			 (FLT_COOKIES ? HOF_FEATURE_EARLY | HOF_FEATURE_EARLY_TABLE : 0))
 
 static int hof_device_open(struct inode *inode, struct file *filp)
@@ -163,6 +164,18 @@ put:
 	return err;
 }
 
+/* Nothing but a port: for a connection whose keys the kernel has. */
+static bool hof_tls_is_port(const struct flt_tls *tls)
+{
+	struct flt_tls other = *tls;
+	bool is;
+
+	other.port = 0;
+	is = tls->port && !memchr_inv(&other, 0, sizeof(other));
+	memzero_explicit(&other, sizeof(other));
+	return is;
+}
+
 static int hof_device_give_tls(struct hof_file *file, struct hof_submit *args)
 {
 	struct flt_tls tls;
@@ -170,7 +183,7 @@ static int hof_device_give_tls(struct hof_file *file, struct hof_submit *args)
 
 	if (copy_from_user(&tls, u64_to_user_ptr(args->tls), sizeof(tls)))
 		err = -EFAULT;
-	else if (!flt_tls_ok(&tls))
+	else if (!hof_tls_is_port(&tls) && !flt_tls_ok(&tls))
 		err = -EINVAL;
 	if (!err)
 		err = hof_device_give(file, args, &tls);

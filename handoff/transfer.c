@@ -579,15 +579,19 @@ bool hof_transfer_retract(struct hof_transfer *t)
 	return true;
 }
 
-/* The listener that takes it is one of the port of the one that accepted it here. */
-static void hof_transfer_door(const struct hof_transfer *t, struct flt_tls *tls)
+/*
+ * The listener that takes it is one of the port of the one that accepted it here; where its packets
+ * come in, of the service's own, as then; or of the one that the giver has named.
+ */
+static void hof_transfer_door(const struct hof_transfer *t, struct flt_tls *tls, u16 named)
 {
-	if (t->from && t->from->port != t->tuple.server_port)
+	tls->port = named;
+	if (!named && !t->back && t->from && t->from->port != t->tuple.server_port)
 		tls->port = ntohs(t->from->port);
 }
 
 /*
- * @own: room for keys that the socket itself has.
+ * @own: room for keys that the socket itself has; with the port that its giver names, or 0.
  * Return: 0: an event tells; a negative errno, or a refusal: the socket is as before.
  */
 static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt_node *node,
@@ -599,6 +603,7 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 	u32 timeout_ms = args->timeout_ms ?: READ_ONCE(hn->tunables.timeout_ms);
 	enum flt_refusal why = FLT_REFUSE_NONE;
 	struct hof_transfer *t;
+	u16 named = own->port;
 	int state, err;
 
 	state = inet_sk_state_load(sk);
@@ -628,7 +633,7 @@ static int hof_transfer_start(struct hof_file *file, struct sock *sk, struct flt
 	/* From here on answers, the clock and others may settle it: see @phase. */
 	hof_flight_add(t, timeout_ms);
 	if (own->version) {
-		hof_transfer_door(t, own);
+		hof_transfer_door(t, own, named);
 		tls = own;
 	}
 	why = hof_transfer_send(t, args->flags, tls);
@@ -658,6 +663,12 @@ int hof_transfer_submit(struct hof_file *file, struct sock *sk, struct flt_node 
 	struct flt_tls own = {};
 	int err;
 
+	if (tls && !tls->version) {
+		if (!flt_ktls_is_ours(sk))
+			return -EINVAL;
+		own.port = tls->port;
+		tls = NULL;
+	}
 	err = hof_transfer_start(file, sk, node, args, tls, &own, NULL, NULL);
 	memzero_explicit(&own, sizeof(own));
 	if (err <= 0)

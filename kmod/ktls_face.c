@@ -6,8 +6,9 @@
  *	the client's close_notify	end of file
  *	its fatal alert, a bad record	ECONNRESET; what is written then: EPIPE
  *	its KeyUpdate			end of file: this kernel cannot go on with other keys
- *	shutdown() and close()		close_notify first
+ *	shutdown() and close()		close_notify first; not with SO_LINGER and no time
  *	FIONREAD			counts what is decrypted, too
+ *	MSG_PEEK			leaves records as they are: they can move
  *	SOL_TLS				is not there: keys are nobody's to read
  *
  * It is one for each kind of kTLS socket, without anything of a single one in it: what it has to
@@ -26,6 +27,7 @@
 #include "compat/recvmsg.h"
 #include "counter.h"
 #include "ktls_face.h"
+#include "ktls_record.h"
 #include "stack_priv.h"
 
 /* RFC 8446, 4 and 6. */
@@ -242,6 +244,46 @@ static int flt_ktls_bad(struct sock *sk, const struct flt_ktls_face *face)
 
 /* --- the face --- */
 
+/* Of a peek no more than this is looked at: a record's text. */
+#define FLT_TLS_PEEK_MAX	TLS_MAX_PAYLOAD_SIZE
+
+/* kTLS has told of a record that is still there, but is to tell again when more has come. */
+static bool flt_ktls_is_peeked(const struct sock *sk)
+{
+	const struct tls_strparser *strp = &tls_sw_ctx_rx(tls_get_ctx(sk))->strp;
+	u32 full = READ_ONCE(strp->stm.full_len);
+
+	return full && tcp_inq((struct sock *)sk) >= full;
+}
+
+/*
+ * kTLS would decrypt the record for good, and such a connection cannot move. Whoever got less than
+ * he asked for may wait for more: with the record not ready kTLS says it anew with all that comes.
+ * 0: that is for kTLS to answer.
+ */
+static int flt_ktls_peek(struct sock *sk, struct msghdr *msg, size_t len)
+{
+	struct tls_strparser *strp = &tls_sw_ctx_rx(tls_get_ctx(sk))->strp;
+	size_t done = 0, room = min_t(size_t, len, FLT_TLS_PEEK_MAX);
+	struct flt_ktls_pos pos = {};
+	u8 *text;
+	u32 got;
+
+	text = kmalloc(room, GFP_KERNEL | __GFP_NOWARN);
+	if (!text)
+		return 0;
+	lock_sock(sk);
+	while (done < room && flt_ktls_record(sk, &pos, text + done, room - done, &got))
+		done += min_t(size_t, got, room - done);
+	if (done && done < len)
+		WRITE_ONCE(strp->msg_ready, 0);
+	release_sock(sk);
+	if (done && copy_to_iter(text, done, &msg->msg_iter) != done)
+		done = 0;
+	kfree_sensitive(text);
+	return done;
+}
+
 static int flt_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags, int *addr_len)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
@@ -256,6 +298,11 @@ static int flt_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flag
 	/* As TCP does, and kTLS does not: it is thrown away, and there may be no room for it. */
 	if (flags & MSG_TRUNC)
 		iov_iter_discard(&msg->msg_iter, ITER_DEST, len);
+	if ((flags & (MSG_PEEK | MSG_TRUNC | MSG_WAITALL | MSG_OOB)) == MSG_PEEK) {
+		n = flt_ktls_peek(sk, msg, len);
+		if (n)
+			return n;
+	}
 	do {
 		/* It would be told the type of each record. */
 		msg->msg_control = NULL;
@@ -328,7 +375,15 @@ static bool flt_ktls_is_readable(struct sock *sk)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	return face->own_prot->sock_is_readable(sk);
+	return face->own_prot->sock_is_readable(sk) || flt_ktls_is_peeked(sk);
+}
+
+static __poll_t flt_ktls_poll(struct file *file, struct socket *sock, poll_table *wait)
+{
+	const struct flt_ktls_face *face = flt_ktls_face_of(sock->sk);
+	__poll_t mask = face->own_ops->poll(file, sock, wait);
+
+	return flt_ktls_is_peeked(sock->sk) ? mask | EPOLLIN | EPOLLRDNORM : mask;
 }
 
 static int flt_ktls_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
@@ -406,7 +461,8 @@ static void flt_ktls_close(struct sock *sk, long timeout)
 {
 	const struct flt_ktls_face *face = flt_ktls_face_of(sk);
 
-	if (flt_ktls_is_open(sk)) {
+	/* Whoever has it reset does not say that this was all. */
+	if (flt_ktls_is_open(sk) && (!sock_flag(sk, SOCK_LINGER) || sk->sk_lingertime)) {
 		/* An alert that nobody has read is no reason for a RST, as a FIN is none. */
 		if (flt_ktls_has_other(sk, face))
 			flt_ktls_other(sk, face);
@@ -448,12 +504,14 @@ bool flt_ktls_has_below(const struct sock *sk, void (*data_ready)(struct sock *s
 static int flt_ktls_face_make(struct flt_ktls_face *face, const struct proto *prot,
 			      const struct proto_ops *ops)
 {
-	const size_t at = offsetof(struct proto_ops, splice_read) / sizeof(unsigned long);
+	const size_t splice = offsetof(struct proto_ops, splice_read) / sizeof(unsigned long);
+	const size_t poll = offsetof(struct proto_ops, poll) / sizeof(unsigned long);
 	unsigned long *made = kmemdup(ops, sizeof(*ops), GFP_KERNEL);
 
 	if (!made)
 		return -ENOMEM;
-	made[at] = (unsigned long)flt_ktls_splice_read;
+	made[splice] = (unsigned long)flt_ktls_splice_read;
+	made[poll] = (unsigned long)flt_ktls_poll;
 	kfree(face->ops);
 	face->ops = (const struct proto_ops *)made;
 	face->own_prot = prot;

@@ -5,6 +5,7 @@
 
 #include <net/sock.h>
 #include <flotilla/flotilla.h>
+#include "ktls_record.h"
 
 /**
  * flt_ktls_checkpoint() - keys and numbers of a connection with our face
@@ -27,16 +28,6 @@ enum flt_refusal flt_ktls_checkpoint(struct sock *sk, struct flt_tls *tls);
  * and EPIPE is what who comes late with a write() gets.
  */
 void flt_ktls_leave(struct sock *sk);
-
-/**
- * struct flt_ktls_pos - which of the unread records is next
- * @at: bytes before it; 0: none
- * @nr: records before it
- */
-struct flt_ktls_pos {
-	u32 at;
-	u32 nr;
-};
 
 /**
  * flt_ktls_look() - the text of a record that stays unread

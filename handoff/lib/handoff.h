@@ -25,7 +25,10 @@ int handoff_info(struct handoff *h, struct hof_info *info);
 int handoff_submit(struct handoff *h, int fd, uint32_t node, uint64_t cookie,
 		   uint32_t flags, uint32_t timeout_ms, enum flt_refusal *refusal);
 
-/* The same with the keys of a TLS connection, where HOF_FEATURE_TLS is; NULL: in clear text. */
+/*
+ * The same with the keys of a TLS connection, where HOF_FEATURE_TLS is, or with nothing but a port, where the
+ * kernel has them (HOF_FEATURE_TLS_PORT); NULL: in clear text.
+ */
 int handoff_submit_tls(struct handoff *h, int fd, uint32_t node, uint64_t cookie, uint32_t flags,
 		       uint32_t timeout_ms, const struct flt_tls *tls, enum flt_refusal *refusal);
 

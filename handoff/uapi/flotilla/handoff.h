@@ -63,7 +63,8 @@
  *		record is unread, and the node's kernel goes on with it; 0: it is in clear
  *		text. Needs HOF_FEATURE_TLS; the struct may end before it. The keys go over
  *		links that are encrypted (FLT_REFUSE_KEYS), to nodes that know them
- *		(FLT_REFUSE_VERSION)
+ *		(FLT_REFUSE_VERSION). Of a connection that was adopted with its keys the kernel
+ *		has them: 0, or, with HOF_FEATURE_TLS_PORT, a struct flt_tls of nothing but @port
  *
  * Returns 0, or the number of connections that have events to read.
  * Needs CAP_NET_ADMIN in the user namespace of the socket's network namespace.
@@ -119,6 +120,7 @@ struct hof_info {
 #define HOF_FEATURE_RELOCATE	(1U << 10)	/* flotilla/relocate.h */
 #define HOF_FEATURE_EARLY	(1U << 11)	/* flotilla/early.h */
 #define HOF_FEATURE_EARLY_TABLE	(1U << 12)	/* flotilla/early_table.h */
+#define HOF_FEATURE_TLS_PORT	(1U << 13)	/* hof_submit.tls of nothing but a port */
 
 #define HOF_IOC_MAGIC	0xF1
 #define HOF_IOC_INFO	_IOR(HOF_IOC_MAGIC, 0, struct hof_info)
