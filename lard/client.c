@@ -2,6 +2,8 @@
 #include "client.h"
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -30,6 +32,25 @@ struct client_tls {
 	char *identity;
 	const char *why;
 };
+
+/* Of all connections whose records the kernel makes and reads. */
+static struct client_tls kernels;
+
+bool client_is_kernels(const struct conn *conn)
+{
+	return conn->tls == &kernels;
+}
+
+bool client_take(struct conn *conn)
+{
+	char name[16] = "";
+	socklen_t len = sizeof(name);
+
+	if (getsockopt(conn->source.fd, IPPROTO_TCP, TCP_ULP, name, &len) || strncmp(name, "tls", sizeof(name)))
+		return false;
+	conn->tls = &kernels;
+	return true;
+}
 
 int client_secure(struct conn *conn, struct tls_site *site)
 {
@@ -68,7 +89,7 @@ const char *client_failure(const struct conn *conn)
 
 bool client_wants_http2(const struct conn *conn)
 {
-	return conn->tls && tls_session_wants_http2(&conn->tls->session);
+	return conn->tls && !client_is_kernels(conn) && tls_session_wants_http2(&conn->tls->session);
 }
 
 bool client_resumed(const struct conn *conn)
@@ -164,17 +185,21 @@ bool client_sealed(const struct conn *conn)
 {
 	const struct client_tls *tls = conn->tls;
 
-	return tls && !conn->stream && !buffered(tls) && tls_session_sealed(&tls->session);
+	return client_is_kernels(conn) || (tls && !conn->stream && !buffered(tls) && tls_session_sealed(&tls->session));
 }
 
 int client_keys(const struct conn *conn, struct flt_tls *keys)
 {
+	if (client_is_kernels(conn)) {
+		memset(keys, 0, sizeof(*keys));
+		return 0;
+	}
 	return client_sealed(conn) ? tls_session_keys(&conn->tls->session, keys) : -1;
 }
 
 bool client_unseal(struct conn *conn)
 {
-	return client_sealed(conn) && tls_session_unseal(&conn->tls->session);
+	return client_sealed(conn) && !client_is_kernels(conn) && tls_session_unseal(&conn->tls->session);
 }
 
 /* What was looked at in the socket is taken now, and is as if it had been peeked at here. */
@@ -208,7 +233,7 @@ ssize_t client_recv(struct conn *conn, void *into, size_t len, int flags)
 
 	if (conn->stream)
 		return conn->stream->ops->recv(conn->stream, into, len, flags & ~CLIENT_MORE);
-	if (!tls)
+	if (!tls || client_is_kernels(conn))
 		return recv(conn->source.fd, into, len, flags & ~CLIENT_MORE);
 	if (flags & MSG_PEEK && conn->state != CONN_PROXY && client_sealed(conn)) {
 		ssize_t n = tls_session_peek(&tls->session, into, len, flags & CLIENT_MORE,
@@ -241,7 +266,9 @@ int client_waiting(const struct conn *conn)
 		return 0;
 	if (conn->source.fd < 0 || ioctl(conn->source.fd, SIOCINQ, &there))
 		there = 0;
-	return conn->tls ? there + (int)buffered(conn->tls) + SSL_pending(conn->tls->session.ssl) : there;
+	if (!conn->tls || client_is_kernels(conn))
+		return there;
+	return there + (int)buffered(conn->tls) + SSL_pending(conn->tls->session.ssl);
 }
 
 int client_unseen(const struct conn *conn)
@@ -309,7 +336,7 @@ ssize_t client_send(struct conn *conn, const struct iovec *parts, size_t count)
 
 	if (conn->stream)
 		return conn->stream->ops->send(conn->stream, parts, count);
-	if (conn->tls)
+	if (conn->tls && !client_is_kernels(conn))
 		return write_some(&conn->tls->session, parts, count);
 	return sendmsg(conn->source.fd, &message, MSG_NOSIGNAL);
 }
@@ -327,7 +354,7 @@ int client_shutdown(struct conn *conn)
 		return conn->stream->ops->shutdown(conn->stream);
 	if (conn->shut)
 		return 0;
-	if (conn->tls && !tls_session_end(&conn->tls->session))
+	if (conn->tls && !client_is_kernels(conn) && !tls_session_end(&conn->tls->session))
 		return -1;
 	/* Each one is an event of the socket, also where nothing is left to shut. */
 	conn->shut = true;
@@ -336,8 +363,12 @@ int client_shutdown(struct conn *conn)
 
 void client_spoil(struct conn *conn)
 {
+	static const struct linger none = { .l_onoff = 1 };
+
 	if (conn->stream)
 		conn->stream->ops->spoil(conn->stream);
+	else if (client_is_kernels(conn))
+		setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	else if (conn->tls)
 		conn->tls->session.broken = true;
 }
@@ -346,14 +377,14 @@ void client_forget(struct conn *conn)
 {
 	struct client_tls *tls = conn->tls;
 
-	if (!tls)
+	conn->tls = NULL;
+	if (!tls || tls == &kernels)
 		return;
 	tls_session_close(&tls->session);
 	drop_buffer(tls);
 	tls_site_put(tls->site);
 	free(tls->identity);
 	free(tls);
-	conn->tls = NULL;
 }
 
 void client_close(struct conn *conn)
@@ -364,7 +395,7 @@ void client_close(struct conn *conn)
 		conn->tls = NULL;
 		return;
 	}
-	if (conn->tls)
+	if (conn->tls && !client_is_kernels(conn))
 		tls_session_end(&conn->tls->session);
 	client_forget(conn);
 }

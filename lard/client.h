@@ -18,6 +18,12 @@ struct flt_tls;
 struct tls_notes;
 struct tls_site;
 
+/*
+ * Has a node given it back, with its keys (hand_back)? Then the kernel decrypts what it says and encrypts what
+ * it is told, and it is one of TLS without a handshake.
+ */
+bool client_take(struct conn *conn);
+bool client_is_kernels(const struct conn *conn);
 /* 0 or -ENOMEM. */
 int client_secure(struct conn *conn, struct tls_site *site);
 /*
@@ -73,7 +79,7 @@ void client_forget(struct conn *conn);
  * what MSG_PEEK has shown, too.
  */
 bool client_sealed(const struct conn *conn);
-/* 0; or -1: it is not. @keys is to be wiped. */
+/* 0; or -1: it is not. @keys is to be wiped; zeros: the kernel has them. */
 int client_keys(const struct conn *conn, struct flt_tls *keys);
 
 #endif

@@ -343,7 +343,9 @@ void conn_accept(const struct listener *l, int fd, const union address *peer)
 	conn->site = l->door == DOOR_PLAIN ? l->site : KERNEL_SITE_NONE;
 	conn->address = address;
 	conn->offers_http2 = l->http2;
-	if (conn->door < DOOR_TLS) {
+	if (conn->door == DOOR_TLS && client_take(conn))
+		count(w, COUNTER_TLS_RETURNED);
+	if (conn->door < DOOR_TLS || conn->tls) {
 		conn_enter(conn, CONN_READ);
 		read_request(conn, 0);
 		return;

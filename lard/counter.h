@@ -12,6 +12,7 @@
 	X(TLS_TICKET_UNKNOWN, "LardTlsTicketUnknown", "TLS handshakes with a ticket whose key is not known, or no more") \
 	X(TLS_FAILED, "LardTlsFailed", "TLS handshakes that failed or timed out") \
 	X(TLS_NAME_MISSED, "LardTlsNameMissed", "TLS handshakes for a name that no certificate is for") \
+	X(TLS_RETURNED, "LardTlsReturned", "connections of TLS that a node has given back") \
 	X(TLS_CLIENTS, "LardTlsClients", "TLS handshakes with a client's certificate that was verified") \
 	X(TLS_STAPLED, "LardTlsStapled", "TLS handshakes with an OCSP response") \
 	X(TLS_UNSTAPLED, "LardTlsUnstapled", "TLS handshakes without the OCSP response asked for, as the file has no good one") \

@@ -55,8 +55,11 @@ uint64_t dispatch_key(struct worker *w)
 /* With TLS the keys go along; of who is sent to HTTPS each request must be seen. */
 static bool may_move(const struct conn *conn)
 {
+	const struct give *give = &conn->worker->give;
+
 	if (conn->tls)
-		return https_give_port(conn) && conn->worker->give.tls && client_sealed(conn);
+		return https_give_port(conn) && client_sealed(conn) &&
+		       (client_is_kernels(conn) ? give->tls_port : give->tls);
 	return conn->door == DOOR_PLAIN;
 }
 

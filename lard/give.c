@@ -244,6 +244,7 @@ int give_open(struct give *give, struct worker *w)
 		info.features = 0;
 	give->later = info.features & HOF_FEATURE_LATER ? HOF_TELL_LATER : 0;
 	give->tls = info.features & HOF_FEATURE_TLS;
+	give->tls_port = info.features & HOF_FEATURE_TLS_PORT;
 	give->source = (struct source){
 		.fd = handoff_fd(give->device), .ready = give_ready_to_read,
 	};

@@ -15,13 +15,14 @@ struct worker;
  * @device: NULL: the module is not there
  * @later:  HOF_TELL_LATER, or 0 when the module does not know it
  * @tls:    it takes connections of TLS with their keys
+ * @tls_port: those whose keys the kernel has, with a port for them
  */
 struct give {
 	struct source source;
 	struct worker *worker;
 	struct handoff *device;
 	unsigned int later;
-	bool tls;
+	bool tls, tls_port;
 };
 
 /* 0, or a negative errno: connections are then proxied. May be called again later. */

@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 TOP = os.environ.get("FLT_TOP") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 sys.path.insert(0, os.path.join(TOP, "handoff", "tests", "lib"))
 from hof import PATIENCE, SLOW, VIP4, claim, inside, main, rounds, wait  # noqa: E402
@@ -111,8 +112,8 @@ def node_and_python_answer_https_without_a_complaint():
             client = s.connect()
             stream = client.makefile("rb")
             for size in SIZES[:-1]:
-                assert fetch(client, stream, size) == s.body(size), size
-            assert fetch(client, stream, SIZES[-1], last) == s.body(SIZES[-1])
+                assert fetch(client, stream, size)[1] == s.body(size), size
+            assert fetch(client, stream, SIZES[-1], last)[1] == s.body(SIZES[-1])
             assert not last or stream.read() == b""
             stream.close()
             client.close()
@@ -137,16 +138,17 @@ def half_requests_make_room_at_the_limit():
 
 
 def fetch(client, stream, size, last=False):
-    """The body of one answer of a connection that is kept, or not."""
+    """One answer of a connection that is kept, or not: (fields of the header, body)"""
     client.sendall(b"GET /f%d HTTP/1.1\r\nHost: %s\r\n%s\r\n" %
                    (size, VIP4.encode(), b"Connection: close\r\n" if last else b""))
-    length = None
+    fields = {}
+    stream.readline()
     while (line := stream.readline()) != b"\r\n":
         assert line, "an end within a header"
-        if line.lower().startswith(b"content-length:"):
-            length = int(line.split(b":")[1])
-    assert length == size, (length, size)
-    return stream.read(size)
+        name, value = line.decode().split(":", 1)
+        fields[name.lower()] = value.strip()
+    assert int(fields["content-length"]) == size, fields
+    return fields, stream.read(size)
 
 
 @claim
@@ -158,10 +160,32 @@ def many_requests_on_a_kept_connection():
             count = rounds(50, 10)
             for i in range(count):
                 size = SIZES[i % len(SIZES)]
-                assert fetch(client, stream, size, i == count - 1) == s.body(size), (be, i)
+                assert fetch(client, stream, size, i == count - 1)[1] == s.body(size), (be, i)
             # The end is one that the server has said.
             assert stream.read() == b""
         s.handed_off(2)
+
+
+@claim
+def each_request_of_a_kept_connection_goes_where_it_belongs():
+    """The server gives it back, unread, with the keys as they are by then; nobody shakes hands again."""
+    with site(servers=("flash that gives back",) * 2) as s:
+        count, nodes = rounds(40, 20), []
+        client = s.connect()
+        with client, client.makefile("rb") as stream:
+            for number in range(count):
+                size = SIZES[number % len(SIZES)]
+                fields, body = fetch(client, stream, size, number == count - 1)
+                assert hashlib.sha256(body).digest() == hashlib.sha256(s.body(size)).digest(), (number, size)
+                nodes.append(fields["x-node"])
+                time.sleep(0.02 * SLOW)     # for the last acknowledgment
+        moved = sum(a != b for a, b in zip(nodes, nodes[1:]))
+        print("# of %d requests %d went to the other node" % (count, moved))
+        assert moved >= count * 3 // 4, nodes
+        assert s.counter("LardTlsReturned") >= moved and s.counter("LardTlsHandshakes") == 1, s.ask("stats")
+        assert s.counter("LardProxied") == 0
+        assert all(be.nl.stat("TlsBroken") == 0 for be in s.c.be)
+        assert not s.complaints(), s.complaints()
 
 
 @claim
@@ -175,7 +199,7 @@ def without_tickets_it_is_the_same():
             client = s.connect()
             stream = client.makefile("rb")
             for size in SIZES:
-                assert fetch(client, stream, size) == s.body(size), (be, size)
+                assert fetch(client, stream, size)[1] == s.body(size), (be, size)
             assert client.version() == "TLSv1.3" and not client.session.has_ticket
             client.close()
         s.handed_off(len(SIZES) + 2)

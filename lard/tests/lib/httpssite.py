@@ -93,6 +93,7 @@ SERVERS = {
     "apache2": (APACHE, ("apache2", "-D", "FOREGROUND", "-f", "{dir}/conf"), (":notice]",)),
     "lighttpd": (LIGHTTPD, ("lighttpd", "-D", "-f", "{dir}/conf"), ("server started",)),
     "flash": (FLASH, ("flash", "-c", "{dir}/conf"), ()),
+    "flash that gives back": (FLASH + "hand_back fe\n", ("flash", "-c", "{dir}/conf"), ()),
     "node": (NODE, ("node", "{dir}/conf"), ()),
     "python3": (PYTHON, ("python3", "{dir}/conf"), ()),
 }
