@@ -55,7 +55,7 @@ moves-bench_DEPS := libhandoff
 moves-bench_LIBS := -lpthread
 
 # Loads, servers and the profile: for the benches alone, not installed.
-tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/profile.so $(B)/bench/marks.so \
+tests: $(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/howl $(B)/bench/profile.so $(B)/bench/marks.so \
 	$(B)/bench/shortcut.bpf.o $(B)/bench/patient.bpf.o
 
 $(B)/bench/load $(B)/bench/turns: $(B)/bench/%: bench/pathlen/%.c
@@ -64,10 +64,12 @@ $(B)/bench/load: LIBS := -lssl -lcrypto
 $(B)/bench/pace: $(B)/bench/%: bench/turns/%.c
 $(B)/bench/serve $(B)/bench/offer: $(B)/bench/%: bench/migration/%.c bench/migration/web.h
 $(B)/bench/flood: bench/flood/flood.c
-$(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood: bench/program.c bench/program.h
+$(B)/bench/howl: bench/howl/howl.c bench/howl/ring.c bench/howl/howl.h
+$(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/howl: bench/program.c bench/program.h
 $(B)/bench/serve: LIBS := -lpthread
+$(B)/bench/howl: LIBS := -luring
 $(B)/bench/offer $(B)/bench/flood: LIBS := -lm
-$(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood:
+$(B)/bench/load $(B)/bench/turns $(B)/bench/pace $(B)/bench/serve $(B)/bench/offer $(B)/bench/flood $(B)/bench/howl:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -o $@ $(filter %.c,$^) $(LIBS)

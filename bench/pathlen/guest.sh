@@ -140,6 +140,10 @@ flash_start() {
 	flash --port 8080 --workers 1 "$@" >/run/flash.log 2>&1 &
 }
 
+howl_start() {
+	"$here/../../build/bench/howl" --port 8080 "$@" $www >/run/howl.log 2>&1 &
+}
+
 # Arguments of flash.
 flash_tls() {
 	secured
@@ -152,6 +156,10 @@ case ${1:?which server} in
 nginx) nginx_start ;;
 nginx-deferred) nginx_start deferred ;;
 afpa) afpa_start nginx_start "" "" 8080 $none ;;
+afpa-thread | afpa-hybrid)
+	afpa_start nginx_start "" "" 8080 $none
+	flotilla afpa set mode "${1#afpa-}"
+	;;
 afpa-deferred) afpa_start nginx_start deferred "" 8080 $none ;;
 afpa-flash) afpa_start flash_start --root $none ;;
 varnish) varnish_start off ;;
@@ -172,6 +180,11 @@ apache | apache-mmap)
 flash) flash_start --root $www ;;
 # From 8 KB on, files are sent from the page cache.
 flash-sendfile) flash_start --root $www --memory_file 4096 ;;
+howl) howl_start ;;
+howl-sendfile) howl_start --sendfile ;;
+howl-epoll) howl_start --epoll ;;
+howl-epoll-sendfile) howl_start --epoll --sendfile ;;
+howl-uring) howl_start --uring ;;
 tls-flash) flash_tls ;;
 tls-flash-sendfile) flash_tls "memory_file 4096" ;;
 tls-flash-user) flash_tls "ktls off" ;;
