@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * afpa_mutants http|memcached SEED REQUESTS [AT-ONCE]: a site at 127.0.0.1:80 with a server of its
- * own, and clients who pipeline sound and mutated requests, in pieces, leave and reset.
+ * afpa_mutants http|memcached SEED REQUESTS [AT-ONCE [dense]]: a site at 127.0.0.1:80 with a server
+ * of its own, and clients who pipeline sound and mutated requests, in pieces, leave and reset.
+ *
+ * dense: mutated requests alone, up to one that is the server's, in one piece, and all clients wait
+ * for their answers. Of those that are the server's one in 16 is sent: each costs a connection, which
+ * takes ten times as long as a request. So many can be tried.
  *
  * Each connection is judged whole: first come the answers that the model has to its stream, then
  * the server echoes the rest, byte for byte. Lines of JSON: when it is ready (then it waits for a
@@ -51,6 +55,7 @@ static struct {
 } count;
 static uint64_t seed;
 static int poll_fd;
+static bool dense;
 
 static void wrong(const struct talk *t, const char *what)
 {
@@ -64,16 +69,19 @@ static void wrong(const struct talk *t, const char *what)
 /* Requests, until one that the kernel does not answer and some more. */
 static void talk_write(struct talk *t)
 {
-	unsigned int more = draw(&seed, 3), sound = draw(&seed, 2) ? 3 : 0;
-	bool over = false, mutated;
-	size_t at = 0, from;
+	unsigned int more = dense ? 0 : draw(&seed, 3), sound = !dense && draw(&seed, 2) ? 3 : 0;
+	size_t at = 0, from, before;
+	bool over = false, counts;
+	unsigned int nr;
 	long n;
 
 	while (t->len < STREAM && t->nr < REQUESTS && (!over || more--)) {
-		mutated = !draw(&seed, 1 + sound);
+		counts = !draw(&seed, 1 + sound);
 		from = t->len;
-		t->len += (mutated ? model->mutate : model->sound)(&seed, t->text + from);
-		t->mutated += mutated && !over;
+		before = at;
+		nr = t->nr;
+		t->len += (counts ? model->mutate : model->sound)(&seed, t->text + from);
+		counts = counts && !over;
 		while (!over) {
 			struct model_answer *a = &t->answers[t->nr];
 
@@ -86,47 +94,19 @@ static void talk_write(struct talk *t)
 			a->end = at;
 			t->nr++;
 		}
+		if (dense && over && draw(&seed, 16)) {
+			t->len = from;
+			t->nr = nr;
+			at = before;
+			over = false;
+			continue;
+		}
+		t->mutated += counts;
 	}
-}
-
-static void talk_begin(struct talk *t)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT, .data.ptr = t };
-	int one = 1, few = 4096;
-
-	free(t->answer);
-	memset(t, 0, offsetof(struct talk, answers));
-	t->answer = NULL;
-	t->seed = seed;
-	talk_write(t);
-	t->leaves = draw(&seed, LINGERING) ? STAYS : CLOSES + draw(&seed, 2);
-	t->at_once = draw(&seed, 2);
-	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (t->fd < 0 || setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
-		err(1, "socket");
-	if (!draw(&seed, 256))
-		setsockopt(t->fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof(few));
-	if (connect(t->fd, (const struct sockaddr *)&site, sizeof(site)) && errno != EINPROGRESS)
-		err(1, "connect");
-	if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, t->fd, &ev))
-		err(1, "epoll_ctl");
-	count.connections++;
-}
-
-static bool talk_is_over(struct talk *t)
-{
-	struct linger reset = { .l_onoff = 1 };
-
-	if (t->leaves == RESETS)
-		setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	close(t->fd);
-	count.mutated += t->mutated;
-	return true;
 }
 
 static void talk_send(struct talk *t)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = t };
 	size_t n = t->len - t->sent;
 	ssize_t sent;
 
@@ -149,7 +129,47 @@ static void talk_send(struct talk *t)
 	t->done = true;
 	if (t->leaves == STAYS)
 		shutdown(t->fd, SHUT_WR);
-	epoll_ctl(poll_fd, EPOLL_CTL_MOD, t->fd, &ev);
+}
+
+static void talk_begin(struct talk *t)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = t };
+	int one = 1, few = 4096;
+
+	free(t->answer);
+	memset(t, 0, offsetof(struct talk, answers));
+	t->answer = NULL;
+	t->seed = seed;
+	talk_write(t);
+	t->leaves = dense || draw(&seed, LINGERING) ? STAYS : CLOSES + draw(&seed, 2);
+	t->at_once = dense || draw(&seed, 2);
+	t->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (t->fd < 0 || setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
+		err(1, "socket");
+	if (!dense && !draw(&seed, 256))
+		setsockopt(t->fd, SOL_SOCKET, SO_RCVBUF, &few, sizeof(few));
+	if (connect(t->fd, (const struct sockaddr *)&site, sizeof(site)) && errno != EINPROGRESS)
+		err(1, "connect");
+	/* On loopback it is connected; half of them come before they can be accepted. */
+	if (dense && draw(&seed, 2))
+		talk_send(t);
+	if (!t->done)
+		ev.events |= EPOLLOUT;
+	if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, t->fd, &ev))
+		err(1, "epoll_ctl");
+	count.connections++;
+}
+
+static bool talk_is_over(struct talk *t)
+{
+	struct linger reset = { .l_onoff = 1 };
+
+	/* Where all has come, that leaves no TIME_WAIT. */
+	if (t->leaves == RESETS || dense)
+		setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(t->fd);
+	count.mutated += t->mutated;
+	return true;
 }
 
 /* False: more is to come. */
@@ -229,8 +249,13 @@ static void talk_judge(struct talk *t)
 /* True: another one may begin. */
 static bool talk_goes_on(struct talk *t, unsigned int events)
 {
-	if (events & EPOLLOUT && !t->done)
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = t };
+
+	if (events & EPOLLOUT && !t->done) {
 		talk_send(t);
+		if (t->done)
+			epoll_ctl(poll_fd, EPOLL_CTL_MOD, t->fd, &ev);
+	}
 	if (t->done && t->leaves != STAYS) {
 		count.gone++;
 		return talk_is_over(t);
@@ -306,7 +331,8 @@ int main(int argc, char **argv)
 
 	model = argc > 3 ? model_of(argv[1]) : NULL;
 	if (!model)
-		errx(2, "usage: afpa_mutants http|memcached SEED REQUESTS [AT-ONCE]");
+		errx(2, "usage: afpa_mutants http|memcached SEED REQUESTS [AT-ONCE [dense]]");
+	dense = argc > 5;
 	seed = strtoull(argv[2], NULL, 10);
 	dev = afpa_open();
 	if (dev < 0)
