@@ -5,9 +5,9 @@
  *	howl [--epoll | --uring] [--sendfile] [--port PORT] DIRECTORY
  *
  * After P. Joubert et al., USENIX 2001: one process, one request at a time, and four system calls for
- * each: accept, read, write, close. All files of DIRECTORY are in memory, with their heads, before the
+ * each: accept, read, send, close. All files of DIRECTORY are in memory, with their heads, before the
  * first request comes. Each connection is closed after its answer. With --epoll and --uring connections
- * are kept as long as clients like: by epoll_wait, read and write, or by io_uring (ring.c). With
+ * are kept as long as clients like: by epoll_wait, read and send, or by io_uring (ring.c). With
  * --sendfile an answer is sent from a file in memory and not copied.
  *
  * It is a measure, not a server. It relies on what its paper relies on: a request comes in one piece;
@@ -163,13 +163,13 @@ const struct answer *answer_to(const char *request, size_t len)
 	return &p->answers[!!memmem(fields, request + len - fields, closing, sizeof(closing) - 1)];
 }
 
-/* Was it sent whole? */
+/* Was it sent whole? What the connection's end follows at once goes in one packet with it. */
 static bool answer_send(int fd, const struct answer *a)
 {
 	off_t from = 0;
 
 	if (a->file < 0)
-		return write(fd, a->text, a->len) == (ssize_t)a->len;
+		return send(fd, a->text, a->len, a->closes ? MSG_MORE : 0) == (ssize_t)a->len;
 	return sendfile(fd, a->file, &from, a->len) == (ssize_t)a->len;
 }
 
@@ -247,11 +247,12 @@ static int listener_open(unsigned int port, bool blocking)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port) };
 	const struct timeval second = { .tv_sec = 1 };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, buffer = BUFFER;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, off = 0,
+	    buffer = BUFFER;
 	socklen_t len = sizeof(buffer);
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
+	    setsockopt(fd, IPPROTO_TCP, blocking ? TCP_CORK : TCP_NODELAY, &one, sizeof(one)) ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one)) ||
 	    (blocking && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second))) ||
 	    (blocking && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second))))
@@ -263,6 +264,9 @@ static int listener_open(unsigned int port, bool blocking)
 		die("an answer of %zu bytes is not sent at once from a buffer of %d", largest, buffer);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, BACKLOG))
 		die("cannot listen on port %u: %s", port, strerror(errno));
+	/* The answer carries the acknowledgment of the request; listen() would forget that this was asked for. */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off)))
+		die("TCP_QUICKACK: %s", strerror(errno));
 	return fd;
 }
 

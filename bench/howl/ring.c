@@ -93,7 +93,8 @@ static void ask_send(unsigned int connection, const struct answer *a, unsigned i
 {
 	struct io_uring_sqe *sqe = next_sqe();
 
-	io_uring_prep_send(sqe, connection, a->text, a->len, MSG_NOSIGNAL | MSG_WAITALL);
+	io_uring_prep_send(sqe, connection, a->text, a->len,
+			   MSG_NOSIGNAL | MSG_WAITALL | (a->closes ? MSG_MORE : 0));
 	sqe->flags |= IOSQE_FIXED_FILE | IOSQE_CQE_SKIP_SUCCESS | flags;
 	io_uring_sqe_set_data64(sqe, SEND | connection);
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# guest.sh SERVER [ORIGIN]: in the counted guest, start a server on port 8080 as its own documentation
-# says is fast, and answer snapshots on port 8090 until told to quit.
+# guest.sh SERVER[-busy] [ORIGIN]: in the counted guest, start a server on port 8080 as its own documentation
+# says is fast, and answer snapshots on port 8090 until told to quit. -busy: beside a program that computes.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
@@ -95,6 +95,17 @@ apache_conf() {
 	END
 }
 
+# Not all of them return when they listen.
+listening() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		ss -Hltn 'sport = :8080' | grep -q . && return
+		sleep 0.2
+	done
+	echo "guest.sh: nobody listens" >&2
+	return 1
+}
+
 nginx_start() {
 	nginx_conf "$@" >/run/etc/nginx.conf
 	nginx -c /run/etc/nginx.conf -e /run/nginx.error
@@ -108,17 +119,41 @@ nginx_tls() {
 # The kernel answers. The server behind it, which is started by what follows, has no files, so a request that comes to
 # it ends the load by a 404. Headers that nginx sends of a file are in the objects, too.
 none=/run/none
-afpa_start() {
-	local size
+afpa_before() {
 	mkdir $none
 	"$@"
+	listening
 	modprobe afpa
 	flotilla afpa site add 0.0.0.0:8080
+}
+
+afpa_start() {
+	local size
+	afpa_before "$@"
 	for size in 64 1024 8192 65536; do
 		flotilla cache put "*:8080/f$size" $www/f$size type application/octet-stream \
 			header 'Server: nginx/1.22.1' header 'Last-Modified: Sat, 01 Nov 2025 10:00:00 GMT' \
 			header 'ETag: "6905dba0-10000"' header 'Accept-Ranges: bytes'
 	done
+}
+
+# Pages that a program makes, which takes it 10 ms each, and puts.
+dynamic_start() {
+	python3 "$here/dynamic.py" 8080 >/run/dynamic.log 2>&1 &
+}
+
+dynamic_put() {
+	local size
+	for size in 64 1024 8192 65536; do
+		curl -sf "http://127.0.0.1:8080/f$size" | flotilla cache put "*:8080/f$size" - type text/html
+	done
+}
+
+# Whose node is the origin. With nothing in the kernel's cache it gets every request.
+lardd_start() {
+	printf '%s\n' "listen 0.0.0.0:8080" "node origin ${1:?lardd needs the origin}" "mode proxy" "health-check none" \
+		"policy wrr" "workers 1" "user root" "control $state/lardd.sock" >$state/lardd.conf
+	lardd -c $state/lardd.conf --foreground >/run/lardd.log 2>&1 &
 }
 
 # A cache in memory with all it is asked for. Its log takes a record for each header; off, as the others' are, or as
@@ -152,13 +187,22 @@ flash_tls() {
 	flash -c /run/etc/flash.conf >/run/flash.log 2>&1 &
 }
 
-case ${1:?which server} in
+server=${1:?which server}
+case ${server%-busy} in
 nginx) nginx_start ;;
 nginx-deferred) nginx_start deferred ;;
 afpa) afpa_start nginx_start "" "" 8080 $none ;;
 afpa-thread | afpa-hybrid)
 	afpa_start nginx_start "" "" 8080 $none
-	flotilla afpa set mode "${1#afpa-}"
+	mode=${server%-busy}
+	flotilla afpa set mode "${mode#afpa-}"
+	;;
+afpa-lardd) afpa_before lardd_start "${2:-}" ;;
+lardd) lardd_start "${2:-}" ;;
+dynamic) dynamic_start ;;
+afpa-dynamic)
+	afpa_before dynamic_start
+	dynamic_put
 	;;
 afpa-deferred) afpa_start nginx_start deferred "" 8080 $none ;;
 afpa-flash) afpa_start flash_start --root $none ;;
@@ -174,7 +218,7 @@ lighttpd)
 	;;
 apache | apache-mmap)
 	# With the second, files are mapped and copied by writev().
-	apache_conf "$([ "$1" = apache ] && echo On || echo Off)" >/run/etc/apache.conf
+	apache_conf "$([ "${server%-busy}" = apache ] && echo On || echo Off)" >/run/etc/apache.conf
 	apache2 -k start -D FOREGROUND -f /run/etc/apache.conf >/run/apache.log 2>&1 &
 	;;
 flash) flash_start --root $www ;;
@@ -196,4 +240,7 @@ none) ;;
 	exit 2
 	;;
 esac
+[ "$server" = none ] || listening
+# It makes no system calls: what is executed in user space is what it gets done.
+[ "$server" = "${server%-busy}" ] || bash -c 'while :; do :; done' &
 exec python3 "$here/snapshot.py" 8090
