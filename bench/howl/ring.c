@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "../program.h"
@@ -161,9 +162,16 @@ void ring_serve(int listener)
 {
 	struct io_uring_buf_reg reg = { .ring_entries = BUFFERS, .bgid = GROUP };
 	struct io_uring_cqe *cqe;
+	struct rlimit limit;
 	unsigned int head, n;
 	int err;
 
+	/* No more can be registered than a process may have open. */
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		die("RLIMIT_NOFILE: %s", strerror(errno));
+	limit.rlim_cur = limit.rlim_max < CONNECTIONS ? limit.rlim_max : CONNECTIONS;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		die("RLIMIT_NOFILE: %s", strerror(errno));
 	spare = aligned_alloc(4096, BUFFERS * sizeof(struct io_uring_buf));
 	if (!spare)
 		die("no memory");
@@ -171,7 +179,7 @@ void ring_serve(int listener)
 	err = io_uring_queue_init(ENTRIES, &ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 	if (err)
 		die("io_uring: %s", strerror(-err));
-	if (io_uring_register_ring_fd(&ring) != 1 || io_uring_register_files_sparse(&ring, CONNECTIONS) ||
+	if (io_uring_register_ring_fd(&ring) != 1 || io_uring_register_files_sparse(&ring, limit.rlim_cur) ||
 	    io_uring_register_buf_ring(&ring, &reg, 0))
 		die("io_uring: this kernel lacks what is registered");
 	io_uring_buf_ring_init(spare);

@@ -33,6 +33,7 @@ refuses bench/flash/breakdown --way fast
 refuses bench/cluster/model --nodes 9
 refuses bench/pathlen/servers iis
 refuses bench/pathlen/servers --tap haproxy
+refuses bench/pathlen/servers --connections 0
 refuses bench/pathlen/front-ends --tls ipvs
 refuses bench/pathlen/front-ends tls-nginx
 refuses bench/pathlen/front-ends --count back-end xdp
