@@ -139,13 +139,13 @@ afpa_start() {
 
 # Pages that a program makes, which takes it 10 ms each, and puts.
 dynamic_start() {
-	python3 "$here/dynamic.py" 8080 >/run/dynamic.log 2>&1 &
+	python3 "$here/dynamic.py" "$1" >/run/dynamic.log 2>&1 &
 }
 
 dynamic_put() {
 	local size
 	for size in 64 1024 8192 65536; do
-		curl -sf "http://127.0.0.1:8080/f$size" | flotilla cache put "*:8080/f$size" - type text/html
+		curl -sf --retry 100 --retry-connrefused --retry-delay 1 "http://127.0.0.1:8081/f$size" | flotilla cache put "*:8080/f$size" - type text/html
 	done
 }
 
@@ -192,17 +192,23 @@ case ${server%-busy} in
 nginx) nginx_start ;;
 nginx-deferred) nginx_start deferred ;;
 afpa) afpa_start nginx_start "" "" 8080 $none ;;
-afpa-thread | afpa-hybrid)
+afpa-hybrid)
 	afpa_start nginx_start "" "" 8080 $none
-	mode=${server%-busy}
-	flotilla afpa set mode "${mode#afpa-}"
+	flotilla afpa set mode hybrid
+	;;
+# A work item may be later than the server, which then answers and keeps the connection: it has the files, too.
+afpa-thread)
+	afpa_start nginx_start
+	flotilla afpa set mode thread
 	;;
 afpa-lardd) afpa_before lardd_start "${2:-}" ;;
 lardd) lardd_start "${2:-}" ;;
-dynamic) dynamic_start ;;
+dynamic) dynamic_start 8080 ;;
 afpa-dynamic)
-	afpa_before dynamic_start
+	dynamic_start 8081
+	afpa_before nginx_start "" "" 8080 $none
 	dynamic_put
+	kill $!
 	;;
 afpa-deferred) afpa_start nginx_start deferred "" 8080 $none ;;
 afpa-flash) afpa_start flash_start --root $none ;;
