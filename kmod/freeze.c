@@ -38,6 +38,7 @@
 /**
  * struct flt_freeze - one connection that stands still
  * @sk:       a counted reference
+ * @silence:  the operations that it was given
  * @tuple:    its addresses
  * @lifted:   the socket is as it was
  * @aside:    @unread has its receive queue; not with kTLS, which has places in it
@@ -62,6 +63,7 @@
  */
 struct flt_freeze {
 	struct sock *sk;
+	const struct flt_silence *silence;
 	struct flt_tuple tuple;
 	bool lifted;
 	bool aside;
@@ -84,12 +86,14 @@ struct flt_freeze {
  * struct flt_silence - operations of an address family that send nothing
  * @real: TCP's own; NULL: not used yet. Set once, under flt_silence_lock
  * @ops:  a copy of them, as long as the module
+ * @anew: the same, of a socket that its program has connected since
  *
  * IPv4's, IPv6's, and those of an IPv6 socket with an IPv4 client.
  */
 struct flt_silence {
 	const struct inet_connection_sock_af_ops *real;
 	struct inet_connection_sock_af_ops ops;
+	struct inet_connection_sock_af_ops anew;
 };
 
 static struct flt_silence flt_silences[3];
@@ -111,20 +115,6 @@ static bool flt_sock_is_connected(const struct sock *sk)
 	return !((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV));
 }
 
-static int flt_silent_xmit(struct sock *sk, struct sk_buff *skb, struct flowi *fl)
-{
-	const struct flt_silence *s = container_of(inet_csk(sk)->icsk_af_ops, struct flt_silence,
-						   ops);
-
-	/* Somebody has ended it, so it does not move, and its client is told. */
-	if (tcp_hdr(skb)->rst)
-		return s->real->queue_xmit(sk, skb, fl);
-	if (flt_sock_is_connected(sk))
-		flt_freeze_shut(tcp_sk(sk));
-	kfree_skb(skb);
-	return -ENOBUFS;
-}
-
 /* Its program has made a listener of it: a child would take these operations along for good. */
 static int flt_silent_conn_request(struct sock *sk, struct sk_buff *skb)
 {
@@ -140,7 +130,9 @@ static struct sock *flt_syn_recv(const struct sock *sk, struct sk_buff *skb,
 
 static bool flt_silence_is_for(const struct flt_silence *s, const struct sock *sk)
 {
-	return inet_csk(sk)->icsk_af_ops == &s->ops;
+	const struct inet_connection_sock_af_ops *ops = inet_csk(sk)->icsk_af_ops;
+
+	return ops == &s->ops || ops == &s->anew;
 }
 
 static const struct flt_silence *flt_silence_of(const struct sock *sk)
@@ -151,6 +143,33 @@ static const struct flt_silence *flt_silence_of(const struct sock *sk)
 		if (flt_silence_is_for(&flt_silences[i], sk))
 			return &flt_silences[i];
 	return NULL;
+}
+
+static int flt_silent_xmit(struct sock *sk, struct sk_buff *skb, struct flowi *fl)
+{
+	/* Somebody has ended it, so it does not move, and its client is told. */
+	if (tcp_hdr(skb)->rst)
+		return flt_silence_of(sk)->real->queue_xmit(sk, skb, fl);
+	if (flt_sock_is_connected(sk))
+		flt_freeze_shut(tcp_sk(sk));
+	kfree_skb(skb);
+	return -ENOBUFS;
+}
+
+/*
+ * In connect(), also of a connection that is restored (TCP_REPAIR): what there was to read is of
+ * another one, whatever the numbers of this one are. It is silent all the same until the thaw.
+ */
+static int flt_silent_rebuild_header(struct sock *sk)
+{
+	const struct flt_silence *s = flt_silence_of(sk);
+
+	if (sk->sk_state == TCP_SYN_SENT && inet_csk(sk)->icsk_af_ops == &s->ops) {
+		write_lock_bh(&sk->sk_callback_lock);
+		WRITE_ONCE(inet_csk(sk)->icsk_af_ops, &s->anew);
+		write_unlock_bh(&sk->sk_callback_lock);
+	}
+	return s->real->rebuild_header(sk);
 }
 
 bool flt_endpoint_is_frozen(const struct sock *sk)
@@ -175,6 +194,8 @@ static const struct flt_silence *flt_silence_get(const struct inet_connection_so
 			s->ops.queue_xmit = flt_silent_xmit;
 			s->ops.conn_request = flt_silent_conn_request;
 			s->ops.syn_recv_sock = flt_on_syn_recv;
+			s->ops.rebuild_header = flt_silent_rebuild_header;
+			s->anew = s->ops;
 			s->real = real;
 		}
 		if (s->real == real)
@@ -286,6 +307,7 @@ enum flt_refusal flt_endpoint_freeze(struct sock *sk, struct flt_freeze **out)
 	__module_get(THIS_MODULE);
 	sock_hold(sk);
 	f->sk = sk;
+	f->silence = flt_silence_of(sk);
 	flt_tuple_from_sock(sk, &f->tuple);
 	__skb_queue_head_init(&f->unread);
 	INIT_DELAYED_WORK(&f->late, flt_freeze_late);
@@ -318,9 +340,11 @@ static bool flt_freeze_is_same(const struct flt_freeze *f)
 {
 	const struct sock *sk = f->sk;
 
-	if ((1 << sk->sk_state) & (TCPF_LISTEN | TCPF_SYN_SENT | TCPF_SYN_RECV))
+	if (inet_csk(sk)->icsk_af_ops != &f->silence->ops || sk->sk_state == TCP_LISTEN ||
+	    inet_sk(sk)->inet_dport != f->tuple.client_port)
 		return false;
-	return inet_sk(sk)->inet_dport == f->tuple.client_port && tcp_sk(sk)->rcv_nxt == f->rcv_nxt;
+	/* By TCP_REPAIR bytes may have come, even have been read, or the numbers be others. */
+	return !f->aside || tcp_sk(sk)->copied_seq == f->rcv_nxt;
 }
 
 static bool flt_freeze_has_bytes(const struct flt_freeze *f)
@@ -370,7 +394,9 @@ void flt_freeze_lift(struct flt_freeze *f)
 	/* A probe that nobody has got does not count. */
 	if (inet_csk(sk)->icsk_probes_out > f->probes)
 		inet_csk(sk)->icsk_probes_out = f->probes;
-	flt_silence_end(sk);
+	/* Else they are TCP's, or of who has frozen what its program has connected since. */
+	if (flt_silence_is_for(f->silence, sk))
+		flt_silence_end(sk);
 }
 EXPORT_SYMBOL_GPL(flt_freeze_lift);
 

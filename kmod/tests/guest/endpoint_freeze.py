@@ -272,6 +272,43 @@ def libc_connect(sock, address):
 
 
 @suite.claim
+def what_it_connects_anew_gets_nothing_of_the_old_one(world):
+    """A connection that its program restores with the same numbers, while the old one stands still."""
+    client, server = pair(world, 8610)
+    with client, server, Endpoint() as endpoint:
+        exchange(client, server, b"hello", b"hello")
+        client.sendall(b"secret")
+        until(lambda: unread(server) == 6, "it is on a")
+        repair(server, 1)
+        expected = queue(server, 1)
+        repair(server, -1)
+        endpoint.freeze(server)
+        repair(server, 1)
+        libc_connect(server, struct.pack("=H14x", socket.AF_UNSPEC))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((VIP[4], 8610))
+        queue(server, 1, expected)
+        server.connect((CLIENT[4], client.getsockname()[1]))
+        repair(server, -1)
+        endpoint.thaw()
+        server.setblocking(False)
+        would_wait(server.recv, 100)
+
+
+def repair(sock, on):
+    """1: from now on by TCP_REPAIR; -1: no more, and nothing is sent."""
+    sock.setsockopt(socket.IPPROTO_TCP, 19, on)
+
+
+def queue(sock, which, seq=None):
+    """Next number of the send (2) or receive (1) queue of a socket that is being repaired."""
+    sock.setsockopt(socket.IPPROTO_TCP, 20, which)
+    if seq is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, 21, seq)
+    return sock.getsockopt(socket.IPPROTO_TCP, 21)
+
+
+@suite.claim
 def a_program_that_keeps_its_lock_is_not_waited_for(world):
     """It has made room by itself, and its write stands still; the connection goes on when it does."""
     client, server = pair(world, 8608)
