@@ -13,7 +13,8 @@
  * added, make tcp_sendmsg() wait as it does when the client reads slowly. The receive queue is put
  * aside, and copied_seq with it, so that recv() and poll() find nothing.
  *
- * Timers that fire all the same find nothing pending, or what they send goes nowhere.
+ * Timers that fire all the same find nothing pending, or what they send goes nowhere, and does not
+ * count: a client that is not heard is not dead.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -48,8 +49,7 @@
  * @eor:      of @tail
  * @shutdown: RCV_SHUTDOWN, if it was there
  * @userlocks: SOCK_SNDBUF_LOCK, if it was there
- * @probes:   of the socket
- * @sndbuf:   the same
+ * @sndbuf:   of the socket
  * @copied_seq: the same
  * @rcv_nxt:  the same
  * @rcv_wup:  the same
@@ -73,7 +73,6 @@ struct flt_freeze {
 	u8 eor;
 	u8 shutdown;
 	u8 userlocks;
-	u8 probes;
 	int sndbuf;
 	u32 copied_seq, rcv_nxt, rcv_wup, rcv_wnd;
 	struct sk_buff *tail;
@@ -107,6 +106,13 @@ static void flt_freeze_shut(struct tcp_sock *tp)
 	tp->pred_flags = 0;
 	tp->rcv_wup = tp->rcv_nxt + FLT_FREEZE_AHEAD;
 	tp->rcv_wnd = 0;
+}
+
+/* What was sent, and heard by nobody, is no sign that the client is gone. */
+static void flt_freeze_probes(struct sock *sk)
+{
+	inet_csk(sk)->icsk_probes_out = 0;
+	inet_csk(sk)->icsk_probes_tstamp = 0;
 }
 
 /* Synchronised: its sequence numbers mean something. */
@@ -152,6 +158,10 @@ static int flt_silent_xmit(struct sock *sk, struct sk_buff *skb, struct flowi *f
 		return flt_silence_of(sk)->real->queue_xmit(sk, skb, fl);
 	if (flt_sock_is_connected(sk))
 		flt_freeze_shut(tcp_sk(sk));
+	flt_freeze_probes(sk);
+	/* A probe's number is acknowledged. TCP counts it when we are back: then there is none. */
+	if (ntohl(tcp_hdr(skb)->seq) == tcp_sk(sk)->snd_una - 1)
+		inet_csk(sk)->icsk_probes_out--;
 	kfree_skb(skb);
 	return -ENOBUFS;
 }
@@ -245,7 +255,7 @@ static void flt_freeze_timers(struct flt_freeze *f)
 	struct inet_connection_sock *icsk = inet_csk(f->sk);
 
 	f->ack = inet_csk_ack_scheduled(f->sk) || tcp_sk(f->sk)->compressed_ack;
-	f->probes = icsk->icsk_probes_out;
+	flt_freeze_probes(f->sk);
 	icsk->icsk_ack.pending = 0;
 	clear_bit(TCP_ACK_DEFERRED, &f->sk->sk_tsq_flags);
 	inet_csk_clear_xmit_timer(f->sk, ICSK_TIME_DACK);
@@ -391,9 +401,7 @@ void flt_freeze_lift(struct flt_freeze *f)
 	flt_lift_output(f);
 	flt_lift_input(f);
 	__skb_queue_purge(&f->unread);
-	/* A probe that nobody has got does not count. */
-	if (inet_csk(sk)->icsk_probes_out > f->probes)
-		inet_csk(sk)->icsk_probes_out = f->probes;
+	flt_freeze_probes(sk);
 	/* Else they are TCP's, or of who has frozen what its program has connected since. */
 	if (flt_silence_is_for(f->silence, sk))
 		flt_silence_end(sk);

@@ -308,6 +308,35 @@ def queue(sock, which, seq=None):
     return sock.getsockopt(socket.IPPROTO_TCP, 21)
 
 
+def keepalive(sock):
+    """Gives up a client that has not answered one question within a second."""
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"):
+        sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+@suite.claim
+def a_client_that_is_not_heard_is_not_dead(world):
+    """What keepalive asks while the connection stands still goes nowhere; it is set before, or meanwhile."""
+    pairs = [pair(world, 8611, v) for v in (4, 6)]
+    with Endpoint() as one, Endpoint() as other:
+        for (client, server), endpoint, early in zip(pairs, (one, other), (True, False)):
+            exchange(client, server, b"hello", b"hello")
+            if early:
+                keepalive(server)
+            endpoint.freeze(server)
+            if not early:
+                keepalive(server)
+        time.sleep(3.5)
+        seen = Difference(world.c)
+        one.thaw()
+        other.thaw()
+        until(lambda: seen["InSegs"] >= 2, "they ask whether the client lives")
+        for client, server in pairs:
+            with client, server:
+                exchange(client, server, noise(20000, 1), noise(20000, 2))
+
+
 @suite.claim
 def a_program_that_keeps_its_lock_is_not_waited_for(world):
     """It has made room by itself, and its write stands still; the connection goes on when it does."""
