@@ -273,7 +273,7 @@ def the_command_line_names_one_node_or_all():
         equal("query of what is not there", a.cli("cache", "query", HOST + "/a", "--remote", "n3"),
               (1, "flotilla: node n3: cannot query %s/a: there is no such object\n" % HOST))
         takes(c.device, NOBODY)
-        equal("of two one refuses", a.cli("cache", "del", HOST + "/b", "--remote", "n2", "--remote", "n3"),
+        equal("of two one refuses", a.cli("cache", "del", HOST + "/b", "--remote", "n3", "--remote", "n2"),
               (1, "flotilla: node n3: cannot delete %s/b: it takes no commands of this node (there: flotilla afpa "
                   "set remote)\n" % HOST))
         equal("the other has done it", (b.get("/b"), c.get("/b")), (b"server /b", text))
