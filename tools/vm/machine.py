@@ -37,6 +37,9 @@ KNOWN = re.compile(r"WARNING: include/linux/sockptr\.h:\d+ at tls_setsockopt\+")
 
 OURS = re.compile(r"\[(flotilla|afpa\w*|handoff|uselect|sksplice|iolite|card\w*|flt_\w+)\]")
 
+# Of two who print at once: the console's own flags, whoever prints.
+PRINTING = re.compile(r"BUG: KCSAN: data-race in (console_|vprintk)\w+ / (console_|vprintk)\w+")
+
 
 class Refused(Exception):
     """A sentence for the user."""
@@ -52,7 +55,8 @@ def cache():
 def without_foreign_races(text):
     """A console log without the data races in which no module of ours has a part: the kernel has many of its own."""
     parts = re.split(r"^(.*={60,}.*\n)", text, flags=re.M)
-    return "".join(part for part in parts if "BUG: KCSAN: " not in part or OURS.search(part))
+    return "".join(part for part in parts if "BUG: KCSAN: " not in part or
+                   (OURS.search(part) and not PRINTING.search(part)))
 
 
 def reports(text, context=40):

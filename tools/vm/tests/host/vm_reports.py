@@ -62,6 +62,10 @@ def data_races_of_ours_count_and_others_do_not():
     assert not machine.reports(foreign)
     assert any("usel_note" in line for line in machine.reports(foreign + ours + foreign))
     assert not any("tcp_ack" in line for line in machine.reports(foreign + ours))
+    prints = RACE % ("console_lock_spinning_disable_and_check", "flt_link_blame", " [flotilla]")
+    prints = prints.replace("tcp_poll", "vprintk_emit")
+    assert "[flotilla]" in prints and not machine.reports(prints), "two who print at once"
+    assert machine.reports(prints + ours)
     assert machine.reports(foreign + "[    6.0] BUG: KASAN: x\n"), "what comes after a foreign race still counts"
 
 
