@@ -189,6 +189,26 @@ def each_request_of_a_kept_connection_goes_where_it_belongs():
 
 
 @claim
+def what_comes_back_and_cannot_go_again_is_proxied():
+    """lardd reads and writes clear text, and the kernel makes records of it."""
+    with site(servers=("flash that gives back",) * 2) as s:
+        client, sizes = s.connect(), SIZES * 2
+        with client, client.makefile("rb") as stream:
+            assert fetch(client, stream, 100)[1] == s.body(100)
+            wait(lambda: s.counter("LardHandedOff") == 1)
+            s.c.fe.sysctl("net.flotilla.handoff", 0)
+            for number, size in enumerate(sizes):
+                time.sleep(0.02 * SLOW)
+                body = fetch(client, stream, size, number == len(sizes) - 1)[1]
+                assert hashlib.sha256(body).digest() == hashlib.sha256(s.body(size)).digest(), (number, size)
+            # The end is said, and that of TLS before that of TCP.
+            assert stream.read(1) == b""
+        assert s.counter("LardTlsReturned") == 1 and s.counter("LardHandedOff") == 1, s.ask("stats")
+        assert s.counter("LardProxied") >= len(sizes) - 2, s.ask("stats")
+        assert not s.complaints(), s.complaints()
+
+
+@claim
 def without_tickets_it_is_the_same():
     """The server's first record is number 0: nothing was sent after the handshake."""
     with site("tls-tickets off") as s:
