@@ -48,7 +48,7 @@ def each_error_has_its_cause():
     node = c.fe.id["be1"]
     version, features = dev.info()[:2]
     # Early handoffs depend on the kernel.
-    assert version == 1 and features & ~(3 << 11) == 1979
+    assert version == 1 and features & ~(3 << 11) == 10171
     with open("/dev/null", encoding="ascii") as null:
         assert error_of(dev.submit, null.fileno(), node)[0] == errno.ENOTSOCK
     assert error_of(dev.submit, 9999, node)[0] == errno.EBADF
